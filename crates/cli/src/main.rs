@@ -1,0 +1,2 @@
+//! The `relive` command.
+fn main() { println!("relive"); }

@@ -1,0 +1,1 @@
+//! Sessions, tasks, address space, signals, system call hooks: what records and replays.

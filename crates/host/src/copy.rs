@@ -1,0 +1,120 @@
+//! Reading and writing guest memory from host code, where a bad address is an answer and
+//! not a crash: the one copy loop is known to the signal handler, which moves a fault in it
+//! to its end.
+
+use std::arch::naked_asm;
+
+use crate::addr::{GuestAddr, PAGE};
+use crate::layout;
+
+/// The guest address was not readable or writable (what the kernel calls EFAULT).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct BadAddress(pub GuestAddr);
+
+#[unsafe(naked)]
+unsafe extern "C" fn copy_until_fault(dst: u64, src: u64, len: u64) -> u64 {
+    naked_asm!(
+        "mov rcx, rdx",
+        ".globl relive_copy_insn",
+        ".hidden relive_copy_insn",
+        "relive_copy_insn:",
+        "rep movsb",
+        ".globl relive_copy_fixup",
+        ".hidden relive_copy_fixup",
+        "relive_copy_fixup:",
+        "mov rax, rcx",
+        "ret",
+    )
+}
+
+unsafe extern "C" {
+    safe static relive_copy_insn: u8;
+    safe static relive_copy_fixup: u8;
+}
+
+/// For the signal handler: where to move a fault at `rip`, if it is the copy loop's.
+#[must_use]
+pub fn fixup_target(rip: u64) -> Option<u64> {
+    (rip == &raw const relive_copy_insn as u64).then(|| &raw const relive_copy_fixup as u64)
+}
+
+fn in_window(addr: GuestAddr, len: u64) -> bool {
+    addr.0.checked_add(len).is_some_and(|end| end <= layout::WINDOW_END)
+        && (len == 0 || (layout::guest_may_map(addr.0) && layout::guest_may_map(addr.0 + len - 1)))
+}
+
+/// Reads `buf.len()` bytes.
+///
+/// # Errors
+/// The first unreadable address; `buf` may be partly overwritten.
+pub fn read(addr: GuestAddr, buf: &mut [u8]) -> Result<(), BadAddress> {
+    let len = buf.len() as u64;
+    if !in_window(addr, len) {
+        return Err(BadAddress(addr));
+    }
+    // SAFETY: `buf` is ours; the source is in the guest window and faults are fixed up.
+    let left = unsafe { copy_until_fault(buf.as_mut_ptr() as u64, addr.0, len) };
+    if left == 0 { Ok(()) } else { Err(BadAddress(addr.offset(len - left))) }
+}
+
+/// Writes `bytes`.
+///
+/// # Errors
+/// The first unwritable address; earlier bytes have been written.
+pub fn write(addr: GuestAddr, bytes: &[u8]) -> Result<(), BadAddress> {
+    let len = bytes.len() as u64;
+    if !in_window(addr, len) {
+        return Err(BadAddress(addr));
+    }
+    // SAFETY: `bytes` is ours; the destination is guest memory, which no Rust object lives
+    // in, and faults are fixed up.
+    let left = unsafe { copy_until_fault(addr.0, bytes.as_ptr() as u64, len) };
+    if left == 0 { Ok(()) } else { Err(BadAddress(addr.offset(len - left))) }
+}
+
+/// Reads a plain value of `N` bytes.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_array<const N: usize>(addr: GuestAddr) -> Result<[u8; N], BadAddress> {
+    let mut b = [0; N];
+    read(addr, &mut b)?;
+    Ok(b)
+}
+
+/// Reads a little-endian u64.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_u64(addr: GuestAddr) -> Result<u64, BadAddress> {
+    read_array(addr).map(u64::from_le_bytes)
+}
+
+/// Reads a little-endian u32.
+///
+/// # Errors
+/// As [`read`].
+pub fn read_u32(addr: GuestAddr) -> Result<u32, BadAddress> {
+    read_array(addr).map(u32::from_le_bytes)
+}
+
+/// Reads a NUL-terminated string (without the NUL) of at most `max` bytes into `out`.
+///
+/// # Errors
+/// As [`read`]; also when no NUL is found within `max` bytes.
+pub fn read_cstr(addr: GuestAddr, max: usize, out: &mut Vec<u8>) -> Result<(), BadAddress> {
+    out.clear();
+    let mut at = addr;
+    let mut page = [0u8; PAGE as usize];
+    while out.len() < max {
+        let chunk = &mut page[..(PAGE - at.0 % PAGE).min(256) as usize];
+        read(at, chunk)?;
+        if let Some(end) = chunk.iter().position(|&b| b == 0) {
+            out.extend_from_slice(&chunk[..end]);
+            return Ok(());
+        }
+        out.extend_from_slice(chunk);
+        at = at.offset(chunk.len() as u64);
+    }
+    Err(BadAddress(at))
+}

@@ -1,0 +1,86 @@
+//! What the processor under us can do, and the few instructions that ask or set it.
+
+use std::arch::asm;
+use std::arch::x86_64::{__cpuid_count, _xgetbv};
+
+/// XSAVE components that belong to a guest thread: x87, SSE, AVX, AVX-512 (three parts).
+/// Protection keys are left out: the guest has none.
+pub const XSAVE_MASK: u64 = 0xe7;
+
+/// Why this processor or kernel cannot run Relive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lacking {
+    /// `HWCAP2_FSGSBASE` is not set (kernel before 5.9, or a processor before 2012).
+    FsGsBase,
+    /// No XSAVE.
+    Xsave,
+}
+
+/// Checks that the instructions the host itself needs are usable.
+///
+/// # Errors
+/// The first missing feature.
+pub fn check() -> Result<(), Lacking> {
+    // SAFETY: getauxval only reads the auxiliary vector.
+    if unsafe { libc::getauxval(libc::AT_HWCAP2) } & 2 == 0 {
+        return Err(Lacking::FsGsBase);
+    }
+    let leaf1 = __cpuid_count(1, 0);
+    if leaf1.ecx & (1 << 27) == 0 {
+        return Err(Lacking::Xsave);
+    }
+    Ok(())
+}
+
+/// Guest-owned XSAVE components that are enabled here.
+#[must_use]
+pub fn xcr0() -> u64 {
+    // SAFETY: `check` has established XSAVE, without which Relive does not start.
+    (unsafe { xgetbv() }) & XSAVE_MASK
+}
+
+#[target_feature(enable = "xsave")]
+unsafe fn xgetbv() -> u64 {
+    // SAFETY: XCR0 is always readable where XSAVE is enabled.
+    unsafe { _xgetbv(0) }
+}
+
+/// Size in bytes of the standard-format area for [`xcr0`] (CPUID leaf 0xd).
+#[must_use]
+pub fn xsave_size() -> usize {
+    let mut size = 576;
+    for i in 2..8 {
+        if xcr0() & (1 << i) != 0 {
+            let l = __cpuid_count(0xd, i);
+            size = size.max((l.ebx + l.eax) as usize);
+        }
+    }
+    size
+}
+
+/// Reads the FS base.
+#[must_use]
+pub fn fs_base() -> u64 {
+    let v;
+    // SAFETY: `check` has established FSGSBASE; reading changes nothing.
+    unsafe { asm!("rdfsbase {}", out(reg) v, options(nomem, nostack, preserves_flags)) };
+    v
+}
+
+/// Points this host thread's GS base at a context.
+///
+/// # Safety
+/// `ctx` must stay valid for as long as this thread may enter guest code or take signals.
+pub unsafe fn set_gs_base(ctx: u64) {
+    // SAFETY: the host itself never uses GS; the caller keeps the context alive.
+    unsafe { asm!("wrgsbase {}", in(reg) ctx, options(nomem, nostack, preserves_flags)) };
+}
+
+/// Reads the GS base.
+#[must_use]
+pub fn gs_base() -> u64 {
+    let v;
+    // SAFETY: as for `fs_base`.
+    unsafe { asm!("rdgsbase {}", out(reg) v, options(nomem, nostack, preserves_flags)) };
+    v
+}

@@ -1,0 +1,156 @@
+//! The border between host code and translated code.
+//!
+//! `enter` loads a guest thread's registers and jumps into the code cache; exit stubs jump
+//! to `exit_to_host`, which saves them and returns to `enter`'s caller. FS is swapped on
+//! both ways: the guest's thread-local storage is its own.
+
+use std::arch::naked_asm;
+
+use crate::context::{Context, off};
+use crate::cpu;
+
+/// Makes `ctx` the current context of this host thread (GS base, host FS base).
+///
+/// # Safety
+/// `ctx` must stay valid and unmoved for as long as this thread may enter guest code or
+/// take signals, or until another context is adopted.
+pub unsafe fn adopt(ctx: *mut Context) {
+    // SAFETY: the caller vouches for `ctx`.
+    unsafe {
+        (*ctx).host_fs = cpu::fs_base();
+        cpu::set_gs_base(ctx as u64);
+    }
+}
+
+/// Runs the current guest thread from `ctx.entry` until an exit. `ctx.exit` says which.
+///
+/// # Safety
+/// `ctx` is the context adopted by this thread, `ctx.entry` is an entry of a live fragment
+/// and the registers are the guest's.
+#[unsafe(naked)]
+pub unsafe extern "C" fn enter(ctx: *mut Context) {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "cmp dword ptr [rdi + {pending}], 0",
+        // From here on a signal handler forces the exit itself.
+        ".globl relive_enter_checked",
+        ".hidden relive_enter_checked",
+        "relive_enter_checked:",
+        "je 2f",
+        // A signal was noted while the host ran: let the thread leave at its next tick.
+        "mov rax, [rdi + {budget}]",
+        "dec rax",
+        "jle 2f",
+        "add [rdi + {withheld}], rax",
+        "mov qword ptr [rdi + {budget}], 1",
+        "2:",
+        "mov [rdi + {host_rsp}], rsp",
+        "mov rax, [rdi + {guest_fs}]",
+        "wrfsbase rax",
+        "mov eax, {mask}",
+        "xor edx, edx",
+        "xrstor64 [rdi + {xsave}]",
+        "push qword ptr [rdi + {rflags}]",
+        "popfq",
+        "mov rax, [rdi + {gpr}]",
+        "mov rcx, [rdi + {gpr} + 8]",
+        "mov rdx, [rdi + {gpr} + 16]",
+        "mov rbx, [rdi + {gpr} + 24]",
+        "mov rsp, [rdi + {gpr} + 32]",
+        "mov rbp, [rdi + {gpr} + 40]",
+        "mov rsi, [rdi + {gpr} + 48]",
+        "mov r8, [rdi + {gpr} + 64]",
+        "mov r9, [rdi + {gpr} + 72]",
+        "mov r10, [rdi + {gpr} + 80]",
+        "mov r11, [rdi + {gpr} + 88]",
+        "mov r12, [rdi + {gpr} + 96]",
+        "mov r13, [rdi + {gpr} + 104]",
+        "mov r14, [rdi + {gpr} + 112]",
+        "mov r15, [rdi + {gpr} + 120]",
+        "mov rdi, [rdi + {gpr} + 56]",
+        "jmp qword ptr gs:[{entry}]",
+        ".globl relive_enter_end",
+        ".hidden relive_enter_end",
+        "relive_enter_end:",
+        pending = const off::PENDING,
+        budget = const off::BUDGET,
+        withheld = const off::WITHHELD,
+        host_rsp = const off::HOST_RSP,
+        guest_fs = const off::GUEST_FS,
+        mask = const cpu::XSAVE_MASK,
+        xsave = const off::XSAVE,
+        rflags = const off::RFLAGS,
+        gpr = const off::GPR,
+        entry = const off::ENTRY,
+    )
+}
+
+unsafe extern "C" {
+    safe static relive_enter_checked: u8;
+    safe static relive_enter_end: u8;
+}
+
+/// For the signal handler: whether `rip` is in `enter`, behind its look at `pending`.
+#[must_use]
+pub fn past_pending_check(rip: u64) -> bool {
+    (&raw const relive_enter_checked as u64..&raw const relive_enter_end as u64).contains(&rip)
+}
+
+/// Where exit stubs jump, with the guest's registers live; the second half of `enter`.
+///
+/// # Safety
+/// Reached only by a jump from the code cache, or by a signal handler that redirects a
+/// fault in the code cache here.
+#[unsafe(naked)]
+pub unsafe extern "C" fn exit_to_host() {
+    naked_asm!(
+        "mov gs:[{gpr}], rax",
+        "mov gs:[{gpr} + 8], rcx",
+        "mov gs:[{gpr} + 16], rdx",
+        "mov gs:[{gpr} + 24], rbx",
+        "mov gs:[{gpr} + 32], rsp",
+        "mov gs:[{gpr} + 40], rbp",
+        "mov gs:[{gpr} + 48], rsi",
+        "mov gs:[{gpr} + 56], rdi",
+        "mov gs:[{gpr} + 64], r8",
+        "mov gs:[{gpr} + 72], r9",
+        "mov gs:[{gpr} + 80], r10",
+        "mov gs:[{gpr} + 88], r11",
+        "mov gs:[{gpr} + 96], r12",
+        "mov gs:[{gpr} + 104], r13",
+        "mov gs:[{gpr} + 112], r14",
+        "mov gs:[{gpr} + 120], r15",
+        "mov rdi, gs:[{this}]",
+        "mov rsp, [rdi + {host_rsp}]",
+        "pushfq",
+        "pop qword ptr [rdi + {rflags}]",
+        "cld",
+        "mov eax, {mask}",
+        "xor edx, edx",
+        "xsaveopt64 [rdi + {xsave}]",
+        "push 0x1f80",
+        "ldmxcsr [rsp]",
+        "pop rax",
+        "mov rax, [rdi + {host_fs}]",
+        "wrfsbase rax",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+        gpr = const off::GPR,
+        this = const off::THIS,
+        host_rsp = const off::HOST_RSP,
+        rflags = const off::RFLAGS,
+        mask = const cpu::XSAVE_MASK,
+        xsave = const off::XSAVE,
+        host_fs = const off::HOST_FS,
+    )
+}

@@ -1,0 +1,55 @@
+//! Where everything lies in the shared address space of guest and host.
+//!
+//! ```text
+//! 0x0000_0001_0000  guest low window: images, and whatever asks for a low address
+//! 0x0000_4000_0000  code cache (512 MiB)
+//! 0x0000_6000_0000  branch table: one 8-byte slot per byte of the low window (8 GiB)
+//! 0x0004_8000_0000  guest middle window: only for mappings that ask for it by address
+//! 0x1000_0000_0000  guest high window: heap, stacks, anonymous and data mappings
+//! 0x5000_0000_0000  the host: its image, its heap, its stacks, rings
+//! ```
+//!
+//! The branch table is reached as `jmp [reg*8 + TABLE]`. An address outside the low window
+//! has its slot in memory that is never mapped (middle addresses below 2^31 hit the
+//! unmapped gap behind the table; high-window addresses times eight are not canonical), so
+//! that such a jump faults at the jump itself and is resolved by the fault path.
+
+/// Start of everything the guest may map.
+pub const WINDOW_START: u64 = 0x1_0000;
+/// End of the guest low window.
+pub const LOW_END: u64 = 0x4000_0000;
+/// Start of the code cache.
+pub const CACHE_START: u64 = 0x4000_0000;
+/// End of the code cache.
+pub const CACHE_END: u64 = 0x6000_0000;
+/// Base of the branch table: the slot of guest address `a` is at `TABLE + 8 * a`.
+pub const TABLE: u64 = 0x6000_0000;
+/// End of the branch table.
+pub const TABLE_END: u64 = TABLE + 8 * LOW_END;
+/// Start of the guest middle window; the gap below it stays unmapped so that jumps to
+/// addresses between `LOW_END` and 2^31 fault at their table slot.
+pub const MIDDLE_START: u64 = 0x4_8000_0000;
+/// Start of the guest high window.
+pub const HIGH_START: u64 = 0x1000_0000_0000;
+/// End of all guest memory; the host lies above.
+pub const WINDOW_END: u64 = 0x5000_0000_0000;
+
+/// Whether translated code may lie at this (host) address.
+#[must_use]
+pub const fn in_cache(addr: u64) -> bool {
+    addr >= CACHE_START && addr < CACHE_END
+}
+
+/// Whether the guest may map this address.
+#[must_use]
+pub const fn guest_may_map(addr: u64) -> bool {
+    (addr >= WINDOW_START && addr < LOW_END) || (addr >= MIDDLE_START && addr < WINDOW_END)
+}
+
+/// Whether the address lies in the low window, where code has a table slot.
+#[must_use]
+pub const fn is_low(addr: u64) -> bool {
+    addr < LOW_END
+}
+
+const _: () = assert!(TABLE_END < MIDDLE_START && TABLE < 1 << 31 && MIDDLE_START > TABLE + (8 << 31));

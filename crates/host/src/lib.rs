@@ -1,0 +1,20 @@
+//! The machine under the engine: raw system calls, the guest window, the register
+//! context, entry to and exit from translated code, and the plumbing of host signals.
+//!
+//! Nothing here knows a trace, a fragment or what a system call means. Nearly all unsafe
+//! code of Relive that is not code emission lives in this crate.
+
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+pub mod addr;
+pub mod context;
+pub mod copy;
+pub mod cpu;
+pub mod enter;
+pub mod layout;
+pub mod signal;
+pub mod sys;
+pub mod window;
+
+pub use addr::GuestAddr;
+pub use context::{Context, Reg};

@@ -1,0 +1,262 @@
+//! Host signals: the one handler of every signal, alternate stacks, masks.
+//!
+//! The handler never runs guest-visible policy. A fault in the code cache is turned into an
+//! exit; a fault in the guest copy loop into its error; an asynchronous signal is noted in
+//! the context, all others are blocked until the engine has dealt with it, and the tick
+//! budget is cut so that the thread leaves translated code at its next tick site.
+//!
+//! The handler may interrupt anything, with the guest's FS loaded: the assembly entry
+//! swaps FS first; nothing here allocates, locks or uses thread-local storage.
+
+use std::arch::naked_asm;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::context::{Context, EXIT_FAULT, SIGNAL_SLOTS, off};
+use crate::{copy, enter, layout, sys};
+
+/// The signals that a fault of the guest raises: never blocked in the host.
+pub const SYNCHRONOUS: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
+
+/// A kernel signal mask (bit n-1 for signal n).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Mask(pub u64);
+
+impl Mask {
+    /// Every signal but the synchronous ones.
+    #[must_use]
+    pub const fn all_async() -> Self {
+        let mut m = u64::MAX;
+        let mut i = 0;
+        while i < SYNCHRONOUS.len() {
+            m &= !(1 << (SYNCHRONOUS[i] - 1));
+            i += 1;
+        }
+        Self(m)
+    }
+
+    /// Whether `sig` is in the mask.
+    #[must_use]
+    pub const fn has(self, sig: i32) -> bool {
+        self.0 >> (sig - 1) & 1 == 1
+    }
+
+    /// As the host thread may block it: without the synchronous signals.
+    #[must_use]
+    pub const fn for_host(self) -> Self {
+        Self(self.0 & Self::all_async().0)
+    }
+}
+
+/// The kernel's `struct sigaction` (not libc's).
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct KernelAction {
+    /// Handler address, or 0 (default), 1 (ignore).
+    pub handler: u64,
+    /// SA_* flags.
+    pub flags: u64,
+    /// Where the handler returns to (SA_RESTORER).
+    pub restorer: u64,
+    /// Signals blocked during the handler.
+    pub mask: u64,
+}
+
+const SA_RESTORER: u64 = 0x0400_0000;
+
+/// What a signal number does in this host process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Disposition {
+    /// The kernel's default action.
+    Default,
+    /// Ignored.
+    Ignore,
+    /// The host's handler notes it.
+    Handler,
+}
+
+/// Sets the disposition of one signal. Failure (SIGKILL, SIGSTOP) is ignored: those have
+/// only one.
+pub fn set_disposition(sig: i32, what: Disposition) {
+    let handler = match what {
+        Disposition::Default => 0,
+        Disposition::Ignore => 1,
+        Disposition::Handler => handler_entry as *const () as u64,
+    };
+    let action = KernelAction {
+        handler,
+        flags: SA_RESTORER | libc::SA_SIGINFO as u64 | libc::SA_ONSTACK as u64,
+        restorer: restorer as *const () as u64,
+        mask: u64::MAX,
+    };
+    // SAFETY: the structure outlives the call; the handler obeys the rules of this module.
+    unsafe { sys::syscall(libc::SYS_rt_sigaction as u64, [sig as u64, &raw const action as u64, 0, 8, 0, 0]) };
+}
+
+/// Sets the calling thread's mask, returns the old one.
+pub fn set_mask(mask: Mask) -> Mask {
+    let mut old = 0u64;
+    // SAFETY: both masks outlive the call.
+    unsafe {
+        sys::syscall(
+            libc::SYS_rt_sigprocmask as u64,
+            [libc::SIG_SETMASK as u64, &raw const mask.0 as u64, &raw mut old as u64, 8, 0, 0],
+        );
+    }
+    Mask(old)
+}
+
+/// Gives the calling thread an alternate signal stack of its own (never freed: it lives as
+/// long as the thread).
+pub fn install_stack() {
+    const SIZE: usize = 64 * 1024;
+    // SAFETY: a fresh anonymous mapping, used for nothing else; sigaltstack only reads the
+    // structure.
+    unsafe {
+        let base = sys::syscall(
+            libc::SYS_mmap as u64,
+            [
+                0,
+                SIZE as u64,
+                (libc::PROT_READ | libc::PROT_WRITE) as u64,
+                (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64,
+                u64::MAX,
+                0,
+            ],
+        );
+        assert!(base > 0, "no memory for a signal stack");
+        let stack = libc::stack_t { ss_sp: base as *mut libc::c_void, ss_flags: 0, ss_size: SIZE };
+        sys::syscall(libc::SYS_sigaltstack as u64, [&raw const stack as u64, 0, 0, 0, 0, 0]);
+    }
+}
+
+/// Called for a fault that is neither the guest's nor expected: must not return.
+pub type HostFault = fn(signo: i32, rip: u64, addr: u64) -> !;
+
+static HOST_FAULT: AtomicUsize = AtomicUsize::new(0);
+
+/// Says what to do on a fault of the host's own.
+pub fn on_host_fault(f: HostFault) {
+    HOST_FAULT.store(f as usize, Ordering::Relaxed);
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn restorer() {
+    naked_asm!("mov eax, 15", "syscall", "ud2")
+}
+
+#[unsafe(naked)]
+unsafe extern "C" fn handler_entry() {
+    naked_asm!(
+        "push rbx",
+        "rdfsbase rbx",
+        "mov rax, gs:[{host_fs}]",
+        "wrfsbase rax",
+        "mov rcx, gs:[{this}]",
+        "cld",
+        "call {handler}",
+        "wrfsbase rbx",
+        "pop rbx",
+        "ret",
+        host_fs = const off::HOST_FS,
+        this = const off::THIS,
+        handler = sym handler,
+    )
+}
+
+const REG_RCX: usize = libc::REG_RCX as usize;
+const REG_RIP: usize = libc::REG_RIP as usize;
+
+unsafe extern "C" fn handler(sig: i32, info: *const [u8; 128], uc: *mut libc::ucontext_t, ctx: *mut Context) {
+    // SAFETY: the kernel passes valid frames; GS holds this thread's adopted context, which
+    // only this thread touches.
+    let (info, uc, ctx) = unsafe { (&*info, &mut *uc, &mut *ctx) };
+    let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
+    let gregs = &mut uc.uc_mcontext.gregs;
+    let rip = gregs[REG_RIP] as u64;
+    // si_code > 0: sent by the kernel for a fault, not by kill, tgkill or sigqueue.
+    if SYNCHRONOUS.contains(&sig) && code > 0 {
+        if layout::in_cache(rip) {
+            ctx.exit = EXIT_FAULT;
+            ctx.fault.cache_pc = rip;
+            ctx.fault.siginfo = *info;
+            ctx.fault.trapno = gregs[libc::REG_TRAPNO as usize] as u64;
+            ctx.fault.err = gregs[libc::REG_ERR as usize] as u64;
+            gregs[REG_RIP] = enter::exit_to_host as *const () as i64;
+        } else if let Some(fixup) = copy::fixup_target(rip) {
+            gregs[REG_RIP] = fixup as i64;
+        } else {
+            let addr = u64::from_le_bytes(info[16..24].try_into().unwrap_or_default());
+            let f = HOST_FAULT.load(Ordering::Relaxed);
+            if f != 0 {
+                // SAFETY: only `on_host_fault` stores here, a `HostFault`.
+                let f: HostFault = unsafe { std::mem::transmute(f) };
+                f(sig, rip, addr);
+            }
+            sys::exit_group(125);
+        }
+        return;
+    }
+    let already = ctx.pending != 0;
+    note(info, ctx);
+    // SAFETY: uc_sigmask's first word is the kernel's mask, restored by sigreturn.
+    unsafe { (&raw mut uc.uc_sigmask).cast::<u64>().write(Mask::all_async().0) };
+    // In host code nothing is forced (it may be in the middle of counting): `enter` looks at
+    // `pending` itself. Past that look, and in the cache, it is up to us.
+    if !already && (layout::in_cache(rip) || enter::past_pending_check(rip)) {
+        force_exit(ctx, gregs, rip);
+    }
+    if let Some(target) = sys::interrupted_target(rip) {
+        gregs[REG_RIP] = target as i64;
+    }
+}
+
+fn note(info: &[u8; 128], ctx: &mut Context) {
+    let n = ctx.noted as usize;
+    // More can only be asynchronous signals with synchronous numbers, sent faster than the
+    // thread reaches a safe point: standard signals coalesce, these do too.
+    if n < SIGNAL_SLOTS {
+        ctx.signals[n] = *info;
+        ctx.noted += 1;
+    }
+    ctx.pending = 1;
+}
+
+/// Makes the running thread leave at its next tick. A tick site that loads the budget into
+/// rcx (the flag-free form) and is interrupted between load and store is known by its
+/// bytes; there the value in flight is changed instead of the one in memory.
+fn force_exit(ctx: &mut Context, gregs: &mut [i64; 23], rip: u64) {
+    if layout::in_cache(rip) {
+        // SAFETY: reading up to 13 bytes of code at the interrupted pc; the code cache is
+        // one mapping that ends with unused space.
+        let code: [u8; 13] = unsafe { (rip as *const [u8; 13]).read_unaligned() };
+        if code[..4] == TICK_LEA && is_tick_store(&code[4..]) {
+            let left = gregs[REG_RCX];
+            ctx.withheld += left - 1;
+            gregs[REG_RCX] = 1;
+            return;
+        }
+        if is_tick_store(&code) {
+            let left = gregs[REG_RCX];
+            ctx.withheld += left;
+            gregs[REG_RCX] = 0;
+            return;
+        }
+    }
+    if ctx.budget > 1 {
+        ctx.withheld += ctx.budget - 1;
+        ctx.budget = 1;
+    }
+}
+
+/// `lea rcx, [rcx-1]`
+pub const TICK_LEA: [u8; 4] = [0x48, 0x8d, 0x49, 0xff];
+
+/// `mov gs:[BUDGET], rcx`
+pub const TICK_STORE: [u8; 9] = {
+    let d = off::BUDGET.to_le_bytes();
+    [0x65, 0x48, 0x89, 0x0c, 0x25, d[0], d[1], d[2], d[3]]
+};
+
+fn is_tick_store(code: &[u8]) -> bool {
+    code[..9] == TICK_STORE
+}

@@ -1,0 +1,137 @@
+//! Raw system calls, with and without interruption by noted signals.
+//!
+//! The engine makes every guest system call through here, never through libc: errno, cancellation
+//! points and libc's own idea of process state must not get between guest and kernel.
+
+use std::arch::naked_asm;
+
+use crate::context::off;
+
+/// Returned by [`syscall_interruptible`] when a signal was noted before the kernel was
+/// entered: the call has not been made. (The kernel's own ERESTARTSYS, never seen by
+/// programs.)
+pub const INTERRUPTED: isize = -512;
+
+/// Makes a system call. Returns the kernel's result, negative errno on failure.
+///
+/// # Safety
+/// As unsafe as the call itself.
+#[inline]
+pub unsafe fn syscall(nr: u64, args: [u64; 6]) -> isize {
+    let ret: isize;
+    // SAFETY: the caller vouches for the call; the kernel clobbers rcx and r11 only.
+    unsafe {
+        std::arch::asm!(
+            "syscall",
+            inlateout("rax") nr as isize => ret,
+            in("rdi") args[0],
+            in("rsi") args[1],
+            in("rdx") args[2],
+            in("r10") args[3],
+            in("r8") args[4],
+            in("r9") args[5],
+            lateout("rcx") _,
+            lateout("r11") _,
+            options(nostack),
+        );
+    }
+    ret
+}
+
+/// Makes a system call that may sleep, unless a signal has been noted for the current
+/// context: then, or if one is noted just before the kernel is entered, returns
+/// [`INTERRUPTED`]. A signal during the call makes the kernel return EINTR, because the
+/// host's handlers are installed without SA_RESTART.
+///
+/// The signal handler moves a thread found between `start` and the system call instruction
+/// to `interrupted` (see [`interrupted_target`]), so no signal can slip in between.
+///
+/// # Safety
+/// As unsafe as the call itself; a context must be adopted.
+#[unsafe(naked)]
+pub unsafe extern "C" fn syscall_interruptible(nr: u64, args: *const [u64; 6]) -> isize {
+    naked_asm!(
+        "mov rax, rdi",
+        "mov r11, rsi",
+        "mov rdi, [r11]",
+        "mov rsi, [r11 + 8]",
+        "mov rdx, [r11 + 16]",
+        "mov r10, [r11 + 24]",
+        "mov r8, [r11 + 32]",
+        "mov r9, [r11 + 40]",
+        ".globl relive_interruptible_start",
+        ".hidden relive_interruptible_start",
+        "relive_interruptible_start:",
+        "cmp dword ptr gs:[{pending}], 0",
+        "jne relive_interrupted",
+        ".globl relive_interruptible_end",
+        ".hidden relive_interruptible_end",
+        "relive_interruptible_end:",
+        "syscall",
+        "ret",
+        ".globl relive_interrupted",
+        ".hidden relive_interrupted",
+        "relive_interrupted:",
+        "mov rax, {interrupted}",
+        "ret",
+        pending = const off::PENDING,
+        interrupted = const INTERRUPTED,
+    )
+}
+
+unsafe extern "C" {
+    safe static relive_interruptible_start: u8;
+    safe static relive_interruptible_end: u8;
+    safe static relive_interrupted: u8;
+}
+
+/// For the signal handler: where to move a thread interrupted at `rip`, if it is just
+/// before an interruptible system call.
+#[must_use]
+pub fn interrupted_target(rip: u64) -> Option<u64> {
+    let (start, end) = (&raw const relive_interruptible_start as u64, &raw const relive_interruptible_end as u64);
+    (start..=end).contains(&rip).then(|| &raw const relive_interrupted as u64)
+}
+
+/// Ends the process at once with `code`, whatever its other threads do.
+pub fn exit_group(code: i32) -> ! {
+    loop {
+        // SAFETY: ends the process.
+        unsafe { syscall(libc::SYS_exit_group as u64, [code as u64, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Ends the calling thread only.
+///
+/// # Safety
+/// Nothing on the thread's stack is needed any more.
+pub unsafe fn exit_thread(code: i32) -> ! {
+    loop {
+        // SAFETY: the caller is done with this thread.
+        unsafe { syscall(libc::SYS_exit as u64, [code as u64, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// The kernel's id of the calling thread.
+#[must_use]
+pub fn gettid() -> u32 {
+    // SAFETY: reads an id.
+    unsafe { syscall(libc::SYS_gettid as u64, [0; 6]) as u32 }
+}
+
+/// Sleeps while `*word == expected`, at most `timeout_ms`; spurious returns are possible.
+pub fn futex_wait(word: &std::sync::atomic::AtomicU32, expected: u32, timeout_ms: Option<u32>) {
+    let ts = timeout_ms.map(|ms| libc::timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 });
+    let ts_ptr = ts.as_ref().map_or(0, |t| &raw const *t as u64);
+    // SAFETY: the word outlives the call; FUTEX_WAIT (not private: words may be in memory
+    // shared between processes) reads the word and the timeout only.
+    unsafe {
+        syscall(libc::SYS_futex as u64, [word.as_ptr() as u64, libc::FUTEX_WAIT as u64, u64::from(expected), ts_ptr, 0, 0]);
+    }
+}
+
+/// Wakes up to `n` sleepers on `word`.
+pub fn futex_wake(word: &std::sync::atomic::AtomicU32, n: u32) {
+    // SAFETY: FUTEX_WAKE does not touch memory.
+    unsafe { syscall(libc::SYS_futex as u64, [word.as_ptr() as u64, libc::FUTEX_WAKE as u64, u64::from(n), 0, 0, 0]) };
+}

@@ -1,0 +1,43 @@
+//! Reserving the guest window: every guest address is inaccessible until the engine maps it.
+
+use crate::layout;
+
+/// Why the window could not be reserved.
+#[derive(Debug, Clone, Copy)]
+pub struct ReserveError {
+    /// Start of the part that failed.
+    pub start: u64,
+    /// The kernel's error number.
+    pub errno: i32,
+}
+
+/// Reserves `WINDOW_START..WINDOW_END` as inaccessible memory that costs nothing
+/// (`PROT_NONE`, `MAP_NORESERVE`). Once per process.
+///
+/// # Errors
+/// The kernel's refusal, e.g. because an address-space limit (`ulimit -v`) is set or
+/// something already lies in the window.
+pub fn reserve() -> Result<(), ReserveError> {
+    let (start, len) = (layout::WINDOW_START, layout::WINDOW_END - layout::WINDOW_START);
+    // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping.
+    let got = unsafe { map_none(start, len, libc::MAP_FIXED_NOREPLACE) };
+    if got < 0 { Err(ReserveError { start, errno: -got as i32 }) } else { Ok(()) }
+}
+
+/// Gives a page range of the window back to the reserve: contents gone, inaccessible.
+///
+/// # Safety
+/// Nothing else relies on the contents of the range, which lies in the window.
+pub unsafe fn release(start: u64, len: u64) -> isize {
+    // SAFETY: the caller owns the range.
+    unsafe { map_none(start, len, libc::MAP_FIXED) }
+}
+
+unsafe fn map_none(start: u64, len: u64, how: i32) -> isize {
+    let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | how;
+    // SAFETY: the caller chooses between a fixed mapping over a range that it owns and one
+    // that replaces nothing.
+    unsafe {
+        crate::sys::syscall(libc::SYS_mmap as u64, [start, len, libc::PROT_NONE as u64, flags as u64, u64::MAX, 0])
+    }
+}
