@@ -1,0 +1,376 @@
+//! Events to bytes and back.
+//!
+//! Every event has exactly one encoding and says itself where it ends. The encoder appends
+//! to the caller's buffer and allocates nothing else: it runs while a guest thread waits.
+//! The decoder borrows from the bytes, never panics, and reports a beginning of an event as
+//! [`DecodeError::Incomplete`]. `docs/trace-format.md` has the layout.
+
+use crate::cursor::{BLOB_MAX, Cursor, DecodeError, Step};
+use crate::event::{Args, Ending, Event, Kind, Origin, Signal, Start, Syscall, TapeId};
+use crate::varint;
+use crate::writes::Writes;
+
+/// Low half of an event's first byte.
+mod tag {
+    pub const START: u8 = 1;
+    pub const SYSCALL: u8 = 2;
+    pub const SIGNAL: u8 = 3;
+    pub const SWITCH: u8 = 4;
+    pub const INSTR: u8 = 5;
+    pub const EXEC: u8 = 6;
+    pub const TURN: u8 = 7;
+    pub const CHECKSUM: u8 = 8;
+    pub const END: u8 = 9;
+    pub const MASK: u8 = 0x0f;
+}
+
+/// High half of an event's first byte.
+mod flag {
+    pub const DIGEST: u8 = 0x10;
+    /// Syscalls only.
+    pub const SWITCHED: u8 = 0x20;
+    /// Syscalls only.
+    pub const ORDER: u8 = 0x40;
+    pub const MASK: u8 = 0xf0;
+}
+
+/// A syscall's second byte: the number of arguments and which parts follow.
+mod parts {
+    pub const ARGS: u8 = 0x07;
+    pub const STREAM: u8 = 0x08;
+    pub const WRITES: u8 = 0x10;
+    pub const EXTRA: u8 = 0x20;
+    pub const ALL: u8 = ARGS | STREAM | WRITES | EXTRA;
+}
+
+/// Encodes one tape's events in order.
+#[derive(Debug, Clone, Default)]
+pub struct Encoder {
+    last_ticks: u64,
+}
+
+impl Encoder {
+    /// At the beginning of a tape.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Appends `event` to `out`.
+    ///
+    /// # Panics
+    /// When an [`Kind::Instr`] claims more than four values or a byte string is longer than
+    /// [`BLOB_MAX`]: both are errors of the caller and would make the tape unreadable.
+    pub fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
+        let delta = event.ticks.wrapping_sub(self.last_ticks);
+        let mut put = Put { out, event, delta };
+        match &event.kind {
+            Kind::Start(start) => {
+                put.head(tag::START);
+                put.out.push(start.origin as u8);
+                for number in [
+                    start.parent.process,
+                    start.parent.thread,
+                    start.tid,
+                    start.pid,
+                ] {
+                    varint::put(put.out, number.into());
+                }
+            }
+            Kind::Syscall(syscall) => put.syscall(syscall),
+            Kind::Signal(signal) => {
+                put.head(tag::SIGNAL);
+                varint::put(put.out, signal.steps.into());
+                put.out.push(signal.signo);
+                put.blob(signal.siginfo);
+            }
+            Kind::Switch { steps } => {
+                put.head(tag::SWITCH);
+                varint::put(put.out, (*steps).into());
+            }
+            Kind::Instr { op, values, n } => {
+                assert!(*n <= 4, "an instruction logs at most four values");
+                put.head(tag::INSTR);
+                put.out.extend_from_slice(&[*op, *n]);
+                for value in &values[..usize::from(*n)] {
+                    varint::put(put.out, *value);
+                }
+            }
+            Kind::Exec(image) => {
+                put.head(tag::EXEC);
+                put.blob(image);
+            }
+            Kind::Turn { thread } => {
+                put.head(tag::TURN);
+                varint::put(put.out, (*thread).into());
+            }
+            Kind::Checksum { at, value } => {
+                put.head(tag::CHECKSUM);
+                varint::put(put.out, *at);
+                put.out.extend_from_slice(&value.to_le_bytes());
+            }
+            Kind::End { how, code, steps } => {
+                put.head(tag::END);
+                put.out.push(*how as u8);
+                varint::put_signed(put.out, (*code).into());
+                varint::put(put.out, (*steps).into());
+            }
+        }
+        self.last_ticks = event.ticks;
+    }
+}
+
+struct Put<'e, 'o> {
+    out: &'o mut Vec<u8>,
+    event: &'e Event<'e>,
+    delta: u64,
+}
+
+impl Put<'_, '_> {
+    fn head(&mut self, tag: u8) {
+        let digest = self.event.digest;
+        let flags = if digest == 0 { 0 } else { flag::DIGEST };
+        self.out.push(tag | flags);
+        varint::put(self.out, self.delta);
+        if digest != 0 {
+            self.out.extend_from_slice(&digest.to_le_bytes());
+        }
+    }
+
+    fn blob(&mut self, bytes: &[u8]) {
+        assert!(
+            bytes.len() as u64 <= BLOB_MAX,
+            "a byte string longer than any event may carry"
+        );
+        varint::put_blob(self.out, bytes);
+    }
+
+    fn syscall(&mut self, syscall: &Syscall<'_>) {
+        let mut flags = 0;
+        if syscall.switched {
+            flags |= flag::SWITCHED;
+        }
+        if syscall.order.is_some() {
+            flags |= flag::ORDER;
+        }
+        self.head(tag::SYSCALL | flags);
+        let args = syscall.args.as_slice();
+        let mut follows = args.len() as u8;
+        if syscall.stream != 0 {
+            follows |= parts::STREAM;
+        }
+        if !syscall.writes.is_empty() {
+            follows |= parts::WRITES;
+        }
+        if !syscall.extra.is_empty() {
+            follows |= parts::EXTRA;
+        }
+        self.out.push(follows);
+        varint::put(self.out, syscall.nr.into());
+        for arg in args {
+            varint::put(self.out, *arg);
+        }
+        varint::put_signed(self.out, syscall.result);
+        if let Some(order) = syscall.order {
+            varint::put(self.out, order);
+        }
+        if syscall.stream != 0 {
+            self.out.push(syscall.stream);
+        }
+        if !syscall.writes.is_empty() {
+            // The length comes first so that a reader that has only the beginning need not
+            // walk the writes again each time more bytes arrive.
+            let length = syscall.writes.encoded_len();
+            assert!(
+                length as u64 <= BLOB_MAX,
+                "more memory writes than any event may carry"
+            );
+            varint::put(self.out, length as u64);
+            syscall.writes.put(self.out);
+        }
+        if !syscall.extra.is_empty() {
+            self.blob(syscall.extra);
+        }
+    }
+}
+
+/// Decodes one tape's events in order.
+#[derive(Debug, Clone, Default)]
+pub struct Decoder {
+    last_ticks: u64,
+}
+
+impl Decoder {
+    /// At the beginning of a tape.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Decodes the event at the beginning of `bytes` and says how many bytes it took.
+    ///
+    /// # Errors
+    /// [`DecodeError::Incomplete`] when `bytes` ends inside the event, `Corrupt` when it is
+    /// none. After an error the decoder stands where it stood.
+    pub fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<(Event<'a>, usize), DecodeError> {
+        let mut cursor = Cursor::new(bytes);
+        let first = cursor.clone();
+        let head = cursor.byte()?;
+        let flags = head & flag::MASK;
+        let tag = head & tag::MASK;
+        let allowed = match tag {
+            tag::SYSCALL => flag::DIGEST | flag::SWITCHED | flag::ORDER,
+            tag::START..=tag::END => flag::DIGEST,
+            _ => return first.corrupt("an unknown kind of event"),
+        };
+        if flags & !allowed != 0 {
+            return first.corrupt("an unknown event flag");
+        }
+        let delta = cursor.varint()?;
+        let digest = match flags & flag::DIGEST {
+            0 => 0,
+            _ => nonzero(&mut cursor, "an empty digest", |cursor| {
+                Ok(u32::from_le_bytes(cursor.fixed()?))
+            })?,
+        };
+        let kind = match tag {
+            tag::START => Kind::Start(start(&mut cursor)?),
+            tag::SYSCALL => Kind::Syscall(syscall(&mut cursor, flags)?),
+            tag::SIGNAL => Kind::Signal(Signal {
+                steps: cursor.varint_u32()?,
+                signo: cursor.byte()?,
+                siginfo: cursor.blob()?,
+            }),
+            tag::SWITCH => Kind::Switch {
+                steps: cursor.varint_u32()?,
+            },
+            tag::INSTR => instr(&mut cursor)?,
+            tag::EXEC => Kind::Exec(cursor.blob()?),
+            tag::TURN => Kind::Turn {
+                thread: cursor.varint_u32()?,
+            },
+            tag::CHECKSUM => Kind::Checksum {
+                at: cursor.varint()?,
+                value: u64::from_le_bytes(cursor.fixed()?),
+            },
+            _ => end(&mut cursor)?,
+        };
+        let ticks = self.last_ticks.wrapping_add(delta);
+        self.last_ticks = ticks;
+        let event = Event {
+            ticks,
+            digest,
+            kind,
+        };
+        Ok((event, cursor.position()))
+    }
+}
+
+fn start(cursor: &mut Cursor<'_>) -> Step<Start> {
+    Ok(Start {
+        origin: choice(cursor, &Origin::ALL, "an unknown origin of a thread")?,
+        parent: TapeId {
+            process: cursor.varint_u32()?,
+            thread: cursor.varint_u32()?,
+        },
+        tid: cursor.varint_u32()?,
+        pid: cursor.varint_u32()?,
+    })
+}
+
+fn syscall<'a>(cursor: &mut Cursor<'a>, flags: u8) -> Step<Syscall<'a>> {
+    let before = cursor.clone();
+    let follows = cursor.byte()?;
+    let n = usize::from(follows & parts::ARGS);
+    if n > 6 || follows & !parts::ALL != 0 {
+        return before.corrupt("an unknown part of a system call");
+    }
+    let nr = cursor.varint_u32()?;
+    let mut args = [0; 6];
+    for arg in &mut args[..n] {
+        *arg = cursor.varint()?;
+    }
+    let result = cursor.signed()?;
+    let order = match flags & flag::ORDER {
+        0 => None,
+        _ => Some(cursor.varint()?),
+    };
+    let stream = match follows & parts::STREAM {
+        0 => 0,
+        _ => nonzero(cursor, "an empty stream", Cursor::byte)?,
+    };
+    let writes = match follows & parts::WRITES {
+        0 => Writes::NONE,
+        _ => {
+            let before = cursor.clone();
+            let section = filled(cursor, "an empty section of memory writes")?;
+            match Writes::decode(section) {
+                Some(writes) => writes,
+                None => return before.corrupt("a memory write that does not fit its section"),
+            }
+        }
+    };
+    let extra = match follows & parts::EXTRA {
+        0 => &[],
+        _ => filled(cursor, "an empty section of hook data")?,
+    };
+    Ok(Syscall {
+        nr,
+        args: Args::new(&args[..n]),
+        result,
+        switched: flags & flag::SWITCHED != 0,
+        order,
+        stream,
+        writes,
+        extra,
+    })
+}
+
+fn instr<'a>(cursor: &mut Cursor<'_>) -> Step<Kind<'a>> {
+    let op = cursor.byte()?;
+    let before = cursor.clone();
+    let n = cursor.byte()?;
+    let mut values = [0; 4];
+    let Some(used) = values.get_mut(..usize::from(n)) else {
+        return before.corrupt("an instruction with more than four values");
+    };
+    for value in used {
+        *value = cursor.varint()?;
+    }
+    Ok(Kind::Instr { op, values, n })
+}
+
+fn end<'a>(cursor: &mut Cursor<'_>) -> Step<Kind<'a>> {
+    let how = choice(cursor, &Ending::ALL, "an unknown ending")?;
+    let before = cursor.clone();
+    let code = i32::try_from(cursor.signed()?)
+        .or_else(|_| before.corrupt("an exit code of more than 32 bits"))?;
+    let steps = cursor.varint_u32()?;
+    Ok(Kind::End { how, code, steps })
+}
+
+/// One byte that is an index into `all`.
+fn choice<T: Copy>(cursor: &mut Cursor<'_>, all: &[T], what: &'static str) -> Step<T> {
+    let before = cursor.clone();
+    let index = cursor.byte()?;
+    match all.get(usize::from(index)) {
+        Some(value) => Ok(*value),
+        None => before.corrupt(what),
+    }
+}
+
+/// A value whose presence a flag announced: the default would be a second encoding.
+fn nonzero<'a, T: Default + PartialEq>(
+    cursor: &mut Cursor<'a>,
+    what: &'static str,
+    read: impl FnOnce(&mut Cursor<'a>) -> Step<T>,
+) -> Step<T> {
+    let before = cursor.clone();
+    let value = read(cursor)?;
+    if value == T::default() {
+        return before.corrupt(what);
+    }
+    Ok(value)
+}
+
+fn filled<'a>(cursor: &mut Cursor<'a>, what: &'static str) -> Step<&'a [u8]> {
+    nonzero(cursor, what, Cursor::blob)
+}

@@ -1,0 +1,201 @@
+//! What can go wrong with a recording on disk, each as one sentence with its remedy.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::event::TapeId;
+use crate::files::FileId;
+use crate::manifest::Version;
+
+/// Result of this crate.
+pub type Result<T> = std::result::Result<T, Error>;
+
+/// What went wrong with a trace.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The device is full, or a quota or file size limit is reached.
+    #[error(
+        "no room to write {path} ({source}): free some space, or point RELIVE_TRACE_DIR at a folder on a larger disk"
+    )]
+    Full {
+        /// What was being written.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// The folder refuses us.
+    #[error(
+        "{path} cannot be written ({source}): make its folder writable, or point RELIVE_TRACE_DIR at one that is"
+    )]
+    NotWritable {
+        /// What was to be written.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// Any other failure while writing.
+    #[error("writing {path} failed ({source}): check the disk that holds it")]
+    Write {
+        /// What was being written.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// A file of the trace, or one to be copied into it, cannot be read.
+    #[error("{path} cannot be read ({source}): check that it exists and that you may read it")]
+    Read {
+        /// What was being read.
+        path: PathBuf,
+        /// The system's words.
+        source: io::Error,
+    },
+    /// The directory already holds something.
+    #[error("{path} already holds files: record into a new or empty folder")]
+    NotEmpty {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// No manifest there.
+    #[error("{path} is not a trace (it has no manifest.json): name the folder of a recording")]
+    NotATrace {
+        /// The directory.
+        path: PathBuf,
+    },
+    /// The manifest is not what this version understands.
+    #[error("{path} is damaged ({source}): copy the trace again or record anew")]
+    Manifest {
+        /// The manifest.
+        path: PathBuf,
+        /// What the parser met.
+        source: serde_json::Error,
+    },
+    /// The format's major version is not ours.
+    #[error(
+        "{path} has trace format {found} (recorded by relive {recorder}) and this relive reads format {supported}: use a relive that reads {found}"
+    )]
+    Version {
+        /// The manifest.
+        path: PathBuf,
+        /// The trace's format.
+        found: Version,
+        /// The format of this crate.
+        supported: Version,
+        /// The version of the program that made the trace.
+        recorder: String,
+    },
+    /// A file of the trace is not of the kind or size it must have.
+    #[error("{path} is damaged ({what}): copy the trace again or record anew")]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A chunk's header or content does not hold together.
+    #[error("{path} is damaged at byte {offset} ({what}): copy the trace again or record anew")]
+    Chunk {
+        /// The tapes file.
+        path: PathBuf,
+        /// Where the chunk begins.
+        offset: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The bytes of a tape are not events, although their checksums hold.
+    #[error(
+        "event {index} of tape {tape} in {path} is not readable ({what}): replay it with the relive that recorded it, or report this"
+    )]
+    Event {
+        /// The tapes file.
+        path: PathBuf,
+        /// The tape.
+        tape: TapeId,
+        /// Index of the event on its tape.
+        index: u64,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// The trace has no such tape.
+    #[error("{path} has no tape {tape}: the recording ended before that thread logged anything")]
+    NoTape {
+        /// The trace.
+        path: PathBuf,
+        /// The tape.
+        tape: TapeId,
+    },
+    /// Only regular files can be copied into a trace.
+    #[error("only regular files can be kept in a trace, and the guest mapped something else ({0})")]
+    NotRegular(&'static str),
+    /// A copied file is missing.
+    #[error(
+        "{path} lacks the file {id} that the guest mapped: copy the trace again, with its files folder"
+    )]
+    NoFile {
+        /// The trace.
+        path: PathBuf,
+        /// The file.
+        id: FileId,
+    },
+    /// A copied file is not the one that was mapped.
+    #[error(
+        "{path} is damaged (its content is {found}): copy the trace again, with its files folder"
+    )]
+    FileContent {
+        /// The copy.
+        path: PathBuf,
+        /// What it hashes to.
+        found: FileId,
+    },
+    /// An encoded image is none.
+    #[error(
+        "the description of a program image is not readable ({what} at byte {at}): replay it with the relive that recorded it, or report this"
+    )]
+    Image {
+        /// Offset in the encoded image.
+        at: usize,
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// No such recording.
+    #[error("there is no trace {name} here or in {base}: list the recordings to see their names")]
+    NotFound {
+        /// What was asked for.
+        name: PathBuf,
+        /// The folder of recordings.
+        base: PathBuf,
+    },
+    /// Nothing was recorded yet.
+    #[error("there is no recording in {base} yet: record a program first, or name a trace")]
+    NoLatest {
+        /// The folder of recordings.
+        base: PathBuf,
+    },
+    /// The environment names no folder for recordings.
+    #[error(
+        "neither RELIVE_TRACE_DIR, XDG_DATA_HOME nor HOME is set: set RELIVE_TRACE_DIR to a folder for recordings"
+    )]
+    NoHome,
+}
+
+impl Error {
+    /// Classifies a failure to write `path`.
+    pub(crate) fn write(path: &Path, source: io::Error) -> Self {
+        use io::ErrorKind as K;
+        let path = path.to_owned();
+        match source.kind() {
+            K::StorageFull | K::QuotaExceeded | K::FileTooLarge => Self::Full { path, source },
+            K::PermissionDenied | K::ReadOnlyFilesystem | K::NotFound | K::NotADirectory => {
+                Self::NotWritable { path, source }
+            }
+            _ => Self::Write { path, source },
+        }
+    }
+
+    pub(crate) fn read(path: &Path, source: io::Error) -> Self {
+        Self::Read {
+            path: path.to_owned(),
+            source,
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! What a tape says: the events, as plain data.
+//!
+//! The meaning of a syscall number, an argument or a signal's bytes belongs to the users of
+//! this crate; here they are only carried.
+
+use std::fmt;
+
+use crate::writes::Writes;
+
+/// Names a tape: process and thread are indexes in the recording, not kernel ids.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TapeId {
+    /// Index of the process in the recording, 0 = the first.
+    pub process: u32,
+    /// Index of the thread in its process, or [`TapeId::SCHEDULE`].
+    pub thread: u32,
+}
+
+impl TapeId {
+    /// `thread` of a process's schedule tape: the order in which its threads held the baton.
+    pub const SCHEDULE: u32 = u32::MAX;
+
+    /// The tape of one thread.
+    pub const fn new(process: u32, thread: u32) -> Self {
+        Self { process, thread }
+    }
+
+    /// The schedule tape of a process.
+    pub const fn schedule(process: u32) -> Self {
+        Self::new(process, Self::SCHEDULE)
+    }
+
+    /// Whether this is a schedule tape.
+    pub const fn is_schedule(self) -> bool {
+        self.thread == Self::SCHEDULE
+    }
+}
+
+impl fmt::Display for TapeId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.is_schedule() {
+            write!(f, "p{}.schedule", self.process)
+        } else {
+            write!(f, "p{}.t{}", self.process, self.thread)
+        }
+    }
+}
+
+/// One logged non-deterministic outcome and where it happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event<'a> {
+    /// Ticks of the thread when it happened, counted from the thread's beginning.
+    /// They may go down (an exec that starts to count anew), at the price of a long encoding.
+    pub ticks: u64,
+    /// Hash of the thread's registers before the event; 0 = none was taken.
+    pub digest: u32,
+    /// What happened.
+    pub kind: Kind<'a>,
+}
+
+/// What happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind<'a> {
+    /// First event of every tape.
+    Start(Start),
+    /// A system call and all it did to the guest.
+    Syscall(Syscall<'a>),
+    /// A signal was delivered here.
+    Signal(Signal<'a>),
+    /// The thread lost the baton here.
+    Switch {
+        /// Guest instructions executed since the last tick or logged event.
+        steps: u32,
+    },
+    /// A non-deterministic instruction (`rdtsc`, `cpuid`, …).
+    Instr {
+        /// Which one; the numbers belong to the translator.
+        op: u8,
+        /// Its results; entries from `n` on are 0.
+        values: [u64; 4],
+        /// How many of `values` count, at most 4.
+        n: u8,
+    },
+    /// A program image begins: an encoded [`crate::Image`].
+    Exec(&'a [u8]),
+    /// Schedule tapes only: this thread takes the baton.
+    Turn {
+        /// Index of the thread in its process.
+        thread: u32,
+    },
+    /// A checksum of guest memory, to find a divergence early.
+    Checksum {
+        /// What was summed; the meaning belongs to the recorder.
+        at: u64,
+        /// The sum.
+        value: u64,
+    },
+    /// Last event of a tape.
+    End {
+        /// What ended.
+        how: Ending,
+        /// Exit code, or the signal's number.
+        code: i32,
+        /// Guest instructions executed since the last tick or logged event.
+        steps: u32,
+    },
+}
+
+/// How a thread came to be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Start {
+    /// What made it.
+    pub origin: Origin,
+    /// The tape of the thread that made it; its own id for [`Origin::Root`].
+    pub parent: TapeId,
+    /// Kernel thread id while it was recorded.
+    pub tid: u32,
+    /// Kernel process id while it was recorded.
+    pub pid: u32,
+}
+
+/// What made a thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Origin {
+    /// The recorder started it: first thread of the first process.
+    Root = 0,
+    /// clone(2) with `CLONE_THREAD`.
+    Thread = 1,
+    /// fork(2): a copy of the parent's memory.
+    Fork = 2,
+    /// vfork(2) or posix_spawn(3): runs on the parent's memory until exec or exit.
+    Vfork = 3,
+}
+
+impl Origin {
+    pub(crate) const ALL: [Origin; 4] = [Self::Root, Self::Thread, Self::Fork, Self::Vfork];
+}
+
+/// How a tape ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Ending {
+    /// exit(2) of this thread alone; the code is its exit code.
+    ThreadExit = 0,
+    /// exit_group(2), by this or another thread; the code is the process's exit code.
+    ProcessExit = 1,
+    /// The process was killed; the code is the signal's number.
+    Killed = 2,
+}
+
+impl Ending {
+    pub(crate) const ALL: [Ending; 3] = [Self::ThreadExit, Self::ProcessExit, Self::Killed];
+}
+
+/// A system call and all it did to the guest.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Syscall<'a> {
+    /// Number in the x86-64 table.
+    pub nr: u32,
+    /// The arguments that the call has.
+    pub args: Args,
+    /// What the kernel put into `rax`: a value or a negative errno.
+    pub result: i64,
+    /// The thread lost the baton during the call.
+    pub switched: bool,
+    /// Global number, where the order between processes shows (output, waits).
+    pub order: Option<u64>,
+    /// Where output went: 0 nowhere of interest, 1 standard output, 2 standard error.
+    pub stream: u8,
+    /// What the kernel wrote into guest memory.
+    pub writes: Writes<'a>,
+    /// Data of the call's own hook.
+    pub extra: &'a [u8],
+}
+
+/// Arguments of a system call: as many as it has, at most six.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub struct Args {
+    n: u8,
+    values: [u64; 6],
+}
+
+impl Args {
+    /// The given arguments.
+    ///
+    /// # Panics
+    /// With more than six.
+    pub fn new(args: &[u64]) -> Self {
+        assert!(args.len() <= 6, "a system call has at most six arguments");
+        let mut values = [0; 6];
+        values[..args.len()].copy_from_slice(args);
+        Self {
+            n: args.len() as u8,
+            values,
+        }
+    }
+
+    /// The arguments in order.
+    pub fn as_slice(&self) -> &[u64] {
+        &self.values[..usize::from(self.n)]
+    }
+}
+
+impl fmt::Debug for Args {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.as_slice()).finish()
+    }
+}
+
+/// A signal as it was delivered.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Signal<'a> {
+    /// Guest instructions executed since the last tick or logged event.
+    pub steps: u32,
+    /// Its number.
+    pub signo: u8,
+    /// The `siginfo_t` the guest saw, in the kernel's layout.
+    pub siginfo: &'a [u8],
+}

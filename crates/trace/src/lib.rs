@@ -1,0 +1,50 @@
+//! The recording on disk: format, reader and writer.
+//!
+//! A *trace* is a directory (mode 0700):
+//!
+//! | entry | content |
+//! | --- | --- |
+//! | `manifest.json` | what was recorded, where, and the format version ([`Manifest`]) |
+//! | `tapes` | every thread's events, as checksummed, compressed chunks ([`TraceWriter`], [`Trace`]) |
+//! | `files/<blake3>` | copies of the files that the guest mapped ([`FileStore`]) |
+//!
+//! A *tape* is one thread's history: a byte stream of self-delimiting [`Event`]s in order.
+//! `docs/trace-format.md` describes every byte.
+//!
+//! This crate must never interpret a syscall, a register or a signal: it carries bytes.
+//! A trace may come from a stranger, so no input may make the reader panic, loop, follow a
+//! link out of the directory or allocate out of proportion; and a damaged trace yields an
+//! error or a prefix of the true events, never other events.
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod chunk;
+mod codec;
+mod cursor;
+mod error;
+mod event;
+mod files;
+mod image;
+mod locations;
+mod manifest;
+mod reader;
+mod tape;
+mod varint;
+mod writer;
+mod writes;
+
+pub use bytes::Bytes;
+pub use chunk::CHUNK_RAW_MAX;
+pub use codec::{Decoder, Encoder};
+pub use cursor::{BLOB_MAX, DecodeError};
+pub use error::{Error, Result};
+pub use event::{Args, Ending, Event, Kind, Origin, Signal, Start, Syscall, TapeId};
+pub use files::{FileId, FileStore};
+pub use image::{Image, MapKind, MapOp, StreamFd};
+pub use locations::{Listed, default_dir, list, new_numbered, resolve, resolve_in, set_latest};
+pub use manifest::{Cpu, ExitStatus, FORMAT, Manifest, Summary, System, Version};
+pub use reader::{TapeInfo, Trace};
+pub use tape::TapeReader;
+pub use writer::{Counters, TraceWriter};
+pub use writes::{Writes, WritesIter};

@@ -1,0 +1,329 @@
+//! `manifest.json`: what was recorded, where, by what, and whether it ended well.
+//!
+//! Written when the recording begins and again when it ends, each time by replacing the
+//! file as a whole. Unknown fields are ignored, so fields can be added within one major
+//! version; a field added later must have a default.
+
+use std::fmt;
+use std::io::{Read as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use serde::{Deserialize, Serialize};
+
+use crate::bytes::Bytes;
+use crate::error::{Error, Result};
+use crate::files::{create_private, open_regular};
+
+/// The format that this crate writes. The major number changes when an older reader would
+/// misread a trace; the minor number when something was added.
+pub const FORMAT: Version = Version { major: 1, minor: 0 };
+
+/// Name of the manifest in a trace.
+pub(crate) const NAME: &str = "manifest.json";
+
+/// Command line and environment are at most a few megabytes (execve(2), "Limits on size of
+/// arguments and environment"), six bytes each in the worst case of JSON.
+const LENGTH_MAX: u64 = 64 << 20;
+
+/// A version of the trace format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// Readers refuse any other than their own.
+    pub major: u32,
+    /// Readers accept any.
+    pub minor: u32,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+/// Facts about a recording.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Manifest {
+    /// Version of the format.
+    pub format: Version,
+    /// Version of the program that recorded.
+    pub relive: String,
+    /// When the recording began, in seconds since 1970 (UTC).
+    pub created: u64,
+    /// The recorded command line.
+    pub command: Vec<Bytes>,
+    /// The working directory it was started in.
+    pub directory: Bytes,
+    /// The environment it was started with, `NAME=value`, in order.
+    pub environment: Vec<Bytes>,
+    /// The recording machine's system.
+    pub system: System,
+    /// The recording machine's processor.
+    pub cpu: Cpu,
+    /// Bytes in a page of memory.
+    pub page_size: u64,
+    /// The recording was ended in order.
+    pub complete: bool,
+    /// Length of the tapes file once it is complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tapes_length: Option<u64>,
+    /// What it came to, once it is complete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub summary: Option<Summary>,
+}
+
+/// Facts from uname(2).
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct System {
+    /// `Linux`.
+    pub name: String,
+    /// Kernel release.
+    pub release: String,
+    /// Kernel build.
+    pub version: String,
+    /// `x86_64`.
+    pub machine: String,
+}
+
+/// Facts from `/proc/cpuinfo`; empty where it does not say.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Model name.
+    pub model: String,
+    /// Feature flags, in the kernel's spelling.
+    pub features: Vec<String>,
+}
+
+/// What a recording came to.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// How the first process ended.
+    pub exit: ExitStatus,
+    /// Processes recorded.
+    pub processes: u64,
+    /// Threads recorded, over all processes.
+    pub threads: u64,
+    /// Events on all tapes.
+    pub events: u64,
+    /// Ticks of all threads.
+    pub ticks: u64,
+    /// Bytes of events; filled in by [`crate::TraceWriter::finish`].
+    pub raw_bytes: u64,
+    /// Bytes of the tapes file; filled in by [`crate::TraceWriter::finish`].
+    pub stored_bytes: u64,
+    /// Duration of the recording in milliseconds.
+    pub wall_ms: u64,
+}
+
+/// How a process ended.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ExitStatus {
+    /// It exited with this code.
+    Code(i32),
+    /// This signal killed it.
+    Signal(i32),
+}
+
+impl Manifest {
+    /// The manifest of a recording that begins now on this machine.
+    pub fn new(command: Vec<Bytes>, directory: Bytes, environment: Vec<Bytes>) -> Self {
+        let created = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
+        Self {
+            format: FORMAT,
+            relive: env!("CARGO_PKG_VERSION").to_owned(),
+            created,
+            command,
+            directory,
+            environment,
+            system: System::this(),
+            cpu: Cpu::this(),
+            page_size: rustix::param::page_size() as u64,
+            complete: false,
+            tapes_length: None,
+            summary: None,
+        }
+    }
+
+    /// Reads the manifest of the trace in `directory`.
+    ///
+    /// # Errors
+    /// When there is none, when it is damaged, and when its major version is not ours.
+    pub fn read(directory: &Path) -> Result<Self> {
+        let path = directory.join(NAME);
+        let file = match open_regular(&path) {
+            Err(Error::Read { source, .. })
+                if matches!(
+                    source.kind(),
+                    std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory
+                ) =>
+            {
+                return Err(Error::NotATrace {
+                    path: directory.to_owned(),
+                });
+            }
+            other => other?,
+        };
+        let mut text = Vec::new();
+        file.take(LENGTH_MAX + 1)
+            .read_to_end(&mut text)
+            .map_err(|source| Error::read(&path, source))?;
+        if text.len() as u64 > LENGTH_MAX {
+            return Err(Error::Damaged {
+                path,
+                what: "a manifest longer than 64 MiB",
+            });
+        }
+        Self::parse(&text, path)
+    }
+
+    fn parse(text: &[u8], path: PathBuf) -> Result<Self> {
+        /// What every major version promises to keep.
+        #[derive(Deserialize)]
+        struct Promise {
+            format: Version,
+            #[serde(default)]
+            relive: Option<serde_json::Value>,
+        }
+        let promise: Promise = match serde_json::from_slice(text) {
+            Ok(promise) => promise,
+            Err(source) => return Err(Error::Manifest { path, source }),
+        };
+        if promise.format.major != FORMAT.major {
+            return Err(Error::Version {
+                path,
+                found: promise.format,
+                supported: FORMAT,
+                recorder: promise
+                    .relive
+                    .as_ref()
+                    .and_then(serde_json::Value::as_str)
+                    .unwrap_or("of unknown version")
+                    .to_owned(),
+            });
+        }
+        serde_json::from_slice(text).map_err(|source| Error::Manifest { path, source })
+    }
+
+    /// Puts this manifest in place of the one in `directory`, if any, as a whole.
+    pub(crate) fn write(&self, directory: &Path) -> Result<()> {
+        let path = directory.join(NAME);
+        let temporary = directory.join(".manifest.json.new");
+        let mut text = serde_json::to_vec_pretty(self).map_err(|source| Error::Manifest {
+            path: path.clone(),
+            source,
+        })?;
+        text.push(b'\n');
+        let written = create_private(&temporary, true)
+            .and_then(|mut file| file.write_all(&text))
+            .and_then(|()| std::fs::rename(&temporary, &path));
+        written.map_err(|source| {
+            let _ = std::fs::remove_file(&temporary);
+            Error::write(&path, source)
+        })
+    }
+}
+
+impl System {
+    fn this() -> Self {
+        let uname = rustix::system::uname();
+        let text = |field: &std::ffi::CStr| field.to_string_lossy().into_owned();
+        Self {
+            name: text(uname.sysname()),
+            release: text(uname.release()),
+            version: text(uname.version()),
+            machine: text(uname.machine()),
+        }
+    }
+}
+
+impl Cpu {
+    fn this() -> Self {
+        std::fs::read_to_string("/proc/cpuinfo")
+            .map_or_else(|_| Self::default(), |text| Self::parse(&text))
+    }
+
+    fn parse(cpuinfo: &str) -> Self {
+        let field = |name: &str| {
+            cpuinfo
+                .lines()
+                .filter_map(|line| line.split_once(':'))
+                .find(|(key, _)| key.trim() == name)
+                .map_or("", |(_, value)| value.trim())
+        };
+        Self {
+            model: field("model name").to_owned(),
+            features: field("flags")
+                .split(' ')
+                .filter(|flag| !flag.is_empty())
+                .map(str::to_owned)
+                .collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn manifest() -> Manifest {
+        let mut manifest = Manifest::new(
+            vec!["prog".into(), Bytes(vec![0xff])],
+            "/tmp".into(),
+            vec!["A=b".into()],
+        );
+        manifest.summary = Some(Summary {
+            exit: ExitStatus::Signal(11),
+            processes: 1,
+            threads: 2,
+            events: 3,
+            ticks: 4,
+            raw_bytes: 5,
+            stored_bytes: 6,
+            wall_ms: 7,
+        });
+        manifest
+    }
+
+    #[test]
+    fn round_trip_and_unknown_fields() {
+        let manifest = manifest();
+        let mut json = serde_json::to_value(&manifest).unwrap();
+        json["added_later"] = serde_json::json!({"deep": [1, 2]});
+        json["system"]["added_later"] = serde_json::json!(1);
+        json["format"]["minor"] = serde_json::json!(99);
+        let text = serde_json::to_vec(&json).unwrap();
+        let read = Manifest::parse(&text, PathBuf::new()).unwrap();
+        assert_eq!(read.format.minor, 99);
+        assert_eq!(
+            Manifest {
+                format: FORMAT,
+                ..read
+            },
+            manifest
+        );
+    }
+
+    #[test]
+    fn another_major_version_is_refused_whatever_else_it_says() {
+        let text = br#"{"format": {"major": 2, "minor": 7}, "relive": "9.1", "other": true}"#;
+        let error = Manifest::parse(text, PathBuf::from("m")).unwrap_err();
+        let message = error.to_string();
+        assert!(matches!(error, Error::Version { .. }), "{message}");
+        for part in ["2.7", "9.1", &FORMAT.to_string()] {
+            assert!(message.contains(part), "{message}");
+        }
+    }
+
+    #[test]
+    fn cpuinfo_is_taken_from_the_first_processor() {
+        let cpu = Cpu::parse(
+            "processor\t: 0\nmodel name\t: A: B\nflags\t\t: fpu  sse\n\nmodel name\t: C\n",
+        );
+        assert_eq!(cpu.model, "A: B");
+        assert_eq!(cpu.features, ["fpu", "sse"]);
+        assert_eq!(Cpu::parse(""), Cpu::default());
+    }
+}

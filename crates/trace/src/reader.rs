@@ -1,0 +1,269 @@
+//! Opening a trace: the manifest and an index of all chunks.
+//!
+//! Opening reads only chunk headers; payloads are checked when a tape is read. A torn chunk
+//! at the end is what a crash leaves and is reported, anything else that does not hold
+//! together is an error.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use zstd::bulk::Decompressor;
+
+use crate::chunk::{HEADER_LEN, Header};
+use crate::error::{Error, Result};
+use crate::event::TapeId;
+use crate::files::{FileId, FileStore, open_regular};
+use crate::manifest::Manifest;
+use crate::tape::TapeReader;
+use crate::writer::TAPES;
+
+/// A trace opened for reading.
+#[derive(Debug, Clone)]
+pub struct Trace {
+    directory: PathBuf,
+    manifest: Manifest,
+    files: FileStore,
+    tapes: Arc<Tapes>,
+    infos: Vec<TapeInfo>,
+    index: BTreeMap<TapeId, Arc<[Chunk]>>,
+    truncated: bool,
+}
+
+/// Size of one tape.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TapeInfo {
+    /// Which tape.
+    pub id: TapeId,
+    /// Number of chunks.
+    pub chunks: u64,
+    /// Bytes of events.
+    pub raw_bytes: u64,
+    /// Bytes in the tapes file, headers included.
+    pub stored_bytes: u64,
+}
+
+/// The tapes file, shared by all readers. Only positioned reads are used: a forked copy of
+/// the process shares the file's offset, and must not be able to disturb another.
+#[derive(Debug)]
+pub(crate) struct Tapes {
+    file: File,
+    pub(crate) path: PathBuf,
+    /// No tape may end inside an event.
+    pub(crate) whole: bool,
+}
+
+/// Where a chunk is.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Chunk {
+    offset: u64,
+    header: Header,
+}
+
+impl Trace {
+    /// Opens the trace in `directory`.
+    ///
+    /// # Errors
+    /// When it is no trace, of another major version, or damaged other than at its end.
+    pub fn open(directory: &Path) -> Result<Self> {
+        let manifest = Manifest::read(directory)?;
+        let path = directory.join(TAPES);
+        let file = open_regular(&path)?;
+        let length = file
+            .metadata()
+            .map_err(|error| Error::read(&path, error))?
+            .len();
+        let scan = scan(&file, &path, length)?;
+        let mut truncated = scan.torn;
+        if let Some(recorded) = manifest.tapes_length {
+            if length > recorded {
+                return Err(Error::Chunk {
+                    path,
+                    offset: recorded,
+                    what: "bytes after the end of a complete recording",
+                });
+            }
+            truncated |= length < recorded;
+        }
+        let infos = scan.index.iter().map(|(id, chunks)| info(*id, chunks));
+        Ok(Self {
+            infos: infos.collect(),
+            index: scan
+                .index
+                .into_iter()
+                .map(|(id, chunks)| (id, chunks.into()))
+                .collect(),
+            directory: directory.to_owned(),
+            files: FileStore::new(directory),
+            tapes: Arc::new(Tapes {
+                file,
+                path,
+                whole: manifest.complete && !truncated,
+            }),
+            manifest,
+            truncated,
+        })
+    }
+
+    /// The trace's directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// What was recorded.
+    pub fn manifest(&self) -> &Manifest {
+        &self.manifest
+    }
+
+    /// Whether the end is missing: the recorder died while writing, or the file was cut.
+    pub fn truncated(&self) -> bool {
+        self.truncated
+    }
+
+    /// All tapes, in order.
+    pub fn tapes(&self) -> &[TapeInfo] {
+        &self.infos
+    }
+
+    /// A reader at the beginning of a tape.
+    ///
+    /// # Errors
+    /// [`Error::NoTape`].
+    pub fn tape(&self, id: TapeId) -> Result<TapeReader> {
+        let chunks = self.index.get(&id).ok_or_else(|| Error::NoTape {
+            path: self.directory.clone(),
+            tape: id,
+        })?;
+        Ok(TapeReader::new(id, self.tapes.clone(), chunks.clone()))
+    }
+
+    /// The copy of a mapped file, not hashed again.
+    ///
+    /// # Errors
+    /// When the trace has no such file.
+    pub fn file(&self, id: FileId) -> Result<File> {
+        self.files.open(id)
+    }
+
+    /// The copy of a mapped file, its content verified.
+    ///
+    /// # Errors
+    /// When the trace has no such file, or it has another content.
+    pub fn verified_file(&self, id: FileId) -> Result<File> {
+        self.files.open_verified(id)
+    }
+
+    /// Hashes all copies and says how many there are.
+    ///
+    /// # Errors
+    /// At the first one whose content is not what its name says.
+    pub fn verify_files(&self) -> Result<usize> {
+        let ids = self.files.ids()?;
+        for id in &ids {
+            self.files.open_verified(*id)?;
+        }
+        Ok(ids.len())
+    }
+}
+
+fn info(id: TapeId, chunks: &[Chunk]) -> TapeInfo {
+    let sum = |field: fn(&Header) -> u64| chunks.iter().map(|chunk| field(&chunk.header)).sum();
+    TapeInfo {
+        id,
+        chunks: chunks.len() as u64,
+        raw_bytes: sum(|header| header.raw_len.into()),
+        stored_bytes: sum(|header| HEADER_LEN as u64 + u64::from(header.stored_len)),
+    }
+}
+
+struct Scan {
+    index: BTreeMap<TapeId, Vec<Chunk>>,
+    torn: bool,
+}
+
+/// Reads all headers in one pass.
+fn scan(file: &File, path: &Path, length: u64) -> Result<Scan> {
+    let mut index: BTreeMap<TapeId, Vec<Chunk>> = BTreeMap::new();
+    let mut offset = 0;
+    while offset < length {
+        let damaged = |what| Error::Chunk {
+            path: path.to_owned(),
+            offset,
+            what,
+        };
+        if length - offset < HEADER_LEN as u64 {
+            return Ok(Scan { index, torn: true });
+        }
+        let mut bytes = [0; HEADER_LEN];
+        file.read_exact_at(&mut bytes, offset)
+            .map_err(|error| Error::read(path, error))?;
+        let header = match Header::from_bytes(&bytes) {
+            Ok(header) => header,
+            // A crash of the whole machine can leave a length without the data.
+            Err(_) if zeros_to_the_end(file, path, offset, length)? => {
+                return Ok(Scan { index, torn: true });
+            }
+            Err(what) => return Err(damaged(what)),
+        };
+        let end = offset + HEADER_LEN as u64 + u64::from(header.stored_len);
+        if end > length {
+            return Ok(Scan { index, torn: true });
+        }
+        let chunks = index.entry(header.tape).or_default();
+        if header.sequence != chunks.len() as u64 {
+            return Err(damaged("a chunk is missing before it, or there twice"));
+        }
+        chunks.push(Chunk { offset, header });
+        offset = end;
+    }
+    Ok(Scan { index, torn: false })
+}
+
+fn zeros_to_the_end(file: &File, path: &Path, mut offset: u64, length: u64) -> Result<bool> {
+    let mut buffer = [0; 64 << 10];
+    while offset < length {
+        let part = &mut buffer[..(length - offset).min(64 << 10) as usize];
+        file.read_exact_at(part, offset)
+            .map_err(|error| Error::read(path, error))?;
+        if part.iter().any(|byte| *byte != 0) {
+            return Ok(false);
+        }
+        offset += part.len() as u64;
+    }
+    Ok(true)
+}
+
+impl Tapes {
+    /// Appends the events of one chunk to `out`, or leaves `out` as it was.
+    pub(crate) fn read(&self, chunk: &Chunk, out: &mut Vec<u8>) -> Result<()> {
+        let header = &chunk.header;
+        let damaged = |what| Error::Chunk {
+            path: self.path.clone(),
+            offset: chunk.offset,
+            what,
+        };
+        let mut stored = vec![0; header.stored_len as usize];
+        self.file
+            .read_exact_at(&mut stored, chunk.offset + HEADER_LEN as u64)
+            .map_err(|error| Error::read(&self.path, error))?;
+        if header.sum(&stored) != header.checksum {
+            return Err(damaged("the checksum of a chunk is wrong"));
+        }
+        if !header.zstd {
+            out.extend_from_slice(&stored);
+            return Ok(());
+        }
+        let start = out.len();
+        let raw_len = header.raw_len as usize;
+        out.resize(start + raw_len, 0);
+        let unpacked = Decompressor::new()
+            .and_then(|mut zstd| zstd.decompress_to_buffer(&stored, &mut out[start..]));
+        if !matches!(unpacked, Ok(length) if length == raw_len) {
+            out.truncate(start);
+            return Err(damaged("a chunk that does not unpack to its length"));
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,158 @@
+//! Reading one tape, event by event.
+//!
+//! A reader holds the current chunk and, where an event straddles chunks, what belongs to
+//! that event; never the whole tape. A clone shares all of it and costs a few counters, so
+//! that every snapshot can have its own.
+
+use std::sync::Arc;
+
+use crate::chunk::CHUNK_RAW_MAX;
+use crate::codec::Decoder;
+use crate::cursor::DecodeError;
+use crate::error::{Error, Result};
+use crate::event::{Event, TapeId};
+use crate::reader::{Chunk, Tapes};
+
+/// A position on a tape.
+#[derive(Debug, Clone)]
+pub struct TapeReader {
+    id: TapeId,
+    tapes: Arc<Tapes>,
+    chunks: Arc<[Chunk]>,
+    /// Index of the first chunk that is not in `data`.
+    next_chunk: usize,
+    data: Arc<Vec<u8>>,
+    /// Where the next event begins in `data`.
+    at: usize,
+    /// Length of the next event, once it is known to be whole.
+    peeked: Option<usize>,
+    decoder: Decoder,
+    index: u64,
+}
+
+impl TapeReader {
+    pub(crate) fn new(id: TapeId, tapes: Arc<Tapes>, chunks: Arc<[Chunk]>) -> Self {
+        Self {
+            id,
+            tapes,
+            chunks,
+            next_chunk: 0,
+            data: Arc::default(),
+            at: 0,
+            peeked: None,
+            decoder: Decoder::new(),
+            index: 0,
+        }
+    }
+
+    /// Which tape this is.
+    pub fn id(&self) -> TapeId {
+        self.id
+    }
+
+    /// Number of events read: the index of the one that [`TapeReader::next`] returns.
+    pub fn position(&self) -> u64 {
+        self.index
+    }
+
+    /// Reads an event and goes past it; `None` at the end.
+    ///
+    /// # Errors
+    /// When the chunk or the event is damaged; the reader then stays where it is. A
+    /// recording that was cut off ends with the last whole event, without an error.
+    #[expect(
+        clippy::should_implement_trait,
+        reason = "the event borrows from the reader, which an Iterator cannot express"
+    )]
+    pub fn next(&mut self) -> Result<Option<Event<'_>>> {
+        let Some(length) = self.next_length()? else {
+            return Ok(None);
+        };
+        let start = self.at;
+        self.at += length;
+        self.index += 1;
+        self.peeked = None;
+        let (event, _) = self
+            .decoder
+            .decode(&self.data[start..self.at])
+            .expect("the event was decoded before");
+        Ok(Some(event))
+    }
+
+    /// The event that [`TapeReader::next`] will return, as often as one likes.
+    ///
+    /// # Errors
+    /// As [`TapeReader::next`].
+    pub fn peek(&mut self) -> Result<Option<Event<'_>>> {
+        let Some(length) = self.next_length()? else {
+            return Ok(None);
+        };
+        let (event, _) = self
+            .decoder
+            .clone()
+            .decode(&self.data[self.at..self.at + length])
+            .expect("the event was decoded before");
+        Ok(Some(event))
+    }
+
+    /// Makes the next event whole in `data`.
+    fn next_length(&mut self) -> Result<Option<usize>> {
+        if self.peeked.is_some() {
+            return Ok(self.peeked);
+        }
+        loop {
+            match self.decoder.clone().decode(&self.data[self.at..]) {
+                Ok((_, length)) => {
+                    self.peeked = Some(length);
+                    return Ok(self.peeked);
+                }
+                Err(DecodeError::Corrupt { what, .. }) => return Err(self.damaged(what)),
+                Err(DecodeError::Incomplete) => {
+                    if !self.read_chunk()? {
+                        break;
+                    }
+                }
+            }
+        }
+        if self.at < self.data.len() && self.tapes.whole {
+            return Err(self.damaged("the tape ends inside it"));
+        }
+        Ok(None)
+    }
+
+    /// Appends a chunk to the rest of `data`; `false` when there is none.
+    fn read_chunk(&mut self) -> Result<bool> {
+        let Some(chunk) = self.chunks.get(self.next_chunk) else {
+            return Ok(false);
+        };
+        // An event can be much longer than a chunk: then the buffer must grow in place, not
+        // be copied for each chunk, and must not be kept afterwards.
+        let rest = self.data.len() - self.at;
+        let outgrown = self.data.capacity() > 4 * CHUNK_RAW_MAX && rest < CHUNK_RAW_MAX;
+        match Arc::get_mut(&mut self.data).filter(|_| !outgrown) {
+            Some(data) => {
+                data.drain(..self.at);
+                self.at = 0;
+                self.tapes.read(chunk, data)?;
+            }
+            None => {
+                let mut data = Vec::with_capacity(rest + CHUNK_RAW_MAX);
+                data.extend_from_slice(&self.data[self.at..]);
+                self.tapes.read(chunk, &mut data)?;
+                self.data = Arc::new(data);
+                self.at = 0;
+            }
+        }
+        self.next_chunk += 1;
+        Ok(true)
+    }
+
+    fn damaged(&self, what: &'static str) -> Error {
+        Error::Event {
+            path: self.tapes.path.clone(),
+            tape: self.id,
+            index: self.index,
+            what,
+        }
+    }
+}

@@ -1,0 +1,228 @@
+//! Writing a trace: one writer for all tapes.
+//!
+//! Events are collected per tape and leave as whole chunks, each with a single write. What
+//! could not be written stays collected, and a half-written chunk is cut off again, so that
+//! a caller who made room can go on. It must never rewrite what is already in the file.
+
+use std::collections::BTreeMap;
+use std::fs::{DirBuilder, File};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, FileExt};
+use std::path::{Path, PathBuf};
+
+use zstd::bulk::Compressor;
+
+use crate::chunk::{CHUNK_RAW_MAX, COMPRESSION_LEVEL, HEADER_LEN, Header};
+use crate::error::{Error, Result};
+use crate::event::TapeId;
+use crate::files::{self, FileStore, create_private};
+use crate::manifest::{Manifest, Summary};
+
+/// Name of the tapes file in a trace.
+pub(crate) const TAPES: &str = "tapes";
+
+/// What has been written so far.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Chunks in the tapes file.
+    pub chunks: u64,
+    /// Bytes of events in them.
+    pub raw_bytes: u64,
+    /// Length of the tapes file.
+    pub stored_bytes: u64,
+}
+
+/// Writes one trace.
+pub struct TraceWriter {
+    directory: PathBuf,
+    manifest: Manifest,
+    path: PathBuf,
+    file: File,
+    tapes: BTreeMap<TapeId, Pending>,
+    compressor: Compressor<'static>,
+    /// Header and payload of the chunk being made.
+    chunk: Vec<u8>,
+    counters: Counters,
+}
+
+#[derive(Default)]
+struct Pending {
+    /// Less than [`CHUNK_RAW_MAX`] bytes, unless writing failed.
+    raw: Vec<u8>,
+    sequence: u64,
+}
+
+impl TraceWriter {
+    /// Begins a trace in `directory`, which must be empty or not exist.
+    ///
+    /// # Errors
+    /// When it holds something already or cannot be written.
+    pub fn create(directory: &Path, manifest: &Manifest) -> Result<Self> {
+        let failed = |error| Error::write(directory, error);
+        match DirBuilder::new().mode(0o700).create(directory) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                if std::fs::read_dir(directory)
+                    .map_err(failed)?
+                    .next()
+                    .is_some()
+                {
+                    return Err(Error::NotEmpty {
+                        path: directory.to_owned(),
+                    });
+                }
+            }
+            Err(error) => return Err(failed(error)),
+        }
+        let store = directory.join(files::NAME);
+        DirBuilder::new()
+            .mode(0o700)
+            .create(&store)
+            .map_err(|error| Error::write(&store, error))?;
+        let path = directory.join(TAPES);
+        let file = create_private(&path, false).map_err(|error| Error::write(&path, error))?;
+        let compressor =
+            Compressor::new(COMPRESSION_LEVEL).map_err(|error| Error::write(&path, error))?;
+        // Last, so that a folder with a manifest has all the rest.
+        manifest.write(directory)?;
+        Ok(Self {
+            directory: directory.to_owned(),
+            manifest: manifest.clone(),
+            path,
+            file,
+            tapes: BTreeMap::new(),
+            compressor,
+            chunk: Vec::new(),
+            counters: Counters::default(),
+        })
+    }
+
+    /// The trace's directory.
+    pub fn directory(&self) -> &Path {
+        &self.directory
+    }
+
+    /// The trace's copies of mapped files.
+    pub fn files(&self) -> FileStore {
+        FileStore::new(&self.directory)
+    }
+
+    /// Adds encoded events to a tape; they may be cut anywhere. Full chunks are written.
+    ///
+    /// # Errors
+    /// When a full chunk cannot be written; the bytes are kept, do not append them again.
+    pub fn append(&mut self, tape: TapeId, bytes: &[u8]) -> Result<()> {
+        let pending = self.tapes.entry(tape).or_default();
+        pending.raw.extend_from_slice(bytes);
+        if pending.raw.len() >= CHUNK_RAW_MAX {
+            self.write(tape, CHUNK_RAW_MAX)?;
+        }
+        Ok(())
+    }
+
+    /// Writes what is collected for one tape.
+    ///
+    /// # Errors
+    /// When it cannot be written; it stays collected.
+    pub fn flush(&mut self, tape: TapeId) -> Result<()> {
+        self.write(tape, 1)
+    }
+
+    /// Writes what is collected for all tapes.
+    ///
+    /// # Errors
+    /// As [`TraceWriter::flush`].
+    pub fn flush_all(&mut self) -> Result<()> {
+        let tapes: Vec<TapeId> = self.tapes.keys().copied().collect();
+        tapes.into_iter().try_for_each(|tape| self.flush(tape))
+    }
+
+    /// Writes all that is collected and marks the trace complete. The two numbers of bytes
+    /// in `summary` are replaced by [`TraceWriter::counters`].
+    ///
+    /// # Errors
+    /// When something cannot be written: the trace then stays incomplete, but readable.
+    pub fn finish(mut self, summary: &Summary) -> Result<Manifest> {
+        self.flush_all()?;
+        let mut manifest = self.manifest;
+        manifest.complete = true;
+        manifest.tapes_length = Some(self.counters.stored_bytes);
+        manifest.summary = Some(Summary {
+            raw_bytes: self.counters.raw_bytes,
+            stored_bytes: self.counters.stored_bytes,
+            ..summary.clone()
+        });
+        manifest.write(&self.directory)?;
+        Ok(manifest)
+    }
+
+    /// What has been written so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// Writes chunks while at least `least` bytes are collected.
+    fn write(&mut self, tape: TapeId, least: usize) -> Result<()> {
+        let Some(pending) = self.tapes.get_mut(&tape) else {
+            return Ok(());
+        };
+        let mut done = 0;
+        let mut result = Ok(());
+        while pending.raw.len() - done >= least {
+            let rest = &pending.raw[done..];
+            let raw = &rest[..rest.len().min(CHUNK_RAW_MAX)];
+            let written = fill_chunk(
+                &mut self.compressor,
+                &mut self.chunk,
+                tape,
+                pending.sequence,
+                raw,
+            )
+            .and_then(|()| write_whole(&self.file, &self.chunk, self.counters.stored_bytes));
+            if let Err(error) = written {
+                result = Err(Error::write(&self.path, error));
+                break;
+            }
+            pending.sequence += 1;
+            done += raw.len();
+            self.counters.chunks += 1;
+            self.counters.raw_bytes += raw.len() as u64;
+            self.counters.stored_bytes += self.chunk.len() as u64;
+        }
+        pending.raw.drain(..done);
+        if pending.raw.capacity() > 4 * CHUNK_RAW_MAX {
+            pending.raw.shrink_to(CHUNK_RAW_MAX);
+        }
+        result
+    }
+}
+
+/// Makes `chunk` the header and payload for `raw`.
+fn fill_chunk(
+    compressor: &mut Compressor<'static>,
+    chunk: &mut Vec<u8>,
+    tape: TapeId,
+    sequence: u64,
+    raw: &[u8],
+) -> io::Result<()> {
+    chunk.clear();
+    chunk.resize(HEADER_LEN + zstd::zstd_safe::compress_bound(raw.len()), 0);
+    let compressed = compressor.compress_to_buffer(raw, &mut chunk[HEADER_LEN..])?;
+    chunk.truncate(HEADER_LEN + compressed);
+    let shrunk = compressed < raw.len();
+    if !shrunk {
+        chunk.truncate(HEADER_LEN);
+        chunk.extend_from_slice(raw);
+    }
+    let header = Header::new(tape, sequence, raw.len(), shrunk, &chunk[HEADER_LEN..]);
+    chunk[..HEADER_LEN].copy_from_slice(&header.to_bytes());
+    Ok(())
+}
+
+/// Writes all of `bytes` at `offset`, or leaves the file ending there.
+fn write_whole(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
+    file.write_all_at(bytes, offset).inspect_err(|_| {
+        // If this fails as well, the torn chunk stays at the end, where readers expect one.
+        let _ = file.set_len(offset);
+    })
+}
