@@ -1,0 +1,51 @@
+//! The default: close to what a kernel does, with enough variation that two recordings of a
+//! racy program differ.
+
+use crate::rng::Rng;
+use crate::{Policy, Seed};
+
+/// Mostly first come, first served, with slices of very different lengths.
+///
+/// A thread waits for at most [`Fair::PATIENCE`] calls of [`Policy::choose`] for each place
+/// in the line.
+#[derive(Debug, Clone)]
+pub struct Fair {
+    rng: Rng,
+    /// Choices since the first in line was last chosen.
+    passed_over: u32,
+}
+
+impl Fair {
+    /// See [`Fair`].
+    pub const PATIENCE: u32 = 4;
+
+    /// From a seed.
+    pub fn new(seed: Seed) -> Self {
+        Self {
+            rng: Rng::new(seed.0),
+            passed_over: 0,
+        }
+    }
+}
+
+impl Policy for Fair {
+    fn slice(&mut self) -> u64 {
+        self.rng.octaves(9, 20)
+    }
+
+    fn steps(&mut self) -> u32 {
+        self.rng.steps()
+    }
+
+    fn choose(&mut self, waiting: &[u32]) -> usize {
+        assert!(!waiting.is_empty(), "there is nobody to choose");
+        let jump = self.rng.one_in(8) && self.passed_over + 1 < Self::PATIENCE;
+        let index = if jump {
+            self.rng.below(waiting.len() as u64) as usize
+        } else {
+            0
+        };
+        self.passed_over = if index == 0 { 0 } else { self.passed_over + 1 };
+        index
+    }
+}
