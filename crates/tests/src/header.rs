@@ -1,0 +1,308 @@
+//! The header of a case: its first lines, `// relive: key=value …` (`# relive:` in assembly
+//! and shell files).
+//!
+//! An unknown key or a bad value is an error: a header that is read wrongly would weaken its
+//! test in silence.
+
+use crate::escape::unescape;
+use crate::signals;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt;
+use std::time::Duration;
+
+/// How `relive` may be used on a case; each one allows a group of stages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// `relive run`: translated, not recorded.
+    Run,
+    /// `relive record`.
+    Record,
+    /// `relive replay`.
+    Replay,
+    /// `relive verify`.
+    Verify,
+}
+
+/// How a guest is linked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Link {
+    /// Dynamic, position-independent.
+    Pie,
+    /// Dynamic, at a fixed address.
+    NoPie,
+    /// Static, at a fixed address.
+    Static,
+    /// Static, position-independent.
+    StaticPie,
+}
+
+impl Link {
+    /// The header's word for this variant.
+    pub fn word(self) -> &'static str {
+        LINKS
+            .iter()
+            .find(|row| row.1 == self)
+            .expect("every link kind has a row")
+            .0
+    }
+}
+
+/// How a case must end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// Exits with this status.
+    Exit(i32),
+    /// Dies of this signal (the number).
+    Signal(i32),
+}
+
+/// What a native run says about a recorded one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The standard output is the same in every run.
+    Exact,
+    /// It depends on process numbers, time or the schedule; only replay must equal record.
+    Free,
+}
+
+const MODES: [(&str, Mode); 4] = [
+    ("run", Mode::Run),
+    ("record", Mode::Record),
+    ("replay", Mode::Replay),
+    ("verify", Mode::Verify),
+];
+const LINKS: [(&str, Link); 4] = [
+    ("pie", Link::Pie),
+    ("nopie", Link::NoPie),
+    ("static", Link::Static),
+    ("static-pie", Link::StaticPie),
+];
+const OUTPUTS: [(&str, Output); 2] = [("exact", Output::Exact), ("free", Output::Free)];
+const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
+
+/// Everything a header can say.
+#[derive(Clone, Debug)]
+pub struct Header {
+    /// Which groups of stages apply (`modes=run,record`).
+    pub modes: Vec<Mode>,
+    /// The case has threads and joins the stress run (`threads=yes`).
+    pub threads: bool,
+    /// `exit=N` or `signal=SIGNAME`.
+    pub end: End,
+    /// Words after the program (`args="a b\x20c"`).
+    pub args: Vec<OsString>,
+    /// Bytes on standard input; without it `/dev/null`.
+    pub stdin: Option<Vec<u8>>,
+    /// Link variants, each a trial (`link=pie,static`).
+    pub links: Vec<Link>,
+    /// Words after the source file on the compiler's command line.
+    pub flags: Vec<String>,
+    /// CPU features by their names in `/proc/cpuinfo`.
+    pub needs: Vec<String>,
+    /// Tools that must be found on the search path (`needs-tool=xz,awk`).
+    pub needs_tools: Vec<String>,
+    /// `output=exact` or `output=free`.
+    pub output: Output,
+    /// Bytes that standard output must contain; without it, a case that ends with status 0
+    /// must print `ok` as its last line.
+    pub expect: Option<Vec<u8>>,
+    /// Time limit of each stage (`timeout=SECONDS`).
+    pub timeout: Duration,
+    /// Whether the stages with one-instruction fragments apply (`tiny=no` leaves them out).
+    pub tiny: bool,
+}
+
+impl Default for Header {
+    fn default() -> Self {
+        Self {
+            modes: MODES.iter().map(|row| row.1).collect(),
+            threads: false,
+            end: End::Exit(0),
+            args: Vec::new(),
+            stdin: None,
+            links: vec![Link::Pie],
+            flags: Vec::new(),
+            needs: Vec::new(),
+            needs_tools: Vec::new(),
+            output: Output::Exact,
+            expect: None,
+            timeout: Duration::from_secs(20),
+            tiny: true,
+        }
+    }
+}
+
+impl Header {
+    /// Reads the header of a file's text; `marker` is `//` or `#`.
+    ///
+    /// # Errors
+    /// No header, a header line after other lines, an unknown key or a bad value.
+    pub fn parse(text: &str, marker: &str) -> Result<Self, String> {
+        let prefix = format!("{marker} relive:");
+        let mut header = Self::default();
+        let mut lines = text.lines().skip_while(|line| line.starts_with("#!"));
+        let mut seen = Vec::new();
+        for line in lines.by_ref() {
+            let Some(rest) = line.strip_prefix(&prefix) else {
+                break;
+            };
+            for (key, value) in pairs(rest)? {
+                if seen.contains(&key) {
+                    return Err(format!("{key} is given twice"));
+                }
+                header
+                    .set(&key, &value)
+                    .map_err(|e| format!("{key}={value:?}: {e}"))?;
+                seen.push(key);
+            }
+        }
+        if !text.lines().any(|line| line.starts_with(&prefix)) {
+            return Err(format!("no `{prefix}` line at the top"));
+        }
+        if lines.any(|line| line.starts_with(&prefix)) {
+            return Err(format!("a `{prefix}` line stands after other lines"));
+        }
+        if seen.contains(&"exit".into()) && seen.contains(&"signal".into()) {
+            return Err("exit and signal exclude each other".into());
+        }
+        Ok(header)
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
+        match key {
+            "modes" => self.modes = words(&MODES, value)?,
+            "threads" => self.threads = word(&YES_NO, value)?,
+            "exit" => self.end = End::Exit(value.parse::<u8>().map_err(|e| e.to_string())?.into()),
+            "signal" => {
+                self.end = End::Signal(signals::number(value).ok_or("no such signal")?);
+            }
+            "args" => {
+                let split = value.split_ascii_whitespace().map(unescape);
+                let bytes = split.collect::<Result<Vec<_>, _>>()?;
+                self.args = bytes.into_iter().map(OsString::from_vec).collect();
+            }
+            "stdin" => self.stdin = Some(unescape(value)?),
+            "link" => self.links = words(&LINKS, value)?,
+            "flags" => self.flags = value.split_ascii_whitespace().map(str::to_owned).collect(),
+            "needs" => self.needs = value.split(',').map(str::to_owned).collect(),
+            "needs-tool" => self.needs_tools = value.split(',').map(str::to_owned).collect(),
+            "output" => self.output = word(&OUTPUTS, value)?,
+            "expect" => self.expect = Some(unescape(value)?),
+            "timeout" => match value.parse::<u64>() {
+                Ok(seconds @ 1..=300) => self.timeout = Duration::from_secs(seconds),
+                _ => return Err("must be 1 to 300 seconds".into()),
+            },
+            "tiny" => self.tiny = word(&YES_NO, value)?,
+            _ => return Err("no such key".into()),
+        }
+        Ok(())
+    }
+}
+
+/// Splits `key=value key="quoted value"`; escapes stay for the key's own reader.
+fn pairs(line: &str) -> Result<Vec<(String, String)>, String> {
+    let mut rest = line.trim();
+    let mut out = Vec::new();
+    while !rest.is_empty() {
+        let (key, after) = rest
+            .split_once('=')
+            .ok_or_else(|| format!("no `=` in {rest:?}"))?;
+        let (value, after) = match after.strip_prefix('"') {
+            Some(quoted) => {
+                let end = closing_quote(quoted).ok_or("a quote is not closed")?;
+                (&quoted[..end], &quoted[end + 1..])
+            }
+            None => after.split_at(after.find(char::is_whitespace).unwrap_or(after.len())),
+        };
+        if !after.is_empty() && !after.starts_with(char::is_whitespace) {
+            return Err(format!("no space after the value of {key}"));
+        }
+        out.push((key.to_owned(), value.to_owned()));
+        rest = after.trim_start();
+    }
+    Ok(out)
+}
+
+fn closing_quote(text: &str) -> Option<usize> {
+    let mut escaped = false;
+    text.bytes().position(|b| {
+        let closes = b == b'"' && !escaped;
+        escaped = b == b'\\' && !escaped;
+        closes
+    })
+}
+
+fn word<T: Copy>(table: &[(&str, T)], value: &str) -> Result<T, String> {
+    let known = || table.iter().map(|row| row.0).collect::<Vec<_>>().join(", ");
+    let row = table.iter().find(|row| row.0 == value);
+    row.map(|row| row.1)
+        .ok_or_else(|| format!("{value:?} is none of {}", known()))
+}
+
+fn words<T: Copy + PartialEq>(table: &[(&str, T)], value: &str) -> Result<Vec<T>, String> {
+    let mut out = Vec::new();
+    for text in value.split(',') {
+        let item = word(table, text)?;
+        if out.contains(&item) {
+            return Err(format!("{text} is listed twice"));
+        }
+        out.push(item);
+    }
+    Ok(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_full_header_is_read() {
+        let text = "// relive: modes=run,record threads=yes signal=SIGTERM args=\"a \\s\\xff\"\n\
+                    // relive: stdin=\"x\\n\\\"\" link=pie,static flags=\"-O0 -mavx2\" tiny=no\n\
+                    // relive: needs=avx2 output=free expect=\"total \" timeout=7\nint x;\n";
+        let header = Header::parse(text, "//").unwrap();
+        assert_eq!(header.modes, [Mode::Run, Mode::Record]);
+        assert!(header.threads && !header.tiny);
+        assert_eq!(header.end, End::Signal(15));
+        assert_eq!(
+            header.args,
+            [OsString::from("a"), OsString::from_vec(vec![b' ', 0xff])]
+        );
+        assert_eq!(header.stdin.unwrap(), b"x\n\"");
+        assert_eq!(header.links, [Link::Pie, Link::Static]);
+        assert_eq!(header.flags, ["-O0", "-mavx2"]);
+        assert_eq!(header.needs, ["avx2"]);
+        assert_eq!(header.output, Output::Free);
+        assert_eq!(header.expect.unwrap(), b"total ");
+        assert_eq!(header.timeout, Duration::from_secs(7));
+    }
+
+    #[test]
+    fn an_empty_header_means_the_defaults() {
+        let header = Header::parse("#!/bin/bash\n# relive:\necho\n", "#").unwrap();
+        assert_eq!(header.modes.len(), 4);
+        assert_eq!(header.end, End::Exit(0));
+        assert!(header.tiny && !header.threads);
+    }
+
+    #[test]
+    fn what_is_not_understood_is_refused() {
+        for bad in [
+            "int x;\n",
+            "// relive: colour=red\n",
+            "// relive: threads=maybe\n",
+            "// relive: exit=256\n",
+            "// relive: exit=1 signal=SIGTERM\n",
+            "// relive: signal=TERM\n",
+            "// relive: link=pie,pie\n",
+            "// relive: timeout=0\n",
+            "// relive: tiny=no tiny=no\n",
+            "// relive: args=\"a\n",
+            "// relive: args=\"a\"b=c\n",
+            "// relive: word\n",
+            "// relive: tiny=no\nint x;\n// relive: threads=yes\n",
+        ] {
+            assert!(Header::parse(bad, "//").is_err(), "{bad:?} must be refused");
+        }
+    }
+}

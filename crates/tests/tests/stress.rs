@@ -1,0 +1,209 @@
+//! Many recordings of every guest with threads, each replayed and verified, while the
+//! harness keeps another core busy; and the proof that races are recorded, not hidden.
+//!
+//! `RELIVE_STRESS=N` sets the number of recordings (default 3; 50 is the full bar). The racy
+//! counter is recorded 10 times, or 200 times where `RELIVE_STRESS` is 50 or more.
+
+use libtest_mimic::{Completion, Failed, Trial};
+use relive_tests::case::{Case, guests};
+use relive_tests::child::Outcome;
+use relive_tests::compare::{check_expected, check_same};
+use relive_tests::compile::compile;
+use relive_tests::needs::{Missing, missing};
+use relive_tests::stages::{STAGES, Stage, Subject, Workshop, selected_by_env, spec};
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+
+const TMP: &str = env!("CARGO_TARGET_TMPDIR");
+/// The guest whose four threads race on one counter; prints `total T of N`.
+const RACY_GUEST: &str = "racy_counter";
+
+fn main() -> ExitCode {
+    let (stages, recordings) = match (selected_by_env(), recordings()) {
+        (Ok(stages), Ok(recordings)) => (stages, recordings),
+        (Err(text), _) | (_, Err(text)) => {
+            eprintln!("{text}");
+            return ExitCode::FAILURE;
+        }
+    };
+    let has_all = ["record", "replay", "verify"]
+        .iter()
+        .all(|name| stages.iter().any(|s| s.name == *name));
+    let mut trials = Vec::new();
+    for case in guests() {
+        if !case.header.as_ref().is_ok_and(|header| header.threads) {
+            continue;
+        }
+        if case.name == RACY_GUEST {
+            let case = case.clone();
+            let count = if recordings >= 50 { 200 } else { 10 };
+            trials.push(trial(
+                "stress::races_are_recorded".into(),
+                has_all,
+                move || races_are_recorded(&case, count),
+            ));
+        }
+        let name = format!("stress::{}", case.name);
+        trials.push(trial(name, has_all, move || {
+            record_often(&case, recordings)
+        }));
+    }
+    // One trial at a time: the other core belongs to the busy thread.
+    let mut args = relive_tests::arguments();
+    args.test_threads = Some(1);
+    let load = Load::start();
+    let conclusion = libtest_mimic::run(&args, trials);
+    load.stop();
+    conclusion.exit_code()
+}
+
+fn recordings() -> Result<usize, String> {
+    let Ok(text) = std::env::var("RELIVE_STRESS") else {
+        return Ok(3);
+    };
+    let count: usize = text
+        .parse()
+        .map_err(|e| format!("RELIVE_STRESS={text:?}: {e}"))?;
+    if count == 0 {
+        Err("RELIVE_STRESS must be at least 1".into())
+    } else {
+        Ok(count)
+    }
+}
+
+fn trial(
+    name: String,
+    has_all: bool,
+    body: impl FnOnce() -> Result<Completion, Failed> + Send + 'static,
+) -> Trial {
+    Trial::ignorable_test(name, move || match has_all {
+        true => body(),
+        false => Ok(Completion::ignored_with(
+            "skipped: RELIVE_STAGES leaves out what stress needs",
+        )),
+    })
+}
+
+/// A busy thread in this process, so that recordings compete for their cores.
+struct Load {
+    stop: Arc<AtomicBool>,
+    thread: thread::JoinHandle<()>,
+}
+
+impl Load {
+    fn start() -> Self {
+        let stop = Arc::new(AtomicBool::new(false));
+        let flag = Arc::clone(&stop);
+        let thread = thread::spawn(move || {
+            while !flag.load(Ordering::Relaxed) {
+                std::hint::spin_loop();
+            }
+        });
+        Self { stop, thread }
+    }
+
+    fn stop(self) {
+        self.stop.store(true, Ordering::Relaxed);
+        self.thread.join().expect("the busy thread does not panic");
+    }
+}
+
+fn record_often(case: &Case, count: usize) -> Result<Completion, Failed> {
+    let subject = match subject(case)? {
+        Ok(subject) => subject,
+        Err(reason) => return Ok(Completion::ignored_with(reason)),
+    };
+    for _ in 0..count {
+        record_replay_verify(&subject)?;
+    }
+    Ok(Completion::Completed)
+}
+
+fn races_are_recorded(case: &Case, count: usize) -> Result<Completion, Failed> {
+    let subject = match subject(case)? {
+        Ok(subject) => subject,
+        Err(reason) => return Ok(Completion::ignored_with(reason)),
+    };
+    let mut totals = Vec::new();
+    let mut full = 0;
+    for _ in 0..count {
+        // A replay with another total would differ in its output and fail here.
+        let recorded = record_replay_verify(&subject)?;
+        let (total, of) = total_of(&recorded).ok_or_else(|| {
+            format!(
+                "no line `total T of N` on stdout of\n  {}",
+                recorded.by_hand
+            )
+        })?;
+        totals.push(total);
+        full = of;
+    }
+    totals.sort_unstable();
+    let fewest = totals[0];
+    totals.dedup();
+    if fewest >= full || totals.len() < 2 {
+        return Err(
+            format!("{count} recordings hide the race: of {full}, totals {totals:?}").into(),
+        );
+    }
+    Ok(Completion::Completed)
+}
+
+fn total_of(outcome: &Outcome) -> Option<(u64, u64)> {
+    let text = String::from_utf8_lossy(&outcome.stdout);
+    let rest = text.lines().find_map(|line| line.strip_prefix("total "))?;
+    let (total, of) = rest.split_once(" of ")?;
+    Some((total.parse().ok()?, of.parse().ok()?))
+}
+
+/// The compiled guest, or the reason to skip it.
+fn subject(case: &Case) -> Result<Result<Subject, String>, Failed> {
+    let header = case.header.clone()?;
+    match missing(&header) {
+        Some(Missing::Skip(reason)) => return Ok(Err(reason)),
+        Some(Missing::Fail(reason)) => return Err(reason.into()),
+        None => {}
+    }
+    let program = compile(
+        &case.path,
+        &header,
+        case.links()[0],
+        &Path::new(TMP).join("guests"),
+    )?;
+    let mut argv = vec![program.into_os_string()];
+    argv.extend(header.args.iter().cloned());
+    Ok(Ok(Subject {
+        name: format!("stress-{}", case.name),
+        argv,
+        header,
+    }))
+}
+
+fn record_replay_verify(subject: &Subject) -> Result<Outcome, String> {
+    let workshop = Workshop::open(&Path::new(TMP).join("work"), &subject.name)?;
+    let run = |name: &str| {
+        let stage: &Stage = STAGES
+            .iter()
+            .find(|stage| stage.name == name)
+            .expect("a known stage");
+        let outcome = spec(subject, stage, &workshop).and_then(|spec| spec.run());
+        outcome.map_err(|e| format!("stage {name}: {e}"))
+    };
+    let recorded = run("record")?;
+    check_expected(&subject.header, &recorded, true)?;
+    let replayed = run("replay")?;
+    check_same(&recorded, &replayed)?;
+    let verified = run("verify")?;
+    if !verified.status.success() {
+        let text = String::from_utf8_lossy(&verified.stderr).into_owned();
+        return Err(format!(
+            "verify failed\nto repeat:\n  {}\nits stderr:\n{text}",
+            verified.by_hand
+        ));
+    }
+    workshop.clear()?;
+    Ok(recorded)
+}
