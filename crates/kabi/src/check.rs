@@ -1,0 +1,186 @@
+//! What is checked while compiling: an impossible row never becomes a program.
+
+use crate::arg::{Arg, Dir, Len, Special};
+use crate::row::{Blocks, FdEffect, Replay, Restart, Row};
+use crate::sub::{Sub, SubTable};
+
+/// Whether each number is there once, in ascending order.
+pub(crate) const fn sorted(rows: &[Row]) -> bool {
+    let mut at = 1;
+    while at < rows.len() {
+        if rows[at - 1].nr >= rows[at].nr {
+            return false;
+        }
+        at += 1;
+    }
+    true
+}
+
+/// Panics unless the rows (sorted) hold every number that x86-64 Linux 6.12 defines, and
+/// nothing in the gap that the architectures agreed to leave free.
+pub(crate) const fn numbers_of_linux_6_12(rows: &[Row]) {
+    let (mut at, mut number) = (0, 0);
+    while number <= 462 {
+        if number == 336 {
+            number = 424;
+        }
+        assert!(
+            rows[at].nr == number,
+            "a system call of Linux 6.12 has no row"
+        );
+        at += 1;
+        number += 1;
+    }
+}
+
+/// Panics unless a row makes sense by itself.
+pub(crate) const fn row(row: &Row) {
+    assert!(row.args.len() <= 6, "more than six arguments");
+    let (mut at, mut selects) = (0, 0);
+    while at < row.args.len() {
+        argument(row.args[at], row.args);
+        if matches!(row.args[at], Arg::Select) {
+            selects += 1;
+        }
+        at += 1;
+    }
+    match row.sub {
+        SubTable::None => assert!(selects == 0, "a selected argument without a table"),
+        SubTable::Sockopt => assert!(selects == 0, "socket options use the row's own buffer"),
+        _ => assert!(selects == 1, "a sub-table needs one selected argument"),
+    }
+    match row.fds {
+        FdEffect::CreatesPair(index) => {
+            let bytes = match at_index(row.args, index) {
+                Arg::Buf {
+                    dir: Dir::Out,
+                    out: Len::Fixed(bytes),
+                    ..
+                } => bytes,
+                _ => 0,
+            };
+            assert!(
+                bytes == 8,
+                "a pair of descriptors is two ints that the kernel writes"
+            );
+        }
+        FdEffect::Closes(index) => {
+            assert!(
+                matches!(at_index(row.args, index), Arg::Fd),
+                "only a descriptor is closed"
+            );
+        }
+        FdEffect::None | FdEffect::Creates | FdEffect::Special => {}
+    }
+    columns(row.blocks, row.restart, row.replay, row.note);
+}
+
+/// Panics unless the rows of a sub-table are sorted, unique and make sense.
+pub(crate) const fn sub_table(rows: &[Sub]) {
+    let mut at = 0;
+    while at < rows.len() {
+        if at > 0 {
+            assert!(
+                rows[at - 1].key < rows[at].key,
+                "two requests have the same number"
+            );
+        }
+        match rows[at].arg {
+            Arg::Int | Arg::Fd | Arg::Unused => {}
+            Arg::Buf { cap, out, .. } => {
+                assert!(
+                    matches!((cap, out), (Len::Fixed(_), Len::Fixed(_))),
+                    "the size of a request's argument is fixed"
+                );
+            }
+            _ => panic!("no such argument in a sub-table"),
+        }
+        assert!(
+            matches!(rows[at].fds, FdEffect::None | FdEffect::Creates),
+            "a request at most makes a descriptor"
+        );
+        columns(
+            rows[at].blocks,
+            rows[at].restart,
+            rows[at].replay,
+            rows[at].note,
+        );
+        at += 1;
+    }
+}
+
+const fn columns(blocks: Blocks, restart: Restart, replay: Replay, note: &str) {
+    assert!(
+        matches!(blocks, Blocks::Maybe) || matches!(restart, Restart::Never),
+        "a call that does not sleep is not restarted"
+    );
+    if let Replay::Errno(errno) = replay {
+        assert!(
+            errno > 0 && errno < 4096,
+            "an errno is a small positive number"
+        );
+    }
+    assert!(
+        matches!(replay, Replay::Apply | Replay::Redo) || !note.is_empty(),
+        "a hook or a refusal says why"
+    );
+}
+
+const fn argument(arg: Arg, args: &[Arg]) {
+    match arg {
+        Arg::Buf { dir, cap, out, .. } => {
+            length(cap, args);
+            length(out, args);
+            assert!(
+                !matches!(cap, Len::Ret | Len::RetTimes(_) | Len::RetPlus(_)),
+                "the result is not known before the call"
+            );
+            assert!(
+                dir.written() || matches!(out, Len::Fixed(0)),
+                "a buffer that the kernel only reads is not written"
+            );
+        }
+        Arg::Iovec { count, .. } | Arg::Mmsghdr { count, .. } => number(args, count),
+        Arg::TempMask { size } => number(args, size),
+        _ => {}
+    }
+}
+
+const fn length(len: Len, args: &[Arg]) {
+    match len {
+        Len::Arg(index) | Len::ArgTimes(index, _) | Len::ArgPlus(index, _) => number(args, index),
+        Len::Deref32(index) | Len::Deref64(index) => pointer(args, index),
+        Len::Special(special) => match special {
+            Special::FdSet(index) | Special::Pages(index) | Special::NodeMask(index) => {
+                number(args, index);
+            }
+            Special::FileHandle(index) | Special::CapData(index) => pointer(args, index),
+            Special::MountId(index) => {
+                assert!(
+                    matches!(at_index(args, index), Arg::Flags),
+                    "flags tell this length"
+                );
+            }
+        },
+        Len::Fixed(_) | Len::Ret | Len::RetTimes(_) | Len::RetPlus(_) => {}
+    }
+}
+
+const fn number(args: &[Arg], index: u8) {
+    assert!(
+        matches!(at_index(args, index), Arg::Int | Arg::Uint | Arg::Size),
+        "a length or a count is a number"
+    );
+}
+
+const fn pointer(args: &[Arg], index: u8) {
+    assert!(
+        matches!(at_index(args, index), Arg::Buf { .. }),
+        "a length behind a pointer"
+    );
+}
+
+const fn at_index(args: &[Arg], index: u8) -> Arg {
+    assert!((index as usize) < args.len(), "no such argument");
+    args[index as usize]
+}

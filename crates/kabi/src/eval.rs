@@ -1,0 +1,85 @@
+//! From the description of a length to a number of bytes. The only code that gives [`Len`] its
+//! meaning; it sees guest memory through a closure and must never assume that a pointer is good.
+
+use crate::arg::{Arg, Len, Special};
+use crate::row::Row;
+use crate::structs::{CAP_DATA, FILE_HANDLE_HEADER};
+
+const PAGE: u64 = 4096;
+const AT_HANDLE_MNT_ID_UNIQUE: u64 = 1;
+const CAPABILITY_VERSION_1: u32 = 0x1998_0330;
+const CAPABILITY_VERSION_2: u32 = 0x2007_1026;
+const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
+
+impl Row {
+    /// How many bytes `len` means for a call of this row.
+    ///
+    /// `args` are the six argument registers, `ret` the result (0 before the call). `peek` copies
+    /// guest memory at an address and says whether it could. The answer may be absurdly large,
+    /// as the guest's arguments may be, but never overflows; None says that a pointer which the
+    /// length needs is not readable.
+    ///
+    /// The bytes that the kernel wrote into an [`Arg::Buf`] are the smaller one of `cap`, taken
+    /// before the call, and `out`, taken after it.
+    pub fn bytes(
+        &self,
+        len: Len,
+        args: &[u64; 6],
+        ret: i64,
+        mut peek: impl FnMut(u64, &mut [u8]) -> bool,
+    ) -> Option<u64> {
+        let mut peek32 = |index: u8| {
+            let mut word = [0; 4];
+            peek(args[usize::from(index)], &mut word).then(|| u32::from_ne_bytes(word))
+        };
+        // A failed call has no length: its result is an error number.
+        let result = u64::try_from(ret).unwrap_or(0);
+        Some(match len {
+            Len::Fixed(bytes) => u64::from(bytes),
+            Len::Arg(index) => self.value(index, args),
+            Len::ArgTimes(index, size) => self.value(index, args).saturating_mul(u64::from(size)),
+            Len::ArgPlus(index, size) => self.value(index, args).saturating_add(u64::from(size)),
+            Len::Deref32(index) => u64::from(peek32(index)?),
+            Len::Deref64(index) => {
+                let mut word = [0; 8];
+                if !peek(args[usize::from(index)], &mut word) {
+                    return None;
+                }
+                u64::from_ne_bytes(word)
+            }
+            Len::Ret => result,
+            Len::RetTimes(size) => result.saturating_mul(u64::from(size)),
+            Len::RetPlus(_) if ret < 0 => 0,
+            Len::RetPlus(size) => result.saturating_add(u64::from(size)),
+            Len::Special(Special::FdSet(index)) => self.value(index, args).div_ceil(64) * 8,
+            Len::Special(Special::Pages(index)) => self.value(index, args).div_ceil(PAGE),
+            Len::Special(Special::FileHandle(index)) => {
+                u64::from(FILE_HANDLE_HEADER) + u64::from(peek32(index)?)
+            }
+            Len::Special(Special::NodeMask(index)) => {
+                self.value(index, args).saturating_sub(1).div_ceil(64) * 8
+            }
+            Len::Special(Special::CapData(index)) => match peek32(index)? {
+                CAPABILITY_VERSION_1 => u64::from(CAP_DATA),
+                CAPABILITY_VERSION_2 | CAPABILITY_VERSION_3 => 2 * u64::from(CAP_DATA),
+                _ => 0,
+            },
+            Len::Special(Special::MountId(index)) => {
+                let unique = args[usize::from(index)] & AT_HANDLE_MNT_ID_UNIQUE != 0;
+                if unique { 8 } else { 4 }
+            }
+        })
+    }
+
+    /// The value of an argument that counts something, in the width of the kernel's parameter.
+    /// A negative count is none: the kernel refuses it.
+    fn value(&self, index: u8, args: &[u64; 6]) -> u64 {
+        let index = usize::from(index);
+        let register = args[index];
+        match self.args[index] {
+            Arg::Int => u64::try_from(register as i32).unwrap_or(0),
+            Arg::Uint => u64::from(register as u32),
+            _ => register,
+        }
+    }
+}

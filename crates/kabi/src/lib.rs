@@ -1,0 +1,43 @@
+//! The Linux system call table and structure layouts as pure data.
+//!
+//! One row per x86-64 system call says what the call reads, what it writes and how many bytes
+//! of it, whether it may sleep, what it does to the descriptor table and what a replay does
+//! with it. Recorder, replayer, dump, divergence messages and the coverage page all read the
+//! same rows, so that they cannot disagree.
+//!
+//! This crate knows no process, no memory and no trace. It must never make a system call and
+//! must never guess: a call, request or option without a row here is refused by the engine,
+//! never passed through unrecorded.
+//!
+//! # How to read a row
+//!
+//! [`row`] finds the [`Row`] of a number. A row with a [`SubTable`] (ioctl, fcntl, prctl,
+//! socket options, System V control calls) is refined by [`Row::choice`]: the [`Sub`] that it
+//! finds stands in for the row's `blocks`, `restart`, `fds` and `replay`, and gives the meaning
+//! of the argument marked [`Arg::Select`]. [`Row::bytes`] turns a [`Len`] into bytes.
+
+#![forbid(unsafe_code)]
+
+mod arg;
+mod check;
+mod coverage;
+mod dsl;
+pub mod errno;
+mod eval;
+pub mod flags;
+mod row;
+mod signal;
+pub mod structs;
+mod sub;
+mod table;
+
+pub use arg::{Arg, Dir, Len, Special, Written};
+pub use coverage::coverage_page;
+pub use errno::errno_name;
+pub use flags::show_flags;
+pub use row::{Blocks, FdEffect, Replay, Restart, Row};
+pub use signal::signal_name;
+pub use sub::{
+    Choice, IoctlDir, Sub, SubTable, fcntl, ioc_decode, ioctl, msgctl, prctl, semctl, sockopt,
+};
+pub use table::{TABLE, row};

@@ -1,0 +1,212 @@
+//! ioctl(2): terminals, sockets, files and block devices. See ioctl_tty(2), netdevice(7),
+//! `<asm-generic/ioctls.h>`, `<linux/sockios.h>`, `<linux/fs.h>`.
+
+use super::{Sub, sort};
+use crate::dsl::subs;
+
+pub(super) const SORTED: [Sub; COUNT] = sort(&[
+    (0, terminal::ROWS),
+    (0, any_file::ROWS),
+    (0, file_system::ROWS),
+    (0, block::ROWS),
+    (0, socket::ROWS),
+]);
+
+const COUNT: usize = terminal::ROWS.len()
+    + any_file::ROWS.len()
+    + file_system::ROWS.len()
+    + block::ROWS.len()
+    + socket::ROWS.len();
+
+mod terminal {
+    use super::subs;
+    use crate::dsl::*;
+    use crate::structs::{INT, SERIAL_ICOUNTER, SERIAL_STRUCT, TERMIO, TERMIOS, TERMIOS2, WINSIZE};
+
+    subs! {
+        0x5401 TCGETS(output_of(TERMIOS));
+        0x5402 TCSETS(input_of(TERMIOS)) => blocks(Handler);
+        0x5403 TCSETSW(input_of(TERMIOS)) => blocks(Handler);
+        0x5404 TCSETSF(input_of(TERMIOS)) => blocks(Handler);
+        0x5405 TCGETA(output_of(TERMIO));
+        0x5406 TCSETA(input_of(TERMIO)) => blocks(Handler);
+        0x5407 TCSETAW(input_of(TERMIO)) => blocks(Handler);
+        0x5408 TCSETAF(input_of(TERMIO)) => blocks(Handler);
+        0x5409 TCSBRK(Int) => blocks(Handler);
+        0x540a TCXONC(Int) => blocks(Handler);
+        0x540b TCFLSH(Int) => blocks(Handler);
+        0x540c TIOCEXCL(Unused);
+        0x540d TIOCNXCL(Unused);
+        0x540e TIOCSCTTY(Int);
+        0x540f TIOCGPGRP(output_of(INT));
+        0x5410 TIOCSPGRP(input_of(INT)) => blocks(Handler);
+        0x5411 TIOCOUTQ(output_of(INT));
+        0x5412 TIOCSTI(input_of(1)) => errno(EIO, "typing for another program");
+        0x5413 TIOCGWINSZ(output_of(WINSIZE));
+        0x5414 TIOCSWINSZ(input_of(WINSIZE));
+        0x5415 TIOCMGET(output_of(INT));
+        0x5416 TIOCMBIS(input_of(INT));
+        0x5417 TIOCMBIC(input_of(INT));
+        0x5418 TIOCMSET(input_of(INT));
+        0x5419 TIOCGSOFTCAR(output_of(INT));
+        0x541a TIOCSSOFTCAR(input_of(INT));
+        0x541d TIOCCONS(Unused);
+        0x541e TIOCGSERIAL(output_of(SERIAL_STRUCT));
+        0x541f TIOCSSERIAL(input_of(SERIAL_STRUCT));
+        0x5420 TIOCPKT(input_of(INT));
+        0x5422 TIOCNOTTY(Unused);
+        0x5423 TIOCSETD(input_of(INT)) => blocks(Handler);
+        0x5424 TIOCGETD(output_of(INT));
+        0x5425 TCSBRKP(Int) => blocks(Handler);
+        0x5427 TIOCSBRK(Unused) => blocks(Handler);
+        0x5428 TIOCCBRK(Unused) => blocks(Handler);
+        0x5429 TIOCGSID(output_of(INT));
+        0x5437 TIOCVHANGUP(Unused);
+        0x5441 TIOCGPTPEER(Int) => fds(Creates);
+        0x5456 TIOCGLCKTRMIOS(output_of(TERMIOS));
+        0x5457 TIOCSLCKTRMIOS(input_of(TERMIOS));
+        0x5459 TIOCSERGETLSR(output_of(INT));
+        0x545c TIOCMIWAIT(Int) => blocks(Handler);
+        0x545d TIOCGICOUNT(output_of(SERIAL_ICOUNTER));
+        0x80045430 TIOCGPTN(output_of(INT));
+        0x80045432 TIOCGDEV(output_of(INT));
+        0x80045438 TIOCGPKT(output_of(INT));
+        0x80045439 TIOCGPTLCK(output_of(INT));
+        0x80045440 TIOCGEXCL(output_of(INT));
+        0x802c542a TCGETS2(output_of(TERMIOS2));
+        0x40045431 TIOCSPTLCK(input_of(INT));
+        0x40045436 TIOCSIG(Int);
+        0x402c542b TCSETS2(input_of(TERMIOS2)) => blocks(Handler);
+        0x402c542c TCSETSW2(input_of(TERMIOS2)) => blocks(Handler);
+        0x402c542d TCSETSF2(input_of(TERMIOS2)) => blocks(Handler);
+    }
+}
+
+mod any_file {
+    use super::subs;
+    use crate::dsl::*;
+    use crate::structs::INT;
+
+    subs! {
+        0x541b FIONREAD(output_of(INT));
+        0x5421 FIONBIO(input_of(INT));
+        0x5450 FIONCLEX(Unused);
+        0x5451 FIOCLEX(Unused);
+        0x5452 FIOASYNC(input_of(INT));
+        0x5460 FIOQSIZE(output_of(8));
+        0x40044900 INOTIFY_IOC_SETNEXTWD(Int);
+        0x80045200 RNDGETENTCNT(output_of(INT));
+        0xb701 NS_GET_USERNS(Unused) => fds(Creates);
+        0xb702 NS_GET_PARENT(Unused) => fds(Creates);
+        0xb703 NS_GET_NSTYPE(Unused);
+        0xb704 NS_GET_OWNER_UID(output_of(INT));
+    }
+}
+
+mod file_system {
+    use super::subs;
+    use crate::dsl::*;
+    use crate::structs::{FILE_CLONE_RANGE, FSLABEL, FSTRIM_RANGE, FSXATTR, INT};
+
+    // The get and set requests for flags and version say `long` in their numbers; the kernel
+    // moves an `int`.
+    subs! {
+        0x1 FIBMAP(always(inout_of(INT)));
+        0x2 FIGETBSZ(output_of(INT));
+        0x40049409 FICLONE(Fd);
+        0x4020940d FICLONERANGE(input_of(FILE_CLONE_RANGE));
+        0xc0189436 FIDEDUPERANGE(Int) => errno(EOPNOTSUPP, "answers into an array of its own");
+        0xc020660b FS_IOC_FIEMAP(Int) => errno(EOPNOTSUPP, "answers into an array of its own");
+        0x80086601 FS_IOC_GETFLAGS(output_of(INT));
+        0x40086602 FS_IOC_SETFLAGS(input_of(INT));
+        0x80087601 FS_IOC_GETVERSION(output_of(INT));
+        0x40087602 FS_IOC_SETVERSION(input_of(INT));
+        0x801c581f FS_IOC_FSGETXATTR(output_of(FSXATTR));
+        0x401c5820 FS_IOC_FSSETXATTR(input_of(FSXATTR));
+        0x81009431 FS_IOC_GETFSLABEL(output_of(FSLABEL));
+        0x41009432 FS_IOC_SETFSLABEL(input_of(FSLABEL));
+        0xc0185879 FITRIM(inout_of(FSTRIM_RANGE));
+    }
+}
+
+mod block {
+    use super::subs;
+    use crate::dsl::*;
+    use crate::structs::{HD_GEOMETRY, INT, LONG};
+
+    subs! {
+        0x301 HDIO_GETGEO(output_of(HD_GEOMETRY));
+        0x125d BLKROSET(input_of(INT));
+        0x125e BLKROGET(output_of(INT));
+        0x125f BLKRRPART(Unused);
+        0x1260 BLKGETSIZE(output_of(LONG));
+        0x1261 BLKFLSBUF(Unused);
+        0x1262 BLKRASET(Int);
+        0x1263 BLKRAGET(output_of(LONG));
+        0x1267 BLKSECTGET(output_of(2));
+        0x1268 BLKSSZGET(output_of(INT));
+        0x1277 BLKDISCARD(input_of(16));
+        0x1278 BLKIOMIN(output_of(INT));
+        0x1279 BLKIOOPT(output_of(INT));
+        0x127a BLKALIGNOFF(output_of(INT));
+        0x127b BLKPBSZGET(output_of(INT));
+        0x127c BLKDISCARDZEROES(output_of(INT));
+        0x127d BLKSECDISCARD(input_of(16));
+        0x127e BLKROTATIONAL(output_of(2));
+        0x127f BLKZEROOUT(input_of(16));
+        0x40081271 BLKBSZSET(input_of(INT));
+        0x80081270 BLKBSZGET(output_of(INT));
+        0x80081272 BLKGETSIZE64(output_of(8));
+        0x80081280 BLKGETDISKSEQ(output_of(8));
+    }
+}
+
+mod socket {
+    use super::subs;
+    use crate::dsl::*;
+    use crate::structs::{ARPREQ, IFREQ, INT, RTENTRY, TIMESPEC, TIMEVAL};
+
+    // Some of the requests that set something copy the structure back as well.
+    subs! {
+        0x8901 FIOSETOWN(input_of(INT));
+        0x8902 SIOCSPGRP(input_of(INT));
+        0x8903 FIOGETOWN(output_of(INT));
+        0x8904 SIOCGPGRP(output_of(INT));
+        0x8905 SIOCATMARK(output_of(INT));
+        0x8906 SIOCGSTAMP(output_of(TIMEVAL));
+        0x8907 SIOCGSTAMPNS(output_of(TIMESPEC));
+        0x80108906 SIOCGSTAMP_NEW(output_of(TIMEVAL));
+        0x80108907 SIOCGSTAMPNS_NEW(output_of(TIMESPEC));
+        0x890b SIOCADDRT(input_of(RTENTRY));
+        0x890c SIOCDELRT(input_of(RTENTRY));
+        0x8910 SIOCGIFNAME(inout_of(IFREQ));
+        0x8912 SIOCGIFCONF(Int) => errno(EINVAL, "answers into an array of its own");
+        0x8913 SIOCGIFFLAGS(inout_of(IFREQ));
+        0x8914 SIOCSIFFLAGS(inout_of(IFREQ));
+        0x8915 SIOCGIFADDR(inout_of(IFREQ));
+        0x8916 SIOCSIFADDR(inout_of(IFREQ));
+        0x8917 SIOCGIFDSTADDR(inout_of(IFREQ));
+        0x8918 SIOCSIFDSTADDR(inout_of(IFREQ));
+        0x8919 SIOCGIFBRDADDR(inout_of(IFREQ));
+        0x891a SIOCSIFBRDADDR(inout_of(IFREQ));
+        0x891b SIOCGIFNETMASK(inout_of(IFREQ));
+        0x891c SIOCSIFNETMASK(inout_of(IFREQ));
+        0x891d SIOCGIFMETRIC(inout_of(IFREQ));
+        0x891e SIOCSIFMETRIC(inout_of(IFREQ));
+        0x8921 SIOCGIFMTU(inout_of(IFREQ));
+        0x8922 SIOCSIFMTU(inout_of(IFREQ));
+        0x8923 SIOCSIFNAME(inout_of(IFREQ));
+        0x8924 SIOCSIFHWADDR(inout_of(IFREQ));
+        0x8927 SIOCGIFHWADDR(inout_of(IFREQ));
+        0x8933 SIOCGIFINDEX(inout_of(IFREQ));
+        0x8942 SIOCGIFTXQLEN(inout_of(IFREQ));
+        0x8943 SIOCSIFTXQLEN(inout_of(IFREQ));
+        0x8946 SIOCETHTOOL(Int) => errno(EOPNOTSUPP, "answers into a structure of its own");
+        0x894b SIOCOUTQNSD(output_of(INT));
+        0x894c SIOCGSKNS(Unused) => fds(Creates);
+        0x8953 SIOCDARP(input_of(ARPREQ));
+        0x8954 SIOCGARP(inout_of(ARPREQ));
+        0x8955 SIOCSARP(input_of(ARPREQ));
+        0x8970 SIOCGIFMAP(inout_of(IFREQ));
+    }
+}

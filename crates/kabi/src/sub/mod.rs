@@ -1,0 +1,242 @@
+//! Sub-tables: the calls whose meaning hangs on a request, a command, an operation or an option.
+//! What is not listed is refused with the errno of a kernel that does not know it.
+
+mod fcntl;
+mod ioc;
+mod ioctl;
+mod ipc;
+mod prctl;
+mod sockopt;
+
+use crate::arg::Arg;
+use crate::check;
+use crate::errno::{EINVAL, ENOPROTOOPT, ENOTTY};
+use crate::row::{Blocks, FdEffect, Replay, Restart, Row};
+pub use ioc::{IoctlDir, ioc_decode};
+
+/// One request of a call with a sub-table. Stands in for the call's own columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sub {
+    /// The request: see [`SubTable::key`].
+    pub key: u64,
+    /// Its name in the manual or the header.
+    pub name: &'static str,
+    /// What the argument means that the row marks with [`Arg::Select`]: unused, a value, a
+    /// descriptor or a flat buffer, whose lengths speak of the arguments of the whole call.
+    ///
+    /// In the table of socket options `InOut` marks what can be both set and got, with its usual
+    /// size: the buffer itself is described by the rows of setsockopt and getsockopt.
+    pub arg: Arg,
+    /// May it sleep?
+    pub blocks: Blocks,
+    /// What a signal does to it while it sleeps.
+    pub restart: Restart,
+    /// What it does to the descriptor table.
+    pub fds: FdEffect,
+    /// What a replay does with it.
+    pub replay: Replay,
+    /// A short remark; never empty for a hook or a refusal.
+    pub note: &'static str,
+}
+
+/// Building a row, in constants only: what `subs!` writes out.
+impl Sub {
+    pub(crate) const fn new(key: u64, name: &'static str, arg: Arg) -> Sub {
+        Sub {
+            key,
+            name,
+            arg,
+            blocks: Blocks::Never,
+            restart: Restart::Never,
+            fds: FdEffect::None,
+            replay: Replay::Apply,
+            note: "",
+        }
+    }
+
+    pub(crate) const fn blocks(mut self, restart: Restart) -> Sub {
+        self.blocks = Blocks::Maybe;
+        self.restart = restart;
+        self
+    }
+
+    pub(crate) const fn fds(mut self, fds: FdEffect) -> Sub {
+        self.fds = fds;
+        self
+    }
+
+    pub(crate) const fn hook(mut self, note: &'static str) -> Sub {
+        self.replay = Replay::Hook;
+        self.note = note;
+        self
+    }
+
+    pub(crate) const fn errno(mut self, errno: i32, note: &'static str) -> Sub {
+        self.replay = Replay::Errno(errno);
+        self.note = note;
+        self
+    }
+}
+
+/// Which sub-table refines a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SubTable {
+    /// None: the row says it all.
+    None,
+    /// ioctl(2), by request (the second argument).
+    Ioctl,
+    /// fcntl(2), by command (the second argument).
+    Fcntl,
+    /// prctl(2), by operation (the first argument).
+    Prctl,
+    /// setsockopt(2) and getsockopt(2), by level and option (the second and third argument).
+    Sockopt,
+    /// semctl(2), by command (the third argument).
+    Semctl,
+    /// msgctl(2), by command (the second argument).
+    Msgctl,
+}
+
+impl SubTable {
+    /// The tables there are.
+    pub const ALL: [SubTable; 6] = [
+        SubTable::Ioctl,
+        SubTable::Fcntl,
+        SubTable::Prctl,
+        SubTable::Sockopt,
+        SubTable::Semctl,
+        SubTable::Msgctl,
+    ];
+
+    /// The rows, sorted by key, each key once.
+    pub const fn rows(self) -> &'static [Sub] {
+        match self {
+            SubTable::None => &[],
+            SubTable::Ioctl => &ioctl::SORTED,
+            SubTable::Fcntl => &fcntl::SORTED,
+            SubTable::Prctl => &prctl::SORTED,
+            SubTable::Sockopt => &sockopt::SORTED,
+            SubTable::Semctl => &ipc::SEMCTL_SORTED,
+            SubTable::Msgctl => &ipc::MSGCTL_SORTED,
+        }
+    }
+
+    /// The request that the arguments ask for. All are 32-bit parameters; the key of a socket
+    /// option has the level in its upper half.
+    pub const fn key(self, args: &[u64; 6]) -> u64 {
+        match self {
+            SubTable::None => 0,
+            SubTable::Ioctl | SubTable::Fcntl | SubTable::Msgctl => args[1] as u32 as u64,
+            SubTable::Prctl => args[0] as u32 as u64,
+            SubTable::Semctl => args[2] as u32 as u64,
+            SubTable::Sockopt => (args[1] as u32 as u64) << 32 | args[2] as u32 as u64,
+        }
+    }
+
+    /// The errno for a request that is not listed: what a kernel says that does not know it.
+    pub const fn unlisted(self) -> i32 {
+        match self {
+            SubTable::Ioctl => ENOTTY,
+            SubTable::Sockopt => ENOPROTOOPT,
+            SubTable::None
+            | SubTable::Fcntl
+            | SubTable::Prctl
+            | SubTable::Semctl
+            | SubTable::Msgctl => EINVAL,
+        }
+    }
+
+    /// The row of a key.
+    pub fn find(self, key: u64) -> Option<&'static Sub> {
+        let rows = self.rows();
+        let at = rows.binary_search_by_key(&key, |sub| sub.key).ok()?;
+        Some(&rows[at])
+    }
+}
+
+/// What refines a row, for the arguments at hand.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// The row has no sub-table and says it all.
+    Whole,
+    /// This request.
+    Listed(&'static Sub),
+    /// A request without a row: refused with this errno (positive).
+    Unlisted(i32),
+}
+
+impl Row {
+    /// What refines this row, for these arguments.
+    pub fn choice(&self, args: &[u64; 6]) -> Choice {
+        if self.sub == SubTable::None {
+            return Choice::Whole;
+        }
+        match self.sub.find(self.sub.key(args)) {
+            Some(sub) => Choice::Listed(sub),
+            None => Choice::Unlisted(self.sub.unlisted()),
+        }
+    }
+}
+
+/// The row of an ioctl request.
+pub fn ioctl(request: u32) -> Option<&'static Sub> {
+    SubTable::Ioctl.find(u64::from(request))
+}
+
+/// The row of an fcntl command.
+pub fn fcntl(command: u32) -> Option<&'static Sub> {
+    SubTable::Fcntl.find(u64::from(command))
+}
+
+/// The row of a prctl operation.
+pub fn prctl(operation: u32) -> Option<&'static Sub> {
+    SubTable::Prctl.find(u64::from(operation))
+}
+
+/// The row of a socket option.
+pub fn sockopt(level: u32, option: u32) -> Option<&'static Sub> {
+    SubTable::Sockopt.find(u64::from(level) << 32 | u64::from(option))
+}
+
+/// The row of a semctl command.
+pub fn semctl(command: u32) -> Option<&'static Sub> {
+    SubTable::Semctl.find(u64::from(command))
+}
+
+/// The row of a msgctl command.
+pub fn msgctl(command: u32) -> Option<&'static Sub> {
+    SubTable::Msgctl.find(u64::from(command))
+}
+
+/// The rows of some families, sorted by key. Each family's keys have its base added.
+const fn sort<const N: usize>(families: &[(u64, &[Sub])]) -> [Sub; N] {
+    let mut sorted = [families[0].1[0]; N];
+    let (mut filled, mut family) = (0, 0);
+    while family < families.len() {
+        let (base, rows) = families[family];
+        let mut at = 0;
+        while at < rows.len() {
+            let mut sub = rows[at];
+            sub.key += base;
+            let mut hole = filled;
+            while hole > 0 && sorted[hole - 1].key > sub.key {
+                sorted[hole] = sorted[hole - 1];
+                hole -= 1;
+            }
+            sorted[hole] = sub;
+            filled += 1;
+            at += 1;
+        }
+        family += 1;
+    }
+    assert!(filled == N, "the families do not fill the table");
+    sorted
+}
+
+const _: () = {
+    let mut table = 0;
+    while table < SubTable::ALL.len() {
+        check::sub_table(SubTable::ALL[table].rows());
+        table += 1;
+    }
+};

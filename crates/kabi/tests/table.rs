@@ -1,0 +1,221 @@
+//! The table against itself, and against what is well known about a few calls.
+
+use std::collections::HashSet;
+
+use proptest::prelude::*;
+use relive_kabi::{
+    Arg, Blocks, Choice, FdEffect, Len, Replay, Restart, Row, SubTable, TABLE, errno, fcntl, ioctl,
+    msgctl, prctl, row, semctl, sockopt,
+};
+
+fn named(name: &str) -> &'static Row {
+    TABLE.iter().find(|row| row.name == name).expect(name)
+}
+
+#[test]
+fn names_are_unique_and_plain() {
+    let mut seen = HashSet::new();
+    for row in TABLE {
+        assert!(seen.insert(row.name), "{} is there twice", row.name);
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
+        assert!(row.name.bytes().all(plain), "{}", row.name);
+    }
+}
+
+#[test]
+fn every_row_is_found_by_its_number() {
+    for entry in TABLE {
+        assert_eq!(row(u64::from(entry.nr)), Some(entry));
+    }
+    for nothing in [336, 423, 470, 511, 512, 1 << 32, u64::MAX] {
+        assert_eq!(row(nothing), None, "{nothing}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn row_is_total(nr: u64) {
+        prop_assert_eq!(row(nr).map(|row| u64::from(row.nr)), (nr < 336).then_some(nr));
+    }
+
+    #[test]
+    fn choice_is_total(args: [u64; 6], at in 0..TABLE.len()) {
+        let row = &TABLE[at];
+        match row.choice(&args) {
+            Choice::Whole => prop_assert_eq!(row.sub, SubTable::None),
+            Choice::Listed(sub) => prop_assert_eq!(sub.key, row.sub.key(&args)),
+            Choice::Unlisted(errno) => prop_assert_eq!(errno, row.sub.unlisted()),
+        }
+    }
+}
+
+#[test]
+fn requests_are_found_through_the_row() {
+    let garbage = 0xdead_beef_0000_0000;
+    let cases = [
+        (
+            "ioctl",
+            [0, garbage | 0x5413, 8, 0, 0, 0],
+            ioctl(0x5413),
+            "TIOCGWINSZ",
+        ),
+        ("fcntl", [0, garbage | 7, 8, 0, 0, 0], fcntl(7), "F_SETLKW"),
+        (
+            "prctl",
+            [garbage | 15, 8, 0, 0, 0, 0],
+            prctl(15),
+            "PR_SET_NAME",
+        ),
+        (
+            "getsockopt",
+            [3, garbage | 1, garbage | 4, 8, 8, 0],
+            sockopt(1, 4),
+            "SO_ERROR",
+        ),
+        (
+            "setsockopt",
+            [3, 6, 1, 8, 4, 0],
+            sockopt(6, 1),
+            "TCP_NODELAY",
+        ),
+        ("semctl", [0, 0, 12, 0, 0, 0], semctl(12), "GETVAL"),
+        ("msgctl", [0, 2, 8, 0, 0, 0], msgctl(2), "IPC_STAT"),
+    ];
+    for (call, args, direct, name) in cases {
+        let sub = direct.expect(name);
+        assert_eq!(sub.name, name);
+        assert_eq!(named(call).choice(&args), Choice::Listed(sub));
+    }
+    assert_eq!(
+        named("ioctl").choice(&[0, 0x1234_5678, 0, 0, 0, 0]),
+        Choice::Unlisted(errno::ENOTTY)
+    );
+    assert_eq!(
+        named("fcntl").choice(&[0, 99, 0, 0, 0, 0]),
+        Choice::Unlisted(errno::EINVAL)
+    );
+    assert_eq!(
+        named("getsockopt").choice(&[3, 1, 999, 8, 8, 0]),
+        Choice::Unlisted(errno::ENOPROTOOPT)
+    );
+    assert_eq!(named("read").choice(&[0; 6]), Choice::Whole);
+}
+
+#[test]
+fn requests_have_unique_names_within_a_level() {
+    for table in SubTable::ALL {
+        let mut seen = HashSet::new();
+        for sub in table.rows() {
+            assert!(
+                seen.insert((sub.key >> 32, sub.name)),
+                "{} is there twice",
+                sub.name
+            );
+        }
+    }
+}
+
+#[test]
+fn encoded_requests_agree_with_their_sizes() {
+    // Declared with `long`, moved as `int`; or the value itself is passed, or refused.
+    let exceptions = [
+        "FS_IOC_GETFLAGS",
+        "FS_IOC_SETFLAGS",
+        "FS_IOC_GETVERSION",
+        "FS_IOC_SETVERSION",
+        "BLKBSZGET",
+        "BLKBSZSET",
+    ];
+    for sub in SubTable::Ioctl.rows() {
+        let (_, size) = relive_kabi::ioc_decode(sub.key as u32);
+        if let Arg::Buf {
+            cap: Len::Fixed(bytes),
+            ..
+        } = sub.arg
+            && size != 0
+            && !exceptions.contains(&sub.name)
+        {
+            assert_eq!(bytes, size, "{}", sub.name);
+        }
+    }
+}
+
+#[test]
+fn columns_of_well_known_calls() {
+    use Restart::{Handler, Never, NoHandler, Timed};
+    for (name, restart) in [
+        ("read", Handler),
+        ("accept", Handler),
+        ("futex", Handler),
+        ("wait4", Handler),
+        ("flock", Handler),
+        ("connect", Handler),
+        ("open", Handler),
+        ("nanosleep", Timed),
+        ("poll", Timed),
+        ("clock_nanosleep", Timed),
+        ("select", NoHandler),
+        ("ppoll", NoHandler),
+        ("rt_sigsuspend", NoHandler),
+        ("pause", NoHandler),
+        ("epoll_wait", Never),
+        ("semop", Never),
+        ("rt_sigtimedwait", Never),
+    ] {
+        let row = named(name);
+        assert_eq!(
+            (row.blocks, row.restart),
+            (Blocks::Maybe, restart),
+            "{name}"
+        );
+    }
+    for name in ["fsync", "getpid", "clock_gettime", "mmap", "close", "stat"] {
+        assert_eq!(named(name).blocks, Blocks::Never, "{name}");
+    }
+    for name in [
+        "open",
+        "openat",
+        "openat2",
+        "dup",
+        "socket",
+        "accept4",
+        "eventfd2",
+        "memfd_create",
+        "pidfd_open",
+        "timerfd_create",
+        "inotify_init1",
+        "epoll_create1",
+        "signalfd4",
+    ] {
+        assert_eq!(named(name).fds, FdEffect::Creates, "{name}");
+    }
+    assert_eq!(named("close").fds, FdEffect::Closes(0));
+    assert_eq!(named("socketpair").fds, FdEffect::CreatesPair(3));
+    for name in [
+        "io_uring_setup",
+        "rseq",
+        "userfaultfd",
+        "clone3",
+        "shmat",
+        "io_setup",
+    ] {
+        assert_eq!(named(name).replay, Replay::Enosys, "{name}");
+        assert_eq!(named(name).replay.refused(), Some(errno::ENOSYS), "{name}");
+    }
+    assert_eq!(named("ptrace").replay.refused(), Some(errno::EPERM));
+    assert_eq!(named("read").replay.refused(), None);
+}
+
+#[test]
+fn refused_requests_are_refused() {
+    for sub in [
+        ioctl(0x5412),
+        prctl(22),
+        prctl(35),
+        sockopt(6, 35),
+        sockopt(263, 5),
+    ] {
+        let sub = sub.expect("a row");
+        assert!(sub.replay.refused().is_some(), "{}", sub.name);
+    }
+}
