@@ -226,3 +226,39 @@ fn write_whole(file: &File, bytes: &[u8], offset: u64) -> io::Result<()> {
         let _ = file.set_len(offset);
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Trace;
+
+    #[test]
+    fn a_full_disk_loses_nothing_once_there_is_room() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join("trace");
+        let manifest = Manifest::new(Vec::new(), "/".into(), Vec::new());
+        let mut writer = TraceWriter::create(&directory, &manifest).unwrap();
+        let id = TapeId::new(0, 0);
+        writer.append(id, &[1; 1000]).unwrap();
+        writer.flush(id).unwrap();
+        let before = writer.counters();
+
+        let full = File::options().write(true).open("/dev/full").unwrap();
+        let roomy = std::mem::replace(&mut writer.file, full);
+        writer.append(id, &[2; 1000]).unwrap();
+        let error = writer.flush(id).unwrap_err();
+        let message = error.to_string();
+        assert!(matches!(error, Error::Full { .. }), "{message}");
+        assert!(message.contains("tapes") && message.contains("RELIVE_TRACE_DIR"));
+        let more = vec![3; 3 * CHUNK_RAW_MAX];
+        assert!(writer.append(id, &more).is_err());
+        assert_eq!(writer.counters(), before);
+
+        writer.file = roomy;
+        writer.flush_all().unwrap();
+        let trace = Trace::open(&directory).unwrap();
+        assert!(!trace.truncated());
+        assert_eq!(trace.tapes()[0].raw_bytes, 2000 + more.len() as u64);
+        assert_eq!(trace.tapes()[0].chunks, 1 + 4);
+    }
+}

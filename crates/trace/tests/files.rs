@@ -34,7 +34,9 @@ fn names(base: &TempDir) -> Vec<String> {
 #[test]
 fn content_is_kept_once_and_offsets_stay() {
     let (base, store) = store();
-    let content: Vec<u8> = (0..700_000u32).map(|n| (n * n >> 7) as u8).collect();
+    let content: Vec<u8> = (0..700_000u32)
+        .map(|n| (n.wrapping_mul(n) >> 7) as u8)
+        .collect();
     let mut first = source(&base, "a", &content);
     first.seek(SeekFrom::Start(17)).unwrap();
     let id = store.add(&first).unwrap();

@@ -1,0 +1,64 @@
+//! A disk that fills up in the middle of a chunk, stood in for by a limit on file sizes.
+
+mod common;
+
+use std::path::Path;
+use std::process::Command;
+
+use relive_trace::*;
+
+/// Tells the test that it is its own child, under the limit, and where to record.
+const FOLDER: &str = "RELIVE_TEST_FOLDER";
+
+#[test]
+fn a_half_written_chunk_is_cut_off_again() {
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        return fill(Path::new(&folder));
+    }
+    let base = tempfile::tempdir().unwrap();
+    let status = Command::new("sh")
+        // Ignored, the signal for the limit becomes an error of write(2).
+        .args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\""])
+        .arg(std::env::current_exe().unwrap())
+        .args(["--exact", "a_half_written_chunk_is_cut_off_again"])
+        .env(FOLDER, base.path().join("trace"))
+        .status()
+        .unwrap();
+    assert!(status.success());
+    assert!(
+        base.path().join("trace/reached").exists(),
+        "the child tested nothing"
+    );
+    let trace = Trace::open(&base.path().join("trace")).unwrap();
+    assert!(!trace.truncated());
+    let mut reader = trace.tape(TapeId::new(0, 0)).unwrap();
+    assert_eq!(
+        common::render(&mut reader).unwrap().lines().count(),
+        common::sample().len()
+    );
+}
+
+fn fill(directory: &Path) {
+    let mut writer = TraceWriter::create(directory, &common::manifest()).unwrap();
+    let tape = TapeId::new(0, 0);
+    writer
+        .append(tape, &common::encode(&common::sample()))
+        .unwrap();
+    writer.flush(tape).unwrap();
+    let mut state = 1u64;
+    let noise: Vec<u8> = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005) | 1;
+        (state >> 56) as u8
+    })
+    .take(CHUNK_RAW_MAX)
+    .collect();
+    for _ in 0..2 {
+        let error = writer.append(TapeId::new(0, 1), &noise).unwrap_err();
+        assert!(matches!(error, Error::Full { .. }), "{error}");
+        assert_eq!(
+            std::fs::metadata(directory.join("tapes")).unwrap().len(),
+            writer.counters().stored_bytes
+        );
+    }
+    std::fs::write(directory.join("reached"), "").unwrap();
+}

@@ -1,0 +1,83 @@
+//! Old recordings stay readable: one of each format version is kept in `testdata` with
+//! what it must say. They are never made again; a new version gets a folder of its own.
+
+mod common;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use relive_trace::*;
+
+fn testdata(version: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("testdata")
+        .join(version)
+}
+
+/// What a trace says, in words that do not change when fields are added.
+fn text(directory: &Path) -> String {
+    let trace = Trace::open(directory).unwrap();
+    let manifest = trace.manifest();
+    let mut text = String::new();
+    let mut line = |name: &str, value: &dyn std::fmt::Debug| {
+        writeln!(text, "{name}: {value:?}").unwrap();
+    };
+    line("format", &manifest.format.to_string());
+    line("relive", &manifest.relive);
+    line("created", &manifest.created);
+    line("command", &manifest.command);
+    line("directory", &manifest.directory);
+    line("environment", &manifest.environment);
+    line("system", &manifest.system.release);
+    line("cpu", &(&manifest.cpu.model, &manifest.cpu.features));
+    line("page size", &manifest.page_size);
+    line("complete", &(manifest.complete, trace.truncated()));
+    let summary = manifest.summary.as_ref().unwrap();
+    line("exit", &summary.exit);
+    line("events", &summary.events);
+    line("files", &trace.verify_files().unwrap());
+    for tape in trace.tapes() {
+        writeln!(text, "\ntape {} in {} chunks", tape.id, tape.chunks).unwrap();
+        text += &common::render(&mut trace.tape(tape.id).unwrap()).unwrap();
+    }
+    text
+}
+
+#[test]
+fn version_1() {
+    let folder = testdata("v1");
+    let expected = std::fs::read_to_string(folder.join("expected.txt")).unwrap();
+    assert_eq!(text(&folder.join("trace")), expected);
+    let trace = Trace::open(&folder.join("trace")).unwrap();
+    let mut reader = trace.tape(TapeId::new(0, 0)).unwrap();
+    while let Some(event) = reader.next().unwrap() {
+        if let Kind::Exec(bytes) = event.kind {
+            assert_eq!(Image::decode(bytes).unwrap(), common::image());
+        }
+    }
+}
+
+/// How `testdata/v1` was made. It stops where that folder exists.
+#[test]
+#[ignore = "makes the test data of a new format version"]
+fn make_version_1() {
+    let folder = testdata("v1");
+    assert!(!folder.exists(), "old traces are never made again");
+    std::fs::create_dir_all(&folder).unwrap();
+    let directory = folder.join("trace");
+    let mut writer = TraceWriter::create(&directory, &common::manifest()).unwrap();
+    let source = folder.join("source");
+    std::fs::write(&source, "a mapped file\n").unwrap();
+    let file = std::fs::File::open(&source).unwrap();
+    writer.files().add(&file).unwrap();
+    std::fs::remove_file(source).unwrap();
+    let bytes = common::encode(&common::sample());
+    // One tape in one chunk, the other cut inside events.
+    writer.append(TapeId::schedule(0), &bytes).unwrap();
+    for part in bytes.chunks(60) {
+        writer.append(TapeId::new(0, 0), part).unwrap();
+        writer.flush(TapeId::new(0, 0)).unwrap();
+    }
+    writer.finish(&common::summary()).unwrap();
+    std::fs::write(folder.join("expected.txt"), text(&directory)).unwrap();
+}
