@@ -12,9 +12,10 @@
 //! # How to read a row
 //!
 //! [`row`] finds the [`Row`] of a number. A row with a [`SubTable`] (ioctl, fcntl, prctl,
-//! socket options, System V control calls) is refined by [`Row::choice`]: the [`Sub`] that it
-//! finds stands in for the row's `blocks`, `restart`, `fds` and `replay`, and gives the meaning
-//! of the argument marked [`Arg::Select`]. [`Row::bytes`] turns a [`Len`] into bytes.
+//! socket options, System V control calls) says less than its requests do: [`Row::choice`] finds
+//! the request, [`Row::refined`] gives the row with the request's columns, [`Row::argument`]
+//! the meaning of each argument. Always go through these three, and no request can slip past.
+//! [`Row::bytes`] turns a [`Len`] into bytes.
 
 #![forbid(unsafe_code)]
 

@@ -208,6 +208,7 @@ fn writes_of_failed_calls_are_known() {
             "select",
             "nanosleep",
             "sendfile",
+            "getsockopt",
             "capget",
             "capset",
             "clock_nanosleep",

@@ -41,12 +41,41 @@ proptest! {
     #[test]
     fn choice_is_total(args: [u64; 6], at in 0..TABLE.len()) {
         let row = &TABLE[at];
-        match row.choice(&args) {
-            Choice::Whole => prop_assert_eq!(row.sub, SubTable::None),
-            Choice::Listed(sub) => prop_assert_eq!(sub.key, row.sub.key(&args)),
-            Choice::Unlisted(errno) => prop_assert_eq!(errno, row.sub.unlisted()),
+        let choice = row.choice(&args);
+        let refined = row.refined(choice);
+        match choice {
+            Choice::Whole => prop_assert_eq!(refined, *row),
+            Choice::Listed(sub) => {
+                prop_assert_eq!(sub.key, row.sub.key(&args));
+                prop_assert_eq!((refined.replay, refined.fds), (sub.replay, sub.fds));
+            }
+            Choice::Unlisted(errno) => {
+                prop_assert_eq!(errno, row.sub.unlisted());
+                prop_assert_eq!(refined.replay.refused(), Some(errno));
+            }
+        }
+        for index in 0..7 {
+            let arg = row.argument(index, choice);
+            prop_assert!(arg != Arg::Select);
+            prop_assert_eq!(index >= row.args.len() && arg != Arg::Unused, false);
         }
     }
+}
+
+#[test]
+fn a_request_stands_in_for_its_row() {
+    let lock = [3, 7, 8, 0, 0, 0];
+    let row = named("fcntl");
+    assert_eq!(row.blocks, Blocks::Never);
+    assert_eq!(row.refined(row.choice(&lock)).blocks, Blocks::Maybe);
+    let Arg::Buf { cap, .. } = row.argument(2, row.choice(&lock)) else {
+        panic!("no lock")
+    };
+    assert_eq!(cap, Len::Fixed(32));
+    let unlisted = row.choice(&[3, 99, 8, 0, 0, 0]);
+    assert_eq!(row.argument(2, unlisted), Arg::Hex);
+    assert_eq!(row.argument(0, unlisted), Arg::Fd);
+    assert_eq!(row.argument(3, unlisted), Arg::Unused);
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! Sub-tables: the calls whose meaning hangs on a request, a command, an operation or an option.
 //! What is not listed is refused with the errno of a kernel that does not know it.
 
+mod choice;
 mod fcntl;
 mod ioc;
 mod ioctl;
@@ -11,7 +12,8 @@ mod sockopt;
 use crate::arg::Arg;
 use crate::check;
 use crate::errno::{EINVAL, ENOPROTOOPT, ENOTTY};
-use crate::row::{Blocks, FdEffect, Replay, Restart, Row};
+use crate::row::{Blocks, FdEffect, Replay, Restart};
+pub use choice::Choice;
 pub use ioc::{IoctlDir, ioc_decode};
 
 /// One request of a call with a sub-table. Stands in for the call's own columns.
@@ -151,30 +153,6 @@ impl SubTable {
         let rows = self.rows();
         let at = rows.binary_search_by_key(&key, |sub| sub.key).ok()?;
         Some(&rows[at])
-    }
-}
-
-/// What refines a row, for the arguments at hand.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Choice {
-    /// The row has no sub-table and says it all.
-    Whole,
-    /// This request.
-    Listed(&'static Sub),
-    /// A request without a row: refused with this errno (positive).
-    Unlisted(i32),
-}
-
-impl Row {
-    /// What refines this row, for these arguments.
-    pub fn choice(&self, args: &[u64; 6]) -> Choice {
-        if self.sub == SubTable::None {
-            return Choice::Whole;
-        }
-        match self.sub.find(self.sub.key(args)) {
-            Some(sub) => Choice::Listed(sub),
-            None => Choice::Unlisted(self.sub.unlisted()),
-        }
     }
 }
 

@@ -122,7 +122,7 @@ mod tcp {
         8 TCP_LINGER2(inout_of(INT));
         9 TCP_DEFER_ACCEPT(inout_of(INT));
         10 TCP_WINDOW_CLAMP(inout_of(INT));
-        11 TCP_INFO(output_of(256));
+        11 TCP_INFO(output_of(280));
         12 TCP_QUICKACK(inout_of(INT));
         13 TCP_CONGESTION(inout_of(16));
         14 TCP_MD5SIG(input_of(216));

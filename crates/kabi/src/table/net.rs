@@ -30,7 +30,8 @@ rows! {
     52 getpeername(Fd, name(2), LENGTH);
     53 socketpair(Int, Int, Int, output_of(8)) => fds(CreatesPair(3));
     54 setsockopt(Fd, Int, Int, input(arg(4)), Int) => sub(SubTable::Sockopt);
-    55 getsockopt(Fd, Int, Int, name(4), LENGTH) => sub(SubTable::Sockopt);
+    55 getsockopt(Fd, Int, Int, name(4), always(LENGTH)) => sub(SubTable::Sockopt),
+        note("too little room for SO_PEERGROUPS is answered with the room it needs");
     288 accept4(Fd, name(2), LENGTH, Flags) => blocks(Handler), fds(Creates);
     299 recvmmsg(Fd, Arg::Mmsghdr { dir: Dir::Out, count: 2 }, Uint, Flags,
         inout_of(structs::TIMESPEC)) => blocks(Handler), fds(FdEffect::Special);

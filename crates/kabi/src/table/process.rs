@@ -7,7 +7,8 @@ use crate::sub::SubTable;
 rows! {
     39 getpid();
     56 clone(Flags, Addr, Addr, Addr, Addr)
-        => fds(FdEffect::Special), hook("a new task, with a tape of its own");
+        => blocks(NotRestarted), fds(FdEffect::Special),
+        hook("a new task, with a tape of its own; waits for it only with CLONE_VFORK");
     57 fork() => hook("forks the host");
     58 vfork() => blocks(NotRestarted), hook("the child runs on the parent's memory until exec or exit");
     59 execve(Str, StrVec, StrVec)
