@@ -7,6 +7,7 @@
 
 use crate::cursor::{BLOB_MAX, Cursor, DecodeError, Step};
 use crate::event::{Args, Ending, Event, Kind, Origin, Signal, Start, Syscall, TapeId};
+use crate::short::Short;
 use crate::varint;
 use crate::writes::Writes;
 
@@ -62,135 +63,138 @@ impl Encoder {
     /// [`BLOB_MAX`]: both are errors of the caller and would make the tape unreadable.
     pub fn encode(&mut self, event: &Event<'_>, out: &mut Vec<u8>) {
         let delta = event.ticks.wrapping_sub(self.last_ticks);
-        let mut put = Put { out, event, delta };
+        let mut short = Short::new();
+        let mut tail: &[u8] = &[];
+        let mut head = |tag: u8| {
+            let flags = if event.digest == 0 { 0 } else { flag::DIGEST };
+            short.byte(tag | flags);
+            short.int(delta);
+            if event.digest != 0 {
+                short.fixed(event.digest.to_le_bytes());
+            }
+        };
         match &event.kind {
             Kind::Start(start) => {
-                put.head(tag::START);
-                put.out.push(start.origin as u8);
-                for number in [
-                    start.parent.process,
-                    start.parent.thread,
-                    start.tid,
-                    start.pid,
-                ] {
-                    varint::put(put.out, number.into());
+                head(tag::START);
+                short.byte(start.origin as u8);
+                let TapeId { process, thread } = start.parent;
+                for number in [process, thread, start.tid, start.pid] {
+                    short.int(number.into());
                 }
             }
-            Kind::Syscall(syscall) => put.syscall(syscall),
+            Kind::Syscall(syscall) => {
+                head(syscall_head(syscall));
+                put_syscall(short, syscall, out);
+                self.last_ticks = event.ticks;
+                return;
+            }
             Kind::Signal(signal) => {
-                put.head(tag::SIGNAL);
-                varint::put(put.out, signal.steps.into());
-                put.out.push(signal.signo);
-                put.blob(signal.siginfo);
+                head(tag::SIGNAL);
+                short.int(signal.steps.into());
+                short.byte(signal.signo);
+                short.int(blob_len(signal.siginfo));
+                tail = signal.siginfo;
             }
             Kind::Switch { steps } => {
-                put.head(tag::SWITCH);
-                varint::put(put.out, (*steps).into());
+                head(tag::SWITCH);
+                short.int((*steps).into());
             }
             Kind::Instr { op, values, n } => {
                 assert!(*n <= 4, "an instruction logs at most four values");
-                put.head(tag::INSTR);
-                put.out.extend_from_slice(&[*op, *n]);
+                head(tag::INSTR);
+                short.fixed([*op, *n]);
                 for value in &values[..usize::from(*n)] {
-                    varint::put(put.out, *value);
+                    short.int(*value);
                 }
             }
             Kind::Exec(image) => {
-                put.head(tag::EXEC);
-                put.blob(image);
+                head(tag::EXEC);
+                short.int(blob_len(image));
+                tail = image;
             }
             Kind::Turn { thread } => {
-                put.head(tag::TURN);
-                varint::put(put.out, (*thread).into());
+                head(tag::TURN);
+                short.int((*thread).into());
             }
             Kind::Checksum { at, value } => {
-                put.head(tag::CHECKSUM);
-                varint::put(put.out, *at);
-                put.out.extend_from_slice(&value.to_le_bytes());
+                head(tag::CHECKSUM);
+                short.int(*at);
+                short.fixed(value.to_le_bytes());
             }
             Kind::End { how, code, steps } => {
-                put.head(tag::END);
-                put.out.push(*how as u8);
-                varint::put_signed(put.out, (*code).into());
-                varint::put(put.out, (*steps).into());
+                head(tag::END);
+                short.byte(*how as u8);
+                short.int(varint::zigzag((*code).into()));
+                short.int((*steps).into());
             }
         }
+        out.extend_from_slice(short.as_slice());
+        out.extend_from_slice(tail);
         self.last_ticks = event.ticks;
     }
 }
 
-struct Put<'e, 'o> {
-    out: &'o mut Vec<u8>,
-    event: &'e Event<'e>,
-    delta: u64,
+/// The first byte of a syscall, without the flag for a digest.
+fn syscall_head(syscall: &Syscall<'_>) -> u8 {
+    let mut head = tag::SYSCALL;
+    if syscall.switched {
+        head |= flag::SWITCHED;
+    }
+    if syscall.order.is_some() {
+        head |= flag::ORDER;
+    }
+    head
 }
 
-impl Put<'_, '_> {
-    fn head(&mut self, tag: u8) {
-        let digest = self.event.digest;
-        let flags = if digest == 0 { 0 } else { flag::DIGEST };
-        self.out.push(tag | flags);
-        varint::put(self.out, self.delta);
-        if digest != 0 {
-            self.out.extend_from_slice(&digest.to_le_bytes());
+fn put_syscall(mut short: Short, syscall: &Syscall<'_>, out: &mut Vec<u8>) {
+    let args = syscall.args.as_slice();
+    let mut follows = args.len() as u8;
+    for (there, part) in [
+        (syscall.stream != 0, parts::STREAM),
+        (!syscall.writes.is_empty(), parts::WRITES),
+        (!syscall.extra.is_empty(), parts::EXTRA),
+    ] {
+        if there {
+            follows |= part;
         }
     }
-
-    fn blob(&mut self, bytes: &[u8]) {
+    short.byte(follows);
+    short.int(syscall.nr.into());
+    for arg in args {
+        short.int(*arg);
+    }
+    short.int(varint::zigzag(syscall.result));
+    if let Some(order) = syscall.order {
+        short.int(order);
+    }
+    if syscall.stream != 0 {
+        short.byte(syscall.stream);
+    }
+    if !syscall.writes.is_empty() {
+        // The length comes first so that a reader that has only the beginning need not walk
+        // the writes again each time more bytes arrive.
+        let length = syscall.writes.encoded_len() as u64;
         assert!(
-            bytes.len() as u64 <= BLOB_MAX,
-            "a byte string longer than any event may carry"
+            length <= BLOB_MAX,
+            "more memory writes than any event may carry"
         );
-        varint::put_blob(self.out, bytes);
+        short.int(length);
     }
+    out.extend_from_slice(short.as_slice());
+    syscall.writes.put(out);
+    if !syscall.extra.is_empty() {
+        varint::put(out, blob_len(syscall.extra));
+        out.extend_from_slice(syscall.extra);
+    }
+}
 
-    fn syscall(&mut self, syscall: &Syscall<'_>) {
-        let mut flags = 0;
-        if syscall.switched {
-            flags |= flag::SWITCHED;
-        }
-        if syscall.order.is_some() {
-            flags |= flag::ORDER;
-        }
-        self.head(tag::SYSCALL | flags);
-        let args = syscall.args.as_slice();
-        let mut follows = args.len() as u8;
-        if syscall.stream != 0 {
-            follows |= parts::STREAM;
-        }
-        if !syscall.writes.is_empty() {
-            follows |= parts::WRITES;
-        }
-        if !syscall.extra.is_empty() {
-            follows |= parts::EXTRA;
-        }
-        self.out.push(follows);
-        varint::put(self.out, syscall.nr.into());
-        for arg in args {
-            varint::put(self.out, *arg);
-        }
-        varint::put_signed(self.out, syscall.result);
-        if let Some(order) = syscall.order {
-            varint::put(self.out, order);
-        }
-        if syscall.stream != 0 {
-            self.out.push(syscall.stream);
-        }
-        if !syscall.writes.is_empty() {
-            // The length comes first so that a reader that has only the beginning need not
-            // walk the writes again each time more bytes arrive.
-            let length = syscall.writes.encoded_len();
-            assert!(
-                length as u64 <= BLOB_MAX,
-                "more memory writes than any event may carry"
-            );
-            varint::put(self.out, length as u64);
-            syscall.writes.put(self.out);
-        }
-        if !syscall.extra.is_empty() {
-            self.blob(syscall.extra);
-        }
-    }
+fn blob_len(bytes: &[u8]) -> u64 {
+    let length = bytes.len() as u64;
+    assert!(
+        length <= BLOB_MAX,
+        "a byte string longer than any event may carry"
+    );
+    length
 }
 
 /// Decodes one tape's events in order.

@@ -29,6 +29,7 @@ mod image;
 mod locations;
 mod manifest;
 mod reader;
+mod short;
 mod tape;
 mod varint;
 mod writer;

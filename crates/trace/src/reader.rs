@@ -267,3 +267,58 @@ impl Tapes {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::chunk::CHUNK_RAW_MAX;
+    use crate::writer::TraceWriter;
+
+    const TAPE: TapeId = TapeId::new(0, 0);
+
+    /// A tapes file whose checksums are all right, as a forger would make it.
+    fn forged(raw_len: usize, zstd: bool, payload: &[u8]) -> Result<Vec<u8>> {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join("trace");
+        let manifest = Manifest::new(Vec::new(), "/".into(), Vec::new());
+        TraceWriter::create(&directory, &manifest).unwrap();
+        let header = Header::new(TAPE, 0, raw_len, zstd, payload);
+        let bytes = [&header.to_bytes()[..], payload].concat();
+        std::fs::write(directory.join(TAPES), bytes).unwrap();
+        let trace = Trace::open(&directory)?;
+        let mut out = b"before".to_vec();
+        let read = trace.tapes.read(&trace.index[&TAPE][0], &mut out);
+        if read.is_err() {
+            assert_eq!(out, b"before");
+        }
+        read.map(|()| out)
+    }
+
+    fn packed(raw: &[u8]) -> Vec<u8> {
+        zstd::bulk::compress(raw, 1).unwrap()
+    }
+
+    #[test]
+    fn a_forged_chunk_is_an_error() {
+        let zeros = vec![0; 1000];
+        assert_eq!(
+            forged(1000, true, &packed(&zeros)).unwrap(),
+            [b"before", &zeros[..]].concat()
+        );
+        let bomb = packed(&vec![0; 64 << 20]);
+        assert!(bomb.len() < CHUNK_RAW_MAX);
+        for (raw_len, payload, what) in [
+            (999, packed(&zeros), "more than it says"),
+            (1001, packed(&zeros), "less than it says"),
+            (CHUNK_RAW_MAX, bomb, "a bomb"),
+            (1000, vec![0x55; 100], "not compressed at all"),
+            (1000, packed(&zeros)[..10].to_vec(), "cut off"),
+        ] {
+            let error = forged(raw_len, true, &payload).unwrap_err();
+            assert!(matches!(error, Error::Chunk { offset: 0, .. }), "{what}");
+        }
+        for (raw_len, zstd, payload) in [(10, false, &[1; 9][..]), (9, true, &[1; 9])] {
+            assert!(forged(raw_len, zstd, payload).is_err());
+        }
+    }
+}

@@ -16,12 +16,6 @@ pub(crate) fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// Appends `value` zig-zag coded, so that small negative numbers (errno) stay short.
-#[inline]
-pub(crate) fn put_signed(out: &mut Vec<u8>, value: i64) {
-    put(out, zigzag(value));
-}
-
 /// Number of bytes that [`put`] appends.
 #[inline]
 pub(crate) fn len(value: u64) -> usize {
@@ -36,11 +30,13 @@ pub(crate) fn put_blob(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(bytes);
 }
 
-fn zigzag(value: i64) -> u64 {
+/// Folds the sign into bit 0, so that small negative numbers (errno) stay short.
+#[inline]
+pub(crate) fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// Inverse of the zig-zag step of [`put_signed`].
+/// Inverse of [`zigzag`].
 #[inline]
 pub(crate) fn unzigzag(value: u64) -> i64 {
     (value >> 1) as i64 ^ -((value & 1) as i64)
