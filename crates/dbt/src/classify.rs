@@ -1,0 +1,246 @@
+//! What the translator has to do with each instruction: a table over all opcodes, made once.
+//!
+//! Whatever could change or reveal state that the translator or the recorder does not
+//! control is refused by name here. Privileged instructions are copied: they fault on
+//! their own, at the right place.
+
+use std::sync::OnceLock;
+
+use iced_x86::{Code, Mnemonic, Register};
+
+/// How an instruction is translated.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Class {
+    /// Byte for byte, apart from a RIP-relative operand.
+    Copy,
+    /// Conditional jump on flags.
+    Jcc,
+    /// loop, loope, loopne, jrcxz, jecxz.
+    Loop,
+    Jmp,
+    Call,
+    JmpIndirect,
+    CallIndirect,
+    Ret,
+    Syscall,
+    Pause,
+    Int3,
+    Int1,
+    Undefined,
+    /// The engine provides the result.
+    Instr,
+    Popf,
+    /// Stores the x87 instruction pointer.
+    StoresFip,
+    /// `int n`.
+    Int,
+    /// Index into [`UNSUPPORTED`].
+    Unsupported(u8),
+}
+
+/// Refused instructions and what they are called in messages.
+const UNSUPPORTED: &[(Mnemonic, &str)] = &[
+    (Mnemonic::Sysenter, "sysenter"),
+    (Mnemonic::Xbegin, "transactional memory"),
+    (Mnemonic::Xabort, "transactional memory"),
+    (Mnemonic::Xend, "transactional memory"),
+    (Mnemonic::Xtest, "transactional memory"),
+    (Mnemonic::Xsusldtrk, "transactional memory"),
+    (Mnemonic::Xresldtrk, "transactional memory"),
+    (Mnemonic::Rdgsbase, "use of the GS base"),
+    (Mnemonic::Wrgsbase, "use of the GS base"),
+    (Mnemonic::Swapgs, "use of the GS base"),
+    (Mnemonic::Lgs, "load of a segment register"),
+    (Mnemonic::Lfs, "load of a segment register"),
+    (Mnemonic::Lss, "load of a segment register"),
+    (Mnemonic::Iret, "iret"),
+    (Mnemonic::Iretd, "iret"),
+    (Mnemonic::Iretq, "iret"),
+    (Mnemonic::Retf, "far return"),
+    (Mnemonic::Rdpmc, "rdpmc"),
+    (Mnemonic::Rdpru, "rdpru"),
+    (Mnemonic::Rdpkru, "protection keys"),
+    (Mnemonic::Wrpkru, "protection keys"),
+    (Mnemonic::Umonitor, "user-mode wait"),
+    (Mnemonic::Umwait, "user-mode wait"),
+    (Mnemonic::Tpause, "user-mode wait"),
+    (Mnemonic::Monitorx, "user-mode wait"),
+    (Mnemonic::Mwaitx, "user-mode wait"),
+    (Mnemonic::Vmcall, "hypercall"),
+    (Mnemonic::Vmmcall, "hypercall"),
+    (Mnemonic::Vmfunc, "hypercall"),
+    (Mnemonic::Vmgexit, "hypercall"),
+    (Mnemonic::Enclu, "enclave instruction"),
+    (Mnemonic::Senduipi, "user interrupts"),
+    (Mnemonic::Uiret, "user interrupts"),
+    (Mnemonic::Clui, "user interrupts"),
+    (Mnemonic::Stui, "user interrupts"),
+    (Mnemonic::Testui, "user interrupts"),
+    (Mnemonic::Sgdt, "read of a descriptor table register"),
+    (Mnemonic::Sidt, "read of a descriptor table register"),
+    (Mnemonic::Sldt, "read of a descriptor table register"),
+    (Mnemonic::Str, "read of a descriptor table register"),
+    (Mnemonic::Smsw, "smsw"),
+    (Mnemonic::Lsl, "read of a segment descriptor"),
+    (Mnemonic::Lar, "read of a segment descriptor"),
+    (Mnemonic::Verr, "read of a segment descriptor"),
+    (Mnemonic::Verw, "read of a segment descriptor"),
+    (Mnemonic::Xstore, "hardware random numbers"),
+];
+
+const STORES_FIP: &[Mnemonic] = &[
+    Mnemonic::Fnstenv,
+    Mnemonic::Fstenv,
+    Mnemonic::Fnsave,
+    Mnemonic::Fsave,
+    Mnemonic::Fxsave,
+    Mnemonic::Fxsave64,
+    Mnemonic::Xsave,
+    Mnemonic::Xsave64,
+    Mnemonic::Xsavec,
+    Mnemonic::Xsavec64,
+    Mnemonic::Xsaveopt,
+    Mnemonic::Xsaveopt64,
+];
+
+const INSTR: &[Mnemonic] = &[
+    Mnemonic::Rdtsc,
+    Mnemonic::Rdtscp,
+    Mnemonic::Cpuid,
+    Mnemonic::Rdrand,
+    Mnemonic::Rdseed,
+    Mnemonic::Rdpid,
+    Mnemonic::Xgetbv,
+    Mnemonic::Wrfsbase,
+];
+
+const SEGMENT_LOADS: &[Code] = &[
+    Code::Mov_Sreg_rm16,
+    Code::Mov_Sreg_r32m16,
+    Code::Mov_Sreg_r64m16,
+    Code::Popw_FS,
+    Code::Popq_FS,
+    Code::Popw_GS,
+    Code::Popq_GS,
+];
+
+/// The class of every opcode.
+pub(crate) struct Classes(Vec<Class>);
+
+impl Classes {
+    /// The one table.
+    pub(crate) fn get() -> &'static Self {
+        static TABLE: OnceLock<Classes> = OnceLock::new();
+        TABLE.get_or_init(|| Self(Code::values().map(classify).collect()))
+    }
+
+    pub(crate) fn of(&self, code: Code) -> Class {
+        self.0[code as usize]
+    }
+}
+
+/// The name of a refused instruction.
+pub(crate) fn unsupported_name(index: u8) -> &'static str {
+    UNSUPPORTED[usize::from(index)].1
+}
+
+fn classify(code: Code) -> Class {
+    let mnemonic = code.mnemonic();
+    if let Some(i) = UNSUPPORTED.iter().position(|row| row.0 == mnemonic) {
+        return Class::Unsupported(i as u8);
+    }
+    if SEGMENT_LOADS.contains(&code) {
+        return class_of_unsupported(Mnemonic::Lss);
+    }
+    if code.is_jmp_far()
+        || code.is_call_far()
+        || code.is_jmp_far_indirect()
+        || code.is_call_far_indirect()
+    {
+        return class_of_unsupported(Mnemonic::Retf);
+    }
+    let by_mnemonic: &[(&[Mnemonic], Class)] = &[
+        (STORES_FIP, Class::StoresFip),
+        (INSTR, Class::Instr),
+        (&[Mnemonic::Syscall], Class::Syscall),
+        (&[Mnemonic::Pause], Class::Pause),
+        (&[Mnemonic::Int3], Class::Int3),
+        (&[Mnemonic::Int1], Class::Int1),
+        (&[Mnemonic::Int], Class::Int),
+        (
+            &[Mnemonic::Ud0, Mnemonic::Ud1, Mnemonic::Ud2],
+            Class::Undefined,
+        ),
+        (
+            &[Mnemonic::Popf, Mnemonic::Popfd, Mnemonic::Popfq],
+            Class::Popf,
+        ),
+        (&[Mnemonic::Ret], Class::Ret),
+    ];
+    if let Some(row) = by_mnemonic.iter().find(|row| row.0.contains(&mnemonic)) {
+        return row.1;
+    }
+    let by_kind: &[(fn(Code) -> bool, Class)] = &[
+        (|c| c.is_jcc_short_or_near(), Class::Jcc),
+        (
+            |c| c.is_loop() || c.is_loopcc() || c.is_jcx_short(),
+            Class::Loop,
+        ),
+        (|c| c.is_jmp_short_or_near(), Class::Jmp),
+        (|c| c.is_call_near(), Class::Call),
+        (|c| c.is_jmp_near_indirect(), Class::JmpIndirect),
+        (|c| c.is_call_near_indirect(), Class::CallIndirect),
+    ];
+    by_kind
+        .iter()
+        .find(|row| row.0(code))
+        .map_or(Class::Copy, |row| row.1)
+}
+
+fn class_of_unsupported(mnemonic: Mnemonic) -> Class {
+    let index = UNSUPPORTED.iter().position(|row| row.0 == mnemonic);
+    Class::Unsupported(index.unwrap_or_default() as u8)
+}
+
+/// The number of a general register for encoding, whatever part of it is named.
+pub(crate) fn gpr_number(reg: Register) -> Option<u8> {
+    reg.is_gpr().then(|| reg.full_register().number() as u8)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Privileged, not in 64-bit mode, or unknown to processors that are still around: they
+    /// fault by themselves.
+    const FAULTING: &str = "Into Jmpe Vmlaunch Vmresume Vmrun Skinit Sysret Sysexit Sysexitq Sysretq \
+        Rsm Smint Dmint Rdm Altinst Tdcall Seamret Seamcall Eretu Erets Jkzd Jknzd";
+
+    #[test]
+    fn every_flow_change_has_a_class_of_its_own() {
+        use iced_x86::FlowControl as F;
+        for code in Code::values() {
+            let flow = code.flow_control();
+            let changes = !matches!(flow, F::Next | F::Exception);
+            let name = format!("{:?}", code.mnemonic());
+            if changes && classify(code) == Class::Copy {
+                assert!(FAULTING.split(' ').any(|f| f == name), "{code:?} is copied");
+            }
+        }
+    }
+
+    #[test]
+    fn names_belong_to_the_right_instructions() {
+        let Class::Unsupported(i) = classify(Code::Wrpkru) else {
+            panic!("wrpkru is copied")
+        };
+        assert_eq!(unsupported_name(i), "protection keys");
+        assert_eq!(
+            classify(Code::Mov_Sreg_rm16),
+            class_of_unsupported(Mnemonic::Lss)
+        );
+        assert_eq!(classify(Code::Retfq), class_of_unsupported(Mnemonic::Retf));
+        assert_eq!(classify(Code::Mov_rm64_r64), Class::Copy);
+        assert_eq!(classify(Code::Jrcxz_rel8_64), Class::Loop);
+    }
+}

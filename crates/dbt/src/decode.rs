@@ -1,0 +1,118 @@
+//! One decoded guest instruction, and the decoder loop's view of it.
+
+use iced_x86::{Decoder, DecoderOptions, Instruction, Register};
+
+use crate::classify::{Class, Classes};
+use crate::code::Window;
+
+/// A decoded guest instruction.
+pub(crate) struct Insn {
+    pub(crate) iced: Instruction,
+    pub(crate) class: Class,
+    bytes: [u8; 15],
+    len: u8,
+    modrm: u8,
+}
+
+/// What lies at an address.
+pub(crate) enum Decoded {
+    /// `Insn` has been filled in.
+    Insn,
+    /// The bytes are no instruction.
+    Undefined,
+    /// The instruction goes on past executable memory.
+    Truncated {
+        /// The first missing byte.
+        addr: u64,
+    },
+}
+
+impl Insn {
+    pub(crate) fn new() -> Self {
+        Self {
+            iced: Instruction::default(),
+            class: Class::Copy,
+            bytes: [0; 15],
+            len: 0,
+            modrm: 0,
+        }
+    }
+
+    pub(crate) fn pc(&self) -> u64 {
+        self.iced.ip()
+    }
+
+    pub(crate) fn next(&self) -> u64 {
+        self.iced.ip().wrapping_add(u64::from(self.len))
+    }
+
+    pub(crate) fn bytes(&self) -> &[u8] {
+        &self.bytes[..usize::from(self.len)]
+    }
+
+    /// Offset of the ModRM byte of an instruction with a RIP-relative operand.
+    pub(crate) fn modrm(&self) -> usize {
+        usize::from(self.modrm)
+    }
+
+    /// Whether it addresses memory relative to RIP (or EIP).
+    pub(crate) fn is_rip_relative(&self) -> bool {
+        self.modrm != 0
+    }
+
+    /// Whether it has a GS prefix that means something.
+    pub(crate) fn uses_gs(&self) -> bool {
+        self.iced.segment_prefix() == Register::GS
+    }
+
+    /// Whether it is an operand size prefix that changes a near branch.
+    pub(crate) fn is_16_bit_branch(&self) -> bool {
+        let prefixes = self.bytes().iter().take_while(|b| is_legacy_prefix(**b));
+        let (n, has_66) = prefixes.fold((0, false), |(n, has), b| (n + 1, has || *b == 0x66));
+        has_66 && self.bytes[n] & 0xf8 != 0x48
+    }
+
+    /// Decodes the instruction at `pc`.
+    pub(crate) fn decode(
+        &mut self,
+        classes: &Classes,
+        window: &mut Window<'_>,
+        pc: u64,
+    ) -> Decoded {
+        let bytes = window.at(pc);
+        let available = bytes.len().min(15);
+        let mut decoder = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE);
+        decoder.decode_out(&mut self.iced);
+        if self.iced.is_invalid() {
+            let truncated =
+                decoder.last_error() == iced_x86::DecoderError::NoMoreBytes && available < 15;
+            return if truncated {
+                Decoded::Truncated {
+                    addr: pc.wrapping_add(available as u64),
+                }
+            } else {
+                Decoded::Undefined
+            };
+        }
+        let len = self.iced.len();
+        self.len = len as u8;
+        self.bytes[..len].copy_from_slice(&bytes[..len]);
+        self.modrm = 0;
+        if self.iced.is_ip_rel_memory_operand() {
+            let at = decoder
+                .get_constant_offsets(&self.iced)
+                .displacement_offset();
+            self.modrm = (at - 1) as u8;
+        }
+        self.class = classes.of(self.iced.code());
+        Decoded::Insn
+    }
+}
+
+/// Prefixes that may stand before REX, VEX or the opcode.
+pub(crate) fn is_legacy_prefix(byte: u8) -> bool {
+    matches!(
+        byte,
+        0x26 | 0x2e | 0x36 | 0x3e | 0x64 | 0x65 | 0x66 | 0x67 | 0xf0 | 0xf2 | 0xf3
+    )
+}

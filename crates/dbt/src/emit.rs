@@ -1,0 +1,243 @@
+//! The assembler: the few instruction forms that the translator makes itself, written into
+//! a buffer whose place in the cache is known. It knows encodings and nothing else.
+
+use relive_host::context::off;
+use relive_host::layout::TABLE;
+
+/// Code for one place in the cache, not yet copied there.
+pub(crate) struct Asm {
+    base: u32,
+    pub(crate) buf: Vec<u8>,
+}
+
+/// Encoding number of rcx.
+pub(crate) const RCX: u8 = 1;
+/// Encoding number of rsp.
+pub(crate) const RSP: u8 = 4;
+
+/// Length of [`Asm::exit`].
+pub(crate) const EXIT_BYTES: u32 = 20;
+
+impl Asm {
+    pub(crate) fn new() -> Self {
+        Self {
+            base: 0,
+            buf: Vec::new(),
+        }
+    }
+
+    /// Starts over at a cache address.
+    pub(crate) fn start(&mut self, base: u32) {
+        self.base = base;
+        self.buf.clear();
+    }
+
+    /// The cache address of the next byte.
+    pub(crate) fn here(&self) -> u32 {
+        self.base + self.buf.len() as u32
+    }
+
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) {
+        self.buf.extend_from_slice(bytes);
+    }
+
+    fn imm32(&mut self, value: u32) {
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// An operation on `gs:[offset]`: prefix, optional REX, opcode, `reg` field.
+    fn gs(&mut self, rex: Option<u8>, opcode: u8, reg: u8, offset: i32) {
+        self.buf.push(0x65);
+        self.buf.extend(rex);
+        self.bytes(&[opcode, 0x04 | (reg & 7) << 3, 0x25]);
+        self.imm32(offset as u32);
+    }
+
+    /// `mov gs:[offset], reg`
+    pub(crate) fn store(&mut self, offset: i32, reg: u8) {
+        self.gs(Some(0x48 | (reg >> 3) << 2), 0x89, reg, offset);
+    }
+
+    /// `mov reg, gs:[offset]`
+    pub(crate) fn load(&mut self, reg: u8, offset: i32) {
+        self.gs(Some(0x48 | (reg >> 3) << 2), 0x8b, reg, offset);
+    }
+
+    pub(crate) fn spill_rcx(&mut self) {
+        self.store(off::SPILL_RCX, RCX);
+    }
+
+    pub(crate) fn restore_rcx(&mut self) {
+        self.load(RCX, off::SPILL_RCX);
+    }
+
+    /// `mov reg, imm64`
+    pub(crate) fn mov_imm64(&mut self, reg: u8, value: u64) {
+        self.bytes(&[0x48 | reg >> 3, 0xb8 | reg & 7]);
+        self.bytes(&value.to_le_bytes());
+    }
+
+    /// `lea rcx, [rcx + disp]`
+    pub(crate) fn add_rcx(&mut self, disp: i32) {
+        self.bytes(&[0x48, 0x8d, 0x89]);
+        self.imm32(disp as u32);
+    }
+
+    /// `lea rsp, [rsp + disp]`
+    pub(crate) fn add_rsp(&mut self, disp: i32) {
+        self.bytes(&[0x48, 0x8d, 0xa4, 0x24]);
+        self.imm32(disp as u32);
+    }
+
+    /// `cmp rcx, imm`
+    pub(crate) fn cmp_rcx(&mut self, value: u32) {
+        self.bytes(&[0x48, 0x81, 0xf9]);
+        self.imm32(value);
+    }
+
+    /// `push imm32`, sign-extended
+    pub(crate) fn push_imm(&mut self, value: u32) {
+        self.buf.push(0x68);
+        self.imm32(value);
+    }
+
+    /// `mov dword [rsp + 4], imm32`
+    pub(crate) fn set_high_half_of_top(&mut self, value: u32) {
+        self.bytes(&[0xc7, 0x44, 0x24, 0x04]);
+        self.imm32(value);
+    }
+
+    /// `jmp [rcx*8 + TABLE + adjust]`
+    pub(crate) fn jmp_table(&mut self, adjust: i32) {
+        self.bytes(&[0xff, 0x24, 0xcd]);
+        self.imm32((TABLE as i32 + adjust) as u32);
+    }
+
+    /// `sub qword gs:[BUDGET], 1`
+    pub(crate) fn sub_budget(&mut self) {
+        self.gs(Some(0x48), 0x83, 5, off::BUDGET);
+        self.buf.push(1);
+    }
+
+    /// `jmp target`
+    pub(crate) fn jmp(&mut self, target: u32) {
+        self.buf.push(0xe9);
+        self.rel32(target);
+    }
+
+    /// `jcc target`, by the condition's encoding number
+    pub(crate) fn jcc(&mut self, condition: u8, target: u32) {
+        self.bytes(&[0x0f, 0x80 | condition]);
+        self.rel32(target);
+    }
+
+    /// `jrcxz target`, which must be near
+    pub(crate) fn jrcxz(&mut self, target: u32) {
+        let rel = i64::from(target) - i64::from(self.here() + 2);
+        assert!(i8::try_from(rel).is_ok(), "jrcxz over {rel} bytes");
+        self.bytes(&[0xe3, rel as u8]);
+    }
+
+    fn rel32(&mut self, target: u32) {
+        let rel = target.wrapping_sub(self.here() + 4);
+        self.imm32(rel);
+    }
+
+    /// Pads with a no-operation so that a 32-bit field `ahead` bytes from here lies in one
+    /// cache line: then it can be changed by one store while other threads execute it.
+    pub(crate) fn align_field(&mut self, ahead: u32) {
+        const NOPS: [&[u8]; 4] = [&[], &[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0x00]];
+        let over = (self.here() + ahead) % 64;
+        if over > 60 {
+            self.bytes(NOPS[64 - over as usize]);
+        }
+    }
+
+    /// Leaves to the host by exit `number`.
+    pub(crate) fn exit(&mut self, number: u32) {
+        self.gs(None, 0xc7, 0, off::EXIT);
+        self.imm32(number);
+        self.gs(None, 0xff, 4, off::EXIT_FN);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Decoder, DecoderOptions, FastFormatter};
+
+    fn text(f: impl FnOnce(&mut Asm)) -> Vec<String> {
+        let mut asm = Asm::new();
+        asm.start(0x4000_0000);
+        f(&mut asm);
+        let mut formatter = FastFormatter::new();
+        Decoder::with_ip(64, &asm.buf, 0x4000_0000, DecoderOptions::NONE)
+            .iter()
+            .map(|insn| {
+                let mut s = String::new();
+                formatter.format(&insn, &mut s);
+                s
+            })
+            .collect()
+    }
+
+    #[test]
+    fn forms_are_what_they_say() {
+        let spill = off::SPILL_RCX;
+        assert_eq!(
+            text(|a| a.store(spill, 1)),
+            [format!("mov gs:[{spill:X}h],rcx")]
+        );
+        assert_eq!(
+            text(|a| a.load(14, spill)),
+            [format!("mov r14,gs:[{spill:X}h]")]
+        );
+        assert_eq!(text(|a| a.mov_imm64(9, 0x1234)), ["mov r9,1234h"]);
+        assert_eq!(text(|a| a.add_rcx(-0x10)), ["lea rcx,[rcx-10h]"]);
+        assert_eq!(text(|a| a.add_rsp(0x10)), ["lea rsp,[rsp+10h]"]);
+        assert_eq!(text(|a| a.cmp_rcx(0x1234)), ["cmp rcx,1234h"]);
+        assert_eq!(text(|a| a.push_imm(0x1234)), ["push 1234h"]);
+        assert_eq!(
+            text(|a| a.set_high_half_of_top(0x1234)),
+            ["mov dword ptr [rsp+4h],1234h"]
+        );
+        assert_eq!(
+            text(|a| a.jmp_table(-8)),
+            ["jmp qword ptr [rcx*8+5FFFFFF8h]"]
+        );
+        assert_eq!(text(|a| a.jmp(0x4000_1000)), ["jmp 40001000h"]);
+        assert_eq!(text(|a| a.jcc(5, 0x4000_1000)), ["jne 40001000h"]);
+        assert_eq!(text(|a| a.jrcxz(0x4000_0010)), ["jrcxz 40000010h"]);
+        assert_eq!(
+            text(|a| a.sub_budget()),
+            [format!("sub qword ptr gs:[{:X}h],1", off::BUDGET)]
+        );
+    }
+
+    #[test]
+    fn the_flag_free_tick_is_the_one_the_signal_handler_knows() {
+        let mut asm = Asm::new();
+        asm.start(0);
+        asm.store(off::BUDGET, RCX);
+        assert_eq!(asm.buf, relive_host::signal::TICK_STORE);
+    }
+
+    #[test]
+    fn exits_have_one_length() {
+        let mut asm = Asm::new();
+        asm.start(0);
+        asm.exit(0x1234_5678);
+        assert_eq!(asm.buf.len() as u32, EXIT_BYTES);
+    }
+
+    #[test]
+    fn fields_never_cross_a_line() {
+        for start in 0..64 {
+            let mut asm = Asm::new();
+            asm.start(0x4000_0000 + start);
+            asm.align_field(2);
+            assert!((asm.here() + 2) % 64 <= 60);
+            assert!(asm.buf.len() < 4);
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! The exits of the code cache: each has a number, a stub that stores it, and a record of
+//! what it means. Numbers are indices here and are all forgotten by a flush.
+
+/// What an exit means; `pc` is the record's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Kind {
+    /// A table slot at an even address has its default value.
+    MissEven,
+    /// A table slot at an odd address has its default value.
+    MissOdd,
+    /// A direct branch to `pc` that is no tick site.
+    Link,
+    /// A direct branch to `pc` that is a tick site.
+    LinkTicked,
+    /// The budget ran out on the way to `pc`.
+    Budget,
+    /// The jump landing of `pc` was reached with another target in rcx.
+    JumpMismatch,
+    /// The return landing of `pc` was reached with another target in rcx.
+    ReturnMismatch,
+    Syscall,
+    /// `aux`: index of the operation.
+    Instr,
+    /// `pc`: behind the instruction.
+    Pause,
+    Int3,
+    Int1,
+    Undefined,
+    /// `aux`: index of the name.
+    Unsupported,
+    /// The instruction at `pc` has just stored an x87 instruction pointer.
+    Fip,
+    /// A single step arrived at `pc`.
+    Step,
+    /// A single step arrived at `pc` by way of a tick site.
+    StepTicked,
+    /// A single step over an indirect jump or call: rcx is the target.
+    StepJump,
+    /// A single step over a return: rcx is the target.
+    StepReturn,
+}
+
+/// No fragment, no exit.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What is known about one exit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
+    pub(crate) kind: Kind,
+    /// A [`Kind::Link`] or [`Kind::LinkTicked`] whose branch goes to a fragment now.
+    pub(crate) linked: bool,
+    /// Length of the instruction.
+    pub(crate) len: u8,
+    /// Guest address, see [`Kind`].
+    pub(crate) pc: u64,
+    pub(crate) aux: u32,
+    /// The fragment that the exit leaves.
+    pub(crate) frag: u32,
+    /// Cache address of the branch's displacement, for links.
+    pub(crate) site: u32,
+    /// Cache address of the stub.
+    pub(crate) stub: u32,
+    /// The next exit linked to the same fragment.
+    pub(crate) next_incoming: u32,
+}
+
+impl Exit {
+    pub(crate) fn new(kind: Kind, frag: u32, pc: u64) -> Self {
+        Self {
+            kind,
+            linked: false,
+            len: 0,
+            pc,
+            aux: 0,
+            frag,
+            site: 0,
+            stub: 0,
+            next_incoming: NONE,
+        }
+    }
+}

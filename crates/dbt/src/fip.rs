@@ -1,0 +1,94 @@
+//! Instructions that store the x87 instruction pointer: translated, they would store an
+//! address in the code cache. It is overwritten with 0, what most processors store anyway
+//! unless an x87 exception is pending.
+
+use iced_x86::{Code as Op, Instruction, Register};
+use relive_host::{Context, GuestAddr, Reg, copy};
+
+use crate::classify::{Classes, gpr_number};
+use crate::code::{Code, Window};
+use crate::decode::{Decoded, Insn};
+
+/// Bit 0 of state-component bitmaps: x87.
+const X87: u64 = 1;
+
+/// Overwrites what the instruction at `pc`, just executed, has stored. Errors say why not.
+pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<(), String> {
+    let mut insn = Insn::new();
+    let Decoded::Insn = insn.decode(Classes::get(), &mut Window::new(code), pc) else {
+        return Err(format!("the instruction at {pc:#x} is none any more"));
+    };
+    let insn = &insn.iced;
+    let address = insn.virtual_address(0, 0, |reg, _, _| register(ctx, reg));
+    let base = address.ok_or_else(|| format!("no address for the operand of {pc:#x}"))?;
+    let (offset, len) = field(insn.code());
+    if insn.code().mnemonic().is_xsave_family() && !x87_stored(insn, ctx, base)? {
+        return Ok(());
+    }
+    let at = GuestAddr(base).offset(offset);
+    copy::write(at, &[0; 8][..len])
+        .map_err(|bad| format!("stored at {at} but cannot clear {}", bad.0))
+}
+
+/// Sets the field in a context's own area, where the processor put it on the way out.
+pub(crate) fn clear_saved(ctx: &mut Context) {
+    ctx.xsave.0[8..16].fill(0);
+}
+
+/// Offset and size of the instruction pointer (Intel SDM vol. 1, 8.1.10 and 10.5.1).
+fn field(op: Op) -> (u64, usize) {
+    const ENV_16: (u64, usize) = (6, 2);
+    const ENV_32: (u64, usize) = (12, 4);
+    match op {
+        Op::Fnstenv_m14byte | Op::Fstenv_m14byte | Op::Fnsave_m94byte | Op::Fsave_m94byte => ENV_16,
+        Op::Fnstenv_m28byte | Op::Fstenv_m28byte | Op::Fnsave_m108byte | Op::Fsave_m108byte => {
+            ENV_32
+        }
+        Op::Fxsave64_m512byte | Op::Xsave64_mem | Op::Xsavec64_mem | Op::Xsaveopt64_mem => (8, 8),
+        _ => (8, 4),
+    }
+}
+
+/// Whether an instruction of the XSAVE family has stored the x87 part.
+fn x87_stored(insn: &Instruction, ctx: &Context, base: u64) -> Result<bool, String> {
+    const XSTATE_BV: u64 = 512;
+    if ctx.reg(Reg::Rax) & X87 == 0 {
+        return Ok(false);
+    }
+    if matches!(insn.code(), Op::Xsave_mem | Op::Xsave64_mem) {
+        return Ok(true);
+    }
+    let at = GuestAddr(base).offset(XSTATE_BV);
+    copy::read_u64(at)
+        .map(|bv| bv & X87 != 0)
+        .map_err(|bad| format!("stored, but cannot read {}", bad.0))
+}
+
+trait XsaveFamily {
+    fn is_xsave_family(self) -> bool;
+}
+
+impl XsaveFamily for iced_x86::Mnemonic {
+    fn is_xsave_family(self) -> bool {
+        use iced_x86::Mnemonic as M;
+        matches!(
+            self,
+            M::Xsave | M::Xsave64 | M::Xsavec | M::Xsavec64 | M::Xsaveopt | M::Xsaveopt64
+        )
+    }
+}
+
+fn register(ctx: &Context, reg: Register) -> Option<u64> {
+    match reg {
+        Register::FS => Some(ctx.guest_fs),
+        Register::CS | Register::DS | Register::ES | Register::SS => Some(0),
+        _ => {
+            let value = ctx.gpr[usize::from(gpr_number(reg)?)];
+            Some(if reg.is_gpr32() {
+                value & 0xffff_ffff
+            } else {
+                value
+            })
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Fragments: translated pieces of guest code, what is known about each, and how they are
+//! found by guest address, by page and by cache address.
+//!
+//! A dead fragment keeps its record until the next flush: a thread may still be in it.
+
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use relive_host::addr::PAGE;
+
+use crate::exits::NONE;
+use crate::recover::Mark;
+
+/// How control comes to a fragment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub(crate) enum Entry {
+    /// Guest state is in place.
+    Plain = 0,
+    /// The same, and a tick is counted.
+    Ticked = 1,
+    /// Through the table with the target in rcx, a tick is counted.
+    Jump = 2,
+    /// Through the table with the target in rcx.
+    Return = 3,
+}
+
+/// All kinds of entry.
+pub(crate) const ENTRIES: [Entry; 4] = [Entry::Plain, Entry::Ticked, Entry::Jump, Entry::Return];
+
+/// One fragment.
+#[derive(Clone, Copy)]
+pub(crate) struct Fragment {
+    /// Guest address.
+    pub(crate) pc: u64,
+    /// End of the guest bytes that it depends on.
+    pub(crate) end: u64,
+    /// Cache addresses by [`Entry`], 0 where there is none yet.
+    pub(crate) entries: [u32; 4],
+    /// First of its marks.
+    pub(crate) first_mark: u32,
+    pub(crate) marks: u16,
+    pub(crate) live: bool,
+    /// Made for single-stepping: leaves to the host after one instruction.
+    pub(crate) step: bool,
+    /// First of the exits linked to it.
+    pub(crate) incoming: u32,
+}
+
+impl Fragment {
+    pub(crate) fn entry(&self, kind: Entry) -> Option<u32> {
+        let at = self.entries[kind as usize];
+        (at != 0).then_some(at)
+    }
+
+    pub(crate) fn plain(&self) -> u32 {
+        self.entries[Entry::Plain as usize]
+    }
+
+    fn overlaps(&self, start: u64, end: u64) -> bool {
+        self.pc < end && start < self.end
+    }
+}
+
+/// Hashes addresses by one multiplication.
+#[derive(Default, Clone, Copy)]
+pub(crate) struct AddrHasher(u64);
+
+impl Hasher for AddrHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.write_u64(u64::from(*b)));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        let product = u128::from(self.0 ^ value) * 0x9e37_79b9_7f4a_7c15;
+        self.0 = product as u64 ^ (product >> 64) as u64;
+    }
+}
+
+/// A map keyed by addresses.
+pub(crate) type AddrMap<V> = HashMap<u64, V, BuildHasherDefault<AddrHasher>>;
+
+/// All fragments.
+#[derive(Default)]
+pub(crate) struct Fragments {
+    all: Vec<Fragment>,
+    marks: Vec<Mark>,
+    by_pc: AddrMap<u32>,
+    steps: AddrMap<u32>,
+    by_page: AddrMap<Vec<u32>>,
+    dead_entries: AddrMap<(u32, Entry)>,
+}
+
+impl Fragments {
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The number that the next fragment gets.
+    pub(crate) fn next_id(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    pub(crate) fn get(&self, id: u32) -> &Fragment {
+        &self.all[id as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u32) -> &mut Fragment {
+        &mut self.all[id as usize]
+    }
+
+    pub(crate) fn find(&self, pc: u64) -> Option<u32> {
+        self.by_pc.get(&pc).copied()
+    }
+
+    pub(crate) fn find_step(&self, pc: u64) -> Option<u32> {
+        self.steps.get(&pc).copied()
+    }
+
+    /// Adds a fragment whose code follows that of all others in the cache.
+    pub(crate) fn add(&mut self, mut fragment: Fragment, marks: &[Mark]) -> u32 {
+        let id = self.next_id();
+        fragment.first_mark = self.marks.len() as u32;
+        fragment.marks = marks.len() as u16;
+        self.marks.extend_from_slice(marks);
+        let index = if fragment.step {
+            &mut self.steps
+        } else {
+            &mut self.by_pc
+        };
+        index.insert(fragment.pc, id);
+        self.all.push(fragment);
+        self.index_pages(id, fragment.pc, fragment.end);
+        id
+    }
+
+    /// Makes a fragment depend on guest bytes up to `end`.
+    pub(crate) fn extend(&mut self, id: u32, end: u64) {
+        let old = self.get(id).end;
+        if end > old {
+            self.get_mut(id).end = end;
+            self.index_pages(id, (old - 1) / PAGE * PAGE + PAGE, end);
+        }
+    }
+
+    fn index_pages(&mut self, id: u32, start: u64, end: u64) {
+        if start < end {
+            for page in start / PAGE..=(end - 1) / PAGE {
+                self.by_page.entry(page).or_default().push(id);
+            }
+        }
+    }
+
+    /// Live fragments that depend on bytes in `start..end`.
+    pub(crate) fn overlapping(&mut self, start: u64, end: u64) -> Vec<u32> {
+        let mut found = Vec::new();
+        for page in self.pages(start, end) {
+            let all = &self.all;
+            let Some(ids) = self.by_page.get_mut(&page) else {
+                continue;
+            };
+            ids.retain(|id| all[*id as usize].live);
+            found.extend(
+                ids.iter()
+                    .copied()
+                    .filter(|id| all[*id as usize].overlaps(start, end)),
+            );
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    /// Whether any live fragment depends on bytes in `start..end`.
+    pub(crate) fn any(&self, start: u64, end: u64) -> bool {
+        let hit =
+            |id: &u32| self.all[*id as usize].live && self.all[*id as usize].overlaps(start, end);
+        self.pages(start, end).iter().any(|page| {
+            self.by_page
+                .get(page)
+                .is_some_and(|ids| ids.iter().any(hit))
+        })
+    }
+
+    /// The indexed pages of a range, which may be far larger than what has been translated.
+    fn pages(&self, start: u64, end: u64) -> Vec<u64> {
+        if start >= end {
+            return Vec::new();
+        }
+        let range = start / PAGE..=(end - 1) / PAGE;
+        if range.end() - range.start() < self.by_page.len() as u64 {
+            range
+                .filter(|page| self.by_page.contains_key(page))
+                .collect()
+        } else {
+            self.by_page
+                .keys()
+                .copied()
+                .filter(|page| range.contains(page))
+                .collect()
+        }
+    }
+
+    /// Takes a fragment out of every index and remembers its entries as dead ones.
+    pub(crate) fn bury(&mut self, id: u32) {
+        let fragment = &mut self.all[id as usize];
+        fragment.live = false;
+        fragment.incoming = NONE;
+        let fragment = *fragment;
+        let index = if fragment.step {
+            &mut self.steps
+        } else {
+            &mut self.by_pc
+        };
+        if index.get(&fragment.pc) == Some(&id) {
+            index.remove(&fragment.pc);
+        }
+        for kind in ENTRIES {
+            if let Some(at) = fragment.entry(kind) {
+                self.dead_entries.insert(u64::from(at), (id, kind));
+            }
+        }
+    }
+
+    /// The dead entry at a cache address.
+    pub(crate) fn dead_entry(&self, at: u32) -> Option<(u32, Entry)> {
+        self.dead_entries.get(&u64::from(at)).copied()
+    }
+
+    /// The fragment whose body holds a cache address, and the mark exactly there.
+    pub(crate) fn mark_at(&self, at: u32) -> Option<(&Fragment, Mark)> {
+        let i = self.all.partition_point(|f| f.plain() <= at);
+        let fragment = self.all[..i].last()?;
+        let marks = &self.marks[fragment.first_mark as usize..][..usize::from(fragment.marks)];
+        let offset = u16::try_from(at - fragment.plain()).ok()?;
+        let i = marks.binary_search_by_key(&offset, |m| m.cache).ok()?;
+        Some((fragment, marks[i]))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recover::Undo;
+
+    fn fragment(pc: u64, end: u64, at: u32) -> Fragment {
+        Fragment {
+            pc,
+            end,
+            entries: [at, 0, 0, 0],
+            first_mark: 0,
+            marks: 0,
+            live: true,
+            step: false,
+            incoming: NONE,
+        }
+    }
+
+    #[test]
+    fn ranges_find_fragments_by_page_and_by_byte() {
+        let mut all = Fragments::default();
+        let a = all.add(fragment(0x1ff0, 0x2010, 0x100), &[]);
+        let b = all.add(fragment(0x5000, 0x5004, 0x200), &[]);
+        assert!(all.any(0x2000, 0x3000) && !all.any(0x2010, 0x3000));
+        assert_eq!(all.overlapping(0, u64::MAX), [a, b]);
+        all.extend(b, 0x6001);
+        assert_eq!(all.overlapping(0x6000, 0x6001), [b]);
+        all.bury(a);
+        assert_eq!(all.overlapping(0x1000, 0x3000), [0; 0]);
+        assert_eq!(all.dead_entry(0x100), Some((a, Entry::Plain)));
+        assert!(all.find(0x1ff0).is_none() && all.find(0x5000) == Some(b));
+    }
+
+    #[test]
+    fn marks_are_found_exactly_or_not_at_all() {
+        let mut all = Fragments::default();
+        let marks = [
+            Mark {
+                cache: 0,
+                guest: 0,
+                undo: Undo::Exact,
+            },
+            Mark {
+                cache: 7,
+                guest: 3,
+                undo: Undo::Rcx,
+            },
+        ];
+        all.add(fragment(0x1000, 0x1004, 0x100), &marks);
+        all.add(fragment(0x2000, 0x2004, 0x200), &marks[..1]);
+        assert_eq!(
+            all.mark_at(0x107).map(|(f, m)| (f.pc, m.guest)),
+            Some((0x1000, 3))
+        );
+        assert_eq!(
+            all.mark_at(0x200).map(|(f, m)| (f.pc, m.guest)),
+            Some((0x2000, 0))
+        );
+        assert!(
+            all.mark_at(0x106).is_none()
+                && all.mark_at(0x207).is_none()
+                && all.mark_at(0xff).is_none()
+        );
+    }
+}

@@ -1,0 +1,153 @@
+//! Instructions whose outcome is not determined by guest state: the engine provides the
+//! values, this module puts them where the instruction would have.
+
+use iced_x86::{Code, Instruction, Register};
+use relive_host::{Context, GuestAddr, Reg};
+
+use crate::flags::ARITHMETIC;
+
+/// Operand size of a general register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum Width {
+    W16,
+    W32,
+    W64,
+}
+
+/// The instruction raises a general protection fault instead of having a result; the
+/// context is unchanged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("general protection fault")]
+pub struct GeneralProtection;
+
+/// An instruction for the engine to answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum InstrOp {
+    /// Values: time stamp counter.
+    Rdtsc,
+    /// Values: time stamp counter, TSC_AUX.
+    Rdtscp,
+    /// Values: eax, ebx, ecx, edx (for leaf `ctx` eax, subleaf ecx).
+    Cpuid,
+    /// Values: random number, 1 for success.
+    Rdrand { reg: u8, width: Width },
+    /// Values: random number, 1 for success.
+    Rdseed { reg: u8, width: Width },
+    /// Values: TSC_AUX.
+    Rdpid { reg: u8 },
+    /// Values: the extended control register that ecx names (0 or 1).
+    Xgetbv,
+    /// Values: none; the new FS base comes from the context.
+    WrFsBase { reg: u8, width: Width },
+}
+
+const CARRY: u64 = 1;
+
+impl InstrOp {
+    /// Executes the instruction with the outcome `values` (see the variants; the rest is
+    /// ignored): writes registers and flags and moves `ctx.rip` to `next`.
+    ///
+    /// # Errors
+    /// The instruction faults; nothing has changed.
+    pub fn apply(
+        self,
+        ctx: &mut Context,
+        next: GuestAddr,
+        values: [u64; 4],
+    ) -> Result<(), GeneralProtection> {
+        let low = |v: u64| v & 0xffff_ffff;
+        match self {
+            Self::Rdtsc | Self::Rdtscp => {
+                ctx.set_reg(Reg::Rax, low(values[0]));
+                ctx.set_reg(Reg::Rdx, values[0] >> 32);
+                if self == Self::Rdtscp {
+                    ctx.set_reg(Reg::Rcx, low(values[1]));
+                }
+            }
+            Self::Cpuid => {
+                for (reg, value) in [Reg::Rax, Reg::Rbx, Reg::Rcx, Reg::Rdx]
+                    .into_iter()
+                    .zip(values)
+                {
+                    ctx.set_reg(reg, low(value));
+                }
+            }
+            Self::Rdrand { reg, width } | Self::Rdseed { reg, width } => {
+                let ok = values[1] & CARRY;
+                set(ctx, reg, width, if ok == 1 { values[0] } else { 0 });
+                ctx.rflags = ctx.rflags & !u64::from(ARITHMETIC) | ok;
+            }
+            Self::Rdpid { reg } => ctx.gpr[reg as usize] = low(values[0]),
+            Self::Xgetbv => {
+                if low(ctx.reg(Reg::Rcx)) > 1 {
+                    return Err(GeneralProtection);
+                }
+                ctx.set_reg(Reg::Rax, low(values[0]));
+                ctx.set_reg(Reg::Rdx, values[0] >> 32);
+            }
+            Self::WrFsBase { reg, width } => {
+                let value = ctx.gpr[reg as usize];
+                let base = if width == Width::W64 {
+                    value
+                } else {
+                    low(value)
+                };
+                if !is_canonical(base) {
+                    return Err(GeneralProtection);
+                }
+                ctx.guest_fs = base;
+            }
+        }
+        ctx.rip = next.0;
+        Ok(())
+    }
+
+    /// What to ask the engine for; `None` if the instruction is not of this kind.
+    pub(crate) fn of(insn: &Instruction) -> Option<Self> {
+        let (reg, width) = register(insn.op0_register());
+        Some(match insn.code() {
+            Code::Rdtsc => Self::Rdtsc,
+            Code::Rdtscp => Self::Rdtscp,
+            Code::Cpuid => Self::Cpuid,
+            Code::Xgetbv => Self::Xgetbv,
+            Code::Rdrand_r16 | Code::Rdrand_r32 | Code::Rdrand_r64 => Self::Rdrand { reg, width },
+            Code::Rdseed_r16 | Code::Rdseed_r32 | Code::Rdseed_r64 => Self::Rdseed { reg, width },
+            Code::Rdpid_r32 | Code::Rdpid_r64 => Self::Rdpid { reg },
+            Code::Wrfsbase_r32 | Code::Wrfsbase_r64 => Self::WrFsBase { reg, width },
+            _ => return None,
+        })
+    }
+}
+
+/// Whether bits 47 to 63 are all equal.
+pub(crate) const fn is_canonical(addr: u64) -> bool {
+    let top = (addr as i64) >> 47;
+    top == 0 || top == -1
+}
+
+fn register(reg: Register) -> (u8, Width) {
+    let width = match reg.size() {
+        2 => Width::W16,
+        4 => Width::W32,
+        _ => Width::W64,
+    };
+    (
+        if reg.is_gpr() {
+            reg.full_register().number() as u8
+        } else {
+            0
+        },
+        width,
+    )
+}
+
+fn set(ctx: &mut Context, reg: u8, width: Width, value: u64) {
+    let slot = &mut ctx.gpr[reg as usize];
+    *slot = match width {
+        Width::W16 => *slot & !0xffff | value & 0xffff,
+        Width::W32 => value & 0xffff_ffff,
+        Width::W64 => value,
+    };
+}

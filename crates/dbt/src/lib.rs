@@ -1,0 +1,48 @@
+//! The same-ISA binary translator: x86-64 guest code runs on the x86-64 host, in the same
+//! process, out of a code cache.
+//!
+//! The path of a piece of guest code: [`code`] reads its bytes, [`decode`] and [`classify`]
+//! say what each instruction is, [`mangle`] emits its translation through [`emit`] into the
+//! [`cache`], [`link`] and [`table`] connect fragments, [`resolve`] answers every exit to
+//! the host, and [`recover`] turns a fault in the cache back into exact guest state.
+//!
+//! The crate never makes a guest system call, never looks at a trace and never decides
+//! policy: it stops with a [`Stop`] and leaves the rest to its user.
+//!
+//! Two limits are known and accepted. A jump to one of the non-canonical addresses
+//! `a + n * 2^61` of a low address `a` is reported at the target instead of at the jump.
+//! And a jump to an address in `0xffff_ffff_f400_0000..0xffff_ffff_ff00_0000` (no user
+//! program can have code there) reads memory below the branch table as if it were a slot.
+
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+mod cache;
+mod classify;
+mod code;
+mod decode;
+mod emit;
+mod exits;
+mod fip;
+mod flags;
+mod fragment;
+mod instr_op;
+mod link;
+mod log;
+mod mangle;
+mod options;
+mod recover;
+mod resolve;
+mod stats;
+mod stop;
+mod table;
+mod ticks;
+mod translate;
+mod translator;
+
+pub use code::Code;
+pub use flags::{dead_flags_at, flags_dead_at};
+pub use instr_op::{GeneralProtection, InstrOp, Width};
+pub use options::Options;
+pub use stats::Stats;
+pub use stop::{Bad, Error, Next, Stop, TrapKind};
+pub use translator::Translator;

@@ -1,0 +1,75 @@
+//! Linking direct branches to fragments, and taking fragments out of use again.
+
+use crate::exits::{Kind, NONE};
+use crate::fragment::{ENTRIES, Entry};
+use crate::translator::Translator;
+
+impl Translator {
+    /// Links the exits from `first` on whose targets are there already.
+    pub(crate) fn link_new(&mut self, first: usize) {
+        for number in first..self.exits.next() {
+            let exit = &self.exits.all[number];
+            let Some(kind) = wanted_entry(exit.kind) else {
+                continue;
+            };
+            let Some(id) = self.frags.find(exit.pc) else {
+                continue;
+            };
+            if let Some(at) = self.frags.get(id).entry(kind) {
+                self.link(number as u32, id, at);
+            }
+        }
+    }
+
+    /// Makes the branch of exit `number` go to entry `at` of fragment `id`.
+    pub(crate) fn link(&mut self, number: u32, id: u32, at: u32) {
+        let exit = &mut self.exits.all[number as usize];
+        // Another thread may have come through the same stub before; and a dead fragment's
+        // branches are left alone, nothing would undo the link.
+        if exit.linked || !self.frags.get(exit.frag).live {
+            return;
+        }
+        let target = self.frags.get_mut(id);
+        exit.linked = true;
+        exit.next_incoming = target.incoming;
+        target.incoming = number;
+        self.exits.cache.patch_branch(exit.site, at);
+        self.stats.links += 1;
+    }
+
+    /// Takes a fragment out of use: nothing leads to it any more, and a thread that is just
+    /// about to enter it faults at its entry and is sent on by guest address.
+    pub(crate) fn kill(&mut self, id: u32) {
+        let fragment = *self.frags.get(id);
+        let mut number = fragment.incoming;
+        while number != NONE {
+            let exit = &mut self.exits.all[number as usize];
+            self.exits.cache.patch_branch(exit.site, exit.stub);
+            exit.linked = false;
+            number = exit.next_incoming;
+        }
+        if let Some(landing) = fragment.entry(Entry::Jump) {
+            self.table.unset(fragment.pc, u64::from(landing));
+        }
+        if let Some(landing) = fragment.entry(Entry::Return) {
+            self.table
+                .unset(fragment.pc.wrapping_sub(1), u64::from(landing));
+        }
+        for kind in ENTRIES {
+            if let Some(at) = fragment.entry(kind) {
+                self.exits.cache.kill_entry(at);
+            }
+        }
+        self.frags.bury(id);
+        self.stats.invalidated += 1;
+    }
+}
+
+/// Which entry a linkable exit leads to.
+pub(crate) fn wanted_entry(kind: Kind) -> Option<Entry> {
+    match kind {
+        Kind::Link => Some(Entry::Plain),
+        Kind::LinkTicked => Some(Entry::Ticked),
+        _ => None,
+    }
+}

@@ -1,0 +1,103 @@
+//! Direct branches: linkable, and tick sites where they go backwards or call.
+
+use super::{Flow, Unit};
+use crate::decode::Insn;
+use crate::exits::{Exit, Kind};
+use crate::recover::Undo;
+
+/// What a direct branch is emitted as.
+#[derive(Clone, Copy)]
+enum Opcode {
+    Jmp,
+    /// By the condition's encoding number.
+    Jcc(u8),
+}
+
+pub(super) fn jcc(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    // iced numbers conditions from 1 on in the order of their encoding.
+    let condition = insn.iced.condition_code() as u8 - 1;
+    let ticked = is_backward(insn);
+    link(
+        unit,
+        Opcode::Jcc(condition),
+        insn.iced.near_branch_target(),
+        ticked,
+    );
+    Flow::Continue
+}
+
+/// loop, loope, loopne, jrcxz and jecxz exist with 8-bit displacements only: the copied
+/// one jumps over a jump to the linkable branch.
+pub(super) fn loop_(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    let (last, front) = insn.bytes().split_last().unwrap_or((&0, &[]));
+    debug_assert_eq!(
+        *last as i8 as i64 as u64,
+        insn.iced.near_branch_target().wrapping_sub(insn.next())
+    );
+    unit.asm.bytes(front);
+    unit.asm.bytes(&[2, 0xeb, 0]);
+    let skip = unit.asm.buf.len();
+    link(
+        unit,
+        Opcode::Jmp,
+        insn.iced.near_branch_target(),
+        is_backward(insn),
+    );
+    unit.asm.buf[skip - 1] = (unit.asm.buf.len() - skip) as u8;
+    Flow::Continue
+}
+
+pub(super) fn jmp(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    link(
+        unit,
+        Opcode::Jmp,
+        insn.iced.near_branch_target(),
+        is_backward(insn),
+    );
+    Flow::End
+}
+
+pub(super) fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    push_return(unit, insn, Undo::Exact, Undo::Push);
+    link(unit, Opcode::Jmp, insn.iced.near_branch_target(), true);
+    Flow::End
+}
+
+/// Pushes the guest return address. `before` and `between` say how to recover from a fault
+/// of the push, and of the second store that a high address needs.
+pub(super) fn push_return(unit: &mut Unit<'_>, insn: &Insn, before: Undo, between: Undo) {
+    let next = insn.next();
+    unit.mark(insn, before);
+    unit.asm.push_imm(next as u32);
+    if next as i32 as u64 != next {
+        unit.mark(insn, between);
+        unit.asm.set_high_half_of_top((next >> 32) as u32);
+    }
+}
+
+/// Goes on at `pc`, which no branch leads to.
+pub(crate) fn fall_through(unit: &mut Unit<'_>, pc: u64) {
+    link(unit, Opcode::Jmp, pc, false);
+}
+
+fn is_backward(insn: &Insn) -> bool {
+    insn.iced.near_branch_target() <= insn.pc()
+}
+
+fn link(unit: &mut Unit<'_>, opcode: Opcode, target: u64, ticked: bool) {
+    let kind = match (unit.step, ticked) {
+        (false, false) => Kind::Link,
+        (false, true) => Kind::LinkTicked,
+        (true, false) => Kind::Step,
+        (true, true) => Kind::StepTicked,
+    };
+    let ahead = if matches!(opcode, Opcode::Jmp) { 1 } else { 2 };
+    unit.asm.align_field(ahead);
+    let mut exit = Exit::new(kind, unit.frag, target);
+    exit.site = unit.asm.here() + ahead;
+    let stub = unit.exit(exit);
+    match opcode {
+        Opcode::Jmp => unit.asm.jmp(stub),
+        Opcode::Jcc(condition) => unit.asm.jcc(condition, stub),
+    }
+}

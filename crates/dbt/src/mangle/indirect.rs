@@ -1,0 +1,99 @@
+//! Indirect jumps, calls and returns: guest rcx is spilled, the target goes to rcx, and a
+//! jump through the branch table leads to the target's landing or, on a miss, to the host.
+
+use super::branch::push_return;
+use super::{Flow, Unit, memory};
+use crate::decode::{Insn, is_legacy_prefix};
+use crate::emit::RCX;
+use crate::exits::{Exit, Kind};
+use crate::recover::Undo;
+
+pub(super) fn jmp(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    load_target(unit, insn);
+    go(unit, insn, Kind::StepJump);
+    Flow::End
+}
+
+pub(super) fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    // The target first: its operand may use rsp.
+    load_target(unit, insn);
+    push_return(unit, insn, Undo::Rcx, Undo::RcxPush);
+    go(unit, insn, Kind::StepJump);
+    Flow::End
+}
+
+pub(super) fn ret(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    unit.asm.spill_rcx();
+    unit.mark(insn, Undo::Exact);
+    unit.asm.bytes(&[0x59]); // pop rcx
+    if insn.iced.op_count() == 1 {
+        unit.asm.add_rsp(i32::from(insn.iced.immediate16()));
+    }
+    go(unit, insn, Kind::StepReturn);
+    Flow::End
+}
+
+fn go(unit: &mut Unit<'_>, insn: &Insn, step: Kind) {
+    if unit.step {
+        let mut exit = Exit::new(step, unit.frag, insn.pc());
+        exit.len = insn.bytes().len() as u8;
+        unit.leave(exit);
+        return;
+    }
+    let (undo, adjust) = if step == Kind::StepReturn {
+        (Undo::ReturnMiss, -8)
+    } else {
+        (Undo::JumpMiss, 0)
+    };
+    unit.mark(insn, undo);
+    unit.asm.jmp_table(adjust);
+}
+
+/// Spills rcx and moves the branch's operand into it.
+fn load_target(unit: &mut Unit<'_>, insn: &Insn) {
+    unit.asm.spill_rcx();
+    let (bytes, at) = as_load_of_rcx(insn);
+    if insn.is_rip_relative() {
+        let target = insn.iced.memory_displacement64();
+        // rcx is free: it can hold the address itself.
+        unit.mark(insn, Undo::Exact);
+        if !memory::patched(unit, &bytes, at, target, insn) {
+            unit.marks.pop();
+            unit.asm.mov_imm64(RCX, target);
+            unit.mark(insn, Undo::Rcx);
+            memory::based(unit, &bytes, at, RCX);
+        }
+        return;
+    }
+    if insn.iced.op0_register() == iced_x86::Register::RCX {
+        return;
+    }
+    unit.mark(insn, Undo::Exact);
+    unit.asm.bytes(&bytes);
+}
+
+/// The bytes of `mov rcx, operand` for a branch through `operand`, and where the ModRM byte
+/// is.
+fn as_load_of_rcx(insn: &Insn) -> (Vec<u8>, usize) {
+    let old = insn.bytes();
+    let prefixes = old.iter().take_while(|b| is_legacy_prefix(**b)).count();
+    // Segment and address size stay; bnd, notrack and operand size mean nothing to a load.
+    let mut new: Vec<u8> = old[..prefixes]
+        .iter()
+        .copied()
+        .filter(|b| matches!(b, 0x64 | 0x67))
+        .collect();
+    let rest = &old[prefixes..];
+    let (rex, rest) = if rest[0] & 0xf0 == 0x40 {
+        (rest[0] & 0x43, &rest[1..])
+    } else {
+        (0x40, rest)
+    };
+    debug_assert_eq!(rest[0], 0xff);
+    new.push(rex | 0x48);
+    new.push(0x8b);
+    let at = new.len();
+    new.push(rest[1] & 0xc7 | RCX << 3);
+    new.extend_from_slice(&rest[2..]);
+    (new, at)
+}

@@ -1,0 +1,91 @@
+//! Copied instructions and their RIP-relative operands.
+
+use iced_x86::{InstructionInfoFactory, Register};
+use relive_host::context::off;
+
+use super::{Flow, Unit};
+use crate::classify::gpr_number;
+use crate::decode::{Insn, is_legacy_prefix};
+use crate::recover::Undo;
+
+pub(super) fn copy(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    if !insn.is_rip_relative() {
+        unit.mark(insn, Undo::Exact);
+        unit.asm.bytes(insn.bytes());
+        return Flow::Continue;
+    }
+    let target = insn.iced.memory_displacement64();
+    unit.mark(insn, Undo::Exact);
+    if !patched(unit, insn.bytes(), insn.modrm(), target, insn) {
+        unit.marks.pop();
+        through_scratch(unit, insn, target);
+    }
+    Flow::Continue
+}
+
+/// Emits an instruction (`bytes`, ModRM at `at`) with its displacement changed so that it
+/// addresses `target` from its new place; `false`, and nothing emitted, if that is too far.
+pub(super) fn patched(
+    unit: &mut Unit<'_>,
+    bytes: &[u8],
+    at: usize,
+    target: u64,
+    insn: &Insn,
+) -> bool {
+    let end = u64::from(unit.asm.here()) + bytes.len() as u64;
+    let disp = target.wrapping_sub(end);
+    let wraps_at_32 = insn.iced.memory_base() == Register::EIP;
+    if !wraps_at_32 && disp as i32 as i64 as u64 != disp {
+        return false;
+    }
+    unit.asm.bytes(&bytes[..=at]);
+    unit.asm.bytes(&(disp as u32).to_le_bytes());
+    unit.asm.bytes(&bytes[at + 5..]);
+    true
+}
+
+/// Emits an instruction with `[base]` in place of its RIP-relative operand; `base` is one
+/// of the lower eight registers and not rsp. With a 32-bit displacement of 0 the length
+/// stays, and no prefix is needed that an 8-bit high register would forbid.
+pub(super) fn based(unit: &mut Unit<'_>, bytes: &[u8], at: usize, base: u8) {
+    let start = unit.asm.buf.len();
+    unit.asm.bytes(bytes);
+    let new = &mut unit.asm.buf[start..];
+    new[at] = 0x80 | new[at] & 0x38 | base;
+    new[at + 1..at + 5].fill(0);
+    // The base extension bit means nothing to a RIP-relative operand and may be set.
+    let prefixes = bytes.iter().take_while(|b| is_legacy_prefix(**b)).count();
+    match new[prefixes] {
+        0x40..=0x4f => new[prefixes] &= !1,
+        // VEX with three bytes, EVEX, XOP keep it inverted. (8f is a plain `pop` opcode too,
+        // whose ModRM byte comes next.)
+        0xc4 | 0x62 => new[prefixes + 1] |= 0x20,
+        0x8f if at > prefixes + 1 => new[prefixes + 1] |= 0x20,
+        _ => {}
+    }
+}
+
+/// The slow way: the address in a register that the instruction does not use.
+fn through_scratch(unit: &mut Unit<'_>, insn: &Insn, target: u64) {
+    let scratch = unused_register(insn);
+    unit.asm.store(off::SPILL, scratch);
+    unit.asm.mov_imm64(scratch, target);
+    unit.mark(insn, Undo::Scratch(scratch));
+    based(unit, insn.bytes(), insn.modrm(), scratch);
+    unit.asm.load(scratch, off::SPILL);
+}
+
+/// One of the lower eight general registers that `insn` neither reads nor writes, rsp and
+/// rbp (whose default segment differs) excepted.
+fn unused_register(insn: &Insn) -> u8 {
+    const CANDIDATES: [u8; 6] = [3, 6, 7, 0, 2, 1];
+    let mut factory = InstructionInfoFactory::new();
+    let info = factory.info(&insn.iced);
+    let used = info
+        .used_registers()
+        .iter()
+        .filter_map(|r| gpr_number(r.register()))
+        .fold(0u32, |m, r| m | 1 << r);
+    let free = CANDIDATES.into_iter().find(|r| used & 1 << r == 0);
+    free.unwrap_or_else(|| panic!("no register is free beside {}", insn.iced.code() as usize))
+}

@@ -1,0 +1,101 @@
+//! From one guest instruction to its translation.
+//!
+//! [`translate`] is the one place where an instruction is given its translation, by its
+//! class; each family has a file. Instrumentation (of atomics, of memory accesses) would be
+//! emitted here, before the instruction's own translation.
+
+mod branch;
+mod indirect;
+mod memory;
+mod system;
+
+pub(crate) use branch::fall_through;
+pub(crate) use system::{undefined, unsupported_name};
+
+use crate::classify::Class;
+use crate::decode::Insn;
+use crate::emit::{Asm, EXIT_BYTES};
+use crate::exits::{Exit, Kind};
+use crate::recover::{Mark, Undo};
+use crate::translate::Exits;
+
+/// Whether the fragment goes on behind an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flow {
+    Continue,
+    End,
+}
+
+/// A fragment under construction.
+pub(crate) struct Unit<'t> {
+    pub(crate) asm: &'t mut Asm,
+    pub(crate) exits: &'t mut Exits,
+    pub(crate) marks: &'t mut Vec<Mark>,
+    /// Its number.
+    pub(crate) frag: u32,
+    /// Its guest address.
+    pub(crate) pc: u64,
+    /// Where its body starts in `asm`.
+    pub(crate) body: usize,
+    /// Whether it is for single-stepping: no links, no table.
+    pub(crate) step: bool,
+}
+
+/// Emits the translation of `insn`.
+pub(crate) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    if insn.uses_gs() {
+        return unit.stop_at(insn, Kind::Unsupported, system::GS_PREFIX);
+    }
+    match insn.class {
+        Class::Copy => memory::copy(unit, insn),
+        Class::Jcc
+        | Class::Loop
+        | Class::Jmp
+        | Class::Call
+        | Class::JmpIndirect
+        | Class::CallIndirect
+        | Class::Ret
+            if insn.is_16_bit_branch() =>
+        {
+            unit.stop_at(insn, Kind::Unsupported, system::BRANCH_16)
+        }
+        Class::Jcc => branch::jcc(unit, insn),
+        Class::Loop => branch::loop_(unit, insn),
+        Class::Jmp => branch::jmp(unit, insn),
+        Class::Call => branch::call(unit, insn),
+        Class::JmpIndirect => indirect::jmp(unit, insn),
+        Class::CallIndirect => indirect::call(unit, insn),
+        Class::Ret => indirect::ret(unit, insn),
+        _ => system::translate(unit, insn),
+    }
+}
+
+impl Unit<'_> {
+    /// Notes how to recover from a fault of the host instruction emitted next.
+    pub(crate) fn mark(&mut self, insn: &Insn, undo: Undo) {
+        let cache = (self.asm.buf.len() - self.body) as u16;
+        let guest = insn.pc().wrapping_sub(self.pc) as u16;
+        self.marks.push(Mark { cache, guest, undo });
+    }
+
+    /// A new exit with its stub; returns the stub's cache address.
+    pub(crate) fn exit(&mut self, exit: Exit) -> u32 {
+        self.exits.add(exit, |_| ())
+    }
+
+    /// Ends the fragment with an exit at an instruction.
+    fn stop_at(&mut self, insn: &Insn, kind: Kind, aux: u32) -> Flow {
+        let mut exit = Exit::new(kind, self.frag, insn.pc());
+        (exit.aux, exit.len) = (aux, insn.bytes().len() as u8);
+        self.leave(exit);
+        Flow::End
+    }
+
+    /// Leaves to the host unconditionally, in line.
+    pub(crate) fn leave(&mut self, exit: Exit) {
+        let number = self.exits.add_inline(exit, self.asm.here());
+        let start = self.asm.here();
+        self.asm.exit(number);
+        debug_assert_eq!(self.asm.here() - start, EXIT_BYTES);
+    }
+}

@@ -1,0 +1,100 @@
+//! Instructions that leave to the host, and those that need care with processor state.
+
+use relive_host::context::off;
+
+use super::{Flow, Unit};
+use crate::classify::Class;
+use crate::decode::Insn;
+use crate::emit::{RCX, RSP};
+use crate::exits::{Exit, Kind};
+use crate::instr_op::InstrOp;
+use crate::recover::Undo;
+
+/// Names of refused things that are no opcode of their own; the others follow them.
+const NAMES: [&str; 3] = [
+    "use of the GS segment",
+    "16-bit branch",
+    "software interrupt",
+];
+pub(super) const GS_PREFIX: u32 = 0;
+pub(super) const BRANCH_16: u32 = 1;
+const INT: u32 = 2;
+
+/// The name for an exit of kind [`Kind::Unsupported`].
+pub(crate) fn unsupported_name(aux: u32) -> &'static str {
+    match NAMES.get(aux as usize) {
+        Some(name) => name,
+        None => crate::classify::unsupported_name((aux as usize - NAMES.len()) as u8),
+    }
+}
+
+pub(super) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    match insn.class {
+        Class::Syscall => unit.stop_at(insn, Kind::Syscall, 0),
+        Class::Int3 => unit.stop_at(insn, Kind::Int3, 0),
+        Class::Int1 => unit.stop_at(insn, Kind::Int1, 0),
+        Class::Undefined => unit.stop_at(insn, Kind::Undefined, 0),
+        Class::Unsupported(i) => {
+            unit.stop_at(insn, Kind::Unsupported, NAMES.len() as u32 + u32::from(i))
+        }
+        Class::Instr => instr(unit, insn),
+        Class::Popf => popf(unit, insn),
+        Class::Int => int(unit, insn),
+        Class::StoresFip => {
+            super::memory::copy(unit, insn);
+            unit.stop_at(insn, Kind::Fip, 0)
+        }
+        Class::Pause => {
+            unit.leave(Exit::new(Kind::Pause, unit.frag, insn.next()));
+            Flow::End
+        }
+        class => unreachable!("{class:?} is no system instruction"),
+    }
+}
+
+/// Bytes that are no instruction.
+pub(crate) fn undefined(unit: &mut Unit<'_>, pc: u64) {
+    unit.leave(Exit::new(Kind::Undefined, unit.frag, pc));
+}
+
+fn instr(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    let op = InstrOp::of(&insn.iced)
+        .unwrap_or_else(|| panic!("{:?} has no operation", insn.iced.code()));
+    let index = unit.exits.add_op(op);
+    unit.stop_at(insn, Kind::Instr, index)
+}
+
+/// `int n`: vectors open to user mode would trap into somewhere else than the guest
+/// expects; all others fault at the instruction.
+fn int(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    match insn.iced.immediate8() {
+        3 | 4 | 0x80 => unit.stop_at(insn, Kind::Unsupported, INT),
+        _ => super::memory::copy(unit, insn),
+    }
+}
+
+/// popf must not set the trap flag (our code would trap) nor the alignment check flag (the
+/// host's would). The value goes through the context, so that guest memory stays as it is.
+fn popf(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    const KEPT: u32 = !(1 << 8 | 1 << 18);
+    let (value, old_rsp) = (off::SPILL, off::SPILL + 8);
+    let narrow = insn.iced.code() == iced_x86::Code::Popfw;
+    let prefix: &[u8] = if narrow { &[0x66] } else { &[] };
+    let asm = &mut *unit.asm;
+    asm.spill_rcx();
+    unit.mark(insn, Undo::Exact);
+    let asm = &mut *unit.asm;
+    asm.bytes(prefix);
+    asm.bytes(&[0x59]); // pop rcx
+    asm.bytes(&[0x81, 0xe1]); // and ecx, imm32
+    asm.bytes(&KEPT.to_le_bytes());
+    asm.store(value, RCX);
+    asm.store(old_rsp, RSP);
+    asm.load(RSP, off::THIS);
+    asm.add_rsp(value);
+    asm.bytes(prefix);
+    asm.bytes(&[0x9d]); // popf
+    asm.load(RSP, old_rsp);
+    asm.restore_rcx();
+    Flow::Continue
+}

@@ -1,0 +1,55 @@
+//! What can be chosen about translation. No option may change what guest code does or how
+//! ticks are counted: record and replay may run with different options.
+
+use relive_host::layout;
+
+/// Upper end of the part of the cache window that is used. The rest stays inaccessible:
+/// jumps to the topmost addresses of the address space (`-1`, the vsyscall page) look for
+/// their table slot there and must fault.
+pub(crate) const CACHE_USED_END: u64 = layout::CACHE_END - (128 << 20);
+
+/// Options of a [`crate::Translator`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Options {
+    /// Most guest instructions in a fragment, 1 to 256.
+    pub max_insns: u32,
+    /// Bytes of the code cache to use, at most 384 MiB; rounded up to pages.
+    pub cache_bytes: u64,
+    /// The translator's one file descriptor gets a number of at least this.
+    pub fd_floor: i32,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            max_insns: 64,
+            cache_bytes: CACHE_USED_END - layout::CACHE_START,
+            fd_floor: 3,
+        }
+    }
+}
+
+impl Options {
+    /// The defaults, with `max_insns` taken from the environment variable
+    /// `RELIVE_FRAGMENT_INSNS` if that is a number.
+    #[must_use]
+    pub fn from_env() -> Self {
+        let mut options = Self::default();
+        if let Some(n) = std::env::var("RELIVE_FRAGMENT_INSNS")
+            .ok()
+            .and_then(|v| v.parse().ok())
+        {
+            options.max_insns = n;
+        }
+        options.checked()
+    }
+
+    pub(crate) fn checked(mut self) -> Self {
+        self.max_insns = self.max_insns.clamp(1, 256);
+        self.cache_bytes = self
+            .cache_bytes
+            .clamp(1 << 20, CACHE_USED_END - layout::CACHE_START)
+            .next_multiple_of(4096);
+        self
+    }
+}

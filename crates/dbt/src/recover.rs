@@ -1,0 +1,120 @@
+//! Precise state: from a fault somewhere in the code cache back to the guest's registers at
+//! the instruction that caused it.
+//!
+//! Every host instruction of a fragment that can fault has a mark. A fault anywhere else is
+//! an error of the translator and is reported as such, never guessed at.
+
+use relive_host::{Context, Reg};
+
+use crate::classify::{Class, Classes};
+use crate::code::{Code, Window};
+use crate::decode::{Decoded, Insn};
+use crate::fragment::Entry;
+use crate::translator::Translator;
+
+/// What a partly executed translation has changed already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Undo {
+    /// Nothing.
+    Exact,
+    /// Guest rcx is spilled.
+    Rcx,
+    /// A return address has been pushed.
+    Push,
+    /// Both.
+    RcxPush,
+    /// This register is spilled.
+    Scratch(u8),
+    /// The table slot of an indirect jump or call is not there: rcx is the target.
+    JumpMiss,
+    /// The table slot of a return is not there: rcx is the target.
+    ReturnMiss,
+}
+
+/// A place in a fragment that can fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mark {
+    /// Offset from the fragment's plain entry.
+    pub(crate) cache: u16,
+    /// Offset of the guest instruction from the fragment's guest address.
+    pub(crate) guest: u16,
+    pub(crate) undo: Undo,
+}
+
+/// What a fault in the cache was. The context's registers are the guest's again.
+pub(crate) enum Recovered {
+    /// The guest instruction at this address faulted.
+    Guest(u64),
+    /// The branch at `pc` has no table slot.
+    Miss {
+        pc: u64,
+        target: u64,
+        is_return: bool,
+    },
+    /// A dead fragment for `pc` was entered.
+    Stale { pc: u64, kind: Entry },
+}
+
+/// Takes the target of an indirect branch out of rcx and puts the guest's value back.
+pub(crate) fn take_target(ctx: &mut Context) -> u64 {
+    let target = ctx.reg(Reg::Rcx);
+    ctx.set_reg(Reg::Rcx, ctx.spill_rcx);
+    target
+}
+
+impl Translator {
+    /// Recovers from the fault in `ctx.fault`.
+    pub(crate) fn recover(&self, ctx: &mut Context) -> Result<Recovered, String> {
+        let at = ctx.fault.cache_pc;
+        let lost = || format!("fault at {at:#x} in the code cache, where nothing can fault");
+        let cache_pc = u32::try_from(at).map_err(|_| lost())?;
+        if let Some((id, kind)) = self.frags.dead_entry(cache_pc) {
+            if matches!(kind, Entry::Jump | Entry::Return) {
+                take_target(ctx);
+            }
+            return Ok(Recovered::Stale {
+                pc: self.frags.get(id).pc,
+                kind,
+            });
+        }
+        let (fragment, mark) = self.frags.mark_at(cache_pc).ok_or_else(lost)?;
+        let pc = fragment.pc.wrapping_add(u64::from(mark.guest));
+        let pop = |ctx: &mut Context| ctx.set_reg(Reg::Rsp, ctx.reg(Reg::Rsp).wrapping_add(8));
+        match mark.undo {
+            Undo::Exact => {}
+            Undo::Rcx => drop(take_target(ctx)),
+            Undo::Push => pop(ctx),
+            Undo::RcxPush => {
+                pop(ctx);
+                take_target(ctx);
+            }
+            Undo::Scratch(reg) => ctx.gpr[usize::from(reg)] = ctx.spill[0],
+            Undo::JumpMiss | Undo::ReturnMiss => {
+                let target = take_target(ctx);
+                return Ok(Recovered::Miss {
+                    pc,
+                    target,
+                    is_return: mark.undo == Undo::ReturnMiss,
+                });
+            }
+        }
+        Ok(Recovered::Guest(pc))
+    }
+}
+
+/// Takes back what the indirect branch at `pc` has done to the stack.
+pub(crate) fn undo_branch(code: &dyn Code, ctx: &mut Context, pc: u64) -> Result<(), String> {
+    let mut insn = Insn::new();
+    let decoded = insn.decode(Classes::get(), &mut Window::new(code), pc);
+    let popped = match (decoded, insn.class) {
+        (Decoded::Insn, Class::JmpIndirect) => 0,
+        (Decoded::Insn, Class::CallIndirect) => -8,
+        (Decoded::Insn, Class::Ret) if insn.iced.op_count() == 1 => {
+            8 + i64::from(insn.iced.immediate16())
+        }
+        (Decoded::Insn, Class::Ret) => 8,
+        _ => return Err(format!("the branch at {pc:#x} is none any more")),
+    };
+    ctx.set_reg(Reg::Rsp, ctx.reg(Reg::Rsp).wrapping_sub(popped as u64));
+    Ok(())
+}

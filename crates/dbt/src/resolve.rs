@@ -1,0 +1,269 @@
+//! What to do after each exit from the cache: link and go on, or stop with exact state.
+
+use relive_host::context::EXIT_FAULT;
+use relive_host::{Context, GuestAddr, layout};
+
+use crate::code::Code;
+use crate::exits::{Exit, Kind};
+use crate::fip;
+use crate::flags;
+use crate::fragment::Entry;
+use crate::instr_op::is_canonical;
+use crate::link::wanted_entry;
+use crate::mangle;
+use crate::recover::{self, Recovered, take_target};
+use crate::stop::{Bad, Next, Stop, TrapKind};
+use crate::translator::Translator;
+
+impl Translator {
+    /// Answers the exit in `ctx` after a return from `enter`. Links branches and resolves
+    /// misses by itself; every other exit is a [`Stop`], with the guest's state complete
+    /// in the context.
+    pub fn resolve(&mut self, code: &dyn Code, ctx: &mut Context) -> Next {
+        let next = if ctx.exit == EXIT_FAULT {
+            self.fault(code, ctx)
+        } else {
+            self.exit(code, ctx)
+        };
+        let next = next.unwrap_or_else(|message| Next::Stop(Stop::Internal(message)));
+        if matches!(next, Next::Stop(_)) {
+            fip::clear_saved(ctx);
+        }
+        next
+    }
+
+    fn exit(&mut self, code: &dyn Code, ctx: &mut Context) -> Result<Next, String> {
+        let number = ctx.exit;
+        let exit = *self
+            .exits
+            .all
+            .get(number as usize)
+            .ok_or_else(|| format!("there is no exit {number}"))?;
+        let pc = GuestAddr(exit.pc);
+        let next = pc.offset(u64::from(exit.len));
+        let stop = match exit.kind {
+            Kind::Link | Kind::LinkTicked => return Ok(self.direct(code, ctx, number, exit)),
+            Kind::MissEven | Kind::MissOdd => {
+                return Ok(self.table_miss(code, ctx, exit.kind == Kind::MissOdd));
+            }
+            Kind::JumpMismatch | Kind::ReturnMismatch => return Ok(self.mismatch(code, ctx, exit)),
+            Kind::StepJump | Kind::StepReturn => return self.step_branch(code, ctx, exit),
+            Kind::Step => return Ok(stepped(code, ctx, exit.pc)),
+            Kind::StepTicked => {
+                let used_up = ctx.count_tick();
+                return Ok(if used_up {
+                    budget(code, ctx, exit.pc)
+                } else {
+                    stepped(code, ctx, exit.pc)
+                });
+            }
+            Kind::Fip => {
+                fip::clear_stored(code, ctx, exit.pc)?;
+                let step = self.frags.get(exit.frag).step;
+                return Ok(if step {
+                    stepped(code, ctx, next.0)
+                } else {
+                    self.go(code, ctx, next.0)
+                });
+            }
+            Kind::Pause => {
+                if ctx.count_tick() {
+                    return Ok(budget(code, ctx, exit.pc));
+                }
+                Stop::Pause { next: pc }
+            }
+            Kind::Budget => Stop::Budget { pc },
+            Kind::Syscall => {
+                // No look ahead needed: a system call reads all flags.
+                ctx.rip = exit.pc;
+                return Ok(Next::Stop(Stop::Syscall { pc, next }));
+            }
+            Kind::Instr => Stop::Instr {
+                op: self.exits.ops[exit.aux as usize],
+                pc,
+                next,
+            },
+            Kind::Int3 => Stop::Trap {
+                pc,
+                next,
+                kind: TrapKind::Int3,
+            },
+            Kind::Int1 => Stop::Trap {
+                pc,
+                next,
+                kind: TrapKind::Int1,
+            },
+            Kind::Undefined => Stop::Trap {
+                pc,
+                next,
+                kind: TrapKind::Undefined,
+            },
+            Kind::Unsupported => Stop::Unsupported {
+                pc,
+                what: mangle::unsupported_name(exit.aux),
+            },
+        };
+        Ok(self::stop(code, ctx, exit.pc, stop))
+    }
+
+    /// A direct branch that is not linked yet.
+    fn direct(&mut self, code: &dyn Code, ctx: &mut Context, number: u32, exit: Exit) -> Next {
+        let kind = wanted_entry(exit.kind).unwrap_or(Entry::Plain);
+        let found = self
+            .fragment(code, exit.pc, kind)
+            .and_then(|id| Ok((id, self.ensure_entry(code, id, kind)?)));
+        match found {
+            Ok((id, at)) => {
+                self.link(number, id, at);
+                Next::Enter(u64::from(at))
+            }
+            Err(bad) => self.arrive(code, ctx, exit.pc, kind == Entry::Ticked, Err(bad)),
+        }
+    }
+
+    /// Goes on at `pc` after a branch there that the host resolved: counts the tick of a
+    /// tick site, then enters.
+    fn arrive(
+        &mut self,
+        code: &dyn Code,
+        ctx: &mut Context,
+        pc: u64,
+        tick: bool,
+        found: Result<u64, Bad>,
+    ) -> Next {
+        if tick && ctx.count_tick() {
+            return budget(code, ctx, pc);
+        }
+        match found {
+            Ok(at) => Next::Enter(at),
+            Err(bad) => {
+                ctx.rip = pc;
+                Next::Stop(bad.into())
+            }
+        }
+    }
+
+    /// Goes on at `pc`, which no branch leads to.
+    fn go(&mut self, code: &dyn Code, ctx: &mut Context, pc: u64) -> Next {
+        let found = self.entry(code, GuestAddr(pc));
+        self.arrive(code, ctx, pc, false, found)
+    }
+
+    fn table_miss(&mut self, code: &dyn Code, ctx: &mut Context, odd_slot: bool) -> Next {
+        let target = take_target(ctx);
+        let is_return = (target & 1 == 1) != odd_slot;
+        self.indirect(code, ctx, target, is_return)
+    }
+
+    /// The landing for `exit.pc` was reached through a slot that serves `pc` for jumps and
+    /// `pc + 1` for returns; the lower 61 bits of the target say which it was.
+    fn mismatch(&mut self, code: &dyn Code, ctx: &mut Context, exit: Exit) -> Next {
+        self.stats.mismatches += 1;
+        let target = take_target(ctx);
+        let slot = if exit.kind == Kind::JumpMismatch {
+            exit.pc
+        } else {
+            exit.pc.wrapping_sub(1)
+        };
+        let is_return = (target ^ slot) << 3 != 0;
+        self.indirect(code, ctx, target, is_return)
+    }
+
+    /// An indirect branch to `target`, whose own work is done.
+    fn indirect(
+        &mut self,
+        code: &dyn Code,
+        ctx: &mut Context,
+        target: u64,
+        is_return: bool,
+    ) -> Next {
+        let (kind, slot) = if is_return {
+            (Entry::Return, target.wrapping_sub(1))
+        } else {
+            (Entry::Jump, target)
+        };
+        *(if is_return {
+            &mut self.stats.return_misses
+        } else {
+            &mut self.stats.jump_misses
+        }) += 1;
+        let fill = layout::is_low(target) && self.table.is_free(slot);
+        let first = if fill { kind } else { Entry::Plain };
+        let found = self.fragment(code, target, first).and_then(|id| {
+            if fill {
+                let landing = self.ensure_entry(code, id, kind)?;
+                self.table.set(slot, u64::from(landing));
+            }
+            Ok(u64::from(self.frags.get(id).plain()))
+        });
+        self.arrive(code, ctx, target, !is_return, found)
+    }
+
+    fn step_branch(
+        &mut self,
+        code: &dyn Code,
+        ctx: &mut Context,
+        exit: Exit,
+    ) -> Result<Next, String> {
+        let target = take_target(ctx);
+        if !is_canonical(target) {
+            return bad_target(code, ctx, exit.pc, target);
+        }
+        if exit.kind == Kind::StepJump && ctx.count_tick() {
+            return Ok(budget(code, ctx, target));
+        }
+        Ok(stepped(code, ctx, target))
+    }
+
+    fn fault(&mut self, code: &dyn Code, ctx: &mut Context) -> Result<Next, String> {
+        match self.recover(ctx)? {
+            Recovered::Guest(pc) => {
+                self.stats.guest_faults += 1;
+                Ok(stop(code, ctx, pc, Stop::Fault { pc: GuestAddr(pc) }))
+            }
+            Recovered::Miss { pc, target, .. } if !is_canonical(target) => {
+                bad_target(code, ctx, pc, target)
+            }
+            Recovered::Miss {
+                target, is_return, ..
+            } => {
+                self.stats.table_faults += 1;
+                Ok(self.indirect(code, ctx, target, is_return))
+            }
+            Recovered::Stale { pc, kind } => {
+                let found = self.entry(code, GuestAddr(pc));
+                let tick = matches!(kind, Entry::Ticked | Entry::Jump);
+                Ok(self.arrive(code, ctx, pc, tick, found))
+            }
+        }
+    }
+}
+
+/// Stops at `pc`. Where guest state becomes visible, flags that are dead (and may have been
+/// lost by a tick) are 0.
+fn stop(code: &dyn Code, ctx: &mut Context, pc: u64, stop: Stop) -> Next {
+    ctx.rip = pc;
+    ctx.rflags &= !u64::from(flags::scan(code, pc).mask);
+    Next::Stop(stop)
+}
+
+fn budget(code: &dyn Code, ctx: &mut Context, pc: u64) -> Next {
+    stop(code, ctx, pc, Stop::Budget { pc: GuestAddr(pc) })
+}
+
+fn stepped(code: &dyn Code, ctx: &mut Context, pc: u64) -> Next {
+    stop(code, ctx, pc, Stop::Stepped { pc: GuestAddr(pc) })
+}
+
+fn bad_target(code: &dyn Code, ctx: &mut Context, pc: u64, target: u64) -> Result<Next, String> {
+    recover::undo_branch(code, ctx, pc)?;
+    Ok(stop(
+        code,
+        ctx,
+        pc,
+        Stop::BadTarget {
+            pc: GuestAddr(pc),
+            target,
+        },
+    ))
+}

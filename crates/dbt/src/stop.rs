@@ -1,0 +1,161 @@
+//! Why translated code stopped, and the errors of the translator.
+
+use relive_host::GuestAddr;
+
+use crate::instr_op::InstrOp;
+
+/// What to do after an exit from the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Next {
+    /// Set `ctx.entry` to this cache address and enter again.
+    Enter(u64),
+    /// The guest has to be looked after. Its state in the context is complete and exact.
+    Stop(Stop),
+}
+
+/// Which trap an instruction raises by being executed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrapKind {
+    /// `int3`: SIGTRAP with the pc behind the instruction.
+    Int3,
+    /// `int1`: SIGTRAP with the pc behind the instruction.
+    Int1,
+    /// `ud0`, `ud1`, `ud2` or an undefined opcode: SIGILL at the instruction.
+    Undefined,
+}
+
+/// Why guest code stopped. `ctx.rip` is the `pc` given here (for [`Stop::Pause`] `next`);
+/// [`crate::Translator::entry`] of it continues.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Stop {
+    /// At a `syscall` instruction, not yet executed: rcx and r11 still are the guest's.
+    Syscall {
+        /// The instruction.
+        pc: GuestAddr,
+        /// The one behind it.
+        next: GuestAddr,
+    },
+    /// At an instruction whose result the engine provides, see [`InstrOp::apply`].
+    Instr {
+        /// Which one.
+        op: InstrOp,
+        /// The instruction.
+        pc: GuestAddr,
+        /// The one behind it.
+        next: GuestAddr,
+    },
+    /// Behind a `pause`, its tick counted.
+    Pause {
+        /// Where to go on.
+        next: GuestAddr,
+    },
+    /// The tick budget is used up. (A `pause` that uses it up stops with this as well.)
+    Budget {
+        /// Where to go on: the branch target of the tick site.
+        pc: GuestAddr,
+    },
+    /// One instruction has been executed, see [`crate::Translator::step_entry`].
+    Stepped {
+        /// Where to go on.
+        pc: GuestAddr,
+    },
+    /// A guest instruction faulted: signal information is in `ctx.fault`, whose addresses
+    /// of code (for SIGILL, SIGFPE, SIGTRAP) lie in the cache and have to be replaced by `pc`.
+    Fault {
+        /// The faulting instruction.
+        pc: GuestAddr,
+    },
+    /// An instruction that always traps.
+    Trap {
+        /// The instruction.
+        pc: GuestAddr,
+        /// The one behind it (for [`TrapKind::Undefined`] of undecodable bytes: `pc`).
+        next: GuestAddr,
+        /// Which trap.
+        kind: TrapKind,
+    },
+    /// An instruction that cannot be recorded.
+    Unsupported {
+        /// The instruction.
+        pc: GuestAddr,
+        /// What it is.
+        what: &'static str,
+    },
+    /// The instruction at `pc` lies, partly at least, where no executable memory is.
+    NoCode {
+        /// The instruction.
+        pc: GuestAddr,
+        /// The first byte that could not be fetched: what SIGSEGV reports.
+        addr: GuestAddr,
+    },
+    /// A branch whose target is no canonical address: a general protection fault at the
+    /// branch (SIGSEGV, address 0), which has changed nothing.
+    BadTarget {
+        /// The branch instruction.
+        pc: GuestAddr,
+        /// Where it would have gone.
+        target: u64,
+    },
+    /// The code cache has no room left: flush when no thread is in it, then go on.
+    CacheFull {
+        /// Where to go on.
+        pc: GuestAddr,
+    },
+    /// A broken invariant of the translator.
+    Internal(String),
+}
+
+/// Why there is no translation for an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Bad {
+    /// See [`Stop::NoCode`].
+    #[error("no executable memory at {addr} for the instruction at {pc}")]
+    NoCode {
+        /// The instruction.
+        pc: GuestAddr,
+        /// The first byte that could not be fetched.
+        addr: GuestAddr,
+    },
+    /// See [`Stop::CacheFull`].
+    #[error("the code cache is full (at {pc})")]
+    CacheFull {
+        /// What was to be translated.
+        pc: GuestAddr,
+    },
+}
+
+impl From<Bad> for Stop {
+    fn from(bad: Bad) -> Self {
+        match bad {
+            Bad::NoCode { pc, addr } => Self::NoCode { pc, addr },
+            Bad::CacheFull { pc } => Self::CacheFull { pc },
+        }
+    }
+}
+
+/// Why the translator could not get its memory.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// A system call of the translator's own failed.
+    #[error("{what}: errno {errno}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The kernel's error number.
+        errno: i32,
+    },
+}
+
+impl Error {
+    /// Turns a raw system call result into one.
+    pub(crate) fn check(what: &'static str, ret: isize) -> Result<u64, Self> {
+        if ret < 0 {
+            Err(Self::System {
+                what,
+                errno: -ret as i32,
+            })
+        } else {
+            Ok(ret as u64)
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! The branch table: one slot per byte of the guest's low window, read by the code of
+//! indirect branches (`jmp [target*8 + TABLE]`) without any check of its own.
+//!
+//! Slot `a` serves jumps and calls to `a` and returns to `a + 1` (which follows a call, so
+//! `a` lies inside that call). A slot belongs to whoever came first: every landing checks
+//! that it was meant. Memory is mapped in chunks, where guest code is, and comes prefilled:
+//! even slots lead to one stub, odd ones to another, so that a miss tells jumps from returns.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use relive_host::layout::{LOW_END, TABLE};
+use relive_host::sys;
+
+use crate::stop::Error;
+
+/// Guest bytes served by a chunk.
+const CHUNK_GUEST: u64 = 256 << 10;
+/// Bytes of a chunk.
+const CHUNK: u64 = CHUNK_GUEST * 8;
+
+/// The table's memory.
+pub(crate) struct Table {
+    fd: i32,
+    defaults: [u64; 2],
+    mapped: Vec<bool>,
+}
+
+impl Table {
+    /// Makes an empty table whose unused slots lead to `even` and `odd`.
+    pub(crate) fn new(even: u64, odd: u64, fd_floor: i32) -> Result<Self, Error> {
+        let fd = prefilled([even, odd], fd_floor)?;
+        Ok(Self {
+            fd,
+            defaults: [even, odd],
+            mapped: vec![false; (LOW_END / CHUNK_GUEST) as usize],
+        })
+    }
+
+    /// The file descriptor that chunks are mapped from.
+    pub(crate) fn fd(&self) -> i32 {
+        self.fd
+    }
+
+    /// Makes slots for branches to `start..end` (cut to the low window).
+    pub(crate) fn add_range(&mut self, start: u64, end: u64) -> Result<(), Error> {
+        let end = end.min(LOW_END);
+        if start >= end {
+            return Ok(());
+        }
+        for chunk in start.saturating_sub(1) / CHUNK_GUEST..=(end - 1) / CHUNK_GUEST {
+            if !self.mapped[chunk as usize] {
+                self.map(chunk)?;
+                self.mapped[chunk as usize] = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Gives every slot its default value.
+    pub(crate) fn clear(&mut self) -> Result<(), Error> {
+        (0..self.mapped.len())
+            .filter(|c| self.mapped[*c])
+            .try_for_each(|c| self.map(c as u64))
+    }
+
+    fn map(&self, chunk: u64) -> Result<(), Error> {
+        let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let args = [
+            TABLE + chunk * CHUNK,
+            CHUNK,
+            prot as u64,
+            flags as u64,
+            self.fd as u64,
+            0,
+        ];
+        // SAFETY: the range belongs to the branch table, reserved for this mapping alone.
+        let ret = unsafe { sys::syscall(libc::SYS_mmap as u64, args) };
+        Error::check("mapping the branch table", ret).map(drop)
+    }
+
+    /// The slot of a guest address, where it is mapped.
+    fn slot(&self, addr: u64) -> Option<&AtomicU64> {
+        let chunk = self.mapped.get(usize::try_from(addr / CHUNK_GUEST).ok()?)?;
+        // SAFETY: the slot lies in a mapped chunk, is aligned, and is only ever accessed
+        // atomically (by emitted code as whole 8-byte loads); the mapping is never removed.
+        chunk.then(|| unsafe { &*((TABLE + addr * 8) as *const AtomicU64) })
+    }
+
+    /// Whether the slot of `addr` is mapped and has its default value.
+    pub(crate) fn is_free(&self, addr: u64) -> bool {
+        self.slot(addr)
+            .is_some_and(|s| s.load(Ordering::Relaxed) == self.defaults[(addr & 1) as usize])
+    }
+
+    /// Lets branches through the slot of `addr` go to `landing`.
+    pub(crate) fn set(&mut self, addr: u64, landing: u64) {
+        if let Some(slot) = self.slot(addr) {
+            slot.store(landing, Ordering::Release);
+        }
+    }
+
+    /// Sets the slot of `addr` back if it leads to `landing`.
+    pub(crate) fn unset(&mut self, addr: u64, landing: u64) {
+        if let Some(slot) = self.slot(addr)
+            && slot.load(Ordering::Relaxed) == landing
+        {
+            slot.store(self.defaults[(addr & 1) as usize], Ordering::Release);
+        }
+    }
+}
+
+impl Drop for Table {
+    fn drop(&mut self) {
+        // SAFETY: closes our own descriptor.
+        unsafe { sys::syscall(libc::SYS_close as u64, [self.fd as u64, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// An anonymous file of one chunk, filled with the default values.
+fn prefilled(defaults: [u64; 2], fd_floor: i32) -> Result<i32, Error> {
+    let name = c"branch-table";
+    // SAFETY: the name outlives the call.
+    let ret = unsafe {
+        sys::syscall(
+            libc::SYS_memfd_create as u64,
+            [
+                name.as_ptr() as u64,
+                u64::from(libc::MFD_CLOEXEC),
+                0,
+                0,
+                0,
+                0,
+            ],
+        )
+    };
+    let low = Error::check("creating the branch table's file", ret)?;
+    // SAFETY: duplicates our own descriptor, then closes the original.
+    let ret = unsafe {
+        let args = [low, libc::F_DUPFD_CLOEXEC as u64, fd_floor as u64, 0, 0, 0];
+        let ret = sys::syscall(libc::SYS_fcntl as u64, args);
+        sys::syscall(libc::SYS_close as u64, [low, 0, 0, 0, 0, 0]);
+        ret
+    };
+    let fd = Error::check("moving the branch table's descriptor", ret)?;
+    let page: Vec<u8> = defaults
+        .iter()
+        .cycle()
+        .take(512)
+        .flat_map(|v| v.to_le_bytes())
+        .collect();
+    let mut bytes = Vec::with_capacity(CHUNK as usize);
+    (0..CHUNK as usize / page.len()).for_each(|_| bytes.extend_from_slice(&page));
+    let mut done = 0;
+    while done < bytes.len() {
+        let rest = &bytes[done..];
+        // SAFETY: the buffer outlives the call.
+        let ret = unsafe {
+            sys::syscall(
+                libc::SYS_write as u64,
+                [fd, rest.as_ptr() as u64, rest.len() as u64, 0, 0, 0],
+            )
+        };
+        done += Error::check("filling the branch table's file", ret)? as usize;
+    }
+    Ok(fd as i32)
+}

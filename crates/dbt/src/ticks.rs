@@ -1,0 +1,118 @@
+//! The entries of a fragment: counting ticks, and landing from indirect branches.
+//!
+//! Ticks belong to guest instructions: every path that takes a tick site leads through
+//! exactly one of the tick sequences here, or through the host, which counts by itself.
+//! Where flags may be live nothing here changes them. The signal handler of the host knows
+//! the bytes of the flag-free sequence; see `relive_host::signal`.
+
+use relive_host::context::off;
+
+use crate::emit::{Asm, RCX};
+use crate::exits::{Exit, Kind};
+use crate::flags::Dead;
+use crate::fragment::Entry;
+use crate::translate::Exits;
+
+/// Most bytes that an entry takes, its jump to the body included.
+pub(crate) const ENTRY_BYTES: u32 = 96;
+
+/// Emits entry `kind` of fragment `frag` at `pc`; the body, or a jump to it, must follow.
+/// Returns the entry's cache address.
+pub(crate) fn emit(
+    asm: &mut Asm,
+    exits: &mut Exits,
+    kind: Entry,
+    frag: u32,
+    pc: u64,
+    dead: Dead,
+) -> u32 {
+    match kind {
+        Entry::Plain => asm.here(),
+        Entry::Ticked if dead.all() => {
+            let entry = asm.here();
+            tick_by_flags(asm, exits, frag, pc);
+            entry
+        }
+        Entry::Ticked => {
+            let out = trampoline_out(asm, exits, frag, pc);
+            let entry = asm.here();
+            asm.spill_rcx();
+            tick_flag_free(asm, out);
+            entry
+        }
+        Entry::Jump if dead.all() => {
+            let entry = asm.here();
+            check_by_flags(asm, exits, Kind::JumpMismatch, frag, pc);
+            asm.restore_rcx();
+            tick_by_flags(asm, exits, frag, pc);
+            entry
+        }
+        Entry::Jump => {
+            let out = trampoline_out(asm, exits, frag, pc);
+            let entry = asm.here();
+            check_flag_free(asm, exits, Kind::JumpMismatch, frag, pc);
+            tick_flag_free(asm, out);
+            entry
+        }
+        Entry::Return => {
+            let entry = asm.here();
+            let check = if dead.all() {
+                check_by_flags
+            } else {
+                check_flag_free
+            };
+            check(asm, exits, Kind::ReturnMismatch, frag, pc);
+            asm.restore_rcx();
+            entry
+        }
+    }
+}
+
+fn tick_by_flags(asm: &mut Asm, exits: &mut Exits, frag: u32, pc: u64) {
+    const EQUAL: u8 = 4;
+    let out = exits.add(budget(frag, pc), |_| ());
+    asm.sub_budget();
+    asm.jcc(EQUAL, out);
+}
+
+/// rcx must be spilled; it is restored.
+fn tick_flag_free(asm: &mut Asm, out: u32) {
+    asm.load(RCX, off::BUDGET);
+    asm.bytes(&relive_host::signal::TICK_LEA);
+    asm.store(off::BUDGET, RCX);
+    asm.jrcxz(out);
+    asm.restore_rcx();
+}
+
+/// A jump to the budget exit, near enough for `jrcxz`.
+fn trampoline_out(asm: &mut Asm, exits: &mut Exits, frag: u32, pc: u64) -> u32 {
+    let out = exits.add(budget(frag, pc), Asm::restore_rcx);
+    let at = asm.here();
+    asm.jmp(out);
+    at
+}
+
+fn budget(frag: u32, pc: u64) -> Exit {
+    Exit::new(Kind::Budget, frag, pc)
+}
+
+fn check_by_flags(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64) {
+    const NOT_EQUAL: u8 = 5;
+    let stub = exits.add(Exit::new(mismatch, frag, pc), |_| ());
+    asm.cmp_rcx(low(pc) as u32);
+    asm.jcc(NOT_EQUAL, stub);
+}
+
+/// Leaves rcx as 0.
+fn check_flag_free(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64) {
+    const JMP_BYTES: u32 = 5;
+    let stub = exits.add(Exit::new(mismatch, frag, pc), |stub| stub.add_rcx(low(pc)));
+    asm.add_rcx(-low(pc));
+    asm.jrcxz(asm.here() + 2 + JMP_BYTES);
+    asm.jmp(stub);
+}
+
+fn low(pc: u64) -> i32 {
+    assert!(relive_host::layout::is_low(pc), "{pc:#x} has no slot");
+    pc as i32
+}

@@ -1,0 +1,216 @@
+//! The translation of one fragment: the per-instruction loop.
+
+use std::time::Instant;
+
+use crate::cache::Cache;
+use crate::classify::{Class, Classes};
+use crate::code::{Code, Window};
+use crate::decode::{Decoded, Insn};
+use crate::emit::{Asm, EXIT_BYTES};
+use crate::exits::{Exit, NONE};
+use crate::flags::{self, Dead};
+use crate::fragment::{Entry, Fragment};
+use crate::instr_op::InstrOp;
+use crate::mangle::{self, Flow, Unit};
+use crate::stop::Bad;
+use crate::ticks;
+use crate::translator::Translator;
+
+/// Most bytes that one instruction is translated to, its stubs included.
+const INSN_BYTES: u32 = 192;
+
+/// The cache and the exits out of it, which grow together.
+pub(crate) struct Exits {
+    pub(crate) cache: Cache,
+    pub(crate) all: Vec<Exit>,
+    pub(crate) ops: Vec<InstrOp>,
+    stub: Asm,
+}
+
+impl Exits {
+    pub(crate) fn new(cache: Cache) -> Self {
+        Self {
+            cache,
+            all: Vec::new(),
+            ops: Vec::new(),
+            stub: Asm::new(),
+        }
+    }
+
+    /// Adds an exit with a stub of its own, which does `before` first. Returns the stub's
+    /// cache address.
+    pub(crate) fn add(&mut self, mut exit: Exit, before: impl FnOnce(&mut Asm)) -> u32 {
+        self.stub.start(0);
+        before(&mut self.stub);
+        self.stub.exit(self.all.len() as u32);
+        exit.stub = self.cache.reserve_cold(self.stub.buf.len() as u32);
+        self.cache.write(exit.stub, &self.stub.buf);
+        self.all.push(exit);
+        exit.stub
+    }
+
+    /// Adds an exit whose code the caller emits at `at`. Returns its number.
+    pub(crate) fn add_inline(&mut self, mut exit: Exit, at: u32) -> u32 {
+        exit.stub = at;
+        self.all.push(exit);
+        self.all.len() as u32 - 1
+    }
+
+    pub(crate) fn add_op(&mut self, op: InstrOp) -> u32 {
+        self.ops.push(op);
+        self.ops.len() as u32 - 1
+    }
+
+    pub(crate) fn next(&self) -> usize {
+        self.all.len()
+    }
+}
+
+impl Translator {
+    /// Translates a fragment at `pc`, with entry `kind` in line. Returns its number.
+    pub(crate) fn translate(
+        &mut self,
+        code: &dyn Code,
+        pc: u64,
+        kind: Entry,
+        step: bool,
+    ) -> Result<u32, Bad> {
+        let start = Instant::now();
+        let result = self.translate_unit(code, pc, kind, step);
+        self.stats.translation_ns += start.elapsed().as_nanos() as u64;
+        result
+    }
+
+    fn translate_unit(
+        &mut self,
+        code: &dyn Code,
+        pc: u64,
+        kind: Entry,
+        step: bool,
+    ) -> Result<u32, Bad> {
+        let max = if step { 1 } else { self.options.max_insns };
+        if !self
+            .exits
+            .cache
+            .has_room(max * INSN_BYTES + 2 * ticks::ENTRY_BYTES + 4 * EXIT_BYTES + 64)
+        {
+            return Err(Bad::CacheFull { pc: pc.into() });
+        }
+        let mut window = Window::new(code);
+        let mut insn = Insn::new();
+        let mut decoded = insn.decode(Classes::get(), &mut window, pc);
+        if let Decoded::Truncated { addr } = decoded {
+            return Err(Bad::NoCode {
+                pc: pc.into(),
+                addr: addr.into(),
+            });
+        }
+
+        let first_exit = self.exits.next();
+        let frag = self.frags.next_id();
+        let mut end = pc.wrapping_add(1);
+        self.asm.start(self.exits.cache.next_hot());
+        self.marks.clear();
+        let mut entries = [0; 4];
+        if kind != Entry::Plain {
+            let dead = flags::scan(code, pc);
+            end = end.max(dead.end);
+            entries[kind as usize] =
+                ticks::emit(&mut self.asm, &mut self.exits, kind, frag, pc, dead);
+        }
+        let body = self.asm.buf.len();
+        entries[Entry::Plain as usize] = self.asm.here();
+        let mut unit = Unit {
+            asm: &mut self.asm,
+            exits: &mut self.exits,
+            marks: &mut self.marks,
+            frag,
+            pc,
+            body,
+            step,
+        };
+
+        let mut at = pc;
+        let mut count = 0;
+        loop {
+            match decoded {
+                Decoded::Insn => {}
+                Decoded::Undefined => {
+                    mangle::undefined(&mut unit, at);
+                    end = end.max(at.wrapping_add(15));
+                    break;
+                }
+                Decoded::Truncated { .. } => {
+                    mangle::fall_through(&mut unit, at);
+                    break;
+                }
+            }
+            count += 1;
+            at = insn.next();
+            end = end.max(at);
+            if mangle::translate(&mut unit, &insn) == Flow::End {
+                break;
+            }
+            let joins = insn.class == Class::Jcc && !step && self.frags.find(at).is_some();
+            if count == max || joins {
+                mangle::fall_through(&mut unit, at);
+                break;
+            }
+            decoded = insn.decode(Classes::get(), &mut window, at);
+        }
+
+        self.exits.cache.push_hot(&self.asm.buf);
+        self.stats.guest_insns += u64::from(count);
+        *(if step {
+            &mut self.stats.step_fragments
+        } else {
+            &mut self.stats.fragments
+        }) += 1;
+        let fragment = Fragment {
+            pc,
+            end,
+            entries,
+            first_mark: 0,
+            marks: 0,
+            live: true,
+            step,
+            incoming: NONE,
+        };
+        let id = self.frags.add(fragment, &self.marks);
+        debug_assert_eq!(id, frag);
+        self.link_new(first_exit);
+        self.log_fragment(code, id, kind);
+        Ok(id)
+    }
+
+    /// Makes sure that a fragment has entry `kind`; returns its cache address.
+    pub(crate) fn ensure_entry(
+        &mut self,
+        code: &dyn Code,
+        id: u32,
+        kind: Entry,
+    ) -> Result<u32, Bad> {
+        let fragment = *self.frags.get(id);
+        if let Some(at) = fragment.entry(kind) {
+            return Ok(at);
+        }
+        if !self
+            .exits
+            .cache
+            .has_room(ticks::ENTRY_BYTES + 4 * EXIT_BYTES + 64)
+        {
+            return Err(Bad::CacheFull {
+                pc: fragment.pc.into(),
+            });
+        }
+        let dead: Dead = flags::scan(code, fragment.pc);
+        self.asm.start(self.exits.cache.next_hot());
+        let at = ticks::emit(&mut self.asm, &mut self.exits, kind, id, fragment.pc, dead);
+        self.asm.jmp(fragment.plain());
+        self.exits.cache.push_hot(&self.asm.buf);
+        self.frags.get_mut(id).entries[kind as usize] = at;
+        self.frags.extend(id, dead.end);
+        self.stats.late_entries += 1;
+        Ok(at)
+    }
+}

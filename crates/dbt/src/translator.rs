@@ -1,0 +1,144 @@
+//! The translator: all its state, and what its user asks of it.
+
+use relive_host::GuestAddr;
+
+use crate::cache::Cache;
+use crate::code::Code;
+use crate::emit::Asm;
+use crate::exits::{Exit, Kind, NONE};
+use crate::fragment::{Entry, Fragments};
+use crate::options::Options;
+use crate::recover::Mark;
+use crate::stats::Stats;
+use crate::stop::{Bad, Error};
+use crate::table::Table;
+use crate::translate::Exits;
+
+/// Translates guest code and connects the translations. One per process: the code cache
+/// and the branch table have fixed addresses. Used by one thread at a time; other threads
+/// may be running in the cache meanwhile, except during [`Translator::flush`].
+pub struct Translator {
+    pub(crate) options: Options,
+    pub(crate) exits: Exits,
+    pub(crate) table: Table,
+    pub(crate) frags: Fragments,
+    pub(crate) asm: Asm,
+    pub(crate) marks: Vec<Mark>,
+    pub(crate) stats: Stats,
+}
+
+impl Translator {
+    /// Maps the code cache over its part of the reserved window.
+    ///
+    /// # Errors
+    /// The kernel refuses memory or a descriptor.
+    pub fn new(options: Options) -> Result<Self, Error> {
+        let options = options.checked();
+        let mut exits = Exits::new(Cache::new(options.cache_bytes)?);
+        let [even, odd] = add_miss_exits(&mut exits);
+        let table = Table::new(even, odd, options.fd_floor)?;
+        let (asm, marks, stats) = (Asm::new(), Vec::new(), Stats::default());
+        Ok(Self {
+            options,
+            exits,
+            table,
+            frags: Fragments::default(),
+            asm,
+            marks,
+            stats,
+        })
+    }
+
+    /// Makes branch table slots for guest code in `start..end`. Must be called for every
+    /// executable mapping in the low window before (or soon after) code there runs:
+    /// without slots each indirect branch to it costs a host signal.
+    ///
+    /// # Errors
+    /// The kernel refuses memory.
+    pub fn add_code_range(&mut self, start: GuestAddr, end: GuestAddr) -> Result<(), Error> {
+        self.table.add_range(start.0, end.0)
+    }
+
+    /// Where to enter the cache for the guest to go on at `pc`, which counts no tick.
+    ///
+    /// # Errors
+    /// There is no code at `pc`, or no room for its translation.
+    pub fn entry(&mut self, code: &dyn Code, pc: GuestAddr) -> Result<u64, Bad> {
+        let id = self.fragment(code, pc.0, Entry::Plain)?;
+        Ok(u64::from(self.frags.get(id).plain()))
+    }
+
+    /// Where to enter the cache to execute the one instruction at `pc` and then stop with
+    /// [`crate::Stop::Stepped`], or as that instruction does anyway. If it is a tick site
+    /// its tick is counted, and [`crate::Stop::Budget`] takes precedence.
+    ///
+    /// # Errors
+    /// As [`Translator::entry`].
+    pub fn step_entry(&mut self, code: &dyn Code, pc: GuestAddr) -> Result<u64, Bad> {
+        let id = match self.frags.find_step(pc.0) {
+            Some(id) => id,
+            None => self.translate(code, pc.0, Entry::Plain, true)?,
+        };
+        Ok(u64::from(self.frags.get(id).plain()))
+    }
+
+    /// Guest bytes in `start..end` have changed, or are no longer executable: forgets what
+    /// depends on them. Threads that are in such code leave it at its next exit.
+    pub fn invalidate(&mut self, start: GuestAddr, end: GuestAddr) {
+        for id in self.frags.overlapping(start.0, end.0) {
+            self.kill(id);
+        }
+    }
+
+    /// Forgets everything. No thread may be in the cache.
+    ///
+    /// # Errors
+    /// The kernel refuses to map the branch table anew; the translator is of no use then.
+    pub fn flush(&mut self) -> Result<(), Error> {
+        self.exits.cache.clear();
+        self.exits.all.clear();
+        self.exits.ops.clear();
+        self.frags.clear();
+        add_miss_exits(&mut self.exits);
+        self.stats.flushes += 1;
+        self.table.clear()
+    }
+
+    /// Whether a translation depends on any byte of `start..end`.
+    #[must_use]
+    pub fn has_code(&self, start: GuestAddr, end: GuestAddr) -> bool {
+        self.frags.any(start.0, end.0)
+    }
+
+    /// What has been done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let (hot, cold) = self.exits.cache.used();
+        Stats {
+            hot_bytes: hot.into(),
+            cold_bytes: cold.into(),
+            ..self.stats
+        }
+    }
+
+    /// The one file descriptor that the translator keeps open.
+    #[must_use]
+    pub fn fd(&self) -> i32 {
+        self.table.fd()
+    }
+
+    /// The fragment for `pc`, translated with entry `kind` in line if there is none yet.
+    pub(crate) fn fragment(&mut self, code: &dyn Code, pc: u64, kind: Entry) -> Result<u32, Bad> {
+        match self.frags.find(pc) {
+            Some(id) => Ok(id),
+            None => self.translate(code, pc, kind, false),
+        }
+    }
+}
+
+/// The exits that unused table slots lead to. They are the first ones in an empty cache, so
+/// their addresses are the same after every flush.
+fn add_miss_exits(exits: &mut Exits) -> [u64; 2] {
+    [Kind::MissEven, Kind::MissOdd]
+        .map(|kind| u64::from(exits.add(Exit::new(kind, NONE, 0), |_| ())))
+}
