@@ -13,6 +13,7 @@ use std::sync::Arc;
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn main() -> ExitCode {
+    let args = relive_tests::arguments();
     let stages: Arc<[&Stage]> = match selected_by_env() {
         Ok(stages) => stages.into(),
         Err(text) => {
@@ -29,7 +30,7 @@ fn main() -> ExitCode {
             trials.push(trial);
         }
     }
-    libtest_mimic::run(&relive_tests::arguments(), trials).exit_code()
+    libtest_mimic::run(&args, trials).exit_code()
 }
 
 fn trial_name(case: &Case, link: Link) -> String {

@@ -11,6 +11,7 @@ use std::sync::Arc;
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 
 fn main() -> ExitCode {
+    let args = relive_tests::arguments();
     let stages: Arc<[&Stage]> = match selected_by_env() {
         Ok(stages) => stages.into(),
         Err(text) => {
@@ -24,7 +25,7 @@ fn main() -> ExitCode {
             run(&case, &stages)
         })
     });
-    libtest_mimic::run(&relive_tests::arguments(), trials.collect()).exit_code()
+    libtest_mimic::run(&args, trials.collect()).exit_code()
 }
 
 fn run(case: &Case, stages: &[&Stage]) -> Result<Completion, Failed> {

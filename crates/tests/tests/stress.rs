@@ -22,6 +22,7 @@ const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 const RACY_GUEST: &str = "racy_counter";
 
 fn main() -> ExitCode {
+    let mut args = relive_tests::arguments();
     let (stages, recordings) = match (selected_by_env(), recordings()) {
         (Ok(stages), Ok(recordings)) => (stages, recordings),
         (Err(text), _) | (_, Err(text)) => {
@@ -52,7 +53,6 @@ fn main() -> ExitCode {
         }));
     }
     // One trial at a time: the other core belongs to the busy thread.
-    let mut args = relive_tests::arguments();
     args.test_threads = Some(1);
     let load = Load::start();
     let conclusion = libtest_mimic::run(&args, trials);
