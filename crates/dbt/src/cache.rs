@@ -6,7 +6,7 @@
 //! branch and the first byte of a dead entry.
 
 use relive_host::layout::CACHE_START;
-use relive_host::sys;
+use relive_host::{sys, window};
 
 use crate::stop::Error;
 
@@ -120,5 +120,13 @@ impl Cache {
         );
         // SAFETY: the range lies in our mapping; only this translator writes there.
         unsafe { std::slice::from_raw_parts(at as *const u8, len as usize) }.to_vec()
+    }
+}
+
+impl Drop for Cache {
+    fn drop(&mut self) {
+        let len = u64::from(self.end) - CACHE_START;
+        // SAFETY: the mapping is ours; the caller lets no thread run in it any more.
+        unsafe { window::release(CACHE_START, len) };
     }
 }

@@ -8,6 +8,9 @@ use std::sync::OnceLock;
 
 use iced_x86::{Code, Mnemonic, Register};
 
+/// A question about an opcode.
+type Test = fn(Code) -> bool;
+
 /// How an instruction is translated.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Class {
@@ -180,7 +183,7 @@ fn classify(code: Code) -> Class {
     if let Some(row) = by_mnemonic.iter().find(|row| row.0.contains(&mnemonic)) {
         return row.1;
     }
-    let by_kind: &[(fn(Code) -> bool, Class)] = &[
+    let by_kind: &[(Test, Class)] = &[
         (|c| c.is_jcc_short_or_near(), Class::Jcc),
         (
             |c| c.is_loop() || c.is_loopcc() || c.is_jcx_short(),

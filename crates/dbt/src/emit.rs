@@ -210,7 +210,7 @@ mod tests {
         assert_eq!(text(|a| a.jrcxz(0x4000_0010)), ["jrcxz 40000010h"]);
         assert_eq!(
             text(|a| a.sub_budget()),
-            [format!("sub qword ptr gs:[{:X}h],1", off::BUDGET)]
+            [format!("sub qword ptr gs:[{:X}h],1h", off::BUDGET)]
         );
     }
 

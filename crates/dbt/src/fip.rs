@@ -2,7 +2,7 @@
 //! address in the code cache. It is overwritten with 0, what most processors store anyway
 //! unless an x87 exception is pending.
 
-use iced_x86::{Code as Op, Instruction, Register};
+use iced_x86::{Code as Op, Instruction, Mnemonic, Register};
 use relive_host::{Context, GuestAddr, Reg, copy};
 
 use crate::classify::{Classes, gpr_number};
@@ -22,7 +22,7 @@ pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<()
     let address = insn.virtual_address(0, 0, |reg, _, _| register(ctx, reg));
     let base = address.ok_or_else(|| format!("no address for the operand of {pc:#x}"))?;
     let (offset, len) = field(insn.code());
-    if insn.code().mnemonic().is_xsave_family() && !x87_stored(insn, ctx, base)? {
+    if XSAVE_FAMILY.contains(&insn.mnemonic()) && !x87_stored(insn, ctx, base)? {
         return Ok(());
     }
     let at = GuestAddr(base).offset(offset);
@@ -64,19 +64,14 @@ fn x87_stored(insn: &Instruction, ctx: &Context, base: u64) -> Result<bool, Stri
         .map_err(|bad| format!("stored, but cannot read {}", bad.0))
 }
 
-trait XsaveFamily {
-    fn is_xsave_family(self) -> bool;
-}
-
-impl XsaveFamily for iced_x86::Mnemonic {
-    fn is_xsave_family(self) -> bool {
-        use iced_x86::Mnemonic as M;
-        matches!(
-            self,
-            M::Xsave | M::Xsave64 | M::Xsavec | M::Xsavec64 | M::Xsaveopt | M::Xsaveopt64
-        )
-    }
-}
+const XSAVE_FAMILY: [Mnemonic; 6] = [
+    Mnemonic::Xsave,
+    Mnemonic::Xsave64,
+    Mnemonic::Xsavec,
+    Mnemonic::Xsavec64,
+    Mnemonic::Xsaveopt,
+    Mnemonic::Xsaveopt64,
+];
 
 fn register(ctx: &Context, reg: Register) -> Option<u64> {
     match reg {

@@ -9,7 +9,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use relive_host::layout::{LOW_END, TABLE};
-use relive_host::sys;
+use relive_host::{sys, window};
 
 use crate::stop::Error;
 
@@ -112,6 +112,10 @@ impl Table {
 
 impl Drop for Table {
     fn drop(&mut self) {
+        for chunk in (0..self.mapped.len()).filter(|c| self.mapped[*c]) {
+            // SAFETY: the chunk is ours; the caller lets no thread run in the cache any more.
+            unsafe { window::release(TABLE + chunk as u64 * CHUNK, CHUNK) };
+        }
         // SAFETY: closes our own descriptor.
         unsafe { sys::syscall(libc::SYS_close as u64, [self.fd as u64, 0, 0, 0, 0, 0]) };
     }
