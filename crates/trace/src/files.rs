@@ -5,9 +5,9 @@
 //! under its hash is therefore always whole.
 
 use std::fmt;
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -228,7 +228,10 @@ pub(crate) fn create_private(path: &Path, replace: bool) -> io::Result<File> {
     } else {
         options.create_new(true);
     }
-    options.open(path)
+    let file = options.open(path)?;
+    // The guest's umask is this process's: it must not decide whether we can read our copy.
+    file.set_permissions(Permissions::from_mode(0o600))?;
+    Ok(file)
 }
 
 /// Opens a file of a trace for reading. A trace may come from a stranger: a link could lead

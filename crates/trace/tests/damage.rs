@@ -217,3 +217,19 @@ fn links_and_pipes_are_not_followed() {
     }
     assert_eq!(read(&small.directory, &small.events), Answer::Whole);
 }
+
+#[test]
+fn nothing_may_follow_a_complete_recording() {
+    let small = small(true);
+    let path = small.directory.join("tapes");
+    let mut bytes = std::fs::read(&path).unwrap();
+    // A chunk that fits in every other way: the first of a tape that was not there.
+    let other = tempfile::tempdir().unwrap();
+    let directory = other.path().join("trace");
+    let mut writer = TraceWriter::create(&directory, &manifest()).unwrap();
+    writer.append(TapeId::new(9, 9), b"more").unwrap();
+    writer.flush_all().unwrap();
+    bytes.extend(std::fs::read(directory.join("tapes")).unwrap());
+    std::fs::write(&path, bytes).unwrap();
+    assert_eq!(read(&small.directory, &small.events), Answer::Error);
+}
