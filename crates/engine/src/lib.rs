@@ -1,1 +1,36 @@
-//! Sessions, tasks, address space, signals, system call hooks: what records and replays.
+//! The engine: sessions that record and replay, guest threads, the guest's memory map,
+//! signals and system calls.
+//!
+//! A host process (`boot`) runs guest threads as [`task::Task`]s: `live` loops really run
+//! them, `replay` runs them from their tapes; both hand what translated code stops for to
+//! `stops`, system calls to `kernel`, signals to `signals`. The `supervisor` is the process
+//! beside it that writes the trace.
+
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+mod baton;
+pub mod boot;
+pub mod failure;
+mod image;
+mod instr;
+mod kernel;
+mod live;
+mod loader;
+mod logging;
+mod machine;
+mod memory;
+mod process;
+mod replay;
+mod schedule;
+mod shm;
+mod signals;
+mod space;
+mod stops;
+mod streams;
+pub mod supervisor;
+mod tape;
+mod task;
+mod wire;
+
+pub use failure::{EXIT_STATUS, Failure};
+pub use instr::name as instruction_name;

@@ -35,7 +35,7 @@ unsafe extern "C" {
 /// For the signal handler: where to move a fault at `rip`, if it is the copy loop's.
 #[must_use]
 pub fn fixup_target(rip: u64) -> Option<u64> {
-    (rip == &raw const relive_copy_insn as u64).then(|| &raw const relive_copy_fixup as u64)
+    (rip == &raw const relive_copy_insn as u64).then_some(&raw const relive_copy_fixup as u64)
 }
 
 fn in_window(addr: GuestAddr, len: u64) -> bool {

@@ -92,6 +92,15 @@ pub fn set_disposition(sig: i32, what: Disposition) {
     unsafe { sys::syscall(libc::SYS_rt_sigaction as u64, [sig as u64, &raw const action as u64, 0, 8, 0, 0]) };
 }
 
+/// Whether a signal is ignored by this process.
+#[must_use]
+pub fn is_ignored(sig: i32) -> bool {
+    let mut action = KernelAction::default();
+    // SAFETY: fills the structure.
+    unsafe { sys::syscall(libc::SYS_rt_sigaction as u64, [sig as u64, 0, &raw mut action as u64, 8, 0, 0]) };
+    action.handler == 1
+}
+
 /// Sets the calling thread's mask, returns the old one.
 pub fn set_mask(mask: Mask) -> Mask {
     let mut old = 0u64;

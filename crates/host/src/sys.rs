@@ -90,7 +90,7 @@ unsafe extern "C" {
 #[must_use]
 pub fn interrupted_target(rip: u64) -> Option<u64> {
     let (start, end) = (&raw const relive_interruptible_start as u64, &raw const relive_interruptible_end as u64);
-    (start..=end).contains(&rip).then(|| &raw const relive_interrupted as u64)
+    (start..=end).contains(&rip).then_some(&raw const relive_interrupted as u64)
 }
 
 /// Ends the process at once with `code`, whatever its other threads do.

@@ -1,0 +1,313 @@
+//! How a host process begins: what it is told, and the way from there to the first guest
+//! instruction.
+//!
+//! A host process is this very executable, started with the guest's own arguments (so that
+//! others see them in `/proc`) and one environment variable that names a descriptor with
+//! the rest.
+
+use std::convert::Infallible;
+use std::ffi::{CString, OsStr};
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use relive_host::signal::{Disposition, KernelAction, Mask};
+use relive_host::{cpu, signal};
+use relive_sched::{Chaos, Fair, Policy, Seed};
+use relive_trace::{Image, Kind, Origin, Start, StreamFd, TapeId};
+
+use crate::baton::Baton;
+use crate::failure::{Failure, Result, die};
+use crate::kernel::exec::{drain, memfd};
+use crate::loader::{self, Program};
+use crate::machine::{Machine, Mode, install, machine};
+use crate::memory::Memory;
+use crate::process::{Process, State};
+use crate::schedule::Schedule;
+use crate::shm::Shm;
+use crate::signals::{SIG_IGN, host_disposition};
+use crate::streams::Streams;
+use crate::tape::{Tape, TapeOut};
+use crate::task::Task;
+use crate::wire::{Reader, Writer};
+use crate::{image, live};
+
+/// Names the descriptor of the start data in the environment of a host process.
+pub const VARIABLE: &str = "RELIVE_BOOT";
+
+/// What a host process is told.
+pub struct Boot {
+    /// What to do.
+    pub mode: Mode,
+    /// The trace, absolute.
+    pub trace: PathBuf,
+    /// Where the shared memory is.
+    pub supervisor: Option<(u32, u32)>,
+    /// What the program was called by.
+    pub called: Vec<u8>,
+    /// Its canonical path.
+    pub path: Vec<u8>,
+    /// Its arguments.
+    pub argv: Vec<Vec<u8>>,
+    /// Its environment.
+    pub env: Vec<Vec<u8>>,
+    /// Seed of the schedule, and whether it is a chaotic one.
+    pub seed: Option<(u64, bool)>,
+    /// What goes on over exec; `None` for the first program.
+    pub go_on: Option<Continuation>,
+}
+
+/// What a process keeps over exec.
+pub struct Continuation {
+    /// Index of the process.
+    pub process: u32,
+    /// Index of the thread that goes on.
+    pub thread: u32,
+    /// Index of the next thread.
+    pub next_thread: u32,
+    /// The thread's ring.
+    pub ring: Option<u32>,
+    /// The schedule's ring.
+    pub schedule: Option<u32>,
+    /// Ticks so far.
+    pub ticks: u64,
+    /// Ticks of the last event on the tape.
+    pub logged: u64,
+    /// Signal mask.
+    pub mask: u64,
+    /// Ignored signals.
+    pub ignored: u64,
+    /// Descriptors that lead to standard streams.
+    pub streams: Vec<(i32, u8)>,
+}
+
+const MODES: [Mode; 3] = [Mode::Run, Mode::Record, Mode::Replay];
+
+impl Boot {
+    fn encode(&self) -> Vec<u8> {
+        let mut w = Writer::default();
+        w.num(MODES.iter().position(|m| *m == self.mode).unwrap_or(0) as u64);
+        w.bytes(self.trace.as_os_str().as_bytes());
+        let (pid, fd) = self.supervisor.unwrap_or((0, 0));
+        w.num(pid.into()).num(fd.into());
+        w.bytes(&self.called).bytes(&self.path).list(&self.argv).list(&self.env);
+        let (seed, chaos) = self.seed.unwrap_or((0, false));
+        w.num(self.seed.is_some().into()).num(seed).num(chaos.into());
+        w.num(self.go_on.is_some().into());
+        if let Some(c) = &self.go_on {
+            for v in [c.process, c.thread, c.next_thread, c.ring.map_or(0, |r| r + 1), c.schedule.map_or(0, |r| r + 1)] {
+                w.num(v.into());
+            }
+            w.num(c.ticks).num(c.logged).num(c.mask).num(c.ignored).num(c.streams.len() as u64);
+            for &(fd, s) in &c.streams {
+                w.num(fd as u64).num(s.into());
+            }
+        }
+        w.0
+    }
+
+    fn decode(bytes: &[u8]) -> Self {
+        let mut r = Reader(bytes);
+        let mode = MODES[r.num() as usize];
+        let trace = PathBuf::from(std::ffi::OsString::from_vec(r.bytes()));
+        let at = (r.num() as u32, r.num() as u32);
+        let (called, path, argv, env) = (r.bytes(), r.bytes(), r.list(), r.list());
+        let (has, seed, chaos) = (r.num() != 0, r.num(), r.num() != 0);
+        let go_on = (r.num() != 0).then(|| Continuation {
+            process: r.num() as u32,
+            thread: r.num() as u32,
+            next_thread: r.num() as u32,
+            ring: (r.num() as u32).checked_sub(1),
+            schedule: (r.num() as u32).checked_sub(1),
+            ticks: r.num(),
+            logged: r.num(),
+            mask: r.num(),
+            ignored: r.num(),
+            streams: (0..r.num()).map(|_| (r.num() as i32, r.num() as u8)).collect(),
+        });
+        Self { mode, trace, supervisor: (at.0 != 0).then_some(at), called, path, argv, env, seed: has.then_some((seed, chaos)), go_on }
+    }
+
+    /// Replaces the calling process by a host process that does this. `shown` are the
+    /// arguments that others see.
+    ///
+    /// # Errors
+    /// The errno of a refusal.
+    pub fn exec(&self, shown: &[Vec<u8>]) -> std::result::Result<Infallible, i32> {
+        let errno = |e: std::io::Error| e.raw_os_error().unwrap_or(libc::EIO);
+        let data = memfd(&self.encode()).map_err(errno)?;
+        let c = |b: &[u8]| CString::new(b).map_err(|_| libc::EINVAL);
+        let argv = shown.iter().map(|a| c(a)).collect::<std::result::Result<Vec<_>, _>>()?;
+        let mut env = vec![c(format!("{VARIABLE}={}", data.as_raw_fd()).as_bytes())?];
+        for (name, value) in std::env::vars_os() {
+            if name.as_bytes().starts_with(b"RELIVE_") && name != VARIABLE {
+                env.push(c(&[name.as_bytes(), b"=", value.as_bytes()].concat())?);
+            }
+        }
+        let pointers = |v: &[CString]| v.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
+        let (a, e) = (pointers(&argv), pointers(&env));
+        // SAFETY: both arrays end with a null and outlive the call.
+        unsafe { libc::execve(c"/proc/self/exe".as_ptr(), a.as_ptr(), e.as_ptr()) };
+        Err(errno(std::io::Error::last_os_error()))
+    }
+}
+
+/// The descriptor of the start data, if this process was started as a host.
+#[must_use]
+pub fn requested() -> Option<i32> {
+    std::env::var(VARIABLE).ok()?.parse().ok()
+}
+
+/// Runs this process as a host. Does not return while the guest lives.
+pub fn host_main(fd: i32) -> ! {
+    crate::logging::init();
+    let boot = Boot::decode(&drain(fd));
+    match begin(boot) {
+        Ok(never) => match never {},
+        Err(e) => die(&e),
+    }
+}
+
+fn begin(boot: Boot) -> Result<Infallible> {
+    cpu::check().map_err(|what| Failure::setup(format!("this machine lacks {what:?}: Relive needs Linux 5.9 or later and a processor with XSAVE and FSGSBASE")))?;
+    signal::on_host_fault(|sig, rip, addr| die(&Failure::internal(format!("signal {sig} in the host at {rip:#x} (address {addr:#x})"))));
+    set_name(&boot.called);
+    let shm = boot.supervisor.map(Shm::find).transpose()?;
+    let mut options = relive_dbt::Options::from_env();
+    options.fd_floor = descriptor_floor();
+    let memory = Memory::new(options)?;
+    let go_on = boot.go_on.as_ref();
+    let process = match (go_on, &shm) {
+        (Some(c), _) => c.process,
+        (None, Some(shm)) if boot.mode == Mode::Record => shm.new_process(),
+        _ => 0,
+    };
+    let slot = go_on.map_or(0, |c| c.thread);
+    let baton = Baton::new(policy(boot.seed, process));
+    baton.reset(slot);
+    install(Machine {
+        mode: boot.mode,
+        memory: Mutex::new(memory),
+        baton,
+        schedule: Mutex::new(Schedule::attach(process, go_on.and_then(|c| c.schedule), shm)),
+        shm,
+        trace: boot.trace.clone(),
+        seed: boot.seed,
+    });
+    if boot.mode == Mode::Replay {
+        return crate::replay::main();
+    }
+    run_program(boot, process)
+}
+
+/// Loads the program and runs it; while recording, its image is the first event.
+fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
+    let target = std::fs::File::open(OsStr::from_bytes(&boot.path)).map_err(|e| Failure::setup(format!("cannot open {}: {e}", String::from_utf8_lossy(&boot.path))))?;
+    let program = Program { file: target, called: boot.called, path: boot.path, argv: boot.argv, env: boot.env };
+    let recording = boot.mode == Mode::Record;
+    let identify = |file: &std::fs::File| if recording { crate::kernel::keep(file).map_err(|e| die(&e)) } else { loader::unkept(file) };
+    let mut loaded = loader::load(&program, &identify).map_err(|e| Failure::setup(format!("cannot load {}: {}", String::from_utf8_lossy(&program.path), std::io::Error::from_raw_os_error(e))))?;
+    let pid = std::process::id();
+    let (slot, next_thread) = boot.go_on.as_ref().map_or((0, 1), |c| (c.thread, c.next_thread));
+    let mut streams = boot.go_on.as_ref().map_or_else(Streams::standard, |c| Streams::from_pairs(c.streams.iter().copied()));
+    streams.retain(is_open);
+    loaded.image.streams = streams.pairs().map(|(fd, stream)| StreamFd { fd: fd as u32, stream }).collect();
+    let state = State::new(streams, program.path.clone(), &program.env);
+    let process = Arc::new(Process::new(index, pid, next_thread, state));
+    let tape = make_tape(&boot.go_on, TapeId { process: index, thread: slot }, pid)?;
+    let mut task = Box::new(Task::new(process, slot, pid, tape));
+    set_signals(&mut task, boot.go_on.as_ref());
+    live::prepare_thread(&mut task);
+    if let Some(c) = &boot.go_on {
+        task.ctx.ticks_base = c.ticks;
+    } else {
+        let start = Start { origin: Origin::Root, parent: task.id(), tid: pid, pid };
+        task.record(Kind::Start(start));
+    }
+    let image = loaded.image;
+    if recording {
+        record_image(&mut task, &image);
+    }
+    let files = loaded.files;
+    image::apply(&image, &mut machine().memory(), &mut task.ctx, |id| loader::descriptor(&files, id).ok_or_else(|| Failure::internal("an image names its files")))?;
+    drop((files, program.file, image));
+    live::run(task);
+    unreachable!("the first thread of a process ends by itself")
+}
+
+fn record_image(task: &mut Task, image: &Image) {
+    let mut bytes = Vec::new();
+    image.encode(&mut bytes);
+    task.record(Kind::Exec(&bytes));
+}
+
+fn make_tape(go_on: &Option<Continuation>, id: TapeId, pid: u32) -> Result<Tape> {
+    let (Some(shm), Mode::Record) = (machine().shm, machine().mode) else { return Ok(Tape::None) };
+    Ok(Tape::Out(match go_on.as_ref().and_then(|c| c.ring.map(|r| (r, c.logged))) {
+        Some((ring, last)) => TapeOut::attach(shm, ring, last),
+        None => TapeOut::create(shm, id, pid)?,
+    }))
+}
+
+fn policy(seed: Option<(u64, bool)>, process: u32) -> Box<dyn Policy> {
+    let (seed, chaos) = seed.unwrap_or_else(|| {
+        let mut b = [0u8; 8];
+        // SAFETY: fills the array; a failure leaves a fixed seed, which is as good.
+        unsafe { libc::getrandom(b.as_mut_ptr().cast(), 8, 0) };
+        (u64::from_le_bytes(b), false)
+    });
+    let seed = Seed(seed.wrapping_add(u64::from(process).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    if chaos { Box::new(Chaos::new(seed)) } else { Box::new(Fair::new(seed)) }
+}
+
+/// Signal actions as exec leaves them, for guest and host.
+fn set_signals(task: &mut Task, go_on: Option<&Continuation>) {
+    let (mask, ignored) = match go_on {
+        Some(c) => (c.mask, c.ignored),
+        None => inherited(),
+    };
+    task.signals.mask = Mask(mask);
+    let mut state = task.process.state();
+    for sig in 1..=64 {
+        if ignored >> (sig - 1) & 1 == 1 {
+            state.actions[sig as usize] = KernelAction { handler: SIG_IGN, ..KernelAction::default() };
+        }
+        signal::set_disposition(sig, host_disposition(sig, &state.actions[sig as usize]));
+    }
+    // SIGPIPE was set to be ignored by this executable's own runtime, not by the guest.
+    if go_on.is_none() {
+        state.actions[libc::SIGPIPE as usize] = KernelAction::default();
+        signal::set_disposition(libc::SIGPIPE, Disposition::Handler);
+    }
+}
+
+/// Mask and ignored signals as whoever started Relive left them.
+fn inherited() -> (u64, u64) {
+    let mask = signal::set_mask(Mask::all_async());
+    let ignored = (1..=64).filter(|&s| signal::is_ignored(s)).fold(0u64, |m, s| m | 1 << (s - 1));
+    (mask.0, ignored & !(1 << (libc::SIGPIPE - 1)))
+}
+
+fn is_open(fd: i32) -> bool {
+    // SAFETY: only asks.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}
+
+/// The lowest number for descriptors of the host's own: just below the limit, where guests
+/// do not come.
+fn descriptor_floor() -> i32 {
+    let mut limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
+    // SAFETY: fills the structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    limit.rlim_cur.clamp(16, 1 << 20) as i32 - 8
+}
+
+/// Shows the guest's name as the thread's name.
+fn set_name(called: &[u8]) {
+    let base = called.rsplit(|&b| b == b'/').next().unwrap_or(called);
+    if let Ok(name) = CString::new(base) {
+        // SAFETY: reads at most 16 bytes of the string.
+        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    }
+}

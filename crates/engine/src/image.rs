@@ -1,0 +1,44 @@
+//! Setting up a program image in an empty guest: the same code for record and replay.
+
+use relive_host::{Context, Reg};
+use relive_trace::{FileId, Image, MapKind};
+
+use crate::failure::{Failure, Result};
+use crate::memory::{Memory, Source};
+use crate::space::Region;
+
+/// Maps and writes all that `image` says and sets the first registers.
+///
+/// `open` gives a host descriptor for a file that a map names.
+///
+/// # Errors
+/// The kernel refuses a map, or a file cannot be had.
+pub fn apply(image: &Image, memory: &mut Memory, ctx: &mut Context, mut open: impl FnMut(FileId) -> Result<i32>) -> Result<()> {
+    for op in &image.maps {
+        let (source, offset) = match op.kind {
+            MapKind::Anon => (Source::Anon, 0),
+            MapKind::File { file, offset } => (Source::File(open(file)?, offset), offset),
+        };
+        let region = Region {
+            start: op.addr,
+            end: op.addr + op.len,
+            prot: u32::from(op.prot),
+            shared: false,
+            name: op.name.as_str().into(),
+            offset,
+            inode: u64::from(!op.name.is_empty()),
+        };
+        memory.map(region, source).map_err(|e| Failure::setup(format!("cannot map {} at {:#x}: errno {e}", op.name, op.addr)))?;
+    }
+    for (addr, bytes) in &image.writes {
+        memory.poke(*addr, bytes).map_err(|e| Failure::internal(format!("image write at {} failed", e.0)))?;
+    }
+    memory.space.brk = (image.brk, image.brk);
+    ctx.gpr = [0; 16];
+    ctx.rflags = 0x202;
+    ctx.xsave.reset();
+    ctx.guest_fs = 0;
+    ctx.rip = image.rip;
+    ctx.set_reg(Reg::Rsp, image.rsp);
+    Ok(())
+}

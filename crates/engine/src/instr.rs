@@ -1,0 +1,125 @@
+//! Non-deterministic instructions: their values come from the processor while recording and
+//! from the tape in replay.
+
+use std::arch::x86_64::{__cpuid_count, __rdtscp, _rdtsc};
+
+use relive_dbt::InstrOp;
+use relive_host::{GuestAddr, Reg, cpu};
+use relive_trace::Kind;
+
+use crate::failure::Result;
+use crate::signals;
+use crate::task::{Flow, Task};
+
+/// The values that an instruction yields on this processor, as `InstrOp::apply` takes them.
+#[must_use]
+pub fn values(task: &Task, op: &InstrOp) -> [u64; 4] {
+    match op {
+        // SAFETY: reading the time stamp counter is always allowed here.
+        InstrOp::Rdtsc => [unsafe { _rdtsc() }, 0, 0, 0],
+        InstrOp::Rdtscp => {
+            let mut aux = 0;
+            // SAFETY: as above; the guest found the instruction usable through cpuid.
+            let tsc = unsafe { __rdtscp(&raw mut aux) };
+            [tsc, u64::from(aux), 0, 0]
+        }
+        InstrOp::Cpuid => cpuid(task.ctx.reg(Reg::Rax) as u32, task.ctx.reg(Reg::Rcx) as u32),
+        InstrOp::Rdrand { .. } | InstrOp::Rdseed { .. } => {
+            let mut b = [0u8; 8];
+            // SAFETY: fills the array.
+            let n = unsafe { libc::getrandom(b.as_mut_ptr().cast(), 8, 0) };
+            [u64::from_le_bytes(b), u64::from(n == 8), 0, 0]
+        }
+        InstrOp::Rdpid { .. } => {
+            let mut aux = 0;
+            // SAFETY: as for rdtscp, which reads the same register.
+            unsafe { __rdtscp(&raw mut aux) };
+            [u64::from(aux), 0, 0, 0]
+        }
+        InstrOp::Xgetbv => [cpu::xcr0(), 0, 0, 0],
+        InstrOp::WrFsBase { .. } => [0; 4],
+    }
+}
+
+/// cpuid with what the guest must not use hidden: transactional memory, protection keys,
+/// FS/GS base instructions, shadow stacks, and state that Relive does not save.
+fn cpuid(leaf: u32, sub: u32) -> [u64; 4] {
+    let r = __cpuid_count(leaf, sub);
+    let mut v = [r.eax, r.ebx, r.ecx, r.edx];
+    match (leaf, sub) {
+        // 7.0: ebx FSGSBASE, HLE, RTM, (MPX); ecx PKU, OSPKE, shadow stacks, PKS; edx RTM abort, IBT, AMX, user interrupts
+        (7, 0) => {
+            v[1] &= !(1 | 1 << 4 | 1 << 11 | 1 << 14);
+            v[2] &= !(1 << 3 | 1 << 4 | 1 << 7 | 1 << 31);
+            v[3] &= !(1 << 5 | 1 << 11 | 1 << 13 | 1 << 16 | 1 << 20 | 1 << 22 | 1 << 24 | 1 << 25);
+        }
+        (7, 1) => v[0] &= !(1 << 21),
+        // 0xd.0: only the components that a guest thread has; sizes for those
+        (0xd, 0) => {
+            v[0] &= cpu::XSAVE_MASK as u32;
+            v[1] = cpu::xsave_size() as u32;
+            v[2] = v[1];
+            v[3] = 0;
+        }
+        // 0xd.1: no supervisor state
+        (0xd, 1) => {
+            v[0] &= 7;
+            v[2] = 0;
+            v[3] = 0;
+        }
+        (0xd, n) if n >= 8 => v = [0; 4],
+        _ => {}
+    }
+    v.map(u64::from)
+}
+
+/// Number of an instruction on the tape, and how many values it has; 0 values = no event,
+/// because its outcome depends on registers alone.
+fn row(op: &InstrOp) -> (u8, u8) {
+    match op {
+        InstrOp::Rdtsc => (1, 1),
+        InstrOp::Rdtscp => (2, 2),
+        InstrOp::Cpuid => (3, 4),
+        InstrOp::Rdrand { .. } => (4, 2),
+        InstrOp::Rdseed { .. } => (5, 2),
+        InstrOp::Rdpid { .. } => (6, 1),
+        InstrOp::Xgetbv => (7, 1),
+        InstrOp::WrFsBase { .. } => (0, 0),
+    }
+}
+
+/// Whether the tape has an event for it.
+#[must_use]
+pub fn logged(op: &InstrOp) -> bool {
+    row(op).1 != 0
+}
+
+/// The name of an instruction's number on the tape.
+#[must_use]
+pub fn name(number: u8) -> &'static str {
+    ["?", "rdtsc", "rdtscp", "cpuid", "rdrand", "rdseed", "rdpid", "xgetbv"].get(usize::from(number)).copied().unwrap_or("?")
+}
+
+/// Executes `op` for the task.
+///
+/// # Errors
+/// Divergence.
+pub fn execute(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
+    let (number, n) = row(&op);
+    let v = if n == 0 {
+        [0; 4]
+    } else if task.live() {
+        let v = values(task, &op);
+        task.record(Kind::Instr { op: number, values: v, n });
+        v
+    } else {
+        crate::replay::instruction(task, number)?
+    };
+    if n == 0 {
+        task.inexact();
+    }
+    match op.apply(&mut task.ctx, next, v) {
+        Ok(()) => Ok(Flow::Continue),
+        Err(_) => signals::fault(task, &signals::fault_info(libc::SIGSEGV, 128, 0), (13, 0)),
+    }
+}

@@ -1,0 +1,303 @@
+//! Which guest memory a call reads and writes, from its row in the table; and the bounce
+//! buffers that a sleeping call uses while other threads of the guest run.
+//!
+//! A call that gives up the baton must not have the kernel write into guest memory while
+//! other threads run: they could see the bytes earlier than a replay would show them. So
+//! its buffers are ours, and are copied when the baton is back.
+
+use relive_host::{GuestAddr, copy};
+use relive_kabi::{Arg, Dir, Len, Written};
+
+use super::Call;
+use crate::task::Task;
+
+/// Buffers beyond this are used where they are.
+const BOUNCE_MAX: u64 = 16 << 20;
+const MSGHDR: u64 = 56;
+const MMSGHDR: u64 = 64;
+
+/// One flat guest range that the kernel may read or write.
+struct Piece {
+    guest: u64,
+    cap: u64,
+    dir: Dir,
+    rule: Rule,
+    /// Offset in the bounce arena.
+    host: usize,
+}
+
+/// How many bytes of a piece were written.
+#[derive(Clone, Copy)]
+enum Rule {
+    /// As the table says.
+    Table(Len, Written),
+    /// Its share of the result, of data spread over several buffers; numbered by message.
+    Share(usize),
+    /// All of it, after success.
+    All,
+    /// As many bytes as the (guest) length word at this address says, of `size` bytes.
+    Word(u64, u64),
+}
+
+/// The buffers of one call.
+pub struct Buffers {
+    pieces: Vec<Piece>,
+    /// `msg_len` addresses of an mmsghdr array; empty for other calls.
+    lengths: Vec<u64>,
+    arena: Vec<u8>,
+    /// Words in the arena that hold pointers into it: (offset of the word, offset meant).
+    pointers: Vec<(usize, usize)>,
+    bounced: bool,
+    overflow: bool,
+}
+
+impl Buffers {
+    /// Collects what `call` may touch. Bad pointers are left for the kernel to refuse.
+    pub fn collect(task: &Task, call: &Call) -> Self {
+        let mut b = Self { pieces: Vec::new(), lengths: Vec::new(), arena: Vec::new(), pointers: Vec::new(), bounced: false, overflow: false };
+        let Some(row) = call.row else { return b };
+        for (i, arg) in row.args.iter().enumerate() {
+            let arg = if *arg == Arg::Select { call.sub.map_or(Arg::Hex, |s| s.arg) } else { *arg };
+            b.argument(task, call, i, arg);
+        }
+        b
+    }
+
+    fn argument(&mut self, task: &Task, call: &Call, i: usize, arg: Arg) {
+        let at = call.args[i];
+        if at == 0 {
+            return;
+        }
+        match arg {
+            Arg::Buf { dir, cap, out, when } => {
+                let cap = length(call, cap, 0).unwrap_or(0);
+                self.piece(at, cap, dir, Rule::Table(out, when));
+            }
+            Arg::Iovec { dir, count } => self.iovec(task, at, call.args[usize::from(count)], dir, 0),
+            Arg::Msghdr { dir } => self.message(task, at, dir, 0),
+            Arg::Mmsghdr { dir, count } => {
+                for m in 0..(call.args[usize::from(count)] as u32).min(1024) as usize {
+                    let header = at + MMSGHDR * m as u64;
+                    self.message(task, header, dir, m);
+                    self.lengths.push(header + MSGHDR);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn piece(&mut self, guest: u64, cap: u64, dir: Dir, rule: Rule) {
+        if guest != 0 && cap != 0 {
+            self.pieces.push(Piece { guest, cap, dir, rule, host: usize::MAX });
+        }
+    }
+
+    fn iovec(&mut self, task: &Task, at: u64, count: u64, dir: Dir, message: usize) {
+        for k in 0..count.min(1024) {
+            let (Ok(base), Ok(len)) = (task.read_u64(at + 16 * k), task.read_u64(at + 16 * k + 8)) else { return };
+            self.piece(base, len, dir, Rule::Share(message));
+        }
+    }
+
+    fn message(&mut self, task: &Task, at: u64, dir: Dir, message: usize) {
+        let word = |o: u64| task.read_u64(at + o).unwrap_or(0);
+        let (name, name_len, control, control_len) = (word(0), word(8) & 0xffff_ffff, word(32), word(40));
+        self.iovec(task, word(16), word(24), dir, message);
+        if dir == Dir::In {
+            self.piece(name, name_len, dir, Rule::All);
+            self.piece(control, control_len, dir, Rule::All);
+            return;
+        }
+        self.piece(name, name_len, dir, Rule::Word(at + 8, 4));
+        self.piece(control, control_len, dir, Rule::Word(at + 40, 8));
+        self.piece(at + 8, 4, dir, Rule::All);
+        self.piece(at + 40, 8, dir, Rule::All);
+        self.piece(at + 48, 4, dir, Rule::All);
+    }
+
+    /// Makes host copies and returns the arguments to use instead. Calls with message
+    /// headers or vectors get copies of those too.
+    pub fn bounce(&mut self, task: &Task, call: &Call) -> [u64; 6] {
+        let total: u64 = self.pieces.iter().map(|p| p.cap).fold(0, u64::saturating_add);
+        if total > BOUNCE_MAX {
+            self.overflow = true;
+            return call.args;
+        }
+        let mut args = call.args;
+        let Some(row) = call.row else { return args };
+        // Room for everything first: pointers into the arena must stay good.
+        for p in &mut self.pieces {
+            p.host = self.arena.len();
+            self.arena.resize(p.host + (p.cap as usize).next_multiple_of(16), 0);
+            let bytes = &mut self.arena[p.host..p.host + p.cap as usize];
+            if p.dir != Dir::Out && copy::read(GuestAddr(p.guest), bytes).is_err() {
+                self.overflow = true;
+                return call.args;
+            }
+        }
+        let mut patches = [None; 6];
+        for (i, arg) in row.args.iter().enumerate() {
+            let arg = if *arg == Arg::Select { call.sub.map_or(Arg::Hex, |s| s.arg) } else { *arg };
+            let at = call.args[i];
+            if at == 0 {
+                continue;
+            }
+            patches[i] = match arg {
+                Arg::Buf { .. } => self.find(at).map(|p| self.pieces[p].host),
+                Arg::Iovec { count, .. } => self.copy_iovec(task, at, call.args[usize::from(count)]),
+                Arg::Msghdr { .. } => self.copy_headers(task, at, 1, MSGHDR),
+                Arg::Mmsghdr { count, .. } => self.copy_headers(task, at, (call.args[usize::from(count)] as u32).min(1024).into(), MMSGHDR),
+                _ => None,
+            };
+        }
+        let base = self.arena.as_ptr() as u64;
+        for &(word, target) in &self.pointers {
+            self.arena[word..word + 8].copy_from_slice(&(base + target as u64).to_le_bytes());
+        }
+        for (arg, patch) in args.iter_mut().zip(patches) {
+            if let Some(offset) = patch {
+                *arg = base + offset as u64;
+            }
+        }
+        self.bounced = true;
+        args
+    }
+
+    fn find(&self, guest: u64) -> Option<usize> {
+        self.pieces.iter().position(|p| p.guest == guest)
+    }
+
+    fn append(&mut self, guest: u64, len: u64) -> Option<usize> {
+        let at = self.arena.len();
+        self.arena.resize(at + (len as usize).next_multiple_of(16), 0);
+        copy::read(GuestAddr(guest), &mut self.arena[at..at + len as usize]).ok()?;
+        Some(at)
+    }
+
+    fn copy_iovec(&mut self, task: &Task, at: u64, count: u64) -> Option<usize> {
+        let count = count.min(1024);
+        if count == 0 {
+            return None;
+        }
+        let copy = self.append(at, 16 * count)?;
+        for k in 0..count {
+            let base = task.read_u64(at + 16 * k).ok()?;
+            self.point(copy + 16 * k as usize, base);
+        }
+        Some(copy)
+    }
+
+    fn copy_headers(&mut self, task: &Task, at: u64, count: u64, size: u64) -> Option<usize> {
+        let copy = self.append(at, size * count)?;
+        for m in 0..count {
+            let (guest, host) = (at + size * m, copy + (size * m) as usize);
+            let word = |o: u64| task.read_u64(guest + o).unwrap_or(0);
+            let (name, iov, n, control) = (word(0), word(16), word(24), word(32));
+            self.point(host, name);
+            self.point(host + 32, control);
+            if let Some(v) = self.copy_iovec(task, iov, n) {
+                self.pointers.push((host + 16, v));
+            }
+            // The kernel writes lengths and flags into the copy of the header: the pieces for
+            // them are there, not where `bounce` put them.
+            for p in &mut self.pieces {
+                if (guest..guest + size).contains(&p.guest) {
+                    p.host = host + (p.guest - guest) as usize;
+                }
+            }
+            if let Some(&len) = self.lengths.get(m as usize) {
+                self.pieces.push(Piece { guest: len, cap: 4, dir: Dir::Out, rule: Rule::All, host: host + MSGHDR as usize });
+            }
+        }
+        Some(copy)
+    }
+
+    fn point(&mut self, word: usize, guest: u64) {
+        if let Some(p) = self.find(guest) {
+            self.pointers.push((word, self.pieces[p].host));
+        }
+    }
+
+    /// After the call: copies back what was bounced and notes in the task's log what the
+    /// kernel wrote.
+    pub fn finish(&self, task: &mut Task, call: &Call, result: i64) {
+        let failed = (-4095..0).contains(&result);
+        // Length words first: the lengths of others are read from them.
+        for p in self.pieces.iter().filter(|p| p.dir != Dir::In && matches!(p.rule, Rule::All)) {
+            if !failed {
+                self.back(task, p, p.cap);
+            }
+        }
+        if !self.bounced && !failed {
+            for &at in &self.lengths[..self.lengths.len().min(result as usize)] {
+                task.log.wrote(at, 4);
+            }
+        }
+        let fixed = |p: &&Piece| matches!(p.rule, Rule::Table(Len::Fixed(_), _));
+        for p in self.pieces.iter().filter(|p| p.dir != Dir::In && fixed(p)) {
+            self.table(task, call, p, result);
+        }
+        let mut left: Option<(usize, u64)> = None;
+        for p in self.pieces.iter().filter(|p| p.dir != Dir::In && !fixed(p)) {
+            match p.rule {
+                Rule::Table(..) => self.table(task, call, p, result),
+                Rule::Share(message) if !failed => {
+                    let mut rest = match left {
+                        Some((m, rest)) if m == message => rest,
+                        _ => self.message_len(task, message, result),
+                    };
+                    let n = rest.min(p.cap);
+                    rest -= n;
+                    left = Some((message, rest));
+                    self.back(task, p, n);
+                }
+                Rule::Word(at, size) if !failed => {
+                    let word = task.read_u64(at).unwrap_or(0);
+                    let len = if size == 4 { word & 0xffff_ffff } else { word };
+                    self.back(task, p, len.min(p.cap));
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn message_len(&self, task: &Task, message: usize, result: i64) -> u64 {
+        match self.lengths.get(message) {
+            None => result as u64,
+            Some(_) if message as i64 >= result => 0,
+            Some(&at) => task.read::<4>(at).map_or(0, |b| u32::from_le_bytes(b).into()),
+        }
+    }
+
+    fn table(&self, task: &mut Task, call: &Call, p: &Piece, result: i64) {
+        let Rule::Table(out, when) = p.rule else { return };
+        if when.after(result) {
+            let n = length(call, out, result).unwrap_or(0).min(p.cap);
+            self.back(task, p, n);
+        }
+    }
+
+    fn back(&self, task: &mut Task, p: &Piece, n: u64) {
+        if n == 0 {
+            return;
+        }
+        if self.bounced {
+            // A bad address would have been EFAULT natively, before anything was done; here
+            // the call has been made already. The bytes are simply not stored.
+            let _ = task.write(p.guest, &self.arena[p.host..p.host + n as usize]);
+        }
+        task.log.wrote(p.guest, n);
+    }
+
+    /// Makes the pages writable that only the host protects.
+    pub fn unguard(&self) {
+        let mut memory = crate::machine::machine().memory();
+        for p in self.pieces.iter().filter(|p| p.dir != Dir::In) {
+            memory.unguard(p.guest, p.guest.saturating_add(p.cap));
+        }
+    }
+}
+
+fn length(call: &Call, len: Len, result: i64) -> Option<u64> {
+    call.row?.bytes(len, &call.args, result, |at, buf| copy::read(GuestAddr(at), buf).is_ok())
+}

@@ -1,0 +1,246 @@
+//! One system call at hand: its registers and row, what it did, and what the tape says of it.
+
+use std::fmt;
+
+use relive_host::{GuestAddr, Reg, copy};
+use relive_kabi::{Blocks, Choice, Replay, Restart, Row, Sub};
+use relive_trace::Syscall;
+
+use crate::failure::Result;
+use crate::machine::machine;
+use crate::task::{Flow, Task};
+
+/// A system call as the guest makes it.
+#[derive(Clone, Copy)]
+pub struct Call {
+    /// Number.
+    pub nr: u32,
+    /// The six argument registers.
+    pub args: [u64; 6],
+    /// Its row, if there is one.
+    pub row: Option<&'static Row>,
+    /// The row of its request, if it has a sub-table.
+    pub sub: Option<&'static Sub>,
+    /// The errno with which it is refused.
+    pub refused: Option<i32>,
+}
+
+/// What a hook answers.
+pub enum Reply {
+    /// The result.
+    Value(i64),
+    /// Everything has been logged and set; the task goes on like this.
+    Flow(Flow),
+    /// Everything has been logged and set; the task runs on.
+    Returned,
+}
+
+impl Call {
+    /// The call whose `syscall` instruction the task stands at.
+    #[must_use]
+    pub fn at(task: &Task) -> Self {
+        const REGS: [Reg; 6] = [Reg::Rdi, Reg::Rsi, Reg::Rdx, Reg::R10, Reg::R8, Reg::R9];
+        let nr = task.ctx.reg(Reg::Rax);
+        let args = REGS.map(|r| task.ctx.reg(r));
+        let row = relive_kabi::row(nr);
+        let (sub, refused) = match row {
+            None => (None, Some(libc::ENOSYS)),
+            Some(row) => match row.choice(&args) {
+                Choice::Whole => (None, row.replay.refused()),
+                Choice::Listed(sub) => (Some(sub), sub.replay.refused()),
+                Choice::Unlisted(errno) => (None, Some(errno)),
+            },
+        };
+        Self { nr: nr as u32, args, row, sub, refused }
+    }
+
+    /// The arguments that the call really has.
+    #[must_use]
+    pub fn used(&self) -> &[u64] {
+        &self.args[..self.row.map_or(6, |r| r.args.len())]
+    }
+
+    /// May it sleep?
+    #[must_use]
+    pub fn blocks(&self) -> bool {
+        self.sub.map_or_else(|| self.row.is_some_and(|r| r.blocks == Blocks::Maybe), |s| s.blocks == Blocks::Maybe)
+    }
+
+    /// What a signal does to it.
+    #[must_use]
+    pub fn restart(&self) -> Restart {
+        // futex(2): a wait with a timeout is not made again after a handler.
+        if i64::from(self.nr) == libc::SYS_futex && self.args[3] != 0 {
+            return Restart::NoHandler;
+        }
+        self.sub.map_or_else(|| self.row.map_or(Restart::Never, |r| r.restart), |s| s.restart)
+    }
+
+    /// Whether a hook must exist.
+    #[must_use]
+    pub fn hooked(&self) -> bool {
+        let of = |r: Replay| matches!(r, Replay::Hook | Replay::Redo);
+        self.sub.map_or_else(|| self.row.is_some_and(|r| of(r.replay)), |s| of(s.replay))
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        self.row.map_or("unknown", |r| r.name)
+    }
+
+    /// An argument as a C int.
+    #[must_use]
+    pub fn int(&self, i: usize) -> i32 {
+        self.args[i] as i32
+    }
+}
+
+impl fmt::Display for Call {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.name())?;
+        if self.row.is_none() {
+            write!(f, "_{}", self.nr)?;
+        }
+        f.write_str("(")?;
+        for (i, a) in self.used().iter().enumerate() {
+            write!(f, "{}{a:#x}", if i == 0 { "" } else { ", " })?;
+        }
+        if let Some(sub) = self.sub {
+            write!(f, " = {}", sub.name)?;
+        }
+        f.write_str(")")
+    }
+}
+
+/// What a call did besides returning: collected while it is made, then logged. Reused from
+/// call to call, so that logging does not allocate.
+#[derive(Default)]
+pub struct Log {
+    /// Guest ranges that the kernel wrote: address, length.
+    pub spans: Vec<(u64, u64)>,
+    /// Data of the hook.
+    pub extra: Vec<u8>,
+    /// Another thread ran meanwhile.
+    pub switched: bool,
+    /// Its number among the outputs of the tree.
+    pub order: Option<u64>,
+    /// Which standard stream it wrote to.
+    pub stream: u8,
+    bytes: Vec<u8>,
+}
+
+impl Log {
+    /// Forgets the last call.
+    pub fn clear(&mut self) {
+        self.spans.clear();
+        self.extra.clear();
+        (self.switched, self.order, self.stream) = (false, None, 0);
+    }
+
+    /// Notes that the kernel wrote `len` bytes at `addr`.
+    pub fn wrote(&mut self, addr: u64, len: u64) {
+        if addr != 0 && len != 0 {
+            self.spans.push((addr, len));
+        }
+    }
+
+    /// Reads the written ranges from guest memory and passes them on. A range that cannot be
+    /// read to its end is cut there.
+    pub fn with_slices(&mut self, f: impl FnOnce(&Self, &[(u64, &[u8])])) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        bytes.clear();
+        let mut ends = [0usize; 16];
+        let mut many = Vec::new();
+        for (i, &(addr, len)) in self.spans.iter().enumerate() {
+            let from = bytes.len();
+            bytes.resize(from + len as usize, 0);
+            if let Err(copy::BadAddress(bad)) = copy::read(GuestAddr(addr), &mut bytes[from..]) {
+                bytes.truncate(from + (bad.0 - addr) as usize);
+            }
+            match ends.get_mut(i) {
+                Some(slot) => *slot = bytes.len(),
+                None => many.push(bytes.len()),
+            }
+        }
+        let end_of = |i: usize| if i < ends.len() { ends[i] } else { many[i - ends.len()] };
+        let start_of = |i: usize| if i == 0 { 0 } else { end_of(i - 1) };
+        let mut few: [(u64, &[u8]); 16] = [(0, &[]); 16];
+        let n = self.spans.len();
+        if n <= few.len() {
+            for (i, slot) in few[..n].iter_mut().enumerate() {
+                *slot = (self.spans[i].0, &bytes[start_of(i)..end_of(i)]);
+            }
+            f(self, &few[..n]);
+        } else {
+            let all: Vec<(u64, &[u8])> = (0..n).map(|i| (self.spans[i].0, &bytes[start_of(i)..end_of(i)])).collect();
+            f(self, &all);
+        }
+        if bytes.capacity() <= 1 << 20 {
+            self.bytes = bytes;
+        }
+    }
+}
+
+/// What the tape says of the call at hand.
+#[derive(Clone, Default)]
+pub struct Answer {
+    /// Its result.
+    pub result: i64,
+    /// Data of the hook.
+    pub extra: Vec<u8>,
+    /// Its number among the outputs of the tree.
+    pub order: Option<u64>,
+    /// Which standard stream it wrote to.
+    pub stream: u8,
+    writes: Vec<(u64, usize)>,
+    bytes: Vec<u8>,
+}
+
+impl Answer {
+    /// Copies what is needed of an event.
+    #[must_use]
+    pub fn of(event: &Syscall<'_>) -> Self {
+        let mut a = Self { result: event.result, extra: event.extra.to_vec(), order: event.order, stream: event.stream, ..Self::default() };
+        for (addr, bytes) in event.writes.iter() {
+            a.writes.push((addr, bytes.len()));
+            a.bytes.extend_from_slice(bytes);
+        }
+        a
+    }
+
+    /// The bytes written, by address.
+    pub fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let mut rest = &self.bytes[..];
+        self.writes.iter().map(move |&(addr, n)| {
+            let (head, tail) = rest.split_at(n);
+            rest = tail;
+            (addr, head)
+        })
+    }
+
+    /// Applies the writes and the output; `result` is what the engine made of the call.
+    ///
+    /// # Errors
+    /// Divergence: the result differs, or a write does not fit the memory map.
+    pub fn finish(&self, task: &mut Task, call: &Call, result: i64) -> Result<()> {
+        if result != self.result {
+            return Err(crate::replay::divergence(task, &format!("{call} = {}", self.result), &format!("{call} = {result}")));
+        }
+        {
+            let mut memory = machine().memory();
+            for (addr, bytes) in self.writes() {
+                if let Err(bad) = memory.poke(addr, bytes) {
+                    drop(memory);
+                    let expected = format!("{call} writing {} bytes at {addr:#x}", bytes.len());
+                    return Err(crate::replay::divergence(task, &expected, &format!("nothing mapped at {}", bad.0)));
+                }
+            }
+        }
+        if self.stream != 0 {
+            super::output::replay(task, call, self)?;
+        }
+        task.at_event();
+        Ok(())
+    }
+}

@@ -1,0 +1,227 @@
+//! exec: the host starts afresh on the new program, in the same process, with the same tape.
+
+use std::ffi::CString;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::os::fd::FromRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use relive_host::{GuestAddr, copy};
+
+use super::{Answer, Call, Reply};
+use crate::boot::{Boot, Continuation};
+use crate::failure::{Failure, Result, die};
+use crate::loader;
+use crate::machine::machine;
+use crate::signals::SIG_IGN;
+use crate::tape::Tape;
+use crate::task::Task;
+
+const MAX_STRING: usize = 128 * 1024;
+const MAX_STRINGS: usize = 1 << 20;
+
+/// What is to be executed, scripts resolved.
+pub struct Target {
+    /// The ELF executable.
+    pub file: File,
+    /// What it was called by.
+    pub called: Vec<u8>,
+    /// Its canonical path.
+    pub path: Vec<u8>,
+    /// Its arguments.
+    pub argv: Vec<Vec<u8>>,
+}
+
+/// execve(2).
+pub fn execve(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    let path = match string(call.args[0], libc::PATH_MAX as usize) {
+        Ok(p) => p,
+        Err(e) => return Ok(Reply::Value(e)),
+    };
+    Ok(Reply::Value(attempt(task, &path, call.args[1], call.args[2])))
+}
+
+/// execveat(2).
+pub fn execveat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    let (fd, flags) = (call.int(0), call.int(4));
+    let path = match string(call.args[1], libc::PATH_MAX as usize) {
+        Ok(p) => p,
+        Err(e) => return Ok(Reply::Value(e)),
+    };
+    let path = if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+        format!("/proc/self/fd/{fd}").into_bytes()
+    } else if path.first() == Some(&b'/') || fd == libc::AT_FDCWD {
+        path
+    } else {
+        [format!("/proc/self/fd/{fd}/").as_bytes(), &path].concat()
+    };
+    Ok(Reply::Value(attempt(task, &path, call.args[2], call.args[3])))
+}
+
+/// Returns the errno (negative) of an exec that fails; otherwise does not return.
+fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> i64 {
+    let prepared = (|| {
+        let mut argv = strings(argv)?;
+        if argv.is_empty() {
+            argv.push(Vec::new());
+        }
+        let env = strings(envp)?;
+        let own = b"/proc/self/exe" == path;
+        let path = if own { task.process.state().exe.clone() } else { path.to_vec() };
+        let target = resolve(&path, argv).map_err(|e| -i64::from(e))?;
+        Ok((target, env))
+    })();
+    match prepared {
+        Ok((target, env)) => start(task, target, env),
+        Err(errno) => errno,
+    }
+}
+
+fn string(addr: u64, max: usize) -> std::result::Result<Vec<u8>, i64> {
+    let mut out = Vec::new();
+    copy::read_cstr(GuestAddr(addr), max, &mut out).map_err(|_| -i64::from(libc::EFAULT))?;
+    Ok(out)
+}
+
+fn strings(mut at: u64) -> std::result::Result<Vec<Vec<u8>>, i64> {
+    let mut out = Vec::new();
+    if at == 0 {
+        return Ok(out);
+    }
+    loop {
+        let p = copy::read_u64(GuestAddr(at)).map_err(|_| -i64::from(libc::EFAULT))?;
+        if p == 0 {
+            return Ok(out);
+        }
+        if out.len() >= MAX_STRINGS {
+            return Err(-i64::from(libc::E2BIG));
+        }
+        out.push(string(p, MAX_STRING)?);
+        at += 8;
+    }
+}
+
+/// Finds the executable behind a path: follows `#!` lines, checks permission and format.
+///
+/// # Errors
+/// The errno of execve(2).
+pub fn resolve(path: &[u8], mut argv: Vec<Vec<u8>>) -> std::result::Result<Target, i32> {
+    let mut called = path.to_vec();
+    for _ in 0..5 {
+        let os = std::ffi::OsStr::from_bytes(&called);
+        let c = CString::new(called.clone()).map_err(|_| libc::ENOENT)?;
+        // SAFETY: only asks.
+        if unsafe { libc::access(c.as_ptr(), libc::X_OK) } < 0 {
+            return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EACCES));
+        }
+        let file = File::open(os).map_err(|e| e.raw_os_error().unwrap_or(libc::EACCES))?;
+        let meta = file.metadata().map_err(|_| libc::EACCES)?;
+        if !meta.is_file() || meta.mode() & 0o111 == 0 {
+            return Err(libc::EACCES);
+        }
+        let mut head = [0u8; 256];
+        let n = file.read_at(&mut head, 0).map_err(|_| libc::EIO)?;
+        let Some(line) = head[..n].strip_prefix(b"#!") else {
+            loader::check(&file)?;
+            let path = std::fs::canonicalize(os).map_or_else(|_| called.clone(), |p| p.into_os_string().into_encoded_bytes());
+            return Ok(Target { file, called, path, argv });
+        };
+        let (interpreter, argument) = shebang(line).ok_or(libc::ENOEXEC)?;
+        let mut new = vec![interpreter.clone()];
+        new.extend(argument);
+        new.push(called);
+        new.extend(argv.into_iter().skip(1));
+        (argv, called) = (new, interpreter);
+    }
+    Err(libc::ELOOP)
+}
+
+/// Interpreter and optional argument of a `#!` line (execve(2), "Interpreter scripts").
+fn shebang(line: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    let blank = |b: &u8| *b == b' ' || *b == b'\t';
+    let line = line.split(|&b| b == b'\n').next()?;
+    let start = line.iter().position(|b| !blank(b))?;
+    let line = &line[start..];
+    let end = line.iter().position(blank).unwrap_or(line.len());
+    let rest = &line[end..];
+    let argument = rest.iter().position(|b| !blank(b)).map(|s| {
+        let last = rest.iter().rposition(|b| !blank(b)).unwrap_or(s);
+        rest[s..=last].to_vec()
+    });
+    Some((line[..end].to_vec(), argument))
+}
+
+/// Replaces the host by a fresh one that runs `target`. Returns the errno on refusal.
+fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
+    let m = machine();
+    let (ring, logged) = match &task.tape {
+        Tape::Out(t) => (Some(t.ring), t.last),
+        _ => (None, 0),
+    };
+    let alone = task.vforked.is_none();
+    let state = task.process.state().clone();
+    let ignored = (1..=64).filter(|&s| state.actions[s].handler == SIG_IGN).fold(0u64, |m, s| m | 1 << (s - 1));
+    let argv = target.argv.clone();
+    let boot = Boot {
+        mode: m.mode,
+        trace: m.trace.clone(),
+        supervisor: m.shm.map(|s| s.descriptor()),
+        called: target.called,
+        path: target.path,
+        argv: target.argv,
+        env,
+        seed: m.seed,
+        go_on: Some(Continuation {
+            process: task.process.index,
+            thread: task.index,
+            next_thread: if alone { task.process.next_thread() } else { 1 },
+            ring,
+            schedule: if alone { m.schedule().ring() } else { None },
+            ticks: task.ctx.ticks(),
+            logged,
+            mask: task.signals.mask.0,
+            ignored,
+            streams: state.streams.pairs().collect(),
+        }),
+    };
+    drop(target.file);
+    match boot.exec(&argv) {
+        Ok(never) => match never {},
+        Err(e) => -i64::from(e),
+    }
+}
+
+/// A memfd with `bytes`, at its start; closed on exec or not.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn memfd(bytes: &[u8]) -> std::io::Result<File> {
+    // SAFETY: a fresh descriptor.
+    let fd = unsafe { libc::memfd_create(c"boot".as_ptr(), 0) };
+    if fd < 0 {
+        return Err(std::io::Error::last_os_error());
+    }
+    // SAFETY: nobody else has it.
+    let mut file = unsafe { File::from_raw_fd(fd) };
+    file.write_all(bytes)?;
+    file.rewind()?;
+    Ok(file)
+}
+
+/// Reads an inherited descriptor to its end and closes it.
+pub fn drain(fd: i32) -> Vec<u8> {
+    // SAFETY: the descriptor was made for this process to read.
+    let mut file = unsafe { File::from_raw_fd(fd) };
+    let mut bytes = Vec::new();
+    if let Err(e) = file.read_to_end(&mut bytes) {
+        die(&Failure::internal(format!("cannot read the start data: {e}")));
+    }
+    bytes
+}

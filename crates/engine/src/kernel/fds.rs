@@ -1,0 +1,52 @@
+//! The little that the engine knows of the guest's descriptors: which lead to standard
+//! streams, and which cannot make a call sleep.
+
+use relive_kabi::FdEffect;
+
+use super::Call;
+use crate::machine::machine;
+use crate::task::Task;
+
+/// Keeps the table of streams true after a call that succeeded.
+pub fn after(task: &Task, call: &Call, result: i64) {
+    let effect = call.sub.map_or_else(|| call.row.map_or(FdEffect::None, |r| r.fds), |s| s.fds);
+    if effect == FdEffect::None || !task.tape.recording() {
+        return;
+    }
+    let mut state = task.process.state();
+    let streams = &mut state.streams;
+    if let FdEffect::Closes(i) = effect {
+        streams.close(call.int(usize::from(i)));
+        return;
+    }
+    if result < 0 {
+        return;
+    }
+    match i64::from(call.nr) {
+        libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => streams.dup(call.int(0), result as i32),
+        libc::SYS_fcntl if effect == FdEffect::Creates => streams.dup(call.int(0), result as i32),
+        libc::SYS_close_range if call.int(2) as u32 & libc::CLOSE_RANGE_CLOEXEC == 0 => streams.close_range(call.args[0] as u32, call.args[1] as u32),
+        _ if effect == FdEffect::Creates => streams.close(result as i32),
+        _ => {}
+    }
+}
+
+/// Whether a call that its row says may sleep really may, on this descriptor: reading and
+/// writing regular files does not, and need not cost a switch.
+pub fn may_sleep(_task: &Task, call: &Call) -> bool {
+    if !machine().baton.shared() {
+        return true;
+    }
+    match i64::from(call.nr) {
+        libc::SYS_read | libc::SYS_write | libc::SYS_readv | libc::SYS_writev | libc::SYS_pread64 | libc::SYS_pwrite64 => !is_regular(call.int(0)),
+        _ => true,
+    }
+}
+
+fn is_regular(fd: i32) -> bool {
+    // SAFETY: fstat fills the structure; a bad descriptor is an error.
+    unsafe {
+        let mut st: libc::stat = std::mem::zeroed();
+        libc::fstat(fd, &raw mut st) == 0 && st.st_mode & libc::S_IFMT == libc::S_IFREG
+    }
+}

@@ -1,0 +1,131 @@
+//! The few files whose content would show the host instead of the guest: `/proc/self/…`.
+
+use std::ffi::CString;
+
+use relive_host::{GuestAddr, copy};
+
+use super::live::generic;
+use super::{Answer, Call, Reply};
+use crate::failure::Result;
+use crate::machine::machine;
+use crate::task::Task;
+
+/// What a path names, if the host must answer.
+enum Virtual {
+    Maps,
+    Exe,
+    Environ,
+    Refused,
+}
+
+/// open(2).
+pub fn open(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    opened(task, call, answer, 0)
+}
+
+/// openat(2).
+pub fn openat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    opened(task, call, answer, 1)
+}
+
+/// readlink(2).
+pub fn readlink(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    linked(task, call, answer, 0)
+}
+
+/// readlinkat(2).
+pub fn readlinkat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    linked(task, call, answer, 1)
+}
+
+fn opened(task: &mut Task, call: &Call, answer: Option<&Answer>, path: usize) -> Result<Reply> {
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    let flags = call.int(path + 1);
+    Ok(Reply::Value(match classify(task, call.args[path]) {
+        None => generic(task, call),
+        Some(Virtual::Maps) => {
+            let text = machine().memory().space.proc_maps();
+            content(text.as_bytes(), flags)
+        }
+        Some(Virtual::Environ) => {
+            let env = task.process.state().environ.clone();
+            content(&env, flags)
+        }
+        Some(Virtual::Exe) => {
+            let exe = CString::new(task.process.state().exe.clone()).unwrap_or_default();
+            // SAFETY: the path outlives the call.
+            let fd = unsafe { libc::open(exe.as_ptr(), flags & !libc::O_NOFOLLOW) };
+            if fd < 0 { last_error() } else { i64::from(fd) }
+        }
+        Some(Virtual::Refused) => -i64::from(libc::EACCES),
+    }))
+}
+
+fn linked(task: &mut Task, call: &Call, answer: Option<&Answer>, path: usize) -> Result<Reply> {
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    if !matches!(classify(task, call.args[path]), Some(Virtual::Exe)) {
+        return Ok(Reply::Value(generic(task, call)));
+    }
+    let exe = task.process.state().exe.clone();
+    let (buf, size) = (call.args[path + 1], call.int(path + 2));
+    if size <= 0 {
+        return Ok(Reply::Value(-i64::from(libc::EINVAL)));
+    }
+    let n = exe.len().min(size as usize);
+    Ok(Reply::Value(match task.write(buf, &exe[..n]) {
+        Ok(()) => {
+            task.log.wrote(buf, n as u64);
+            n as i64
+        }
+        Err(e) => e,
+    }))
+}
+
+fn classify(task: &Task, path: u64) -> Option<Virtual> {
+    let head: [u8; 6] = copy::read_array(GuestAddr(path)).ok()?;
+    if &head != b"/proc/" {
+        return None;
+    }
+    let mut text = Vec::new();
+    copy::read_cstr(GuestAddr(path), 4096, &mut text).ok()?;
+    let rest = text.strip_prefix(b"/proc/")?;
+    let slash = rest.iter().position(|&b| b == b'/')?;
+    let (who, what) = (&rest[..slash], &rest[slash + 1..]);
+    let me = who == b"self" || who == b"thread-self" || who == task.process.pid.to_string().as_bytes();
+    let what = what.strip_prefix(b"task/").map_or(what, |t| t.iter().position(|&b| b == b'/').map_or(what, |i| &t[i + 1..]));
+    match what {
+        _ if !me => None,
+        b"maps" | b"smaps" | b"numa_maps" => Some(Virtual::Maps),
+        b"exe" => Some(Virtual::Exe),
+        b"environ" => Some(Virtual::Environ),
+        b"mem" | b"pagemap" | b"auxv" => Some(Virtual::Refused),
+        _ => None,
+    }
+}
+
+/// A descriptor from which `bytes` can be read.
+fn content(bytes: &[u8], flags: i32) -> i64 {
+    let cloexec = if flags & libc::O_CLOEXEC != 0 { libc::MFD_CLOEXEC } else { 0 };
+    // SAFETY: a fresh descriptor, written from and rewound before the guest knows it.
+    unsafe {
+        let fd = libc::memfd_create(c"proc".as_ptr(), cloexec);
+        if fd < 0 {
+            return last_error();
+        }
+        let wrote = libc::write(fd, bytes.as_ptr().cast(), bytes.len());
+        libc::lseek(fd, 0, libc::SEEK_SET);
+        if wrote as usize != bytes.len() {
+            libc::close(fd);
+            return -i64::from(libc::EIO);
+        }
+        i64::from(fd)
+    }
+}
+
+fn last_error() -> i64 {
+    -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+}

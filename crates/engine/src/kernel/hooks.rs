@@ -1,0 +1,93 @@
+//! Which calls have a hook: one table, by number.
+
+use super::{Answer, Call, Reply, exec, files, futex, memory, misc, tasks, vfork};
+use crate::failure::Result;
+use crate::signals::calls;
+use crate::task::Task;
+
+/// Code for one call. `answer` is what the tape says, in replay.
+///
+/// An *emulating* hook computes the result from the engine's own state in both modes (the
+/// replay compares it with the tape); an *executing* hook makes the call live and repeats
+/// its effect in replay.
+pub type Hook = fn(&mut Task, &Call, Option<&Answer>) -> Result<Reply>;
+
+const TABLE: &[(i64, Hook)] = &[
+    (libc::SYS_mmap, memory::mmap),
+    (libc::SYS_mprotect, memory::mprotect),
+    (libc::SYS_munmap, memory::munmap),
+    (libc::SYS_brk, memory::brk),
+    (libc::SYS_mremap, memory::mremap),
+    (libc::SYS_madvise, memory::madvise),
+    (libc::SYS_mlockall, misc::pretend),
+    (libc::SYS_munlockall, misc::pretend),
+    (libc::SYS_rt_sigaction, calls::rt_sigaction),
+    (libc::SYS_rt_sigprocmask, calls::rt_sigprocmask),
+    (libc::SYS_rt_sigreturn, calls::rt_sigreturn),
+    (libc::SYS_sigaltstack, calls::sigaltstack),
+    (libc::SYS_rt_sigsuspend, calls::rt_sigsuspend),
+    (libc::SYS_rt_sigpending, calls::plain),
+    (libc::SYS_rt_sigtimedwait, calls::plain),
+    (libc::SYS_rt_sigqueueinfo, calls::plain),
+    (libc::SYS_rt_tgsigqueueinfo, calls::plain),
+    (libc::SYS_pidfd_send_signal, calls::plain),
+    (libc::SYS_kill, calls::plain),
+    (libc::SYS_tkill, calls::plain),
+    (libc::SYS_tgkill, calls::plain),
+    (libc::SYS_signalfd, calls::plain),
+    (libc::SYS_signalfd4, calls::plain),
+    (libc::SYS_clone, tasks::clone),
+    (libc::SYS_fork, tasks::fork),
+    (libc::SYS_vfork, vfork::vfork),
+    (libc::SYS_execve, exec::execve),
+    (libc::SYS_execveat, exec::execveat),
+    (libc::SYS_exit, tasks::exit),
+    (libc::SYS_exit_group, tasks::exit_group),
+    (libc::SYS_set_tid_address, tasks::set_tid_address),
+    (libc::SYS_set_robust_list, tasks::set_robust_list),
+    (libc::SYS_get_robust_list, tasks::get_robust_list),
+    (libc::SYS_futex, futex::futex),
+    (libc::SYS_arch_prctl, misc::arch_prctl),
+    (libc::SYS_personality, misc::personality),
+    (libc::SYS_getrlimit, misc::limits),
+    (libc::SYS_setrlimit, misc::limits),
+    (libc::SYS_prlimit64, misc::limits),
+    (libc::SYS_prctl, misc::prctl),
+    (libc::SYS_open, files::open),
+    (libc::SYS_openat, files::openat),
+    (libc::SYS_readlink, files::readlink),
+    (libc::SYS_readlinkat, files::readlinkat),
+    (libc::SYS_sched_yield, tasks::sched_yield),
+];
+
+static INDEX: [Option<Hook>; 512] = {
+    let mut index: [Option<Hook>; 512] = [None; 512];
+    let mut i = 0;
+    while i < TABLE.len() {
+        index[TABLE[i].0 as usize] = Some(TABLE[i].1);
+        i += 1;
+    }
+    index
+};
+
+/// The hook of a call. A call that is refused has none, but is answered by the refusal.
+pub fn find(call: &Call) -> Option<Hook> {
+    if call.refused.is_some() {
+        return None;
+    }
+    INDEX.get(call.nr as usize).copied().flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_kabi::{Replay, TABLE as ROWS};
+
+    #[test]
+    fn every_call_that_needs_a_hook_has_one() {
+        for row in ROWS {
+            if matches!(row.replay, Replay::Hook | Replay::Redo) {
+                assert!(super::INDEX[usize::from(row.nr)].is_some(), "{} has no hook", row.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Making a call: directly, or with the baton given up while it may sleep.
+
+use relive_host::signal::{Mask, set_mask};
+use relive_host::sys;
+use relive_kabi::{Arg, Restart};
+
+use super::buffers::Buffers;
+use super::{Call, fds, output, refuse};
+use crate::machine::{Mode, machine};
+use crate::task::Task;
+
+/// Logged result of a call that a signal interrupted before it is decided whether it is made
+/// again (the kernel's internal ERESTARTSYS).
+pub const ERESTART: i64 = -512;
+
+/// Makes a call that has no hook, and notes what it wrote.
+pub fn generic(task: &mut Task, call: &Call) -> i64 {
+    if let Some(errno) = call.refused {
+        return refuse(task, call, errno);
+    }
+    let stream = output::stream_of(task, call);
+    if stream != 0 {
+        return output::make(task, call, stream);
+    }
+    let mut buffers = Buffers::collect(task, call);
+    let mut temporary = TemporaryMask::enter(task, call);
+    let sleeps = call.blocks() && fds::may_sleep(task, call);
+    let mut result = if sleeps && machine().mode == Mode::Record && machine().baton.shared() {
+        let mut args = buffers.bounce(task, call);
+        temporary.patch(&mut args);
+        blocking(task, call.nr, &args)
+    } else {
+        let mut args = call.args;
+        temporary.patch(&mut args);
+        let mut result = enter_kernel(call.nr, &args, sleeps);
+        if result == -i64::from(libc::EFAULT) {
+            buffers.unguard();
+            result = enter_kernel(call.nr, &args, sleeps);
+        }
+        result
+    };
+    result = interrupted(task, call, result);
+    buffers.finish(task, call, result);
+    result
+}
+
+/// Enters the kernel with the baton given up: other threads run while the call sleeps. The
+/// arguments must not point into guest memory that the kernel writes.
+pub fn blocking(task: &mut Task, nr: u32, args: &[u64; 6]) -> i64 {
+    let baton = &machine().baton;
+    let recording = machine().mode == Mode::Record;
+    if recording {
+        baton.release(task.slot);
+    }
+    let result = enter_kernel(nr, args, true);
+    if recording && baton.take(task.slot) {
+        crate::schedule::turn(task);
+        task.log.switched = true;
+    }
+    result
+}
+
+fn enter_kernel(nr: u32, args: &[u64; 6], sleeps: bool) -> i64 {
+    // SAFETY: the table says that this call touches only the buffers that its row names,
+    // and hooks cover those that change the process itself.
+    let result = unsafe { if sleeps { sys::syscall_interruptible(u64::from(nr), args) } else { sys::syscall(u64::from(nr), *args) } };
+    result as i64
+}
+
+/// What a call that was cut short by a signal of ours answers for now.
+pub fn interrupted(task: &Task, call: &Call, result: i64) -> i64 {
+    let eintr = -i64::from(libc::EINTR);
+    let ours = result == sys::INTERRUPTED as i64 || (result == eintr && task.ctx.pending != 0);
+    match (ours, call.restart()) {
+        (false, _) => result,
+        (true, Restart::Never) => eintr,
+        (true, _) => ERESTART,
+    }
+}
+
+/// The temporary signal mask of ppoll, pselect6, epoll_pwait: the guest's mask changes for
+/// the call, and the kernel gets the host's version of it.
+#[derive(Default)]
+pub struct TemporaryMask {
+    /// Which argument to replace, and whether it is pselect6's pair.
+    argument: Option<(usize, bool)>,
+    /// The host's mask.
+    mask: u64,
+    /// pselect6: address and size of the mask.
+    pair: [u64; 2],
+}
+
+impl TemporaryMask {
+    /// Changes the guest's mask if the call has one. Both modes.
+    pub fn enter(task: &mut Task, call: &Call) -> Self {
+        let mut t = Self::default();
+        let Some(row) = call.row else { return t };
+        for (i, arg) in row.args.iter().enumerate() {
+            let (address, pair) = match arg {
+                Arg::TempMask { .. } => (call.args[i], false),
+                Arg::TempMaskPair if call.args[i] != 0 => (task.read_u64(call.args[i]).unwrap_or(0), true),
+                _ => continue,
+            };
+            let Some(mask) = (address != 0).then(|| task.read_u64(address).ok()).flatten() else { continue };
+            task.signals.saved_mask = Some(task.signals.mask);
+            task.signals.mask = Mask(mask);
+            t.argument = Some((i, pair));
+            t.mask = Mask(mask).for_host().0;
+        }
+        t
+    }
+
+    /// Points the argument to the host's version, which must not move until the call is over.
+    fn patch(&mut self, args: &mut [u64; 6]) {
+        let Some((i, pair)) = self.argument else { return };
+        args[i] = &raw const self.mask as u64;
+        if pair {
+            self.pair = [args[i], 8];
+            args[i] = &raw const self.pair as u64;
+        }
+    }
+}
+
+/// Sets the mask of the calling host thread to the guest's.
+pub fn apply_mask(task: &Task) {
+    set_mask(task.signals.mask.for_host());
+}

@@ -1,0 +1,292 @@
+//! Hooks of the memory map. Every address is ours to choose; in replay the tape's result is
+//! taken instead, so that a later version may choose differently.
+
+use std::fs::File;
+use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use relive_host::addr::PAGE;
+use relive_host::layout;
+use relive_trace::{FileId, FileStore};
+
+use super::{Answer, Call, Reply};
+use crate::failure::{Failure, Result};
+use crate::machine::{Mode, machine};
+use crate::memory::{Source, unnamed};
+use crate::space::{self, Region, pages};
+use crate::task::Task;
+
+const MAP_DENYWRITE: i32 = 0x800;
+const MAP_FIXED_NOREPLACE: i32 = 0x10_0000;
+
+fn errno(e: i32) -> Result<Reply> {
+    Ok(Reply::Value(-i64::from(e)))
+}
+
+/// mmap(2).
+pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    let [addr, len, prot, flags, fd, offset] = call.args;
+    let (prot, flags, fd) = (prot as u32 & 7, flags as i32, fd as i32);
+    if let Some(a) = answer {
+        return remap_recorded(task, call, a);
+    }
+    let Some(len) = pages(len) else { return errno(if len == 0 { libc::EINVAL } else { libc::ENOMEM }) };
+    if offset % PAGE != 0 || !matches!(flags & libc::MAP_TYPE, libc::MAP_PRIVATE | libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE) {
+        return errno(libc::EINVAL);
+    }
+    let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+    let file = if flags & libc::MAP_ANONYMOUS != 0 {
+        None
+    } else {
+        match Mapped::open(fd) {
+            Ok(f) => Some(f),
+            Err(e) => return errno(e),
+        }
+    };
+    let low = prot & space::EXEC != 0 || flags & MAP_DENYWRITE != 0 || (!shared && file.as_ref().is_some_and(Mapped::is_elf));
+    let mut memory = machine().memory();
+    let start = match choose(&mut memory.space, addr, len, flags, low) {
+        Ok(a) => a,
+        Err(e) => return errno(e),
+    };
+    if shared && prot & space::WRITE != 0 && file.is_some() && machine().mode == Mode::Record {
+        file.as_ref().map_or(Ok(()), |f| f.check_sharing(call))?;
+    }
+    let (name, inode) = file.as_ref().map_or((unnamed(), 0), |f| (f.name().into(), f.inode));
+    let region = Region { start, end: start + len, prot, shared, name, offset: if file.is_some() { offset } else { 0 }, inode };
+    let source = file.as_ref().map_or(Source::Anon, |f| Source::File(f.file.as_raw_fd(), offset));
+    if let Err(e) = memory.map(region, source) {
+        return errno(e);
+    }
+    drop(memory);
+    if let (Some(f), Mode::Record) = (&file, machine().mode) {
+        let id = f.keep()?;
+        task.log.extra.extend_from_slice(&id.0);
+        task.log.extra.extend_from_slice(f.name().as_bytes());
+    }
+    Ok(Reply::Value(start as i64))
+}
+
+/// The same map again, at the recorded address, from the trace's copy.
+fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
+    let [_, len, prot, flags, _, offset] = call.args;
+    if (-4095..0).contains(&answer.result) {
+        return Ok(Reply::Value(answer.result));
+    }
+    let start = answer.result as u64;
+    let (Some(len), true) = (pages(len), layout::guest_may_map(start)) else {
+        return Err(crate::replay::divergence(task, &format!("{call} = {start:#x}"), "an impossible map"));
+    };
+    let anon = flags as i32 & libc::MAP_ANONYMOUS != 0;
+    let file = if anon { None } else { Some(crate::replay::open_copy(&answer.extra)?) };
+    let name = if anon { unnamed() } else { String::from_utf8_lossy(answer.extra.get(32..).unwrap_or_default()).as_ref().into() };
+    let region = Region {
+        start,
+        end: start + len,
+        prot: prot as u32 & 7,
+        shared: flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE,
+        name,
+        offset: if anon { 0 } else { offset },
+        inode: u64::from(!anon),
+    };
+    // A copy in the trace is never written: what was shared is private in replay.
+    let host = Region { shared: false, ..region };
+    let source = file.as_ref().map_or(Source::Anon, |f| Source::File(f.as_raw_fd(), offset));
+    machine().memory().map(host, source).map_err(|e| Failure::setup(format!("replaying {call}: the kernel refuses the map (errno {e})")))?;
+    Ok(Reply::Value(answer.result))
+}
+
+fn choose(space: &mut space::AddressSpace, hint: u64, len: u64, flags: i32, low: bool) -> std::result::Result<u64, i32> {
+    let end = hint.checked_add(len);
+    let fits = |end: Option<u64>| end.is_some_and(|e| layout::guest_may_map(hint) && e <= layout::WINDOW_END && layout::guest_may_map(e - 1) && (e <= layout::LOW_END || hint >= layout::MIDDLE_START));
+    if flags & (libc::MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 {
+        if hint % PAGE != 0 {
+            return Err(libc::EINVAL);
+        }
+        if !fits(end) {
+            return Err(if hint < layout::WINDOW_START { libc::EPERM } else { libc::ENOMEM });
+        }
+        if flags & MAP_FIXED_NOREPLACE != 0 && !space.is_free(hint, hint + len) {
+            return Err(libc::EEXIST);
+        }
+        return Ok(hint);
+    }
+    let hint_page = hint & !(PAGE - 1);
+    if hint_page != 0 && hint_page == hint && fits(end) && space.is_free(hint, hint + len) {
+        return Ok(hint);
+    }
+    space.find_free(len, low).or_else(|| if low { space.find_free(len, false) } else { None }).ok_or(libc::ENOMEM)
+}
+
+/// A file being mapped.
+struct Mapped {
+    file: std::mem::ManuallyDrop<File>,
+    inode: u64,
+    path: String,
+}
+
+impl Mapped {
+    fn open(fd: i32) -> std::result::Result<Self, i32> {
+        // SAFETY: the guest's descriptor is borrowed: ManuallyDrop never closes it; a bad one
+        // only gives EBADF below.
+        let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+        if fd < 0 {
+            return Err(libc::EBADF);
+        }
+        let meta = file.metadata().map_err(|_| libc::EBADF)?;
+        let path = std::fs::read_link(format!("/proc/self/fd/{fd}")).map_or(String::new(), |p| p.to_string_lossy().into_owned());
+        Ok(Self { file, inode: meta.ino(), path })
+    }
+
+    fn name(&self) -> &str {
+        &self.path
+    }
+
+    fn is_elf(&self) -> bool {
+        let mut magic = [0; 4];
+        self.file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF"
+    }
+
+    /// Puts the content into the trace.
+    fn keep(&self) -> Result<FileId> {
+        keep(&self.file)
+    }
+
+    /// A writable shared map is deterministic as long as only this process writes the file.
+    fn check_sharing(&self, call: &Call) -> Result<()> {
+        let meta = self.file.metadata().map_err(Failure::setup)?;
+        if !meta.is_file() {
+            return Err(super::unsupported(call, "a shared writable map of something that is not a regular file"));
+        }
+        Ok(())
+    }
+}
+
+/// Puts a file's content into the trace; known files (same inode, size and times) are not
+/// read again.
+///
+/// # Errors
+/// The trace cannot be written.
+pub fn keep(file: &File) -> Result<FileId> {
+    // SAFETY: the descriptor is open for as long as `file` is borrowed.
+    let copy: OwnedFd = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) }.try_clone_to_owned().map_err(Failure::setup)?;
+    FileStore::new(&machine().trace).add(&File::from(copy)).map_err(Failure::setup)
+}
+
+/// munmap(2).
+pub fn munmap(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    let [start, len, ..] = call.args;
+    let (Some(len), true) = (pages(len), start % PAGE == 0) else { return errno(libc::EINVAL) };
+    let Some(end) = start.checked_add(len) else { return errno(libc::EINVAL) };
+    let mut memory = machine().memory();
+    // Only what is mapped is released; a range outside the window holds nothing.
+    let parts: Vec<(u64, u64)> = memory.space.overlapping(start, end).map(|r| (r.start.max(start), r.end.min(end))).collect();
+    for (s, e) in parts {
+        memory.unmap(s, e);
+    }
+    Ok(Reply::Value(0))
+}
+
+/// mprotect(2).
+pub fn mprotect(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    let [start, len, prot, ..] = call.args;
+    if start % PAGE != 0 || prot & !0x0300_000f != 0 {
+        return errno(libc::EINVAL);
+    }
+    let Some(len) = pages(len) else { return if len == 0 { Ok(Reply::Value(0)) } else { errno(libc::ENOMEM) } };
+    let Some(end) = start.checked_add(len) else { return errno(libc::ENOMEM) };
+    let result = machine().memory().protect(start, end, prot as u32 & 7);
+    Ok(Reply::Value(result.map_or_else(|e| -i64::from(e), |()| 0)))
+}
+
+/// brk(2).
+pub fn brk(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    const MOST: u64 = 1 << 40;
+    let mut memory = machine().memory();
+    let (base, now) = memory.space.brk;
+    let want = call.args[0];
+    if want < base || want > base + MOST {
+        return Ok(Reply::Value(now as i64));
+    }
+    let up = |a: u64| (a + PAGE - 1) & !(PAGE - 1);
+    let (old_end, new_end) = (up(now), up(want));
+    if new_end > old_end {
+        let region = Region { start: old_end, end: new_end, prot: space::READ | space::WRITE, shared: false, name: "[heap]".into(), offset: 0, inode: 0 };
+        if !memory.space.is_free(old_end, new_end) || memory.map(region, Source::Anon).is_err() {
+            return Ok(Reply::Value(now as i64));
+        }
+    } else if new_end < old_end {
+        memory.unmap(new_end, old_end);
+    }
+    memory.space.brk = (base, want);
+    Ok(Reply::Value(want as i64))
+}
+
+/// mremap(2).
+pub fn mremap(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    let [old, old_len, new_len, flags, fixed, _] = call.args;
+    let flags = flags as i32;
+    let (Some(old_len), Some(new_len)) = (pages(old_len), pages(new_len)) else { return errno(libc::EINVAL) };
+    if old % PAGE != 0 || flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) != 0 {
+        return errno(libc::EINVAL);
+    }
+    let mut memory = machine().memory();
+    let Some(old_end) = old.checked_add(old_len) else { return errno(libc::EINVAL) };
+    if !memory.space.at(old).is_some_and(|r| r.end >= old_end) && !memory.space.is_mapped(old, old_end) {
+        return errno(libc::EFAULT);
+    }
+    let target = if flags & libc::MREMAP_FIXED != 0 {
+        let fits = fixed % PAGE == 0 && layout::guest_may_map(fixed) && fixed + new_len <= layout::WINDOW_END;
+        if flags & libc::MREMAP_MAYMOVE == 0 || !fits || (fixed < old_end && old < fixed + new_len) {
+            return errno(libc::EINVAL);
+        }
+        if !memory.space.is_free(fixed, fixed + new_len) {
+            memory.unmap(fixed, fixed + new_len);
+        }
+        fixed
+    } else if let Some(a) = answer.filter(|a| !(-4095..0).contains(&a.result)) {
+        a.result as u64
+    } else if new_len <= old_len || (layout::guest_may_map(old + new_len - 1) && old + new_len <= layout::WINDOW_END && memory.space.is_free(old_end, old + new_len)) {
+        old
+    } else if flags & libc::MREMAP_MAYMOVE == 0 {
+        return errno(libc::ENOMEM);
+    } else {
+        match memory.space.find_free(new_len, false) {
+            Some(a) => a,
+            None => return errno(libc::ENOMEM),
+        }
+    };
+    let mut from_end = old_end;
+    if new_len < old_len && target != old {
+        memory.unmap(old + new_len, old_end);
+        from_end = old + new_len;
+    }
+    match memory.remap((old, from_end), (target, target + new_len)) {
+        Ok(()) => Ok(Reply::Value(target as i64)),
+        Err(e) => errno(e),
+    }
+}
+
+/// madvise(2): what changes contents is done in both modes; advice is taken as given.
+pub fn madvise(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    let [start, len, advice, ..] = call.args;
+    let Some(len) = pages(len) else { return Ok(Reply::Value(0)) };
+    let Some(end) = start.checked_add(len).filter(|_| start % PAGE == 0) else { return errno(libc::EINVAL) };
+    let mut memory = machine().memory();
+    let whole = memory.space.is_mapped(start, end);
+    match advice as i32 {
+        libc::MADV_DONTNEED => {
+            let parts: Vec<(u64, u64)> = memory.space.overlapping(start, end).map(|r| (r.start.max(start), r.end.min(end))).collect();
+            for (s, e) in parts {
+                memory.discard(s, e);
+            }
+        }
+        // MADV_FREE may drop pages at any later time: kept instead, which it allows too.
+        libc::MADV_FREE | libc::MADV_NORMAL | libc::MADV_RANDOM | libc::MADV_SEQUENTIAL | libc::MADV_WILLNEED => {}
+        libc::MADV_HUGEPAGE | libc::MADV_NOHUGEPAGE | libc::MADV_MERGEABLE | libc::MADV_UNMERGEABLE => {}
+        libc::MADV_DONTDUMP | libc::MADV_DODUMP | libc::MADV_COLD | libc::MADV_PAGEOUT => {}
+        libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE | libc::MADV_DOFORK => {}
+        _ => return errno(libc::EINVAL),
+    }
+    if whole { Ok(Reply::Value(0)) } else { errno(libc::ENOMEM) }
+}

@@ -1,0 +1,90 @@
+//! Small hooks: segment bases, limits, process options.
+
+use super::live::generic;
+use super::{Answer, Call, Reply, unsupported};
+use crate::failure::Result;
+use crate::task::Task;
+
+const ARCH_SET_GS: i32 = 0x1001;
+const ARCH_SET_FS: i32 = 0x1002;
+const ARCH_GET_FS: i32 = 0x1003;
+const ARCH_GET_GS: i32 = 0x1004;
+
+/// arch_prctl(2): FS is the guest's own; GS belongs to the host.
+pub fn arch_prctl(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    let result = match call.int(0) {
+        ARCH_SET_FS if call.args[1] >= 1 << 47 => -i64::from(libc::EPERM),
+        ARCH_SET_FS => {
+            task.ctx.guest_fs = call.args[1];
+            0
+        }
+        op @ (ARCH_GET_FS | ARCH_GET_GS) => {
+            let value = if op == ARCH_GET_FS { task.ctx.guest_fs } else { 0 };
+            match task.write(call.args[1], &value.to_le_bytes()) {
+                Ok(()) => {
+                    task.log.wrote(call.args[1], 8);
+                    0
+                }
+                Err(e) => e,
+            }
+        }
+        ARCH_SET_GS if call.args[1] == 0 => 0,
+        ARCH_SET_GS => return Err(unsupported(call, "the program uses the GS segment, which Relive needs itself")),
+        _ => -i64::from(libc::EINVAL),
+    };
+    Ok(Reply::Value(result))
+}
+
+/// personality(2): reported as set, without touching the host's layout.
+pub fn personality(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    let mut state = task.process.state();
+    let old = state.personality;
+    if call.args[0] as u32 != u32::MAX {
+        state.personality = call.args[0] & 0xffff_ffff;
+    }
+    Ok(Reply::Value(old as i64))
+}
+
+/// Calls that would act on the host as a whole and change nothing that a program can see.
+pub fn pretend(_: &mut Task, _: &Call, _: Option<&Answer>) -> Result<Reply> {
+    Ok(Reply::Value(0))
+}
+
+/// getrlimit(2), setrlimit(2), prlimit(2): the kernel keeps them; but a limit on address
+/// space would hit the host, whose window is larger than any limit.
+pub fn limits(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    let (resource, sets) = match i64::from(call.nr) {
+        libc::SYS_setrlimit => (call.int(0), true),
+        libc::SYS_prlimit64 => (call.int(1), call.args[2] != 0),
+        _ => (call.int(0), false),
+    };
+    if sets && resource == libc::RLIMIT_AS as i32 {
+        tracing::warn!(target: "syscall", "{call}: a limit on address space is not enforced");
+        return Ok(Reply::Value(0));
+    }
+    Ok(Reply::Value(generic(task, call)))
+}
+
+/// prctl(2) operations that the table marks.
+pub fn prctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    if !call.hooked() {
+        return Ok(Reply::Value(generic(task, call)));
+    }
+    Ok(Reply::Value(match call.int(0) {
+        libc::PR_SET_DUMPABLE if call.args[1] <= 1 => 0,
+        libc::PR_GET_TID_ADDRESS => match task.write(call.args[1], &task.clear_tid.to_le_bytes()) {
+            Ok(()) => {
+                task.log.wrote(call.args[1], 8);
+                0
+            }
+            Err(e) => e,
+        },
+        _ => -i64::from(libc::EINVAL),
+    }))
+}

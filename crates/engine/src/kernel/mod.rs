@@ -1,0 +1,147 @@
+//! System calls: from the guest's `syscall` instruction to its result, live and in replay.
+//!
+//! The table (`relive_kabi`) describes every call; most need nothing else. Calls that change
+//! what the engine itself keeps (memory map, tasks, signals…) have a hook. A hook runs in
+//! both modes: live it makes the call, in replay it gets the tape's answer and repeats only
+//! the effect. Nothing without a row is ever passed to the kernel.
+
+mod buffers;
+mod call;
+pub mod exec;
+mod fds;
+mod files;
+mod futex;
+pub mod hooks;
+mod live;
+mod memory;
+mod misc;
+mod output;
+mod robust;
+pub mod tasks;
+pub mod vfork;
+
+pub use call::{Answer, Call, Log, Reply};
+pub use memory::keep;
+pub use live::{ERESTART, apply_mask, blocking, generic, interrupted};
+
+use relive_host::{GuestAddr, Reg};
+use relive_kabi::Restart;
+use relive_trace::{Args, Kind, Syscall, Writes};
+
+use crate::failure::{Failure, Result};
+use crate::signals::Interrupted;
+use crate::task::{Flow, Task};
+
+/// Handles the system call at `task.ctx.rip`; `next` is the instruction behind it.
+///
+/// # Errors
+/// Divergence, or something unsupported.
+pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
+    let call = Call::at(task);
+    let answer = if task.live() {
+        None
+    } else {
+        match crate::replay::answer(task, &call)? {
+            crate::replay::Found::Answer(a) => Some(a),
+            crate::replay::Found::Flow(flow) => return Ok(flow),
+        }
+    };
+    task.log.clear();
+    tracing::trace!(target: "syscall", "{} {}", task.id(), call);
+    let reply = match hooks::find(&call) {
+        Some(hook) => hook(task, &call, answer.as_ref())?,
+        None => Reply::Value(match &answer {
+            None => live::generic(task, &call),
+            Some(answer) => answer.result,
+        }),
+    };
+    let result = match reply {
+        Reply::Value(v) => v,
+        Reply::Flow(flow) => return Ok(flow),
+        Reply::Returned => {
+            // The call has set the registers itself (rt_sigreturn).
+            return Ok(Flow::Continue);
+        }
+    };
+    match answer {
+        None => {
+            fds::after(task, &call, result);
+            log(task, &call, result);
+        }
+        Some(answer) => answer.finish(task, &call, result)?,
+    }
+    resume(task, &call, result, next);
+    Ok(Flow::Continue)
+}
+
+/// Logs a call with everything that `task.log` holds.
+pub fn log(task: &mut Task, call: &Call, result: i64) {
+    if !task.tape.recording() {
+        task.at_event();
+        return;
+    }
+    let mut log = std::mem::take(&mut task.log);
+    log.with_slices(|log, slices| {
+        task.record(Kind::Syscall(Syscall {
+            nr: call.nr,
+            args: Args::new(call.used()),
+            result,
+            switched: log.switched,
+            order: log.order,
+            stream: log.stream,
+            writes: Writes::new(slices),
+            extra: &log.extra,
+        }));
+    });
+    task.log = log;
+}
+
+/// Puts the result into the registers, as the `syscall` instruction leaves them; an
+/// interrupted call waits for the decision whether it is made again.
+/// As [`resume`], for a task that stands at its `syscall` instruction.
+pub fn resume_after(task: &mut Task, call: &Call, result: i64) {
+    let next = GuestAddr(task.ctx.rip + 2);
+    resume(task, call, result, next);
+}
+
+fn resume(task: &mut Task, call: &Call, result: i64, next: GuestAddr) {
+    let flags = task.ctx.rflags;
+    task.ctx.set_reg(Reg::Rcx, next.0);
+    task.ctx.set_reg(Reg::R11, flags);
+    task.ctx.rip = next.0;
+    if result == ERESTART {
+        let restart = call.restart();
+        task.signals.restart = Some(Interrupted {
+            nr: call.nr,
+            with_handler: restart == Restart::Handler,
+            without_handler: restart != Restart::Never,
+        });
+    } else {
+        task.ctx.set_reg(Reg::Rax, result as u64);
+        if let Some(mask) = task.signals.saved_mask.take() {
+            task.signals.mask = mask;
+            if task.live() {
+                relive_host::signal::set_mask(mask.for_host());
+            }
+        }
+    }
+}
+
+/// A refusal that is told once.
+pub fn refuse(task: &Task, call: &Call, errno: i32) -> i64 {
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static TOLD: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+    let bit = 1 << (call.nr % 64);
+    let told = TOLD[(call.nr as usize / 64) % 8].fetch_or(bit, Ordering::Relaxed) & bit != 0;
+    if !told && task.live() {
+        let name = relive_kabi::errno_name(errno).unwrap_or("an error");
+        tracing::warn!(target: "syscall", "{call} is not supported and fails with {name}");
+    }
+    -i64::from(errno)
+}
+
+/// What a call does that no row describes.
+#[must_use]
+pub fn unsupported(call: &Call, what: &str) -> Failure {
+    Failure::unsupported(format!("{call}: {what}"))
+}

@@ -1,0 +1,117 @@
+//! Output to the recording's standard streams: numbered over the whole tree while
+//! recording, written again in that order in replay.
+
+use std::sync::atomic::Ordering;
+
+use relive_host::{GuestAddr, copy, sys};
+
+use super::live::interrupted;
+use super::{Answer, Call};
+use crate::failure::{Failure, Result};
+use crate::machine::machine;
+use crate::task::Task;
+
+/// The stream that a call writes to, 0 if none.
+pub fn stream_of(task: &Task, call: &Call) -> u8 {
+    let fd = match i64::from(call.nr) {
+        libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev | libc::SYS_pwritev2 | libc::SYS_sendto | libc::SYS_sendfile | libc::SYS_vmsplice => call.int(0),
+        libc::SYS_tee => call.int(1),
+        libc::SYS_splice | libc::SYS_copy_file_range => call.int(2),
+        _ => return 0,
+    };
+    if fd < 0 || !task.tape.recording() {
+        return 0;
+    }
+    task.process.state().streams.of(fd)
+}
+
+/// Makes the call under the lock that orders the output of all processes. The baton is
+/// kept: the order of outputs is also the order of the threads.
+pub fn make(task: &mut Task, call: &Call, stream: u8) -> i64 {
+    match i64::from(call.nr) {
+        // The bytes would not pass through guest memory. Programs fall back to read and write.
+        libc::SYS_splice | libc::SYS_tee | libc::SYS_vmsplice | libc::SYS_sendfile | libc::SYS_copy_file_range => return -i64::from(libc::EINVAL),
+        _ => {}
+    }
+    let shm = machine().shm.as_ref().expect("a recording has shared memory");
+    while !shm.lock_output(task.tid) {
+        if task.ctx.pending != 0 {
+            return interrupted(task, call, sys::INTERRUPTED as i64);
+        }
+    }
+    // SAFETY: only reads guest memory, through the kernel.
+    let result = unsafe { sys::syscall_interruptible(u64::from(call.nr), &call.args) } as i64;
+    let order = shm.unlock_output(result > 0);
+    if order.is_some() {
+        (task.log.order, task.log.stream) = (order, stream);
+    }
+    interrupted(task, call, result)
+}
+
+/// Writes the recorded output, when it is its turn among the processes of the tree.
+///
+/// # Errors
+/// The guest's buffer is not there, or the output cannot be written.
+pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
+    let bytes = gather(task, call, answer.result as u64)
+        .ok_or_else(|| crate::replay::divergence(task, &format!("{call} = {}", answer.result), "an unreadable buffer"))?;
+    let shm = machine().shm.as_ref().ok_or_else(|| Failure::internal("a replay has shared memory"))?;
+    let turn = &shm.header().next_order;
+    let order = answer.order.unwrap_or(0);
+    while turn.load(Ordering::Acquire) < order {
+        if shm.failure().is_some() {
+            sys::exit_group(crate::failure::EXIT_STATUS);
+        }
+        let seen = shm.header().wake.load(Ordering::Acquire);
+        if turn.load(Ordering::Acquire) < order {
+            sys::futex_wait(&shm.header().wake, seen, Some(100));
+        }
+    }
+    let outcome = if crate::replay::quiet() { Ok(()) } else { write_all(i32::from(answer.stream), &bytes) };
+    turn.store(order + 1, Ordering::Release);
+    shm.header().wake.fetch_add(1, Ordering::AcqRel);
+    sys::futex_wake(&shm.header().wake, u32::MAX >> 1);
+    outcome
+}
+
+fn gather(task: &Task, call: &Call, len: u64) -> Option<Vec<u8>> {
+    let mut out = Vec::new();
+    let mut take = |addr: u64, n: u64| {
+        let from = out.len();
+        out.resize(from + n as usize, 0);
+        copy::read(GuestAddr(addr), &mut out[from..]).is_ok()
+    };
+    match i64::from(call.nr) {
+        libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => {
+            let mut left = len;
+            for k in 0..call.args[2] {
+                let base = task.read_u64(call.args[1] + 16 * k).ok()?;
+                let n = task.read_u64(call.args[1] + 16 * k + 8).ok()?.min(left);
+                if n > 0 && !take(base, n) {
+                    return None;
+                }
+                left -= n;
+            }
+        }
+        _ => {
+            if !take(call.args[1], len) {
+                return None;
+            }
+        }
+    }
+    Some(out)
+}
+
+fn write_all(fd: i32, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        // SAFETY: the buffer is ours.
+        let n = unsafe { sys::syscall(libc::SYS_write as u64, [fd as u64, bytes.as_ptr() as u64, bytes.len() as u64, 0, 0, 0]) };
+        match n {
+            n if n > 0 => bytes = &bytes[n as usize..],
+            n if n == -(libc::EINTR as isize) => {}
+            n if n == -(libc::EAGAIN as isize) => std::thread::sleep(std::time::Duration::from_millis(1)),
+            n => return Err(Failure::setup(format!("cannot write the replayed output to descriptor {fd}: {}", std::io::Error::from_raw_os_error(-n as i32)))),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,51 @@
+//! The robust futex list of a thread that ends (get_robust_list(2), and the kernel's
+//! Documentation/locking/robust-futexes.rst): locks that it still holds are marked.
+
+use crate::task::Task;
+
+const WAITERS: u32 = 0x8000_0000;
+const OWNER_DIED: u32 = 0x4000_0000;
+const TID_MASK: u32 = 0x3fff_ffff;
+/// As the kernel: a list longer than this is taken for a loop.
+const LIMIT: usize = 2048;
+
+/// Marks the held locks and returns the addresses of those with waiters to wake.
+pub fn release(task: &Task) -> Vec<u64> {
+    let mut wake = Vec::new();
+    let head = task.robust.0;
+    if head == 0 {
+        return wake;
+    }
+    let (Ok(mut entry), Ok(offset), Ok(pending)) = (task.read_u64(head), task.read_u64(head + 8), task.read_u64(head + 16)) else { return wake };
+    for _ in 0..LIMIT {
+        if entry & !1 == head {
+            break;
+        }
+        let at = entry & !1;
+        if at != pending & !1 && !mark(task, at.wrapping_add(offset), entry & 1 != 0, &mut wake) {
+            return wake;
+        }
+        match task.read_u64(at) {
+            Ok(next) => entry = next,
+            Err(_) => return wake,
+        }
+    }
+    if pending != 0 {
+        mark(task, (pending & !1).wrapping_add(offset), pending & 1 != 0, &mut wake);
+    }
+    wake
+}
+
+fn mark(task: &Task, at: u64, inheriting: bool, wake: &mut Vec<u64>) -> bool {
+    let Ok(word) = task.read::<4>(at).map(u32::from_le_bytes) else { return false };
+    if word & TID_MASK != task.tid {
+        return true;
+    }
+    if task.write(at, &((word & WAITERS) | OWNER_DIED).to_le_bytes()).is_err() {
+        return false;
+    }
+    if !inheriting && word & WAITERS != 0 {
+        wake.push(at);
+    }
+    true
+}

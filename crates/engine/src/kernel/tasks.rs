@@ -1,0 +1,354 @@
+//! Making and ending guest threads and processes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use relive_host::signal::{Mask, set_mask};
+use relive_host::{Reg, sys};
+use relive_trace::{Ending, Kind, Origin, Start, TapeId};
+
+use super::{Answer, Call, Reply, refuse, vfork};
+use crate::failure::{Result, die};
+use crate::live;
+use crate::machine::{Mode, machine};
+use crate::process::Process;
+use crate::schedule::{self, Schedule};
+use crate::tape::{Tape, TapeOut};
+use crate::task::{End, Flow, Task};
+
+const THREAD: u64 = (libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD) as u64;
+const IDS: u64 = (libc::CLONE_PARENT_SETTID | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID) as u64;
+
+/// The arguments of clone(2) in the order of x86-64.
+pub struct CloneArgs {
+    flags: u64,
+    stack: u64,
+    parent_tid: u64,
+    child_tid: u64,
+    tls: u64,
+}
+
+impl CloneArgs {
+    fn has(&self, flag: i32) -> bool {
+        self.flags & flag as u64 != 0
+    }
+}
+
+/// clone(2): threads, forks, vforks; other mixtures of sharing are refused.
+pub fn clone(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    let [flags, stack, parent_tid, child_tid, tls, _] = call.args;
+    let args = CloneArgs { flags, stack, parent_tid, child_tid, tls };
+    let kind = flags & !(IDS | libc::CLONE_SETTLS as u64 | libc::CLONE_SYSVSEM as u64 | libc::CLONE_DETACHED as u64);
+    let spawn = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
+    if kind & THREAD == THREAD && kind & !THREAD == 0 {
+        thread(task, call, &args, answer)
+    } else if kind & !0xff == spawn {
+        vfork::spawn(task, call, args.stack, answer)
+    } else if kind == libc::SIGCHLD as u64 {
+        fork_with(task, call, &args, answer)
+    } else {
+        Ok(Reply::Value(answer.map_or_else(|| refuse(task, call, libc::EINVAL), |a| a.result)))
+    }
+}
+
+/// fork(2).
+pub fn fork(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    fork_with(task, call, &CloneArgs { flags: libc::SIGCHLD as u64, stack: 0, parent_tid: 0, child_tid: 0, tls: 0 }, answer)
+}
+
+/// Sets the registers of a new task as its first return from the call.
+fn first_return(task: &mut Task, stack: u64) {
+    let (next, flags) = (task.ctx.rip + 2, task.ctx.rflags);
+    task.ctx.set_reg(Reg::Rax, 0);
+    task.ctx.set_reg(Reg::Rcx, next);
+    task.ctx.set_reg(Reg::R11, flags);
+    task.ctx.rip = next;
+    if stack != 0 {
+        task.ctx.set_reg(Reg::Rsp, stack);
+    }
+}
+
+fn thread(task: &mut Task, call: &Call, args: &CloneArgs, answer: Option<&Answer>) -> Result<Reply> {
+    let process = Arc::clone(&task.process);
+    if let Some(a) = answer {
+        if a.result > 0 {
+            let index = u32::from_le_bytes(a.extra.get(..4).and_then(|b| b.try_into().ok()).unwrap_or_default());
+            process.seen_thread(index);
+            let tape = crate::replay::open_tape(TapeId::new(process.index, index))?;
+            let child = child_thread(task, args, process, index, a.result as u32, tape);
+            crate::replay::add_task(task, child);
+        }
+        return Ok(Reply::Value(a.result));
+    }
+    let index = process.new_thread();
+    let tape = match (&machine().shm, machine().mode) {
+        (Some(shm), Mode::Record) => Tape::Out(TapeOut::create(*shm, TapeId::new(process.index, index), process.pid)?),
+        _ => Tape::None,
+    };
+    let child = child_thread(task, args, process, index, 0, tape);
+    let parent = task.id();
+    machine().baton.count(1);
+    let tid = match start_host_thread(child, parent) {
+        Ok(tid) => tid,
+        Err(errno) => {
+            machine().baton.count(-1);
+            return Ok(Reply::Value(-i64::from(errno)));
+        }
+    };
+    task.log.extra.extend_from_slice(&index.to_le_bytes());
+    for (flag, at) in [(libc::CLONE_PARENT_SETTID, args.parent_tid), (libc::CLONE_CHILD_SETTID, args.child_tid)] {
+        if args.has(flag) && task.write(at, &tid.to_le_bytes()).is_ok() {
+            task.log.wrote(at, 4);
+        }
+    }
+    let _ = call;
+    Ok(Reply::Value(i64::from(tid)))
+}
+
+fn child_thread(task: &Task, args: &CloneArgs, process: Arc<Process>, index: u32, tid: u32, tape: Tape) -> Box<Task> {
+    let mut child = Box::new(Task::new(process, index, tid, tape));
+    child.ctx.gpr = task.ctx.gpr;
+    child.ctx.rflags = task.ctx.rflags;
+    child.ctx.rip = task.ctx.rip;
+    child.ctx.xsave = task.ctx.xsave.clone();
+    child.ctx.guest_fs = if args.has(libc::CLONE_SETTLS) { args.tls } else { task.ctx.guest_fs };
+    child.signals.mask = task.signals.mask;
+    if args.has(libc::CLONE_CHILD_CLEARTID) {
+        child.clear_tid = args.child_tid;
+    }
+    first_return(&mut child, args.stack);
+    child
+}
+
+/// What a new host thread begins with.
+struct Birth {
+    task: Box<Task>,
+    parent: TapeId,
+    /// Set to the kernel's thread id by the new thread.
+    tid: *const AtomicU32,
+}
+
+fn start_host_thread(task: Box<Task>, parent: TapeId) -> std::result::Result<u32, i32> {
+    const STACK: usize = 512 * 1024;
+    let tid = AtomicU32::new(0);
+    let birth = Box::into_raw(Box::new(Birth { task, parent, tid: &raw const tid }));
+    let old = set_mask(Mask::all_async());
+    // SAFETY: the attributes are initialised before use; `birth` is handed over to the new
+    // thread, or taken back when there is none.
+    let error = unsafe {
+        let mut attr: libc::pthread_attr_t = std::mem::zeroed();
+        libc::pthread_attr_init(&raw mut attr);
+        libc::pthread_attr_setstacksize(&raw mut attr, STACK);
+        libc::pthread_attr_setdetachstate(&raw mut attr, libc::PTHREAD_CREATE_DETACHED);
+        let mut id = 0;
+        let e = libc::pthread_create(&raw mut id, &raw const attr, host_thread, birth.cast());
+        libc::pthread_attr_destroy(&raw mut attr);
+        e
+    };
+    set_mask(old);
+    if error != 0 {
+        // SAFETY: no thread has taken it.
+        drop(unsafe { Box::from_raw(birth) });
+        return Err(error);
+    }
+    while tid.load(Ordering::Acquire) == 0 {
+        sys::futex_wait(&tid, 0, None);
+    }
+    Ok(tid.load(Ordering::Acquire))
+}
+
+extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
+    // SAFETY: made by `start_host_thread` for this thread alone.
+    let Birth { mut task, parent, tid } = *unsafe { Box::from_raw(birth.cast::<Birth>()) };
+    task.tid = sys::gettid();
+    {
+        // SAFETY: the parent waits until this word changes; afterwards it is not touched
+        // (waking a futex does not read it).
+        let word = unsafe { &*tid };
+        word.store(task.tid, Ordering::Release);
+        sys::futex_wake(word, 1);
+    }
+    live::prepare_thread(&mut task);
+    if machine().mode == Mode::Record {
+        machine().baton.take(task.slot);
+        schedule::turn(&task);
+    }
+    let start = Start { origin: Origin::Thread, parent, tid: task.tid, pid: task.process.pid };
+    task.record(Kind::Start(start));
+    live::run(task);
+    std::ptr::null_mut()
+}
+
+fn fork_with(task: &mut Task, call: &Call, args: &CloneArgs, answer: Option<&Answer>) -> Result<Reply> {
+    if let Some(a) = answer {
+        return replay_fork(task, call, args, a);
+    }
+    let shm = machine().shm;
+    let index = shm.map_or(0, |s| s.new_process());
+    let parent = task.id();
+    let mut memory = machine().memory();
+    let old = set_mask(Mask::all_async());
+    // SAFETY: the C library makes its own locks usable in the child; of ours, only `memory`
+    // is held, by this thread, and no other thread holds any (see `machine`).
+    let pid = unsafe { libc::fork() };
+    if pid == 0 && machine().mode == Mode::Record {
+        memory.disown_shared();
+    }
+    drop(memory);
+    if pid == 0 {
+        become_child(task, index, std::process::id());
+        if let (Some(shm), Mode::Record) = (shm, machine().mode) {
+            let tape = TapeOut::create(shm, task.id(), task.process.pid).unwrap_or_else(|e| die(&e));
+            task.tape = Tape::Out(tape);
+            *machine().schedule() = Schedule::new(index);
+            machine().baton.reset(0);
+        }
+        begin_child(task, args, parent);
+        set_mask(task.signals.mask.for_host());
+        return Ok(Reply::Returned);
+    }
+    set_mask(old);
+    if pid < 0 {
+        return Ok(Reply::Value(-i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN))));
+    }
+    task.log.extra.extend_from_slice(&index.to_le_bytes());
+    if args.has(libc::CLONE_PARENT_SETTID) && task.write(args.parent_tid, &pid.to_le_bytes()).is_ok() {
+        task.log.wrote(args.parent_tid, 4);
+    }
+    Ok(Reply::Value(i64::from(pid)))
+}
+
+/// Turns the task that has just been forked into the first thread of its own process.
+fn become_child(task: &mut Task, index: u32, pid: u32) {
+    let state = task.process.state().clone();
+    task.process = Arc::new(Process::new(index, pid, 1, state));
+    (task.index, task.slot, task.tid) = (0, 0, pid);
+    task.signals.held.clear();
+    (task.ctx.pending, task.ctx.noted) = (0, 0);
+    task.robust = (0, 24);
+    task.clear_tid = 0;
+    task.vforked = None;
+}
+
+/// First event and first return of a forked child.
+fn begin_child(task: &mut Task, args: &CloneArgs, parent: TapeId) {
+    let start = Start { origin: Origin::Fork, parent, tid: task.tid, pid: task.process.pid };
+    task.record(Kind::Start(start));
+    first_return(task, args.stack);
+    if args.has(libc::CLONE_SETTLS) {
+        task.ctx.guest_fs = args.tls;
+    }
+    if args.has(libc::CLONE_CHILD_SETTID) {
+        let _ = task.write(args.child_tid, &task.tid.to_le_bytes());
+    }
+    if args.has(libc::CLONE_CHILD_CLEARTID) {
+        task.clear_tid = args.child_tid;
+    }
+}
+
+fn replay_fork(task: &mut Task, call: &Call, args: &CloneArgs, answer: &Answer) -> Result<Reply> {
+    if answer.result <= 0 {
+        return Ok(Reply::Value(answer.result));
+    }
+    let index = u32::from_le_bytes(answer.extra.get(..4).and_then(|b| b.try_into().ok()).unwrap_or_default());
+    let parent = task.id();
+    if !crate::replay::fork_host()? {
+        return Ok(Reply::Value(answer.result));
+    }
+    machine().memory().disown_shared();
+    become_child(task, index, answer.result as u32);
+    task.tape = crate::replay::open_tape(task.id())?;
+    task.parked = false;
+    crate::replay::start_child(task, Origin::Fork)?;
+    begin_child(task, args, parent);
+    let _ = call;
+    Ok(Reply::Flow(Flow::Continue))
+}
+
+/// exit(2): ends the calling thread.
+pub fn exit(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    if task.vforked.is_some() {
+        return exit_group(task, call, None);
+    }
+    task.record(Kind::End { how: Ending::ThreadExit, code: call.int(0), steps: 0 });
+    leave(task);
+    Ok(Reply::Flow(Flow::ThreadEnd(call.int(0) & 0xff)))
+}
+
+/// What the kernel does for a thread that ends: robust locks, the cleared thread id.
+fn leave(task: &mut Task) {
+    for at in super::robust::release(task) {
+        wake(task, at);
+    }
+    if task.clear_tid != 0 && task.write(task.clear_tid, &[0; 4]).is_ok() {
+        wake(task, task.clear_tid);
+    }
+}
+
+fn wake(task: &Task, at: u64) {
+    if task.live() {
+        // SAFETY: wakes a waiter on a guest word; both keyings are tried because the
+        // kernel's own exit path uses shared ones.
+        unsafe {
+            sys::syscall(libc::SYS_futex as u64, [at, libc::FUTEX_WAKE as u64, 1, 0, 0, 0]);
+            sys::syscall(libc::SYS_futex as u64, [at, (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64, 1, 0, 0, 0]);
+        }
+    }
+}
+
+/// exit_group(2).
+pub fn exit_group(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    let code = call.int(0) & 0xff;
+    task.record(Kind::End { how: Ending::ProcessExit, code, steps: 0 });
+    Ok(Reply::Flow(Flow::ProcessEnd(End::Code(code))))
+}
+
+/// set_tid_address(2).
+pub fn set_tid_address(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    task.clear_tid = call.args[0];
+    Ok(Reply::Value(i64::from(task.tid)))
+}
+
+/// set_robust_list(2).
+pub fn set_robust_list(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    if call.args[1] != 24 {
+        return Ok(Reply::Value(-i64::from(libc::EINVAL)));
+    }
+    task.robust = (call.args[0], call.args[1]);
+    Ok(Reply::Value(0))
+}
+
+/// get_robust_list(2), of the calling thread only.
+pub fn get_robust_list(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    if call.int(0) != 0 && call.int(0) != task.tid as i32 {
+        return Ok(Reply::Value(-i64::from(libc::EPERM)));
+    }
+    let (head, len) = task.robust;
+    for (at, value) in [(call.args[1], head), (call.args[2], len)] {
+        if let Err(e) = task.write(at, &value.to_le_bytes()) {
+            return Ok(Reply::Value(e));
+        }
+        task.log.wrote(at, 8);
+    }
+    Ok(Reply::Value(0))
+}
+
+/// sched_yield(2): others first.
+pub fn sched_yield(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    let m = machine();
+    if m.mode == Mode::Record {
+        if m.baton.wanted() {
+            m.baton.spinning(task.slot);
+            m.baton.release(task.slot);
+            if m.baton.take(task.slot) {
+                schedule::turn(task);
+                task.log.switched = true;
+            }
+        }
+        return Ok(Reply::Value(0));
+    }
+    Ok(Reply::Value(super::blocking(task, call.nr, &call.args)))
+}

@@ -1,0 +1,210 @@
+//! vfork(2) and posix_spawn(3): the child runs on the parent's memory until exec or exit,
+//! while the parent's thread sleeps. The child takes the parent thread's place in the
+//! address space (its baton slot, its context); what is the parent's is put aside.
+
+use std::sync::Arc;
+
+use relive_host::signal::{Mask, set_mask};
+use relive_host::{Context, Reg, sys};
+use relive_trace::{Kind, Origin, Start, TapeId};
+
+use super::{Answer, Call, Reply};
+use crate::failure::{Result, die};
+use crate::live;
+use crate::machine::{Mode, machine};
+use crate::process::Process;
+use crate::signals::TaskSignals;
+use crate::tape::{Tape, TapeOut};
+use crate::task::{Flow, Task};
+
+/// What the parent goes on with.
+pub struct Parent {
+    process: Arc<Process>,
+    index: u32,
+    tid: u32,
+    signals: TaskSignals,
+    clear_tid: u64,
+    robust: (u64, u64),
+    tape: Tape,
+    registers: Registers,
+    /// Replay: what the tape says of the parent's call.
+    answer: Option<(Call, Answer)>,
+}
+
+struct Registers {
+    gpr: [u64; 16],
+    rflags: u64,
+    rip: u64,
+    fs: u64,
+    ticks: u64,
+    xsave: Box<relive_host::context::XsaveArea>,
+}
+
+impl Registers {
+    fn save(ctx: &Context) -> Self {
+        Self { gpr: ctx.gpr, rflags: ctx.rflags, rip: ctx.rip, fs: ctx.guest_fs, ticks: ctx.ticks(), xsave: Box::new(ctx.xsave.clone()) }
+    }
+
+    fn restore(self, ctx: &mut Context) {
+        (ctx.gpr, ctx.rflags, ctx.rip, ctx.guest_fs) = (self.gpr, self.rflags, self.rip, self.fs);
+        ctx.xsave = *self.xsave;
+        (ctx.granted, ctx.withheld, ctx.budget) = (0, 0, 0);
+        ctx.ticks_base = self.ticks;
+        (ctx.pending, ctx.noted) = (0, 0);
+    }
+}
+
+/// vfork(2).
+pub fn vfork(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    spawn(task, call, 0, answer)
+}
+
+/// A clone(2) that shares memory and waits; `stack` 0 = the parent's.
+///
+/// # Errors
+/// Divergence.
+pub fn spawn(task: &mut Task, call: &Call, stack: u64, answer: Option<&Answer>) -> Result<Reply> {
+    if let Some(a) = answer {
+        return replay_spawn(task, call, stack, a);
+    }
+    let index = machine().shm.map_or(0, |s| s.new_process());
+    let mut birth = Birth { task: std::ptr::from_mut(task), index, stack };
+    let parent = Box::new(put_aside(task, None));
+    task.vforked = Some(parent);
+    let old = set_mask(Mask::all_async());
+    let host_stack = HostStack::new();
+    // SAFETY: the child runs `child` on a stack of its own while this thread sleeps; both
+    // `birth` and the stack outlive it.
+    let pid = unsafe { libc::clone(child, host_stack.top(), libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD, (&raw mut birth).cast()) };
+    let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN);
+    drop(host_stack);
+    if let Some(parent) = task.vforked.take() {
+        take_back(task, *parent);
+    }
+    set_mask(old);
+    if pid < 0 {
+        return Ok(Reply::Value(-i64::from(errno)));
+    }
+    task.log.clear();
+    task.log.extra.extend_from_slice(&index.to_le_bytes());
+    Ok(Reply::Value(i64::from(pid)))
+}
+
+/// What the child begins with; on the parent's stack.
+struct Birth {
+    task: *mut Task,
+    index: u32,
+    stack: u64,
+}
+
+extern "C" fn child(birth: *mut libc::c_void) -> i32 {
+    // SAFETY: the parent sleeps in clone(2) until this process is gone from its memory.
+    let birth = unsafe { &*birth.cast::<Birth>() };
+    // SAFETY: as above: the task is used by nobody else.
+    let task = unsafe { &mut *birth.task };
+    let parent = task.id();
+    let pid = std::process::id();
+    become_child(task, birth.index, pid, birth.stack);
+    if let (Some(shm), Mode::Record) = (machine().shm, machine().mode) {
+        task.tape = Tape::Out(TapeOut::create(shm, task.id(), pid).unwrap_or_else(|e| die(&e)));
+    }
+    relive_host::signal::install_stack();
+    task.record(Kind::Start(Start { origin: Origin::Vfork, parent, tid: pid, pid }));
+    set_mask(task.signals.mask.for_host());
+    live::run_in_place(task)
+}
+
+/// Moves what is the parent's out of the task.
+fn put_aside(task: &mut Task, answer: Option<(Call, Answer)>) -> Parent {
+    Parent {
+        process: Arc::clone(&task.process),
+        index: task.index,
+        tid: task.tid,
+        signals: task.signals.clone(),
+        clear_tid: task.clear_tid,
+        robust: task.robust,
+        tape: std::mem::replace(&mut task.tape, Tape::None),
+        registers: Registers::save(&task.ctx),
+        answer,
+    }
+}
+
+fn take_back(task: &mut Task, parent: Parent) -> Option<(Call, Answer)> {
+    (task.process, task.index, task.tid) = (parent.process, parent.index, parent.tid);
+    (task.signals, task.clear_tid, task.robust, task.tape) = (parent.signals, parent.clear_tid, parent.robust, parent.tape);
+    parent.registers.restore(&mut task.ctx);
+    parent.answer
+}
+
+fn become_child(task: &mut Task, index: u32, pid: u32, stack: u64) {
+    let state = task.process.state().clone();
+    task.process = Arc::new(Process::new(index, pid, 1, state));
+    (task.index, task.tid) = (0, pid);
+    task.signals.held.clear();
+    (task.ctx.pending, task.ctx.noted) = (0, 0);
+    (task.robust, task.clear_tid) = ((0, 24), 0);
+    let (next, flags) = (task.ctx.rip + 2, task.ctx.rflags);
+    task.ctx.set_reg(Reg::Rax, 0);
+    task.ctx.set_reg(Reg::Rcx, next);
+    task.ctx.set_reg(Reg::R11, flags);
+    task.ctx.rip = next;
+    if stack != 0 {
+        task.ctx.set_reg(Reg::Rsp, stack);
+    }
+}
+
+fn replay_spawn(task: &mut Task, call: &Call, stack: u64, answer: &Answer) -> Result<Reply> {
+    if answer.result <= 0 {
+        return Ok(Reply::Value(answer.result));
+    }
+    let index = u32::from_le_bytes(answer.extra.get(..4).and_then(|b| b.try_into().ok()).unwrap_or_default());
+    let parent = put_aside(task, Some((*call, answer.clone())));
+    task.vforked = Some(Box::new(parent));
+    become_child(task, index, answer.result as u32, stack);
+    task.tape = crate::replay::open_tape(TapeId::new(index, 0))?;
+    crate::replay::start_child(task, Origin::Vfork)?;
+    Ok(Reply::Flow(Flow::Continue))
+}
+
+/// Replay: the child has left the parent's memory; the parent's call returns. `false` if the
+/// task is no vfork child.
+///
+/// # Errors
+/// Divergence.
+pub fn resume_parent(task: &mut Task) -> Result<bool> {
+    let Some(parent) = task.vforked.take() else { return Ok(false) };
+    if let Some((call, answer)) = take_back(task, *parent) {
+        answer.finish(task, &call, answer.result)?;
+        super::resume_after(task, &call, answer.result);
+    }
+    Ok(true)
+}
+
+/// A host stack for the child.
+struct HostStack {
+    base: u64,
+}
+
+impl HostStack {
+    const SIZE: u64 = 512 * 1024;
+
+    fn new() -> Self {
+        let prot = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+        // SAFETY: a fresh anonymous mapping.
+        let base = unsafe { sys::syscall(libc::SYS_mmap as u64, [0, Self::SIZE, prot, flags, u64::MAX, 0]) };
+        assert!(base > 0, "no memory for a stack");
+        Self { base: base as u64 }
+    }
+
+    fn top(&self) -> *mut libc::c_void {
+        (self.base + Self::SIZE) as *mut libc::c_void
+    }
+}
+
+impl Drop for HostStack {
+    fn drop(&mut self) {
+        // SAFETY: the child that used it has left this memory.
+        unsafe { sys::syscall(libc::SYS_munmap as u64, [self.base, Self::SIZE, 0, 0, 0, 0]) };
+    }
+}

@@ -1,0 +1,172 @@
+//! The loop of a guest thread that really runs: translated only, or recorded.
+
+use relive_dbt::Stop;
+use relive_host::signal::install_stack;
+use relive_host::{enter, sys};
+use relive_trace::Kind;
+
+use crate::failure::{Result, die};
+use crate::kernel::apply_mask;
+use crate::machine::{Mode, machine};
+use crate::task::{End, Flow, Task};
+use crate::{schedule, signals, stops};
+
+/// Gets a host thread ready for its task: context, signal stack, mask.
+pub fn prepare_thread(task: &mut Task) {
+    // SAFETY: the context lives in the task's box, which this thread keeps until it ends.
+    unsafe { enter::adopt(&raw mut *task.ctx) };
+    install_stack();
+    apply_mask(task);
+}
+
+/// Runs a thread to its end. Returns only for a thread that is not the first of its process.
+pub fn run(mut task: Box<Task>) {
+    let main = task.tid == std::process::id();
+    finish_thread(&mut task, main);
+}
+
+/// Runs a vfork child, which ends as a process.
+pub fn run_in_place(task: &mut Task) -> ! {
+    finish_thread(task, true);
+    unreachable!("a process does not outlive its only thread")
+}
+
+fn finish_thread(task: &mut Task, main: bool) {
+    let flow = match run_until_end(task) {
+        Ok(flow) => flow,
+        Err(e) => die(&e),
+    };
+    let m = machine();
+    match flow {
+        Flow::ProcessEnd(end) => end_process(task, end),
+        _ => {
+            if let crate::tape::Tape::Out(t) = &task.tape {
+                t.close();
+            }
+            if m.mode == Mode::Record {
+                m.baton.count(-1);
+                m.baton.release(task.slot);
+            }
+            if main {
+                // SAFETY: the first thread's stack is not needed any more; the process lives
+                // on with the others.
+                unsafe { sys::exit_thread(0) }
+            }
+        }
+    }
+}
+
+/// Ends the host process as the guest process ended.
+fn end_process(task: &Task, end: End) -> ! {
+    if let crate::tape::Tape::Out(t) = &task.tape {
+        t.close();
+    }
+    if task.vforked.is_none() && machine().mode == Mode::Record {
+        machine().schedule().close();
+    }
+    match end {
+        End::Code(code) => sys::exit_group(code),
+        End::Signal(sig) => die_of(sig),
+    }
+}
+
+/// Dies of a signal as the guest did, without a core file of the host.
+pub fn die_of(sig: i32) -> ! {
+    use relive_host::signal::{Disposition, Mask, set_disposition, set_mask};
+    set_disposition(sig, Disposition::Default);
+    // SAFETY: sets a limit of this process, which is about to end, and sends the signal.
+    unsafe {
+        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        set_mask(Mask::default());
+        libc::kill(libc::getpid(), sig);
+    }
+    sys::exit_group(128 + sig)
+}
+
+fn run_until_end(task: &mut Task) -> Result<Flow> {
+    new_slice(task);
+    loop {
+        if task.exact {
+            let flow = signals::deliver_noted(task);
+            if !matches!(flow, Flow::Continue) {
+                return Ok(flow);
+            }
+            signals::finish_restart(task);
+        }
+        let stop = task.go(false);
+        let flow = match stop {
+            Stop::Budget { .. } => {
+                task.at_event();
+                slice_end(task)?
+            }
+            Stop::Pause { .. } => {
+                task.at_event();
+                give_way(task);
+                Flow::Continue
+            }
+            stop => stops::handle(task, stop)?,
+        };
+        if !matches!(flow, Flow::Continue) {
+            return Ok(flow);
+        }
+    }
+}
+
+fn new_slice(task: &mut Task) {
+    let ticks = match machine().mode {
+        Mode::Record => machine().baton.slice() as i64,
+        _ => i64::MAX / 4,
+    };
+    task.ctx.grant(ticks.max(1));
+}
+
+/// The budget is used up: by a signal, which the loop delivers first, or by the slice.
+fn slice_end(task: &mut Task) -> Result<Flow> {
+    let signalled = task.ctx.pending != 0;
+    new_slice(task);
+    if signalled || machine().mode != Mode::Record || !machine().baton.wanted() {
+        return Ok(Flow::Continue);
+    }
+    // A switch must be possible between any two instructions, not only at ticks.
+    for _ in 0..machine().baton.steps() {
+        let before = task.ctx.ticks();
+        match task.go(true) {
+            Stop::Stepped { .. } if task.ctx.ticks() == before => task.steps += 1,
+            Stop::Stepped { .. } => task.at_event(),
+            Stop::Budget { .. } | Stop::Pause { .. } => task.at_event(),
+            stop => {
+                let flow = stops::handle(task, stop)?;
+                if !matches!(flow, Flow::Continue) || !task.exact {
+                    return Ok(flow);
+                }
+                break;
+            }
+        }
+        if task.ctx.pending != 0 {
+            return Ok(Flow::Continue);
+        }
+    }
+    switch(task);
+    Ok(Flow::Continue)
+}
+
+/// A thread that spins lets the others run.
+fn give_way(task: &mut Task) {
+    let m = machine();
+    if m.mode == Mode::Record && m.baton.wanted() && task.ctx.pending == 0 {
+        m.baton.spinning(task.slot);
+        switch(task);
+    }
+}
+
+/// Hands the baton to another thread, at the present safe point.
+fn switch(task: &mut Task) {
+    let baton = &machine().baton;
+    if !baton.wanted() {
+        return;
+    }
+    task.record(Kind::Switch { steps: task.steps });
+    baton.pass(task.slot);
+    schedule::turn(task);
+}

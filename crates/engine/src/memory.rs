@@ -1,0 +1,341 @@
+//! Guest memory as it really is: the map, the pages, and the translations made from them.
+//!
+//! Every change of the guest's memory goes through here, live and in replay, so that map,
+//! pages and translations can not disagree. Host pages are never executable (guest code
+//! runs from the code cache only), and a writable page from which code was translated is
+//! kept read-only in the host until it is written (`write_fault`).
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::os::fd::RawFd;
+use std::sync::Arc;
+
+use relive_dbt::{Code, Options, Translator};
+use relive_host::{GuestAddr, addr::PAGE, copy, layout, sys, window};
+
+use crate::failure::{Failure, Result};
+use crate::space::{AddressSpace, EXEC, READ, Region, WRITE};
+
+/// The guest's memory.
+pub struct Memory {
+    /// Which regions there are.
+    pub space: AddressSpace,
+    /// What was translated from them.
+    pub translator: Translator,
+    /// Pages that the guest may write and the host has made read-only, because code was
+    /// translated from them.
+    guarded: BTreeSet<u64>,
+    /// Regions that this process shares with its parent and must not touch.
+    foreign: Vec<(u64, u64)>,
+}
+
+/// What is to be mapped.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// Zeros.
+    Anon,
+    /// A file, through this (host) descriptor, at this offset.
+    File(RawFd, u64),
+}
+
+impl Memory {
+    /// An empty guest over a reserved window.
+    ///
+    /// # Errors
+    /// The window or the code cache cannot be had.
+    pub fn new(options: Options) -> Result<Self> {
+        window::reserve().map_err(|e| {
+            Failure::setup(format!(
+                "cannot reserve the address range of the guest at {:#x} (errno {}): lift the limit on address space (`ulimit -v unlimited`)",
+                e.start, e.errno
+            ))
+        })?;
+        let translator = Translator::new(options).map_err(Failure::setup)?;
+        Ok(Self { space: AddressSpace::new(), translator, guarded: BTreeSet::new(), foreign: Vec::new() })
+    }
+
+    /// Maps a region at its address, replacing what was there. `shared` maps of a file stay
+    /// shared. Returns the kernel's error number on refusal.
+    ///
+    /// # Errors
+    /// The errno of mmap(2).
+    pub fn map(&mut self, region: Region, source: Source) -> std::result::Result<(), i32> {
+        let (start, len) = (region.start, region.end - region.start);
+        assert!(inside(start, region.end), "map outside the guest window: {region:x?}");
+        self.forget_code(start, region.end);
+        let mut flags = libc::MAP_FIXED | libc::MAP_NORESERVE;
+        flags |= if region.shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+        let (fd, offset) = match source {
+            Source::Anon => {
+                flags |= libc::MAP_ANONYMOUS;
+                (u64::MAX, 0)
+            }
+            Source::File(fd, offset) => (fd as u64, offset),
+        };
+        let host = u64::from(host_prot(region.prot));
+        // SAFETY: the range lies in the guest window (asserted), which belongs to the guest.
+        let got = unsafe { sys::syscall(libc::SYS_mmap as u64, [start, len, host, flags as u64, fd, offset]) };
+        if got < 0 {
+            return Err(-got as i32);
+        }
+        if region.prot & EXEC != 0 {
+            self.add_code(start, region.end);
+        }
+        self.space.insert(region);
+        Ok(())
+    }
+
+    /// Unmaps a range.
+    pub fn unmap(&mut self, start: u64, end: u64) {
+        assert!(inside(start, end), "unmap outside the guest window: {start:x}-{end:x}");
+        self.forget_code(start, end);
+        // SAFETY: the range lies in the guest window.
+        let got = unsafe { window::release(start, end - start) };
+        assert!(got >= 0, "the kernel refused to release guest memory: errno {}", -got);
+        self.space.remove(start, end);
+        self.space.reuse_from(start);
+    }
+
+    /// Changes the protection of a mapped range.
+    ///
+    /// # Errors
+    /// The errno of mprotect(2).
+    pub fn protect(&mut self, start: u64, end: u64, prot: u32) -> std::result::Result<(), i32> {
+        if !self.space.is_mapped(start, end) {
+            return Err(libc::ENOMEM);
+        }
+        self.forget_code(start, end);
+        // SAFETY: the range is mapped guest memory.
+        let got = unsafe { sys::syscall(libc::SYS_mprotect as u64, [start, end - start, u64::from(host_prot(prot)), 0, 0, 0]) };
+        if got < 0 {
+            return Err(-got as i32);
+        }
+        if prot & EXEC != 0 {
+            self.add_code(start, end);
+        }
+        self.space.protect(start, end, prot);
+        Ok(())
+    }
+
+    /// Moves or resizes what mremap(2) moves: pages go from one range to another, or grow
+    /// where they are. `new` must be free (or the grown old range).
+    ///
+    /// # Errors
+    /// The errno of mremap(2).
+    pub fn remap(&mut self, old: (u64, u64), new: (u64, u64)) -> std::result::Result<(), i32> {
+        let region = self.space.at(old.0).cloned().ok_or(libc::EFAULT)?;
+        self.forget_code(old.0, old.1);
+        let (old_len, new_len) = (old.1 - old.0, new.1 - new.0);
+        if new.0 == old.0 && new_len > old_len {
+            // The reserve lies behind the old range; only a fresh mapping can take its place.
+            // SAFETY: the caller made sure that the range behind is free guest window.
+            let got = unsafe { sys::syscall(libc::SYS_munmap as u64, [old.1, new_len - old_len, 0, 0, 0, 0]) };
+            assert!(got >= 0, "the reserve can be unmapped");
+        }
+        let flags = if new.0 == old.0 { 0 } else { libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED };
+        // SAFETY: both ranges are guest memory; a fixed target replaces reserve only.
+        let got = unsafe { sys::syscall(libc::SYS_mremap as u64, [old.0, old_len, new_len, flags as u64, new.0, 0]) };
+        if got < 0 {
+            if new.0 == old.0 && new_len > old_len {
+                // SAFETY: puts the reserve back where it was.
+                unsafe { window::release(old.1, new_len - old_len) };
+            }
+            return Err(-got as i32);
+        }
+        if new.0 != old.0 {
+            // SAFETY: the pages have moved away; the hole goes back to the reserve.
+            unsafe { window::release(old.0, old_len) };
+            self.space.remove(old.0, old.1);
+        } else if new_len < old_len {
+            // SAFETY: mremap has unmapped the tail.
+            unsafe { window::release(new.1, old_len - new_len) };
+            self.space.remove(new.1, old.1);
+        }
+        let offset = region.offset + (old.0 - region.start);
+        self.space.insert(Region { start: new.0, end: new.1, offset, ..region });
+        Ok(())
+    }
+
+    /// Drops the contents of anonymous memory, or returns private file memory to the file's
+    /// (madvise `MADV_DONTNEED`).
+    pub fn discard(&mut self, start: u64, end: u64) -> i64 {
+        self.forget_code(start, end);
+        // SAFETY: the range is guest memory.
+        unsafe { sys::syscall(libc::SYS_madvise as u64, [start, end - start, libc::MADV_DONTNEED as u64, 0, 0, 0]) as i64 }
+    }
+
+    /// Writes host data into guest memory whatever the page's protection (program images,
+    /// the kernel's view of a tape).
+    ///
+    /// # Errors
+    /// The first address that is not mapped.
+    pub fn poke(&mut self, addr: u64, bytes: &[u8]) -> std::result::Result<(), copy::BadAddress> {
+        let mut done = 0;
+        while done < bytes.len() {
+            match copy::write(GuestAddr(addr + done as u64), &bytes[done..]) {
+                Ok(()) => return Ok(()),
+                Err(copy::BadAddress(at)) => {
+                    done = (at.0 - addr) as usize;
+                    self.poke_page(at.0, bytes, &mut done)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn poke_page(&mut self, at: u64, bytes: &[u8], done: &mut usize) -> std::result::Result<(), copy::BadAddress> {
+        let bad = copy::BadAddress(GuestAddr(at));
+        let prot = self.space.at(at).ok_or(bad)?.prot;
+        let page = at & !(PAGE - 1);
+        if self.write_fault(at) {
+            return Ok(());
+        }
+        let n = ((page + PAGE - at) as usize).min(bytes.len() - *done);
+        let set = |prot: u32| {
+            // SAFETY: one mapped guest page.
+            unsafe { sys::syscall(libc::SYS_mprotect as u64, [page, PAGE, u64::from(prot), 0, 0, 0]) }
+        };
+        set(READ | WRITE);
+        let wrote = copy::write(GuestAddr(at), &bytes[*done..*done + n]);
+        set(host_prot(prot));
+        wrote?;
+        self.translator.invalidate(GuestAddr(page), GuestAddr(page + PAGE));
+        *done += n;
+        Ok(())
+    }
+
+    /// Handles a write to a page that only the host made read-only: translations are
+    /// dropped, the page becomes writable. `false` if the fault is the guest's own.
+    pub fn write_fault(&mut self, addr: u64) -> bool {
+        let page = addr & !(PAGE - 1);
+        if !self.guarded.remove(&page) {
+            return false;
+        }
+        self.translator.invalidate(GuestAddr(page), GuestAddr(page + PAGE));
+        self.set_guard(page, READ | WRITE);
+        true
+    }
+
+    /// After fork, in the child: writable shared maps are shared with the parent now, which
+    /// no tape would see. They become inaccessible, so that their first use is noticed.
+    pub fn disown_shared(&mut self) {
+        let shared = self.space.iter().filter(|r| r.shared && r.prot & WRITE != 0);
+        self.foreign = shared.map(|r| (r.start, r.end)).collect();
+        for &(start, end) in &self.foreign {
+            // SAFETY: mapped guest memory; only its host protection changes.
+            unsafe { sys::syscall(libc::SYS_mprotect as u64, [start, end - start, 0, 0, 0, 0]) };
+        }
+    }
+
+    /// Whether an address is in a region that `disown_shared` took away.
+    #[must_use]
+    pub fn is_foreign(&self, addr: u64) -> bool {
+        self.foreign.iter().any(|&(s, e)| (s..e).contains(&addr)) && self.space.at(addr).is_some_and(|r| r.shared)
+    }
+
+    /// Lets the kernel write into a range (it would answer EFAULT for guarded pages).
+    pub fn unguard(&mut self, start: u64, end: u64) {
+        if self.guarded.is_empty() {
+            return;
+        }
+        let pages: Vec<u64> = self.guarded.range(start & !(PAGE - 1)..end).copied().collect();
+        for page in pages {
+            self.write_fault(page);
+        }
+    }
+
+    /// Write-protects the pages that code has just been translated from.
+    pub fn guard(&mut self, pages: &[u64]) {
+        for &page in pages {
+            if self.guarded.insert(page) {
+                self.set_guard(page, READ);
+            }
+        }
+    }
+
+    fn set_guard(&self, page: u64, prot: u32) {
+        // SAFETY: one mapped guest page; only its host protection changes.
+        unsafe { sys::syscall(libc::SYS_mprotect as u64, [page, PAGE, u64::from(prot), 0, 0, 0]) };
+    }
+
+    fn forget_code(&mut self, start: u64, end: u64) {
+        let pages: Vec<u64> = self.guarded.range(start..end).copied().collect();
+        for page in pages {
+            self.guarded.remove(&page);
+        }
+        self.translator.invalidate(GuestAddr(start), GuestAddr(end));
+    }
+
+    fn add_code(&mut self, start: u64, end: u64) {
+        if layout::is_low(start) {
+            let end = end.min(layout::LOW_END);
+            if let Err(e) = self.translator.add_code_range(GuestAddr(start), GuestAddr(end)) {
+                crate::failure::die(&Failure::setup(e));
+            }
+        }
+    }
+
+    /// Runs `f` with the translator and a view of the guest's code, then guards the pages
+    /// that were read.
+    pub fn with_code<R>(&mut self, f: impl FnOnce(&mut Translator, &dyn Code) -> R) -> R {
+        let view = CodeView { space: &self.space, writable: RefCell::new(Vec::new()) };
+        let result = f(&mut self.translator, &view);
+        let pages = view.writable.into_inner();
+        if !pages.is_empty() {
+            self.guard(&pages);
+        }
+        result
+    }
+}
+
+struct CodeView<'a> {
+    space: &'a AddressSpace,
+    /// Guest-writable pages that were read.
+    writable: RefCell<Vec<u64>>,
+}
+
+impl Code for CodeView<'_> {
+    fn fetch(&self, pc: GuestAddr, buf: &mut [u8; 16]) -> usize {
+        let Some(region) = self.space.at(pc.0).filter(|r| r.prot & EXEC != 0) else { return 0 };
+        let mut n = 16.min(region.end - pc.0);
+        let mut writable = region.prot & WRITE != 0;
+        if n < 16
+            && let Some(next) = self.space.at(region.end).filter(|r| r.prot & EXEC != 0)
+        {
+            n = 16.min(next.end - pc.0);
+            writable |= next.prot & WRITE != 0;
+        }
+        let n = n as usize;
+        if copy::read(pc, &mut buf[..n]).is_err() {
+            return 0;
+        }
+        if writable {
+            let mut pages = self.writable.borrow_mut();
+            for page in [pc.0 & !(PAGE - 1), (pc.0 + n as u64 - 1) & !(PAGE - 1)] {
+                if self.space.at(page).is_some_and(|r| r.prot & WRITE != 0) && !pages.contains(&page) {
+                    pages.push(page);
+                }
+            }
+        }
+        n
+    }
+}
+
+/// The host's protection for guest memory: never executable, readable where executable.
+fn host_prot(prot: u32) -> u32 {
+    let mut host = prot & (READ | WRITE);
+    if prot & (EXEC | WRITE) != 0 {
+        host |= READ;
+    }
+    host
+}
+
+fn inside(start: u64, end: u64) -> bool {
+    start < end && layout::guest_may_map(start) && layout::guest_may_map(end - 1) && (end <= layout::LOW_END || start >= layout::MIDDLE_START)
+}
+
+/// A name for anonymous memory.
+#[must_use]
+pub fn unnamed() -> Arc<str> {
+    Arc::from("")
+}

@@ -1,0 +1,71 @@
+//! What one guest process is, apart from its memory: identity, signal actions, descriptors.
+//! A vfork child shares its parent's memory (`machine`) and has a `Process` of its own.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use relive_host::signal::KernelAction;
+
+use crate::streams::Streams;
+
+/// One guest process.
+pub struct Process {
+    /// Its index in the recording.
+    pub index: u32,
+    /// Its kernel pid (the recorded one, in replay).
+    pub pid: u32,
+    next_thread: AtomicU32,
+    state: Mutex<State>,
+}
+
+/// The part that its threads change.
+#[derive(Clone)]
+pub struct State {
+    /// Signal actions by number, 1 to 64.
+    pub actions: [KernelAction; 65],
+    /// Which descriptors lead to the recording's standard streams.
+    pub streams: Streams,
+    /// What `/proc/self/exe` points to.
+    pub exe: Vec<u8>,
+    /// What `/proc/self/environ` shows.
+    pub environ: Vec<u8>,
+    /// personality(2), as the guest set it.
+    pub personality: u64,
+}
+
+impl Process {
+    /// A process whose next thread will get index `next_thread`.
+    #[must_use]
+    pub fn new(index: u32, pid: u32, next_thread: u32, state: State) -> Self {
+        Self { index, pid, next_thread: AtomicU32::new(next_thread), state: Mutex::new(state) }
+    }
+
+    /// Locks the changing part.
+    pub fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("no thread panics: panics abort")
+    }
+
+    /// Takes the next thread index.
+    pub fn new_thread(&self) -> u32 {
+        self.next_thread.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// The index that the next thread will get.
+    pub fn next_thread(&self) -> u32 {
+        self.next_thread.load(Ordering::Acquire)
+    }
+
+    /// Makes sure that later threads get indexes above `index`.
+    pub fn seen_thread(&self, index: u32) {
+        self.next_thread.fetch_max(index + 1, Ordering::AcqRel);
+    }
+}
+
+impl State {
+    /// A fresh process: default actions.
+    #[must_use]
+    pub fn new(streams: Streams, exe: Vec<u8>, env: &[Vec<u8>]) -> Self {
+        let environ = env.iter().flat_map(|e| e.iter().copied().chain([0])).collect();
+        Self { actions: [KernelAction::default(); 65], streams, exe, environ, personality: 0 }
+    }
+}

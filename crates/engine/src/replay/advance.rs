@@ -1,0 +1,274 @@
+//! Bringing one thread to its next event, and matching what it does there with the tape.
+
+use relive_dbt::Stop;
+use relive_trace::{Ending, Event, Kind};
+
+use super::report::show;
+use super::{divergence, session};
+use crate::failure::Result;
+use crate::kernel::{Answer, Call};
+use crate::signals::{self, SigInfo, signo};
+use crate::tape::digest;
+use crate::task::{End, Flow, Task};
+use crate::{kernel, stops};
+
+/// `steps` of a signal that a fault raised: its position is its instruction.
+pub const SYNCHRONOUS: u32 = u32::MAX;
+
+/// What the tape says of a system call at hand.
+pub enum Found {
+    /// Its result and effects.
+    Answer(Answer),
+    /// The task goes on like this instead.
+    Flow(Flow),
+}
+
+/// The next event, as far as it decides how to run towards it.
+enum Target {
+    /// At the end of the tape.
+    End,
+    /// First event of the tape.
+    Start,
+    /// The thread itself causes it: system call, instruction, fault.
+    Own { ticks: u64 },
+    /// It happens to the thread at a position.
+    Position { ticks: u64, steps: u32, digest: u32, what: Happening },
+}
+
+enum Happening {
+    Signal(SigInfo),
+    Switch,
+    Killed(i32),
+}
+
+/// Runs the task up to and through its next event (or a stop on the way).
+///
+/// # Errors
+/// Divergence.
+pub fn advance(task: &mut Task) -> Result<Flow> {
+    if task.parked {
+        // The baton is back inside the call.
+        return kernel::syscall(task, relive_host::GuestAddr(task.ctx.rip + 2));
+    }
+    match target(task)? {
+        // A vfork child that was killed: its parent goes on.
+        Target::End if kernel::vfork::resume_parent(task)? => Ok(Flow::Continue),
+        Target::End => Ok(Flow::Park),
+        Target::Start => {
+            task.consume()?;
+            Ok(Flow::Continue)
+        }
+        Target::Own { ticks } => {
+            signals::finish_restart(task);
+            own(task, ticks)
+        }
+        Target::Position { ticks, steps, digest: recorded, what } => {
+            if ticks != task.ctx.ticks() || steps != 0 {
+                signals::finish_restart(task);
+            }
+            reach(task, ticks, steps)?;
+            if recorded != 0 && recorded != digest(&task.ctx) {
+                let expected = describe(task)?;
+                return Err(divergence(task, &expected, "other register values at that position"));
+            }
+            note(task)?;
+            task.consume()?;
+            task.steps = steps;
+            match what {
+                Happening::Signal(info) => signals::deliver_recorded(task, &info),
+                Happening::Switch => Ok(Flow::Park),
+                Happening::Killed(sig) => Ok(Flow::ProcessEnd(End::Signal(sig))),
+            }
+        }
+    }
+}
+
+fn target(task: &mut Task) -> Result<Target> {
+    let Some(e) = task.tape.peek()? else { return Ok(Target::End) };
+    let (ticks, digest) = (e.ticks, e.digest);
+    Ok(match e.kind {
+        Kind::Start(_) => Target::Start,
+        Kind::Exec(_) if ticks == 0 => Target::Own { ticks },
+        Kind::Signal(s) if s.steps != SYNCHRONOUS => {
+            let mut info = [0; 128];
+            let n = s.siginfo.len().min(128);
+            info[..n].copy_from_slice(&s.siginfo[..n]);
+            Target::Position { ticks, steps: s.steps, digest, what: Happening::Signal(info) }
+        }
+        Kind::Switch { steps } => Target::Position { ticks, steps, digest, what: Happening::Switch },
+        Kind::End { how: Ending::Killed, code, steps } if steps != SYNCHRONOUS => Target::Position { ticks, steps, digest, what: Happening::Killed(code) },
+        _ => Target::Own { ticks },
+    })
+}
+
+/// Runs until the thread causes its next event, which is due at `ticks`.
+fn own(task: &mut Task, ticks: u64) -> Result<Flow> {
+    // The very first event of a process is its image; nothing runs before.
+    if task.ctx.rip == 0 {
+        return first_image(task);
+    }
+    if task.ctx.ticks() > ticks {
+        let expected = describe(task)?;
+        return Err(divergence(task, &expected, "the thread is past that tick"));
+    }
+    loop {
+        task.ctx.grant((ticks - task.ctx.ticks()) as i64 + 1);
+        let stop = task.go(false);
+        match stop {
+            Stop::Budget { .. } | Stop::Pause { .. } if task.ctx.ticks() <= ticks => {}
+            Stop::Budget { .. } | Stop::Pause { .. } => {
+                let expected = describe(task)?;
+                return Err(divergence(task, &expected, "the thread ran on past that tick"));
+            }
+            stop => return stops::handle(task, stop),
+        }
+    }
+}
+
+fn first_image(task: &mut Task) -> Result<Flow> {
+    let bytes = match task.tape.peek()?.map(|e| e.kind) {
+        Some(Kind::Exec(b)) => b.to_vec(),
+        _ => {
+            let expected = describe(task)?;
+            return Err(divergence(task, &expected, "a program without an image"));
+        }
+    };
+    task.consume()?;
+    Ok(Flow::Exec(bytes))
+}
+
+/// Brings the thread to the position (ticks, steps).
+fn reach(task: &mut Task, ticks: u64, steps: u32) -> Result<()> {
+    while task.ctx.ticks() < ticks {
+        task.ctx.grant((ticks - task.ctx.ticks()) as i64);
+        match task.go(false) {
+            Stop::Budget { .. } | Stop::Pause { .. } => {}
+            stop => pass(task, stop)?,
+        }
+    }
+    if task.ctx.ticks() > ticks {
+        let expected = describe(task)?;
+        return Err(divergence(task, &expected, "the thread is past that tick"));
+    }
+    let mut done = 0;
+    while done < steps {
+        task.ctx.grant(i64::MAX / 4);
+        match task.go(true) {
+            Stop::Stepped { .. } if task.ctx.ticks() == ticks => done += 1,
+            Stop::Stepped { .. } | Stop::Budget { .. } | Stop::Pause { .. } => {
+                let expected = describe(task)?;
+                return Err(divergence(task, &expected, "a tick came first"));
+            }
+            stop => pass(task, stop)?,
+        }
+    }
+    Ok(())
+}
+
+/// A stop on the way to a position: only those that leave no event may come.
+fn pass(task: &mut Task, stop: Stop) -> Result<()> {
+    let quiet = match &stop {
+        Stop::Fault { .. } | Stop::CacheFull { .. } | Stop::Internal(_) | Stop::Unsupported { .. } => true,
+        Stop::Instr { op, .. } => !crate::instr::logged(op),
+        _ => false,
+    };
+    if quiet {
+        return stops::handle(task, stop).map(|_| ());
+    }
+    let expected = describe(task)?;
+    let actual = match &stop {
+        Stop::Syscall { .. } => Call::at(task).to_string(),
+        other => format!("{other:?}"),
+    };
+    Err(divergence(task, &expected, &actual))
+}
+
+fn describe(task: &mut Task) -> Result<String> {
+    Ok(task.tape.peek()?.map_or("the end of the recording".to_owned(), |e| show(&e)))
+}
+
+/// Keeps the event at hand for reports.
+fn note(task: &mut Task) -> Result<()> {
+    let id = task.id();
+    if let Some(event) = task.tape.peek()? {
+        session::with(|s| s.history.entry(id).or_default().note(&event));
+    }
+    Ok(())
+}
+
+/// Looks up the system call that the thread stands at.
+///
+/// # Errors
+/// The tape has something else here.
+pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
+    let resumed = std::mem::take(&mut task.parked);
+    let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
+    let nr = i64::from(call.nr);
+    let found = match task.tape.peek()? {
+        // A call that never returned.
+        None => return Ok(Found::Flow(Flow::Park)),
+        Some(Event { kind: Kind::Exec(bytes), .. }) if matches!(nr, libc::SYS_execve | libc::SYS_execveat) => Some(Found::Flow(Flow::Exec(bytes.to_vec()))),
+        Some(Event { ticks: t, digest: d, kind }) if t == ticks && (d == 0 || d == registers) => match kind {
+            Kind::End { how: Ending::ThreadExit, code, .. } if nr == libc::SYS_exit && code == call.int(0) => Some(Found::Answer(Answer::default())),
+            Kind::End { how: Ending::ProcessExit, code, .. } if matches!(nr, libc::SYS_exit | libc::SYS_exit_group) && code == call.int(0) & 0xff => Some(Found::Answer(Answer::default())),
+            Kind::Syscall(s) if s.nr == call.nr && s.args.as_slice() == call.used() => {
+                if s.switched && !resumed {
+                    task.parked = true;
+                    return Ok(Found::Flow(Flow::Park));
+                }
+                Some(Found::Answer(Answer::of(&s)))
+            }
+            _ => None,
+        },
+        Some(_) => None,
+    };
+    let Some(found) = found else {
+        let expected = describe(task)?;
+        let same = if matches!(task.tape.peek()?, Some(e) if e.digest != 0 && e.digest != registers) { " with other registers" } else { "" };
+        return Err(divergence(task, &expected, &format!("{call} at tick {ticks}{same}")));
+    };
+    note(task)?;
+    task.consume()?;
+    Ok(found)
+}
+
+/// The values of a non-deterministic instruction.
+///
+/// # Errors
+/// The tape has something else here.
+pub fn instruction(task: &mut Task, number: u8) -> Result<[u64; 4]> {
+    let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
+    if let Some(Event { ticks: t, digest: d, kind: Kind::Instr { op, values, .. } }) = task.tape.peek()?
+        && (op, t) == (number, ticks)
+        && d == registers
+    {
+        note(task)?;
+        task.consume()?;
+        return Ok(values);
+    }
+    let expected = describe(task)?;
+    Err(divergence(task, &expected, &format!("{} at tick {ticks}", crate::instr::name(number))))
+}
+
+/// A fault has happened: the tape must say so.
+///
+/// # Errors
+/// The tape has something else here.
+pub fn expect_fault(task: &mut Task, info: &SigInfo) -> Result<()> {
+    let sig = signo(info);
+    let ticks = task.ctx.ticks();
+    let fits = match task.tape.peek()? {
+        Some(Event { ticks: t, kind: Kind::Signal(s), .. }) => t == ticks && i32::from(s.signo) == sig && s.steps == SYNCHRONOUS,
+        Some(Event { ticks: t, kind: Kind::End { how: Ending::Killed, code, steps }, .. }) => t == ticks && code == sig && steps == SYNCHRONOUS,
+        // Ignored by the guest, or the recording ends here.
+        None => false,
+        _ => false,
+    };
+    if !fits {
+        let expected = describe(task)?;
+        let name = relive_kabi::signal_name(sig).unwrap_or("a signal".into());
+        return Err(divergence(task, &expected, &format!("{name} by the instruction at {:#x}, tick {ticks}", task.ctx.rip)));
+    }
+    note(task)?;
+    task.consume()
+}

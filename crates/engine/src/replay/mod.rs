@@ -1,0 +1,10 @@
+//! Replay: the recorded threads of one process run as saved contexts on one host thread;
+//! the kernel is answered from the tapes. Every event is checked before it is believed.
+
+mod advance;
+mod report;
+mod session;
+
+pub use advance::{Found, SYNCHRONOUS, answer, expect_fault, instruction};
+pub use report::divergence;
+pub use session::{add_task, fork_host, main, open_copy, open_tape, quiet, start_child};

@@ -1,0 +1,291 @@
+//! One replaying process: its threads, its schedule, the trace they come from.
+
+use std::collections::{BTreeMap, HashMap};
+use std::convert::Infallible;
+use std::fs::File;
+use std::sync::atomic::Ordering;
+use std::sync::{Mutex, OnceLock};
+
+use relive_host::{enter, sys};
+use relive_trace::{FileId, Image, Kind, Origin, TapeId, TapeReader, Trace};
+
+use super::advance::advance;
+use super::report::History;
+use crate::failure::{Failure, Result};
+use crate::machine::machine;
+use crate::process::{Process, State};
+use crate::streams::Streams;
+use crate::tape::Tape;
+use crate::task::{End, Flow, Task};
+use crate::{image, kernel, live};
+
+/// What hooks need of the session, while the loop holds the tasks.
+pub struct Shared {
+    /// The recording.
+    pub trace: Trace,
+    /// Threads made since the loop last looked.
+    born: Vec<Box<Task>>,
+    /// Set in a forked child: the index of the process that it is now.
+    became: Option<u32>,
+    /// Last events by thread.
+    pub history: HashMap<TapeId, History>,
+    /// Nothing is written to the standard streams.
+    quiet: bool,
+}
+
+static SHARED: OnceLock<Mutex<Shared>> = OnceLock::new();
+
+/// Runs `f` with the shared part.
+pub fn with<R>(f: impl FnOnce(&mut Shared) -> R) -> R {
+    let shared = SHARED.get().expect("a replay has a session");
+    f(&mut shared.lock().expect("no thread panics: panics abort"))
+}
+
+/// Whether output is suppressed.
+#[must_use]
+pub fn quiet() -> bool {
+    with(|s| s.quiet)
+}
+
+/// Opens a tape.
+///
+/// # Errors
+/// The trace has no such tape.
+pub fn open_tape(id: TapeId) -> Result<Tape> {
+    with(|s| s.trace.tape(id)).map(Tape::In).map_err(Failure::setup)
+}
+
+/// Opens the trace's copy of a mapped file, named by the first 32 bytes of `extra`.
+///
+/// # Errors
+/// The trace lacks it.
+pub fn open_copy(extra: &[u8]) -> Result<File> {
+    let id: [u8; 32] = extra.get(..32).and_then(|b| b.try_into().ok()).ok_or_else(|| Failure::setup("the trace is damaged: a map names no file"))?;
+    with(|s| s.trace.file(FileId(id))).map_err(Failure::setup)
+}
+
+/// A thread has been made; it gets its first turn from the schedule.
+pub fn add_task(_parent: &Task, child: Box<Task>) {
+    with(|s| s.born.push(child));
+}
+
+/// Forks the replay. `true` in the child.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn fork_host() -> Result<bool> {
+    let shm = machine().shm.as_ref().ok_or_else(|| Failure::internal("a replay has shared memory"))?;
+    shm.header().running.fetch_add(1, Ordering::AcqRel);
+    // SAFETY: a replay has one host thread, which holds no lock here.
+    let pid = unsafe { libc::fork() };
+    if pid < 0 {
+        shm.header().running.fetch_sub(1, Ordering::AcqRel);
+        return Err(Failure::setup(format!("cannot fork the replay: {}", std::io::Error::last_os_error())));
+    }
+    Ok(pid == 0)
+}
+
+/// Takes the first event of a child's tape; in a forked child also the process over.
+///
+/// # Errors
+/// The tape does not begin as one.
+pub fn start_child(task: &mut Task, origin: Origin) -> Result<()> {
+    let start = match task.tape.peek()?.map(|e| e.kind) {
+        Some(Kind::Start(s)) if s.origin == origin => s,
+        None if origin == Origin::Fork => {
+            // Killed before its first event.
+            leave();
+        }
+        other => {
+            let expected = format!("{:?}", other.map(|k| format!("{k:?}")));
+            return Err(super::divergence(task, &expected, &format!("the start of a child ({origin:?})")));
+        }
+    };
+    task.tid = start.tid;
+    if origin == Origin::Fork {
+        with(|s| s.became = Some(task.process.index));
+    }
+    Ok(())
+}
+
+/// A replaying process ends without a result of its own.
+fn leave() -> ! {
+    finished();
+    sys::exit_group(0)
+}
+
+fn finished() {
+    if let Some(shm) = machine().shm.as_ref() {
+        shm.header().running.fetch_sub(1, Ordering::AcqRel);
+        shm.header().wake.fetch_add(1, Ordering::AcqRel);
+        sys::futex_wake(&shm.header().wake, u32::MAX >> 1);
+    }
+}
+
+struct Session {
+    tasks: BTreeMap<u32, Box<Task>>,
+    schedule: Option<TapeReader>,
+    /// Exit code of the first thread, if it ended before the others.
+    leader: i32,
+}
+
+/// Replays the first process of the trace, and by forking all others.
+///
+/// # Errors
+/// Divergence, a damaged trace.
+pub fn main() -> Result<Infallible> {
+    let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
+    let quiet = std::env::var_os("RELIVE_QUIET").is_some();
+    let shared = Shared { trace, born: Vec::new(), became: None, history: HashMap::new(), quiet };
+    if SHARED.set(Mutex::new(shared)).is_err() {
+        return Err(Failure::internal("a replay starts once"));
+    }
+    let root = TapeId::new(0, 0);
+    let mut tape = open_tape(root)?;
+    let pid = match tape.peek()?.map(|e| e.kind) {
+        Some(Kind::Start(s)) => s.pid,
+        _ => return Err(Failure::setup("the trace is empty: the recording was cut off before the program began")),
+    };
+    let process = std::sync::Arc::new(Process::new(0, pid, 1, State::new(Streams::standard(), Vec::new(), &[])));
+    let mut task = Box::new(Task::new(process, 0, pid, tape));
+    live::prepare_thread(&mut task);
+    for sig in relive_host::signal::SYNCHRONOUS {
+        relive_host::signal::set_disposition(sig, relive_host::signal::Disposition::Handler);
+    }
+    let mut session = Session { tasks: BTreeMap::new(), schedule: schedule(0), leader: 0 };
+    session.run(task)
+}
+
+fn schedule(process: u32) -> Option<TapeReader> {
+    with(|s| s.trace.tape(TapeId::schedule(process))).ok()
+}
+
+impl Session {
+    fn run(&mut self, mut task: Box<Task>) -> Result<Infallible> {
+        adopt(&mut task);
+        loop {
+            let flow = advance(&mut task)?;
+            self.collect(&mut task);
+            match flow {
+                Flow::Continue => {}
+                Flow::Park => {
+                    let Some(next) = self.next_turn(Some(task))? else { self.end(None) };
+                    task = next;
+                }
+                Flow::ThreadEnd(code) => {
+                    if task.index == 0 {
+                        self.leader = code;
+                    }
+                    drop(task);
+                    let Some(next) = self.next_turn(None)? else { self.end(Some(End::Code(self.leader))) };
+                    task = next;
+                }
+                Flow::ProcessEnd(end) => {
+                    if !kernel::vfork::resume_parent(&mut task)? {
+                        self.end(Some(end));
+                    }
+                }
+                Flow::Exec(bytes) => self.exec(&mut task, &bytes)?,
+            }
+        }
+    }
+
+    /// Takes in new threads, or forgets the others in a forked child.
+    fn collect(&mut self, task: &mut Task) {
+        let (born, became) = with(|s| (std::mem::take(&mut s.born), s.became.take()));
+        if let Some(process) = became {
+            self.tasks.clear();
+            self.schedule = schedule(process);
+            self.leader = 0;
+        }
+        for child in born {
+            self.tasks.insert(child.slot, child);
+        }
+        debug_assert!(!self.tasks.contains_key(&task.slot), "the running task is not in the table");
+    }
+
+    /// Puts the running task away and takes the one whose turn it is; `None` when the
+    /// recording of this process ends here.
+    fn next_turn(&mut self, parked: Option<Box<Task>>) -> Result<Option<Box<Task>>> {
+        if let Some(t) = parked {
+            self.tasks.insert(t.slot, t);
+        }
+        let Some(schedule) = &mut self.schedule else { return Ok(None) };
+        let slot = match schedule.next().map_err(Failure::setup)? {
+            None => return Ok(None),
+            Some(e) => match e.kind {
+                Kind::Turn { thread } => thread,
+                other => return Err(Failure::setup(format!("the trace is damaged: {other:?} on a schedule"))),
+            },
+        };
+        let mut task = self.tasks.remove(&slot).ok_or_else(|| Failure::Divergence(format!("the schedule names thread {slot}, which does not exist in the replay")))?;
+        adopt(&mut task);
+        Ok(Some(task))
+    }
+
+    fn exec(&mut self, task: &mut Task, bytes: &[u8]) -> Result<()> {
+        let img = Image::decode(bytes).map_err(Failure::setup)?;
+        if task.vforked.is_some() {
+            if !fork_host()? {
+                kernel::vfork::resume_parent(task)?;
+                return Ok(());
+            }
+            task.vforked = None;
+            task.slot = task.index;
+            self.schedule = schedule(task.process.index);
+            self.leader = 0;
+        }
+        self.tasks.clear();
+        let mut memory = machine().memory();
+        let old: Vec<(u64, u64)> = memory.space.iter().map(|r| (r.start, r.end)).collect();
+        for (start, end) in old {
+            memory.unmap(start, end);
+        }
+        memory.space = crate::space::AddressSpace::new();
+        let mut open = Vec::new();
+        image::apply(&img, &mut memory, &mut task.ctx, |id: FileId| {
+            let file = open_copy(&id.0)?;
+            let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
+            open.push(file);
+            Ok(fd)
+        })?;
+        drop(memory);
+        exec_state(task, &img);
+        Ok(())
+    }
+
+    /// The process has ended; `None`: where the recording was cut off.
+    fn end(&self, end: Option<End>) -> ! {
+        finished();
+        match end {
+            Some(End::Code(code)) => sys::exit_group(code),
+            Some(End::Signal(sig)) => live::die_of(sig),
+            None => sys::exit_group(0),
+        }
+    }
+}
+
+/// What exec changes of a thread besides memory and registers (execve(2)).
+fn exec_state(task: &mut Task, image: &Image) {
+    let mut state = task.process.state();
+    for action in &mut state.actions {
+        let ignored = action.handler == crate::signals::SIG_IGN;
+        *action = relive_host::signal::KernelAction::default();
+        if ignored {
+            action.handler = crate::signals::SIG_IGN;
+        }
+    }
+    state.exe.clone_from(&image.path);
+    drop(state);
+    task.signals.altstack = crate::signals::AltStack::default();
+    task.signals.restart = None;
+    (task.robust, task.clear_tid) = ((0, 24), 0);
+    task.tid = task.process.pid;
+    task.slot = task.index;
+}
+
+fn adopt(task: &mut Task) {
+    // SAFETY: the context lives in its box; the one adopted before is not entered again
+    // before it is adopted again.
+    unsafe { enter::adopt(&raw mut *task.ctx) };
+}

@@ -1,0 +1,330 @@
+//! The memory that a supervisor and all host processes of one tree share: rings (one per
+//! tape), the numbers that are global to the tree, the locks around output, and the first
+//! failure. A memfd, so that it survives any one process.
+//!
+//! Everything in it may be read and written by several processes at once: atomics only, and
+//! no pointer. A process that dies holding a lock of this module is noticed by the waiters.
+
+use std::os::fd::{AsRawFd, RawFd};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use relive_host::sys;
+use relive_trace::TapeId;
+
+use crate::failure::{Failure, Result};
+
+/// How many tapes can be written at the same time.
+pub const RINGS: usize = 4096;
+/// Bytes in one ring.
+pub const RING_BYTES: u64 = 128 * 1024;
+const TEXT: usize = 4096;
+const MAGIC: u64 = 0x314d_4853_5652_4c52;
+
+/// State of a ring.
+pub mod state {
+    /// Nobody's.
+    pub const FREE: u32 = 0;
+    /// A thread writes to it.
+    pub const ACTIVE: u32 = 1;
+    /// Its thread has written its last event.
+    pub const CLOSED: u32 = 2;
+    /// Being set up.
+    pub const CLAIMED: u32 = 3;
+}
+
+/// One single-producer, single-consumer byte ring; its data lies behind the header.
+#[repr(C, align(64))]
+pub struct Ring {
+    /// See [`state`].
+    pub state: AtomicU32,
+    /// Kernel pid of the writer, to notice its death.
+    pub pid: AtomicU32,
+    process: AtomicU32,
+    thread: AtomicU32,
+    /// Bytes ever written.
+    pub head: AtomicU64,
+    /// Bytes ever read.
+    pub tail: AtomicU64,
+    /// Moves when the reader has made room.
+    pub room: AtomicU32,
+}
+
+/// The fixed part of the shared memory.
+#[repr(C)]
+pub struct Header {
+    magic: u64,
+    /// The supervisor's descriptor for this memory, by which others find it.
+    fd: AtomicU32,
+    /// The supervisor's pid, to notice its death.
+    pub supervisor: AtomicU32,
+    /// Moves when a ring wants to be read.
+    pub wake: AtomicU32,
+    next_process: AtomicU32,
+    /// Number of the next output (record: to give out; replay: whose turn it is).
+    pub next_order: AtomicU64,
+    /// Owner (kernel tid) of the right to write output; 0 = nobody.
+    pub output_lock: AtomicU32,
+    /// Highest ring index in use, plus one.
+    pub rings_used: AtomicU32,
+    /// Processes that have begun and not ended (replay).
+    pub running: AtomicU32,
+    failed: AtomicU32,
+    text_len: AtomicU32,
+    text: [std::sync::atomic::AtomicU8; TEXT],
+    rings: [Ring; RINGS],
+}
+
+/// A mapping of the shared memory.
+#[derive(Clone, Copy)]
+pub struct Shm {
+    base: *mut u8,
+}
+
+// SAFETY: all access goes through atomics or through a ring's exclusive producer/consumer side.
+unsafe impl Send for Shm {}
+// SAFETY: as above.
+unsafe impl Sync for Shm {}
+
+const DATA: u64 = (size_of::<Header>() as u64 + 4095) & !4095;
+const SIZE: u64 = DATA + RINGS as u64 * RING_BYTES;
+
+impl Shm {
+    /// Creates the shared memory; returns it with its descriptor.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn create() -> Result<(Self, RawFd)> {
+        let no = |what: &str| Failure::setup(format!("cannot {what} shared memory: {}", std::io::Error::last_os_error()));
+        // SAFETY: creates a descriptor; the name is a C string.
+        let fd = unsafe { libc::memfd_create(c"relive".as_ptr(), libc::MFD_CLOEXEC) };
+        if fd < 0 {
+            return Err(no("create"));
+        }
+        // SAFETY: sizes the fresh memfd.
+        if unsafe { libc::ftruncate(fd, SIZE as i64) } < 0 {
+            return Err(no("size"));
+        }
+        let shm = Self::map(fd)?;
+        // SAFETY: fresh zeroed memory of the header's size; nobody else has it yet.
+        unsafe { (*shm.base.cast::<Header>()).magic = MAGIC };
+        shm.header().fd.store(fd as u32, Ordering::Release);
+        shm.header().supervisor.store(std::process::id(), Ordering::Release);
+        Ok((shm, fd))
+    }
+
+    /// Maps existing shared memory.
+    ///
+    /// # Errors
+    /// It cannot be mapped or is not ours.
+    pub fn map(fd: RawFd) -> Result<Self> {
+        // SAFETY: a fresh shared mapping anywhere.
+        let base = unsafe { libc::mmap(std::ptr::null_mut(), SIZE as usize, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd, 0) };
+        if base == libc::MAP_FAILED {
+            return Err(Failure::setup(format!("cannot map shared memory: {}", std::io::Error::last_os_error())));
+        }
+        Ok(Self { base: base.cast() })
+    }
+
+    /// How another process of the tree finds this memory: the supervisor's pid and descriptor.
+    #[must_use]
+    pub fn descriptor(&self) -> (u32, u32) {
+        (self.header().supervisor.load(Ordering::Acquire), self.header().fd.load(Ordering::Acquire))
+    }
+
+    /// Maps the memory of the supervisor with that pid and descriptor.
+    ///
+    /// # Errors
+    /// The supervisor is gone or out of reach.
+    pub fn find((pid, fd): (u32, u32)) -> Result<Self> {
+        let path = format!("/proc/{pid}/fd/{fd}");
+        let file = std::fs::OpenOptions::new()
+            .read(true)
+            .write(true)
+            .open(&path)
+            .map_err(|e| Failure::setup(format!("cannot reach the recorder's shared memory through {path}: {e}; is /proc mounted and the program not running as another user?")))?;
+        let shm = Self::map(file.as_raw_fd())?;
+        if shm.header().magic == MAGIC { Ok(shm) } else { Err(Failure::setup(format!("{path} is not the recorder's shared memory"))) }
+    }
+
+    /// The fixed part.
+    #[must_use]
+    pub fn header(&self) -> &Header {
+        // SAFETY: the mapping is at least that large, lives as long as the process, and
+        // every field that changes is atomic.
+        unsafe { &*self.base.cast::<Header>() }
+    }
+
+    /// One ring.
+    #[must_use]
+    pub fn ring(&self, index: u32) -> &Ring {
+        &self.header().rings[index as usize]
+    }
+
+    fn data(&self, index: u32) -> *mut u8 {
+        // SAFETY: index is below RINGS wherever it comes from `ring`, so this stays inside.
+        unsafe { self.base.add((DATA + u64::from(index) * RING_BYTES) as usize) }
+    }
+
+    /// Takes the next process index.
+    #[must_use]
+    pub fn new_process(&self) -> u32 {
+        self.header().next_process.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// How many processes have been numbered.
+    #[must_use]
+    pub fn processes(&self) -> u32 {
+        self.header().next_process.load(Ordering::Acquire)
+    }
+
+    /// Claims a free ring for a tape.
+    ///
+    /// # Errors
+    /// All rings are in use.
+    pub fn claim(&self, tape: TapeId, pid: u32) -> Result<u32> {
+        for i in 0..RINGS as u32 {
+            let ring = self.ring(i);
+            if ring.state.load(Ordering::Relaxed) == state::FREE
+                && ring.state.compare_exchange(state::FREE, state::CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+            {
+                ring.pid.store(pid, Ordering::Relaxed);
+                ring.process.store(tape.process, Ordering::Relaxed);
+                ring.thread.store(tape.thread, Ordering::Relaxed);
+                ring.head.store(0, Ordering::Relaxed);
+                ring.tail.store(0, Ordering::Relaxed);
+                self.header().rings_used.fetch_max(i + 1, Ordering::AcqRel);
+                ring.state.store(state::ACTIVE, Ordering::Release);
+                return Ok(i);
+            }
+        }
+        Err(Failure::unsupported(format!("more than {RINGS} threads at once in the recorded processes")))
+    }
+
+    /// The tape that a ring belongs to.
+    #[must_use]
+    pub fn tape(&self, index: u32) -> TapeId {
+        let r = self.ring(index);
+        TapeId { process: r.process.load(Ordering::Relaxed), thread: r.thread.load(Ordering::Relaxed) }
+    }
+
+    /// Appends bytes to a ring; waits while it is full.
+    pub fn push(&self, index: u32, mut bytes: &[u8]) {
+        let ring = self.ring(index);
+        while !bytes.is_empty() {
+            let head = ring.head.load(Ordering::Relaxed);
+            let used = head - ring.tail.load(Ordering::Acquire);
+            if used == RING_BYTES {
+                self.wait_for_room(ring);
+                continue;
+            }
+            let at = head % RING_BYTES;
+            let n = (RING_BYTES - used).min(RING_BYTES - at).min(bytes.len() as u64) as usize;
+            // SAFETY: [at, at+n) is inside the ring's data and free: only this producer
+            // writes there, and the consumer has passed it.
+            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.data(index).add(at as usize), n) };
+            ring.head.store(head + n as u64, Ordering::Release);
+            bytes = &bytes[n..];
+            if used <= RING_BYTES / 2 && used + n as u64 > RING_BYTES / 2 {
+                self.wake_supervisor();
+            }
+        }
+    }
+
+    /// Takes out what is in a ring, in at most two pieces.
+    pub fn pull(&self, index: u32, mut take: impl FnMut(&[u8])) -> u64 {
+        let ring = self.ring(index);
+        let (tail, head) = (ring.tail.load(Ordering::Relaxed), ring.head.load(Ordering::Acquire));
+        let mut at = tail;
+        while at < head {
+            let from = at % RING_BYTES;
+            let n = (head - at).min(RING_BYTES - from);
+            // SAFETY: [tail, head) was published by the producer, which does not touch it
+            // until `tail` has moved.
+            take(unsafe { std::slice::from_raw_parts(self.data(index).add(from as usize), n as usize) });
+            at += n;
+        }
+        if head != tail {
+            ring.tail.store(head, Ordering::Release);
+            ring.room.fetch_add(1, Ordering::AcqRel);
+            if head - tail > RING_BYTES / 2 {
+                sys::futex_wake(&ring.room, 1);
+            }
+        }
+        head - tail
+    }
+
+    fn wait_for_room(&self, ring: &Ring) {
+        let seen = ring.room.load(Ordering::Acquire);
+        self.wake_supervisor();
+        if ring.head.load(Ordering::Relaxed) - ring.tail.load(Ordering::Acquire) < RING_BYTES {
+            return;
+        }
+        sys::futex_wait(&ring.room, seen, Some(50));
+        if !alive(self.header().supervisor.load(Ordering::Acquire)) {
+            crate::failure::complain("the recorder is gone; the recorded program ends here");
+            sys::exit_group(crate::failure::EXIT_STATUS);
+        }
+    }
+
+    /// Asks the supervisor to read the rings.
+    pub fn wake_supervisor(&self) {
+        self.header().wake.fetch_add(1, Ordering::AcqRel);
+        sys::futex_wake(&self.header().wake, 1);
+    }
+
+    /// Keeps the first failure of the tree.
+    pub fn fail(&self, text: &str) {
+        let h = self.header();
+        if h.failed.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            let n = text.len().min(TEXT);
+            for (slot, b) in h.text.iter().zip(&text.as_bytes()[..n]) {
+                slot.store(*b, Ordering::Relaxed);
+            }
+            h.text_len.store(n as u32, Ordering::Relaxed);
+            h.failed.store(2, Ordering::Release);
+        }
+        self.wake_supervisor();
+    }
+
+    /// The first failure, if there was one.
+    #[must_use]
+    pub fn failure(&self) -> Option<String> {
+        let h = self.header();
+        if h.failed.load(Ordering::Acquire) != 2 {
+            return None;
+        }
+        let n = h.text_len.load(Ordering::Relaxed) as usize;
+        let bytes: Vec<u8> = h.text[..n].iter().map(|b| b.load(Ordering::Relaxed)).collect();
+        Some(String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    /// Tries to take the right to write output; waits up to 50 ms. An owner that has died
+    /// loses it.
+    #[must_use]
+    pub fn lock_output(&self, tid: u32) -> bool {
+        let lock = &self.header().output_lock;
+        match lock.compare_exchange(0, tid, Ordering::AcqRel, Ordering::Acquire) {
+            Ok(_) => true,
+            Err(owner) => {
+                sys::futex_wait(lock, owner, Some(50));
+                !alive(owner) && lock.compare_exchange(owner, tid, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            }
+        }
+    }
+
+    /// Gives it back, with the number of this output.
+    pub fn unlock_output(&self, wrote: bool) -> Option<u64> {
+        let h = self.header();
+        let order = wrote.then(|| h.next_order.fetch_add(1, Ordering::AcqRel));
+        h.output_lock.store(0, Ordering::Release);
+        sys::futex_wake(&h.output_lock, 1);
+        order
+    }
+}
+
+/// Whether a process or thread with this kernel id exists.
+#[must_use]
+pub fn alive(id: u32) -> bool {
+    // SAFETY: signal 0 only asks.
+    unsafe { libc::kill(id as i32, 0) == 0 || *libc::__errno_location() == libc::EPERM }
+}

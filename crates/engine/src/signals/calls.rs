@@ -1,0 +1,182 @@
+//! System calls about signals. Most are emulated: the guest's actions and mask are ours.
+
+use relive_host::signal::{KernelAction, Mask, set_disposition};
+use relive_host::{Reg, sys};
+
+use super::frame::altstack_flags;
+use super::{AltStack, DefaultAction, SIG_DFL, SIG_IGN, default_action, host_disposition, signo};
+use crate::failure::Result;
+use crate::kernel::{Answer, Call, Reply, blocking, generic, interrupted};
+use crate::task::{Flow, Task};
+
+const EINVAL: i64 = -(libc::EINVAL as i64);
+const UNBLOCKABLE: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
+const MINSIGSTKSZ: u64 = 2048;
+
+/// Calls that the kernel answers; the engine only has to know that they exist.
+///
+/// # Errors
+/// None.
+pub fn plain(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    Ok(Reply::Value(answer.map_or_else(|| generic(task, call), |a| a.result)))
+}
+
+/// rt_sigaction(2).
+///
+/// # Errors
+/// None.
+pub fn rt_sigaction(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    Ok(Reply::Value(action(task, call).map_or_else(|e| e, |()| 0)))
+}
+
+fn action(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
+    let (sig, new, old) = (call.int(0), call.args[1], call.args[2]);
+    let fixed = sig == libc::SIGKILL || sig == libc::SIGSTOP;
+    if call.args[3] != 8 || !(1..=64).contains(&sig) || (new != 0 && fixed) {
+        return Err(EINVAL);
+    }
+    let wanted = if new == 0 { None } else { Some(decode(&task.read::<32>(new)?)) };
+    let before = task.process.state().actions[sig as usize];
+    if let Some(mut action) = wanted {
+        action.mask &= !UNBLOCKABLE;
+        task.process.state().actions[sig as usize] = action;
+        if task.live() {
+            set_disposition(sig, host_disposition(sig, &action));
+        }
+        // Setting a signal to be ignored drops it where it is pending.
+        if action.handler == SIG_IGN || (action.handler == SIG_DFL && default_action(sig) == DefaultAction::Ignore) {
+            task.signals.held.retain(|i| signo(i) != sig);
+        }
+    }
+    if old != 0 {
+        task.write(old, &encode(&before))?;
+        task.log.wrote(old, 32);
+    }
+    Ok(())
+}
+
+fn decode(b: &[u8; 32]) -> KernelAction {
+    let w = |i: usize| u64::from_le_bytes(b[8 * i..8 * i + 8].try_into().unwrap_or_default());
+    KernelAction { handler: w(0), flags: w(1), restorer: w(2), mask: w(3) }
+}
+
+fn encode(a: &KernelAction) -> [u8; 32] {
+    let mut b = [0; 32];
+    for (slot, w) in b.chunks_exact_mut(8).zip([a.handler, a.flags, a.restorer, a.mask]) {
+        slot.copy_from_slice(&w.to_le_bytes());
+    }
+    b
+}
+
+/// rt_sigprocmask(2).
+///
+/// # Errors
+/// None.
+pub fn rt_sigprocmask(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    Ok(Reply::Value(procmask(task, call).map_or_else(|e| e, |()| 0)))
+}
+
+fn procmask(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
+    let [how, new, old, size, ..] = call.args;
+    if size != 8 {
+        return Err(EINVAL);
+    }
+    let before = task.signals.mask.0;
+    if new != 0 {
+        let set = task.read_u64(new)?;
+        let after = match how as i32 {
+            libc::SIG_BLOCK => before | set,
+            libc::SIG_UNBLOCK => before & !set,
+            libc::SIG_SETMASK => set,
+            _ => return Err(EINVAL),
+        };
+        task.signals.mask = Mask(after & !UNBLOCKABLE);
+        if task.live() {
+            relive_host::signal::set_mask(task.signals.mask.for_host());
+        }
+    }
+    if old != 0 {
+        task.write(old, &before.to_le_bytes())?;
+        task.log.wrote(old, 8);
+    }
+    Ok(())
+}
+
+/// rt_sigreturn(2).
+///
+/// # Errors
+/// Divergence.
+pub fn rt_sigreturn(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    match answer {
+        None => crate::kernel::log(task, call, 0),
+        Some(_) => task.at_event(),
+    }
+    Ok(match super::return_from_handler(task)? {
+        Flow::Continue => Reply::Returned,
+        flow => Reply::Flow(flow),
+    })
+}
+
+/// sigaltstack(2).
+///
+/// # Errors
+/// None.
+pub fn sigaltstack(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    Ok(Reply::Value(altstack(task, call).map_or_else(|e| e, |()| 0)))
+}
+
+fn altstack(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
+    let (new, old) = (call.args[0], call.args[1]);
+    let sp = task.ctx.reg(Reg::Rsp);
+    let before = task.signals.altstack;
+    if new != 0 {
+        let b = task.read::<24>(new)?;
+        let w = |i: usize| u64::from_le_bytes(b[i..i + 8].try_into().unwrap_or_default());
+        let flags = w(8) as i32;
+        if before.holds(sp) {
+            return Err(-i64::from(libc::EPERM));
+        }
+        let mode = flags & 0x7fff_ffff;
+        task.signals.altstack = match mode {
+            libc::SS_DISABLE => AltStack::default(),
+            0 | libc::SS_ONSTACK if w(16) < MINSIGSTKSZ => return Err(-i64::from(libc::ENOMEM)),
+            0 | libc::SS_ONSTACK => AltStack { sp: w(0), flags: flags & !libc::SS_ONSTACK, size: w(16) },
+            _ => return Err(EINVAL),
+        };
+    }
+    if old != 0 {
+        let mut b = [0; 24];
+        b[0..8].copy_from_slice(&before.sp.to_le_bytes());
+        b[8..12].copy_from_slice(&altstack_flags(&before, sp).to_le_bytes());
+        b[16..24].copy_from_slice(&before.size.to_le_bytes());
+        task.write(old, &b)?;
+        task.log.wrote(old, 24);
+    }
+    Ok(())
+}
+
+/// rt_sigsuspend(2).
+///
+/// # Errors
+/// None.
+pub fn rt_sigsuspend(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    let mask = match (call.args[1], task.read_u64(call.args[0])) {
+        (8, Ok(mask)) => Mask(mask & !UNBLOCKABLE),
+        (8, Err(e)) => return Ok(Reply::Value(e)),
+        _ => return Ok(Reply::Value(EINVAL)),
+    };
+    if task.signals.saved_mask.is_none() {
+        task.signals.saved_mask = Some(task.signals.mask);
+    }
+    task.signals.mask = mask;
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    if task.signals.held.iter().any(|i| !mask.has(signo(i))) {
+        return Ok(Reply::Value(interrupted(task, call, sys::INTERRUPTED as i64)));
+    }
+    let host = mask.for_host().0;
+    let result = blocking(task, call.nr, &[&raw const host as u64, 8, 0, 0, 0, 0]);
+    Ok(Reply::Value(interrupted(task, call, result)))
+}
+

@@ -1,0 +1,168 @@
+//! Delivering a signal: which action it has, the frame, the death; and what becomes of the
+//! system call that it interrupted.
+
+use relive_host::Reg;
+use relive_host::signal::{Mask, set_mask};
+use relive_trace::{Ending, Kind, Signal};
+
+use super::frame::{self, Trap};
+use super::{DefaultAction, SIG_DFL, SIG_IGN, SigInfo, default_action, fault_info, signo};
+use crate::failure::Result;
+use crate::replay::SYNCHRONOUS;
+use crate::task::{End, Flow, Task};
+
+/// Delivers what the host's handler has noted (live only), at the present safe point.
+pub fn deliver_noted(task: &mut Task) -> Flow {
+    if task.ctx.pending != 0 {
+        task.ctx.pending = 0;
+        let n = std::mem::take(&mut task.ctx.noted) as usize;
+        let noted = task.ctx.signals;
+        task.signals.held.extend(&noted[..n]);
+    } else if task.signals.held.is_empty() {
+        return Flow::Continue;
+    }
+    let mut flow = Flow::Continue;
+    while let Some(at) = task.signals.held.iter().position(|i| !task.signals.mask.has(signo(i))) {
+        let Some(info) = task.signals.held.remove(at) else { break };
+        flow = deliver(task, &info, Trap::default(), false);
+        if !matches!(flow, Flow::Continue) {
+            break;
+        }
+    }
+    set_mask(task.signals.mask.for_host());
+    flow
+}
+
+/// Delivers the signal of the next event in replay; the caller has brought the thread to
+/// its position.
+///
+/// # Errors
+/// The event does not fit.
+pub fn deliver_recorded(task: &mut Task, info: &SigInfo) -> Result<Flow> {
+    Ok(deliver(task, info, Trap::default(), false))
+}
+
+/// Raises a synchronous signal at the present instruction. In replay the next event must be
+/// this very signal.
+///
+/// # Errors
+/// A divergence.
+pub fn fault(task: &mut Task, info: &SigInfo, trap: (u64, u64)) -> Result<Flow> {
+    let trap = Trap { trapno: trap.0, err: trap.1, cr2: fault_address(info) };
+    if !task.live() {
+        crate::replay::expect_fault(task, info)?;
+    }
+    let blocked = task.signals.mask.has(signo(info));
+    Ok(deliver(task, info, trap, blocked))
+}
+
+fn fault_address(info: &SigInfo) -> u64 {
+    if signo(info) == libc::SIGSEGV { u64::from_le_bytes(info[16..24].try_into().unwrap_or_default()) } else { 0 }
+}
+
+/// `forced`: a fault that the guest blocks or ignores kills it.
+fn deliver(task: &mut Task, info: &SigInfo, trap: Trap, forced: bool) -> Flow {
+    let sig = signo(info);
+    let synchronous = trap.trapno != 0 || trap.err != 0 || forced;
+    let mut action = task.process.state().actions[sig as usize];
+    if forced || (synchronous && action.handler == SIG_IGN) {
+        action.handler = SIG_DFL;
+    }
+    match (action.handler, default_action(sig)) {
+        (SIG_IGN, _) | (SIG_DFL, DefaultAction::Ignore) => return Flow::Continue,
+        (SIG_DFL, DefaultAction::Stop) => {
+            stop(sig, task.live());
+            return Flow::Continue;
+        }
+        (SIG_DFL, DefaultAction::Terminate) => return killed(task, sig, synchronous),
+        _ => {}
+    }
+    let steps = if synchronous { SYNCHRONOUS } else { task.steps };
+    task.record(Kind::Signal(Signal { steps, signo: sig as u8, siginfo: info }));
+    interrupt_call(task, action.flags & libc::SA_RESTART as u64 != 0);
+    let back = task.signals.saved_mask.take().unwrap_or(task.signals.mask);
+    if frame::push(task, &action, info, back, trap).is_err() {
+        // As the kernel: a handler that cannot be entered is a forced SIGSEGV.
+        return if sig == libc::SIGSEGV { killed(task, sig, true) } else { deliver(task, &fault_info(libc::SIGSEGV, 128, 0), Trap { trapno: 13, err: 0, cr2: 0 }, false) };
+    }
+    let mut mask = task.signals.mask.0 | action.mask;
+    if action.flags & libc::SA_NODEFER as u64 == 0 {
+        mask |= 1 << (sig - 1);
+    }
+    task.signals.mask = Mask(mask & !(1 << (libc::SIGKILL - 1)) & !(1 << (libc::SIGSTOP - 1)));
+    if action.flags & libc::SA_RESETHAND as u64 != 0 {
+        let mut state = task.process.state();
+        state.actions[sig as usize].handler = SIG_DFL;
+        if task.live() {
+            relive_host::signal::set_disposition(sig, super::host_disposition(sig, &state.actions[sig as usize]));
+        }
+    }
+    if synchronous && task.live() {
+        set_mask(task.signals.mask.for_host());
+    }
+    Flow::Continue
+}
+
+fn killed(task: &mut Task, sig: i32, synchronous: bool) -> Flow {
+    let steps = if synchronous { SYNCHRONOUS } else { task.steps };
+    task.record(Kind::End { how: Ending::Killed, code: sig, steps });
+    Flow::ProcessEnd(End::Signal(sig))
+}
+
+/// The default action of a stop signal that reached us because its action changed meanwhile.
+fn stop(sig: i32, live: bool) {
+    if live {
+        relive_host::signal::set_disposition(sig, relive_host::signal::Disposition::Default);
+        // SAFETY: stops this process, as the signal would have.
+        unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+    }
+}
+
+/// A handler is about to run: the interrupted call fails with EINTR or is made again.
+fn interrupt_call(task: &mut Task, restart: bool) {
+    let Some(call) = task.signals.restart.take() else { return };
+    if restart && call.with_handler {
+        again(task, call.nr);
+    } else {
+        task.ctx.set_reg(Reg::Rax, -i64::from(libc::EINTR) as u64);
+    }
+}
+
+/// No handler ran for the interrupted call.
+pub fn finish_restart(task: &mut Task) {
+    let Some(call) = task.signals.restart.take() else { return };
+    if let Some(mask) = task.signals.saved_mask.take() {
+        task.signals.mask = mask;
+        if task.live() {
+            set_mask(mask.for_host());
+        }
+    }
+    if call.without_handler {
+        again(task, call.nr);
+    } else {
+        task.ctx.set_reg(Reg::Rax, -i64::from(libc::EINTR) as u64);
+    }
+}
+
+fn again(task: &mut Task, nr: u32) {
+    task.ctx.set_reg(Reg::Rax, u64::from(nr));
+    task.ctx.rip -= 2;
+}
+
+/// rt_sigreturn(2).
+///
+/// # Errors
+/// Divergence of the fault that a bad frame raises.
+pub fn return_from_handler(task: &mut Task) -> Result<Flow> {
+    match frame::pop(task) {
+        Ok(mask) => {
+            task.signals.mask = mask;
+            if task.live() {
+                set_mask(mask.for_host());
+            }
+            Ok(Flow::Continue)
+        }
+        Err(_) => fault(task, &fault_info(libc::SIGSEGV, 128, 0), (13, 0)),
+    }
+}
+

@@ -1,0 +1,116 @@
+//! The guest's signals: its actions, masks and frames are ours; the host's handler only
+//! notes. Delivery happens at safe points (asynchronous) or at the faulting instruction.
+
+pub mod calls;
+mod deliver;
+mod frame;
+
+pub use deliver::{deliver_noted, deliver_recorded, fault, finish_restart, return_from_handler};
+
+use std::collections::VecDeque;
+
+use relive_host::signal::{Disposition, KernelAction, Mask, SYNCHRONOUS};
+
+/// The kernel's `siginfo_t`, byte for byte.
+pub type SigInfo = [u8; 128];
+
+/// One thread's signal state.
+#[derive(Clone, Default)]
+pub struct TaskSignals {
+    /// What the guest blocks.
+    pub mask: Mask,
+    /// The mask to go back to when a call with a temporary mask (sigsuspend, ppoll…) ends.
+    pub saved_mask: Option<Mask>,
+    /// Alternate stack: address, flags, size.
+    pub altstack: AltStack,
+    /// Signals with synchronous numbers that came while the guest blocks them.
+    pub held: VecDeque<SigInfo>,
+    /// A system call that a signal interrupted.
+    pub restart: Option<Interrupted>,
+}
+
+/// sigaltstack(2).
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct AltStack {
+    /// Lowest address.
+    pub sp: u64,
+    /// SS_* flags, without SS_ONSTACK.
+    pub flags: i32,
+    /// Bytes; 0 = none.
+    pub size: u64,
+}
+
+impl AltStack {
+    /// Whether a stack pointer is on it.
+    #[must_use]
+    pub fn holds(&self, sp: u64) -> bool {
+        self.size != 0 && sp > self.sp && sp <= self.sp + self.size
+    }
+}
+
+/// A system call to be restarted or to fail with EINTR, once it is known which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interrupted {
+    /// Its number, for `rax`.
+    pub nr: u32,
+    /// Whether a handler with SA_RESTART restarts it.
+    pub with_handler: bool,
+    /// Whether it is restarted when no handler runs.
+    pub without_handler: bool,
+}
+
+/// Handler value of SIG_DFL.
+pub const SIG_DFL: u64 = 0;
+/// Handler value of SIG_IGN.
+pub const SIG_IGN: u64 = 1;
+
+/// What the default action of a signal is; see signal(7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultAction {
+    /// Ends the process.
+    Terminate,
+    /// Does nothing (also SIGCONT, whose effect the kernel has by itself).
+    Ignore,
+    /// Stops the process: the kernel does that to the host as a whole.
+    Stop,
+}
+
+/// The default action of `sig`.
+#[must_use]
+pub fn default_action(sig: i32) -> DefaultAction {
+    match sig {
+        libc::SIGCHLD | libc::SIGURG | libc::SIGWINCH | libc::SIGCONT => DefaultAction::Ignore,
+        libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => DefaultAction::Stop,
+        _ => DefaultAction::Terminate,
+    }
+}
+
+/// What the host does with a signal for which the guest has `action`: the kernel must see
+/// what is ignored and what stops, and the host must note the rest.
+#[must_use]
+pub fn host_disposition(sig: i32, action: &KernelAction) -> Disposition {
+    if SYNCHRONOUS.contains(&sig) {
+        return Disposition::Handler;
+    }
+    match (action.handler, default_action(sig)) {
+        (SIG_IGN, _) => Disposition::Ignore,
+        (SIG_DFL, DefaultAction::Ignore | DefaultAction::Stop) => Disposition::Default,
+        _ => Disposition::Handler,
+    }
+}
+
+/// The signal number in a siginfo.
+#[must_use]
+pub fn signo(info: &SigInfo) -> i32 {
+    i32::from_le_bytes([info[0], info[1], info[2], info[3]])
+}
+
+/// A siginfo for a fault: number, code, address.
+#[must_use]
+pub fn fault_info(sig: i32, code: i32, addr: u64) -> SigInfo {
+    let mut info = [0; 128];
+    info[0..4].copy_from_slice(&sig.to_le_bytes());
+    info[8..12].copy_from_slice(&code.to_le_bytes());
+    info[16..24].copy_from_slice(&addr.to_le_bytes());
+    info
+}

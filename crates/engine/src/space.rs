@@ -1,0 +1,250 @@
+//! The guest's memory map: which regions exist and where a new one goes. Pure bookkeeping;
+//! it must never touch memory (see `memory`).
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use relive_host::layout;
+
+/// Protection bits of mmap(2).
+pub const READ: u32 = libc::PROT_READ as u32;
+/// See [`READ`].
+pub const WRITE: u32 = libc::PROT_WRITE as u32;
+/// See [`READ`].
+pub const EXEC: u32 = libc::PROT_EXEC as u32;
+
+const PAGE: u64 = relive_host::addr::PAGE;
+
+/// Where images and everything executable is placed.
+const LOW_ALLOC: u64 = 0x1000_0000;
+
+/// One region of equal properties.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// First address.
+    pub start: u64,
+    /// Behind the last address.
+    pub end: u64,
+    /// What the guest may do with it.
+    pub prot: u32,
+    /// Whether it was mapped `MAP_SHARED`.
+    pub shared: bool,
+    /// What `/proc/self/maps` calls it; empty for anonymous memory.
+    pub name: Arc<str>,
+    /// Offset in the file of `start`.
+    pub offset: u64,
+    /// The file's inode number, 0 without file.
+    pub inode: u64,
+}
+
+/// All regions, ordered by address, never overlapping.
+#[derive(Clone, Debug, Default)]
+pub struct AddressSpace {
+    regions: BTreeMap<u64, Region>,
+    next_low: u64,
+    next_high: u64,
+    /// Start of the heap that brk(2) moves, and its present end.
+    pub brk: (u64, u64),
+}
+
+impl AddressSpace {
+    /// Nothing mapped.
+    #[must_use]
+    pub fn new() -> Self {
+        Self { next_low: LOW_ALLOC, next_high: layout::HIGH_START, ..Self::default() }
+    }
+
+    /// The region that holds `addr`.
+    #[must_use]
+    pub fn at(&self, addr: u64) -> Option<&Region> {
+        self.regions.range(..=addr).next_back().map(|(_, r)| r).filter(|r| addr < r.end)
+    }
+
+    /// All regions in order.
+    pub fn iter(&self) -> impl Iterator<Item = &Region> {
+        self.regions.values()
+    }
+
+    /// The regions that overlap a range, in order.
+    pub fn overlapping(&self, start: u64, end: u64) -> impl Iterator<Item = &Region> {
+        let first = self.at(start).map_or(start, |r| r.start);
+        self.regions.range(first..end.max(first)).map(|(_, r)| r)
+    }
+
+    /// Whether nothing is mapped in a range.
+    #[must_use]
+    pub fn is_free(&self, start: u64, end: u64) -> bool {
+        self.overlapping(start, end).next().is_none()
+    }
+
+    /// Whether a range is mapped without a hole.
+    #[must_use]
+    pub fn is_mapped(&self, start: u64, end: u64) -> bool {
+        let mut at = start;
+        for r in self.overlapping(start, end) {
+            if r.start > at {
+                return false;
+            }
+            at = r.end;
+        }
+        at >= end
+    }
+
+    /// Adds a region, replacing what was there.
+    pub fn insert(&mut self, region: Region) {
+        self.remove(region.start, region.end);
+        self.regions.insert(region.start, region);
+    }
+
+    /// Forgets a range.
+    pub fn remove(&mut self, start: u64, end: u64) {
+        self.cut(start);
+        self.cut(end);
+        let gone: Vec<u64> = self.regions.range(start..end).map(|(&s, _)| s).collect();
+        for s in gone {
+            self.regions.remove(&s);
+        }
+    }
+
+    /// Changes the protection of what is mapped in a range.
+    pub fn protect(&mut self, start: u64, end: u64, prot: u32) {
+        self.cut(start);
+        self.cut(end);
+        for (_, r) in self.regions.range_mut(start..end) {
+            r.prot = prot;
+        }
+    }
+
+    /// Makes `addr` a border between regions, if it is inside one.
+    fn cut(&mut self, addr: u64) {
+        let Some(r) = self.regions.range_mut(..addr).next_back().map(|(_, r)| r).filter(|r| addr < r.end) else {
+            return;
+        };
+        let mut upper = r.clone();
+        r.end = addr;
+        upper.offset += addr - upper.start;
+        upper.start = addr;
+        self.regions.insert(addr, upper);
+    }
+
+    /// Finds room for `len` bytes (a multiple of the page size): in the low window for
+    /// code, in the high window for the rest. Deterministic.
+    pub fn find_free(&mut self, len: u64, low: bool) -> Option<u64> {
+        let (start, end, next) = if low {
+            (LOW_ALLOC, layout::LOW_END, &mut self.next_low)
+        } else {
+            (layout::HIGH_START, layout::WINDOW_END - (1 << 30), &mut self.next_high)
+        };
+        let from = *next;
+        let found = gap(&self.regions, from, end, len).or_else(|| gap(&self.regions, start, end, len))?;
+        *next = found + len;
+        Some(found)
+    }
+
+    /// Lets later allocations start again where a region that has just been removed began,
+    /// so that a program which maps and unmaps in a loop does not wander.
+    pub fn reuse_from(&mut self, start: u64) {
+        let next = if layout::is_low(start) { &mut self.next_low } else { &mut self.next_high };
+        if start < *next && start >= if layout::is_low(start) { LOW_ALLOC } else { layout::HIGH_START } {
+            *next = start;
+        }
+    }
+
+    /// The text of `/proc/self/maps`.
+    #[must_use]
+    pub fn proc_maps(&self) -> String {
+        use std::fmt::Write;
+        let mut out = String::new();
+        for r in self.iter() {
+            let bit = |b: u32, c: char| if r.prot & b != 0 { c } else { '-' };
+            let line = format!(
+                "{:08x}-{:08x} {}{}{}{} {:08x} {} {} ",
+                r.start,
+                r.end,
+                bit(READ, 'r'),
+                bit(WRITE, 'w'),
+                bit(EXEC, 'x'),
+                if r.shared { 's' } else { 'p' },
+                r.offset,
+                if r.inode == 0 { "00:00" } else { "08:01" },
+                r.inode
+            );
+            if r.name.is_empty() {
+                let _ = writeln!(out, "{line}");
+            } else {
+                let _ = writeln!(out, "{line:<73}{}", r.name);
+            }
+        }
+        out
+    }
+}
+
+fn gap(regions: &BTreeMap<u64, Region>, from: u64, end: u64, len: u64) -> Option<u64> {
+    let mut at = from;
+    if let Some((_, r)) = regions.range(..from).next_back() {
+        at = at.max(r.end);
+    }
+    for (_, r) in regions.range(from..) {
+        if r.start >= at && r.start - at >= len {
+            break;
+        }
+        at = at.max(r.end);
+    }
+    (at.checked_add(len)? <= end).then_some(at)
+}
+
+/// Rounds up to whole pages; `None` on overflow or for nothing.
+#[must_use]
+pub fn pages(len: u64) -> Option<u64> {
+    let up = len.checked_add(PAGE - 1)? & !(PAGE - 1);
+    (up != 0).then_some(up)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn region(start: u64, end: u64, prot: u32) -> Region {
+        Region { start, end, prot, shared: false, name: "".into(), offset: 0, inode: 0 }
+    }
+
+    #[test]
+    fn unmapping_the_middle_leaves_both_ends() {
+        let mut s = AddressSpace::new();
+        s.insert(region(0x10000, 0x20000, READ));
+        s.remove(0x14000, 0x15000);
+        assert!(s.at(0x13fff).is_some() && s.at(0x14000).is_none() && s.at(0x15000).is_some());
+        assert_eq!(s.at(0x15000).map(|r| r.offset), Some(0x5000));
+        assert!(!s.is_mapped(0x10000, 0x20000) && s.is_mapped(0x15000, 0x20000));
+    }
+
+    #[test]
+    fn protection_splits_regions() {
+        let mut s = AddressSpace::new();
+        s.insert(region(0x10000, 0x20000, READ));
+        s.protect(0x12000, 0x13000, READ | WRITE);
+        assert_eq!(s.iter().map(|r| r.prot).collect::<Vec<_>>(), [READ, READ | WRITE, READ]);
+    }
+
+    #[test]
+    fn new_regions_never_overlap() {
+        let mut s = AddressSpace::new();
+        for i in 0..100 {
+            let len = PAGE * (1 + i % 7);
+            let at = s.find_free(len, i % 3 == 0).expect("room");
+            assert!(s.is_free(at, at + len));
+            s.insert(region(at, at + len, READ));
+            if i % 5 == 0 {
+                s.remove(at, at + PAGE);
+                s.reuse_from(at);
+            }
+        }
+    }
+
+    #[test]
+    fn a_full_window_is_an_answer() {
+        let mut s = AddressSpace::new();
+        assert_eq!(s.find_free(layout::LOW_END, true), None);
+        assert!(s.find_free(1 << 40, false).is_some());
+    }
+}

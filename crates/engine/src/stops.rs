@@ -1,0 +1,86 @@
+//! What the engine does when translated code stops: the same for live runs and replay.
+
+use relive_dbt::{Stop, TrapKind};
+use relive_host::GuestAddr;
+
+use crate::failure::{Failure, Result};
+use crate::machine::machine;
+use crate::signals::{self, fault_info};
+use crate::task::{Flow, Task};
+use crate::{instr, kernel};
+
+const SEGV_MAPERR: i32 = 1;
+const SEGV_ACCERR: i32 = 2;
+const ILL_ILLOPN: i32 = 2;
+const SI_KERNEL: i32 = 128;
+/// Processor exceptions.
+const TRAP_BP: u64 = 3;
+const TRAP_UD: u64 = 6;
+const TRAP_GP: u64 = 13;
+const TRAP_PF: u64 = 14;
+
+/// Handles a stop that is no matter of scheduling.
+///
+/// # Errors
+/// Divergence, something unsupported, or a fault of the translator.
+pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
+    match stop {
+        Stop::Syscall { next, .. } => kernel::syscall(task, next),
+        Stop::Instr { op, next, .. } => instr::execute(task, op, next),
+        Stop::Fault { pc } => fault(task, pc),
+        Stop::Trap { pc, next, kind } => trap(task, pc, next, kind),
+        Stop::NoCode { addr, .. } => {
+            let code = if machine().memory().space.at(addr.0).is_some() { SEGV_ACCERR } else { SEGV_MAPERR };
+            // Error code: instruction fetch from user mode.
+            signals::fault(task, &fault_info(libc::SIGSEGV, code, addr.0), (TRAP_PF, 0x14))
+        }
+        Stop::BadTarget { .. } => signals::fault(task, &fault_info(libc::SIGSEGV, SI_KERNEL, 0), (TRAP_GP, 0)),
+        Stop::CacheFull { .. } => {
+            machine().memory().translator.flush();
+            task.inexact();
+            Ok(Flow::Continue)
+        }
+        Stop::Unsupported { pc, what } => Err(Failure::unsupported(format!("{what} at {pc} in thread {}", task.id()))),
+        Stop::Internal(what) => Err(Failure::internal(what)),
+        Stop::Budget { .. } | Stop::Pause { .. } | Stop::Stepped { .. } => {
+            task.at_event();
+            Ok(Flow::Continue)
+        }
+    }
+}
+
+fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
+    let mut info = task.ctx.fault.siginfo;
+    let sig = signals::signo(&info);
+    let addr = u64::from_le_bytes(info[16..24].try_into().unwrap_or_default());
+    if sig == libc::SIGSEGV {
+        let mut memory = machine().memory();
+        if memory.write_fault(addr) {
+            drop(memory);
+            task.inexact();
+            return Ok(Flow::Continue);
+        }
+        if memory.is_foreign(addr) {
+            return Err(Failure::unsupported(format!(
+                "thread {} uses memory at {addr:#x} that it shares with another process; memory shared between processes cannot be recorded yet",
+                task.id()
+            )));
+        }
+    }
+    if matches!(sig, libc::SIGILL | libc::SIGFPE | libc::SIGTRAP) {
+        info[16..24].copy_from_slice(&pc.0.to_le_bytes());
+    }
+    let trap = (task.ctx.fault.trapno, task.ctx.fault.err);
+    signals::fault(task, &info, trap)
+}
+
+fn trap(task: &mut Task, pc: GuestAddr, next: GuestAddr, kind: TrapKind) -> Result<Flow> {
+    match kind {
+        TrapKind::Int3 | TrapKind::Int1 => {
+            task.ctx.rip = next.0;
+            let code = if kind == TrapKind::Int3 { SI_KERNEL } else { 1 };
+            signals::fault(task, &fault_info(libc::SIGTRAP, code, 0), (TRAP_BP, 0))
+        }
+        TrapKind::Undefined => signals::fault(task, &fault_info(libc::SIGILL, ILL_ILLOPN, pc.0), (TRAP_UD, 0)),
+    }
+}

@@ -1,0 +1,78 @@
+//! Which guest descriptors lead to the recording's standard output and error: followed
+//! through dup, fork and exec, so that a replay knows which bytes to write where.
+
+use std::collections::BTreeMap;
+
+/// Standard output.
+pub const OUT: u8 = 1;
+/// Standard error.
+pub const ERR: u8 = 2;
+
+/// Descriptors and the stream that each one leads to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Streams(BTreeMap<i32, u8>);
+
+impl Streams {
+    /// As a program starts.
+    #[must_use]
+    pub fn standard() -> Self {
+        Self(BTreeMap::from([(1, OUT), (2, ERR)]))
+    }
+
+    /// The given pairs.
+    #[must_use]
+    pub fn from_pairs(pairs: impl IntoIterator<Item = (i32, u8)>) -> Self {
+        Self(pairs.into_iter().collect())
+    }
+
+    /// All pairs.
+    pub fn pairs(&self) -> impl Iterator<Item = (i32, u8)> {
+        self.0.iter().map(|(&fd, &s)| (fd, s))
+    }
+
+    /// The stream of a descriptor, 0 for none.
+    #[must_use]
+    pub fn of(&self, fd: i32) -> u8 {
+        self.0.get(&fd).copied().unwrap_or(0)
+    }
+
+    /// `new` is a copy of `old`.
+    pub fn dup(&mut self, old: i32, new: i32) {
+        match self.of(old) {
+            0 => self.close(new),
+            s => {
+                self.0.insert(new, s);
+            }
+        }
+    }
+
+    /// A descriptor is closed, or is a new one.
+    pub fn close(&mut self, fd: i32) {
+        self.0.remove(&fd);
+    }
+
+    /// A range of descriptors is closed.
+    pub fn close_range(&mut self, first: u32, last: u32) {
+        self.0.retain(|&fd, _| (fd as u32) < first || fd as u32 > last);
+    }
+
+    /// Drops those that exec closes: `open` says which are still open.
+    pub fn retain(&mut self, mut open: impl FnMut(i32) -> bool) {
+        self.0.retain(|&fd, _| open(fd));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn copies_follow_and_closed_ones_are_forgotten() {
+        let mut s = Streams::standard();
+        s.dup(1, 7);
+        s.dup(5, 1);
+        assert_eq!((s.of(7), s.of(1), s.of(2)), (OUT, 0, ERR));
+        s.close_range(3, u32::MAX);
+        assert_eq!((s.of(7), s.of(2)), (0, ERR));
+    }
+}

@@ -1,0 +1,225 @@
+//! The recorder's own process: starts the host, drains the rings, writes the trace, and
+//! ends as the program ended.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use relive_host::sys;
+use relive_trace::{Bytes, ExitStatus, Manifest, Summary, TapeId, TraceWriter};
+
+use super::{Status, absolute, environment, find_program};
+use crate::boot::Boot;
+use crate::failure::{Failure, Result};
+use crate::machine::Mode;
+use crate::shm::{RINGS, Shm, alive, state};
+
+/// How often everything that was logged is written out, at least.
+const FLUSH: Duration = Duration::from_millis(50);
+
+/// What to record.
+pub struct RecordOptions<'a> {
+    /// The program as given.
+    pub program: &'a OsStr,
+    /// Its arguments.
+    pub args: &'a [OsString],
+    /// Where the trace goes: an empty or new folder.
+    pub trace: &'a Path,
+    /// Seed of the schedule, and whether it is chaotic; `None`: random and fair.
+    pub seed: Option<(u64, bool)>,
+    /// Kill the program after this time.
+    pub timeout: Option<Duration>,
+    /// Its standard output and error go nowhere.
+    pub silent: bool,
+}
+
+/// A finished recording.
+#[derive(Debug)]
+pub struct Recording {
+    /// How the program ended.
+    pub status: Status,
+    /// It was killed because of the timeout.
+    pub timed_out: bool,
+    /// What the trace says of itself.
+    pub summary: Summary,
+}
+
+/// Records a program to its end.
+///
+/// # Errors
+/// Whatever stops Relive; the trace is then incomplete, or not there.
+pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
+    let target = find_program(options.program, options.args)?;
+    let trace = absolute(options.trace)?;
+    let writer = TraceWriter::create(&trace, &manifest(options)?).map_err(Failure::setup)?;
+    let (shm, _fd) = Shm::create()?;
+    let shown = target.argv.clone();
+    let boot = Boot {
+        mode: Mode::Record,
+        trace,
+        supervisor: Some(shm.descriptor()),
+        called: target.called,
+        path: target.path,
+        argv: target.argv,
+        env: environment(),
+        seed: options.seed,
+        go_on: None,
+    };
+    drop(target.file);
+    become_subreaper();
+    let pid = start(&boot, &shown, options.silent)?;
+    Drain { shm, writer, tapes: 0, started: Instant::now() }.run(pid, options.timeout)
+}
+
+fn manifest(options: &RecordOptions<'_>) -> Result<Manifest> {
+    let command = std::iter::once(options.program.to_owned()).chain(options.args.iter().cloned()).map(|a| Bytes(a.into_vec())).collect();
+    let cwd = std::env::current_dir().map_err(|e| Failure::setup(format!("cannot find the working folder: {e}")))?;
+    Ok(Manifest::new(command, Bytes(cwd.as_os_str().as_bytes().to_vec()), environment().into_iter().map(Bytes).collect()))
+}
+
+/// Orphans of the tree become children of the supervisor, which waits for them.
+fn become_subreaper() {
+    // SAFETY: changes how orphans are inherited, nothing else.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+}
+
+/// Starts a host process.
+pub(super) fn start(boot: &Boot, shown: &[Vec<u8>], silent: bool) -> Result<i32> {
+    // SAFETY: this process has one thread; the child only makes calls that are allowed there
+    // and replaces itself.
+    let pid = unsafe { libc::fork() };
+    if pid < 0 {
+        return Err(Failure::setup(format!("cannot start a process: {}", std::io::Error::last_os_error())));
+    }
+    if pid == 0 {
+        if silent {
+            // SAFETY: plain descriptor calls in the child.
+            unsafe {
+                let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
+                libc::dup2(null, 1);
+                libc::dup2(null, 2);
+                libc::close(null);
+            }
+        }
+        let Err(e) = boot.exec(shown);
+        crate::failure::complain(&format!("cannot start the host process: {}", std::io::Error::from_raw_os_error(e)));
+        sys::exit_group(crate::failure::EXIT_STATUS);
+    }
+    ignore_keyboard();
+    Ok(pid)
+}
+
+/// The keyboard's signals go to the whole group: the program decides what they mean.
+fn ignore_keyboard() {
+    for sig in [libc::SIGINT, libc::SIGQUIT] {
+        relive_host::signal::set_disposition(sig, relive_host::signal::Disposition::Ignore);
+    }
+}
+
+struct Drain {
+    shm: Shm,
+    writer: TraceWriter,
+    tapes: u32,
+    started: Instant,
+}
+
+impl Drain {
+    fn run(mut self, root: i32, timeout: Option<Duration>) -> Result<Recording> {
+        let mut status = None;
+        let mut timed_out = false;
+        let mut flushed = Instant::now();
+        loop {
+            let seen = self.shm.header().wake.load(Ordering::Acquire);
+            let open = self.drain()?;
+            if flushed.elapsed() >= FLUSH {
+                self.writer.flush_all().map_err(Failure::setup)?;
+                flushed = Instant::now();
+            }
+            while let Some((pid, s)) = reap() {
+                if pid == root {
+                    status = Some(Status::from_wait(s));
+                }
+            }
+            if let (Some(_), false) = (status, open) {
+                break;
+            }
+            if let (Some(limit), None, false) = (timeout, status, timed_out)
+                && self.started.elapsed() > limit
+            {
+                timed_out = true;
+                self.kill_all();
+            }
+            sys::futex_wait(&self.shm.header().wake, seen, Some(if status.is_some() { 5 } else { 20 }));
+        }
+        let status = status.unwrap_or(Status::Code(0));
+        if let Some(text) = self.shm.failure() {
+            self.writer.flush_all().map_err(Failure::setup)?;
+            return Err(Failure::Setup(text));
+        }
+        let summary = Summary {
+            exit: match status {
+                Status::Code(c) => ExitStatus::Code(c),
+                Status::Signal(s) => ExitStatus::Signal(s),
+            },
+            processes: self.shm.processes().into(),
+            threads: self.tapes.into(),
+            wall_ms: self.started.elapsed().as_millis() as u64,
+            events: 0,
+            ticks: 0,
+            raw_bytes: 0,
+            stored_bytes: 0,
+        };
+        let manifest = self.writer.finish(&summary).map_err(Failure::setup)?;
+        Ok(Recording { status, timed_out, summary: manifest.summary.unwrap_or(summary) })
+    }
+
+    /// Reads all rings once; says whether any tape can still grow.
+    fn drain(&mut self) -> Result<bool> {
+        let mut open = false;
+        let used = self.shm.header().rings_used.load(Ordering::Acquire).min(RINGS as u32);
+        for i in 0..used {
+            let before = self.shm.ring(i).state.load(Ordering::Acquire);
+            if before != state::ACTIVE && before != state::CLOSED {
+                continue;
+            }
+            let tape = self.shm.tape(i);
+            let gone = before == state::CLOSED || !alive(self.shm.ring(i).pid.load(Ordering::Acquire));
+            let (shm, writer) = (self.shm, &mut self.writer);
+            let mut result = Ok(());
+            shm.pull(i, |bytes| {
+                if result.is_ok() {
+                    result = writer.append(tape, bytes);
+                }
+            });
+            result.map_err(Failure::setup)?;
+            if gone {
+                self.writer.flush(tape).map_err(Failure::setup)?;
+                self.tapes += u32::from(tape.thread != TapeId::SCHEDULE);
+                self.shm.ring(i).state.store(state::FREE, Ordering::Release);
+            } else {
+                open = true;
+            }
+        }
+        Ok(open)
+    }
+
+    fn kill_all(&self) {
+        for i in 0..self.shm.header().rings_used.load(Ordering::Acquire) {
+            let ring = self.shm.ring(i);
+            if ring.state.load(Ordering::Acquire) == state::ACTIVE {
+                // SAFETY: a process of the recorded tree.
+                unsafe { libc::kill(ring.pid.load(Ordering::Acquire) as i32, libc::SIGKILL) };
+            }
+        }
+    }
+}
+
+/// One child that has ended.
+pub(super) fn reap() -> Option<(i32, i32)> {
+    let mut status = 0;
+    // SAFETY: only fills the status.
+    let pid = unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) };
+    (pid > 0).then_some((pid, status))
+}

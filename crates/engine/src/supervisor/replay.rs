@@ -1,0 +1,117 @@
+//! Watching a replay: one host process for the first recorded process, which forks the rest.
+
+use std::path::Path;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use relive_host::sys;
+use relive_trace::{ExitStatus, Trace};
+
+use super::record::{reap, start};
+use super::{Status, absolute};
+use crate::boot::Boot;
+use crate::failure::{EXIT_STATUS, Failure, Result};
+use crate::machine::Mode;
+use crate::shm::Shm;
+
+/// What to replay.
+pub struct ReplayOptions<'a> {
+    /// The trace.
+    pub trace: &'a Path,
+    /// Nothing is written to standard output and error.
+    pub quiet: bool,
+}
+
+/// A finished replay.
+#[derive(Debug, Clone, Copy)]
+pub struct Replayed {
+    /// How the first process ended.
+    pub status: Status,
+}
+
+/// Replays a trace to its end.
+///
+/// # Errors
+/// Divergence, a damaged trace, or whatever else stops Relive.
+pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
+    let path = absolute(options.trace)?;
+    let trace = Trace::open(&path).map_err(Failure::setup)?;
+    let manifest = trace.manifest().clone();
+    let (shm, _fd) = Shm::create()?;
+    shm.header().running.store(1, Ordering::Release);
+    let shown = vec![b"relive-replay".to_vec()];
+    let boot = Boot {
+        mode: Mode::Replay,
+        trace: path,
+        supervisor: Some(shm.descriptor()),
+        called: b"relive-replay".to_vec(),
+        path: Vec::new(),
+        argv: Vec::new(),
+        env: Vec::new(),
+        seed: None,
+        go_on: None,
+    };
+    // SAFETY: changes how orphans are inherited, nothing else.
+    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+    if options.quiet {
+        // SAFETY: this process has one thread, which reads no environment meanwhile.
+        unsafe { std::env::set_var("RELIVE_QUIET", "1") };
+    }
+    let root = start(&boot, &shown, false)?;
+    let status = watch(&shm, root)?;
+    // The tape of a process that was killed from outside does not say so; the manifest does.
+    let status = match manifest.summary.map(|s| s.exit) {
+        Some(ExitStatus::Signal(s)) if status == Status::Code(0) => Status::Signal(s),
+        Some(ExitStatus::Code(c)) if status == Status::Code(0) => Status::Code(c),
+        _ => status,
+    };
+    Ok(Replayed { status })
+}
+
+fn watch(shm: &Shm, root: i32) -> Result<Status> {
+    let mut status = None;
+    loop {
+        let seen = shm.header().wake.load(Ordering::Acquire);
+        let mut children = 0;
+        while let Some((pid, s)) = reap() {
+            children += 1;
+            if pid == root {
+                status = Some(Status::from_wait(s));
+            }
+        }
+        if let Some(text) = shm.failure() {
+            kill_group(root);
+            return Err(retold(text));
+        }
+        if let Some(s) = status
+            && shm.header().running.load(Ordering::Acquire) == 0
+        {
+            return Ok(s);
+        }
+        if status.is_some() && children == 0 && !has_children() {
+            // A process of the replay ended without saying so.
+            return match status {
+                Some(Status::Code(EXIT_STATUS)) => Err(Failure::internal("the replay ended without a reason")),
+                Some(s) => Ok(s),
+                None => continue,
+            };
+        }
+        sys::futex_wait(&shm.header().wake, seen, Some(20));
+        std::thread::sleep(Duration::from_micros(200));
+    }
+}
+
+/// Gives a failure of a host process its class back.
+fn retold(text: String) -> Failure {
+    Failure::Setup(text)
+}
+
+fn has_children() -> bool {
+    // SAFETY: only asks.
+    unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) == 0 }
+}
+
+fn kill_group(root: i32) {
+    // SAFETY: a process that this one started.
+    unsafe { libc::kill(root, libc::SIGKILL) };
+}

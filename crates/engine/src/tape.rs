@@ -1,0 +1,105 @@
+//! One thread's tape, as its task sees it: written while recording, read in replay.
+
+use relive_host::Context;
+use relive_trace::{Encoder, Event, Kind, TapeId, TapeReader};
+
+use crate::failure::{Failure, Result};
+use crate::shm::{Shm, state};
+
+/// The tape of a task.
+pub enum Tape {
+    /// `relive run` keeps none.
+    None,
+    /// Being recorded.
+    Out(TapeOut),
+    /// Being replayed.
+    In(TapeReader),
+}
+
+/// A tape being written into its ring.
+pub struct TapeOut {
+    shm: Shm,
+    /// Index of the ring.
+    pub ring: u32,
+    /// Ticks of the last event, which the next one is coded against.
+    pub last: u64,
+    encoder: Encoder,
+    scratch: Vec<u8>,
+}
+
+impl TapeOut {
+    /// Starts a tape in a ring of its own.
+    ///
+    /// # Errors
+    /// All rings are in use.
+    pub fn create(shm: Shm, id: TapeId, pid: u32) -> Result<Self> {
+        let ring = shm.claim(id, pid)?;
+        Ok(Self::attach(shm, ring, 0))
+    }
+
+    /// Goes on writing into a ring (after exec), whose last event was at tick `last`.
+    #[must_use]
+    pub fn attach(shm: Shm, ring: u32, last: u64) -> Self {
+        let (mut encoder, mut scratch) = (Encoder::new(), Vec::with_capacity(4096));
+        // Brings the delta coding to where a reader is; these bytes are not written.
+        encoder.encode(&Event { ticks: last, digest: 0, kind: Kind::Turn { thread: 0 } }, &mut scratch);
+        Self { shm, ring, last, encoder, scratch }
+    }
+
+    /// Appends an event.
+    pub fn put(&mut self, event: &Event<'_>) {
+        self.scratch.clear();
+        self.last = event.ticks;
+        self.encoder.encode(event, &mut self.scratch);
+        self.shm.push(self.ring, &self.scratch);
+        if self.scratch.capacity() > 1 << 20 {
+            self.scratch = Vec::with_capacity(4096);
+        }
+    }
+
+    /// Says that no event will follow.
+    pub fn close(&self) {
+        self.shm.ring(self.ring).state.store(state::CLOSED, std::sync::atomic::Ordering::Release);
+    }
+}
+
+impl Tape {
+    /// Whether this is a recording.
+    #[must_use]
+    pub fn recording(&self) -> bool {
+        matches!(self, Self::Out(_))
+    }
+
+    /// The next event in replay; `None` at the end of the tape.
+    ///
+    /// # Errors
+    /// A damaged trace.
+    pub fn peek(&mut self) -> Result<Option<Event<'_>>> {
+        match self {
+            Self::In(r) => r.peek().map_err(Failure::setup),
+            _ => Err(Failure::internal("only a replay reads tapes")),
+        }
+    }
+
+    /// Goes past the next event.
+    ///
+    /// # Errors
+    /// A damaged trace.
+    pub fn skip(&mut self) -> Result<()> {
+        match self {
+            Self::In(r) => r.next().map(|_| ()).map_err(Failure::setup),
+            _ => Err(Failure::internal("only a replay reads tapes")),
+        }
+    }
+}
+
+/// Hash of a thread's general registers and pc; never 0. `rcx` and `r11` are left out at
+/// system calls by the caller's choice of moment: it hashes before they are overwritten.
+#[must_use]
+pub fn digest(ctx: &Context) -> u32 {
+    let mut h = ctx.rip ^ 0x9e37_79b9_7f4a_7c15;
+    for &r in &ctx.gpr {
+        h = (h.rotate_left(23) ^ r).wrapping_mul(0xff51_afd7_ed55_8ccd);
+    }
+    ((h ^ (h >> 32)) as u32).max(1)
+}

@@ -1,0 +1,195 @@
+//! One guest thread.
+
+use std::sync::Arc;
+
+use relive_dbt::{Next, Stop};
+use relive_host::signal::Mask;
+use relive_host::{Context, GuestAddr, enter};
+use relive_trace::{Event, Kind, TapeId};
+
+use crate::failure::Result;
+use crate::kernel::Log;
+use crate::machine::{Mode, machine};
+use crate::process::Process;
+use crate::signals::TaskSignals;
+use crate::tape::{Tape, digest};
+
+/// One guest thread: its registers and what the kernel would know about it.
+pub struct Task {
+    /// Registers, tick budget, noted signals.
+    pub ctx: Box<Context>,
+    /// The process it belongs to.
+    pub process: Arc<Process>,
+    /// Its index in the process.
+    pub index: u32,
+    /// Its identity for the baton and the schedule: the index of the thread of the address
+    /// space that it stands for (its own, but for a vfork child).
+    pub slot: u32,
+    /// Its kernel thread id (the recorded one, in replay).
+    pub tid: u32,
+    /// Mask, alternate stack, pending signals.
+    pub signals: TaskSignals,
+    /// Address to clear and wake when the thread ends (set_tid_address(2)).
+    pub clear_tid: u64,
+    /// Head of the robust futex list and its length argument.
+    pub robust: (u64, u64),
+    /// Its history.
+    pub tape: Tape,
+    /// What the system call at hand did.
+    pub log: Log,
+    /// Guest instructions stepped since the last tick or logged event, while `exact`.
+    pub steps: u32,
+    /// Whether `steps` is known: the thread is at a safe point.
+    pub exact: bool,
+    /// Replay: the thread gave up the baton inside the system call that its next event ends.
+    pub parked: bool,
+    /// A vfork child runs in this task: what the parent goes on with.
+    pub vforked: Option<Box<crate::kernel::vfork::Parent>>,
+}
+
+/// What becomes of a task after an event.
+#[derive(Debug)]
+pub enum Flow {
+    /// It runs on.
+    Continue,
+    /// Replay: it has lost the baton.
+    Park,
+    /// The thread has ended, with this code.
+    ThreadEnd(i32),
+    /// The process has ended.
+    ProcessEnd(End),
+    /// Replay: a new program image begins.
+    Exec(Vec<u8>),
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// exit_group with this code.
+    Code(i32),
+    /// Killed by this signal.
+    Signal(i32),
+}
+
+impl Task {
+    /// A task that has not run yet.
+    #[must_use]
+    pub fn new(process: Arc<Process>, index: u32, tid: u32, tape: Tape) -> Self {
+        Self {
+            ctx: Context::new(),
+            process,
+            index,
+            slot: index,
+            tid,
+            signals: TaskSignals::default(),
+            clear_tid: 0,
+            robust: (0, 24),
+            tape,
+            log: Log::default(),
+            steps: 0,
+            exact: true,
+            parked: false,
+            vforked: None,
+        }
+    }
+
+    /// Its tape's name.
+    #[must_use]
+    pub fn id(&self) -> TapeId {
+        TapeId { process: self.process.index, thread: self.index }
+    }
+
+    /// Runs guest code until something needs the engine. With `step`, at most one
+    /// instruction.
+    pub fn go(&mut self, step: bool) -> Stop {
+        let m = machine();
+        let pc = GuestAddr(self.ctx.rip);
+        let entry = m.memory().with_code(|t, code| if step { t.step_entry(code, pc) } else { t.entry(code, pc) });
+        let mut next = match entry {
+            Ok(at) => at,
+            Err(bad) => return bad.into(),
+        };
+        loop {
+            self.ctx.entry = next;
+            // SAFETY: this thread has adopted the context; `entry` was just given by the
+            // translator, which keeps code alive until no thread can be in it.
+            unsafe { enter::enter(&raw mut *self.ctx) };
+            let ctx = &mut *self.ctx;
+            match m.memory().with_code(|t, code| t.resolve(code, ctx)) {
+                Next::Enter(at) => next = at,
+                Next::Stop(stop) => return stop,
+            }
+        }
+    }
+
+    /// Logs an event at the present position (while recording) and makes the position a
+    /// safe point.
+    pub fn record(&mut self, kind: Kind<'_>) {
+        let event = Event { ticks: self.ctx.ticks(), digest: digest(&self.ctx), kind };
+        if let Tape::Out(tape) = &mut self.tape {
+            tape.put(&event);
+        }
+        self.at_event();
+    }
+
+    /// The position is now one just behind a logged event.
+    pub fn at_event(&mut self) {
+        (self.steps, self.exact) = (0, true);
+    }
+
+    /// The position is now one that has no name.
+    pub fn inexact(&mut self) {
+        self.exact = false;
+    }
+
+    /// Whether system calls are really made.
+    #[must_use]
+    pub fn live(&self) -> bool {
+        machine().mode != Mode::Replay
+    }
+
+    /// The guest's signal mask.
+    #[must_use]
+    pub fn mask(&self) -> Mask {
+        self.signals.mask
+    }
+
+    /// Writes guest memory as the kernel would: into writable pages only.
+    ///
+    /// # Errors
+    /// EFAULT (negative), as a system call returns it.
+    pub fn write(&self, addr: u64, bytes: &[u8]) -> std::result::Result<(), i64> {
+        if relive_host::copy::write(GuestAddr(addr), bytes).is_ok() {
+            return Ok(());
+        }
+        let end = addr.saturating_add(bytes.len() as u64);
+        machine().memory().unguard(addr, end);
+        relive_host::copy::write(GuestAddr(addr), bytes).map_err(|_| -i64::from(libc::EFAULT))
+    }
+
+    /// Reads guest memory.
+    ///
+    /// # Errors
+    /// EFAULT (negative), as a system call returns it.
+    pub fn read<const N: usize>(&self, addr: u64) -> std::result::Result<[u8; N], i64> {
+        relive_host::copy::read_array(GuestAddr(addr)).map_err(|_| -i64::from(libc::EFAULT))
+    }
+
+    /// Reads a u64.
+    ///
+    /// # Errors
+    /// As [`Task::read`].
+    pub fn read_u64(&self, addr: u64) -> std::result::Result<u64, i64> {
+        self.read(addr).map(u64::from_le_bytes)
+    }
+
+    /// Consumes the next event of the tape in replay.
+    ///
+    /// # Errors
+    /// A damaged trace.
+    pub fn consume(&mut self) -> Result<()> {
+        self.tape.skip()?;
+        self.at_event();
+        Ok(())
+    }
+}
