@@ -1,24 +1,42 @@
-//! The `relive` command.
-use std::ffi::OsString;
-use std::path::Path;
-use relive_engine::supervisor;
+//! The `relive` command: what the user types, and what is said back.
+//!
+//! Recording and replaying are the engine's; the format on disk is the trace crate's. This
+//! crate must never touch a guest, and never write to standard output while a guest's own
+//! output goes there.
+
+mod args;
+mod place;
+mod record;
+mod replay;
+mod run;
+mod verify;
+
+use relive_engine::supervisor::Status;
+use relive_engine::{EXIT_STATUS, Failure, boot};
+
+use args::Command;
 
 fn main() {
-    if let Some(fd) = relive_engine::boot::requested() {
-        relive_engine::boot::host_main(fd);
+    // A host process is this same executable: nothing may happen before it is known that
+    // this is none.
+    if let Some(fd) = boot::requested() {
+        boot::host_main(fd);
     }
-    let args: Vec<OsString> = std::env::args_os().skip(1).filter(|a| a != "--").collect();
-    let fail = |e: relive_engine::Failure| -> ! { eprintln!("relive: {e}"); std::process::exit(125) };
-    match args[0].to_str() {
-        Some("run") => { let Err(e) = supervisor::run(&args[1], &args[2..]); fail(e) }
-        Some("record") => match supervisor::record(&supervisor::RecordOptions { program: &args[2], args: &args[3..], trace: Path::new(&args[1]), seed: None, timeout: None, silent: false }) {
-            Ok(r) => r.status.mimic(),
-            Err(e) => fail(e),
-        },
-        Some("replay") => match supervisor::replay(&supervisor::ReplayOptions { trace: Path::new(&args[1]), quiet: false }) {
-            Ok(r) => r.status.mimic(),
-            Err(e) => fail(e),
-        },
-        _ => {}
+    match execute(&args::parse()) {
+        Ok(status) => status.mimic(),
+        Err(failure) => {
+            eprintln!("relive: {failure}");
+            std::process::exit(EXIT_STATUS);
+        }
+    }
+}
+
+/// Does what was asked; the answer is how this process is to end.
+fn execute(command: &Command) -> Result<Status, Failure> {
+    match command {
+        Command::Record(args) => record::execute(args),
+        Command::Replay(args) => replay::execute(args),
+        Command::Verify(args) => verify::execute(args),
+        Command::Run(args) => run::execute(args),
     }
 }
