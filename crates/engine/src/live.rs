@@ -79,7 +79,8 @@ pub fn die_of(sig: i32) -> ! {
         let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
         set_mask(Mask::default());
-        libc::kill(libc::getpid(), sig);
+        // To this thread: a signal to the process may land on another one, later.
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), sys::gettid(), sig);
     }
     sys::exit_group(128 + sig)
 }

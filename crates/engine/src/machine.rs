@@ -68,10 +68,4 @@ impl Machine {
     pub fn schedule(&self) -> MutexGuard<'_, Schedule> {
         self.schedule.lock().expect("no thread panics: panics abort")
     }
-
-    /// Whether system calls are really made.
-    #[must_use]
-    pub fn live(&self) -> bool {
-        self.mode != Mode::Replay
-    }
 }

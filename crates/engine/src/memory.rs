@@ -211,7 +211,9 @@ impl Memory {
         if !self.guarded.remove(&page) {
             return false;
         }
-        self.translator.invalidate(GuestAddr(page), GuestAddr(page + PAGE));
+        for alias in self.space.aliases(page) {
+            self.translator.invalidate(GuestAddr(alias), GuestAddr(alias + PAGE));
+        }
         self.set_guard(page, READ | WRITE);
         true
     }
@@ -245,7 +247,7 @@ impl Memory {
     }
 
     /// Write-protects the pages that code has just been translated from.
-    pub fn guard(&mut self, pages: &[u64]) {
+    fn guard(&mut self, pages: &[u64]) {
         for &page in pages {
             if self.guarded.insert(page) {
                 self.set_guard(page, READ);
@@ -275,13 +277,26 @@ impl Memory {
         }
     }
 
-    /// Runs `f` with the translator and a view of the guest's code, then guards the pages
-    /// that were read.
-    pub fn with_code<R>(&mut self, f: impl FnOnce(&mut Translator, &dyn Code) -> R) -> R {
+    /// Whether only the host protects this address from being written.
+    #[must_use]
+    pub fn is_guarded(&self, addr: u64) -> bool {
+        self.guarded.contains(&(addr & !(PAGE - 1)))
+    }
+
+    /// Drops what was translated from the page of `addr`.
+    pub fn forget_page(&mut self, addr: u64) {
+        for alias in self.space.aliases(addr & !(PAGE - 1)) {
+            self.translator.invalidate(GuestAddr(alias), GuestAddr(alias + PAGE));
+        }
+    }
+
+    /// Runs `f` with the translator and a view of the guest's code, then guards the writable
+    /// pages that were read (unless the caller will drop their translations itself).
+    pub fn with_code<R>(&mut self, guard: bool, f: impl FnOnce(&mut Translator, &dyn Code) -> R) -> R {
         let view = CodeView { space: &self.space, writable: RefCell::new(Vec::new()) };
         let result = f(&mut self.translator, &view);
         let pages = view.writable.into_inner();
-        if !pages.is_empty() {
+        if guard && !pages.is_empty() {
             self.guard(&pages);
         }
         result
@@ -294,27 +309,36 @@ struct CodeView<'a> {
     writable: RefCell<Vec<u64>>,
 }
 
+impl CodeView<'_> {
+    /// Remembers a page and its other names, as far as they can be written.
+    fn note_writable(&self, page: u64) {
+        let mut pages = self.writable.borrow_mut();
+        for alias in self.space.aliases(page) {
+            if self.space.at(alias).is_some_and(|r| r.prot & WRITE != 0) && !pages.contains(&alias) {
+                pages.push(alias);
+            }
+        }
+    }
+}
+
 impl Code for CodeView<'_> {
     fn fetch(&self, pc: GuestAddr, buf: &mut [u8; 16]) -> usize {
         let Some(region) = self.space.at(pc.0).filter(|r| r.prot & EXEC != 0) else { return 0 };
         let mut n = 16.min(region.end - pc.0);
-        let mut writable = region.prot & WRITE != 0;
+        let mut writable = region.prot & WRITE != 0 || region.shared;
         if n < 16
             && let Some(next) = self.space.at(region.end).filter(|r| r.prot & EXEC != 0)
         {
             n = 16.min(next.end - pc.0);
-            writable |= next.prot & WRITE != 0;
+            writable |= next.prot & WRITE != 0 || next.shared;
         }
         let n = n as usize;
         if copy::read(pc, &mut buf[..n]).is_err() {
             return 0;
         }
         if writable {
-            let mut pages = self.writable.borrow_mut();
             for page in [pc.0 & !(PAGE - 1), (pc.0 + n as u64 - 1) & !(PAGE - 1)] {
-                if self.space.at(page).is_some_and(|r| r.prot & WRITE != 0) && !pages.contains(&page) {
-                    pages.push(page);
-                }
+                self.note_writable(page);
             }
         }
         n

@@ -29,6 +29,8 @@ pub struct State {
     pub exe: Vec<u8>,
     /// What `/proc/self/environ` shows.
     pub environ: Vec<u8>,
+    /// PR_SET_DUMPABLE, as the guest set it.
+    pub dumpable: i64,
     /// personality(2), as the guest set it.
     pub personality: u64,
 }
@@ -66,6 +68,6 @@ impl State {
     #[must_use]
     pub fn new(streams: Streams, exe: Vec<u8>, env: &[Vec<u8>]) -> Self {
         let environ = env.iter().flat_map(|e| e.iter().copied().chain([0])).collect();
-        Self { actions: [KernelAction::default(); 65], streams, exe, environ, personality: 0 }
+        Self { actions: [KernelAction::default(); 65], streams, exe, environ, dumpable: 1, personality: 0 }
     }
 }

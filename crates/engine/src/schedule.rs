@@ -20,6 +20,7 @@ pub fn turn(task: &Task) {
     if !task.tape.recording() {
         return;
     }
+    tracing::debug!(target: "sched", "turn of {} at tick {}", task.id(), task.ctx.ticks());
     let mut schedule = machine().schedule();
     if schedule.tape.is_none() {
         match create(schedule.process) {

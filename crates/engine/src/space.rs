@@ -33,7 +33,7 @@ pub struct Region {
     pub name: Arc<str>,
     /// Offset in the file of `start`.
     pub offset: u64,
-    /// The file's inode number, 0 without file.
+    /// Identity of the file (from its device and inode number), 0 without file.
     pub inode: u64,
 }
 
@@ -148,6 +148,31 @@ impl AddressSpace {
         if start < *next && start >= if layout::is_low(start) { LOW_ALLOC } else { layout::HIGH_START } {
             *next = start;
         }
+    }
+
+    /// All pages that show the same memory as `page`: itself, and where it lies in a shared
+    /// file map, the same part of the file in other shared maps.
+    #[must_use]
+    pub fn aliases(&self, page: u64) -> Vec<u64> {
+        let Some(r) = self.at(page).filter(|r| r.shared && r.inode != 0) else { return vec![page] };
+        let at = r.offset + (page - r.start);
+        let same = self.iter().filter(|o| o.shared && o.inode == r.inode);
+        same.filter(|o| (o.offset..o.offset + (o.end - o.start)).contains(&at)).map(|o| o.start + (at - o.offset)).collect()
+    }
+
+    /// The parts of `len` bytes from `offset` of a file that shared maps show.
+    pub fn shared_views(&self, inode: u64, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
+        self.iter().filter(move |r| r.shared && r.inode == inode).filter_map(move |r| {
+            let from = offset.max(r.offset);
+            let to = (offset.saturating_add(len)).min(r.offset + (r.end - r.start));
+            (from < to).then(|| (r.start + (from - r.offset), to - from))
+        })
+    }
+
+    /// Whether any file is mapped shared.
+    #[must_use]
+    pub fn has_shared_files(&self) -> bool {
+        self.iter().any(|r| r.shared && r.inode != 0)
     }
 
     /// The text of `/proc/self/maps`.

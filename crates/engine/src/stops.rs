@@ -36,7 +36,7 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
         }
         Stop::BadTarget { .. } => signals::fault(task, &fault_info(libc::SIGSEGV, SI_KERNEL, 0), (TRAP_GP, 0)),
         Stop::CacheFull { .. } => {
-            machine().memory().translator.flush();
+            machine().memory().translator.flush().map_err(Failure::internal)?;
             task.inexact();
             Ok(Flow::Continue)
         }
@@ -54,13 +54,7 @@ fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
     let sig = signals::signo(&info);
     let addr = u64::from_le_bytes(info[16..24].try_into().unwrap_or_default());
     if sig == libc::SIGSEGV {
-        let mut memory = machine().memory();
-        if memory.write_fault(addr) {
-            drop(memory);
-            task.inexact();
-            return Ok(Flow::Continue);
-        }
-        if memory.is_foreign(addr) {
+        if machine().memory().is_foreign(addr) {
             return Err(Failure::unsupported(format!(
                 "thread {} uses memory at {addr:#x} that it shares with another process; memory shared between processes cannot be recorded yet",
                 task.id()

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use relive_dbt::{Next, Stop};
-use relive_host::signal::Mask;
 use relive_host::{Context, GuestAddr, enter};
 use relive_trace::{Event, Kind, TapeId};
 
@@ -100,11 +99,35 @@ impl Task {
     }
 
     /// Runs guest code until something needs the engine. With `step`, at most one
-    /// instruction.
+    /// instruction. Writes to pages that only the host protects are taken care of here, so
+    /// that they leave no mark on positions.
     pub fn go(&mut self, step: bool) -> Stop {
+        let mut stop = self.enter(step, true);
+        while let Stop::Fault { .. } = stop {
+            let Some(page) = self.guarded_page() else { return stop };
+            // The instruction may lie on the very page that it writes to: it runs alone,
+            // with the page open, and the page is looked at afresh afterwards.
+            machine().memory().write_fault(page);
+            stop = self.enter(true, false);
+            machine().memory().forget_page(page);
+            if !step && matches!(stop, Stop::Stepped { .. }) {
+                stop = self.enter(false, true);
+            }
+        }
+        stop
+    }
+
+    /// The page of a fault that only the host's own protection caused.
+    fn guarded_page(&self) -> Option<u64> {
+        let info = &self.ctx.fault.siginfo;
+        let addr = u64::from_le_bytes(info[16..24].try_into().ok()?);
+        (crate::signals::signo(info) == libc::SIGSEGV && machine().memory().is_guarded(addr)).then_some(addr)
+    }
+
+    fn enter(&mut self, step: bool, guard: bool) -> Stop {
         let m = machine();
         let pc = GuestAddr(self.ctx.rip);
-        let entry = m.memory().with_code(|t, code| if step { t.step_entry(code, pc) } else { t.entry(code, pc) });
+        let entry = m.memory().with_code(guard, |t, code| if step { t.step_entry(code, pc) } else { t.entry(code, pc) });
         let mut next = match entry {
             Ok(at) => at,
             Err(bad) => return bad.into(),
@@ -115,7 +138,7 @@ impl Task {
             // translator, which keeps code alive until no thread can be in it.
             unsafe { enter::enter(&raw mut *self.ctx) };
             let ctx = &mut *self.ctx;
-            match m.memory().with_code(|t, code| t.resolve(code, ctx)) {
+            match m.memory().with_code(guard, |t, code| t.resolve(code, ctx)) {
                 Next::Enter(at) => next = at,
                 Next::Stop(stop) => return stop,
             }
@@ -146,12 +169,6 @@ impl Task {
     #[must_use]
     pub fn live(&self) -> bool {
         machine().mode != Mode::Replay
-    }
-
-    /// The guest's signal mask.
-    #[must_use]
-    pub fn mask(&self) -> Mask {
-        self.signals.mask
     }
 
     /// Writes guest memory as the kernel would: into writable pages only.

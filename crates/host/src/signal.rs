@@ -77,6 +77,13 @@ pub enum Disposition {
 /// Sets the disposition of one signal. Failure (SIGKILL, SIGSTOP) is ignored: those have
 /// only one.
 pub fn set_disposition(sig: i32, what: Disposition) {
+    set_disposition_with(sig, what, 0);
+}
+
+/// As [`set_disposition`], with those of the guest's SA_* flags that change what the kernel
+/// does besides calling the handler (SA_NOCLDSTOP, SA_NOCLDWAIT).
+pub fn set_disposition_with(sig: i32, what: Disposition, flags: u64) {
+    const KEPT: u64 = (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
     let handler = match what {
         Disposition::Default => 0,
         Disposition::Ignore => 1,
@@ -84,7 +91,7 @@ pub fn set_disposition(sig: i32, what: Disposition) {
     };
     let action = KernelAction {
         handler,
-        flags: SA_RESTORER | libc::SA_SIGINFO as u64 | libc::SA_ONSTACK as u64,
+        flags: SA_RESTORER | libc::SA_SIGINFO as u64 | libc::SA_ONSTACK as u64 | flags & KEPT,
         restorer: restorer as *const () as u64,
         mask: u64::MAX,
     };

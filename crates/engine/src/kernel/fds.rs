@@ -1,9 +1,14 @@
 //! The little that the engine knows of the guest's descriptors: which lead to standard
 //! streams, and which cannot make a call sleep.
 
+use std::fs::File;
+use std::os::fd::FromRawFd;
+
 use relive_kabi::FdEffect;
 
-use super::Call;
+use super::live::generic;
+use super::{Answer, Call, Reply};
+use crate::failure::Result;
 use crate::machine::machine;
 use crate::task::Task;
 
@@ -29,6 +34,77 @@ pub fn after(task: &Task, call: &Call, result: i64) {
         _ if effect == FdEffect::Creates => streams.close(result as i32),
         _ => {}
     }
+}
+
+/// The one descriptor that is the host's.
+fn own() -> i32 {
+    machine().memory().translator.fd()
+}
+
+/// close(2): the host's descriptor is not there.
+pub fn close(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    guarded(task, call, answer, call.int(0))
+}
+
+/// dup2(2) and dup3(2) onto the host's descriptor: beyond the limit.
+pub fn dup2(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    guarded(task, call, answer, call.int(1))
+}
+
+fn guarded(task: &mut Task, call: &Call, answer: Option<&Answer>, fd: i32) -> Result<Reply> {
+    Ok(Reply::Value(match answer {
+        Some(a) => a.result,
+        None if own() == fd => -i64::from(libc::EBADF),
+        None => generic(task, call),
+    }))
+}
+
+/// close_range(2), around the host's descriptor.
+pub fn close_range(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    let (first, last) = (call.args[0] as u32, call.args[1] as u32);
+    let part = |first: u32, last: u32| {
+        // SAFETY: closes descriptors of the guest.
+        (unsafe { relive_host::sys::syscall(u64::from(call.nr), [first.into(), last.into(), call.args[2], 0, 0, 0]) }) as i64
+    };
+    Ok(Reply::Value(match own() as u32 {
+        own if first <= last && (first..=last).contains(&own) => {
+            let below = if first < own { part(first, own - 1) } else { 0 };
+            if below == 0 && own < last { part(own + 1, last) } else { below }
+        }
+        _ => part(first, last),
+    }))
+}
+
+/// Notes the guest memory that a write to a file has changed, because the file is mapped
+/// shared.
+pub fn note_shared(task: &mut Task, call: &Call, result: i64) {
+    let positioned = match i64::from(call.nr) {
+        libc::SYS_write | libc::SYS_writev => false,
+        libc::SYS_pwrite64 | libc::SYS_pwritev | libc::SYS_pwritev2 => true,
+        _ => return,
+    };
+    if result <= 0 || !task.tape.recording() {
+        return;
+    }
+    let memory = machine().memory();
+    if !memory.space.has_shared_files() {
+        return;
+    }
+    // SAFETY: the guest's descriptor is only borrowed.
+    let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(call.int(0)) });
+    let Ok(meta) = file.metadata() else { return };
+    let start = if positioned {
+        call.args[3]
+    } else {
+        // SAFETY: only asks for the position, which is behind what was written.
+        (unsafe { libc::lseek(call.int(0), 0, libc::SEEK_CUR) } - result) as u64
+    };
+    let views: Vec<(u64, u64)> = memory.space.shared_views(super::memory::identity(&meta), start, result as u64).collect();
+    drop(memory);
+    views.into_iter().for_each(|(addr, len)| task.log.wrote(addr, len));
 }
 
 /// Whether a call that its row says may sleep really may, on this descriptor: reading and

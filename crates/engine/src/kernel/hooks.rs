@@ -1,6 +1,6 @@
 //! Which calls have a hook: one table, by number.
 
-use super::{Answer, Call, Reply, exec, files, futex, memory, misc, tasks, vfork};
+use super::{Answer, Call, Reply, exec, fds, files, futex, memory, misc, tasks, vfork};
 use crate::failure::Result;
 use crate::signals::calls;
 use crate::task::Task;
@@ -57,6 +57,11 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_openat, files::openat),
     (libc::SYS_readlink, files::readlink),
     (libc::SYS_readlinkat, files::readlinkat),
+    (libc::SYS_getdents64, files::getdents64),
+    (libc::SYS_close, fds::close),
+    (libc::SYS_close_range, fds::close_range),
+    (libc::SYS_dup2, fds::dup2),
+    (libc::SYS_dup3, fds::dup2),
     (libc::SYS_sched_yield, tasks::sched_yield),
 ];
 

@@ -62,6 +62,7 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
     if let (Some(f), Mode::Record) = (&file, machine().mode) {
         let id = f.keep()?;
         task.log.extra.extend_from_slice(&id.0);
+        task.log.extra.extend_from_slice(&f.inode.to_le_bytes());
         task.log.extra.extend_from_slice(f.name().as_bytes());
     }
     Ok(Reply::Value(start as i64))
@@ -77,22 +78,21 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
     let (Some(len), true) = (pages(len), layout::guest_may_map(start)) else {
         return Err(crate::replay::divergence(task, &format!("{call} = {start:#x}"), "an impossible map"));
     };
-    let anon = flags as i32 & libc::MAP_ANONYMOUS != 0;
-    let file = if anon { None } else { Some(crate::replay::open_copy(&answer.extra)?) };
-    let name = if anon { unnamed() } else { String::from_utf8_lossy(answer.extra.get(32..).unwrap_or_default()).as_ref().into() };
-    let region = Region {
-        start,
-        end: start + len,
-        prot: prot as u32 & 7,
-        shared: flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE,
-        name,
-        offset: if anon { 0 } else { offset },
-        inode: u64::from(!anon),
+    let prot = prot as u32 & 7;
+    let shared = flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE;
+    let region = Region { start, end: start + len, prot, shared: false, name: unnamed(), offset: 0, inode: 0 };
+    let (region, source, _file) = if flags as i32 & libc::MAP_ANONYMOUS != 0 {
+        (region, Source::Anon, None)
+    } else {
+        let (Some(inode), Some(name)) = (answer.extra.get(32..40), answer.extra.get(40..)) else {
+            return Err(Failure::setup("the trace is damaged: a map names no file"));
+        };
+        let inode = u64::from_le_bytes(inode.try_into().unwrap_or_default());
+        let file = if shared { crate::replay::shared_copy(inode, &answer.extra)? } else { crate::replay::open_copy(&answer.extra)? };
+        let region = Region { shared, name: String::from_utf8_lossy(name).as_ref().into(), offset, inode, ..region };
+        (region, Source::File(file.as_raw_fd(), offset), Some(file))
     };
-    // A copy in the trace is never written: what was shared is private in replay.
-    let host = Region { shared: false, ..region };
-    let source = file.as_ref().map_or(Source::Anon, |f| Source::File(f.as_raw_fd(), offset));
-    machine().memory().map(host, source).map_err(|e| Failure::setup(format!("replaying {call}: the kernel refuses the map (errno {e})")))?;
+    machine().memory().map(region, source).map_err(|e| Failure::setup(format!("replaying {call}: the kernel refuses the map (errno {e})")))?;
     Ok(Reply::Value(answer.result))
 }
 
@@ -135,7 +135,7 @@ impl Mapped {
         }
         let meta = file.metadata().map_err(|_| libc::EBADF)?;
         let path = std::fs::read_link(format!("/proc/self/fd/{fd}")).map_or(String::new(), |p| p.to_string_lossy().into_owned());
-        Ok(Self { file, inode: meta.ino(), path })
+        Ok(Self { file, inode: identity(&meta), path })
     }
 
     fn name(&self) -> &str {
@@ -160,6 +160,12 @@ impl Mapped {
         }
         Ok(())
     }
+}
+
+/// A number for a file, from device and inode; never 0.
+#[must_use]
+pub fn identity(meta: &std::fs::Metadata) -> u64 {
+    (meta.ino() ^ meta.dev().rotate_left(40)).max(1)
 }
 
 /// Puts a file's content into the trace; known files (same inode, size and times) are not

@@ -68,23 +68,21 @@ pub fn limits(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
     Ok(Reply::Value(generic(task, call)))
 }
 
-/// prctl(2) operations that the table marks.
+/// prctl(2): most operations are the kernel's; the host must stay traceable by its
+/// supervisor whatever the guest says.
 pub fn prctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
+    match call.int(0) {
+        libc::PR_SET_DUMPABLE if call.args[1] <= 1 => {
+            task.process.state().dumpable = call.args[1] as i64;
+            Ok(Reply::Value(0))
+        }
+        libc::PR_SET_DUMPABLE => Ok(Reply::Value(-i64::from(libc::EINVAL))),
+        libc::PR_GET_DUMPABLE => Ok(Reply::Value(task.process.state().dumpable)),
+        libc::PR_GET_TID_ADDRESS => {
+            let written = task.write(call.args[1], &task.clear_tid.to_le_bytes());
+            task.log.wrote(call.args[1], 8);
+            Ok(Reply::Value(written.map_or_else(|e| e, |()| 0)))
+        }
+        _ => Ok(Reply::Value(answer.map_or_else(|| generic(task, call), |a| a.result))),
     }
-    if !call.hooked() {
-        return Ok(Reply::Value(generic(task, call)));
-    }
-    Ok(Reply::Value(match call.int(0) {
-        libc::PR_SET_DUMPABLE if call.args[1] <= 1 => 0,
-        libc::PR_GET_TID_ADDRESS => match task.write(call.args[1], &task.clear_tid.to_le_bytes()) {
-            Ok(()) => {
-                task.log.wrote(call.args[1], 8);
-                0
-            }
-            Err(e) => e,
-        },
-        _ => -i64::from(libc::EINVAL),
-    }))
 }

@@ -47,7 +47,7 @@ pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
         }
     };
     task.log.clear();
-    tracing::trace!(target: "syscall", "{} {}", task.id(), call);
+    tracing::debug!(target: "syscall", "{} {call} at tick {}", task.id(), task.ctx.ticks());
     let reply = match hooks::find(&call) {
         Some(hook) => hook(task, &call, answer.as_ref())?,
         None => Reply::Value(match &answer {
@@ -66,6 +66,7 @@ pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     match answer {
         None => {
             fds::after(task, &call, result);
+            fds::note_shared(task, &call, result);
             log(task, &call, result);
         }
         Some(answer) => answer.finish(task, &call, result)?,

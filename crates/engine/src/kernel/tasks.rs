@@ -41,19 +41,19 @@ pub fn clone(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
     let kind = flags & !(IDS | libc::CLONE_SETTLS as u64 | libc::CLONE_SYSVSEM as u64 | libc::CLONE_DETACHED as u64);
     let spawn = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
     if kind & THREAD == THREAD && kind & !THREAD == 0 {
-        thread(task, call, &args, answer)
+        thread(task, &args, answer)
     } else if kind & !0xff == spawn {
         vfork::spawn(task, call, args.stack, answer)
     } else if kind == libc::SIGCHLD as u64 {
-        fork_with(task, call, &args, answer)
+        fork_with(task, &args, answer)
     } else {
         Ok(Reply::Value(answer.map_or_else(|| refuse(task, call, libc::EINVAL), |a| a.result)))
     }
 }
 
 /// fork(2).
-pub fn fork(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    fork_with(task, call, &CloneArgs { flags: libc::SIGCHLD as u64, stack: 0, parent_tid: 0, child_tid: 0, tls: 0 }, answer)
+pub fn fork(task: &mut Task, _: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    fork_with(task, &CloneArgs { flags: libc::SIGCHLD as u64, stack: 0, parent_tid: 0, child_tid: 0, tls: 0 }, answer)
 }
 
 /// Sets the registers of a new task as its first return from the call.
@@ -68,7 +68,7 @@ fn first_return(task: &mut Task, stack: u64) {
     }
 }
 
-fn thread(task: &mut Task, call: &Call, args: &CloneArgs, answer: Option<&Answer>) -> Result<Reply> {
+fn thread(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Result<Reply> {
     let process = Arc::clone(&task.process);
     if let Some(a) = answer {
         if a.result > 0 {
@@ -88,7 +88,8 @@ fn thread(task: &mut Task, call: &Call, args: &CloneArgs, answer: Option<&Answer
     let child = child_thread(task, args, process, index, 0, tape);
     let parent = task.id();
     machine().baton.count(1);
-    let tid = match start_host_thread(child, parent) {
+    let words = [(libc::CLONE_PARENT_SETTID, args.parent_tid), (libc::CLONE_CHILD_SETTID, args.child_tid)].map(|(flag, at)| if args.has(flag) { at } else { 0 });
+    let tid = match start_host_thread(child, parent, words) {
         Ok(tid) => tid,
         Err(errno) => {
             machine().baton.count(-1);
@@ -96,12 +97,7 @@ fn thread(task: &mut Task, call: &Call, args: &CloneArgs, answer: Option<&Answer
         }
     };
     task.log.extra.extend_from_slice(&index.to_le_bytes());
-    for (flag, at) in [(libc::CLONE_PARENT_SETTID, args.parent_tid), (libc::CLONE_CHILD_SETTID, args.child_tid)] {
-        if args.has(flag) && task.write(at, &tid.to_le_bytes()).is_ok() {
-            task.log.wrote(at, 4);
-        }
-    }
-    let _ = call;
+    words.into_iter().for_each(|at| task.log.wrote(at, 4));
     Ok(Reply::Value(i64::from(tid)))
 }
 
@@ -124,14 +120,16 @@ fn child_thread(task: &Task, args: &CloneArgs, process: Arc<Process>, index: u32
 struct Birth {
     task: Box<Task>,
     parent: TapeId,
+    /// Guest words that hold its id before it runs; 0 = none.
+    words: [u64; 2],
     /// Set to the kernel's thread id by the new thread.
     tid: *const AtomicU32,
 }
 
-fn start_host_thread(task: Box<Task>, parent: TapeId) -> std::result::Result<u32, i32> {
+fn start_host_thread(task: Box<Task>, parent: TapeId, words: [u64; 2]) -> std::result::Result<u32, i32> {
     const STACK: usize = 512 * 1024;
     let tid = AtomicU32::new(0);
-    let birth = Box::into_raw(Box::new(Birth { task, parent, tid: &raw const tid }));
+    let birth = Box::into_raw(Box::new(Birth { task, parent, words, tid: &raw const tid }));
     let old = set_mask(Mask::all_async());
     // SAFETY: the attributes are initialised before use; `birth` is handed over to the new
     // thread, or taken back when there is none.
@@ -159,8 +157,10 @@ fn start_host_thread(task: Box<Task>, parent: TapeId) -> std::result::Result<u32
 
 extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: made by `start_host_thread` for this thread alone.
-    let Birth { mut task, parent, tid } = *unsafe { Box::from_raw(birth.cast::<Birth>()) };
+    let Birth { mut task, parent, words, tid } = *unsafe { Box::from_raw(birth.cast::<Birth>()) };
     task.tid = sys::gettid();
+    // A bad address is no reason to fail: the kernel ignores it too.
+    words.into_iter().filter(|&at| at != 0).for_each(|at| task.write(at, &task.tid.to_le_bytes()).unwrap_or(()));
     {
         // SAFETY: the parent waits until this word changes; afterwards it is not touched
         // (waking a futex does not read it).
@@ -179,9 +179,9 @@ extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
     std::ptr::null_mut()
 }
 
-fn fork_with(task: &mut Task, call: &Call, args: &CloneArgs, answer: Option<&Answer>) -> Result<Reply> {
+fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Result<Reply> {
     if let Some(a) = answer {
-        return replay_fork(task, call, args, a);
+        return replay_fork(task, args, a);
     }
     let shm = machine().shm;
     let index = shm.map_or(0, |s| s.new_process());
@@ -246,7 +246,7 @@ fn begin_child(task: &mut Task, args: &CloneArgs, parent: TapeId) {
     }
 }
 
-fn replay_fork(task: &mut Task, call: &Call, args: &CloneArgs, answer: &Answer) -> Result<Reply> {
+fn replay_fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply> {
     if answer.result <= 0 {
         return Ok(Reply::Value(answer.result));
     }
@@ -261,7 +261,6 @@ fn replay_fork(task: &mut Task, call: &Call, args: &CloneArgs, answer: &Answer) 
     task.parked = false;
     crate::replay::start_child(task, Origin::Fork)?;
     begin_child(task, args, parent);
-    let _ = call;
     Ok(Reply::Flow(Flow::Continue))
 }
 
@@ -299,6 +298,10 @@ fn wake(task: &Task, at: u64) {
 /// exit_group(2).
 pub fn exit_group(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     let code = call.int(0) & 0xff;
+    // Robust locks in memory shared with other processes.
+    for at in super::robust::release(task) {
+        wake(task, at);
+    }
     task.record(Kind::End { how: Ending::ProcessExit, code, steps: 0 });
     Ok(Reply::Flow(Flow::ProcessEnd(End::Code(code))))
 }

@@ -41,11 +41,12 @@ enum Happening {
     Killed(i32),
 }
 
-/// Runs the task up to and through its next event (or a stop on the way).
+/// Runs the task up to and through its next event (or a stop on the way). `more_turns`:
+/// other threads have turns after this one.
 ///
 /// # Errors
 /// Divergence.
-pub fn advance(task: &mut Task) -> Result<Flow> {
+pub fn advance(task: &mut Task, more_turns: bool) -> Result<Flow> {
     if task.parked {
         // The baton is back inside the call.
         return kernel::syscall(task, relive_host::GuestAddr(task.ctx.rip + 2));
@@ -53,6 +54,11 @@ pub fn advance(task: &mut Task) -> Result<Flow> {
     match target(task)? {
         // A vfork child that was killed: its parent goes on.
         Target::End if kernel::vfork::resume_parent(task)? => Ok(Flow::Continue),
+        // The thread gave the baton away once more: inside a call that never returned.
+        Target::End if more_turns => {
+            signals::finish_restart(task);
+            own(task, u64::MAX / 4)
+        }
         Target::End => Ok(Flow::Park),
         Target::Start => {
             task.consume()?;
@@ -168,7 +174,7 @@ fn reach(task: &mut Task, ticks: u64, steps: u32) -> Result<()> {
 /// A stop on the way to a position: only those that leave no event may come.
 fn pass(task: &mut Task, stop: Stop) -> Result<()> {
     let quiet = match &stop {
-        Stop::Fault { .. } | Stop::CacheFull { .. } | Stop::Internal(_) | Stop::Unsupported { .. } => true,
+        Stop::CacheFull { .. } | Stop::Internal(_) | Stop::Unsupported { .. } => true,
         Stop::Instr { op, .. } => !crate::instr::logged(op),
         _ => false,
     };

@@ -7,4 +7,4 @@ mod session;
 
 pub use advance::{Found, SYNCHRONOUS, answer, expect_fault, instruction};
 pub use report::divergence;
-pub use session::{add_task, fork_host, main, open_copy, open_tape, quiet, start_child};
+pub use session::{add_task, fork_host, main, open_copy, open_tape, quiet, shared_copy, start_child};

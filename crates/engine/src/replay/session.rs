@@ -7,11 +7,11 @@ use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 
 use relive_host::{enter, sys};
-use relive_trace::{FileId, Image, Kind, Origin, TapeId, TapeReader, Trace};
+use relive_trace::{Ending, FileId, Image, Kind, Origin, TapeId, TapeReader, Trace};
 
 use super::advance::advance;
 use super::report::History;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, die};
 use crate::machine::machine;
 use crate::process::{Process, State};
 use crate::streams::Streams;
@@ -29,6 +29,8 @@ pub struct Shared {
     became: Option<u32>,
     /// Last events by thread.
     pub history: HashMap<TapeId, History>,
+    /// Files mapped shared, by identity.
+    shared: HashMap<u64, File>,
     /// Nothing is written to the standard streams.
     quiet: bool,
 }
@@ -62,6 +64,29 @@ pub fn open_tape(id: TapeId) -> Result<Tape> {
 pub fn open_copy(extra: &[u8]) -> Result<File> {
     let id: [u8; 32] = extra.get(..32).and_then(|b| b.try_into().ok()).ok_or_else(|| Failure::setup("the trace is damaged: a map names no file"))?;
     with(|s| s.trace.file(FileId(id))).map_err(Failure::setup)
+}
+
+/// The one memory of a file that is mapped shared, brought to the content that it had when
+/// the map at hand was recorded. Maps of the same file show each other's changes.
+///
+/// # Errors
+/// The trace lacks the copy, or there is no memory for it.
+pub fn shared_copy(inode: u64, extra: &[u8]) -> Result<File> {
+    let copy = open_copy(extra)?;
+    let no = |e: std::io::Error| Failure::setup(format!("cannot make a copy of a shared file: {e}"));
+    let mut file = match with(|s| s.shared.get(&inode).map(File::try_clone)) {
+        Some(f) => f.map_err(no)?,
+        None => {
+            let f = crate::kernel::exec::memfd(&[]).map_err(no)?;
+            let kept = f.try_clone().map_err(no)?;
+            with(|s| s.shared.insert(inode, kept));
+            f
+        }
+    };
+    std::io::Seek::rewind(&mut file).map_err(no)?;
+    let len = std::io::copy(&mut &copy, &mut file).map_err(no)?;
+    file.set_len(len).map_err(no)?;
+    Ok(file)
 }
 
 /// A thread has been made; it gets its first turn from the schedule.
@@ -136,7 +161,7 @@ struct Session {
 pub fn main() -> Result<Infallible> {
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
     let quiet = std::env::var_os("RELIVE_QUIET").is_some();
-    let shared = Shared { trace, born: Vec::new(), became: None, history: HashMap::new(), quiet };
+    let shared = Shared { trace, born: Vec::new(), became: None, history: HashMap::new(), shared: HashMap::new(), quiet };
     if SHARED.set(Mutex::new(shared)).is_err() {
         return Err(Failure::internal("a replay starts once"));
     }
@@ -164,12 +189,17 @@ impl Session {
     fn run(&mut self, mut task: Box<Task>) -> Result<Infallible> {
         adopt(&mut task);
         loop {
-            let flow = advance(&mut task)?;
+            let more_turns = match &mut self.schedule {
+                Some(s) => s.peek().map_err(Failure::setup)?.is_some(),
+                None => false,
+            };
+            let flow = advance(&mut task, more_turns)?;
             self.collect(&mut task);
+            let process = task.process.index;
             match flow {
                 Flow::Continue => {}
                 Flow::Park => {
-                    let Some(next) = self.next_turn(Some(task))? else { self.end(None) };
+                    let Some(next) = self.next_turn(Some(task))? else { self.end(process, None) };
                     task = next;
                 }
                 Flow::ThreadEnd(code) => {
@@ -177,12 +207,12 @@ impl Session {
                         self.leader = code;
                     }
                     drop(task);
-                    let Some(next) = self.next_turn(None)? else { self.end(Some(End::Code(self.leader))) };
+                    let Some(next) = self.next_turn(None)? else { self.end(process, Some(End::Code(self.leader))) };
                     task = next;
                 }
                 Flow::ProcessEnd(end) => {
                     if !kernel::vfork::resume_parent(&mut task)? {
-                        self.end(Some(end));
+                        self.end(process, Some(end));
                     }
                 }
                 Flow::Exec(bytes) => self.exec(&mut task, &bytes)?,
@@ -219,6 +249,7 @@ impl Session {
             },
         };
         let mut task = self.tasks.remove(&slot).ok_or_else(|| Failure::Divergence(format!("the schedule names thread {slot}, which does not exist in the replay")))?;
+        tracing::debug!(target: "sched", "turn of {} at tick {}", task.id(), task.ctx.ticks());
         adopt(&mut task);
         Ok(Some(task))
     }
@@ -254,8 +285,14 @@ impl Session {
         Ok(())
     }
 
-    /// The process has ended; `None`: where the recording was cut off.
-    fn end(&self, end: Option<End>) -> ! {
+    /// The process has ended; `None`: where the recording was cut off (which it must have
+    /// been: no tape of the process may speak of an end that was not reached).
+    fn end(&self, process: u32, end: Option<End>) -> ! {
+        if end.is_none()
+            && let Err(e) = check_cut_off(process)
+        {
+            die(&e);
+        }
         finished();
         match end {
             Some(End::Code(code)) => sys::exit_group(code),
@@ -263,6 +300,23 @@ impl Session {
             None => sys::exit_group(0),
         }
     }
+}
+
+/// All threads wait for ever: right only if the recording ended so, killed from outside.
+fn check_cut_off(process: u32) -> Result<()> {
+    let tapes: Vec<TapeReader> = with(|s| {
+        let ids: Vec<TapeId> = s.trace.tapes().iter().map(|t| t.id).filter(|id| id.process == process && !id.is_schedule()).collect();
+        ids.into_iter().map(|id| s.trace.tape(id).map_err(Failure::setup)).collect::<Result<_>>()
+    })?;
+    for mut tape in tapes {
+        while let Some(e) = tape.next().map_err(Failure::setup)? {
+            if let Kind::End { how: Ending::ProcessExit | Ending::Killed, .. } = e.kind {
+                let what = super::report::show(&e);
+                return Err(Failure::Divergence(format!("the replay of process {process} stopped, although its recording goes on to: {what} (thread {})", tape.id())));
+            }
+        }
+    }
+    Ok(())
 }
 
 /// What exec changes of a thread besides memory and registers (execve(2)).

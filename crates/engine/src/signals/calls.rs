@@ -1,6 +1,6 @@
 //! System calls about signals. Most are emulated: the guest's actions and mask are ours.
 
-use relive_host::signal::{KernelAction, Mask, set_disposition};
+use relive_host::signal::{KernelAction, Mask, set_disposition_with};
 use relive_host::{Reg, sys};
 
 use super::frame::altstack_flags;
@@ -41,7 +41,7 @@ fn action(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
         action.mask &= !UNBLOCKABLE;
         task.process.state().actions[sig as usize] = action;
         if task.live() {
-            set_disposition(sig, host_disposition(sig, &action));
+            set_disposition_with(sig, host_disposition(sig, &action), action.flags);
         }
         // Setting a signal to be ignored drops it where it is pending.
         if action.handler == SIG_IGN || (action.handler == SIG_DFL && default_action(sig) == DefaultAction::Ignore) {

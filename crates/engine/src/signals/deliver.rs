@@ -24,7 +24,7 @@ pub fn deliver_noted(task: &mut Task) -> Flow {
     let mut flow = Flow::Continue;
     while let Some(at) = task.signals.held.iter().position(|i| !task.signals.mask.has(signo(i))) {
         let Some(info) = task.signals.held.remove(at) else { break };
-        flow = deliver(task, &info, Trap::default(), false);
+        flow = deliver(task, &info, None);
         if !matches!(flow, Flow::Continue) {
             break;
         }
@@ -39,7 +39,7 @@ pub fn deliver_noted(task: &mut Task) -> Flow {
 /// # Errors
 /// The event does not fit.
 pub fn deliver_recorded(task: &mut Task, info: &SigInfo) -> Result<Flow> {
-    Ok(deliver(task, info, Trap::default(), false))
+    Ok(deliver(task, info, None))
 }
 
 /// Raises a synchronous signal at the present instruction. In replay the next event must be
@@ -52,20 +52,20 @@ pub fn fault(task: &mut Task, info: &SigInfo, trap: (u64, u64)) -> Result<Flow> 
     if !task.live() {
         crate::replay::expect_fault(task, info)?;
     }
-    let blocked = task.signals.mask.has(signo(info));
-    Ok(deliver(task, info, trap, blocked))
+    Ok(deliver(task, info, Some(trap)))
 }
 
 fn fault_address(info: &SigInfo) -> u64 {
     if signo(info) == libc::SIGSEGV { u64::from_le_bytes(info[16..24].try_into().unwrap_or_default()) } else { 0 }
 }
 
-/// `forced`: a fault that the guest blocks or ignores kills it.
-fn deliver(task: &mut Task, info: &SigInfo, trap: Trap, forced: bool) -> Flow {
+/// Delivers a signal; with `fault`, one that the present instruction has raised: blocked or
+/// ignored, that one kills.
+fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Flow {
     let sig = signo(info);
-    let synchronous = trap.trapno != 0 || trap.err != 0 || forced;
+    let (synchronous, trap) = (fault.is_some(), fault.unwrap_or_default());
     let mut action = task.process.state().actions[sig as usize];
-    if forced || (synchronous && action.handler == SIG_IGN) {
+    if synchronous && (action.handler == SIG_IGN || task.signals.mask.has(sig)) {
         action.handler = SIG_DFL;
     }
     match (action.handler, default_action(sig)) {
@@ -83,7 +83,7 @@ fn deliver(task: &mut Task, info: &SigInfo, trap: Trap, forced: bool) -> Flow {
     let back = task.signals.saved_mask.take().unwrap_or(task.signals.mask);
     if frame::push(task, &action, info, back, trap).is_err() {
         // As the kernel: a handler that cannot be entered is a forced SIGSEGV.
-        return if sig == libc::SIGSEGV { killed(task, sig, true) } else { deliver(task, &fault_info(libc::SIGSEGV, 128, 0), Trap { trapno: 13, err: 0, cr2: 0 }, false) };
+        return if sig == libc::SIGSEGV { killed(task, sig, true) } else { deliver(task, &fault_info(libc::SIGSEGV, 128, 0), Some(Trap { trapno: 13, err: 0, cr2: 0 })) };
     }
     let mut mask = task.signals.mask.0 | action.mask;
     if action.flags & libc::SA_NODEFER as u64 == 0 {

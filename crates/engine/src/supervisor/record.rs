@@ -133,6 +133,11 @@ impl Drain {
         loop {
             let seen = self.shm.header().wake.load(Ordering::Acquire);
             let open = self.drain()?;
+            if let Some(text) = self.shm.failure() {
+                self.kill_all();
+                self.writer.flush_all().map_err(Failure::setup)?;
+                return Err(Failure::Setup(text));
+            }
             if flushed.elapsed() >= FLUSH {
                 self.writer.flush_all().map_err(Failure::setup)?;
                 flushed = Instant::now();
@@ -154,10 +159,6 @@ impl Drain {
             sys::futex_wait(&self.shm.header().wake, seen, Some(if status.is_some() { 5 } else { 20 }));
         }
         let status = status.unwrap_or(Status::Code(0));
-        if let Some(text) = self.shm.failure() {
-            self.writer.flush_all().map_err(Failure::setup)?;
-            return Err(Failure::Setup(text));
-        }
         let summary = Summary {
             exit: match status {
                 Status::Code(c) => ExitStatus::Code(c),
