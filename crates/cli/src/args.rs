@@ -1,22 +1,136 @@
-//! The command line: every option and its help. What is written here is what
-//! `docs/cli.md` says.
+//! The command line: every option and its help, which `docs/cli.md` repeats.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use relive_sched::Seed;
 
-/// Records a multithreaded Linux program once and replays it exactly, as often as you like.
+const TOP: &str = "\
+Record a run of a Linux program once, and replay it exactly, as often as you like.
+
+The program needs no change, no recompilation and no special rights. The replay executes the \
+same instructions of all its threads and processes in the same order, with the same results of \
+every system call.";
+
+const TOP_AFTER: &str = "\
+Examples:
+  relive record ./server --port 80   record a run
+  relive replay                      replay it, with the same output and exit status
+  relive hunt ./flaky-test           record until the test fails, and keep that run
+  relive demo                        see it work on a small program with a real race
+
+Exit status:
+  that of the program, for record, replay and run
+  2    the command line is wrong
+  125  Relive cannot go on; one sentence on standard error says why
+
+Environment:
+  RELIVE_TRACE_DIR  the folder for recordings; without it relive in $XDG_DATA_HOME, or
+                    ~/.local/share/relive";
+
+const RECORD: &str = "\
+Run a program and record it, with every process that it starts.
+
+The program has the terminal, standard input, output and error for itself, and relive ends as \
+it ends: with its exit status, or of the same signal. Relive itself prints nothing, but for \
+one line at the end if standard error is a terminal.
+
+Without -o the trace gets a number in the folder for recordings, and becomes the latest: the \
+one that other commands take when no trace is named.";
+
+const RECORD_AFTER: &str = "\
+Examples:
+  relive record make test
+  relive record -o /tmp/trace -- ./server --port 80
+  relive record --chaos ./racy-test";
+
+const REPLAY: &str = "\
+Replay a recording: the same bytes on standard output and error, in the same order, and the \
+same end.
+
+Nothing else is touched: a replay opens none of the program's files, sends nothing, and starts \
+none of its programs anew. If it meets anything that the recording does not say, it stops, \
+shows both sides, and ends with status 125.";
+
+const REPLAY_AFTER: &str = "\
+Examples:
+  relive replay
+  relive replay make-3
+  relive replay /tmp/trace";
+
+const VERIFY: &str = "\
+Replay a recording without its output, and compare it with the recording all the way.
+
+The files that the trace holds are compared with their checksums first. Then, at every event \
+of every thread, the registers and the position of the replay must be the recorded ones. The \
+summary says how many events that were.";
+
+const HUNT: &str = "\
+Run a program again and again under different schedules until it fails, and keep that run.
+
+For tests that fail now and then. The first run has a fair schedule, each later one a chaotic \
+schedule with a new seed. A run fails if it ends with another exit status than 0, dies of a \
+signal, or does not end in time. Its recording is kept and becomes the latest; those of the \
+other runs are removed. The runs read an empty standard input, and their output is not shown: \
+replay the one that was kept to see it.";
+
+const HUNT_AFTER: &str = "\
+Exit status:
+  0    no run failed
+  1    a run failed, and its recording is kept
+  125  Relive cannot go on
+
+Examples:
+  relive hunt ./flaky-test
+  relive hunt -n 1000 --timeout 5s -- cargo test --release";
+
+const RUN: &str = "\
+Run a program translated, without recording it: to see whether a program works under the \
+translator, and what that costs.";
+
+const LS: &str = "\
+List the recordings in the folder for recordings, oldest first.
+
+An asterisk marks the latest, which other commands take when no trace is named.";
+
+const INFO: &str = "\
+Show the facts of one recording: what was run, where, how it ended, its processes and threads \
+with their events and ticks, and what a machine needs to replay it.
+
+A tick is one executed backward jump, call or indirect jump; ticks measure how far a thread has \
+come.";
+
+const DUMP: &str = "\
+Print the events of a recording as text, one line for each: thread, index, tick, and what \
+happened.
+
+Events are what a replay cannot compute: results of system calls, signals, switches of threads, \
+and instructions such as rdtsc. Each thread has its own tape, and so the threads come one after \
+the other. What a call wrote into the program's memory is shown as text; what it only read is \
+not in a recording, and shows as an address.";
+
+const DUMP_AFTER: &str = "\
+Examples:
+  relive dump
+  relive dump make-3 --process 0 --thread 1 --from 100 --to 200
+  relive dump --json | jq 'select(.name == \"openat\")'";
+
+const DEMO: &str = "\
+Show the main job on a small program with a real data race: a bank whose threads move money \
+between accounts without a lock.
+
+The program is compiled with the C compiler cc or gcc, and recorded until its total is wrong. \
+That recording is replayed three times, and output and exit status are compared. The recording \
+is kept as the latest. Ends with status 1 if anything is not as it should be.";
+
+/// The whole command line.
 #[derive(Debug, Parser)]
-#[command(
-    name = "relive",
-    version,
-    max_term_width = 90,
-    disable_help_subcommand = true
-)]
+#[command(name = "relive", version, about = "Record a Linux program once, replay it exactly", long_about = TOP)]
+#[command(after_help = TOP_AFTER, max_term_width = 90, disable_help_subcommand = true)]
 pub struct Cli {
     #[command(subcommand)]
     command: Command,
@@ -25,20 +139,42 @@ pub struct Cli {
 /// What to do.
 #[derive(Debug, Subcommand)]
 pub enum Command {
-    /// Run a program and record it.
+    /// Run a program and record it
+    #[command(long_about = RECORD, after_help = RECORD_AFTER)]
     Record(RecordArgs),
-    /// Replay a recording.
-    Replay(ReplayArgs),
-    /// Replay a recording and check it at every event.
-    Verify(VerifyArgs),
-    /// Run a program translated, without recording it.
+    /// Replay a recording
+    #[command(long_about = REPLAY, after_help = REPLAY_AFTER)]
+    Replay(TraceArgs),
+    /// Replay a recording quietly and check it all the way
+    #[command(long_about = VERIFY)]
+    Verify(TraceArgs),
+    /// Record a program under varied schedules until it fails
+    #[command(long_about = HUNT, after_help = HUNT_AFTER)]
+    Hunt(HuntArgs),
+    /// Run a program translated, without recording
+    #[command(long_about = RUN)]
     Run(RunArgs),
+    /// List the recordings
+    #[command(long_about = LS)]
+    Ls(LsArgs),
+    /// Show the facts of one recording
+    #[command(long_about = INFO)]
+    Info(InfoArgs),
+    /// Print the events of a recording
+    #[command(long_about = DUMP, after_help = DUMP_AFTER)]
+    Dump(DumpArgs),
+    /// Record and replay a small program with a real race
+    #[command(long_about = DEMO)]
+    Demo,
+    /// One run of a hunt, as a process of its own
+    #[command(hide = true)]
+    Attempt(AttemptArgs),
 }
 
-/// The recorded program and its own arguments.
+/// The guest program and its own arguments.
 #[derive(Debug, Args)]
 pub struct Guest {
-    /// The program and its arguments, passed on as they are.
+    /// The program and its arguments, passed on as they are
     #[arg(
         value_name = "PROGRAM [ARGS]",
         required = true,
@@ -63,28 +199,34 @@ impl Guest {
 /// Arguments of `record`.
 #[derive(Debug, Args)]
 pub struct RecordArgs {
-    /// The new or empty folder for the trace.
+    /// New or empty folder for the trace
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// Vary the schedule to expose bugs; the seed is printed on standard error.
+    /// Vary the schedule to expose bugs; the seed, random or given, is printed on standard error
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true)]
     pub chaos: Option<Option<Seed>>,
     #[command(flatten)]
     pub guest: Guest,
 }
 
-/// Arguments of `replay`.
+/// Arguments of the commands that need nothing but a trace.
 #[derive(Debug, Args)]
-pub struct ReplayArgs {
-    /// Name or folder of the trace; the latest without it.
+pub struct TraceArgs {
+    /// Name or folder of the trace [default: the latest]
     pub trace: Option<PathBuf>,
 }
 
-/// Arguments of `verify`.
+/// Arguments of `hunt`.
 #[derive(Debug, Args)]
-pub struct VerifyArgs {
-    /// Name or folder of the trace; the latest without it.
-    pub trace: Option<PathBuf>,
+pub struct HuntArgs {
+    /// Give up after so many runs
+    #[arg(short = 'n', long = "max", value_name = "MAX", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max: u32,
+    /// A run that takes longer has failed: seconds, or with unit (500ms, 10s, 5m); 0 for no limit
+    #[arg(long, value_name = "T", default_value = "60s", value_parser = duration)]
+    pub timeout: Duration,
+    #[command(flatten)]
+    pub guest: Guest,
 }
 
 /// Arguments of `run`.
@@ -94,11 +236,65 @@ pub struct RunArgs {
     pub guest: Guest,
 }
 
+/// Arguments of `ls`.
+#[derive(Debug, Args)]
+pub struct LsArgs {
+    /// Print an array of objects
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `info`.
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Print an object
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `dump`.
+#[derive(Debug, Args)]
+pub struct DumpArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Only this process: its index in the recording, 0 is the first
+    #[arg(short, long, value_name = "N")]
+    pub process: Option<u32>,
+    /// Only this thread of each process: its index in the process, 0 is the first
+    #[arg(short, long, value_name = "N")]
+    pub thread: Option<u32>,
+    /// From the event of this index on each tape
+    #[arg(long, value_name = "INDEX", default_value_t = 0)]
+    pub from: u64,
+    /// Up to the event of this index on each tape, and with it
+    #[arg(long, value_name = "INDEX")]
+    pub to: Option<u64>,
+    /// Print one object for each event
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of the hidden `attempt`.
+#[derive(Debug, Args)]
+pub struct AttemptArgs {
+    #[arg(long)]
+    pub trace: PathBuf,
+    #[arg(long)]
+    pub seed: Option<Seed>,
+    #[arg(long)]
+    pub timeout_ms: Option<u64>,
+    #[command(flatten)]
+    pub guest: Guest,
+}
+
 impl Command {
-    fn guest(&self) -> Option<&Guest> {
+    fn guest(&self) -> Option<(&'static str, &Guest)> {
         match self {
-            Self::Record(args) => Some(&args.guest),
-            Self::Run(args) => Some(&args.guest),
+            Self::Record(args) => Some(("record", &args.guest)),
+            Self::Hunt(args) => Some(("hunt", &args.guest)),
+            Self::Run(args) => Some(("run", &args.guest)),
             _ => None,
         }
     }
@@ -108,16 +304,86 @@ impl Command {
 pub fn parse() -> Command {
     let command = Cli::parse().command;
     // The guest's words may be anything, so a mistyped option of ours would become the program.
-    if let Some(program) = command.guest().map(Guest::program)
-        && program.as_bytes().starts_with(b"-")
+    if let Some((name, guest)) = command.guest()
+        && guest.program().as_bytes().starts_with(b"-")
     {
-        let text = format!(
-            "unexpected argument '{}' where the program should be; a program of that name is './{0}'",
-            program.to_string_lossy()
-        );
-        Cli::command()
-            .error(ErrorKind::UnknownArgument, text)
-            .exit();
+        let program = guest.program().to_string_lossy();
+        let text =
+            format!("unexpected argument '{program}' (a program of that name is './{program}')");
+        let mut cli = Cli::command();
+        cli.build();
+        match cli.find_subcommand_mut(name) {
+            Some(subcommand) => subcommand.error(ErrorKind::UnknownArgument, text).exit(),
+            None => cli.error(ErrorKind::UnknownArgument, text).exit(),
+        }
     }
     command
+}
+
+/// Reads a time: a number with or without a unit, seconds without.
+fn duration(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let wrong = || format!("'{text}' is no time: write it as 500ms, 10s, 5m or 1h");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" => 1.0,
+        name => {
+            UNITS
+                .iter()
+                .find(|(unit, _)| *unit == name)
+                .ok_or_else(wrong)?
+                .1
+        }
+    };
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn times() {
+        for (text, ms) in [
+            ("0", 0),
+            ("2", 2000),
+            ("0.5", 500),
+            ("250ms", 250),
+            ("3s", 3000),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "s", "-1", "1d", "1 s", "nan", "inf", "1e400", "é"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn the_words_of_the_guest_are_its_own() {
+        for (line, expected) in [
+            (
+                &["prog", "-o", "x", "--help"][..],
+                &["prog", "-o", "x", "--help"][..],
+            ),
+            (&["-o", "dir", "prog", "--chaos"], &["prog", "--chaos"]),
+            (&["--", "prog", "--", "-n"], &["prog", "--", "-n"]),
+            (&["prog", "--", "-n"], &["prog", "--", "-n"]),
+            (&["--chaos", "prog"], &["prog"]),
+            (&["--chaos=z", "--", "prog"], &["prog"]),
+        ] {
+            let cli = Cli::try_parse_from(["relive", "record"].iter().chain(line)).unwrap();
+            let Command::Record(args) = cli.command else {
+                panic!("{line:?}")
+            };
+            assert_eq!(args.guest.words, expected, "{line:?}");
+        }
+    }
 }

@@ -1,14 +1,28 @@
 //! The `relive` command: what the user types, and what is said back.
 //!
 //! Recording and replaying are the engine's; the format on disk is the trace crate's. This
-//! crate must never touch a guest, and never write to standard output while a guest's own
-//! output goes there.
+//! crate must never touch a guest, and never write to standard output or error while a
+//! guest's own output goes there.
 
 mod args;
+mod attempt;
+mod command_line;
+mod demo;
+mod dump;
+mod escape;
+mod format;
+mod hunt;
+mod info;
+mod interrupt;
+mod ls;
+mod output;
 mod place;
+mod progress;
 mod record;
 mod replay;
 mod run;
+mod scan;
+mod syscall;
 mod verify;
 
 use relive_engine::supervisor::Status;
@@ -25,7 +39,7 @@ fn main() {
     match execute(&args::parse()) {
         Ok(status) => status.mimic(),
         Err(failure) => {
-            eprintln!("relive: {failure}");
+            output::complain(&failure.to_string());
             std::process::exit(EXIT_STATUS);
         }
     }
@@ -37,6 +51,12 @@ fn execute(command: &Command) -> Result<Status, Failure> {
         Command::Record(args) => record::execute(args),
         Command::Replay(args) => replay::execute(args),
         Command::Verify(args) => verify::execute(args),
+        Command::Hunt(args) => hunt::execute(args),
         Command::Run(args) => run::execute(args),
+        Command::Ls(args) => ls::execute(args),
+        Command::Info(args) => info::execute(args),
+        Command::Dump(args) => dump::execute(args),
+        Command::Demo => demo::execute(),
+        Command::Attempt(args) => attempt::execute(args),
     }
 }

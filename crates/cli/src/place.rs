@@ -4,74 +4,117 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use relive_engine::Failure;
+use relive_trace::Trace;
 
 /// The folder of a recording that is about to begin.
-///
-/// `latest` leads to a numbered one from the beginning, so that it is found even if the
-/// recorder is killed.
 pub struct Place {
-    /// The trace.
-    pub path: PathBuf,
-    /// Whether the folder was made here and may be removed again.
-    made: Option<Made>,
+    path: PathBuf,
+    numbered: Option<Numbered>,
 }
 
-struct Made {
+/// A folder that was made here, and may be removed here.
+struct Numbered {
     base: PathBuf,
     latest_before: Option<PathBuf>,
 }
 
 impl Place {
-    /// The folder that the user named, or a new numbered one that becomes the latest.
+    /// The folder that the user named.
+    pub fn named(path: &Path) -> Self {
+        Self {
+            path: path.to_owned(),
+            numbered: None,
+        }
+    }
+
+    /// A new numbered folder.
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn new(named: Option<&Path>, program: &OsStr) -> Result<Self, Failure> {
-        if let Some(path) = named {
-            return Ok(Self {
-                path: path.to_owned(),
-                made: None,
-            });
-        }
+    pub fn numbered(program: &OsStr) -> Result<Self, Failure> {
         let base = relive_trace::default_dir().map_err(Failure::setup)?;
         let path = relive_trace::new_numbered(&base, program).map_err(Failure::setup)?;
         let latest_before = std::fs::read_link(base.join("latest")).ok();
-        relive_trace::set_latest(&base, &path).map_err(Failure::setup)?;
         Ok(Self {
             path,
-            made: Some(Made {
+            numbered: Some(Numbered {
                 base,
                 latest_before,
             }),
         })
     }
 
+    /// Lets `latest` lead here, if this is a numbered one. Best done before the recording
+    /// begins, so that the next command finds it even if the recorder is killed.
+    ///
+    /// # Errors
+    /// The link cannot be made.
+    pub fn make_latest(&self) -> Result<(), Failure> {
+        let made = self
+            .numbered
+            .as_ref()
+            .map(|n| relive_trace::set_latest(&n.base, &self.path));
+        made.unwrap_or(Ok(())).map_err(Failure::setup)
+    }
+
+    /// The folder.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// What to type for this trace in the next command.
     pub fn name(&self) -> String {
         let short = self
-            .made
+            .numbered
             .as_ref()
-            .and_then(|made| self.path.strip_prefix(&made.base).ok());
+            .and_then(|n| self.path.strip_prefix(&n.base).ok());
         short.unwrap_or(&self.path).display().to_string()
     }
 
-    /// Whether the next command finds it without a name.
-    pub fn is_latest(&self) -> bool {
-        self.made.is_some()
+    /// Whether it has a number of its own in the folder for recordings.
+    pub fn is_numbered(&self) -> bool {
+        self.numbered.is_some()
     }
 
-    /// Takes a recording back that did not even begin.
+    /// Takes a recording back that did not even begin: what was recorded stays.
     pub fn withdraw(self) {
-        let Some(made) = self.made else { return };
-        // Only an empty folder is removed: whatever was recorded stays.
-        if std::fs::remove_dir(&self.path).is_ok() {
-            match made.latest_before {
-                Some(before) => drop(relive_trace::set_latest(
-                    &made.base,
-                    &made.base.join(before),
-                )),
-                None => drop(std::fs::remove_file(made.base.join("latest"))),
-            }
+        if self.numbered.is_some() && std::fs::remove_dir(&self.path).is_ok() {
+            self.restore_latest();
+        }
+    }
+
+    /// Removes a recording that nobody wants, if its folder was made here.
+    ///
+    /// # Errors
+    /// It cannot be removed.
+    pub fn remove(self) -> Result<(), Failure> {
+        if self.numbered.is_some() {
+            std::fs::remove_dir_all(&self.path).map_err(|error| {
+                Failure::setup(format!(
+                    "{} cannot be removed: {error}",
+                    self.path.display()
+                ))
+            })?;
+            self.restore_latest();
+        }
+        Ok(())
+    }
+
+    fn restore_latest(&self) {
+        let Some(Numbered {
+            base,
+            latest_before,
+        }) = &self.numbered
+        else {
+            return;
+        };
+        let link = base.join("latest");
+        // Another recording may have become the latest meanwhile.
+        if std::fs::read_link(&link).is_ok_and(|to| base.join(to) == self.path) {
+            let _ = match latest_before {
+                Some(before) => relive_trace::set_latest(base, &base.join(before)).map_err(drop),
+                None => std::fs::remove_file(link).map_err(drop),
+            };
         }
     }
 }
@@ -82,4 +125,17 @@ impl Place {
 /// There is none.
 pub fn find(name: Option<&Path>) -> Result<PathBuf, Failure> {
     relive_trace::resolve(name).map_err(Failure::setup)
+}
+
+/// Finds and opens a trace.
+///
+/// # Errors
+/// There is none, or it is damaged.
+pub fn open(name: Option<&Path>) -> Result<Trace, Failure> {
+    Trace::open(&find(name)?).map_err(Failure::setup)
+}
+
+/// Whether the end of a recording is missing.
+pub fn is_cut_off(trace: &Trace) -> bool {
+    trace.truncated() || !trace.manifest().complete
 }

@@ -1,12 +1,12 @@
 //! `relive record`.
 
-use std::io::IsTerminal;
-
 use relive_engine::Failure;
-use relive_engine::supervisor::{self, RecordOptions, Recording, Status};
+use relive_engine::supervisor::{self, RecordOptions, Status};
 use relive_sched::Seed;
 
 use crate::args::RecordArgs;
+use crate::format;
+use crate::output::{complain, tell};
 use crate::place::Place;
 
 /// Records a program; ends as it ended.
@@ -15,23 +15,37 @@ use crate::place::Place;
 /// Whatever stops Relive.
 pub fn execute(args: &RecordArgs) -> Result<Status, Failure> {
     let guest = &args.guest;
+    // A mistyped name must not leave an empty recording behind.
     supervisor::find_program(guest.program(), guest.args())?;
-    let place = Place::new(args.output.as_deref(), guest.program())?;
+    let place = match &args.output {
+        Some(path) => Place::named(path),
+        None => Place::numbered(guest.program())?,
+    };
+    place.make_latest()?;
     let chaos = args.chaos.map(|seed| seed.unwrap_or_else(random_seed));
     if let Some(seed) = chaos {
-        eprintln!("relive: chaos seed {seed}");
+        complain(&format!("chaos seed {seed}"));
     }
     let options = RecordOptions {
         program: guest.program(),
         args: guest.args(),
-        trace: &place.path,
+        trace: place.path(),
         seed: chaos.map(|seed| (seed.0, true)),
         timeout: None,
         silent: false,
     };
     match supervisor::record(&options) {
         Ok(recording) => {
-            report(&place, &recording);
+            let next = if place.is_numbered() {
+                "replay".to_owned()
+            } else {
+                format!("replay {}", place.name())
+            };
+            tell(&format!(
+                "recorded as {} ({}); next: relive {next}",
+                place.name(),
+                format::status(recording.status)
+            ));
             Ok(recording.status)
         }
         Err(failure) => {
@@ -47,19 +61,4 @@ pub fn random_seed() -> Seed {
     // A failure leaves fewer random bits, which a seed can bear.
     let _ = rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty());
     Seed::short(u64::from_le_bytes(bits))
-}
-
-/// One line for a person; scripts and pipes see nothing but the program.
-fn report(place: &Place, _recording: &Recording) {
-    if std::io::stderr().is_terminal() {
-        let name = if place.is_latest() {
-            String::new()
-        } else {
-            format!(" {}", place.name())
-        };
-        eprintln!(
-            "relive: recorded {}; next: relive replay{name}",
-            place.name()
-        );
-    }
 }

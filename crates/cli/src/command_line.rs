@@ -1,0 +1,64 @@
+//! Command lines as one would type them.
+
+use relive_trace::Bytes;
+
+/// The words, quoted for a shell where they need it, cut to `max` characters.
+pub fn shown(words: &[Bytes], max: usize) -> String {
+    let line: Vec<String> = words.iter().map(|word| quoted(&word.0)).collect();
+    cut(&line.join(" "), max)
+}
+
+/// One word; control characters and what is not UTF-8 are replaced, so that a terminal
+/// shows it as it is.
+fn quoted(word: &[u8]) -> String {
+    let text: String = String::from_utf8_lossy(word)
+        .chars()
+        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
+        .collect();
+    let plain = |c: char| c.is_alphanumeric() || "_-./=:,+@%".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
+fn cut(text: &str, max: usize) -> String {
+    if text.chars().count() <= max {
+        return text.to_owned();
+    }
+    let head: String = text.chars().take(max.saturating_sub(1)).collect();
+    format!("{head}…")
+}
+
+/// How to call this very executable again: by name if that finds it, by path otherwise.
+pub fn own_name() -> String {
+    let Ok(own) = std::env::current_exe() else {
+        return "relive".to_owned();
+    };
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path)
+        .map(|dir| dir.join("relive"))
+        .find(|file| file.is_file());
+    if found.and_then(|file| file.canonicalize().ok()).as_deref() == Some(own.as_path()) {
+        return "relive".to_owned();
+    }
+    let here = std::env::current_dir()
+        .ok()
+        .and_then(|dir| own.strip_prefix(dir).ok().map(ToOwned::to_owned));
+    here.unwrap_or(own).display().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_quoted_and_cut() {
+        let words: Vec<Bytes> = ["sh", "-c", "echo it's", "", "a\nb"]
+            .map(Bytes::from)
+            .to_vec();
+        assert_eq!(shown(&words, 100), r"sh -c 'echo it'\''s' '' 'a�b'");
+        assert_eq!(shown(&words, 8), "sh -c '…");
+    }
+}

@@ -1,0 +1,241 @@
+//! `relive info`.
+
+use std::io::Write;
+use std::time::Duration;
+
+use relive_engine::Failure;
+use relive_engine::supervisor::Status;
+use relive_trace::{Ending, Manifest, Trace};
+use serde_json::{Value, json};
+
+use crate::args::InfoArgs;
+use crate::format::{self, number};
+use crate::output::{self, Stop};
+use crate::scan::{Scan, TapeScan};
+use crate::{command_line, escape, ls, place};
+
+/// Instruction sets that a program may use after it has asked cpuid, in the kernel's
+/// spelling (`/proc/cpuinfo`). A replay executes the same instructions.
+const INSTRUCTION_SETS: [&str; 39] = [
+    "cx16",
+    "lahf_lm",
+    "popcnt",
+    "pni",
+    "ssse3",
+    "sse4_1",
+    "sse4_2",
+    "movbe",
+    "f16c",
+    "fma",
+    "bmi1",
+    "bmi2",
+    "abm",
+    "avx",
+    "avx2",
+    "aes",
+    "pclmulqdq",
+    "sha_ni",
+    "adx",
+    "gfni",
+    "vaes",
+    "vpclmulqdq",
+    "avx_vnni",
+    "avx512f",
+    "avx512dq",
+    "avx512ifma",
+    "avx512cd",
+    "avx512bw",
+    "avx512vl",
+    "avx512vbmi",
+    "avx512_vbmi2",
+    "avx512_vnni",
+    "avx512_bitalg",
+    "avx512_vpopcntdq",
+    "avx512_bf16",
+    "avx512_fp16",
+    "sse4a",
+    "fma4",
+    "xop",
+];
+
+/// Shows one recording.
+///
+/// # Errors
+/// The trace is damaged.
+pub fn execute(args: &InfoArgs) -> Result<Status, Failure> {
+    let trace = place::open(args.trace.trace.as_deref())?;
+    let scan = Scan::of(&trace)?;
+    output::print(|out| {
+        if args.json {
+            writeln!(out, "{:#}", object(&trace, &scan))?;
+            return Ok(());
+        }
+        facts(out, &trace, &scan)?;
+        writeln!(out)?;
+        threads(out, &scan)
+    })
+}
+
+fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
+    let manifest = trace.manifest();
+    let end = match &manifest.summary {
+        Some(summary) => format::status(format::ended(summary.exit)),
+        None => "unknown".to_owned(),
+    };
+    let length = manifest.summary.as_ref().map_or("unknown".to_owned(), |s| {
+        format::duration(Duration::from_millis(s.wall_ms))
+    });
+    let raw: u64 = trace.tapes().iter().map(|tape| tape.raw_bytes).sum();
+    let stored: u64 = trace.tapes().iter().map(|tape| tape.stored_bytes).sum();
+    let missing = missing(manifest);
+    let cpu = if missing.is_empty() {
+        "this machine has all that it had".to_owned()
+    } else {
+        format!("this machine lacks {}", missing.join(" "))
+    };
+    let mut rows = vec![
+        ("trace", trace.directory().display().to_string()),
+        (
+            "command",
+            command_line::shown(&manifest.command, usize::MAX),
+        ),
+        ("folder", escape::line(&manifest.directory.0)),
+        ("ended", end),
+        ("length", length),
+        ("processes", number(scan.processes().len() as u64)),
+        ("threads", number(scan.threads())),
+        ("events", number(scan.events())),
+        ("ticks", number(scan.ticks())),
+        (
+            "size",
+            format!(
+                "{} on disk; events {}, compressed {}",
+                format::size(ls::size_of_folder(trace.directory())),
+                format::size(raw),
+                format::size(stored)
+            ),
+        ),
+        (
+            "recorder",
+            format!(
+                "relive {}, trace format {}",
+                manifest.relive, manifest.format
+            ),
+        ),
+        (
+            "system",
+            format!(
+                "{} {} {}",
+                manifest.system.name, manifest.system.release, manifest.system.machine
+            ),
+        ),
+        ("processor", format!("{}; {cpu}", manifest.cpu.model)),
+    ];
+    if place::is_cut_off(trace) {
+        rows.push((
+            "note",
+            "the recording was cut off before its end".to_owned(),
+        ));
+    }
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .map(|(name, value)| vec![name.to_owned(), escape::line(value.as_bytes())])
+        .collect();
+    format::table(out, &[], &rows)?;
+    Ok(())
+}
+
+fn threads(out: &mut dyn Write, scan: &Scan) -> Result<(), Stop> {
+    let mut rows = vec![
+        ["THREAD", "EVENTS", "TICKS", "END", "PROGRAM"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for process in scan.processes() {
+        for thread in scan.threads_of(process) {
+            rows.push(vec![
+                thread.id.to_string(),
+                number(thread.events),
+                number(thread.ticks),
+                ended(thread),
+                escape::line(thread.programs.join(", then ").as_bytes()),
+            ]);
+        }
+    }
+    format::table(out, &[1, 2], &rows)?;
+    Ok(())
+}
+
+fn ended(thread: &TapeScan) -> String {
+    match thread.end {
+        Some((Ending::Killed, signal)) => format::signal(signal),
+        Some((Ending::ThreadExit, code)) => format!("thread exit {code}"),
+        Some((Ending::ProcessExit, code)) => format!("exit {code}"),
+        None => "none recorded".to_owned(),
+    }
+}
+
+/// Instruction sets that the recording machine had and this one has not.
+fn missing(manifest: &Manifest) -> Vec<String> {
+    let here = relive_trace::Manifest::new(Vec::new(), "".into(), Vec::new())
+        .cpu
+        .features;
+    needed(manifest)
+        .into_iter()
+        .filter(|feature| !here.contains(feature))
+        .collect()
+}
+
+/// Instruction sets of the recording machine: the most that a replay can need.
+fn needed(manifest: &Manifest) -> Vec<String> {
+    let known = |feature: &&String| INSTRUCTION_SETS.contains(&feature.as_str());
+    manifest
+        .cpu
+        .features
+        .iter()
+        .filter(known)
+        .cloned()
+        .collect()
+}
+
+fn object(trace: &Trace, scan: &Scan) -> Value {
+    let manifest = trace.manifest();
+    let thread = |tape: &TapeScan| {
+        json!({
+            "thread": tape.id.thread,
+            "tid": tape.tid,
+            "events": tape.events,
+            "ticks": tape.ticks,
+            "end": ended(tape),
+            "programs": tape.programs,
+        })
+    };
+    let process = |&index: &u32| {
+        json!({
+            "process": index,
+            "end": scan.end_of(index).map(|(how, code)| match how {
+                Ending::Killed => json!({ "signal": code }),
+                Ending::ThreadExit | Ending::ProcessExit => json!({ "code": code }),
+            }),
+            "threads": scan.threads_of(index).map(thread).collect::<Vec<_>>(),
+        })
+    };
+    json!({
+        "path": trace.directory().to_string_lossy(),
+        "format": manifest.format.to_string(),
+        "relive": manifest.relive,
+        "created": manifest.created,
+        "command": manifest.command,
+        "directory": manifest.directory,
+        "complete": !place::is_cut_off(trace),
+        "exit": manifest.summary.as_ref().map(|s| s.exit),
+        "wall_ms": manifest.summary.as_ref().map(|s| s.wall_ms),
+        "bytes": ls::size_of_folder(trace.directory()),
+        "events": scan.events(),
+        "digests": scan.digests(),
+        "ticks": scan.ticks(),
+        "system": manifest.system,
+        "cpu": { "model": manifest.cpu.model, "needed": needed(manifest), "missing": missing(manifest) },
+        "processes": scan.processes().iter().map(process).collect::<Vec<_>>(),
+    })
+}

@@ -1,0 +1,65 @@
+//! Standard output and error of Relive's own. A reader that has seen enough and closed the
+//! pipe is no failure.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+
+use relive_engine::Failure;
+use relive_engine::supervisor::Status;
+
+/// What ends the writing of a page.
+pub enum Stop {
+    /// Standard output does not take it.
+    Output(io::Error),
+    /// There is no more to be had.
+    Failure(Failure),
+}
+
+impl From<io::Error> for Stop {
+    fn from(error: io::Error) -> Self {
+        Self::Output(error)
+    }
+}
+
+impl From<Failure> for Stop {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+impl From<relive_trace::Error> for Stop {
+    fn from(error: relive_trace::Error) -> Self {
+        Self::Failure(Failure::setup(error))
+    }
+}
+
+/// Writes to standard output; what was written before a failure stays.
+///
+/// # Errors
+/// Of `write`, and of standard output other than a closed pipe.
+pub fn print(write: impl FnOnce(&mut dyn Write) -> Result<(), Stop>) -> Result<Status, Failure> {
+    let mut out = BufWriter::new(io::stdout().lock());
+    let written = write(&mut out);
+    match (written, out.flush()) {
+        (Err(Stop::Failure(failure)), _) => Err(failure),
+        (Err(Stop::Output(error)), _) | (Ok(()), Err(error))
+            if error.kind() != io::ErrorKind::BrokenPipe =>
+        {
+            Err(Failure::setup(format!(
+                "standard output cannot be written: {error}"
+            )))
+        }
+        _ => Ok(Status::Code(0)),
+    }
+}
+
+/// Says one thing on standard error. Whether it can be heard changes nothing.
+pub fn complain(text: &str) {
+    let _ = writeln!(io::stderr(), "relive: {text}");
+}
+
+/// Says one thing on standard error if a person reads it there.
+pub fn tell(text: &str) {
+    if io::stderr().is_terminal() {
+        complain(text);
+    }
+}

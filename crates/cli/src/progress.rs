@@ -1,0 +1,58 @@
+//! Progress of long work, on a terminal only.
+
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// Work that is done sooner shows nothing.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A bar that appears only when the work takes long.
+pub struct Bar {
+    bar: ProgressBar,
+    started: Instant,
+}
+
+impl Bar {
+    /// A bar for `total` bytes of work, called `what`.
+    pub fn bytes(total: u64, what: &'static str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(total), ProgressDrawTarget::hidden());
+        if let Ok(style) =
+            ProgressStyle::with_template("{msg} [{bar:30}] {bytes}/{total_bytes} {eta}")
+        {
+            bar.set_style(style);
+        }
+        bar.set_message(what);
+        Self {
+            bar,
+            started: Instant::now(),
+        }
+    }
+
+    /// So many bytes are done.
+    pub fn at(&self, done: u64) {
+        // Standard error that is no terminal keeps the bar hidden (indicatif sees to that).
+        if self.bar.is_hidden() && self.started.elapsed() > PATIENCE {
+            self.bar.set_draw_target(ProgressDrawTarget::stderr());
+        }
+        self.bar.set_position(done);
+    }
+}
+
+impl Drop for Bar {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}
+
+/// A counter with the time that passes, for work without a known end.
+pub fn spinner(total: u64) -> ProgressBar {
+    let bar = ProgressBar::new(total);
+    if let Ok(style) =
+        ProgressStyle::with_template("{spinner} run {pos} of at most {len}, {elapsed}")
+    {
+        bar.set_style(style);
+    }
+    bar.enable_steady_tick(Duration::from_millis(200));
+    bar
+}
