@@ -14,6 +14,8 @@ pub enum Tape {
     Out(TapeOut),
     /// Being replayed.
     In(TapeReader),
+    /// Of a thread that ended with its process before it logged anything.
+    Blank,
 }
 
 /// A tape being written into its ring.
@@ -77,6 +79,7 @@ impl Tape {
     pub fn peek(&mut self) -> Result<Option<Event<'_>>> {
         match self {
             Self::In(r) => r.peek().map_err(Failure::setup),
+            Self::Blank => Ok(None),
             _ => Err(Failure::internal("only a replay reads tapes")),
         }
     }

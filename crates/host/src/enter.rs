@@ -130,6 +130,12 @@ pub unsafe extern "C" fn exit_to_host() {
         "pushfq",
         "pop qword ptr [rdi + {rflags}]",
         "cld",
+        // A guest that sets the alignment check flag must not make the host fault.
+        "test dword ptr [rdi + {rflags}], 0x40000",
+        "jz 2f",
+        "push 0x2",
+        "popfq",
+        "2:",
         "mov eax, {mask}",
         "xor edx, edx",
         "xsaveopt64 [rdi + {xsave}]",

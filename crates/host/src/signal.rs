@@ -168,7 +168,9 @@ unsafe extern "C" fn handler_entry() {
         "mov rax, gs:[{host_fs}]",
         "wrfsbase rax",
         "mov rcx, gs:[{this}]",
-        "cld",
+        // The guest's direction and alignment check flags may be set.
+        "push 0x2",
+        "popfq",
         "call {handler}",
         "wrfsbase rbx",
         "pop rbx",

@@ -73,10 +73,9 @@ fn int(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     }
 }
 
-/// popf must not set the trap flag (our code would trap) nor the alignment check flag (the
-/// host's would). The value goes through the context, so that guest memory stays as it is.
+/// popf must not set the trap flag (our code would trap). The value goes through the context, so that guest memory stays as it is.
 fn popf(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
-    const KEPT: u32 = !(1 << 8 | 1 << 18);
+    const KEPT: u32 = !(1 << 8);
     let (value, old_rsp) = (off::SPILL, off::SPILL + 8);
     let narrow = insn.iced.code() == iced_x86::Code::Popfw;
     let prefix: &[u8] = if narrow { &[0x66] } else { &[] };

@@ -49,12 +49,16 @@ pub fn quiet() -> bool {
     with(|s| s.quiet)
 }
 
-/// Opens a tape.
+/// Opens a tape. A thread may have none: its process ended before its first turn.
 ///
 /// # Errors
-/// The trace has no such tape.
+/// The trace is damaged.
 pub fn open_tape(id: TapeId) -> Result<Tape> {
-    with(|s| s.trace.tape(id)).map(Tape::In).map_err(Failure::setup)
+    match with(|s| s.trace.tape(id)) {
+        Ok(tape) => Ok(Tape::In(tape)),
+        Err(relive_trace::Error::NoTape { .. }) => Ok(Tape::Blank),
+        Err(e) => Err(Failure::setup(e)),
+    }
 }
 
 /// Opens the trace's copy of a mapped file, named by the first 32 bytes of `extra`.
