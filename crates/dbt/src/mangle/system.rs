@@ -73,7 +73,8 @@ fn int(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     }
 }
 
-/// popf must not set the trap flag (our code would trap). The value goes through the context, so that guest memory stays as it is.
+/// popf must not set the trap flag: our code would trap. The value goes through the context,
+/// so that guest memory stays as it is.
 fn popf(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     const KEPT: u32 = !(1 << 8);
     let (value, old_rsp) = (off::SPILL, off::SPILL + 8);

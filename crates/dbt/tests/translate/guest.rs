@@ -224,10 +224,8 @@ pub fn assemble(
 pub fn protect(at: u64, len: u64, prot: i32) {
     assert!(REGIONS.iter().any(|(s, l)| at >= *s && at + len <= s + l));
     // SAFETY: the range is one of the guest's.
-    assert_eq!(
-        unsafe { libc::mprotect(at as *mut libc::c_void, len as usize, prot) },
-        0
-    );
+    let ret = unsafe { libc::mprotect(at as *mut libc::c_void, len as usize, prot) };
+    assert_eq!(ret, 0);
 }
 
 fn set_up_process() {
@@ -240,12 +238,11 @@ fn set_up_process() {
             .for_each(|sig| signal::set_disposition(*sig, Disposition::Handler));
         signal::on_host_fault(|sig, rip, addr| {
             let native = REGIONS.iter().any(|(s, l)| rip >= *s && rip < s + l - 16);
-            // SAFETY: the regions are mapped.
-            let bytes = if native {
-                unsafe { *(rip as *const [u8; 16]) }
-            } else {
-                [0; 16]
-            };
+            let mut bytes = [0; 16];
+            if native {
+                // SAFETY: the regions are mapped.
+                bytes = unsafe { *(rip as *const [u8; 16]) };
+            }
             let text = format!(
                 "host fault: signal {sig} at {rip:#x}, address {addr:#x}, code {bytes:02x?}\n"
             );

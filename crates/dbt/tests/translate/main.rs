@@ -8,4 +8,9 @@ mod program;
 mod raw;
 mod state;
 
+mod branches;
+mod faults;
+mod invalidate;
 mod random;
+mod signals;
+mod system;

@@ -306,7 +306,7 @@ fn accept(mut bytes: Vec<u8>, rip_data: u64, disp: u32) -> Option<Raw> {
         if !base_ok || used.index().is_vector_register() {
             return None;
         }
-        if used.memory_size().size() >= 16 && disp % 64 != 0 {
+        if used.memory_size().size() >= 16 && !disp.is_multiple_of(64) {
             return None;
         }
     }

@@ -1,0 +1,354 @@
+//! Instructions that stop, and processor state that must not leak or change.
+
+use iced_x86::code_asm::*;
+use relive_dbt::{GeneralProtection, InstrOp, Stop, Width};
+use relive_host::{GuestAddr, Reg};
+
+use crate::guest::*;
+
+fn instr(code: &[u8]) -> (Guest, InstrOp, GuestAddr) {
+    let mut guest = Guest::new(64);
+    guest.load(LOW_CODE, code);
+    guest.ctx.gpr = [u64::MAX; 16];
+    guest.ctx.gpr[4] = TOP;
+    guest.ctx.rflags = 0x202 | 0x8d5;
+    let stop = guest.run();
+    let Stop::Instr { op, pc, next } = stop else {
+        panic!("{stop:?} for {code:02x?}")
+    };
+    assert_eq!((pc.0, guest.ctx.rip), (LOW_CODE, LOW_CODE));
+    assert_eq!(next.0, LOW_CODE + code.len() as u64);
+    (guest, op, next)
+}
+
+#[test]
+fn answered_instructions() {
+    let value = 0x1122_3344_5566_7788;
+    type Row<'a> = (&'a [u8], [u64; 4], &'a [(Reg, u64)], u64);
+    let (low, high, all) = (0x5566_7788, 0x1122_3344, 0x202 | 0x8d5);
+    let rows: [Row; 11] = [
+        (
+            b"\x0f\x31",
+            [value, 0, 0, 0],
+            &[(Reg::Rax, low), (Reg::Rdx, high)],
+            all,
+        ),
+        (
+            b"\x0f\x01\xf9",
+            [value, 9, 0, 0],
+            &[(Reg::Rax, low), (Reg::Rdx, high), (Reg::Rcx, 9)],
+            all,
+        ),
+        (
+            b"\x0f\xa2",
+            [1, 2, 3, 4],
+            &[(Reg::Rax, 1), (Reg::Rbx, 2), (Reg::Rcx, 3), (Reg::Rdx, 4)],
+            all,
+        ),
+        (
+            b"\x48\x0f\xc7\xf3",
+            [value, 1, 0, 0],
+            &[(Reg::Rbx, value)],
+            0x203,
+        ),
+        (b"\x0f\xc7\xf3", [value, 1, 0, 0], &[(Reg::Rbx, low)], 0x203),
+        (
+            b"\x66\x0f\xc7\xf3",
+            [value, 1, 0, 0],
+            &[(Reg::Rbx, 0xffff_ffff_ffff_7788)],
+            0x203,
+        ),
+        (
+            b"\x49\x0f\xc7\xf1",
+            [value, 0, 0, 0],
+            &[(Reg::R9, 0)],
+            0x202,
+        ),
+        (
+            b"\x48\x0f\xc7\xfb",
+            [value, 1, 0, 0],
+            &[(Reg::Rbx, value)],
+            0x203,
+        ),
+        (b"\x0f\xc7\xfb", [value, 0, 0, 0], &[(Reg::Rbx, 0)], 0x202),
+        (
+            b"\xf3\x0f\xc7\xfb",
+            [value, 0, 0, 0],
+            &[(Reg::Rbx, low)],
+            all,
+        ),
+        (b"\xf3\x0f\xae\xd3", [0; 4], &[], all), // wrfsbase ebx
+    ];
+    for (code, values, regs, flags) in rows {
+        let (guest, op, next) = instr(code);
+        let mut expected = guest.ctx.gpr;
+        regs.iter()
+            .for_each(|(reg, value)| expected[*reg as usize] = *value);
+        op.apply(guest.ctx, next, values).expect("no fault");
+        assert_eq!(guest.ctx.gpr, expected, "{op:?}");
+        assert_eq!((guest.ctx.rip, guest.ctx.rflags), (next.0, flags), "{op:?}");
+    }
+}
+
+#[test]
+fn xgetbv_and_wrfsbase_can_fault() {
+    let (guest, op, next) = instr(b"\x0f\x01\xd0");
+    assert_eq!(
+        op.apply(guest.ctx, next, [7, 0, 0, 0]),
+        Err(GeneralProtection)
+    );
+    guest.ctx.set_reg(Reg::Rcx, 0);
+    assert_eq!(op.apply(guest.ctx, next, [7, 0, 0, 0]), Ok(()));
+    assert_eq!((guest.ctx.reg(Reg::Rax), guest.ctx.reg(Reg::Rdx)), (7, 0));
+    drop(guest);
+    let (guest, op, next) = instr(b"\xf3\x48\x0f\xae\xd3"); // wrfsbase rbx
+    assert_eq!(
+        op,
+        InstrOp::WrFsBase {
+            reg: 3,
+            width: Width::W64
+        }
+    );
+    guest.ctx.set_reg(Reg::Rbx, 1 << 60);
+    assert_eq!(op.apply(guest.ctx, next, [0; 4]), Err(GeneralProtection));
+    guest.ctx.set_reg(Reg::Rbx, DATA + 64);
+    assert_eq!(op.apply(guest.ctx, next, [0; 4]), Ok(()));
+    assert_eq!(guest.ctx.guest_fs, DATA + 64);
+}
+
+#[test]
+fn the_guest_sees_its_own_fs() {
+    let mut guest = Guest::new(64);
+    guest.fill(DATA + 0x40, &[9, 0, 0, 0, 0, 0, 0, 0]);
+    guest.ctx.gpr[3] = DATA + 0x40;
+    // mov rax, fs:[0x40]; wrfsbase rbx; rdfsbase rdx; mov rcx, fs:[0]; syscall
+    let code =
+        b"\x64\x48\x8b\x04\x25\x40\0\0\0\xf3\x48\x0f\xae\xd3\xf3\x48\x0f\xae\xc2\x64\x48\x8b\x0c\x25\0\0\0\0\x0f\x05";
+    guest.load(LOW_CODE, code);
+    let Stop::Instr { op, next, .. } = guest.run() else {
+        panic!("no wrfsbase")
+    };
+    op.apply(guest.ctx, next, [0; 4]).expect("canonical");
+    guest.expect_syscall();
+    let ctx = &guest.ctx;
+    assert_eq!((ctx.gpr[0], ctx.gpr[1], ctx.gpr[2]), (9, 9, DATA + 0x40));
+}
+
+#[test]
+fn system_calls_stop_in_front_with_everything_in_place() {
+    let mut guest = Guest::new(64);
+    guest.load(LOW_CODE, b"\x90\x0f\x05\x90");
+    guest.ctx.gpr[1] = 11;
+    guest.ctx.gpr[11] = 12;
+    guest.ctx.rflags = 0x202 | 0x8d5;
+    let stop = guest.run();
+    assert_eq!(
+        stop,
+        Stop::Syscall {
+            pc: GuestAddr(LOW_CODE + 1),
+            next: GuestAddr(LOW_CODE + 3)
+        }
+    );
+    assert_eq!(
+        (guest.ctx.gpr[1], guest.ctx.gpr[11], guest.ctx.rflags),
+        (11, 12, 0x202 | 0x8d5)
+    );
+}
+
+#[test]
+fn pause_counts_and_stops() {
+    let mut guest = Guest::new(64);
+    guest.load(LOW_CODE, b"\xf3\x90\xf3\x90\x0f\x05");
+    assert_eq!(
+        guest.run(),
+        Stop::Pause {
+            next: GuestAddr(LOW_CODE + 2)
+        }
+    );
+    assert_eq!(guest.ctx.ticks(), 1);
+    guest.ctx.grant(1);
+    assert_eq!(
+        guest.run(),
+        Stop::Budget {
+            pc: GuestAddr(LOW_CODE + 4)
+        }
+    );
+    assert_eq!(guest.ctx.ticks(), 2);
+}
+
+#[test]
+fn refused_instructions_are_named() {
+    let rows: [(&[u8], &str); 14] = [
+        (b"\x0f\x34", "sysenter"),
+        (b"\xcd\x80", "software interrupt"),
+        (b"\xc7\xf8\0\0\0\0", "transactional memory"),
+        (b"\x0f\x01\xd6", "transactional memory"),
+        (b"\x65\x48\x8b\x04\x25\0\0\0\0", "use of the GS segment"),
+        (b"\xf3\x48\x0f\xae\xcb", "use of the GS base"),
+        (b"\xf3\x48\x0f\xae\xdb", "use of the GS base"),
+        (b"\x8e\xd8", "load of a segment register"),
+        (b"\x0f\xa9", "load of a segment register"),
+        (b"\x48\xcf", "iret"),
+        (b"\xcb", "far return"),
+        (b"\xff\x28", "far return"),
+        (b"\x0f\x01\xef", "protection keys"),
+        (b"\x0f\x33", "rdpmc"),
+    ];
+    for (code, name) in rows {
+        let mut guest = Guest::new(64);
+        guest.load(LOW_CODE, code);
+        assert_eq!(
+            guest.run(),
+            Stop::Unsupported {
+                pc: GuestAddr(LOW_CODE),
+                what: name
+            },
+            "{code:02x?}"
+        );
+    }
+}
+
+#[test]
+fn popf_sets_all_flags_but_the_trap_flag() {
+    for (pop, wide) in [(&b"\x9d"[..], true), (b"\x66\x9d", false)] {
+        let mut guest = Guest::new(64);
+        let value: u64 = 0x8d5 | 1 << 8 | 1 << 10 | 1 << 18 | 1 << 21;
+        guest.ctx.gpr[0] = value;
+        guest.ctx.gpr[1] = 5;
+        let mut code = vec![0x50]; // push rax
+        code.extend_from_slice(pop);
+        code.extend_from_slice(b"\x90\x90\x0f\x05");
+        guest.load(LOW_CODE, &code);
+        guest.expect_syscall();
+        let high = if wide { 1 << 18 | 1 << 21 } else { 0 };
+        assert_eq!(guest.ctx.rflags, 0x202 | 0x8d5 | 1 << 10 | high);
+        assert_eq!(guest.ctx.gpr[1], 5);
+        assert_eq!(guest.ctx.gpr[4], if wide { TOP } else { TOP - 6 });
+        assert_eq!(guest.read_u64(TOP - 8), value, "guest memory has changed");
+    }
+}
+
+/// Stores x87 state in every way there is, in low and in high code, stepping or not; the
+/// instruction pointer in memory must be 0, all bytes around it what the processor stores.
+#[test]
+fn no_cache_address_gets_into_guest_memory() {
+    // fld1, then the instruction with operand [r15 + 0x400]
+    let operand = b"\x00\x04\x00\x00";
+    let rows: [(&[u8], u64, usize); 9] = [
+        (b"\x41\xd9\xb7", 12, 4),    // fnstenv
+        (b"\x66\x41\xd9\xb7", 6, 2), // fnstenv, 16-bit
+        (b"\x41\xdd\xb7", 12, 4),    // fnsave
+        (b"\x66\x41\xdd\xb7", 6, 2), // fnsave, 16-bit
+        (b"\x41\x0f\xae\x87", 8, 4), // fxsave
+        (b"\x49\x0f\xae\x87", 8, 8), // fxsave64
+        (b"\x41\x0f\xae\xa7", 8, 4), // xsave
+        (b"\x49\x0f\xae\xa7", 8, 8), // xsave64
+        (b"\x49\x0f\xc7\xa7", 8, 8), // xsavec64
+    ];
+    for (opcode, offset, len) in rows {
+        for (base, step) in [(LOW_CODE, false), (LOW_CODE, true), (HIGH_CODE, false)] {
+            let mut guest = Guest::new(64);
+            let at = DATA + 0x400;
+            guest.fill(DATA, &[0xaa; 0x2000]);
+            guest.fill(at + 512, &[0; 64]);
+            guest.ctx.gpr[15] = DATA;
+            guest.ctx.gpr[0] = 7;
+            // An unmasked exception pending makes processors store the pointers that
+            // otherwise do not: fldcw [r15]; fld1; fldz; fdivp
+            guest.fill(DATA, &0x37b_u16.to_le_bytes());
+            let code = [
+                b"\x41\xd9\x2f\xd9\xe8\xd9\xee\xde\xf9",
+                opcode,
+                &operand[..],
+                b"\xdb\xe2\x0f\x05",
+            ]
+            .concat();
+            guest.load(base, &code);
+            let mut stop = if step { guest.step() } else { guest.run() };
+            while matches!(stop, Stop::Stepped { .. }) {
+                stop = guest.step();
+            }
+            assert!(
+                matches!(stop, Stop::Syscall { .. }),
+                "{stop:?} for {opcode:02x?}"
+            );
+            let stored = guest.read(at, 32);
+            assert_ne!(stored[..2], [0xaa; 2], "nothing stored");
+            assert_eq!(
+                stored[offset as usize..][..len],
+                [0; 8][..len],
+                "{opcode:02x?} at {base:#x}"
+            );
+            assert_eq!(guest.read(at - 16, 16), [0xaa; 16]);
+        }
+    }
+}
+
+/// XSAVE without the x87 component leaves its place alone.
+#[test]
+fn xsave_of_other_components_is_left_alone() {
+    let mut guest = Guest::new(64);
+    let at = DATA + 0x400;
+    guest.fill(DATA, &[0xaa; 0x2000]);
+    guest.fill(at + 512, &[0; 64]);
+    guest.ctx.gpr[15] = DATA;
+    guest.ctx.gpr[0] = 6;
+    guest.load(
+        LOW_CODE,
+        b"\xd9\xe8\x49\x0f\xae\xa7\x00\x04\x00\x00\x0f\x05",
+    );
+    guest.expect_syscall();
+    assert_eq!(guest.read(at, 24), [0xaa; 24]);
+}
+
+#[test]
+fn a_fault_of_an_x87_store_is_the_guests() {
+    let mut guest = Guest::new(64);
+    guest.ctx.gpr[15] = 0x3000_0000;
+    guest.load(LOW_CODE, b"\xd9\xe8\x41\xd9\xb7\x00\x04\x00\x00\x0f\x05");
+    assert_eq!(
+        guest.run(),
+        Stop::Fault {
+            pc: GuestAddr(LOW_CODE + 2)
+        }
+    );
+}
+
+#[test]
+fn rip_relative_through_the_guests_fs() {
+    // mov eax, fs:[rip + d] with d such that rip + d is 0x40
+    for base in [LOW_CODE, HIGH_CODE] {
+        let mut guest = Guest::new(64);
+        guest.ctx.guest_fs = (DATA + 0x40).wrapping_sub(base + 0x1000);
+        guest.fill(DATA + 0x40, &[1, 2, 3, 4]);
+        let disp = 0x1000u32 - 7;
+        let code = [b"\x64\x8b\x05", &disp.to_le_bytes()[..], b"\x0f\x05"].concat();
+        guest.load(base, &code);
+        guest.expect_syscall();
+        assert_eq!(guest.ctx.gpr[0], 0x0403_0201);
+        guest.ctx.guest_fs = DATA;
+    }
+}
+
+#[test]
+fn cpuid_in_a_loop_does_not_disturb_registers() {
+    let mut guest = Guest::new(64);
+    guest.assemble(LOW_CODE, |a| {
+        let mut head = a.create_label();
+        a.mov(r14d, 3)?;
+        a.set_label(&mut head)?;
+        a.cpuid()?;
+        a.add(r8, rax)?;
+        a.dec(r14d)?;
+        a.jne(head)?;
+        a.syscall()
+    });
+    for n in 1..=3 {
+        let Stop::Instr { op, next, .. } = guest.run() else {
+            panic!("no cpuid")
+        };
+        op.apply(guest.ctx, next, [n, 0, 0, 0]).expect("no fault");
+    }
+    guest.expect_syscall();
+    assert_eq!(guest.ctx.gpr[8], 6);
+}
