@@ -147,7 +147,7 @@ pub enum Command {
     Replay(TraceArgs),
     /// Replay a recording quietly and check it all the way
     #[command(long_about = VERIFY)]
-    Verify(TraceArgs),
+    Verify(VerifyArgs),
     /// Record a program under varied schedules until it fails
     #[command(long_about = HUNT, after_help = HUNT_AFTER)]
     Hunt(HuntArgs),
@@ -214,6 +214,16 @@ pub struct RecordArgs {
 pub struct TraceArgs {
     /// Name or folder of the trace [default: the latest]
     pub trace: Option<PathBuf>,
+}
+
+/// Arguments of `verify`.
+#[derive(Debug, Args)]
+pub struct VerifyArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Take a checksum of memory every so many events of each process
+    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
+    pub every: u64,
 }
 
 /// Arguments of `hunt`.

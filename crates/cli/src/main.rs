@@ -4,6 +4,8 @@
 //! crate must never touch a guest, and never write to standard output or error while a
 //! guest's own output goes there.
 
+#![cfg_attr(not(test), no_main)]
+
 mod args;
 mod attempt;
 mod command_line;
@@ -30,7 +32,10 @@ use relive_engine::{EXIT_STATUS, Failure, boot};
 
 use args::Command;
 
-fn main() {
+/// The C entry point: the Rust runtime's own start would open descriptors 0 to 2 where they
+/// are closed, ignore SIGPIPE and take over SIGSEGV, all of which a guest would inherit.
+#[cfg_attr(not(test), unsafe(no_mangle))]
+pub extern "C" fn main() -> i32 {
     // A host process is this same executable: nothing may happen before it is known that
     // this is none.
     if let Some(fd) = boot::requested() {

@@ -2,6 +2,7 @@
 
 use relive_engine::Failure;
 use relive_engine::supervisor::{self, ReplayOptions, Status};
+use relive_trace::Trace;
 
 use crate::args::TraceArgs;
 use crate::place;
@@ -12,17 +13,26 @@ use crate::place;
 /// Divergence, a recording without its end, or whatever else stops Relive.
 pub fn execute(args: &TraceArgs) -> Result<Status, Failure> {
     let trace = place::open(args.trace.as_deref())?;
-    let replayed = supervisor::replay(&ReplayOptions {
-        trace: trace.directory(),
-        quiet: false,
-    })?;
-    if place::is_cut_off(&trace) {
-        return Err(cut_off());
-    }
-    Ok(replayed.status)
+    whole(&trace, false)
 }
 
-/// How the program ended is not known, so no status of its own can be given.
-pub fn cut_off() -> Failure {
-    Failure::setup("the recording was cut off before its end: what was replayed is its beginning")
+/// Replays a trace to its end; how the program ended.
+///
+/// # Errors
+/// As [`execute`].
+pub fn whole(trace: &Trace, quiet: bool) -> Result<Status, Failure> {
+    let replayed = supervisor::replay(&ReplayOptions {
+        quiet,
+        ..ReplayOptions::of(trace.directory())
+    });
+    if !place::is_cut_off(trace) {
+        return replayed.map(|replayed| replayed.status);
+    }
+    // How the program ended is not known, so no status of its own can be given. And where
+    // the tapes end, a replay may well stop in the midst of something.
+    let text = "the recording was cut off before its end: what was replayed is its beginning";
+    Err(Failure::setup(match replayed {
+        Ok(_) => text.to_owned(),
+        Err(failure) => format!("{text}; the replay stopped with: {failure}"),
+    }))
 }

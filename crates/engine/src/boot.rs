@@ -12,7 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use relive_host::signal::{Disposition, KernelAction, Mask};
+use relive_host::signal::{KernelAction, Mask};
 use relive_host::{cpu, signal};
 use relive_sched::{Chaos, Fair, Policy, Seed};
 use relive_trace::{Image, Kind, Origin, Start, StreamFd, TapeId};
@@ -275,18 +275,13 @@ fn set_signals(task: &mut Task, go_on: Option<&Continuation>) {
         }
         signal::set_disposition(sig, host_disposition(sig, &state.actions[sig as usize]));
     }
-    // SIGPIPE was set to be ignored by this executable's own runtime, not by the guest.
-    if go_on.is_none() {
-        state.actions[libc::SIGPIPE as usize] = KernelAction::default();
-        signal::set_disposition(libc::SIGPIPE, Disposition::Handler);
-    }
 }
 
 /// Mask and ignored signals as whoever started Relive left them.
 fn inherited() -> (u64, u64) {
     let mask = signal::set_mask(Mask::all_async());
     let ignored = (1..=64).filter(|&s| signal::is_ignored(s)).fold(0u64, |m, s| m | 1 << (s - 1));
-    (mask.0, ignored & !(1 << (libc::SIGPIPE - 1)))
+    (mask.0, ignored)
 }
 
 fn is_open(fd: i32) -> bool {

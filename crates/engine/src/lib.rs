@@ -11,6 +11,7 @@
 mod baton;
 pub mod boot;
 pub mod failure;
+mod file_table;
 mod image;
 mod instr;
 mod kernel;

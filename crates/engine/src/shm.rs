@@ -12,6 +12,7 @@ use relive_host::sys;
 use relive_trace::TapeId;
 
 use crate::failure::{Failure, Result};
+use crate::file_table::FileTable;
 
 /// How many tapes can be written at the same time.
 pub const RINGS: usize = 4096;
@@ -68,9 +69,13 @@ pub struct Header {
     pub rings_used: AtomicU32,
     /// Processes that have begun and not ended (replay).
     pub running: AtomicU32,
+    /// Events of the whole tree (replay).
+    pub events: AtomicU64,
     failed: AtomicU32,
     text_len: AtomicU32,
     text: [std::sync::atomic::AtomicU8; TEXT],
+    /// Files whose content is in the trace already.
+    pub files: FileTable,
     rings: [Ring; RINGS],
 }
 

@@ -206,6 +206,7 @@ impl Task {
     /// A damaged trace.
     pub fn consume(&mut self) -> Result<()> {
         self.tape.skip()?;
+        crate::replay::count_event();
         self.at_event();
         Ok(())
     }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use relive_host::{GuestAddr, Reg, copy};
-use relive_kabi::{Blocks, Choice, Replay, Restart, Row, Sub};
+use relive_kabi::{Blocks, Choice, Restart, Row, Sub};
 use relive_trace::Syscall;
 
 use crate::failure::Result;
@@ -74,13 +74,6 @@ impl Call {
             return Restart::NoHandler;
         }
         self.sub.map_or_else(|| self.row.map_or(Restart::Never, |r| r.restart), |s| s.restart)
-    }
-
-    /// Whether a hook must exist.
-    #[must_use]
-    pub fn hooked(&self) -> bool {
-        let of = |r: Replay| matches!(r, Replay::Hook | Replay::Redo);
-        self.sub.map_or_else(|| self.row.is_some_and(|r| of(r.replay)), |s| of(s.replay))
     }
 
     /// Its name.

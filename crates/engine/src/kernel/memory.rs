@@ -2,7 +2,7 @@
 //! taken instead, so that a later version may choose differently.
 
 use std::fs::File;
-use std::os::fd::{AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use relive_host::addr::PAGE;
@@ -11,6 +11,7 @@ use relive_trace::{FileId, FileStore};
 
 use super::{Answer, Call, Reply};
 use crate::failure::{Failure, Result};
+use crate::file_table::FileTable;
 use crate::machine::{Mode, machine};
 use crate::memory::{Source, unnamed};
 use crate::space::{self, Region, pages};
@@ -168,15 +169,23 @@ pub fn identity(meta: &std::fs::Metadata) -> u64 {
     (meta.ino() ^ meta.dev().rotate_left(40)).max(1)
 }
 
-/// Puts a file's content into the trace; known files (same inode, size and times) are not
-/// read again.
+/// Puts a file's content into the trace; one that the tree has mapped before, and that has
+/// not changed since by what its inode says, is not read again.
 ///
 /// # Errors
 /// The trace cannot be written.
 pub fn keep(file: &File) -> Result<FileId> {
-    // SAFETY: the descriptor is open for as long as `file` is borrowed.
-    let copy: OwnedFd = unsafe { BorrowedFd::borrow_raw(file.as_raw_fd()) }.try_clone_to_owned().map_err(Failure::setup)?;
-    FileStore::new(&machine().trace).add(&File::from(copy)).map_err(Failure::setup)
+    let meta = file.metadata().map_err(Failure::setup)?;
+    let known = machine().shm.as_ref().map(|s| &s.header().files);
+    let stamp = FileTable::stamp(&meta);
+    if let Some(id) = known.and_then(|t| t.find(stamp)) {
+        return Ok(FileId(id));
+    }
+    let id = FileStore::new(&machine().trace).add(file).map_err(Failure::setup)?;
+    if let Some(table) = known.filter(|_| FileTable::settled(&meta)) {
+        table.insert(stamp, id.0);
+    }
+    Ok(id)
 }
 
 /// munmap(2).

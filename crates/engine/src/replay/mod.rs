@@ -2,9 +2,10 @@
 //! the kernel is answered from the tapes. Every event is checked before it is believed.
 
 mod advance;
+pub mod checksum;
 mod report;
 mod session;
 
 pub use advance::{Found, SYNCHRONOUS, answer, expect_fault, instruction};
 pub use report::divergence;
-pub use session::{add_task, fork_host, main, open_copy, open_tape, quiet, shared_copy, start_child};
+pub use session::{add_task, count_event, fork_host, main, open_copy, open_tape, quiet, shared_copy, start_child};

@@ -10,6 +10,7 @@ use relive_host::{enter, sys};
 use relive_trace::{Ending, FileId, Image, Kind, Origin, TapeId, TapeReader, Trace};
 
 use super::advance::advance;
+use super::checksum::Checksums;
 use super::report::History;
 use crate::failure::{Failure, Result, die};
 use crate::machine::machine;
@@ -29,6 +30,8 @@ pub struct Shared {
     became: Option<u32>,
     /// Last events by thread.
     pub history: HashMap<TapeId, History>,
+    /// Events of this process that have been consumed.
+    pub events: u64,
     /// Files mapped shared, by identity.
     shared: HashMap<u64, File>,
     /// Nothing is written to the standard streams.
@@ -41,6 +44,14 @@ static SHARED: OnceLock<Mutex<Shared>> = OnceLock::new();
 pub fn with<R>(f: impl FnOnce(&mut Shared) -> R) -> R {
     let shared = SHARED.get().expect("a replay has a session");
     f(&mut shared.lock().expect("no thread panics: panics abort"))
+}
+
+/// Counts an event of this process, and of the whole tree.
+pub fn count_event() {
+    with(|s| s.events += 1);
+    if let Some(shm) = machine().shm.as_ref() {
+        shm.header().events.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Whether output is suppressed.
@@ -156,6 +167,7 @@ struct Session {
     schedule: Option<TapeReader>,
     /// Exit code of the first thread, if it ended before the others.
     leader: i32,
+    checksums: Option<Checksums>,
 }
 
 /// Replays the first process of the trace, and by forking all others.
@@ -165,7 +177,7 @@ struct Session {
 pub fn main() -> Result<Infallible> {
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
     let quiet = std::env::var_os("RELIVE_QUIET").is_some();
-    let shared = Shared { trace, born: Vec::new(), became: None, history: HashMap::new(), shared: HashMap::new(), quiet };
+    let shared = Shared { trace, born: Vec::new(), became: None, history: HashMap::new(), events: 0, shared: HashMap::new(), quiet };
     if SHARED.set(Mutex::new(shared)).is_err() {
         return Err(Failure::internal("a replay starts once"));
     }
@@ -181,7 +193,7 @@ pub fn main() -> Result<Infallible> {
     for sig in relive_host::signal::SYNCHRONOUS {
         relive_host::signal::set_disposition(sig, relive_host::signal::Disposition::Handler);
     }
-    let mut session = Session { tasks: BTreeMap::new(), schedule: schedule(0), leader: 0 };
+    let mut session = Session { tasks: BTreeMap::new(), schedule: schedule(0), leader: 0, checksums: Checksums::requested() };
     session.run(task)
 }
 
@@ -200,6 +212,13 @@ impl Session {
             let flow = advance(&mut task, more_turns)?;
             self.collect(&mut task);
             let process = task.process.index;
+            if let Some(c) = &mut self.checksums {
+                let events = with(|s| s.events);
+                match flow {
+                    Flow::ProcessEnd(_) => c.take(&task, events)?,
+                    _ => c.tick(&task, events)?,
+                }
+            }
             match flow {
                 Flow::Continue => {}
                 Flow::Park => {

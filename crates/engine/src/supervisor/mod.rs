@@ -4,10 +4,12 @@
 mod record;
 mod replay;
 mod run;
+mod verify;
 
 pub use record::{Recording, RecordOptions, record};
 pub use replay::{ReplayOptions, Replayed, replay};
 pub use run::run;
+pub use verify::{Verified, verify};
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};

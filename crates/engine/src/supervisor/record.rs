@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use relive_host::sys;
-use relive_trace::{Bytes, ExitStatus, Manifest, Summary, TapeId, TraceWriter};
+use relive_trace::{Bytes, ExitStatus, Manifest, Summary, TraceWriter};
 
 use super::{Status, absolute, environment, find_program};
 use crate::boot::Boot;
@@ -18,6 +18,8 @@ use crate::shm::{RINGS, Shm, alive, state};
 
 /// How often everything that was logged is written out, at least.
 const FLUSH: Duration = Duration::from_millis(50);
+/// Bytes of schedule that would make a chunk of their own before the rest is stored.
+const MANY_TURNS: usize = 64 * 1024;
 
 /// What to record.
 pub struct RecordOptions<'a> {
@@ -86,7 +88,12 @@ fn become_subreaper() {
 }
 
 /// Starts a host process.
-pub(super) fn start(boot: &Boot, shown: &[Vec<u8>], silent: bool) -> Result<i32> {
+fn start(boot: &Boot, shown: &[Vec<u8>], silent: bool) -> Result<i32> {
+    start_with(boot, shown, silent, &[])
+}
+
+/// Starts a host process with more variables of Relive's own.
+pub(super) fn start_with(boot: &Boot, shown: &[Vec<u8>], silent: bool, extra: &[(&str, String)]) -> Result<i32> {
     // SAFETY: this process has one thread; the child only makes calls that are allowed there
     // and replaces itself.
     let pid = unsafe { libc::fork() };
@@ -102,6 +109,10 @@ pub(super) fn start(boot: &Boot, shown: &[Vec<u8>], silent: bool) -> Result<i32>
                 libc::dup2(null, 2);
                 libc::close(null);
             }
+        }
+        for (name, value) in extra {
+            // SAFETY: the child has one thread.
+            unsafe { std::env::set_var(name, value) };
         }
         let Err(e) = boot.exec(shown);
         crate::failure::complain(&format!("cannot start the host process: {}", std::io::Error::from_raw_os_error(e)));
@@ -177,16 +188,22 @@ impl Drain {
     }
 
     /// Reads all rings once; says whether any tape can still grow.
+    ///
+    /// Schedules are read first and stored last: whatever turn is in the trace, the events
+    /// before it are there too, however the recording is cut off.
     fn drain(&mut self) -> Result<bool> {
-        let mut open = false;
         let used = self.shm.header().rings_used.load(Ordering::Acquire).min(RINGS as u32);
-        for i in 0..used {
-            let before = self.shm.ring(i).state.load(Ordering::Acquire);
-            if before != state::ACTIVE && before != state::CLOSED {
-                continue;
-            }
-            let tape = self.shm.tape(i);
-            let gone = before == state::CLOSED || !alive(self.shm.ring(i).pid.load(Ordering::Acquire));
+        let (mut schedules, mut turns) = (Vec::new(), 0);
+        for i in (0..used).filter(|&i| self.readable(i) && self.shm.tape(i).is_schedule()) {
+            let closing = self.gone(i);
+            let mut bytes = Vec::new();
+            self.shm.pull(i, |b| bytes.extend_from_slice(b));
+            turns += bytes.len();
+            schedules.push((i, closing, bytes));
+        }
+        let mut open = false;
+        for i in (0..used).filter(|&i| self.readable(i) && !self.shm.tape(i).is_schedule()).collect::<Vec<_>>() {
+            let (tape, closing) = (self.shm.tape(i), self.gone(i));
             let (shm, writer) = (self.shm, &mut self.writer);
             let mut result = Ok(());
             shm.pull(i, |bytes| {
@@ -195,15 +212,36 @@ impl Drain {
                 }
             });
             result.map_err(Failure::setup)?;
-            if gone {
-                self.writer.flush(tape).map_err(Failure::setup)?;
-                self.tapes += u32::from(tape.thread != TapeId::SCHEDULE);
-                self.shm.ring(i).state.store(state::FREE, Ordering::Release);
-            } else {
-                open = true;
-            }
+            self.tapes += u32::from(closing);
+            open |= !self.close(i, closing)?;
+        }
+        if turns > MANY_TURNS {
+            self.writer.flush_all().map_err(Failure::setup)?;
+        }
+        for (i, closing, bytes) in schedules {
+            self.writer.append(self.shm.tape(i), &bytes).map_err(Failure::setup)?;
+            open |= !self.close(i, closing)?;
         }
         Ok(open)
+    }
+
+    fn readable(&self, i: u32) -> bool {
+        matches!(self.shm.ring(i).state.load(Ordering::Acquire), state::ACTIVE | state::CLOSED)
+    }
+
+    /// Whether nothing more will come into a ring than is in it now.
+    fn gone(&self, i: u32) -> bool {
+        let ring = self.shm.ring(i);
+        ring.state.load(Ordering::Acquire) == state::CLOSED || !alive(ring.pid.load(Ordering::Acquire))
+    }
+
+    /// Gives a ring back if its tape has ended.
+    fn close(&mut self, i: u32, closing: bool) -> Result<bool> {
+        if closing {
+            self.writer.flush(self.shm.tape(i)).map_err(Failure::setup)?;
+            self.shm.ring(i).state.store(state::FREE, Ordering::Release);
+        }
+        Ok(closing)
     }
 
     fn kill_all(&self) {

@@ -7,11 +7,12 @@ use std::time::Duration;
 use relive_host::sys;
 use relive_trace::{ExitStatus, Trace};
 
-use super::record::{reap, start};
+use super::record::{reap, start_with};
 use super::{Status, absolute};
 use crate::boot::Boot;
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::machine::Mode;
+use crate::replay::checksum;
 use crate::shm::Shm;
 
 /// What to replay.
@@ -20,6 +21,19 @@ pub struct ReplayOptions<'a> {
     pub trace: &'a Path,
     /// Nothing is written to standard output and error.
     pub quiet: bool,
+    /// Take a checksum of memory every so many events of a process, into files of this
+    /// folder, one per process.
+    pub checksums: Option<(u64, &'a Path)>,
+    /// Most instructions in a fragment, if not the default.
+    pub fragment_insns: Option<u32>,
+}
+
+impl<'a> ReplayOptions<'a> {
+    /// A plain replay.
+    #[must_use]
+    pub fn of(trace: &'a Path) -> Self {
+        Self { trace, quiet: false, checksums: None, fragment_insns: None }
+    }
 }
 
 /// A finished replay.
@@ -27,6 +41,8 @@ pub struct ReplayOptions<'a> {
 pub struct Replayed {
     /// How the first process ended.
     pub status: Status,
+    /// Events replayed, in all processes.
+    pub events: u64,
 }
 
 /// Replays a trace to its end.
@@ -53,19 +69,26 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     };
     // SAFETY: changes how orphans are inherited, nothing else.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+    let mut extra = Vec::new();
     if options.quiet {
-        // SAFETY: this process has one thread, which reads no environment meanwhile.
-        unsafe { std::env::set_var("RELIVE_QUIET", "1") };
+        extra.push(("RELIVE_QUIET", "1".to_owned()));
     }
-    let root = start(&boot, &shown, false)?;
+    if let Some((every, folder)) = options.checksums {
+        extra.push((checksum::VARIABLE, checksum::Checksums::value(every, folder)));
+    }
+    if let Some(n) = options.fragment_insns {
+        extra.push(("RELIVE_FRAGMENT_INSNS", n.to_string()));
+    }
+    let root = start_with(&boot, &shown, false, &extra)?;
     let status = watch(&shm, root)?;
+    let events = shm.header().events.load(Ordering::Relaxed);
     // The tape of a process that was killed from outside does not say so; the manifest does.
     let status = match manifest.summary.map(|s| s.exit) {
         Some(ExitStatus::Signal(s)) if status == Status::Code(0) => Status::Signal(s),
         Some(ExitStatus::Code(c)) if status == Status::Code(0) => Status::Code(c),
         _ => status,
     };
-    Ok(Replayed { status })
+    Ok(Replayed { status, events })
 }
 
 fn watch(shm: &Shm, root: i32) -> Result<Status> {

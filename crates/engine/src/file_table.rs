@@ -1,0 +1,93 @@
+//! Which files the trace has already, known to all processes of the tree: a program that
+//! execs a thousand times must not have its libraries read a thousand times.
+//!
+//! Lives in the shared memory: atomics only, entries are never changed once they are whole.
+
+use std::fs::Metadata;
+use std::os::unix::fs::MetadataExt;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+const SLOTS: usize = 4096;
+const EMPTY: u32 = 0;
+const WHOLE: u32 = 2;
+
+/// A file as its inode describes it: 128 bits of hash over device, inode, size and times.
+pub type Stamp = [u64; 2];
+
+/// An open-addressing table from stamp to content.
+#[repr(C)]
+pub struct FileTable {
+    slots: [Slot; SLOTS],
+}
+
+#[repr(C)]
+struct Slot {
+    state: AtomicU32,
+    stamp: [AtomicU64; 2],
+    content: [AtomicU64; 4],
+}
+
+impl FileTable {
+    /// The stamp of a file.
+    #[must_use]
+    pub fn stamp(meta: &Metadata) -> Stamp {
+        let parts = [meta.dev(), meta.ino(), meta.size(), meta.mtime() as u64, meta.mtime_nsec() as u64, meta.ctime() as u64, meta.ctime_nsec() as u64];
+        let mix = |seed: u64| parts.iter().fold(seed, |h, p| (h.rotate_left(29) ^ p).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (h >> 31));
+        [mix(0x243f_6a88_85a3_08d3), mix(0x1319_8a2e_0370_7344)]
+    }
+
+    /// Whether the times of a file can be trusted: it was not changed within the last two
+    /// seconds (a later change might get the same time stamp).
+    #[must_use]
+    pub fn settled(meta: &Metadata) -> bool {
+        let changed = meta.mtime().max(meta.ctime());
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64);
+        meta.is_file() && now - changed > 2
+    }
+
+    /// The content of a known file.
+    #[must_use]
+    pub fn find(&self, stamp: Stamp) -> Option<[u8; 32]> {
+        for slot in self.probe(stamp) {
+            match slot.state.load(Ordering::Acquire) {
+                EMPTY => return None,
+                WHOLE if slot.matches(stamp) => {
+                    let mut id = [0; 32];
+                    for (bytes, word) in id.chunks_exact_mut(8).zip(&slot.content) {
+                        bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+                    }
+                    return Some(id);
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Remembers a file; forgets it quietly when the table is full.
+    pub fn insert(&self, stamp: Stamp, content: [u8; 32]) {
+        for slot in self.probe(stamp) {
+            if slot.state.compare_exchange(EMPTY, 1, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+                for (word, v) in slot.stamp.iter().zip(stamp) {
+                    word.store(v, Ordering::Relaxed);
+                }
+                for (word, bytes) in slot.content.iter().zip(content.chunks_exact(8)) {
+                    word.store(u64::from_le_bytes(bytes.try_into().unwrap_or_default()), Ordering::Relaxed);
+                }
+                slot.state.store(WHOLE, Ordering::Release);
+                return;
+            }
+        }
+    }
+
+    fn probe(&self, stamp: Stamp) -> impl Iterator<Item = &Slot> {
+        let start = stamp[0] as usize % SLOTS;
+        (0..16).map(move |i| &self.slots[(start + i) % SLOTS])
+    }
+}
+
+impl Slot {
+    fn matches(&self, stamp: Stamp) -> bool {
+        self.stamp.iter().zip(stamp).all(|(a, b)| a.load(Ordering::Relaxed) == b)
+    }
+}

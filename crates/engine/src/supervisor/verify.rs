@@ -1,0 +1,92 @@
+//! Verifying a trace: it is replayed twice, with large and with small fragments. Registers
+//! are compared with the recording at every event of both; memory is summed at intervals
+//! and compared between the two.
+
+use std::path::{Path, PathBuf};
+
+use super::replay::{ReplayOptions, replay};
+use super::{Status, absolute};
+use crate::failure::{Failure, Result};
+
+/// Fragment size of the second replay: small, and no divisor of the usual sizes.
+const SMALL: u32 = 3;
+
+/// A verified trace.
+#[derive(Debug, Clone, Copy)]
+pub struct Verified {
+    /// Events compared with the recording, in all processes.
+    pub events: u64,
+    /// Memory checksums compared.
+    pub checksums: u64,
+    /// How the first process ended.
+    pub status: Status,
+}
+
+/// Verifies a trace, with a checksum of memory every `every` events of each process.
+///
+/// # Errors
+/// Divergence from the recording or between the two replays; whatever stops a replay.
+pub fn verify(trace: &Path, every: u64) -> Result<Verified> {
+    let base = Folder::new()?;
+    let run = |name: &str, fragment_insns: Option<u32>| {
+        let folder = base.0.join(name);
+        std::fs::create_dir(&folder).map_err(|e| Failure::setup(format!("cannot make {}: {e}", folder.display())))?;
+        let options = ReplayOptions { trace, quiet: true, checksums: Some((every, &folder)), fragment_insns };
+        replay(&options).map(|r| (r, folder))
+    };
+    let (first, a) = run("large", None)?;
+    let (second, b) = run("small", Some(SMALL))?;
+    if first.status != second.status || first.events != second.events {
+        return Err(Failure::Divergence(format!("two replays of the same trace differ:\n  with large fragments: {first:?}\n  with small fragments: {second:?}")));
+    }
+    let checksums = compare(&a, &b)?;
+    Ok(Verified { events: first.events, checksums, status: first.status })
+}
+
+fn compare(a: &Path, b: &Path) -> Result<u64> {
+    let mut count = 0;
+    for entry in std::fs::read_dir(a).map_err(Failure::setup)? {
+        let name = entry.map_err(Failure::setup)?.file_name();
+        let read = |dir: &Path| std::fs::read_to_string(dir.join(&name)).unwrap_or_default();
+        let (x, y) = (read(a), read(b));
+        let (mut left, mut right) = (x.lines(), y.lines());
+        loop {
+            match (left.next(), right.next()) {
+                (None, None) => break,
+                (l, r) if l == r => count += 1,
+                (l, r) => {
+                    let (l, r) = (l.unwrap_or("(no more)"), r.unwrap_or("(no more)"));
+                    return Err(Failure::Divergence(format!(
+                        "memory differs between two replays of process {}\n  with large fragments: {l}\n  with small fragments: {r}",
+                        name.to_string_lossy()
+                    )));
+                }
+            }
+        }
+    }
+    Ok(count)
+}
+
+/// A temporary folder, removed at the end.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new() -> Result<Self> {
+        let base = absolute(&std::env::temp_dir())?;
+        for n in 0..1000 {
+            let path = base.join(format!("relive-verify-{}-{n}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(e) => return Err(Failure::setup(format!("cannot make {}: {e}", path.display()))),
+            }
+        }
+        Err(Failure::setup(format!("cannot make a folder in {}", base.display())))
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
