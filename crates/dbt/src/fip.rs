@@ -1,6 +1,7 @@
-//! Instructions that store the x87 instruction pointer: translated, they would store an
-//! address in the code cache. It is overwritten with 0, what most processors store anyway
-//! unless an x87 exception is pending.
+//! Instructions that store the x87 pointers: translated, they would store an address in the
+//! code cache as the last instruction's. And whether the processor keeps the other pointers
+//! (operand, opcode) over a stop in the host depends on its make. All of them are
+//! overwritten with 0, what processors store anyway unless an x87 exception is pending.
 
 use iced_x86::{Code as Op, Instruction, Mnemonic, Register};
 use relive_host::{Context, GuestAddr, Reg, copy};
@@ -26,26 +27,28 @@ pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<()
         return Ok(());
     }
     let at = GuestAddr(base).offset(offset);
-    copy::write(at, &[0; 8][..len])
+    copy::write(at, &[0; 18][..len])
         .map_err(|bad| format!("stored at {at} but cannot clear {}", bad.0))
 }
 
-/// Sets the field in a context's own area, where the processor put it on the way out.
+/// Clears the pointers in a context's own area, where the processor put them on the way out.
 pub(crate) fn clear_saved(ctx: &mut Context) {
-    ctx.xsave.0[8..16].fill(0);
+    let (offset, len) = FX;
+    ctx.xsave.0[offset as usize..][..len].fill(0);
 }
 
-/// Offset and size of the instruction pointer (Intel SDM vol. 1, 8.1.10 and 10.5.1).
+/// Offset and size of opcode, instruction and operand pointer in the area that FXSAVE and
+/// XSAVE share (Intel SDM vol. 1, 10.5.1).
+const FX: (u64, usize) = (6, 18);
+
+/// The same in what the instruction stores (Intel SDM vol. 1, 8.1.10).
 fn field(op: Op) -> (u64, usize) {
-    const ENV_16: (u64, usize) = (6, 2);
-    const ENV_32: (u64, usize) = (12, 4);
     match op {
-        Op::Fnstenv_m14byte | Op::Fstenv_m14byte | Op::Fnsave_m94byte | Op::Fsave_m94byte => ENV_16,
+        Op::Fnstenv_m14byte | Op::Fstenv_m14byte | Op::Fnsave_m94byte | Op::Fsave_m94byte => (6, 8),
         Op::Fnstenv_m28byte | Op::Fstenv_m28byte | Op::Fnsave_m108byte | Op::Fsave_m108byte => {
-            ENV_32
+            (12, 14)
         }
-        Op::Fxsave64_m512byte | Op::Xsave64_mem | Op::Xsavec64_mem | Op::Xsaveopt64_mem => (8, 8),
-        _ => (8, 4),
+        _ => FX,
     }
 }
 

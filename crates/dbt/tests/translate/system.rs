@@ -229,40 +229,62 @@ fn popf_sets_all_flags_but_the_trap_flag() {
 }
 
 /// Stores x87 state in every way there is, in low and in high code, stepping or not; the
-/// instruction pointer in memory must be 0, all bytes around it what the processor stores.
+/// pointers in memory must be 0, all bytes around them what the processor stores.
 #[test]
 fn no_cache_address_gets_into_guest_memory() {
-    // fld1, then the instruction with operand [r15 + 0x400]
-    let operand = b"\x00\x04\x00\x00";
-    let rows: [(&[u8], u64, usize); 9] = [
-        (b"\x41\xd9\xb7", 12, 4),    // fnstenv
-        (b"\x66\x41\xd9\xb7", 6, 2), // fnstenv, 16-bit
-        (b"\x41\xdd\xb7", 12, 4),    // fnsave
-        (b"\x66\x41\xdd\xb7", 6, 2), // fnsave, 16-bit
-        (b"\x41\x0f\xae\x87", 8, 4), // fxsave
-        (b"\x49\x0f\xae\x87", 8, 8), // fxsave64
-        (b"\x41\x0f\xae\xa7", 8, 4), // xsave
-        (b"\x49\x0f\xae\xa7", 8, 8), // xsave64
-        (b"\x49\x0f\xc7\xa7", 8, 8), // xsavec64
+    // With operand [r15 + 0x400]; the pointers' offset and size.
+    let rows: [(&[u8], usize, usize); 10] = [
+        (b"\x41\xd9\xb7", 12, 14),    // fnstenv
+        (b"\x66\x41\xd9\xb7", 6, 8),  // fnstenv, 16-bit
+        (b"\x41\xdd\xb7", 12, 14),    // fnsave
+        (b"\x66\x41\xdd\xb7", 6, 8),  // fnsave, 16-bit
+        (b"\x41\x0f\xae\x87", 6, 18), // fxsave
+        (b"\x49\x0f\xae\x87", 6, 18), // fxsave64
+        (b"\x41\x0f\xae\xa7", 6, 18), // xsave
+        (b"\x49\x0f\xae\xa7", 6, 18), // xsave64
+        (b"\x49\x0f\xc7\xa7", 6, 18), // xsavec64
+        (b"\x49\x0f\xae\xb7", 6, 18), // xsaveopt64
     ];
     for (opcode, offset, len) in rows {
+        let native = stored(opcode, LOW_CODE, None);
         for (base, step) in [(LOW_CODE, false), (LOW_CODE, true), (HIGH_CODE, false)] {
-            let mut guest = Guest::new(64);
-            let at = DATA + 0x400;
-            guest.fill(DATA, &[0xaa; 0x2000]);
-            guest.fill(at + 512, &[0; 64]);
-            guest.ctx.gpr[15] = DATA;
-            guest.ctx.gpr[0] = 7;
-            // An unmasked exception pending makes processors store the pointers that
-            // otherwise do not: fldcw [r15]; fld1; fldz; fdivp
-            guest.fill(DATA, &0x37b_u16.to_le_bytes());
-            let code = [
-                b"\x41\xd9\x2f\xd9\xe8\xd9\xee\xde\xf9",
-                opcode,
-                &operand[..],
-                b"\xdb\xe2\x0f\x05",
-            ]
-            .concat();
+            let got = stored(opcode, base, Some(step));
+            let what = format!("{opcode:02x?} at {base:#x}, stepping {step}");
+            let pointers = X87_AT..X87_AT + offset + len;
+            assert_eq!(got[X87_AT + offset..pointers.end], vec![0; len], "{what}");
+            let mut expected = native.clone();
+            expected[X87_AT + offset..pointers.end].fill(0);
+            let differing: Vec<_> = (0..got.len()).filter(|i| got[*i] != expected[*i]).collect();
+            assert!(differing.is_empty(), "{what}: bytes {differing:?}");
+            assert_ne!(native, expected, "{what}: there was nothing to clear");
+        }
+    }
+}
+
+const X87_AT: usize = 0x400;
+
+/// Runs an instruction that stores x87 state, natively or translated, after one that has
+/// left an exception pending: that makes processors store pointers that otherwise do not.
+/// Returns the data around.
+fn stored(opcode: &[u8], base: u64, step: Option<bool>) -> Vec<u8> {
+    let mut guest = Guest::new(64);
+    guest.fill(DATA, &[0xaa; 0x2000]);
+    guest.fill(DATA + X87_AT as u64 + 512, &[0; 64]);
+    guest.ctx.gpr[15] = DATA;
+    guest.ctx.gpr[0] = 7;
+    guest.fill(DATA, &0x37b_u16.to_le_bytes());
+    // fldcw [r15]; fld1; fldz; fdivp; store; fnclex; the end
+    let mut code = b"\x41\xd9\x2f\xd9\xe8\xd9\xee\xde\xf9".to_vec();
+    code.extend_from_slice(opcode);
+    code.extend_from_slice(b"\x00\x04\x00\x00\xdb\xe2");
+    match step {
+        None => {
+            code.extend_from_slice(&native_end());
+            guest.load(base, &code);
+            guest.run_native();
+        }
+        Some(step) => {
+            code.extend_from_slice(b"\x0f\x05");
             guest.load(base, &code);
             let mut stop = if step { guest.step() } else { guest.run() };
             while matches!(stop, Stop::Stepped { .. }) {
@@ -272,16 +294,9 @@ fn no_cache_address_gets_into_guest_memory() {
                 matches!(stop, Stop::Syscall { .. }),
                 "{stop:?} for {opcode:02x?}"
             );
-            let stored = guest.read(at, 32);
-            assert_ne!(stored[..2], [0xaa; 2], "nothing stored");
-            assert_eq!(
-                stored[offset as usize..][..len],
-                [0; 8][..len],
-                "{opcode:02x?} at {base:#x}"
-            );
-            assert_eq!(guest.read(at - 16, 16), [0xaa; 16]);
         }
     }
+    guest.read(DATA, 0x2000)
 }
 
 /// XSAVE without the x87 component leaves its place alone.
