@@ -125,6 +125,9 @@ fn new_slice(task: &mut Task) {
 /// The budget is used up: by a signal, which the loop delivers first, or by the slice.
 fn slice_end(task: &mut Task) -> Result<Flow> {
     let signalled = task.ctx.pending != 0;
+    if let (Some(shm), Mode::Record) = (&machine().shm, machine().mode) {
+        shm.need_supervisor();
+    }
     new_slice(task);
     if signalled || machine().mode != Mode::Record || !machine().baton.wanted() {
         return Ok(Flow::Continue);

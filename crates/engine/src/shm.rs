@@ -265,6 +265,11 @@ impl Shm {
             return;
         }
         sys::futex_wait(&ring.room, seen, Some(50));
+        self.need_supervisor();
+    }
+
+    /// Ends this process if the supervisor is gone: nobody would store what it logs.
+    pub fn need_supervisor(&self) {
         if !alive(self.header().supervisor.load(Ordering::Acquire)) {
             crate::failure::complain("the recorder is gone; the recorded program ends here");
             sys::exit_group(crate::failure::EXIT_STATUS);

@@ -27,7 +27,11 @@ pub struct TapeOut {
     pub last: u64,
     encoder: Encoder,
     scratch: Vec<u8>,
+    events: u32,
 }
+
+/// After so many events the recorder is looked for: unrecorded, the program must not go on.
+const LOOK_UP: u32 = 256;
 
 impl TapeOut {
     /// Starts a tape in a ring of its own.
@@ -45,7 +49,7 @@ impl TapeOut {
         let (mut encoder, mut scratch) = (Encoder::new(), Vec::with_capacity(4096));
         // Brings the delta coding to where a reader is; these bytes are not written.
         encoder.encode(&Event { ticks: last, digest: 0, kind: Kind::Turn { thread: 0 } }, &mut scratch);
-        Self { shm, ring, last, encoder, scratch }
+        Self { shm, ring, last, encoder, scratch, events: 0 }
     }
 
     /// Appends an event.
@@ -54,6 +58,10 @@ impl TapeOut {
         self.last = event.ticks;
         self.encoder.encode(event, &mut self.scratch);
         self.shm.push(self.ring, &self.scratch);
+        self.events = self.events.wrapping_add(1);
+        if self.events.is_multiple_of(LOOK_UP) {
+            self.shm.need_supervisor();
+        }
         if self.scratch.capacity() > 1 << 20 {
             self.scratch = Vec::with_capacity(4096);
         }

@@ -2,6 +2,7 @@
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
+use std::sync::OnceLock;
 
 /// XSAVE components that belong to a guest thread: x87, SSE, AVX, AVX-512 (three parts).
 /// Protection keys are left out: the guest has none.
@@ -32,30 +33,50 @@ pub fn check() -> Result<(), Lacking> {
     Ok(())
 }
 
+/// What the XSAVE area of a guest thread looks like on this processor. Asked once: CPUID is
+/// slow where a hypervisor answers it.
+#[derive(Debug, Clone, Copy)]
+pub struct XsaveLayout {
+    /// Guest-owned components that are enabled.
+    pub components: u64,
+    /// Bytes of the standard-format area.
+    pub size: usize,
+    /// Byte range of each extended component (from 2), empty where there is none.
+    pub ranges: [(usize, usize); 8],
+}
+
+/// The layout here.
+pub fn xsave_layout() -> &'static XsaveLayout {
+    static LAYOUT: OnceLock<XsaveLayout> = OnceLock::new();
+    LAYOUT.get_or_init(|| {
+        // SAFETY: `check` has established XSAVE, without which Relive does not start.
+        let components = (unsafe { xgetbv() }) & XSAVE_MASK;
+        let (mut size, mut ranges) = (576, [(0, 0); 8]);
+        for i in (2..8).filter(|i| components >> i & 1 == 1) {
+            let l = __cpuid_count(0xd, i);
+            ranges[i as usize] = (l.ebx as usize, (l.ebx + l.eax) as usize);
+            size = size.max(ranges[i as usize].1);
+        }
+        XsaveLayout { components, size, ranges }
+    })
+}
+
 /// Guest-owned XSAVE components that are enabled here.
 #[must_use]
 pub fn xcr0() -> u64 {
-    // SAFETY: `check` has established XSAVE, without which Relive does not start.
-    (unsafe { xgetbv() }) & XSAVE_MASK
+    xsave_layout().components
+}
+
+/// Size in bytes of the standard-format area for [`xcr0`] (CPUID leaf 0xd).
+#[must_use]
+pub fn xsave_size() -> usize {
+    xsave_layout().size
 }
 
 #[target_feature(enable = "xsave")]
 unsafe fn xgetbv() -> u64 {
     // SAFETY: XCR0 is always readable where XSAVE is enabled.
     unsafe { _xgetbv(0) }
-}
-
-/// Size in bytes of the standard-format area for [`xcr0`] (CPUID leaf 0xd).
-#[must_use]
-pub fn xsave_size() -> usize {
-    let mut size = 576;
-    for i in 2..8 {
-        if xcr0() & (1 << i) != 0 {
-            let l = __cpuid_count(0xd, i);
-            size = size.max((l.ebx + l.eax) as usize);
-        }
-    }
-    size
 }
 
 /// Reads the FS base.

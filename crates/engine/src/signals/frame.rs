@@ -153,10 +153,8 @@ fn xstate(area: &XsaveArea, size: usize) -> Vec<u8> {
 
 /// Component number and byte range of everything behind x87.
 fn components(size: usize) -> impl Iterator<Item = (u32, usize, usize)> {
-    let extended = (2..8).filter(|i| cpu::xcr0() >> i & 1 == 1).map(|i| {
-        let l = std::arch::x86_64::__cpuid_count(0xd, i);
-        (i, l.ebx as usize, (l.ebx + l.eax) as usize)
-    });
+    let layout = cpu::xsave_layout();
+    let extended = (2..8u32).map(|i| (i, layout.ranges[i as usize].0, layout.ranges[i as usize].1)).filter(|&(_, _, to)| to != 0);
     std::iter::once((1, 160, 416)).chain(extended).filter(move |&(_, _, to)| to <= size)
 }
 

@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::{Duration, Instant};
 
 use relive_host::sys;
@@ -72,6 +72,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     drop(target.file);
     become_subreaper();
     let pid = start(&boot, &shown, options.silent)?;
+    forward_endings();
     Drain { shm, writer, tapes: 0, started: Instant::now() }.run(pid, options.timeout)
 }
 
@@ -110,6 +111,9 @@ pub(super) fn start_with(boot: &Boot, shown: &[Vec<u8>], silent: bool, extra: &[
                 libc::close(null);
             }
         }
+        // A program whose recorder has been killed must not go on unrecorded.
+        // SAFETY: a setting of this process, which exec keeps.
+        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
         for (name, value) in extra {
             // SAFETY: the child has one thread.
             unsafe { std::env::set_var(name, value) };
@@ -126,6 +130,23 @@ pub(super) fn start_with(boot: &Boot, shown: &[Vec<u8>], silent: bool, extra: &[
 fn ignore_keyboard() {
     for sig in [libc::SIGINT, libc::SIGQUIT] {
         relive_host::signal::set_disposition(sig, relive_host::signal::Disposition::Ignore);
+    }
+}
+
+/// A signal that was sent to the recorder and is meant for the program.
+static TO_FORWARD: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn note_forward(sig: i32) {
+    TO_FORWARD.store(sig, Ordering::Release);
+}
+
+/// What ends the recorder natively is passed on to the program, which decides.
+fn forward_endings() {
+    for sig in [libc::SIGTERM, libc::SIGHUP] {
+        if !relive_host::signal::is_ignored(sig) {
+            // SAFETY: the handler only stores to an atomic.
+            unsafe { libc::signal(sig, note_forward as *const () as libc::sighandler_t) };
+        }
     }
 }
 
@@ -160,6 +181,11 @@ impl Drain {
             }
             if let (Some(_), false) = (status, open) {
                 break;
+            }
+            let forward = TO_FORWARD.swap(0, Ordering::AcqRel);
+            if forward != 0 && status.is_none() {
+                // SAFETY: the program's first process, not reaped yet.
+                unsafe { libc::kill(root, forward) };
             }
             if let (Some(limit), None, false) = (timeout, status, timed_out)
                 && self.started.elapsed() > limit
