@@ -231,6 +231,7 @@ impl Translator {
                 Ok(self.indirect(code, ctx, target, is_return))
             }
             Recovered::Stale { pc, kind } => {
+                self.stats.stale_entries += 1;
                 let found = self.entry(code, GuestAddr(pc));
                 let tick = matches!(kind, Entry::Ticked | Entry::Jump);
                 Ok(self.arrive(code, ctx, pc, tick, found))

@@ -26,6 +26,8 @@ pub struct Stats {
     pub mismatches: u64,
     /// Indirect branches to where the table is not mapped (each costs a signal).
     pub table_faults: u64,
+    /// Entries into fragments that were invalidated just before.
+    pub stale_entries: u64,
     /// Guest faults.
     pub guest_faults: u64,
     /// Fragments forgotten because guest code changed.

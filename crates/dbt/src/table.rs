@@ -13,8 +13,9 @@ use relive_host::{sys, window};
 
 use crate::stop::Error;
 
-/// Guest bytes served by a chunk.
-const CHUNK_GUEST: u64 = 256 << 10;
+/// Guest bytes served by a chunk. Larger chunks take longer to prefill, at every start of a
+/// program; smaller ones cost large programs more mappings.
+const CHUNK_GUEST: u64 = 64 << 10;
 /// Bytes of a chunk.
 const CHUNK: u64 = CHUNK_GUEST * 8;
 
