@@ -14,3 +14,4 @@ mod invalidate;
 mod random;
 mod signals;
 mod system;
+mod threads;

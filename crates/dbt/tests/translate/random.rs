@@ -17,7 +17,7 @@ fn cases() -> u32 {
     std::env::var("RELIVE_DBT_CASES")
         .ok()
         .and_then(|v| v.parse().ok())
-        .unwrap_or(1000)
+        .unwrap_or(1600)
 }
 
 /// Random registers and memory, as far as programs allow.

@@ -367,3 +367,35 @@ fn cpuid_in_a_loop_does_not_disturb_registers() {
     guest.expect_syscall();
     assert_eq!(guest.ctx.gpr[8], 6);
 }
+
+/// The bit that extends a base register means nothing to a RIP-relative operand.
+#[test]
+fn rip_relative_operands_with_the_base_bit_set() {
+    let value = 0x1122_3344_5566_7788_u64;
+    for (base, data) in [(LOW_CODE, DATA), (HIGH_CODE, HIGH_DATA)] {
+        // mov rax, [rip + d]; vmovq xmm1, [rip + d]; the same with EVEX; syscall
+        let forms: [&[u8]; 3] = [
+            b"\x49\x8b\x05",
+            b"\xc4\xc1\x7a\x7e\x0d",
+            b"\x62\xd1\xfe\x08\x7e\x0d",
+        ];
+        let avx512 = std::arch::is_x86_feature_detected!("avx512f");
+        for form in forms.into_iter().filter(|f| f[0] != 0x62 || avx512) {
+            let mut guest = Guest::new(64);
+            guest.fill(data + 0x40, &value.to_le_bytes());
+            for reg in 8..16 {
+                guest.ctx.gpr[reg] = data;
+            }
+            let disp = (data + 0x40 - base - form.len() as u64 - 4) as u32;
+            let code = [form, &disp.to_le_bytes(), b"\x66\x48\x0f\x7e\xca\x0f\x05"].concat(); // movq rdx, xmm1
+            guest.load(base, &code);
+            guest.expect_syscall();
+            let got = if form[0] == 0x49 {
+                guest.ctx.gpr[0]
+            } else {
+                guest.ctx.gpr[2]
+            };
+            assert_eq!(got, value, "{form:02x?} at {base:#x}");
+        }
+    }
+}
