@@ -31,12 +31,19 @@ int main(void) {
         CHECK(shared == 42);
         tid_word = -1;
     }
-    // Shared memory but a process of its own, waited for by its signal.
+    // Shared memory but a process of its own, waited for by its signal. Two processes that
+    // run on one memory side by side are a documented limit of Relive: EINVAL.
     shared = 0;
     int pid = clone(child_main, stack + sizeof stack, CLONE_VM | SIGCHLD, &shared);
+    CHECK(pid > 0 || errno == EINVAL);
+    if (pid > 0) expect_exit(pid, 0);
+    CHECK(shared == (pid > 0 ? 42 : 0));
+    // The same with the parent asleep until the child is gone is what vfork does.
+    shared = 0;
+    pid = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &shared);
     CHECK(pid > 0);
-    expect_exit(pid, 0);
     CHECK(shared == 42);
+    expect_exit(pid, 0);
     struct clone_args args;
     memset(&args, 0, sizeof args);
     args.exit_signal = SIGCHLD;

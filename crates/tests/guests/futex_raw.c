@@ -1,9 +1,8 @@
 // relive: threads=yes
-// futex(2) itself: wait and wake with values, bitsets, requeue, time-outs, shared between processes.
+// futex(2) itself: wait and wake with values, bitsets, requeue, time-outs.
 #include "check.h"
 #include <linux/futex.h>
 #include <pthread.h>
-#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -38,17 +37,5 @@ int main(void) {
     futex(&word, FUTEX_WAKE_PRIVATE, 100, NULL, NULL, 0);
     futex(&other, FUTEX_WAKE_BITSET_PRIVATE, 100, NULL, NULL, FUTEX_BITSET_MATCH_ANY);
     for (int i = 0; i < 4; i++) CHECK0(pthread_join(threads[i], NULL));
-
-    uint32_t *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    CHECK(shared != MAP_FAILED);
-    pid_t child = fork();
-    CHECK(child >= 0);
-    if (child == 0) {
-        while (__atomic_load_n(shared, __ATOMIC_SEQ_CST) == 0) futex(shared, FUTEX_WAIT, 0, NULL, NULL, 0);
-        _exit(0);
-    }
-    __atomic_store_n(shared, 1, __ATOMIC_SEQ_CST);
-    futex(shared, FUTEX_WAKE, 1, NULL, NULL, 0);
-    expect_exit(child, 0);
     return ok();
 }

@@ -4,7 +4,7 @@
 
 use crate::escape::shell_quote;
 use crate::needs::SEARCH_PATH;
-use rustix::process::{Pid, Signal, kill_process_group};
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
 use std::ffi::{OsStr, OsString};
 use std::io::{Read, Write};
 use std::os::unix::process::CommandExt;
@@ -17,6 +17,9 @@ use std::time::{Duration, Instant};
 /// More output than this from one pipe fails the run: a guest in a wild loop must not fill
 /// the memory.
 const OUTPUT_LIMIT: usize = 32 << 20;
+
+/// How long the rest of a child's process group may take to die after it.
+const LAST_BREATH: Duration = Duration::from_secs(5);
 
 /// One child to run.
 #[derive(Clone, Debug)]
@@ -81,7 +84,7 @@ impl Spec {
     ///
     /// # Errors
     /// It could not be started, ran past its limit (and was killed with its process group),
-    /// left a process behind that keeps its output open, or wrote too much.
+    /// left a process behind (killed too, if it stayed in the group), or wrote too much.
     pub fn run(&self) -> Result<Outcome, String> {
         let mut command = Command::new(&self.argv[0]);
         command
@@ -129,6 +132,14 @@ impl Spec {
                 self.by_hand()
             ));
         };
+        if !group_ends(&child, Instant::now() + LAST_BREATH) {
+            kill_own_group(&child);
+            return Err(format!(
+                "left a process behind in its group\n  {}\nits stderr ends:\n{}",
+                self.by_hand(),
+                tail(&stderr)
+            ));
+        }
         if stdout.len().max(stderr.len()) > OUTPUT_LIMIT {
             return Err(format!(
                 "wrote more than {OUTPUT_LIMIT} bytes\n  {}",
@@ -188,12 +199,44 @@ fn wait_until(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
 }
 
 fn kill_own_group(child: &Child) {
-    let group = i32::try_from(child.id())
-        .ok()
-        .and_then(Pid::from_raw)
-        .expect("a child has an id");
     // The group may be gone already; that is what is wanted.
-    kill_process_group(group, Signal::KILL).ok();
+    kill_process_group(group_of(child), Signal::KILL).ok();
+}
+
+fn group_of(child: &Child) -> Pid {
+    let id = i32::try_from(child.id()).ok();
+    id.and_then(Pid::from_raw).expect("a child has an id")
+}
+
+/// Waits until no process of the group lives; `false` at the deadline.
+fn group_ends(child: &Child, deadline: Instant) -> bool {
+    let group = group_of(child);
+    // A zombie that nobody has waited for yet is still a member; it is as good as gone.
+    while test_kill_process_group(group).is_ok() && has_live_member(group) {
+        if Instant::now() >= deadline {
+            return false;
+        }
+        thread::sleep(Duration::from_millis(1));
+    }
+    true
+}
+
+/// Looks through `/proc` for a process of the group that is no zombie (proc(5), `stat`:
+/// the fields behind the name in brackets are state, parent, group).
+fn has_live_member(group: Pid) -> bool {
+    let wanted = group.as_raw_nonzero().to_string();
+    let processes = std::fs::read_dir("/proc").expect("/proc is readable");
+    processes.flatten().any(|entry| {
+        // What is no process, or has gone meanwhile, has no such file.
+        let text = std::fs::read(entry.path().join("stat")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text);
+        let mut fields = text
+            .rsplit_once(')')
+            .map_or("", |parts| parts.1)
+            .split_ascii_whitespace();
+        let (state, found) = (fields.next(), fields.nth(1));
+        found == Some(wanted.as_str()) && !matches!(state, Some("Z" | "X"))
+    })
 }
 
 #[cfg(test)]
@@ -239,5 +282,15 @@ mod tests {
             .run()
             .unwrap_err();
         assert!(error.contains("left behind"), "{error}");
+    }
+
+    #[test]
+    fn a_process_left_behind_in_silence_is_an_error() {
+        let spec = shell(
+            "sleep 100 >/dev/null 2>&1 & exit 0",
+            Duration::from_secs(20),
+        );
+        let error = spec.run().unwrap_err();
+        assert!(error.contains("in its group"), "{error}");
     }
 }

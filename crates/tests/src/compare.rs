@@ -55,6 +55,35 @@ pub fn check_expected(header: &Header, outcome: &Outcome, by_relive: bool) -> Re
     }
 }
 
+/// How `relive` ends when it refuses a program.
+const REFUSED: i32 = 125;
+/// The class of a refusal, in its message.
+const UNSUPPORTED: &[u8] = b"[RL1]";
+
+/// Checks that `relive` refused a program, with a text that names the reason.
+///
+/// # Errors
+/// It did not, or said something else; with the command to repeat the run.
+pub fn check_refused(says: &[u8], outcome: &Outcome) -> Result<(), String> {
+    if outcome.status.code() != Some(REFUSED) {
+        let found = describe(outcome.status);
+        return Err(complain(
+            outcome,
+            &format!("should be refused with exit status {REFUSED}, ended with {found}"),
+        ));
+    }
+    let missing = [UNSUPPORTED, says]
+        .into_iter()
+        .find(|text| !contains(&outcome.stderr, text));
+    match missing {
+        None => Ok(()),
+        Some(text) => Err(complain(
+            outcome,
+            &format!("stderr should contain {:?}", String::from_utf8_lossy(text)),
+        )),
+    }
+}
+
 /// Checks a run under `relive` against the native one: standard output, where it is exact.
 ///
 /// # Errors
@@ -207,6 +236,23 @@ mod tests {
             (2, "b\n", "(end)")
         );
         assert_eq!(first_difference(b"a", b"a\n").unwrap().line, 1);
+    }
+
+    #[test]
+    fn a_refusal_has_its_status_its_class_and_its_reason() {
+        let refused = |status: i32, stderr: &str| {
+            let mut run = outcome("", status << 8);
+            run.stderr = stderr.into();
+            check_refused(b"no cake", &run)
+        };
+        refused(125, "relive: unsupported [RL1]: no cake here\n").unwrap();
+        for (status, stderr) in [
+            (0, "relive: unsupported [RL1]: no cake here\n"),
+            (125, "relive: no cake here\n"),
+            (125, "relive: unsupported [RL1]: no bread\n"),
+        ] {
+            assert!(refused(status, stderr).is_err(), "{status} {stderr}");
+        }
     }
 
     #[test]

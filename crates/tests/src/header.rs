@@ -65,6 +65,24 @@ pub enum Output {
     Free,
 }
 
+/// Where `relive` refuses a case on purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Where {
+    /// `relive run` works; `relive record` refuses.
+    Record,
+    /// `relive run` refuses too.
+    All,
+}
+
+/// A refusal that is no fault: a limit that is written down.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Text that standard error must contain (`refused="substring"`).
+    pub says: Vec<u8>,
+    /// Where (`refused-in=record` or `refused-in=all`).
+    pub place: Where,
+}
+
 const MODES: [(&str, Mode); 4] = [
     ("run", Mode::Run),
     ("record", Mode::Record),
@@ -78,6 +96,7 @@ const LINKS: [(&str, Link); 4] = [
     ("static-pie", Link::StaticPie),
 ];
 const OUTPUTS: [(&str, Output); 2] = [("exact", Output::Exact), ("free", Output::Free)];
+const PLACES: [(&str, Where); 2] = [("record", Where::Record), ("all", Where::All)];
 const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
 /// Everything a header can say.
@@ -110,6 +129,8 @@ pub struct Header {
     pub timeout: Duration,
     /// Whether the stages with one-instruction fragments apply (`tiny=no` leaves them out).
     pub tiny: bool,
+    /// Relive refuses this case on purpose; there is then no recording to replay.
+    pub refused: Option<Refusal>,
 }
 
 impl Default for Header {
@@ -128,6 +149,7 @@ impl Default for Header {
             expect: None,
             timeout: Duration::from_secs(20),
             tiny: true,
+            refused: None,
         }
     }
 }
@@ -165,6 +187,15 @@ impl Header {
         if seen.contains(&"exit".into()) && seen.contains(&"signal".into()) {
             return Err("exit and signal exclude each other".into());
         }
+        match &header.refused {
+            Some(refusal) if refusal.says.is_empty() => {
+                return Err("refused needs a text (refused-in alone says nothing)".into());
+            }
+            Some(_) if header.threads => {
+                return Err("a refused case cannot join the stress run (threads=yes)".into());
+            }
+            _ => {}
+        }
         Ok(header)
     }
 
@@ -193,9 +224,19 @@ impl Header {
                 _ => return Err("must be 1 to 300 seconds".into()),
             },
             "tiny" => self.tiny = word(&YES_NO, value)?,
+            "refused" => self.refusal().says = unescape(value)?,
+            "refused-in" => self.refusal().place = word(&PLACES, value)?,
             _ => return Err("no such key".into()),
         }
         Ok(())
+    }
+
+    /// The refusal that is being read; its two keys come in any order.
+    fn refusal(&mut self) -> &mut Refusal {
+        self.refused.get_or_insert(Refusal {
+            says: Vec::new(),
+            place: Where::Record,
+        })
     }
 }
 
@@ -286,6 +327,23 @@ mod tests {
     }
 
     #[test]
+    fn a_refusal_is_read() {
+        let refused = |text: &str| {
+            Header::parse(&format!("# relive: {text}\n"), "#")
+                .unwrap()
+                .refused
+                .unwrap()
+        };
+        let wanted = |place| Refusal {
+            says: b"no \"x\"".to_vec(),
+            place,
+        };
+        assert_eq!(refused(r#"refused="no \"x\"""#), wanted(Where::Record));
+        let both = r#"refused-in=all refused="no \"x\"""#;
+        assert_eq!(refused(both), wanted(Where::All));
+    }
+
+    #[test]
     fn what_is_not_understood_is_refused() {
         for bad in [
             "int x;\n",
@@ -297,6 +355,10 @@ mod tests {
             "// relive: link=pie,pie\n",
             "// relive: timeout=0\n",
             "// relive: tiny=no tiny=no\n",
+            "// relive: refused=\n",
+            "// relive: refused-in=all\n",
+            "// relive: refused=x refused-in=run\n",
+            "// relive: refused=x threads=yes\n",
             "// relive: args=\"a\n",
             "// relive: args=\"a\"b=c\n",
             "// relive: word\n",

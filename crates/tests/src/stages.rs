@@ -6,9 +6,9 @@
 
 use crate::child::{Outcome, Spec};
 use crate::command;
-use crate::compare::{check_expected, check_like_native, check_same};
+use crate::compare::{check_expected, check_like_native, check_refused, check_same};
 use crate::escape::shell_quote;
-use crate::header::{Header, Mode};
+use crate::header::{Header, Mode, Where};
 use rustix::fs::{FlockOperation, flock};
 use std::ffi::OsString;
 use std::fs::{self, File};
@@ -246,6 +246,19 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
 fn applies(stage: &Stage, header: &Header) -> bool {
     stage.mode.is_none_or(|mode| header.modes.contains(&mode))
         && (header.tiny || !stage_is_tiny(stage))
+        // What is refused leaves no recording to replay.
+        && (header.refused.is_none() || stage.of.is_none())
+}
+
+/// The text with which `relive` must refuse this stage, if it must.
+fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
+    let refusal = header.refused.as_ref()?;
+    let here = match stage.action {
+        Action::Record => true,
+        Action::Run => refusal.place == Where::All,
+        Action::Native | Action::Replay | Action::Verify => false,
+    };
+    here.then_some(&refusal.says)
 }
 
 fn stage_is_tiny(stage: &Stage) -> bool {
@@ -264,6 +277,10 @@ fn run_stage(
     let header = &subject.header;
     let before = |name: &str| done.iter().find(|row| row.0 == name).map(|row| &row.1);
     let outcome = spec(subject, stage, workshop)?.run()?;
+    if let Some(says) = refusal(stage, header) {
+        check_refused(says, &outcome)?;
+        return Ok(outcome);
+    }
     match stage.action {
         Action::Native => check_expected(header, &outcome, false)?,
         Action::Run | Action::Record => {
@@ -346,6 +363,23 @@ mod tests {
         assert_eq!(count(""), 9);
         assert_eq!(count("tiny=no"), 5);
         assert_eq!(count("modes=run,record"), 5);
+        assert_eq!(count("refused=x"), 5);
+    }
+
+    #[test]
+    fn a_refusal_is_expected_where_the_header_says() {
+        let refused = |text: &str| -> Vec<&str> {
+            let header = Header::parse(&format!("# relive: {text}\n"), "#").unwrap();
+            STAGES
+                .iter()
+                .filter(|stage| refusal(stage, &header).is_some())
+                .map(|stage| stage.name)
+                .collect()
+        };
+        assert!(refused("").is_empty());
+        assert_eq!(refused("refused=x"), ["record", "record-tiny"]);
+        let all = ["run", "run-tiny", "record", "record-tiny"];
+        assert_eq!(refused("refused=x refused-in=all"), all);
     }
 
     #[test]
