@@ -63,11 +63,12 @@ Examples:
   relive replay /tmp/trace";
 
 const VERIFY: &str = "\
-Replay a recording without its output, and compare it with the recording all the way.
+Replay a recording twice without its output, and compare both with it and with each other.
 
-The files that the trace holds are compared with their checksums first. Then, at every event \
-of every thread, the registers and the position of the replay must be the recorded ones. The \
-summary says how many events that were.";
+The files that the trace holds are compared with their checksums first. The two replays \
+translate the program differently: in large pieces, and in very small ones. In both, the \
+position and the registers must be the recorded ones at every event of every thread. Checksums \
+of the program's whole memory, taken every N events of each process, must be the same in both.";
 
 const HUNT: &str = "\
 Run a program again and again under different schedules until it fails, and keep that run.

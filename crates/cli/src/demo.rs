@@ -13,7 +13,7 @@ use relive_engine::supervisor::Status;
 use relive_engine::{EXIT_STATUS, Failure};
 
 use crate::place::Place;
-use crate::{command_line, format, ls};
+use crate::{command_line, format, ls, output};
 
 const SOURCE: &str = include_str!("bank.c");
 const FLAGS: [&str; 2] = ["-g", "-pthread"];
@@ -56,21 +56,33 @@ pub fn execute() -> Result<Status, Failure> {
         say("\nA replay differs from its recording. That is a fault of Relive: please report it.");
         return Ok(Status::Code(1));
     }
-    let (relive, name) = (command_line::own_name(), place.name());
-    say(&format!(
-        "\nEvery replay gave the same output and the same exit status. Next:"
-    ));
-    for (command, what) in [
-        ("replay", "the same run, as often as you like"),
-        ("info", "what was recorded"),
-        ("dump", "every event of every thread"),
-    ] {
-        say(&format!("  {relive} {command} {name}    {what}"));
-    }
-    say(&format!(
-        "  {relive} hunt PROGRAM    the same for your own flaky test"
-    ));
-    Ok(Status::Code(0))
+    say("\nEvery replay gave the same output and the same exit status.");
+    next(&place.name())
+}
+
+/// The commands that one might type next.
+fn next(name: &str) -> Result<Status, Failure> {
+    let relive = command_line::own_name();
+    let rows = [
+        (
+            format!("replay {name}"),
+            "the same run, as often as you like",
+        ),
+        (format!("info {name}"), "what was recorded"),
+        (format!("dump {name}"), "every event of every thread"),
+        (
+            "hunt PROGRAM".to_owned(),
+            "the same for a flaky test of yours",
+        ),
+    ];
+    let rows: Vec<Vec<String>> = rows
+        .into_iter()
+        .map(|(command, what)| vec![format!("  {relive} {command}"), what.to_owned()])
+        .collect();
+    output::print(|out| {
+        writeln!(out, "Next:")?;
+        Ok(format::table(out, &[], &rows)?)
+    })
 }
 
 /// Records the program until its total is wrong; each other recording is removed.

@@ -19,12 +19,23 @@ struct Numbered {
 }
 
 impl Place {
-    /// The folder that the user named.
-    pub fn named(path: &Path) -> Self {
-        Self {
+    /// The folder that the user named; the one it lies in is made if need be.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn named(path: &Path) -> Result<Self, Failure> {
+        if let Some(above) = path.parent().filter(|above| !above.as_os_str().is_empty()) {
+            std::fs::create_dir_all(above).map_err(|error| {
+                Failure::setup(format!(
+                    "{} cannot be made ({error}): name a folder that can be written",
+                    above.display()
+                ))
+            })?;
+        }
+        Ok(Self {
             path: path.to_owned(),
             numbered: None,
-        }
+        })
     }
 
     /// A new numbered folder.

@@ -18,7 +18,7 @@ pub fn execute(args: &RecordArgs) -> Result<Status, Failure> {
     // A mistyped name must not leave an empty recording behind.
     supervisor::find_program(guest.program(), guest.args())?;
     let place = match &args.output {
-        Some(path) => Place::named(path),
+        Some(path) => Place::named(path)?,
         None => Place::numbered(guest.program())?,
     };
     place.make_latest()?;

@@ -13,20 +13,17 @@ use crate::place;
 /// Divergence, a recording without its end, or whatever else stops Relive.
 pub fn execute(args: &TraceArgs) -> Result<Status, Failure> {
     let trace = place::open(args.trace.as_deref())?;
-    whole(&trace, false)
+    let replayed = supervisor::replay(&ReplayOptions::of(trace.directory()));
+    judged(&trace, replayed).map(|replayed| replayed.status)
 }
 
-/// Replays a trace to its end; how the program ended.
+/// What came of replaying a trace, in the light of whether it has an end.
 ///
 /// # Errors
-/// As [`execute`].
-pub fn whole(trace: &Trace, quiet: bool) -> Result<Status, Failure> {
-    let replayed = supervisor::replay(&ReplayOptions {
-        quiet,
-        ..ReplayOptions::of(trace.directory())
-    });
+/// The replay's own failure, and a recording without its end.
+pub fn judged<T>(trace: &Trace, replayed: Result<T, Failure>) -> Result<T, Failure> {
     if !place::is_cut_off(trace) {
-        return replayed.map(|replayed| replayed.status);
+        return replayed;
     }
     // How the program ended is not known, so no status of its own can be given. And where
     // the tapes end, a replay may well stop in the midst of something.

@@ -7,7 +7,7 @@ use relive_engine::supervisor::{self, Status};
 
 use crate::args::VerifyArgs;
 use crate::format::{self, count};
-use crate::{output, place};
+use crate::{output, place, replay};
 
 /// Replays a recording twice, quietly, checked all the way.
 ///
@@ -17,7 +17,7 @@ pub fn execute(args: &VerifyArgs) -> Result<Status, Failure> {
     let trace = place::open(args.trace.trace.as_deref())?;
     let files = trace.verify_files().map_err(Failure::setup)?;
     let started = Instant::now();
-    let verified = supervisor::verify(trace.directory(), args.every)?;
+    let verified = replay::judged(&trace, supervisor::verify(trace.directory(), args.every))?;
     let took = started.elapsed();
     output::print(|out| {
         writeln!(

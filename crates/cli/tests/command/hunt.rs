@@ -1,0 +1,134 @@
+//! `relive hunt`.
+
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::Stdio;
+
+use crate::sandbox::{Sandbox, text, wait};
+
+#[test]
+fn a_program_that_does_not_fail_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    sandbox.relive(&["record", "true"]).ok();
+    let before = sandbox.latest();
+    let outcome = sandbox
+        .relive(&["hunt", "-n", "4", "sh", "-c", "echo noise; echo noise >&2"])
+        .ok();
+    assert_eq!(
+        (&*outcome.stdout, &*outcome.stderr),
+        ("no failure in 4 runs\n", "")
+    );
+    assert_eq!(sandbox.recordings(), ["true-0"]);
+    assert_eq!(sandbox.latest(), before);
+}
+
+#[test]
+fn a_failing_run_is_kept_and_replays() {
+    let sandbox = Sandbox::new();
+    let outcome = sandbox.relive(&["hunt", "--", "sh", "-c", "echo why; exit 3"]);
+    assert_eq!(outcome.code(), Some(1), "{outcome:#?}");
+    assert!(
+        outcome
+            .stdout
+            .starts_with("run 1 failed: exit status 3 (fair schedule)\nkept as sh-0, "),
+        "{outcome:#?}"
+    );
+    assert!(outcome.stdout.contains("replay sh-0"), "{outcome:#?}");
+    assert_eq!(sandbox.recordings(), ["sh-0"]);
+    let replayed = sandbox.relive(&["replay"]);
+    assert_eq!((replayed.code(), &*replayed.stdout), (Some(3), "why\n"));
+}
+
+#[test]
+fn a_later_failure_is_found_and_the_other_runs_are_removed() {
+    let sandbox = Sandbox::new();
+    let script = "echo x >>runs; test $(wc -l <runs) -lt 3";
+    let outcome = sandbox.relive(&["hunt", "sh", "-c", script]);
+    assert_eq!(outcome.code(), Some(1), "{outcome:#?}");
+    assert!(
+        outcome
+            .stdout
+            .starts_with("run 3 failed: exit status 1 (chaos seed "),
+        "{outcome:#?}"
+    );
+    assert_eq!(sandbox.recordings().len(), 1);
+    assert_eq!(sandbox.relive(&["replay"]).code(), Some(1));
+}
+
+#[test]
+fn a_signal_and_a_hang_are_failures() {
+    let sandbox = Sandbox::new();
+    let outcome = sandbox.relive(&["hunt", "sh", "-c", "kill -SEGV $$"]);
+    assert_eq!(outcome.code(), Some(1));
+    assert!(
+        outcome
+            .stdout
+            .starts_with("run 1 failed: killed by SIGSEGV"),
+        "{outcome:#?}"
+    );
+    let outcome = sandbox.relive(&[
+        "hunt",
+        "--timeout",
+        "300ms",
+        "sh",
+        "-c",
+        "echo begun; sleep 1000",
+    ]);
+    assert_eq!(outcome.code(), Some(1));
+    assert!(
+        outcome
+            .stdout
+            .starts_with("run 1 failed: still running after 300 ms"),
+        "{outcome:#?}"
+    );
+    let replayed = sandbox.relive(&["replay"]);
+    assert_eq!(
+        (replayed.signal(), &*replayed.stdout),
+        (Some(libc::SIGKILL), "begun\n"),
+        "{replayed:#?}"
+    );
+}
+
+#[test]
+fn a_race_is_found() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bank.c");
+    let program = sandbox.compile(&source, "bank");
+    let outcome = sandbox.relive(&["hunt", "-n", "200", text(&program)]);
+    assert_eq!(outcome.code(), Some(1), "{outcome:#?}");
+    assert!(
+        outcome.stdout.contains("failed: exit status 1"),
+        "{outcome:#?}"
+    );
+    let first = sandbox.relive(&["replay"]);
+    assert!(
+        first.code() == Some(1) && first.stdout.contains("WRONG"),
+        "{first:#?}"
+    );
+    let second = sandbox.relive(&["replay"]);
+    assert_eq!((second.code(), second.stdout), (Some(1), first.stdout));
+}
+
+#[test]
+fn an_interrupt_ends_the_hunt_and_leaves_nothing() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command(&["hunt", "sh", "-c", "echo >begun; exec sleep 1000"]);
+    command
+        .process_group(0)
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().unwrap();
+    while !sandbox.path("begun").exists() {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::yield_now();
+    }
+    // SAFETY: signals the processes that were started here.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) };
+    let status = wait(&mut child);
+    assert_eq!(
+        std::os::unix::process::ExitStatusExt::signal(&status),
+        Some(libc::SIGINT),
+        "{status}"
+    );
+    assert_eq!(sandbox.recordings(), [""; 0]);
+}

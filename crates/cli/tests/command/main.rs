@@ -1,0 +1,13 @@
+//! The `relive` command from outside: real runs of small programs.
+
+mod cli_page;
+mod damage;
+mod demo;
+mod end;
+mod hunt;
+mod inspect;
+mod place;
+mod sandbox;
+mod streams;
+mod terminal;
+mod usage;

@@ -1,0 +1,132 @@
+//! The program has standard input, output and error for itself.
+
+use std::fs::File;
+use std::process::{Command, Stdio};
+
+use crate::sandbox::{Sandbox, finish, wait};
+
+#[test]
+fn nothing_is_added_to_the_output() {
+    let sandbox = Sandbox::new();
+    let script = "printf 'no newline'; printf 'an error' >&2";
+    for words in [&["run"][..], &["record"], &["record", "-o", "trace"]] {
+        let outcome = sandbox
+            .relive(&[words, &["sh", "-c", script]].concat())
+            .ok();
+        assert_eq!(
+            (&*outcome.stdout, &*outcome.stderr),
+            ("no newline", "an error")
+        );
+    }
+    for words in [&["replay"][..], &["replay", "trace"]] {
+        let outcome = sandbox.relive(words).ok();
+        assert_eq!(
+            (&*outcome.stdout, &*outcome.stderr),
+            ("no newline", "an error")
+        );
+    }
+}
+
+#[test]
+fn standard_input_is_recorded() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.command(&["record", "cat"]);
+    std::fs::write(sandbox.path("input"), "one\ntwo\n").unwrap();
+    command.stdin(File::open(sandbox.path("input")).unwrap());
+    assert_eq!(finish(command).ok().stdout, "one\ntwo\n");
+    std::fs::remove_file(sandbox.path("input")).unwrap();
+    assert_eq!(sandbox.relive(&["replay"]).ok().stdout, "one\ntwo\n");
+}
+
+#[test]
+fn output_and_error_keep_their_order() {
+    let sandbox = Sandbox::new();
+    let script = "for i in 1 2 3 4 5; do echo out $i; echo err $i >&2; /bin/echo child $i; done";
+    let together = |words: &[&str], name: &str| {
+        let file = File::create(sandbox.path(name)).unwrap();
+        let mut command = sandbox.command(words);
+        command.stdout(file.try_clone().unwrap()).stderr(file);
+        assert!(wait(&mut command.spawn().unwrap()).success());
+        std::fs::read_to_string(sandbox.path(name)).unwrap()
+    };
+    let recorded = together(&["record", "sh", "-c", script], "recorded");
+    assert_eq!(recorded.lines().count(), 15);
+    assert_eq!(together(&["replay"], "replayed"), recorded);
+}
+
+#[test]
+fn the_words_of_the_program_are_its_own() {
+    let sandbox = Sandbox::new();
+    let show = [
+        "sh",
+        "-c",
+        r#"for word; do printf '<%s>' "$word"; done"#,
+        "sh",
+    ];
+    let words = ["--help", "-o", "x y", "--", "--chaos", "", "-n"];
+    let expected = "<--help><-o><x y><--><--chaos><><-n>";
+    for before in [
+        &["run"][..],
+        &["run", "--"],
+        &["record"],
+        &["record", "--"],
+        &["record", "--chaos=7", "--"],
+    ] {
+        let outcome = sandbox.relive(&[before, &show, &words].concat()).ok();
+        assert_eq!(outcome.stdout, expected, "{before:?}");
+    }
+}
+
+#[test]
+fn chaos_says_its_seed_on_standard_error() {
+    let sandbox = Sandbox::new();
+    let outcome = sandbox.relive(&["record", "--chaos", "echo", "hi"]).ok();
+    assert_eq!(outcome.stdout, "hi\n");
+    let seed = outcome
+        .stderr
+        .strip_prefix("relive: chaos seed ")
+        .unwrap()
+        .trim_end();
+    let again = sandbox
+        .relive(&["record", &format!("--chaos={seed}"), "echo", "hi"])
+        .ok();
+    assert_eq!(again.stderr, outcome.stderr);
+}
+
+#[test]
+fn a_reader_that_goes_away_ends_the_program() {
+    let sandbox = Sandbox::new();
+    let relive = env!("CARGO_BIN_EXE_relive");
+    let script =
+        format!("set -o pipefail; {relive} record yes | head -n 1; echo ${{PIPESTATUS[0]}}");
+    let mut shell = Command::new("bash");
+    shell
+        .args(["-c", &script])
+        .env("RELIVE_TRACE_DIR", sandbox.base())
+        .stdin(Stdio::null());
+    assert_eq!(finish(shell).stdout, "y\n141\n");
+}
+
+#[test]
+fn the_keyboard_belongs_to_the_program() {
+    use std::os::unix::process::CommandExt;
+    let sandbox = Sandbox::new();
+    let script = "trap 'echo caught; exit 3' INT; echo ready; while :; do :; done";
+    let out = sandbox.path("out");
+    let mut command = sandbox.command(&["record", "sh", "-c", script]);
+    command.process_group(0).stdout(File::create(&out).unwrap());
+    let mut child = command.spawn().unwrap();
+    while !std::fs::read_to_string(&out).unwrap().contains("ready") {
+        assert!(child.try_wait().unwrap().is_none());
+        std::thread::yield_now();
+    }
+    let group = -(child.id() as i32);
+    // SAFETY: signals the processes that were started here.
+    unsafe { libc::kill(group, libc::SIGINT) };
+    assert_eq!(wait(&mut child).code(), Some(3));
+    let outcome = sandbox.relive(&["replay"]);
+    assert_eq!(
+        (outcome.code(), &*outcome.stdout),
+        (Some(3), "ready\ncaught\n")
+    );
+}
