@@ -39,12 +39,26 @@ impl Baton {
     /// A baton held by thread 0.
     #[must_use]
     pub fn new(policy: Box<dyn Policy>) -> Self {
-        let state = State { holder: Some(0), last: 0, queue: Vec::new(), policy };
-        Self { state: Mutex::new(state), waiting: AtomicU32::new(0), threads: AtomicU32::new(1) }
+        let state = State {
+            holder: Some(0),
+            last: 0,
+            queue: Vec::new(),
+            policy,
+        };
+        Self {
+            state: Mutex::new(state),
+            waiting: AtomicU32::new(0),
+            threads: AtomicU32::new(1),
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().expect("no thread panics: panics abort")
+    }
+
+    /// Holds everybody off while the process forks, so that the child's copy is whole.
+    pub fn freeze(&self) -> impl Sized {
+        self.lock()
     }
 
     /// Starts over with `thread` as the only one (after fork and exec).
@@ -70,6 +84,11 @@ impl Baton {
     /// Whether somebody waits.
     pub fn wanted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) != 0
+    }
+
+    /// Whether a thread has the baton.
+    pub fn holds(&self, thread: u32) -> bool {
+        self.lock().holder == Some(thread)
     }
 
     /// Length of the next slice in ticks.
@@ -115,7 +134,10 @@ impl Baton {
         if s.holder.is_none() {
             s.holder = Some(thread);
         } else {
-            s.queue.push(Waiter { thread, go: &raw const go });
+            s.queue.push(Waiter {
+                thread,
+                go: &raw const go,
+            });
             self.waiting.fetch_add(1, Ordering::Relaxed);
             drop(s);
             while go.load(Ordering::Acquire) == 0 {

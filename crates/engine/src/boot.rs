@@ -91,15 +91,30 @@ impl Boot {
         w.bytes(self.trace.as_os_str().as_bytes());
         let (pid, fd) = self.supervisor.unwrap_or((0, 0));
         w.num(pid.into()).num(fd.into());
-        w.bytes(&self.called).bytes(&self.path).list(&self.argv).list(&self.env);
+        w.bytes(&self.called)
+            .bytes(&self.path)
+            .list(&self.argv)
+            .list(&self.env);
         let (seed, chaos) = self.seed.unwrap_or((0, false));
-        w.num(self.seed.is_some().into()).num(seed).num(chaos.into());
+        w.num(self.seed.is_some().into())
+            .num(seed)
+            .num(chaos.into());
         w.num(self.go_on.is_some().into());
         if let Some(c) = &self.go_on {
-            for v in [c.process, c.thread, c.next_thread, c.ring.map_or(0, |r| r + 1), c.schedule.map_or(0, |r| r + 1)] {
+            for v in [
+                c.process,
+                c.thread,
+                c.next_thread,
+                c.ring.map_or(0, |r| r + 1),
+                c.schedule.map_or(0, |r| r + 1),
+            ] {
                 w.num(v.into());
             }
-            w.num(c.ticks).num(c.logged).num(c.mask).num(c.ignored).num(c.streams.len() as u64);
+            w.num(c.ticks)
+                .num(c.logged)
+                .num(c.mask)
+                .num(c.ignored)
+                .num(c.streams.len() as u64);
             for &(fd, s) in &c.streams {
                 w.num(fd as u64).num(s.into());
             }
@@ -124,9 +139,21 @@ impl Boot {
             logged: r.num(),
             mask: r.num(),
             ignored: r.num(),
-            streams: (0..r.num()).map(|_| (r.num() as i32, r.num() as u8)).collect(),
+            streams: (0..r.num())
+                .map(|_| (r.num() as i32, r.num() as u8))
+                .collect(),
         });
-        Self { mode, trace, supervisor: (at.0 != 0).then_some(at), called, path, argv, env, seed: has.then_some((seed, chaos)), go_on }
+        Self {
+            mode,
+            trace,
+            supervisor: (at.0 != 0).then_some(at),
+            called,
+            path,
+            argv,
+            env,
+            seed: has.then_some((seed, chaos)),
+            go_on,
+        }
     }
 
     /// Replaces the calling process by a host process that does this. `shown` are the
@@ -138,14 +165,22 @@ impl Boot {
         let errno = |e: std::io::Error| e.raw_os_error().unwrap_or(libc::EIO);
         let data = memfd(&self.encode()).map_err(errno)?;
         let c = |b: &[u8]| CString::new(b).map_err(|_| libc::EINVAL);
-        let argv = shown.iter().map(|a| c(a)).collect::<std::result::Result<Vec<_>, _>>()?;
+        let argv = shown
+            .iter()
+            .map(|a| c(a))
+            .collect::<std::result::Result<Vec<_>, _>>()?;
         let mut env = vec![c(format!("{VARIABLE}={}", data.as_raw_fd()).as_bytes())?];
         for (name, value) in std::env::vars_os() {
             if name.as_bytes().starts_with(b"RELIVE_") && name != VARIABLE {
                 env.push(c(&[name.as_bytes(), b"=", value.as_bytes()].concat())?);
             }
         }
-        let pointers = |v: &[CString]| v.iter().map(|s| s.as_ptr()).chain([std::ptr::null()]).collect::<Vec<_>>();
+        let pointers = |v: &[CString]| {
+            v.iter()
+                .map(|s| s.as_ptr())
+                .chain([std::ptr::null()])
+                .collect::<Vec<_>>()
+        };
         let (a, e) = (pointers(&argv), pointers(&env));
         // SAFETY: both arrays end with a null and outlive the call.
         unsafe { libc::execve(c"/proc/self/exe".as_ptr(), a.as_ptr(), e.as_ptr()) };
@@ -171,7 +206,11 @@ pub fn host_main(fd: i32) -> ! {
 
 fn begin(boot: Boot) -> Result<Infallible> {
     cpu::check().map_err(|what| Failure::setup(format!("this machine lacks {what:?}: Relive needs Linux 5.9 or later and a processor with XSAVE and FSGSBASE")))?;
-    signal::on_host_fault(|sig, rip, addr| die(&Failure::internal(format!("signal {sig} in the host at {rip:#x} (address {addr:#x})"))));
+    signal::on_host_fault(|sig, rip, addr| {
+        die(&Failure::internal(format!(
+            "signal {sig} in the host at {rip:#x} (address {addr:#x})"
+        )))
+    });
     set_name(&boot.called);
     let shm = boot.supervisor.map(Shm::find).transpose()?;
     let mut options = relive_dbt::Options::from_env();
@@ -190,7 +229,11 @@ fn begin(boot: Boot) -> Result<Infallible> {
         mode: boot.mode,
         memory: Mutex::new(memory),
         baton,
-        schedule: Mutex::new(Schedule::attach(process, go_on.and_then(|c| c.schedule), shm)),
+        schedule: Mutex::new(Schedule::attach(
+            process,
+            go_on.and_then(|c| c.schedule),
+            shm,
+        )),
         shm,
         trace: boot.trace.clone(),
         seed: boot.seed,
@@ -203,26 +246,72 @@ fn begin(boot: Boot) -> Result<Infallible> {
 
 /// Loads the program and runs it; while recording, its image is the first event.
 fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
-    let target = std::fs::File::open(OsStr::from_bytes(&boot.path)).map_err(|e| Failure::setup(format!("cannot open {}: {e}", String::from_utf8_lossy(&boot.path))))?;
-    let program = Program { file: target, called: boot.called, path: boot.path, argv: boot.argv, env: boot.env };
+    let target = std::fs::File::open(OsStr::from_bytes(&boot.path)).map_err(|e| {
+        Failure::setup(format!(
+            "cannot open {}: {e}",
+            String::from_utf8_lossy(&boot.path)
+        ))
+    })?;
+    let program = Program {
+        file: target,
+        called: boot.called,
+        path: boot.path,
+        argv: boot.argv,
+        env: boot.env,
+    };
     let recording = boot.mode == Mode::Record;
-    let identify = |file: &std::fs::File| if recording { crate::kernel::keep(file).map_err(|e| die(&e)) } else { loader::unkept(file) };
-    let mut loaded = loader::load(&program, &identify).map_err(|e| Failure::setup(format!("cannot load {}: {}", String::from_utf8_lossy(&program.path), std::io::Error::from_raw_os_error(e))))?;
+    let identify = |file: &std::fs::File| {
+        if recording {
+            crate::kernel::keep(file).map_err(|e| die(&e))
+        } else {
+            loader::unkept(file)
+        }
+    };
+    let mut loaded = loader::load(&program, &identify).map_err(|e| {
+        Failure::setup(format!(
+            "cannot load {}: {}",
+            String::from_utf8_lossy(&program.path),
+            std::io::Error::from_raw_os_error(e)
+        ))
+    })?;
     let pid = std::process::id();
-    let (slot, next_thread) = boot.go_on.as_ref().map_or((0, 1), |c| (c.thread, c.next_thread));
-    let mut streams = boot.go_on.as_ref().map_or_else(Streams::standard, |c| Streams::from_pairs(c.streams.iter().copied()));
+    let (slot, next_thread) = boot
+        .go_on
+        .as_ref()
+        .map_or((0, 1), |c| (c.thread, c.next_thread));
+    let mut streams = boot.go_on.as_ref().map_or_else(Streams::standard, |c| {
+        Streams::from_pairs(c.streams.iter().copied())
+    });
     streams.retain(is_open);
-    loaded.image.streams = streams.pairs().map(|(fd, stream)| StreamFd { fd: fd as u32, stream }).collect();
+    loaded.image.streams = streams
+        .pairs()
+        .map(|(fd, stream)| StreamFd {
+            fd: fd as u32,
+            stream,
+        })
+        .collect();
     let state = State::new(streams, program.path.clone(), &program.env);
     let process = Arc::new(Process::new(index, pid, next_thread, state));
-    let tape = make_tape(&boot.go_on, TapeId { process: index, thread: slot }, pid)?;
+    let tape = make_tape(
+        &boot.go_on,
+        TapeId {
+            process: index,
+            thread: slot,
+        },
+        pid,
+    )?;
     let mut task = Box::new(Task::new(process, slot, pid, tape));
     set_signals(&mut task, boot.go_on.as_ref());
     live::prepare_thread(&mut task);
     if let Some(c) = &boot.go_on {
         task.ctx.ticks_base = c.ticks;
     } else {
-        let start = Start { origin: Origin::Root, parent: task.id(), tid: pid, pid };
+        let start = Start {
+            origin: Origin::Root,
+            parent: task.id(),
+            tid: pid,
+            pid,
+        };
         task.record(Kind::Start(start));
     }
     let image = loaded.image;
@@ -230,7 +319,9 @@ fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
         record_image(&mut task, &image);
     }
     let files = loaded.files;
-    image::apply(&image, &mut machine().memory(), &mut task.ctx, |id| loader::descriptor(&files, id).ok_or_else(|| Failure::internal("an image names its files")))?;
+    image::apply(&image, &mut machine().memory(), &mut task.ctx, |id| {
+        loader::descriptor(&files, id).ok_or_else(|| Failure::internal("an image names its files"))
+    })?;
     drop((files, program.file, image));
     live::run(task);
     unreachable!("the first thread of a process ends by itself")
@@ -243,11 +334,15 @@ fn record_image(task: &mut Task, image: &Image) {
 }
 
 fn make_tape(go_on: &Option<Continuation>, id: TapeId, pid: u32) -> Result<Tape> {
-    let (Some(shm), Mode::Record) = (machine().shm, machine().mode) else { return Ok(Tape::None) };
-    Ok(Tape::Out(match go_on.as_ref().and_then(|c| c.ring.map(|r| (r, c.logged))) {
-        Some((ring, last)) => TapeOut::attach(shm, ring, last),
-        None => TapeOut::create(shm, id, pid)?,
-    }))
+    let (Some(shm), Mode::Record) = (machine().shm, machine().mode) else {
+        return Ok(Tape::None);
+    };
+    Ok(Tape::Out(
+        match go_on.as_ref().and_then(|c| c.ring.map(|r| (r, c.logged))) {
+            Some((ring, last)) => TapeOut::attach(shm, ring, last),
+            None => TapeOut::create(shm, id, pid)?,
+        },
+    ))
 }
 
 fn policy(seed: Option<(u64, bool)>, process: u32) -> Box<dyn Policy> {
@@ -258,7 +353,11 @@ fn policy(seed: Option<(u64, bool)>, process: u32) -> Box<dyn Policy> {
         (u64::from_le_bytes(b), false)
     });
     let seed = Seed(seed.wrapping_add(u64::from(process).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-    if chaos { Box::new(Chaos::new(seed)) } else { Box::new(Fair::new(seed)) }
+    if chaos {
+        Box::new(Chaos::new(seed))
+    } else {
+        Box::new(Fair::new(seed))
+    }
 }
 
 /// Signal actions as exec leaves them, for guest and host.
@@ -271,7 +370,10 @@ fn set_signals(task: &mut Task, go_on: Option<&Continuation>) {
     let mut state = task.process.state();
     for sig in 1..=64 {
         if ignored >> (sig - 1) & 1 == 1 {
-            state.actions[sig as usize] = KernelAction { handler: SIG_IGN, ..KernelAction::default() };
+            state.actions[sig as usize] = KernelAction {
+                handler: SIG_IGN,
+                ..KernelAction::default()
+            };
         }
         signal::set_disposition(sig, host_disposition(sig, &state.actions[sig as usize]));
     }
@@ -280,7 +382,9 @@ fn set_signals(task: &mut Task, go_on: Option<&Continuation>) {
 /// Mask and ignored signals as whoever started Relive left them.
 fn inherited() -> (u64, u64) {
     let mask = signal::set_mask(Mask::all_async());
-    let ignored = (1..=64).filter(|&s| signal::is_ignored(s)).fold(0u64, |m, s| m | 1 << (s - 1));
+    let ignored = (1..=64)
+        .filter(|&s| signal::is_ignored(s))
+        .fold(0u64, |m, s| m | 1 << (s - 1));
     (mask.0, ignored)
 }
 
@@ -292,7 +396,10 @@ fn is_open(fd: i32) -> bool {
 /// The lowest number for descriptors of the host's own: just below the limit, where guests
 /// do not come.
 fn descriptor_floor() -> i32 {
-    let mut limit = libc::rlimit { rlim_cur: 1024, rlim_max: 1024 };
+    let mut limit = libc::rlimit {
+        rlim_cur: 1024,
+        rlim_max: 1024,
+    };
     // SAFETY: fills the structure.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
     limit.rlim_cur.clamp(16, 1 << 20) as i32 - 8

@@ -15,8 +15,13 @@ pub enum Failure {
     #[error("divergence [RL2]: {0}")]
     Divergence(String),
     /// A fault of Relive itself.
-    #[error("internal error [RL3]: {0}. This is a fault of Relive, not of your program; please report it with the trace")]
+    #[error(
+        "internal error [RL3]: {0}. This is a fault of Relive, not of your program; please report it with the trace"
+    )]
     Internal(String),
+    /// What a host process said, with its class.
+    #[error("{0}")]
+    Told(String),
     /// The surroundings do not allow it: no such program, no space, no permission.
     #[error("{0}")]
     Setup(String),
@@ -58,6 +63,9 @@ pub fn complain(text: &str) {
     let line = format!("relive: {text}\n");
     // SAFETY: the buffer outlives the call.
     unsafe {
-        relive_host::sys::syscall(libc::SYS_write as u64, [2, line.as_ptr() as u64, line.len() as u64, 0, 0, 0]);
+        relive_host::sys::syscall(
+            libc::SYS_write as u64,
+            [2, line.as_ptr() as u64, line.len() as u64, 0, 0, 0],
+        );
     }
 }

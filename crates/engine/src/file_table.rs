@@ -31,8 +31,20 @@ impl FileTable {
     /// The stamp of a file.
     #[must_use]
     pub fn stamp(meta: &Metadata) -> Stamp {
-        let parts = [meta.dev(), meta.ino(), meta.size(), meta.mtime() as u64, meta.mtime_nsec() as u64, meta.ctime() as u64, meta.ctime_nsec() as u64];
-        let mix = |seed: u64| parts.iter().fold(seed, |h, p| (h.rotate_left(29) ^ p).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (h >> 31));
+        let parts = [
+            meta.dev(),
+            meta.ino(),
+            meta.size(),
+            meta.mtime() as u64,
+            meta.mtime_nsec() as u64,
+            meta.ctime() as u64,
+            meta.ctime_nsec() as u64,
+        ];
+        let mix = |seed: u64| {
+            parts.iter().fold(seed, |h, p| {
+                (h.rotate_left(29) ^ p).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (h >> 31)
+            })
+        };
         [mix(0x243f_6a88_85a3_08d3), mix(0x1319_8a2e_0370_7344)]
     }
 
@@ -41,7 +53,9 @@ impl FileTable {
     #[must_use]
     pub fn settled(meta: &Metadata) -> bool {
         let changed = meta.mtime().max(meta.ctime());
-        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).map_or(0, |d| d.as_secs() as i64);
+        let now = std::time::SystemTime::now()
+            .duration_since(std::time::UNIX_EPOCH)
+            .map_or(0, |d| d.as_secs() as i64);
         meta.is_file() && now - changed > 2
     }
 
@@ -67,12 +81,19 @@ impl FileTable {
     /// Remembers a file; forgets it quietly when the table is full.
     pub fn insert(&self, stamp: Stamp, content: [u8; 32]) {
         for slot in self.probe(stamp) {
-            if slot.state.compare_exchange(EMPTY, 1, Ordering::AcqRel, Ordering::Acquire).is_ok() {
+            if slot
+                .state
+                .compare_exchange(EMPTY, 1, Ordering::AcqRel, Ordering::Acquire)
+                .is_ok()
+            {
                 for (word, v) in slot.stamp.iter().zip(stamp) {
                     word.store(v, Ordering::Relaxed);
                 }
                 for (word, bytes) in slot.content.iter().zip(content.chunks_exact(8)) {
-                    word.store(u64::from_le_bytes(bytes.try_into().unwrap_or_default()), Ordering::Relaxed);
+                    word.store(
+                        u64::from_le_bytes(bytes.try_into().unwrap_or_default()),
+                        Ordering::Relaxed,
+                    );
                 }
                 slot.state.store(WHOLE, Ordering::Release);
                 return;
@@ -88,6 +109,9 @@ impl FileTable {
 
 impl Slot {
     fn matches(&self, stamp: Stamp) -> bool {
-        self.stamp.iter().zip(stamp).all(|(a, b)| a.load(Ordering::Relaxed) == b)
+        self.stamp
+            .iter()
+            .zip(stamp)
+            .all(|(a, b)| a.load(Ordering::Relaxed) == b)
     }
 }

@@ -13,7 +13,12 @@ use crate::space::Region;
 ///
 /// # Errors
 /// The kernel refuses a map, or a file cannot be had.
-pub fn apply(image: &Image, memory: &mut Memory, ctx: &mut Context, mut open: impl FnMut(FileId) -> Result<i32>) -> Result<()> {
+pub fn apply(
+    image: &Image,
+    memory: &mut Memory,
+    ctx: &mut Context,
+    mut open: impl FnMut(FileId) -> Result<i32>,
+) -> Result<()> {
     for op in &image.maps {
         let (source, offset) = match op.kind {
             MapKind::Anon => (Source::Anon, 0),
@@ -24,14 +29,22 @@ pub fn apply(image: &Image, memory: &mut Memory, ctx: &mut Context, mut open: im
             end: op.addr + op.len,
             prot: u32::from(op.prot),
             shared: false,
+            common: false,
             name: op.name.as_str().into(),
             offset,
             inode: u64::from(!op.name.is_empty()),
         };
-        memory.map(region, source).map_err(|e| Failure::setup(format!("cannot map {} at {:#x}: errno {e}", op.name, op.addr)))?;
+        memory.map(region, source).map_err(|e| {
+            Failure::setup(format!(
+                "cannot map {} at {:#x}: errno {e}",
+                op.name, op.addr
+            ))
+        })?;
     }
     for (addr, bytes) in &image.writes {
-        memory.poke(*addr, bytes).map_err(|e| Failure::internal(format!("image write at {} failed", e.0)))?;
+        memory
+            .poke(*addr, bytes)
+            .map_err(|e| Failure::internal(format!("image write at {} failed", e.0)))?;
     }
     memory.space.brk = (image.brk, image.brk);
     ctx.gpr = [0; 16];

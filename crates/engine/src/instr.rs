@@ -97,7 +97,12 @@ pub fn logged(op: &InstrOp) -> bool {
 /// The name of an instruction's number on the tape.
 #[must_use]
 pub fn name(number: u8) -> &'static str {
-    ["?", "rdtsc", "rdtscp", "cpuid", "rdrand", "rdseed", "rdpid", "xgetbv"].get(usize::from(number)).copied().unwrap_or("?")
+    [
+        "?", "rdtsc", "rdtscp", "cpuid", "rdrand", "rdseed", "rdpid", "xgetbv",
+    ]
+    .get(usize::from(number))
+    .copied()
+    .unwrap_or("?")
 }
 
 /// Executes `op` for the task.
@@ -110,7 +115,11 @@ pub fn execute(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
         [0; 4]
     } else if task.live() {
         let v = values(task, &op);
-        task.record(Kind::Instr { op: number, values: v, n });
+        task.record(Kind::Instr {
+            op: number,
+            values: v,
+            n,
+        });
         v
     } else {
         crate::replay::instruction(task, number)?

@@ -76,7 +76,10 @@ pub fn die_of(sig: i32) -> ! {
     set_disposition(sig, Disposition::Default);
     // SAFETY: sets a limit of this process, which is about to end, and sends the signal.
     unsafe {
-        let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
         libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
         set_mask(Mask::default());
         // To this thread: a signal to the process may land on another one, later.

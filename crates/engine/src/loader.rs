@@ -9,7 +9,10 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use object::LittleEndian as LE;
-use object::elf::{ET_DYN, ET_EXEC, EM_X86_64, FileHeader64, PF_R, PF_W, PF_X, PT_INTERP, PT_LOAD, PT_PHDR, ProgramHeader64};
+use object::elf::{
+    EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PF_R, PF_W, PF_X, PT_INTERP, PT_LOAD, PT_PHDR,
+    ProgramHeader64,
+};
 use object::pod;
 use relive_host::addr::PAGE;
 use relive_host::layout;
@@ -17,8 +20,17 @@ use relive_trace::{FileId, Image, MapKind, MapOp};
 
 use crate::space::{self, AddressSpace};
 
-/// Size of the main thread's stack, mapped at once.
-pub const STACK_SIZE: u64 = 8 << 20;
+/// Size of the main thread's stack, mapped at once: the soft limit, within reason.
+fn stack_size() -> u64 {
+    let mut limit = libc::rlimit {
+        rlim_cur: 8 << 20,
+        rlim_max: 0,
+    };
+    // SAFETY: fills the structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
+    limit.rlim_cur.clamp(256 << 10, 512 << 20) & !(PAGE - 1)
+}
+
 /// Behind the main thread's stack.
 pub const STACK_TOP: u64 = layout::WINDOW_END - (1 << 20);
 /// Where the heap of brk(2) begins.
@@ -77,29 +89,41 @@ struct Placed {
 /// # Errors
 /// The errno that execve(2) gives for such a file.
 pub fn load(program: &Program, identify: Identify<'_>) -> Result<Loaded, i32> {
-    let mut out = Loaded { image: Image::default(), files: Vec::new() };
+    let mut out = Loaded {
+        image: Image::default(),
+        files: Vec::new(),
+    };
     let mut space = AddressSpace::new();
     let exe = Elf::read(&program.file)?;
-    let placed = place(&exe, &program.file, &program.path, identify, &mut space, &mut out)?;
+    let placed = place(
+        &exe,
+        &program.file,
+        &program.path,
+        identify,
+        &mut space,
+        &mut out,
+    )?;
     let (mut rip, mut base) = (placed.entry, 0);
     if let Some(name) = exe.interpreter(&program.file)? {
         let path = std::str::from_utf8(&name).map_err(|_| libc::ENOENT)?;
         let file = File::open(path).map_err(|e| e.raw_os_error().unwrap_or(libc::ENOENT))?;
         let elf = Elf::read(&file).map_err(|_| libc::ELIBBAD)?;
-        let canonical = std::fs::canonicalize(path).map_or(name.clone(), |p| p.into_os_string().into_encoded_bytes());
+        let canonical = std::fs::canonicalize(path)
+            .map_or(name.clone(), |p| p.into_os_string().into_encoded_bytes());
         let interp = place(&elf, &file, &canonical, identify, &mut space, &mut out)?;
         (rip, base) = (interp.entry, interp.bias);
     }
-    let stack = MapOp {
-        addr: STACK_TOP - STACK_SIZE,
-        len: STACK_SIZE,
+    let stack = stack_size();
+    let region = MapOp {
+        addr: STACK_TOP - stack,
+        len: stack,
         prot: (space::READ | space::WRITE) as u8,
         kind: MapKind::Anon,
         name: "[stack]".into(),
     };
-    out.image.maps.push(stack);
+    out.image.maps.push(region);
     let aux = auxv(&exe, &placed, base);
-    let (rsp, block) = stack_block(program, &aux)?;
+    let (rsp, block) = stack_block(program, &aux, stack)?;
     out.image.writes.push((rsp, block));
     out.image.path = program.path.clone();
     out.image.argv = program.argv.clone();
@@ -125,8 +149,10 @@ pub fn check(file: &File) -> Result<(), i32> {
 impl Elf {
     fn read(file: &File) -> Result<Self, i32> {
         let mut bytes = [0u8; size_of::<FileHeader64<LE>>()];
-        file.read_exact_at(&mut bytes, 0).map_err(|_| libc::ENOEXEC)?;
-        let (header, _) = pod::from_bytes::<FileHeader64<LE>>(&bytes).map_err(|()| libc::ENOEXEC)?;
+        file.read_exact_at(&mut bytes, 0)
+            .map_err(|_| libc::ENOEXEC)?;
+        let (header, _) =
+            pod::from_bytes::<FileHeader64<LE>>(&bytes).map_err(|()| libc::ENOEXEC)?;
         let ident = header.e_ident;
         let fits = ident.magic == *b"\x7fELF" && ident.class == 2 && ident.data == 1;
         let kind = header.e_type.get(LE);
@@ -134,23 +160,33 @@ impl Elf {
             return Err(libc::ENOEXEC);
         }
         let n = usize::from(header.e_phnum.get(LE));
-        if usize::from(header.e_phentsize.get(LE)) != size_of::<ProgramHeader64<LE>>() || n == 0 || n > 4096 {
+        if usize::from(header.e_phentsize.get(LE)) != size_of::<ProgramHeader64<LE>>()
+            || n == 0
+            || n > 4096
+        {
             return Err(libc::ENOEXEC);
         }
         let mut table = vec![0u8; n * size_of::<ProgramHeader64<LE>>()];
-        file.read_exact_at(&mut table, header.e_phoff.get(LE)).map_err(|_| libc::ENOEXEC)?;
+        file.read_exact_at(&mut table, header.e_phoff.get(LE))
+            .map_err(|_| libc::ENOEXEC)?;
         let (segments, _) = pod::slice_from_bytes(&table, n).map_err(|()| libc::ENOEXEC)?;
-        Ok(Self { header: *header, segments: segments.to_vec() })
+        Ok(Self {
+            header: *header,
+            segments: segments.to_vec(),
+        })
     }
 
     fn interpreter(&self, file: &File) -> Result<Option<Vec<u8>>, i32> {
-        let Some(p) = self.segments.iter().find(|p| p.p_type.get(LE) == PT_INTERP) else { return Ok(None) };
+        let Some(p) = self.segments.iter().find(|p| p.p_type.get(LE) == PT_INTERP) else {
+            return Ok(None);
+        };
         let len = p.p_filesz.get(LE);
         if !(2..=4096).contains(&len) {
             return Err(libc::ENOEXEC);
         }
         let mut name = vec![0u8; len as usize];
-        file.read_exact_at(&mut name, p.p_offset.get(LE)).map_err(|_| libc::EIO)?;
+        file.read_exact_at(&mut name, p.p_offset.get(LE))
+            .map_err(|_| libc::EIO)?;
         if name.pop() != Some(0) {
             return Err(libc::ENOEXEC);
         }
@@ -158,7 +194,9 @@ impl Elf {
     }
 
     fn loads(&self) -> impl Iterator<Item = &ProgramHeader64<LE>> {
-        self.segments.iter().filter(|p| p.p_type.get(LE) == PT_LOAD && p.p_memsz.get(LE) > 0)
+        self.segments
+            .iter()
+            .filter(|p| p.p_type.get(LE) == PT_LOAD && p.p_memsz.get(LE) > 0)
     }
 }
 
@@ -170,11 +208,21 @@ fn up(x: u64) -> u64 {
     (x + PAGE - 1) & !(PAGE - 1)
 }
 
-fn place(elf: &Elf, file: &File, path: &[u8], identify: Identify<'_>, space: &mut AddressSpace, out: &mut Loaded) -> Result<Placed, i32> {
+fn place(
+    elf: &Elf,
+    file: &File,
+    path: &[u8],
+    identify: Identify<'_>,
+    space: &mut AddressSpace,
+    out: &mut Loaded,
+) -> Result<Placed, i32> {
     let (mut low, mut high) = (u64::MAX, 0);
     for p in elf.loads() {
         let start = p.p_vaddr.get(LE);
-        let end = start.checked_add(p.p_memsz.get(LE)).filter(|&e| e < layout::WINDOW_END).ok_or(libc::ENOEXEC)?;
+        let end = start
+            .checked_add(p.p_memsz.get(LE))
+            .filter(|&e| e < layout::WINDOW_END)
+            .ok_or(libc::ENOEXEC)?;
         if p.p_filesz.get(LE) > p.p_memsz.get(LE) || start % PAGE != p.p_offset.get(LE) % PAGE {
             return Err(libc::ENOEXEC);
         }
@@ -185,8 +233,16 @@ fn place(elf: &Elf, file: &File, path: &[u8], identify: Identify<'_>, space: &mu
         return Err(libc::ENOEXEC);
     }
     let bias = if elf.header.e_type.get(LE) == ET_DYN {
-        let align = elf.loads().map(|p| p.p_align.get(LE)).filter(|a| a.is_power_of_two()).max().unwrap_or(PAGE).clamp(PAGE, 1 << 21);
-        let room = space.find_free(high - low + align, true).ok_or(libc::ENOMEM)?;
+        let align = elf
+            .loads()
+            .map(|p| p.p_align.get(LE))
+            .filter(|a| a.is_power_of_two())
+            .max()
+            .unwrap_or(PAGE)
+            .clamp(PAGE, 1 << 21);
+        let room = space
+            .find_free(high - low + align, true)
+            .ok_or(libc::ENOMEM)?;
         ((room + align - 1) & !(align - 1)).wrapping_sub(low)
     } else {
         0
@@ -201,23 +257,36 @@ fn place(elf: &Elf, file: &File, path: &[u8], identify: Identify<'_>, space: &mu
         end: to,
         prot: 0,
         shared: false,
+        common: false,
         name: crate::memory::unnamed(),
         offset: 0,
         inode: 0,
     });
     let id = identify(file)?;
-    out.files.push((id, file.try_clone().map_err(|_| libc::EMFILE)?));
+    out.files
+        .push((id, file.try_clone().map_err(|_| libc::EMFILE)?));
     let name = String::from_utf8_lossy(path).into_owned();
     for p in elf.loads() {
         segment(p, bias, id, &name, &mut out.image);
     }
     let phoff = elf.header.e_phoff.get(LE);
-    let phdr = elf.segments.iter().find(|p| p.p_type.get(LE) == PT_PHDR).map(|p| p.p_vaddr.get(LE)).or_else(|| {
-        elf.loads()
-            .find(|p| (p.p_offset.get(LE)..p.p_offset.get(LE) + p.p_filesz.get(LE)).contains(&phoff))
-            .map(|p| phoff - p.p_offset.get(LE) + p.p_vaddr.get(LE))
-    });
-    Ok(Placed { bias, entry: elf.header.e_entry.get(LE).wrapping_add(bias), phdr: phdr.map_or(0, |a| a.wrapping_add(bias)) })
+    let phdr = elf
+        .segments
+        .iter()
+        .find(|p| p.p_type.get(LE) == PT_PHDR)
+        .map(|p| p.p_vaddr.get(LE))
+        .or_else(|| {
+            elf.loads()
+                .find(|p| {
+                    (p.p_offset.get(LE)..p.p_offset.get(LE) + p.p_filesz.get(LE)).contains(&phoff)
+                })
+                .map(|p| phoff - p.p_offset.get(LE) + p.p_vaddr.get(LE))
+        });
+    Ok(Placed {
+        bias,
+        entry: elf.header.e_entry.get(LE).wrapping_add(bias),
+        phdr: phdr.map_or(0, |a| a.wrapping_add(bias)),
+    })
 }
 
 /// One PT_LOAD: the file part, the zeroed rest of its last page, anonymous pages behind.
@@ -225,22 +294,41 @@ fn segment(p: &ProgramHeader64<LE>, bias: u64, file: FileId, name: &str, image: 
     let bits = |pf: u32, prot: u32| if p.p_flags.get(LE) & pf != 0 { prot } else { 0 };
     let prot = bits(PF_R, space::READ) | bits(PF_W, space::WRITE) | bits(PF_X, space::EXEC);
     let vaddr = p.p_vaddr.get(LE).wrapping_add(bias);
-    let (start, file_end, end) = (down(vaddr), vaddr + p.p_filesz.get(LE), up(vaddr + p.p_memsz.get(LE)));
-    let mapped = if p.p_filesz.get(LE) > 0 { up(file_end) } else { start };
+    let (start, file_end, end) = (
+        down(vaddr),
+        vaddr + p.p_filesz.get(LE),
+        up(vaddr + p.p_memsz.get(LE)),
+    );
+    let mapped = if p.p_filesz.get(LE) > 0 {
+        up(file_end)
+    } else {
+        start
+    };
     if mapped > start {
         image.maps.push(MapOp {
             addr: start,
             len: mapped - start,
             prot: prot as u8,
-            kind: MapKind::File { file, offset: down(p.p_offset.get(LE)) },
+            kind: MapKind::File {
+                file,
+                offset: down(p.p_offset.get(LE)),
+            },
             name: name.to_owned(),
         });
         if p.p_memsz.get(LE) > p.p_filesz.get(LE) && mapped > file_end && prot & space::WRITE != 0 {
-            image.writes.push((file_end, vec![0; (mapped - file_end) as usize]));
+            image
+                .writes
+                .push((file_end, vec![0; (mapped - file_end) as usize]));
         }
     }
     if end > mapped {
-        image.maps.push(MapOp { addr: mapped, len: end - mapped, prot: prot as u8, kind: MapKind::Anon, name: String::new() });
+        image.maps.push(MapOp {
+            addr: mapped,
+            len: end - mapped,
+            prot: prot as u8,
+            kind: MapKind::Anon,
+            name: String::new(),
+        });
     }
 }
 
@@ -249,7 +337,15 @@ fn auxv(exe: &Elf, placed: &Placed, base: u64) -> Vec<(u64, u64)> {
     // SAFETY: these calls only read process properties.
     let host = |kind: u64| unsafe { libc::getauxval(kind) };
     // SAFETY: as above.
-    let ids = unsafe { [libc::getuid(), libc::geteuid(), libc::getgid(), libc::getegid()].map(u64::from) };
+    let ids = unsafe {
+        [
+            libc::getuid(),
+            libc::geteuid(),
+            libc::getgid(),
+            libc::getegid(),
+        ]
+        .map(u64::from)
+    };
     // FSGSBASE instructions would hide changes of FS from us; the guest is told to use arch_prctl.
     let hwcap2 = host(libc::AT_HWCAP2) & !2;
     vec![
@@ -274,7 +370,7 @@ fn auxv(exe: &Elf, placed: &Placed, base: u64) -> Vec<(u64, u64)> {
 
 /// Builds the block at the top of the stack; returns its address (the first stack pointer)
 /// and its bytes.
-fn stack_block(program: &Program, aux: &[(u64, u64)]) -> Result<(u64, Vec<u8>), i32> {
+fn stack_block(program: &Program, aux: &[(u64, u64)], stack: u64) -> Result<(u64, Vec<u8>), i32> {
     let mut strings: Vec<u8> = Vec::new();
     let mut offsets = Vec::new();
     let mut put = |s: &[u8], nul: bool| {
@@ -291,7 +387,7 @@ fn stack_block(program: &Program, aux: &[(u64, u64)]) -> Result<(u64, Vec<u8>), 
     let execfn = put(&program.called, true);
     let platform = put(b"x86_64", true);
     let random = put(&random_bytes()?, false);
-    if strings.len() as u64 > STACK_SIZE / 4 * 3 {
+    if strings.len() as u64 > stack / 4 * 3 {
         return Err(libc::E2BIG);
     }
     let base = (STACK_TOP - strings.len() as u64 - 16) & !15;
@@ -300,7 +396,11 @@ fn stack_block(program: &Program, aux: &[(u64, u64)]) -> Result<(u64, Vec<u8>), 
     words.push(0);
     words.extend(offsets[program.argv.len()..].iter().map(|o| base + o));
     words.push(0);
-    let pointers = [(libc::AT_RANDOM, random), (libc::AT_EXECFN, execfn), (libc::AT_PLATFORM, platform)];
+    let pointers = [
+        (libc::AT_RANDOM, random),
+        (libc::AT_EXECFN, execfn),
+        (libc::AT_PLATFORM, platform),
+    ];
     for &(kind, value) in aux {
         words.extend([kind, value]);
     }
@@ -325,5 +425,8 @@ fn random_bytes() -> Result<[u8; 16], i32> {
 /// The descriptor of a loaded file.
 #[must_use]
 pub fn descriptor(files: &[(FileId, File)], id: FileId) -> Option<i32> {
-    files.iter().find(|(f, _)| *f == id).map(|(_, f)| f.as_raw_fd())
+    files
+        .iter()
+        .find(|(f, _)| *f == id)
+        .map(|(_, f)| f.as_raw_fd())
 }

@@ -45,12 +45,17 @@ static MACHINE: OnceLock<Machine> = OnceLock::new();
 
 /// Sets up the machine of this process, once.
 pub fn install(machine: Machine) {
-    assert!(MACHINE.set(machine).is_ok(), "a host process has one machine");
+    assert!(
+        MACHINE.set(machine).is_ok(),
+        "a host process has one machine"
+    );
 }
 
 /// The machine of this host process.
 pub fn machine() -> &'static Machine {
-    MACHINE.get().expect("the machine is installed before any guest thread starts")
+    MACHINE
+        .get()
+        .expect("the machine is installed before any guest thread starts")
 }
 
 /// The shared memory, if there is any yet.
@@ -66,6 +71,8 @@ impl Machine {
 
     /// Locks the schedule; only the holder of the baton does.
     pub fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        self.schedule.lock().expect("no thread panics: panics abort")
+        self.schedule
+            .lock()
+            .expect("no thread panics: panics abort")
     }
 }

@@ -51,7 +51,12 @@ impl Memory {
             ))
         })?;
         let translator = Translator::new(options).map_err(Failure::setup)?;
-        Ok(Self { space: AddressSpace::new(), translator, guarded: BTreeSet::new(), foreign: Vec::new() })
+        Ok(Self {
+            space: AddressSpace::new(),
+            translator,
+            guarded: BTreeSet::new(),
+            foreign: Vec::new(),
+        })
     }
 
     /// Maps a region at its address, replacing what was there. `shared` maps of a file stay
@@ -61,10 +66,17 @@ impl Memory {
     /// The errno of mmap(2).
     pub fn map(&mut self, region: Region, source: Source) -> std::result::Result<(), i32> {
         let (start, len) = (region.start, region.end - region.start);
-        assert!(inside(start, region.end), "map outside the guest window: {region:x?}");
+        assert!(
+            inside(start, region.end),
+            "map outside the guest window: {region:x?}"
+        );
         self.forget_code(start, region.end);
         let mut flags = libc::MAP_FIXED | libc::MAP_NORESERVE;
-        flags |= if region.shared { libc::MAP_SHARED } else { libc::MAP_PRIVATE };
+        flags |= if region.shared {
+            libc::MAP_SHARED
+        } else {
+            libc::MAP_PRIVATE
+        };
         let (fd, offset) = match source {
             Source::Anon => {
                 flags |= libc::MAP_ANONYMOUS;
@@ -74,7 +86,12 @@ impl Memory {
         };
         let host = u64::from(host_prot(region.prot));
         // SAFETY: the range lies in the guest window (asserted), which belongs to the guest.
-        let got = unsafe { sys::syscall(libc::SYS_mmap as u64, [start, len, host, flags as u64, fd, offset]) };
+        let got = unsafe {
+            sys::syscall(
+                libc::SYS_mmap as u64,
+                [start, len, host, flags as u64, fd, offset],
+            )
+        };
         if got < 0 {
             return Err(-got as i32);
         }
@@ -87,11 +104,18 @@ impl Memory {
 
     /// Unmaps a range.
     pub fn unmap(&mut self, start: u64, end: u64) {
-        assert!(inside(start, end), "unmap outside the guest window: {start:x}-{end:x}");
+        assert!(
+            inside(start, end),
+            "unmap outside the guest window: {start:x}-{end:x}"
+        );
         self.forget_code(start, end);
         // SAFETY: the range lies in the guest window.
         let got = unsafe { window::release(start, end - start) };
-        assert!(got >= 0, "the kernel refused to release guest memory: errno {}", -got);
+        assert!(
+            got >= 0,
+            "the kernel refused to release guest memory: errno {}",
+            -got
+        );
         self.space.remove(start, end);
         self.space.reuse_from(start);
     }
@@ -105,8 +129,18 @@ impl Memory {
             return Err(libc::ENOMEM);
         }
         self.forget_code(start, end);
+        if self.foreign.iter().any(|&(s, e)| s < end && start < e) {
+            // What was taken away stays so; only the guest's view changes.
+            self.space.protect(start, end, prot);
+            return Ok(());
+        }
         // SAFETY: the range is mapped guest memory.
-        let got = unsafe { sys::syscall(libc::SYS_mprotect as u64, [start, end - start, u64::from(host_prot(prot)), 0, 0, 0]) };
+        let got = unsafe {
+            sys::syscall(
+                libc::SYS_mprotect as u64,
+                [start, end - start, u64::from(host_prot(prot)), 0, 0, 0],
+            )
+        };
         if got < 0 {
             return Err(-got as i32);
         }
@@ -129,12 +163,26 @@ impl Memory {
         if new.0 == old.0 && new_len > old_len {
             // The reserve lies behind the old range; only a fresh mapping can take its place.
             // SAFETY: the caller made sure that the range behind is free guest window.
-            let got = unsafe { sys::syscall(libc::SYS_munmap as u64, [old.1, new_len - old_len, 0, 0, 0, 0]) };
+            let got = unsafe {
+                sys::syscall(
+                    libc::SYS_munmap as u64,
+                    [old.1, new_len - old_len, 0, 0, 0, 0],
+                )
+            };
             assert!(got >= 0, "the reserve can be unmapped");
         }
-        let flags = if new.0 == old.0 { 0 } else { libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED };
+        let flags = if new.0 == old.0 {
+            0
+        } else {
+            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED
+        };
         // SAFETY: both ranges are guest memory; a fixed target replaces reserve only.
-        let got = unsafe { sys::syscall(libc::SYS_mremap as u64, [old.0, old_len, new_len, flags as u64, new.0, 0]) };
+        let got = unsafe {
+            sys::syscall(
+                libc::SYS_mremap as u64,
+                [old.0, old_len, new_len, flags as u64, new.0, 0],
+            )
+        };
         if got < 0 {
             if new.0 == old.0 && new_len > old_len {
                 // SAFETY: puts the reserve back where it was.
@@ -152,7 +200,12 @@ impl Memory {
             self.space.remove(new.1, old.1);
         }
         let offset = region.offset + (old.0 - region.start);
-        self.space.insert(Region { start: new.0, end: new.1, offset, ..region });
+        self.space.insert(Region {
+            start: new.0,
+            end: new.1,
+            offset,
+            ..region
+        });
         Ok(())
     }
 
@@ -161,7 +214,12 @@ impl Memory {
     pub fn discard(&mut self, start: u64, end: u64) -> i64 {
         self.forget_code(start, end);
         // SAFETY: the range is guest memory.
-        unsafe { sys::syscall(libc::SYS_madvise as u64, [start, end - start, libc::MADV_DONTNEED as u64, 0, 0, 0]) as i64 }
+        unsafe {
+            sys::syscall(
+                libc::SYS_madvise as u64,
+                [start, end - start, libc::MADV_DONTNEED as u64, 0, 0, 0],
+            ) as i64
+        }
     }
 
     /// Writes host data into guest memory whatever the page's protection (program images,
@@ -173,7 +231,12 @@ impl Memory {
         let mut done = 0;
         while done < bytes.len() {
             match copy::write(GuestAddr(addr + done as u64), &bytes[done..]) {
-                Ok(()) => return Ok(()),
+                Ok(()) => {
+                    if self.space.at(addr).is_some_and(|r| r.prot & EXEC != 0) {
+                        self.code_changed(addr, addr + bytes.len() as u64);
+                    }
+                    return Ok(());
+                }
                 Err(copy::BadAddress(at)) => {
                     done = (at.0 - addr) as usize;
                     self.poke_page(at.0, bytes, &mut done)?;
@@ -183,7 +246,18 @@ impl Memory {
         Ok(())
     }
 
-    fn poke_page(&mut self, at: u64, bytes: &[u8], done: &mut usize) -> std::result::Result<(), copy::BadAddress> {
+    /// Drops what was translated from a range whose content has changed behind the guest's
+    /// back.
+    pub fn code_changed(&mut self, start: u64, end: u64) {
+        self.translator.invalidate(GuestAddr(start), GuestAddr(end));
+    }
+
+    fn poke_page(
+        &mut self,
+        at: u64,
+        bytes: &[u8],
+        done: &mut usize,
+    ) -> std::result::Result<(), copy::BadAddress> {
         let bad = copy::BadAddress(GuestAddr(at));
         let prot = self.space.at(at).ok_or(bad)?.prot;
         let page = at & !(PAGE - 1);
@@ -193,13 +267,19 @@ impl Memory {
         let n = ((page + PAGE - at) as usize).min(bytes.len() - *done);
         let set = |prot: u32| {
             // SAFETY: one mapped guest page.
-            unsafe { sys::syscall(libc::SYS_mprotect as u64, [page, PAGE, u64::from(prot), 0, 0, 0]) }
+            unsafe {
+                sys::syscall(
+                    libc::SYS_mprotect as u64,
+                    [page, PAGE, u64::from(prot), 0, 0, 0],
+                )
+            }
         };
         set(READ | WRITE);
         let wrote = copy::write(GuestAddr(at), &bytes[*done..*done + n]);
         set(host_prot(prot));
         wrote?;
-        self.translator.invalidate(GuestAddr(page), GuestAddr(page + PAGE));
+        self.translator
+            .invalidate(GuestAddr(page), GuestAddr(page + PAGE));
         *done += n;
         Ok(())
     }
@@ -212,16 +292,17 @@ impl Memory {
             return false;
         }
         for alias in self.space.aliases(page) {
-            self.translator.invalidate(GuestAddr(alias), GuestAddr(alias + PAGE));
+            self.translator
+                .invalidate(GuestAddr(alias), GuestAddr(alias + PAGE));
         }
         self.set_guard(page, READ | WRITE);
         true
     }
 
-    /// After fork, in the child: writable shared maps are shared with the parent now, which
+    /// After fork, in a recorded child: shared maps that may be written are shared with the parent now, which
     /// no tape would see. They become inaccessible, so that their first use is noticed.
     pub fn disown_shared(&mut self) {
-        let shared = self.space.iter().filter(|r| r.shared && r.prot & WRITE != 0);
+        let shared = self.space.iter().filter(|r| r.common);
         self.foreign = shared.map(|r| (r.start, r.end)).collect();
         for &(start, end) in &self.foreign {
             // SAFETY: mapped guest memory; only its host protection changes.
@@ -232,7 +313,8 @@ impl Memory {
     /// Whether an address is in a region that `disown_shared` took away.
     #[must_use]
     pub fn is_foreign(&self, addr: u64) -> bool {
-        self.foreign.iter().any(|&(s, e)| (s..e).contains(&addr)) && self.space.at(addr).is_some_and(|r| r.shared)
+        self.foreign.iter().any(|&(s, e)| (s..e).contains(&addr))
+            && self.space.at(addr).is_some_and(|r| r.shared)
     }
 
     /// Lets the kernel write into a range (it would answer EFAULT for guarded pages).
@@ -240,7 +322,11 @@ impl Memory {
         if self.guarded.is_empty() {
             return;
         }
-        let pages: Vec<u64> = self.guarded.range(start & !(PAGE - 1)..end).copied().collect();
+        let pages: Vec<u64> = self
+            .guarded
+            .range(start & !(PAGE - 1)..end)
+            .copied()
+            .collect();
         for page in pages {
             self.write_fault(page);
         }
@@ -257,7 +343,18 @@ impl Memory {
 
     fn set_guard(&self, page: u64, prot: u32) {
         // SAFETY: one mapped guest page; only its host protection changes.
-        unsafe { sys::syscall(libc::SYS_mprotect as u64, [page, PAGE, u64::from(prot), 0, 0, 0]) };
+        let got = unsafe {
+            sys::syscall(
+                libc::SYS_mprotect as u64,
+                [page, PAGE, u64::from(prot), 0, 0, 0],
+            )
+        };
+        if got < 0 {
+            crate::failure::die(&Failure::setup(format!(
+                "cannot protect a page of code (errno {}): raise vm.max_map_count",
+                -got
+            )));
+        }
     }
 
     fn forget_code(&mut self, start: u64, end: u64) {
@@ -271,7 +368,10 @@ impl Memory {
     fn add_code(&mut self, start: u64, end: u64) {
         if layout::is_low(start) {
             let end = end.min(layout::LOW_END);
-            if let Err(e) = self.translator.add_code_range(GuestAddr(start), GuestAddr(end)) {
+            if let Err(e) = self
+                .translator
+                .add_code_range(GuestAddr(start), GuestAddr(end))
+            {
                 crate::failure::die(&Failure::setup(e));
             }
         }
@@ -286,14 +386,22 @@ impl Memory {
     /// Drops what was translated from the page of `addr`.
     pub fn forget_page(&mut self, addr: u64) {
         for alias in self.space.aliases(addr & !(PAGE - 1)) {
-            self.translator.invalidate(GuestAddr(alias), GuestAddr(alias + PAGE));
+            self.translator
+                .invalidate(GuestAddr(alias), GuestAddr(alias + PAGE));
         }
     }
 
     /// Runs `f` with the translator and a view of the guest's code, then guards the writable
     /// pages that were read (unless the caller will drop their translations itself).
-    pub fn with_code<R>(&mut self, guard: bool, f: impl FnOnce(&mut Translator, &dyn Code) -> R) -> R {
-        let view = CodeView { space: &self.space, writable: RefCell::new(Vec::new()) };
+    pub fn with_code<R>(
+        &mut self,
+        guard: bool,
+        f: impl FnOnce(&mut Translator, &dyn Code) -> R,
+    ) -> R {
+        let view = CodeView {
+            space: &self.space,
+            writable: RefCell::new(Vec::new()),
+        };
         let result = f(&mut self.translator, &view);
         let pages = view.writable.into_inner();
         if guard && !pages.is_empty() {
@@ -314,7 +422,8 @@ impl CodeView<'_> {
     fn note_writable(&self, page: u64) {
         let mut pages = self.writable.borrow_mut();
         for alias in self.space.aliases(page) {
-            if self.space.at(alias).is_some_and(|r| r.prot & WRITE != 0) && !pages.contains(&alias) {
+            if self.space.at(alias).is_some_and(|r| r.prot & WRITE != 0) && !pages.contains(&alias)
+            {
                 pages.push(alias);
             }
         }
@@ -323,7 +432,9 @@ impl CodeView<'_> {
 
 impl Code for CodeView<'_> {
     fn fetch(&self, pc: GuestAddr, buf: &mut [u8; 16]) -> usize {
-        let Some(region) = self.space.at(pc.0).filter(|r| r.prot & EXEC != 0) else { return 0 };
+        let Some(region) = self.space.at(pc.0).filter(|r| r.prot & EXEC != 0) else {
+            return 0;
+        };
         let mut n = 16.min(region.end - pc.0);
         let mut writable = region.prot & WRITE != 0 || region.shared;
         if n < 16
@@ -355,7 +466,10 @@ fn host_prot(prot: u32) -> u32 {
 }
 
 fn inside(start: u64, end: u64) -> bool {
-    start < end && layout::guest_may_map(start) && layout::guest_may_map(end - 1) && (end <= layout::LOW_END || start >= layout::MIDDLE_START)
+    start < end
+        && layout::guest_may_map(start)
+        && layout::guest_may_map(end - 1)
+        && (end <= layout::LOW_END || start >= layout::MIDDLE_START)
 }
 
 /// A name for anonymous memory.

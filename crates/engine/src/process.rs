@@ -31,6 +31,8 @@ pub struct State {
     pub environ: Vec<u8>,
     /// PR_SET_DUMPABLE, as the guest set it.
     pub dumpable: i64,
+    /// PR_SET_PDEATHSIG, as the guest set it (the host uses the real one in the first process).
+    pub death_signal: i32,
     /// personality(2), as the guest set it.
     pub personality: u64,
 }
@@ -39,7 +41,12 @@ impl Process {
     /// A process whose next thread will get index `next_thread`.
     #[must_use]
     pub fn new(index: u32, pid: u32, next_thread: u32, state: State) -> Self {
-        Self { index, pid, next_thread: AtomicU32::new(next_thread), state: Mutex::new(state) }
+        Self {
+            index,
+            pid,
+            next_thread: AtomicU32::new(next_thread),
+            state: Mutex::new(state),
+        }
     }
 
     /// Locks the changing part.
@@ -67,7 +74,18 @@ impl State {
     /// A fresh process: default actions.
     #[must_use]
     pub fn new(streams: Streams, exe: Vec<u8>, env: &[Vec<u8>]) -> Self {
-        let environ = env.iter().flat_map(|e| e.iter().copied().chain([0])).collect();
-        Self { actions: [KernelAction::default(); 65], streams, exe, environ, dumpable: 1, personality: 0 }
+        let environ = env
+            .iter()
+            .flat_map(|e| e.iter().copied().chain([0]))
+            .collect();
+        Self {
+            actions: [KernelAction::default(); 65],
+            streams,
+            exe,
+            environ,
+            dumpable: 1,
+            death_signal: 0,
+            personality: 0,
+        }
     }
 }

@@ -29,7 +29,11 @@ pub fn turn(task: &Task) {
         }
     }
     if let Some(tape) = &mut schedule.tape {
-        tape.put(&Event { ticks: 0, digest: 0, kind: Kind::Turn { thread: task.slot } });
+        tape.put(&Event {
+            ticks: 0,
+            digest: 0,
+            kind: Kind::Turn { thread: task.slot },
+        });
     }
 }
 
@@ -37,7 +41,10 @@ impl Schedule {
     /// No switch has happened yet in this process.
     #[must_use]
     pub fn new(process: u32) -> Self {
-        Self { process, tape: None }
+        Self {
+            process,
+            tape: None,
+        }
     }
 
     /// The ring to go on with after exec.
@@ -49,7 +56,9 @@ impl Schedule {
     /// Goes on in a ring after exec.
     #[must_use]
     pub fn attach(process: u32, ring: Option<u32>, shm: Option<Shm>) -> Self {
-        let tape = ring.zip(shm).map(|(ring, shm)| TapeOut::attach(shm, ring, 0));
+        let tape = ring
+            .zip(shm)
+            .map(|(ring, shm)| TapeOut::attach(shm, ring, 0));
         Self { process, tape }
     }
 
@@ -63,5 +72,12 @@ impl Schedule {
 
 fn create(process: u32) -> Result<TapeOut> {
     let shm = *shm().ok_or_else(|| Failure::internal("a recording has shared memory"))?;
-    TapeOut::create(shm, TapeId { process, thread: TapeId::SCHEDULE }, std::process::id())
+    TapeOut::create(
+        shm,
+        TapeId {
+            process,
+            thread: TapeId::SCHEDULE,
+        },
+        std::process::id(),
+    )
 }

@@ -13,12 +13,14 @@ use relive_trace::TapeId;
 
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
+use crate::shared_files::SharedFiles;
 
 /// How many tapes can be written at the same time.
 pub const RINGS: usize = 4096;
 /// Bytes in one ring.
 pub const RING_BYTES: u64 = 128 * 1024;
 const TEXT: usize = 4096;
+const REPLAYING: usize = 65536;
 const MAGIC: u64 = 0x314d_4853_5652_4c52;
 
 /// State of a ring.
@@ -76,6 +78,10 @@ pub struct Header {
     text: [std::sync::atomic::AtomicU8; TEXT],
     /// Files whose content is in the trace already.
     pub files: FileTable,
+    /// Files that are mapped shared.
+    pub shared: SharedFiles,
+    /// Host processes of a replay, to end them together.
+    replaying: [AtomicU32; REPLAYING],
     rings: [Ring; RINGS],
 }
 
@@ -99,7 +105,12 @@ impl Shm {
     /// # Errors
     /// The kernel's refusal.
     pub fn create() -> Result<(Self, RawFd)> {
-        let no = |what: &str| Failure::setup(format!("cannot {what} shared memory: {}", std::io::Error::last_os_error()));
+        let no = |what: &str| {
+            Failure::setup(format!(
+                "cannot {what} shared memory: {}",
+                std::io::Error::last_os_error()
+            ))
+        };
         // SAFETY: creates a descriptor; the name is a C string.
         let fd = unsafe { libc::memfd_create(c"relive".as_ptr(), libc::MFD_CLOEXEC) };
         if fd < 0 {
@@ -113,7 +124,9 @@ impl Shm {
         // SAFETY: fresh zeroed memory of the header's size; nobody else has it yet.
         unsafe { (*shm.base.cast::<Header>()).magic = MAGIC };
         shm.header().fd.store(fd as u32, Ordering::Release);
-        shm.header().supervisor.store(std::process::id(), Ordering::Release);
+        shm.header()
+            .supervisor
+            .store(std::process::id(), Ordering::Release);
         Ok((shm, fd))
     }
 
@@ -123,9 +136,21 @@ impl Shm {
     /// It cannot be mapped or is not ours.
     pub fn map(fd: RawFd) -> Result<Self> {
         // SAFETY: a fresh shared mapping anywhere.
-        let base = unsafe { libc::mmap(std::ptr::null_mut(), SIZE as usize, libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED, fd, 0) };
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                SIZE as usize,
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_SHARED,
+                fd,
+                0,
+            )
+        };
         if base == libc::MAP_FAILED {
-            return Err(Failure::setup(format!("cannot map shared memory: {}", std::io::Error::last_os_error())));
+            return Err(Failure::setup(format!(
+                "cannot map shared memory: {}",
+                std::io::Error::last_os_error()
+            )));
         }
         Ok(Self { base: base.cast() })
     }
@@ -133,7 +158,10 @@ impl Shm {
     /// How another process of the tree finds this memory: the supervisor's pid and descriptor.
     #[must_use]
     pub fn descriptor(&self) -> (u32, u32) {
-        (self.header().supervisor.load(Ordering::Acquire), self.header().fd.load(Ordering::Acquire))
+        (
+            self.header().supervisor.load(Ordering::Acquire),
+            self.header().fd.load(Ordering::Acquire),
+        )
     }
 
     /// Maps the memory of the supervisor with that pid and descriptor.
@@ -148,7 +176,13 @@ impl Shm {
             .open(&path)
             .map_err(|e| Failure::setup(format!("cannot reach the recorder's shared memory through {path}: {e}; is /proc mounted and the program not running as another user?")))?;
         let shm = Self::map(file.as_raw_fd())?;
-        if shm.header().magic == MAGIC { Ok(shm) } else { Err(Failure::setup(format!("{path} is not the recorder's shared memory"))) }
+        if shm.header().magic == MAGIC {
+            Ok(shm)
+        } else {
+            Err(Failure::setup(format!(
+                "{path} is not the recorder's shared memory"
+            )))
+        }
     }
 
     /// The fixed part.
@@ -167,7 +201,10 @@ impl Shm {
 
     fn data(&self, index: u32) -> *mut u8 {
         // SAFETY: index is below RINGS wherever it comes from `ring`, so this stays inside.
-        unsafe { self.base.add((DATA + u64::from(index) * RING_BYTES) as usize) }
+        unsafe {
+            self.base
+                .add((DATA + u64::from(index) * RING_BYTES) as usize)
+        }
     }
 
     /// Takes the next process index.
@@ -190,7 +227,15 @@ impl Shm {
         for i in 0..RINGS as u32 {
             let ring = self.ring(i);
             if ring.state.load(Ordering::Relaxed) == state::FREE
-                && ring.state.compare_exchange(state::FREE, state::CLAIMED, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+                && ring
+                    .state
+                    .compare_exchange(
+                        state::FREE,
+                        state::CLAIMED,
+                        Ordering::AcqRel,
+                        Ordering::Relaxed,
+                    )
+                    .is_ok()
             {
                 ring.pid.store(pid, Ordering::Relaxed);
                 ring.process.store(tape.process, Ordering::Relaxed);
@@ -202,14 +247,19 @@ impl Shm {
                 return Ok(i);
             }
         }
-        Err(Failure::unsupported(format!("more than {RINGS} threads at once in the recorded processes")))
+        Err(Failure::unsupported(format!(
+            "more than {RINGS} threads at once in the recorded processes"
+        )))
     }
 
     /// The tape that a ring belongs to.
     #[must_use]
     pub fn tape(&self, index: u32) -> TapeId {
         let r = self.ring(index);
-        TapeId { process: r.process.load(Ordering::Relaxed), thread: r.thread.load(Ordering::Relaxed) }
+        TapeId {
+            process: r.process.load(Ordering::Relaxed),
+            thread: r.thread.load(Ordering::Relaxed),
+        }
     }
 
     /// Appends bytes to a ring; waits while it is full.
@@ -223,10 +273,14 @@ impl Shm {
                 continue;
             }
             let at = head % RING_BYTES;
-            let n = (RING_BYTES - used).min(RING_BYTES - at).min(bytes.len() as u64) as usize;
+            let n = (RING_BYTES - used)
+                .min(RING_BYTES - at)
+                .min(bytes.len() as u64) as usize;
             // SAFETY: [at, at+n) is inside the ring's data and free: only this producer
             // writes there, and the consumer has passed it.
-            unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.data(index).add(at as usize), n) };
+            unsafe {
+                std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.data(index).add(at as usize), n)
+            };
             ring.head.store(head + n as u64, Ordering::Release);
             bytes = &bytes[n..];
             if used <= RING_BYTES / 2 && used + n as u64 > RING_BYTES / 2 {
@@ -238,14 +292,19 @@ impl Shm {
     /// Takes out what is in a ring, in at most two pieces.
     pub fn pull(&self, index: u32, mut take: impl FnMut(&[u8])) -> u64 {
         let ring = self.ring(index);
-        let (tail, head) = (ring.tail.load(Ordering::Relaxed), ring.head.load(Ordering::Acquire));
+        let (tail, head) = (
+            ring.tail.load(Ordering::Relaxed),
+            ring.head.load(Ordering::Acquire),
+        );
         let mut at = tail;
         while at < head {
             let from = at % RING_BYTES;
             let n = (head - at).min(RING_BYTES - from);
             // SAFETY: [tail, head) was published by the producer, which does not touch it
             // until `tail` has moved.
-            take(unsafe { std::slice::from_raw_parts(self.data(index).add(from as usize), n as usize) });
+            take(unsafe {
+                std::slice::from_raw_parts(self.data(index).add(from as usize), n as usize)
+            });
             at += n;
         }
         if head != tail {
@@ -282,10 +341,31 @@ impl Shm {
         sys::futex_wake(&self.header().wake, 1);
     }
 
+    /// Notes a host process of a replay.
+    pub fn register(&self, pid: u32) {
+        let free = |slot: &&AtomicU32| {
+            slot.compare_exchange(0, pid, Ordering::AcqRel, Ordering::Relaxed)
+                .is_ok()
+        };
+        let _ = self.header().replaying.iter().find(free);
+    }
+
+    /// Host processes of the replay so far.
+    pub fn registered(&self) -> impl Iterator<Item = u32> {
+        self.header()
+            .replaying
+            .iter()
+            .map(|p| p.load(Ordering::Acquire))
+            .take_while(|&p| p != 0)
+    }
+
     /// Keeps the first failure of the tree.
     pub fn fail(&self, text: &str) {
         let h = self.header();
-        if h.failed.compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if h.failed
+            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
             let n = text.len().min(TEXT);
             for (slot, b) in h.text.iter().zip(&text.as_bytes()[..n]) {
                 slot.store(*b, Ordering::Relaxed);
@@ -304,7 +384,10 @@ impl Shm {
             return None;
         }
         let n = h.text_len.load(Ordering::Relaxed) as usize;
-        let bytes: Vec<u8> = h.text[..n].iter().map(|b| b.load(Ordering::Relaxed)).collect();
+        let bytes: Vec<u8> = h.text[..n]
+            .iter()
+            .map(|b| b.load(Ordering::Relaxed))
+            .collect();
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
@@ -317,7 +400,10 @@ impl Shm {
             Ok(_) => true,
             Err(owner) => {
                 sys::futex_wait(lock, owner, Some(50));
-                !alive(owner) && lock.compare_exchange(owner, tid, Ordering::AcqRel, Ordering::Acquire).is_ok()
+                !alive(owner)
+                    && lock
+                        .compare_exchange(owner, tid, Ordering::AcqRel, Ordering::Acquire)
+                        .is_ok()
             }
         }
     }

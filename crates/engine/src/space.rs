@@ -29,6 +29,8 @@ pub struct Region {
     pub prot: u32,
     /// Whether it was mapped `MAP_SHARED`.
     pub shared: bool,
+    /// Shared, and some process may write it: after a fork it is memory of two processes.
+    pub common: bool,
     /// What `/proc/self/maps` calls it; empty for anonymous memory.
     pub name: Arc<str>,
     /// Offset in the file of `start`.
@@ -51,13 +53,21 @@ impl AddressSpace {
     /// Nothing mapped.
     #[must_use]
     pub fn new() -> Self {
-        Self { next_low: LOW_ALLOC, next_high: layout::HIGH_START, ..Self::default() }
+        Self {
+            next_low: LOW_ALLOC,
+            next_high: layout::HIGH_START,
+            ..Self::default()
+        }
     }
 
     /// The region that holds `addr`.
     #[must_use]
     pub fn at(&self, addr: u64) -> Option<&Region> {
-        self.regions.range(..=addr).next_back().map(|(_, r)| r).filter(|r| addr < r.end)
+        self.regions
+            .range(..=addr)
+            .next_back()
+            .map(|(_, r)| r)
+            .filter(|r| addr < r.end)
     }
 
     /// All regions in order.
@@ -117,7 +127,13 @@ impl AddressSpace {
 
     /// Makes `addr` a border between regions, if it is inside one.
     fn cut(&mut self, addr: u64) {
-        let Some(r) = self.regions.range_mut(..addr).next_back().map(|(_, r)| r).filter(|r| addr < r.end) else {
+        let Some(r) = self
+            .regions
+            .range_mut(..addr)
+            .next_back()
+            .map(|(_, r)| r)
+            .filter(|r| addr < r.end)
+        else {
             return;
         };
         let mut upper = r.clone();
@@ -133,10 +149,15 @@ impl AddressSpace {
         let (start, end, next) = if low {
             (LOW_ALLOC, layout::LOW_END, &mut self.next_low)
         } else {
-            (layout::HIGH_START, layout::WINDOW_END - (1 << 30), &mut self.next_high)
+            (
+                layout::HIGH_START,
+                layout::WINDOW_END - (1 << 30),
+                &mut self.next_high,
+            )
         };
         let from = *next;
-        let found = gap(&self.regions, from, end, len).or_else(|| gap(&self.regions, start, end, len))?;
+        let found =
+            gap(&self.regions, from, end, len).or_else(|| gap(&self.regions, start, end, len))?;
         *next = found + len;
         Some(found)
     }
@@ -144,8 +165,19 @@ impl AddressSpace {
     /// Lets later allocations start again where a region that has just been removed began,
     /// so that a program which maps and unmaps in a loop does not wander.
     pub fn reuse_from(&mut self, start: u64) {
-        let next = if layout::is_low(start) { &mut self.next_low } else { &mut self.next_high };
-        if start < *next && start >= if layout::is_low(start) { LOW_ALLOC } else { layout::HIGH_START } {
+        let next = if layout::is_low(start) {
+            &mut self.next_low
+        } else {
+            &mut self.next_high
+        };
+        if start < *next
+            && start
+                >= if layout::is_low(start) {
+                    LOW_ALLOC
+                } else {
+                    layout::HIGH_START
+                }
+        {
             *next = start;
         }
     }
@@ -154,19 +186,30 @@ impl AddressSpace {
     /// file map, the same part of the file in other shared maps.
     #[must_use]
     pub fn aliases(&self, page: u64) -> Vec<u64> {
-        let Some(r) = self.at(page).filter(|r| r.shared && r.inode != 0) else { return vec![page] };
+        let Some(r) = self.at(page).filter(|r| r.shared && r.inode != 0) else {
+            return vec![page];
+        };
         let at = r.offset + (page - r.start);
         let same = self.iter().filter(|o| o.shared && o.inode == r.inode);
-        same.filter(|o| (o.offset..o.offset + (o.end - o.start)).contains(&at)).map(|o| o.start + (at - o.offset)).collect()
+        same.filter(|o| (o.offset..o.offset + (o.end - o.start)).contains(&at))
+            .map(|o| o.start + (at - o.offset))
+            .collect()
     }
 
     /// The parts of `len` bytes from `offset` of a file that shared maps show.
-    pub fn shared_views(&self, inode: u64, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
-        self.iter().filter(move |r| r.shared && r.inode == inode).filter_map(move |r| {
-            let from = offset.max(r.offset);
-            let to = (offset.saturating_add(len)).min(r.offset + (r.end - r.start));
-            (from < to).then(|| (r.start + (from - r.offset), to - from))
-        })
+    pub fn shared_views(
+        &self,
+        inode: u64,
+        offset: u64,
+        len: u64,
+    ) -> impl Iterator<Item = (u64, u64)> {
+        self.iter()
+            .filter(move |r| r.shared && r.inode == inode)
+            .filter_map(move |r| {
+                let from = offset.max(r.offset);
+                let to = (offset.saturating_add(len)).min(r.offset + (r.end - r.start));
+                (from < to).then(|| (r.start + (from - r.offset), to - from))
+            })
     }
 
     /// Whether any file is mapped shared.
@@ -230,7 +273,16 @@ mod tests {
     use super::*;
 
     fn region(start: u64, end: u64, prot: u32) -> Region {
-        Region { start, end, prot, shared: false, name: "".into(), offset: 0, inode: 0 }
+        Region {
+            start,
+            end,
+            prot,
+            shared: false,
+            common: false,
+            name: "".into(),
+            offset: 0,
+            inode: 0,
+        }
     }
 
     #[test]
@@ -248,7 +300,10 @@ mod tests {
         let mut s = AddressSpace::new();
         s.insert(region(0x10000, 0x20000, READ));
         s.protect(0x12000, 0x13000, READ | WRITE);
-        assert_eq!(s.iter().map(|r| r.prot).collect::<Vec<_>>(), [READ, READ | WRITE, READ]);
+        assert_eq!(
+            s.iter().map(|r| r.prot).collect::<Vec<_>>(),
+            [READ, READ | WRITE, READ]
+        );
     }
 
     #[test]

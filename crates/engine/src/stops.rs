@@ -4,7 +4,7 @@ use relive_dbt::{Stop, TrapKind};
 use relive_host::GuestAddr;
 
 use crate::failure::{Failure, Result};
-use crate::machine::machine;
+use crate::machine::{Mode, machine};
 use crate::signals::{self, fault_info};
 use crate::task::{Flow, Task};
 use crate::{instr, kernel};
@@ -14,6 +14,7 @@ const SEGV_ACCERR: i32 = 2;
 const ILL_ILLOPN: i32 = 2;
 const SI_KERNEL: i32 = 128;
 /// Processor exceptions.
+const TRAP_DB: u64 = 1;
 const TRAP_BP: u64 = 3;
 const TRAP_UD: u64 = 6;
 const TRAP_GP: u64 = 13;
@@ -30,17 +31,37 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
         Stop::Fault { pc } => fault(task, pc),
         Stop::Trap { pc, next, kind } => trap(task, pc, next, kind),
         Stop::NoCode { addr, .. } => {
-            let code = if machine().memory().space.at(addr.0).is_some() { SEGV_ACCERR } else { SEGV_MAPERR };
+            let code = if machine().memory().space.at(addr.0).is_some() {
+                SEGV_ACCERR
+            } else {
+                SEGV_MAPERR
+            };
             // Error code: instruction fetch from user mode.
-            signals::fault(task, &fault_info(libc::SIGSEGV, code, addr.0), (TRAP_PF, 0x14))
+            signals::fault(
+                task,
+                &fault_info(libc::SIGSEGV, code, addr.0),
+                (TRAP_PF, 0x14),
+            )
         }
-        Stop::BadTarget { .. } => signals::fault(task, &fault_info(libc::SIGSEGV, SI_KERNEL, 0), (TRAP_GP, 0)),
+        Stop::BadTarget { .. } => {
+            signals::fault(task, &fault_info(libc::SIGSEGV, SI_KERNEL, 0), (TRAP_GP, 0))
+        }
+        Stop::CacheFull { .. } if machine().mode == Mode::Run => Err(Failure::unsupported(
+            "the program has more code than the code cache holds; without recording it cannot be emptied while threads run",
+        )),
         Stop::CacheFull { .. } => {
-            machine().memory().translator.flush().map_err(Failure::internal)?;
+            machine()
+                .memory()
+                .translator
+                .flush()
+                .map_err(Failure::internal)?;
             task.inexact();
             Ok(Flow::Continue)
         }
-        Stop::Unsupported { pc, what } => Err(Failure::unsupported(format!("{what} at {pc} in thread {}", task.id()))),
+        Stop::Unsupported { pc, what } => Err(Failure::unsupported(format!(
+            "{what} at {pc} in thread {}",
+            task.id()
+        ))),
         Stop::Internal(what) => Err(Failure::internal(what)),
         Stop::Budget { .. } | Stop::Pause { .. } | Stop::Stepped { .. } => {
             task.at_event();
@@ -53,13 +74,11 @@ fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
     let mut info = task.ctx.fault.siginfo;
     let sig = signals::signo(&info);
     let addr = u64::from_le_bytes(info[16..24].try_into().unwrap_or_default());
-    if sig == libc::SIGSEGV {
-        if machine().memory().is_foreign(addr) {
-            return Err(Failure::unsupported(format!(
-                "thread {} uses memory at {addr:#x} that it shares with another process; memory shared between processes cannot be recorded yet",
-                task.id()
-            )));
-        }
+    if sig == libc::SIGSEGV && machine().memory().is_foreign(addr) {
+        return Err(Failure::unsupported(format!(
+            "thread {} uses memory at {addr:#x} that it shares with another process; memory shared between processes cannot be recorded yet",
+            task.id()
+        )));
     }
     if matches!(sig, libc::SIGILL | libc::SIGFPE | libc::SIGTRAP) {
         info[16..24].copy_from_slice(&pc.0.to_le_bytes());
@@ -72,9 +91,17 @@ fn trap(task: &mut Task, pc: GuestAddr, next: GuestAddr, kind: TrapKind) -> Resu
     match kind {
         TrapKind::Int3 | TrapKind::Int1 => {
             task.ctx.rip = next.0;
-            let code = if kind == TrapKind::Int3 { SI_KERNEL } else { 1 };
-            signals::fault(task, &fault_info(libc::SIGTRAP, code, 0), (TRAP_BP, 0))
+            let (code, trap) = if kind == TrapKind::Int3 {
+                (SI_KERNEL, TRAP_BP)
+            } else {
+                (1, TRAP_DB)
+            };
+            signals::fault(task, &fault_info(libc::SIGTRAP, code, 0), (trap, 0))
         }
-        TrapKind::Undefined => signals::fault(task, &fault_info(libc::SIGILL, ILL_ILLOPN, pc.0), (TRAP_UD, 0)),
+        TrapKind::Undefined => signals::fault(
+            task,
+            &fault_info(libc::SIGILL, ILL_ILLOPN, pc.0),
+            (TRAP_UD, 0),
+        ),
     }
 }

@@ -53,7 +53,8 @@ impl Streams {
 
     /// A range of descriptors is closed.
     pub fn close_range(&mut self, first: u32, last: u32) {
-        self.0.retain(|&fd, _| (fd as u32) < first || fd as u32 > last);
+        self.0
+            .retain(|&fd, _| (fd as u32) < first || fd as u32 > last);
     }
 
     /// Drops those that exec closes: `open` says which are still open.

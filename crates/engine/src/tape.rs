@@ -48,8 +48,22 @@ impl TapeOut {
     pub fn attach(shm: Shm, ring: u32, last: u64) -> Self {
         let (mut encoder, mut scratch) = (Encoder::new(), Vec::with_capacity(4096));
         // Brings the delta coding to where a reader is; these bytes are not written.
-        encoder.encode(&Event { ticks: last, digest: 0, kind: Kind::Turn { thread: 0 } }, &mut scratch);
-        Self { shm, ring, last, encoder, scratch, events: 0 }
+        encoder.encode(
+            &Event {
+                ticks: last,
+                digest: 0,
+                kind: Kind::Turn { thread: 0 },
+            },
+            &mut scratch,
+        );
+        Self {
+            shm,
+            ring,
+            last,
+            encoder,
+            scratch,
+            events: 0,
+        }
     }
 
     /// Appends an event.
@@ -69,7 +83,10 @@ impl TapeOut {
 
     /// Says that no event will follow.
     pub fn close(&self) {
-        self.shm.ring(self.ring).state.store(state::CLOSED, std::sync::atomic::Ordering::Release);
+        self.shm
+            .ring(self.ring)
+            .state
+            .store(state::CLOSED, std::sync::atomic::Ordering::Release);
     }
 }
 

@@ -95,7 +95,10 @@ impl Task {
     /// Its tape's name.
     #[must_use]
     pub fn id(&self) -> TapeId {
-        TapeId { process: self.process.index, thread: self.index }
+        TapeId {
+            process: self.process.index,
+            thread: self.index,
+        }
     }
 
     /// Runs guest code until something needs the engine. With `step`, at most one
@@ -104,7 +107,9 @@ impl Task {
     pub fn go(&mut self, step: bool) -> Stop {
         let mut stop = self.enter(step, true);
         while let Stop::Fault { .. } = stop {
-            let Some(page) = self.guarded_page() else { return stop };
+            let Some(page) = self.guarded_page() else {
+                return stop;
+            };
             // The instruction may lie on the very page that it writes to: it runs alone,
             // with the page open, and the page is looked at afresh afterwards.
             machine().memory().write_fault(page);
@@ -121,13 +126,20 @@ impl Task {
     fn guarded_page(&self) -> Option<u64> {
         let info = &self.ctx.fault.siginfo;
         let addr = u64::from_le_bytes(info[16..24].try_into().ok()?);
-        (crate::signals::signo(info) == libc::SIGSEGV && machine().memory().is_guarded(addr)).then_some(addr)
+        (crate::signals::signo(info) == libc::SIGSEGV && machine().memory().is_guarded(addr))
+            .then_some(addr)
     }
 
     fn enter(&mut self, step: bool, guard: bool) -> Stop {
         let m = machine();
         let pc = GuestAddr(self.ctx.rip);
-        let entry = m.memory().with_code(guard, |t, code| if step { t.step_entry(code, pc) } else { t.entry(code, pc) });
+        let entry = m.memory().with_code(guard, |t, code| {
+            if step {
+                t.step_entry(code, pc)
+            } else {
+                t.entry(code, pc)
+            }
+        });
         let mut next = match entry {
             Ok(at) => at,
             Err(bad) => return bad.into(),
@@ -148,7 +160,11 @@ impl Task {
     /// Logs an event at the present position (while recording) and makes the position a
     /// safe point.
     pub fn record(&mut self, kind: Kind<'_>) {
-        let event = Event { ticks: self.ctx.ticks(), digest: digest(&self.ctx), kind };
+        let event = Event {
+            ticks: self.ctx.ticks(),
+            digest: digest(&self.ctx),
+            kind,
+        };
         if let Tape::Out(tape) = &mut self.tape {
             tape.put(&event);
         }

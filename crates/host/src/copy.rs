@@ -39,7 +39,9 @@ pub fn fixup_target(rip: u64) -> Option<u64> {
 }
 
 fn in_window(addr: GuestAddr, len: u64) -> bool {
-    addr.0.checked_add(len).is_some_and(|end| end <= layout::WINDOW_END)
+    addr.0
+        .checked_add(len)
+        .is_some_and(|end| end <= layout::WINDOW_END)
         && (len == 0 || (layout::guest_may_map(addr.0) && layout::guest_may_map(addr.0 + len - 1)))
 }
 
@@ -54,7 +56,11 @@ pub fn read(addr: GuestAddr, buf: &mut [u8]) -> Result<(), BadAddress> {
     }
     // SAFETY: `buf` is ours; the source is in the guest window and faults are fixed up.
     let left = unsafe { copy_until_fault(buf.as_mut_ptr() as u64, addr.0, len) };
-    if left == 0 { Ok(()) } else { Err(BadAddress(addr.offset(len - left))) }
+    if left == 0 {
+        Ok(())
+    } else {
+        Err(BadAddress(addr.offset(len - left)))
+    }
 }
 
 /// Writes `bytes`.
@@ -69,7 +75,11 @@ pub fn write(addr: GuestAddr, bytes: &[u8]) -> Result<(), BadAddress> {
     // SAFETY: `bytes` is ours; the destination is guest memory, which no Rust object lives
     // in, and faults are fixed up.
     let left = unsafe { copy_until_fault(addr.0, bytes.as_ptr() as u64, len) };
-    if left == 0 { Ok(()) } else { Err(BadAddress(addr.offset(len - left))) }
+    if left == 0 {
+        Ok(())
+    } else {
+        Err(BadAddress(addr.offset(len - left)))
+    }
 }
 
 /// Reads a plain value of `N` bytes.

@@ -57,7 +57,11 @@ pub fn xsave_layout() -> &'static XsaveLayout {
             ranges[i as usize] = (l.ebx as usize, (l.ebx + l.eax) as usize);
             size = size.max(ranges[i as usize].1);
         }
-        XsaveLayout { components, size, ranges }
+        XsaveLayout {
+            components,
+            size,
+            ranges,
+        }
     })
 }
 

@@ -52,4 +52,5 @@ pub const fn is_low(addr: u64) -> bool {
     addr < LOW_END
 }
 
-const _: () = assert!(TABLE_END < MIDDLE_START && TABLE < 1 << 31 && MIDDLE_START > TABLE + (8 << 31));
+const _: () =
+    assert!(TABLE_END < MIDDLE_START && TABLE < 1 << 31 && MIDDLE_START > TABLE + (8 << 31));

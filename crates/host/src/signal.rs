@@ -15,7 +15,13 @@ use crate::context::{Context, EXIT_FAULT, SIGNAL_SLOTS, off};
 use crate::{copy, enter, layout, sys};
 
 /// The signals that a fault of the guest raises: never blocked in the host.
-pub const SYNCHRONOUS: [i32; 5] = [libc::SIGSEGV, libc::SIGBUS, libc::SIGFPE, libc::SIGILL, libc::SIGTRAP];
+pub const SYNCHRONOUS: [i32; 5] = [
+    libc::SIGSEGV,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+];
 
 /// A kernel signal mask (bit n-1 for signal n).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -96,7 +102,12 @@ pub fn set_disposition_with(sig: i32, what: Disposition, flags: u64) {
         mask: u64::MAX,
     };
     // SAFETY: the structure outlives the call; the handler obeys the rules of this module.
-    unsafe { sys::syscall(libc::SYS_rt_sigaction as u64, [sig as u64, &raw const action as u64, 0, 8, 0, 0]) };
+    unsafe {
+        sys::syscall(
+            libc::SYS_rt_sigaction as u64,
+            [sig as u64, &raw const action as u64, 0, 8, 0, 0],
+        )
+    };
 }
 
 /// Whether a signal is ignored by this process.
@@ -104,7 +115,12 @@ pub fn set_disposition_with(sig: i32, what: Disposition, flags: u64) {
 pub fn is_ignored(sig: i32) -> bool {
     let mut action = KernelAction::default();
     // SAFETY: fills the structure.
-    unsafe { sys::syscall(libc::SYS_rt_sigaction as u64, [sig as u64, 0, &raw mut action as u64, 8, 0, 0]) };
+    unsafe {
+        sys::syscall(
+            libc::SYS_rt_sigaction as u64,
+            [sig as u64, 0, &raw mut action as u64, 8, 0, 0],
+        )
+    };
     action.handler == 1
 }
 
@@ -115,7 +131,14 @@ pub fn set_mask(mask: Mask) -> Mask {
     unsafe {
         sys::syscall(
             libc::SYS_rt_sigprocmask as u64,
-            [libc::SIG_SETMASK as u64, &raw const mask.0 as u64, &raw mut old as u64, 8, 0, 0],
+            [
+                libc::SIG_SETMASK as u64,
+                &raw const mask.0 as u64,
+                &raw mut old as u64,
+                8,
+                0,
+                0,
+            ],
         );
     }
     Mask(old)
@@ -140,8 +163,15 @@ pub fn install_stack() {
             ],
         );
         assert!(base > 0, "no memory for a signal stack");
-        let stack = libc::stack_t { ss_sp: base as *mut libc::c_void, ss_flags: 0, ss_size: SIZE };
-        sys::syscall(libc::SYS_sigaltstack as u64, [&raw const stack as u64, 0, 0, 0, 0, 0]);
+        let stack = libc::stack_t {
+            ss_sp: base as *mut libc::c_void,
+            ss_flags: 0,
+            ss_size: SIZE,
+        };
+        sys::syscall(
+            libc::SYS_sigaltstack as u64,
+            [&raw const stack as u64, 0, 0, 0, 0, 0],
+        );
     }
 }
 
@@ -184,7 +214,12 @@ unsafe extern "C" fn handler_entry() {
 const REG_RCX: usize = libc::REG_RCX as usize;
 const REG_RIP: usize = libc::REG_RIP as usize;
 
-unsafe extern "C" fn handler(sig: i32, info: *const [u8; 128], uc: *mut libc::ucontext_t, ctx: *mut Context) {
+unsafe extern "C" fn handler(
+    sig: i32,
+    info: *const [u8; 128],
+    uc: *mut libc::ucontext_t,
+    ctx: *mut Context,
+) {
     // SAFETY: the kernel passes valid frames; GS holds this thread's adopted context, which
     // only this thread touches.
     let (info, uc, ctx) = unsafe { (&*info, &mut *uc, &mut *ctx) };
@@ -217,7 +252,11 @@ unsafe extern "C" fn handler(sig: i32, info: *const [u8; 128], uc: *mut libc::uc
     let already = ctx.pending != 0;
     note(info, ctx);
     // SAFETY: uc_sigmask's first word is the kernel's mask, restored by sigreturn.
-    unsafe { (&raw mut uc.uc_sigmask).cast::<u64>().write(Mask::all_async().0) };
+    unsafe {
+        (&raw mut uc.uc_sigmask)
+            .cast::<u64>()
+            .write(Mask::all_async().0)
+    };
     // In host code nothing is forced (it may be in the middle of counting): `enter` looks at
     // `pending` itself. Past that look, and in the cache, it is up to us.
     if !already && (layout::in_cache(rip) || enter::past_pending_check(rip)) {

@@ -89,8 +89,13 @@ unsafe extern "C" {
 /// before an interruptible system call.
 #[must_use]
 pub fn interrupted_target(rip: u64) -> Option<u64> {
-    let (start, end) = (&raw const relive_interruptible_start as u64, &raw const relive_interruptible_end as u64);
-    (start..=end).contains(&rip).then_some(&raw const relive_interrupted as u64)
+    let (start, end) = (
+        &raw const relive_interruptible_start as u64,
+        &raw const relive_interruptible_end as u64,
+    );
+    (start..=end)
+        .contains(&rip)
+        .then_some(&raw const relive_interrupted as u64)
 }
 
 /// Ends the process at once with `code`, whatever its other threads do.
@@ -121,17 +126,42 @@ pub fn gettid() -> u32 {
 
 /// Sleeps while `*word == expected`, at most `timeout_ms`; spurious returns are possible.
 pub fn futex_wait(word: &std::sync::atomic::AtomicU32, expected: u32, timeout_ms: Option<u32>) {
-    let ts = timeout_ms.map(|ms| libc::timespec { tv_sec: i64::from(ms / 1000), tv_nsec: i64::from(ms % 1000) * 1_000_000 });
+    let ts = timeout_ms.map(|ms| libc::timespec {
+        tv_sec: i64::from(ms / 1000),
+        tv_nsec: i64::from(ms % 1000) * 1_000_000,
+    });
     let ts_ptr = ts.as_ref().map_or(0, |t| &raw const *t as u64);
     // SAFETY: the word outlives the call; FUTEX_WAIT (not private: words may be in memory
     // shared between processes) reads the word and the timeout only.
     unsafe {
-        syscall(libc::SYS_futex as u64, [word.as_ptr() as u64, libc::FUTEX_WAIT as u64, u64::from(expected), ts_ptr, 0, 0]);
+        syscall(
+            libc::SYS_futex as u64,
+            [
+                word.as_ptr() as u64,
+                libc::FUTEX_WAIT as u64,
+                u64::from(expected),
+                ts_ptr,
+                0,
+                0,
+            ],
+        );
     }
 }
 
 /// Wakes up to `n` sleepers on `word`.
 pub fn futex_wake(word: &std::sync::atomic::AtomicU32, n: u32) {
     // SAFETY: FUTEX_WAKE does not touch memory.
-    unsafe { syscall(libc::SYS_futex as u64, [word.as_ptr() as u64, libc::FUTEX_WAKE as u64, u64::from(n), 0, 0, 0]) };
+    unsafe {
+        syscall(
+            libc::SYS_futex as u64,
+            [
+                word.as_ptr() as u64,
+                libc::FUTEX_WAKE as u64,
+                u64::from(n),
+                0,
+                0,
+                0,
+            ],
+        )
+    };
 }

@@ -18,10 +18,20 @@ pub struct ReserveError {
 /// The kernel's refusal, e.g. because an address-space limit (`ulimit -v`) is set or
 /// something already lies in the window.
 pub fn reserve() -> Result<(), ReserveError> {
-    let (start, len) = (layout::WINDOW_START, layout::WINDOW_END - layout::WINDOW_START);
+    let (start, len) = (
+        layout::WINDOW_START,
+        layout::WINDOW_END - layout::WINDOW_START,
+    );
     // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping.
     let got = unsafe { map_none(start, len, libc::MAP_FIXED_NOREPLACE) };
-    if got < 0 { Err(ReserveError { start, errno: -got as i32 }) } else { Ok(()) }
+    if got < 0 {
+        Err(ReserveError {
+            start,
+            errno: -got as i32,
+        })
+    } else {
+        Ok(())
+    }
 }
 
 /// Gives a page range of the window back to the reserve: contents gone, inaccessible.
@@ -38,6 +48,16 @@ unsafe fn map_none(start: u64, len: u64, how: i32) -> isize {
     // SAFETY: the caller chooses between a fixed mapping over a range that it owns and one
     // that replaces nothing.
     unsafe {
-        crate::sys::syscall(libc::SYS_mmap as u64, [start, len, libc::PROT_NONE as u64, flags as u64, u64::MAX, 0])
+        crate::sys::syscall(
+            libc::SYS_mmap as u64,
+            [
+                start,
+                len,
+                libc::PROT_NONE as u64,
+                flags as u64,
+                u64::MAX,
+                0,
+            ],
+        )
     }
 }

@@ -30,7 +30,7 @@ impl Fair {
 
 impl Policy for Fair {
     fn slice(&mut self) -> u64 {
-        self.rng.octaves(9, 20)
+        self.rng.octaves(8, 18)
     }
 
     fn steps(&mut self) -> u32 {

@@ -54,10 +54,21 @@ pub struct Buffers {
 impl Buffers {
     /// Collects what `call` may touch. Bad pointers are left for the kernel to refuse.
     pub fn collect(task: &Task, call: &Call) -> Self {
-        let mut b = Self { pieces: Vec::new(), lengths: Vec::new(), arena: Vec::new(), pointers: Vec::new(), bounced: false, overflow: false };
+        let mut b = Self {
+            pieces: Vec::new(),
+            lengths: Vec::new(),
+            arena: Vec::new(),
+            pointers: Vec::new(),
+            bounced: false,
+            overflow: false,
+        };
         let Some(row) = call.row else { return b };
         for (i, arg) in row.args.iter().enumerate() {
-            let arg = if *arg == Arg::Select { call.sub.map_or(Arg::Hex, |s| s.arg) } else { *arg };
+            let arg = if *arg == Arg::Select {
+                call.sub.map_or(Arg::Hex, |s| s.arg)
+            } else {
+                *arg
+            };
             b.argument(task, call, i, arg);
         }
         b
@@ -69,11 +80,18 @@ impl Buffers {
             return;
         }
         match arg {
-            Arg::Buf { dir, cap, out, when } => {
+            Arg::Buf {
+                dir,
+                cap,
+                out,
+                when,
+            } => {
                 let cap = length(call, cap, 0).unwrap_or(0);
                 self.piece(at, cap, dir, Rule::Table(out, when));
             }
-            Arg::Iovec { dir, count } => self.iovec(task, at, call.args[usize::from(count)], dir, 0),
+            Arg::Iovec { dir, count } => {
+                self.iovec(task, at, call.args[usize::from(count)], dir, 0)
+            }
             Arg::Msghdr { dir } => self.message(task, at, dir, 0),
             Arg::Mmsghdr { dir, count } => {
                 for m in 0..(call.args[usize::from(count)] as u32).min(1024) as usize {
@@ -88,20 +106,30 @@ impl Buffers {
 
     fn piece(&mut self, guest: u64, cap: u64, dir: Dir, rule: Rule) {
         if guest != 0 && cap != 0 {
-            self.pieces.push(Piece { guest, cap, dir, rule, host: usize::MAX });
+            self.pieces.push(Piece {
+                guest,
+                cap,
+                dir,
+                rule,
+                host: usize::MAX,
+            });
         }
     }
 
     fn iovec(&mut self, task: &Task, at: u64, count: u64, dir: Dir, message: usize) {
         for k in 0..count.min(1024) {
-            let (Ok(base), Ok(len)) = (task.read_u64(at + 16 * k), task.read_u64(at + 16 * k + 8)) else { return };
+            let (Ok(base), Ok(len)) = (task.read_u64(at + 16 * k), task.read_u64(at + 16 * k + 8))
+            else {
+                return;
+            };
             self.piece(base, len, dir, Rule::Share(message));
         }
     }
 
     fn message(&mut self, task: &Task, at: u64, dir: Dir, message: usize) {
         let word = |o: u64| task.read_u64(at + o).unwrap_or(0);
-        let (name, name_len, control, control_len) = (word(0), word(8) & 0xffff_ffff, word(32), word(40));
+        let (name, name_len, control, control_len) =
+            (word(0), word(8) & 0xffff_ffff, word(32), word(40));
         self.iovec(task, word(16), word(24), dir, message);
         if dir == Dir::In {
             self.piece(name, name_len, dir, Rule::All);
@@ -118,7 +146,11 @@ impl Buffers {
     /// Makes host copies and returns the arguments to use instead. Calls with message
     /// headers or vectors get copies of those too.
     pub fn bounce(&mut self, task: &Task, call: &Call) -> [u64; 6] {
-        let total: u64 = self.pieces.iter().map(|p| p.cap).fold(0, u64::saturating_add);
+        let total: u64 = self
+            .pieces
+            .iter()
+            .map(|p| p.cap)
+            .fold(0, u64::saturating_add);
         if total > BOUNCE_MAX {
             self.overflow = true;
             return call.args;
@@ -128,7 +160,8 @@ impl Buffers {
         // Room for everything first: pointers into the arena must stay good.
         for p in &mut self.pieces {
             p.host = self.arena.len();
-            self.arena.resize(p.host + (p.cap as usize).next_multiple_of(16), 0);
+            self.arena
+                .resize(p.host + (p.cap as usize).next_multiple_of(16), 0);
             let bytes = &mut self.arena[p.host..p.host + p.cap as usize];
             if p.dir != Dir::Out && copy::read(GuestAddr(p.guest), bytes).is_err() {
                 self.overflow = true;
@@ -137,16 +170,27 @@ impl Buffers {
         }
         let mut patches = [None; 6];
         for (i, arg) in row.args.iter().enumerate() {
-            let arg = if *arg == Arg::Select { call.sub.map_or(Arg::Hex, |s| s.arg) } else { *arg };
+            let arg = if *arg == Arg::Select {
+                call.sub.map_or(Arg::Hex, |s| s.arg)
+            } else {
+                *arg
+            };
             let at = call.args[i];
             if at == 0 {
                 continue;
             }
             patches[i] = match arg {
                 Arg::Buf { .. } => self.find(at).map(|p| self.pieces[p].host),
-                Arg::Iovec { count, .. } => self.copy_iovec(task, at, call.args[usize::from(count)]),
+                Arg::Iovec { count, .. } => {
+                    self.copy_iovec(task, at, call.args[usize::from(count)])
+                }
                 Arg::Msghdr { .. } => self.copy_headers(task, at, 1, MSGHDR),
-                Arg::Mmsghdr { count, .. } => self.copy_headers(task, at, (call.args[usize::from(count)] as u32).min(1024).into(), MMSGHDR),
+                Arg::Mmsghdr { count, .. } => self.copy_headers(
+                    task,
+                    at,
+                    (call.args[usize::from(count)] as u32).min(1024).into(),
+                    MMSGHDR,
+                ),
                 _ => None,
             };
         }
@@ -169,7 +213,8 @@ impl Buffers {
 
     fn append(&mut self, guest: u64, len: u64) -> Option<usize> {
         let at = self.arena.len();
-        self.arena.resize(at + (len as usize).next_multiple_of(16), 0);
+        self.arena
+            .resize(at + (len as usize).next_multiple_of(16), 0);
         copy::read(GuestAddr(guest), &mut self.arena[at..at + len as usize]).ok()?;
         Some(at)
     }
@@ -206,7 +251,13 @@ impl Buffers {
                 }
             }
             if let Some(&len) = self.lengths.get(m as usize) {
-                self.pieces.push(Piece { guest: len, cap: 4, dir: Dir::Out, rule: Rule::All, host: host + MSGHDR as usize });
+                self.pieces.push(Piece {
+                    guest: len,
+                    cap: 4,
+                    dir: Dir::Out,
+                    rule: Rule::All,
+                    host: host + MSGHDR as usize,
+                });
             }
         }
         Some(copy)
@@ -223,7 +274,11 @@ impl Buffers {
     pub fn finish(&self, task: &mut Task, call: &Call, result: i64) {
         let failed = (-4095..0).contains(&result);
         // Length words first: the lengths of others are read from them.
-        for p in self.pieces.iter().filter(|p| p.dir != Dir::In && matches!(p.rule, Rule::All)) {
+        for p in self
+            .pieces
+            .iter()
+            .filter(|p| p.dir != Dir::In && matches!(p.rule, Rule::All))
+        {
             if !failed {
                 self.back(task, p, p.cap);
             }
@@ -265,12 +320,16 @@ impl Buffers {
         match self.lengths.get(message) {
             None => result as u64,
             Some(_) if message as i64 >= result => 0,
-            Some(&at) => task.read::<4>(at).map_or(0, |b| u32::from_le_bytes(b).into()),
+            Some(&at) => task
+                .read::<4>(at)
+                .map_or(0, |b| u32::from_le_bytes(b).into()),
         }
     }
 
     fn table(&self, task: &mut Task, call: &Call, p: &Piece, result: i64) {
-        let Rule::Table(out, when) = p.rule else { return };
+        let Rule::Table(out, when) = p.rule else {
+            return;
+        };
         if when.after(result) {
             let n = length(call, out, result).unwrap_or(0).min(p.cap);
             self.back(task, p, n);
@@ -289,8 +348,21 @@ impl Buffers {
         task.log.wrote(p.guest, n);
     }
 
-    /// Makes the pages writable that only the host protects.
+    /// An address that belongs to memory taken away from a forked child.
+    pub fn foreign(&self) -> Option<u64> {
+        let memory = crate::machine::machine().memory();
+        self.pieces
+            .iter()
+            .map(|p| p.guest)
+            .find(|&g| memory.is_foreign(g))
+    }
+
+    /// Makes the pages writable that only the host protects: the kernel would answer EFAULT,
+    /// or stop half-way.
     pub fn unguard(&self) {
+        if self.pieces.is_empty() {
+            return;
+        }
         let mut memory = crate::machine::machine().memory();
         for p in self.pieces.iter().filter(|p| p.dir != Dir::In) {
             memory.unguard(p.guest, p.guest.saturating_add(p.cap));
@@ -299,5 +371,7 @@ impl Buffers {
 }
 
 fn length(call: &Call, len: Len, result: i64) -> Option<u64> {
-    call.row?.bytes(len, &call.args, result, |at, buf| copy::read(GuestAddr(at), buf).is_ok())
+    call.row?.bytes(len, &call.args, result, |at, buf| {
+        copy::read(GuestAddr(at), buf).is_ok()
+    })
 }

@@ -51,7 +51,13 @@ impl Call {
                 Choice::Unlisted(errno) => (None, Some(errno)),
             },
         };
-        Self { nr: nr as u32, args, row, sub, refused }
+        Self {
+            nr: nr as u32,
+            args,
+            row,
+            sub,
+            refused,
+        }
     }
 
     /// The arguments that the call really has.
@@ -63,7 +69,10 @@ impl Call {
     /// May it sleep?
     #[must_use]
     pub fn blocks(&self) -> bool {
-        self.sub.map_or_else(|| self.row.is_some_and(|r| r.blocks == Blocks::Maybe), |s| s.blocks == Blocks::Maybe)
+        self.sub.map_or_else(
+            || self.row.is_some_and(|r| r.blocks == Blocks::Maybe),
+            |s| s.blocks == Blocks::Maybe,
+        )
     }
 
     /// What a signal does to it.
@@ -73,7 +82,10 @@ impl Call {
         if i64::from(self.nr) == libc::SYS_futex && self.args[3] != 0 {
             return Restart::NoHandler;
         }
-        self.sub.map_or_else(|| self.row.map_or(Restart::Never, |r| r.restart), |s| s.restart)
+        self.sub.map_or_else(
+            || self.row.map_or(Restart::Never, |r| r.restart),
+            |s| s.restart,
+        )
     }
 
     /// Its name.
@@ -156,7 +168,13 @@ impl Log {
                 None => many.push(bytes.len()),
             }
         }
-        let end_of = |i: usize| if i < ends.len() { ends[i] } else { many[i - ends.len()] };
+        let end_of = |i: usize| {
+            if i < ends.len() {
+                ends[i]
+            } else {
+                many[i - ends.len()]
+            }
+        };
         let start_of = |i: usize| if i == 0 { 0 } else { end_of(i - 1) };
         let mut few: [(u64, &[u8]); 16] = [(0, &[]); 16];
         let n = self.spans.len();
@@ -166,7 +184,9 @@ impl Log {
             }
             f(self, &few[..n]);
         } else {
-            let all: Vec<(u64, &[u8])> = (0..n).map(|i| (self.spans[i].0, &bytes[start_of(i)..end_of(i)])).collect();
+            let all: Vec<(u64, &[u8])> = (0..n)
+                .map(|i| (self.spans[i].0, &bytes[start_of(i)..end_of(i)]))
+                .collect();
             f(self, &all);
         }
         if bytes.capacity() <= 1 << 20 {
@@ -194,7 +214,13 @@ impl Answer {
     /// Copies what is needed of an event.
     #[must_use]
     pub fn of(event: &Syscall<'_>) -> Self {
-        let mut a = Self { result: event.result, extra: event.extra.to_vec(), order: event.order, stream: event.stream, ..Self::default() };
+        let mut a = Self {
+            result: event.result,
+            extra: event.extra.to_vec(),
+            order: event.order,
+            stream: event.stream,
+            ..Self::default()
+        };
         for (addr, bytes) in event.writes.iter() {
             a.writes.push((addr, bytes.len()));
             a.bytes.extend_from_slice(bytes);
@@ -218,7 +244,11 @@ impl Answer {
     /// Divergence: the result differs, or a write does not fit the memory map.
     pub fn finish(&self, task: &mut Task, call: &Call, result: i64) -> Result<()> {
         if result != self.result {
-            return Err(crate::replay::divergence(task, &format!("{call} = {}", self.result), &format!("{call} = {result}")));
+            return Err(crate::replay::divergence(
+                task,
+                &format!("{call} = {}", self.result),
+                &format!("{call} = {result}"),
+            ));
         }
         {
             let mut memory = machine().memory();
@@ -226,7 +256,11 @@ impl Answer {
                 if let Err(bad) = memory.poke(addr, bytes) {
                     drop(memory);
                     let expected = format!("{call} writing {} bytes at {addr:#x}", bytes.len());
-                    return Err(crate::replay::divergence(task, &expected, &format!("nothing mapped at {}", bad.0)));
+                    return Err(crate::replay::divergence(
+                        task,
+                        &expected,
+                        &format!("nothing mapped at {}", bad.0),
+                    ));
                 }
             }
         }

@@ -7,9 +7,10 @@ use std::os::fd::FromRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
+use relive_host::signal::{Mask, set_mask};
 use relive_host::{GuestAddr, copy};
 
-use super::{Answer, Call, Reply};
+use super::{Answer, Call, ERESTART, Reply};
 use crate::boot::{Boot, Continuation};
 use crate::failure::{Failure, Result, die};
 use crate::loader;
@@ -42,7 +43,12 @@ pub fn execve(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
         Ok(p) => p,
         Err(e) => return Ok(Reply::Value(e)),
     };
-    Ok(Reply::Value(attempt(task, &path, call.args[1], call.args[2])))
+    Ok(Reply::Value(attempt(
+        task,
+        &path,
+        call.args[1],
+        call.args[2],
+    )))
 }
 
 /// execveat(2).
@@ -62,7 +68,12 @@ pub fn execveat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result
     } else {
         [format!("/proc/self/fd/{fd}/").as_bytes(), &path].concat()
     };
-    Ok(Reply::Value(attempt(task, &path, call.args[2], call.args[3])))
+    Ok(Reply::Value(attempt(
+        task,
+        &path,
+        call.args[2],
+        call.args[3],
+    )))
 }
 
 /// Returns the errno (negative) of an exec that fails; otherwise does not return.
@@ -74,7 +85,11 @@ fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> i64 {
         }
         let env = strings(envp)?;
         let own = b"/proc/self/exe" == path;
-        let path = if own { task.process.state().exe.clone() } else { path.to_vec() };
+        let path = if own {
+            task.process.state().exe.clone()
+        } else {
+            path.to_vec()
+        };
         let target = resolve(&path, argv).map_err(|e| -i64::from(e))?;
         Ok((target, env))
     })();
@@ -119,7 +134,9 @@ pub fn resolve(path: &[u8], mut argv: Vec<Vec<u8>>) -> std::result::Result<Targe
         let c = CString::new(called.clone()).map_err(|_| libc::ENOENT)?;
         // SAFETY: only asks.
         if unsafe { libc::access(c.as_ptr(), libc::X_OK) } < 0 {
-            return Err(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EACCES));
+            return Err(std::io::Error::last_os_error()
+                .raw_os_error()
+                .unwrap_or(libc::EACCES));
         }
         let file = File::open(os).map_err(|e| e.raw_os_error().unwrap_or(libc::EACCES))?;
         let meta = file.metadata().map_err(|_| libc::EACCES)?;
@@ -130,8 +147,16 @@ pub fn resolve(path: &[u8], mut argv: Vec<Vec<u8>>) -> std::result::Result<Targe
         let n = file.read_at(&mut head, 0).map_err(|_| libc::EIO)?;
         let Some(line) = head[..n].strip_prefix(b"#!") else {
             loader::check(&file)?;
-            let path = std::fs::canonicalize(os).map_or_else(|_| called.clone(), |p| p.into_os_string().into_encoded_bytes());
-            return Ok(Target { file, called, path, argv });
+            let path = std::fs::canonicalize(os).map_or_else(
+                |_| called.clone(),
+                |p| p.into_os_string().into_encoded_bytes(),
+            );
+            return Ok(Target {
+                file,
+                called,
+                path,
+                argv,
+            });
         };
         let (interpreter, argument) = shebang(line).ok_or(libc::ENOEXEC)?;
         let mut new = vec![interpreter.clone()];
@@ -167,7 +192,9 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
     };
     let alone = task.vforked.is_none();
     let state = task.process.state().clone();
-    let ignored = (1..=64).filter(|&s| state.actions[s].handler == SIG_IGN).fold(0u64, |m, s| m | 1 << (s - 1));
+    let ignored = (1..=64)
+        .filter(|&s| state.actions[s].handler == SIG_IGN)
+        .fold(0u64, |m, s| m | 1 << (s - 1));
     let argv = target.argv.clone();
     let boot = Boot {
         mode: m.mode,
@@ -192,10 +219,15 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
         }),
     };
     drop(target.file);
-    match boot.exec(&argv) {
-        Ok(never) => match never {},
-        Err(e) => -i64::from(e),
+    // A signal that was noted would be forgotten by exec; one that comes now stays with the
+    // kernel until the new program takes it.
+    let mask = set_mask(Mask::all_async());
+    if task.ctx.pending != 0 {
+        return ERESTART;
     }
+    let Err(e) = boot.exec(&argv);
+    set_mask(mask);
+    -i64::from(e)
 }
 
 /// A memfd with `bytes`, at its start; closed on exec or not.
@@ -221,7 +253,9 @@ pub fn drain(fd: i32) -> Vec<u8> {
     let mut file = unsafe { File::from_raw_fd(fd) };
     let mut bytes = Vec::new();
     if let Err(e) = file.read_to_end(&mut bytes) {
-        die(&Failure::internal(format!("cannot read the start data: {e}")));
+        die(&Failure::internal(format!(
+            "cannot read the start data: {e}"
+        )));
     }
     bytes
 }

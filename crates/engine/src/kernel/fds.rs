@@ -14,7 +14,9 @@ use crate::task::Task;
 
 /// Keeps the table of streams true after a call that succeeded.
 pub fn after(task: &Task, call: &Call, result: i64) {
-    let effect = call.sub.map_or_else(|| call.row.map_or(FdEffect::None, |r| r.fds), |s| s.fds);
+    let effect = call
+        .sub
+        .map_or_else(|| call.row.map_or(FdEffect::None, |r| r.fds), |s| s.fds);
     if effect == FdEffect::None || !task.tape.recording() {
         return;
     }
@@ -30,7 +32,9 @@ pub fn after(task: &Task, call: &Call, result: i64) {
     match i64::from(call.nr) {
         libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => streams.dup(call.int(0), result as i32),
         libc::SYS_fcntl if effect == FdEffect::Creates => streams.dup(call.int(0), result as i32),
-        libc::SYS_close_range if call.int(2) as u32 & libc::CLOSE_RANGE_CLOEXEC == 0 => streams.close_range(call.args[0] as u32, call.args[1] as u32),
+        libc::SYS_close_range if call.int(2) as u32 & libc::CLOSE_RANGE_CLOEXEC == 0 => {
+            streams.close_range(call.args[0] as u32, call.args[1] as u32)
+        }
         _ if effect == FdEffect::Creates => streams.close(result as i32),
         _ => {}
     }
@@ -67,12 +71,21 @@ pub fn close_range(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result
     let (first, last) = (call.args[0] as u32, call.args[1] as u32);
     let part = |first: u32, last: u32| {
         // SAFETY: closes descriptors of the guest.
-        (unsafe { relive_host::sys::syscall(u64::from(call.nr), [first.into(), last.into(), call.args[2], 0, 0, 0]) }) as i64
+        (unsafe {
+            relive_host::sys::syscall(
+                u64::from(call.nr),
+                [first.into(), last.into(), call.args[2], 0, 0, 0],
+            )
+        }) as i64
     };
     Ok(Reply::Value(match own() as u32 {
         own if first <= last && (first..=last).contains(&own) => {
             let below = if first < own { part(first, own - 1) } else { 0 };
-            if below == 0 && own < last { part(own + 1, last) } else { below }
+            if below == 0 && own < last {
+                part(own + 1, last)
+            } else {
+                below
+            }
         }
         _ => part(first, last),
     }))
@@ -86,10 +99,10 @@ pub fn note_shared(task: &mut Task, call: &Call, result: i64) {
         libc::SYS_pwrite64 | libc::SYS_pwritev | libc::SYS_pwritev2 => true,
         _ => return,
     };
-    if result <= 0 || !task.tape.recording() {
+    if result <= 0 {
         return;
     }
-    let memory = machine().memory();
+    let mut memory = machine().memory();
     if !memory.space.has_shared_files() {
         return;
     }
@@ -102,9 +115,17 @@ pub fn note_shared(task: &mut Task, call: &Call, result: i64) {
         // SAFETY: only asks for the position, which is behind what was written.
         (unsafe { libc::lseek(call.int(0), 0, libc::SEEK_CUR) } - result) as u64
     };
-    let views: Vec<(u64, u64)> = memory.space.shared_views(super::memory::identity(&meta), start, result as u64).collect();
+    let views: Vec<(u64, u64)> = memory
+        .space
+        .shared_views(super::memory::identity(&meta), start, result as u64)
+        .collect();
+    for &(addr, len) in &views {
+        memory.code_changed(addr, addr + len);
+    }
     drop(memory);
-    views.into_iter().for_each(|(addr, len)| task.log.wrote(addr, len));
+    views
+        .into_iter()
+        .for_each(|(addr, len)| task.log.wrote(addr, len));
 }
 
 /// Whether a call that its row says may sleep really may, on this descriptor: reading and
@@ -114,7 +135,12 @@ pub fn may_sleep(_task: &Task, call: &Call) -> bool {
         return true;
     }
     match i64::from(call.nr) {
-        libc::SYS_read | libc::SYS_write | libc::SYS_readv | libc::SYS_writev | libc::SYS_pread64 | libc::SYS_pwrite64 => !is_regular(call.int(0)),
+        libc::SYS_read
+        | libc::SYS_write
+        | libc::SYS_readv
+        | libc::SYS_writev
+        | libc::SYS_pread64
+        | libc::SYS_pwrite64 => !is_regular(call.int(0)),
         _ => true,
     }
 }

@@ -107,7 +107,10 @@ pub fn getdents64(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Resu
     let kept = without_entry(&bytes, own.to_string().as_bytes());
     task.log.spans.clear();
     task.log.wrote(call.args[1], kept.len() as u64);
-    Ok(Reply::Value(task.write(call.args[1], &kept).map_or_else(|e| e, |()| kept.len() as i64)))
+    Ok(Reply::Value(
+        task.write(call.args[1], &kept)
+            .map_or_else(|e| e, |()| kept.len() as i64),
+    ))
 }
 
 /// A buffer of `struct linux_dirent64` without the entry of that name.
@@ -115,7 +118,8 @@ fn without_entry(mut bytes: &[u8], name: &[u8]) -> Vec<u8> {
     const NAME: usize = 19;
     let mut out = Vec::with_capacity(bytes.len());
     while bytes.len() > NAME {
-        let len = usize::from(u16::from_le_bytes([bytes[16], bytes[17]])).clamp(NAME + 1, bytes.len());
+        let len =
+            usize::from(u16::from_le_bytes([bytes[16], bytes[17]])).clamp(NAME + 1, bytes.len());
         let (entry, rest) = bytes.split_at(len);
         if entry[NAME..].split(|&b| b == 0).next() != Some(name) {
             out.extend_from_slice(entry);
@@ -135,8 +139,13 @@ fn classify(task: &Task, path: u64) -> Option<Virtual> {
     let rest = text.strip_prefix(b"/proc/")?;
     let slash = rest.iter().position(|&b| b == b'/')?;
     let (who, what) = (&rest[..slash], &rest[slash + 1..]);
-    let me = who == b"self" || who == b"thread-self" || who == task.process.pid.to_string().as_bytes();
-    let what = what.strip_prefix(b"task/").map_or(what, |t| t.iter().position(|&b| b == b'/').map_or(what, |i| &t[i + 1..]));
+    let me =
+        who == b"self" || who == b"thread-self" || who == task.process.pid.to_string().as_bytes();
+    let what = what.strip_prefix(b"task/").map_or(what, |t| {
+        t.iter()
+            .position(|&b| b == b'/')
+            .map_or(what, |i| &t[i + 1..])
+    });
     match what {
         _ if !me => None,
         b"maps" | b"smaps" | b"numa_maps" => Some(Virtual::Maps),
@@ -149,7 +158,11 @@ fn classify(task: &Task, path: u64) -> Option<Virtual> {
 
 /// A descriptor from which `bytes` can be read.
 fn content(bytes: &[u8], flags: i32) -> i64 {
-    let cloexec = if flags & libc::O_CLOEXEC != 0 { libc::MFD_CLOEXEC } else { 0 };
+    let cloexec = if flags & libc::O_CLOEXEC != 0 {
+        libc::MFD_CLOEXEC
+    } else {
+        0
+    };
     // SAFETY: a fresh descriptor, written from and rewound before the guest knows it.
     unsafe {
         let fd = libc::memfd_create(c"proc".as_ptr(), cloexec);
@@ -167,5 +180,9 @@ fn content(bytes: &[u8], flags: i32) -> i64 {
 }
 
 fn last_error() -> i64 {
-    -i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EIO))
+    -i64::from(
+        std::io::Error::last_os_error()
+            .raw_os_error()
+            .unwrap_or(libc::EIO),
+    )
 }

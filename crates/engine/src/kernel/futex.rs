@@ -27,7 +27,9 @@ pub fn futex(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
         WAIT | WAIT_BITSET => wait(task, call),
         WAKE | WAKE_BITSET | REQUEUE | CMP_REQUEUE => direct(call),
         WAKE_OP => {
-            machine().memory().unguard(call.args[4], call.args[4].saturating_add(4));
+            machine()
+                .memory()
+                .unguard(call.args[4], call.args[4].saturating_add(4));
             let r = direct(call);
             task.log.wrote(call.args[4], 4);
             r
@@ -40,7 +42,9 @@ fn wait(task: &mut Task, call: &Call) -> i64 {
     // A value that has changed already needs no switch: the kernel would say the same.
     match task.read::<4>(call.args[0]) {
         Err(e) => return e,
-        Ok(word) if u32::from_le_bytes(word) != call.args[2] as u32 => return -i64::from(libc::EAGAIN),
+        Ok(word) if u32::from_le_bytes(word) != call.args[2] as u32 => {
+            return -i64::from(libc::EAGAIN);
+        }
         Ok(_) => {}
     }
     let result = blocking(task, call.nr, &call.args);

@@ -91,7 +91,11 @@ mod tests {
     fn every_call_that_needs_a_hook_has_one() {
         for row in ROWS {
             if matches!(row.replay, Replay::Hook | Replay::Redo) {
-                assert!(super::INDEX[usize::from(row.nr)].is_some(), "{} has no hook", row.name);
+                assert!(
+                    super::INDEX[usize::from(row.nr)].is_some(),
+                    "{} has no hook",
+                    row.name
+                );
             }
         }
     }

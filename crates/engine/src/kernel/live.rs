@@ -6,6 +6,7 @@ use relive_kabi::{Arg, Restart};
 
 use super::buffers::Buffers;
 use super::{Call, fds, output, refuse};
+use crate::failure::{Failure, die};
 use crate::machine::{Mode, machine};
 use crate::task::Task;
 
@@ -23,6 +24,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         return output::make(task, call, stream);
     }
     let mut buffers = Buffers::collect(task, call);
+    buffers.unguard();
     let mut temporary = TemporaryMask::enter(task, call);
     let sleeps = call.blocks() && fds::may_sleep(task, call);
     let mut result = if sleeps && machine().mode == Mode::Record && machine().baton.shared() {
@@ -32,13 +34,16 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
     } else {
         let mut args = call.args;
         temporary.patch(&mut args);
-        let mut result = enter_kernel(call.nr, &args, sleeps);
-        if result == -i64::from(libc::EFAULT) {
-            buffers.unguard();
-            result = enter_kernel(call.nr, &args, sleeps);
-        }
-        result
+        enter_kernel(call.nr, &args, sleeps)
     };
+    if result == -i64::from(libc::EFAULT)
+        && let Some(addr) = buffers.foreign()
+    {
+        die(&Failure::unsupported(format!(
+            "{call} by thread {} uses memory at {addr:#x} that is shared with another process; memory shared between processes cannot be recorded yet",
+            task.id()
+        )));
+    }
     result = interrupted(task, call, result);
     buffers.finish(task, call, result);
     result
@@ -63,7 +68,13 @@ pub fn blocking(task: &mut Task, nr: u32, args: &[u64; 6]) -> i64 {
 fn enter_kernel(nr: u32, args: &[u64; 6], sleeps: bool) -> i64 {
     // SAFETY: the table says that this call touches only the buffers that its row names,
     // and hooks cover those that change the process itself.
-    let result = unsafe { if sleeps { sys::syscall_interruptible(u64::from(nr), args) } else { sys::syscall(u64::from(nr), *args) } };
+    let result = unsafe {
+        if sleeps {
+            sys::syscall_interruptible(u64::from(nr), args)
+        } else {
+            sys::syscall(u64::from(nr), *args)
+        }
+    };
     result as i64
 }
 
@@ -98,10 +109,17 @@ impl TemporaryMask {
         for (i, arg) in row.args.iter().enumerate() {
             let (address, pair) = match arg {
                 Arg::TempMask { .. } => (call.args[i], false),
-                Arg::TempMaskPair if call.args[i] != 0 => (task.read_u64(call.args[i]).unwrap_or(0), true),
+                Arg::TempMaskPair if call.args[i] != 0 => {
+                    (task.read_u64(call.args[i]).unwrap_or(0), true)
+                }
                 _ => continue,
             };
-            let Some(mask) = (address != 0).then(|| task.read_u64(address).ok()).flatten() else { continue };
+            let Some(mask) = (address != 0)
+                .then(|| task.read_u64(address).ok())
+                .flatten()
+            else {
+                continue;
+            };
             task.signals.saved_mask = Some(task.signals.mask);
             task.signals.mask = Mask(mask);
             t.argument = Some((i, pair));
@@ -112,7 +130,9 @@ impl TemporaryMask {
 
     /// Points the argument to the host's version, which must not move until the call is over.
     fn patch(&mut self, args: &mut [u64; 6]) {
-        let Some((i, pair)) = self.argument else { return };
+        let Some((i, pair)) = self.argument else {
+            return;
+        };
         args[i] = &raw const self.mask as u64;
         if pair {
             self.pair = [args[i], 8];

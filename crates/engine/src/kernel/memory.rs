@@ -3,7 +3,7 @@
 
 use std::fs::File;
 use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 
 use relive_host::addr::PAGE;
 use relive_host::layout;
@@ -31,8 +31,15 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
     if let Some(a) = answer {
         return remap_recorded(task, call, a);
     }
-    let Some(len) = pages(len) else { return errno(if len == 0 { libc::EINVAL } else { libc::ENOMEM }) };
-    if offset % PAGE != 0 || !matches!(flags & libc::MAP_TYPE, libc::MAP_PRIVATE | libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE) {
+    let Some(len) = pages(len) else {
+        return errno(if len == 0 { libc::EINVAL } else { libc::ENOMEM });
+    };
+    if offset % PAGE != 0
+        || !matches!(
+            flags & libc::MAP_TYPE,
+            libc::MAP_PRIVATE | libc::MAP_SHARED | libc::MAP_SHARED_VALIDATE
+        )
+    {
         return errno(libc::EINVAL);
     }
     let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
@@ -40,28 +47,45 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         None
     } else {
         match Mapped::open(fd) {
-            Ok(f) => Some(f),
+            Ok(f) => Some(f).filter(|f| !f.zeros),
             Err(e) => return errno(e),
         }
     };
-    let low = prot & space::EXEC != 0 || flags & MAP_DENYWRITE != 0 || (!shared && file.as_ref().is_some_and(Mapped::is_elf));
+    let low = flags & libc::MAP_32BIT != 0
+        || prot & space::EXEC != 0
+        || flags & MAP_DENYWRITE != 0
+        || (!shared && file.as_ref().is_some_and(Mapped::is_elf));
+    let common = shared && file.as_ref().is_none_or(|f| f.writable);
+    if let (Some(f), true, Mode::Record) = (&file, shared, machine().mode) {
+        f.claim(call)?;
+    }
     let mut memory = machine().memory();
     let start = match choose(&mut memory.space, addr, len, flags, low) {
         Ok(a) => a,
         Err(e) => return errno(e),
     };
-    if shared && prot & space::WRITE != 0 && file.is_some() && machine().mode == Mode::Record {
-        file.as_ref().map_or(Ok(()), |f| f.check_sharing(call))?;
-    }
-    let (name, inode) = file.as_ref().map_or((unnamed(), 0), |f| (f.name().into(), f.inode));
-    let region = Region { start, end: start + len, prot, shared, name, offset: if file.is_some() { offset } else { 0 }, inode };
-    let source = file.as_ref().map_or(Source::Anon, |f| Source::File(f.file.as_raw_fd(), offset));
+    let (name, inode) = file
+        .as_ref()
+        .map_or((unnamed(), 0), |f| (f.name().into(), f.inode));
+    let region = Region {
+        start,
+        end: start + len,
+        prot,
+        shared,
+        common,
+        name,
+        offset: if file.is_some() { offset } else { 0 },
+        inode,
+    };
+    let source = file
+        .as_ref()
+        .map_or(Source::Anon, |f| Source::File(f.file.as_raw_fd(), offset));
     if let Err(e) = memory.map(region, source) {
         return errno(e);
     }
     drop(memory);
     if let (Some(f), Mode::Record) = (&file, machine().mode) {
-        let id = f.keep()?;
+        let id = f.keep(call)?;
         task.log.extra.extend_from_slice(&id.0);
         task.log.extra.extend_from_slice(&f.inode.to_le_bytes());
         task.log.extra.extend_from_slice(f.name().as_bytes());
@@ -77,35 +101,81 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
     }
     let start = answer.result as u64;
     let (Some(len), true) = (pages(len), layout::guest_may_map(start)) else {
-        return Err(crate::replay::divergence(task, &format!("{call} = {start:#x}"), "an impossible map"));
+        return Err(crate::replay::divergence(
+            task,
+            &format!("{call} = {start:#x}"),
+            "an impossible map",
+        ));
     };
     let prot = prot as u32 & 7;
     let shared = flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE;
-    let region = Region { start, end: start + len, prot, shared: false, name: unnamed(), offset: 0, inode: 0 };
-    let (region, source, _file) = if flags as i32 & libc::MAP_ANONYMOUS != 0 {
+    let region = Region {
+        start,
+        end: start + len,
+        prot,
+        shared: false,
+        common: false,
+        name: unnamed(),
+        offset: 0,
+        inode: 0,
+    };
+    let (region, source, _file) = if flags as i32 & libc::MAP_ANONYMOUS != 0
+        || answer.extra.is_empty()
+    {
         (region, Source::Anon, None)
     } else {
         let (Some(inode), Some(name)) = (answer.extra.get(32..40), answer.extra.get(40..)) else {
             return Err(Failure::setup("the trace is damaged: a map names no file"));
         };
         let inode = u64::from_le_bytes(inode.try_into().unwrap_or_default());
-        let file = if shared { crate::replay::shared_copy(inode, &answer.extra)? } else { crate::replay::open_copy(&answer.extra)? };
-        let region = Region { shared, name: String::from_utf8_lossy(name).as_ref().into(), offset, inode, ..region };
+        let file = if shared {
+            crate::replay::shared_copy(inode, &answer.extra)?
+        } else {
+            crate::replay::open_copy(&answer.extra)?
+        };
+        let region = Region {
+            shared,
+            name: String::from_utf8_lossy(name).as_ref().into(),
+            offset,
+            inode,
+            ..region
+        };
         (region, Source::File(file.as_raw_fd(), offset), Some(file))
     };
-    machine().memory().map(region, source).map_err(|e| Failure::setup(format!("replaying {call}: the kernel refuses the map (errno {e})")))?;
+    machine().memory().map(region, source).map_err(|e| {
+        Failure::setup(format!(
+            "replaying {call}: the kernel refuses the map (errno {e})"
+        ))
+    })?;
     Ok(Reply::Value(answer.result))
 }
 
-fn choose(space: &mut space::AddressSpace, hint: u64, len: u64, flags: i32, low: bool) -> std::result::Result<u64, i32> {
+fn choose(
+    space: &mut space::AddressSpace,
+    hint: u64,
+    len: u64,
+    flags: i32,
+    low: bool,
+) -> std::result::Result<u64, i32> {
     let end = hint.checked_add(len);
-    let fits = |end: Option<u64>| end.is_some_and(|e| layout::guest_may_map(hint) && e <= layout::WINDOW_END && layout::guest_may_map(e - 1) && (e <= layout::LOW_END || hint >= layout::MIDDLE_START));
+    let fits = |end: Option<u64>| {
+        end.is_some_and(|e| {
+            layout::guest_may_map(hint)
+                && e <= layout::WINDOW_END
+                && layout::guest_may_map(e - 1)
+                && (e <= layout::LOW_END || hint >= layout::MIDDLE_START)
+        })
+    };
     if flags & (libc::MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 {
-        if hint % PAGE != 0 {
+        if !hint.is_multiple_of(PAGE) {
             return Err(libc::EINVAL);
         }
         if !fits(end) {
-            return Err(if hint < layout::WINDOW_START { libc::EPERM } else { libc::ENOMEM });
+            return Err(if hint < layout::WINDOW_START {
+                libc::EPERM
+            } else {
+                libc::ENOMEM
+            });
         }
         if flags & MAP_FIXED_NOREPLACE != 0 && !space.is_free(hint, hint + len) {
             return Err(libc::EEXIST);
@@ -116,7 +186,16 @@ fn choose(space: &mut space::AddressSpace, hint: u64, len: u64, flags: i32, low:
     if hint_page != 0 && hint_page == hint && fits(end) && space.is_free(hint, hint + len) {
         return Ok(hint);
     }
-    space.find_free(len, low).or_else(|| if low { space.find_free(len, false) } else { None }).ok_or(libc::ENOMEM)
+    space
+        .find_free(len, low)
+        .or_else(|| {
+            if low {
+                space.find_free(len, false)
+            } else {
+                None
+            }
+        })
+        .ok_or(libc::ENOMEM)
 }
 
 /// A file being mapped.
@@ -124,6 +203,10 @@ struct Mapped {
     file: std::mem::ManuallyDrop<File>,
     inode: u64,
     path: String,
+    /// The descriptor may write, so a shared map may too, sooner or later.
+    writable: bool,
+    /// It is /dev/zero: anonymous memory by another name.
+    zeros: bool,
 }
 
 impl Mapped {
@@ -135,8 +218,18 @@ impl Mapped {
             return Err(libc::EBADF);
         }
         let meta = file.metadata().map_err(|_| libc::EBADF)?;
-        let path = std::fs::read_link(format!("/proc/self/fd/{fd}")).map_or(String::new(), |p| p.to_string_lossy().into_owned());
-        Ok(Self { file, inode: identity(&meta), path })
+        let path = std::fs::read_link(format!("/proc/self/fd/{fd}"))
+            .map_or(String::new(), |p| p.to_string_lossy().into_owned());
+        // SAFETY: only asks.
+        let mode = unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_ACCMODE;
+        let zeros = meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 5);
+        Ok(Self {
+            file,
+            inode: identity(&meta),
+            path,
+            writable: mode == libc::O_RDWR,
+            zeros,
+        })
     }
 
     fn name(&self) -> &str {
@@ -149,17 +242,35 @@ impl Mapped {
     }
 
     /// Puts the content into the trace.
-    fn keep(&self) -> Result<FileId> {
+    fn keep(&self, call: &Call) -> Result<FileId> {
+        if !self.file.metadata().map_err(Failure::setup)?.is_file() {
+            return Err(super::unsupported(
+                call,
+                &format!("a map of {}, which is no regular file", self.path),
+            ));
+        }
         keep(&self.file)
     }
 
-    /// A writable shared map is deterministic as long as only this process writes the file.
-    fn check_sharing(&self, call: &Call) -> Result<()> {
-        let meta = self.file.metadata().map_err(Failure::setup)?;
-        if !meta.is_file() {
-            return Err(super::unsupported(call, "a shared writable map of something that is not a regular file"));
+    /// A shared map is deterministic as long as no other process writes the file.
+    fn claim(&self, call: &Call) -> Result<()> {
+        let Some(shm) = &machine().shm else {
+            return Ok(());
+        };
+        if shm
+            .header()
+            .shared
+            .claim(self.inode, std::process::id(), self.writable)
+        {
+            return Ok(());
         }
-        Ok(())
+        Err(super::unsupported(
+            call,
+            &format!(
+                "{} is mapped by several processes, of which one can write it; memory shared between processes cannot be recorded yet",
+                self.path
+            ),
+        ))
     }
 }
 
@@ -176,12 +287,19 @@ pub fn identity(meta: &std::fs::Metadata) -> u64 {
 /// The trace cannot be written.
 pub fn keep(file: &File) -> Result<FileId> {
     let meta = file.metadata().map_err(Failure::setup)?;
-    let known = machine().shm.as_ref().map(|s| &s.header().files);
+    let known = machine()
+        .shm
+        .as_ref()
+        .map(|s| s.header())
+        .filter(|h| !h.shared.ever_written(identity(&meta)))
+        .map(|h| &h.files);
     let stamp = FileTable::stamp(&meta);
     if let Some(id) = known.and_then(|t| t.find(stamp)) {
         return Ok(FileId(id));
     }
-    let id = FileStore::new(&machine().trace).add(file).map_err(Failure::setup)?;
+    let id = FileStore::new(&machine().trace)
+        .add(file)
+        .map_err(Failure::setup)?;
     if let Some(table) = known.filter(|_| FileTable::settled(&meta)) {
         table.insert(stamp, id.0);
     }
@@ -191,11 +309,19 @@ pub fn keep(file: &File) -> Result<FileId> {
 /// munmap(2).
 pub fn munmap(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     let [start, len, ..] = call.args;
-    let (Some(len), true) = (pages(len), start % PAGE == 0) else { return errno(libc::EINVAL) };
-    let Some(end) = start.checked_add(len) else { return errno(libc::EINVAL) };
+    let (Some(len), true) = (pages(len), start % PAGE == 0) else {
+        return errno(libc::EINVAL);
+    };
+    let Some(end) = start.checked_add(len) else {
+        return errno(libc::EINVAL);
+    };
     let mut memory = machine().memory();
     // Only what is mapped is released; a range outside the window holds nothing.
-    let parts: Vec<(u64, u64)> = memory.space.overlapping(start, end).map(|r| (r.start.max(start), r.end.min(end))).collect();
+    let parts: Vec<(u64, u64)> = memory
+        .space
+        .overlapping(start, end)
+        .map(|r| (r.start.max(start), r.end.min(end)))
+        .collect();
     for (s, e) in parts {
         memory.unmap(s, e);
     }
@@ -208,8 +334,16 @@ pub fn mprotect(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> 
     if start % PAGE != 0 || prot & !0x0300_000f != 0 {
         return errno(libc::EINVAL);
     }
-    let Some(len) = pages(len) else { return if len == 0 { Ok(Reply::Value(0)) } else { errno(libc::ENOMEM) } };
-    let Some(end) = start.checked_add(len) else { return errno(libc::ENOMEM) };
+    let Some(len) = pages(len) else {
+        return if len == 0 {
+            Ok(Reply::Value(0))
+        } else {
+            errno(libc::ENOMEM)
+        };
+    };
+    let Some(end) = start.checked_add(len) else {
+        return errno(libc::ENOMEM);
+    };
     let result = machine().memory().protect(start, end, prot as u32 & 7);
     Ok(Reply::Value(result.map_or_else(|e| -i64::from(e), |()| 0)))
 }
@@ -226,7 +360,16 @@ pub fn brk(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     let up = |a: u64| (a + PAGE - 1) & !(PAGE - 1);
     let (old_end, new_end) = (up(now), up(want));
     if new_end > old_end {
-        let region = Region { start: old_end, end: new_end, prot: space::READ | space::WRITE, shared: false, name: "[heap]".into(), offset: 0, inode: 0 };
+        let region = Region {
+            start: old_end,
+            end: new_end,
+            prot: space::READ | space::WRITE,
+            shared: false,
+            common: false,
+            name: "[heap]".into(),
+            offset: 0,
+            inode: 0,
+        };
         if !memory.space.is_free(old_end, new_end) || memory.map(region, Source::Anon).is_err() {
             return Ok(Reply::Value(now as i64));
         }
@@ -241,18 +384,28 @@ pub fn brk(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
 pub fn mremap(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     let [old, old_len, new_len, flags, fixed, _] = call.args;
     let flags = flags as i32;
-    let (Some(old_len), Some(new_len)) = (pages(old_len), pages(new_len)) else { return errno(libc::EINVAL) };
+    let (Some(old_len), Some(new_len)) = (pages(old_len), pages(new_len)) else {
+        return errno(libc::EINVAL);
+    };
     if old % PAGE != 0 || flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) != 0 {
         return errno(libc::EINVAL);
     }
     let mut memory = machine().memory();
-    let Some(old_end) = old.checked_add(old_len) else { return errno(libc::EINVAL) };
-    if !memory.space.at(old).is_some_and(|r| r.end >= old_end) && !memory.space.is_mapped(old, old_end) {
+    let (Some(old_end), Some(grown)) = (old.checked_add(old_len), old.checked_add(new_len)) else {
+        return errno(libc::EINVAL);
+    };
+    if memory.space.at(old).is_none_or(|r| r.end < old_end) && !memory.space.is_mapped(old, old_end)
+    {
         return errno(libc::EFAULT);
     }
     let target = if flags & libc::MREMAP_FIXED != 0 {
-        let fits = fixed % PAGE == 0 && layout::guest_may_map(fixed) && fixed + new_len <= layout::WINDOW_END;
-        if flags & libc::MREMAP_MAYMOVE == 0 || !fits || (fixed < old_end && old < fixed + new_len) {
+        let fits = fixed % PAGE == 0
+            && layout::guest_may_map(fixed)
+            && fixed
+                .checked_add(new_len)
+                .is_some_and(|e| e <= layout::WINDOW_END && layout::guest_may_map(e - 1));
+        if flags & libc::MREMAP_MAYMOVE == 0 || !fits || (fixed < old_end && old < fixed + new_len)
+        {
             return errno(libc::EINVAL);
         }
         if !memory.space.is_free(fixed, fixed + new_len) {
@@ -261,7 +414,11 @@ pub fn mremap(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Repl
         fixed
     } else if let Some(a) = answer.filter(|a| !(-4095..0).contains(&a.result)) {
         a.result as u64
-    } else if new_len <= old_len || (layout::guest_may_map(old + new_len - 1) && old + new_len <= layout::WINDOW_END && memory.space.is_free(old_end, old + new_len)) {
+    } else if new_len <= old_len
+        || (layout::guest_may_map(grown - 1)
+            && grown <= layout::WINDOW_END
+            && memory.space.is_free(old_end, grown))
+    {
         old
     } else if flags & libc::MREMAP_MAYMOVE == 0 {
         return errno(libc::ENOMEM);
@@ -285,23 +442,42 @@ pub fn mremap(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Repl
 /// madvise(2): what changes contents is done in both modes; advice is taken as given.
 pub fn madvise(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     let [start, len, advice, ..] = call.args;
-    let Some(len) = pages(len) else { return Ok(Reply::Value(0)) };
-    let Some(end) = start.checked_add(len).filter(|_| start % PAGE == 0) else { return errno(libc::EINVAL) };
+    let Some(len) = pages(len) else {
+        return Ok(Reply::Value(0));
+    };
+    let Some(end) = start.checked_add(len).filter(|_| start % PAGE == 0) else {
+        return errno(libc::EINVAL);
+    };
     let mut memory = machine().memory();
     let whole = memory.space.is_mapped(start, end);
     match advice as i32 {
         libc::MADV_DONTNEED => {
-            let parts: Vec<(u64, u64)> = memory.space.overlapping(start, end).map(|r| (r.start.max(start), r.end.min(end))).collect();
+            let parts: Vec<(u64, u64)> = memory
+                .space
+                .overlapping(start, end)
+                .map(|r| (r.start.max(start), r.end.min(end)))
+                .collect();
             for (s, e) in parts {
                 memory.discard(s, e);
             }
         }
         // MADV_FREE may drop pages at any later time: kept instead, which it allows too.
-        libc::MADV_FREE | libc::MADV_NORMAL | libc::MADV_RANDOM | libc::MADV_SEQUENTIAL | libc::MADV_WILLNEED => {}
-        libc::MADV_HUGEPAGE | libc::MADV_NOHUGEPAGE | libc::MADV_MERGEABLE | libc::MADV_UNMERGEABLE => {}
+        libc::MADV_FREE
+        | libc::MADV_NORMAL
+        | libc::MADV_RANDOM
+        | libc::MADV_SEQUENTIAL
+        | libc::MADV_WILLNEED => {}
+        libc::MADV_HUGEPAGE
+        | libc::MADV_NOHUGEPAGE
+        | libc::MADV_MERGEABLE
+        | libc::MADV_UNMERGEABLE => {}
         libc::MADV_DONTDUMP | libc::MADV_DODUMP | libc::MADV_COLD | libc::MADV_PAGEOUT => {}
         libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE | libc::MADV_DOFORK => {}
         _ => return errno(libc::EINVAL),
     }
-    if whole { Ok(Reply::Value(0)) } else { errno(libc::ENOMEM) }
+    if whole {
+        Ok(Reply::Value(0))
+    } else {
+        errno(libc::ENOMEM)
+    }
 }

@@ -19,7 +19,11 @@ pub fn arch_prctl(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Re
             0
         }
         op @ (ARCH_GET_FS | ARCH_GET_GS) => {
-            let value = if op == ARCH_GET_FS { task.ctx.guest_fs } else { 0 };
+            let value = if op == ARCH_GET_FS {
+                task.ctx.guest_fs
+            } else {
+                0
+            };
             match task.write(call.args[1], &value.to_le_bytes()) {
                 Ok(()) => {
                     task.log.wrote(call.args[1], 8);
@@ -29,7 +33,12 @@ pub fn arch_prctl(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Re
             }
         }
         ARCH_SET_GS if call.args[1] == 0 => 0,
-        ARCH_SET_GS => return Err(unsupported(call, "the program uses the GS segment, which Relive needs itself")),
+        ARCH_SET_GS => {
+            return Err(unsupported(
+                call,
+                "the program uses the GS segment, which Relive needs itself",
+            ));
+        }
         _ => -i64::from(libc::EINVAL),
     };
     Ok(Reply::Value(result))
@@ -78,11 +87,26 @@ pub fn prctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
         }
         libc::PR_SET_DUMPABLE => Ok(Reply::Value(-i64::from(libc::EINVAL))),
         libc::PR_GET_DUMPABLE => Ok(Reply::Value(task.process.state().dumpable)),
+        libc::PR_SET_PDEATHSIG => {
+            let result = answer.map_or_else(|| generic(task, call), |a| a.result);
+            if result == 0 {
+                task.process.state().death_signal = call.int(1);
+            }
+            Ok(Reply::Value(result))
+        }
+        libc::PR_GET_PDEATHSIG => {
+            let signal = task.process.state().death_signal;
+            let written = task.write(call.args[1], &signal.to_le_bytes());
+            task.log.wrote(call.args[1], 4);
+            Ok(Reply::Value(written.map_or_else(|e| e, |()| 0)))
+        }
         libc::PR_GET_TID_ADDRESS => {
             let written = task.write(call.args[1], &task.clear_tid.to_le_bytes());
             task.log.wrote(call.args[1], 8);
             Ok(Reply::Value(written.map_or_else(|e| e, |()| 0)))
         }
-        _ => Ok(Reply::Value(answer.map_or_else(|| generic(task, call), |a| a.result))),
+        _ => Ok(Reply::Value(
+            answer.map_or_else(|| generic(task, call), |a| a.result),
+        )),
     }
 }

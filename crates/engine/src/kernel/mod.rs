@@ -21,8 +21,8 @@ pub mod tasks;
 pub mod vfork;
 
 pub use call::{Answer, Call, Log, Reply};
-pub use memory::keep;
 pub use live::{ERESTART, apply_mask, blocking, generic, interrupted};
+pub use memory::keep;
 
 use relive_host::{GuestAddr, Reg};
 use relive_kabi::Restart;
@@ -52,7 +52,10 @@ pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
         Some(hook) => hook(task, &call, answer.as_ref())?,
         None => Reply::Value(match &answer {
             None => live::generic(task, &call),
-            Some(answer) => answer.result,
+            Some(answer) => {
+                live::TemporaryMask::enter(task, &call);
+                answer.result
+            }
         }),
     };
     let result = match reply {
@@ -97,14 +100,14 @@ pub fn log(task: &mut Task, call: &Call, result: i64) {
     task.log = log;
 }
 
-/// Puts the result into the registers, as the `syscall` instruction leaves them; an
-/// interrupted call waits for the decision whether it is made again.
 /// As [`resume`], for a task that stands at its `syscall` instruction.
 pub fn resume_after(task: &mut Task, call: &Call, result: i64) {
     let next = GuestAddr(task.ctx.rip + 2);
     resume(task, call, result, next);
 }
 
+/// Puts the result into the registers, as the `syscall` instruction leaves them; an
+/// interrupted call waits for the decision whether it is made again.
 fn resume(task: &mut Task, call: &Call, result: i64, next: GuestAddr) {
     let flags = task.ctx.rflags;
     task.ctx.set_reg(Reg::Rcx, next.0);
@@ -114,6 +117,7 @@ fn resume(task: &mut Task, call: &Call, result: i64, next: GuestAddr) {
         let restart = call.restart();
         task.signals.restart = Some(Interrupted {
             nr: call.nr,
+            always: matches!(i64::from(call.nr), libc::SYS_execve | libc::SYS_execveat),
             with_handler: restart == Restart::Handler,
             without_handler: restart != Restart::Never,
         });

@@ -14,7 +14,14 @@ use crate::task::Task;
 /// The stream that a call writes to, 0 if none.
 pub fn stream_of(task: &Task, call: &Call) -> u8 {
     let fd = match i64::from(call.nr) {
-        libc::SYS_write | libc::SYS_writev | libc::SYS_pwrite64 | libc::SYS_pwritev | libc::SYS_pwritev2 | libc::SYS_sendto | libc::SYS_sendfile | libc::SYS_vmsplice => call.int(0),
+        libc::SYS_write
+        | libc::SYS_writev
+        | libc::SYS_pwrite64
+        | libc::SYS_pwritev
+        | libc::SYS_pwritev2
+        | libc::SYS_sendto
+        | libc::SYS_sendfile
+        | libc::SYS_vmsplice => call.int(0),
         libc::SYS_tee => call.int(1),
         libc::SYS_splice | libc::SYS_copy_file_range => call.int(2),
         _ => return 0,
@@ -30,10 +37,17 @@ pub fn stream_of(task: &Task, call: &Call) -> u8 {
 pub fn make(task: &mut Task, call: &Call, stream: u8) -> i64 {
     match i64::from(call.nr) {
         // The bytes would not pass through guest memory. Programs fall back to read and write.
-        libc::SYS_splice | libc::SYS_tee | libc::SYS_vmsplice | libc::SYS_sendfile | libc::SYS_copy_file_range => return -i64::from(libc::EINVAL),
+        libc::SYS_splice
+        | libc::SYS_tee
+        | libc::SYS_vmsplice
+        | libc::SYS_sendfile
+        | libc::SYS_copy_file_range => return -i64::from(libc::EINVAL),
         _ => {}
     }
-    let shm = machine().shm.as_ref().expect("a recording has shared memory");
+    let shm = machine()
+        .shm
+        .as_ref()
+        .expect("a recording has shared memory");
     while !shm.lock_output(task.tid) {
         if task.ctx.pending != 0 {
             return interrupted(task, call, sys::INTERRUPTED as i64);
@@ -53,9 +67,17 @@ pub fn make(task: &mut Task, call: &Call, stream: u8) -> i64 {
 /// # Errors
 /// The guest's buffer is not there, or the output cannot be written.
 pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
-    let bytes = gather(task, call, answer.result as u64)
-        .ok_or_else(|| crate::replay::divergence(task, &format!("{call} = {}", answer.result), "an unreadable buffer"))?;
-    let shm = machine().shm.as_ref().ok_or_else(|| Failure::internal("a replay has shared memory"))?;
+    let bytes = gather(task, call, answer.result as u64).ok_or_else(|| {
+        crate::replay::divergence(
+            task,
+            &format!("{call} = {}", answer.result),
+            "an unreadable buffer",
+        )
+    })?;
+    let shm = machine()
+        .shm
+        .as_ref()
+        .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
     let turn = &shm.header().next_order;
     let order = answer.order.unwrap_or(0);
     while turn.load(Ordering::Acquire) < order {
@@ -67,7 +89,11 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
             sys::futex_wait(&shm.header().wake, seen, Some(100));
         }
     }
-    let outcome = if crate::replay::quiet() { Ok(()) } else { write_all(i32::from(answer.stream), &bytes) };
+    let outcome = if crate::replay::quiet() {
+        Ok(())
+    } else {
+        write_all(i32::from(answer.stream), &bytes)
+    };
     turn.store(order + 1, Ordering::Release);
     shm.header().wake.fetch_add(1, Ordering::AcqRel);
     sys::futex_wake(&shm.header().wake, u32::MAX >> 1);
@@ -105,12 +131,31 @@ fn gather(task: &Task, call: &Call, len: u64) -> Option<Vec<u8>> {
 fn write_all(fd: i32, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         // SAFETY: the buffer is ours.
-        let n = unsafe { sys::syscall(libc::SYS_write as u64, [fd as u64, bytes.as_ptr() as u64, bytes.len() as u64, 0, 0, 0]) };
+        let n = unsafe {
+            sys::syscall(
+                libc::SYS_write as u64,
+                [
+                    fd as u64,
+                    bytes.as_ptr() as u64,
+                    bytes.len() as u64,
+                    0,
+                    0,
+                    0,
+                ],
+            )
+        };
         match n {
             n if n > 0 => bytes = &bytes[n as usize..],
             n if n == -(libc::EINTR as isize) => {}
-            n if n == -(libc::EAGAIN as isize) => std::thread::sleep(std::time::Duration::from_millis(1)),
-            n => return Err(Failure::setup(format!("cannot write the replayed output to descriptor {fd}: {}", std::io::Error::from_raw_os_error(-n as i32)))),
+            n if n == -(libc::EAGAIN as isize) => {
+                std::thread::sleep(std::time::Duration::from_millis(1))
+            }
+            n => {
+                return Err(Failure::setup(format!(
+                    "cannot write the replayed output to descriptor {fd}: {}",
+                    std::io::Error::from_raw_os_error(-n as i32)
+                )));
+            }
         }
     }
     Ok(())

@@ -16,7 +16,13 @@ pub fn release(task: &Task) -> Vec<u64> {
     if head == 0 {
         return wake;
     }
-    let (Ok(mut entry), Ok(offset), Ok(pending)) = (task.read_u64(head), task.read_u64(head + 8), task.read_u64(head + 16)) else { return wake };
+    let (Ok(mut entry), Ok(offset), Ok(pending)) = (
+        task.read_u64(head),
+        task.read_u64(head + 8),
+        task.read_u64(head + 16),
+    ) else {
+        return wake;
+    };
     for _ in 0..LIMIT {
         if entry & !1 == head {
             break;
@@ -31,17 +37,27 @@ pub fn release(task: &Task) -> Vec<u64> {
         }
     }
     if pending != 0 {
-        mark(task, (pending & !1).wrapping_add(offset), pending & 1 != 0, &mut wake);
+        mark(
+            task,
+            (pending & !1).wrapping_add(offset),
+            pending & 1 != 0,
+            &mut wake,
+        );
     }
     wake
 }
 
 fn mark(task: &Task, at: u64, inheriting: bool, wake: &mut Vec<u64>) -> bool {
-    let Ok(word) = task.read::<4>(at).map(u32::from_le_bytes) else { return false };
+    let Ok(word) = task.read::<4>(at).map(u32::from_le_bytes) else {
+        return false;
+    };
     if word & TID_MASK != task.tid {
         return true;
     }
-    if task.write(at, &((word & WAITERS) | OWNER_DIED).to_le_bytes()).is_err() {
+    if task
+        .write(at, &((word & WAITERS) | OWNER_DIED).to_le_bytes())
+        .is_err()
+    {
         return false;
     }
     if !inheriting && word & WAITERS != 0 {

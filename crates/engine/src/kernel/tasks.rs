@@ -16,8 +16,13 @@ use crate::schedule::{self, Schedule};
 use crate::tape::{Tape, TapeOut};
 use crate::task::{End, Flow, Task};
 
-const THREAD: u64 = (libc::CLONE_VM | libc::CLONE_FS | libc::CLONE_FILES | libc::CLONE_SIGHAND | libc::CLONE_THREAD) as u64;
-const IDS: u64 = (libc::CLONE_PARENT_SETTID | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID) as u64;
+const THREAD: u64 = (libc::CLONE_VM
+    | libc::CLONE_FS
+    | libc::CLONE_FILES
+    | libc::CLONE_SIGHAND
+    | libc::CLONE_THREAD) as u64;
+const IDS: u64 =
+    (libc::CLONE_PARENT_SETTID | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID) as u64;
 
 /// The arguments of clone(2) in the order of x86-64.
 pub struct CloneArgs {
@@ -37,23 +42,46 @@ impl CloneArgs {
 /// clone(2): threads, forks, vforks; other mixtures of sharing are refused.
 pub fn clone(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     let [flags, stack, parent_tid, child_tid, tls, _] = call.args;
-    let args = CloneArgs { flags, stack, parent_tid, child_tid, tls };
-    let kind = flags & !(IDS | libc::CLONE_SETTLS as u64 | libc::CLONE_SYSVSEM as u64 | libc::CLONE_DETACHED as u64);
+    let args = CloneArgs {
+        flags,
+        stack,
+        parent_tid,
+        child_tid,
+        tls,
+    };
+    let kind = flags
+        & !(IDS
+            | libc::CLONE_SETTLS as u64
+            | libc::CLONE_SYSVSEM as u64
+            | libc::CLONE_DETACHED as u64);
     let spawn = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
     if kind & THREAD == THREAD && kind & !THREAD == 0 {
         thread(task, &args, answer)
-    } else if kind & !0xff == spawn {
+    } else if flags & !0xff == spawn && flags & 0xff == libc::SIGCHLD as u64 {
         vfork::spawn(task, call, args.stack, answer)
     } else if kind == libc::SIGCHLD as u64 {
         fork_with(task, &args, answer)
     } else {
-        Ok(Reply::Value(answer.map_or_else(|| refuse(task, call, libc::EINVAL), |a| a.result)))
+        Ok(Reply::Value(answer.map_or_else(
+            || refuse(task, call, libc::EINVAL),
+            |a| a.result,
+        )))
     }
 }
 
 /// fork(2).
 pub fn fork(task: &mut Task, _: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    fork_with(task, &CloneArgs { flags: libc::SIGCHLD as u64, stack: 0, parent_tid: 0, child_tid: 0, tls: 0 }, answer)
+    fork_with(
+        task,
+        &CloneArgs {
+            flags: libc::SIGCHLD as u64,
+            stack: 0,
+            parent_tid: 0,
+            child_tid: 0,
+            tls: 0,
+        },
+        answer,
+    )
 }
 
 /// Sets the registers of a new task as its first return from the call.
@@ -72,7 +100,12 @@ fn thread(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Result<
     let process = Arc::clone(&task.process);
     if let Some(a) = answer {
         if a.result > 0 {
-            let index = u32::from_le_bytes(a.extra.get(..4).and_then(|b| b.try_into().ok()).unwrap_or_default());
+            let index = u32::from_le_bytes(
+                a.extra
+                    .get(..4)
+                    .and_then(|b| b.try_into().ok())
+                    .unwrap_or_default(),
+            );
             process.seen_thread(index);
             let tape = crate::replay::open_tape(TapeId::new(process.index, index))?;
             let child = child_thread(task, args, process, index, a.result as u32, tape);
@@ -82,13 +115,21 @@ fn thread(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Result<
     }
     let index = process.new_thread();
     let tape = match (&machine().shm, machine().mode) {
-        (Some(shm), Mode::Record) => Tape::Out(TapeOut::create(*shm, TapeId::new(process.index, index), process.pid)?),
+        (Some(shm), Mode::Record) => Tape::Out(TapeOut::create(
+            *shm,
+            TapeId::new(process.index, index),
+            process.pid,
+        )?),
         _ => Tape::None,
     };
     let child = child_thread(task, args, process, index, 0, tape);
     let parent = task.id();
     machine().baton.count(1);
-    let words = [(libc::CLONE_PARENT_SETTID, args.parent_tid), (libc::CLONE_CHILD_SETTID, args.child_tid)].map(|(flag, at)| if args.has(flag) { at } else { 0 });
+    let words = [
+        (libc::CLONE_PARENT_SETTID, args.parent_tid),
+        (libc::CLONE_CHILD_SETTID, args.child_tid),
+    ]
+    .map(|(flag, at)| if args.has(flag) { at } else { 0 });
     let tid = match start_host_thread(child, parent, words) {
         Ok(tid) => tid,
         Err(errno) => {
@@ -101,13 +142,24 @@ fn thread(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Result<
     Ok(Reply::Value(i64::from(tid)))
 }
 
-fn child_thread(task: &Task, args: &CloneArgs, process: Arc<Process>, index: u32, tid: u32, tape: Tape) -> Box<Task> {
+fn child_thread(
+    task: &Task,
+    args: &CloneArgs,
+    process: Arc<Process>,
+    index: u32,
+    tid: u32,
+    tape: Tape,
+) -> Box<Task> {
     let mut child = Box::new(Task::new(process, index, tid, tape));
     child.ctx.gpr = task.ctx.gpr;
     child.ctx.rflags = task.ctx.rflags;
     child.ctx.rip = task.ctx.rip;
     child.ctx.xsave = task.ctx.xsave.clone();
-    child.ctx.guest_fs = if args.has(libc::CLONE_SETTLS) { args.tls } else { task.ctx.guest_fs };
+    child.ctx.guest_fs = if args.has(libc::CLONE_SETTLS) {
+        args.tls
+    } else {
+        task.ctx.guest_fs
+    };
     child.signals.mask = task.signals.mask;
     if args.has(libc::CLONE_CHILD_CLEARTID) {
         child.clear_tid = args.child_tid;
@@ -126,10 +178,19 @@ struct Birth {
     tid: *const AtomicU32,
 }
 
-fn start_host_thread(task: Box<Task>, parent: TapeId, words: [u64; 2]) -> std::result::Result<u32, i32> {
+fn start_host_thread(
+    task: Box<Task>,
+    parent: TapeId,
+    words: [u64; 2],
+) -> std::result::Result<u32, i32> {
     const STACK: usize = 512 * 1024;
     let tid = AtomicU32::new(0);
-    let birth = Box::into_raw(Box::new(Birth { task, parent, words, tid: &raw const tid }));
+    let birth = Box::into_raw(Box::new(Birth {
+        task,
+        parent,
+        words,
+        tid: &raw const tid,
+    }));
     let old = set_mask(Mask::all_async());
     // SAFETY: the attributes are initialised before use; `birth` is handed over to the new
     // thread, or taken back when there is none.
@@ -157,10 +218,18 @@ fn start_host_thread(task: Box<Task>, parent: TapeId, words: [u64; 2]) -> std::r
 
 extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: made by `start_host_thread` for this thread alone.
-    let Birth { mut task, parent, words, tid } = *unsafe { Box::from_raw(birth.cast::<Birth>()) };
+    let Birth {
+        mut task,
+        parent,
+        words,
+        tid,
+    } = *unsafe { Box::from_raw(birth.cast::<Birth>()) };
     task.tid = sys::gettid();
     // A bad address is no reason to fail: the kernel ignores it too.
-    words.into_iter().filter(|&at| at != 0).for_each(|at| task.write(at, &task.tid.to_le_bytes()).unwrap_or(()));
+    words
+        .into_iter()
+        .filter(|&at| at != 0)
+        .for_each(|at| task.write(at, &task.tid.to_le_bytes()).unwrap_or(()));
     {
         // SAFETY: the parent waits until this word changes; afterwards it is not touched
         // (waking a futex does not read it).
@@ -173,7 +242,12 @@ extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
         machine().baton.take(task.slot);
         schedule::turn(&task);
     }
-    let start = Start { origin: Origin::Thread, parent, tid: task.tid, pid: task.process.pid };
+    let start = Start {
+        origin: Origin::Thread,
+        parent,
+        tid: task.tid,
+        pid: task.process.pid,
+    };
     task.record(Kind::Start(start));
     live::run(task);
     std::ptr::null_mut()
@@ -187,18 +261,21 @@ fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Resu
     let index = shm.map_or(0, |s| s.new_process());
     let parent = task.id();
     let mut memory = machine().memory();
+    let frozen = machine().baton.freeze();
+    let state = task.process.state();
     let old = set_mask(Mask::all_async());
-    // SAFETY: the C library makes its own locks usable in the child; of ours, only `memory`
-    // is held, by this thread, and no other thread holds any (see `machine`).
+    // SAFETY: the C library makes its own locks usable in the child; ours
+    // are held, by this thread: all that other threads may hold at this moment.
     let pid = unsafe { libc::fork() };
     if pid == 0 && machine().mode == Mode::Record {
         memory.disown_shared();
     }
-    drop(memory);
+    drop((state, frozen, memory));
     if pid == 0 {
         become_child(task, index, std::process::id());
         if let (Some(shm), Mode::Record) = (shm, machine().mode) {
-            let tape = TapeOut::create(shm, task.id(), task.process.pid).unwrap_or_else(|e| die(&e));
+            let tape =
+                TapeOut::create(shm, task.id(), task.process.pid).unwrap_or_else(|e| die(&e));
             task.tape = Tape::Out(tape);
             *machine().schedule() = Schedule::new(index);
             machine().baton.reset(0);
@@ -209,10 +286,16 @@ fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Resu
     }
     set_mask(old);
     if pid < 0 {
-        return Ok(Reply::Value(-i64::from(std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN))));
+        return Ok(Reply::Value(-i64::from(
+            std::io::Error::last_os_error()
+                .raw_os_error()
+                .unwrap_or(libc::EAGAIN),
+        )));
     }
     task.log.extra.extend_from_slice(&index.to_le_bytes());
-    if args.has(libc::CLONE_PARENT_SETTID) && task.write(args.parent_tid, &pid.to_le_bytes()).is_ok() {
+    if args.has(libc::CLONE_PARENT_SETTID)
+        && task.write(args.parent_tid, &pid.to_le_bytes()).is_ok()
+    {
         task.log.wrote(args.parent_tid, 4);
     }
     Ok(Reply::Value(i64::from(pid)))
@@ -220,7 +303,8 @@ fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Resu
 
 /// Turns the task that has just been forked into the first thread of its own process.
 fn become_child(task: &mut Task, index: u32, pid: u32) {
-    let state = task.process.state().clone();
+    let mut state = task.process.state().clone();
+    state.death_signal = 0;
     task.process = Arc::new(Process::new(index, pid, 1, state));
     (task.index, task.slot, task.tid) = (0, 0, pid);
     task.signals.held.clear();
@@ -232,7 +316,12 @@ fn become_child(task: &mut Task, index: u32, pid: u32) {
 
 /// First event and first return of a forked child.
 fn begin_child(task: &mut Task, args: &CloneArgs, parent: TapeId) {
-    let start = Start { origin: Origin::Fork, parent, tid: task.tid, pid: task.process.pid };
+    let start = Start {
+        origin: Origin::Fork,
+        parent,
+        tid: task.tid,
+        pid: task.process.pid,
+    };
     task.record(Kind::Start(start));
     first_return(task, args.stack);
     if args.has(libc::CLONE_SETTLS) {
@@ -250,12 +339,17 @@ fn replay_fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Rep
     if answer.result <= 0 {
         return Ok(Reply::Value(answer.result));
     }
-    let index = u32::from_le_bytes(answer.extra.get(..4).and_then(|b| b.try_into().ok()).unwrap_or_default());
+    let index = u32::from_le_bytes(
+        answer
+            .extra
+            .get(..4)
+            .and_then(|b| b.try_into().ok())
+            .unwrap_or_default(),
+    );
     let parent = task.id();
     if !crate::replay::fork_host()? {
         return Ok(Reply::Value(answer.result));
     }
-    machine().memory().disown_shared();
     become_child(task, index, answer.result as u32);
     task.tape = crate::replay::open_tape(task.id())?;
     task.parked = false;
@@ -269,7 +363,11 @@ pub fn exit(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     if task.vforked.is_some() {
         return exit_group(task, call, None);
     }
-    task.record(Kind::End { how: Ending::ThreadExit, code: call.int(0), steps: 0 });
+    task.record(Kind::End {
+        how: Ending::ThreadExit,
+        code: call.int(0),
+        steps: 0,
+    });
     leave(task);
     Ok(Reply::Flow(Flow::ThreadEnd(call.int(0) & 0xff)))
 }
@@ -289,8 +387,21 @@ fn wake(task: &Task, at: u64) {
         // SAFETY: wakes a waiter on a guest word; both keyings are tried because the
         // kernel's own exit path uses shared ones.
         unsafe {
-            sys::syscall(libc::SYS_futex as u64, [at, libc::FUTEX_WAKE as u64, 1, 0, 0, 0]);
-            sys::syscall(libc::SYS_futex as u64, [at, (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64, 1, 0, 0, 0]);
+            sys::syscall(
+                libc::SYS_futex as u64,
+                [at, libc::FUTEX_WAKE as u64, 1, 0, 0, 0],
+            );
+            sys::syscall(
+                libc::SYS_futex as u64,
+                [
+                    at,
+                    (libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG) as u64,
+                    1,
+                    0,
+                    0,
+                    0,
+                ],
+            );
         }
     }
 }
@@ -302,7 +413,11 @@ pub fn exit_group(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Re
     for at in super::robust::release(task) {
         wake(task, at);
     }
-    task.record(Kind::End { how: Ending::ProcessExit, code, steps: 0 });
+    task.record(Kind::End {
+        how: Ending::ProcessExit,
+        code,
+        steps: 0,
+    });
     Ok(Reply::Flow(Flow::ProcessEnd(End::Code(code))))
 }
 

@@ -42,7 +42,14 @@ struct Registers {
 
 impl Registers {
     fn save(ctx: &Context) -> Self {
-        Self { gpr: ctx.gpr, rflags: ctx.rflags, rip: ctx.rip, fs: ctx.guest_fs, ticks: ctx.ticks(), xsave: Box::new(ctx.xsave.clone()) }
+        Self {
+            gpr: ctx.gpr,
+            rflags: ctx.rflags,
+            rip: ctx.rip,
+            fs: ctx.guest_fs,
+            ticks: ctx.ticks(),
+            xsave: Box::new(ctx.xsave.clone()),
+        }
     }
 
     fn restore(self, ctx: &mut Context) {
@@ -68,18 +75,38 @@ pub fn spawn(task: &mut Task, call: &Call, stack: u64, answer: Option<&Answer>) 
         return replay_spawn(task, call, stack, a);
     }
     let index = machine().shm.map_or(0, |s| s.new_process());
-    let mut birth = Birth { task: std::ptr::from_mut(task), index, stack };
+    let mut birth = Birth {
+        task: std::ptr::from_mut(task),
+        index,
+        stack,
+    };
     let parent = Box::new(put_aside(task, None));
     task.vforked = Some(parent);
     let old = set_mask(Mask::all_async());
     let host_stack = HostStack::new();
     // SAFETY: the child runs `child` on a stack of its own while this thread sleeps; both
     // `birth` and the stack outlive it.
-    let pid = unsafe { libc::clone(child, host_stack.top(), libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD, (&raw mut birth).cast()) };
-    let errno = std::io::Error::last_os_error().raw_os_error().unwrap_or(libc::EAGAIN);
+    let pid = unsafe {
+        libc::clone(
+            child,
+            host_stack.top(),
+            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            (&raw mut birth).cast(),
+        )
+    };
+    let errno = std::io::Error::last_os_error()
+        .raw_os_error()
+        .unwrap_or(libc::EAGAIN);
     drop(host_stack);
     if let Some(parent) = task.vforked.take() {
         take_back(task, *parent);
+    }
+    if machine().mode == Mode::Record
+        && !machine().baton.holds(task.slot)
+        && machine().baton.take(task.slot)
+    {
+        // The child was killed while it slept, without the baton.
+        crate::schedule::turn(task);
     }
     set_mask(old);
     if pid < 0 {
@@ -109,7 +136,12 @@ extern "C" fn child(birth: *mut libc::c_void) -> i32 {
         task.tape = Tape::Out(TapeOut::create(shm, task.id(), pid).unwrap_or_else(|e| die(&e)));
     }
     relive_host::signal::install_stack();
-    task.record(Kind::Start(Start { origin: Origin::Vfork, parent, tid: pid, pid }));
+    task.record(Kind::Start(Start {
+        origin: Origin::Vfork,
+        parent,
+        tid: pid,
+        pid,
+    }));
     set_mask(task.signals.mask.for_host());
     live::run_in_place(task)
 }
@@ -131,7 +163,8 @@ fn put_aside(task: &mut Task, answer: Option<(Call, Answer)>) -> Parent {
 
 fn take_back(task: &mut Task, parent: Parent) -> Option<(Call, Answer)> {
     (task.process, task.index, task.tid) = (parent.process, parent.index, parent.tid);
-    (task.signals, task.clear_tid, task.robust, task.tape) = (parent.signals, parent.clear_tid, parent.robust, parent.tape);
+    (task.signals, task.clear_tid, task.robust, task.tape) =
+        (parent.signals, parent.clear_tid, parent.robust, parent.tape);
     parent.registers.restore(&mut task.ctx);
     parent.answer
 }
@@ -157,7 +190,13 @@ fn replay_spawn(task: &mut Task, call: &Call, stack: u64, answer: &Answer) -> Re
     if answer.result <= 0 {
         return Ok(Reply::Value(answer.result));
     }
-    let index = u32::from_le_bytes(answer.extra.get(..4).and_then(|b| b.try_into().ok()).unwrap_or_default());
+    let index = u32::from_le_bytes(
+        answer
+            .extra
+            .get(..4)
+            .and_then(|b| b.try_into().ok())
+            .unwrap_or_default(),
+    );
     let parent = put_aside(task, Some((*call, answer.clone())));
     task.vforked = Some(Box::new(parent));
     become_child(task, index, answer.result as u32, stack);
@@ -172,7 +211,9 @@ fn replay_spawn(task: &mut Task, call: &Call, stack: u64, answer: &Answer) -> Re
 /// # Errors
 /// Divergence.
 pub fn resume_parent(task: &mut Task) -> Result<bool> {
-    let Some(parent) = task.vforked.take() else { return Ok(false) };
+    let Some(parent) = task.vforked.take() else {
+        return Ok(false);
+    };
     if let Some((call, answer)) = take_back(task, *parent) {
         answer.finish(task, &call, answer.result)?;
         super::resume_after(task, &call, answer.result);
@@ -192,7 +233,12 @@ impl HostStack {
         let prot = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         // SAFETY: a fresh anonymous mapping.
-        let base = unsafe { sys::syscall(libc::SYS_mmap as u64, [0, Self::SIZE, prot, flags, u64::MAX, 0]) };
+        let base = unsafe {
+            sys::syscall(
+                libc::SYS_mmap as u64,
+                [0, Self::SIZE, prot, flags, u64::MAX, 0],
+            )
+        };
         assert!(base > 0, "no memory for a stack");
         Self { base: base as u64 }
     }

@@ -32,7 +32,12 @@ enum Target {
     /// The thread itself causes it: system call, instruction, fault.
     Own { ticks: u64 },
     /// It happens to the thread at a position.
-    Position { ticks: u64, steps: u32, digest: u32, what: Happening },
+    Position {
+        ticks: u64,
+        steps: u32,
+        digest: u32,
+        what: Happening,
+    },
 }
 
 enum Happening {
@@ -48,6 +53,11 @@ enum Happening {
 /// Divergence.
 pub fn advance(task: &mut Task, more_turns: bool) -> Result<Flow> {
     if task.parked {
+        if task.vforked.is_some() && task.tape.peek()?.is_none() {
+            task.parked = false;
+            kernel::vfork::resume_parent(task)?;
+            return Ok(Flow::Continue);
+        }
         // The baton is back inside the call.
         return kernel::syscall(task, relive_host::GuestAddr(task.ctx.rip + 2));
     }
@@ -68,14 +78,23 @@ pub fn advance(task: &mut Task, more_turns: bool) -> Result<Flow> {
             signals::finish_restart(task);
             own(task, ticks)
         }
-        Target::Position { ticks, steps, digest: recorded, what } => {
+        Target::Position {
+            ticks,
+            steps,
+            digest: recorded,
+            what,
+        } => {
             if ticks != task.ctx.ticks() || steps != 0 {
                 signals::finish_restart(task);
             }
             reach(task, ticks, steps)?;
             if recorded != 0 && recorded != digest(&task.ctx) {
                 let expected = describe(task)?;
-                return Err(divergence(task, &expected, "other register values at that position"));
+                return Err(divergence(
+                    task,
+                    &expected,
+                    "other register values at that position",
+                ));
             }
             note(task)?;
             task.consume()?;
@@ -90,7 +109,9 @@ pub fn advance(task: &mut Task, more_turns: bool) -> Result<Flow> {
 }
 
 fn target(task: &mut Task) -> Result<Target> {
-    let Some(e) = task.tape.peek()? else { return Ok(Target::End) };
+    let Some(e) = task.tape.peek()? else {
+        return Ok(Target::End);
+    };
     let (ticks, digest) = (e.ticks, e.digest);
     Ok(match e.kind {
         Kind::Start(_) => Target::Start,
@@ -99,10 +120,29 @@ fn target(task: &mut Task) -> Result<Target> {
             let mut info = [0; 128];
             let n = s.siginfo.len().min(128);
             info[..n].copy_from_slice(&s.siginfo[..n]);
-            Target::Position { ticks, steps: s.steps, digest, what: Happening::Signal(info) }
+            Target::Position {
+                ticks,
+                steps: s.steps,
+                digest,
+                what: Happening::Signal(info),
+            }
         }
-        Kind::Switch { steps } => Target::Position { ticks, steps, digest, what: Happening::Switch },
-        Kind::End { how: Ending::Killed, code, steps } if steps != SYNCHRONOUS => Target::Position { ticks, steps, digest, what: Happening::Killed(code) },
+        Kind::Switch { steps } => Target::Position {
+            ticks,
+            steps,
+            digest,
+            what: Happening::Switch,
+        },
+        Kind::End {
+            how: Ending::Killed,
+            code,
+            steps,
+        } if steps != SYNCHRONOUS => Target::Position {
+            ticks,
+            steps,
+            digest,
+            what: Happening::Killed(code),
+        },
         _ => Target::Own { ticks },
     })
 }
@@ -124,7 +164,11 @@ fn own(task: &mut Task, ticks: u64) -> Result<Flow> {
             Stop::Budget { .. } | Stop::Pause { .. } if task.ctx.ticks() <= ticks => {}
             Stop::Budget { .. } | Stop::Pause { .. } => {
                 let expected = describe(task)?;
-                return Err(divergence(task, &expected, "the thread ran on past that tick"));
+                return Err(divergence(
+                    task,
+                    &expected,
+                    "the thread ran on past that tick",
+                ));
             }
             stop => return stops::handle(task, stop),
         }
@@ -190,7 +234,10 @@ fn pass(task: &mut Task, stop: Stop) -> Result<()> {
 }
 
 fn describe(task: &mut Task) -> Result<String> {
-    Ok(task.tape.peek()?.map_or("the end of the recording".to_owned(), |e| show(&e)))
+    Ok(task
+        .tape
+        .peek()?
+        .map_or("the end of the recording".to_owned(), |e| show(&e)))
 }
 
 /// Keeps the event at hand for reports.
@@ -213,10 +260,34 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
     let found = match task.tape.peek()? {
         // A call that never returned.
         None => return Ok(Found::Flow(Flow::Park)),
-        Some(Event { kind: Kind::Exec(bytes), .. }) if matches!(nr, libc::SYS_execve | libc::SYS_execveat) => Some(Found::Flow(Flow::Exec(bytes.to_vec()))),
-        Some(Event { ticks: t, digest: d, kind }) if t == ticks && (d == 0 || d == registers) => match kind {
-            Kind::End { how: Ending::ThreadExit, code, .. } if nr == libc::SYS_exit && code == call.int(0) => Some(Found::Answer(Answer::default())),
-            Kind::End { how: Ending::ProcessExit, code, .. } if matches!(nr, libc::SYS_exit | libc::SYS_exit_group) && code == call.int(0) & 0xff => Some(Found::Answer(Answer::default())),
+        Some(Event {
+            kind: Kind::Exec(bytes),
+            ticks: t,
+            ..
+        }) if t == ticks && matches!(nr, libc::SYS_execve | libc::SYS_execveat) => {
+            Some(Found::Flow(Flow::Exec(bytes.to_vec())))
+        }
+        Some(Event {
+            ticks: t,
+            digest: d,
+            kind,
+        }) if t == ticks && (d == 0 || d == registers) => match kind {
+            Kind::End {
+                how: Ending::ThreadExit,
+                code,
+                ..
+            } if nr == libc::SYS_exit && code == call.int(0) => {
+                Some(Found::Answer(Answer::default()))
+            }
+            Kind::End {
+                how: Ending::ProcessExit,
+                code,
+                ..
+            } if matches!(nr, libc::SYS_exit | libc::SYS_exit_group)
+                && code == call.int(0) & 0xff =>
+            {
+                Some(Found::Answer(Answer::default()))
+            }
             Kind::Syscall(s) if s.nr == call.nr && s.args.as_slice() == call.used() => {
                 if s.switched && !resumed {
                     task.parked = true;
@@ -230,8 +301,17 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
     };
     let Some(found) = found else {
         let expected = describe(task)?;
-        let same = if matches!(task.tape.peek()?, Some(e) if e.digest != 0 && e.digest != registers) { " with other registers" } else { "" };
-        return Err(divergence(task, &expected, &format!("{call} at tick {ticks}{same}")));
+        let same = if matches!(task.tape.peek()?, Some(e) if e.digest != 0 && e.digest != registers)
+        {
+            " with other registers"
+        } else {
+            ""
+        };
+        return Err(divergence(
+            task,
+            &expected,
+            &format!("{call} at tick {ticks}{same}"),
+        ));
     };
     note(task)?;
     task.consume()?;
@@ -244,7 +324,11 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
 /// The tape has something else here.
 pub fn instruction(task: &mut Task, number: u8) -> Result<[u64; 4]> {
     let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
-    if let Some(Event { ticks: t, digest: d, kind: Kind::Instr { op, values, .. } }) = task.tape.peek()?
+    if let Some(Event {
+        ticks: t,
+        digest: d,
+        kind: Kind::Instr { op, values, .. },
+    }) = task.tape.peek()?
         && (op, t) == (number, ticks)
         && d == registers
     {
@@ -253,7 +337,11 @@ pub fn instruction(task: &mut Task, number: u8) -> Result<[u64; 4]> {
         return Ok(values);
     }
     let expected = describe(task)?;
-    Err(divergence(task, &expected, &format!("{} at tick {ticks}", crate::instr::name(number))))
+    Err(divergence(
+        task,
+        &expected,
+        &format!("{} at tick {ticks}", crate::instr::name(number)),
+    ))
 }
 
 /// A fault has happened: the tape must say so.
@@ -264,8 +352,21 @@ pub fn expect_fault(task: &mut Task, info: &SigInfo) -> Result<()> {
     let sig = signo(info);
     let ticks = task.ctx.ticks();
     let fits = match task.tape.peek()? {
-        Some(Event { ticks: t, kind: Kind::Signal(s), .. }) => t == ticks && i32::from(s.signo) == sig && s.steps == SYNCHRONOUS,
-        Some(Event { ticks: t, kind: Kind::End { how: Ending::Killed, code, steps }, .. }) => t == ticks && code == sig && steps == SYNCHRONOUS,
+        Some(Event {
+            ticks: t,
+            kind: Kind::Signal(s),
+            ..
+        }) => t == ticks && i32::from(s.signo) == sig && s.steps == SYNCHRONOUS,
+        Some(Event {
+            ticks: t,
+            kind:
+                Kind::End {
+                    how: Ending::Killed,
+                    code,
+                    steps,
+                },
+            ..
+        }) => t == ticks && code == sig && steps == SYNCHRONOUS,
         // Ignored by the guest, or the recording ends here.
         None => false,
         _ => false,
@@ -273,7 +374,14 @@ pub fn expect_fault(task: &mut Task, info: &SigInfo) -> Result<()> {
     if !fits {
         let expected = describe(task)?;
         let name = relive_kabi::signal_name(sig).unwrap_or("a signal".into());
-        return Err(divergence(task, &expected, &format!("{name} by the instruction at {:#x}, tick {ticks}", task.ctx.rip)));
+        return Err(divergence(
+            task,
+            &expected,
+            &format!(
+                "{name} by the instruction at {:#x}, tick {ticks}",
+                task.ctx.rip
+            ),
+        ));
     }
     note(task)?;
     task.consume()

@@ -31,7 +31,12 @@ impl Checksums {
         let value = std::env::var(VARIABLE).ok()?;
         let (every, folder) = value.split_once(':')?;
         let every = every.parse().ok().filter(|&n| n > 0)?;
-        Some(Self { every, folder: PathBuf::from(folder), file: None, next: every })
+        Some(Self {
+            every,
+            folder: PathBuf::from(folder),
+            file: None,
+            next: every,
+        })
     }
 
     /// The value for the environment.
@@ -60,10 +65,20 @@ impl Checksums {
         let process = task.process.index;
         let told = |e: std::io::Error| Failure::setup(format!("cannot write checksums: {e}"));
         if self.file.as_ref().is_none_or(|(p, _)| *p != process) {
-            let file = std::fs::OpenOptions::new().append(true).create(true).mode(0o600).open(self.folder.join(process.to_string())).map_err(told)?;
+            let file = std::fs::OpenOptions::new()
+                .append(true)
+                .create(true)
+                .mode(0o600)
+                .open(self.folder.join(process.to_string()))
+                .map_err(told)?;
             self.file = Some((process, file));
         }
-        let line = format!("event {events} thread {} tick {} memory {:016x}\n", task.id(), task.ctx.ticks(), memory());
+        let line = format!(
+            "event {events} thread {} tick {} memory {:016x}\n",
+            task.id(),
+            task.ctx.ticks(),
+            memory()
+        );
         if let Some((_, file)) = &mut self.file {
             file.write_all(line.as_bytes()).map_err(told)?;
         }
@@ -74,7 +89,11 @@ impl Checksums {
 /// Sum over all guest pages that are not all zero, of a hash of address and content.
 fn memory() -> u64 {
     let memory = machine().memory();
-    memory.space.iter().filter(|r| r.prot & READ != 0).fold(0u64, |sum, r| sum.wrapping_add(region(r)))
+    memory
+        .space
+        .iter()
+        .filter(|r| r.prot & READ != 0)
+        .fold(0u64, |sum, r| sum.wrapping_add(region(r)))
 }
 
 fn region(r: &Region) -> u64 {
@@ -87,9 +106,18 @@ fn region(r: &Region) -> u64 {
         if r.inode == 0 {
             // Anonymous pages that are not there are zeros; asking keeps them from appearing.
             // SAFETY: the vector has a byte for each page of the range.
-            unsafe { sys::syscall(libc::SYS_mincore as u64, [at, end - at, present.as_mut_ptr() as u64, 0, 0, 0]) };
+            unsafe {
+                sys::syscall(
+                    libc::SYS_mincore as u64,
+                    [at, end - at, present.as_mut_ptr() as u64, 0, 0, 0],
+                )
+            };
         }
-        for (page, _) in (at..end).step_by(PAGE as usize).zip(present).filter(|&(_, p)| p & 1 == 1) {
+        for (page, _) in (at..end)
+            .step_by(PAGE as usize)
+            .zip(present)
+            .filter(|&(_, p)| p & 1 == 1)
+        {
             sum = sum.wrapping_add(hash(page));
         }
         at = end;

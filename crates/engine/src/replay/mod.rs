@@ -8,4 +8,6 @@ mod session;
 
 pub use advance::{Found, SYNCHRONOUS, answer, expect_fault, instruction};
 pub use report::divergence;
-pub use session::{add_task, count_event, fork_host, main, open_copy, open_tape, quiet, shared_copy, start_child};
+pub use session::{
+    add_task, count_event, fork_host, main, open_copy, open_tape, quiet, shared_copy, start_child,
+};

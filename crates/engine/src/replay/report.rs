@@ -29,10 +29,19 @@ pub fn show(event: &Event<'_>) -> String {
     let what = match event.kind {
         Kind::Syscall(s) => {
             let name = relive_kabi::row(u64::from(s.nr)).map_or("unknown", |r| r.name);
-            let args: Vec<String> = s.args.as_slice().iter().map(|a| format!("{a:#x}")).collect();
+            let args: Vec<String> = s
+                .args
+                .as_slice()
+                .iter()
+                .map(|a| format!("{a:#x}"))
+                .collect();
             format!("{name}({}) = {}", args.join(", "), s.result)
         }
-        Kind::Signal(s) => format!("signal {} after {} steps", relive_kabi::signal_name(s.signo.into()).unwrap_or("?".into()), s.steps),
+        Kind::Signal(s) => format!(
+            "signal {} after {} steps",
+            relive_kabi::signal_name(s.signo.into()).unwrap_or("?".into()),
+            s.steps
+        ),
         Kind::Switch { steps } => format!("switch after {steps} steps"),
         Kind::Instr { op, .. } => crate::instr::name(op).to_owned(),
         Kind::Exec(_) => "exec".to_owned(),
@@ -60,9 +69,15 @@ pub fn divergence(task: &Task, expected: &str, actual: &str) -> Failure {
         }
     });
     text.push_str("\n  registers:");
-    const NAMES: [&str; 16] = ["rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15"];
+    const NAMES: [&str; 16] = [
+        "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12",
+        "r13", "r14", "r15",
+    ];
     for (i, (name, value)) in NAMES.iter().zip(task.ctx.gpr).enumerate() {
-        text.push_str(&format!("{}{name}={value:#x}", if i % 4 == 0 { "\n    " } else { " " }));
+        text.push_str(&format!(
+            "{}{name}={value:#x}",
+            if i % 4 == 0 { "\n    " } else { " " }
+        ));
     }
     Failure::Divergence(text)
 }

@@ -25,7 +25,7 @@ pub struct Shared {
     /// The recording.
     pub trace: Trace,
     /// Threads made since the loop last looked.
-    born: Vec<Box<Task>>,
+    born: Vec<Task>,
     /// Set in a forked child: the index of the process that it is now.
     became: Option<u32>,
     /// Last events by thread.
@@ -77,7 +77,10 @@ pub fn open_tape(id: TapeId) -> Result<Tape> {
 /// # Errors
 /// The trace lacks it.
 pub fn open_copy(extra: &[u8]) -> Result<File> {
-    let id: [u8; 32] = extra.get(..32).and_then(|b| b.try_into().ok()).ok_or_else(|| Failure::setup("the trace is damaged: a map names no file"))?;
+    let id: [u8; 32] = extra
+        .get(..32)
+        .and_then(|b| b.try_into().ok())
+        .ok_or_else(|| Failure::setup("the trace is damaged: a map names no file"))?;
     with(|s| s.trace.file(FileId(id))).map_err(Failure::setup)
 }
 
@@ -88,7 +91,8 @@ pub fn open_copy(extra: &[u8]) -> Result<File> {
 /// The trace lacks the copy, or there is no memory for it.
 pub fn shared_copy(inode: u64, extra: &[u8]) -> Result<File> {
     let copy = open_copy(extra)?;
-    let no = |e: std::io::Error| Failure::setup(format!("cannot make a copy of a shared file: {e}"));
+    let no =
+        |e: std::io::Error| Failure::setup(format!("cannot make a copy of a shared file: {e}"));
     let mut file = match with(|s| s.shared.get(&inode).map(File::try_clone)) {
         Some(f) => f.map_err(no)?,
         None => {
@@ -106,7 +110,7 @@ pub fn shared_copy(inode: u64, extra: &[u8]) -> Result<File> {
 
 /// A thread has been made; it gets its first turn from the schedule.
 pub fn add_task(_parent: &Task, child: Box<Task>) {
-    with(|s| s.born.push(child));
+    with(|s| s.born.push(*child));
 }
 
 /// Forks the replay. `true` in the child.
@@ -114,13 +118,22 @@ pub fn add_task(_parent: &Task, child: Box<Task>) {
 /// # Errors
 /// The kernel's refusal.
 pub fn fork_host() -> Result<bool> {
-    let shm = machine().shm.as_ref().ok_or_else(|| Failure::internal("a replay has shared memory"))?;
+    let shm = machine()
+        .shm
+        .as_ref()
+        .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
     shm.header().running.fetch_add(1, Ordering::AcqRel);
     // SAFETY: a replay has one host thread, which holds no lock here.
     let pid = unsafe { libc::fork() };
     if pid < 0 {
         shm.header().running.fetch_sub(1, Ordering::AcqRel);
-        return Err(Failure::setup(format!("cannot fork the replay: {}", std::io::Error::last_os_error())));
+        return Err(Failure::setup(format!(
+            "cannot fork the replay: {}",
+            std::io::Error::last_os_error()
+        )));
+    }
+    if pid == 0 {
+        shm.register(std::process::id());
     }
     Ok(pid == 0)
 }
@@ -138,7 +151,11 @@ pub fn start_child(task: &mut Task, origin: Origin) -> Result<()> {
         }
         other => {
             let expected = format!("{:?}", other.map(|k| format!("{k:?}")));
-            return Err(super::divergence(task, &expected, &format!("the start of a child ({origin:?})")));
+            return Err(super::divergence(
+                task,
+                &expected,
+                &format!("the start of a child ({origin:?})"),
+            ));
         }
     };
     task.tid = start.tid;
@@ -177,7 +194,15 @@ struct Session {
 pub fn main() -> Result<Infallible> {
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
     let quiet = std::env::var_os("RELIVE_QUIET").is_some();
-    let shared = Shared { trace, born: Vec::new(), became: None, history: HashMap::new(), events: 0, shared: HashMap::new(), quiet };
+    let shared = Shared {
+        trace,
+        born: Vec::new(),
+        became: None,
+        history: HashMap::new(),
+        events: 0,
+        shared: HashMap::new(),
+        quiet,
+    };
     if SHARED.set(Mutex::new(shared)).is_err() {
         return Err(Failure::internal("a replay starts once"));
     }
@@ -185,15 +210,29 @@ pub fn main() -> Result<Infallible> {
     let mut tape = open_tape(root)?;
     let pid = match tape.peek()?.map(|e| e.kind) {
         Some(Kind::Start(s)) => s.pid,
-        _ => return Err(Failure::setup("the trace is empty: the recording was cut off before the program began")),
+        _ => {
+            return Err(Failure::setup(
+                "the trace is empty: the recording was cut off before the program began",
+            ));
+        }
     };
-    let process = std::sync::Arc::new(Process::new(0, pid, 1, State::new(Streams::standard(), Vec::new(), &[])));
+    let process = std::sync::Arc::new(Process::new(
+        0,
+        pid,
+        1,
+        State::new(Streams::standard(), Vec::new(), &[]),
+    ));
     let mut task = Box::new(Task::new(process, 0, pid, tape));
     live::prepare_thread(&mut task);
     for sig in relive_host::signal::SYNCHRONOUS {
         relive_host::signal::set_disposition(sig, relive_host::signal::Disposition::Handler);
     }
-    let mut session = Session { tasks: BTreeMap::new(), schedule: schedule(0), leader: 0, checksums: Checksums::requested() };
+    let mut session = Session {
+        tasks: BTreeMap::new(),
+        schedule: schedule(0),
+        leader: 0,
+        checksums: Checksums::requested(),
+    };
     session.run(task)
 }
 
@@ -222,7 +261,9 @@ impl Session {
             match flow {
                 Flow::Continue => {}
                 Flow::Park => {
-                    let Some(next) = self.next_turn(Some(task))? else { self.end(process, None) };
+                    let Some(next) = self.next_turn(Some(task))? else {
+                        self.end(process, None)
+                    };
                     task = next;
                 }
                 Flow::ThreadEnd(code) => {
@@ -230,7 +271,9 @@ impl Session {
                         self.leader = code;
                     }
                     drop(task);
-                    let Some(next) = self.next_turn(None)? else { self.end(process, Some(End::Code(self.leader))) };
+                    let Some(next) = self.next_turn(None)? else {
+                        self.end(process, Some(End::Code(self.leader)))
+                    };
                     task = next;
                 }
                 Flow::ProcessEnd(end) => {
@@ -252,9 +295,12 @@ impl Session {
             self.leader = 0;
         }
         for child in born {
-            self.tasks.insert(child.slot, child);
+            self.tasks.insert(child.slot, Box::new(child));
         }
-        debug_assert!(!self.tasks.contains_key(&task.slot), "the running task is not in the table");
+        debug_assert!(
+            !self.tasks.contains_key(&task.slot),
+            "the running task is not in the table"
+        );
     }
 
     /// Puts the running task away and takes the one whose turn it is; `None` when the
@@ -263,15 +309,25 @@ impl Session {
         if let Some(t) = parked {
             self.tasks.insert(t.slot, t);
         }
-        let Some(schedule) = &mut self.schedule else { return Ok(None) };
+        let Some(schedule) = &mut self.schedule else {
+            return Ok(None);
+        };
         let slot = match schedule.next().map_err(Failure::setup)? {
             None => return Ok(None),
             Some(e) => match e.kind {
                 Kind::Turn { thread } => thread,
-                other => return Err(Failure::setup(format!("the trace is damaged: {other:?} on a schedule"))),
+                other => {
+                    return Err(Failure::setup(format!(
+                        "the trace is damaged: {other:?} on a schedule"
+                    )));
+                }
             },
         };
-        let mut task = self.tasks.remove(&slot).ok_or_else(|| Failure::Divergence(format!("the schedule names thread {slot}, which does not exist in the replay")))?;
+        let mut task = self.tasks.remove(&slot).ok_or_else(|| {
+            Failure::Divergence(format!(
+                "the schedule names thread {slot}, which does not exist in the replay"
+            ))
+        })?;
         tracing::debug!(target: "sched", "turn of {} at tick {}", task.id(), task.ctx.ticks());
         adopt(&mut task);
         Ok(Some(task))
@@ -328,14 +384,29 @@ impl Session {
 /// All threads wait for ever: right only if the recording ended so, killed from outside.
 fn check_cut_off(process: u32) -> Result<()> {
     let tapes: Vec<TapeReader> = with(|s| {
-        let ids: Vec<TapeId> = s.trace.tapes().iter().map(|t| t.id).filter(|id| id.process == process && !id.is_schedule()).collect();
-        ids.into_iter().map(|id| s.trace.tape(id).map_err(Failure::setup)).collect::<Result<_>>()
+        let ids: Vec<TapeId> = s
+            .trace
+            .tapes()
+            .iter()
+            .map(|t| t.id)
+            .filter(|id| id.process == process && !id.is_schedule())
+            .collect();
+        ids.into_iter()
+            .map(|id| s.trace.tape(id).map_err(Failure::setup))
+            .collect::<Result<_>>()
     })?;
     for mut tape in tapes {
         while let Some(e) = tape.next().map_err(Failure::setup)? {
-            if let Kind::End { how: Ending::ProcessExit | Ending::Killed, .. } = e.kind {
+            if let Kind::End {
+                how: Ending::ProcessExit | Ending::Killed,
+                ..
+            } = e.kind
+            {
                 let what = super::report::show(&e);
-                return Err(Failure::Divergence(format!("the replay of process {process} stopped, although its recording goes on to: {what} (thread {})", tape.id())));
+                return Err(Failure::Divergence(format!(
+                    "the replay of process {process} stopped, although its recording goes on to: {what} (thread {})",
+                    tape.id()
+                )));
             }
         }
     }

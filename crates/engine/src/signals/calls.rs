@@ -18,7 +18,9 @@ const MINSIGSTKSZ: u64 = 2048;
 /// # Errors
 /// None.
 pub fn plain(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    Ok(Reply::Value(answer.map_or_else(|| generic(task, call), |a| a.result)))
+    Ok(Reply::Value(
+        answer.map_or_else(|| generic(task, call), |a| a.result),
+    ))
 }
 
 /// rt_sigaction(2).
@@ -35,7 +37,11 @@ fn action(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
     if call.args[3] != 8 || !(1..=64).contains(&sig) || (new != 0 && fixed) {
         return Err(EINVAL);
     }
-    let wanted = if new == 0 { None } else { Some(decode(&task.read::<32>(new)?)) };
+    let wanted = if new == 0 {
+        None
+    } else {
+        Some(decode(&task.read::<32>(new)?))
+    };
     let before = task.process.state().actions[sig as usize];
     if let Some(mut action) = wanted {
         action.mask &= !UNBLOCKABLE;
@@ -44,7 +50,9 @@ fn action(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
             set_disposition_with(sig, host_disposition(sig, &action), action.flags);
         }
         // Setting a signal to be ignored drops it where it is pending.
-        if action.handler == SIG_IGN || (action.handler == SIG_DFL && default_action(sig) == DefaultAction::Ignore) {
+        if action.handler == SIG_IGN
+            || (action.handler == SIG_DFL && default_action(sig) == DefaultAction::Ignore)
+        {
             task.signals.held.retain(|i| signo(i) != sig);
         }
     }
@@ -57,12 +65,20 @@ fn action(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
 
 fn decode(b: &[u8; 32]) -> KernelAction {
     let w = |i: usize| u64::from_le_bytes(b[8 * i..8 * i + 8].try_into().unwrap_or_default());
-    KernelAction { handler: w(0), flags: w(1), restorer: w(2), mask: w(3) }
+    KernelAction {
+        handler: w(0),
+        flags: w(1),
+        restorer: w(2),
+        mask: w(3),
+    }
 }
 
 fn encode(a: &KernelAction) -> [u8; 32] {
     let mut b = [0; 32];
-    for (slot, w) in b.chunks_exact_mut(8).zip([a.handler, a.flags, a.restorer, a.mask]) {
+    for (slot, w) in b
+        .chunks_exact_mut(8)
+        .zip([a.handler, a.flags, a.restorer, a.mask])
+    {
         slot.copy_from_slice(&w.to_le_bytes());
     }
     b
@@ -73,7 +89,9 @@ fn encode(a: &KernelAction) -> [u8; 32] {
 /// # Errors
 /// None.
 pub fn rt_sigprocmask(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
-    Ok(Reply::Value(procmask(task, call).map_or_else(|e| e, |()| 0)))
+    Ok(Reply::Value(
+        procmask(task, call).map_or_else(|e| e, |()| 0),
+    ))
 }
 
 fn procmask(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
@@ -122,7 +140,9 @@ pub fn rt_sigreturn(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Re
 /// # Errors
 /// None.
 pub fn sigaltstack(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
-    Ok(Reply::Value(altstack(task, call).map_or_else(|e| e, |()| 0)))
+    Ok(Reply::Value(
+        altstack(task, call).map_or_else(|e| e, |()| 0),
+    ))
 }
 
 fn altstack(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
@@ -140,7 +160,11 @@ fn altstack(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
         task.signals.altstack = match mode {
             libc::SS_DISABLE => AltStack::default(),
             0 | libc::SS_ONSTACK if w(16) < MINSIGSTKSZ => return Err(-i64::from(libc::ENOMEM)),
-            0 | libc::SS_ONSTACK => AltStack { sp: w(0), flags: flags & !libc::SS_ONSTACK, size: w(16) },
+            0 | libc::SS_ONSTACK => AltStack {
+                sp: w(0),
+                flags: flags & !libc::SS_ONSTACK,
+                size: w(16),
+            },
             _ => return Err(EINVAL),
         };
     }
@@ -173,10 +197,13 @@ pub fn rt_sigsuspend(task: &mut Task, call: &Call, answer: Option<&Answer>) -> R
         return Ok(Reply::Value(a.result));
     }
     if task.signals.held.iter().any(|i| !mask.has(signo(i))) {
-        return Ok(Reply::Value(interrupted(task, call, sys::INTERRUPTED as i64)));
+        return Ok(Reply::Value(interrupted(
+            task,
+            call,
+            sys::INTERRUPTED as i64,
+        )));
     }
     let host = mask.for_host().0;
     let result = blocking(task, call.nr, &[&raw const host as u64, 8, 0, 0, 0, 0]);
     Ok(Reply::Value(interrupted(task, call, result)))
 }
-

@@ -22,8 +22,15 @@ pub fn deliver_noted(task: &mut Task) -> Flow {
         return Flow::Continue;
     }
     let mut flow = Flow::Continue;
-    while let Some(at) = task.signals.held.iter().position(|i| !task.signals.mask.has(signo(i))) {
-        let Some(info) = task.signals.held.remove(at) else { break };
+    while let Some(at) = task
+        .signals
+        .held
+        .iter()
+        .position(|i| !task.signals.mask.has(signo(i)))
+    {
+        let Some(info) = task.signals.held.remove(at) else {
+            break;
+        };
         flow = deliver(task, &info, None);
         if !matches!(flow, Flow::Continue) {
             break;
@@ -48,7 +55,11 @@ pub fn deliver_recorded(task: &mut Task, info: &SigInfo) -> Result<Flow> {
 /// # Errors
 /// A divergence.
 pub fn fault(task: &mut Task, info: &SigInfo, trap: (u64, u64)) -> Result<Flow> {
-    let trap = Trap { trapno: trap.0, err: trap.1, cr2: fault_address(info) };
+    let trap = Trap {
+        trapno: trap.0,
+        err: trap.1,
+        cr2: fault_address(info),
+    };
     if !task.live() {
         crate::replay::expect_fault(task, info)?;
     }
@@ -56,7 +67,11 @@ pub fn fault(task: &mut Task, info: &SigInfo, trap: (u64, u64)) -> Result<Flow> 
 }
 
 fn fault_address(info: &SigInfo) -> u64 {
-    if signo(info) == libc::SIGSEGV { u64::from_le_bytes(info[16..24].try_into().unwrap_or_default()) } else { 0 }
+    if signo(info) == libc::SIGSEGV {
+        u64::from_le_bytes(info[16..24].try_into().unwrap_or_default())
+    } else {
+        0
+    }
 }
 
 /// Delivers a signal; with `fault`, one that the present instruction has raised: blocked or
@@ -78,12 +93,28 @@ fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Flow {
         _ => {}
     }
     let steps = if synchronous { SYNCHRONOUS } else { task.steps };
-    task.record(Kind::Signal(Signal { steps, signo: sig as u8, siginfo: info }));
+    task.record(Kind::Signal(Signal {
+        steps,
+        signo: sig as u8,
+        siginfo: info,
+    }));
     interrupt_call(task, action.flags & libc::SA_RESTART as u64 != 0);
     let back = task.signals.saved_mask.take().unwrap_or(task.signals.mask);
     if frame::push(task, &action, info, back, trap).is_err() {
         // As the kernel: a handler that cannot be entered is a forced SIGSEGV.
-        return if sig == libc::SIGSEGV { killed(task, sig, true) } else { deliver(task, &fault_info(libc::SIGSEGV, 128, 0), Some(Trap { trapno: 13, err: 0, cr2: 0 })) };
+        return if sig == libc::SIGSEGV {
+            killed(task, sig, true)
+        } else {
+            deliver(
+                task,
+                &fault_info(libc::SIGSEGV, 128, 0),
+                Some(Trap {
+                    trapno: 13,
+                    err: 0,
+                    cr2: 0,
+                }),
+            )
+        };
     }
     let mut mask = task.signals.mask.0 | action.mask;
     if action.flags & libc::SA_NODEFER as u64 == 0 {
@@ -94,7 +125,10 @@ fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Flow {
         let mut state = task.process.state();
         state.actions[sig as usize].handler = SIG_DFL;
         if task.live() {
-            relive_host::signal::set_disposition(sig, super::host_disposition(sig, &state.actions[sig as usize]));
+            relive_host::signal::set_disposition(
+                sig,
+                super::host_disposition(sig, &state.actions[sig as usize]),
+            );
         }
     }
     if synchronous && task.live() {
@@ -105,7 +139,11 @@ fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Flow {
 
 fn killed(task: &mut Task, sig: i32, synchronous: bool) -> Flow {
     let steps = if synchronous { SYNCHRONOUS } else { task.steps };
-    task.record(Kind::End { how: Ending::Killed, code: sig, steps });
+    task.record(Kind::End {
+        how: Ending::Killed,
+        code: sig,
+        steps,
+    });
     Flow::ProcessEnd(End::Signal(sig))
 }
 
@@ -120,8 +158,10 @@ fn stop(sig: i32, live: bool) {
 
 /// A handler is about to run: the interrupted call fails with EINTR or is made again.
 fn interrupt_call(task: &mut Task, restart: bool) {
-    let Some(call) = task.signals.restart.take() else { return };
-    if restart && call.with_handler {
+    let Some(call) = task.signals.restart.take() else {
+        return;
+    };
+    if call.always || (restart && call.with_handler) {
         again(task, call.nr);
     } else {
         task.ctx.set_reg(Reg::Rax, -i64::from(libc::EINTR) as u64);
@@ -130,14 +170,16 @@ fn interrupt_call(task: &mut Task, restart: bool) {
 
 /// No handler ran for the interrupted call.
 pub fn finish_restart(task: &mut Task) {
-    let Some(call) = task.signals.restart.take() else { return };
+    let Some(call) = task.signals.restart.take() else {
+        return;
+    };
     if let Some(mask) = task.signals.saved_mask.take() {
         task.signals.mask = mask;
         if task.live() {
             set_mask(mask.for_host());
         }
     }
-    if call.without_handler {
+    if call.always || call.without_handler {
         again(task, call.nr);
     } else {
         task.ctx.set_reg(Reg::Rax, -i64::from(libc::EINTR) as u64);
@@ -165,4 +207,3 @@ pub fn return_from_handler(task: &mut Task) -> Result<Flow> {
         Err(_) => fault(task, &fault_info(libc::SIGSEGV, 128, 0), (13, 0)),
     }
 }
-

@@ -58,16 +58,26 @@ pub struct Trap {
 ///
 /// # Errors
 /// The frame does not fit into writable memory.
-pub fn push(task: &mut Task, action: &KernelAction, info: &SigInfo, back: Mask, trap: Trap) -> Result<(), i64> {
+pub fn push(
+    task: &mut Task,
+    action: &KernelAction,
+    info: &SigInfo,
+    back: Mask,
+    trap: Trap,
+) -> Result<(), i64> {
     let size = cpu::xsave_size();
     let mut sp = task.ctx.reg(Reg::Rsp) - RED_ZONE;
     let alt = task.signals.altstack;
-    if action.flags & libc::SA_ONSTACK as u64 != 0 && alt.size != 0 && !alt.holds(task.ctx.reg(Reg::Rsp)) {
+    if action.flags & libc::SA_ONSTACK as u64 != 0
+        && alt.size != 0
+        && !alt.holds(task.ctx.reg(Reg::Rsp))
+    {
         sp = alt.sp + alt.size;
     }
     let fp = (sp - (size as u64 + 4)) & !63;
     let frame = ((fp - FRAME) & !15) - 8;
-    if alt.holds(task.ctx.reg(Reg::Rsp)) && !alt.holds(frame) {
+    let on_alt = alt.holds(task.ctx.reg(Reg::Rsp)) || sp == alt.sp + alt.size;
+    if alt.size != 0 && on_alt && frame < alt.sp {
         return Err(-i64::from(libc::EFAULT));
     }
     task.write(fp, &xstate(&task.ctx.xsave, size))?;
@@ -77,7 +87,9 @@ pub fn push(task: &mut Task, action: &KernelAction, info: &SigInfo, back: Mask, 
     put(UC_FLAGS);
     put(0);
     put(alt.sp);
-    put(u64::from(altstack_flags(&alt, task.ctx.reg(Reg::Rsp)) as u32));
+    put(u64::from(
+        altstack_flags(&alt, task.ctx.reg(Reg::Rsp)) as u32
+    ));
     put(alt.size);
     for reg in SIGCONTEXT {
         put(task.ctx.reg(reg));
@@ -104,7 +116,10 @@ pub fn push(task: &mut Task, action: &KernelAction, info: &SigInfo, back: Mask, 
     ctx.rip = action.handler;
     ctx.rflags &= !(0x400 | 0x1_0000 | 0x100);
     if alt.flags as u32 & SS_AUTODISARM != 0 {
-        task.signals.altstack = AltStack { flags: libc::SS_DISABLE, ..AltStack::default() };
+        task.signals.altstack = AltStack {
+            flags: libc::SS_DISABLE,
+            ..AltStack::default()
+        };
     }
     Ok(())
 }
@@ -154,8 +169,12 @@ fn xstate(area: &XsaveArea, size: usize) -> Vec<u8> {
 /// Component number and byte range of everything behind x87.
 fn components(size: usize) -> impl Iterator<Item = (u32, usize, usize)> {
     let layout = cpu::xsave_layout();
-    let extended = (2..8u32).map(|i| (i, layout.ranges[i as usize].0, layout.ranges[i as usize].1)).filter(|&(_, _, to)| to != 0);
-    std::iter::once((1, 160, 416)).chain(extended).filter(move |&(_, _, to)| to <= size)
+    let extended = (2..8u32)
+        .map(|i| (i, layout.ranges[i as usize].0, layout.ranges[i as usize].1))
+        .filter(|&(_, _, to)| to != 0);
+    std::iter::once((1, 160, 416))
+        .chain(extended)
+        .filter(move |&(_, _, to)| to <= size)
 }
 
 /// Restores what `push` saved (rt_sigreturn(2)); returns the mask to set.
@@ -171,7 +190,11 @@ pub fn pop(task: &mut Task) -> Result<Mask, i64> {
     }
     let (rip, flags) = (word(168)?, word(176)?);
     let (fp, mask) = (word(224)?, word(296)?);
-    let alt = AltStack { sp: word(16)?, flags: word(24)? as i32 & !libc::SS_ONSTACK, size: word(32)? };
+    let alt = AltStack {
+        sp: word(16)?,
+        flags: word(24)? as i32 & !libc::SS_ONSTACK,
+        size: word(32)?,
+    };
     restore_xstate(task, fp)?;
     for (reg, value) in SIGCONTEXT.into_iter().zip(gpr) {
         task.ctx.set_reg(reg, value);
@@ -182,7 +205,9 @@ pub fn pop(task: &mut Task) -> Result<Mask, i64> {
         let off = alt.flags & libc::SS_DISABLE != 0;
         task.signals.altstack = if off { AltStack::default() } else { alt };
     }
-    Ok(Mask(mask & !(1 << (libc::SIGKILL - 1)) & !(1 << (libc::SIGSTOP - 1))))
+    Ok(Mask(
+        mask & !(1 << (libc::SIGKILL - 1)) & !(1 << (libc::SIGSTOP - 1)),
+    ))
 }
 
 fn restore_xstate(task: &mut Task, fp: u64) -> Result<(), i64> {
@@ -197,7 +222,8 @@ fn restore_xstate(task: &mut Task, fp: u64) -> Result<(), i64> {
     task.ctx.xsave.reset();
     if word(0) == MAGIC1 && word(16) as usize == size {
         let mut all = vec![0u8; size];
-        relive_host::copy::read(relive_host::GuestAddr(fp), &mut all).map_err(|_| -i64::from(libc::EFAULT))?;
+        relive_host::copy::read(relive_host::GuestAddr(fp), &mut all)
+            .map_err(|_| -i64::from(libc::EFAULT))?;
         let bv = u64::from_le_bytes(all[512..520].try_into().unwrap_or_default()) & cpu::xcr0();
         all[520..576].fill(0);
         task.ctx.xsave.0[..size].copy_from_slice(&all);

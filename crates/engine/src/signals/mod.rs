@@ -53,6 +53,8 @@ impl AltStack {
 pub struct Interrupted {
     /// Its number, for `rax`.
     pub nr: u32,
+    /// Made again whatever happens (an exec that has not begun).
+    pub always: bool,
     /// Whether a handler with SA_RESTART restarts it.
     pub with_handler: bool,
     /// Whether it is restarted when no handler runs.

@@ -6,7 +6,7 @@ mod replay;
 mod run;
 mod verify;
 
-pub use record::{Recording, RecordOptions, record};
+pub use record::{RecordOptions, Recording, record};
 pub use replay::{ReplayOptions, Replayed, replay};
 pub use run::run;
 pub use verify::{Verified, verify};
@@ -31,7 +31,11 @@ impl Status {
     /// From wait(2).
     #[must_use]
     pub fn from_wait(status: i32) -> Self {
-        if libc::WIFSIGNALED(status) { Self::Signal(libc::WTERMSIG(status)) } else { Self::Code(libc::WEXITSTATUS(status)) }
+        if libc::WIFSIGNALED(status) {
+            Self::Signal(libc::WTERMSIG(status))
+        } else {
+            Self::Code(libc::WEXITSTATUS(status))
+        }
     }
 
     /// Ends the calling process the same way.
@@ -48,13 +52,19 @@ impl Status {
 /// # Errors
 /// It is not there or not executable.
 pub fn find_program(name: &OsStr, args: &[OsString]) -> Result<Target> {
-    let argv: Vec<Vec<u8>> = std::iter::once(name.to_owned()).chain(args.iter().cloned()).map(OsString::into_vec).collect();
+    let argv: Vec<Vec<u8>> = std::iter::once(name.to_owned())
+        .chain(args.iter().cloned())
+        .map(OsString::into_vec)
+        .collect();
     let attempt = |path: &Path| resolve(path.as_os_str().as_bytes(), argv.clone());
     let told = |errno: i32| {
         let why = match errno {
             libc::ENOEXEC => "is not an x86-64 Linux program or script".to_owned(),
             libc::ENOENT => "was not found; give its path, or check $PATH".to_owned(),
-            e => format!("cannot be executed: {}", std::io::Error::from_raw_os_error(e)),
+            e => format!(
+                "cannot be executed: {}",
+                std::io::Error::from_raw_os_error(e)
+            ),
         };
         Failure::setup(format!("{} {why}", name.to_string_lossy()))
     };
@@ -74,9 +84,13 @@ pub fn find_program(name: &OsStr, args: &[OsString]) -> Result<Target> {
 
 /// The environment as a list of `NAME=value`, without Relive's own variables.
 fn environment() -> Vec<Vec<u8>> {
-    std::env::vars_os().filter(|(n, _)| !n.as_bytes().starts_with(b"RELIVE_")).map(|(n, v)| [n.as_bytes(), b"=", v.as_bytes()].concat()).collect()
+    std::env::vars_os()
+        .filter(|(n, _)| !n.as_bytes().starts_with(b"RELIVE_"))
+        .map(|(n, v)| [n.as_bytes(), b"=", v.as_bytes()].concat())
+        .collect()
 }
 
 fn absolute(path: &Path) -> Result<PathBuf> {
-    std::path::absolute(path).map_err(|e| Failure::setup(format!("cannot find the working folder: {e}")))
+    std::path::absolute(path)
+        .map_err(|e| Failure::setup(format!("cannot find the working folder: {e}")))
 }

@@ -72,14 +72,29 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     drop(target.file);
     become_subreaper();
     let pid = start(&boot, &shown, options.silent)?;
+    ignore_keyboard();
     forward_endings();
-    Drain { shm, writer, tapes: 0, started: Instant::now() }.run(pid, options.timeout)
+    Drain {
+        shm,
+        writer,
+        tapes: 0,
+        started: Instant::now(),
+    }
+    .run(pid, options.timeout)
 }
 
 fn manifest(options: &RecordOptions<'_>) -> Result<Manifest> {
-    let command = std::iter::once(options.program.to_owned()).chain(options.args.iter().cloned()).map(|a| Bytes(a.into_vec())).collect();
-    let cwd = std::env::current_dir().map_err(|e| Failure::setup(format!("cannot find the working folder: {e}")))?;
-    Ok(Manifest::new(command, Bytes(cwd.as_os_str().as_bytes().to_vec()), environment().into_iter().map(Bytes).collect()))
+    let command = std::iter::once(options.program.to_owned())
+        .chain(options.args.iter().cloned())
+        .map(|a| Bytes(a.into_vec()))
+        .collect();
+    let cwd = std::env::current_dir()
+        .map_err(|e| Failure::setup(format!("cannot find the working folder: {e}")))?;
+    Ok(Manifest::new(
+        command,
+        Bytes(cwd.as_os_str().as_bytes().to_vec()),
+        environment().into_iter().map(Bytes).collect(),
+    ))
 }
 
 /// Orphans of the tree become children of the supervisor, which waits for them.
@@ -94,12 +109,20 @@ fn start(boot: &Boot, shown: &[Vec<u8>], silent: bool) -> Result<i32> {
 }
 
 /// Starts a host process with more variables of Relive's own.
-pub(super) fn start_with(boot: &Boot, shown: &[Vec<u8>], silent: bool, extra: &[(&str, String)]) -> Result<i32> {
+pub(super) fn start_with(
+    boot: &Boot,
+    shown: &[Vec<u8>],
+    silent: bool,
+    extra: &[(&str, String)],
+) -> Result<i32> {
     // SAFETY: this process has one thread; the child only makes calls that are allowed there
     // and replaces itself.
     let pid = unsafe { libc::fork() };
     if pid < 0 {
-        return Err(Failure::setup(format!("cannot start a process: {}", std::io::Error::last_os_error())));
+        return Err(Failure::setup(format!(
+            "cannot start a process: {}",
+            std::io::Error::last_os_error()
+        )));
     }
     if pid == 0 {
         if silent {
@@ -119,10 +142,12 @@ pub(super) fn start_with(boot: &Boot, shown: &[Vec<u8>], silent: bool, extra: &[
             unsafe { std::env::set_var(name, value) };
         }
         let Err(e) = boot.exec(shown);
-        crate::failure::complain(&format!("cannot start the host process: {}", std::io::Error::from_raw_os_error(e)));
+        crate::failure::complain(&format!(
+            "cannot start the host process: {}",
+            std::io::Error::from_raw_os_error(e)
+        ));
         sys::exit_group(crate::failure::EXIT_STATUS);
     }
-    ignore_keyboard();
     Ok(pid)
 }
 
@@ -168,7 +193,7 @@ impl Drain {
             if let Some(text) = self.shm.failure() {
                 self.kill_all();
                 self.writer.flush_all().map_err(Failure::setup)?;
-                return Err(Failure::Setup(text));
+                return Err(Failure::Told(text));
             }
             if flushed.elapsed() >= FLUSH {
                 self.writer.flush_all().map_err(Failure::setup)?;
@@ -193,7 +218,11 @@ impl Drain {
                 timed_out = true;
                 self.kill_all();
             }
-            sys::futex_wait(&self.shm.header().wake, seen, Some(if status.is_some() { 5 } else { 20 }));
+            sys::futex_wait(
+                &self.shm.header().wake,
+                seen,
+                Some(if status.is_some() { 5 } else { 20 }),
+            );
         }
         let status = status.unwrap_or(Status::Code(0));
         let summary = Summary {
@@ -210,7 +239,11 @@ impl Drain {
             stored_bytes: 0,
         };
         let manifest = self.writer.finish(&summary).map_err(Failure::setup)?;
-        Ok(Recording { status, timed_out, summary: manifest.summary.unwrap_or(summary) })
+        Ok(Recording {
+            status,
+            timed_out,
+            summary: manifest.summary.unwrap_or(summary),
+        })
     }
 
     /// Reads all rings once; says whether any tape can still grow.
@@ -218,7 +251,12 @@ impl Drain {
     /// Schedules are read first and stored last: whatever turn is in the trace, the events
     /// before it are there too, however the recording is cut off.
     fn drain(&mut self) -> Result<bool> {
-        let used = self.shm.header().rings_used.load(Ordering::Acquire).min(RINGS as u32);
+        let used = self
+            .shm
+            .header()
+            .rings_used
+            .load(Ordering::Acquire)
+            .min(RINGS as u32);
         let (mut schedules, mut turns) = (Vec::new(), 0);
         for i in (0..used).filter(|&i| self.readable(i) && self.shm.tape(i).is_schedule()) {
             let closing = self.gone(i);
@@ -228,7 +266,10 @@ impl Drain {
             schedules.push((i, closing, bytes));
         }
         let mut open = false;
-        for i in (0..used).filter(|&i| self.readable(i) && !self.shm.tape(i).is_schedule()).collect::<Vec<_>>() {
+        for i in (0..used)
+            .filter(|&i| self.readable(i) && !self.shm.tape(i).is_schedule())
+            .collect::<Vec<_>>()
+        {
             let (tape, closing) = (self.shm.tape(i), self.gone(i));
             let (shm, writer) = (self.shm, &mut self.writer);
             let mut result = Ok(());
@@ -245,26 +286,34 @@ impl Drain {
             self.writer.flush_all().map_err(Failure::setup)?;
         }
         for (i, closing, bytes) in schedules {
-            self.writer.append(self.shm.tape(i), &bytes).map_err(Failure::setup)?;
+            self.writer
+                .append(self.shm.tape(i), &bytes)
+                .map_err(Failure::setup)?;
             open |= !self.close(i, closing)?;
         }
         Ok(open)
     }
 
     fn readable(&self, i: u32) -> bool {
-        matches!(self.shm.ring(i).state.load(Ordering::Acquire), state::ACTIVE | state::CLOSED)
+        matches!(
+            self.shm.ring(i).state.load(Ordering::Acquire),
+            state::ACTIVE | state::CLOSED
+        )
     }
 
     /// Whether nothing more will come into a ring than is in it now.
     fn gone(&self, i: u32) -> bool {
         let ring = self.shm.ring(i);
-        ring.state.load(Ordering::Acquire) == state::CLOSED || !alive(ring.pid.load(Ordering::Acquire))
+        ring.state.load(Ordering::Acquire) == state::CLOSED
+            || !alive(ring.pid.load(Ordering::Acquire))
     }
 
     /// Gives a ring back if its tape has ended.
     fn close(&mut self, i: u32, closing: bool) -> Result<bool> {
         if closing {
-            self.writer.flush(self.shm.tape(i)).map_err(Failure::setup)?;
+            self.writer
+                .flush(self.shm.tape(i))
+                .map_err(Failure::setup)?;
             self.shm.ring(i).state.store(state::FREE, Ordering::Release);
         }
         Ok(closing)

@@ -32,7 +32,12 @@ impl<'a> ReplayOptions<'a> {
     /// A plain replay.
     #[must_use]
     pub fn of(trace: &'a Path) -> Self {
-        Self { trace, quiet: false, checksums: None, fragment_insns: None }
+        Self {
+            trace,
+            quiet: false,
+            checksums: None,
+            fragment_insns: None,
+        }
     }
 }
 
@@ -74,7 +79,10 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
         extra.push(("RELIVE_QUIET", "1".to_owned()));
     }
     if let Some((every, folder)) = options.checksums {
-        extra.push((checksum::VARIABLE, checksum::Checksums::value(every, folder)));
+        extra.push((
+            checksum::VARIABLE,
+            checksum::Checksums::value(every, folder),
+        ));
     }
     if let Some(n) = options.fragment_insns {
         extra.push(("RELIVE_FRAGMENT_INSNS", n.to_string()));
@@ -103,8 +111,8 @@ fn watch(shm: &Shm, root: i32) -> Result<Status> {
             }
         }
         if let Some(text) = shm.failure() {
-            kill_group(root);
-            return Err(retold(text));
+            kill_all(shm, root);
+            return Err(Failure::Told(text));
         }
         if let Some(s) = status
             && shm.header().running.load(Ordering::Acquire) == 0
@@ -114,7 +122,9 @@ fn watch(shm: &Shm, root: i32) -> Result<Status> {
         if status.is_some() && children == 0 && !has_children() {
             // A process of the replay ended without saying so.
             return match status {
-                Some(Status::Code(EXIT_STATUS)) => Err(Failure::internal("the replay ended without a reason")),
+                Some(Status::Code(EXIT_STATUS)) => {
+                    Err(Failure::internal("the replay ended without a reason"))
+                }
                 Some(s) => Ok(s),
                 None => continue,
             };
@@ -124,17 +134,15 @@ fn watch(shm: &Shm, root: i32) -> Result<Status> {
     }
 }
 
-/// Gives a failure of a host process its class back.
-fn retold(text: String) -> Failure {
-    Failure::Setup(text)
-}
-
 fn has_children() -> bool {
     // SAFETY: only asks.
     unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) == 0 }
 }
 
-fn kill_group(root: i32) {
-    // SAFETY: a process that this one started.
-    unsafe { libc::kill(root, libc::SIGKILL) };
+fn kill_all(shm: &Shm, root: i32) {
+    for pid in shm.registered().map(|p| p as i32).chain([root]) {
+        // SAFETY: a host process of this replay, which has not been waited for if it is the
+        // first; the others are descendants that end with it.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
 }

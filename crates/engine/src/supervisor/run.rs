@@ -27,5 +27,10 @@ pub fn run(program: &OsStr, args: &[OsString]) -> Result<std::convert::Infallibl
         go_on: None,
     };
     drop(target.file);
-    boot.exec(&shown).map_err(|e| Failure::setup(format!("cannot start the host process: {}", std::io::Error::from_raw_os_error(e))))
+    boot.exec(&shown).map_err(|e| {
+        Failure::setup(format!(
+            "cannot start the host process: {}",
+            std::io::Error::from_raw_os_error(e)
+        ))
+    })
 }

@@ -30,17 +30,29 @@ pub fn verify(trace: &Path, every: u64) -> Result<Verified> {
     let base = Folder::new()?;
     let run = |name: &str, fragment_insns: Option<u32>| {
         let folder = base.0.join(name);
-        std::fs::create_dir(&folder).map_err(|e| Failure::setup(format!("cannot make {}: {e}", folder.display())))?;
-        let options = ReplayOptions { trace, quiet: true, checksums: Some((every, &folder)), fragment_insns };
+        std::fs::create_dir(&folder)
+            .map_err(|e| Failure::setup(format!("cannot make {}: {e}", folder.display())))?;
+        let options = ReplayOptions {
+            trace,
+            quiet: true,
+            checksums: Some((every, &folder)),
+            fragment_insns,
+        };
         replay(&options).map(|r| (r, folder))
     };
     let (first, a) = run("large", None)?;
     let (second, b) = run("small", Some(SMALL))?;
     if first.status != second.status || first.events != second.events {
-        return Err(Failure::Divergence(format!("two replays of the same trace differ:\n  with large fragments: {first:?}\n  with small fragments: {second:?}")));
+        return Err(Failure::Divergence(format!(
+            "two replays of the same trace differ:\n  with large fragments: {first:?}\n  with small fragments: {second:?}"
+        )));
     }
     let checksums = compare(&a, &b)?;
-    Ok(Verified { events: first.events, checksums, status: first.status })
+    Ok(Verified {
+        events: first.events,
+        checksums,
+        status: first.status,
+    })
 }
 
 fn compare(a: &Path, b: &Path) -> Result<u64> {
@@ -78,10 +90,18 @@ impl Folder {
             match std::fs::create_dir(&path) {
                 Ok(()) => return Ok(Self(path)),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(e) => return Err(Failure::setup(format!("cannot make {}: {e}", path.display()))),
+                Err(e) => {
+                    return Err(Failure::setup(format!(
+                        "cannot make {}: {e}",
+                        path.display()
+                    )));
+                }
             }
         }
-        Err(Failure::setup(format!("cannot make a folder in {}", base.display())))
+        Err(Failure::setup(format!(
+            "cannot make a folder in {}",
+            base.display()
+        )))
     }
 }
 
