@@ -36,9 +36,7 @@ pub fn execute() -> Result<Status, Failure> {
     say("The program: bank.c, 4 threads that move money between 6 accounts without a lock.");
     say("Money is only moved, so the total must stay 6000.");
     let program = compile(folder.path())?;
-    say(&format!(
-        "\n{NATIVE_RUNS} runs without Relive, each with its own result:"
-    ));
+    say(&format!("\n{NATIVE_RUNS} runs without Relive:"));
     for run in 1..=NATIVE_RUNS {
         let output = Command::new(&program)
             .stdin(Stdio::null())

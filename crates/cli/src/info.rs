@@ -130,6 +130,7 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
             ),
         ),
         ("processor", format!("{}; {cpu}", manifest.cpu.model)),
+        ("may need", needed(manifest).join(" ")),
     ];
     if place::is_cut_off(trace) {
         rows.push((

@@ -38,7 +38,9 @@ fn the_page_is_what_help_says() {
         let mut command = sandbox.command(words);
         // The width of whoever runs the tests must not matter.
         command.env_remove("COLUMNS");
-        finish(command).ok().stdout
+        let text = finish(command).ok().stdout;
+        text.lines()
+            .fold(String::new(), |page, line| page + line.trim_end() + "\n")
     };
     let mut page = INTRODUCTION.to_owned();
     let _ = write!(page, "\n## relive\n\n```text\n{}```\n", help(&["--help"]));
