@@ -1,10 +1,10 @@
 //! The same-ISA binary translator: x86-64 guest code runs on the x86-64 host, in the same
 //! process, out of a code cache.
 //!
-//! The path of a piece of guest code: [`code`] reads its bytes, [`decode`] and [`classify`]
-//! say what each instruction is, [`mangle`] emits its translation through [`emit`] into the
-//! [`cache`], [`link`] and [`table`] connect fragments, [`resolve`] answers every exit to
-//! the host, and [`recover`] turns a fault in the cache back into exact guest state.
+//! The path of a piece of guest code: `code` reads its bytes, `decode` and `classify`
+//! say what each instruction is, `mangle` emits its translation through `emit` into the
+//! `cache`, `link` and `table` connect fragments, `resolve` answers every exit to
+//! the host, and `recover` turns a fault in the cache back into exact guest state.
 //!
 //! The crate never makes a guest system call, never looks at a trace and never decides
 //! policy: it stops with a [`Stop`] and leaves the rest to its user.

@@ -24,9 +24,8 @@ impl Translator {
     /// Makes the branch of exit `number` go to entry `at` of fragment `id`.
     pub(crate) fn link(&mut self, number: u32, id: u32, at: u32) {
         let exit = &mut self.exits.all[number as usize];
-        // Another thread may have come through the same stub before; and a dead fragment's
-        // branches are left alone, nothing would undo the link.
-        if exit.linked || !self.frags.get(exit.frag).live {
+        // Another thread may have come through the same stub before.
+        if exit.linked {
             return;
         }
         let target = self.frags.get_mut(id);
