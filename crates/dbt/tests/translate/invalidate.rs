@@ -2,6 +2,7 @@
 
 use iced_x86::code_asm::*;
 use relive_dbt::{Options, Stop};
+use relive_host::layout::TABLE;
 use relive_host::{GuestAddr, enter};
 
 use crate::guest::*;
@@ -95,6 +96,42 @@ fn dead_entries_lead_to_the_new_code() {
         "{next:?}"
     );
     assert_eq!(guest.ctx.gpr[0], 7);
+}
+
+/// The same for a thread that has read its table slot already: rcx is the guest's again,
+/// and a jump's tick is counted.
+#[test]
+fn dead_landings_lead_to_the_new_code() {
+    let mut guest = Guest::new(64);
+    program(&mut guest);
+    guest.load(F, &f(1));
+    guest.ctx.rip = LOW_CODE;
+    guest.expect_syscall();
+    // The return site behind the first call, where the two moves are 6 and 5 bytes long.
+    let site = LOW_CODE + 6 + 5 + 5;
+    for (target, slot, ticks) in [(F, F, 1), (site, site - 1, 0)] {
+        // SAFETY: the slot is in the mapped part of the branch table.
+        let landing = unsafe { ((TABLE + 8 * slot) as *const u64).read_volatile() };
+        guest.t.invalidate(GuestAddr(target), GuestAddr(target + 1));
+        guest.ctx.entry = landing;
+        guest.ctx.gpr[1] = target;
+        guest.ctx.spill_rcx = 77;
+        let (before, stale) = (guest.ctx.ticks(), guest.t.stats().stale_entries);
+        // SAFETY: as above, and as an indirect branch enters it.
+        unsafe { enter::enter(&raw mut *guest.ctx) };
+        let next = guest.t.resolve(&guest.memory, guest.ctx);
+        assert_eq!(
+            next,
+            relive_dbt::Next::Enter(
+                guest
+                    .t
+                    .entry(&guest.memory, GuestAddr(target))
+                    .expect("entry")
+            )
+        );
+        assert_eq!((guest.ctx.gpr[1], guest.ctx.ticks()), (77, before + ticks));
+        assert_eq!(guest.t.stats().stale_entries, stale + 1);
+    }
 }
 
 #[test]
