@@ -50,6 +50,10 @@ pub struct Ring {
     pub tail: AtomicU64,
     /// Moves when the reader has made room.
     pub room: AtomicU32,
+    /// Events ever written.
+    pub events: AtomicU64,
+    /// Ticks of the thread at the last of them.
+    pub ticks: AtomicU64,
 }
 
 /// The fixed part of the shared memory.
@@ -242,6 +246,8 @@ impl Shm {
                 ring.thread.store(tape.thread, Ordering::Relaxed);
                 ring.head.store(0, Ordering::Relaxed);
                 ring.tail.store(0, Ordering::Relaxed);
+                ring.events.store(0, Ordering::Relaxed);
+                ring.ticks.store(0, Ordering::Relaxed);
                 self.header().rings_used.fetch_max(i + 1, Ordering::AcqRel);
                 ring.state.store(state::ACTIVE, Ordering::Release);
                 return Ok(i);

@@ -1,5 +1,7 @@
 //! One thread's tape, as its task sees it: written while recording, read in replay.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use relive_host::Context;
 use relive_trace::{Encoder, Event, Kind, TapeId, TapeReader};
 
@@ -72,6 +74,10 @@ impl TapeOut {
         self.last = event.ticks;
         self.encoder.encode(event, &mut self.scratch);
         self.shm.push(self.ring, &self.scratch);
+        let ring = self.shm.ring(self.ring);
+        // Only this thread writes them.
+        ring.events.store(ring.events.load(Relaxed) + 1, Relaxed);
+        ring.ticks.store(event.ticks, Relaxed);
         self.events = self.events.wrapping_add(1);
         if self.events.is_multiple_of(LOOK_UP) {
             self.shm.need_supervisor();

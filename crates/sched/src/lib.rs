@@ -26,7 +26,7 @@ pub use seed::{Seed, SeedError};
 pub const SLICE_MAX: u64 = 1 << 20;
 
 /// Most guest instructions that a policy lets pass after a slice's last tick.
-pub const STEPS_MAX: u32 = 24;
+pub const STEPS_MAX: u32 = 1 << 12;
 
 /// Decides who runs when. One instance serves all threads that share a baton.
 pub trait Policy: Send {

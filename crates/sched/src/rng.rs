@@ -40,12 +40,18 @@ impl Rng {
     }
 
     /// Extra instructions after a slice: none in a quarter of the cases, because a switch
-    /// right at a tick needs no stepping.
+    /// right at a tick needs no stepping; else few mostly, and now and then so many that
+    /// the middle of long straight code is reached too.
     pub(crate) fn steps(&mut self) -> u32 {
+        let high = if self.one_in(12) {
+            crate::STEPS_MAX.ilog2()
+        } else {
+            7
+        };
         if self.one_in(4) {
             0
         } else {
-            self.below(u64::from(crate::STEPS_MAX) + 1) as u32
+            self.octaves(0, high) as u32
         }
     }
 }

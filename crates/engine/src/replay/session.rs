@@ -149,6 +149,8 @@ pub fn start_child(task: &mut Task, origin: Origin) -> Result<()> {
             // Killed before its first event.
             leave();
         }
+        // The same: its parent goes on at once.
+        None => return Ok(()),
         other => {
             let expected = format!("{:?}", other.map(|k| format!("{k:?}")));
             return Err(super::divergence(

@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
-use std::sync::atomic::{AtomicI32, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use relive_host::sys;
@@ -74,10 +74,13 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     let pid = start(&boot, &shown, options.silent)?;
     ignore_keyboard();
     forward_endings();
+    wake_at_child_end(&shm);
     Drain {
         shm,
         writer,
         tapes: 0,
+        events: 0,
+        ticks: 0,
         started: Instant::now(),
     }
     .run(pid, options.timeout)
@@ -165,6 +168,26 @@ extern "C" fn note_forward(sig: i32) {
     TO_FORWARD.store(sig, Ordering::Release);
 }
 
+/// The word that the recorder sleeps on, for the handler of SIGCHLD.
+static WAKE: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
+extern "C" fn note_child(_: i32) {
+    // SAFETY: null, or a word in the shared memory, which stays mapped.
+    if let Some(word) = unsafe { WAKE.load(Ordering::Acquire).as_ref() } {
+        word.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// The end of a child ends the supervisor's sleep.
+pub(super) fn wake_at_child_end(shm: &Shm) {
+    WAKE.store(
+        std::ptr::from_ref(&shm.header().wake).cast_mut(),
+        Ordering::Release,
+    );
+    // SAFETY: the handler only moves an atomic word.
+    unsafe { libc::signal(libc::SIGCHLD, note_child as *const () as libc::sighandler_t) };
+}
+
 /// What ends the recorder natively is passed on to the program, which decides.
 fn forward_endings() {
     for sig in [libc::SIGTERM, libc::SIGHUP] {
@@ -178,7 +201,10 @@ fn forward_endings() {
 struct Drain {
     shm: Shm,
     writer: TraceWriter,
+    /// Of the tapes that have ended: how many, their events and ticks.
     tapes: u32,
+    events: u64,
+    ticks: u64,
     started: Instant,
 }
 
@@ -199,10 +225,16 @@ impl Drain {
                 self.writer.flush_all().map_err(Failure::setup)?;
                 flushed = Instant::now();
             }
+            let mut ended = false;
             while let Some((pid, s)) = reap() {
+                ended = true;
                 if pid == root {
                     status = Some(Status::from_wait(s));
                 }
+            }
+            if ended {
+                // Their rings are whole now.
+                continue;
             }
             if let (Some(_), false) = (status, open) {
                 break;
@@ -233,8 +265,8 @@ impl Drain {
             processes: self.shm.processes().into(),
             threads: self.tapes.into(),
             wall_ms: self.started.elapsed().as_millis() as u64,
-            events: 0,
-            ticks: 0,
+            events: self.events,
+            ticks: self.ticks,
             raw_bytes: 0,
             stored_bytes: 0,
         };
@@ -279,7 +311,12 @@ impl Drain {
                 }
             });
             result.map_err(Failure::setup)?;
-            self.tapes += u32::from(closing);
+            if closing {
+                let ring = self.shm.ring(i);
+                self.tapes += 1;
+                self.events += ring.events.load(Ordering::Acquire);
+                self.ticks += ring.ticks.load(Ordering::Acquire);
+            }
             open |= !self.close(i, closing)?;
         }
         if turns > MANY_TURNS {

@@ -2,12 +2,11 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use relive_host::sys;
 use relive_trace::{ExitStatus, Trace};
 
-use super::record::{reap, start_with};
+use super::record::{reap, start_with, wake_at_child_end};
 use super::{Status, absolute};
 use crate::boot::Boot;
 use crate::failure::{EXIT_STATUS, Failure, Result};
@@ -87,6 +86,7 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     if let Some(n) = options.fragment_insns {
         extra.push(("RELIVE_FRAGMENT_INSNS", n.to_string()));
     }
+    wake_at_child_end(&shm);
     let root = start_with(&boot, &shown, false, &extra)?;
     let status = watch(&shm, root)?;
     let events = shm.header().events.load(Ordering::Relaxed);
@@ -130,7 +130,6 @@ fn watch(shm: &Shm, root: i32) -> Result<Status> {
             };
         }
         sys::futex_wait(&shm.header().wake, seen, Some(20));
-        std::thread::sleep(Duration::from_micros(200));
     }
 }
 
