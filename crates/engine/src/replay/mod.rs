@@ -3,6 +3,7 @@
 
 mod advance;
 pub mod checksum;
+mod confine;
 mod report;
 mod session;
 

@@ -194,6 +194,7 @@ struct Session {
 /// # Errors
 /// Divergence, a damaged trace.
 pub fn main() -> Result<Infallible> {
+    super::confine::enter(Checksums::requested().is_some())?;
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
     let quiet = std::env::var_os("RELIVE_QUIET").is_some();
     let shared = Shared {

@@ -88,7 +88,8 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     }
     wake_at_child_end(&shm);
     let root = start_with(&boot, &shown, false, &extra)?;
-    let status = watch(&shm, root)?;
+    let recorded = manifest.summary.as_ref().map(|s| s.exit);
+    let status = watch(&shm, root, recorded)?;
     let events = shm.header().events.load(Ordering::Relaxed);
     // The tape of a process that was killed from outside does not say so; the manifest does.
     let status = match manifest.summary.map(|s| s.exit) {
@@ -99,15 +100,23 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     Ok(Replayed { status, events })
 }
 
-fn watch(shm: &Shm, root: i32) -> Result<Status> {
+/// Waits for all processes of the replay; `recorded` is how the program ended.
+fn watch(shm: &Shm, root: i32, recorded: Option<ExitStatus>) -> Result<Status> {
+    // Only the first process dies of the signal that it was recorded to die of.
+    let may_die_of_sigsys = recorded == Some(ExitStatus::Signal(libc::SIGSYS));
     let mut status = None;
     loop {
         let seen = shm.header().wake.load(Ordering::Acquire);
         let mut children = 0;
         while let Some((pid, s)) = reap() {
             children += 1;
+            let ended = Status::from_wait(s);
+            if ended == Status::Signal(libc::SIGSYS) && !(pid == root && may_die_of_sigsys) {
+                kill_all(shm, root);
+                return Err(forbidden());
+            }
             if pid == root {
-                status = Some(Status::from_wait(s));
+                status = Some(ended);
             }
         }
         if let Some(text) = shm.failure() {
@@ -125,12 +134,20 @@ fn watch(shm: &Shm, root: i32) -> Result<Status> {
                 Some(Status::Code(EXIT_STATUS)) => {
                     Err(Failure::internal("the replay ended without a reason"))
                 }
+                Some(Status::Signal(libc::SIGSYS)) => Err(forbidden()),
                 Some(s) => Ok(s),
                 None => continue,
             };
         }
         sys::futex_wait(&shm.header().wake, seen, Some(20));
     }
+}
+
+/// See `replay::confine`.
+fn forbidden() -> Failure {
+    Failure::internal(
+        "the replay tried a system call that it must not make (a trace from a stranger may have made it do so)",
+    )
 }
 
 fn has_children() -> bool {

@@ -1,0 +1,223 @@
+//! Confinement of a replaying host: a seccomp filter that allows what a replay needs.
+//!
+//! A trace may come from a stranger, and its program runs inside the host process. So before
+//! the first recorded instruction runs, the process gives up every system call that a replay
+//! has no use for: it can read files and write to what is open already, and it cannot open
+//! anything for writing, reach the network, start a program or touch another process. The
+//! filter passes to forked children and cannot be taken off.
+//!
+//! A call that is not in the table kills the process with SIGSYS, which the supervisor
+//! reports. It must never be answered with an error number instead: the call would be a
+//! fault of Relive, and a replay that goes on in spite of it would hide that fault.
+
+use std::mem::offset_of;
+
+use libc::{c_long, seccomp_data, sock_filter};
+
+use crate::failure::{Failure, Result};
+
+/// What a system call's arguments must be. Arguments are compared in their low 32 bits,
+/// which is all that the kernel looks at in those that are named here.
+#[derive(Clone, Copy)]
+enum Args {
+    /// Anything.
+    Any,
+    /// Argument 0 to 5 has none of these bits.
+    Without(u8, u32),
+    /// Argument 0 to 5 has one of these values.
+    OneOf(u8, &'static [u32]),
+}
+use Args::{Any, OneOf, Without};
+
+/// Flags with which a file may be opened: for reading, as it is.
+const READING: u32 =
+    (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOFOLLOW) as u32;
+/// Flags with which a file of checksums is opened.
+const APPENDING: u32 = (libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC) as u32;
+/// What fork(3) passes to clone(2): a plain copy of the process, no thread, no namespace.
+const FORK: u32 = (libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD) as u32;
+const EXEC: u32 = libc::PROT_EXEC as u32;
+const FCNTL: &[u32] = &[
+    libc::F_GETFD as u32,
+    libc::F_SETFD as u32,
+    libc::F_GETFL as u32,
+    libc::F_DUPFD_CLOEXEC as u32,
+];
+
+/// What a replay may call, the frequent ones first. The code cache exists already, so no
+/// memory becomes executable.
+const ALLOWED: &[(c_long, Args)] = &[
+    (libc::SYS_pread64, Any),
+    (libc::SYS_write, Any),
+    (libc::SYS_mprotect, Without(2, EXEC)),
+    (libc::SYS_rt_sigreturn, Any),
+    (libc::SYS_futex, Any),
+    // Guest memory, and the host's own.
+    (libc::SYS_mmap, Without(2, EXEC)),
+    (libc::SYS_munmap, Any),
+    (libc::SYS_mremap, Any),
+    (libc::SYS_madvise, Any),
+    (libc::SYS_mincore, Any),
+    (libc::SYS_brk, Any),
+    // The trace's files, and memory that stands for files mapped shared.
+    (libc::SYS_openat, Without(2, !READING)),
+    (libc::SYS_read, Any),
+    (libc::SYS_statx, Any),
+    (libc::SYS_lseek, Any),
+    (libc::SYS_close, Any),
+    (libc::SYS_fcntl, OneOf(1, FCNTL)),
+    (libc::SYS_memfd_create, Any),
+    (libc::SYS_ftruncate, Any),
+    (libc::SYS_copy_file_range, Any),
+    (libc::SYS_sendfile, Any),
+    // Recorded processes, each a fork of this one.
+    (libc::SYS_clone, OneOf(0, &[FORK])),
+    (libc::SYS_set_robust_list, Any),
+    (libc::SYS_getpid, Any),
+    (libc::SYS_gettid, Any),
+    (libc::SYS_exit, Any),
+    (libc::SYS_exit_group, Any),
+    // Faults of the guest, and dying of a signal as the recorded program did.
+    (libc::SYS_rt_sigaction, Any),
+    (libc::SYS_rt_sigprocmask, Any),
+    (libc::SYS_sigaltstack, Any),
+    (libc::SYS_prlimit64, OneOf(0, &[0])),
+    // Waiting for another process of the replay; what the runtime asks for by itself.
+    (libc::SYS_clock_nanosleep, Any),
+    (libc::SYS_clock_gettime, Any),
+    (libc::SYS_restart_syscall, Any),
+    (libc::SYS_sched_yield, Any),
+    (libc::SYS_getrandom, Any),
+];
+
+/// linux/audit.h: EM_X86_64, 64 bits, little endian.
+const ARCH_X86_64: u32 = 0xc000_003e;
+const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
+const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
+/// Refuses with EPERM.
+const EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
+
+/// Confines the calling process, which has one thread, for the rest of its life. Only where
+/// `appends` says so (verification, which writes checksums) may files be opened for appending.
+///
+/// # Errors
+/// The kernel does not take the filter: then nothing may be replayed.
+pub fn enter(appends: bool) -> Result<()> {
+    let mut program = filter(std::process::id(), appends);
+    let len = program.len() as u16;
+    let description = libc::sock_fprog {
+        len,
+        filter: program.as_mut_ptr(),
+    };
+    // Speculation is left as it is: the kernel's defence costs much, and there is no secret
+    // in this process that is not its program's own.
+    let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
+    // SAFETY: the description and the program that it points to outlive the calls, which
+    // change what this process may call and nothing in its memory.
+    let refused = unsafe {
+        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
+            || libc::syscall(
+                libc::SYS_seccomp,
+                libc::SECCOMP_SET_MODE_FILTER,
+                flags,
+                &raw const description,
+            ) != 0
+    };
+    match refused {
+        false => Ok(()),
+        true => Err(Failure::setup(format!(
+            "cannot confine the replay: {}; it needs a kernel with seccomp filters",
+            std::io::Error::last_os_error()
+        ))),
+    }
+}
+
+/// The filter for a process with this pid and the children that it will fork.
+fn filter(pid: u32, appends: bool) -> Vec<sock_filter> {
+    let mut program = vec![
+        load(offset_of!(seccomp_data, arch)),
+        jump(libc::BPF_JEQ, ARCH_X86_64, 1, 0),
+        ret(KILL),
+        load(offset_of!(seccomp_data, nr)),
+    ];
+    if appends {
+        // An answer of its own for these flags; all others fall through to the table.
+        program.extend([
+            jump(libc::BPF_JEQ, libc::SYS_openat as u32, 0, 4),
+            argument(2),
+            jump(libc::BPF_JEQ, APPENDING, 0, 1),
+            ret(ALLOW),
+            load(offset_of!(seccomp_data, nr)),
+        ]);
+    }
+    for &(nr, args) in ALLOWED {
+        rule(&mut program, nr, &check(args));
+    }
+    // Only to itself: to die of a signal. A child cannot, and ends with a status instead,
+    // which nobody looks at.
+    let own = equal(0, &[pid], EPERM);
+    rule(&mut program, libc::SYS_tgkill, &own);
+    program.push(ret(KILL));
+    program
+}
+
+/// Appends: if the call is this one, do `body`, which ends with an answer.
+fn rule(program: &mut Vec<sock_filter>, nr: c_long, body: &[sock_filter]) {
+    program.push(jump(libc::BPF_JEQ, nr as u32, 0, body.len() as u8));
+    program.extend_from_slice(body);
+}
+
+/// What a rule does with these arguments.
+fn check(args: Args) -> Vec<sock_filter> {
+    match args {
+        Any => vec![ret(ALLOW)],
+        Without(n, bits) => vec![
+            argument(n),
+            jump(libc::BPF_JSET, bits, 1, 0),
+            ret(ALLOW),
+            ret(KILL),
+        ],
+        OneOf(n, values) => equal(n, values, KILL),
+    }
+}
+
+/// Allows if the argument has one of these values.
+fn equal(n: u8, values: &[u32], otherwise: u32) -> Vec<sock_filter> {
+    let mut body = vec![argument(n)];
+    for &value in values {
+        body.extend([jump(libc::BPF_JEQ, value, 0, 1), ret(ALLOW)]);
+    }
+    body.push(ret(otherwise));
+    body
+}
+
+/// Loads the low half of an argument (little endian: the first).
+fn argument(n: u8) -> sock_filter {
+    load(offset_of!(seccomp_data, args) + 8 * usize::from(n))
+}
+
+/// Loads 32 bits of the description of the call.
+fn load(at: usize) -> sock_filter {
+    instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at as u32, 0, 0)
+}
+
+/// Compares what was loaded, and skips `yes` or `no` instructions.
+fn jump(how: u32, value: u32, yes: u8, no: u8) -> sock_filter {
+    instruction(libc::BPF_JMP | how | libc::BPF_K, value, yes, no)
+}
+
+fn ret(answer: u32) -> sock_filter {
+    instruction(libc::BPF_RET | libc::BPF_K, answer, 0, 0)
+}
+
+fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
+    sock_filter {
+        code: code as u16,
+        jt,
+        jf,
+        k,
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,217 @@
+//! The filter in a child that confines itself and then tries.
+
+use super::*;
+use std::io::{Read, Write};
+
+/// Makes one call: 0 if it succeeds, else its errno.
+fn call(nr: c_long, args: [u64; 6]) -> i32 {
+    // SAFETY: the calls of these tests get null pointers or C strings, and happen in a
+    // process of their own.
+    let got = unsafe { libc::syscall(nr, args[0], args[1], args[2], args[3], args[4], args[5]) };
+    if got < 0 {
+        std::io::Error::last_os_error().raw_os_error().unwrap_or(98)
+    } else {
+        0
+    }
+}
+
+/// wait(2) status of a confined child that makes one call and exits with its result.
+fn confined(nr: c_long, args: [u64; 6]) -> i32 {
+    in_child(false, || call(nr, args))
+}
+
+/// wait(2) status of a confined child that exits with what `body` says.
+fn in_child(appends: bool, body: impl FnOnce() -> i32) -> i32 {
+    // SAFETY: the child makes calls that are safe in a fork of a threaded process (glibc
+    // keeps its allocator usable there) and ends without running destructors.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        // SAFETY: sets a limit of the child, so that what is killed leaves no core file.
+        unsafe {
+            libc::setrlimit(
+                libc::RLIMIT_CORE,
+                &libc::rlimit {
+                    rlim_cur: 0,
+                    rlim_max: 0,
+                },
+            )
+        };
+        let code = if enter(appends).is_ok() { body() } else { 99 };
+        // SAFETY: ends the child.
+        unsafe { libc::_exit(code) };
+    }
+    assert!(pid > 0);
+    wait(pid)
+}
+
+fn wait(pid: i32) -> i32 {
+    let mut status = 0;
+    // SAFETY: waits for a child of this process.
+    assert_eq!(unsafe { libc::waitpid(pid, &raw mut status, 0) }, pid);
+    status
+}
+
+fn killed(status: i32) -> bool {
+    libc::WIFSIGNALED(status) && libc::WTERMSIG(status) == libc::SIGSYS
+}
+
+fn path(text: &'static std::ffi::CStr) -> u64 {
+    text.as_ptr() as u64
+}
+
+fn open(appends: bool, flags: i32) -> i32 {
+    let null = path(c"/dev/null");
+    let args = [libc::AT_FDCWD as u64, null, flags as u64, 0o600, 0, 0];
+    in_child(appends, || call(libc::SYS_openat, args))
+}
+
+#[test]
+fn what_a_replay_needs_is_allowed() {
+    for flags in [libc::O_RDONLY, libc::O_RDONLY | libc::O_CLOEXEC] {
+        assert_eq!(open(false, flags), 0);
+    }
+    let map = |prot: i32| {
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
+        confined(
+            libc::SYS_mmap,
+            [0, 4096, prot as u64, flags as u64, u64::MAX, 0],
+        )
+    };
+    assert_eq!(map(libc::PROT_READ | libc::PROT_WRITE), 0);
+    assert!(killed(map(libc::PROT_READ | libc::PROT_EXEC)));
+    assert_eq!(
+        confined(libc::SYS_memfd_create, [path(c"test"), 0, 0, 0, 0, 0]),
+        0
+    );
+    assert_eq!(confined(libc::SYS_getpid, [0; 6]), 0);
+}
+
+#[test]
+fn files_open_for_reading_only() {
+    let reading = [
+        libc::O_CREAT,
+        libc::O_TRUNC,
+        libc::O_APPEND,
+        libc::O_TMPFILE,
+        libc::O_PATH,
+    ];
+    for flags in [libc::O_WRONLY, libc::O_RDWR, 3].into_iter().chain(reading) {
+        assert!(killed(open(false, flags)), "flags {flags:#o}");
+    }
+}
+
+#[test]
+fn files_open_for_appending_where_it_was_asked_for() {
+    let append = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
+    assert_eq!(open(true, append), 0);
+    assert_eq!(open(true, libc::O_RDONLY), 0);
+    assert!(killed(open(true, append | libc::O_TRUNC)));
+    assert!(killed(open(true, libc::O_RDWR)));
+    assert!(killed(open(false, append)));
+}
+
+#[test]
+fn all_else_kills() {
+    let name = path(c"/nonexistent/relive");
+    let calls: [(c_long, [u64; 6]); 32] = [
+        (libc::SYS_socket, [2, 1, 0, 0, 0, 0]),
+        (libc::SYS_connect, [0; 6]),
+        (libc::SYS_sendto, [0; 6]),
+        (libc::SYS_execve, [name, 0, 0, 0, 0, 0]),
+        (libc::SYS_execveat, [0, name, 0, 0, 0, 0]),
+        (libc::SYS_open, [name, libc::O_RDONLY as u64, 0, 0, 0, 0]),
+        (libc::SYS_creat, [name, 0o600, 0, 0, 0, 0]),
+        (libc::SYS_openat2, [0, name, 0, 0, 0, 0]),
+        (libc::SYS_unlink, [name, 0, 0, 0, 0, 0]),
+        (libc::SYS_unlinkat, [0, name, 0, 0, 0, 0]),
+        (libc::SYS_rename, [name, name, 0, 0, 0, 0]),
+        (libc::SYS_truncate, [name, 0, 0, 0, 0, 0]),
+        (libc::SYS_mkdir, [name, 0, 0, 0, 0, 0]),
+        (libc::SYS_symlink, [name, name, 0, 0, 0, 0]),
+        (libc::SYS_chmod, [name, 0, 0, 0, 0, 0]),
+        (libc::SYS_ptrace, [0; 6]),
+        (libc::SYS_process_vm_readv, [0; 6]),
+        (libc::SYS_process_vm_writev, [0; 6]),
+        (libc::SYS_pidfd_open, [1, 0, 0, 0, 0, 0]),
+        (
+            libc::SYS_kill,
+            [u64::from(std::process::id()), 0, 0, 0, 0, 0],
+        ),
+        (libc::SYS_prctl, [0; 6]),
+        (libc::SYS_seccomp, [0; 6]),
+        (libc::SYS_bpf, [0; 6]),
+        (libc::SYS_io_uring_setup, [0; 6]),
+        (libc::SYS_setuid, [0; 6]),
+        (libc::SYS_ioctl, [0, libc::TIOCSTI, 0, 0, 0, 0]),
+        (libc::SYS_fcntl, [0, libc::F_SETOWN as u64, 1, 0, 0, 0]),
+        (libc::SYS_prlimit64, [1, 0, 0, 0, 0, 0]),
+        (libc::SYS_mprotect, [0, 0, libc::PROT_EXEC as u64, 0, 0, 0]),
+        (
+            libc::SYS_clone,
+            [(libc::CLONE_NEWUSER | libc::SIGCHLD) as u64, 0, 0, 0, 0, 0],
+        ),
+        (libc::SYS_clone3, [0; 6]),
+        // The other numbering of this machine (x32): getpid.
+        (0x4000_0000 | libc::SYS_getpid, [0; 6]),
+    ];
+    for (nr, args) in calls {
+        let status = confined(nr, args);
+        assert!(killed(status), "call {nr} ended with {status:#x}");
+    }
+}
+
+#[test]
+fn calls_of_the_old_gate_kill() {
+    let status = in_child(false, || {
+        let pid: u32;
+        // SAFETY: getpid through the 32-bit gate, which changes nothing but eax (and r8
+        // to r11 on old kernels).
+        unsafe {
+            std::arch::asm!("int 0x80", inout("eax") 20 => pid, out("r8") _, out("r9") _, out("r10") _, out("r11") _);
+        }
+        i32::from(pid == 0)
+    });
+    // A kernel without that gate answers with a fault.
+    assert!(
+        killed(status) || libc::WTERMSIG(status) == libc::SIGSEGV,
+        "{status:#x}"
+    );
+}
+
+#[test]
+fn a_fork_is_confined_and_has_no_signals() {
+    let (mut from, mut to) = std::io::pipe().unwrap();
+    let status = in_child(false, || {
+        // SAFETY: as in `in_child`; the calls are a signal to itself and a socket.
+        unsafe {
+            if libc::fork() == 0 {
+                let pid = libc::getpid();
+                let refused = libc::syscall(libc::SYS_tgkill, pid, pid, libc::SIGTERM) != 0
+                    && *libc::__errno_location() == libc::EPERM;
+                let _ = to.write_all(if refused { b"refused" } else { b"sent" });
+                libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0);
+                let _ = to.write_all(b" and free");
+                libc::_exit(0);
+            }
+        }
+        0
+    });
+    drop(to);
+    assert_eq!(status, 0);
+    let mut said = String::new();
+    from.read_to_string(&mut said).unwrap();
+    assert_eq!(said, "refused");
+}
+
+#[test]
+fn a_signal_to_itself_is_allowed_and_to_others_refused() {
+    let own = in_child(false, || {
+        let (pid, term) = (std::process::id(), libc::SIGTERM);
+        // SAFETY: ends this child.
+        unsafe { libc::syscall(libc::SYS_tgkill, pid, pid, term) as i32 }
+    });
+    assert!(libc::WIFSIGNALED(own) && libc::WTERMSIG(own) == libc::SIGTERM);
+    let harness = u64::from(std::process::id());
+    let other = confined(libc::SYS_tgkill, [harness, harness, 0, 0, 0, 0]);
+    assert_eq!(libc::WEXITSTATUS(other), libc::EPERM);
+}
