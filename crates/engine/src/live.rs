@@ -131,10 +131,23 @@ fn slice_end(task: &mut Task) -> Result<Flow> {
     if let (Some(shm), Mode::Record) = (&machine().shm, machine().mode) {
         shm.need_supervisor();
     }
-    new_slice(task);
     if signalled || machine().mode != Mode::Record || !machine().baton.wanted() {
+        new_slice(task);
         return Ok(Flow::Continue);
     }
+    // The steps may pass many ticks; none of them ends anything.
+    task.ctx.grant(i64::MAX / 4);
+    let flow = step_on(task);
+    new_slice(task);
+    let flow = flow?;
+    if matches!(flow, Flow::Continue) && task.exact && task.ctx.pending == 0 {
+        switch(task);
+    }
+    Ok(flow)
+}
+
+/// Runs some instructions one by one, up to a safe point.
+fn step_on(task: &mut Task) -> Result<Flow> {
     // A switch must be possible between any two instructions, not only at ticks.
     for _ in 0..machine().baton.steps() {
         let before = task.ctx.ticks();
@@ -154,7 +167,6 @@ fn slice_end(task: &mut Task) -> Result<Flow> {
             return Ok(Flow::Continue);
         }
     }
-    switch(task);
     Ok(Flow::Continue)
 }
 

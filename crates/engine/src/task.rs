@@ -105,6 +105,10 @@ impl Task {
     /// instruction. Writes to pages that only the host protects are taken care of here, so
     /// that they leave no mark on positions.
     pub fn go(&mut self, step: bool) -> Stop {
+        assert!(
+            self.ctx.budget > 0,
+            "a thread without ticks left would never stop"
+        );
         let mut stop = self.enter(step, true);
         while let Stop::Fault { .. } = stop {
             let Some(page) = self.guarded_page() else {

@@ -1,4 +1,4 @@
-// relive: threads=yes
+// relive: threads=yes timeout=90
 // A tiny compiler to machine code: writable and executable by turns with mprotect, one file
 // mapped twice (writable here, executable there), code placed high, and a second thread that
 // runs what the first one wrote.
