@@ -117,7 +117,8 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
     }
 }
 
-fn new_slice(task: &mut Task) {
+/// Grants the thread a new slice of ticks.
+pub fn new_slice(task: &mut Task) {
     let ticks = match machine().mode {
         Mode::Record => machine().baton.slice() as i64,
         _ => i64::MAX / 4,

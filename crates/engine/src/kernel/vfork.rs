@@ -100,6 +100,7 @@ pub fn spawn(task: &mut Task, call: &Call, stack: u64, answer: Option<&Answer>) 
     drop(host_stack);
     if let Some(parent) = task.vforked.take() {
         take_back(task, *parent);
+        live::new_slice(task);
     }
     if machine().mode == Mode::Record
         && !machine().baton.holds(task.slot)
