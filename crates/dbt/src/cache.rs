@@ -13,6 +13,9 @@ use crate::stop::Error;
 /// Start alignment of a fragment.
 const ALIGN: u32 = 16;
 
+/// Bytes at the start of the cache that fragments leave free, for code at fixed addresses.
+pub(crate) const FIXED: u32 = 64;
+
 /// One-byte instruction that faults at itself in user mode (`hlt`): written over the
 /// entries of dead fragments.
 const DEAD: u8 = 0xf4;
@@ -35,7 +38,7 @@ impl Cache {
         Error::check("mapping the code cache", ret)?;
         let start = CACHE_START as u32;
         Ok(Self {
-            hot: start,
+            hot: start + FIXED,
             cold: start + bytes as u32,
             end: start + bytes as u32,
         })
@@ -43,7 +46,7 @@ impl Cache {
 
     /// Forgets all contents.
     pub(crate) fn clear(&mut self) {
-        self.hot = CACHE_START as u32;
+        self.hot = CACHE_START as u32 + FIXED;
         self.cold = self.end;
     }
 

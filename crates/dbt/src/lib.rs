@@ -30,6 +30,7 @@ mod link;
 mod log;
 mod mangle;
 mod options;
+mod own_pages;
 mod recover;
 mod resolve;
 mod stats;

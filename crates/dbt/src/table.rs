@@ -8,31 +8,47 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use relive_host::layout::{LOW_END, TABLE};
+use relive_host::layout::{CACHE_START, LOW_END, TABLE};
 use relive_host::{sys, window};
 
+use crate::cache::FIXED;
+use crate::own_pages;
 use crate::stop::Error;
 
-/// Guest bytes served by a chunk. Larger chunks take longer to prefill, at every start of a
-/// program; smaller ones cost large programs more mappings.
+/// Guest bytes served by a chunk. Larger chunks make a larger executable; smaller ones cost
+/// large programs more mappings.
 const CHUNK_GUEST: u64 = 64 << 10;
 /// Bytes of a chunk.
 const CHUNK: u64 = CHUNK_GUEST * 8;
 
+/// Where unused slots lead: even ones, odd ones.
+pub(crate) const MISS: [u64; 2] = [CACHE_START, CACHE_START + FIXED as u64 / 2];
+
+/// A chunk of unused slots. It is part of the executable, so that a process that starts need
+/// not fill any: chunks are private maps of it.
+#[repr(C, align(4096))]
+struct Chunk([[u64; 2]; CHUNK as usize / 16]);
+
+static UNUSED: Chunk = Chunk([MISS; CHUNK as usize / 16]);
+
 /// The table's memory.
 pub(crate) struct Table {
     fd: i32,
-    defaults: [u64; 2],
+    /// Offset of a chunk of unused slots in that file.
+    offset: u64,
     mapped: Vec<bool>,
 }
 
 impl Table {
-    /// Makes an empty table whose unused slots lead to `even` and `odd`.
-    pub(crate) fn new(even: u64, odd: u64, fd_floor: i32) -> Result<Self, Error> {
-        let fd = prefilled([even, odd], fd_floor)?;
+    /// Makes an empty table whose unused slots lead to [`MISS`].
+    pub(crate) fn new(fd_floor: i32) -> Result<Self, Error> {
+        // SAFETY: the static is plain bytes.
+        let bytes =
+            unsafe { std::slice::from_raw_parts((&raw const UNUSED).cast::<u8>(), CHUNK as usize) };
+        let (fd, offset) = own_pages::open(bytes, fd_floor)?;
         Ok(Self {
             fd,
-            defaults: [even, odd],
+            offset,
             mapped: vec![false; (LOW_END / CHUNK_GUEST) as usize],
         })
     }
@@ -73,7 +89,7 @@ impl Table {
             prot as u64,
             flags as u64,
             self.fd as u64,
-            0,
+            self.offset,
         ];
         // SAFETY: the range belongs to the branch table, reserved for this mapping alone.
         let ret = unsafe { sys::syscall(libc::SYS_mmap as u64, args) };
@@ -91,7 +107,7 @@ impl Table {
     /// Whether the slot of `addr` is mapped and has its default value.
     pub(crate) fn is_free(&self, addr: u64) -> bool {
         self.slot(addr)
-            .is_some_and(|s| s.load(Ordering::Relaxed) == self.defaults[(addr & 1) as usize])
+            .is_some_and(|s| s.load(Ordering::Relaxed) == MISS[(addr & 1) as usize])
     }
 
     /// Lets branches through the slot of `addr` go to `landing`.
@@ -106,7 +122,7 @@ impl Table {
         if let Some(slot) = self.slot(addr)
             && slot.load(Ordering::Relaxed) == landing
         {
-            slot.store(self.defaults[(addr & 1) as usize], Ordering::Release);
+            slot.store(MISS[(addr & 1) as usize], Ordering::Release);
         }
     }
 }
@@ -120,53 +136,4 @@ impl Drop for Table {
         // SAFETY: closes our own descriptor.
         unsafe { sys::syscall(libc::SYS_close as u64, [self.fd as u64, 0, 0, 0, 0, 0]) };
     }
-}
-
-/// An anonymous file of one chunk, filled with the default values.
-fn prefilled(defaults: [u64; 2], fd_floor: i32) -> Result<i32, Error> {
-    let name = c"branch-table";
-    // SAFETY: the name outlives the call.
-    let ret = unsafe {
-        sys::syscall(
-            libc::SYS_memfd_create as u64,
-            [
-                name.as_ptr() as u64,
-                u64::from(libc::MFD_CLOEXEC),
-                0,
-                0,
-                0,
-                0,
-            ],
-        )
-    };
-    let low = Error::check("creating the branch table's file", ret)?;
-    // SAFETY: duplicates our own descriptor, then closes the original.
-    let ret = unsafe {
-        let args = [low, libc::F_DUPFD_CLOEXEC as u64, fd_floor as u64, 0, 0, 0];
-        let ret = sys::syscall(libc::SYS_fcntl as u64, args);
-        sys::syscall(libc::SYS_close as u64, [low, 0, 0, 0, 0, 0]);
-        ret
-    };
-    let fd = Error::check("moving the branch table's descriptor", ret)?;
-    let page: Vec<u8> = defaults
-        .iter()
-        .cycle()
-        .take(512)
-        .flat_map(|v| v.to_le_bytes())
-        .collect();
-    let mut bytes = Vec::with_capacity(CHUNK as usize);
-    (0..CHUNK as usize / page.len()).for_each(|_| bytes.extend_from_slice(&page));
-    let mut done = 0;
-    while done < bytes.len() {
-        let rest = &bytes[done..];
-        // SAFETY: the buffer outlives the call.
-        let ret = unsafe {
-            sys::syscall(
-                libc::SYS_write as u64,
-                [fd, rest.as_ptr() as u64, rest.len() as u64, 0, 0, 0],
-            )
-        };
-        done += Error::check("filling the branch table's file", ret)? as usize;
-    }
-    Ok(fd as i32)
 }

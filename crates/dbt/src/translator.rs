@@ -11,7 +11,7 @@ use crate::options::Options;
 use crate::recover::Mark;
 use crate::stats::Stats;
 use crate::stop::{Bad, Error};
-use crate::table::Table;
+use crate::table::{self, Table};
 use crate::translate::Exits;
 
 /// Translates guest code and connects the translations. One per process: the code cache
@@ -35,8 +35,8 @@ impl Translator {
     pub fn new(options: Options) -> Result<Self, Error> {
         let options = options.checked();
         let mut exits = Exits::new(Cache::new(options.cache_bytes)?);
-        let [even, odd] = add_miss_exits(&mut exits);
-        let table = Table::new(even, odd, options.fd_floor)?;
+        add_miss_exits(&mut exits);
+        let table = Table::new(options.fd_floor)?;
         let (asm, marks, stats) = (Asm::new(), Vec::new(), Stats::default());
         Ok(Self {
             options,
@@ -136,9 +136,12 @@ impl Translator {
     }
 }
 
-/// The exits that unused table slots lead to. They are the first ones in an empty cache, so
-/// their addresses are the same after every flush.
-fn add_miss_exits(exits: &mut Exits) -> [u64; 2] {
-    [Kind::MissEven, Kind::MissOdd]
-        .map(|kind| u64::from(exits.add(Exit::new(kind, NONE, 0), |_| ())))
+/// The exits that unused table slots lead to, at the addresses that the table expects.
+fn add_miss_exits(exits: &mut Exits) {
+    for (kind, at) in [Kind::MissEven, Kind::MissOdd].into_iter().zip(table::MISS) {
+        let mut asm = Asm::new();
+        asm.start(at as u32);
+        asm.exit(exits.add_inline(Exit::new(kind, NONE, 0), at as u32));
+        exits.cache.write(at as u32, &asm.buf);
+    }
 }
