@@ -113,9 +113,9 @@ impl Asm {
         self.imm32((TABLE as i32 + adjust) as u32);
     }
 
-    /// `sub qword gs:[BUDGET], 1`
-    pub(crate) fn sub_budget(&mut self) {
-        self.gs(Some(0x48), 0x83, 5, off::BUDGET);
+    /// `sub qword gs:[lane], 1`
+    pub(crate) fn sub_lane(&mut self, lane: i32) {
+        self.gs(Some(0x48), 0x83, 5, lane);
         self.buf.push(1);
     }
 
@@ -209,17 +209,25 @@ mod tests {
         assert_eq!(text(|a| a.jcc(5, 0x4000_1000)), ["jne 40001000h"]);
         assert_eq!(text(|a| a.jrcxz(0x4000_0010)), ["jrcxz 40000010h"]);
         assert_eq!(
-            text(|a| a.sub_budget()),
-            [format!("sub qword ptr gs:[{:X}h],1h", off::BUDGET)]
+            text(|a| a.sub_lane(off::LANES + 8)),
+            [format!("sub qword ptr gs:[{:X}h],1h", off::LANES + 8)]
         );
     }
 
     #[test]
     fn the_flag_free_tick_is_the_one_the_signal_handler_knows() {
-        let mut asm = Asm::new();
-        asm.start(0);
-        asm.store(off::BUDGET, RCX);
-        assert_eq!(asm.buf, relive_host::signal::TICK_STORE);
+        use relive_host::{context::LANES, signal::tick_store};
+        let stored_to = |offset| {
+            let mut asm = Asm::new();
+            asm.start(0);
+            asm.store(offset, RCX);
+            tick_store(&asm.buf)
+        };
+        for lane in 0..LANES {
+            assert_eq!(stored_to(off::LANES + 8 * lane as i32), Some(lane));
+        }
+        assert_eq!(stored_to(off::LANES + 8 * LANES as i32), None);
+        assert_eq!(stored_to(off::SPILL_RCX), None);
     }
 
     #[test]

@@ -72,6 +72,7 @@ impl Translator {
                 }
                 Stop::Pause { next: pc }
             }
+            Kind::Budget if ctx.deal_on() => return Ok(self.go(code, ctx, exit.pc)),
             Kind::Budget => Stop::Budget { pc },
             Kind::Syscall => {
                 // No look ahead needed: a system call reads all flags.

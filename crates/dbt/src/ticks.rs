@@ -5,7 +5,7 @@
 //! Where flags may be live nothing here changes them. The signal handler of the host knows
 //! the bytes of the flag-free sequence; see `relive_host::signal`.
 
-use relive_host::context::off;
+use relive_host::context::{LANES, off};
 
 use crate::emit::{Asm, RCX};
 use crate::exits::{Exit, Kind};
@@ -37,7 +37,7 @@ pub(crate) fn emit(
             let out = trampoline_out(asm, exits, frag, pc);
             let entry = asm.here();
             asm.spill_rcx();
-            tick_flag_free(asm, out);
+            tick_flag_free(asm, out, pc);
             entry
         }
         Entry::Jump if dead.all() => {
@@ -51,7 +51,7 @@ pub(crate) fn emit(
             let out = trampoline_out(asm, exits, frag, pc);
             let entry = asm.here();
             check_flag_free(asm, exits, Kind::JumpMismatch, frag, pc);
-            tick_flag_free(asm, out);
+            tick_flag_free(asm, out, pc);
             entry
         }
         Entry::Return => {
@@ -71,15 +71,15 @@ pub(crate) fn emit(
 fn tick_by_flags(asm: &mut Asm, exits: &mut Exits, frag: u32, pc: u64) {
     const EQUAL: u8 = 4;
     let out = exits.add(budget(frag, pc), |_| ());
-    asm.sub_budget();
+    asm.sub_lane(lane(pc));
     asm.jcc(EQUAL, out);
 }
 
 /// rcx must be spilled; it is restored.
-fn tick_flag_free(asm: &mut Asm, out: u32) {
-    asm.load(RCX, off::BUDGET);
+fn tick_flag_free(asm: &mut Asm, out: u32, pc: u64) {
+    asm.load(RCX, lane(pc));
     asm.bytes(&relive_host::signal::TICK_LEA);
-    asm.store(off::BUDGET, RCX);
+    asm.store(lane(pc), RCX);
     asm.jrcxz(out);
     asm.restore_rcx();
 }
@@ -90,6 +90,11 @@ fn trampoline_out(asm: &mut Asm, exits: &mut Exits, frag: u32, pc: u64) -> u32 {
     let at = asm.here();
     asm.jmp(out);
     at
+}
+
+/// The counter for entries to `pc`. Any would do: neighbours mostly have different ones.
+fn lane(pc: u64) -> i32 {
+    off::LANES + 8 * ((pc >> 2 ^ pc >> 5) as usize % LANES) as i32
 }
 
 fn budget(frag: u32, pc: u64) -> Exit {

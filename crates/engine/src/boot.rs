@@ -304,7 +304,7 @@ fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
     set_signals(&mut task, boot.go_on.as_ref());
     live::prepare_thread(&mut task);
     if let Some(c) = &boot.go_on {
-        task.ctx.ticks_base = c.ticks;
+        task.ctx.restart_ticks(c.ticks);
     } else {
         let start = Start {
             origin: Origin::Root,

@@ -1,6 +1,7 @@
 //! The loop of a guest thread that really runs: translated only, or recorded.
 
 use relive_dbt::Stop;
+use relive_host::context::PLENTY;
 use relive_host::signal::install_stack;
 use relive_host::{enter, sys};
 use relive_trace::Kind;
@@ -120,10 +121,11 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
 /// Grants the thread a new slice of ticks.
 pub fn new_slice(task: &mut Task) {
     let ticks = match machine().mode {
-        Mode::Record => machine().baton.slice() as i64,
-        _ => i64::MAX / 4,
+        Mode::Record => (machine().baton.slice() as i64).max(1),
+        _ => PLENTY,
     };
-    task.ctx.grant(ticks.max(1));
+    // Where exactly a slice ends is chance in any case.
+    task.ctx.grant_about(ticks, ticks / 8);
 }
 
 /// The budget is used up: by a signal, which the loop delivers first, or by the slice.
@@ -137,7 +139,7 @@ fn slice_end(task: &mut Task) -> Result<Flow> {
         return Ok(Flow::Continue);
     }
     // The steps may pass many ticks; none of them ends anything.
-    task.ctx.grant(i64::MAX / 4);
+    task.ctx.grant(PLENTY);
     let flow = step_on(task);
     new_slice(task);
     let flow = flow?;

@@ -106,7 +106,7 @@ impl Task {
     /// that they leave no mark on positions.
     pub fn go(&mut self, step: bool) -> Stop {
         assert!(
-            self.ctx.budget > 0,
+            self.ctx.has_budget(),
             "a thread without ticks left would never stop"
         );
         let mut stop = self.enter(step, true);

@@ -6,7 +6,7 @@
 
 use std::arch::naked_asm;
 
-use crate::context::{Context, off};
+use crate::context::{Context, LANES, off};
 use crate::cpu;
 
 /// Makes `ctx` the current context of this host thread (GS base, host FS base).
@@ -43,11 +43,18 @@ pub unsafe extern "C" fn enter(ctx: *mut Context) {
         "relive_enter_checked:",
         "je 2f",
         // A signal was noted while the host ran: let the thread leave at its next tick.
-        "mov rax, [rdi + {budget}]",
+        "lea rdx, [rdi + 8 * {count}]",
+        "mov rsi, rdi",
+        "3:",
+        "mov rax, [rsi + {lanes}]",
         "dec rax",
-        "jle 2f",
-        "add [rdi + {withheld}], rax",
-        "mov qword ptr [rdi + {budget}], 1",
+        "jle 4f",
+        "sub [rsi + {dealt}], rax",
+        "mov qword ptr [rsi + {lanes}], 1",
+        "4:",
+        "add rsi, 8",
+        "cmp rsi, rdx",
+        "jne 3b",
         "2:",
         "mov [rdi + {host_rsp}], rsp",
         "mov rax, [rdi + {guest_fs}]",
@@ -78,8 +85,9 @@ pub unsafe extern "C" fn enter(ctx: *mut Context) {
         ".hidden relive_enter_end",
         "relive_enter_end:",
         pending = const off::PENDING,
-        budget = const off::BUDGET,
-        withheld = const off::WITHHELD,
+        lanes = const off::LANES,
+        dealt = const off::DEALT,
+        count = const LANES,
         host_rsp = const off::HOST_RSP,
         guest_fs = const off::GUEST_FS,
         mask = const cpu::XSAVE_MASK,

@@ -14,6 +14,7 @@ pub mod enter;
 pub mod layout;
 pub mod signal;
 pub mod sys;
+mod ticks;
 pub mod window;
 
 pub use addr::GuestAddr;

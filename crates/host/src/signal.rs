@@ -11,7 +11,7 @@
 use std::arch::naked_asm;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::context::{Context, EXIT_FAULT, SIGNAL_SLOTS, off};
+use crate::context::{Context, EXIT_FAULT, LANES, SIGNAL_SLOTS, off};
 use crate::{copy, enter, layout, sys};
 
 /// The signals that a fault of the guest raises: never blocked in the host.
@@ -278,42 +278,41 @@ fn note(info: &[u8; 128], ctx: &mut Context) {
     ctx.pending = 1;
 }
 
-/// Makes the running thread leave at its next tick. A tick site that loads the budget into
+/// Makes the running thread leave at its next tick. A tick site that loads its lane into
 /// rcx (the flag-free form) and is interrupted between load and store is known by its
 /// bytes; there the value in flight is changed instead of the one in memory.
 fn force_exit(ctx: &mut Context, gregs: &mut [i64; 23], rip: u64) {
+    let mut in_flight = None;
     if layout::in_cache(rip) {
         // SAFETY: reading up to 13 bytes of code at the interrupted pc; the code cache is
         // one mapping that ends with unused space.
         let code: [u8; 13] = unsafe { (rip as *const [u8; 13]).read_unaligned() };
-        if code[..4] == TICK_LEA && is_tick_store(&code[4..]) {
-            let left = gregs[REG_RCX];
-            ctx.withheld += left - 1;
-            gregs[REG_RCX] = 1;
-            return;
-        }
-        if is_tick_store(&code) {
-            let left = gregs[REG_RCX];
-            ctx.withheld += left;
-            gregs[REG_RCX] = 0;
-            return;
+        // What will be subtracted from rcx yet.
+        let (store, rest) = if code[..4] == TICK_LEA {
+            (&code[4..], 1)
+        } else {
+            (&code[..9], 0)
+        };
+        if let Some(lane) = tick_store(store) {
+            ctx.dealt[lane] -= gregs[REG_RCX] - rest;
+            gregs[REG_RCX] = rest;
+            in_flight = Some(lane);
         }
     }
-    if ctx.budget > 1 {
-        ctx.withheld += ctx.budget - 1;
-        ctx.budget = 1;
-    }
+    ctx.cut(in_flight);
 }
 
 /// `lea rcx, [rcx-1]`
 pub const TICK_LEA: [u8; 4] = [0x48, 0x8d, 0x49, 0xff];
 
-/// `mov gs:[BUDGET], rcx`
-pub const TICK_STORE: [u8; 9] = {
-    let d = off::BUDGET.to_le_bytes();
-    [0x65, 0x48, 0x89, 0x0c, 0x25, d[0], d[1], d[2], d[3]]
-};
+/// `mov gs:[disp32], rcx`, without the displacement.
+const STORE: [u8; 5] = [0x65, 0x48, 0x89, 0x0c, 0x25];
 
-fn is_tick_store(code: &[u8]) -> bool {
-    code[..9] == TICK_STORE
+/// The lane that the code at hand stores rcx to, if it does.
+#[must_use]
+pub fn tick_store(code: &[u8]) -> Option<usize> {
+    let (store, disp) = code.split_first_chunk::<5>()?;
+    let disp = i32::from_le_bytes(*disp.first_chunk()?);
+    let lane = usize::try_from((disp - off::LANES) / 8).ok()?;
+    (*store == STORE && lane < LANES && disp >= off::LANES).then_some(lane)
 }

@@ -199,8 +199,7 @@ pub fn reset(ctx: &mut Context) {
     ctx.gpr[4] = TOP;
     ctx.rflags = 0x202;
     ctx.guest_fs = DATA;
-    ctx.ticks_base = 0;
-    (ctx.granted, ctx.withheld, ctx.budget) = (0, 0, 0);
+    ctx.restart_ticks(0);
     ctx.xsave.reset();
     ctx.grant(PLENTY);
 }

@@ -55,8 +55,7 @@ impl Registers {
     fn restore(self, ctx: &mut Context) {
         (ctx.gpr, ctx.rflags, ctx.rip, ctx.guest_fs) = (self.gpr, self.rflags, self.rip, self.fs);
         ctx.xsave = *self.xsave;
-        (ctx.granted, ctx.withheld, ctx.budget) = (0, 0, 0);
-        ctx.ticks_base = self.ticks;
+        ctx.restart_ticks(self.ticks);
         (ctx.pending, ctx.noted) = (0, 0);
     }
 }

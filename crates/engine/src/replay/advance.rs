@@ -1,6 +1,7 @@
 //! Bringing one thread to its next event, and matching what it does there with the tape.
 
 use relive_dbt::Stop;
+use relive_host::context::PLENTY;
 use relive_trace::{Ending, Event, Kind};
 
 use super::report::show;
@@ -158,7 +159,10 @@ fn own(task: &mut Task, ticks: u64) -> Result<Flow> {
         return Err(divergence(task, &expected, "the thread is past that tick"));
     }
     loop {
-        task.ctx.grant((ticks - task.ctx.ticks()) as i64 + 1);
+        // The event comes by itself: a budget that ends well behind it saves exits, and one
+        // that ends at all tells of a thread that has gone astray.
+        let ahead = ticks - task.ctx.ticks();
+        task.ctx.grant((2 * ahead + 4096).min(PLENTY as u64) as i64);
         let stop = task.go(false);
         match stop {
             Stop::Budget { .. } | Stop::Pause { .. } if task.ctx.ticks() <= ticks => {}
@@ -202,7 +206,7 @@ fn reach(task: &mut Task, ticks: u64, steps: u32) -> Result<()> {
     }
     let mut done = 0;
     while done < steps {
-        task.ctx.grant(i64::MAX / 4);
+        task.ctx.grant(PLENTY);
         match task.go(true) {
             Stop::Stepped { .. } if task.ctx.ticks() == ticks => done += 1,
             Stop::Stepped { .. } | Stop::Budget { .. } | Stop::Pause { .. } => {
