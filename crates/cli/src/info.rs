@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::Status;
+use relive_sched::Seed;
 use relive_trace::{Ending, Manifest, Trace};
 use serde_json::{Value, json};
 
@@ -102,6 +103,12 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
         ("folder", escape::line(&manifest.directory.0)),
         ("ended", end),
         ("length", length),
+        (
+            "schedule",
+            manifest.chaos_seed.map_or("fair".to_owned(), |seed| {
+                format!("chaos seed {}", Seed(seed))
+            }),
+        ),
         ("processes", number(scan.processes().len() as u64)),
         ("threads", number(scan.threads())),
         ("events", number(scan.events())),
@@ -228,6 +235,7 @@ fn object(trace: &Trace, scan: &Scan) -> Value {
         "created": manifest.created,
         "command": manifest.command,
         "directory": manifest.directory,
+        "chaos_seed": manifest.chaos_seed,
         "complete": !place::is_cut_off(trace),
         "exit": manifest.summary.as_ref().map(|s| s.exit),
         "wall_ms": manifest.summary.as_ref().map(|s| s.wall_ms),

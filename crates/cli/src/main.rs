@@ -28,7 +28,7 @@ mod syscall;
 mod verify;
 
 use relive_engine::supervisor::Status;
-use relive_engine::{EXIT_STATUS, Failure, boot};
+use relive_engine::{EXIT_STATUS, Failure, boot, failure};
 
 use args::Command;
 
@@ -41,6 +41,7 @@ pub extern "C" fn main() -> i32 {
     if let Some(fd) = boot::requested() {
         boot::host_main(fd);
     }
+    failure::report_panics();
     match execute(&args::parse()) {
         Ok(status) => status.mimic(),
         Err(failure) => {

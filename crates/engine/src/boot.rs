@@ -197,6 +197,7 @@ pub fn requested() -> Option<i32> {
 /// Runs this process as a host. Does not return while the guest lives.
 pub fn host_main(fd: i32) -> ! {
     crate::logging::init();
+    crate::failure::report_panics();
     let boot = Boot::decode(&drain(fd));
     match begin(boot) {
         Ok(never) => match never {},

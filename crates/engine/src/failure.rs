@@ -69,3 +69,15 @@ pub fn complain(text: &str) {
         );
     }
 }
+
+/// Makes a panic an internal error like all others: one sentence and the documented status.
+/// The standard library's own way out, SIGABRT, would reach the guest's signal handling.
+pub fn report_panics() {
+    std::panic::set_hook(Box::new(|info| {
+        let what = info.payload_as_str().unwrap_or("a panic");
+        let place = info
+            .location()
+            .map_or(String::new(), |l| format!(" ({}:{})", l.file(), l.line()));
+        die(&Failure::internal(format!("{what}{place}")))
+    }));
+}

@@ -62,6 +62,9 @@ pub struct Manifest {
     pub cpu: Cpu,
     /// Bytes in a page of memory.
     pub page_size: u64,
+    /// Seed of the chaos schedule; absent if the schedule was the ordinary, fair one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub chaos_seed: Option<u64>,
     /// The recording was ended in order.
     pub complete: bool,
     /// Length of the tapes file once it is complete.
@@ -141,6 +144,7 @@ impl Manifest {
             system: System::this(),
             cpu: Cpu::this(),
             page_size: rustix::param::page_size() as u64,
+            chaos_seed: None,
             complete: false,
             tapes_length: None,
             summary: None,

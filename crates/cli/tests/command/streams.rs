@@ -91,6 +91,11 @@ fn chaos_says_its_seed_on_standard_error() {
         .relive(&["record", &format!("--chaos={seed}"), "echo", "hi"])
         .ok();
     assert_eq!(again.stderr, outcome.stderr);
+    let info = sandbox.relive(&["info"]).ok();
+    assert!(
+        info.stdout.contains(&format!("chaos seed {seed}")),
+        "{info:#?}"
+    );
 }
 
 #[test]

@@ -93,11 +93,13 @@ fn manifest(options: &RecordOptions<'_>) -> Result<Manifest> {
         .collect();
     let cwd = std::env::current_dir()
         .map_err(|e| Failure::setup(format!("cannot find the working folder: {e}")))?;
-    Ok(Manifest::new(
+    let mut manifest = Manifest::new(
         command,
         Bytes(cwd.as_os_str().as_bytes().to_vec()),
         environment().into_iter().map(Bytes).collect(),
-    ))
+    );
+    manifest.chaos_seed = options.seed.and_then(|(seed, chaos)| chaos.then_some(seed));
+    Ok(manifest)
 }
 
 /// Orphans of the tree become children of the supervisor, which waits for them.
