@@ -167,6 +167,9 @@ pub enum Command {
     /// Record and replay a small program with a real race
     #[command(long_about = DEMO)]
     Demo,
+    /// Move along a recording by orders from standard input
+    #[command(hide = true)]
+    Travel(TravelArgs),
     /// One run of a hunt, as a process of its own
     #[command(hide = true)]
     Attempt(AttemptArgs),
@@ -285,6 +288,15 @@ pub struct DumpArgs {
     /// Print one object for each event
     #[arg(long)]
     pub json: bool,
+}
+
+/// Arguments of the hidden `travel`.
+#[derive(Debug, Args)]
+pub struct TravelArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    #[arg(long, default_value_t = 0)]
+    pub process: u32,
 }
 
 /// Arguments of the hidden `attempt`.

@@ -25,6 +25,7 @@ mod replay;
 mod run;
 mod scan;
 mod syscall;
+mod travel;
 mod verify;
 
 use relive_engine::supervisor::Status;
@@ -63,6 +64,7 @@ fn execute(command: &Command) -> Result<Status, Failure> {
         Command::Info(args) => info::execute(args),
         Command::Dump(args) => dump::execute(args),
         Command::Demo => demo::execute(),
+        Command::Travel(args) => travel::execute(args),
         Command::Attempt(args) => attempt::execute(args),
     }
 }

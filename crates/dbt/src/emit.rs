@@ -83,6 +83,34 @@ impl Asm {
         self.imm32(disp as u32);
     }
 
+    /// `lea rcx, [base + index * 2^scale + disp]`; the index is not rsp.
+    pub(crate) fn lea_rcx(&mut self, base: Option<u8>, index: Option<(u8, u8)>, disp: i32) {
+        const NO_INDEX: (u8, u8) = (4, 0);
+        const NO_BASE: u8 = 5;
+        let (index, scale) = index.unwrap_or(NO_INDEX);
+        // Without a base the form is [index * 2^scale + disp32], mod = 0.
+        let (mode, base) = base.map_or((0, NO_BASE), |b| (0x80, b));
+        self.bytes(&[0x48 | (index >> 3) << 1 | base >> 3, 0x8d, mode | 0x0c]);
+        self.buf.push(scale << 6 | (index & 7) << 3 | base & 7);
+        self.imm32(disp as u32);
+    }
+
+    /// `movzx ecx, word gs:[offset]`
+    pub(crate) fn load_word_rcx(&mut self, offset: i32) {
+        self.bytes(&[0x65, 0x0f, 0xb7, 0x0c, 0x25]);
+        self.imm32(offset as u32);
+    }
+
+    /// Loads 2, 4 or 8 bytes at `[rcx + at]` into rcx, zero-extended.
+    pub(crate) fn load_filter_rcx(&mut self, at: i32, bytes: u32) {
+        match bytes {
+            2 => self.bytes(&[0x0f, 0xb7, 0x89]),
+            4 => self.bytes(&[0x8b, 0x89]),
+            _ => self.bytes(&[0x48, 0x8b, 0x89]),
+        }
+        self.imm32(at as u32);
+    }
+
     /// `lea rsp, [rsp + disp]`
     pub(crate) fn add_rsp(&mut self, disp: i32) {
         self.bytes(&[0x48, 0x8d, 0xa4, 0x24]);
@@ -195,6 +223,28 @@ mod tests {
         assert_eq!(text(|a| a.mov_imm64(9, 0x1234)), ["mov r9,1234h"]);
         assert_eq!(text(|a| a.add_rcx(-0x10)), ["lea rcx,[rcx-10h]"]);
         assert_eq!(text(|a| a.add_rsp(0x10)), ["lea rsp,[rsp+10h]"]);
+        for (base, index, form) in [
+            (Some(4), None, "rsp"),
+            (Some(5), Some((9, 3)), "rbp+r9*8"),
+            (Some(12), Some((13, 0)), "r12+r13"),
+            (Some(13), Some((12, 1)), "r13+r12*2"),
+            (None, Some((1, 2)), "rcx*4"),
+        ] {
+            let expected = format!("lea rcx,[{form}-8]");
+            assert_eq!(text(|a| a.lea_rcx(base, index, -8)), [expected]);
+        }
+        assert_eq!(
+            text(|a| a.load_word_rcx(spill)),
+            [format!("movzx ecx,word ptr gs:[{spill:X}h]")]
+        );
+        let forms = [
+            "movzx ecx,word ptr [rcx+1000h]",
+            "mov ecx,[rcx+1000h]",
+            "mov rcx,[rcx+1000h]",
+        ];
+        for (n, form) in [2, 4, 8].into_iter().zip(forms) {
+            assert_eq!(text(|a| a.load_filter_rcx(0x1000, n)), [form]);
+        }
         assert_eq!(text(|a| a.cmp_rcx(0x1234)), ["cmp rcx,1234h"]);
         assert_eq!(text(|a| a.push_imm(0x1234)), ["push 1234h"]);
         assert_eq!(

@@ -30,6 +30,10 @@ pub(crate) enum Kind {
     Unsupported,
     /// The instruction at `pc` has just stored an x87 instruction pointer.
     Fip,
+    /// A breakpoint lies on the instruction at `pc`, which has not been executed.
+    Breakpoint,
+    /// The instruction at `pc` may be about to touch watched memory.
+    Watch,
     /// A single step arrived at `pc`.
     Step,
     /// A single step arrived at `pc` by way of a tick site.

@@ -98,7 +98,7 @@ pub(crate) fn scan(code: &dyn Code, pc: u64) -> Dead {
     for _ in 0..REACH {
         match insn.decode(classes, &mut window, at) {
             Decoded::Insn => at = insn.next(),
-            Decoded::Undefined => {
+            Decoded::Undefined | Decoded::Skipped => {
                 at = at.wrapping_add(15);
                 break;
             }

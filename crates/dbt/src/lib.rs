@@ -16,6 +16,7 @@
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+mod access;
 mod cache;
 mod classify;
 mod code;
@@ -36,10 +37,12 @@ mod resolve;
 mod stats;
 mod stop;
 mod table;
+mod watch;
 mod ticks;
 mod translate;
 mod translator;
 
+pub use access::{Access, accesses};
 pub use code::Code;
 pub use flags::{dead_flags_at, flags_dead_at};
 pub use instr_op::{GeneralProtection, InstrOp, Width};
@@ -47,3 +50,4 @@ pub use options::Options;
 pub use stats::Stats;
 pub use stop::{Bad, Error, Next, Stop, TrapKind};
 pub use translator::Translator;
+pub use watch::Watched;

@@ -6,7 +6,15 @@ use relive_host::layout;
 /// Upper end of the part of the cache window that is used. The rest stays inaccessible:
 /// jumps to the topmost addresses of the address space (`-1`, the vsyscall page) look for
 /// their table slot there and must fault.
-pub(crate) const CACHE_USED_END: u64 = layout::CACHE_END - (128 << 20);
+const USED_END: u64 = layout::CACHE_END - (128 << 20);
+
+/// Where the filter of watched memory lies (see `watch`): the last part of what is used.
+pub(crate) const FILTER: u64 = USED_END - FILTER_BYTES;
+/// Its size: 64 Ki entries and what wide accesses read behind them.
+pub(crate) const FILTER_BYTES: u64 = (64 << 10) + 4096;
+
+/// Upper end of the code cache.
+pub(crate) const CACHE_USED_END: u64 = FILTER;
 
 /// Options of a [`crate::Translator`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -74,6 +74,8 @@ impl Translator {
             }
             Kind::Budget if ctx.deal_on() => return Ok(self.go(code, ctx, exit.pc)),
             Kind::Budget => Stop::Budget { pc },
+            Kind::Breakpoint => Stop::Breakpoint { pc },
+            Kind::Watch => Stop::Watch { pc },
             Kind::Syscall => {
                 // No look ahead needed: a system call reads all flags.
                 ctx.rip = exit.pc;

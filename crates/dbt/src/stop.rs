@@ -59,6 +59,18 @@ pub enum Stop {
         /// Where to go on.
         pc: GuestAddr,
     },
+    /// At an instruction with a breakpoint (see [`crate::Translator::set_breakpoints`]), not
+    /// yet executed. Single steps pass breakpoints.
+    Breakpoint {
+        /// The instruction.
+        pc: GuestAddr,
+    },
+    /// At an instruction that may touch watched memory (see
+    /// [`crate::Translator::set_watched`]), not yet executed. Single steps pass it.
+    Watch {
+        /// The instruction.
+        pc: GuestAddr,
+    },
     /// A guest instruction faulted: signal information is in `ctx.fault`, whose addresses
     /// of code (for SIGILL, SIGFPE, SIGTRAP) lie in the cache and have to be replaced by `pc`.
     Fault {

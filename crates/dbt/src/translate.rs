@@ -19,6 +19,9 @@ use crate::translator::Translator;
 /// Most bytes that one instruction is translated to, its stubs included.
 const INSN_BYTES: u32 = 192;
 
+/// Most instructions of a fragment whose memory accesses are checked.
+const CHECKED_INSNS: u32 = 64;
+
 /// The cache and the exits out of it, which grow together.
 pub(crate) struct Exits {
     pub(crate) cache: Cache,
@@ -89,10 +92,14 @@ impl Translator {
         step: bool,
     ) -> Result<u32, Bad> {
         let max = if step { 1 } else { self.options.max_insns };
+        let (max, insn_bytes) = match self.watch.is_empty() || step {
+            true => (max, INSN_BYTES),
+            false => (max.min(CHECKED_INSNS), INSN_BYTES + mangle::CHECK_BYTES),
+        };
         if !self
             .exits
             .cache
-            .has_room(max * INSN_BYTES + 2 * ticks::ENTRY_BYTES + 4 * EXIT_BYTES + 64)
+            .has_room(max * insn_bytes + 2 * ticks::ENTRY_BYTES + 4 * EXIT_BYTES + 64)
         {
             return Err(Bad::CacheFull { pc: pc.into() });
         }
@@ -132,9 +139,14 @@ impl Translator {
 
         let mut at = pc;
         let mut count = 0;
+        if !step && self.breakpoints.contains(&pc) {
+            mangle::breakpoint(&mut unit, pc);
+            decoded = Decoded::Skipped;
+        }
         loop {
             match decoded {
                 Decoded::Insn => {}
+                Decoded::Skipped => break,
                 Decoded::Undefined => {
                     mangle::undefined(&mut unit, at);
                     end = end.max(at.wrapping_add(15));
@@ -148,7 +160,14 @@ impl Translator {
             count += 1;
             at = insn.next();
             end = end.max(at);
+            if !step && mangle::check(&mut unit, &insn, &self.watch) == Flow::End {
+                break;
+            }
             if mangle::translate(&mut unit, &insn) == Flow::End {
+                break;
+            }
+            if !step && self.breakpoints.contains(&at) {
+                mangle::fall_through(&mut unit, at);
                 break;
             }
             let joins = insn.class == Class::Jcc && !step && self.frags.find(at).is_some();

@@ -1,5 +1,7 @@
 //! The translator: all its state, and what its user asks of it.
 
+use std::collections::BTreeSet;
+
 use relive_host::GuestAddr;
 
 use crate::cache::Cache;
@@ -13,6 +15,7 @@ use crate::stats::Stats;
 use crate::stop::{Bad, Error};
 use crate::table::{self, Table};
 use crate::translate::Exits;
+use crate::watch::{Watch, Watched};
 
 /// Translates guest code and connects the translations. One per process: the code cache
 /// and the branch table have fixed addresses. Used by one thread at a time; other threads
@@ -25,6 +28,9 @@ pub struct Translator {
     pub(crate) asm: Asm,
     pub(crate) marks: Vec<Mark>,
     pub(crate) stats: Stats,
+    /// Guest addresses that fragments stop at.
+    pub(crate) breakpoints: BTreeSet<u64>,
+    pub(crate) watch: Watch,
 }
 
 impl Translator {
@@ -46,6 +52,8 @@ impl Translator {
             asm,
             marks,
             stats,
+            breakpoints: BTreeSet::new(),
+            watch: Watch::default(),
         })
     }
 
@@ -102,6 +110,34 @@ impl Translator {
         add_miss_exits(&mut self.exits);
         self.stats.flushes += 1;
         self.table.clear()
+    }
+
+    /// Sets the instructions that stop with [`crate::Stop::Breakpoint`] before they are
+    /// executed. Ticks and positions stay as they are: only the borders of fragments move.
+    /// No thread may be in the cache.
+    pub fn set_breakpoints(&mut self, wanted: BTreeSet<u64>) {
+        let changed: Vec<u64> = self
+            .breakpoints
+            .symmetric_difference(&wanted)
+            .copied()
+            .collect();
+        self.breakpoints = wanted;
+        for pc in changed {
+            self.invalidate(GuestAddr(pc), GuestAddr(pc.wrapping_add(1)));
+        }
+    }
+
+    /// Sets the memory whose accesses stop with [`crate::Stop::Watch`] before they happen.
+    /// Neighbouring memory may stop as well: [`crate::accesses`] tells. Translations with
+    /// other checks are forgotten; no thread may be in the cache.
+    ///
+    /// # Errors
+    /// As [`Translator::flush`].
+    pub fn set_watched(&mut self, wanted: &[Watched]) -> Result<(), Error> {
+        if self.watch.set(wanted)? {
+            self.flush()?;
+        }
+        Ok(())
     }
 
     /// Whether a translation depends on any byte of `start..end`.

@@ -32,6 +32,7 @@ mod streams;
 pub mod supervisor;
 mod tape;
 mod task;
+pub mod timeline;
 mod wire;
 
 pub use failure::{EXIT_STATUS, Failure};

@@ -63,6 +63,9 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
             task.id()
         ))),
         Stop::Internal(what) => Err(Failure::internal(what)),
+        Stop::Breakpoint { pc } | Stop::Watch { pc } => Err(Failure::internal(format!(
+            "a stop at {pc} that nobody asked for"
+        ))),
         Stop::Budget { .. } | Stop::Pause { .. } | Stop::Stepped { .. } => {
             task.at_event();
             Ok(Flow::Continue)

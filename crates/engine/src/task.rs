@@ -42,6 +42,9 @@ pub struct Task {
     pub exact: bool,
     /// Replay: the thread gave up the baton inside the system call that its next event ends.
     pub parked: bool,
+    /// Its name, as prctl(2) PR_SET_NAME sets it, filled up with zeros. Only of use to who
+    /// looks at a replay: the guest asks the kernel.
+    pub comm: [u8; 16],
     /// A vfork child runs in this task: what the parent goes on with.
     pub vforked: Option<Box<crate::kernel::vfork::Parent>>,
 }
@@ -88,8 +91,22 @@ impl Task {
             steps: 0,
             exact: true,
             parked: false,
+            comm: [0; 16],
             vforked: None,
         }
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(&self) -> Vec<u8> {
+        self.comm.iter().copied().take_while(|&b| b != 0).collect()
+    }
+
+    /// Sets its name, cut to 15 bytes.
+    pub fn set_name(&mut self, name: &[u8]) {
+        self.comm = [0; 16];
+        let n = name.len().min(15);
+        self.comm[..n].copy_from_slice(&name[..n]);
     }
 
     /// Its tape's name.
@@ -196,6 +213,7 @@ impl Task {
     /// # Errors
     /// EFAULT (negative), as a system call returns it.
     pub fn write(&self, addr: u64, bytes: &[u8]) -> std::result::Result<(), i64> {
+        crate::replay::wrote(addr, bytes.len() as u64);
         if relive_host::copy::write(GuestAddr(addr), bytes).is_ok() {
             return Ok(());
         }

@@ -1,16 +1,18 @@
 //! From one guest instruction to its translation.
 //!
 //! [`translate`] is the one place where an instruction is given its translation, by its
-//! class; each family has a file. Instrumentation (of atomics, of memory accesses) would be
-//! emitted here, before the instruction's own translation.
+//! class; each family has a file. Instrumentation is emitted before an instruction's own
+//! translation: [`check`] is the one of watched memory.
 
 mod branch;
 mod indirect;
 mod memory;
 mod system;
+mod watch;
 
 pub(crate) use branch::fall_through;
 pub(crate) use system::{undefined, unsupported_name};
+pub(crate) use watch::{BYTES as CHECK_BYTES, check, kinds as access_kinds};
 
 use crate::classify::Class;
 use crate::decode::Insn;
@@ -68,6 +70,11 @@ pub(crate) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         Class::Ret => indirect::ret(unit, insn),
         _ => system::translate(unit, insn),
     }
+}
+
+/// Stops before the instruction at `pc`.
+pub(crate) fn breakpoint(unit: &mut Unit<'_>, pc: u64) {
+    unit.leave(Exit::new(Kind::Breakpoint, unit.frag, pc));
 }
 
 impl Unit<'_> {

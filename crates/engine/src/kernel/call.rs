@@ -253,6 +253,7 @@ impl Answer {
         {
             let mut memory = machine().memory();
             for (addr, bytes) in self.writes() {
+                crate::replay::wrote(addr, bytes.len() as u64);
                 if let Err(bad) = memory.poke(addr, bytes) {
                     drop(memory);
                     let expected = format!("{call} writing {} bytes at {addr:#x}", bytes.len());

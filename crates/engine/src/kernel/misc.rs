@@ -94,6 +94,15 @@ pub fn prctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
             }
             Ok(Reply::Value(result))
         }
+        libc::PR_SET_NAME => {
+            let result = answer.map_or_else(|| generic(task, call), |a| a.result);
+            let mut name = Vec::new();
+            let at = relive_host::GuestAddr(call.args[1]);
+            if result == 0 && relive_host::copy::read_cstr(at, 16, &mut name).is_ok() {
+                task.set_name(&name);
+            }
+            Ok(Reply::Value(result))
+        }
         libc::PR_GET_PDEATHSIG => {
             let signal = task.process.state().death_signal;
             let written = task.write(call.args[1], &signal.to_le_bytes());

@@ -74,6 +74,10 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
             "an unreadable buffer",
         )
     })?;
+    if crate::replay::alone() {
+        // Of all processes that write, only one is there.
+        return Ok(());
+    }
     let shm = machine()
         .shm
         .as_ref()

@@ -161,6 +161,7 @@ fn child_thread(
         task.ctx.guest_fs
     };
     child.signals.mask = task.signals.mask;
+    child.comm = task.comm;
     if args.has(libc::CLONE_CHILD_CLEARTID) {
         child.clear_tid = args.child_tid;
     }
@@ -347,7 +348,7 @@ fn replay_fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Rep
             .unwrap_or_default(),
     );
     let parent = task.id();
-    if !crate::replay::fork_host()? {
+    if !crate::replay::fork_host(index)? {
         return Ok(Reply::Value(answer.result));
     }
     become_child(task, index, answer.result as u32);

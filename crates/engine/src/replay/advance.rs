@@ -25,7 +25,7 @@ pub enum Found {
 }
 
 /// The next event, as far as it decides how to run towards it.
-enum Target {
+pub(super) enum Target {
     /// At the end of the tape.
     End,
     /// First event of the tape.
@@ -41,7 +41,7 @@ enum Target {
     },
 }
 
-enum Happening {
+pub(super) enum Happening {
     Signal(SigInfo),
     Switch,
     Killed(i32),
@@ -89,27 +89,39 @@ pub fn advance(task: &mut Task, more_turns: bool) -> Result<Flow> {
                 signals::finish_restart(task);
             }
             reach(task, ticks, steps)?;
-            if recorded != 0 && recorded != digest(&task.ctx) {
-                let expected = describe(task)?;
-                return Err(divergence(
-                    task,
-                    &expected,
-                    "other register values at that position",
-                ));
-            }
-            note(task)?;
-            task.consume()?;
-            task.steps = steps;
-            match what {
-                Happening::Signal(info) => signals::deliver_recorded(task, &info),
-                Happening::Switch => Ok(Flow::Park),
-                Happening::Killed(sig) => Ok(Flow::ProcessEnd(End::Signal(sig))),
-            }
+            arrive(task, steps, recorded, what)
         }
     }
 }
 
-fn target(task: &mut Task) -> Result<Target> {
+/// What happens to the thread at a position that it has been brought to; `recorded` is the
+/// digest of its registers there, 0 for none.
+pub(super) fn arrive(
+    task: &mut Task,
+    steps: u32,
+    recorded: u32,
+    what: Happening,
+) -> Result<Flow> {
+    if recorded != 0 && recorded != digest(&task.ctx) {
+        let expected = describe(task)?;
+        return Err(divergence(
+            task,
+            &expected,
+            "other register values at that position",
+        ));
+    }
+    note(task)?;
+    task.consume()?;
+    task.steps = steps;
+    match what {
+        Happening::Signal(info) => signals::deliver_recorded(task, &info),
+        Happening::Switch => Ok(Flow::Park),
+        Happening::Killed(sig) => Ok(Flow::ProcessEnd(End::Signal(sig))),
+    }
+}
+
+/// What the tape says comes next.
+pub(super) fn target(task: &mut Task) -> Result<Target> {
     let Some(e) = task.tape.peek()? else {
         return Ok(Target::End);
     };
@@ -220,7 +232,7 @@ fn reach(task: &mut Task, ticks: u64, steps: u32) -> Result<()> {
 }
 
 /// A stop on the way to a position: only those that leave no event may come.
-fn pass(task: &mut Task, stop: Stop) -> Result<()> {
+pub(super) fn pass(task: &mut Task, stop: Stop) -> Result<()> {
     let quiet = match &stop {
         Stop::CacheFull { .. } | Stop::Internal(_) | Stop::Unsupported { .. } => true,
         Stop::Instr { op, .. } => !crate::instr::logged(op),
@@ -237,7 +249,7 @@ fn pass(task: &mut Task, stop: Stop) -> Result<()> {
     Err(divergence(task, &expected, &actual))
 }
 
-fn describe(task: &mut Task) -> Result<String> {
+pub(super) fn describe(task: &mut Task) -> Result<String> {
     Ok(task
         .tape
         .peek()?

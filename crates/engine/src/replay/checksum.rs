@@ -87,7 +87,7 @@ impl Checksums {
 }
 
 /// Sum over all guest pages that are not all zero, of a hash of address and content.
-fn memory() -> u64 {
+pub(super) fn memory() -> u64 {
     let memory = machine().memory();
     memory
         .space

@@ -90,6 +90,11 @@ const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_getrandom, Any),
 ];
 
+/// What a replay may call besides that is guided from outside, for a timeline: take commands
+/// from the one socket that it was started with, and with them the sockets of its snapshots.
+/// Nothing can be sent this way, nor any other socket be made.
+const GUIDED: &[(c_long, Args)] = &[(libc::SYS_recvmsg, Any), (libc::SYS_recvfrom, Any)];
+
 /// linux/audit.h: EM_X86_64, 64 bits, little endian.
 const ARCH_X86_64: u32 = 0xc000_003e;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
@@ -98,12 +103,13 @@ const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 
 /// Confines the calling process, which has one thread, for the rest of its life. Only where
-/// `appends` says so (verification, which writes checksums) may files be opened for appending.
+/// `appends` says so (verification, which writes checksums) may files be opened for appending, and only
+/// where `guided` says so may commands be taken from a socket.
 ///
 /// # Errors
 /// The kernel does not take the filter: then nothing may be replayed.
-pub fn enter(appends: bool) -> Result<()> {
-    let mut program = filter(std::process::id(), appends);
+pub fn enter(appends: bool, guided: bool) -> Result<()> {
+    let mut program = filter(std::process::id(), appends, guided);
     let len = program.len() as u16;
     let description = libc::sock_fprog {
         len,
@@ -133,7 +139,7 @@ pub fn enter(appends: bool) -> Result<()> {
 }
 
 /// The filter for a process with this pid and the children that it will fork.
-fn filter(pid: u32, appends: bool) -> Vec<sock_filter> {
+fn filter(pid: u32, appends: bool, guided: bool) -> Vec<sock_filter> {
     let mut program = vec![
         load(offset_of!(seccomp_data, arch)),
         jump(libc::BPF_JEQ, ARCH_X86_64, 1, 0),
@@ -150,7 +156,8 @@ fn filter(pid: u32, appends: bool) -> Vec<sock_filter> {
             load(offset_of!(seccomp_data, nr)),
         ]);
     }
-    for &(nr, args) in ALLOWED {
+    let guide = if guided { GUIDED } else { &[] };
+    for &(nr, args) in ALLOWED.iter().chain(guide) {
         rule(&mut program, nr, &check(args));
     }
     // Only to itself: to die of a signal. A child cannot, and ends with a status instead,

@@ -36,6 +36,9 @@ pub struct Shared {
     shared: HashMap<u64, File>,
     /// Nothing is written to the standard streams.
     quiet: bool,
+    /// Set for a timeline: the one process to replay, behind the processes that it comes
+    /// from. Nothing forks and nothing waits for other processes then.
+    follow: Option<Vec<u32>>,
 }
 
 static SHARED: OnceLock<Mutex<Shared>> = OnceLock::new();
@@ -58,6 +61,12 @@ pub fn count_event() {
 #[must_use]
 pub fn quiet() -> bool {
     with(|s| s.quiet)
+}
+
+/// Whether this replay is of one process alone.
+#[must_use]
+pub fn alone() -> bool {
+    with(|s| s.follow.is_some())
 }
 
 /// Opens a tape. A thread may have none: its process ended before its first turn.
@@ -113,11 +122,15 @@ pub fn add_task(_parent: &Task, child: Box<Task>) {
     with(|s| s.born.push(*child));
 }
 
-/// Forks the replay. `true` in the child.
+/// Forks the replay at the birth of process `child`. `true` in the child. A replay of one
+/// process alone does not fork: it goes on as that process or as its parent.
 ///
 /// # Errors
 /// The kernel's refusal.
-pub fn fork_host() -> Result<bool> {
+pub fn fork_host(child: u32) -> Result<bool> {
+    if let Some(follows) = with(|s| s.follow.as_ref().map(|f| f.contains(&child))) {
+        return Ok(follows);
+    }
     let shm = machine()
         .shm
         .as_ref()
@@ -181,12 +194,23 @@ fn finished() {
     }
 }
 
-struct Session {
-    tasks: BTreeMap<u32, Box<Task>>,
+/// The threads of the process and their order.
+pub(super) struct Session {
+    /// All but the one whose turn it is, by slot.
+    pub(super) tasks: BTreeMap<u32, Box<Task>>,
     schedule: Option<TapeReader>,
     /// Exit code of the first thread, if it ended before the others.
     leader: i32,
     checksums: Option<Checksums>,
+}
+
+/// Who goes on after an event.
+pub(super) enum Settled {
+    /// This task.
+    Goes(Box<Task>),
+    /// Nobody: the process has ended (`None`: where the recording was cut off). The task
+    /// that ended it, unless that had ended before.
+    Ended(Option<Box<Task>>, Option<End>),
 }
 
 /// Replays the first process of the trace, and by forking all others.
@@ -194,7 +218,8 @@ struct Session {
 /// # Errors
 /// Divergence, a damaged trace.
 pub fn main() -> Result<Infallible> {
-    super::confine::enter(Checksums::requested().is_some())?;
+    let guide = super::guided::requested();
+    super::confine::enter(Checksums::requested().is_some(), guide.is_some())?;
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
     let quiet = std::env::var_os("RELIVE_QUIET").is_some();
     let shared = Shared {
@@ -205,6 +230,7 @@ pub fn main() -> Result<Infallible> {
         events: 0,
         shared: HashMap::new(),
         quiet,
+        follow: guide.as_ref().map(|g| g.follow.clone()),
     };
     if SHARED.set(Mutex::new(shared)).is_err() {
         return Err(Failure::internal("a replay starts once"));
@@ -236,7 +262,10 @@ pub fn main() -> Result<Infallible> {
         leader: 0,
         checksums: Checksums::requested(),
     };
-    session.run(task)
+    match guide {
+        Some(guide) => super::guided::serve(session, task, &guide),
+        None => session.run(task),
+    }
 }
 
 fn schedule(process: u32) -> Option<TapeReader> {
@@ -247,10 +276,7 @@ impl Session {
     fn run(&mut self, mut task: Box<Task>) -> Result<Infallible> {
         adopt(&mut task);
         loop {
-            let more_turns = match &mut self.schedule {
-                Some(s) => s.peek().map_err(Failure::setup)?.is_some(),
-                None => false,
-            };
+            let more_turns = self.more_turns()?;
             let flow = advance(&mut task, more_turns)?;
             self.collect(&mut task);
             let process = task.process.index;
@@ -261,36 +287,54 @@ impl Session {
                     _ => c.tick(&task, events)?,
                 }
             }
-            match flow {
-                Flow::Continue => {}
-                Flow::Park => {
-                    let Some(next) = self.next_turn(Some(task))? else {
-                        self.end(process, None)
-                    };
-                    task = next;
-                }
-                Flow::ThreadEnd(code) => {
-                    if task.index == 0 {
-                        self.leader = code;
-                    }
-                    drop(task);
-                    let Some(next) = self.next_turn(None)? else {
-                        self.end(process, Some(End::Code(self.leader)))
-                    };
-                    task = next;
-                }
-                Flow::ProcessEnd(end) => {
-                    if !kernel::vfork::resume_parent(&mut task)? {
-                        self.end(process, Some(end));
-                    }
-                }
-                Flow::Exec(bytes) => self.exec(&mut task, &bytes)?,
+            match self.settle(task, flow)? {
+                Settled::Goes(next) => task = next,
+                Settled::Ended(_, end) => self.end(process, end),
             }
         }
     }
 
+    /// Whether anybody has a turn after the present one.
+    pub(super) fn more_turns(&mut self) -> Result<bool> {
+        match &mut self.schedule {
+            Some(s) => Ok(s.peek().map_err(Failure::setup)?.is_some()),
+            None => Ok(false),
+        }
+    }
+
+    /// Draws the consequence of an event of the running task.
+    pub(super) fn settle(&mut self, mut task: Box<Task>, flow: Flow) -> Result<Settled> {
+        Ok(match flow {
+            Flow::Continue => Settled::Goes(task),
+            Flow::Park => match self.next_turn(Some(task))? {
+                Some(next) => Settled::Goes(next),
+                None => Settled::Ended(None, None),
+            },
+            Flow::ThreadEnd(code) => {
+                if task.index == 0 {
+                    self.leader = code;
+                }
+                match self.next_turn(None)? {
+                    Some(next) => Settled::Goes(next),
+                    None => Settled::Ended(Some(task), Some(End::Code(self.leader))),
+                }
+            }
+            Flow::ProcessEnd(end) => {
+                if kernel::vfork::resume_parent(&mut task)? {
+                    Settled::Goes(task)
+                } else {
+                    Settled::Ended(Some(task), Some(end))
+                }
+            }
+            Flow::Exec(bytes) => {
+                self.exec(&mut task, &bytes)?;
+                Settled::Goes(task)
+            }
+        })
+    }
+
     /// Takes in new threads, or forgets the others in a forked child.
-    fn collect(&mut self, task: &mut Task) {
+    pub(super) fn collect(&mut self, task: &mut Task) {
         let (born, became) = with(|s| (std::mem::take(&mut s.born), s.became.take()));
         if let Some(process) = became {
             self.tasks.clear();
@@ -339,7 +383,7 @@ impl Session {
     fn exec(&mut self, task: &mut Task, bytes: &[u8]) -> Result<()> {
         let img = Image::decode(bytes).map_err(Failure::setup)?;
         if task.vforked.is_some() {
-            if !fork_host()? {
+            if !fork_host(task.process.index)? {
                 kernel::vfork::resume_parent(task)?;
                 return Ok(());
             }
@@ -385,7 +429,7 @@ impl Session {
 }
 
 /// All threads wait for ever: right only if the recording ended so, killed from outside.
-fn check_cut_off(process: u32) -> Result<()> {
+pub(super) fn check_cut_off(process: u32) -> Result<()> {
     let tapes: Vec<TapeReader> = with(|s| {
         let ids: Vec<TapeId> = s
             .trace
@@ -433,9 +477,11 @@ fn exec_state(task: &mut Task, image: &Image) {
     (task.robust, task.clear_tid) = ((0, 24), 0);
     task.tid = task.process.pid;
     task.slot = task.index;
+    let path = &image.path;
+    task.set_name(path.rsplit(|&b| b == b'/').next().unwrap_or(path));
 }
 
-fn adopt(task: &mut Task) {
+pub(super) fn adopt(task: &mut Task) {
     // SAFETY: the context lives in its box; the one adopted before is not entered again
     // before it is adopted again.
     unsafe { enter::adopt(&raw mut *task.ctx) };

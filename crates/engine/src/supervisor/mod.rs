@@ -94,3 +94,15 @@ fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path)
         .map_err(|e| Failure::setup(format!("cannot find the working folder: {e}")))
 }
+
+/// Starts a host process for a replay that its starter guides itself.
+///
+/// # Errors
+/// No process can be made.
+pub(crate) fn start_replay(
+    boot: &crate::boot::Boot,
+    shown: &[Vec<u8>],
+    extra: &[(&str, String)],
+) -> Result<i32> {
+    record::start_with(boot, shown, false, extra)
+}

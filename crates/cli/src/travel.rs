@@ -1,0 +1,89 @@
+//! The hidden `relive travel`: a timeline moved by lines of text, one answer each. For tests
+//! of the engine, which need a replay of a real recording.
+
+use std::io::{BufRead, Write};
+
+use relive_engine::Failure;
+use relive_engine::supervisor::Status as Exit;
+use relive_engine::timeline::{Patient, Stopped, Timeline, Watching, Watchpoint, follow};
+
+use crate::args::TravelArgs;
+use crate::place;
+
+/// Reads orders and answers them until the end of standard input.
+///
+/// # Errors
+/// An order that is none, or whatever stops the replay.
+pub fn execute(args: &TravelArgs) -> Result<Exit, Failure> {
+    let trace = place::open(args.trace.trace.as_deref())?;
+    let way = follow(&trace, args.process)?;
+    let mut timeline = Timeline::open(trace.directory(), &way)?;
+    for line in std::io::stdin().lock().lines() {
+        let line = line.map_err(Failure::setup)?;
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let answer = order(&mut timeline, &words)?;
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "{answer}")
+            .and_then(|()| out.flush())
+            .map_err(Failure::setup)?;
+    }
+    Ok(Exit::Code(0))
+}
+
+fn order(timeline: &mut Timeline, words: &[&str]) -> Result<String, Failure> {
+    let number = |i: usize| -> Result<u64, Failure> {
+        let word = words.get(i).copied().unwrap_or("");
+        let parsed = match word.strip_prefix("0x") {
+            Some(hex) => u64::from_str_radix(hex, 16),
+            None => word.parse(),
+        };
+        parsed.map_err(|_| Failure::setup(format!("'{word}' is no number")))
+    };
+    let slot = timeline.status().slot;
+    let stopped = match words.first().copied().unwrap_or("") {
+        "start" => timeline.goto_start()?,
+        "end" => timeline.goto_end(&mut Patient)?,
+        "crash" => timeline.goto_crash(&mut Patient)?,
+        "event" => timeline.goto_event(number(1)?, &mut Patient)?,
+        "step" => timeline.step(slot, number(1).unwrap_or(1), &mut Patient)?,
+        "back" => timeline.step_back(slot, &mut Patient)?,
+        "continue" => timeline.forward(&mut Patient)?,
+        "reverse" => timeline.backward(&mut Patient)?,
+        "break" => {
+            timeline.stops.breakpoints.push(number(1)?);
+            Stopped::There
+        }
+        "watch" => {
+            timeline.stops.watchpoints.push(Watchpoint {
+                addr: number(1)?,
+                len: number(2)?,
+                kind: Watching::Writes,
+            });
+            Stopped::There
+        }
+        "signals" => {
+            timeline.stops.signals = true;
+            Stopped::There
+        }
+        "clear" => {
+            timeline.stops = Default::default();
+            Stopped::There
+        }
+        "read" => {
+            let bytes = timeline.guest().read(number(1)?, number(2)?)?;
+            return Ok(bytes.iter().map(|b| format!("{b:02x}")).collect());
+        }
+        "checksum" => return Ok(format!("{:016x}", timeline.guest().checksum()?)),
+        "snapshots" => {
+            let (all, bytes) = timeline.snapshots();
+            return Ok(format!("{} {bytes}", all.len()));
+        }
+        "where" => Stopped::There,
+        other => return Err(Failure::setup(format!("'{other}' is no order"))),
+    };
+    let s = timeline.status();
+    Ok(format!(
+        "{stopped:?} event={} tick={} steps={:?} thread={} pc={:#x} ended={:?}",
+        s.point.event, s.point.ticks, s.point.steps, s.thread, s.pc, s.ended
+    ))
+}

@@ -1,0 +1,157 @@
+//! The memory that one guest instruction is about to read and write, exactly, from the
+//! registers of a stopped thread.
+
+use iced_x86::{Instruction, InstructionInfoFactory, Register};
+use relive_host::{Context, Reg};
+
+use crate::classify::{Classes, gpr_number};
+use crate::code::{Code, Window};
+use crate::decode::{Decoded, Insn};
+use crate::mangle::access_kinds;
+
+/// Bytes that an instruction is taken to touch whose size depends on the processor's state
+/// (XSAVE and its family): the largest area that a guest can have.
+const UNSIZED: u64 = relive_host::context::XSAVE_BYTES as u64;
+
+/// One access of an instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// First address.
+    pub addr: u64,
+    /// Bytes.
+    pub len: u64,
+    /// It reads.
+    pub reads: bool,
+    /// It writes (or may write: conditional and masked stores are taken as a whole).
+    pub writes: bool,
+}
+
+/// What the instruction at `ctx.rip` will access. Nothing where no instruction is.
+#[must_use]
+pub fn accesses(code: &dyn Code, ctx: &Context) -> Vec<Access> {
+    let mut insn = Insn::new();
+    let decoded = insn.decode(Classes::get(), &mut Window::new(code), ctx.rip);
+    if !matches!(decoded, Decoded::Insn) || insn.iced.code() == iced_x86::Code::Syscall {
+        return Vec::new();
+    }
+    let iced = &insn.iced;
+    let mut factory = InstructionInfoFactory::new();
+    let info = factory.info(iced);
+    let mut found = Vec::new();
+    for memory in info.used_memory() {
+        let (reads, writes) = access_kinds(memory.access());
+        if !reads && !writes {
+            continue;
+        }
+        let mut len = match memory.memory_size().size() as u64 {
+            0 => UNSIZED,
+            n => n,
+        };
+        if memory.vsib_size() != 0 {
+            lanes(iced, ctx, |addr| {
+                found.push(Access {
+                    addr,
+                    len: iced.memory_size().element_size().max(1) as u64,
+                    reads,
+                    writes,
+                });
+            });
+            continue;
+        }
+        let mut addr = memory.displacement();
+        for (r, scale) in [(memory.base(), 1), (memory.index(), memory.scale() as u64)] {
+            addr = addr.wrapping_add(value(ctx, r).wrapping_mul(scale));
+        }
+        if memory.base().is_gpr32() || memory.index().is_gpr32() {
+            addr &= 0xffff_ffff;
+        }
+        if memory.segment() == Register::FS {
+            addr = addr.wrapping_add(ctx.guest_fs);
+        }
+        let repeated =
+            iced.is_string_instruction() && (iced.has_rep_prefix() || iced.has_repne_prefix());
+        if repeated {
+            let item = string_item(iced);
+            let count = ctx.reg(Reg::Rcx);
+            if count == 0 {
+                continue;
+            }
+            len = item.saturating_mul(count);
+            if ctx.rflags & 1 << 10 != 0 {
+                addr = addr.wrapping_sub(item.wrapping_mul(count - 1));
+            }
+        }
+        found.push(Access {
+            addr,
+            len,
+            reads,
+            writes,
+        });
+    }
+    found
+}
+
+/// Bytes that one repetition of a string instruction moves.
+fn string_item(iced: &Instruction) -> u64 {
+    use iced_x86::Mnemonic as M;
+    match iced.mnemonic() {
+        M::Movsw | M::Stosw | M::Lodsw | M::Cmpsw | M::Scasw => 2,
+        M::Movsd | M::Stosd | M::Lodsd | M::Cmpsd | M::Scasd => 4,
+        M::Movsq | M::Stosq | M::Lodsq | M::Cmpsq | M::Scasq => 8,
+        _ => 1,
+    }
+}
+
+/// A register of an address. RIP is part of the displacement already.
+fn value(ctx: &Context, r: Register) -> u64 {
+    let full = gpr_number(r).map_or(0, |n| ctx.gpr[usize::from(n)]);
+    match r.size() {
+        1 => full & 0xff,
+        2 => full & 0xffff,
+        4 => full & 0xffff_ffff,
+        _ => full,
+    }
+}
+
+/// The addresses of a gather's or scatter's lanes, masked ones too.
+fn lanes(iced: &Instruction, ctx: &Context, mut each: impl FnMut(u64)) {
+    let Some(operand) =
+        (0..iced.op_count()).find(|&i| iced.op_kind(i) == iced_x86::OpKind::Memory)
+    else {
+        return;
+    };
+    let vector = iced.memory_index();
+    let wide_index = iced.is_vsib64();
+    let lanes = vector.size() / if wide_index { 8 } else { 4 };
+    let n = vector.number();
+    for lane in 0..lanes {
+        let addr = iced.virtual_address(operand, lane, |r, element, size| {
+            Some(match r {
+                Register::FS => ctx.guest_fs,
+                r if r.is_gpr() => value(ctx, r),
+                r if r.is_vector_register() => vector_lane(ctx, n, element * size, size),
+                _ => 0,
+            })
+        });
+        addr.into_iter().for_each(&mut each);
+    }
+}
+
+/// `size` bytes at `at` of vector register `n`, out of the standard XSAVE area (Intel SDM
+/// vol. 1, 13.4, with the offsets that all processors use for these components).
+fn vector_lane(ctx: &Context, n: usize, at: usize, size: usize) -> u64 {
+    let (component, offset) = match (n, at) {
+        (0..16, 0..16) => (1, 160 + 16 * n + at),
+        (0..16, 16..32) => (2, 576 + 16 * n + at - 16),
+        (0..16, _) => (6, 1152 + 32 * n + at - 32),
+        _ => (7, 1664 + 64 * (n - 16) + at),
+    };
+    if ctx.xsave.xstate_bv() & 1 << component == 0 {
+        return 0;
+    }
+    let mut bytes = [0; 8];
+    bytes[..size].copy_from_slice(&ctx.xsave.0[offset..offset + size]);
+    let value = u64::from_le_bytes(bytes);
+    // A 32-bit index is sign-extended.
+    if size == 4 { value as i32 as i64 as u64 } else { value }
+}

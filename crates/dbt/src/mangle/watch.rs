@@ -1,0 +1,145 @@
+//! The check of memory accesses against watched memory, before an instruction's own
+//! translation. It changes no flag and no register, touches no guest memory, and therefore
+//! can not fault; where an address is not plain arithmetic it always leaves to the host,
+//! which looks at the exact addresses.
+
+use iced_x86::{InstructionInfoFactory, OpAccess, Register, UsedMemory};
+use relive_host::context::off;
+
+use super::{Flow, Unit};
+use crate::classify::{Class, gpr_number};
+use crate::decode::Insn;
+use crate::emit::RCX;
+use crate::exits::{Exit, Kind};
+use crate::options::FILTER;
+use crate::watch::{GRANULE, Watch};
+
+/// Most bytes that the checks of one instruction take.
+pub(crate) const BYTES: u32 = 640;
+/// Most accesses of one instruction that are checked in line.
+const IN_LINE: usize = 3;
+const RDX: u8 = 2;
+
+/// What has to be emitted for one access.
+enum Check {
+    None,
+    /// Leave to the host, whatever the address is.
+    Always,
+    /// Compute the address and look into the filter.
+    Filter(Address, u64),
+}
+
+/// base + index * scale + displacement (+ FS base)
+struct Address {
+    base: Option<u8>,
+    index: Option<(u8, u8)>,
+    displacement: i32,
+    fs: bool,
+}
+
+/// Emits the checks of an instruction. The fragment ends where it always leaves.
+pub(crate) fn check(unit: &mut Unit<'_>, insn: &Insn, watch: &Watch) -> Flow {
+    if watch.is_empty() || matches!(insn.class, Class::Syscall | Class::Unsupported(_)) {
+        return Flow::Continue;
+    }
+    let mut factory = InstructionInfoFactory::new();
+    let info = factory.info(&insn.iced);
+    let checks: Vec<Check> = info
+        .used_memory()
+        .iter()
+        .map(|m| plan(insn, m, watch))
+        .filter(|c| !matches!(c, Check::None))
+        .collect();
+    if checks.len() > IN_LINE || checks.iter().any(|c| matches!(c, Check::Always)) {
+        unit.leave(Exit::new(Kind::Watch, unit.frag, insn.pc()));
+        return Flow::End;
+    }
+    for c in &checks {
+        if let Check::Filter(address, size) = c {
+            emit(unit, insn, address, *size);
+        }
+    }
+    Flow::Continue
+}
+
+fn plan(insn: &Insn, memory: &UsedMemory, watch: &Watch) -> Check {
+    let (reads, writes) = kinds(memory.access());
+    if !(reads && watch.reads() || writes && watch.writes()) {
+        return Check::None;
+    }
+    let size = memory.memory_size().size() as u64;
+    let repeated = insn.iced.is_string_instruction()
+        && (insn.iced.has_rep_prefix() || insn.iced.has_repne_prefix());
+    let wide = size == 0 || size > 32;
+    let plain64 = |r: Register| r == Register::None || r.is_gpr64();
+    let ip = matches!(memory.base(), Register::RIP | Register::EIP);
+    if repeated || wide || !(ip || plain64(memory.base())) || !plain64(memory.index()) {
+        return Check::Always;
+    }
+    let fs = memory.segment() == Register::FS;
+    let displacement = memory.displacement();
+    if (ip || memory.base() == Register::None) && memory.index() == Register::None && !fs {
+        return if watch.touches(displacement, size) {
+            Check::Always
+        } else {
+            Check::None
+        };
+    }
+    let Ok(displacement) = i32::try_from(displacement as i64) else {
+        return Check::Always;
+    };
+    let index = gpr_number(memory.index()).map(|r| (r, memory.scale().trailing_zeros() as u8));
+    let address = Address {
+        base: gpr_number(memory.base()),
+        index,
+        displacement,
+        fs,
+    };
+    Check::Filter(address, size)
+}
+
+/// Whether an access reads, and whether it writes.
+pub(crate) fn kinds(access: OpAccess) -> (bool, bool) {
+    match access {
+        OpAccess::Read | OpAccess::CondRead => (true, false),
+        OpAccess::Write | OpAccess::CondWrite => (false, true),
+        OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
+        OpAccess::None | OpAccess::NoMemAccess => (false, false),
+    }
+}
+
+fn emit(unit: &mut Unit<'_>, insn: &Insn, address: &Address, size: u64) {
+    const TEMP: i32 = off::SPILL + 8;
+    const SHIFT: u32 = GRANULE.trailing_zeros();
+    let asm = &mut *unit.asm;
+    asm.spill_rcx();
+    asm.lea_rcx(address.base, address.index, address.displacement);
+    if address.fs {
+        asm.store(off::SPILL, RDX);
+        asm.load(RDX, off::GUEST_FS);
+        asm.lea_rcx(Some(RCX), Some((RDX, 0)), 0);
+        asm.load(RDX, off::SPILL);
+    }
+    // No flag may change: bits are shifted left by multiplying, and right by a byte through
+    // memory.
+    let mut left = 8 - SHIFT;
+    while left > 0 {
+        let by = left.min(3);
+        asm.lea_rcx(None, Some((RCX, by as u8)), 0);
+        left -= by;
+    }
+    asm.store(TEMP, RCX);
+    asm.load_word_rcx(TEMP + 1);
+    // As many granules as the access can touch, one more than it is long.
+    let granules = match size {
+        0..=8 => 2,
+        9..=24 => 4,
+        _ => 8,
+    };
+    asm.load_filter_rcx(FILTER as i32, granules);
+    let (restore, exit) = (9, crate::emit::EXIT_BYTES);
+    asm.jrcxz(asm.here() + 2 + restore + exit);
+    asm.restore_rcx();
+    unit.leave(Exit::new(Kind::Watch, unit.frag, insn.pc()));
+    unit.asm.restore_rcx();
+}

@@ -1,0 +1,139 @@
+//! Looking at the guest of a guided replay, and changing it in a copy that is thrown away.
+
+use relive_host::{GuestAddr, copy};
+
+use super::drive::Driver;
+use crate::machine::machine;
+use crate::task::Task;
+use crate::timeline::{Map, Registers, Reply, Thread};
+
+/// Most bytes of one answer.
+const READ_MAX: u64 = 16 << 20;
+
+/// An answer to a change.
+pub fn done(worked: bool) -> Reply {
+    if worked { Reply::Done } else { Reply::Absent }
+}
+
+/// Guest memory, up to the first byte that is not there.
+pub fn read(addr: u64, len: u64) -> (Reply, Vec<u8>) {
+    let mut bytes = vec![0; len.min(READ_MAX) as usize];
+    if let Err(copy::BadAddress(at)) = copy::read(GuestAddr(addr), &mut bytes) {
+        bytes.truncate(at.0.saturating_sub(addr) as usize);
+    }
+    // Relive's own memory is none of the guest's.
+    let memory = machine().memory();
+    let mut end = addr;
+    while let Some(region) = memory.space.at(end) {
+        end = region.end;
+    }
+    bytes.truncate(end.saturating_sub(addr).min(len) as usize);
+    if bytes.is_empty() && len > 0 {
+        return (Reply::Absent, bytes);
+    }
+    (Reply::Done, bytes)
+}
+
+/// Writes guest memory, read-only memory too.
+pub fn write(addr: u64, bytes: &[u8]) -> bool {
+    let mut memory = machine().memory();
+    let end = addr.saturating_add(bytes.len() as u64);
+    if !memory.space.is_mapped(addr, end) {
+        return false;
+    }
+    let written = memory.poke(addr, bytes).is_ok();
+    memory.code_changed(addr, end);
+    written
+}
+
+/// The memory map.
+pub fn maps() -> Vec<Map> {
+    let memory = machine().memory();
+    let regions = memory.space.iter();
+    regions
+        .map(|r| Map {
+            start: r.start,
+            end: r.end,
+            prot: r.prot,
+            offset: r.offset,
+            name: r.name.to_string(),
+        })
+        .collect()
+}
+
+impl Driver {
+    /// All threads, by slot.
+    pub fn threads(&self) -> Vec<Thread> {
+        let mut all: Vec<Thread> = self.tasks().map(|t| thread(t)).collect();
+        all.sort_by_key(|t| t.slot);
+        all
+    }
+
+    /// Registers of a thread.
+    pub fn registers(&self, slot: u32) -> Option<Registers> {
+        let task = self.tasks().find(|t| t.slot == slot)?;
+        let mut area = task.ctx.xsave.clone();
+        clean(&mut area);
+        Some(Registers {
+            gpr: task.ctx.gpr,
+            rip: task.ctx.rip,
+            rflags: task.ctx.rflags,
+            fs_base: task.ctx.guest_fs,
+            xsave: area.0.to_vec(),
+        })
+    }
+
+    /// Sets registers of a thread.
+    pub fn set_registers(&mut self, slot: u32, bytes: &[u8]) -> bool {
+        /// Flags that a debugger may set: arithmetic ones and DF.
+        const FLAGS: u64 = 0xcd5;
+        let Some(new) = Registers::from_bytes(bytes) else {
+            return false;
+        };
+        let Some(task) = self.task_mut(slot) else {
+            return false;
+        };
+        task.ctx.gpr = new.gpr;
+        task.ctx.rip = new.rip;
+        task.ctx.rflags = task.ctx.rflags & !FLAGS | new.rflags & FLAGS;
+        task.ctx.guest_fs = new.fs_base;
+        let supported = relive_host::cpu::xcr0() & relive_host::cpu::XSAVE_MASK;
+        task.ctx.xsave.0.copy_from_slice(&new.xsave);
+        let bv = task.ctx.xsave.xstate_bv() & supported;
+        task.ctx.xsave.set_xstate_bv(bv);
+        true
+    }
+}
+
+fn thread(task: &Task) -> Thread {
+    Thread {
+        slot: task.slot,
+        index: task.index,
+        tid: task.tid,
+        name: String::from_utf8_lossy(&task.name()).into_owned(),
+        pc: task.ctx.rip,
+    }
+}
+
+/// Makes components that are in their initial state look so (the processor leaves their bytes
+/// as they were): Intel SDM vol. 1, 13.6.
+fn clean(area: &mut relive_host::context::XsaveArea) {
+    const COMPONENTS: [(u32, std::ops::Range<usize>); 7] = [
+        (0, 0..24),
+        (0, 32..160),
+        (1, 160..416),
+        (2, 576..832),
+        (5, 1088..1152),
+        (6, 1152..1664),
+        (7, 1664..2688),
+    ];
+    let bv = area.xstate_bv();
+    for (n, range) in COMPONENTS {
+        if bv >> n & 1 == 0 {
+            area.0[range].fill(0);
+        }
+    }
+    if bv & 1 == 0 {
+        area.0[..2].copy_from_slice(&0x37f_u16.to_le_bytes());
+    }
+}

@@ -1,0 +1,129 @@
+//! A replay that is guided from outside, for a timeline (`crate::timeline`): it goes where it
+//! is told, stops where it is told, answers what is asked of its guest, and forks copies of
+//! itself, which are the timeline's snapshots.
+//!
+//! Nothing here may change what the recorded program does or how its ticks are counted: a
+//! replay that was stopped, stepped and looked at ends as an undisturbed one. Only a copy
+//! that is to be thrown away may be written to, and it can never return to the recording.
+
+mod channel;
+mod drive;
+mod look;
+mod stray;
+mod watching;
+
+use std::convert::Infallible;
+
+use channel::Channel;
+use drive::Driver;
+
+use super::session::Session;
+use crate::failure::{Failure, Result};
+use crate::task::Task;
+use crate::timeline::{Reply, Request};
+
+pub use watching::wrote;
+
+/// Names the socket of the orders, and the processes to follow: `FD:INDEX,INDEX…`.
+pub const VARIABLE: &str = "RELIVE_GUIDE";
+
+/// What a guided replay is told at its start.
+pub struct Guide {
+    /// The socket.
+    fd: i32,
+    /// Indexes of the process to replay and of those that it comes from.
+    pub follow: Vec<u32>,
+}
+
+/// What the environment asks for.
+#[must_use]
+pub fn requested() -> Option<Guide> {
+    let value = std::env::var(VARIABLE).ok()?;
+    let (fd, follow) = value.split_once(':')?;
+    let follow: std::result::Result<Vec<u32>, _> = follow.split(',').map(str::parse).collect();
+    Some(Guide {
+        fd: fd.parse().ok()?,
+        follow: follow.ok()?,
+    })
+}
+
+/// Does what it is told, until the socket closes.
+///
+/// # Errors
+/// None that ends the process otherwise: what goes wrong is an answer.
+pub fn serve(session: Session, task: Box<Task>, guide: &Guide) -> Result<Infallible> {
+    // Nobody waits for copies: the kernel forgets them by itself.
+    relive_host::signal::set_disposition_with(
+        libc::SIGCHLD,
+        relive_host::signal::Disposition::Default,
+        libc::SA_NOCLDWAIT as u64,
+    );
+    let goal = guide.follow.last().copied().unwrap_or(0);
+    let mut channel = Channel::new(guide.fd);
+    let mut driver = Driver::new(session, task, goal);
+    loop {
+        let Some((request, bytes)) = channel.receive() else {
+            relive_host::sys::exit_group(0)
+        };
+        if matches!(request, Request::Fork) {
+            fork(&mut channel);
+            continue;
+        }
+        let answer = answer(&mut driver, &mut channel, request, &bytes);
+        let (reply, bytes) = answer.unwrap_or_else(|e| (Reply::Failed(e.to_string()), Vec::new()));
+        channel.send(&reply, &bytes);
+    }
+}
+
+/// Makes a copy that listens on the socket that came with the order.
+fn fork(channel: &mut Channel) {
+    let Some(socket) = channel.take_descriptor() else {
+        let e = Failure::internal("an order to fork comes with a socket");
+        return channel.send(&Reply::Failed(e.to_string()), &[]);
+    };
+    // SAFETY: a replay has one thread, which holds no lock here.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        *channel = Channel::new(socket);
+        return;
+    }
+    // SAFETY: the copy has its own.
+    unsafe { libc::close(socket) };
+    if pid < 0 {
+        let e = std::io::Error::last_os_error();
+        channel.send(&Reply::Failed(format!("cannot fork the replay: {e}")), &[]);
+    } else {
+        channel.send(&Reply::Forked(pid), &[]);
+    }
+}
+
+type Answer = Result<(Reply, Vec<u8>)>;
+
+fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &[u8]) -> Answer {
+    let reply = match request {
+        Request::Fork => return Err(Failure::internal("a fork is no question")),
+        Request::Begin => Reply::Status(driver.begin()?),
+        Request::Stops(stops) => {
+            driver.set_stops(stops)?;
+            Reply::Done
+        }
+        Request::Run(run) => Reply::Ran(Box::new(driver.run(&run, &mut || channel.is_wanted())?)),
+        Request::Status => Reply::Status(driver.status()),
+        Request::Past(slot) => Reply::Past(driver.past(slot)),
+        Request::Threads => Reply::Threads(driver.threads()),
+        Request::Registers(slot) => match driver.registers(slot) {
+            Some(r) => return Ok((Reply::Done, r.to_bytes())),
+            None => Reply::Absent,
+        },
+        Request::SetRegisters(slot) => look::done(driver.set_registers(slot, bytes)),
+        Request::Read(addr, len) => return Ok(look::read(addr, len)),
+        Request::Write(addr) => look::done(look::write(addr, bytes)),
+        Request::Maps => Reply::Maps(look::maps()),
+        Request::Checksum => Reply::Checksum(driver.checksum()),
+        Request::Stray(slot) => {
+            let (why, output) = driver.stray(slot, &mut || channel.is_wanted())?;
+            return Ok((Reply::Ran(Box::new(why)), output));
+        }
+    };
+    Ok((reply, Vec::new()))
+}

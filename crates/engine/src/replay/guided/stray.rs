@@ -1,0 +1,183 @@
+//! A thread that leaves the recording: a function of the guest is called by a debugger, in a
+//! copy of the replay that is thrown away afterwards. Nothing of this may ever be reached
+//! while the replay is to go on, and nothing of it reaches the outside: the few system calls
+//! that are answered touch the copy's own memory only.
+
+use relive_dbt::{Stop, TrapKind};
+use relive_host::{GuestAddr, Reg, copy};
+
+use super::drive::Driver;
+use crate::failure::{Failure, Result};
+use crate::machine::machine;
+use crate::signals::signo;
+use crate::space::Region;
+use crate::task::Task;
+use crate::timeline::{Hit, Ran, What, Why};
+use crate::{instr, stops};
+
+/// Ticks between two looks for orders.
+const SLICE: i64 = 1 << 20;
+/// Most bytes of output that are kept.
+const OUTPUT_MAX: usize = 1 << 20;
+
+impl Driver {
+    /// Runs the thread of a slot until a breakpoint, a signal or an order. Returns also what
+    /// it wrote to its standard streams.
+    pub fn stray(
+        &mut self,
+        slot: u32,
+        wanted: &mut dyn FnMut() -> bool,
+    ) -> Result<(Ran, Vec<u8>)> {
+        self.make_current(slot)?;
+        let mut output = Vec::new();
+        let mut first = true;
+        let why = loop {
+            let task = self.task_mut(slot);
+            let task = task.ok_or_else(|| Failure::internal("the thread is there"))?;
+            task.ctx.grant(SLICE);
+            let stop = task.go(first);
+            first = false;
+            match self.strayed(slot, stop, &mut output)? {
+                Strayed::On => {}
+                Strayed::Alone => first = true,
+                Strayed::Stop(what) => break Why::Hit(self.stray_hit(what)),
+            }
+            if wanted() {
+                break Why::Interrupted;
+            }
+        };
+        let status = self.status();
+        let ran = Ran {
+            why,
+            hits: 0,
+            last: None,
+            status,
+        };
+        Ok((ran, output))
+    }
+
+    fn stray_hit(&self, what: What) -> Hit {
+        let status = self.status();
+        Hit {
+            what,
+            before: status.point,
+            slot: status.slot,
+            pc: status.pc,
+        }
+    }
+
+    fn strayed(&mut self, slot: u32, stop: Stop, output: &mut Vec<u8>) -> Result<Strayed> {
+        let task = self.task_mut(slot);
+        let task = task.ok_or_else(|| Failure::internal("the thread is there"))?;
+        Ok(match stop {
+            Stop::Budget { .. } | Stop::Pause { .. } | Stop::Stepped { .. } => Strayed::On,
+            Stop::Watch { .. } => Strayed::Alone,
+            Stop::Breakpoint { pc } => Strayed::Stop(What::Breakpoint(pc.0)),
+            Stop::Syscall { next, .. } => match syscall(task, next, output) {
+                true => Strayed::On,
+                false => Strayed::Stop(What::Signal(libc::SIGSYS)),
+            },
+            Stop::Instr { op, next, .. } => {
+                let values = instr::values(task, &op);
+                match op.apply(&mut task.ctx, next, values) {
+                    Ok(()) => Strayed::On,
+                    Err(_) => Strayed::Stop(What::Signal(libc::SIGSEGV)),
+                }
+            }
+            Stop::Fault { .. } => Strayed::Stop(What::Signal(signo(&task.ctx.fault.siginfo))),
+            Stop::NoCode { .. } | Stop::BadTarget { .. } => {
+                Strayed::Stop(What::Signal(libc::SIGSEGV))
+            }
+            Stop::Trap { kind, .. } => Strayed::Stop(What::Signal(match kind {
+                TrapKind::Undefined => libc::SIGILL,
+                _ => libc::SIGTRAP,
+            })),
+            stop => {
+                stops::handle(task, stop)?;
+                Strayed::On
+            }
+        })
+    }
+}
+
+enum Strayed {
+    /// It runs on.
+    On,
+    /// It runs on with one instruction alone.
+    Alone,
+    /// It has to be told.
+    Stop(What),
+}
+
+/// Answers a system call away from the recording. `false`: the thread would end.
+fn syscall(task: &mut Task, next: GuestAddr, output: &mut Vec<u8>) -> bool {
+    let nr = task.ctx.reg(Reg::Rax) as i64;
+    let arg = |r| task.ctx.reg(r);
+    let (a, b, c) = (arg(Reg::Rdi), arg(Reg::Rsi), arg(Reg::Rdx));
+    let refused = -i64::from(libc::ENOSYS);
+    let result = match nr {
+        libc::SYS_exit | libc::SYS_exit_group => return false,
+        libc::SYS_write if a == 1 || a == 2 => write(b, c, output),
+        libc::SYS_writev if a == 1 || a == 2 => (0..c.min(1024)).try_fold(0, |sum, k| {
+            let base = task.read_u64(b + 16 * k)?;
+            let n = task.read_u64(b + 16 * k + 8)?;
+            match write(base, n, output) {
+                e if e < 0 => Err(e),
+                n => Ok(sum + n),
+            }
+        })
+        .unwrap_or_else(|e| e),
+        libc::SYS_getpid => i64::from(task.process.pid),
+        libc::SYS_gettid => i64::from(task.tid),
+        libc::SYS_mmap => map(task, b),
+        libc::SYS_munmap | libc::SYS_madvise | libc::SYS_rt_sigprocmask => 0,
+        libc::SYS_sched_yield | libc::SYS_futex => 0,
+        libc::SYS_brk => machine().memory().space.brk.1 as i64,
+        _ => refused,
+    };
+    task.ctx.set_reg(Reg::Rax, result as u64);
+    let flags = task.ctx.rflags;
+    task.ctx.set_reg(Reg::Rcx, next.0);
+    task.ctx.set_reg(Reg::R11, flags);
+    task.ctx.rip = next.0;
+    true
+}
+
+fn write(addr: u64, len: u64, output: &mut Vec<u8>) -> i64 {
+    let room = OUTPUT_MAX.saturating_sub(output.len());
+    let mut bytes = vec![0; (len as usize).min(room)];
+    if copy::read(GuestAddr(addr), &mut bytes).is_err() {
+        return -i64::from(libc::EFAULT);
+    }
+    output.extend_from_slice(&bytes);
+    len as i64
+}
+
+/// Anonymous private memory anywhere, which is all that an allocator asks for.
+fn map(task: &Task, len: u64) -> i64 {
+    const WANTED: i32 = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE;
+    let flags = task.ctx.reg(Reg::R10) as i32;
+    let prot = task.ctx.reg(Reg::Rdx) as u32 & (crate::space::READ | crate::space::WRITE);
+    if flags & WANTED != WANTED || flags & libc::MAP_FIXED != 0 || len == 0 || len > 1 << 30 {
+        return -i64::from(libc::ENOSYS);
+    }
+    let len = len.next_multiple_of(relive_host::addr::PAGE);
+    let mut memory = machine().memory();
+    let Some(start) = memory.space.find_free(len, false) else {
+        return -i64::from(libc::ENOMEM);
+    };
+    let region = Region {
+        start,
+        end: start + len,
+        prot,
+        shared: false,
+        common: false,
+        name: crate::memory::unnamed(),
+        offset: 0,
+        inode: 0,
+    };
+    match memory.map(region, crate::memory::Source::Anon) {
+        Ok(()) => start as i64,
+        Err(e) => -i64::from(e),
+    }
+}

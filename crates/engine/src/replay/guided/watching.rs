@@ -1,0 +1,96 @@
+//! Watched memory during a replay: which accesses of an instruction count, and what the
+//! kernel wrote there.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use relive_dbt::{Access, Watched, accesses};
+
+use crate::machine::machine;
+use crate::task::Task;
+use crate::timeline::{Watching, Watchpoint};
+
+/// Watched for writes by the kernel's part of the replay, and the first write noticed.
+struct Kernel {
+    watched: Vec<Watchpoint>,
+    noticed: Option<(Watchpoint, u64)>,
+}
+
+static KERNEL: Mutex<Kernel> = Mutex::new(Kernel {
+    watched: Vec::new(),
+    noticed: None,
+});
+
+/// Whether anything is watched: the way past the lock for everybody else.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+/// Notes that the replay has written guest memory on the kernel's behalf.
+pub fn wrote(addr: u64, len: u64) {
+    if !ANY.load(Ordering::Relaxed) {
+        return;
+    }
+    let mut kernel = KERNEL.lock().expect("no thread panics: panics abort");
+    let hit = kernel
+        .watched
+        .iter()
+        .copied()
+        .find(|w| w.kind != Watching::Reads && overlap(w, addr, len));
+    if let (Some(w), None) = (hit, kernel.noticed) {
+        kernel.noticed = Some((w, addr.max(w.addr)));
+    }
+}
+
+/// Sets what is watched, here and in the translator.
+pub fn set(watchpoints: &[Watchpoint]) -> Result<(), relive_dbt::Error> {
+    let mut kernel = KERNEL.lock().expect("no thread panics: panics abort");
+    kernel.watched = watchpoints.to_vec();
+    kernel.noticed = None;
+    ANY.store(!watchpoints.is_empty(), Ordering::Relaxed);
+    drop(kernel);
+    let watched: Vec<Watched> = watchpoints
+        .iter()
+        .map(|w| Watched {
+            addr: w.addr,
+            len: w.len,
+            reads: w.kind != Watching::Writes,
+            writes: w.kind != Watching::Reads,
+        })
+        .collect();
+    machine().memory().translator.set_watched(&watched)
+}
+
+/// Takes what `wrote` has noticed since the last call.
+pub fn noticed() -> Option<(Watchpoint, u64)> {
+    if !ANY.load(Ordering::Relaxed) {
+        return None;
+    }
+    let mut kernel = KERNEL.lock().expect("no thread panics: panics abort");
+    kernel.noticed.take()
+}
+
+/// The watchpoint that the instruction at the task's pc is about to touch, and where.
+pub fn touched(task: &Task, watchpoints: &[Watchpoint]) -> Option<(Watchpoint, u64)> {
+    if watchpoints.is_empty() {
+        return None;
+    }
+    let ctx = &task.ctx;
+    let all = machine()
+        .memory()
+        .with_code(true, |_, code| accesses(code, ctx));
+    let counts = |w: &Watchpoint, a: &Access| {
+        let kind = match w.kind {
+            Watching::Writes => a.writes,
+            Watching::Reads => a.reads,
+            Watching::Both => a.reads || a.writes,
+        };
+        kind && overlap(w, a.addr, a.len)
+    };
+    watchpoints
+        .iter()
+        .find_map(|w| all.iter().find(|a| counts(w, a)).map(|a| (w, a)))
+        .map(|(w, a)| (*w, a.addr.max(w.addr)))
+}
+
+fn overlap(w: &Watchpoint, addr: u64, len: u64) -> bool {
+    addr < w.addr.saturating_add(w.len) && w.addr < addr.saturating_add(len)
+}

@@ -1,0 +1,260 @@
+//! Going backwards: from the nearest snapshot before, forward to the last place that counts.
+
+use super::host::{Host, Wanted};
+use super::point::{Point, Steps};
+use super::protocol::{Hit, Run, Search, Status, Stops, Why};
+use super::travel::{Stopped, Timeline, Which};
+use crate::failure::{Failure, Result};
+
+/// Turns of other threads that one reverse step may have to go back over. A bound against
+/// damaged traces only: each round is one turn of the thread.
+const ROUNDS: usize = 64;
+
+impl Timeline {
+    /// Goes back to the last stop before the present position, or to the start.
+    ///
+    /// # Errors
+    /// Divergence.
+    pub fn backward(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped> {
+        self.forget_changes();
+        let stops = self.stops.clone();
+        match self.last_hit(&stops, self.status, wanted)? {
+            Found::Hit(hit, host, status) => {
+                (self.current, self.status) = (host, status);
+                Ok(Stopped::Hit(hit))
+            }
+            Found::Nothing => self.goto_start(),
+            Found::Interrupted => Ok(Stopped::Interrupted),
+        }
+    }
+
+    /// The last hit before a position, with a host that stands right before it.
+    pub(super) fn last_hit(
+        &mut self,
+        stops: &Stops,
+        end: Status,
+        wanted: &mut dyn Wanted,
+    ) -> Result<Found> {
+        let (mut limit, mut ended) = (end.point, end.ended.is_some());
+        loop {
+            let before = |s: &Status| s.ended.is_none() && (ended || s.point.is_before(&limit));
+            let Some(snapshot) = self.snapshots.last_where(before) else {
+                return Ok(Found::Nothing);
+            };
+            let from = snapshot.status;
+            let mut host = snapshot.host.fork()?;
+            let run = Run {
+                until: (!ended).then_some(limit),
+                step: None,
+                search: Search::Count,
+                leave: false,
+                work: None,
+            };
+            let which = &mut Which::Other(&mut host, from);
+            let ran = self.drive(which, run, stops, Some(end.work), wanted)?;
+            match ran.why {
+                Why::Interrupted => return Ok(Found::Interrupted),
+                Why::Passed => return Err(lost(&limit, &ran.status.point)),
+                _ => {}
+            }
+            if let Some(hit) = ran.last {
+                return self.stand_before(hit, wanted);
+            }
+            // From here the stretch before `from` remains.
+            if from.point == self.start {
+                return Ok(Found::Nothing);
+            }
+            (limit, ended) = (from.point, false);
+        }
+    }
+
+    /// A host that stands right before a hit.
+    fn stand_before(&mut self, hit: Hit, wanted: &mut dyn Wanted) -> Result<Found> {
+        let (host, status, why) = self.visit(hit.before, wanted)?;
+        Ok(match why {
+            Why::Interrupted => Found::Interrupted,
+            _ => Found::Hit(hit, host, status),
+        })
+    }
+
+    /// Goes back to right before the last instruction (or event) of a thread.
+    ///
+    /// # Errors
+    /// Divergence.
+    pub fn step_back(&mut self, slot: u32, wanted: &mut dyn Wanted) -> Result<Stopped> {
+        self.forget_changes();
+        let mut host = self.current.fork()?;
+        let mut status = self.status;
+        for _ in 0..ROUNDS {
+            match self.before_last(&mut host, status, slot, wanted)? {
+                Back::There(host, status) => {
+                    (self.current, self.status) = (host, status);
+                    return Ok(Stopped::Stepped);
+                }
+                Back::Start => return self.goto_start(),
+                Back::Interrupted => return Ok(Stopped::Interrupted),
+                // The same state of the thread, at the end of an earlier turn.
+                Back::Turn(point) => {
+                    let (h, s, why) = self.visit(point, wanted)?;
+                    if why == Why::Interrupted {
+                        return Ok(Stopped::Interrupted);
+                    }
+                    (host, status) = (h, s);
+                }
+            }
+        }
+        Err(Failure::internal("a thread had too many empty turns"))
+    }
+
+    fn before_last(
+        &mut self,
+        host: &mut Host,
+        status: Status,
+        slot: u32,
+        wanted: &mut dyn Wanted,
+    ) -> Result<Back> {
+        let past = host.past(slot)?;
+        let point = status.point;
+        let away = match past.left {
+            Some(left) if !left.is_before(&self.start) => Back::Turn(left),
+            _ => Back::Start,
+        };
+        if !past.running {
+            return Ok(away);
+        }
+        // Instructions since the tick, or the beginning of the stretch, before the position.
+        let mut ticks = point.ticks;
+        if point.steps == Steps::Exact(0) {
+            if ticks == past.base {
+                return self.before_stretch(past.began, away, wanted);
+            }
+            ticks -= 1;
+        }
+        let ticked = Point {
+            ticks,
+            steps: Steps::ZERO,
+            ..point
+        };
+        if ticked.is_before(&self.start) {
+            return Ok(Back::Start);
+        }
+        let (mut walker, mut at, why) = self.visit(ticked, wanted)?;
+        if why == Why::Interrupted {
+            return Ok(Back::Interrupted);
+        }
+        let mut base = walker.fork()?;
+        let Some(n) = count(&mut walker, &mut at, &point, wanted)? else {
+            return Ok(Back::Interrupted);
+        };
+        if n == 0 {
+            return match ticks == past.base {
+                true => self.before_stretch(past.began, away, wanted),
+                false => Err(Failure::internal("no instruction leads to a tick")),
+            };
+        }
+        let target = Point {
+            steps: Steps::Exact(n - 1),
+            ..ticked
+        };
+        let run = Run {
+            until: Some(target),
+            step: None,
+            search: Search::Count,
+            leave: false,
+            work: None,
+        };
+        let ran = base.run(&run, &Stops::default(), wanted)?;
+        match ran.why {
+            Why::Until => Ok(Back::There(base, ran.status)),
+            Why::Interrupted => Ok(Back::Interrupted),
+            _ => Err(lost(&target, &ran.status.point)),
+        }
+    }
+
+    /// Before the event that a stretch began with; `away` if it began with a turn.
+    fn before_stretch(
+        &mut self,
+        began: Option<Point>,
+        away: Back,
+        wanted: &mut dyn Wanted,
+    ) -> Result<Back> {
+        let Some(began) = began else {
+            return Ok(away);
+        };
+        if began.is_before(&self.start) {
+            return Ok(Back::Start);
+        }
+        let (host, status, why) = self.visit(began, wanted)?;
+        Ok(match why {
+            Why::Interrupted => Back::Interrupted,
+            _ => Back::There(host, status),
+        })
+    }
+}
+
+/// Counts the instructions from where a host stands, at a tick, to a position behind it
+/// before the next tick, or at that tick. `None`: interrupted.
+fn count(
+    host: &mut Host,
+    at: &mut Status,
+    to: &Point,
+    wanted: &mut dyn Wanted,
+) -> Result<Option<u64>> {
+    let run = Run {
+        until: Some(*to),
+        step: None,
+        search: Search::Count,
+        leave: false,
+        work: None,
+    };
+    if to.ticks == at.point.ticks && to.steps != Steps::Event {
+        let ran = host.run(&run, &Stops::default(), wanted)?;
+        return match (ran.why, ran.status.point.steps) {
+            (Why::Until, Steps::Exact(n)) => Ok(Some(n)),
+            (Why::Interrupted, _) => Ok(None),
+            _ => Err(lost(to, &ran.status.point)),
+        };
+    }
+    let mut n = 0;
+    loop {
+        let step = Run {
+            until: Some(*to),
+            step: Some((at.slot, 1)),
+            ..run
+        };
+        let ran = host.run(&step, &Stops::default(), wanted)?;
+        match ran.why {
+            Why::Stepped => n += 1,
+            // The last step has brought it there, or nothing had to.
+            Why::Until => {
+                let exactly = ran.status.point.key() == at.point.key();
+                return Ok(Some(n + u64::from(!exactly)));
+            }
+            Why::Ended => return Ok(Some(n)),
+            Why::Interrupted => return Ok(None),
+            _ => return Err(lost(to, &ran.status.point)),
+        }
+        *at = ran.status;
+    }
+}
+
+fn lost(wanted: &Point, there: &Point) -> Failure {
+    Failure::internal(format!(
+        "a position of this very recording was not found: {wanted}; the replay came to {there}"
+    ))
+}
+
+/// What a search backwards found.
+pub(super) enum Found {
+    Hit(Hit, Host, Status),
+    Nothing,
+    Interrupted,
+}
+
+/// What lies before a thread's position.
+enum Back {
+    There(Host, Status),
+    Turn(Point),
+    Start,
+    Interrupted,
+}

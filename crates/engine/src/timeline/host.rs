@@ -1,0 +1,365 @@
+//! One replaying process as its timeline sees it: orders go out, answers come in, copies are
+//! made.
+
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use super::protocol::{Map, Past, Ran, Reply, Request, Run, Status, Stops, Thread, receive, send};
+use super::registers::Registers;
+use crate::boot::Boot;
+use crate::failure::{Failure, Result};
+use crate::machine::Mode;
+use crate::replay::GUIDE;
+use crate::shm::Shm;
+use crate::supervisor::start_replay;
+
+/// What all processes of a timeline share.
+struct Common {
+    shm: Shm,
+    _descriptor: OwnedFd,
+    /// The first process, which is a child of this one.
+    root: i32,
+}
+
+impl Drop for Common {
+    fn drop(&mut self) {
+        let mut status = 0;
+        // SAFETY: a child of this process; its socket is closed, so it is about to end.
+        unsafe {
+            libc::kill(self.root, libc::SIGKILL);
+            libc::waitpid(self.root, &raw mut status, 0);
+        }
+    }
+}
+
+/// A replaying process. Dropping it ends it.
+pub struct Host {
+    socket: UnixStream,
+    /// Its process id.
+    pub pid: i32,
+    stops: Stops,
+    common: Arc<Common>,
+}
+
+impl Host {
+    /// Starts a replay of one process of a trace, which is `follow`'s last; the others are
+    /// those that it comes from. It stands where that process begins.
+    ///
+    /// # Errors
+    /// It cannot be started, or the trace is damaged.
+    pub fn start(trace: &Path, follow: &[u32]) -> Result<(Self, Status)> {
+        let (shm, descriptor) = Shm::create()?;
+        // SAFETY: the descriptor was just made and is nobody else's.
+        let descriptor = unsafe { std::os::fd::FromRawFd::from_raw_fd(descriptor) };
+        shm.header().running.store(1, Ordering::Release);
+        let (ours, theirs) = UnixStream::pair().map_err(Failure::setup)?;
+        // SAFETY: the host process must find its end open after exec.
+        unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };
+        let shown = vec![b"relive-timeline".to_vec()];
+        let boot = Boot {
+            mode: Mode::Replay,
+            trace: trace.to_owned(),
+            supervisor: Some(shm.descriptor()),
+            called: b"relive-timeline".to_vec(),
+            path: Vec::new(),
+            argv: Vec::new(),
+            env: Vec::new(),
+            seed: None,
+            go_on: None,
+        };
+        let list: Vec<String> = follow.iter().map(u32::to_string).collect();
+        let guide = format!("{}:{}", theirs.as_raw_fd(), list.join(","));
+        let extra = [("RELIVE_QUIET", "1".to_owned()), (GUIDE, guide)];
+        let root = start_replay(&boot, &shown, &extra)?;
+        drop(theirs);
+        let common = Common {
+            shm,
+            _descriptor: descriptor,
+            root,
+        };
+        let mut host = Self {
+            socket: ours,
+            pid: root,
+            stops: Stops::default(),
+            common: Arc::new(common),
+        };
+        match host.ask(&Request::Begin)? {
+            Reply::Status(status) => Ok((host, status)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    fn gone(&self, e: &io::Error) -> Failure {
+        match self.common.shm.failure() {
+            Some(text) => Failure::Told(text),
+            None => Failure::internal(format!("a replaying process is gone ({e})")),
+        }
+    }
+
+    fn ask_with(&mut self, request: &Request, bytes: &[u8]) -> Result<(Reply, Vec<u8>)> {
+        send(&mut self.socket, request, bytes).map_err(|e| self.gone(&e))?;
+        self.answer()
+    }
+
+    fn answer(&mut self) -> Result<(Reply, Vec<u8>)> {
+        match receive(&mut self.socket).map_err(|e| self.gone(&e))? {
+            (Reply::Failed(text), _) => Err(Failure::Told(text)),
+            answer => Ok(answer),
+        }
+    }
+
+    fn ask(&mut self, request: &Request) -> Result<Reply> {
+        Ok(self.ask_with(request, &[])?.0)
+    }
+
+    /// A copy that can go on by itself.
+    ///
+    /// # Errors
+    /// No memory, no processes.
+    pub fn fork(&mut self) -> Result<Self> {
+        let (ours, theirs) = UnixStream::pair().map_err(Failure::setup)?;
+        let mut message = Vec::new();
+        send(&mut message, &Request::Fork, &[]).map_err(Failure::internal)?;
+        send_descriptor(&self.socket, &message, &theirs).map_err(|e| self.gone(&e))?;
+        drop(theirs);
+        match self.answer()?.0 {
+            Reply::Forked(pid) => Ok(Self {
+                socket: ours,
+                pid,
+                stops: self.stops.clone(),
+                common: Arc::clone(&self.common),
+            }),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Goes on; stops are set first if they are others than before.
+    ///
+    /// # Errors
+    /// Divergence, or the process is gone.
+    pub fn run(&mut self, run: &Run, stops: &Stops, wanted: &mut dyn Wanted) -> Result<Ran> {
+        self.set_stops(stops)?;
+        send(&mut self.socket, &Request::Run(*run), &[]).map_err(|e| self.gone(&e))?;
+        self.ran(wanted).map(|(ran, _)| ran)
+    }
+
+    /// Runs a thread away from the recording; returns its output too.
+    ///
+    /// # Errors
+    /// Something that cannot be done away from the recording.
+    pub fn stray(
+        &mut self,
+        slot: u32,
+        stops: &Stops,
+        wanted: &mut dyn Wanted,
+    ) -> Result<(Ran, Vec<u8>)> {
+        self.set_stops(stops)?;
+        send(&mut self.socket, &Request::Stray(slot), &[]).map_err(|e| self.gone(&e))?;
+        self.ran(wanted)
+    }
+
+    fn set_stops(&mut self, stops: &Stops) -> Result<()> {
+        if self.stops != *stops {
+            match self.ask(&Request::Stops(stops.clone()))? {
+                Reply::Done => self.stops = stops.clone(),
+                other => return Err(unexpected(&other)),
+            }
+        }
+        Ok(())
+    }
+
+    /// Waits for the end of a run; an interruption is a question in between.
+    fn ran(&mut self, wanted: &mut dyn Wanted) -> Result<(Ran, Vec<u8>)> {
+        let mut asked = false;
+        while !asked && !readable(&self.socket, 50) {
+            if wanted.wanted() {
+                send(&mut self.socket, &Request::Status, &[]).map_err(|e| self.gone(&e))?;
+                asked = true;
+            }
+        }
+        let (reply, bytes) = self.answer()?;
+        if asked {
+            self.answer()?;
+        }
+        match reply {
+            Reply::Ran(ran) => Ok((*ran, bytes)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Where it is.
+    ///
+    /// # Errors
+    /// The process is gone. (So below.)
+    pub fn status(&mut self) -> Result<Status> {
+        match self.ask(&Request::Status)? {
+            Reply::Status(s) => Ok(s),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// What a thread has behind it.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn past(&mut self, slot: u32) -> Result<Past> {
+        match self.ask(&Request::Past(slot))? {
+            Reply::Past(p) => Ok(p),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// All threads, by slot.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn threads(&mut self) -> Result<Vec<Thread>> {
+        match self.ask(&Request::Threads)? {
+            Reply::Threads(t) => Ok(t),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The guest's memory map.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn maps(&mut self) -> Result<Vec<Map>> {
+        match self.ask(&Request::Maps)? {
+            Reply::Maps(m) => Ok(m),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// A sum over guest memory and registers.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn checksum(&mut self) -> Result<u64> {
+        match self.ask(&Request::Checksum)? {
+            Reply::Checksum(c) => Ok(c),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Registers of the thread of a slot.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn registers(&mut self, slot: u32) -> Result<Option<Registers>> {
+        match self.ask_with(&Request::Registers(slot), &[])? {
+            (Reply::Done, bytes) => Ok(Registers::from_bytes(&bytes)),
+            (Reply::Absent, _) => Ok(None),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Guest memory, up to the first byte that is not there.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn read(&mut self, addr: u64, len: u64) -> Result<Vec<u8>> {
+        match self.ask_with(&Request::Read(addr, len), &[])? {
+            (Reply::Done, mut bytes) => {
+                bytes.truncate(len as usize);
+                Ok(bytes)
+            }
+            (Reply::Absent, _) => Ok(Vec::new()),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// Sets registers. The copy cannot go back to the recording afterwards. `false`: there is
+    /// no such thread.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn set_registers(&mut self, slot: u32, registers: &Registers) -> Result<bool> {
+        let (reply, _) = self.ask_with(&Request::SetRegisters(slot), &registers.to_bytes())?;
+        Ok(matches!(reply, Reply::Done))
+    }
+
+    /// Writes memory; as [`Host::set_registers`].
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<bool> {
+        let (reply, _) = self.ask_with(&Request::Write(addr), bytes)?;
+        Ok(matches!(reply, Reply::Done))
+    }
+
+    /// Bytes of memory that it uses and shares with its copies in parts (PSS, proc(5)).
+    #[must_use]
+    pub fn memory(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/smaps_rollup", self.pid));
+        let text = text.unwrap_or_default();
+        let line = text.lines().find_map(|l| l.strip_prefix("Pss:"));
+        let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+        kib.unwrap_or(0) << 10
+    }
+}
+
+/// Who may interrupt a run.
+pub trait Wanted {
+    /// Whether a run is to stop now; asked every few milliseconds.
+    fn wanted(&mut self) -> bool;
+}
+
+/// Nobody interrupts.
+pub struct Patient;
+
+impl Wanted for Patient {
+    fn wanted(&mut self) -> bool {
+        false
+    }
+}
+
+fn unexpected(reply: &Reply) -> Failure {
+    Failure::internal(format!("a replaying process answered {reply:?}"))
+}
+
+fn readable(socket: &UnixStream, ms: i32) -> bool {
+    let mut poll = libc::pollfd {
+        fd: socket.as_raw_fd(),
+        events: libc::POLLIN,
+        revents: 0,
+    };
+    // SAFETY: one entry, which outlives the call.
+    unsafe { libc::poll(&raw mut poll, 1, ms) > 0 }
+}
+
+/// Sends bytes with a descriptor (unix(7), SCM_RIGHTS).
+fn send_descriptor(to: &UnixStream, bytes: &[u8], what: &UnixStream) -> io::Result<()> {
+    let mut control = [0u64; 3];
+    let mut part = libc::iovec {
+        iov_base: bytes.as_ptr().cast_mut().cast(),
+        iov_len: bytes.len(),
+    };
+    // SAFETY: all-zero is a value of this plain structure.
+    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
+    header.msg_iov = &raw mut part;
+    header.msg_iovlen = 1;
+    header.msg_control = control.as_mut_ptr().cast();
+    header.msg_controllen = size_of_val(&control);
+    // SAFETY: the control buffer has room for one header with one descriptor; all that the
+    // message points to lives through the call.
+    let sent = unsafe {
+        let first = libc::CMSG_FIRSTHDR(&raw const header);
+        (*first).cmsg_level = libc::SOL_SOCKET;
+        (*first).cmsg_type = libc::SCM_RIGHTS;
+        (*first).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
+        libc::CMSG_DATA(first)
+            .cast::<i32>()
+            .write_unaligned(what.as_raw_fd());
+        libc::sendmsg(to.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL)
+    };
+    match sent {
+        n if n < 0 => Err(io::Error::last_os_error()),
+        n if n as usize == bytes.len() => Ok(()),
+        _ => Err(io::Error::other("a short write")),
+    }
+}

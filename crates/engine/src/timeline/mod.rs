@@ -1,0 +1,28 @@
+//! The timeline of one recorded process: a replay that can go to any position, forwards and
+//! backwards, and that can be looked at wherever it is.
+//!
+//! Replaying processes (`host`) do the work; `replay::guided` is their side. A snapshot is a
+//! stopped fork of one (`snapshots`). Going back means: go on from the nearest snapshot
+//! before. What is written into a guest goes into a copy that is thrown away as soon as the
+//! replay goes on, so that nothing done here can change what the replay does.
+
+mod back;
+mod host;
+mod point;
+mod processes;
+mod protocol;
+mod queries;
+mod registers;
+mod snapshots;
+mod travel;
+
+pub use host::{Patient, Wanted};
+pub use point::{Point, Steps};
+pub use processes::{Follow, crashed, follow, processes};
+pub use protocol::{
+    Ended, Hit, Map, Past, Ran, Request, Reply, Run, Search, Status, Stops, Thread, Watching,
+    Watchpoint, What, Why, receive, send,
+};
+pub use queries::{Call, LastWrite, Place};
+pub use registers::Registers;
+pub use travel::{Stopped, Timeline};

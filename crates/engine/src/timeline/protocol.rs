@@ -1,0 +1,313 @@
+//! What a timeline and its replaying processes say to each other over a socket.
+//!
+//! A message is a header of two lengths, a JSON text and bytes that belong to it. The
+//! replaying side runs a program that may come from a stranger, so its answers are checked:
+//! lengths are bounded, and what does not parse ends the conversation.
+
+use std::io::{self, Read, Write};
+
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+
+use super::point::{Point, Steps};
+
+/// Most bytes of a message.
+const MESSAGE_MAX: usize = 64 << 20;
+
+/// What accesses a watchpoint means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub enum Watching {
+    /// Writes.
+    Writes,
+    /// Reads.
+    Reads,
+    /// Both.
+    Both,
+}
+
+/// A watched range.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Watchpoint {
+    /// First address.
+    pub addr: u64,
+    /// Bytes.
+    pub len: u64,
+    /// Which accesses count.
+    pub kind: Watching,
+}
+
+/// Where a replay stops by itself.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Stops {
+    /// Guest addresses of instructions.
+    pub breakpoints: Vec<u64>,
+    /// Watched memory.
+    pub watchpoints: Vec<Watchpoint>,
+    /// Signals and faults, before they are delivered.
+    pub signals: bool,
+}
+
+/// What is done at a stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Search {
+    /// Stop there: at a breakpoint before its instruction, at a watchpoint behind the access.
+    Stop,
+    /// Go on, and tell how many there were and which was the last.
+    Count,
+    /// Stop right before the one of this number, counted from 1.
+    Before(u64),
+}
+
+/// How to go on.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
+pub struct Run {
+    /// Not beyond this position.
+    pub until: Option<Point>,
+    /// Until the thread of this slot has executed so many instructions.
+    pub step: Option<(u32, u64)>,
+    /// What to do at stops.
+    pub search: Search,
+    /// The breakpoint at the present position has been reported already.
+    pub leave: bool,
+    /// Not much beyond this amount of work, see [`Status::work`].
+    pub work: Option<u64>,
+}
+
+/// A question or an order.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Request {
+    /// Make a copy that takes its orders from the socket that comes with this.
+    Fork,
+    /// Go to where the process begins that is replayed.
+    Begin,
+    /// Set where to stop.
+    Stops(Stops),
+    /// Go on.
+    Run(Run),
+    /// Where are we?
+    Status,
+    /// Which threads are there?
+    Threads,
+    /// Registers of the thread of a slot, as bytes.
+    Registers(u32),
+    /// Set them. Only in a copy that will be thrown away.
+    SetRegisters(u32),
+    /// Guest memory: address, length.
+    Read(u64, u64),
+    /// Write the bytes that come with this. Only in a copy that will be thrown away.
+    Write(u64),
+    /// The memory map.
+    Maps,
+    /// A sum over guest memory and the registers of all threads.
+    Checksum,
+    /// Run the thread of this slot away from the recording, up to a breakpoint or signal.
+    Stray(u32),
+    /// What one thread has behind it.
+    Past(u32),
+}
+
+/// What stopped a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum What {
+    /// A breakpoint at this address.
+    Breakpoint(u64),
+    /// An access to watched memory.
+    Watchpoint {
+        /// What is watched.
+        watch: Watchpoint,
+        /// Address of the access.
+        addr: u64,
+        /// The system call that wrote, if it was none of the thread's own instructions;
+        /// `u32::MAX` for a signal's frame and the like.
+        call: Option<u32>,
+    },
+    /// A signal is about to be delivered.
+    Signal(i32),
+}
+
+/// A stop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Hit {
+    /// What it is.
+    pub what: What,
+    /// The position right before it.
+    pub before: Point,
+    /// Slot of the thread.
+    pub slot: u32,
+    /// Its pc there.
+    pub pc: u64,
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Ended {
+    /// With this exit code.
+    Code(i32),
+    /// Killed by this signal.
+    Signal(i32),
+    /// The recording ends here.
+    CutOff,
+}
+
+/// Where a replay is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Status {
+    /// The position.
+    pub point: Point,
+    /// Slot of the thread whose turn it is.
+    pub slot: u32,
+    /// Its index in the recording.
+    pub thread: u32,
+    /// Its recorded thread id.
+    pub tid: u32,
+    /// Index of the process.
+    pub process: u32,
+    /// Its recorded process id.
+    pub pid: u32,
+    /// The thread's pc.
+    pub pc: u64,
+    /// How much has been executed since the start: ticks of all threads, and some for every
+    /// event. A measure of time for the choice of snapshots.
+    pub work: u64,
+    /// How the process ended, if it has.
+    pub ended: Option<Ended>,
+}
+
+/// What a thread has behind it, for going back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Past {
+    /// Whether it is this thread's turn.
+    pub running: bool,
+    /// Its ticks when the present stretch (between events and turns) began.
+    pub base: u64,
+    /// Right before the event that the present stretch began with, if that event was this
+    /// thread's in the present turn.
+    pub began: Option<Point>,
+    /// Right before the thread last gave its turn away.
+    pub left: Option<Point>,
+}
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Thread {
+    /// What names it on the timeline.
+    pub slot: u32,
+    /// Its index in the recording.
+    pub index: u32,
+    /// Its recorded id.
+    pub tid: u32,
+    /// Its name (prctl(2), PR_SET_NAME).
+    pub name: String,
+    /// Its pc.
+    pub pc: u64,
+}
+
+/// One region of guest memory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Map {
+    /// First address.
+    pub start: u64,
+    /// Behind the last one.
+    pub end: u64,
+    /// Protection bits of mmap(2).
+    pub prot: u32,
+    /// Offset in the file.
+    pub offset: u64,
+    /// Path or other name, may be empty.
+    pub name: String,
+}
+
+/// Why a run stopped.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Why {
+    /// It is where it was to go.
+    Until,
+    /// It went past that: the position does not exist.
+    Passed,
+    /// The steps are done.
+    Stepped,
+    /// A stop.
+    Hit(Hit),
+    /// So much work was done.
+    Work,
+    /// A message came.
+    Interrupted,
+    /// The process has ended.
+    Ended,
+}
+
+/// What a run came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ran {
+    /// Why it stopped.
+    pub why: Why,
+    /// Stops seen.
+    pub hits: u64,
+    /// The last of them.
+    pub last: Option<Hit>,
+    /// Where it is now.
+    pub status: Status,
+}
+
+/// An answer.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub enum Reply {
+    /// Done, or the bytes that come with this.
+    Done,
+    /// The copy's process id.
+    Forked(i32),
+    /// Of a run.
+    Ran(Box<Ran>),
+    /// Of [`Request::Status`] and [`Request::Begin`].
+    Status(Status),
+    /// Of [`Request::Threads`].
+    Threads(Vec<Thread>),
+    /// Of [`Request::Maps`].
+    Maps(Vec<Map>),
+    /// Of [`Request::Checksum`].
+    Checksum(u64),
+    /// Of [`Request::Past`].
+    Past(Past),
+    /// The guest has no such memory or thread.
+    Absent,
+    /// The replay cannot go on, and why.
+    Failed(String),
+}
+
+impl Steps {
+    /// Exactly at a tick or event.
+    pub const ZERO: Self = Self::Exact(0);
+}
+
+/// Sends a message.
+///
+/// # Errors
+/// The other side is gone.
+pub fn send(to: &mut impl Write, message: &impl Serialize, bytes: &[u8]) -> io::Result<()> {
+    let text = serde_json::to_vec(message)?;
+    let mut whole = Vec::with_capacity(8 + text.len() + bytes.len());
+    whole.extend_from_slice(&(text.len() as u32).to_le_bytes());
+    whole.extend_from_slice(&(bytes.len() as u32).to_le_bytes());
+    whole.extend_from_slice(&text);
+    whole.extend_from_slice(bytes);
+    to.write_all(&whole)
+}
+
+/// Receives a message.
+///
+/// # Errors
+/// The other side is gone, or says what is no message.
+pub fn receive<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<(M, Vec<u8>)> {
+    let mut header = [0; 8];
+    from.read_exact(&mut header)?;
+    let [a, b, c, d, e, f, g, h] = header;
+    let text_len = u32::from_le_bytes([a, b, c, d]) as usize;
+    let bytes_len = u32::from_le_bytes([e, f, g, h]) as usize;
+    if text_len > MESSAGE_MAX || bytes_len > MESSAGE_MAX {
+        return Err(io::Error::other("a message of that length is none"));
+    }
+    let mut text = vec![0; text_len];
+    from.read_exact(&mut text)?;
+    let mut bytes = vec![0; bytes_len];
+    from.read_exact(&mut bytes)?;
+    Ok((serde_json::from_slice(&text)?, bytes))
+}

@@ -1,0 +1,383 @@
+//! The timeline itself: where it is, and going forward.
+
+use std::path::{Path, PathBuf};
+
+use super::host::{Host, Wanted};
+use super::point::{Point, Steps};
+use super::processes::Follow;
+use super::protocol::{Ended, Hit, Ran, Run, Search, Status, Stops, Why};
+use super::snapshots::{Snapshot, Snapshots};
+use crate::failure::{Failure, Result};
+
+/// Work between two snapshots before the speed of the replay is known.
+const FIRST_GAP: u64 = 2_000_000;
+/// Least time between two snapshots.
+const GAP_MS: u128 = 40;
+/// Memory for snapshots: this part of what is available at the start.
+const MEMORY_PART: u64 = 4;
+
+/// Why the timeline stands where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It was asked to go exactly there.
+    There,
+    /// The steps are done.
+    Stepped,
+    /// A breakpoint, an access to watched memory, a signal.
+    Hit(Hit),
+    /// The process begins here: nothing is before.
+    Start,
+    /// The process has ended.
+    Ended(Ended),
+    /// It was interrupted.
+    Interrupted,
+}
+
+/// The timeline of one process.
+pub struct Timeline {
+    pub(super) snapshots: Snapshots,
+    pub(super) current: Host,
+    pub(super) status: Status,
+    pub(super) start: Point,
+    /// Where to stop.
+    pub stops: Stops,
+    /// A copy that has been written to: what one looks at, until the replay goes on.
+    changed: Option<Host>,
+    trace: PathBuf,
+    /// Work done so far in portions, and the microseconds that it took.
+    speed: (u64, u128),
+}
+
+impl Timeline {
+    /// Opens a trace at the beginning of a process.
+    ///
+    /// # Errors
+    /// The trace is damaged, or has no such process.
+    pub fn open(trace: &Path, follow: &Follow) -> Result<Self> {
+        let trace = std::path::absolute(trace).map_err(Failure::setup)?;
+        let (mut host, status) = Host::start(&trace, &follow.chain)?;
+        let current = host.fork()?;
+        let bound = available_memory() / MEMORY_PART;
+        let snapshots = Snapshots::new(Snapshot { status, host }, FIRST_GAP, bound);
+        Ok(Self {
+            snapshots,
+            current,
+            status,
+            start: status.point,
+            stops: Stops::default(),
+            changed: None,
+            trace,
+            speed: (0, 0),
+        })
+    }
+
+    /// The trace's folder.
+    #[must_use]
+    pub fn trace(&self) -> &Path {
+        &self.trace
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Where it began.
+    #[must_use]
+    pub fn start(&self) -> Point {
+        self.start
+    }
+
+    /// The guest as one sees it now: of the replay, or of the copy that was written to.
+    pub fn guest(&mut self) -> &mut Host {
+        self.changed.as_mut().unwrap_or(&mut self.current)
+    }
+
+    /// Whether the guest has been written to since the replay last went on.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.changed.is_some()
+    }
+
+    /// The guest of the recording, whatever has been written to its copy.
+    pub fn original(&mut self) -> &mut Host {
+        &mut self.current
+    }
+
+    /// A guest that may be written to. It is thrown away when the replay goes on.
+    ///
+    /// # Errors
+    /// No copy can be made.
+    pub fn changeable(&mut self) -> Result<&mut Host> {
+        if self.changed.is_none() {
+            self.changed = Some(self.current.fork()?);
+        }
+        Ok(self.guest())
+    }
+
+    /// Throws the copy away that was written to. Whether there was one.
+    pub fn forget_changes(&mut self) -> bool {
+        self.changed.take().is_some()
+    }
+
+    /// Positions of all snapshots, and the memory that they use.
+    #[must_use]
+    pub fn snapshots(&self) -> (Vec<Status>, u64) {
+        let all = self.snapshots.iter().map(|s| s.status).collect();
+        (all, self.snapshots.memory())
+    }
+
+    /// A replay of its own, from the present position, which others cannot disturb.
+    ///
+    /// # Errors
+    /// No copy can be made.
+    pub fn snapshot(&mut self) -> Result<Host> {
+        self.current.fork()
+    }
+
+    /// Goes forward to the next stop, or to the end.
+    ///
+    /// # Errors
+    /// Divergence.
+    pub fn forward(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped> {
+        self.go_on(None, None, wanted)
+    }
+
+    /// Lets a thread execute `count` instructions, while others may run too.
+    ///
+    /// # Errors
+    /// Divergence.
+    pub fn step(&mut self, slot: u32, count: u64, wanted: &mut dyn Wanted) -> Result<Stopped> {
+        self.go_on(None, Some((slot, count)), wanted)
+    }
+
+    fn go_on(
+        &mut self,
+        until: Option<Point>,
+        step: Option<(u32, u64)>,
+        wanted: &mut dyn Wanted,
+    ) -> Result<Stopped> {
+        self.forget_changes();
+        let run = Run {
+            until,
+            step,
+            search: Search::Stop,
+            leave: true,
+            work: None,
+        };
+        let stops = self.stops.clone();
+        let mut host = self.current.fork()?;
+        std::mem::swap(&mut host, &mut self.current);
+        // If it fails, the timeline stays where it was.
+        let outcome = self.drive(&mut Which::Current, run, &stops, None, wanted);
+        match outcome {
+            Ok(ran) => {
+                let (status, here) = (self.status, ran.status.work);
+                if status.ended.is_none() {
+                    self.snapshots.add(Snapshot { status, host }, here);
+                }
+                self.status = ran.status;
+                Ok(stopped(&ran))
+            }
+            Err(e) => {
+                self.current = host;
+                Err(e)
+            }
+        }
+    }
+
+    /// Runs a host, in portions, and takes snapshots on the way. `present` is the work at
+    /// which this way ends, if that is known: snapshots become dense there.
+    pub(super) fn drive(
+        &mut self,
+        which: &mut Which<'_>,
+        mut run: Run,
+        stops: &Stops,
+        present: Option<u64>,
+        wanted: &mut dyn Wanted,
+    ) -> Result<Ran> {
+        let mut total: Option<Ran> = None;
+        let mut work = match which {
+            Which::Current => self.status.work,
+            Which::Other(_, status) => status.work,
+        };
+        loop {
+            let due = self.snapshots.due(work, present.unwrap_or(work)).max(1);
+            // A step is short; how much of it a portion leaves could not be told.
+            run.work = run.step.is_none().then(|| work.saturating_add(due));
+            let began = std::time::Instant::now();
+            let host = match which {
+                Which::Current => &mut self.current,
+                Which::Other(host, _) => host,
+            };
+            let mut ran = host.run(&run, stops, wanted)?;
+            let took = began.elapsed();
+            let done = ran.status.work.saturating_sub(work);
+            if let Some(before) = &total {
+                ran.hits += before.hits;
+                ran.last = ran.last.or(before.last);
+            }
+            if ran.why != Why::Work {
+                return Ok(ran);
+            }
+            let host = match which {
+                Which::Current => &mut self.current,
+                Which::Other(host, _) => host,
+            };
+            let copy = host.fork()?;
+            self.measure(done, took);
+            work = ran.status.work;
+            let snapshot = Snapshot {
+                status: ran.status,
+                host: copy,
+            };
+            self.snapshots.add(snapshot, present.unwrap_or(work));
+            if let Search::Before(n) = &mut run.search {
+                *n -= ran.hits - total.map_or(0, |t| t.hits);
+            }
+            run.leave = false;
+            total = Some(ran);
+        }
+    }
+
+    /// Takes the speed of the replay as measure for the distance of snapshots.
+    fn measure(&mut self, work: u64, took: std::time::Duration) {
+        let (all, us) = (self.speed.0 + work, self.speed.1 + took.as_micros());
+        self.speed = (all, us);
+        if us > 20_000 {
+            let gap = u128::from(all) * GAP_MS * 1000 / us;
+            self.snapshots.set_gap(u64::try_from(gap).unwrap_or(FIRST_GAP));
+        }
+    }
+
+    /// Goes to a position, exactly.
+    ///
+    /// # Errors
+    /// There is no such position, or divergence.
+    pub fn goto(&mut self, point: Point, wanted: &mut dyn Wanted) -> Result<Stopped> {
+        self.forget_changes();
+        let (host, status, why) = self.visit(point, wanted)?;
+        (self.current, self.status) = (host, status);
+        Ok(match why {
+            Why::Interrupted => Stopped::Interrupted,
+            _ => Stopped::There,
+        })
+    }
+
+    /// Goes to where so many events have happened in the process, or to its end if there are
+    /// fewer.
+    ///
+    /// # Errors
+    /// Divergence.
+    pub fn goto_event(&mut self, event: u64, wanted: &mut dyn Wanted) -> Result<Stopped> {
+        self.forget_changes();
+        let goal = event.max(self.start.event);
+        let snapshot = self.snapshots.last_where(|s| s.point.event <= goal && s.ended.is_none());
+        let snapshot = snapshot.ok_or_else(|| Failure::internal("the start has a snapshot"))?;
+        let (mut host, mut status) = (snapshot.host.fork()?, snapshot.status);
+        if status.point.event < goal {
+            // Behind the event, before anything else: no position between can be named yet.
+            let run = Run {
+                until: Some(Point {
+                    event: goal,
+                    turn: 0,
+                    ticks: 0,
+                    steps: Steps::ZERO,
+                }),
+                step: None,
+                search: Search::Count,
+                leave: false,
+                work: None,
+            };
+            let which = &mut Which::Other(&mut host, status);
+            let ran = self.drive(which, run, &Stops::default(), None, wanted)?;
+            status = ran.status;
+            if ran.why == Why::Interrupted {
+                (self.current, self.status) = (host, status);
+                return Ok(Stopped::Interrupted);
+            }
+        }
+        (self.current, self.status) = (host, status);
+        Ok(match status.ended {
+            Some(how) => Stopped::Ended(how),
+            None => Stopped::There,
+        })
+    }
+
+    /// Goes to the end of the process.
+    ///
+    /// # Errors
+    /// Divergence.
+    pub fn goto_end(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped> {
+        self.goto_event(u64::MAX, wanted)
+    }
+
+    /// Goes to the beginning of the process.
+    ///
+    /// # Errors
+    /// No copy can be made.
+    pub fn goto_start(&mut self) -> Result<Stopped> {
+        self.forget_changes();
+        let first = self.snapshots.first();
+        (self.current, self.status) = (first.host.fork()?, first.status);
+        Ok(Stopped::Start)
+    }
+
+    /// A host that stands at a position, from the nearest snapshot before it.
+    pub(super) fn visit(
+        &mut self,
+        point: Point,
+        wanted: &mut dyn Wanted,
+    ) -> Result<(Host, Status, Why)> {
+        let snapshot = self
+            .snapshots
+            .last_where(|s| s.ended.is_none() && (s.point == point || s.point.is_before(&point)));
+        let snapshot = snapshot.ok_or_else(|| {
+            Failure::setup(format!("{point} is before the beginning of the process"))
+        })?;
+        let (mut host, status) = (snapshot.host.fork()?, snapshot.status);
+        let run = Run {
+            until: Some(point),
+            step: None,
+            search: Search::Count,
+            leave: false,
+            work: None,
+        };
+        let which = &mut Which::Other(&mut host, status);
+        let ran = self.drive(which, run, &Stops::default(), None, wanted)?;
+        match ran.why {
+            Why::Until | Why::Interrupted => Ok((host, ran.status, ran.why)),
+            Why::Ended if ran.status.point == point => Ok((host, ran.status, Why::Until)),
+            _ => Err(Failure::setup(format!(
+                "the recording has no position {point}: it went past it to {}",
+                ran.status.point
+            ))),
+        }
+    }
+}
+
+/// Which replay is driven.
+pub(super) enum Which<'h> {
+    /// The timeline's own.
+    Current,
+    /// Another one, and where it is.
+    Other(&'h mut Host, Status),
+}
+
+pub(super) fn stopped(ran: &Ran) -> Stopped {
+    match (ran.why, ran.status.ended) {
+        (Why::Hit(hit), _) => Stopped::Hit(hit),
+        (Why::Ended, Some(how)) => Stopped::Ended(how),
+        (Why::Stepped, _) => Stopped::Stepped,
+        (Why::Interrupted, _) => Stopped::Interrupted,
+        _ => Stopped::There,
+    }
+}
+
+fn available_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(4 << 20) << 10
+}
