@@ -60,7 +60,32 @@ const REPLAY_AFTER: &str = "\
 Examples:
   relive replay
   relive replay make-3
-  relive replay /tmp/trace";
+  relive replay /tmp/trace
+  relive replay --from 100 --to 200  only the output between these events of the first process";
+
+const LAST_WRITE: &str = "\
+Find the instruction, or the system call, that last wrote to memory of a recorded program.
+
+The answer tells where it is (process, thread, events of the process before it, ticks of the \
+thread, address of the instruction) and the bytes before and after. A write of the same value \
+is a write.";
+
+const LAST_WRITE_AFTER: &str = "\
+Examples:
+  relive last-write --addr 0x100040a0
+  relive last-write bank-2 --addr 0x100040a0 --len 8 --before 2000 --json";
+
+const CALLS: &str = "\
+List the calls of a function over a whole recording: where, by which thread, with which \
+arguments and which result.
+
+Arguments are the first six integer registers of the calling convention, whatever the function \
+declares; the result is the integer one.";
+
+const CALLS_AFTER: &str = "\
+Examples:
+  relive calls 0x10001159
+  relive calls 0x10001159 bank-2 --max 10 --json";
 
 const VERIFY: &str = "\
 Replay a recording twice without its output, and compare both with it and with each other.
@@ -145,7 +170,7 @@ pub enum Command {
     Record(RecordArgs),
     /// Replay a recording
     #[command(long_about = REPLAY, after_help = REPLAY_AFTER)]
-    Replay(TraceArgs),
+    Replay(ReplayArgs),
     /// Replay a recording quietly and check it all the way
     #[command(long_about = VERIFY)]
     Verify(VerifyArgs),
@@ -155,6 +180,12 @@ pub enum Command {
     /// Run a program translated, without recording
     #[command(long_about = RUN)]
     Run(RunArgs),
+    /// Find who wrote to memory last
+    #[command(long_about = LAST_WRITE, after_help = LAST_WRITE_AFTER)]
+    LastWrite(LastWriteArgs),
+    /// List the calls of a function
+    #[command(long_about = CALLS, after_help = CALLS_AFTER)]
+    Calls(CallsArgs),
     /// List the recordings
     #[command(long_about = LS)]
     Ls(LsArgs),
@@ -218,6 +249,81 @@ pub struct RecordArgs {
 pub struct TraceArgs {
     /// Name or folder of the trace [default: the latest]
     pub trace: Option<PathBuf>,
+}
+
+/// Arguments of `replay`.
+#[derive(Debug, Args)]
+pub struct ReplayArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Show output from where so many events of the process have happened
+    #[arg(long, value_name = "EVENT")]
+    pub from: Option<u64>,
+    /// Stop where so many events of the process have happened
+    #[arg(long, value_name = "EVENT")]
+    pub to: Option<u64>,
+    /// With --from or --to, which process: its index in the recording [default: 0]
+    #[arg(short, long, value_name = "N")]
+    pub process: Option<u32>,
+}
+
+/// A guest address, in hexadecimal with 0x.
+#[derive(Debug, Clone, Copy)]
+pub struct Address(pub u64);
+
+impl std::str::FromStr for Address {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.strip_prefix("0x");
+        let parsed = match digits {
+            Some(hex) => u64::from_str_radix(hex, 16).ok(),
+            None => text.parse().ok(),
+        };
+        parsed
+            .map(Self)
+            .ok_or_else(|| format!("'{text}' is no address: write it as 0x401000"))
+    }
+}
+
+/// Arguments of `last-write`.
+#[derive(Debug, Args)]
+pub struct LastWriteArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Address of the memory
+    #[arg(long, value_name = "ADDR")]
+    pub addr: Address,
+    /// Bytes of it
+    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub len: u64,
+    /// Before so many events of the process have happened [default: its end]
+    #[arg(long, value_name = "EVENT")]
+    pub before: Option<u64>,
+    /// Which process: its index in the recording
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    pub process: u32,
+    /// Print an object, or null
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `calls`.
+#[derive(Debug, Args)]
+pub struct CallsArgs {
+    /// Address of its first instruction
+    pub function: Address,
+    /// Name or folder of the trace [default: the latest]
+    pub trace: Option<PathBuf>,
+    /// At most so many
+    #[arg(long, value_name = "N", default_value_t = 10_000)]
+    pub max: usize,
+    /// Which process: its index in the recording
+    #[arg(short, long, value_name = "N", default_value_t = 0)]
+    pub process: u32,
+    /// Print one object for each call
+    #[arg(long)]
+    pub json: bool,
 }
 
 /// Arguments of `verify`.

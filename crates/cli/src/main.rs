@@ -20,6 +20,7 @@ mod ls;
 mod output;
 mod place;
 mod progress;
+mod query;
 mod record;
 mod replay;
 mod run;
@@ -64,6 +65,8 @@ fn execute(command: &Command) -> Result<Status, Failure> {
         Command::Info(args) => info::execute(args),
         Command::Dump(args) => dump::execute(args),
         Command::Demo => demo::execute(),
+        Command::LastWrite(args) => query::last_write(args),
+        Command::Calls(args) => query::calls(args),
         Command::Travel(args) => travel::execute(args),
         Command::Attempt(args) => attempt::execute(args),
     }

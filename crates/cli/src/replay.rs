@@ -2,19 +2,39 @@
 
 use relive_engine::Failure;
 use relive_engine::supervisor::{self, ReplayOptions, Status};
+use relive_engine::timeline::{Ended, Patient, Stopped, Timeline, follow};
 use relive_trace::Trace;
 
-use crate::args::TraceArgs;
+use crate::args::ReplayArgs;
 use crate::place;
 
 /// Replays a recording; ends as the program ended.
 ///
 /// # Errors
 /// Divergence, a recording without its end, or whatever else stops Relive.
-pub fn execute(args: &TraceArgs) -> Result<Status, Failure> {
-    let trace = place::open(args.trace.as_deref())?;
+pub fn execute(args: &ReplayArgs) -> Result<Status, Failure> {
+    let trace = place::open(args.trace.trace.as_deref())?;
+    if args.from.is_some() || args.to.is_some() || args.process.is_some() {
+        return part(args, &trace);
+    }
     let replayed = supervisor::replay(&ReplayOptions::of(trace.directory()));
     judged(&trace, replayed).map(|replayed| replayed.status)
+}
+
+/// Replays a part of one process; ends as the process did, if the part has its end.
+fn part(args: &ReplayArgs, trace: &Trace) -> Result<Status, Failure> {
+    let way = follow(trace, args.process.unwrap_or(0))?;
+    let mut timeline = Timeline::open(trace.directory(), &way)?;
+    if let Some(from) = args.from {
+        timeline.goto_event(from, &mut Patient)?;
+    }
+    timeline.show_output()?;
+    let stopped = timeline.forward_to_event(args.to.unwrap_or(u64::MAX), &mut Patient)?;
+    Ok(match stopped {
+        Stopped::Ended(Ended::Code(code)) => Status::Code(code),
+        Stopped::Ended(Ended::Signal(sig)) => Status::Signal(sig),
+        _ => Status::Code(0),
+    })
 }
 
 /// What came of replaying a trace, in the light of whether it has an end.

@@ -115,8 +115,7 @@ fn value(ctx: &Context, r: Register) -> u64 {
 
 /// The addresses of a gather's or scatter's lanes, masked ones too.
 fn lanes(iced: &Instruction, ctx: &Context, mut each: impl FnMut(u64)) {
-    let Some(operand) =
-        (0..iced.op_count()).find(|&i| iced.op_kind(i) == iced_x86::OpKind::Memory)
+    let Some(operand) = (0..iced.op_count()).find(|&i| iced.op_kind(i) == iced_x86::OpKind::Memory)
     else {
         return;
     };
@@ -153,5 +152,9 @@ fn vector_lane(ctx: &Context, n: usize, at: usize, size: usize) -> u64 {
     bytes[..size].copy_from_slice(&ctx.xsave.0[offset..offset + size]);
     let value = u64::from_le_bytes(bytes);
     // A 32-bit index is sign-extended.
-    if size == 4 { value as i32 as i64 as u64 } else { value }
+    if size == 4 {
+        value as i32 as i64 as u64
+    } else {
+        value
+    }
 }

@@ -37,10 +37,10 @@ mod resolve;
 mod stats;
 mod stop;
 mod table;
-mod watch;
 mod ticks;
 mod translate;
 mod translator;
+mod watch;
 
 pub use access::{Access, accesses};
 pub use code::Code;

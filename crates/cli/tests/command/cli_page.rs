@@ -5,8 +5,18 @@ use std::path::Path;
 
 use crate::sandbox::{Sandbox, finish};
 
-const COMMANDS: [&str; 9] = [
-    "record", "replay", "verify", "hunt", "run", "ls", "info", "dump", "demo",
+const COMMANDS: [&str; 11] = [
+    "record",
+    "replay",
+    "verify",
+    "hunt",
+    "run",
+    "last-write",
+    "calls",
+    "ls",
+    "info",
+    "dump",
+    "demo",
 ];
 
 const INTRODUCTION: &str = "\

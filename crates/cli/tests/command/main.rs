@@ -10,4 +10,5 @@ mod place;
 mod sandbox;
 mod streams;
 mod terminal;
+mod travel;
 mod usage;

@@ -96,12 +96,7 @@ pub fn advance(task: &mut Task, more_turns: bool) -> Result<Flow> {
 
 /// What happens to the thread at a position that it has been brought to; `recorded` is the
 /// digest of its registers there, 0 for none.
-pub(super) fn arrive(
-    task: &mut Task,
-    steps: u32,
-    recorded: u32,
-    what: Happening,
-) -> Result<Flow> {
+pub(super) fn arrive(task: &mut Task, steps: u32, recorded: u32, what: Happening) -> Result<Flow> {
     if recorded != 0 && recorded != digest(&task.ctx) {
         let expected = describe(task)?;
         return Err(divergence(

@@ -8,9 +8,10 @@ mod guided;
 mod report;
 mod session;
 
-pub use guided::{VARIABLE as GUIDE, wrote};
 pub use advance::{Found, SYNCHRONOUS, answer, expect_fault, instruction};
+pub use guided::{VARIABLE as GUIDE, wrote};
 pub use report::divergence;
 pub use session::{
-    add_task, alone, count_event, fork_host, main, open_copy, open_tape, quiet, shared_copy, start_child,
+    add_task, alone, count_event, fork_host, main, open_copy, open_tape, quiet, shared_copy,
+    start_child,
 };

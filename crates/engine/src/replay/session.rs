@@ -35,7 +35,7 @@ pub struct Shared {
     /// Files mapped shared, by identity.
     shared: HashMap<u64, File>,
     /// Nothing is written to the standard streams.
-    quiet: bool,
+    pub quiet: bool,
     /// Set for a timeline: the one process to replay, behind the processes that it comes
     /// from. Nothing forks and nothing waits for other processes then.
     follow: Option<Vec<u32>>,

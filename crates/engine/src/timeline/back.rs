@@ -19,7 +19,8 @@ impl Timeline {
         self.forget_changes();
         let stops = self.stops.clone();
         match self.last_hit(&stops, self.status, wanted)? {
-            Found::Hit(hit, host, status) => {
+            Found::Hit(found) => {
+                let (hit, host, status) = *found;
                 (self.current, self.status) = (host, status);
                 Ok(Stopped::Hit(hit))
             }
@@ -73,7 +74,7 @@ impl Timeline {
         let (host, status, why) = self.visit(hit.before, wanted)?;
         Ok(match why {
             Why::Interrupted => Found::Interrupted,
-            _ => Found::Hit(hit, host, status),
+            _ => Found::Hit(Box::new((hit, host, status))),
         })
     }
 
@@ -123,34 +124,35 @@ impl Timeline {
             return Ok(away);
         }
         // Instructions since the tick, or the beginning of the stretch, before the position.
-        let mut ticks = point.ticks;
-        if point.steps == Steps::Exact(0) {
-            if ticks == past.base {
+        let mut point = point;
+        let mut walked = None;
+        if point.steps != Steps::ZERO {
+            walked = self.walk(point.ticks, &point, wanted)?;
+            match walked {
+                None => return Ok(Back::Interrupted),
+                // Right at the tick, as it turns out.
+                Some((.., 0)) => point.steps = Steps::ZERO,
+                Some(_) => {}
+            }
+        }
+        if point.steps == Steps::ZERO {
+            if point.ticks == past.base {
                 return self.before_stretch(past.began, away, wanted);
             }
-            ticks -= 1;
+            let ticked = Point {
+                ticks: point.ticks - 1,
+                ..point
+            };
+            if ticked.is_before(&self.start) {
+                return Ok(Back::Start);
+            }
+            walked = self.walk(ticked.ticks, &point, wanted)?;
         }
-        let ticked = Point {
-            ticks,
-            steps: Steps::ZERO,
-            ..point
-        };
-        if ticked.is_before(&self.start) {
-            return Ok(Back::Start);
-        }
-        let (mut walker, mut at, why) = self.visit(ticked, wanted)?;
-        if why == Why::Interrupted {
-            return Ok(Back::Interrupted);
-        }
-        let mut base = walker.fork()?;
-        let Some(n) = count(&mut walker, &mut at, &point, wanted)? else {
+        let Some((mut base, ticked, n)) = walked else {
             return Ok(Back::Interrupted);
         };
         if n == 0 {
-            return match ticks == past.base {
-                true => self.before_stretch(past.began, away, wanted),
-                false => Err(Failure::internal("no instruction leads to a tick")),
-            };
+            return Err(Failure::internal("no instruction leads to a tick"));
         }
         let target = Point {
             steps: Steps::Exact(n - 1),
@@ -169,6 +171,28 @@ impl Timeline {
             Why::Interrupted => Ok(Back::Interrupted),
             _ => Err(lost(&target, &ran.status.point)),
         }
+    }
+
+    /// A host at a tick of the stretch that a position is in, and how many instructions lead
+    /// from there to the position. `None`: interrupted.
+    fn walk(
+        &mut self,
+        ticks: u64,
+        to: &Point,
+        wanted: &mut dyn Wanted,
+    ) -> Result<Option<(Host, Point, u64)>> {
+        let ticked = Point {
+            ticks,
+            steps: Steps::ZERO,
+            ..*to
+        };
+        let (mut walker, mut at, why) = self.visit(ticked, wanted)?;
+        if why == Why::Interrupted {
+            return Ok(None);
+        }
+        let base = walker.fork()?;
+        let n = count(&mut walker, &mut at, to, wanted)?;
+        Ok(n.map(|n| (base, ticked, n)))
     }
 
     /// Before the event that a stretch began with; `away` if it began with a turn.
@@ -246,7 +270,7 @@ fn lost(wanted: &Point, there: &Point) -> Failure {
 
 /// What a search backwards found.
 pub(super) enum Found {
-    Hit(Hit, Host, Status),
+    Hit(Box<(Hit, Host, Status)>),
     Nothing,
     Interrupted,
 }

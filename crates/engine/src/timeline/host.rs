@@ -191,6 +191,17 @@ impl Host {
         }
     }
 
+    /// Lets it write the guest's output from here on.
+    ///
+    /// # Errors
+    /// The process is gone. (So below.)
+    pub fn show_output(&mut self) -> Result<()> {
+        match self.ask(&Request::Output)? {
+            Reply::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Where it is.
     ///
     /// # Errors

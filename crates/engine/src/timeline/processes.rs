@@ -35,7 +35,9 @@ pub fn follow(trace: &Trace, process: u32) -> Result<Follow> {
     let mut at = process;
     while let Some(parent) = parent(trace, at)? {
         if chain.contains(&parent) {
-            return Err(Failure::setup("the trace is damaged: a process is its own parent"));
+            return Err(Failure::setup(
+                "the trace is damaged: a process is its own parent",
+            ));
         }
         chain.insert(0, parent);
         at = parent;

@@ -81,6 +81,8 @@ pub enum Request {
     Begin,
     /// Set where to stop.
     Stops(Stops),
+    /// Write the guest's output to standard output and error from now on.
+    Output,
     /// Go on.
     Run(Run),
     /// Where are we?

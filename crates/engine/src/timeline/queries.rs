@@ -100,9 +100,10 @@ impl Timeline {
             }],
             ..Stops::default()
         };
-        let Found::Hit(hit, mut host, status) = self.last_hit(&stops, self.status, wanted)? else {
+        let Found::Hit(found) = self.last_hit(&stops, self.status, wanted)? else {
             return Ok(None);
         };
+        let (hit, mut host, status) = *found;
         let before = host.read(addr, len)?;
         let step = Run {
             until: None,
@@ -131,12 +132,7 @@ impl Timeline {
     ///
     /// # Errors
     /// Divergence.
-    pub fn calls(
-        &mut self,
-        addr: u64,
-        most: usize,
-        wanted: &mut dyn Wanted,
-    ) -> Result<Vec<Call>> {
+    pub fn calls(&mut self, addr: u64, most: usize, wanted: &mut dyn Wanted) -> Result<Vec<Call>> {
         let old = std::mem::take(&mut self.stops);
         let found = self.collect_calls(addr, most, wanted);
         self.stops = old;
@@ -170,9 +166,10 @@ impl Timeline {
                 continue;
             };
             let rsp = registers.gpr[RSP];
-            if let Some(i) = open.iter().rposition(|o| {
-                o.slot == hit.slot && o.return_to == hit.pc && o.rsp == rsp
-            }) {
+            if let Some(i) = open
+                .iter()
+                .rposition(|o| o.slot == hit.slot && o.return_to == hit.pc && o.rsp == rsp)
+            {
                 calls[open[i].call].result = Some(registers.gpr[0]);
                 open.remove(i);
             }

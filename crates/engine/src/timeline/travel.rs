@@ -136,6 +136,31 @@ impl Timeline {
         self.current.fork()
     }
 
+    /// From here on the guest's output is written to standard output and error, once: by the
+    /// replay that goes on from here.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn show_output(&mut self) -> Result<()> {
+        self.current.show_output()
+    }
+
+    /// Goes forward to where so many events have happened, or to the end, without stops and
+    /// snapshots.
+    ///
+    /// # Errors
+    /// Divergence.
+    pub fn forward_to_event(&mut self, event: u64, wanted: &mut dyn Wanted) -> Result<Stopped> {
+        self.forget_changes();
+        if event <= self.status.point.event {
+            return Ok(Stopped::There);
+        }
+        let run = to_event(event);
+        let ran = self.current.run(&run, &Stops::default(), wanted)?;
+        self.status = ran.status;
+        Ok(stopped(&ran))
+    }
+
     /// Goes forward to the next stop, or to the end.
     ///
     /// # Errors
@@ -247,7 +272,8 @@ impl Timeline {
         self.speed = (all, us);
         if us > 20_000 {
             let gap = u128::from(all) * GAP_MS * 1000 / us;
-            self.snapshots.set_gap(u64::try_from(gap).unwrap_or(FIRST_GAP));
+            self.snapshots
+                .set_gap(u64::try_from(gap).unwrap_or(FIRST_GAP));
         }
     }
 
@@ -273,23 +299,13 @@ impl Timeline {
     pub fn goto_event(&mut self, event: u64, wanted: &mut dyn Wanted) -> Result<Stopped> {
         self.forget_changes();
         let goal = event.max(self.start.event);
-        let snapshot = self.snapshots.last_where(|s| s.point.event <= goal && s.ended.is_none());
+        let snapshot = self
+            .snapshots
+            .last_where(|s| s.point.event <= goal && s.ended.is_none());
         let snapshot = snapshot.ok_or_else(|| Failure::internal("the start has a snapshot"))?;
         let (mut host, mut status) = (snapshot.host.fork()?, snapshot.status);
         if status.point.event < goal {
-            // Behind the event, before anything else: no position between can be named yet.
-            let run = Run {
-                until: Some(Point {
-                    event: goal,
-                    turn: 0,
-                    ticks: 0,
-                    steps: Steps::ZERO,
-                }),
-                step: None,
-                search: Search::Count,
-                leave: false,
-                work: None,
-            };
+            let run = to_event(goal);
             let which = &mut Which::Other(&mut host, status);
             let ran = self.drive(which, run, &Stops::default(), None, wanted)?;
             status = ran.status;
@@ -354,6 +370,22 @@ impl Timeline {
                 ran.status.point
             ))),
         }
+    }
+}
+
+/// To behind an event: the position that no thread has is passed at once.
+fn to_event(event: u64) -> Run {
+    Run {
+        until: Some(Point {
+            event,
+            turn: 0,
+            ticks: 0,
+            steps: Steps::ZERO,
+        }),
+        step: None,
+        search: Search::Count,
+        leave: false,
+        work: None,
     }
 }
 

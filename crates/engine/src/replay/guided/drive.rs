@@ -304,10 +304,9 @@ impl Driver {
 
     /// One stretch of guest code, or one event.
     fn once(&mut self, going: &mut Going<'_>) -> Result<Option<Why>> {
-        let at_event = going
-            .run
-            .until
-            .is_some_and(|u| u.steps == Steps::Event && self.here_at(Steps::Event).key() == u.key());
+        let at_event = going.run.until.is_some_and(|u| {
+            u.steps == Steps::Event && self.here_at(Steps::Event).key() == u.key()
+        });
         let before = self.here_at(Steps::Event);
         if self.task.parked {
             if at_event {
@@ -376,7 +375,10 @@ impl Driver {
             || positional && ticks == limit
             || self.passed == Some(self.at())
             || self.alone == Some(self.at())
-            || going.run.step.is_some_and(|(slot, _)| slot == self.task.slot)
+            || going
+                .run
+                .step
+                .is_some_and(|(slot, _)| slot == self.task.slot)
     }
 
     /// The access to watched memory that the next instruction makes, if it has not been told.
@@ -422,7 +424,7 @@ impl Driver {
         });
         let grant = match step {
             true => NEVER,
-            false => room.min(until).min(SLICE).max(1),
+            false => room.min(until).clamp(1, SLICE),
         };
         self.task.ctx.grant(grant as i64);
         let stop = self.task.go(step);

@@ -64,7 +64,7 @@ pub fn maps() -> Vec<Map> {
 impl Driver {
     /// All threads, by slot.
     pub fn threads(&self) -> Vec<Thread> {
-        let mut all: Vec<Thread> = self.tasks().map(|t| thread(t)).collect();
+        let mut all: Vec<Thread> = self.tasks().map(thread).collect();
         all.sort_by_key(|t| t.slot);
         all
     }

@@ -107,6 +107,10 @@ fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &
             driver.set_stops(stops)?;
             Reply::Done
         }
+        Request::Output => {
+            super::session::with(|s| s.quiet = false);
+            Reply::Done
+        }
         Request::Run(run) => Reply::Ran(Box::new(driver.run(&run, &mut || channel.is_wanted())?)),
         Request::Status => Reply::Status(driver.status()),
         Request::Past(slot) => Reply::Past(driver.past(slot)),

@@ -23,11 +23,7 @@ const OUTPUT_MAX: usize = 1 << 20;
 impl Driver {
     /// Runs the thread of a slot until a breakpoint, a signal or an order. Returns also what
     /// it wrote to its standard streams.
-    pub fn stray(
-        &mut self,
-        slot: u32,
-        wanted: &mut dyn FnMut() -> bool,
-    ) -> Result<(Ran, Vec<u8>)> {
+    pub fn stray(&mut self, slot: u32, wanted: &mut dyn FnMut() -> bool) -> Result<(Ran, Vec<u8>)> {
         self.make_current(slot)?;
         let mut output = Vec::new();
         let mut first = true;
@@ -118,15 +114,16 @@ fn syscall(task: &mut Task, next: GuestAddr, output: &mut Vec<u8>) -> bool {
     let result = match nr {
         libc::SYS_exit | libc::SYS_exit_group => return false,
         libc::SYS_write if a == 1 || a == 2 => write(b, c, output),
-        libc::SYS_writev if a == 1 || a == 2 => (0..c.min(1024)).try_fold(0, |sum, k| {
-            let base = task.read_u64(b + 16 * k)?;
-            let n = task.read_u64(b + 16 * k + 8)?;
-            match write(base, n, output) {
-                e if e < 0 => Err(e),
-                n => Ok(sum + n),
-            }
-        })
-        .unwrap_or_else(|e| e),
+        libc::SYS_writev if a == 1 || a == 2 => (0..c.min(1024))
+            .try_fold(0, |sum, k| {
+                let base = task.read_u64(b + 16 * k)?;
+                let n = task.read_u64(b + 16 * k + 8)?;
+                match write(base, n, output) {
+                    e if e < 0 => Err(e),
+                    n => Ok(sum + n),
+                }
+            })
+            .unwrap_or_else(|e| e),
         libc::SYS_getpid => i64::from(task.process.pid),
         libc::SYS_gettid => i64::from(task.tid),
         libc::SYS_mmap => map(task, b),

@@ -1,0 +1,236 @@
+//! Going along a recording in both directions: whatever is done on the way, positions and the
+//! end stay what they are.
+
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+
+use serde_json::Value;
+
+use crate::sandbox::{Sandbox, finish};
+
+/// A recorded program with the addresses that it printed.
+struct Recorded {
+    sandbox: Sandbox,
+    shared: String,
+    text: String,
+    bump: String,
+}
+
+impl Recorded {
+    fn new() -> Self {
+        let sandbox = Sandbox::new();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/travel.c");
+        let program = sandbox.compile(&source, "travel");
+        let path = program.to_str().unwrap();
+        let outcome = sandbox.relive(&["record", path]);
+        assert_eq!(outcome.code(), Some(7), "{outcome:#?}");
+        let mut addresses = outcome.stdout.lines().next().unwrap().split(' ');
+        let mut next = || addresses.next().unwrap().to_owned();
+        let (shared, text, bump) = (next(), next(), next());
+        Self {
+            sandbox,
+            shared,
+            text,
+            bump,
+        }
+    }
+
+    /// The answers to these orders.
+    fn travel(&self, words: &[&str], orders: &[&str]) -> Vec<String> {
+        let words: Vec<&str> = ["travel"]
+            .into_iter()
+            .chain(words.iter().copied())
+            .collect();
+        let mut command = self.sandbox.command(&words);
+        let path = self.sandbox.path("orders");
+        let mut file = std::fs::File::create(&path).unwrap();
+        file.write_all(orders.join("\n").as_bytes()).unwrap();
+        command.stdin(Stdio::from(std::fs::File::open(path).unwrap()));
+        let outcome = finish(command).ok();
+        let answers: Vec<String> = outcome.stdout.lines().map(str::to_owned).collect();
+        assert_eq!(answers.len(), orders.len(), "{outcome:#?}");
+        answers
+    }
+
+    fn json(&self, words: &[&str]) -> Vec<Value> {
+        let outcome = self.sandbox.relive(words).ok();
+        let lines = outcome.stdout.lines();
+        lines.map(|l| serde_json::from_str(l).unwrap()).collect()
+    }
+}
+
+/// A field `name=value` of an answer.
+fn field<'a>(answer: &'a str, name: &str) -> &'a str {
+    let start = answer.find(&format!(" {name}=")).expect(answer) + name.len() + 2;
+    answer[start..].split(' ').next().unwrap()
+}
+
+/// Position and pc of an answer.
+fn place(answer: &str) -> [&str; 4] {
+    ["event", "tick", "thread", "pc"].map(|name| field(answer, name))
+}
+
+#[test]
+fn a_disturbed_replay_ends_as_an_undisturbed_one() {
+    let recorded = Recorded::new();
+    let [plain, _] = &recorded.travel(&[], &["end", "checksum"])[..] else {
+        panic!()
+    };
+    let end = plain.clone();
+    let sum = recorded.travel(&[], &["end", "checksum"])[1].clone();
+    let (shared, bump) = (&recorded.shared, &recorded.bump);
+    let stop = format!("break {bump}");
+    let watch = format!("watch {shared} 4");
+    for events in [30, 60, 90, 120] {
+        let goto = format!("event {events}");
+        let mut orders = vec![goto.as_str(), "step 17", &stop, "continue", "continue"];
+        orders.extend([
+            "back", "back", "step 3", &watch, "continue", "continue", "reverse",
+        ]);
+        orders.extend(["reverse", "back", "clear", "signals", "continue", "clear"]);
+        orders.extend(["end", "checksum", "start", "end", "checksum"]);
+        let answers = recorded.travel(&[], &orders);
+        let n = answers.len();
+        assert_eq!(
+            (&answers[n - 1], &answers[n - 2]),
+            (&sum, &end),
+            "{answers:#?}"
+        );
+        assert_eq!(
+            (&answers[n - 4], &answers[n - 5]),
+            (&sum, &end),
+            "{answers:#?}"
+        );
+    }
+    // With fragments of one instruction the positions are the same.
+    let mut command = recorded.sandbox.command(&["travel"]);
+    command.env("RELIVE_FRAGMENT_INSNS", "1");
+    let path = recorded.sandbox.path("orders");
+    std::fs::write(&path, "end\nchecksum\n").unwrap();
+    command.stdin(Stdio::from(std::fs::File::open(path).unwrap()));
+    let tiny = finish(command).ok().stdout;
+    assert_eq!(tiny, format!("{end}\n{sum}\n"));
+}
+
+#[test]
+fn steps_back_are_steps_forward_in_reverse() {
+    let recorded = Recorded::new();
+    let stop = format!("break {}", recorded.bump);
+    for way in [&["event 20"][..], &[&stop, "continue", "continue", "clear"]] {
+        const N: usize = 40;
+        let mut orders = way.to_vec();
+        orders.push("where");
+        orders.extend(["step"; N]);
+        orders.extend(["back"; N]);
+        let answers = recorded.travel(&[], &orders);
+        let walk: Vec<[&str; 4]> = answers[way.len()..].iter().map(|a| place(a)).collect();
+        for k in 0..N {
+            assert_eq!(walk[k], walk[2 * N - k], "step {k}: {answers:#?}");
+        }
+    }
+}
+
+#[test]
+fn breakpoints_are_found_from_both_sides() {
+    let recorded = Recorded::new();
+    let stop = format!("break {}", recorded.bump);
+    let forward = recorded.travel(
+        &[],
+        &["event 10", &stop, "continue", "continue", "continue"],
+    );
+    let back = recorded.travel(
+        &[],
+        &[
+            "event 10", &stop, "continue", "continue", "continue", "reverse", "reverse", "reverse",
+        ],
+    );
+    assert_eq!(place(&back[5]), place(&forward[3]));
+    assert_eq!(place(&back[6]), place(&forward[2]));
+    assert!(back[7].starts_with("Start "), "{back:#?}");
+}
+
+#[test]
+fn the_last_write_is_the_one_that_is_seen() {
+    let recorded = Recorded::new();
+    let words = [
+        "last-write",
+        "--len",
+        "4",
+        "--json",
+        "--addr",
+        &recorded.shared,
+    ];
+    let found = &recorded.json(&words)[0];
+    let read = format!("read {} 4", recorded.shared);
+    let end = recorded.travel(&[], &["end", &read]);
+    assert_eq!(found["after"], Value::from(end[1].as_str()));
+    assert_ne!(found["before"], found["after"]);
+    assert_ne!(found["place"]["thread"], 0);
+    // What a system call wrote is found too: the pipe's bytes that memmove left alone.
+    let words = [
+        "last-write",
+        "--len",
+        "5",
+        "--json",
+        "--addr",
+        &recorded.text,
+    ];
+    let found = &recorded.json(&words)[0];
+    assert_eq!(found["by"], "read");
+    assert_eq!(found["after"], "66726f6d20");
+    // And what memmove wrote last, by its own instructions.
+    let at = u64::from_str_radix(recorded.text.trim_start_matches("0x"), 16).unwrap() + 9;
+    let words = [
+        "last-write",
+        "--len",
+        "1",
+        "--json",
+        "--addr",
+        &format!("{at:#x}"),
+    ];
+    let found = &recorded.json(&words)[0];
+    assert_eq!(found["by"], Value::Null, "{found}");
+    assert_eq!(
+        (&found["before"], &found["after"]),
+        (&"20".into(), &"20".into())
+    );
+}
+
+#[test]
+fn calls_have_arguments_and_results() {
+    let recorded = Recorded::new();
+    let calls = recorded.json(&["calls", &recorded.bump, "--json"]);
+    assert_eq!(calls.len(), 9000);
+    for call in &calls {
+        assert_eq!(call["arguments"][0].as_u64().unwrap() as u32, 1);
+        assert!(call["result"].as_u64().is_some(), "{call}");
+    }
+    // The child's one, with the child's memory.
+    let calls = recorded.json(&["calls", &recorded.bump, "--json", "--process", "1"]);
+    assert_eq!(calls.len(), 1, "{calls:#?}");
+    assert_eq!(calls[0]["arguments"][0], 41);
+    assert_eq!(calls[0]["result"], 41);
+    assert_eq!(calls[0]["place"]["process"], 1);
+}
+
+#[test]
+fn parts_of_a_replay_write_their_part_of_the_output() {
+    let recorded = Recorded::new();
+    let whole = recorded.sandbox.relive(&["replay"]);
+    let events: u64 = field(&recorded.travel(&[], &["end"])[0], "event")
+        .parse()
+        .unwrap();
+    let middle = (events - 20).to_string();
+    let first = recorded.sandbox.relive(&["replay", "--to", &middle]).ok();
+    let second = recorded.sandbox.relive(&["replay", "--from", &middle]);
+    assert_eq!(second.code(), Some(7));
+    assert_eq!(format!("{}{}", first.stdout, second.stdout), whole.stdout);
+    assert!(
+        second.stdout.len() > 4 && first.stdout.len() > 4,
+        "{first:?} {second:?}"
+    );
+    // The child alone, which is another process and writes nothing.
+    let child = recorded.sandbox.relive(&["replay", "--process", "1"]);
+    assert_eq!((child.code(), child.stdout.as_str()), (Some(7), ""));
+}
