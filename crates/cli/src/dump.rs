@@ -100,8 +100,25 @@ fn text(event: &Event<'_>) -> String {
         }
         Kind::Exec(image) => program(image),
         Kind::Turn { thread } => format!("turn of thread {thread}"),
+        Kind::Handover {
+            thread,
+            process,
+            turn,
+        } => format!("turn of thread {thread}, after {}", before(process, turn)),
+        Kind::Memory(writes) => {
+            let bytes = writes.iter().map(|(_, b)| b.len() as u64).sum();
+            format!("shared memory: {}", format::count(bytes, "byte"))
+        }
         Kind::Checksum { at, value } => format!("checksum {at:#x} = {value:#018x}"),
         Kind::End { how, code, steps } => format!("{}{}", ended(how, code), after(steps)),
+    }
+}
+
+/// What a turn follows in another process.
+fn before(process: u32, turn: Option<u32>) -> String {
+    match turn {
+        Some(turn) => format!("turn {turn} of p{process}"),
+        None => format!("the end of p{process}"),
     }
 }
 
@@ -256,6 +273,20 @@ fn object(id: TapeId, index: u64, event: &Event<'_>) -> Value {
         Kind::Turn { thread } => {
             put("turn", json!(thread));
             "turn"
+        }
+        Kind::Handover {
+            thread,
+            process,
+            turn,
+        } => {
+            put("turn", json!(thread));
+            put("after_process", json!(process));
+            put("after_turn", json!(turn));
+            "turn"
+        }
+        Kind::Memory(writes) => {
+            put("writes", writes.iter().map(|(at, bytes)| json!({"address": hex(at), "bytes": bytes.len()})).collect());
+            "memory"
         }
         Kind::Checksum { at, value } => {
             put("at", hex(at));

@@ -22,6 +22,8 @@ mod tag {
     pub const TURN: u8 = 7;
     pub const CHECKSUM: u8 = 8;
     pub const END: u8 = 9;
+    pub const HANDOVER: u8 = 10;
+    pub const MEMORY: u8 = 11;
     pub const MASK: u8 = 0x0f;
 }
 
@@ -116,6 +118,24 @@ impl Encoder {
                 head(tag::TURN);
                 short.int((*thread).into());
             }
+            Kind::Handover {
+                thread,
+                process,
+                turn,
+            } => {
+                head(tag::HANDOVER);
+                short.int((*thread).into());
+                short.int((*process).into());
+                short.int(turn.map_or(0, |turn| u64::from(turn) + 1));
+            }
+            Kind::Memory(writes) => {
+                head(tag::MEMORY);
+                short.int(writes_len(writes));
+                out.extend_from_slice(short.as_slice());
+                writes.put(out);
+                self.last_ticks = event.ticks;
+                return;
+            }
             Kind::Checksum { at, value } => {
                 head(tag::CHECKSUM);
                 short.int(*at);
@@ -171,14 +191,7 @@ fn put_syscall(mut short: Short, syscall: &Syscall<'_>, out: &mut Vec<u8>) {
         short.byte(syscall.stream);
     }
     if !syscall.writes.is_empty() {
-        // The length comes first so that a reader that has only the beginning need not walk
-        // the writes again each time more bytes arrive.
-        let length = syscall.writes.encoded_len() as u64;
-        assert!(
-            length <= BLOB_MAX,
-            "more memory writes than any event may carry"
-        );
-        short.int(length);
+        short.int(writes_len(&syscall.writes));
     }
     out.extend_from_slice(short.as_slice());
     syscall.writes.put(out);
@@ -186,6 +199,17 @@ fn put_syscall(mut short: Short, syscall: &Syscall<'_>, out: &mut Vec<u8>) {
         varint::put(out, blob_len(syscall.extra));
         out.extend_from_slice(syscall.extra);
     }
+}
+
+/// The length comes first so that a reader that has only the beginning need not walk the
+/// writes again each time more bytes arrive.
+fn writes_len(writes: &Writes<'_>) -> u64 {
+    let length = writes.encoded_len() as u64;
+    assert!(
+        length <= BLOB_MAX,
+        "more memory writes than any event may carry"
+    );
+    length
 }
 
 fn blob_len(bytes: &[u8]) -> u64 {
@@ -222,7 +246,7 @@ impl Decoder {
         let tag = head & tag::MASK;
         let allowed = match tag {
             tag::SYSCALL => flag::DIGEST | flag::SWITCHED | flag::ORDER,
-            tag::START..=tag::END => flag::DIGEST,
+            tag::START..=tag::MEMORY => flag::DIGEST,
             _ => return first.corrupt("an unknown kind of event"),
         };
         if flags & !allowed != 0 {
@@ -255,6 +279,8 @@ impl Decoder {
                 at: cursor.varint()?,
                 value: u64::from_le_bytes(cursor.fixed()?),
             },
+            tag::HANDOVER => handover(&mut cursor)?,
+            tag::MEMORY => Kind::Memory(writes(&mut cursor)?),
             _ => end(&mut cursor)?,
         };
         let ticks = self.last_ticks.wrapping_add(delta);
@@ -303,14 +329,7 @@ fn syscall<'a>(cursor: &mut Cursor<'a>, flags: u8) -> Step<Syscall<'a>> {
     };
     let writes = match follows & parts::WRITES {
         0 => Writes::NONE,
-        _ => {
-            let before = cursor.clone();
-            let section = filled(cursor, "an empty section of memory writes")?;
-            match Writes::decode(section) {
-                Some(writes) => writes,
-                None => return before.corrupt("a memory write that does not fit its section"),
-            }
-        }
+        _ => writes(cursor)?,
     };
     let extra = match follows & parts::EXTRA {
         0 => &[],
@@ -325,6 +344,30 @@ fn syscall<'a>(cursor: &mut Cursor<'a>, flags: u8) -> Step<Syscall<'a>> {
         stream,
         writes,
         extra,
+    })
+}
+
+fn writes<'a>(cursor: &mut Cursor<'a>) -> Step<Writes<'a>> {
+    let before = cursor.clone();
+    let section = filled(cursor, "an empty section of memory writes")?;
+    match Writes::decode(section) {
+        Some(writes) => Ok(writes),
+        None => before.corrupt("a memory write that does not fit its section"),
+    }
+}
+
+fn handover<'a>(cursor: &mut Cursor<'_>) -> Step<Kind<'a>> {
+    let (thread, process) = (cursor.varint_u32()?, cursor.varint_u32()?);
+    let before = cursor.clone();
+    let turn = match cursor.varint()?.checked_sub(1).map(u32::try_from) {
+        None => None,
+        Some(Ok(turn)) => Some(turn),
+        Some(Err(_)) => return before.corrupt("a turn of more than 32 bits"),
+    };
+    Ok(Kind::Handover {
+        thread,
+        process,
+        turn,
     })
 }
 

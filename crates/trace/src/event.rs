@@ -88,6 +88,19 @@ pub enum Kind<'a> {
         /// Index of the thread in its process.
         thread: u32,
     },
+    /// Schedule tapes only: this thread takes the baton that processes with shared memory
+    /// share, after another process has given it up. Counts as a turn, as [`Kind::Turn`].
+    Handover {
+        /// Index of the thread in its process.
+        thread: u32,
+        /// Index of the process that had the baton before.
+        process: u32,
+        /// The turn of that process that came before: how many turns are on its schedule
+        /// tape before that turn's end. `None`: all of them; the process died with the baton.
+        turn: Option<u32>,
+    },
+    /// Schedule tapes only, behind a turn: what memory shared between processes holds then.
+    Memory(Writes<'a>),
     /// A checksum of guest memory, to find a divergence early.
     Checksum {
         /// What was summed; the meaning belongs to the recorder.

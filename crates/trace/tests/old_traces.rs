@@ -57,6 +57,35 @@ fn version_1() {
     }
 }
 
+/// With handovers between processes and the content of shared memory.
+#[test]
+fn version_1_1() {
+    let folder = testdata("v1.1");
+    let expected = std::fs::read_to_string(folder.join("expected.txt")).unwrap();
+    assert_eq!(text(&folder.join("trace")), expected);
+}
+
+/// How `testdata/v1.1` was made. It stops where that folder exists.
+#[test]
+#[ignore = "makes the test data of a new format version"]
+fn make_version_1_1() {
+    let folder = testdata("v1.1");
+    assert!(!folder.exists(), "old traces are never made again");
+    std::fs::create_dir_all(&folder).unwrap();
+    let directory = folder.join("trace");
+    let mut writer = TraceWriter::create(&directory, &common::manifest()).unwrap();
+    let source = folder.join("source");
+    std::fs::write(&source, "a mapped file\n").unwrap();
+    let file = std::fs::File::open(&source).unwrap();
+    writer.files().add(&file).unwrap();
+    std::fs::remove_file(source).unwrap();
+    let bytes = common::encode(&common::sample());
+    writer.append(TapeId::schedule(0), &bytes).unwrap();
+    writer.append(TapeId::new(0, 0), &bytes).unwrap();
+    writer.finish(&common::summary()).unwrap();
+    std::fs::write(folder.join("expected.txt"), text(&directory)).unwrap();
+}
+
 /// How `testdata/v1` was made. It stops where that folder exists.
 #[test]
 #[ignore = "makes the test data of a new format version"]

@@ -45,6 +45,7 @@ pub fn show(event: &Event<'_>) -> String {
         Kind::Switch { steps } => format!("switch after {steps} steps"),
         Kind::Instr { op, .. } => crate::instr::name(op).to_owned(),
         Kind::Exec(_) => "exec".to_owned(),
+        Kind::Memory(_) => "shared memory".to_owned(),
         other => format!("{other:?}"),
     };
     format!("{what} at tick {}", event.ticks)

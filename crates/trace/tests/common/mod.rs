@@ -32,6 +32,7 @@ pub enum OwnedKind {
         siginfo: Vec<u8>,
     },
     Exec(Vec<u8>),
+    Memory(Vec<(u64, Vec<u8>)>),
 }
 
 impl Owned {
@@ -62,6 +63,10 @@ impl Owned {
                 siginfo,
             }),
             OwnedKind::Exec(image) => Kind::Exec(image),
+            OwnedKind::Memory(writes) => {
+                slices = writes.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
+                Kind::Memory(Writes::new(&slices))
+            }
         };
         f(&Event {
             ticks: self.ticks,
@@ -125,6 +130,18 @@ fn line(event: &Event<'_>) -> String {
         Kind::Instr { op, values, n } => write!(text, "instr {op} {values:?} of {n}"),
         Kind::Exec(image) => write!(text, "exec {}", image.escape_ascii()),
         Kind::Turn { thread } => write!(text, "turn {thread}"),
+        Kind::Handover {
+            thread,
+            process,
+            turn,
+        } => write!(text, "turn {thread} after {turn:?} of {process}"),
+        Kind::Memory(writes) => {
+            write!(text, "memory").unwrap();
+            for (at, bytes) in &writes {
+                write!(text, " [{at:#x}] {}", bytes.escape_ascii()).unwrap();
+            }
+            Ok(())
+        }
         Kind::Checksum { at, value } => write!(text, "checksum {at:#x} {value:#x}"),
         Kind::End { how, code, steps } => write!(text, "end {how:?} {code} after {steps}"),
     }
@@ -243,6 +260,27 @@ pub fn sample() -> Vec<Owned> {
             },
         ),
         plain(
+            60,
+            Kind::Handover {
+                thread: 1,
+                process: 300,
+                turn: Some(0),
+            },
+        ),
+        plain(
+            60,
+            Kind::Handover {
+                thread: 1,
+                process: 2,
+                turn: None,
+            },
+        ),
+        at(
+            60,
+            0,
+            OwnedKind::Memory(vec![(0x1000, b"shared".to_vec()), (0x2000, vec![])]),
+        ),
+        plain(
             61,
             Kind::Checksum {
                 at: 0x1000,
@@ -338,6 +376,13 @@ fn plain_kind() -> impl Strategy<Value = Kind<'static>> {
         }),
         number32().prop_map(|steps| Kind::Switch { steps }),
         number32().prop_map(|thread| Kind::Turn { thread }),
+        (number32(), number32(), proptest::option::of(number32())).prop_map(
+            |(thread, process, turn)| Kind::Handover {
+                thread,
+                process,
+                turn,
+            }
+        ),
         (any::<u8>(), vec(number(), 0..=4)).prop_map(|(op, given)| {
             let mut values = [0; 4];
             values[..given.len()].copy_from_slice(&given);
@@ -384,6 +429,7 @@ fn kind() -> impl Strategy<Value = OwnedKind> {
             |(steps, signo, siginfo)| OwnedKind::Signal { steps, signo, siginfo }
         ),
         1 => bytes().prop_map(OwnedKind::Exec),
+        1 => vec((number(), bytes()), 1..4).prop_map(OwnedKind::Memory),
     ]
 }
 
