@@ -331,9 +331,10 @@ pub struct CallsArgs {
 pub struct VerifyArgs {
     #[command(flatten)]
     pub trace: TraceArgs,
-    /// Take a checksum of memory every so many events of each process
-    #[arg(long, value_name = "N", default_value_t = 500, value_parser = clap::value_parser!(u64).range(1..))]
-    pub every: u64,
+    /// Take a checksum of memory every so many events of each process; without it every 500,
+    /// or so that the longest recording gets a few hundred
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub every: Option<u64>,
 }
 
 /// Arguments of `hunt`.

@@ -285,7 +285,13 @@ fn object(id: TapeId, index: u64, event: &Event<'_>) -> Value {
             "turn"
         }
         Kind::Memory(writes) => {
-            put("writes", writes.iter().map(|(at, bytes)| json!({"address": hex(at), "bytes": bytes.len()})).collect());
+            put(
+                "writes",
+                writes
+                    .iter()
+                    .map(|(at, bytes)| json!({"address": hex(at), "bytes": bytes.len()}))
+                    .collect(),
+            );
             "memory"
         }
         Kind::Checksum { at, value } => {

@@ -4,6 +4,7 @@ use std::time::Instant;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::{self, Status};
+use relive_trace::Trace;
 
 use crate::args::VerifyArgs;
 use crate::format::{self, count};
@@ -17,7 +18,8 @@ pub fn execute(args: &VerifyArgs) -> Result<Status, Failure> {
     let trace = place::open(args.trace.trace.as_deref())?;
     let files = trace.verify_files().map_err(Failure::setup)?;
     let started = Instant::now();
-    let verified = replay::judged(&trace, supervisor::verify(trace.directory(), args.every))?;
+    let every = args.every.unwrap_or_else(|| interval(&trace));
+    let verified = replay::judged(&trace, supervisor::verify(trace.directory(), every))?;
     let took = started.elapsed();
     output::print(|out| {
         writeln!(
@@ -31,4 +33,13 @@ pub fn execute(args: &VerifyArgs) -> Result<Status, Failure> {
         )?;
         Ok(())
     })
+}
+
+/// Events between two checksums, where the user does not say: they shall not cost more than
+/// the replay itself.
+fn interval(trace: &Trace) -> u64 {
+    const LEAST: u64 = 500;
+    const CHECKSUMS: u64 = 256;
+    let events = trace.manifest().summary.as_ref().map_or(0, |s| s.events);
+    LEAST.max(events / CHECKSUMS)
 }
