@@ -30,7 +30,10 @@ Exit status:
 
 Environment:
   RELIVE_TRACE_DIR  the folder for recordings; without it relive in $XDG_DATA_HOME, or
-                    ~/.local/share/relive";
+                    ~/.local/share/relive
+  RELIVE_CACHE_DIR  the folder for translations of programs, which make their next start
+                    faster; without it relive in $XDG_CACHE_HOME, or ~/.cache/relive; empty:
+                    nothing is kept";
 
 const RECORD: &str = "\
 Run a program and record it, with every process that it starts.

@@ -50,6 +50,17 @@ impl Cache {
         self.cold = self.end;
     }
 
+    /// First free byte above the fragments, first byte of the stubs, end.
+    pub(crate) fn bounds(&self) -> (u32, u32, u32) {
+        (self.hot, self.cold, self.end)
+    }
+
+    /// Takes over code that was put in place by somebody else.
+    pub(crate) fn take_over(&mut self, hot: u32, cold: u32) {
+        assert!(hot <= cold && cold <= self.end, "outside of the cache");
+        (self.hot, self.cold) = (hot, cold);
+    }
+
     /// Whether `bytes` more fit.
     pub(crate) fn has_room(&self, bytes: u32) -> bool {
         self.cold - self.hot >= bytes
@@ -115,7 +126,7 @@ impl Cache {
         };
     }
 
-    /// A copy of emitted code, for logs.
+    /// A copy of emitted code.
     pub(crate) fn read(&self, at: u32, len: u32) -> Vec<u8> {
         assert!(
             u64::from(at) >= CACHE_START && at + len <= self.end,

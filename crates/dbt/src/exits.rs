@@ -3,6 +3,7 @@
 
 /// What an exit means; `pc` is the record's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
 pub(crate) enum Kind {
     /// A table slot at an even address has its default value.
     MissEven,
@@ -44,6 +45,33 @@ pub(crate) enum Kind {
     StepReturn,
 }
 
+impl Kind {
+    /// All kinds, by their number.
+    pub(crate) const ALL: [Self; 21] = [
+        Self::MissEven,
+        Self::MissOdd,
+        Self::Link,
+        Self::LinkTicked,
+        Self::Budget,
+        Self::JumpMismatch,
+        Self::ReturnMismatch,
+        Self::Syscall,
+        Self::Instr,
+        Self::Pause,
+        Self::Int3,
+        Self::Int1,
+        Self::Undefined,
+        Self::Unsupported,
+        Self::Fip,
+        Self::Breakpoint,
+        Self::Watch,
+        Self::Step,
+        Self::StepTicked,
+        Self::StepJump,
+        Self::StepReturn,
+    ];
+}
+
 /// No fragment, no exit.
 pub(crate) const NONE: u32 = u32::MAX;
 
@@ -53,6 +81,8 @@ pub(crate) struct Exit {
     pub(crate) kind: Kind,
     /// A [`Kind::Link`] or [`Kind::LinkTicked`] whose branch goes to a fragment now.
     pub(crate) linked: bool,
+    /// [`Kind::Instr`]: the flags that are dead at it, once that has been looked up.
+    pub(crate) dead: Option<u16>,
     /// Length of the instruction.
     pub(crate) len: u8,
     /// Guest address, see [`Kind`].
@@ -73,6 +103,7 @@ impl Exit {
         Self {
             kind,
             linked: false,
+            dead: None,
             len: 0,
             pc,
             aux: 0,

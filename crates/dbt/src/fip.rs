@@ -76,6 +76,11 @@ const XSAVE_FAMILY: [Mnemonic; 6] = [
     Mnemonic::Xsaveopt64,
 ];
 
+/// Whether the instruction stores only what rax asks for.
+pub(crate) fn obeys_rax(insn: &Instruction) -> bool {
+    XSAVE_FAMILY.contains(&insn.mnemonic())
+}
+
 fn register(ctx: &Context, reg: Register) -> Option<u64> {
     match reg {
         Register::FS => Some(ctx.guest_fs),

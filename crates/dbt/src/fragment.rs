@@ -147,6 +147,24 @@ impl Fragments {
         }
     }
 
+    /// All fragments and their marks, in the order of their code.
+    pub(crate) fn parts(&self) -> (&[Fragment], &[Mark]) {
+        (&self.all, &self.marks)
+    }
+
+    /// Takes over fragments that nothing finds before [`Fragments::index`].
+    pub(crate) fn take_over(&mut self, all: Vec<Fragment>, marks: Vec<Mark>) {
+        assert!(self.all.is_empty(), "there are fragments already");
+        (self.all, self.marks) = (all, marks);
+    }
+
+    /// Lets a fragment be found.
+    pub(crate) fn index(&mut self, id: u32) {
+        let fragment = *self.get(id);
+        self.by_pc.entry(fragment.pc).or_insert(id);
+        self.index_pages(id, fragment.pc, fragment.end);
+    }
+
     fn index_pages(&mut self, id: u32, start: u64, end: u64) {
         if start < end {
             for page in start / PAGE..=(end - 1) / PAGE {

@@ -45,7 +45,42 @@ pub enum InstrOp {
 
 const CARRY: u64 = 1;
 
+impl Width {
+    const ALL: [Self; 3] = [Self::W16, Self::W32, Self::W64];
+}
+
 impl InstrOp {
+    /// As three bytes, for later processes.
+    pub(crate) fn to_bytes(self) -> [u8; 3] {
+        match self {
+            Self::Rdtsc => [0, 0, 0],
+            Self::Rdtscp => [1, 0, 0],
+            Self::Cpuid => [2, 0, 0],
+            Self::Rdrand { reg, width } => [3, reg, width as u8],
+            Self::Rdseed { reg, width } => [4, reg, width as u8],
+            Self::Rdpid { reg } => [5, reg, 0],
+            Self::Xgetbv => [6, 0, 0],
+            Self::WrFsBase { reg, width } => [7, reg, width as u8],
+        }
+    }
+
+    /// From what [`InstrOp::to_bytes`] gave.
+    pub(crate) fn from_bytes([tag, reg, width]: [u8; 3]) -> Option<Self> {
+        let width = *Width::ALL.get(usize::from(width))?;
+        let reg = (reg < 16).then_some(reg)?;
+        Some(match tag {
+            0 => Self::Rdtsc,
+            1 => Self::Rdtscp,
+            2 => Self::Cpuid,
+            3 => Self::Rdrand { reg, width },
+            4 => Self::Rdseed { reg, width },
+            5 => Self::Rdpid { reg },
+            6 => Self::Xgetbv,
+            7 => Self::WrFsBase { reg, width },
+            _ => return None,
+        })
+    }
+
     /// Executes the instruction with the outcome `values` (see the variants; the rest is
     /// ignored): writes registers and flags and moves `ctx.rip` to `next`.
     ///

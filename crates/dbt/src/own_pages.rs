@@ -47,6 +47,32 @@ pub(crate) fn open(bytes: &'static [u8], fd_floor: i32) -> Result<(i32, u64), Er
     Ok((fd as i32, offset))
 }
 
+/// What tells this build of the executable, open as `fd`, from every other one: its file, and
+/// when that was made.
+///
+/// # Errors
+/// The kernel refuses.
+pub(crate) fn identity(fd: i32) -> Result<Vec<u8>, Error> {
+    // SAFETY: for plain integers all-zero bytes are a value.
+    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: fills the structure.
+    let ret = unsafe {
+        let args = [fd as u64, &raw mut stat as u64, 0, 0, 0, 0];
+        sys::syscall(libc::SYS_fstat as u64, args)
+    };
+    Error::check("asking for the own executable", ret)?;
+    let words = [
+        stat.st_dev,
+        stat.st_ino,
+        stat.st_size as u64,
+        stat.st_mtime as u64,
+        stat.st_mtime_nsec as u64,
+        stat.st_ctime as u64,
+        stat.st_ctime_nsec as u64,
+    ];
+    Ok(words.iter().flat_map(|w| w.to_le_bytes()).collect())
+}
+
 /// The file offset of a static, from the program headers that the kernel passed on.
 fn offset_of(bytes: &'static [u8]) -> Option<u64> {
     let at = bytes.as_ptr() as u64;

@@ -81,11 +81,12 @@ impl Translator {
                 ctx.rip = exit.pc;
                 return Ok(Next::Stop(Stop::Syscall { pc, next }));
             }
-            Kind::Instr => Stop::Instr {
-                op: self.exits.ops[exit.aux as usize],
-                pc,
-                next,
-            },
+            Kind::Instr => {
+                ctx.rip = exit.pc;
+                ctx.rflags &= !u64::from(self.dead_at(code, number, exit));
+                let op = self.exits.ops[exit.aux as usize];
+                return Ok(Next::Stop(Stop::Instr { op, pc, next }));
+            }
             Kind::Int3 => Stop::Trap {
                 pc,
                 next,
@@ -150,6 +151,21 @@ impl Translator {
     fn go(&mut self, code: &dyn Code, ctx: &mut Context, pc: u64) -> Next {
         let found = self.entry(code, GuestAddr(pc));
         self.arrive(code, ctx, pc, false, found)
+    }
+
+    /// The flags that are dead at the instruction of an exit. Looked up once: the fragment
+    /// that is left there depends on the same bytes from then on.
+    fn dead_at(&mut self, code: &dyn Code, number: u32, exit: Exit) -> u16 {
+        let live = self.frags.get(exit.frag).live;
+        if let (Some(mask), true) = (exit.dead, live) {
+            return mask;
+        }
+        let dead = flags::scan(code, exit.pc);
+        if live {
+            self.frags.extend(exit.frag, dead.end);
+            self.exits.all[number as usize].dead = Some(dead.mask);
+        }
+        dead.mask
     }
 
     fn table_miss(&mut self, code: &dyn Code, ctx: &mut Context, odd_slot: bool) -> Next {

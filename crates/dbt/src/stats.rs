@@ -6,6 +6,8 @@
 pub struct Stats {
     /// Fragments translated, without those for stepping.
     pub fragments: u64,
+    /// Fragments taken over from an earlier process.
+    pub taken_over: u64,
     /// One-instruction fragments translated for stepping.
     pub step_fragments: u64,
     /// Guest instructions translated.

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use relive_host::GuestAddr;
+use xxhash_rust::xxh3::xxh3_128;
 
 use crate::cache::Cache;
 use crate::code::Code;
@@ -10,7 +11,9 @@ use crate::emit::Asm;
 use crate::exits::{Exit, Kind, NONE};
 use crate::fragment::{Entry, Fragments};
 use crate::options::Options;
+use crate::own_pages;
 use crate::recover::Mark;
+use crate::snapshot::Dormant;
 use crate::stats::Stats;
 use crate::stop::{Bad, Error};
 use crate::table::{self, Table};
@@ -31,6 +34,10 @@ pub struct Translator {
     /// Guest addresses that fragments stop at.
     pub(crate) breakpoints: BTreeSet<u64>,
     pub(crate) watch: Watch,
+    /// Fragments that were taken over and wait for their guest code.
+    pub(crate) dormant: Vec<Dormant>,
+    /// Names this build of the translator: its executable and its options.
+    build: Vec<u8>,
 }
 
 impl Translator {
@@ -43,6 +50,10 @@ impl Translator {
         let mut exits = Exits::new(Cache::new(options.cache_bytes)?);
         add_miss_exits(&mut exits);
         let table = Table::new(options.fd_floor)?;
+        let mut build = own_pages::identity(table.fd())?;
+        for word in [options.max_insns.into(), options.cache_bytes] {
+            build.extend_from_slice(&word.to_le_bytes());
+        }
         let (asm, marks, stats) = (Asm::new(), Vec::new(), Stats::default());
         Ok(Self {
             options,
@@ -54,6 +65,8 @@ impl Translator {
             stats,
             breakpoints: BTreeSet::new(),
             watch: Watch::default(),
+            dormant: Vec::new(),
+            build,
         })
     }
 
@@ -107,6 +120,7 @@ impl Translator {
         self.exits.all.clear();
         self.exits.ops.clear();
         self.frags.clear();
+        self.dormant.clear();
         add_miss_exits(&mut self.exits);
         self.stats.flushes += 1;
         self.table.clear()
@@ -144,6 +158,13 @@ impl Translator {
     #[must_use]
     pub fn has_code(&self, start: GuestAddr, end: GuestAddr) -> bool {
         self.frags.any(start.0, end.0)
+    }
+
+    /// The key under which translations of a program are kept: of use to this very build of
+    /// the translator with the same options only.
+    #[must_use]
+    pub fn key(&self, program: &[u8]) -> u128 {
+        xxh3_128(&[&self.build, program].concat())
     }
 
     /// What has been done so far.

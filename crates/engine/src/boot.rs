@@ -12,6 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use relive_dbt::Place;
 use relive_host::signal::{KernelAction, Mask};
 use relive_host::{cpu, signal};
 use relive_sched::{Chaos, Fair, Policy, Seed};
@@ -31,7 +32,7 @@ use crate::streams::Streams;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use crate::wire::{Reader, Writer};
-use crate::{image, live};
+use crate::{image, live, translations};
 
 /// Names the descriptor of the start data in the environment of a host process.
 pub const VARIABLE: &str = "RELIVE_BOOT";
@@ -217,6 +218,7 @@ fn begin(boot: Boot) -> Result<Infallible> {
     let mut options = relive_dbt::Options::from_env();
     options.fd_floor = descriptor_floor();
     let memory = Memory::new(options)?;
+    translations::attach();
     let go_on = boot.go_on.as_ref();
     let process = match (go_on, &shm) {
         (Some(c), _) => c.process,
@@ -320,6 +322,7 @@ fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
         record_image(&mut task, &image);
     }
     let files = loaded.files;
+    translations::load(&mut machine().memory(), &program.path, Place::Map);
     image::apply(&image, &mut machine().memory(), &mut task.ctx, |id| {
         loader::descriptor(&files, id).ok_or_else(|| Failure::internal("an image names its files"))
     })?;

@@ -33,6 +33,7 @@ pub mod supervisor;
 mod tape;
 mod task;
 pub mod timeline;
+mod translations;
 mod wire;
 
 pub use failure::{EXIT_STATUS, Failure};

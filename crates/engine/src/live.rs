@@ -65,6 +65,10 @@ fn end_process(task: &Task, end: End) -> ! {
     if task.vforked.is_none() && machine().mode == Mode::Record {
         machine().schedule().close();
     }
+    if task.vforked.is_none() && matches!(end, End::Code(_)) {
+        let program = task.process.state().exe.clone();
+        crate::translations::save(&machine().memory(), &program);
+    }
     match end {
         End::Code(code) => sys::exit_group(code),
         End::Signal(sig) => die_of(sig),

@@ -95,10 +95,11 @@ impl Memory {
         if got < 0 {
             return Err(-got as i32);
         }
-        if region.prot & EXEC != 0 {
-            self.add_code(start, region.end);
-        }
+        let (end, prot) = (region.end, region.prot);
         self.space.insert(region);
+        if prot & EXEC != 0 {
+            self.add_code(start, end);
+        }
         Ok(())
     }
 
@@ -144,10 +145,10 @@ impl Memory {
         if got < 0 {
             return Err(-got as i32);
         }
+        self.space.protect(start, end, prot);
         if prot & EXEC != 0 {
             self.add_code(start, end);
         }
-        self.space.protect(start, end, prot);
         Ok(())
     }
 
@@ -374,7 +375,29 @@ impl Memory {
             {
                 crate::failure::die(&Failure::setup(e));
             }
+            if self
+                .space
+                .at(start)
+                .is_some_and(|r| r.prot & WRITE == 0 && !r.shared)
+            {
+                self.translator.activate(start, end, &mut same);
+            }
         }
+    }
+
+    /// Guest code that a later process may find at the same place again: of private files,
+    /// in the low window, not writable.
+    #[must_use]
+    pub fn lasting_code(&self) -> Vec<(u64, u64)> {
+        let lasting =
+            |r: &&Region| r.prot & EXEC != 0 && r.prot & WRITE == 0 && !r.shared && r.inode != 0;
+        let low = |r: &Region| r.end <= layout::LOW_END;
+        self.space
+            .iter()
+            .filter(lasting)
+            .filter(|r| low(r))
+            .map(|r| (r.start, r.end))
+            .collect()
     }
 
     /// Whether only the host protects this address from being written.
@@ -454,6 +477,17 @@ impl Code for CodeView<'_> {
         }
         n
     }
+}
+
+/// Whether guest memory holds these bytes.
+fn same(mut at: u64, bytes: &[u8]) -> bool {
+    let mut seen = [0; PAGE as usize];
+    bytes.chunks(seen.len()).all(|expected| {
+        let seen = &mut seen[..expected.len()];
+        let equal = copy::read(GuestAddr(at), seen).is_ok() && seen == expected;
+        at += expected.len() as u64;
+        equal
+    })
 }
 
 /// The host's protection for guest memory: never executable, readable where executable.

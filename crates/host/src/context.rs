@@ -118,6 +118,9 @@ pub struct Context {
     pub fault: Fault,
     /// Vector and x87 state: standard-format XSAVE area.
     pub xsave: XsaveArea,
+    /// The lowest bit of each byte value: emitted code looks there for a bit of a register
+    /// where it may not touch the flags.
+    pub lowest_bit: [u8; 256],
 }
 
 /// A standard-format (not compacted) XSAVE area.
@@ -156,6 +159,8 @@ pub mod off {
     pub const HOST_RSP: i32 = offset_of!(Context, host_rsp) as i32;
     /// [`Context::dealt`], first element
     pub const DEALT: i32 = offset_of!(Context, dealt) as i32;
+    /// [`Context::lowest_bit`]
+    pub const LOWEST_BIT: i32 = offset_of!(Context, lowest_bit) as i32;
     /// [`Context::xsave`]
     pub const XSAVE: i32 = offset_of!(Context, xsave) as i32;
 }
@@ -172,6 +177,9 @@ impl Context {
         ctx.exit_fn = crate::enter::exit_to_host as *const () as u64;
         ctx.rflags = 0x202;
         ctx.xsave.reset();
+        for (value, bit) in ctx.lowest_bit.iter_mut().enumerate() {
+            *bit = value as u8 & 1;
+        }
         ctx
     }
 

@@ -183,6 +183,11 @@ impl Workshop {
         self.root.join(format!("{name}.trace"))
     }
 
+    /// Where the stages keep translations.
+    pub fn cache_dir(&self) -> PathBuf {
+        self.root.join("translations")
+    }
+
     /// Removes everything after a success.
     ///
     /// # Errors
@@ -234,9 +239,14 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
     let fragments = stage
         .tiny
         .then(|| ("RELIVE_FRAGMENT_INSNS", "1".to_owned()));
+    // Later stages begin with what earlier ones have translated.
+    let cache = (stage.action != Action::Native).then(|| {
+        let folder = workshop.cache_dir();
+        ("RELIVE_CACHE_DIR", folder.to_string_lossy().into_owned())
+    });
     Ok(Spec {
         argv,
-        env: fragments.into_iter().collect(),
+        env: fragments.into_iter().chain(cache).collect(),
         dir: workshop.fresh_dir(stage.name)?,
         stdin: subject.header.stdin.clone().filter(|_| is_live),
         timeout: subject.header.timeout,

@@ -94,6 +94,7 @@ impl Sandbox {
             .args(words)
             .current_dir(self.folder.path())
             .env("RELIVE_TRACE_DIR", self.base())
+            .env("RELIVE_CACHE_DIR", self.folder.path().join("translations"))
             .stdin(Stdio::null());
         // Whoever starts the tests in the background makes them ignore the keyboard.
         // SAFETY: signal(2) may be called between fork and exec.

@@ -40,10 +40,7 @@ pub(super) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         Class::Instr => instr(unit, insn),
         Class::Popf => popf(unit, insn),
         Class::Int => int(unit, insn),
-        Class::StoresFip => {
-            super::memory::copy(unit, insn);
-            unit.stop_at(insn, Kind::Fip, 0)
-        }
+        Class::StoresFip => stores_fip(unit, insn),
         Class::Pause => {
             unit.leave(Exit::new(Kind::Pause, unit.frag, insn.next()));
             Flow::End
@@ -62,6 +59,24 @@ fn instr(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         .unwrap_or_else(|| panic!("{:?} has no operation", insn.iced.code()));
     let index = unit.exits.add_op(op);
     unit.stop_at(insn, Kind::Instr, index)
+}
+
+/// An instruction that stores the x87 instruction pointer, which the host then clears; but
+/// those of the XSAVE family store nothing of the x87 if bit 0 of rax is not set (so do the
+/// dynamic loader's, at every first call of a function).
+fn stores_fip(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    super::memory::copy(unit, insn);
+    if unit.step || !crate::fip::obeys_rax(&insn.iced) {
+        return unit.stop_at(insn, Kind::Fip, 0);
+    }
+    unit.asm.spill_rcx();
+    unit.asm.lowest_bit_of_rax_to_rcx();
+    let skip = unit.asm.jrcxz_ahead();
+    unit.asm.restore_rcx();
+    unit.stop_at(insn, Kind::Fip, 0);
+    unit.asm.land(skip);
+    unit.asm.restore_rcx();
+    Flow::Continue
 }
 
 /// `int n`: vectors open to user mode would trap into somewhere else than the guest

@@ -13,5 +13,6 @@ mod faults;
 mod invalidate;
 mod random;
 mod signals;
+mod snapshot;
 mod system;
 mod threads;

@@ -308,12 +308,16 @@ fn xsave_of_other_components_is_left_alone() {
     guest.fill(at + 512, &[0; 64]);
     guest.ctx.gpr[15] = DATA;
     guest.ctx.gpr[0] = 6;
+    guest.ctx.gpr[1] = 0x1234;
+    guest.ctx.rflags = 0x202 | 0x8d5;
     guest.load(
         LOW_CODE,
         b"\xd9\xe8\x49\x0f\xae\xa7\x00\x04\x00\x00\x0f\x05",
     );
     guest.expect_syscall();
     assert_eq!(guest.read(at, 24), [0xaa; 24]);
+    assert_eq!(guest.ctx.gpr[1], 0x1234);
+    assert_eq!(guest.ctx.rflags & 0x8d5, 0x8d5);
 }
 
 #[test]

@@ -219,6 +219,9 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
         }),
     };
     drop(target.file);
+    if alone {
+        crate::translations::save(&m.memory(), &state.exe);
+    }
     // A signal that was noted would be forgotten by exec; one that comes now stays with the
     // kernel until the new program takes it.
     let mask = set_mask(Mask::all_async());

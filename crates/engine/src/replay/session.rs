@@ -6,6 +6,7 @@ use std::fs::File;
 use std::sync::atomic::Ordering;
 use std::sync::{Mutex, OnceLock};
 
+use relive_dbt::Place;
 use relive_host::{enter, sys};
 use relive_trace::{Ending, FileId, Image, Kind, Origin, TapeId, TapeReader, Trace};
 
@@ -18,7 +19,7 @@ use crate::process::{Process, State};
 use crate::streams::Streams;
 use crate::tape::Tape;
 use crate::task::{End, Flow, Task};
-use crate::{image, kernel, live};
+use crate::{image, kernel, live, translations};
 
 /// What hooks need of the session, while the loop holds the tasks.
 pub struct Shared {
@@ -394,6 +395,9 @@ impl Session {
         }
         self.tasks.clear();
         let mut memory = machine().memory();
+        // No thread is in the cache: there is none but this one.
+        memory.translator.flush().map_err(Failure::setup)?;
+        translations::load(&mut memory, &img.path, Place::Copy);
         let old: Vec<(u64, u64)> = memory.space.iter().map(|r| (r.start, r.end)).collect();
         for (start, end) in old {
             memory.unmap(start, end);

@@ -57,6 +57,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     let trace = absolute(options.trace)?;
     let writer = TraceWriter::create(&trace, &manifest(options)?).map_err(Failure::setup)?;
     let (shm, _fd) = Shm::create()?;
+    crate::translations::choose();
     let shown = target.argv.clone();
     let boot = Boot {
         mode: Mode::Record,

@@ -59,6 +59,7 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     let manifest = trace.manifest().clone();
     let (shm, _fd) = Shm::create()?;
     shm.header().running.store(1, Ordering::Release);
+    crate::translations::choose();
     let shown = vec![b"relive-replay".to_vec()];
     let boot = Boot {
         mode: Mode::Replay,

@@ -14,6 +14,7 @@ use crate::machine::Mode;
 /// The program cannot be started.
 pub fn run(program: &OsStr, args: &[OsString]) -> Result<std::convert::Infallible> {
     let target = find_program(program, args)?;
+    crate::translations::choose();
     let shown = target.argv.clone();
     let boot = Boot {
         mode: Mode::Run,

@@ -1,0 +1,195 @@
+//! Translations kept from process to process, in files of the user's own: what a program's
+//! earlier run has translated is there when it starts again (`relive_dbt`'s `snapshot` says
+//! when it may be used). Everything here is an optimisation: what goes wrong is passed over in
+//! silence, and the program is translated anew. It must never trust a file that somebody else
+//! could have written.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::Write;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use relive_dbt::{Place, Translator};
+use relive_host::{GuestAddr, copy};
+
+use crate::memory::Memory;
+
+/// Names the folder; empty: nothing is kept.
+pub const VARIABLE: &str = "RELIVE_CACHE_DIR";
+/// Fewer new fragments than this are worth a file only now and then: one run in [`SELDOM`].
+const FEW: u64 = 32;
+const SELDOM: u32 = 8;
+/// Files with more fragments than this are written for many new ones only.
+const LARGE: u64 = 20_000;
+/// All files together take no more than this, for long.
+const MOST_BYTES: u64 = 512 << 20;
+
+/// The folder and the user that it belongs to.
+struct Store {
+    folder: PathBuf,
+    user: u32,
+}
+
+static STORE: OnceLock<Option<Store>> = OnceLock::new();
+
+fn user() -> u32 {
+    // SAFETY: only asks.
+    unsafe { libc::geteuid() }
+}
+
+/// Supervisors: chooses the folder, makes it and names it to the hosts that are started.
+/// The calling process must have one thread.
+pub fn choose() {
+    let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
+    let folder = match std::env::var_os(VARIABLE) {
+        Some(named) => PathBuf::from(named),
+        None => set("XDG_CACHE_HOME")
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute())
+            .or_else(|| set("HOME").map(|home| Path::new(&home).join(".cache")))
+            .map_or_else(PathBuf::new, |base| base.join("relive")),
+    };
+    let made = !folder.as_os_str().is_empty()
+        && DirBuilder::new()
+            .recursive(true)
+            .mode(0o700)
+            .create(&folder)
+            .is_ok();
+    let folder = std::path::absolute(&folder)
+        .ok()
+        .filter(|_| made)
+        .unwrap_or_default();
+    // SAFETY: the caller has one thread.
+    unsafe { std::env::set_var(VARIABLE, folder) };
+}
+
+/// Hosts: remembers the folder, before anything is confined.
+pub fn attach() {
+    STORE.get_or_init(|| {
+        let folder = PathBuf::from(std::env::var_os(VARIABLE).filter(|v| !v.is_empty())?);
+        let user = user();
+        private(&std::fs::metadata(&folder).ok()?, user).then_some(Store { folder, user })
+    });
+}
+
+fn store() -> Option<&'static Store> {
+    STORE.get()?.as_ref()
+}
+
+/// Nobody but `user` can have written it.
+fn private(meta: &std::fs::Metadata, user: u32) -> bool {
+    meta.uid() == user && meta.mode() & 0o022 == 0
+}
+
+impl Store {
+    fn path(&self, key: u128) -> PathBuf {
+        self.folder.join(format!("{key:032x}.code"))
+    }
+
+    fn open(&self, key: u128) -> Option<File> {
+        let file = File::open(self.path(key)).ok()?;
+        let meta = file.metadata().ok()?;
+        (meta.is_file() && private(&meta, self.user)).then_some(file)
+    }
+}
+
+/// Takes over what is kept for a program, before its code is mapped. The translator must be
+/// fresh or flushed.
+pub fn load(memory: &mut Memory, program: &[u8], place: Place) {
+    let Some(store) = store() else { return };
+    let key = memory.translator.key(program);
+    let Some(file) = store.open(key) else { return };
+    let offered = memory.translator.load(key, &file, place);
+    tracing::debug!(target: "dbt", "{offered} fragments taken over");
+}
+
+/// Keeps what this process has translated, if that is much more than what is kept already.
+pub fn save(memory: &Memory, program: &[u8]) {
+    let translator = &memory.translator;
+    let Some(store) = store().filter(|s| s.user == user()) else {
+        return;
+    };
+    tracing::debug!(target: "dbt", "at the end: {:?}", translator.stats());
+    if translator.fresh() == 0 {
+        return;
+    }
+    let key = translator.key(program);
+    let there = store
+        .open(key)
+        .and_then(|file| Translator::offered(key, &file))
+        .unwrap_or(0);
+    if !worthwhile(translator, there) {
+        return;
+    }
+    let mut read = |at, buf: &mut [u8]| copy::read(GuestAddr(at), buf).is_ok();
+    if let Some(bytes) = translator.save(key, &memory.lasting_code(), &mut read)
+        && fits(bytes.len())
+    {
+        put(store, key, &bytes);
+    }
+}
+
+/// Whether a file with `there` fragments should be replaced. A start that lacks a single
+/// fragment pays for the decoder's tables, so that even a few are wanted in the end.
+fn worthwhile(translator: &Translator, there: u64) -> bool {
+    let (fresh, here) = (
+        translator.fresh(),
+        translator.fresh() + translator.taken_over(),
+    );
+    let now_and_then = std::process::id().is_multiple_of(SELDOM) && there < LARGE;
+    here > there && (fresh >= FEW && here >= there + there / 8 || now_and_then)
+}
+
+/// A file beyond the program's own limit would bring it a signal.
+fn fits(len: usize) -> bool {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: fills the structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    len as u64 <= limit.rlim_cur
+}
+
+/// Puts a whole file in place of what was there.
+fn put(store: &Store, key: u128, bytes: &[u8]) {
+    let new = store
+        .folder
+        .join(format!("{key:032x}.{}", std::process::id()));
+    let written = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&new)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| std::fs::rename(&new, store.path(key)));
+    if written.is_err() {
+        let _ = std::fs::remove_file(&new);
+    }
+    prune(&store.folder);
+}
+
+/// Removes the oldest files when all together take too much.
+fn prune(folder: &Path) {
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return;
+    };
+    let mut files: Vec<_> = entries
+        .flatten()
+        .filter_map(|e| {
+            let meta = e.metadata().ok().filter(std::fs::Metadata::is_file)?;
+            Some((meta.modified().ok()?, meta.len(), e.path()))
+        })
+        .collect();
+    files.sort_unstable();
+    let mut total: u64 = files.iter().map(|f| f.1).sum();
+    for (_, len, path) in files {
+        if total <= MOST_BYTES {
+            break;
+        }
+        if std::fs::remove_file(path).is_ok() {
+            total -= len;
+        }
+    }
+}
