@@ -105,6 +105,7 @@ fn text(event: &Event<'_>) -> String {
             process,
             turn,
         } => format!("turn of thread {thread}, after {}", before(process, turn)),
+        Kind::After { process, turn } => format!("… and after {}", before(process, turn)),
         Kind::Memory(writes) => {
             let bytes = writes.iter().map(|(_, b)| b.len() as u64).sum();
             format!("shared memory: {}", format::count(bytes, "byte"))
@@ -283,6 +284,11 @@ fn object(id: TapeId, index: u64, event: &Event<'_>) -> Value {
             put("after_process", json!(process));
             put("after_turn", json!(turn));
             "turn"
+        }
+        Kind::After { process, turn } => {
+            put("after_process", json!(process));
+            put("after_turn", json!(turn));
+            "after"
         }
         Kind::Memory(writes) => {
             put(

@@ -1,4 +1,6 @@
-//! The baton: while recording, the one guest thread of a process that holds it runs.
+//! The baton: while recording, the one guest thread of a process that holds it runs; a
+//! process that shares memory with others runs only while it also has the group's baton
+//! (`sharing/group.rs`), which its thread takes after this one and gives up before.
 //!
 //! Turns are logged by the thread that takes the baton, on the process's schedule tape, so
 //! that the tape names the holders in order. Waiting happens outside every lock; a woken
@@ -10,12 +12,25 @@ use std::sync::{Mutex, MutexGuard};
 use relive_host::sys;
 use relive_sched::Policy;
 
+use crate::failure::{Failure, Result};
+use crate::sharing::group::{Before, Group, Keepers};
+use crate::sharing::processes::{Slot, standing};
+use crate::shm::Shm;
+use crate::task::Task;
+
 /// Who has the baton and who waits for it.
 pub struct Baton {
     state: Mutex<State>,
     /// How many threads wait; read without the lock to see whether a switch makes sense.
     waiting: AtomicU32,
     threads: AtomicU32,
+    shm: Option<Shm>,
+    /// Index of the process that the address space belongs to.
+    process: AtomicU32,
+    /// Deaths of the group's holders that this process has answered.
+    deaths: AtomicU32,
+    /// Which process is next; asked by the group's holder only.
+    among: Mutex<Box<dyn Policy>>,
 }
 
 struct State {
@@ -35,13 +50,24 @@ struct Waiter {
 // until it has been taken from the queue.
 unsafe impl Send for Waiter {}
 
+/// What a thread learns when it takes the baton.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Taken {
+    /// Another thread has held it since this one last did: the turn must be logged.
+    pub switched: bool,
+    /// The last one was a thread of another process.
+    pub before: Option<Before>,
+}
+
 impl Baton {
-    /// A baton held by thread 0.
+    /// A baton held by thread `slot` of the process; `policies` choose among its threads and
+    /// among the processes that share memory with it.
     #[must_use]
-    pub fn new(policy: Box<dyn Policy>) -> Self {
+    pub fn new(policies: [Box<dyn Policy>; 2], shm: Option<Shm>, process: u32, slot: u32) -> Self {
+        let [policy, among] = policies;
         let state = State {
-            holder: Some(0),
-            last: 0,
+            holder: Some(slot),
+            last: slot,
             queue: Vec::new(),
             policy,
         };
@@ -49,6 +75,10 @@ impl Baton {
             state: Mutex::new(state),
             waiting: AtomicU32::new(0),
             threads: AtomicU32::new(1),
+            shm,
+            process: AtomicU32::new(process),
+            deaths: AtomicU32::new(0),
+            among: Mutex::new(among),
         }
     }
 
@@ -56,19 +86,23 @@ impl Baton {
         self.state.lock().expect("no thread panics: panics abort")
     }
 
-    /// Holds everybody off while the process forks, so that the child's copy is whole.
-    pub fn freeze(&self) -> impl Sized {
-        self.lock()
+    fn among(&self) -> MutexGuard<'_, Box<dyn Policy>> {
+        self.among.lock().expect("no thread panics: panics abort")
     }
 
-    /// Starts over with `thread` as the only one (after fork and exec).
-    pub fn reset(&self, thread: u32) {
+    /// Holds everybody off while the process forks, so that the child's copy is whole.
+    pub fn freeze(&self) -> impl Sized {
+        (self.lock(), self.among())
+    }
+
+    /// Starts over in a forked child, as process `process` with one thread.
+    pub fn start_over(&self, process: u32) {
         let mut s = self.lock();
         s.queue.clear();
-        s.holder = Some(thread);
-        s.last = thread;
+        (s.holder, s.last) = (Some(0), 0);
         self.waiting.store(0, Ordering::Relaxed);
         self.threads.store(1, Ordering::Relaxed);
+        self.process.store(process, Ordering::Relaxed);
     }
 
     /// Notes that a thread has been made or has ended.
@@ -76,19 +110,20 @@ impl Baton {
         self.threads.fetch_add(more as u32, Ordering::AcqRel);
     }
 
-    /// Whether more than one thread exists.
+    /// Whether others could see what a sleeping call does to memory: other threads, or
+    /// processes that map the same memory.
     pub fn shared(&self) -> bool {
-        self.threads.load(Ordering::Acquire) > 1
+        self.threads.load(Ordering::Acquire) > 1 || self.standing() != standing::PRIVATE
     }
 
     /// Whether somebody waits.
     pub fn wanted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) != 0
-    }
-
-    /// Whether a thread has the baton.
-    pub fn holds(&self, thread: u32) -> bool {
-        self.lock().holder == Some(thread)
+            || match self.standing() {
+                standing::ASKED => true,
+                standing::MEMBER => self.group().is_some_and(Group::wanted),
+                _ => false,
+            }
     }
 
     /// Length of the next slice in ticks.
@@ -101,13 +136,18 @@ impl Baton {
         self.lock().policy.steps()
     }
 
-    /// Tells the policy that a thread gave way because it spun.
+    /// Tells the policies that a thread gave way because it spun.
     pub fn spinning(&self, thread: u32) {
         self.lock().policy.spinning(thread);
+        self.among().spinning(self.process());
     }
 
     /// Gives the baton up: to a waiting thread that the policy chooses, or to whoever comes.
-    pub fn release(&self, thread: u32) {
+    pub fn release(&self, task: &Task) {
+        let thread = task.slot;
+        if self.slot().is_some_and(Slot::pause) {
+            self.release_group(task);
+        }
         let mut s = self.lock();
         assert_eq!(s.holder, Some(thread), "only the holder releases the baton");
         s.last = thread;
@@ -126,9 +166,9 @@ impl Baton {
         }
     }
 
-    /// Takes the baton, waiting for it if need be. Returns whether another thread has held
-    /// it since this one last did.
-    pub fn take(&self, thread: u32) -> bool {
+    /// Takes the baton, waiting for it if need be.
+    pub fn take(&self, task: &Task) -> Taken {
+        let thread = task.slot;
         let go = AtomicU32::new(0);
         let mut s = self.lock();
         if s.holder.is_none() {
@@ -147,12 +187,236 @@ impl Baton {
         }
         let switched = s.last != thread;
         s.last = thread;
-        switched
+        drop(s);
+        let before = match self.slot().is_some_and(Slot::begin) {
+            true => self.take_group(task),
+            false => None,
+        };
+        Taken {
+            switched: switched || before.is_some(),
+            before,
+        }
     }
 
     /// Hands the baton to a waiting thread and waits for it to come back.
-    pub fn pass(&self, thread: u32) {
-        self.release(thread);
-        self.take(thread);
+    pub fn pass(&self, task: &Task) -> Taken {
+        self.release(task);
+        self.take(task)
     }
+}
+
+/// What concerns other processes.
+impl Baton {
+    /// The process that the address space belongs to.
+    pub fn process(&self) -> u32 {
+        self.process.load(Ordering::Relaxed)
+    }
+
+    fn slot(&self) -> Option<&Slot> {
+        let shm = self.shm.as_ref()?;
+        shm.header().processes.get(self.process())
+    }
+
+    fn group(&self) -> Option<&Group> {
+        Some(&self.shm.as_ref()?.header().group)
+    }
+
+    fn standing(&self) -> u32 {
+        self.slot()
+            .map_or(standing::PRIVATE, |s| s.standing.load(Ordering::Acquire))
+    }
+
+    /// Whether it runs with the group's baton.
+    pub fn is_member(&self) -> bool {
+        self.standing() == standing::MEMBER
+    }
+
+    /// The slot of a process that is about to share memory.
+    fn sharing_slot(&self, process: u32) -> Result<Option<&Slot>> {
+        let Some(shm) = &self.shm else {
+            return Ok(None);
+        };
+        let slot = shm.header().processes.get(process);
+        slot.map(Some).ok_or_else(|| {
+            Failure::unsupported(format!(
+                "process {process} of the recording shares memory; only the first {} can",
+                crate::sharing::processes::MAX
+            ))
+        })
+    }
+
+    /// The process is about to map something that others could map too.
+    ///
+    /// # Errors
+    /// Too many processes.
+    pub fn meet(&self) -> Result<()> {
+        if let Some(slot) = self.sharing_slot(self.process())?
+            && slot.standing.load(Ordering::Acquire) == standing::PRIVATE
+        {
+            slot.pid.store(std::process::id(), Ordering::Release);
+            slot.become_one(standing::RUNNING);
+        }
+        Ok(())
+    }
+
+    /// Makes the process a member, at a safe point; the turn that it waits for must be
+    /// logged. `None`: it is one already.
+    ///
+    /// # Errors
+    /// Too many processes.
+    pub fn join(&self, task: &Task) -> Result<Option<Taken>> {
+        let Some(slot) = self.sharing_slot(self.process())? else {
+            return Ok(None);
+        };
+        if self.is_member() {
+            return Ok(None);
+        }
+        slot.pid.store(std::process::id(), Ordering::Release);
+        slot.become_one(standing::JOINING);
+        Ok(Some(Taken {
+            switched: true,
+            before: self.take_group(task),
+        }))
+    }
+
+    /// The turn at hand of this process.
+    pub fn present(&self) -> Before {
+        Before {
+            process: self.process(),
+            turn: self.slot().map(|s| s.turns.load(Ordering::Relaxed)),
+        }
+    }
+
+    /// The process is a member no more: it ends.
+    pub fn leave(&self, task: &Task) {
+        if let Some(slot) = self.slot()
+            && slot.become_private() == standing::MEMBER
+        {
+            self.release_group(task);
+        }
+    }
+
+    /// Before a fork: the child begins with the same maps, as process `process`. Says whether
+    /// it will be a member.
+    ///
+    /// # Errors
+    /// Too many processes.
+    pub fn expect_child(&self, process: u32, shares: bool) -> Result<bool> {
+        let to = match self.standing() {
+            _ if !shares => return Ok(false),
+            standing::PRIVATE => return Ok(false),
+            standing::MEMBER => standing::JOINING,
+            _ => standing::RUNNING,
+        };
+        if let Some(slot) = self.sharing_slot(process)? {
+            slot.become_one(to);
+        }
+        Ok(to == standing::JOINING)
+    }
+
+    /// The forked child has this kernel pid, or there is none.
+    pub fn child_is(&self, process: u32, pid: Option<u32>) {
+        let Some(shm) = &self.shm else { return };
+        let Some(slot) = shm.header().processes.get(process) else {
+            return;
+        };
+        match pid {
+            Some(pid) => slot.pid.store(pid, Ordering::Release),
+            None => {
+                slot.become_one(standing::PRIVATE);
+            }
+        }
+    }
+
+    /// The first turn of a forked child that is a member.
+    pub fn first_turn(&self, task: &Task) -> Taken {
+        Taken {
+            switched: true,
+            before: self.take_group(task),
+        }
+    }
+
+    /// A vfork child has left the parent's memory, with the baton or, if it was killed while
+    /// it waited, without.
+    pub fn regain(&self, task: &Task) -> Taken {
+        if self.lock().holder != Some(task.slot) {
+            return self.take(task);
+        }
+        let (true, Some(group)) = (self.is_member(), self.group()) else {
+            return Taken::default();
+        };
+        group.forget(self.process(), task.tid);
+        if group.is_held_by(self.process()) {
+            group.keep(self.process(), keepers(task));
+            return Taken::default();
+        }
+        let before = self.take_group(task);
+        Taken {
+            switched: before.is_some(),
+            before,
+        }
+    }
+
+    /// After exec: the new program maps nothing that others map, and runs by itself, in a new
+    /// turn.
+    pub fn after_exec(&self) {
+        let (Some(slot), Some(group)) = (self.slot(), self.group()) else {
+            return;
+        };
+        let turn = slot.turns.load(Ordering::Relaxed);
+        let member = slot.become_private() == standing::MEMBER;
+        slot.turns.store(turn + 1, Ordering::Release);
+        if member {
+            let keepers = [std::process::id(), 0];
+            group.release(self.process(), keepers, turn, |ids| {
+                self.among().choose(ids)
+            });
+        }
+    }
+
+    /// The threads of an address space change while it has the baton (vfork).
+    pub fn keep(&self, keepers: Keepers) {
+        if let (true, Some(group)) = (self.is_member(), self.group())
+            && group.is_held_by(self.process())
+        {
+            group.keep(self.process(), keepers);
+        }
+    }
+
+    /// Whether a holder of the group's baton has died since this was last asked: what it did
+    /// to shared memory is on no tape.
+    pub fn mourns(&self) -> bool {
+        let Some(group) = self.group() else {
+            return false;
+        };
+        let deaths = group.deaths();
+        self.is_member() && self.deaths.swap(deaths, Ordering::Relaxed) != deaths
+    }
+
+    fn take_group(&self, task: &Task) -> Option<Before> {
+        let group = self.group()?;
+        let before = group.take(self.process(), keepers(task));
+        if self.is_member() {
+            return before;
+        }
+        // The first turn as a member is logged in any case: others follow the one before.
+        if let Some(slot) = self.slot() {
+            slot.become_one(standing::MEMBER);
+        }
+        Some(before.unwrap_or(self.present()))
+    }
+
+    fn release_group(&self, task: &Task) {
+        if let (Some(group), Some(slot)) = (self.group(), self.slot()) {
+            let turn = slot.turns.load(Ordering::Relaxed);
+            group.release(self.process(), keepers(task), turn, |ids| {
+                self.among().choose(ids)
+            });
+        }
+    }
+}
+
+/// The threads that stand for a task that holds the group's baton.
+pub fn keepers(task: &Task) -> Keepers {
+    [task.tid, task.vforked.as_ref().map_or(0, |p| p.tid())]
 }

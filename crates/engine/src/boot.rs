@@ -226,8 +226,11 @@ fn begin(boot: Boot) -> Result<Infallible> {
         _ => 0,
     };
     let slot = go_on.map_or(0, |c| c.thread);
-    let baton = Baton::new(policy(boot.seed, process));
-    baton.reset(slot);
+    let policies = [process, !process].map(|p| policy(boot.seed, p));
+    let baton = Baton::new(policies, shm, process, slot);
+    if boot.mode == Mode::Record && go_on.is_some() {
+        baton.after_exec();
+    }
     install(Machine {
         mode: boot.mode,
         memory: Mutex::new(memory),

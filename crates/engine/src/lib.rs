@@ -23,7 +23,7 @@ mod memory;
 mod process;
 mod replay;
 mod schedule;
-mod shared_files;
+mod sharing;
 mod shm;
 mod signals;
 mod space;

@@ -46,7 +46,7 @@ fn finish_thread(task: &mut Task, main: bool) {
             }
             if m.mode == Mode::Record {
                 m.baton.count(-1);
-                m.baton.release(task.slot);
+                m.baton.release(task);
             }
             if main {
                 // SAFETY: the first thread's stack is not needed any more; the process lives
@@ -62,8 +62,15 @@ fn end_process(task: &Task, end: End) -> ! {
     if let crate::tape::Tape::Out(t) = &task.tape {
         t.close();
     }
-    if task.vforked.is_none() && machine().mode == Mode::Record {
-        machine().schedule().close();
+    if machine().mode == Mode::Record {
+        match &task.vforked {
+            None => {
+                machine().schedule().close();
+                machine().baton.leave(task);
+            }
+            // The parent's thread goes on, with the baton.
+            Some(parent) => machine().baton.keep([parent.tid(), 0]),
+        }
     }
     if task.vforked.is_none() && matches!(end, End::Code(_)) {
         let program = task.process.state().exe.clone();
@@ -193,6 +200,6 @@ fn switch(task: &mut Task) {
         return;
     }
     task.record(Kind::Switch { steps: task.steps });
-    baton.pass(task.slot);
-    schedule::turn(task);
+    let taken = baton.pass(task);
+    schedule::turn(task, taken.before);
 }

@@ -5,7 +5,7 @@
 //! runs from the code cache only), and a writable page from which code was translated is
 //! kept read-only in the host until it is written (`write_fault`).
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::os::fd::RawFd;
 use std::sync::Arc;
@@ -25,8 +25,8 @@ pub struct Memory {
     /// Pages that the guest may write and the host has made read-only, because code was
     /// translated from them.
     guarded: BTreeSet<u64>,
-    /// Regions that this process shares with its parent and must not touch.
-    foreign: Vec<(u64, u64)>,
+    /// Code was translated from memory that other processes may write.
+    common_code: bool,
 }
 
 /// What is to be mapped.
@@ -55,7 +55,7 @@ impl Memory {
             space: AddressSpace::new(),
             translator,
             guarded: BTreeSet::new(),
-            foreign: Vec::new(),
+            common_code: false,
         })
     }
 
@@ -130,11 +130,6 @@ impl Memory {
             return Err(libc::ENOMEM);
         }
         self.forget_code(start, end);
-        if self.foreign.iter().any(|&(s, e)| s < end && start < e) {
-            // What was taken away stays so; only the guest's view changes.
-            self.space.protect(start, end, prot);
-            return Ok(());
-        }
         // SAFETY: the range is mapped guest memory.
         let got = unsafe {
             sys::syscall(
@@ -300,22 +295,38 @@ impl Memory {
         true
     }
 
-    /// After fork, in a recorded child: shared maps that may be written are shared with the parent now, which
-    /// no tape would see. They become inaccessible, so that their first use is noticed.
-    pub fn disown_shared(&mut self) {
-        let shared = self.space.iter().filter(|r| r.common);
-        self.foreign = shared.map(|r| (r.start, r.end)).collect();
-        for &(start, end) in &self.foreign {
-            // SAFETY: mapped guest memory; only its host protection changes.
-            unsafe { sys::syscall(libc::SYS_mprotect as u64, [start, end - start, 0, 0, 0, 0]) };
+    /// Another process has run that may have written to common memory: code in it may have
+    /// changed. (What this process writes itself is noticed page by page.)
+    pub fn forget_common_code(&mut self) {
+        if !std::mem::take(&mut self.common_code) {
+            return;
+        }
+        let common: Vec<(u64, u64)> = self
+            .space
+            .iter()
+            .filter(|r| r.common && r.prot & EXEC != 0)
+            .map(|r| (r.start, r.end))
+            .collect();
+        for (start, end) in common {
+            self.translator.invalidate(GuestAddr(start), GuestAddr(end));
         }
     }
 
-    /// Whether an address is in a region that `disown_shared` took away.
+    /// What the memory holds that other processes may write, without pages of zeros at the
+    /// ends of a region.
     #[must_use]
-    pub fn is_foreign(&self, addr: u64) -> bool {
-        self.foreign.iter().any(|&(s, e)| (s..e).contains(&addr))
-            && self.space.at(addr).is_some_and(|r| r.shared)
+    pub fn common_contents(&self) -> Vec<(u64, Vec<u8>)> {
+        let common = self.space.iter().filter(|r| r.common && r.prot & READ != 0);
+        common
+            .map(|r| {
+                let mut bytes = vec![0; (r.end - r.start) as usize];
+                if let Err(copy::BadAddress(at)) = copy::read(GuestAddr(r.start), &mut bytes) {
+                    bytes.truncate((at.0 - r.start) as usize);
+                }
+                (r.start, bytes)
+            })
+            .filter(|(_, bytes)| !bytes.is_empty())
+            .collect()
     }
 
     /// Lets the kernel write into a range (it would answer EFAULT for guarded pages).
@@ -424,9 +435,11 @@ impl Memory {
         let view = CodeView {
             space: &self.space,
             writable: RefCell::new(Vec::new()),
+            common: Cell::new(false),
         };
         let result = f(&mut self.translator, &view);
         let pages = view.writable.into_inner();
+        self.common_code |= view.common.get();
         if guard && !pages.is_empty() {
             self.guard(&pages);
         }
@@ -438,6 +451,8 @@ struct CodeView<'a> {
     space: &'a AddressSpace,
     /// Guest-writable pages that were read.
     writable: RefCell<Vec<u64>>,
+    /// Common memory was read.
+    common: Cell<bool>,
 }
 
 impl CodeView<'_> {
@@ -460,12 +475,15 @@ impl Code for CodeView<'_> {
         };
         let mut n = 16.min(region.end - pc.0);
         let mut writable = region.prot & WRITE != 0 || region.shared;
+        let mut common = region.common;
         if n < 16
             && let Some(next) = self.space.at(region.end).filter(|r| r.prot & EXEC != 0)
         {
             n = 16.min(next.end - pc.0);
             writable |= next.prot & WRITE != 0 || next.shared;
+            common |= next.common;
         }
+        self.common.set(self.common.get() || common);
         let n = n as usize;
         if copy::read(pc, &mut buf[..n]).is_err() {
             return 0;

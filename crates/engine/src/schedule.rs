@@ -1,9 +1,12 @@
 //! The schedule tape of a process: who held the baton, in order.
 
-use relive_trace::{Event, Kind, TapeId};
+use std::sync::atomic::Ordering::{self, Relaxed};
+
+use relive_trace::{Event, Kind, TapeId, Writes};
 
 use crate::failure::{Failure, Result, die};
 use crate::machine::{machine, shm};
+use crate::sharing::group::Before;
 use crate::shm::Shm;
 use crate::tape::TapeOut;
 use crate::task::Task;
@@ -15,29 +18,68 @@ pub struct Schedule {
     tape: Option<TapeOut>,
 }
 
-/// Logs that `task` has taken the baton from another thread. The caller holds the baton.
-pub fn turn(task: &Task) {
+/// Logs that `task` has taken the baton from another thread, of this process or, if `before`
+/// says so, of another one. The caller holds the baton.
+pub fn turn(task: &Task, before: Option<Before>) {
     if !task.tape.recording() {
         return;
     }
-    tracing::debug!(target: "sched", "turn of {} at tick {}", task.id(), task.ctx.ticks());
+    tracing::debug!(target: "sched", "turn of {} at tick {}, after {before:?}", task.id(), task.ctx.ticks());
+    let thread = task.slot;
     let mut schedule = machine().schedule();
-    if schedule.tape.is_none() {
-        match create(schedule.process) {
-            Ok(tape) => schedule.tape = Some(tape),
-            Err(e) => die(&e),
+    schedule.put(match before {
+        None => Kind::Turn { thread },
+        Some(Before { process, turn }) => Kind::Handover {
+            thread,
+            process,
+            turn,
+        },
+    });
+    if let Some(shm) = shm()
+        && let Some(slot) = shm.header().processes.get(schedule.process)
+    {
+        // Only this process counts its turns.
+        slot.turns
+            .store(slot.turns.load(Relaxed) + 1, Ordering::Release);
+    }
+    if before.is_some() {
+        machine().memory().forget_common_code();
+        if machine().baton.mourns() {
+            log_memory(&mut schedule);
         }
     }
-    if let Some(tape) = &mut schedule.tape {
-        tape.put(&Event {
-            ticks: 0,
-            digest: 0,
-            kind: Kind::Turn { thread: task.slot },
-        });
+}
+
+/// The turn at hand also follows turn `turn` of process `process`, or its end.
+pub fn after(process: u32, turn: Option<u32>) {
+    machine().schedule().put(Kind::After { process, turn });
+}
+
+/// A process died with the group's baton: what it did to shared memory is seen there only.
+fn log_memory(schedule: &mut Schedule) {
+    let contents: Vec<(u64, Vec<u8>)> = machine().memory().common_contents();
+    for (at, bytes) in &contents {
+        schedule.put(Kind::Memory(Writes::new(&[(*at, bytes)])));
     }
 }
 
 impl Schedule {
+    fn put(&mut self, kind: Kind<'_>) {
+        if self.tape.is_none() {
+            match create(self.process) {
+                Ok(tape) => self.tape = Some(tape),
+                Err(e) => die(&e),
+            }
+        }
+        if let Some(tape) = &mut self.tape {
+            tape.put(&Event {
+                ticks: 0,
+                digest: 0,
+                kind,
+            });
+        }
+    }
+
     /// No switch has happened yet in this process.
     #[must_use]
     pub fn new(process: u32) -> Self {

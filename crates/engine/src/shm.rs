@@ -13,7 +13,10 @@ use relive_trace::TapeId;
 
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
-use crate::shared_files::SharedFiles;
+use crate::sharing::group::Group;
+use crate::sharing::objects::Objects;
+use crate::sharing::processes::Processes;
+use crate::sharing::users::Users;
 
 /// How many tapes can be written at the same time.
 pub const RINGS: usize = 4096;
@@ -82,8 +85,14 @@ pub struct Header {
     text: [std::sync::atomic::AtomicU8; TEXT],
     /// Files whose content is in the trace already.
     pub files: FileTable,
-    /// Files that are mapped shared.
-    pub shared: SharedFiles,
+    /// Who maps which files shared.
+    pub shared: Users,
+    /// What processes that share memory know of each other.
+    pub processes: Processes,
+    /// Which of them runs (recording).
+    pub group: Group,
+    /// The memory that stands for files mapped shared (replay).
+    pub objects: Objects,
     /// Host processes of a replay, to end them together.
     replaying: [AtomicU32; REPLAYING],
     rings: [Ring; RINGS],

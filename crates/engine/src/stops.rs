@@ -76,13 +76,6 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
 fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
     let mut info = task.ctx.fault.siginfo;
     let sig = signals::signo(&info);
-    let addr = u64::from_le_bytes(info[16..24].try_into().unwrap_or_default());
-    if sig == libc::SIGSEGV && machine().memory().is_foreign(addr) {
-        return Err(Failure::unsupported(format!(
-            "thread {} uses memory at {addr:#x} that it shares with another process; memory shared between processes cannot be recorded yet",
-            task.id()
-        )));
-    }
     if matches!(sig, libc::SIGILL | libc::SIGFPE | libc::SIGTRAP) {
         info[16..24].copy_from_slice(&pc.0.to_le_bytes());
     }

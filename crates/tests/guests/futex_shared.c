@@ -1,4 +1,3 @@
-// relive: refused="memory shared between processes"
 // futex(2) on a word in memory that a parent and its child share.
 #include "check.h"
 #include <linux/futex.h>

@@ -1,4 +1,3 @@
-// relive: refused="memory shared between processes"
 // A robust mutex in shared memory: its owner process dies, the next locker is told.
 #include "check.h"
 #include <pthread.h>

@@ -1,4 +1,3 @@
-// relive: refused="memory shared between processes"
 // Memory shared between parent and child: anonymous, by file, by memfd; each takes turns.
 #include "check.h"
 #include <fcntl.h>

@@ -24,6 +24,7 @@ mod tag {
     pub const END: u8 = 9;
     pub const HANDOVER: u8 = 10;
     pub const MEMORY: u8 = 11;
+    pub const AFTER: u8 = 12;
     pub const MASK: u8 = 0x0f;
 }
 
@@ -125,6 +126,11 @@ impl Encoder {
             } => {
                 head(tag::HANDOVER);
                 short.int((*thread).into());
+                short.int((*process).into());
+                short.int(turn.map_or(0, |turn| u64::from(turn) + 1));
+            }
+            Kind::After { process, turn } => {
+                head(tag::AFTER);
                 short.int((*process).into());
                 short.int(turn.map_or(0, |turn| u64::from(turn) + 1));
             }
@@ -246,7 +252,7 @@ impl Decoder {
         let tag = head & tag::MASK;
         let allowed = match tag {
             tag::SYSCALL => flag::DIGEST | flag::SWITCHED | flag::ORDER,
-            tag::START..=tag::MEMORY => flag::DIGEST,
+            tag::START..=tag::AFTER => flag::DIGEST,
             _ => return first.corrupt("an unknown kind of event"),
         };
         if flags & !allowed != 0 {
@@ -280,6 +286,10 @@ impl Decoder {
                 value: u64::from_le_bytes(cursor.fixed()?),
             },
             tag::HANDOVER => handover(&mut cursor)?,
+            tag::AFTER => Kind::After {
+                process: cursor.varint_u32()?,
+                turn: turn(&mut cursor)?,
+            },
             tag::MEMORY => Kind::Memory(writes(&mut cursor)?),
             _ => end(&mut cursor)?,
         };
@@ -357,18 +367,21 @@ fn writes<'a>(cursor: &mut Cursor<'a>) -> Step<Writes<'a>> {
 }
 
 fn handover<'a>(cursor: &mut Cursor<'_>) -> Step<Kind<'a>> {
-    let (thread, process) = (cursor.varint_u32()?, cursor.varint_u32()?);
-    let before = cursor.clone();
-    let turn = match cursor.varint()?.checked_sub(1).map(u32::try_from) {
-        None => None,
-        Some(Ok(turn)) => Some(turn),
-        Some(Err(_)) => return before.corrupt("a turn of more than 32 bits"),
-    };
     Ok(Kind::Handover {
-        thread,
-        process,
-        turn,
+        thread: cursor.varint_u32()?,
+        process: cursor.varint_u32()?,
+        turn: turn(cursor)?,
     })
+}
+
+/// A number plus one, or 0 for none.
+fn turn(cursor: &mut Cursor<'_>) -> Step<Option<u32>> {
+    let before = cursor.clone();
+    match cursor.varint()?.checked_sub(1).map(u32::try_from) {
+        None => Ok(None),
+        Some(Ok(turn)) => Ok(Some(turn)),
+        Some(Err(_)) => before.corrupt("a turn of more than 32 bits"),
+    }
 }
 
 fn instr<'a>(cursor: &mut Cursor<'_>) -> Step<Kind<'a>> {

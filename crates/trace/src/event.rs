@@ -99,6 +99,14 @@ pub enum Kind<'a> {
         /// tape before that turn's end. `None`: all of them; the process died with the baton.
         turn: Option<u32>,
     },
+    /// Schedule tapes only, behind a turn: it also follows this turn of another process, which
+    /// has run by itself until then.
+    After {
+        /// Index of the other process.
+        process: u32,
+        /// Its turn, as in [`Kind::Handover`]; `None`: the process has ended.
+        turn: Option<u32>,
+    },
     /// Schedule tapes only, behind a turn: what memory shared between processes holds then.
     Memory(Writes<'a>),
     /// A checksum of guest memory, to find a divergence early.

@@ -157,7 +157,7 @@ fn a_tape_of_a_complete_trace_may_not_end_inside_an_event() {
         for _ in 0..2 {
             match reader.next() {
                 Ok(None) => assert!(!complete),
-                Err(Error::Event { index: 12, .. }) => assert!(complete),
+                Err(Error::Event { index: 13, .. }) => assert!(complete),
                 other => panic!("{other:?}"),
             }
         }

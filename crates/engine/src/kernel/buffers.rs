@@ -348,15 +348,6 @@ impl Buffers {
         task.log.wrote(p.guest, n);
     }
 
-    /// An address that belongs to memory taken away from a forked child.
-    pub fn foreign(&self) -> Option<u64> {
-        let memory = crate::machine::machine().memory();
-        self.pieces
-            .iter()
-            .map(|p| p.guest)
-            .find(|&g| memory.is_foreign(g))
-    }
-
     /// Makes the pages writable that only the host protects: the kernel would answer EFAULT,
     /// or stop half-way.
     pub fn unguard(&self) {

@@ -228,6 +228,10 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
     if task.ctx.pending != 0 {
         return ERESTART;
     }
+    if alone {
+        // The new host gives the group's baton up; it runs in the process's first thread.
+        m.baton.keep([task.tid, std::process::id()]);
+    }
     let Err(e) = boot.exec(&argv);
     set_mask(mask);
     -i64::from(e)

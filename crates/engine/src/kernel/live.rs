@@ -6,7 +6,6 @@ use relive_kabi::{Arg, Restart};
 
 use super::buffers::Buffers;
 use super::{Call, fds, output, refuse};
-use crate::failure::{Failure, die};
 use crate::machine::{Mode, machine};
 use crate::task::Task;
 
@@ -36,14 +35,6 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         temporary.patch(&mut args);
         enter_kernel(call.nr, &args, sleeps)
     };
-    if result == -i64::from(libc::EFAULT)
-        && let Some(addr) = buffers.foreign()
-    {
-        die(&Failure::unsupported(format!(
-            "{call} by thread {} uses memory at {addr:#x} that is shared with another process; memory shared between processes cannot be recorded yet",
-            task.id()
-        )));
-    }
     result = interrupted(task, call, result);
     buffers.finish(task, call, result);
     result
@@ -55,14 +46,22 @@ pub fn blocking(task: &mut Task, nr: u32, args: &[u64; 6]) -> i64 {
     let baton = &machine().baton;
     let recording = machine().mode == Mode::Record;
     if recording {
-        baton.release(task.slot);
+        baton.release(task);
     }
     let result = enter_kernel(nr, args, true);
-    if recording && baton.take(task.slot) {
-        crate::schedule::turn(task);
-        task.log.switched = true;
+    if recording {
+        take_back(task);
     }
     result
+}
+
+/// Takes the baton after it was given up inside a call.
+pub fn take_back(task: &mut Task) {
+    let taken = machine().baton.take(task);
+    if taken.switched {
+        crate::schedule::turn(task, taken.before);
+        task.log.switched = true;
+    }
 }
 
 fn enter_kernel(nr: u32, args: &[u64; 6], sleeps: bool) -> i64 {

@@ -9,7 +9,7 @@ use relive_host::addr::PAGE;
 use relive_host::layout;
 use relive_trace::{FileId, FileStore};
 
-use super::{Answer, Call, Reply};
+use super::{Answer, Call, Reply, sharing};
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
 use crate::machine::{Mode, machine};
@@ -56,8 +56,8 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         || flags & MAP_DENYWRITE != 0
         || (!shared && file.as_ref().is_some_and(Mapped::is_elf));
     let common = shared && file.as_ref().is_none_or(|f| f.writable);
-    if let (Some(f), true, Mode::Record) = (&file, shared, machine().mode) {
-        f.claim(call)?;
+    if let (Some(f), true) = (&file, shared) {
+        sharing::claim(task, call, f.inode, f.writable, f.name())?;
     }
     let mut memory = machine().memory();
     let start = match choose(&mut memory.space, addr, len, flags, low) {
@@ -108,39 +108,41 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
         ));
     };
     let prot = prot as u32 & 7;
-    let shared = flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE;
+    let anon = flags as i32 & libc::MAP_ANONYMOUS != 0 || answer.extra.is_empty();
+    // A replay of one process alone has nobody to share with but its own copies, which must
+    // not see what it writes.
+    let shared =
+        flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE && !(anon && crate::replay::alone());
     let region = Region {
         start,
         end: start + len,
         prot,
-        shared: false,
-        common: false,
+        shared,
+        common: shared,
         name: unnamed(),
         offset: 0,
         inode: 0,
     };
-    let (region, source, _file) = if flags as i32 & libc::MAP_ANONYMOUS != 0
-        || answer.extra.is_empty()
-    {
+    let (region, source, _file) = if anon {
         (region, Source::Anon, None)
     } else {
         let (Some(inode), Some(name)) = (answer.extra.get(32..40), answer.extra.get(40..)) else {
             return Err(Failure::setup("the trace is damaged: a map names no file"));
         };
         let inode = u64::from_le_bytes(inode.try_into().unwrap_or_default());
-        let file = if shared {
-            crate::replay::shared_copy(inode, &answer.extra)?
+        let (file, base) = if shared {
+            crate::replay::shared_copy(inode, &answer.extra, offset + len)?
         } else {
-            crate::replay::open_copy(&answer.extra)?
+            (crate::replay::open_copy(&answer.extra)?, 0)
         };
         let region = Region {
-            shared,
             name: String::from_utf8_lossy(name).as_ref().into(),
             offset,
             inode,
             ..region
         };
-        (region, Source::File(file.as_raw_fd(), offset), Some(file))
+        let source = Source::File(file.as_raw_fd(), base + offset);
+        (region, source, Some(file))
     };
     machine().memory().map(region, source).map_err(|e| {
         Failure::setup(format!(
@@ -250,27 +252,6 @@ impl Mapped {
             ));
         }
         keep(&self.file)
-    }
-
-    /// A shared map is deterministic as long as no other process writes the file.
-    fn claim(&self, call: &Call) -> Result<()> {
-        let Some(shm) = &machine().shm else {
-            return Ok(());
-        };
-        if shm
-            .header()
-            .shared
-            .claim(self.inode, std::process::id(), self.writable)
-        {
-            return Ok(());
-        }
-        Err(super::unsupported(
-            call,
-            &format!(
-                "{} is mapped by several processes, of which one can write it; memory shared between processes cannot be recorded yet",
-                self.path
-            ),
-        ))
     }
 }
 

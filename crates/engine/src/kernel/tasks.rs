@@ -7,7 +7,7 @@ use relive_host::signal::{Mask, set_mask};
 use relive_host::{Reg, sys};
 use relive_trace::{Ending, Kind, Origin, Start, TapeId};
 
-use super::{Answer, Call, Reply, refuse, vfork};
+use super::{Answer, Call, Reply, refuse, sharing, vfork};
 use crate::failure::{Result, die};
 use crate::live;
 use crate::machine::{Mode, machine};
@@ -240,8 +240,8 @@ extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
     }
     live::prepare_thread(&mut task);
     if machine().mode == Mode::Record {
-        machine().baton.take(task.slot);
-        schedule::turn(&task);
+        let taken = machine().baton.take(&task);
+        schedule::turn(&task, taken.before);
     }
     let start = Start {
         origin: Origin::Thread,
@@ -254,6 +254,31 @@ extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
     std::ptr::null_mut()
 }
 
+/// Behind the child's index in the data of a fork: the child waits for its first turn.
+const MEMBER: u8 = 1;
+
+/// Before a fork while recording: a parent with memory that its child will share becomes a
+/// member of the group. Says whether the child begins as one.
+fn share_with_child(task: &mut Task, child: u32) -> Result<bool> {
+    if machine().mode != Mode::Record {
+        return Ok(false);
+    }
+    let (common, files) = {
+        let memory = machine().memory();
+        let shared = memory.space.iter().filter(|r| r.shared);
+        let files: Vec<(u64, bool)> = shared.map(|r| (r.inode, r.common)).collect();
+        (files.iter().any(|f| f.1), files)
+    };
+    if common {
+        sharing::join(task)?;
+    }
+    let member = machine().baton.expect_child(child, !files.is_empty())?;
+    for (file, writes) in files.into_iter().filter(|f| f.0 != 0) {
+        sharing::note_user(file, child, writes)?;
+    }
+    Ok(member)
+}
+
 fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Result<Reply> {
     if let Some(a) = answer {
         return replay_fork(task, args, a);
@@ -261,16 +286,14 @@ fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Resu
     let shm = machine().shm;
     let index = shm.map_or(0, |s| s.new_process());
     let parent = task.id();
-    let mut memory = machine().memory();
+    let member = share_with_child(task, index)?;
+    let memory = machine().memory();
     let frozen = machine().baton.freeze();
     let state = task.process.state();
     let old = set_mask(Mask::all_async());
     // SAFETY: the C library makes its own locks usable in the child; ours
     // are held, by this thread: all that other threads may hold at this moment.
     let pid = unsafe { libc::fork() };
-    if pid == 0 && machine().mode == Mode::Record {
-        memory.disown_shared();
-    }
     drop((state, frozen, memory));
     if pid == 0 {
         become_child(task, index, std::process::id());
@@ -279,21 +302,30 @@ fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Resu
                 TapeOut::create(shm, task.id(), task.process.pid).unwrap_or_else(|e| die(&e));
             task.tape = Tape::Out(tape);
             *machine().schedule() = Schedule::new(index);
-            machine().baton.reset(0);
+            let baton = &machine().baton;
+            baton.start_over(index);
+            if member {
+                baton.child_is(index, Some(task.tid));
+                let taken = baton.first_turn(task);
+                schedule::turn(task, taken.before);
+            }
         }
         begin_child(task, args, parent);
         set_mask(task.signals.mask.for_host());
         return Ok(Reply::Returned);
     }
+    let errno = std::io::Error::last_os_error()
+        .raw_os_error()
+        .unwrap_or(libc::EAGAIN);
     set_mask(old);
+    machine().baton.child_is(index, u32::try_from(pid).ok());
     if pid < 0 {
-        return Ok(Reply::Value(-i64::from(
-            std::io::Error::last_os_error()
-                .raw_os_error()
-                .unwrap_or(libc::EAGAIN),
-        )));
+        return Ok(Reply::Value(-i64::from(errno)));
     }
     task.log.extra.extend_from_slice(&index.to_le_bytes());
+    if member {
+        task.log.extra.push(MEMBER);
+    }
     if args.has(libc::CLONE_PARENT_SETTID)
         && task.write(args.parent_tid, &pid.to_le_bytes()).is_ok()
     {
@@ -354,7 +386,8 @@ fn replay_fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Rep
     become_child(task, index, answer.result as u32);
     task.tape = crate::replay::open_tape(task.id())?;
     task.parked = false;
-    crate::replay::start_child(task, Origin::Fork)?;
+    let member = answer.extra.get(4) == Some(&MEMBER);
+    crate::replay::start_child(task, Origin::Fork, member)?;
     begin_child(task, args, parent);
     Ok(Reply::Flow(Flow::Continue))
 }
@@ -461,11 +494,8 @@ pub fn sched_yield(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Res
     if m.mode == Mode::Record {
         if m.baton.wanted() {
             m.baton.spinning(task.slot);
-            m.baton.release(task.slot);
-            if m.baton.take(task.slot) {
-                schedule::turn(task);
-                task.log.switched = true;
-            }
+            m.baton.release(task);
+            super::live::take_back(task);
         }
         return Ok(Reply::Value(0));
     }

@@ -31,6 +31,13 @@ pub struct Parent {
     answer: Option<(Call, Answer)>,
 }
 
+impl Parent {
+    /// Its kernel thread id.
+    pub fn tid(&self) -> u32 {
+        self.tid
+    }
+}
+
 struct Registers {
     gpr: [u64; 16],
     rflags: u64,
@@ -101,12 +108,12 @@ pub fn spawn(task: &mut Task, call: &Call, stack: u64, answer: Option<&Answer>) 
         take_back(task, *parent);
         live::new_slice(task);
     }
-    if machine().mode == Mode::Record
-        && !machine().baton.holds(task.slot)
-        && machine().baton.take(task.slot)
-    {
-        // The child was killed while it slept, without the baton.
-        crate::schedule::turn(task);
+    if machine().mode == Mode::Record {
+        let taken = machine().baton.regain(task);
+        if taken.switched {
+            // The child was killed while it slept, without the baton.
+            crate::schedule::turn(task, taken.before);
+        }
     }
     set_mask(old);
     if pid < 0 {
@@ -134,6 +141,9 @@ extern "C" fn child(birth: *mut libc::c_void) -> i32 {
     become_child(task, birth.index, pid, birth.stack);
     if let (Some(shm), Mode::Record) = (machine().shm, machine().mode) {
         task.tape = Tape::Out(TapeOut::create(shm, task.id(), pid).unwrap_or_else(|e| die(&e)));
+    }
+    if machine().mode == Mode::Record {
+        machine().baton.keep(crate::baton::keepers(task));
     }
     relive_host::signal::install_stack();
     task.record(Kind::Start(Start {
@@ -201,7 +211,7 @@ fn replay_spawn(task: &mut Task, call: &Call, stack: u64, answer: &Answer) -> Re
     task.vforked = Some(Box::new(parent));
     become_child(task, index, answer.result as u32, stack);
     task.tape = crate::replay::open_tape(TapeId::new(index, 0))?;
-    crate::replay::start_child(task, Origin::Vfork)?;
+    crate::replay::start_child(task, Origin::Vfork, false)?;
     Ok(Reply::Flow(Flow::Continue))
 }
 

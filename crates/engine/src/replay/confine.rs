@@ -67,6 +67,7 @@ const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_close, Any),
     (libc::SYS_fcntl, OneOf(1, FCNTL)),
     (libc::SYS_memfd_create, Any),
+    (libc::SYS_pwrite64, Any),
     (libc::SYS_ftruncate, Any),
     (libc::SYS_copy_file_range, Any),
     (libc::SYS_sendfile, Any),

@@ -7,6 +7,7 @@ mod confine;
 mod guided;
 mod report;
 mod session;
+mod turns;
 
 pub use advance::{Found, SYNCHRONOUS, answer, expect_fault, instruction};
 pub use guided::{VARIABLE as GUIDE, wrote};

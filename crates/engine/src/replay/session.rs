@@ -13,6 +13,7 @@ use relive_trace::{Ending, FileId, Image, Kind, Origin, TapeId, TapeReader, Trac
 use super::advance::advance;
 use super::checksum::Checksums;
 use super::report::History;
+use super::turns::Turns;
 use crate::failure::{Failure, Result, die};
 use crate::machine::machine;
 use crate::process::{Process, State};
@@ -27,14 +28,14 @@ pub struct Shared {
     pub trace: Trace,
     /// Threads made since the loop last looked.
     born: Vec<Task>,
-    /// Set in a forked child: the index of the process that it is now.
-    became: Option<u32>,
+    /// Set in a forked child: the schedule of the process that it is now.
+    became: Option<Turns>,
     /// Last events by thread.
     pub history: HashMap<TapeId, History>,
     /// Events of this process that have been consumed.
     pub events: u64,
-    /// Files mapped shared, by identity.
-    shared: HashMap<u64, File>,
+    /// What all processes of the replay map for files that are mapped shared.
+    pool: File,
     /// Nothing is written to the standard streams.
     pub quiet: bool,
     /// Set for a timeline: the one process to replay, behind the processes that it comes
@@ -95,27 +96,30 @@ pub fn open_copy(extra: &[u8]) -> Result<File> {
 }
 
 /// The one memory of a file that is mapped shared, brought to the content that it had when
-/// the map at hand was recorded. Maps of the same file show each other's changes.
+/// the map at hand was recorded, and its offset in the file that is returned. It reaches at
+/// least to `end`. Maps of the same file show each other's changes, in all processes.
 ///
 /// # Errors
 /// The trace lacks the copy, or there is no memory for it.
-pub fn shared_copy(inode: u64, extra: &[u8]) -> Result<File> {
+pub fn shared_copy(inode: u64, extra: &[u8], end: u64) -> Result<(File, u64)> {
     let copy = open_copy(extra)?;
-    let no =
-        |e: std::io::Error| Failure::setup(format!("cannot make a copy of a shared file: {e}"));
-    let mut file = match with(|s| s.shared.get(&inode).map(File::try_clone)) {
-        Some(f) => f.map_err(no)?,
-        None => {
-            let f = crate::kernel::exec::memfd(&[]).map_err(no)?;
-            let kept = f.try_clone().map_err(no)?;
-            with(|s| s.shared.insert(inode, kept));
-            f
-        }
+    let no = |e: std::io::Error| {
+        Failure::setup(format!(
+            "cannot make a copy of a shared file: {e}; is there a limit on file size (`ulimit -f`)?"
+        ))
     };
-    std::io::Seek::rewind(&mut file).map_err(no)?;
-    let len = std::io::copy(&mut &copy, &mut file).map_err(no)?;
-    file.set_len(len).map_err(no)?;
-    Ok(file)
+    let pool = with(|s| s.pool.try_clone()).map_err(no)?;
+    let shm = machine()
+        .shm
+        .as_ref()
+        .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
+    let objects = &shm.header().objects;
+    let base = objects.fill(&pool, inode, &copy).map_err(no)?;
+    let base = base.ok_or_else(|| {
+        Failure::setup("the recording shares more files, or larger ones, than a replay can")
+    })?;
+    objects.reach(&pool, base + end).map_err(no)?;
+    Ok((pool, base))
 }
 
 /// A thread has been made; it gets its first turn from the schedule.
@@ -152,15 +156,17 @@ pub fn fork_host(child: u32) -> Result<bool> {
     Ok(pid == 0)
 }
 
-/// Takes the first event of a child's tape; in a forked child also the process over.
+/// Takes the first event of a child's tape; in a forked child also the process over, which
+/// as a `member` of the group begins when it is its turn.
 ///
 /// # Errors
 /// The tape does not begin as one.
-pub fn start_child(task: &mut Task, origin: Origin) -> Result<()> {
+pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<()> {
     let start = match task.tape.peek()?.map(|e| e.kind) {
         Some(Kind::Start(s)) if s.origin == origin => s,
         None if origin == Origin::Fork => {
             // Killed before its first event.
+            Turns::of(task.process.index).end();
             leave();
         }
         // The same: its parent goes on at once.
@@ -176,7 +182,12 @@ pub fn start_child(task: &mut Task, origin: Origin) -> Result<()> {
     };
     task.tid = start.tid;
     if origin == Origin::Fork {
-        with(|s| s.became = Some(task.process.index));
+        let mut turns = Turns::of(task.process.index);
+        if member && turns.next()?.is_none() {
+            turns.end();
+            leave();
+        }
+        with(|s| s.became = Some(turns));
     }
     Ok(())
 }
@@ -199,7 +210,7 @@ fn finished() {
 pub(super) struct Session {
     /// All but the one whose turn it is, by slot.
     pub(super) tasks: BTreeMap<u32, Box<Task>>,
-    schedule: Option<TapeReader>,
+    turns: Turns,
     /// Exit code of the first thread, if it ended before the others.
     leader: i32,
     checksums: Option<Checksums>,
@@ -222,6 +233,7 @@ pub fn main() -> Result<Infallible> {
     let guide = super::guided::requested();
     super::confine::enter(Checksums::requested().is_some(), guide.is_some())?;
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
+    let pool = crate::sharing::objects::pool().map_err(Failure::setup)?;
     let quiet = std::env::var_os("RELIVE_QUIET").is_some();
     let shared = Shared {
         trace,
@@ -229,7 +241,7 @@ pub fn main() -> Result<Infallible> {
         became: None,
         history: HashMap::new(),
         events: 0,
-        shared: HashMap::new(),
+        pool,
         quiet,
         follow: guide.as_ref().map(|g| g.follow.clone()),
     };
@@ -259,7 +271,7 @@ pub fn main() -> Result<Infallible> {
     }
     let mut session = Session {
         tasks: BTreeMap::new(),
-        schedule: schedule(0),
+        turns: Turns::of(0),
         leader: 0,
         checksums: Checksums::requested(),
     };
@@ -269,16 +281,12 @@ pub fn main() -> Result<Infallible> {
     }
 }
 
-fn schedule(process: u32) -> Option<TapeReader> {
-    with(|s| s.trace.tape(TapeId::schedule(process))).ok()
-}
-
 impl Session {
     fn run(&mut self, mut task: Box<Task>) -> Result<Infallible> {
         adopt(&mut task);
         loop {
-            let more_turns = self.more_turns()?;
-            let flow = advance(&mut task, more_turns)?;
+            let goes_on = self.goes_on(&mut task)?;
+            let flow = advance(&mut task, goes_on)?;
             self.collect(&mut task);
             let process = task.process.index;
             if let Some(c) = &mut self.checksums {
@@ -295,12 +303,10 @@ impl Session {
         }
     }
 
-    /// Whether anybody has a turn after the present one.
-    pub(super) fn more_turns(&mut self) -> Result<bool> {
-        match &mut self.schedule {
-            Some(s) => Ok(s.peek().map_err(Failure::setup)?.is_some()),
-            None => Ok(false),
-        }
+    /// Whether somebody needs what a task does behind its last event: a thread that has a
+    /// turn after the present one, or another process.
+    pub(super) fn goes_on(&mut self, task: &mut Task) -> Result<bool> {
+        Ok(self.turns.more()? || (task.tape.peek()?.is_none() && self.turns.awaited()?))
     }
 
     /// Draws the consequence of an event of the running task.
@@ -337,9 +343,9 @@ impl Session {
     /// Takes in new threads, or forgets the others in a forked child.
     pub(super) fn collect(&mut self, task: &mut Task) {
         let (born, became) = with(|s| (std::mem::take(&mut s.born), s.became.take()));
-        if let Some(process) = became {
+        if let Some(turns) = became {
             self.tasks.clear();
-            self.schedule = schedule(process);
+            self.turns = turns;
             self.leader = 0;
         }
         for child in born {
@@ -357,19 +363,8 @@ impl Session {
         if let Some(t) = parked {
             self.tasks.insert(t.slot, t);
         }
-        let Some(schedule) = &mut self.schedule else {
+        let Some(slot) = self.turns.next()? else {
             return Ok(None);
-        };
-        let slot = match schedule.next().map_err(Failure::setup)? {
-            None => return Ok(None),
-            Some(e) => match e.kind {
-                Kind::Turn { thread } => thread,
-                other => {
-                    return Err(Failure::setup(format!(
-                        "the trace is damaged: {other:?} on a schedule"
-                    )));
-                }
-            },
         };
         let mut task = self.tasks.remove(&slot).ok_or_else(|| {
             Failure::Divergence(format!(
@@ -390,8 +385,11 @@ impl Session {
             }
             task.vforked = None;
             task.slot = task.index;
-            self.schedule = schedule(task.process.index);
+            self.turns = Turns::of(task.process.index);
             self.leader = 0;
+        }
+        if task.ctx.rip != 0 {
+            self.turns.begin_program();
         }
         self.tasks.clear();
         let mut memory = machine().memory();
@@ -423,6 +421,7 @@ impl Session {
         {
             die(&e);
         }
+        self.turns.end();
         finished();
         match end {
             Some(End::Code(code)) => sys::exit_group(code),

@@ -135,6 +135,7 @@ fn line(event: &Event<'_>) -> String {
             process,
             turn,
         } => write!(text, "turn {thread} after {turn:?} of {process}"),
+        Kind::After { process, turn } => write!(text, "after {turn:?} of {process}"),
         Kind::Memory(writes) => {
             write!(text, "memory").unwrap();
             for (at, bytes) in &writes {
@@ -275,6 +276,13 @@ pub fn sample() -> Vec<Owned> {
                 turn: None,
             },
         ),
+        plain(
+            60,
+            Kind::After {
+                process: 7,
+                turn: Some(128),
+            },
+        ),
         at(
             60,
             0,
@@ -383,6 +391,8 @@ fn plain_kind() -> impl Strategy<Value = Kind<'static>> {
                 turn,
             }
         ),
+        (number32(), proptest::option::of(number32()))
+            .prop_map(|(process, turn)| Kind::After { process, turn }),
         (any::<u8>(), vec(number(), 0..=4)).prop_map(|(op, given)| {
             let mut values = [0; 4];
             values[..given.len()].copy_from_slice(&given);

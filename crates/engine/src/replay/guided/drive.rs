@@ -136,7 +136,7 @@ impl Driver {
             && (self.task.process.index != self.goal || self.task.ctx.rip == 0)
         {
             let before = self.here_at(Steps::Event);
-            let more = self.session.more_turns()?;
+            let more = self.session.goes_on(&mut self.task)?;
             let ticks = self.task.ctx.ticks();
             let flow = advance(&mut self.task, more)?;
             self.settle(flow, before, ticks)?;
@@ -321,7 +321,7 @@ impl Driver {
                     false => self.event(going, before, None),
                 };
             }
-            Target::End if !self.session.more_turns()? => {
+            Target::End if !self.session.goes_on(&mut self.task)? => {
                 return self.settled(going, Flow::Park, before, self.task.ctx.ticks());
             }
             Target::End | Target::Start => (NEVER, None),
@@ -576,7 +576,7 @@ impl Driver {
         let flow = match stop {
             Some(stop) => stops::handle(&mut self.task, stop)?,
             None => {
-                let more = self.session.more_turns()?;
+                let more = self.session.goes_on(&mut self.task)?;
                 advance(&mut self.task, more)?
             }
         };

@@ -1,0 +1,196 @@
+//! The turns of a replaying process: its own schedule, and where that waits for others.
+//!
+//! Processes that share memory replay side by side; before a turn that followed one of
+//! another process, this one waits until that is over. So all accesses to the memory happen
+//! in the recorded order, whatever the processes do on the way.
+
+use relive_trace::{Kind, TapeId, TapeReader, Writes};
+
+use super::session::{alone, with};
+use crate::failure::{Failure, Result};
+use crate::machine::machine;
+use crate::sharing::processes::Slot;
+
+/// The schedule of one process.
+pub struct Turns {
+    process: u32,
+    tape: Option<TapeReader>,
+    /// The turn at hand; 0 = before the first one on the tape.
+    turn: u32,
+    /// The last turn of this process that others wait for, once it has been looked up.
+    awaited: Option<Option<u32>>,
+}
+
+impl Turns {
+    /// From the beginning.
+    #[must_use]
+    pub fn of(process: u32) -> Self {
+        Self {
+            process,
+            tape: with(|s| s.trace.tape(TapeId::schedule(process))).ok(),
+            turn: 0,
+            awaited: None,
+        }
+    }
+
+    /// Whether a turn follows in this process.
+    ///
+    /// # Errors
+    /// The trace is damaged.
+    pub fn more(&mut self) -> Result<bool> {
+        match &mut self.tape {
+            Some(t) => Ok(t.peek().map_err(Failure::setup)?.is_some()),
+            None => Ok(false),
+        }
+    }
+
+    /// Ends the turn at hand and waits for the next one. Returns the thread whose turn it is;
+    /// `None` when the recording of this process ends here, or that of one it waits for.
+    ///
+    /// # Errors
+    /// The trace is damaged.
+    pub fn next(&mut self) -> Result<Option<u32>> {
+        self.over();
+        let Some(tape) = &mut self.tape else {
+            return Ok(None);
+        };
+        let thread = match tape.next().map_err(Failure::setup)?.map(|e| e.kind) {
+            None => return Ok(None),
+            Some(Kind::Turn { thread }) => thread,
+            Some(Kind::Handover {
+                thread,
+                process,
+                turn,
+            }) => {
+                if alone() && process != self.process {
+                    return Err(Failure::unsupported(format!(
+                        "process {} shares memory with process {process}; a replay of one process alone cannot show what others write: replay all of them",
+                        self.process
+                    )));
+                }
+                let other = slot(process).ok_or_else(|| damaged(process))?;
+                if !other.await_turn(turn) {
+                    return Ok(None);
+                }
+                machine().memory().forget_common_code();
+                thread
+            }
+            Some(other) => {
+                return Err(Failure::setup(format!(
+                    "the trace is damaged: {other:?} on a schedule"
+                )));
+            }
+        };
+        self.turn += 1;
+        Ok(self.rest()?.then_some(thread))
+    }
+
+    /// What follows a turn on the tape: other turns to wait for, and the content of shared
+    /// memory. `false`: the recording of a process to wait for ends here.
+    fn rest(&mut self) -> Result<bool> {
+        let Some(tape) = &mut self.tape else {
+            return Ok(true);
+        };
+        loop {
+            match tape.peek().map_err(Failure::setup)?.map(|e| e.kind) {
+                // What others did before is in the content of the file.
+                Some(Kind::After { .. }) if alone() => {}
+                Some(Kind::After { process, turn }) => {
+                    if !slot(process)
+                        .ok_or_else(|| damaged(process))?
+                        .await_turn(turn)
+                    {
+                        return Ok(false);
+                    }
+                }
+                Some(Kind::Memory(writes)) => apply(self.process, &writes)?,
+                _ => return Ok(true),
+            }
+            tape.next().map_err(Failure::setup)?;
+        }
+    }
+
+    /// The turn at hand is over: others may have what it did.
+    pub fn over(&self) {
+        if let Some(slot) = slot(self.process) {
+            slot.over(self.turn + 1, false);
+        }
+    }
+
+    /// A new program begins a turn of its own.
+    pub fn begin_program(&mut self) {
+        self.over();
+        self.turn += 1;
+    }
+
+    /// The process has no further turn.
+    pub fn end(&self) {
+        if let Some(slot) = slot(self.process) {
+            slot.over(self.turn + 1, true);
+        }
+    }
+
+    /// Whether another process waits for the turn at hand, so that all that was done in it
+    /// must be done, even if no event tells of it.
+    ///
+    /// # Errors
+    /// The trace is damaged.
+    pub fn awaited(&mut self) -> Result<bool> {
+        let last = match self.awaited {
+            Some(last) => last,
+            None => *self.awaited.insert(last_awaited(self.process)?),
+        };
+        Ok(last.is_some_and(|last| last >= self.turn))
+    }
+}
+
+fn apply(process: u32, writes: &Writes<'_>) -> Result<()> {
+    let mut memory = machine().memory();
+    for (at, bytes) in writes.iter() {
+        memory.poke(at, bytes).map_err(|bad| {
+            Failure::Divergence(format!(
+                "shared memory of process {process} was recorded at {at:#x}, and nothing is mapped at {} in the replay",
+                bad.0
+            ))
+        })?;
+    }
+    Ok(())
+}
+
+fn damaged(process: u32) -> Failure {
+    Failure::setup(format!(
+        "the trace is damaged: a turn after one of process {process}"
+    ))
+}
+
+fn slot(process: u32) -> Option<&'static Slot> {
+    machine().shm.as_ref()?.header().processes.get(process)
+}
+
+/// The last turn of a process that a turn of another one follows.
+fn last_awaited(process: u32) -> Result<Option<u32>> {
+    let tapes: Vec<TapeReader> = with(|s| {
+        let schedules = s.trace.tapes().iter().map(|t| t.id);
+        let others: Vec<TapeId> = schedules
+            .filter(|id| id.is_schedule() && id.process != process)
+            .collect();
+        others
+            .into_iter()
+            .map(|id| s.trace.tape(id).map_err(Failure::setup))
+            .collect::<Result<_>>()
+    })?;
+    let mut last = None;
+    for mut tape in tapes {
+        while let Some(e) = tape.next().map_err(Failure::setup)? {
+            let (to, turn) = match e.kind {
+                Kind::Handover { process, turn, .. } => (process, turn),
+                Kind::After { process, turn } => (process, turn),
+                _ => continue,
+            };
+            if to == process {
+                last = last.max(turn);
+            }
+        }
+    }
+    Ok(last)
+}

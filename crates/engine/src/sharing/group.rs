@@ -1,0 +1,358 @@
+//! The group's baton: of all processes that share memory, the one that holds it runs.
+//!
+//! A thread takes its own process's baton first, then this one; so each process waits here
+//! with one thread at most, and holds nothing that another holder could want. A process that
+//! is killed while it holds the baton loses it: what it did to shared memory since its last
+//! event is on no tape, and whoever runs next must log that memory (`deaths`).
+
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use relive_host::sys;
+
+use super::dead_thread;
+use super::lock::{Guard, Lock};
+
+const WAITERS: usize = 4096;
+/// In `last`: the process died with the baton.
+const DIED: u64 = u32::MAX as u64;
+/// How long to sleep before the holder is looked at, in milliseconds.
+const PATIENCE: u32 = 50;
+
+/// The baton, in the shared memory of the tree.
+#[repr(C)]
+pub struct Group {
+    lock: Lock,
+    /// Process that has it, plus one; 0 = nobody, [`LENT`].
+    holder: AtomicU32,
+    /// Its threads: the one that runs and, for a vfork child, the parent that will go on.
+    keepers: [AtomicU32; 2],
+    /// Who had it last: process plus one, and its turn below; 0 = nobody yet.
+    last: AtomicU64,
+    /// Holders that have died. Who sees it move must log the memory that it shares.
+    deaths: AtomicU32,
+    waiting: AtomicU32,
+    /// Waiters above this index have never been used.
+    used: AtomicU32,
+    tickets: AtomicU64,
+    waiters: [Waiter; WAITERS],
+}
+
+/// A holder that is no member and touches no shared memory.
+const LENT: u32 = u32::MAX;
+
+#[repr(C)]
+struct Waiter {
+    /// Process plus one; 0 = unused.
+    process: AtomicU32,
+    keepers: [AtomicU32; 2],
+    /// Becomes 1 when the baton has been handed over.
+    go: AtomicU32,
+    /// Order of coming.
+    ticket: AtomicU64,
+}
+
+/// Threads that stand for a holder: itself, and the parent of a vfork child or 0.
+pub type Keepers = [u32; 2];
+
+/// What a turn follows in another process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Before {
+    /// The process that had the baton before.
+    pub process: u32,
+    /// The turn in which it gave the baton up; `None`: it died with it.
+    pub turn: Option<u32>,
+}
+
+fn set(words: &[AtomicU32; 2], keepers: Keepers) {
+    for (word, tid) in words.iter().zip(keepers) {
+        word.store(tid, Ordering::Release);
+    }
+}
+
+impl Group {
+    /// Takes the baton for a process, waiting for it if need be. `Some` if another process
+    /// has had it since this one last did.
+    pub fn take(&self, process: u32, keepers: Keepers) -> Option<Before> {
+        self.acquire(process + 1, keepers);
+        let last = self.last.load(Ordering::Acquire);
+        let before = (last >> 32) as u32;
+        (before != 0 && before != process + 1).then(|| Before {
+            process: before - 1,
+            turn: (last & DIED != DIED).then_some(last as u32),
+        })
+    }
+
+    /// Gives the baton up in turn `turn` of the process, to a waiting process that `choose`
+    /// picks from their indexes in order of coming, or to whoever comes.
+    pub fn release(
+        &self,
+        process: u32,
+        keepers: Keepers,
+        turn: u32,
+        choose: impl FnOnce(&[u32]) -> usize,
+    ) {
+        let guard = self.lock.take(keepers[0]);
+        assert!(
+            self.is_held_by(process),
+            "only the holder releases the baton of the group"
+        );
+        self.last.store(
+            u64::from(process + 1) << 32 | u64::from(turn),
+            Ordering::Release,
+        );
+        self.hand_over(guard, choose);
+    }
+
+    /// Runs `f` while no member runs.
+    pub fn while_quiet<R>(&self, tid: u32, f: impl FnOnce() -> R) -> R {
+        self.acquire(LENT, [tid, 0]);
+        let result = f();
+        let guard = self.lock.take(tid);
+        if self.holder.load(Ordering::Acquire) == LENT {
+            self.hand_over(guard, |_| 0);
+        }
+        result
+    }
+
+    /// Whether the process holds it.
+    #[must_use]
+    pub fn is_held_by(&self, process: u32) -> bool {
+        self.holder.load(Ordering::Acquire) == process + 1
+    }
+
+    /// The holder goes on in other threads (vfork).
+    pub fn keep(&self, process: u32, keepers: Keepers) {
+        assert!(
+            self.is_held_by(process),
+            "only the holder names its threads"
+        );
+        set(&self.keepers, keepers);
+    }
+
+    /// Whoever waits for this process waits no more: it was killed, and another thread takes
+    /// its place.
+    pub fn forget(&self, process: u32, tid: u32) {
+        let _guard = self.lock.take(tid);
+        for waiter in self.waiters() {
+            if waiter.process.load(Ordering::Acquire) == process + 1 {
+                if waiter.go.load(Ordering::Acquire) == 0 {
+                    self.dequeue(waiter);
+                }
+                waiter.process.store(0, Ordering::Release);
+            }
+        }
+    }
+
+    /// Whether a process waits.
+    #[must_use]
+    pub fn wanted(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) != 0
+    }
+
+    /// How many holders have died so far.
+    #[must_use]
+    pub fn deaths(&self) -> u32 {
+        self.deaths.load(Ordering::Acquire)
+    }
+
+    fn acquire(&self, holder: u32, keepers: Keepers) {
+        let guard = self.lock.take(keepers[0]);
+        if self.holder.load(Ordering::Acquire) == 0 {
+            self.own(holder, keepers);
+            return;
+        }
+        let waiter = self.enqueue(holder, keepers);
+        drop(guard);
+        while waiter.go.load(Ordering::Acquire) == 0 {
+            sys::futex_wait(&waiter.go, 0, Some(PATIENCE));
+            if waiter.go.load(Ordering::Acquire) != 0 {
+                break;
+            }
+            let guard = self.lock.take(keepers[0]);
+            if waiter.go.load(Ordering::Acquire) == 0 && self.free_now() {
+                self.dequeue(waiter);
+                self.own(holder, keepers);
+                drop(guard);
+                break;
+            }
+        }
+        waiter.process.store(0, Ordering::Release);
+    }
+
+    fn own(&self, holder: u32, keepers: Keepers) {
+        set(&self.keepers, keepers);
+        self.holder.store(holder, Ordering::Release);
+    }
+
+    /// Under the lock: whether nobody holds the baton; a dead holder loses it here.
+    fn free_now(&self) -> bool {
+        let holder = self.holder.load(Ordering::Acquire);
+        if holder == 0 {
+            return true;
+        }
+        let lives = |tid: &AtomicU32| match tid.load(Ordering::Acquire) {
+            0 => false,
+            tid => !dead_thread(tid),
+        };
+        if self.keepers.iter().any(lives) {
+            return false;
+        }
+        // One that was killed before it woke up has done nothing with the baton.
+        let asleep = self.waiters().find(|w| {
+            w.process.load(Ordering::Acquire) == holder && w.go.load(Ordering::Acquire) != 0
+        });
+        if let Some(waiter) = asleep {
+            waiter.process.store(0, Ordering::Release);
+        } else if holder != LENT {
+            self.last
+                .store(u64::from(holder) << 32 | DIED, Ordering::Release);
+            self.deaths.fetch_add(1, Ordering::AcqRel);
+        }
+        self.holder.store(0, Ordering::Release);
+        true
+    }
+
+    fn enqueue(&self, holder: u32, keepers: Keepers) -> &Waiter {
+        let free = |w: &&Waiter| w.process.load(Ordering::Acquire) == 0;
+        let Some(at) = self.waiters.iter().position(|w| free(&w)) else {
+            crate::failure::die(&crate::failure::Failure::unsupported(format!(
+                "more than {WAITERS} processes that share memory"
+            )))
+        };
+        let waiter = &self.waiters[at];
+        set(&waiter.keepers, keepers);
+        waiter.go.store(0, Ordering::Release);
+        let ticket = self.tickets.fetch_add(1, Ordering::AcqRel);
+        waiter.ticket.store(ticket, Ordering::Release);
+        waiter.process.store(holder, Ordering::Release);
+        self.used.fetch_max(at as u32 + 1, Ordering::AcqRel);
+        self.waiting.fetch_add(1, Ordering::AcqRel);
+        waiter
+    }
+
+    /// The waiter waits no more. It stays unusable until it has noticed.
+    fn dequeue(&self, waiter: &Waiter) {
+        waiter.go.store(1, Ordering::Release);
+        self.waiting.fetch_sub(1, Ordering::AcqRel);
+    }
+
+    fn waiters(&self) -> impl Iterator<Item = &Waiter> {
+        let used = self.used.load(Ordering::Acquire) as usize;
+        self.waiters[..used].iter()
+    }
+
+    fn hand_over(&self, guard: Guard<'_>, choose: impl FnOnce(&[u32]) -> usize) {
+        self.holder.store(0, Ordering::Release);
+        if self.waiting.load(Ordering::Acquire) == 0 {
+            return;
+        }
+        let mut queue: Vec<&Waiter> = self
+            .waiters()
+            .filter(|w| w.process.load(Ordering::Acquire) != 0 && w.go.load(Ordering::Acquire) == 0)
+            .collect();
+        if queue.is_empty() {
+            return;
+        }
+        queue.sort_by_key(|w| w.ticket.load(Ordering::Acquire));
+        let ids: Vec<u32> = queue
+            .iter()
+            .map(|w| w.process.load(Ordering::Acquire).wrapping_sub(1))
+            .collect();
+        let next = queue[choose(&ids)];
+        let keepers = [0, 1].map(|i| next.keepers[i].load(Ordering::Acquire));
+        self.own(next.process.load(Ordering::Acquire), keepers);
+        self.dequeue(next);
+        drop(guard);
+        sys::futex_wake(&next.go, 1);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn group() -> Box<Group> {
+        // SAFETY: all fields are atomics, for which zeros are a value.
+        unsafe { Box::<Group>::new_zeroed().assume_init() }
+    }
+
+    fn me() -> Keepers {
+        [sys::gettid(), 0]
+    }
+
+    #[test]
+    fn a_turn_names_the_one_before() {
+        let g = group();
+        assert_eq!(g.take(3, me()), None);
+        g.release(3, me(), 7, |_| 0);
+        assert_eq!(g.take(3, me()), None, "nobody else has had it");
+        g.release(3, me(), 8, |_| 0);
+        let before = Before {
+            process: 3,
+            turn: Some(8),
+        };
+        assert_eq!(g.take(0, me()), Some(before));
+        assert!(g.is_held_by(0) && g.deaths() == 0);
+    }
+
+    #[test]
+    fn the_one_that_is_chosen_goes_first() {
+        let g = group();
+        g.take(0, me());
+        std::thread::scope(|scope| {
+            for process in [1, 2] {
+                let g = &g;
+                scope.spawn(move || {
+                    let before = g.take(process, me()).expect("another one had it");
+                    assert_eq!(before.process, if process == 2 { 0 } else { 2 });
+                    g.release(process, me(), 1, |_| 0);
+                });
+                while g.waiting.load(Ordering::Acquire) < process {
+                    std::thread::yield_now();
+                }
+            }
+            g.release(0, me(), 0, |ids| {
+                assert_eq!(ids, [1, 2]);
+                1
+            });
+        });
+    }
+
+    #[test]
+    fn a_dead_holder_loses_it() {
+        let g = group();
+        let dead = std::thread::spawn(sys::gettid).join().expect("no panic");
+        g.take(5, [dead, 0]);
+        let died = Before {
+            process: 5,
+            turn: None,
+        };
+        assert_eq!(g.take(6, me()), Some(died));
+        assert_eq!(g.deaths(), 1);
+    }
+
+    #[test]
+    fn one_that_died_before_it_woke_has_changed_nothing() {
+        let g = group();
+        g.take(1, me());
+        let dead = std::thread::spawn(sys::gettid).join().expect("no panic");
+        g.enqueue(10, [dead, 0]);
+        g.release(1, me(), 4, |_| 0);
+        assert!(g.is_held_by(9));
+        let before = Before {
+            process: 1,
+            turn: Some(4),
+        };
+        assert_eq!(g.take(2, me()), Some(before));
+        assert_eq!(g.deaths(), 0);
+    }
+
+    #[test]
+    fn no_member_runs_while_it_is_lent() {
+        let g = group();
+        g.take(1, me());
+        g.release(1, me(), 2, |_| 0);
+        g.while_quiet(sys::gettid(), || assert!(!g.is_held_by(1)));
+        assert_eq!(g.take(1, me()), None, "lending is no turn");
+    }
+}

@@ -1,0 +1,63 @@
+//! A lock in the shared memory of the tree, for a few lines at a time.
+//!
+//! Its word names the owner, so that an owner that was killed is noticed and loses it: what
+//! it protects must therefore be usable after every single store.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use relive_host::sys;
+
+use super::dead_thread;
+
+/// Set beside the owner while somebody waits.
+const CONTENDED: u32 = 1 << 31;
+/// How long to sleep before the owner is looked at, in milliseconds.
+const PATIENCE: u32 = 50;
+
+/// The lock's word: 0, or the kernel id of the thread that has it.
+#[repr(C)]
+pub struct Lock(AtomicU32);
+
+/// Gives the lock back when dropped.
+pub struct Guard<'a>(&'a AtomicU32);
+
+impl Lock {
+    /// Takes the lock for the calling thread, whose kernel id is `tid`.
+    pub fn take(&self, tid: u32) -> Guard<'_> {
+        let word = &self.0;
+        let swap = |from, to| word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        if swap(0, tid).is_ok() {
+            return Guard(word);
+        }
+        loop {
+            match word.load(Ordering::Acquire) {
+                0 => {
+                    // Others may be asleep still: the word says so for them.
+                    if swap(0, tid | CONTENDED).is_ok() {
+                        return Guard(word);
+                    }
+                }
+                seen => {
+                    let owner = seen & !CONTENDED;
+                    if seen & CONTENDED != 0 || swap(seen, seen | CONTENDED).is_ok() {
+                        sys::futex_wait(word, owner | CONTENDED, Some(PATIENCE));
+                    }
+                    if word.load(Ordering::Acquire) == owner | CONTENDED
+                        && dead_thread(owner)
+                        && swap(owner | CONTENDED, tid | CONTENDED).is_ok()
+                    {
+                        return Guard(word);
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Drop for Guard<'_> {
+    fn drop(&mut self) {
+        if self.0.swap(0, Ordering::AcqRel) & CONTENDED != 0 {
+            sys::futex_wake(self.0, 1);
+        }
+    }
+}

@@ -1,0 +1,247 @@
+//! What the processes of a tree know of each other, by index in the recording: whether they
+//! share memory, and how many turns they have had. Lies in the shared memory.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use relive_host::sys;
+
+use super::dead_process;
+
+/// Processes with a higher index cannot share memory.
+pub const MAX: usize = 65536;
+
+/// Where a process stands.
+pub mod standing {
+    /// It maps nothing that another process could write, or has ended.
+    pub const PRIVATE: u32 = 0;
+    /// It maps shared files alone; none of its threads runs.
+    pub const IDLE: u32 = 1;
+    /// It maps shared files alone, and a thread runs.
+    pub const RUNNING: u32 = 2;
+    /// As `RUNNING`; another process waits for it to become a member.
+    pub const ASKED: u32 = 3;
+    /// Member of the group: it runs with the group's baton only.
+    pub const MEMBER: u32 = 4;
+    /// Has become a member, and not had the group's baton yet.
+    pub const JOINING: u32 = 5;
+}
+
+/// One process.
+#[repr(C)]
+pub struct Slot {
+    /// See [`standing`].
+    pub standing: AtomicU32,
+    /// Its kernel pid; 0 before it is known.
+    pub pid: AtomicU32,
+    /// Recording: turns on its schedule tape. Replay: turns of it that are over.
+    pub turns: AtomicU32,
+    /// Recording: `turns` when it last became private.
+    pub left: AtomicU32,
+    /// Replay: it has ended, or its recording has.
+    pub ended: AtomicU32,
+    /// Moves with `turns` and `ended`.
+    moved: AtomicU32,
+    /// How many wait for it to move.
+    waiting: AtomicU32,
+}
+
+/// All processes.
+#[repr(C)]
+pub struct Processes {
+    slots: [Slot; MAX],
+}
+
+impl Processes {
+    /// A process; `None` beyond [`MAX`].
+    #[must_use]
+    pub fn get(&self, process: u32) -> Option<&Slot> {
+        self.slots.get(process as usize)
+    }
+}
+
+impl Slot {
+    fn change(&self, from: u32, to: u32) -> bool {
+        let (ok, fail) = (Ordering::AcqRel, Ordering::Acquire);
+        self.standing.compare_exchange(from, to, ok, fail).is_ok()
+    }
+
+    /// The owner's thread begins to run. `true`: as a member, with the group's baton only.
+    pub fn begin(&self) -> bool {
+        loop {
+            match self.standing.load(Ordering::Acquire) {
+                standing::IDLE if self.change(standing::IDLE, standing::RUNNING) => return false,
+                standing::IDLE => {}
+                standing::MEMBER | standing::JOINING => return true,
+                _ => return false,
+            }
+        }
+    }
+
+    /// The owner's thread stops running. `true`: it has done so as a member.
+    pub fn pause(&self) -> bool {
+        loop {
+            match self.standing.load(Ordering::Acquire) {
+                standing::RUNNING if self.change(standing::RUNNING, standing::IDLE) => {
+                    return false;
+                }
+                standing::RUNNING => {}
+                standing::ASKED => {
+                    self.become_one(standing::JOINING);
+                    return false;
+                }
+                standing::MEMBER => return true,
+                _ => return false,
+            }
+        }
+    }
+
+    /// The owner changes its own standing, whatever it was; says what that was.
+    pub fn become_one(&self, to: u32) -> u32 {
+        let before = self.standing.swap(to, Ordering::AcqRel);
+        if before == standing::ASKED {
+            sys::futex_wake(&self.standing, u32::MAX >> 1);
+        }
+        before
+    }
+
+    /// The owner runs by itself from now on; says what it was before.
+    pub fn become_private(&self) -> u32 {
+        let turns = self.turns.load(Ordering::Acquire);
+        self.left.store(turns, Ordering::Release);
+        self.become_one(standing::PRIVATE)
+    }
+
+    /// The group's holder makes this process a member, and waits until it is, or is private.
+    /// Returns what else the holder's turn follows: this process's last turn by itself, or its
+    /// end; nothing if it had the group's baton already.
+    pub fn ask(&self) -> Option<Option<u32>> {
+        let turn = || Some(Some(self.turns.load(Ordering::Acquire)));
+        let is_dead = || match self.pid.load(Ordering::Acquire) {
+            0 => false,
+            pid => dead_process(pid),
+        };
+        if is_dead() {
+            return Some(None);
+        }
+        loop {
+            match self.standing.load(Ordering::Acquire) {
+                standing::IDLE if self.change(standing::IDLE, standing::JOINING) => return turn(),
+                standing::IDLE => {}
+                standing::RUNNING if !self.change(standing::RUNNING, standing::ASKED) => {}
+                standing::RUNNING | standing::ASKED => {
+                    sys::futex_wait(&self.standing, standing::ASKED, Some(50));
+                    if is_dead() {
+                        return Some(None);
+                    }
+                }
+                standing::JOINING => return turn(),
+                standing::MEMBER => return None,
+                _ => return Some(Some(self.left.load(Ordering::Acquire))),
+            }
+        }
+    }
+
+    /// Whether it maps something that others could share, and lives.
+    #[must_use]
+    pub fn may_share(&self) -> bool {
+        let pid = self.pid.load(Ordering::Acquire);
+        self.standing.load(Ordering::Acquire) != standing::PRIVATE
+            && (pid == 0 || !dead_process(pid))
+    }
+
+    /// Replay: this many turns are over, or all that there will be.
+    pub fn over(&self, turns: u32, ended: bool) {
+        self.turns.fetch_max(turns, Ordering::AcqRel);
+        if ended {
+            self.ended.store(1, Ordering::Release);
+        }
+        self.moved.fetch_add(1, Ordering::SeqCst);
+        if self.waiting.load(Ordering::SeqCst) != 0 {
+            sys::futex_wake(&self.moved, u32::MAX >> 1);
+        }
+    }
+
+    /// Replay: waits until turn `turn` is over, or (`None`) until the process has ended.
+    /// `false`: its recording ends before that.
+    pub fn await_turn(&self, turn: Option<u32>) -> bool {
+        self.waiting.fetch_add(1, Ordering::SeqCst);
+        let reached = loop {
+            let seen = self.moved.load(Ordering::SeqCst);
+            // In this order: the last turns are published before the end.
+            let ended = self.ended.load(Ordering::Acquire) != 0;
+            let over = turn.is_some_and(|t| self.turns.load(Ordering::Acquire) > t);
+            if over || ended {
+                break over || turn.is_none();
+            }
+            sys::futex_wait(&self.moved, seen, None);
+        };
+        self.waiting.fetch_sub(1, Ordering::SeqCst);
+        reached
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn slot() -> Slot {
+        let word = || AtomicU32::new(0);
+        Slot {
+            standing: word(),
+            pid: AtomicU32::new(std::process::id()),
+            turns: word(),
+            left: word(),
+            ended: word(),
+            moved: word(),
+            waiting: word(),
+        }
+    }
+
+    #[test]
+    fn one_that_runs_becomes_a_member_when_it_pauses() {
+        let s = slot();
+        s.become_one(standing::RUNNING);
+        std::thread::scope(|scope| {
+            let asking = scope.spawn(|| s.ask());
+            while s.standing.load(Ordering::Acquire) != standing::ASKED {
+                std::thread::yield_now();
+            }
+            assert!(!s.pause(), "it ran without the group's baton");
+            asking.join().expect("the asker goes on");
+        });
+        assert!(s.begin(), "now it needs the group's baton");
+    }
+
+    #[test]
+    fn one_that_sleeps_becomes_a_member_at_once() {
+        let s = slot();
+        s.become_one(standing::RUNNING);
+        assert!(!s.pause());
+        assert_eq!(s.ask(), Some(Some(0)));
+        assert!(s.begin());
+    }
+
+    #[test]
+    fn a_private_one_is_not_asked() {
+        let s = slot();
+        assert_eq!(s.ask(), Some(Some(0)));
+        assert!(!s.begin() && !s.pause() && !s.may_share());
+    }
+
+    #[test]
+    fn waiting_for_turns_and_for_the_end() {
+        let s = slot();
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| s.await_turn(Some(1)));
+            let end = scope.spawn(|| s.await_turn(None));
+            let never = scope.spawn(|| s.await_turn(Some(7)));
+            s.over(1, false);
+            assert!(!second.is_finished());
+            s.over(2, false);
+            assert!(second.join().expect("no panic"));
+            s.over(2, true);
+            assert!(end.join().expect("no panic"));
+            assert!(!never.join().expect("no panic"), "it will not come");
+        });
+    }
+}
