@@ -1,3 +1,4 @@
+// relive:
 // futex(2) on a word in memory that a parent and its child share.
 #include "check.h"
 #include <linux/futex.h>

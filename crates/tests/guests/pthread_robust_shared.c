@@ -1,3 +1,4 @@
+// relive:
 // A robust mutex in shared memory: its owner process dies, the next locker is told.
 #include "check.h"
 #include <pthread.h>

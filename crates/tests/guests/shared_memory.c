@@ -1,3 +1,4 @@
+// relive: timeout=60
 // Memory shared between parent and child: anonymous, by file, by memfd; each takes turns.
 #include "check.h"
 #include <fcntl.h>

@@ -496,6 +496,9 @@ pub fn sched_yield(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Res
             m.baton.spinning(task.slot);
             m.baton.release(task);
             super::live::take_back(task);
+        } else {
+            // Whoever is about to want the baton may lack a processor to say so.
+            std::thread::yield_now();
         }
         return Ok(Reply::Value(0));
     }

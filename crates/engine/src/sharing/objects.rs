@@ -129,7 +129,7 @@ mod tests {
         let objects = unsafe { Box::<Objects>::new_zeroed().assume_init() };
         let file = |text: &[u8]| crate::kernel::exec::memfd(text).expect("a memfd");
         let pool = file(b"");
-        let mut put = |id, text: &[u8]| {
+        let put = |id, text: &[u8]| {
             let at = objects.fill(&pool, id, &file(text));
             at.expect("it grows").expect("room")
         };
