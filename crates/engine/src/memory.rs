@@ -36,6 +36,8 @@ pub enum Source {
     Anon,
     /// A file, through this (host) descriptor, at this offset.
     File(RawFd, u64),
+    /// A System V segment, by its id.
+    Segment(i32),
 }
 
 impl Memory {
@@ -83,6 +85,7 @@ impl Memory {
                 (u64::MAX, 0)
             }
             Source::File(fd, offset) => (fd as u64, offset),
+            Source::Segment(id) => return self.attach(region, id),
         };
         let host = u64::from(host_prot(region.prot));
         // SAFETY: the range lies in the guest window (asserted), which belongs to the guest.
@@ -100,6 +103,27 @@ impl Memory {
         if prot & EXEC != 0 {
             self.add_code(start, end);
         }
+        Ok(())
+    }
+
+    /// Attaches a segment in place of the reserve. Its pages are there for as long as it is.
+    fn attach(&mut self, region: Region, id: i32) -> std::result::Result<(), i32> {
+        let mut flags = libc::SHM_REMAP;
+        if region.prot & WRITE == 0 {
+            flags |= libc::SHM_RDONLY;
+        }
+        // SAFETY: the range lies in the guest window (asserted by the caller) and has the
+        // size of the segment.
+        let got = unsafe {
+            sys::syscall(
+                libc::SYS_shmat as u64,
+                [id as u64, region.start, flags as u64, 0, 0, 0],
+            )
+        };
+        if got < 0 {
+            return Err(-got as i32);
+        }
+        self.space.insert(region);
         Ok(())
     }
 

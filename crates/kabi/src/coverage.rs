@@ -124,6 +124,7 @@ const fn anchor(table: SubTable) -> &'static str {
         SubTable::Fcntl => "fcntl",
         SubTable::Prctl => "prctl",
         SubTable::Sockopt => "getsockopt-and-setsockopt",
+        SubTable::Shmctl => "shmctl",
         SubTable::Semctl => "semctl",
         SubTable::Msgctl => "msgctl",
     }
@@ -135,7 +136,7 @@ const fn key_name(table: SubTable) -> &'static str {
         SubTable::Ioctl => "request",
         SubTable::Prctl => "operation",
         SubTable::Sockopt => "level and option",
-        SubTable::Fcntl | SubTable::Semctl | SubTable::Msgctl => "command",
+        SubTable::Fcntl | SubTable::Shmctl | SubTable::Semctl | SubTable::Msgctl => "command",
     }
 }
 

@@ -39,6 +39,7 @@ pub use flags::show_flags;
 pub use row::{Blocks, FdEffect, Replay, Restart, Row};
 pub use signal::signal_name;
 pub use sub::{
-    Choice, IoctlDir, Sub, SubTable, fcntl, ioc_decode, ioctl, msgctl, prctl, semctl, sockopt,
+    Choice, IoctlDir, Sub, SubTable, fcntl, ioc_decode, ioctl, msgctl, prctl, semctl, shmctl,
+    sockopt,
 };
 pub use table::{TABLE, row};

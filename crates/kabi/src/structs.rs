@@ -124,6 +124,14 @@ sizes! {
     SEMINFO = 40;
     /// The type word in front of a System V message: msgop(2).
     MSG_TYPE = 8;
+    /// `struct shmid64_ds`: shmctl(2), `<asm/shmbuf.h>`.
+    SHMID_DS = 112;
+    /// Offset of `shm_segsz` (8 bytes) in `struct shmid64_ds`.
+    SHMID_SIZE = 48;
+    /// `struct shminfo64`: shmctl(2).
+    SHMINFO = 72;
+    /// `struct shm_info`: shmctl(2).
+    SHM_INFO = 48;
     /// `struct msqid64_ds`: msgctl(2), `<asm/msgbuf.h>`.
     MSQID_DS = 120;
     /// `struct msginfo`: msgctl(2).

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use proptest::prelude::*;
 use relive_kabi::{
     Arg, Blocks, Choice, FdEffect, Len, Replay, Restart, Row, SubTable, TABLE, errno, fcntl, ioctl,
-    msgctl, prctl, row, semctl, sockopt,
+    msgctl, prctl, row, semctl, shmctl, sockopt,
 };
 
 fn named(name: &str) -> &'static Row {
@@ -108,6 +108,12 @@ fn requests_are_found_through_the_row() {
             "TCP_NODELAY",
         ),
         ("semctl", [0, 0, 12, 0, 0, 0], semctl(12), "GETVAL"),
+        (
+            "shmctl",
+            [0, garbage | 2, 8, 0, 0, 0],
+            shmctl(2),
+            "IPC_STAT",
+        ),
         ("msgctl", [0, 2, 8, 0, 0, 0], msgctl(2), "IPC_STAT"),
     ];
     for (call, args, direct, name) in cases {
@@ -225,7 +231,6 @@ fn columns_of_well_known_calls() {
         "rseq",
         "userfaultfd",
         "clone3",
-        "shmat",
         "io_setup",
     ] {
         assert_eq!(named(name).replay, Replay::Enosys, "{name}");

@@ -1,6 +1,6 @@
 //! Which calls have a hook: one table, by number.
 
-use super::{Answer, Call, Reply, exec, fds, files, futex, memory, misc, tasks, vfork};
+use super::{Answer, Call, Reply, exec, fds, files, futex, memory, misc, segments, tasks, vfork};
 use crate::failure::Result;
 use crate::signals::calls;
 use crate::task::Task;
@@ -17,6 +17,8 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_mprotect, memory::mprotect),
     (libc::SYS_munmap, memory::munmap),
     (libc::SYS_brk, memory::brk),
+    (libc::SYS_shmat, segments::shmat),
+    (libc::SYS_shmdt, segments::shmdt),
     (libc::SYS_mremap, memory::mremap),
     (libc::SYS_madvise, memory::madvise),
     (libc::SYS_mlockall, misc::pretend),

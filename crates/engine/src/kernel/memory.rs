@@ -18,7 +18,7 @@ use crate::space::{self, Region, pages};
 use crate::task::Task;
 
 const MAP_DENYWRITE: i32 = 0x800;
-const MAP_FIXED_NOREPLACE: i32 = 0x10_0000;
+pub(super) const MAP_FIXED_NOREPLACE: i32 = 0x10_0000;
 
 fn errno(e: i32) -> Result<Reply> {
     Ok(Reply::Value(-i64::from(e)))
@@ -152,7 +152,7 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
     Ok(Reply::Value(answer.result))
 }
 
-fn choose(
+pub(super) fn choose(
     space: &mut space::AddressSpace,
     hint: u64,
     len: u64,

@@ -17,6 +17,7 @@ mod memory;
 mod misc;
 mod output;
 mod robust;
+mod segments;
 mod sharing;
 pub mod tasks;
 pub mod vfork;

@@ -1,7 +1,29 @@
-//! semctl(2) and msgctl(2): commands on System V semaphores and message queues.
+//! shmctl(2), semctl(2) and msgctl(2): commands on System V shared memory, semaphores and
+//! message queues.
 
 pub(super) use msgctl::SORTED as MSGCTL_SORTED;
 pub(super) use semctl::SORTED as SEMCTL_SORTED;
+pub(super) use shmctl::SORTED as SHMCTL_SORTED;
+
+mod shmctl {
+    use crate::dsl::*;
+    use crate::structs::{SHM_INFO, SHMID_DS, SHMINFO};
+    use crate::sub::{Sub, sort};
+
+    pub(in crate::sub) const SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
+
+    subs! {
+        0 IPC_RMID(Unused);
+        1 IPC_SET(input_of(SHMID_DS));
+        2 IPC_STAT(output_of(SHMID_DS));
+        3 IPC_INFO(output_of(SHMINFO));
+        11 SHM_LOCK(Unused);
+        12 SHM_UNLOCK(Unused);
+        13 SHM_STAT(output_of(SHMID_DS));
+        14 SHM_INFO(output_of(SHM_INFO));
+        15 SHM_STAT_ANY(output_of(SHMID_DS));
+    }
+}
 
 mod semctl {
     use crate::dsl::*;

@@ -93,6 +93,8 @@ pub enum SubTable {
     Prctl,
     /// setsockopt(2) and getsockopt(2), by level and option (the second and third argument).
     Sockopt,
+    /// shmctl(2), by command (the second argument).
+    Shmctl,
     /// semctl(2), by command (the third argument).
     Semctl,
     /// msgctl(2), by command (the second argument).
@@ -101,11 +103,12 @@ pub enum SubTable {
 
 impl SubTable {
     /// The tables there are.
-    pub const ALL: [SubTable; 6] = [
+    pub const ALL: [SubTable; 7] = [
         SubTable::Ioctl,
         SubTable::Fcntl,
         SubTable::Prctl,
         SubTable::Sockopt,
+        SubTable::Shmctl,
         SubTable::Semctl,
         SubTable::Msgctl,
     ];
@@ -118,6 +121,7 @@ impl SubTable {
             SubTable::Fcntl => &fcntl::SORTED,
             SubTable::Prctl => &prctl::SORTED,
             SubTable::Sockopt => &sockopt::SORTED,
+            SubTable::Shmctl => &ipc::SHMCTL_SORTED,
             SubTable::Semctl => &ipc::SEMCTL_SORTED,
             SubTable::Msgctl => &ipc::MSGCTL_SORTED,
         }
@@ -128,7 +132,9 @@ impl SubTable {
     pub const fn key(self, args: &[u64; 6]) -> u64 {
         match self {
             SubTable::None => 0,
-            SubTable::Ioctl | SubTable::Fcntl | SubTable::Msgctl => args[1] as u32 as u64,
+            SubTable::Ioctl | SubTable::Fcntl | SubTable::Shmctl | SubTable::Msgctl => {
+                args[1] as u32 as u64
+            }
             SubTable::Prctl => args[0] as u32 as u64,
             SubTable::Semctl => args[2] as u32 as u64,
             SubTable::Sockopt => (args[1] as u32 as u64) << 32 | args[2] as u32 as u64,
@@ -143,6 +149,7 @@ impl SubTable {
             SubTable::None
             | SubTable::Fcntl
             | SubTable::Prctl
+            | SubTable::Shmctl
             | SubTable::Semctl
             | SubTable::Msgctl => EINVAL,
         }
@@ -174,6 +181,11 @@ pub fn prctl(operation: u32) -> Option<&'static Sub> {
 /// The row of a socket option.
 pub fn sockopt(level: u32, option: u32) -> Option<&'static Sub> {
     SubTable::Sockopt.find(u64::from(level) << 32 | u64::from(option))
+}
+
+/// The row of a shmctl command.
+pub fn shmctl(command: u32) -> Option<&'static Sub> {
+    SubTable::Shmctl.find(u64::from(command))
 }
 
 /// The row of a semctl command.

@@ -1,0 +1,192 @@
+//! System V shared memory: attaching and detaching segments (shmop(2)). The kernel has the
+//! segments while recording; in replay they are objects of the pool, as files mapped shared.
+
+use std::fs::File;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileExt;
+
+use relive_host::addr::PAGE;
+use relive_host::{GuestAddr, copy, layout, sys};
+use relive_kabi::structs::{SHMID_DS, SHMID_SIZE};
+
+use super::memory::{MAP_FIXED_NOREPLACE, choose};
+use super::{Answer, Call, Reply, exec, sharing};
+use crate::failure::{Failure, Result};
+use crate::machine::{Mode, machine};
+use crate::memory::Source;
+use crate::space::{self, Region, pages};
+use crate::task::Task;
+
+/// Begins the identity of each segment; no file has one like it.
+const IDENTITY: u64 = 0x5359_5356 << 32;
+
+fn errno(e: i32) -> Result<Reply> {
+    Ok(Reply::Value(-i64::from(e)))
+}
+
+/// shmat(2).
+pub fn shmat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    let (id, addr, flags) = (call.int(0), call.args[1], call.int(2));
+    if let Some(a) = answer {
+        return attach_recorded(task, call, a);
+    }
+    let size = match size(id) {
+        Ok(size) => size,
+        Err(e) => return Ok(Reply::Value(e)),
+    };
+    let (addr, fixed) = match addr {
+        0 if flags & libc::SHM_REMAP != 0 => return errno(libc::EINVAL),
+        0 => (0, 0),
+        _ if flags & libc::SHM_RND != 0 => (addr & !(PAGE - 1), MAP_FIXED_NOREPLACE),
+        _ if addr % PAGE != 0 => return errno(libc::EINVAL),
+        _ => (addr, MAP_FIXED_NOREPLACE),
+    };
+    let fixed = match flags & libc::SHM_REMAP {
+        0 => fixed,
+        _ => libc::MAP_FIXED,
+    };
+    let Some(len) = pages(size) else {
+        return errno(libc::EINVAL);
+    };
+    let (identity, writes) = (
+        IDENTITY | u64::from(id as u32),
+        flags & libc::SHM_RDONLY == 0,
+    );
+    let name = format!("/SYSV{id:08x}");
+    sharing::claim(task, call, identity, writes, &name)?;
+    let mut memory = machine().memory();
+    let start = match choose(&mut memory.space, addr, len, fixed, false) {
+        Ok(a) => a,
+        // What is mapped there stays: the kernel says so with EINVAL.
+        Err(_) => return errno(libc::EINVAL),
+    };
+    let region = region(start, len, flags, identity, &name);
+    if let Err(e) = memory.map(region, Source::Segment(id)) {
+        return errno(e);
+    }
+    drop(memory);
+    if machine().mode == Mode::Record {
+        let content = snapshot(start, size)?;
+        task.log.extra.extend_from_slice(&super::keep(&content)?.0);
+        task.log.extra.extend_from_slice(&identity.to_le_bytes());
+        task.log.extra.extend_from_slice(name.as_bytes());
+    }
+    Ok(Reply::Value(start as i64))
+}
+
+fn region(start: u64, len: u64, flags: i32, identity: u64, name: &str) -> Region {
+    let writes = flags & libc::SHM_RDONLY == 0;
+    let mut prot = space::READ;
+    if writes {
+        prot |= space::WRITE;
+    }
+    if flags & libc::SHM_EXEC != 0 {
+        prot |= space::EXEC;
+    }
+    Region {
+        start,
+        end: start + len,
+        prot,
+        shared: true,
+        common: writes,
+        name: name.into(),
+        offset: 0,
+        inode: identity,
+    }
+}
+
+fn size(id: i32) -> std::result::Result<u64, i64> {
+    let mut ds = [0u8; SHMID_DS as usize];
+    let at = ds.as_mut_ptr() as u64;
+    // SAFETY: fills the structure.
+    let got = unsafe {
+        sys::syscall(
+            libc::SYS_shmctl as u64,
+            [id as u64, libc::IPC_STAT as u64, at, 0, 0, 0],
+        )
+    };
+    let word = ds[SHMID_SIZE as usize..].first_chunk::<8>();
+    match got {
+        0 => Ok(word.map_or(0, |b| u64::from_le_bytes(*b))),
+        e => Err(e as i64),
+    }
+}
+
+/// The content of a segment, as a file.
+fn snapshot(start: u64, size: u64) -> Result<File> {
+    let no = |e: std::io::Error| Failure::setup(format!("cannot copy a segment: {e}"));
+    let file = exec::memfd(&[]).map_err(no)?;
+    file.set_len(size).map_err(no)?;
+    let mut bytes = [0; PAGE as usize];
+    for at in (0..size).step_by(PAGE as usize) {
+        let n = (size - at).min(PAGE) as usize;
+        if copy::read(GuestAddr(start + at), &mut bytes[..n]).is_ok()
+            && bytes[..n].iter().any(|&b| b != 0)
+        {
+            file.write_all_at(&bytes[..n], at).map_err(no)?;
+        }
+    }
+    Ok(file)
+}
+
+/// The same attachment again, at the recorded address.
+fn attach_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
+    if (-4095..0).contains(&answer.result) {
+        return Ok(Reply::Value(answer.result));
+    }
+    let (Some(identity), Some(name)) = (answer.extra.get(32..40), answer.extra.get(40..)) else {
+        return Err(Failure::setup(
+            "the trace is damaged: a segment has no name",
+        ));
+    };
+    let identity = u64::from_le_bytes(identity.try_into().unwrap_or_default());
+    let start = answer.result as u64;
+    let content = crate::replay::open_copy(&answer.extra)?;
+    let size = content.metadata().map_err(Failure::setup)?.len();
+    let (Some(len), true) = (pages(size), layout::guest_may_map(start)) else {
+        return Err(crate::replay::divergence(
+            task,
+            &format!("{call} = {start:#x}"),
+            "an impossible map",
+        ));
+    };
+    let (pool, base) = crate::replay::shared_copy(identity, &answer.extra, len)?;
+    let name = String::from_utf8_lossy(name);
+    let region = region(start, len, call.int(2), identity, &name);
+    let source = Source::File(pool.as_raw_fd(), base);
+    machine().memory().map(region, source).map_err(|e| {
+        Failure::setup(format!(
+            "replaying {call}: the kernel refuses the map (errno {e})"
+        ))
+    })?;
+    Ok(Reply::Value(answer.result))
+}
+
+/// shmdt(2): all that is left of the attachment at this address.
+pub fn shmdt(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    let addr = call.args[0];
+    let mut memory = machine().memory();
+    let first = memory
+        .space
+        .overlapping(addr, u64::MAX)
+        .find(|r| is_of(r, addr))
+        .map(|r| r.inode);
+    let Some(inode) = first.filter(|_| addr % PAGE == 0) else {
+        return errno(libc::EINVAL);
+    };
+    let parts: Vec<(u64, u64)> = memory
+        .space
+        .overlapping(addr, u64::MAX)
+        .filter(|r| r.inode == inode && is_of(r, addr))
+        .map(|r| (r.start, r.end))
+        .collect();
+    for (start, end) in parts {
+        memory.unmap(start, end);
+    }
+    Ok(Reply::Value(0))
+}
+
+/// Whether a region is a part of a segment that was attached at `addr`.
+fn is_of(region: &Region, addr: u64) -> bool {
+    region.inode >> 32 == IDENTITY >> 32 && region.start.checked_sub(region.offset) == Some(addr)
+}
