@@ -1,0 +1,108 @@
+//! One run of the benchmark, from the command line to the report.
+
+use std::path::Path;
+
+use anyhow::{Context, Result, anyhow};
+use relive_tests::command;
+
+use crate::figures::Row;
+use crate::inputs::Inputs;
+use crate::machine::Machine;
+use crate::measure;
+use crate::options::Options;
+use crate::page;
+use crate::peers;
+use crate::prepare::prepare;
+use crate::report::{Findings, report};
+use crate::samples::{Bench, Repetition};
+use crate::table::{WORKLOADS, Workload};
+
+/// Measures what the options ask for, prints and writes the results. Returns whether all runs
+/// did as they should; a workload that is missing here is no failure.
+///
+/// # Errors
+/// There is no `relive` command, nothing to measure, or a file cannot be written.
+pub fn execute(options: &Options, folder: &Path) -> Result<bool> {
+    if options.list {
+        print!("{}", page::list());
+        return Ok(true);
+    }
+    relive_tests::keep_descriptors_from_children()?;
+    let relive = command::relive().map_err(|text| anyhow!("{text}"))?;
+    let wanted: Vec<&Workload> = WORKLOADS
+        .iter()
+        .filter(|workload| options.wants(workload.name))
+        .collect();
+    if wanted.is_empty() {
+        return Err(anyhow!("no workload has such a name; --list shows all"));
+    }
+    let machine = Machine::here(relive);
+    let inputs = Inputs::in_folder(&folder.join("inputs"))?;
+    let bench = Bench {
+        relive: relive.to_owned(),
+        scratch: folder.join("scratch"),
+    };
+    let rows = measure_all(options, &wanted, &inputs, &bench)?;
+    let gdb = (options.peer_reps > 0 && wanted.len() == WORKLOADS.len())
+        .then(|| peers::gdb(&inputs, &bench.scratch).map_err(|error| format!("{error:#}")))
+        .and_then(Result::transpose);
+    let findings = Findings {
+        machine,
+        repetitions: options.reps,
+        memory_floor: measure::own_peak(),
+        workloads: rows,
+        gdb,
+    };
+    finish(options, &findings)
+}
+
+fn measure_all(
+    options: &Options,
+    wanted: &[&Workload],
+    inputs: &Inputs,
+    bench: &Bench,
+) -> Result<Vec<Row>> {
+    let ready: Vec<_> = wanted
+        .iter()
+        .map(|workload| prepare(workload, inputs))
+        .collect();
+    let mut repetitions: Vec<Vec<Repetition>> = vec![Vec::new(); wanted.len()];
+    for number in 0..options.reps {
+        for (workload, done) in ready.iter().zip(&mut repetitions) {
+            let Ok(workload) = workload else { continue };
+            eprintln!(
+                "repetition {} of {}: {}",
+                number + 1,
+                options.reps,
+                workload.workload.name
+            );
+            let peers = number < options.peer_reps;
+            done.push(bench.repetition(workload, peers, options.verify && number == 0)?);
+        }
+    }
+    let rows = wanted.iter().zip(ready).zip(repetitions);
+    Ok(rows
+        .map(|((workload, ready), repetitions)| match ready {
+            Ok(_) => Row::of(workload, repetitions),
+            Err(why) => Row::missing(workload, why),
+        })
+        .collect())
+}
+
+fn finish(options: &Options, findings: &Findings) -> Result<bool> {
+    let text = report(findings);
+    print!("{text}");
+    if let Some(path) = &options.json {
+        let json = serde_json::to_string_pretty(findings)?;
+        std::fs::write(path, json + "\n").with_context(|| path.display().to_string())?;
+    }
+    if let Some(path) = &options.page {
+        page::write(path, &[("workloads", &page::list()), ("figures", &text)])?;
+    }
+    let failed = findings
+        .workloads
+        .iter()
+        .flat_map(Row::failures)
+        .any(|(_, why)| why != "not installed");
+    Ok(!failed && !matches!(findings.gdb, Some(Err(_))))
+}

@@ -1,0 +1,272 @@
+//! The workloads: one row each. `docs/performance.md` lists the same rows, which a test compares.
+//!
+//! A word of a command line that begins with `@` names a file that [`crate::inputs`] made; the
+//! first word is looked up on the fixed search path.
+
+use crate::inputs::Input;
+
+/// One thing to measure.
+#[derive(Clone, Copy, Debug)]
+pub struct Workload {
+    /// Short name, unique; what `--filter` looks at.
+    pub name: &'static str,
+    /// What it is, in words.
+    pub what: &'static str,
+    /// Programs that it needs beside its own first word.
+    pub needs: &'static [&'static str],
+    /// Files that it needs.
+    pub inputs: &'static [Input],
+    /// What is run.
+    pub action: Action,
+    /// How often the command is run for one sample: short ones more than once.
+    pub repeat: u32,
+    /// What its output must be.
+    pub output: Output,
+    /// Recorded CPU time over native, at most: what the project asks of itself. For
+    /// [`Action::Redis`] native throughput over recorded.
+    pub bar: f64,
+    /// Whether it counts in the geometric mean over CPU-bound programs.
+    pub in_mean: bool,
+    /// Whether other tools are measured on it: programs that start no others.
+    pub peers: bool,
+}
+
+/// What is run.
+#[derive(Clone, Copy, Debug)]
+pub enum Action {
+    /// A command, run to its end.
+    Command {
+        /// Program and arguments.
+        argv: &'static [&'static str],
+        /// The file on standard input; none for `/dev/null`.
+        stdin: Option<&'static str>,
+    },
+    /// redis-server on loopback, driven by redis-benchmark (which always runs natively).
+    Redis,
+}
+
+/// What the output of a workload must be, so that a fast wrong run is no result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Output {
+    /// The same bytes in every mode.
+    Same,
+    /// Differs from run to run; a replay's must be its recording's.
+    Varies,
+    /// Too much of it to keep: goes to `/dev/null`.
+    Discarded,
+}
+
+const DEFAULT: Workload = Workload {
+    name: "",
+    what: "",
+    needs: &[],
+    inputs: &[],
+    action: Action::Redis,
+    repeat: 1,
+    output: Output::Same,
+    bar: 1.0,
+    in_mean: false,
+    peers: false,
+};
+
+const fn command(argv: &'static [&'static str]) -> Action {
+    Action::Command { argv, stdin: None }
+}
+
+/// All rows, in the order in which they run and are shown.
+pub const WORKLOADS: &[Workload] = &[
+    Workload {
+        name: "sort",
+        what: "C: qsort of eight million numbers",
+        needs: &["gcc"],
+        inputs: &[Input::Program("sort", "-O2")],
+        action: command(&["@sort"]),
+        bar: 1.3,
+        in_mean: true,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "fib",
+        what: "C: recursive fib(38), three times",
+        needs: &["gcc"],
+        inputs: &[Input::Program("fib", "-O1")],
+        action: command(&["@fib"]),
+        bar: 1.3,
+        in_mean: true,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "python-loop",
+        what: "python3: a loop of about 3 s over objects, strings and dictionaries",
+        inputs: &[Input::Script("loop.py")],
+        action: command(&["python3", "-I", "@loop.py"]),
+        bar: 1.3,
+        in_mean: true,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "sqlite",
+        what: "sqlite3: table, index, updates, join and aggregates over 600 000 rows in memory",
+        inputs: &[Input::Script("script.sql")],
+        action: Action::Command {
+            argv: &["sqlite3", ":memory:"],
+            stdin: Some("@script.sql"),
+        },
+        bar: 1.3,
+        in_mean: true,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "xz",
+        what: "xz -T1 -3 on 8 MiB of text",
+        inputs: &[Input::Text("text-8", 8 << 20)],
+        action: command(&["xz", "-T1", "-3", "-c", "@text-8"]),
+        bar: 1.3,
+        in_mean: true,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "cc1",
+        what: "gcc's cc1 -O1 on 200 KB of C",
+        needs: &["gcc"],
+        inputs: &[Input::LargeSource("large.c", 200_000)],
+        action: command(&["cc1", "-quiet", "-O1", "-o", "/dev/null", "@large.c"]),
+        bar: 1.6,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "pigz",
+        what: "pigz -p2 on 24 MiB of text",
+        inputs: &[Input::Text("text-24", 24 << 20)],
+        action: command(&["pigz", "-p2", "-n", "-c", "@text-24"]),
+        bar: 1.25,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "xz-t2",
+        what: "xz -T2 -3 on 8 MiB of text, in blocks of 2 MiB",
+        inputs: &[Input::Text("text-8", 8 << 20)],
+        action: command(&["xz", "-T2", "-3", "--block-size=2MiB", "-c", "@text-8"]),
+        bar: 1.25,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "mutexes",
+        what: "C: four threads on eight mutexes, 8 million lock operations",
+        needs: &["gcc"],
+        inputs: &[Input::Program("mutexes", "-O2")],
+        action: command(&["@mutexes"]),
+        bar: 1.5,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "getppid",
+        what: "C: getppid, 5 million times",
+        needs: &["gcc"],
+        inputs: &[Input::Program("getppid", "-O2")],
+        action: command(&["@getppid"]),
+        bar: 3.0,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "clock_gettime",
+        what: "C: clock_gettime, 15 million times (natively in the vDSO)",
+        needs: &["gcc"],
+        inputs: &[Input::Program("clock_gettime", "-O2")],
+        action: command(&["@clock_gettime"]),
+        bar: 3.0,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "pread",
+        what: "C: pread of 4 KiB from 16 MiB of text, 409 600 times",
+        needs: &["gcc"],
+        inputs: &[
+            Input::Program("pread", "-O2"),
+            Input::Text("text-16", 16 << 20),
+        ],
+        action: command(&["@pread", "@text-16"]),
+        bar: 3.0,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "tar",
+        what: "tar cf - /usr/include | cat",
+        needs: &["tar", "cat"],
+        action: command(&["sh", "-c", "tar cf - -C / usr/include | cat"]),
+        output: Output::Discarded,
+        bar: 2.5,
+        ..DEFAULT
+    },
+    Workload {
+        name: "true-200",
+        what: "/bin/true, 200 times from a shell",
+        action: command(&[
+            "sh",
+            "-c",
+            "i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i+1)); done",
+        ]),
+        bar: 4.0,
+        ..DEFAULT
+    },
+    Workload {
+        name: "python-pass",
+        what: "python3 -c pass, 20 runs, each recorded by itself",
+        action: command(&["python3", "-I", "-c", "pass"]),
+        repeat: 20,
+        bar: 3.0,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "git-status",
+        what: "git status in a repository of 2 000 files, 20 runs, each recorded by itself",
+        inputs: &[Input::Repository("repository", 2000)],
+        action: command(&["git", "-C", "@repository", "status", "--porcelain"]),
+        repeat: 20,
+        bar: 3.0,
+        peers: true,
+        ..DEFAULT
+    },
+    Workload {
+        name: "make",
+        what: "make -j2 of 100 small C files with gcc -O1",
+        needs: &["gcc"],
+        inputs: &[Input::ManySources("many", 100)],
+        action: command(&["make", "-s", "-B", "-j2", "-C", "@many"]),
+        bar: 2.5,
+        ..DEFAULT
+    },
+    Workload {
+        name: "redis",
+        what: "redis-server under redis-benchmark (SET and GET, 20 clients, loopback)",
+        needs: &["redis-server", "redis-benchmark", "redis-cli"],
+        action: Action::Redis,
+        output: Output::Discarded,
+        bar: 1.67,
+        ..DEFAULT
+    },
+    Workload {
+        name: "tight-loop",
+        what: "C: a loop of two instructions under a timer of 100 µs",
+        needs: &["gcc"],
+        inputs: &[Input::Program("tight_loop", "-O2")],
+        action: command(&["@tight_loop"]),
+        output: Output::Varies,
+        bar: 3.0,
+        peers: true,
+        ..DEFAULT
+    },
+];

@@ -1,0 +1,30 @@
+//! `docs/performance.md` lists the workloads that the crate has, in its words.
+
+use std::path::Path;
+
+use relive_bench::page;
+use relive_bench::table::WORKLOADS;
+
+#[test]
+fn the_page_lists_the_workloads() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/performance.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    assert_eq!(
+        page::part(&text, "workloads").unwrap().trim(),
+        page::list().trim(),
+        "put the output of `cargo bench -p relive-bench -- --list` between the marks"
+    );
+    let figures = page::part(&text, "figures").unwrap();
+    for workload in WORKLOADS {
+        let row = format!("| {} ", workload.name);
+        assert!(figures.contains(&row), "no figures of {}", workload.name);
+    }
+}
+
+#[test]
+fn names_are_unique() {
+    let mut names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), WORKLOADS.len());
+}
