@@ -29,26 +29,19 @@ impl Machine {
         let memory = field("/proc/meminfo", "MemTotal:");
         let kib: u64 = memory.trim_end_matches(" kB").parse().unwrap_or(0);
         let load = read("/proc/loadavg");
-        let mut programs = vec![version(relive, "--version")];
-        for (name, argument) in [
-            ("gcc", "--version"),
-            ("python3", "--version"),
-            ("sqlite3", "--version"),
-            ("xz", "--version"),
-            ("git", "--version"),
-            ("redis-server", "--version"),
-            ("qemu-x86_64", "--version"),
-            ("valgrind", "--version"),
-            ("gdb", "--version"),
+        let mut programs = vec![version("relive", relive)];
+        for name in [
+            "gcc",
+            "python3",
+            "sqlite3",
+            "xz",
+            "git",
+            "redis-server",
+            "qemu-x86_64",
+            "valgrind",
+            "gdb",
         ] {
-            if let Some(path) = find_tool(name) {
-                let text = version(&path, argument);
-                programs.push(if text.to_lowercase().contains(&name[..2]) {
-                    text
-                } else {
-                    format!("{name} {text}")
-                });
-            }
+            programs.extend(find_tool(name).map(|path| version(name, &path)));
         }
         Self {
             processor: field("/proc/cpuinfo", "model name"),
@@ -89,22 +82,21 @@ fn field(path: &str, name: &str) -> String {
         .to_owned()
 }
 
-/// What a program says about its version, up to the number.
-fn version(program: &Path, argument: &str) -> String {
-    let output = Command::new(program).arg(argument).output();
+/// A program's name with its version: the first word of what it says that looks like one.
+fn version(name: &str, program: &Path) -> String {
+    let output = Command::new(program).arg("--version").output();
     let text = output.map_or_else(
         |_| String::new(),
         |o| String::from_utf8_lossy(&o.stdout).into_owned(),
     );
-    let line = text.lines().next().unwrap_or("unknown");
-    // Behind the number comes a date or a distribution's own numbering.
-    let mut words: Vec<&str> = Vec::new();
-    for word in line.split(' ').filter(|word| !word.starts_with('(')) {
-        words.push(word);
-        let word = word.trim_start_matches(|c: char| !c.is_ascii_digit());
-        if word.contains('.') {
-            break;
-        }
-    }
-    words.join(" ")
+    let looks_like_one = |word: &&str| {
+        let mut parts = word.split('.').take(2);
+        parts.clone().count() == 2
+            && parts.all(|part| part.starts_with(|c: char| c.is_ascii_digit()))
+    };
+    let mut words = text
+        .split([' ', '\n', '(', ')'])
+        .map(|word| word.trim_start_matches(|c: char| !c.is_ascii_digit()));
+    let version = words.find(looks_like_one).unwrap_or("of unknown version");
+    format!("{name} {version}")
 }

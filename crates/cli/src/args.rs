@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::error::ErrorKind;
-use clap::{Args, CommandFactory, Parser, Subcommand};
+use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use relive_sched::Seed;
 
 const TOP: &str = "\
@@ -244,7 +244,27 @@ pub struct RecordArgs {
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true)]
     pub chaos: Option<Option<Seed>>,
     #[command(flatten)]
+    pub stats: StatsArgs,
+    #[command(flatten)]
     pub guest: Guest,
+}
+
+/// Whether and how to say what was done.
+#[derive(Debug, Clone, Copy, Args)]
+pub struct StatsArgs {
+    /// At the end, say on standard error what was done: fragments translated, exits by reason,
+    /// system calls, events, bytes; as text or json
+    #[arg(long, value_name = "FORMAT", num_args = 0..=1, require_equals = true, default_missing_value = "text", hide_possible_values = true)]
+    pub stats: Option<StatsFormat>,
+}
+
+/// How statistics are shown.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum StatsFormat {
+    /// One number in a line.
+    Text,
+    /// One object in one line.
+    Json,
 }
 
 /// Arguments of the commands that need nothing but a trace.
@@ -260,14 +280,16 @@ pub struct ReplayArgs {
     #[command(flatten)]
     pub trace: TraceArgs,
     /// Show output from where so many events of the process have happened
-    #[arg(long, value_name = "EVENT")]
+    #[arg(long, value_name = "EVENT", conflicts_with = "stats")]
     pub from: Option<u64>,
     /// Stop where so many events of the process have happened
-    #[arg(long, value_name = "EVENT")]
+    #[arg(long, value_name = "EVENT", conflicts_with = "stats")]
     pub to: Option<u64>,
     /// With --from or --to, which process: its index in the recording [default: 0]
-    #[arg(short, long, value_name = "N")]
+    #[arg(short, long, value_name = "N", conflicts_with = "stats")]
     pub process: Option<u32>,
+    #[command(flatten)]
+    pub stats: StatsArgs,
 }
 
 /// A guest address, in hexadecimal with 0x.
@@ -338,6 +360,8 @@ pub struct VerifyArgs {
     /// or so that the longest recording gets a few hundred
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub every: Option<u64>,
+    #[command(flatten)]
+    pub stats: StatsArgs,
 }
 
 /// Arguments of `hunt`.
@@ -350,12 +374,16 @@ pub struct HuntArgs {
     #[arg(long, value_name = "T", default_value = "60s", value_parser = duration)]
     pub timeout: Duration,
     #[command(flatten)]
+    pub stats: StatsArgs,
+    #[command(flatten)]
     pub guest: Guest,
 }
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub struct RunArgs {
+    #[command(flatten)]
+    pub stats: StatsArgs,
     #[command(flatten)]
     pub guest: Guest,
 }
@@ -418,6 +446,8 @@ pub struct AttemptArgs {
     pub seed: Option<Seed>,
     #[arg(long)]
     pub timeout_ms: Option<u64>,
+    #[arg(long)]
+    pub stats: bool,
     #[command(flatten)]
     pub guest: Guest,
 }

@@ -12,9 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::args::AttemptArgs;
 use crate::output;
+use crate::stats::Stats;
 
 /// How a run ended.
-#[derive(Debug, Clone, Copy, Serialize, Deserialize)]
+#[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// Exit code, if it exited.
     pub code: Option<i32>,
@@ -22,6 +23,8 @@ pub struct Outcome {
     pub signal: Option<i32>,
     /// It was killed because it did not end in time.
     pub timed_out: bool,
+    /// What was counted, if that was asked for.
+    pub stats: Option<Stats>,
 }
 
 impl Outcome {
@@ -43,19 +46,18 @@ pub fn execute(args: &AttemptArgs) -> Result<Status, Failure> {
         seed: args.seed.map(|seed| (seed.0, true)),
         timeout: args.timeout_ms.map(Duration::from_millis),
         silent: true,
+        count: args.stats,
     })?;
-    let timed_out = recording.timed_out;
-    let outcome = match recording.status {
-        Status::Code(code) => Outcome {
-            code: Some(code),
-            signal: None,
-            timed_out,
-        },
-        Status::Signal(signal) => Outcome {
-            code: None,
-            signal: Some(signal),
-            timed_out,
-        },
+    let (code, signal) = match recording.status {
+        Status::Code(code) => (Some(code), None),
+        Status::Signal(signal) => (None, Some(signal)),
+    };
+    let counted = recording.totals.as_ref();
+    let outcome = Outcome {
+        code,
+        signal,
+        timed_out: recording.timed_out,
+        stats: counted.map(|totals| Stats::new(totals, Some(&recording.summary))),
     };
     let line = serde_json::to_string(&outcome).map_err(Failure::internal)?;
     output::print(|out| Ok(writeln!(out, "{line}")?))

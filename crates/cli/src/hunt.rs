@@ -9,10 +9,11 @@ use relive_engine::{EXIT_STATUS, Failure};
 use relive_sched::Seed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 
-use crate::args::{Guest, HuntArgs};
+use crate::args::HuntArgs;
 use crate::attempt::Outcome;
 use crate::place::Place;
 use crate::record::random_seed;
+use crate::stats::Stats;
 use crate::{command_line, format, interrupt, output, progress};
 
 /// Exit status when a failing run was found, as a test command would say.
@@ -28,13 +29,19 @@ const GRACE: u32 = 20;
 pub fn execute(args: &HuntArgs) -> Result<Status, Failure> {
     supervisor::find_program(args.guest.program(), args.guest.args())?;
     interrupt::watch();
+    let mut sum = Stats::default();
+    let tell = |sum: &Stats| {
+        if let Some(how) = args.stats.stats {
+            sum.tell(how);
+        }
+    };
     let progress = progress::spinner(args.max.into());
     for run in 1..=args.max {
         progress.set_position(run.into());
         // A fair schedule first: a program that always fails needs no unlikely one.
         let seed = (run > 1).then(random_seed);
         let place = Place::numbered(args.guest.program())?;
-        let outcome = match attempt(&place, &args.guest, seed, args.timeout) {
+        let outcome = match attempt(&place, args, seed) {
             Ok(outcome) => outcome,
             Err(failure) => {
                 place.remove()?;
@@ -47,15 +54,20 @@ pub fn execute(args: &HuntArgs) -> Result<Status, Failure> {
             output::complain(&format!("interrupted in run {run}; no run failed before"));
             return Ok(Status::Signal(libc::SIGINT));
         }
+        if let Some(stats) = outcome.as_ref().and_then(|outcome| outcome.stats.as_ref()) {
+            sum.add(stats);
+        }
         let Some(outcome) = outcome.filter(Outcome::failed) else {
             place.remove()?;
             continue;
         };
         place.make_latest()?;
         progress.finish_and_clear();
+        tell(&sum);
         return found(&place, run, seed, &outcome, args.timeout);
     }
     progress.finish_and_clear();
+    tell(&sum);
     output::print(|out| {
         Ok(writeln!(
             out,
@@ -102,17 +114,14 @@ fn found(
 }
 
 /// One run; `None` when it was interrupted before it could say how it ended.
-fn attempt(
-    place: &Place,
-    guest: &Guest,
-    seed: Option<Seed>,
-    timeout: Duration,
-) -> Result<Option<Outcome>, Failure> {
+fn attempt(place: &Place, args: &HuntArgs, seed: Option<Seed>) -> Result<Option<Outcome>, Failure> {
+    let (guest, timeout) = (&args.guest, args.timeout);
     let mut words: Vec<OsString> = vec!["attempt".into(), "--trace".into(), place.path().into()];
     words.extend(seed.map(|seed| format!("--seed={seed}").into()));
     words.extend(
         (!timeout.is_zero()).then(|| format!("--timeout-ms={}", timeout.as_millis().max(1)).into()),
     );
+    words.extend(args.stats.stats.map(|_| "--stats".into()));
     words.push("--".into());
     words.push(guest.program().into());
     words.extend_from_slice(guest.args());

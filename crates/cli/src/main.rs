@@ -25,6 +25,7 @@ mod record;
 mod replay;
 mod run;
 mod scan;
+mod stats;
 mod syscall;
 mod travel;
 mod verify;

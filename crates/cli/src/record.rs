@@ -8,6 +8,7 @@ use crate::args::RecordArgs;
 use crate::format;
 use crate::output::{complain, tell};
 use crate::place::Place;
+use crate::stats::Stats;
 
 /// Records a program; ends as it ended.
 ///
@@ -33,9 +34,13 @@ pub fn execute(args: &RecordArgs) -> Result<Status, Failure> {
         seed: chaos.map(|seed| (seed.0, true)),
         timeout: None,
         silent: false,
+        count: args.stats.stats.is_some(),
     };
     match supervisor::record(&options) {
         Ok(recording) => {
+            if let (Some(how), Some(totals)) = (args.stats.stats, &recording.totals) {
+                Stats::new(totals, Some(&recording.summary)).tell(how);
+            }
             let next = if place.is_numbered() {
                 "replay".to_owned()
             } else {

@@ -7,6 +7,7 @@ use relive_trace::Trace;
 
 use crate::args::ReplayArgs;
 use crate::place;
+use crate::stats::Stats;
 
 /// Replays a recording; ends as the program ended.
 ///
@@ -17,7 +18,14 @@ pub fn execute(args: &ReplayArgs) -> Result<Status, Failure> {
     if args.from.is_some() || args.to.is_some() || args.process.is_some() {
         return part(args, &trace);
     }
-    let replayed = supervisor::replay(&ReplayOptions::of(trace.directory()));
+    let replayed = supervisor::replay(&ReplayOptions {
+        count: args.stats.stats.is_some(),
+        ..ReplayOptions::of(trace.directory())
+    });
+    if let (Some(how), Ok(Some(totals))) = (args.stats.stats, replayed.as_ref().map(|r| &r.totals))
+    {
+        Stats::new(totals, None).tell(how);
+    }
     judged(&trace, replayed).map(|replayed| replayed.status)
 }
 

@@ -8,6 +8,7 @@ use relive_trace::Trace;
 
 use crate::args::VerifyArgs;
 use crate::format::{self, count};
+use crate::stats::Stats;
 use crate::{output, place, replay};
 
 /// Replays a recording twice, quietly, checked all the way.
@@ -17,10 +18,17 @@ use crate::{output, place, replay};
 pub fn execute(args: &VerifyArgs) -> Result<Status, Failure> {
     let trace = place::open(args.trace.trace.as_deref())?;
     let files = trace.verify_files().map_err(Failure::setup)?;
+    let counting = args.stats.stats.is_some();
     let started = Instant::now();
     let every = args.every.unwrap_or_else(|| interval(&trace));
-    let verified = replay::judged(&trace, supervisor::verify(trace.directory(), every))?;
+    let verified = replay::judged(
+        &trace,
+        supervisor::verify(trace.directory(), every, counting),
+    )?;
     let took = started.elapsed();
+    if let (Some(how), Some(totals)) = (args.stats.stats, &verified.totals) {
+        Stats::new(totals, None).tell(how);
+    }
     output::print(|out| {
         writeln!(
             out,

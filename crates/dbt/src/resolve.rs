@@ -39,6 +39,7 @@ impl Translator {
             .all
             .get(number as usize)
             .ok_or_else(|| format!("there is no exit {number}"))?;
+        self.stats.count_exit(exit.kind);
         let pc = GuestAddr(exit.pc);
         let next = pc.offset(u64::from(exit.len));
         let stop = match exit.kind {

@@ -146,13 +146,13 @@ impl Translator {
     /// Fragments translated here, not taken over.
     #[must_use]
     pub fn fresh(&self) -> u64 {
-        self.stats.fragments
+        self.fresh
     }
 
     /// Fragments taken over.
     #[must_use]
     pub fn taken_over(&self) -> u64 {
-        self.stats.taken_over
+        self.taken_over
     }
 
     /// The file for later processes: translations of guest code in `ranges`, which are not
@@ -322,7 +322,8 @@ impl Translator {
         self.exits.ops = parsed.ops;
         self.frags.take_over(parsed.fragments, parsed.marks);
         self.dormant = parsed.dormant;
-        self.stats.taken_over = parsed.kept;
+        self.taken_over = parsed.kept;
+        self.stats.taken_over += parsed.kept;
         parsed.kept
     }
 

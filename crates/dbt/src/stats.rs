@@ -1,8 +1,16 @@
 //! Counters of a translator. They are for people and must never steer anything.
 
+use std::ops::{Add, Deref, DerefMut};
+use std::ptr::NonNull;
+
+use crate::exits::Kind;
+
 /// What a [`crate::Translator`] has done since it was made.
+///
+/// Plain numbers, so that they may lie in memory that other processes read: all zeros are
+/// a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(missing_docs)]
+#[repr(C)]
 pub struct Stats {
     /// Fragments translated, without those for stepping.
     pub fragments: u64,
@@ -38,4 +46,129 @@ pub struct Stats {
     pub flushes: u64,
     /// Nanoseconds spent in translation.
     pub translation_ns: u64,
+    /// Exits from the cache by reason, without faults; see [`Stats::exits`].
+    exits: [u64; REASONS.len()],
 }
+
+/// Reasons of exits: kinds of exits that mean the same to a reader are one.
+const REASONS: [&str; 13] = [
+    "direct branch not linked yet",
+    "indirect branch without a slot",
+    "indirect branch to another's slot",
+    "budget used up",
+    "system call",
+    "instruction without determined result",
+    "pause",
+    "trap",
+    "instruction that is refused",
+    "x87 instruction pointer",
+    "single step",
+    "breakpoint",
+    "watched memory",
+];
+
+fn reason(kind: Kind) -> usize {
+    match kind {
+        Kind::Link | Kind::LinkTicked => 0,
+        Kind::MissEven | Kind::MissOdd => 1,
+        Kind::JumpMismatch | Kind::ReturnMismatch => 2,
+        Kind::Budget => 3,
+        Kind::Syscall => 4,
+        Kind::Instr => 5,
+        Kind::Pause => 6,
+        Kind::Int3 | Kind::Int1 | Kind::Undefined => 7,
+        Kind::Unsupported => 8,
+        Kind::Fip => 9,
+        Kind::Step | Kind::StepTicked | Kind::StepJump | Kind::StepReturn => 10,
+        Kind::Breakpoint => 11,
+        Kind::Watch => 12,
+    }
+}
+
+impl Stats {
+    /// Exits from the cache to the host, by reason in words.
+    pub fn exits(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        let faults = [
+            ("fault of the guest", self.guest_faults),
+            ("indirect branch outside of the table", self.table_faults),
+            ("way into forgotten code", self.stale_entries),
+        ];
+        REASONS.into_iter().zip(self.exits).chain(faults)
+    }
+
+    pub(crate) fn count_exit(&mut self, kind: Kind) {
+        self.exits[reason(kind)] += 1;
+    }
+}
+
+impl Add for Stats {
+    type Output = Self;
+
+    fn add(self, other: Self) -> Self {
+        Self {
+            fragments: self.fragments + other.fragments,
+            taken_over: self.taken_over + other.taken_over,
+            step_fragments: self.step_fragments + other.step_fragments,
+            guest_insns: self.guest_insns + other.guest_insns,
+            hot_bytes: self.hot_bytes + other.hot_bytes,
+            cold_bytes: self.cold_bytes + other.cold_bytes,
+            late_entries: self.late_entries + other.late_entries,
+            links: self.links + other.links,
+            jump_misses: self.jump_misses + other.jump_misses,
+            return_misses: self.return_misses + other.return_misses,
+            mismatches: self.mismatches + other.mismatches,
+            table_faults: self.table_faults + other.table_faults,
+            stale_entries: self.stale_entries + other.stale_entries,
+            guest_faults: self.guest_faults + other.guest_faults,
+            invalidated: self.invalidated + other.invalidated,
+            flushes: self.flushes + other.flushes,
+            translation_ns: self.translation_ns + other.translation_ns,
+            exits: std::array::from_fn(|i| self.exits[i] + other.exits[i]),
+        }
+    }
+}
+
+/// Where a translator counts: in memory of its own, or where it was told to.
+pub(crate) struct Counters {
+    at: NonNull<Stats>,
+    /// Keeps memory of its own.
+    _own: Option<Box<Stats>>,
+}
+
+impl Counters {
+    pub(crate) fn own() -> Self {
+        let mut own = Box::<Stats>::default();
+        Self {
+            at: NonNull::from(&mut *own),
+            _own: Some(own),
+        }
+    }
+
+    /// # Safety
+    /// As [`crate::Translator::count_in`].
+    pub(crate) unsafe fn elsewhere(at: NonNull<Stats>) -> Self {
+        Self { at, _own: None }
+    }
+}
+
+impl Deref for Counters {
+    type Target = Stats;
+
+    fn deref(&self) -> &Stats {
+        // SAFETY: memory of our own, which lives as long as this, or memory of which the
+        // caller of `elsewhere` has promised it; only this translator writes there.
+        unsafe { self.at.as_ref() }
+    }
+}
+
+impl DerefMut for Counters {
+    fn deref_mut(&mut self) -> &mut Stats {
+        // SAFETY: as above.
+        unsafe { self.at.as_mut() }
+    }
+}
+
+// SAFETY: the pointer is the only way to its memory in this process.
+unsafe impl Send for Counters {}
+// SAFETY: shared references only read.
+unsafe impl Sync for Counters {}

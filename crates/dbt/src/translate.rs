@@ -78,10 +78,18 @@ impl Translator {
         kind: Entry,
         step: bool,
     ) -> Result<u32, Bad> {
-        let start = Instant::now();
+        let (start, before) = (Instant::now(), self.exits.cache.used());
         let result = self.translate_unit(code, pc, kind, step);
         self.stats.translation_ns += start.elapsed().as_nanos() as u64;
+        self.count_bytes(before);
         result
+    }
+
+    /// Counts what has been emitted since the cache was so full.
+    fn count_bytes(&mut self, before: (u32, u32)) {
+        let now = self.exits.cache.used();
+        self.stats.hot_bytes += u64::from(now.0 - before.0);
+        self.stats.cold_bytes += u64::from(now.1 - before.1);
     }
 
     fn translate_unit(
@@ -180,6 +188,7 @@ impl Translator {
 
         self.exits.cache.push_hot(&self.asm.buf);
         self.stats.guest_insns += u64::from(count);
+        self.fresh += u64::from(!step);
         *(if step {
             &mut self.stats.step_fragments
         } else {
@@ -222,6 +231,7 @@ impl Translator {
                 pc: fragment.pc.into(),
             });
         }
+        let before = self.exits.cache.used();
         let dead: Dead = flags::scan(code, fragment.pc);
         self.asm.start(self.exits.cache.next_hot());
         let at = ticks::emit(&mut self.asm, &mut self.exits, kind, id, fragment.pc, dead);
@@ -230,6 +240,7 @@ impl Translator {
         self.frags.get_mut(id).entries[kind as usize] = at;
         self.frags.extend(id, dead.end);
         self.stats.late_entries += 1;
+        self.count_bytes(before);
         Ok(at)
     }
 }

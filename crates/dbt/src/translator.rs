@@ -1,6 +1,7 @@
 //! The translator: all its state, and what its user asks of it.
 
 use std::collections::BTreeSet;
+use std::ptr::NonNull;
 
 use relive_host::GuestAddr;
 use xxhash_rust::xxh3::xxh3_128;
@@ -14,7 +15,7 @@ use crate::options::Options;
 use crate::own_pages;
 use crate::recover::Mark;
 use crate::snapshot::Dormant;
-use crate::stats::Stats;
+use crate::stats::{Counters, Stats};
 use crate::stop::{Bad, Error};
 use crate::table::{self, Table};
 use crate::translate::Exits;
@@ -30,7 +31,11 @@ pub struct Translator {
     pub(crate) frags: Fragments,
     pub(crate) asm: Asm,
     pub(crate) marks: Vec<Mark>,
-    pub(crate) stats: Stats,
+    /// Fragments translated here, without those for stepping, and fragments taken over. Unlike
+    /// `stats` they decide something.
+    pub(crate) fresh: u64,
+    pub(crate) taken_over: u64,
+    pub(crate) stats: Counters,
     /// Guest addresses that fragments stop at.
     pub(crate) breakpoints: BTreeSet<u64>,
     pub(crate) watch: Watch,
@@ -54,7 +59,7 @@ impl Translator {
         for word in [options.max_insns.into(), options.cache_bytes] {
             build.extend_from_slice(&word.to_le_bytes());
         }
-        let (asm, marks, stats) = (Asm::new(), Vec::new(), Stats::default());
+        let (asm, marks, stats) = (Asm::new(), Vec::new(), Counters::own());
         Ok(Self {
             options,
             exits,
@@ -62,6 +67,8 @@ impl Translator {
             frags: Fragments::default(),
             asm,
             marks,
+            fresh: 0,
+            taken_over: 0,
             stats,
             breakpoints: BTreeSet::new(),
             watch: Watch::default(),
@@ -170,12 +177,17 @@ impl Translator {
     /// What has been done so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        let (hot, cold) = self.exits.cache.used();
-        Stats {
-            hot_bytes: hot.into(),
-            cold_bytes: cold.into(),
-            ..self.stats
-        }
+        *self.stats
+    }
+
+    /// Counts there from now on, on top of what is there.
+    ///
+    /// # Safety
+    /// The memory stays valid while the translator lives, and nobody else of this process
+    /// or another writes it.
+    pub unsafe fn count_in(&mut self, at: NonNull<Stats>) {
+        // SAFETY: promised by the caller.
+        self.stats = unsafe { Counters::elsewhere(at) };
     }
 
     /// The one file descriptor that the translator keeps open.

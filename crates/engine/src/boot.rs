@@ -32,7 +32,7 @@ use crate::streams::Streams;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use crate::wire::{Reader, Writer};
-use crate::{image, live, translations};
+use crate::{image, live, stats, translations};
 
 /// Names the descriptor of the start data in the environment of a host process.
 pub const VARIABLE: &str = "RELIVE_BOOT";
@@ -214,7 +214,9 @@ fn begin(boot: Boot) -> Result<Infallible> {
         )))
     });
     set_name(&boot.called);
-    let shm = boot.supervisor.map(Shm::find).transpose()?;
+    let found = boot.supervisor.map(Shm::find).transpose()?;
+    // A program that is only run uses it for its counters alone.
+    let shm = found.filter(|_| boot.mode != Mode::Run);
     let mut options = relive_dbt::Options::from_env();
     options.fd_floor = descriptor_floor();
     let memory = Memory::new(options)?;
@@ -244,6 +246,9 @@ fn begin(boot: Boot) -> Result<Infallible> {
         trace: boot.trace.clone(),
         seed: boot.seed,
     });
+    if let Some(shm) = found {
+        stats::attach(shm);
+    }
     if boot.mode == Mode::Replay {
         return crate::replay::main();
     }

@@ -27,6 +27,7 @@ mod sharing;
 mod shm;
 mod signals;
 mod space;
+pub mod stats;
 mod stops;
 mod streams;
 pub mod supervisor;

@@ -76,6 +76,9 @@ fn end_process(task: &Task, end: End) -> ! {
         let program = task.process.state().exe.clone();
         crate::translations::save(&machine().memory(), &program);
     }
+    if task.vforked.is_none() {
+        crate::stats::end();
+    }
     match end {
         End::Code(code) => sys::exit_group(code),
         End::Signal(sig) => die_of(sig),

@@ -17,6 +17,7 @@ use crate::sharing::group::Group;
 use crate::sharing::objects::Objects;
 use crate::sharing::processes::Processes;
 use crate::sharing::users::Users;
+use crate::stats;
 
 /// How many tapes can be written at the same time.
 pub const RINGS: usize = 4096;
@@ -80,6 +81,10 @@ pub struct Header {
     pub running: AtomicU32,
     /// Events of the whole tree (replay).
     pub events: AtomicU64,
+    /// Whether processes are to count what they do.
+    counting: AtomicU32,
+    /// Host processes that found no place to count in.
+    uncounted: AtomicU64,
     failed: AtomicU32,
     text_len: AtomicU32,
     text: [std::sync::atomic::AtomicU8; TEXT],
@@ -110,7 +115,8 @@ unsafe impl Send for Shm {}
 unsafe impl Sync for Shm {}
 
 const DATA: u64 = (size_of::<Header>() as u64 + 4095) & !4095;
-const SIZE: u64 = DATA + RINGS as u64 * RING_BYTES;
+const COUNTERS: u64 = DATA + RINGS as u64 * RING_BYTES;
+const SIZE: u64 = COUNTERS + (stats::SLOTS * size_of::<stats::Slot>()) as u64;
 
 impl Shm {
     /// Creates the shared memory; returns it with its descriptor.
@@ -218,6 +224,44 @@ impl Shm {
             self.base
                 .add((DATA + u64::from(index) * RING_BYTES) as usize)
         }
+    }
+
+    /// Lets all processes of the tree count what they do.
+    pub fn count(&self) {
+        self.header().counting.store(1, Ordering::Release);
+    }
+
+    fn counters(&self) -> &[stats::Slot] {
+        // SAFETY: that part of the mapping holds so many slots, for which all zeros are a
+        // value, and which change through atomics and their one owner only.
+        unsafe { std::slice::from_raw_parts(self.base.add(COUNTERS as usize).cast(), stats::SLOTS) }
+    }
+
+    /// Where a process may count; `None` if nobody wants to know, or all places are taken.
+    #[must_use]
+    pub fn claim_counters(&self, pid: u32) -> Option<&'static stats::Slot> {
+        if self.header().counting.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let slots = || self.counters().iter();
+        let slot = slots()
+            .find(|slot| slot.belongs_to(pid))
+            .or_else(|| slots().find(|slot| slot.claim(pid)));
+        if slot.is_none() {
+            self.header().uncounted.fetch_add(1, Ordering::Relaxed);
+        }
+        // SAFETY: the mapping is never removed.
+        slot.map(|slot| unsafe { &*std::ptr::from_ref(slot) })
+    }
+
+    /// What all processes together have counted; `None` if they were not asked to.
+    #[must_use]
+    pub fn totals(&self) -> Option<stats::Totals> {
+        let header = self.header();
+        (header.counting.load(Ordering::Acquire) != 0).then(|| {
+            let uncounted = header.uncounted.load(Ordering::Relaxed);
+            stats::Totals::of(self.counters().iter(), uncounted)
+        })
     }
 
     /// Takes the next process index.

@@ -70,6 +70,7 @@ impl TapeOut {
 
     /// Appends an event.
     pub fn put(&mut self, event: &Event<'_>) {
+        crate::stats::logged(&event.kind);
         self.scratch.clear();
         self.last = event.ticks;
         self.encoder.encode(event, &mut self.scratch);
@@ -121,7 +122,12 @@ impl Tape {
     /// A damaged trace.
     pub fn skip(&mut self) -> Result<()> {
         match self {
-            Self::In(r) => r.next().map(|_| ()).map_err(Failure::setup),
+            Self::In(r) => {
+                if let Some(event) = r.next().map_err(Failure::setup)? {
+                    crate::stats::logged(&event.kind);
+                }
+                Ok(())
+            }
             _ => Err(Failure::internal("only a replay reads tapes")),
         }
     }

@@ -8,6 +8,7 @@ mod hunt;
 mod inspect;
 mod place;
 mod sandbox;
+mod stats;
 mod streams;
 mod terminal;
 mod travel;

@@ -199,7 +199,10 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
     let boot = Boot {
         mode: m.mode,
         trace: m.trace.clone(),
-        supervisor: m.shm.map(|s| s.descriptor()),
+        supervisor: m
+            .shm
+            .map(|s| s.descriptor())
+            .or_else(crate::stats::descriptor),
         called: target.called,
         path: target.path,
         argv: target.argv,

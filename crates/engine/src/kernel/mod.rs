@@ -45,10 +45,16 @@ pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     } else {
         match crate::replay::answer(task, &call)? {
             crate::replay::Found::Answer(a) => Some(a),
-            crate::replay::Found::Flow(flow) => return Ok(flow),
+            crate::replay::Found::Flow(flow) => {
+                if matches!(flow, Flow::Exec(_)) {
+                    crate::stats::call(call.nr);
+                }
+                return Ok(flow);
+            }
         }
     };
     task.log.clear();
+    crate::stats::call(call.nr);
     tracing::debug!(target: "syscall", "{} {call} at tick {}", task.id(), task.ctx.ticks());
     let reply = match hooks::find(&call) {
         Some(hook) => hook(task, &call, answer.as_ref())?,

@@ -296,6 +296,7 @@ fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Resu
     let pid = unsafe { libc::fork() };
     drop((state, frozen, memory));
     if pid == 0 {
+        crate::stats::begin();
         become_child(task, index, std::process::id());
         if let (Some(shm), Mode::Record) = (shm, machine().mode) {
             let tape =

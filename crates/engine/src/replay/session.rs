@@ -152,6 +152,7 @@ pub fn fork_host(child: u32) -> Result<bool> {
     }
     if pid == 0 {
         shm.register(std::process::id());
+        crate::stats::begin();
     }
     Ok(pid == 0)
 }
@@ -199,6 +200,7 @@ fn leave() -> ! {
 }
 
 fn finished() {
+    crate::stats::end();
     if let Some(shm) = machine().shm.as_ref() {
         shm.header().running.fetch_sub(1, Ordering::AcqRel);
         shm.header().wake.fetch_add(1, Ordering::AcqRel);

@@ -10,6 +10,7 @@ use super::session::{alone, with};
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::sharing::processes::Slot;
+use crate::stats;
 
 /// The schedule of one process.
 pub struct Turns {
@@ -54,7 +55,11 @@ impl Turns {
         let Some(tape) = &mut self.tape else {
             return Ok(None);
         };
-        let thread = match tape.next().map_err(Failure::setup)?.map(|e| e.kind) {
+        let event = tape.next().map_err(Failure::setup)?;
+        if let Some(event) = &event {
+            stats::logged(&event.kind);
+        }
+        let thread = match event.map(|e| e.kind) {
             None => return Ok(None),
             Some(Kind::Turn { thread }) => thread,
             Some(Kind::Handover {
@@ -106,7 +111,9 @@ impl Turns {
                 Some(Kind::Memory(writes)) => apply(self.process, &writes)?,
                 _ => return Ok(true),
             }
-            tape.next().map_err(Failure::setup)?;
+            if let Some(event) = tape.next().map_err(Failure::setup)? {
+                stats::logged(&event.kind);
+            }
         }
     }
 

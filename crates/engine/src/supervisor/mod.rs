@@ -8,7 +8,7 @@ mod verify;
 
 pub use record::{RecordOptions, Recording, record};
 pub use replay::{ReplayOptions, Replayed, replay};
-pub use run::run;
+pub use run::{Counted, run, run_counted};
 pub use verify::{Verified, verify};
 
 use std::ffi::{OsStr, OsString};

@@ -15,6 +15,7 @@ use crate::boot::Boot;
 use crate::failure::{Failure, Result};
 use crate::machine::Mode;
 use crate::shm::{RINGS, Shm, alive, state};
+use crate::stats::Totals;
 
 /// How often everything that was logged is written out, at least.
 const FLUSH: Duration = Duration::from_millis(50);
@@ -35,6 +36,8 @@ pub struct RecordOptions<'a> {
     pub timeout: Option<Duration>,
     /// Its standard output and error go nowhere.
     pub silent: bool,
+    /// Count what is done.
+    pub count: bool,
 }
 
 /// A finished recording.
@@ -46,6 +49,8 @@ pub struct Recording {
     pub timed_out: bool,
     /// What the trace says of itself.
     pub summary: Summary,
+    /// What was counted, if that was asked for.
+    pub totals: Option<Totals>,
 }
 
 /// Records a program to its end.
@@ -57,6 +62,9 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     let trace = absolute(options.trace)?;
     let writer = TraceWriter::create(&trace, &manifest(options)?).map_err(Failure::setup)?;
     let (shm, _fd) = Shm::create()?;
+    if options.count {
+        shm.count();
+    }
     crate::translations::choose();
     let shown = target.argv.clone();
     let boot = Boot {
@@ -158,7 +166,7 @@ pub(super) fn start_with(
 }
 
 /// The keyboard's signals go to the whole group: the program decides what they mean.
-fn ignore_keyboard() {
+pub(super) fn ignore_keyboard() {
     for sig in [libc::SIGINT, libc::SIGQUIT] {
         relive_host::signal::set_disposition(sig, relive_host::signal::Disposition::Ignore);
     }
@@ -192,12 +200,22 @@ pub(super) fn wake_at_child_end(shm: &Shm) {
 }
 
 /// What ends the recorder natively is passed on to the program, which decides.
-fn forward_endings() {
+pub(super) fn forward_endings() {
     for sig in [libc::SIGTERM, libc::SIGHUP] {
         if !relive_host::signal::is_ignored(sig) {
             // SAFETY: the handler only stores to an atomic.
             unsafe { libc::signal(sig, note_forward as *const () as libc::sighandler_t) };
         }
+    }
+}
+
+/// Sends what was sent to the supervisor to the program's first process, which has not been
+/// waited for.
+pub(super) fn pass_on(root: i32) {
+    let signal = TO_FORWARD.swap(0, Ordering::AcqRel);
+    if signal != 0 {
+        // SAFETY: the process is a child of this one and keeps its id until it is waited for.
+        unsafe { libc::kill(root, signal) };
     }
 }
 
@@ -242,10 +260,8 @@ impl Drain {
             if let (Some(_), false) = (status, open) {
                 break;
             }
-            let forward = TO_FORWARD.swap(0, Ordering::AcqRel);
-            if forward != 0 && status.is_none() {
-                // SAFETY: the program's first process, not reaped yet.
-                unsafe { libc::kill(root, forward) };
+            if status.is_none() {
+                pass_on(root);
             }
             if let (Some(limit), None, false) = (timeout, status, timed_out)
                 && self.started.elapsed() > limit
@@ -278,6 +294,7 @@ impl Drain {
             status,
             timed_out,
             summary: manifest.summary.unwrap_or(summary),
+            totals: self.shm.totals(),
         })
     }
 

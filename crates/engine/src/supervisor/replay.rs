@@ -13,6 +13,7 @@ use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::machine::Mode;
 use crate::replay::checksum;
 use crate::shm::Shm;
+use crate::stats::Totals;
 
 /// What to replay.
 pub struct ReplayOptions<'a> {
@@ -25,6 +26,8 @@ pub struct ReplayOptions<'a> {
     pub checksums: Option<(u64, &'a Path)>,
     /// Most instructions in a fragment, if not the default.
     pub fragment_insns: Option<u32>,
+    /// Count what is done.
+    pub count: bool,
 }
 
 impl<'a> ReplayOptions<'a> {
@@ -36,17 +39,20 @@ impl<'a> ReplayOptions<'a> {
             quiet: false,
             checksums: None,
             fragment_insns: None,
+            count: false,
         }
     }
 }
 
 /// A finished replay.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Replayed {
     /// How the first process ended.
     pub status: Status,
     /// Events replayed, in all processes.
     pub events: u64,
+    /// What was counted, if that was asked for.
+    pub totals: Option<Totals>,
 }
 
 /// Replays a trace to its end.
@@ -58,6 +64,9 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     let trace = Trace::open(&path).map_err(Failure::setup)?;
     let manifest = trace.manifest().clone();
     let (shm, _fd) = Shm::create()?;
+    if options.count {
+        shm.count();
+    }
     shm.header().running.store(1, Ordering::Release);
     crate::translations::choose();
     let shown = vec![b"relive-replay".to_vec()];
@@ -98,7 +107,11 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
         Some(ExitStatus::Code(c)) if status == Status::Code(0) => Status::Code(c),
         _ => status,
     };
-    Ok(Replayed { status, events })
+    Ok(Replayed {
+        status,
+        events,
+        totals: shm.totals(),
+    })
 }
 
 /// Waits for all processes of the replay; `recorded` is how the program ended.

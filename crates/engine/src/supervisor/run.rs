@@ -1,25 +1,85 @@
-//! `relive run`: the calling process becomes the host.
+//! `relive run`: the calling process becomes the host; only if somebody wants to know what
+//! was done it stays beside it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::atomic::Ordering;
 
-use super::{environment, find_program};
+use relive_host::sys;
+
+use super::record::{
+    forward_endings, ignore_keyboard, pass_on, reap, start_with, wake_at_child_end,
+};
+use super::{Status, environment, find_program};
 use crate::boot::Boot;
 use crate::failure::{Failure, Result};
 use crate::machine::Mode;
+use crate::shm::Shm;
+use crate::stats::Totals;
+
+/// A program that was run and has ended.
+#[derive(Debug)]
+pub struct Counted {
+    /// How it ended.
+    pub status: Status,
+    /// What it and the processes that it started had done when it ended.
+    pub totals: Totals,
+}
 
 /// Runs a program translated only. Returns only if it cannot be started.
 ///
 /// # Errors
 /// The program cannot be started.
 pub fn run(program: &OsStr, args: &[OsString]) -> Result<std::convert::Infallible> {
+    let (boot, shown) = boot(program, args, None)?;
+    boot.exec(&shown).map_err(|e| {
+        Failure::setup(format!(
+            "cannot start the host process: {}",
+            std::io::Error::from_raw_os_error(e)
+        ))
+    })
+}
+
+/// Runs a program translated only, and counts what is done until it ends.
+///
+/// # Errors
+/// The program cannot be started.
+pub fn run_counted(program: &OsStr, args: &[OsString]) -> Result<Counted> {
+    let (shm, _fd) = Shm::create()?;
+    shm.count();
+    let (boot, shown) = boot(program, args, Some(shm.descriptor()))?;
+    wake_at_child_end(&shm);
+    let root = start_with(&boot, &shown, false, &[])?;
+    ignore_keyboard();
+    forward_endings();
+    loop {
+        let seen = shm.header().wake.load(Ordering::Acquire);
+        while let Some((pid, status)) = reap() {
+            if pid == root {
+                return Ok(Counted {
+                    status: Status::from_wait(status),
+                    totals: shm.totals().unwrap_or_default(),
+                });
+            }
+        }
+        pass_on(root);
+        sys::futex_wait(&shm.header().wake, seen, Some(20));
+    }
+}
+
+/// What the host process is told, and the arguments that others see.
+fn boot(
+    program: &OsStr,
+    args: &[OsString],
+    supervisor: Option<(u32, u32)>,
+) -> Result<(Boot, Vec<Vec<u8>>)> {
     let target = find_program(program, args)?;
     crate::translations::choose();
     let shown = target.argv.clone();
     let boot = Boot {
         mode: Mode::Run,
         trace: PathBuf::new(),
-        supervisor: None,
+        supervisor,
         called: target.called,
         path: target.path,
         argv: target.argv,
@@ -27,11 +87,5 @@ pub fn run(program: &OsStr, args: &[OsString]) -> Result<std::convert::Infallibl
         seed: None,
         go_on: None,
     };
-    drop(target.file);
-    boot.exec(&shown).map_err(|e| {
-        Failure::setup(format!(
-            "cannot start the host process: {}",
-            std::io::Error::from_raw_os_error(e)
-        ))
-    })
+    Ok((boot, shown))
 }

@@ -7,12 +7,13 @@ use std::path::{Path, PathBuf};
 use super::replay::{ReplayOptions, replay};
 use super::{Status, absolute};
 use crate::failure::{Failure, Result};
+use crate::stats::Totals;
 
 /// Fragment size of the second replay: small, and no divisor of the usual sizes.
 const SMALL: u32 = 3;
 
 /// A verified trace.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct Verified {
     /// Events compared with the recording, in all processes.
     pub events: u64,
@@ -20,13 +21,16 @@ pub struct Verified {
     pub checksums: u64,
     /// How the first process ended.
     pub status: Status,
+    /// What both replays together have counted, if that was asked for.
+    pub totals: Option<Totals>,
 }
 
-/// Verifies a trace, with a checksum of memory every `every` events of each process.
+/// Verifies a trace, with a checksum of memory every `every` events of each process, and
+/// counts what is done if `count` says so.
 ///
 /// # Errors
 /// Divergence from the recording or between the two replays; whatever stops a replay.
-pub fn verify(trace: &Path, every: u64) -> Result<Verified> {
+pub fn verify(trace: &Path, every: u64, count: bool) -> Result<Verified> {
     let base = Folder::new()?;
     let run = |name: &str, fragment_insns: Option<u32>| {
         let folder = base.0.join(name);
@@ -37,6 +41,7 @@ pub fn verify(trace: &Path, every: u64) -> Result<Verified> {
             quiet: true,
             checksums: Some((every, &folder)),
             fragment_insns,
+            count,
         };
         replay(&options).map(|r| (r, folder))
     };
@@ -44,7 +49,8 @@ pub fn verify(trace: &Path, every: u64) -> Result<Verified> {
     let (second, b) = run("small", Some(SMALL))?;
     if first.status != second.status || first.events != second.events {
         return Err(Failure::Divergence(format!(
-            "two replays of the same trace differ:\n  with large fragments: {first:?}\n  with small fragments: {second:?}"
+            "two replays of the same trace differ:\n  with large fragments: {:?}, {} events\n  with small fragments: {:?}, {} events",
+            first.status, first.events, second.status, second.events
         )));
     }
     let checksums = compare(&a, &b)?;
@@ -52,6 +58,7 @@ pub fn verify(trace: &Path, every: u64) -> Result<Verified> {
         events: first.events,
         checksums,
         status: first.status,
+        totals: first.totals.zip(second.totals).map(|(a, b)| a.and(&b)),
     })
 }
 

@@ -1,0 +1,143 @@
+//! `--stats`: what was done, for people and as JSON, on standard error when all has ended.
+
+use std::collections::BTreeMap;
+use std::io::Write;
+
+use relive_engine::stats::Totals;
+use relive_trace::Summary;
+use serde::{Deserialize, Serialize};
+
+use crate::args::StatsFormat;
+use crate::format;
+
+/// Sections in the order in which they are shown; keys in JSON.
+const SECTIONS: [&str; 6] = [
+    "translation",
+    "indirect_misses",
+    "exits",
+    "system_calls",
+    "events",
+    "trace",
+];
+
+/// Numbers by section and name.
+#[derive(Debug, Clone, Default, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Stats(BTreeMap<String, BTreeMap<String, u64>>);
+
+impl Stats {
+    /// From what was counted, and what the recording says of itself.
+    pub fn new(totals: &Totals, recorded: Option<&Summary>) -> Self {
+        let mut stats = Self::default();
+        let t = &totals.translator;
+        stats.section(
+            "translation",
+            [
+                ("processes", totals.hosts),
+                ("processes not counted", totals.uncounted),
+                ("fragments", t.fragments),
+                ("fragments taken over", t.taken_over),
+                ("fragments for single steps", t.step_fragments),
+                ("guest instructions", t.guest_insns),
+                ("bytes of code", t.hot_bytes),
+                ("bytes of exits", t.cold_bytes),
+                ("entries added", t.late_entries),
+                ("links", t.links),
+                ("fragments forgotten", t.invalidated),
+                ("flushes", t.flushes),
+                ("nanoseconds", t.translation_ns),
+            ],
+        );
+        stats.section(
+            "indirect_misses",
+            [
+                ("jumps and calls", t.jump_misses),
+                ("returns", t.return_misses),
+                ("at another's landing", t.mismatches),
+                ("outside of the table", t.table_faults),
+            ],
+        );
+        stats.section("exits", t.exits());
+        let calls = totals.calls().map(|(nr, n)| {
+            let name = relive_kabi::row(nr.into()).map(|row| row.name.to_owned());
+            (name.unwrap_or_else(|| format!("number {nr}")), n)
+        });
+        stats.section("system_calls", calls);
+        stats.section("events", totals.events());
+        if let Some(summary) = recorded {
+            stats.section(
+                "trace",
+                [
+                    ("events", summary.events),
+                    ("bytes before compression", summary.raw_bytes),
+                    ("bytes after compression", summary.stored_bytes),
+                ],
+            );
+        }
+        stats
+    }
+
+    fn section<N: Into<String>>(
+        &mut self,
+        name: &str,
+        numbers: impl IntoIterator<Item = (N, u64)>,
+    ) {
+        let section = self.0.entry(name.to_owned()).or_default();
+        for (name, number) in numbers {
+            *section.entry(name.into()).or_default() += number;
+        }
+    }
+
+    /// Adds those of another run.
+    pub fn add(&mut self, other: &Self) {
+        for (name, numbers) in &other.0 {
+            let numbers = numbers.iter().map(|(name, n)| (name.as_str(), *n));
+            self.section(name, numbers);
+        }
+    }
+
+    /// Says them, all at once. Whether they can be heard changes nothing.
+    pub fn tell(&self, how: StatsFormat) {
+        let text = match how {
+            StatsFormat::Json => serde_json::to_string(self).unwrap_or_default() + "\n",
+            StatsFormat::Text => self.text(),
+        };
+        let _ = std::io::stderr().write_all(text.as_bytes());
+    }
+
+    fn text(&self) -> String {
+        let mut out = Vec::new();
+        for section in SECTIONS {
+            let Some(numbers) = self.0.get(section) else {
+                continue;
+            };
+            let mut numbers: Vec<_> = numbers.iter().filter(|(_, n)| **n > 0).collect();
+            // The largest first: that is what somebody looks for.
+            numbers.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
+            let rows: Vec<Vec<String>> = numbers
+                .into_iter()
+                .map(|(name, n)| vec![format!("  {name}"), format::number(*n)])
+                .collect();
+            // Into memory: nothing can refuse it.
+            let _ = writeln!(out, "{}", section.replace('_', " "));
+            let _ = format::table(&mut out, &[1], &rows);
+        }
+        String::from_utf8_lossy(&out).into_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn runs_add_up_and_the_largest_comes_first() {
+        let mut stats = Stats::default();
+        stats.section("events", [("signal", 1), ("turn", 20)]);
+        let mut sum = stats.clone();
+        sum.add(&stats);
+        assert_eq!(sum.text(), "events\n  turn    40\n  signal   2\n");
+        let json = serde_json::to_string(&sum).unwrap();
+        assert_eq!(json, r#"{"events":{"signal":2,"turn":40}}"#);
+    }
+}

@@ -1,0 +1,228 @@
+//! Counters of a process tree, for people: what `--stats` shows.
+//!
+//! They lie in the memory of the supervisor, one slot for each host process, so that nothing
+//! has to be sent at an end and a process that is killed loses nothing. Each counter has one
+//! writer at a time: while recording the holder of the baton, in replay the one host thread.
+//! Where threads run on all cores (`relive run`) counting is atomic. They must never steer
+//! anything.
+
+use std::cell::UnsafeCell;
+use std::ptr::NonNull;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+
+use relive_dbt::Stats;
+use relive_trace::Kind;
+
+use crate::machine::{Mode, machine};
+use crate::shm::Shm;
+
+/// How many host processes can count at the same time.
+pub const SLOTS: usize = 1024;
+/// System calls with numbers up to here are counted one by one, the rest as the last.
+const CALLS: usize = 512;
+
+/// Kinds of events, in the order of their counters.
+const EVENTS: [&str; 12] = [
+    "start",
+    "system call",
+    "signal",
+    "switch",
+    "instruction",
+    "exec",
+    "turn",
+    "checksum",
+    "end",
+    "handover",
+    "memory",
+    "after",
+];
+
+fn event(kind: &Kind<'_>) -> usize {
+    match kind {
+        Kind::Start(_) => 0,
+        Kind::Syscall(_) => 1,
+        Kind::Signal(_) => 2,
+        Kind::Switch { .. } => 3,
+        Kind::Instr { .. } => 4,
+        Kind::Exec(_) => 5,
+        Kind::Turn { .. } => 6,
+        Kind::Checksum { .. } => 7,
+        Kind::End { .. } => 8,
+        Kind::Handover { .. } => 9,
+        Kind::Memory(_) => 10,
+        Kind::After { .. } => 11,
+    }
+}
+
+/// What one host process after another has counted.
+#[repr(C, align(64))]
+pub struct Slot {
+    /// Kernel pid of the process that counts here now; 0 = nobody.
+    owner: AtomicU32,
+    /// Host processes that began to count here: forks and programs.
+    hosts: AtomicU64,
+    events: [AtomicU64; EVENTS.len()],
+    calls: [AtomicU64; CALLS],
+    translator: UnsafeCell<Stats>,
+}
+
+/// Where this process counts; null if nobody wants to know.
+static SLOT: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
+
+/// The supervisor's memory.
+static SHM: OnceLock<Shm> = OnceLock::new();
+
+/// Counts in this process from now on, if its supervisor wants it. The machine is installed.
+pub fn attach(shm: Shm) {
+    // Once in a process: the same again changes nothing.
+    let _ = SHM.set(shm);
+    begin();
+}
+
+/// Where a program that replaces this one finds the memory to count in.
+pub fn descriptor() -> Option<(u32, u32)> {
+    SHM.get().map(Shm::descriptor)
+}
+
+/// Counts for itself from now on: in the child of a fork.
+pub fn begin() {
+    SLOT.store(std::ptr::null_mut(), Relaxed);
+    let claimed = SHM.get().map(|shm| shm.claim_counters(std::process::id()));
+    let Some(slot) = claimed.flatten() else {
+        return;
+    };
+    slot.hosts.fetch_add(1, Relaxed);
+    let translator = slot.translator.get();
+    if let Some(at) = NonNull::new(translator) {
+        // SAFETY: the slot lies in a mapping that is never removed, and is this process's
+        // until it ends; the translator is used by one thread at a time.
+        unsafe { machine().memory().translator.count_in(at) };
+    }
+    SLOT.store(std::ptr::from_ref(slot).cast_mut(), Release);
+}
+
+/// This process ends: another one may count where it did.
+pub fn end() {
+    if let Some(slot) = slot() {
+        SLOT.store(std::ptr::null_mut(), Relaxed);
+        slot.owner.store(0, Release);
+    }
+}
+
+/// Counts a system call that the guest makes.
+pub fn call(nr: u32) {
+    if let Some(slot) = slot() {
+        count(&slot.calls[(nr as usize).min(CALLS - 1)]);
+    }
+}
+
+/// Counts an event that is logged, or in replay consumed.
+pub fn logged(kind: &Kind<'_>) {
+    if let Some(slot) = slot() {
+        count(&slot.events[event(kind)]);
+    }
+}
+
+fn slot() -> Option<&'static Slot> {
+    // SAFETY: null, or a slot in a mapping that is never removed.
+    unsafe { SLOT.load(Relaxed).as_ref() }
+}
+
+fn count(counter: &AtomicU64) {
+    if machine().mode == Mode::Run {
+        counter.fetch_add(1, Relaxed);
+    } else {
+        // One writer at a time, and no locked instruction for it.
+        counter.store(counter.load(Relaxed) + 1, Relaxed);
+    }
+}
+
+impl Slot {
+    /// Whether a process counted here before it began a new program.
+    pub(crate) fn belongs_to(&self, pid: u32) -> bool {
+        self.owner.load(Acquire) == pid
+    }
+
+    /// Takes this slot for a process, if it is free.
+    pub(crate) fn claim(&self, pid: u32) -> bool {
+        self.owner.compare_exchange(0, pid, AcqRel, Relaxed).is_ok()
+    }
+
+    fn add_to(&self, totals: &mut Totals) {
+        totals.hosts += self.hosts.load(Acquire);
+        // SAFETY: plain numbers in mapped memory, of which any values are valid. A process
+        // that still runs may be writing one: volatile, so that each is read once.
+        totals.translator = totals.translator + unsafe { self.translator.get().read_volatile() };
+        for (total, counter) in totals.events.iter_mut().zip(&self.events) {
+            *total += counter.load(Relaxed);
+        }
+        for (total, counter) in totals.calls.iter_mut().zip(&self.calls) {
+            *total += counter.load(Relaxed);
+        }
+    }
+}
+
+/// What a whole tree of processes has counted.
+#[derive(Clone, Debug)]
+pub struct Totals {
+    /// Host processes: one for the first program, each exec and each fork.
+    pub hosts: u64,
+    /// Host processes that could not count because too many did.
+    pub uncounted: u64,
+    /// Translation.
+    pub translator: Stats,
+    events: [u64; EVENTS.len()],
+    calls: [u64; CALLS],
+}
+
+impl Default for Totals {
+    fn default() -> Self {
+        Self {
+            hosts: 0,
+            uncounted: 0,
+            translator: Stats::default(),
+            events: [0; EVENTS.len()],
+            calls: [0; CALLS],
+        }
+    }
+}
+
+impl Totals {
+    /// Of all slots.
+    pub(crate) fn of<'a>(slots: impl Iterator<Item = &'a Slot>, uncounted: u64) -> Self {
+        let mut totals = Self {
+            uncounted,
+            ..Self::default()
+        };
+        for slot in slots {
+            slot.add_to(&mut totals);
+        }
+        totals
+    }
+
+    /// Of two runs together.
+    #[must_use]
+    pub fn and(&self, other: &Self) -> Self {
+        Self {
+            hosts: self.hosts + other.hosts,
+            uncounted: self.uncounted + other.uncounted,
+            translator: self.translator + other.translator,
+            events: std::array::from_fn(|i| self.events[i] + other.events[i]),
+            calls: std::array::from_fn(|i| self.calls[i] + other.calls[i]),
+        }
+    }
+
+    /// Events by kind in words, without those that there were none of.
+    pub fn events(&self) -> impl Iterator<Item = (&'static str, u64)> {
+        EVENTS.into_iter().zip(self.events).filter(|(_, n)| *n > 0)
+    }
+
+    /// System calls by number, without those that were never made.
+    pub fn calls(&self) -> impl Iterator<Item = (u32, u64)> {
+        let numbered = self.calls.iter().enumerate();
+        numbered
+            .filter(|(_, n)| **n > 0)
+            .map(|(nr, n)| (nr as u32, *n))
+    }
+}
