@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
+use relive_gdb::{Address, At};
 use relive_sched::Seed;
 
 const TOP: &str = "\
@@ -65,6 +66,23 @@ Examples:
   relive replay make-3
   relive replay /tmp/trace
   relive replay --from 100 --to 200  only the output between these events of the first process";
+
+const DEBUG: &str = "\
+Debug a recording with gdb, forwards and backwards.
+
+All of gdb works: breakpoints, watchpoints, stepping, threads, and backwards reverse-continue, \
+reverse-step, reverse-next, reverse-finish. The program's files are read out of the recording. \
+What is written into the program, and functions that are called from gdb, go into a copy that \
+is thrown away when the recording goes on. gdb's `monitor help` lists what Relive adds.
+
+With --serve gdb is not started; any front end may connect that speaks its remote protocol.";
+
+const DEBUG_AFTER: &str = "\
+Examples:
+  relive debug                          the latest recording, from its start
+  relive debug --at crash make-3        right before the signal that killed it
+  relive debug --at end -- -ex 'watch total' -ex reverse-continue
+  relive debug --serve 1234             then in gdb: target remote :1234";
 
 const LAST_WRITE: &str = "\
 Find the instruction, or the system call, that last wrote to memory of a recorded program.
@@ -183,6 +201,9 @@ pub enum Command {
     /// Run a program translated, without recording
     #[command(long_about = RUN)]
     Run(RunArgs),
+    /// Debug a recording with gdb, forwards and backwards
+    #[command(long_about = DEBUG, after_help = DEBUG_AFTER)]
+    Debug(DebugArgs),
     /// Find who wrote to memory last
     #[command(long_about = LAST_WRITE, after_help = LAST_WRITE_AFTER)]
     LastWrite(LastWriteArgs),
@@ -294,9 +315,9 @@ pub struct ReplayArgs {
 
 /// A guest address, in hexadecimal with 0x.
 #[derive(Debug, Clone, Copy)]
-pub struct Address(pub u64);
+pub struct GuestAddress(pub u64);
 
-impl std::str::FromStr for Address {
+impl std::str::FromStr for GuestAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
@@ -311,6 +332,47 @@ impl std::str::FromStr for Address {
     }
 }
 
+/// Arguments of `debug`.
+#[derive(Debug, Args)]
+pub struct DebugArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Where to begin: start, end, crash, or where so many events of the process have happened
+    #[arg(long, value_name = "PLACE", default_value = "start", value_parser = place)]
+    pub at: At,
+    /// Which process: its index in the recording [default: 0; with --at crash the one that died]
+    #[arg(short, long, value_name = "N")]
+    pub process: Option<u32>,
+    /// Do not start gdb: wait for clients there [default: a free port of the loopback interface]
+    #[arg(long, value_name = "PORT|ADDR:PORT|unix:PATH", num_args = 0..=1)]
+    pub serve: Option<Option<Address>>,
+    /// The gdb to start
+    #[arg(
+        long,
+        value_name = "PROGRAM",
+        default_value = "gdb",
+        conflicts_with = "serve"
+    )]
+    pub gdb: OsString,
+    /// Arguments for gdb
+    #[arg(last = true, value_name = "ARGS")]
+    pub args: Vec<OsString>,
+}
+
+/// Reads a place of a recording.
+fn place(text: &str) -> Result<At, String> {
+    Ok(match text {
+        "start" => At::Start,
+        "end" => At::End,
+        "crash" => At::Crash,
+        n => {
+            At::Event(n.parse().map_err(|_| {
+                format!("'{n}' is no place: start, end, crash, or a number of events")
+            })?)
+        }
+    })
+}
+
 /// Arguments of `last-write`.
 #[derive(Debug, Args)]
 pub struct LastWriteArgs {
@@ -318,7 +380,7 @@ pub struct LastWriteArgs {
     pub trace: TraceArgs,
     /// Address of the memory
     #[arg(long, value_name = "ADDR")]
-    pub addr: Address,
+    pub addr: GuestAddress,
     /// Bytes of it
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub len: u64,
@@ -337,7 +399,7 @@ pub struct LastWriteArgs {
 #[derive(Debug, Args)]
 pub struct CallsArgs {
     /// Address of its first instruction
-    pub function: Address,
+    pub function: GuestAddress,
     /// Name or folder of the trace [default: the latest]
     pub trace: Option<PathBuf>,
     /// At most so many

@@ -9,6 +9,7 @@
 mod args;
 mod attempt;
 mod command_line;
+mod debug;
 mod demo;
 mod dump;
 mod escape;
@@ -66,6 +67,7 @@ fn execute(command: &Command) -> Result<Status, Failure> {
         Command::Info(args) => info::execute(args),
         Command::Dump(args) => dump::execute(args),
         Command::Demo => demo::execute(),
+        Command::Debug(args) => debug::execute(args),
         Command::LastWrite(args) => query::last_write(args),
         Command::Calls(args) => query::calls(args),
         Command::Travel(args) => travel::execute(args),

@@ -249,7 +249,7 @@ mod tests {
             (Some(13), Some((12, 1)), "r13+r12*2"),
             (None, Some((1, 2)), "rcx*4"),
         ] {
-            let expected = format!("lea rcx,[{form}-8]");
+            let expected = format!("lea rcx,[{form}-8h]");
             assert_eq!(text(|a| a.lea_rcx(base, index, -8)), [expected]);
         }
         assert_eq!(

@@ -5,12 +5,13 @@ use std::path::Path;
 
 use crate::sandbox::{Sandbox, finish};
 
-const COMMANDS: [&str; 11] = [
+const COMMANDS: [&str; 12] = [
     "record",
     "replay",
     "verify",
     "hunt",
     "run",
+    "debug",
     "last-write",
     "calls",
     "ls",

@@ -24,5 +24,5 @@ pub use protocol::{
     Watchpoint, What, Why, receive, send,
 };
 pub use queries::{Call, LastWrite, Place};
-pub use registers::Registers;
+pub use registers::{Registers, vector_state};
 pub use travel::{Stopped, Timeline};

@@ -2,6 +2,12 @@
 
 use relive_host::context::XSAVE_BYTES;
 
+/// The components of extended state that a guest has on this processor, as bits of XCR0.
+#[must_use]
+pub fn vector_state() -> u64 {
+    relive_host::cpu::xcr0() & relive_host::cpu::XSAVE_MASK
+}
+
 /// All registers of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registers {

@@ -1,0 +1,106 @@
+//! `relive debug`: gdb over a recording, or a server for any front end.
+
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::process::Command;
+
+use relive_engine::Failure;
+use relive_engine::supervisor::Status;
+use relive_engine::timeline::{crashed, follow};
+use relive_gdb::{Address, At, Options, Server};
+use relive_trace::Trace;
+
+use crate::args::DebugArgs;
+use crate::{output, place};
+
+/// Debugs a recording.
+///
+/// # Errors
+/// No such recording or process, no gdb, or whatever stops the replay.
+pub fn execute(args: &DebugArgs) -> Result<Status, Failure> {
+    let trace = place::open(args.trace.trace.as_deref())?;
+    let options = Options {
+        trace: trace.directory(),
+        follow: follow(&trace, process(args, &trace)?)?,
+        at: args.at,
+    };
+    match &args.serve {
+        Some(address) => serve(&options, address.clone().unwrap_or_default()),
+        None => start(args, &options),
+    }
+}
+
+/// The process that is meant.
+fn process(args: &DebugArgs, trace: &Trace) -> Result<u32, Failure> {
+    match (args.process, args.at) {
+        (Some(n), _) => Ok(n),
+        (None, At::Crash) => match crashed(trace)? {
+            Some((process, _)) => Ok(process),
+            None => Err(Failure::setup(
+                "no process of the recording was killed by a signal",
+            )),
+        },
+        (None, _) => Ok(0),
+    }
+}
+
+fn serve(options: &Options<'_>, address: Address) -> Result<Status, Failure> {
+    let mut server = Server::start(options, &address)?;
+    tell(&mut server);
+    output::complain(&format!(
+        "waiting for a debugger: target extended-remote {}",
+        server.address()
+    ));
+    server.serve()?;
+    Ok(Status::Code(0))
+}
+
+fn tell(server: &mut Server) {
+    for line in server.take_news() {
+        output::complain(&line);
+    }
+}
+
+/// Starts gdb on a socket in a private folder, and serves it.
+fn start(args: &DebugArgs, options: &Options<'_>) -> Result<Status, Failure> {
+    let folder = tempfile::Builder::new()
+        .prefix("relive-debug-")
+        .tempdir()
+        .map_err(Failure::setup)?;
+    let socket = folder.path().join("gdb");
+    let mut server = Server::start(options, &Address::Unix(socket.clone()))?;
+    tell(&mut server);
+    // The keyboard's interrupt is gdb's.
+    // SAFETY: a disposition of this process; gdb gets the default back.
+    unsafe { libc::signal(libc::SIGINT, libc::SIG_IGN) };
+    let mut connect = OsString::from("target extended-remote ");
+    connect.push(&socket);
+    let mut command = Command::new(&args.gdb);
+    command
+        .args(["-q", "-iex", "set sysroot target:", "-ex"])
+        .arg("set confirm off")
+        .arg("-ex")
+        .arg(connect)
+        .args(&args.args);
+    // SAFETY: signal(2) may be called between fork and exec.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(&mut command, || {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            Ok(())
+        })
+    };
+    let mut gdb = command.spawn().map_err(|e| {
+        Failure::setup(format!(
+            "cannot start {}: {e}; install gdb, or use --serve",
+            args.gdb.to_string_lossy()
+        ))
+    })?;
+    let served = server.serve_while(&mut || matches!(gdb.try_wait(), Ok(None)));
+    if served.is_err() {
+        // It has nothing to talk to any more.
+        let _ = gdb.kill();
+    }
+    let status = gdb.wait().map_err(Failure::setup)?;
+    served?;
+    Ok(Status::from_wait(status.into_raw()))
+}

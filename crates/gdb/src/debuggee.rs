@@ -1,0 +1,400 @@
+//! The recorded process as a client sees it.
+
+use std::collections::BTreeSet;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+use gdbstub::common::{Pid, Tid};
+use gdbstub::target::ext::base::BaseOps;
+use gdbstub::target::ext::base::multithread::{MultiThreadBase, MultiThreadResumeOps};
+use gdbstub::target::ext::base::single_register_access::{
+    SingleRegisterAccess, SingleRegisterAccessOps,
+};
+use gdbstub::target::ext::extended_mode::{
+    Args, AttachKind, CurrentActivePid, ExtendedMode, ShouldTerminate,
+};
+use gdbstub::target::ext::thread_extra_info::ThreadExtraInfo;
+use gdbstub::target::{Target, TargetError, TargetResult};
+use relive_engine::Failure;
+use relive_engine::timeline::{
+    Follow, Patient, Registers, Status, Stopped, Thread, Timeline, Watchpoint,
+};
+use relive_trace::Trace;
+
+use crate::arch::{Amd64, Block, Number, Register, features, set, value};
+use crate::description;
+use crate::files::Files;
+use crate::resume::Order;
+use crate::tables::portion;
+use crate::vfile::Open;
+
+/// Errno values that a client gets.
+const EFAULT: u8 = 14;
+const ESRCH: u8 = 3;
+const EINVAL: u8 = 22;
+
+/// Where a session begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// At the process's first instruction.
+    Start,
+    /// At its end.
+    End,
+    /// Right before the signal that killed it.
+    Crash,
+    /// Where so many events have happened in it.
+    Event(u64),
+}
+
+/// The process.
+pub struct Debuggee {
+    pub(crate) timeline: Timeline,
+    pub(crate) files: Files,
+    pub(crate) registers: Vec<Register>,
+    pub(crate) description: String,
+    pub(crate) auxv: Vec<u8>,
+    pub(crate) open: Vec<Option<Open>>,
+    /// Threads where the timeline stands, the one whose turn it is first.
+    pub(crate) threads: Vec<Thread>,
+    /// How to go on, as the client has said.
+    pub(crate) order: Order,
+    pub(crate) breakpoints: BTreeSet<u64>,
+    pub(crate) watchpoints: Vec<Watchpoint>,
+    /// The thread that a stop was last reported for.
+    pub(crate) current: Option<Tid>,
+    /// What has happened that the client should be told in words.
+    pub(crate) news: Vec<String>,
+    /// Registers read since the last change, by slot.
+    cache: Option<(u32, Registers)>,
+}
+
+impl Debuggee {
+    /// Opens a recording.
+    ///
+    /// # Errors
+    /// The trace is damaged, or has no such process.
+    pub fn open(trace: &Path, follow: &Follow, at: At) -> Result<Self, Failure> {
+        let opened = Trace::open(trace).map_err(Failure::setup)?;
+        let mut timeline = Timeline::open(trace, follow)?;
+        let files = Files::of(opened, &follow.chain)?;
+        let auxv = match files.program() {
+            Some(image) => auxiliary(&mut timeline, image.rsp)?,
+            None => Vec::new(),
+        };
+        let mut news = Vec::new();
+        let stopped = match at {
+            At::Start => Stopped::Start,
+            At::End => timeline.goto_end(&mut Patient)?,
+            At::Crash => timeline.goto_crash(&mut Patient)?,
+            At::Event(n) => timeline.goto_event(n, &mut Patient)?,
+        };
+        if at == At::Crash && !matches!(stopped, Stopped::Hit(_)) {
+            news.push("the process was not killed by a signal: this is its end".to_owned());
+        }
+        let features = features(relive_engine::timeline::vector_state());
+        let description = description::document(&features);
+        let registers = features.into_iter().flat_map(|f| f.registers).collect();
+        let mut debuggee = Self {
+            timeline,
+            files,
+            registers,
+            description,
+            auxv,
+            open: Vec::new(),
+            threads: Vec::new(),
+            order: Order::default(),
+            breakpoints: BTreeSet::new(),
+            watchpoints: Vec::new(),
+            current: None,
+            news,
+            cache: None,
+        };
+        debuggee.look()?;
+        Ok(debuggee)
+    }
+
+    /// Looks anew at what there is, after the timeline has moved.
+    pub(crate) fn look(&mut self) -> Result<(), Failure> {
+        self.cache = None;
+        self.threads = self.timeline.guest().threads()?;
+        let slot = self.timeline.status().slot;
+        self.threads.sort_by_key(|t| (t.slot != slot, t.slot));
+        Ok(())
+    }
+
+    /// Forgets what was set for a client that has gone.
+    pub(crate) fn forget_client(&mut self) {
+        self.breakpoints.clear();
+        self.watchpoints.clear();
+        self.open.clear();
+        self.order = Order::default();
+        self.current = None;
+        self.cache = None;
+        self.timeline.forget_changes();
+    }
+
+    pub(crate) fn status(&self) -> Status {
+        self.timeline.status()
+    }
+
+    /// The slot of a thread by its recorded id.
+    pub(crate) fn slot(&self, tid: Tid) -> Option<u32> {
+        let same = |t: &&Thread| t.tid as usize == tid.get();
+        self.threads.iter().find(same).map(|t| t.slot)
+    }
+
+    /// The recorded id of the thread of a slot.
+    pub(crate) fn tid(&self, slot: u32) -> Tid {
+        let thread = self.threads.iter().find(|t| t.slot == slot);
+        tid(thread.map_or(self.status().tid, |t| t.tid))
+    }
+
+    fn of(&mut self, tid: Tid) -> Result<Registers, TargetError<Failure>> {
+        let slot = self.slot(tid).ok_or(TargetError::Errno(ESRCH))?;
+        if let Some((s, r)) = &self.cache
+            && *s == slot
+        {
+            return Ok(r.clone());
+        }
+        let got = self.timeline.guest().registers(slot);
+        let got = got.map_err(TargetError::Fatal)?;
+        let got = got.ok_or(TargetError::Errno(ESRCH))?;
+        self.cache = Some((slot, got.clone()));
+        Ok(got)
+    }
+
+    fn put(&mut self, tid: Tid, new: &Registers) -> TargetResult<(), Self> {
+        let slot = self.slot(tid).ok_or(TargetError::Errno(ESRCH))?;
+        self.cache = None;
+        let guest = self.timeline.changeable().map_err(TargetError::Fatal)?;
+        match guest.set_registers(slot, new) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(TargetError::Errno(ESRCH)),
+            Err(e) => Err(TargetError::Fatal(e)),
+        }
+    }
+}
+
+/// A thread id as the protocol has it, which knows no 0.
+pub(crate) fn tid(id: u32) -> Tid {
+    NonZeroUsize::new(id as usize).unwrap_or(NonZeroUsize::MIN)
+}
+
+/// The auxiliary vector, from the stack of a program that has not run yet: arguments,
+/// environment and vector follow each other there (System V ABI, 3.4.1).
+fn auxiliary(timeline: &mut Timeline, rsp: u64) -> Result<Vec<u8>, Failure> {
+    const MOST: u64 = 1 << 20;
+    let stack = timeline.guest().read(rsp, MOST)?;
+    let words: Vec<u64> = stack
+        .chunks_exact(8)
+        .map(|b| b.try_into().map_or(0, u64::from_le_bytes))
+        .collect();
+    let arguments = words.first().copied().unwrap_or(0) as usize;
+    let Some(behind) = words.get(arguments.saturating_add(2)..) else {
+        return Ok(Vec::new());
+    };
+    let environment = behind.iter().position(|w| *w == 0).unwrap_or(behind.len());
+    let vector = behind.get(environment + 1..).unwrap_or_default();
+    let mut bytes = Vec::new();
+    for pair in vector.chunks_exact(2) {
+        pair.iter().for_each(|w| bytes.extend(w.to_le_bytes()));
+        if pair[0] == 0 {
+            return Ok(bytes);
+        }
+    }
+    Ok(Vec::new())
+}
+
+impl Target for Debuggee {
+    type Arch = Amd64;
+    type Error = Failure;
+
+    fn base_ops(&mut self) -> BaseOps<'_, Amd64, Failure> {
+        BaseOps::MultiThread(self)
+    }
+
+    fn support_breakpoints(
+        &mut self,
+    ) -> Option<gdbstub::target::ext::breakpoints::BreakpointsOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_target_description_xml_override(
+        &mut self,
+    ) -> Option<
+        gdbstub::target::ext::target_description_xml_override::TargetDescriptionXmlOverrideOps<
+            '_,
+            Self,
+        >,
+    > {
+        Some(self)
+    }
+
+    fn support_exec_file(
+        &mut self,
+    ) -> Option<gdbstub::target::ext::exec_file::ExecFileOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_auxv(&mut self) -> Option<gdbstub::target::ext::auxv::AuxvOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_host_io(&mut self) -> Option<gdbstub::target::ext::host_io::HostIoOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_monitor_cmd(
+        &mut self,
+    ) -> Option<gdbstub::target::ext::monitor_cmd::MonitorCmdOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_extended_mode(
+        &mut self,
+    ) -> Option<gdbstub::target::ext::extended_mode::ExtendedModeOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl MultiThreadBase for Debuggee {
+    fn read_registers(&mut self, regs: &mut Block, tid: Tid) -> TargetResult<(), Self> {
+        let guest = self.of(tid)?;
+        regs.0 = self
+            .registers
+            .iter()
+            .flat_map(|r| value(r, &guest))
+            .collect();
+        Ok(())
+    }
+
+    fn write_registers(&mut self, regs: &Block, tid: Tid) -> TargetResult<(), Self> {
+        let mut guest = self.of(tid)?;
+        let mut rest = &regs.0[..];
+        for register in &self.registers {
+            if !set(register, &mut guest, rest) {
+                break;
+            }
+            rest = &rest[register.size..];
+        }
+        self.put(tid, &guest)
+    }
+
+    fn support_single_register_access(&mut self) -> Option<SingleRegisterAccessOps<'_, Tid, Self>> {
+        Some(self)
+    }
+
+    fn read_addrs(&mut self, start: u64, data: &mut [u8], _: Tid) -> TargetResult<usize, Self> {
+        let guest = self.timeline.guest();
+        let bytes = guest
+            .read(start, data.len() as u64)
+            .map_err(TargetError::Fatal)?;
+        if bytes.is_empty() && !data.is_empty() {
+            return Err(TargetError::Errno(EFAULT));
+        }
+        data[..bytes.len()].copy_from_slice(&bytes);
+        Ok(bytes.len())
+    }
+
+    fn write_addrs(&mut self, start: u64, data: &[u8], _: Tid) -> TargetResult<(), Self> {
+        let guest = self.timeline.changeable().map_err(TargetError::Fatal)?;
+        match guest.write(start, data).map_err(TargetError::Fatal)? {
+            true => Ok(()),
+            false => Err(TargetError::Errno(EFAULT)),
+        }
+    }
+
+    fn list_active_threads(&mut self, each: &mut dyn FnMut(Tid)) -> Result<(), Failure> {
+        self.threads.iter().for_each(|t| each(tid(t.tid)));
+        Ok(())
+    }
+
+    fn support_resume(&mut self) -> Option<MultiThreadResumeOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_thread_extra_info(
+        &mut self,
+    ) -> Option<gdbstub::target::ext::thread_extra_info::ThreadExtraInfoOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl SingleRegisterAccess<Tid> for Debuggee {
+    fn read_register(
+        &mut self,
+        tid: Tid,
+        reg_id: Number,
+        buf: &mut [u8],
+    ) -> TargetResult<usize, Self> {
+        let guest = self.of(tid)?;
+        let register = self.registers.get(reg_id.0);
+        let bytes = value(register.ok_or(TargetError::Errno(EINVAL))?, &guest);
+        let n = bytes.len().min(buf.len());
+        buf[..n].copy_from_slice(&bytes[..n]);
+        Ok(n)
+    }
+
+    fn write_register(&mut self, tid: Tid, reg_id: Number, val: &[u8]) -> TargetResult<(), Self> {
+        let mut guest = self.of(tid)?;
+        let register = self.registers.get(reg_id.0);
+        let register = register.ok_or(TargetError::Errno(EINVAL))?;
+        if !set(register, &mut guest, val) {
+            return Err(TargetError::Errno(EINVAL));
+        }
+        self.put(tid, &guest)
+    }
+}
+
+impl ThreadExtraInfo for Debuggee {
+    fn thread_extra_info(&self, tid: Tid, buf: &mut [u8]) -> Result<usize, Failure> {
+        let same = |t: &&Thread| t.tid as usize == tid.get();
+        let thread = self.threads.iter().find(same);
+        let text = thread.map_or_else(String::new, |t| {
+            let process = self.status().process;
+            format!("{} p{process}.t{}", t.name, t.index)
+        });
+        Ok(portion(text.as_bytes(), 0, buf.len(), buf))
+    }
+}
+
+impl ExtendedMode for Debuggee {
+    fn run(&mut self, _: Option<&[u8]>, _: Args<'_, '_>) -> TargetResult<Pid, Self> {
+        self.timeline.goto_start().map_err(TargetError::Fatal)?;
+        self.look().map_err(TargetError::Fatal)?;
+        Ok(tid(self.status().pid))
+    }
+
+    fn attach(&mut self, pid: Pid) -> TargetResult<(), Self> {
+        match pid == tid(self.status().pid) {
+            true => Ok(()),
+            false => Err(TargetError::Errno(ESRCH)),
+        }
+    }
+
+    fn query_if_attached(&mut self, _: Pid) -> TargetResult<AttachKind, Self> {
+        // A client that leaves then lets go of it instead of killing it.
+        Ok(AttachKind::Attach)
+    }
+
+    fn kill(&mut self, _: Option<Pid>) -> TargetResult<ShouldTerminate, Self> {
+        Ok(ShouldTerminate::Yes)
+    }
+
+    fn restart(&mut self) -> Result<(), Failure> {
+        self.timeline.goto_start()?;
+        self.look()
+    }
+
+    fn support_current_active_pid(
+        &mut self,
+    ) -> Option<gdbstub::target::ext::extended_mode::CurrentActivePidOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl CurrentActivePid for Debuggee {
+    fn current_active_pid(&mut self) -> Result<Pid, Failure> {
+        Ok(tid(self.status().pid))
+    }
+}

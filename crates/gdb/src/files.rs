@@ -1,0 +1,108 @@
+//! The files that a recorded process had mapped, by the paths that they had: their copies in
+//! the trace. A client reads these and no others.
+
+use std::collections::HashMap;
+use std::fs::File;
+
+use relive_engine::Failure;
+use relive_trace::{FileId, Image, Kind, MapKind, TapeId, Trace};
+
+fn last_part(path: &[u8]) -> &[u8] {
+    path.rsplit(|b| *b == b'/').next().unwrap_or(path)
+}
+
+/// Bytes of the copy's name and of its identity before the path, in the data of an mmap event.
+const MMAP_HEADER: usize = 40;
+
+/// All files, by path.
+pub struct Files {
+    trace: Trace,
+    by_path: HashMap<Vec<u8>, FileId>,
+    /// The last program's path, and its auxiliary vector's place on the stack.
+    program: Option<Image>,
+}
+
+impl Files {
+    /// Of these processes, of which the last one is debugged.
+    ///
+    /// # Errors
+    /// The trace is damaged.
+    pub fn of(trace: Trace, processes: &[u32]) -> Result<Self, Failure> {
+        let mut files = Self {
+            trace,
+            by_path: HashMap::new(),
+            program: None,
+        };
+        for &process in processes {
+            files.collect(process)?;
+        }
+        Ok(files)
+    }
+
+    fn collect(&mut self, process: u32) -> Result<(), Failure> {
+        let ids: Vec<TapeId> = self
+            .trace
+            .tapes()
+            .iter()
+            .map(|t| t.id)
+            .filter(|id| id.process == process && !id.is_schedule())
+            .collect();
+        for id in ids {
+            let mut tape = self.trace.tape(id).map_err(Failure::setup)?;
+            while let Some(event) = tape.next().map_err(Failure::setup)? {
+                match event.kind {
+                    Kind::Exec(bytes) => {
+                        let image = Image::decode(bytes).map_err(Failure::setup)?;
+                        for map in &image.maps {
+                            if let MapKind::File { file, .. } = map.kind {
+                                self.by_path.insert(map.name.clone().into_bytes(), file);
+                            }
+                        }
+                        self.program = Some(image);
+                    }
+                    Kind::Syscall(s)
+                        if i64::from(s.nr) == libc::SYS_mmap && s.extra.len() > MMAP_HEADER =>
+                    {
+                        let mut name = [0; 32];
+                        name.copy_from_slice(&s.extra[..32]);
+                        let path = s.extra[MMAP_HEADER..].to_vec();
+                        self.by_path.entry(path).or_insert(FileId(name));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// The copy of a file. Programs name libraries by links (`libz.so.1`), the trace by what
+    /// these led to (`/usr/lib/libz.so.1.2.13`): where no file has the very path, one counts
+    /// whose own name is the same, or goes on with a version.
+    pub fn open(&self, path: &[u8]) -> Option<File> {
+        let id = self.by_path.get(path).or_else(|| {
+            let wanted = last_part(path);
+            let same = |found: &&[u8]| last_part(found) == wanted;
+            let longer = |found: &&[u8]| {
+                let rest = last_part(found).strip_prefix(wanted);
+                rest.is_some_and(|rest| rest.starts_with(b"."))
+            };
+            let keys = || self.by_path.keys().map(Vec::as_slice);
+            let key = keys()
+                .filter(same)
+                .min()
+                .or_else(|| keys().filter(longer).min())?;
+            self.by_path.get(key)
+        })?;
+        self.trace.file(*id).ok()
+    }
+
+    /// The program that the process ran last.
+    pub fn program(&self) -> Option<&Image> {
+        self.program.as_ref()
+    }
+
+    /// All paths.
+    pub fn paths(&self) -> impl Iterator<Item = &[u8]> {
+        self.by_path.keys().map(Vec::as_slice)
+    }
+}

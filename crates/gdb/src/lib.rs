@@ -1,0 +1,25 @@
+//! The GDB remote serial protocol over the timeline of a recorded process
+//! (<https://sourceware.org/gdb/current/onlinedocs/gdb.html/Remote-Protocol.html>).
+//!
+//! A client sees a process that it may stop, look at, and move forwards and backwards in. What
+//! it writes goes into a copy that is thrown away. The client may be anybody who reaches the
+//! socket: whatever it sends, it ends its own session at most. This crate must never let it
+//! reach files that are not the recording's.
+
+#![cfg(all(target_arch = "x86_64", target_os = "linux"))]
+
+mod arch;
+mod debuggee;
+mod description;
+mod files;
+mod link;
+mod monitor;
+mod resume;
+mod serve;
+mod signals;
+mod stops;
+mod tables;
+mod vfile;
+
+pub use debuggee::At;
+pub use serve::{Address, Options, Server, Session};

@@ -1,0 +1,162 @@
+//! The client's `monitor` commands.
+
+use gdbstub::outputln;
+use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd};
+use relive_engine::Failure;
+use relive_engine::timeline::{Patient, Place};
+
+use crate::debuggee::{At, Debuggee};
+
+const HELP: &str = "\
+position           where the replay is
+goto start|end|crash|EVENT   go there (then `maintenance flush register-cache`, or any step)
+goto tick TICK     go to that tick of the present thread in this stretch of it
+snapshots          the snapshots that are kept, and the memory they use
+last-write ADDR [LEN]        who wrote there last, before the present position
+calls ADDR [MAX]   calls of the function at ADDR over the whole recording
+files              files that the trace has copies of";
+
+/// Most calls that are listed if the client does not say.
+const CALLS: usize = 100;
+/// Bytes that `last-write` looks at if the client does not say.
+const WORD: u64 = 8;
+
+impl MonitorCmd for Debuggee {
+    fn handle_monitor_cmd(
+        &mut self,
+        cmd: &[u8],
+        mut out: ConsoleOutput<'_>,
+    ) -> Result<(), Failure> {
+        let text = String::from_utf8_lossy(cmd).into_owned();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        // What goes wrong is an answer; the session goes on.
+        match self.monitor(&words) {
+            Ok(lines) => lines.iter().for_each(|line| outputln!(out, "{line}")),
+            Err(e) => outputln!(out, "{e}"),
+        }
+        Ok(())
+    }
+}
+
+impl Debuggee {
+    fn monitor(&mut self, words: &[&str]) -> Result<Vec<String>, Failure> {
+        Ok(match words {
+            ["position"] => vec![self.position()],
+            ["goto", "tick", tick] => {
+                let mut point = self.status().point;
+                point.ticks = number(tick)?;
+                point.steps = relive_engine::timeline::Steps::ZERO;
+                self.timeline.goto(point, &mut Patient)?;
+                self.moved()?
+            }
+            ["goto", place] => {
+                match at(place)? {
+                    At::Start => self.timeline.goto_start()?,
+                    At::End => self.timeline.goto_end(&mut Patient)?,
+                    At::Crash => self.timeline.goto_crash(&mut Patient)?,
+                    At::Event(n) => self.timeline.goto_event(n, &mut Patient)?,
+                };
+                self.moved()?
+            }
+            ["snapshots"] => {
+                let (all, bytes) = self.timeline.snapshots();
+                let mut lines: Vec<String> = all
+                    .iter()
+                    .map(|s| format!("{} (p{}.t{})", s.point, s.process, s.thread))
+                    .collect();
+                lines.push(format!("{} snapshots, {} KiB", all.len(), bytes >> 10));
+                lines
+            }
+            ["last-write", addr] => self.last_write(number(addr)?, WORD)?,
+            ["last-write", addr, len] => self.last_write(number(addr)?, number(len)?)?,
+            ["calls", addr] => self.calls(number(addr)?, CALLS)?,
+            ["calls", addr, most] => self.calls(number(addr)?, number(most)? as usize)?,
+            ["files"] => {
+                let paths = self.files.paths().map(String::from_utf8_lossy);
+                let mut paths: Vec<String> = paths.map(|p| p.into_owned()).collect();
+                paths.sort();
+                paths
+            }
+            _ => HELP.lines().map(str::to_owned).collect(),
+        })
+    }
+
+    fn moved(&mut self) -> Result<Vec<String>, Failure> {
+        self.look()?;
+        self.current = Some(self.tid(self.status().slot));
+        Ok(vec![self.position()])
+    }
+
+    fn position(&self) -> String {
+        let s = self.status();
+        format!(
+            "{}; process {} (p{}), thread {} (t{}), pc {:#x}",
+            s.point, s.pid, s.process, s.tid, s.thread, s.pc
+        )
+    }
+
+    fn last_write(&mut self, addr: u64, len: u64) -> Result<Vec<String>, Failure> {
+        let found = self.timeline.last_write(addr, len, &mut Patient)?;
+        let Some(w) = found else {
+            return Ok(vec![
+                "nothing has written there since the process began".to_owned(),
+            ]);
+        };
+        let by = match w.call {
+            None => String::new(),
+            Some(nr) => match relive_kabi::row(u64::from(nr)) {
+                Some(row) => format!(", by {}", row.name),
+                None => ", by the delivery of a signal".to_owned(),
+            },
+        };
+        let hex = |bytes: &[u8]| -> String { bytes.iter().map(|b| format!("{b:02x}")).collect() };
+        Ok(vec![
+            format!("{}{by}", text(&w.place)),
+            format!("before {} after {}", hex(&w.before), hex(&w.after)),
+        ])
+    }
+
+    fn calls(&mut self, addr: u64, most: usize) -> Result<Vec<String>, Failure> {
+        let back = self.status().point;
+        self.timeline.goto_start()?;
+        let calls = self.timeline.calls(addr, most, &mut Patient);
+        self.timeline.goto(back, &mut Patient)?;
+        let calls = calls?;
+        let mut lines: Vec<String> = calls
+            .iter()
+            .map(|c| {
+                let arguments: Vec<String> =
+                    c.arguments.iter().map(|a| format!("{a:#x}")).collect();
+                let result = c.result.map_or("?".to_owned(), |r| format!("{r:#x}"));
+                format!("{}: ({}) = {result}", text(&c.place), arguments.join(", "))
+            })
+            .collect();
+        lines.push(format!("{} calls", calls.len()));
+        Ok(lines)
+    }
+}
+
+fn text(place: &Place) -> String {
+    format!(
+        "event {}, tick {}, thread {} (t{}), pc {:#x}",
+        place.event, place.tick, place.tid, place.thread, place.pc
+    )
+}
+
+/// Reads a place to go to.
+pub fn at(word: &str) -> Result<At, Failure> {
+    Ok(match word {
+        "start" => At::Start,
+        "end" => At::End,
+        "crash" => At::Crash,
+        n => At::Event(number(n)?),
+    })
+}
+
+fn number(word: &str) -> Result<u64, Failure> {
+    let parsed = match word.strip_prefix("0x") {
+        Some(hex) => u64::from_str_radix(hex, 16),
+        None => word.parse(),
+    };
+    parsed.map_err(|_| Failure::setup(format!("'{word}' is no number")))
+}

@@ -1,0 +1,295 @@
+//! Going on: what the client has ordered, and what came of it.
+
+use gdbstub::common::{Signal, Tid};
+use gdbstub::stub::MultiThreadStopReason;
+use gdbstub::target::ext::base::multithread::{
+    MultiThreadRangeStepping, MultiThreadRangeSteppingOps, MultiThreadResume,
+    MultiThreadSchedulerLocking, MultiThreadSchedulerLockingOps, MultiThreadSingleStep,
+    MultiThreadSingleStepOps,
+};
+use gdbstub::target::ext::base::reverse_exec::{
+    ReplayLogPosition, ReverseCont, ReverseContOps, ReverseStep, ReverseStepOps,
+};
+use relive_engine::Failure;
+use relive_engine::timeline::{Ended, Hit, Stopped, Wanted, Watching, What, Why};
+
+use crate::debuggee::{Debuggee, tid};
+use crate::signals::to_gdb;
+use crate::stops::kind_to;
+
+/// A stop as the protocol tells it.
+pub type Reason = MultiThreadStopReason<u64>;
+
+/// How to go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// All threads, forwards.
+    #[default]
+    Continue,
+    /// One instruction of a thread.
+    Step(Tid),
+    /// A thread, as long as its pc is in a range.
+    Range(Tid, u64, u64),
+    /// Backwards.
+    Back,
+    /// Back over one instruction of a thread.
+    StepBack(Tid),
+}
+
+impl MultiThreadResume for Debuggee {
+    fn resume(&mut self) -> Result<(), Failure> {
+        Ok(())
+    }
+
+    fn clear_resume_actions(&mut self) -> Result<(), Failure> {
+        self.order = Order::Continue;
+        Ok(())
+    }
+
+    fn set_resume_action_continue(&mut self, _: Tid, _: Option<Signal>) -> Result<(), Failure> {
+        // Signals are the recording's: none is delivered that was not, nor left out.
+        Ok(())
+    }
+
+    fn support_single_step(&mut self) -> Option<MultiThreadSingleStepOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_range_step(&mut self) -> Option<MultiThreadRangeSteppingOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_reverse_step(&mut self) -> Option<ReverseStepOps<'_, Tid, Self>> {
+        Some(self)
+    }
+
+    fn support_reverse_cont(&mut self) -> Option<ReverseContOps<'_, Tid, Self>> {
+        Some(self)
+    }
+
+    fn support_scheduler_locking(&mut self) -> Option<MultiThreadSchedulerLockingOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl MultiThreadSingleStep for Debuggee {
+    fn set_resume_action_step(&mut self, tid: Tid, _: Option<Signal>) -> Result<(), Failure> {
+        self.order = Order::Step(tid);
+        Ok(())
+    }
+}
+
+impl MultiThreadRangeStepping for Debuggee {
+    fn set_resume_action_range_step(
+        &mut self,
+        tid: Tid,
+        start: u64,
+        end: u64,
+    ) -> Result<(), Failure> {
+        self.order = Order::Range(tid, start, end);
+        Ok(())
+    }
+}
+
+impl MultiThreadSchedulerLocking for Debuggee {
+    fn set_resume_action_scheduler_lock(&mut self) -> Result<(), Failure> {
+        // The schedule is the recording's: other threads run where they ran.
+        Ok(())
+    }
+}
+
+impl ReverseCont<Tid> for Debuggee {
+    fn reverse_cont(&mut self) -> Result<(), Failure> {
+        self.order = Order::Back;
+        Ok(())
+    }
+}
+
+impl ReverseStep<Tid> for Debuggee {
+    fn reverse_step(&mut self, tid: Tid) -> Result<(), Failure> {
+        self.order = Order::StepBack(tid);
+        Ok(())
+    }
+}
+
+impl Debuggee {
+    /// Does what was ordered. `None`: the client wants something before it is done.
+    ///
+    /// # Errors
+    /// Divergence, or the replay is gone.
+    pub(crate) fn go(&mut self, wanted: &mut dyn Wanted) -> Result<Option<Reason>, Failure> {
+        if self.is_astray()? {
+            return self.stray(wanted);
+        }
+        if self.timeline.forget_changes() {
+            self.news.push(
+                "what was written into the program is forgotten: the recording goes on".to_owned(),
+            );
+        }
+        self.timeline.stops = self.stops();
+        let stopped = match self.order {
+            Order::Continue => self.timeline.forward(wanted)?,
+            Order::Step(t) => {
+                let slot = self.slot_of(t);
+                self.timeline.step(slot, 1, wanted)?
+            }
+            Order::Range(t, start, end) => self.range(t, start, end, wanted)?,
+            Order::Back => self.timeline.backward(wanted)?,
+            Order::StepBack(t) => {
+                let slot = self.slot_of(t);
+                self.timeline.step_back(slot, wanted)?
+            }
+        };
+        self.look()?;
+        Ok(self.reason(stopped))
+    }
+
+    fn slot_of(&self, tid: Tid) -> u32 {
+        self.slot(tid).unwrap_or(self.status().slot)
+    }
+
+    fn range(
+        &mut self,
+        tid: Tid,
+        start: u64,
+        end: u64,
+        wanted: &mut dyn Wanted,
+    ) -> Result<Stopped, Failure> {
+        let slot = self.slot_of(tid);
+        loop {
+            let stopped = self.timeline.step(slot, 1, wanted)?;
+            let status = self.timeline.status();
+            let inside = status.slot == slot && (start..end).contains(&status.pc);
+            let at_stop = self.breakpoints.contains(&status.pc);
+            if stopped != Stopped::Stepped || !inside || at_stop {
+                return Ok(stopped);
+            }
+            if wanted.wanted() {
+                return Ok(Stopped::Interrupted);
+            }
+        }
+    }
+
+    fn reason(&mut self, stopped: Stopped) -> Option<Reason> {
+        let status = self.status();
+        let back = matches!(self.order, Order::Back | Order::StepBack(_));
+        let here = self.tid(status.slot);
+        self.current = Some(here);
+        Some(match stopped {
+            Stopped::Interrupted => return None,
+            Stopped::Hit(hit) => self.of_hit(&hit),
+            Stopped::Start => {
+                self.current = Some(here);
+                Reason::ReplayLog {
+                    tid: Some(here),
+                    pos: ReplayLogPosition::Begin,
+                }
+            }
+            Stopped::Ended(how) => {
+                let pid = status.pid;
+                self.news.push(match how {
+                    Ended::Code(code) => format!("process {pid} exited with code {code}"),
+                    Ended::Signal(sig) => format!(
+                        "process {pid} was killed by {}",
+                        relive_kabi::signal_name(sig).unwrap_or("a signal".into())
+                    ),
+                    Ended::CutOff => format!("the recording of process {pid} ends here"),
+                });
+                Reason::ReplayLog {
+                    tid: Some(here),
+                    pos: match back {
+                        true => ReplayLogPosition::Begin,
+                        false => ReplayLogPosition::End,
+                    },
+                }
+            }
+            Stopped::There | Stopped::Stepped => {
+                let tid = match self.order {
+                    Order::Step(t) | Order::Range(t, ..) | Order::StepBack(t)
+                        if self.slot(t).is_some() =>
+                    {
+                        t
+                    }
+                    _ => here,
+                };
+                Reason::SignalWithThread {
+                    tid,
+                    signal: Signal::SIGTRAP,
+                }
+            }
+        })
+    }
+
+    fn of_hit(&mut self, hit: &Hit) -> Reason {
+        let tid = self.tid(hit.slot);
+        self.current = Some(tid);
+        match hit.what {
+            What::Breakpoint(_) => Reason::SwBreak(tid),
+            What::Watchpoint { watch, call, .. } => {
+                if let Some(row) = call.and_then(|nr| relive_kabi::row(u64::from(nr))) {
+                    self.news
+                        .push(format!("system call {} wrote to watched memory", row.name));
+                }
+                Reason::Watch {
+                    tid,
+                    kind: kind_to(watch.kind),
+                    addr: watch.addr,
+                }
+            }
+            What::Signal(sig) => Reason::SignalWithThread {
+                tid,
+                signal: to_gdb(sig),
+            },
+        }
+    }
+
+    /// Whether the client has sent a thread somewhere else, to call a function: its pc in the
+    /// changed copy is not the recording's.
+    fn is_astray(&mut self) -> Result<bool, Failure> {
+        Ok(self.astray_slot()?.is_some())
+    }
+
+    fn astray_slot(&mut self) -> Result<Option<u32>, Failure> {
+        if !self.timeline.is_changed() || matches!(self.order, Order::Back | Order::StepBack(_)) {
+            return Ok(None);
+        }
+        let changed = self.timeline.guest().threads()?;
+        let original = self.timeline.original().threads()?;
+        let moved = changed
+            .iter()
+            .find(|c| !original.iter().any(|o| o.slot == c.slot && o.pc == c.pc));
+        Ok(moved.map(|t| t.slot))
+    }
+
+    /// Runs a thread in the copy.
+    fn stray(&mut self, wanted: &mut dyn Wanted) -> Result<Option<Reason>, Failure> {
+        let Some(slot) = self.astray_slot()? else {
+            return Ok(None);
+        };
+        let mut stops = self.stops();
+        stops.watchpoints.retain(|w| w.kind != Watching::Reads);
+        let (ran, output) = self.timeline.guest().stray(slot, &stops, wanted)?;
+        if !output.is_empty() {
+            self.news
+                .push(String::from_utf8_lossy(&output).trim_end().to_owned());
+        }
+        self.look()?;
+        let here = self.tid(slot);
+        Ok(match ran.why {
+            Why::Interrupted => None,
+            Why::Hit(hit) => Some(self.of_hit(&hit)),
+            _ => Some(Reason::SignalWithThread {
+                tid: here,
+                signal: Signal::SIGTRAP,
+            }),
+        })
+    }
+
+    /// The reason for a stop that the client has asked for.
+    pub(crate) fn interrupted(&mut self) -> Reason {
+        Reason::SignalWithThread {
+            tid: tid(self.status().tid),
+            signal: Signal::SIGINT,
+        }
+    }
+}

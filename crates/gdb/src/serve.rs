@@ -1,0 +1,285 @@
+//! Waiting for clients, and the conversation with one.
+
+use std::io;
+use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::FileTypeExt;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::path::PathBuf;
+
+use gdbstub::conn::ConnectionExt;
+use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
+use gdbstub::stub::{DisconnectReason, GdbStubBuilder};
+use relive_engine::Failure;
+use relive_engine::timeline::{Follow, Wanted};
+
+use crate::debuggee::{At, Debuggee};
+use crate::link::{Link, Stream};
+use crate::resume::Reason;
+
+/// Bytes of the longest packet: all registers fit, and gdb reads memory in larger portions.
+const PACKET: usize = 64 << 10;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// On a port, of the loopback interface unless another address is named.
+    Tcp(SocketAddr),
+    /// On a socket file, which only its owner may use.
+    Unix(PathBuf),
+}
+
+impl Default for Address {
+    fn default() -> Self {
+        Self::Tcp(SocketAddr::new(IpAddr::from([127, 0, 0, 1]), 0))
+    }
+}
+
+impl std::str::FromStr for Address {
+    type Err = String;
+
+    /// `unix:PATH`, `PORT`, `:PORT` or `ADDRESS:PORT`.
+    fn from_str(text: &str) -> Result<Self, String> {
+        if let Some(path) = text.strip_prefix("unix:") {
+            return Ok(Self::Unix(PathBuf::from(path)));
+        }
+        if let Ok(port) = text.trim_start_matches(':').parse() {
+            return Ok(Self::Tcp(SocketAddr::from(([127, 0, 0, 1], port))));
+        }
+        let text = text.replacen("localhost:", "127.0.0.1:", 1);
+        text.parse()
+            .map(Self::Tcp)
+            .map_err(|_| format!("'{text}' is no address: PORT, ADDRESS:PORT or unix:PATH"))
+    }
+}
+
+/// What to serve.
+pub struct Options<'a> {
+    /// The trace's folder.
+    pub trace: &'a std::path::Path,
+    /// Which process.
+    pub follow: Follow,
+    /// Where to begin.
+    pub at: At,
+}
+
+enum Listener {
+    Tcp(TcpListener),
+    Unix(UnixListener, PathBuf),
+}
+
+impl Listener {
+    /// Whether somebody waits to be let in; looks for a while.
+    fn has_client(&self) -> bool {
+        let fd = match self {
+            Self::Tcp(l) => l.as_raw_fd(),
+            Self::Unix(l, _) => l.as_raw_fd(),
+        };
+        let mut poll = libc::pollfd {
+            fd,
+            events: libc::POLLIN,
+            revents: 0,
+        };
+        // SAFETY: one entry, which outlives the call.
+        unsafe { libc::poll(&raw mut poll, 1, 50) > 0 }
+    }
+}
+
+/// Serves one recording to one client after the other.
+pub struct Server {
+    listener: Listener,
+    session: Session,
+}
+
+/// The conversation with a client, and the timeline that it is about, which stays where it is
+/// for the next client.
+pub struct Session {
+    debuggee: Debuggee,
+}
+
+impl Session {
+    /// Opens a recording.
+    ///
+    /// # Errors
+    /// The trace is damaged, or has no such process.
+    pub fn open(options: &Options<'_>) -> Result<Self, Failure> {
+        let debuggee = Debuggee::open(options.trace, &options.follow, options.at)?;
+        Ok(Self { debuggee })
+    }
+
+    /// What should be said before a client comes.
+    pub fn take_news(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.debuggee.news)
+    }
+
+    /// Talks to a client until it goes. `false`: it has asked to end the program. What the
+    /// client does wrong ends this conversation only.
+    ///
+    /// # Errors
+    /// The replay itself cannot go on.
+    pub fn converse(&mut self, stream: Stream) -> Result<bool, Failure> {
+        let stub = GdbStubBuilder::new(Link::new(stream)).packet_buffer_size(PACKET);
+        let stub = stub.build().map_err(Failure::internal)?;
+        let outcome = stub.run_blocking::<Loop>(&mut self.debuggee);
+        self.debuggee.forget_client();
+        self.debuggee.look()?;
+        match outcome {
+            Ok(DisconnectReason::Kill) => Ok(false),
+            Ok(_) => Ok(true),
+            Err(e) if e.is_target_error() => match e.into_target_error() {
+                Some(failure) => Err(failure),
+                None => Err(Failure::internal("a session ended without a reason")),
+            },
+            // A cut connection, or what is no protocol.
+            Err(_) => Ok(true),
+        }
+    }
+
+    /// One end of a connection to this session.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn pair() -> io::Result<(UnixStream, Stream)> {
+        let (ours, theirs) = UnixStream::pair()?;
+        Ok((theirs, Stream::Unix(ours)))
+    }
+}
+
+impl Server {
+    /// Opens a recording and listens. The socket file of a server that is gone is replaced.
+    ///
+    /// # Errors
+    /// The trace, or the address.
+    pub fn start(options: &Options<'_>, address: &Address) -> Result<Self, Failure> {
+        let session = Session::open(options)?;
+        let told = |e: io::Error| Failure::setup(format!("cannot listen: {e}"));
+        let listener = match address {
+            Address::Tcp(at) => Listener::Tcp(TcpListener::bind(at).map_err(told)?),
+            Address::Unix(path) => {
+                let old = std::fs::symlink_metadata(path);
+                if old.is_ok_and(|m| m.file_type().is_socket())
+                    && UnixStream::connect(path).is_err()
+                {
+                    std::fs::remove_file(path).map_err(told)?;
+                }
+                let listener = bind_private(path).map_err(told)?;
+                Listener::Unix(listener, path.clone())
+            }
+        };
+        Ok(Self { listener, session })
+    }
+
+    /// Where clients find it, in gdb's words.
+    #[must_use]
+    pub fn address(&self) -> String {
+        match &self.listener {
+            Listener::Tcp(l) => l
+                .local_addr()
+                .map_or_else(|e| e.to_string(), |a| a.to_string()),
+            Listener::Unix(_, path) => path.display().to_string(),
+        }
+    }
+
+    /// What should be said before a client comes.
+    pub fn take_news(&mut self) -> Vec<String> {
+        self.session.take_news()
+    }
+
+    /// Serves clients one after the other, until one asks for the end (`kill`).
+    ///
+    /// # Errors
+    /// The replay itself cannot go on, or no more clients can come.
+    pub fn serve(&mut self) -> Result<(), Failure> {
+        self.serve_while(&mut || true)
+    }
+
+    /// As [`Server::serve`], as long as `wanted` says so between two clients.
+    ///
+    /// # Errors
+    /// As [`Server::serve`].
+    pub fn serve_while(&mut self, wanted: &mut dyn FnMut() -> bool) -> Result<(), Failure> {
+        loop {
+            while !self.listener.has_client() {
+                if !wanted() {
+                    return Ok(());
+                }
+            }
+            let stream = match &self.listener {
+                Listener::Tcp(l) => l.accept().map(|(s, _)| Stream::Tcp(s)),
+                Listener::Unix(l, _) => l.accept().map(|(s, _)| Stream::Unix(s)),
+            };
+            let stream = match stream {
+                Ok(s) => s,
+                // The client was gone before it was let in.
+                Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(e) => return Err(Failure::setup(format!("cannot accept a client: {e}"))),
+            };
+            if !self.session.converse(stream)? {
+                return Ok(());
+            }
+        }
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Listener::Unix(_, path) = &self.listener {
+            // Left over, it does no harm.
+            let _ = std::fs::remove_file(path);
+        }
+    }
+}
+
+/// Binds a socket file that nobody else may connect to.
+fn bind_private(path: &std::path::Path) -> io::Result<UnixListener> {
+    // SAFETY: a setting of this process, put back below.
+    let old = unsafe { libc::umask(0o177) };
+    let bound = UnixListener::bind(path);
+    // SAFETY: as above.
+    unsafe { libc::umask(old) };
+    bound
+}
+
+struct Loop;
+
+/// The client as somebody who may interrupt a run.
+struct Client<'l>(&'l Link);
+
+impl Wanted for Client<'_> {
+    fn wanted(&mut self) -> bool {
+        self.0.has_input()
+    }
+}
+
+impl BlockingEventLoop for Loop {
+    type Target = Debuggee;
+    type Connection = Link;
+    type StopReason = Reason;
+
+    fn wait_for_stop_reason(
+        target: &mut Debuggee,
+        conn: &mut Link,
+    ) -> Result<Event<Reason>, WaitForStopReasonError<Failure, io::Error>> {
+        use WaitForStopReasonError as Wrong;
+        loop {
+            if conn.has_input() {
+                return conn
+                    .read()
+                    .map(Event::IncomingData)
+                    .map_err(Wrong::Connection);
+            }
+            let reason = target.go(&mut Client(conn)).map_err(Wrong::Target)?;
+            for line in std::mem::take(&mut target.news) {
+                conn.say(&format!("[{line}]\n"))
+                    .map_err(Wrong::Connection)?;
+            }
+            if let Some(reason) = reason {
+                return Ok(Event::TargetStopped(reason));
+            }
+        }
+    }
+
+    fn on_interrupt(target: &mut Debuggee) -> Result<Option<Reason>, Failure> {
+        Ok(Some(target.interrupted()))
+    }
+}

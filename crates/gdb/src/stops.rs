@@ -1,0 +1,104 @@
+//! Breakpoints and watchpoints, of which there may be as many as one likes.
+
+use gdbstub::target::TargetResult;
+use gdbstub::target::ext::breakpoints::{
+    Breakpoints, HwBreakpoint, HwBreakpointOps, HwWatchpoint, HwWatchpointOps, SwBreakpoint,
+    SwBreakpointOps, WatchKind,
+};
+use relive_engine::timeline::{Stops, Watching, Watchpoint};
+
+use crate::debuggee::Debuggee;
+
+impl Debuggee {
+    /// Where the timeline is to stop.
+    pub(crate) fn stops(&self) -> Stops {
+        Stops {
+            breakpoints: self.breakpoints.iter().copied().collect(),
+            watchpoints: self.watchpoints.clone(),
+            signals: true,
+        }
+    }
+}
+
+/// The client's word for what a watchpoint watches.
+pub fn kind_of(kind: WatchKind) -> Watching {
+    match kind {
+        WatchKind::Write => Watching::Writes,
+        WatchKind::Read => Watching::Reads,
+        WatchKind::ReadWrite => Watching::Both,
+    }
+}
+
+/// The other way round.
+pub fn kind_to(kind: Watching) -> WatchKind {
+    match kind {
+        Watching::Writes => WatchKind::Write,
+        Watching::Reads => WatchKind::Read,
+        Watching::Both => WatchKind::ReadWrite,
+    }
+}
+
+impl Breakpoints for Debuggee {
+    fn support_sw_breakpoint(&mut self) -> Option<SwBreakpointOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_hw_breakpoint(&mut self) -> Option<HwBreakpointOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_hw_watchpoint(&mut self) -> Option<HwWatchpointOps<'_, Self>> {
+        Some(self)
+    }
+}
+
+impl SwBreakpoint for Debuggee {
+    fn add_sw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
+        self.breakpoints.insert(addr);
+        Ok(true)
+    }
+
+    fn remove_sw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
+        Ok(self.breakpoints.remove(&addr))
+    }
+}
+
+impl HwBreakpoint for Debuggee {
+    fn add_hw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
+        self.breakpoints.insert(addr);
+        Ok(true)
+    }
+
+    fn remove_hw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
+        Ok(self.breakpoints.remove(&addr))
+    }
+}
+
+impl HwWatchpoint for Debuggee {
+    fn add_hw_watchpoint(
+        &mut self,
+        addr: u64,
+        len: u64,
+        kind: WatchKind,
+    ) -> TargetResult<bool, Self> {
+        if len == 0 {
+            return Ok(false);
+        }
+        let kind = kind_of(kind);
+        self.watchpoints.push(Watchpoint { addr, len, kind });
+        Ok(true)
+    }
+
+    fn remove_hw_watchpoint(
+        &mut self,
+        addr: u64,
+        len: u64,
+        kind: WatchKind,
+    ) -> TargetResult<bool, Self> {
+        let kind = kind_of(kind);
+        let gone = Watchpoint { addr, len, kind };
+        let at = self.watchpoints.iter().position(|w| *w == gone);
+        at.map(|at| self.watchpoints.swap_remove(at));
+        Ok(at.is_some())
+    }
+}

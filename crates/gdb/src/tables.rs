@@ -1,0 +1,49 @@
+//! What a client reads in portions: the target description, the program's path, the auxiliary
+//! vector.
+
+use gdbstub::common::Pid;
+use gdbstub::target::TargetResult;
+use gdbstub::target::ext::auxv::Auxv;
+use gdbstub::target::ext::exec_file::ExecFile;
+use gdbstub::target::ext::target_description_xml_override::TargetDescriptionXmlOverride;
+
+use crate::debuggee::Debuggee;
+
+/// The part of `all` that was asked for.
+pub fn portion(all: &[u8], offset: u64, length: usize, buf: &mut [u8]) -> usize {
+    let from = usize::try_from(offset).unwrap_or(usize::MAX).min(all.len());
+    let n = length.min(buf.len()).min(all.len() - from);
+    buf[..n].copy_from_slice(&all[from..from + n]);
+    n
+}
+
+impl TargetDescriptionXmlOverride for Debuggee {
+    fn target_description_xml(
+        &self,
+        _annex: &[u8],
+        offset: u64,
+        length: usize,
+        buf: &mut [u8],
+    ) -> TargetResult<usize, Self> {
+        Ok(portion(self.description.as_bytes(), offset, length, buf))
+    }
+}
+
+impl ExecFile for Debuggee {
+    fn get_exec_file(
+        &self,
+        _pid: Option<Pid>,
+        offset: u64,
+        length: usize,
+        buf: &mut [u8],
+    ) -> TargetResult<usize, Self> {
+        let path = self.files.program().map_or(&[][..], |p| &p.path);
+        Ok(portion(path, offset, length, buf))
+    }
+}
+
+impl Auxv for Debuggee {
+    fn get_auxv(&self, offset: u64, length: usize, buf: &mut [u8]) -> TargetResult<usize, Self> {
+        Ok(portion(&self.auxv, offset, length, buf))
+    }
+}
