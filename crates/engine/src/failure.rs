@@ -52,8 +52,9 @@ pub type Result<T> = std::result::Result<T, Failure>;
 pub fn die(failure: &Failure) -> ! {
     let text = failure.to_string();
     match crate::machine::shm() {
-        Some(shm) => shm.fail(&text),
-        None => complain(&text),
+        // Nobody sees the memory of a guided replay.
+        Some(shm) if !crate::replay::is_guided() => shm.fail(&text),
+        _ => complain(&text),
     }
     relive_host::sys::exit_group(EXIT_STATUS)
 }

@@ -149,6 +149,37 @@ impl Shm {
         Ok((shm, fd))
     }
 
+    /// Makes the header this process's own: a guided replay is copied, and no copy may see
+    /// what another one has done. The rings are not used in a replay.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn make_private(&self) -> Result<()> {
+        // SAFETY: the header is that many bytes of this mapping, which others change with
+        // atomic stores only, and which nobody changes now: the session has not begun.
+        let bytes = unsafe { std::slice::from_raw_parts(self.base, DATA as usize) }.to_vec();
+        // SAFETY: replaces the pages of the header, to which no reference is held, and fills
+        // them with what they held.
+        unsafe {
+            let got = libc::mmap(
+                self.base.cast(),
+                bytes.len(),
+                libc::PROT_READ | libc::PROT_WRITE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
+                -1,
+                0,
+            );
+            if got == libc::MAP_FAILED {
+                return Err(Failure::setup(format!(
+                    "cannot make memory private: {}",
+                    std::io::Error::last_os_error()
+                )));
+            }
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base, bytes.len());
+        }
+        Ok(())
+    }
+
     /// Maps existing shared memory.
     ///
     /// # Errors

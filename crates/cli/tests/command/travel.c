@@ -1,13 +1,16 @@
 /* Threads that lose updates, a child process, a signal: something for every way of travelling.
    Prints the addresses that the test watches. */
+#include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-static int shared;
+static int shared, alone;
+static int *mapped = &alone;
 static char text[64];
 static volatile int caught;
 
@@ -15,6 +18,7 @@ __attribute__((noinline)) int bump(int by)
 {
     int old = shared;
     old += by;
+    ++*mapped;
     shared = old;
     return old;
 }
@@ -51,11 +55,17 @@ int main(void)
         return 1;
     int status;
     wait(&status);
+    int file = open("mapped", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    if (file < 0 || ftruncate(file, 4096))
+        return 1;
+    mapped = mmap(0, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0);
+    if (mapped == MAP_FAILED)
+        return 1;
     for (int i = 0; i < 3; i++)
         pthread_create(&threads[i], 0, work, 0);
     for (int i = 0; i < 3; i++)
         pthread_join(threads[i], 0);
     memmove(text + 5, text, 9);
-    printf("%d %d %s\n", shared, caught, text);
+    printf("%d %d %s %p\n", shared, caught, text, (void *)mapped);
     return WEXITSTATUS(status);
 }

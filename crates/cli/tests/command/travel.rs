@@ -15,6 +15,8 @@ struct Recorded {
     shared: String,
     text: String,
     bump: String,
+    /// A map of a file, shared.
+    mapped: String,
 }
 
 impl Recorded {
@@ -28,11 +30,19 @@ impl Recorded {
         let mut addresses = outcome.stdout.lines().next().unwrap().split(' ');
         let mut next = || addresses.next().unwrap().to_owned();
         let (shared, text, bump) = (next(), next(), next());
+        let mapped = outcome
+            .stdout
+            .trim_end()
+            .rsplit(' ')
+            .next()
+            .unwrap()
+            .to_owned();
         Self {
             sandbox,
             shared,
             text,
             bump,
+            mapped,
         }
     }
 
@@ -135,19 +145,34 @@ fn steps_back_are_steps_forward_in_reverse() {
 fn breakpoints_are_found_from_both_sides() {
     let recorded = Recorded::new();
     let stop = format!("break {}", recorded.bump);
-    let forward = recorded.travel(
-        &[],
-        &["event 10", &stop, "continue", "continue", "continue"],
-    );
-    let back = recorded.travel(
-        &[],
-        &[
-            "event 10", &stop, "continue", "continue", "continue", "reverse", "reverse", "reverse",
-        ],
-    );
-    assert_eq!(place(&back[5]), place(&forward[3]));
-    assert_eq!(place(&back[6]), place(&forward[2]));
-    assert!(back[7].starts_with("Start "), "{back:#?}");
+    let read = format!("read {} 4", recorded.mapped);
+    let (on, back) = (["continue", &read], ["reverse", &read]);
+    let orders = [&["event 10", &stop][..], &on, &on, &on, &back, &back, &back].concat();
+    let answers = recorded.travel(&[], &orders);
+    let [
+        _,
+        _,
+        a,
+        in_a,
+        b,
+        in_b,
+        _,
+        _,
+        from_b,
+        again_b,
+        from_a,
+        again_a,
+        start,
+        _,
+    ] = &answers[..]
+    else {
+        panic!("{answers:#?}")
+    };
+    assert_eq!((place(from_b), place(from_a)), (place(b), place(a)));
+    // Memory that is mapped shared belongs to each copy of the replay alone.
+    assert_eq!((again_b, again_a), (in_b, in_a), "{answers:#?}");
+    assert_ne!(in_a, in_b);
+    assert!(start.starts_with("Start "), "{answers:#?}");
 }
 
 #[test]

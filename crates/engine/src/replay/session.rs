@@ -35,7 +35,7 @@ pub struct Shared {
     /// Events of this process that have been consumed.
     pub events: u64,
     /// What all processes of the replay map for files that are mapped shared.
-    pool: File,
+    pub pool: File,
     /// Nothing is written to the standard streams.
     pub quiet: bool,
     /// Set for a timeline: the one process to replay, behind the processes that it comes
@@ -235,6 +235,9 @@ pub fn main() -> Result<Infallible> {
     let guide = super::guided::requested();
     super::confine::enter(Checksums::requested().is_some(), guide.is_some())?;
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
+    if let (Some(_), Some(shm)) = (&guide, machine().shm.as_ref()) {
+        shm.make_private()?;
+    }
     let pool = crate::sharing::objects::pool().map_err(Failure::setup)?;
     let quiet = std::env::var_os("RELIVE_QUIET").is_some();
     let shared = Shared {

@@ -157,7 +157,7 @@ impl Timeline {
             breakpoints.sort_unstable();
             breakpoints.dedup();
             self.stops.breakpoints = breakpoints;
-            let stopped = self.forward(wanted)?;
+            let stopped = self.forward_only(wanted)?;
             let Stopped::Hit(hit) = stopped else {
                 return Ok(calls);
             };

@@ -9,10 +9,12 @@
 mod channel;
 mod drive;
 mod look;
+mod shared;
 mod stray;
 mod watching;
 
 use std::convert::Infallible;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use channel::Channel;
 use drive::Driver;
@@ -26,6 +28,14 @@ pub use watching::wrote;
 
 /// Names the socket of the orders, and the processes to follow: `FD:INDEX,INDEX…`.
 pub const VARIABLE: &str = "RELIVE_GUIDE";
+
+static GUIDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process is a guided replay.
+#[must_use]
+pub fn is_guided() -> bool {
+    GUIDED.load(Ordering::Relaxed)
+}
 
 /// What a guided replay is told at its start.
 pub struct Guide {
@@ -41,6 +51,7 @@ pub fn requested() -> Option<Guide> {
     let value = std::env::var(VARIABLE).ok()?;
     let (fd, follow) = value.split_once(':')?;
     let follow: std::result::Result<Vec<u32>, _> = follow.split(',').map(str::parse).collect();
+    GUIDED.store(true, Ordering::Relaxed);
     Some(Guide {
         fd: fd.parse().ok()?,
         follow: follow.ok()?,
@@ -85,6 +96,9 @@ fn fork(channel: &mut Channel) {
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         *channel = Channel::new(socket);
+        if let Err(e) = shared::separate() {
+            crate::failure::die(&e);
+        }
         return;
     }
     // SAFETY: the copy has its own.

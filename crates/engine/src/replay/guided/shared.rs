@@ -1,0 +1,134 @@
+//! The shared maps of a copy. What the guest maps shared is one file in memory, and a forked
+//! copy of the replay would go on sharing it with the original. So a copy makes a file of its
+//! own with the same content, and maps it wherever the old one is mapped. Without this one
+//! snapshot would see what another does.
+
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, MetadataExt};
+
+use relive_host::layout;
+
+use crate::failure::{Failure, Result};
+use crate::replay::session::with;
+use crate::sharing::objects;
+
+/// Bytes that are copied at a time.
+const STEP: usize = 1 << 16;
+
+/// Separates the shared maps of this process from those of the one that it was forked from.
+pub fn separate() -> Result<()> {
+    let told = |e: io::Error| Failure::setup(format!("cannot copy shared memory: {e}"));
+    let old = with(|s| s.pool.try_clone()).map_err(told)?;
+    let meta = old.metadata().map_err(told)?;
+    if meta.len() == 0 {
+        return Ok(());
+    }
+    let new = objects::pool().map_err(told)?;
+    copy(&old, &new, meta.len()).map_err(told)?;
+    let maps = std::fs::read("/proc/self/maps").map_err(told)?;
+    let text = String::from_utf8_lossy(&maps);
+    for map in text.lines().filter_map(Mapping::parse) {
+        if map.inode == meta.ino() {
+            map.replace(&new).map_err(told)?;
+        }
+    }
+    with(|s| s.pool = new);
+    Ok(())
+}
+
+/// Copies what is there of a file with holes.
+fn copy(from: &File, to: &File, len: u64) -> io::Result<()> {
+    to.set_len(len)?;
+    let mut at = 0;
+    let mut buf = vec![0; STEP];
+    // SAFETY: only moves the offset of a descriptor that nothing else reads by.
+    while let start @ 0.. = unsafe { libc::lseek(from.as_raw_fd(), at, libc::SEEK_DATA) } {
+        // SAFETY: as above.
+        let end = unsafe { libc::lseek(from.as_raw_fd(), start, libc::SEEK_HOLE) };
+        at = start;
+        while at < end {
+            let n = ((end - at) as usize).min(STEP);
+            let n = from.read_at(&mut buf[..n], at as u64)?;
+            if n == 0 {
+                return Ok(());
+            }
+            to.write_all_at(&buf[..n], at as u64)?;
+            at += n as i64;
+        }
+    }
+    Ok(())
+}
+
+/// One line of `/proc/self/maps` that is a shared map in the guest's window (proc(5)).
+struct Mapping {
+    start: u64,
+    end: u64,
+    prot: i32,
+    offset: u64,
+    inode: u64,
+}
+
+impl Mapping {
+    fn parse(line: &str) -> Option<Self> {
+        let mut fields = line.split_whitespace();
+        let (start, end) = fields.next()?.split_once('-')?;
+        let flags = fields.next()?.as_bytes();
+        let hex = |text: &str| u64::from_str_radix(text, 16).ok();
+        let offset = hex(fields.next()?)?;
+        let inode = fields.nth(1)?.parse().ok()?;
+        let start = hex(start)?;
+        let prot = |at: usize, letter: u8, bit: i32| match flags.get(at) {
+            Some(f) if *f == letter => bit,
+            _ => 0,
+        };
+        let shared = flags.get(3) == Some(&b's');
+        (shared && layout::guest_may_map(start)).then_some(Self {
+            start,
+            end: hex(end)?,
+            prot: prot(0, b'r', libc::PROT_READ) | prot(1, b'w', libc::PROT_WRITE),
+            offset,
+            inode,
+        })
+    }
+
+    /// Maps the new file at the same place.
+    fn replace(&self, file: &File) -> io::Result<()> {
+        // SAFETY: replaces a map of guest memory, to which the host holds no reference, by one
+        // of the same content.
+        let got = unsafe {
+            libc::mmap(
+                self.start as *mut libc::c_void,
+                (self.end - self.start) as usize,
+                self.prot,
+                libc::MAP_SHARED | libc::MAP_FIXED,
+                file.as_raw_fd(),
+                self.offset as libc::off_t,
+            )
+        };
+        match got == libc::MAP_FAILED {
+            true => Err(io::Error::last_os_error()),
+            false => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_shared_maps_of_the_guest_count() {
+        let line = "100000000000-100000002000 rw-s 00003000 00:01 77  /memfd:x (deleted)";
+        let map = Mapping::parse(line).unwrap();
+        assert_eq!(
+            (map.start, map.end, map.offset, map.inode),
+            (1 << 44, (1 << 44) + 0x2000, 0x3000, 77)
+        );
+        assert_eq!(map.prot, libc::PROT_READ | libc::PROT_WRITE);
+        assert!(Mapping::parse(&line.replace("rw-s", "rw-p")).is_none());
+        assert!(Mapping::parse(&line.replacen("100000000000", "600000000000", 1)).is_none());
+        assert!(Mapping::parse("nonsense").is_none());
+    }
+}
