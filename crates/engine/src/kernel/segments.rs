@@ -171,7 +171,7 @@ pub fn shmdt(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
         .overlapping(addr, u64::MAX)
         .find(|r| is_of(r, addr))
         .map(|r| r.inode);
-    let Some(inode) = first.filter(|_| addr % PAGE == 0) else {
+    let Some(inode) = first.filter(|_| addr.is_multiple_of(PAGE)) else {
         return errno(libc::EINVAL);
     };
     let parts: Vec<(u64, u64)> = memory
