@@ -132,10 +132,15 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
     }
 }
 
+/// Ticks between two looks at the recorder, of a thread that nobody can wait for.
+const ALONE: i64 = 1 << 22;
+
 /// Grants the thread a new slice of ticks.
 pub fn new_slice(task: &mut Task) {
+    let baton = &machine().baton;
     let ticks = match machine().mode {
-        Mode::Record => (machine().baton.slice() as i64).max(1),
+        Mode::Record if baton.shared() => (baton.slice() as i64).max(1),
+        Mode::Record => ALONE,
         _ => PLENTY,
     };
     // Where exactly a slice ends is chance in any case.

@@ -137,6 +137,8 @@ fn thread(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Result<
             return Ok(Reply::Value(-i64::from(errno)));
         }
     };
+    // The slice at hand may be that of a thread that was alone.
+    crate::live::new_slice(task);
     task.log.extra.extend_from_slice(&index.to_le_bytes());
     words.into_iter().for_each(|at| task.log.wrote(at, 4));
     Ok(Reply::Value(i64::from(tid)))
