@@ -14,6 +14,7 @@ pub mod failure;
 mod file_table;
 mod image;
 mod instr;
+mod kept_files;
 mod kernel;
 mod live;
 mod loader;

@@ -77,6 +77,13 @@ fn store() -> Option<&'static Store> {
     STORE.get()?.as_ref()
 }
 
+/// The folder, if it still is the calling process's own.
+pub fn folder() -> Option<&'static Path> {
+    store()
+        .filter(|s| s.user == user())
+        .map(|s| s.folder.as_path())
+}
+
 /// Nobody but `user` can have written it.
 fn private(meta: &std::fs::Metadata, user: u32) -> bool {
     meta.uid() == user && meta.mode() & 0o022 == 0
@@ -101,6 +108,10 @@ pub fn load(memory: &mut Memory, program: &[u8], place: Place) {
     let key = memory.translator.key(program);
     let Some(file) = store.open(key) else { return };
     let offered = memory.translator.load(key, &file, place);
+    if offered == 0 && place == Place::Map {
+        // Damaged: it must not stand in the way of a better one.
+        let _ = std::fs::remove_file(store.path(key));
+    }
     tracing::debug!(target: "dbt", "{offered} fragments taken over");
 }
 

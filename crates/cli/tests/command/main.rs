@@ -6,6 +6,7 @@ mod demo;
 mod end;
 mod hunt;
 mod inspect;
+mod kept;
 mod place;
 mod sandbox;
 mod stats;

@@ -12,6 +12,7 @@ use relive_trace::{FileId, FileStore};
 use super::{Answer, Call, Reply, sharing};
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
+use crate::kept_files;
 use crate::machine::{Mode, machine};
 use crate::memory::{Source, unnamed};
 use crate::space::{self, Region, pages};
@@ -278,9 +279,19 @@ pub fn keep(file: &File) -> Result<FileId> {
     if let Some(id) = known.and_then(|t| t.find(stamp)) {
         return Ok(FileId(id));
     }
-    let id = FileStore::new(&machine().trace)
-        .add(file)
-        .map_err(Failure::setup)?;
+    let store = FileStore::new(&machine().trace);
+    // What the tree has written to through a map tells by its times too late.
+    let kept = known.and_then(|_| kept_files::find(&meta, stamp, &store));
+    let id = match kept {
+        Some(id) => id,
+        None => {
+            let id = store.add(file).map_err(Failure::setup)?;
+            if known.is_some() {
+                kept_files::remember(&meta, stamp, id, &store);
+            }
+            id
+        }
+    };
     if let Some(table) = known.filter(|_| FileTable::settled(&meta)) {
         table.insert(stamp, id.0);
     }
