@@ -383,6 +383,12 @@ impl Baton {
         }
     }
 
+    /// Whether another process has killed this one, and left it to itself to end.
+    pub fn is_doomed(&self) -> bool {
+        self.slot()
+            .is_some_and(|s| s.doomed.load(Ordering::Relaxed) != 0)
+    }
+
     /// Whether a holder of the group's baton has died since this was last asked: what it did
     /// to shared memory is on no tape.
     pub fn mourns(&self) -> bool {
@@ -409,6 +415,8 @@ impl Baton {
     fn release_group(&self, task: &Task) {
         if let (Some(group), Some(slot)) = (self.group(), self.slot()) {
             let turn = slot.turns.load(Ordering::Relaxed);
+            let locked = crate::kernel::tasks::holds_locks(task);
+            slot.locked.store(locked.into(), Ordering::Release);
             group.release(self.process(), keepers(task), turn, |ids| {
                 self.among().choose(ids)
             });

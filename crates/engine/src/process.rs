@@ -1,6 +1,7 @@
 //! What one guest process is, apart from its memory: identity, signal actions, descriptors.
 //! A vfork child shares its parent's memory (`machine`) and has a `Process` of its own.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -29,6 +30,8 @@ pub struct State {
     pub exe: Vec<u8>,
     /// What `/proc/self/environ` shows.
     pub environ: Vec<u8>,
+    /// Heads of the robust futex lists of its threads, with their kernel ids, by index.
+    pub robust: BTreeMap<u32, (u64, u32)>,
     /// PR_SET_DUMPABLE, as the guest set it.
     pub dumpable: i64,
     /// PR_SET_PDEATHSIG, as the guest set it (the host uses the real one in the first process).
@@ -83,6 +86,7 @@ impl State {
             streams,
             exe,
             environ,
+            robust: BTreeMap::new(),
             dumpable: 1,
             death_signal: 0,
             personality: 0,

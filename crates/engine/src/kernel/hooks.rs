@@ -1,6 +1,8 @@
 //! Which calls have a hook: one table, by number.
 
-use super::{Answer, Call, Reply, exec, fds, files, futex, memory, misc, segments, tasks, vfork};
+use super::{
+    Answer, Call, Reply, exec, fds, files, futex, kill, memory, misc, segments, tasks, vfork,
+};
 use crate::failure::Result;
 use crate::signals::calls;
 use crate::task::Task;
@@ -30,12 +32,12 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_rt_sigsuspend, calls::rt_sigsuspend),
     (libc::SYS_rt_sigpending, calls::plain),
     (libc::SYS_rt_sigtimedwait, calls::plain),
-    (libc::SYS_rt_sigqueueinfo, calls::send),
-    (libc::SYS_rt_tgsigqueueinfo, calls::send),
-    (libc::SYS_pidfd_send_signal, calls::send),
-    (libc::SYS_kill, calls::send),
-    (libc::SYS_tkill, calls::send),
-    (libc::SYS_tgkill, calls::send),
+    (libc::SYS_rt_sigqueueinfo, kill::send),
+    (libc::SYS_rt_tgsigqueueinfo, kill::send),
+    (libc::SYS_pidfd_send_signal, kill::send),
+    (libc::SYS_kill, kill::send),
+    (libc::SYS_tkill, kill::send),
+    (libc::SYS_tgkill, kill::send),
     (libc::SYS_signalfd, calls::plain),
     (libc::SYS_signalfd4, calls::plain),
     (libc::SYS_clone, tasks::clone),

@@ -12,6 +12,7 @@ mod fds;
 mod files;
 mod futex;
 pub mod hooks;
+mod kill;
 mod live;
 mod memory;
 mod misc;

@@ -9,10 +9,16 @@ const TID_MASK: u32 = 0x3fff_ffff;
 /// As the kernel: a list longer than this is taken for a loop.
 const LIMIT: usize = 2048;
 
-/// Marks the held locks and returns the addresses of those with waiters to wake.
-pub fn release(task: &Task) -> Vec<u64> {
+/// Whether a list holds a lock, or one that is about to be taken.
+pub fn holds(task: &Task, head: u64) -> bool {
+    let word = |at: u64| task.read_u64(at).unwrap_or(0);
+    head != 0 && (word(head) & !1 != head || word(head + 16) != 0)
+}
+
+/// Marks the locks that a thread holds and returns the addresses of those with waiters to
+/// wake.
+pub fn release(task: &Task, head: u64, tid: u32) -> Vec<u64> {
     let mut wake = Vec::new();
-    let head = task.robust.0;
     if head == 0 {
         return wake;
     }
@@ -28,7 +34,15 @@ pub fn release(task: &Task) -> Vec<u64> {
             break;
         }
         let at = entry & !1;
-        if at != pending & !1 && !mark(task, at.wrapping_add(offset), entry & 1 != 0, &mut wake) {
+        if at != pending & !1
+            && !mark(
+                task,
+                tid,
+                at.wrapping_add(offset),
+                entry & 1 != 0,
+                &mut wake,
+            )
+        {
             return wake;
         }
         match task.read_u64(at) {
@@ -39,6 +53,7 @@ pub fn release(task: &Task) -> Vec<u64> {
     if pending != 0 {
         mark(
             task,
+            tid,
             (pending & !1).wrapping_add(offset),
             pending & 1 != 0,
             &mut wake,
@@ -47,11 +62,11 @@ pub fn release(task: &Task) -> Vec<u64> {
     wake
 }
 
-fn mark(task: &Task, at: u64, inheriting: bool, wake: &mut Vec<u64>) -> bool {
+fn mark(task: &Task, tid: u32, at: u64, inheriting: bool, wake: &mut Vec<u64>) -> bool {
     let Ok(word) = task.read::<4>(at).map(u32::from_le_bytes) else {
         return false;
     };
-    if word & TID_MASK != task.tid {
+    if word & TID_MASK != tid {
         return true;
     }
     if task

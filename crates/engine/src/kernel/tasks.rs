@@ -341,6 +341,7 @@ fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Resu
 fn become_child(task: &mut Task, index: u32, pid: u32) {
     let mut state = task.process.state().clone();
     state.death_signal = 0;
+    state.robust.clear();
     task.process = Arc::new(Process::new(index, pid, 1, state));
     (task.index, task.slot, task.tid) = (0, 0, pid);
     task.signals.held.clear();
@@ -411,9 +412,10 @@ pub fn exit(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
 
 /// What the kernel does for a thread that ends: robust locks, the cleared thread id.
 fn leave(task: &mut Task) {
-    for at in super::robust::release(task) {
+    for at in super::robust::release(task, task.robust.0, task.tid) {
         wake(task, at);
     }
+    task.process.state().robust.remove(&task.index);
     if task.clear_tid != 0 && task.write(task.clear_tid, &[0; 4]).is_ok() {
         wake(task, task.clear_tid);
     }
@@ -443,13 +445,28 @@ fn wake(task: &Task, at: u64) {
     }
 }
 
+/// What the kernel does for all threads of a process that ends: robust locks, which may be in
+/// memory shared with other processes.
+pub fn release_locks(task: &Task) {
+    let lists: Vec<(u64, u32)> = task.process.state().robust.values().copied().collect();
+    for (head, tid) in lists {
+        for at in super::robust::release(task, head, tid) {
+            wake(task, at);
+        }
+    }
+}
+
+/// Whether a thread of the process holds a robust lock.
+pub fn holds_locks(task: &Task) -> bool {
+    let state = task.process.state();
+    let mut heads = state.robust.values();
+    heads.any(|&(head, _)| super::robust::holds(task, head))
+}
+
 /// exit_group(2).
 pub fn exit_group(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     let code = call.int(0) & 0xff;
-    // Robust locks in memory shared with other processes.
-    for at in super::robust::release(task) {
-        wake(task, at);
-    }
+    release_locks(task);
     task.record(Kind::End {
         how: Ending::ProcessExit,
         code,
@@ -470,6 +487,8 @@ pub fn set_robust_list(task: &mut Task, call: &Call, _: Option<&Answer>) -> Resu
         return Ok(Reply::Value(-i64::from(libc::EINVAL)));
     }
     task.robust = (call.args[0], call.args[1]);
+    let mut state = task.process.state();
+    state.robust.insert(task.index, (task.robust.0, task.tid));
     Ok(Reply::Value(0))
 }
 

@@ -180,7 +180,8 @@ fn take_back(task: &mut Task, parent: Parent) -> Option<(Call, Answer)> {
 }
 
 fn become_child(task: &mut Task, index: u32, pid: u32, stack: u64) {
-    let state = task.process.state().clone();
+    let mut state = task.process.state().clone();
+    state.robust.clear();
     task.process = Arc::new(Process::new(index, pid, 1, state));
     (task.index, task.tid) = (0, pid);
     task.signals.held.clear();

@@ -111,7 +111,10 @@ pub(super) fn arrive(task: &mut Task, steps: u32, recorded: u32, what: Happening
     match what {
         Happening::Signal(info) => signals::deliver_recorded(task, &info),
         Happening::Switch => Ok(Flow::Park),
-        Happening::Killed(sig) => Ok(Flow::ProcessEnd(End::Signal(sig))),
+        Happening::Killed(sig) => {
+            kernel::tasks::release_locks(task);
+            Ok(Flow::ProcessEnd(End::Signal(sig)))
+        }
     }
 }
 

@@ -479,6 +479,7 @@ fn exec_state(task: &mut Task, image: &Image) {
         }
     }
     state.exe.clone_from(&image.path);
+    state.robust.clear();
     drop(state);
     task.signals.altstack = crate::signals::AltStack::default();
     task.signals.restart = None;

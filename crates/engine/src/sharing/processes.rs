@@ -37,6 +37,10 @@ pub struct Slot {
     pub turns: AtomicU32,
     /// Recording: `turns` when it last became private.
     pub left: AtomicU32,
+    /// Recording: one of its threads holds a robust lock, while it does not run.
+    pub locked: AtomicU32,
+    /// Recording: it has been killed, and does what the kernel would do for it.
+    pub doomed: AtomicU32,
     /// Replay: it has ended, or its recording has.
     pub ended: AtomicU32,
     /// Moves with `turns` and `ended`.
@@ -191,6 +195,8 @@ mod tests {
             pid: AtomicU32::new(std::process::id()),
             turns: word(),
             left: word(),
+            locked: word(),
+            doomed: word(),
             ended: word(),
             moved: word(),
             waiting: word(),

@@ -7,7 +7,6 @@ use super::frame::altstack_flags;
 use super::{AltStack, DefaultAction, SIG_DFL, SIG_IGN, default_action, host_disposition, signo};
 use crate::failure::Result;
 use crate::kernel::{Answer, Call, Reply, blocking, generic, interrupted};
-use crate::machine::{Mode, machine};
 use crate::task::{Flow, Task};
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
@@ -22,29 +21,6 @@ pub fn plain(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
     Ok(Reply::Value(
         answer.map_or_else(|| generic(task, call), |a| a.result),
     ))
-}
-
-/// Calls that send a signal. SIGKILL finds processes that share memory between two turns: what
-/// they did is on their tapes then.
-///
-/// # Errors
-/// None.
-pub fn send(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    let sig = match i64::from(call.nr) {
-        libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => call.int(2),
-        _ => call.int(1),
-    };
-    let m = machine();
-    match (&m.shm, answer) {
-        (Some(shm), None)
-            if sig == libc::SIGKILL && m.mode == Mode::Record && !m.baton.is_member() =>
-        {
-            let group = &shm.header().group;
-            let tid = task.tid;
-            group.while_quiet(tid, || plain(task, call, None))
-        }
-        _ => plain(task, call, answer),
-    }
 }
 
 /// rt_sigaction(2).

@@ -8,11 +8,15 @@ use relive_trace::{Ending, Kind, Signal};
 use super::frame::{self, Trap};
 use super::{DefaultAction, SIG_DFL, SIG_IGN, SigInfo, default_action, fault_info, signo};
 use crate::failure::Result;
+use crate::machine::machine;
 use crate::replay::SYNCHRONOUS;
 use crate::task::{End, Flow, Task};
 
 /// Delivers what the host's handler has noted (live only), at the present safe point.
 pub fn deliver_noted(task: &mut Task) -> Flow {
+    if task.vforked.is_none() && machine().baton.is_doomed() {
+        return killed(task, libc::SIGKILL, false);
+    }
     if task.ctx.pending != 0 {
         task.ctx.pending = 0;
         let n = std::mem::take(&mut task.ctx.noted) as usize;
@@ -138,6 +142,7 @@ fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Flow {
 }
 
 fn killed(task: &mut Task, sig: i32, synchronous: bool) -> Flow {
+    crate::kernel::tasks::release_locks(task);
     let steps = if synchronous { SYNCHRONOUS } else { task.steps };
     task.record(Kind::End {
         how: Ending::Killed,
