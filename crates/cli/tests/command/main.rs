@@ -4,6 +4,7 @@ mod cli_page;
 mod damage;
 mod demo;
 mod end;
+mod hostile;
 mod hunt;
 mod inspect;
 mod kept;

@@ -1,0 +1,179 @@
+//! One trial per session with gdb: see `relive_tests::session`.
+
+use libtest_mimic::{Completion, Failed, Trial};
+use relive_tests::child::Spec;
+use relive_tests::needs::{Missing, find_tool, is_ci, missing_tool};
+use relive_tests::session::Session;
+use relive_tests::{command, crate_dir};
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+const TMP: &str = env!("CARGO_TARGET_TMPDIR");
+/// A session or a recording takes no longer; only a hang does.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// How each language is compiled for debugging: extension, compiler, words.
+const LANGUAGES: [(&str, &str, &[&str]); 4] = [
+    ("c", "gcc", &["-g", "-O1", "-pthread", "-fno-inline"]),
+    ("cc", "g++", &["-g", "-O0", "-pthread"]),
+    (
+        "rs",
+        "rustc",
+        &["-g", "-Cforce-frame-pointers=yes", "--edition=2024"],
+    ),
+    ("go", "go", &["build", "-gcflags=all=-N -l"]),
+];
+
+/// The recording of a guest, made once.
+type Recordings = Mutex<BTreeMap<(String, bool), Arc<Mutex<Option<Recorded>>>>>;
+static RECORDINGS: Recordings = Mutex::new(BTreeMap::new());
+
+#[derive(Clone)]
+struct Recorded(Result<PathBuf, String>);
+
+fn main() -> ExitCode {
+    let args = relive_tests::arguments();
+    let folder = crate_dir().join("sessions");
+    let mut names: Vec<PathBuf> = fs::read_dir(folder)
+        .expect("the sessions are there")
+        .map(|entry| entry.expect("a folder can be read").path())
+        .filter(|path| path.extension().is_some_and(|e| e == "session"))
+        .collect();
+    names.sort();
+    let trials = names
+        .into_iter()
+        .map(|path| {
+            let name = path.file_stem().unwrap_or_default().to_string_lossy();
+            Trial::ignorable_test(format!("session::{name}"), move || run(&path))
+        })
+        .collect();
+    libtest_mimic::run(&args, trials).exit_code()
+}
+
+fn run(path: &Path) -> Result<Completion, Failed> {
+    let session = Session::parse(&fs::read_to_string(path)?)?;
+    let compiler = language(&session.guest)?.1;
+    for tool in ["gdb", compiler] {
+        if tool != "rustc" && find_tool(tool).is_none() {
+            // A Go toolchain is too much to ask for.
+            match missing_tool(tool, is_ci() && tool != "go") {
+                Missing::Skip(reason) => return Ok(Completion::ignored_with(reason)),
+                Missing::Fail(reason) => return Err(reason.into()),
+            }
+        }
+    }
+    let trace = recording(&session.guest, session.gone)?;
+    let output = converse(&session, &trace)?;
+    session.compare(&output)?;
+    Ok(Completion::Completed)
+}
+
+fn language(
+    guest: &str,
+) -> Result<&'static (&'static str, &'static str, &'static [&'static str]), String> {
+    let extension = guest.rsplit('.').next().unwrap_or("");
+    let found = LANGUAGES.iter().find(|l| l.0 == extension);
+    found.ok_or_else(|| format!("{guest} is in no known language"))
+}
+
+/// The trace of a guest; the first who asks makes it.
+fn recording(guest: &str, gone: bool) -> Result<PathBuf, String> {
+    let mut all = RECORDINGS.lock().map_err(|e| e.to_string())?;
+    let slot = Arc::clone(all.entry((guest.to_owned(), gone)).or_default());
+    drop(all);
+    let mut slot = slot.lock().map_err(|e| e.to_string())?;
+    slot.get_or_insert_with(|| Recorded(record(guest, gone)))
+        .0
+        .clone()
+}
+
+fn record(guest: &str, gone: bool) -> Result<PathBuf, String> {
+    let told = |e: std::io::Error| e.to_string();
+    let (_, compiler, words) = language(guest)?;
+    let source = crate_dir().join("sessions/guests").join(guest);
+    let name = format!(
+        "{}{}",
+        guest.replace('.', "_"),
+        if gone { "_gone" } else { "" }
+    );
+    let folder = Path::new(TMP).join("sessions").join(&name);
+    let _ = fs::remove_dir_all(&folder);
+    fs::create_dir_all(&folder).map_err(told)?;
+    let program = folder.join(&name);
+    let tool = find_tool(compiler).unwrap_or_else(|| PathBuf::from(compiler));
+    let compiled = Command::new(tool)
+        .args(*words)
+        .arg("-o")
+        .args([&program, &source])
+        .output()
+        .map_err(told)?;
+    if !compiled.status.success() {
+        return Err(String::from_utf8_lossy(&compiled.stderr).into_owned());
+    }
+    let trace = folder.join("trace");
+    let argv: Vec<OsString> = [
+        command::relive()?.as_os_str(),
+        "record".as_ref(),
+        "-o".as_ref(),
+        trace.as_os_str(),
+        program.as_os_str(),
+    ]
+    .map(OsString::from)
+    .to_vec();
+    let outcome = spec(argv, &folder).run()?;
+    if outcome.status.code() == Some(125) {
+        return Err(String::from_utf8_lossy(&outcome.stderr).into_owned());
+    }
+    if gone {
+        fs::remove_file(&program).map_err(told)?;
+    }
+    Ok(trace)
+}
+
+/// What gdb prints.
+fn converse(session: &Session, trace: &Path) -> Result<String, String> {
+    // Errors are answers too, in their place.
+    let mut argv: Vec<OsString> = ["sh", "-c", r#"exec "$0" "$@" 2>&1"#]
+        .map(OsString::from)
+        .to_vec();
+    argv.push(command::relive()?.into());
+    argv.push("debug".into());
+    argv.extend(session.options.iter().map(OsString::from));
+    argv.push(trace.into());
+    argv.extend(["--", "-nx", "-batch", "-iex", "set width 0"].map(OsString::from));
+    let folder = crate_dir().join("sessions/guests");
+    argv.extend([
+        "-ex".into(),
+        format!("directory {}", folder.display()).into(),
+    ]);
+    for (i, step) in session.steps.iter().enumerate() {
+        argv.extend([
+            "-ex".into(),
+            format!("echo {}\\n", Session::marker(i)).into(),
+        ]);
+        argv.extend(["-ex".into(), OsString::from(&step.command)]);
+    }
+    let end = Session::marker(session.steps.len());
+    argv.extend(["-ex".into(), format!("echo {end}\\n").into()]);
+    let folder = trace.parent().ok_or("a trace lies in a folder")?;
+    let outcome = spec(argv, folder).run()?;
+    Ok(String::from_utf8_lossy(&outcome.stdout).into_owned())
+}
+
+fn spec(argv: Vec<OsString>, dir: &Path) -> Spec {
+    Spec {
+        argv,
+        env: vec![
+            ("HOME", "/nonexistent".to_owned()),
+            ("DEBUGINFOD_URLS", String::new()),
+        ],
+        dir: dir.to_owned(),
+        stdin: None,
+        timeout: LIMIT,
+    }
+}
