@@ -8,8 +8,9 @@ use relive_kabi::FdEffect;
 
 use super::live::generic;
 use super::{Answer, Call, Reply};
-use crate::failure::Result;
-use crate::machine::machine;
+use crate::failure::{Result, die};
+use crate::machine::{Mode, machine};
+use crate::sharing::users::Users;
 use crate::task::Task;
 
 /// Keeps the table of streams true after a call that succeeded.
@@ -102,8 +103,9 @@ pub fn note_shared(task: &mut Task, call: &Call, result: i64) {
     if result <= 0 {
         return;
     }
-    let mut memory = machine().memory();
-    if !memory.space.has_shared_files() {
+    let users = machine().shm.as_ref().map(|s| &s.header().shared);
+    let any = users.map_or_else(|| machine().memory().space.has_shared_files(), Users::any);
+    if !any {
         return;
     }
     // SAFETY: the guest's descriptor is only borrowed.
@@ -115,10 +117,27 @@ pub fn note_shared(task: &mut Task, call: &Call, result: i64) {
         // SAFETY: only asks for the position, which is behind what was written.
         (unsafe { libc::lseek(call.int(0), 0, libc::SEEK_CUR) } - result) as u64
     };
+    let identity = super::memory::identity(&meta);
+    let mut memory = machine().memory();
     let views: Vec<(u64, u64)> = memory
         .space
-        .shared_views(super::memory::identity(&meta), start, result as u64)
+        .shared_views(identity, start, result as u64)
         .collect();
+    let seen: u64 = views.iter().map(|v| v.1).sum();
+    if seen < result as u64
+        && let (Some(shm), Mode::Record) = (&machine().shm, machine().mode)
+        && let Some(other) =
+            shm.header()
+                .shared
+                .maps(&shm.header().processes, identity, machine().baton.process())
+    {
+        die(&super::unsupported(
+            call,
+            &format!(
+                "process {other} of the recording maps this file shared, and the writer does not: what it writes is on no tape"
+            ),
+        ));
+    }
     for &(addr, len) in &views {
         memory.code_changed(addr, addr + len);
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use relive_host::sys;
 
-use super::{Answer, Call, Reply, generic, tasks, unsupported};
+use super::{Answer, Call, Reply, blocking, generic, tasks, unsupported};
 use crate::failure::Result;
 use crate::machine::{Mode, machine};
 use crate::sharing::processes::{Slot, standing};
@@ -22,15 +22,39 @@ pub fn send(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         _ => call.int(1),
     };
     let m = machine();
-    let (Some(shm), Mode::Record, libc::SIGKILL) = (&m.shm, m.mode, sig) else {
+    let (Some(shm), Mode::Record) = (&m.shm, m.mode) else {
         return Ok(Reply::Value(generic(task, call)));
     };
-    if m.baton.is_member() {
-        return kill(task, call);
+    let stops = matches!(
+        sig,
+        libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU
+    );
+    match (sig, m.baton.is_member()) {
+        (libc::SIGKILL, true) => kill(task, call),
+        // Whoever stops itself must not keep the baton meanwhile.
+        (_, true) if stops && concerns_itself(task, call) => {
+            Ok(Reply::Value(blocking(task, call.nr, &call.args)))
+        }
+        (_, false) if sig == libc::SIGKILL || stops => {
+            // Its victims are found between two turns.
+            let (group, tid) = (&shm.header().group, task.tid);
+            group.while_quiet(tid, || match sig {
+                libc::SIGKILL => kill(task, call),
+                _ => Ok(Reply::Value(generic(task, call))),
+            })
+        }
+        _ => Ok(Reply::Value(generic(task, call))),
     }
-    // Its victims are found between two turns.
-    let (group, tid) = (&shm.header().group, task.tid);
-    group.while_quiet(tid, || kill(task, call))
+}
+
+/// Whether a call may send its signal to the caller.
+fn concerns_itself(task: &Task, call: &Call) -> bool {
+    let target = call.int(0);
+    match i64::from(call.nr) {
+        libc::SYS_pidfd_send_signal => false,
+        libc::SYS_tkill => target == task.tid as i32,
+        _ => target <= 0 || target == task.process.pid as i32,
+    }
 }
 
 /// SIGKILL, while no other member of the group runs.

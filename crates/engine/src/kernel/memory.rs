@@ -112,14 +112,14 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
     let anon = flags as i32 & libc::MAP_ANONYMOUS != 0 || answer.extra.is_empty();
     // A replay of one process alone has nobody to share with but its own copies, which must
     // not see what it writes.
-    let shared =
-        flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE && !(anon && crate::replay::alone());
+    let shares = flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE;
+    let shared = shares && !(anon && crate::replay::alone());
     let region = Region {
         start,
         end: start + len,
         prot,
         shared,
-        common: shared,
+        common: shared || anon && shares,
         name: unnamed(),
         offset: 0,
         inode: 0,
@@ -447,6 +447,8 @@ pub fn madvise(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
             let parts: Vec<(u64, u64)> = memory
                 .space
                 .overlapping(start, end)
+                // Shared memory keeps its content, in a replay of one process alone too.
+                .filter(|r| r.shared || !r.common)
                 .map(|r| (r.start.max(start), r.end.min(end)))
                 .collect();
             for (s, e) in parts {

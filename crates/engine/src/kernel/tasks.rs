@@ -487,6 +487,11 @@ pub fn set_robust_list(task: &mut Task, call: &Call, _: Option<&Answer>) -> Resu
         return Ok(Reply::Value(-i64::from(libc::EINVAL)));
     }
     task.robust = (call.args[0], call.args[1]);
+    if machine().mode == Mode::Run {
+        // The kernel marks the locks of a thread that is killed.
+        // SAFETY: the kernel reads the list when this thread ends, and takes no bad one amiss.
+        unsafe { sys::syscall(u64::from(call.nr), call.args) };
+    }
     let mut state = task.process.state();
     state.robust.insert(task.index, (task.robust.0, task.tid));
     Ok(Reply::Value(0))

@@ -4,6 +4,8 @@
 //! another process, this one waits until that is over. So all accesses to the memory happen
 //! in the recorded order, whatever the processes do on the way.
 
+use std::sync::atomic::Ordering;
+
 use relive_trace::{Kind, TapeId, TapeReader, Writes};
 
 use super::session::{alone, with};
@@ -26,6 +28,9 @@ impl Turns {
     /// From the beginning.
     #[must_use]
     pub fn of(process: u32) -> Self {
+        if let Some(slot) = slot(process) {
+            slot.pid.store(std::process::id(), Ordering::Release);
+        }
         Self {
             process,
             tape: with(|s| s.trace.tape(TapeId::schedule(process))).ok(),

@@ -47,6 +47,8 @@ struct Waiter {
     keepers: [AtomicU32; 2],
     /// Becomes 1 when the baton has been handed over.
     go: AtomicU32,
+    /// It was found stopped by a signal, and has not run since.
+    stopped: AtomicU32,
     /// Order of coming.
     ticket: AtomicU64,
 }
@@ -169,6 +171,7 @@ impl Group {
                 break;
             }
             let guard = self.lock.take(keepers[0]);
+            waiter.stopped.store(0, Ordering::Release);
             if waiter.go.load(Ordering::Acquire) == 0 && self.free_now() {
                 self.dequeue(waiter);
                 self.own(holder, keepers);
@@ -194,13 +197,26 @@ impl Group {
             0 => false,
             tid => !dead_thread(tid),
         };
-        if self.keepers.iter().any(lives) {
-            return false;
-        }
-        // One that was killed before it woke up has done nothing with the baton.
         let asleep = self.waiters().find(|w| {
             w.process.load(Ordering::Acquire) == holder && w.go.load(Ordering::Acquire) != 0
         });
+        if self.keepers.iter().any(lives) {
+            let stopped = |tid: &AtomicU32| super::stopped_thread(tid.load(Ordering::Acquire));
+            return match asleep {
+                // Stopped by a signal before it could wake up: it waits on.
+                Some(waiter) if stopped(&self.keepers[0]) => {
+                    let ticket = self.tickets.fetch_add(1, Ordering::AcqRel);
+                    waiter.ticket.store(ticket, Ordering::Release);
+                    waiter.stopped.store(1, Ordering::Release);
+                    waiter.go.store(0, Ordering::Release);
+                    self.waiting.fetch_add(1, Ordering::AcqRel);
+                    self.holder.store(0, Ordering::Release);
+                    true
+                }
+                _ => false,
+            };
+        }
+        // One that was killed before it woke up has done nothing with the baton.
         if let Some(waiter) = asleep {
             waiter.process.store(0, Ordering::Release);
         } else if holder != LENT {
@@ -222,6 +238,7 @@ impl Group {
         let waiter = &self.waiters[at];
         set(&waiter.keepers, keepers);
         waiter.go.store(0, Ordering::Release);
+        waiter.stopped.store(0, Ordering::Release);
         let ticket = self.tickets.fetch_add(1, Ordering::AcqRel);
         waiter.ticket.store(ticket, Ordering::Release);
         waiter.process.store(holder, Ordering::Release);
@@ -248,7 +265,11 @@ impl Group {
         }
         let mut queue: Vec<&Waiter> = self
             .waiters()
-            .filter(|w| w.process.load(Ordering::Acquire) != 0 && w.go.load(Ordering::Acquire) == 0)
+            .filter(|w| {
+                w.process.load(Ordering::Acquire) != 0
+                    && w.go.load(Ordering::Acquire) == 0
+                    && w.stopped.load(Ordering::Acquire) == 0
+            })
             .collect();
         if queue.is_empty() {
             return;

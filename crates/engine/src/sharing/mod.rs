@@ -26,13 +26,20 @@ pub fn dead_process(pid: u32) -> bool {
     stat(pid).is_none_or(|(state, threads)| matches!(state, b'Z' | b'X') && threads <= 1)
 }
 
+/// Whether a thread is stopped by a signal.
+#[must_use]
+pub fn stopped_thread(tid: u32) -> bool {
+    stat(tid).is_some_and(|(state, _)| state == b'T')
+}
+
 /// State and number of threads from `/proc/ID/stat` (proc(5)); `None`: there is no such
-/// thread. Where `/proc` says nothing, it is taken to run.
+/// thread. Where there is no `/proc`, it is taken to run. (A replay may not ask by kill(2).)
 fn stat(id: u32) -> Option<(u8, u32)> {
-    let Ok(text) = std::fs::read(format!("/proc/{id}/stat")) else {
-        // A confined replay may not ask kill(2). Without /proc no host could have started.
-        let gone = std::path::Path::new("/proc/self/stat").exists() || !crate::shm::alive(id);
-        return (!gone).then_some((b'?', 1));
+    let text = match std::fs::read(format!("/proc/{id}/stat")) {
+        Ok(text) => text,
+        Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return None,
+        Err(_) if std::path::Path::new("/proc/self/stat").exists() => return None,
+        Err(_) => return Some((b'?', 1)),
     };
     // The name, in parentheses, may hold anything.
     let rest = text.rsplit(|&b| b == b')').next().unwrap_or_default();

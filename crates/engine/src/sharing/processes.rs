@@ -177,7 +177,13 @@ impl Slot {
             if over || ended {
                 break over || turn.is_none();
             }
-            sys::futex_wait(&self.moved, seen, None);
+            sys::futex_wait(&self.moved, seen, Some(200));
+            // Whoever stops for a reason of its own says so; then all are ended.
+            let pid = self.pid.load(Ordering::Acquire);
+            if pid != 0 && dead_process(pid) && self.ended.load(Ordering::Acquire) == 0 {
+                let what = format!("the replaying process {pid} is gone; was it killed?");
+                crate::failure::die(&crate::failure::Failure::setup(what));
+            }
         };
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         reached

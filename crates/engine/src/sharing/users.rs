@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use relive_host::sys;
 
 use super::lock::Lock;
-use super::processes::Processes;
+use super::processes::{Processes, Slot};
 
 const SLOTS: usize = 8192;
 const WRITES: u32 = 1;
@@ -16,6 +16,8 @@ const WRITES: u32 = 1;
 #[repr(C)]
 pub struct Users {
     lock: Lock,
+    /// Not 0 once there is an entry.
+    used: AtomicU32,
     entries: [Entry; SLOTS],
 }
 
@@ -39,11 +41,7 @@ impl Users {
         writes: bool,
     ) -> Option<Vec<u32>> {
         let _guard = self.lock.take(sys::gettid());
-        let shares = |p: u32| {
-            processes
-                .get(p)
-                .is_some_and(super::processes::Slot::may_share)
-        };
+        let shares = |p: u32| processes.get(p).is_some_and(Slot::may_share);
         let (mut own, mut free, mut others) = (None, None, Vec::new());
         for e in self.chain(file) {
             let (f, p) = (
@@ -77,8 +75,25 @@ impl Users {
             .flags
             .store(before | u32::from(writes), Ordering::Release);
         entry.process.store(process, Ordering::Release);
+        self.used.store(1, Ordering::Relaxed);
         entry.file.store(file, Ordering::Release);
         Some(others)
+    }
+
+    /// Whether any file has ever been mapped shared.
+    #[must_use]
+    pub fn any(&self) -> bool {
+        self.used.load(Ordering::Relaxed) != 0
+    }
+
+    /// Another process that maps the file shared.
+    #[must_use]
+    pub fn maps(&self, processes: &Processes, file: u64, process: u32) -> Option<u32> {
+        self.chain(file)
+            .take_while(|e| e.file.load(Ordering::Acquire) != 0)
+            .filter(|e| e.file.load(Ordering::Acquire) == file)
+            .map(|e| e.process.load(Ordering::Acquire))
+            .find(|&p| p != process && processes.get(p).is_some_and(Slot::may_share))
     }
 
     /// Whether any process has ever been able to write the file through a map: its times do
