@@ -132,6 +132,8 @@ pub struct Log {
     pub order: Option<u64>,
     /// Which standard stream it wrote to.
     pub stream: u8,
+    /// What cannot be read of the ranges is zeros in the file behind them.
+    padded: bool,
     bytes: Vec<u8>,
 }
 
@@ -141,6 +143,7 @@ impl Log {
         self.spans.clear();
         self.extra.clear();
         (self.switched, self.order, self.stream) = (false, None, 0);
+        self.padded = false;
     }
 
     /// Notes that the kernel wrote `len` bytes at `addr`.
@@ -150,8 +153,15 @@ impl Log {
         }
     }
 
+    /// Notes that `len` bytes at `addr` have changed with the file behind them. What lies
+    /// behind the end of the file is zeros if it ever grows again.
+    pub fn changed(&mut self, addr: u64, len: u64) {
+        self.wrote(addr, len);
+        self.padded = true;
+    }
+
     /// Reads the written ranges from guest memory and passes them on. A range that cannot be
-    /// read to its end is cut there.
+    /// read to its end is cut there, or goes on in zeros behind the end of a file.
     pub fn with_slices(&mut self, f: impl FnOnce(&Self, &[(u64, &[u8])])) {
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.clear();
@@ -160,7 +170,9 @@ impl Log {
         for (i, &(addr, len)) in self.spans.iter().enumerate() {
             let from = bytes.len();
             bytes.resize(from + len as usize, 0);
-            if let Err(copy::BadAddress(bad)) = copy::read(GuestAddr(addr), &mut bytes[from..]) {
+            if let Err(copy::BadAddress(bad)) = copy::read(GuestAddr(addr), &mut bytes[from..])
+                && !self.padded
+            {
                 bytes.truncate(from + (bad.0 - addr) as usize);
             }
             match ends.get_mut(i) {

@@ -1,16 +1,12 @@
 //! The little that the engine knows of the guest's descriptors: which lead to standard
 //! streams, and which cannot make a call sleep.
 
-use std::fs::File;
-use std::os::fd::FromRawFd;
-
 use relive_kabi::FdEffect;
 
 use super::live::generic;
 use super::{Answer, Call, Reply};
-use crate::failure::{Result, die};
-use crate::machine::{Mode, machine};
-use crate::sharing::users::Users;
+use crate::failure::Result;
+use crate::machine::machine;
 use crate::task::Task;
 
 /// Keeps the table of streams true after a call that succeeded.
@@ -90,61 +86,6 @@ pub fn close_range(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result
         }
         _ => part(first, last),
     }))
-}
-
-/// Notes the guest memory that a write to a file has changed, because the file is mapped
-/// shared.
-pub fn note_shared(task: &mut Task, call: &Call, result: i64) {
-    let positioned = match i64::from(call.nr) {
-        libc::SYS_write | libc::SYS_writev => false,
-        libc::SYS_pwrite64 | libc::SYS_pwritev | libc::SYS_pwritev2 => true,
-        _ => return,
-    };
-    if result <= 0 {
-        return;
-    }
-    let users = machine().shm.as_ref().map(|s| &s.header().shared);
-    let any = users.map_or_else(|| machine().memory().space.has_shared_files(), Users::any);
-    if !any {
-        return;
-    }
-    // SAFETY: the guest's descriptor is only borrowed.
-    let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(call.int(0)) });
-    let Ok(meta) = file.metadata() else { return };
-    let start = if positioned {
-        call.args[3]
-    } else {
-        // SAFETY: only asks for the position, which is behind what was written.
-        (unsafe { libc::lseek(call.int(0), 0, libc::SEEK_CUR) } - result) as u64
-    };
-    let identity = super::memory::identity(&meta);
-    let mut memory = machine().memory();
-    let views: Vec<(u64, u64)> = memory
-        .space
-        .shared_views(identity, start, result as u64)
-        .collect();
-    let seen: u64 = views.iter().map(|v| v.1).sum();
-    if seen < result as u64
-        && let (Some(shm), Mode::Record) = (&machine().shm, machine().mode)
-        && let Some(other) =
-            shm.header()
-                .shared
-                .maps(&shm.header().processes, identity, machine().baton.process())
-    {
-        die(&super::unsupported(
-            call,
-            &format!(
-                "process {other} of the recording maps this file shared, and the writer does not: what it writes is on no tape"
-            ),
-        ));
-    }
-    for &(addr, len) in &views {
-        memory.code_changed(addr, addr + len);
-    }
-    drop(memory);
-    views
-        .into_iter()
-        .for_each(|(addr, len)| task.log.wrote(addr, len));
 }
 
 /// Whether a call that its row says may sleep really may, on this descriptor: reading and

@@ -86,7 +86,7 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
     }
     drop(memory);
     if let (Some(f), Mode::Record) = (&file, machine().mode) {
-        let id = f.keep(call)?;
+        let id = keep(&f.file)?;
         task.log.extra.extend_from_slice(&id.0);
         task.log.extra.extend_from_slice(&f.inode.to_le_bytes());
         task.log.extra.extend_from_slice(f.name().as_bytes());
@@ -226,6 +226,13 @@ impl Mapped {
         // SAFETY: only asks.
         let mode = unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_ACCMODE;
         let zeros = meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 5);
+        if !meta.is_file() && !zeros {
+            // Pipes, folders and most devices cannot be mapped natively either.
+            return Err(libc::ENODEV);
+        }
+        if mode == libc::O_WRONLY {
+            return Err(libc::EACCES);
+        }
         Ok(Self {
             file,
             inode: identity(&meta),
@@ -242,17 +249,6 @@ impl Mapped {
     fn is_elf(&self) -> bool {
         let mut magic = [0; 4];
         self.file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF"
-    }
-
-    /// Puts the content into the trace.
-    fn keep(&self, call: &Call) -> Result<FileId> {
-        if !self.file.metadata().map_err(Failure::setup)?.is_file() {
-            return Err(super::unsupported(
-                call,
-                &format!("a map of {}, which is no regular file", self.path),
-            ));
-        }
-        keep(&self.file)
     }
 }
 

@@ -9,6 +9,7 @@ mod buffers;
 mod call;
 pub mod exec;
 mod fds;
+mod file_changes;
 mod files;
 mod futex;
 pub mod hooks;
@@ -78,7 +79,7 @@ pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     match answer {
         None => {
             fds::after(task, &call, result);
-            fds::note_shared(task, &call, result);
+            file_changes::note(task, &call, result);
             log(task, &call, result);
         }
         Some(answer) => answer.finish(task, &call, result)?,

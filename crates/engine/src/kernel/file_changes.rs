@@ -1,0 +1,121 @@
+//! Calls that change the content of a file which the guest has mapped shared: the memory
+//! behind the map changes with it, and the tape has to say so.
+//!
+//! It looks at what a call has done and never makes one that the guest could notice. Files
+//! that are changed by processes outside of the recording are not seen.
+
+use std::fs::{File, Metadata};
+use std::mem::ManuallyDrop;
+use std::os::fd::FromRawFd;
+
+use super::Call;
+use super::memory::identity;
+use crate::machine::machine;
+use crate::task::Task;
+
+/// Where a call that changes a file has its descriptor, and which part it changes.
+enum Change {
+    /// As many bytes as it returns, behind the position that it leaves the descriptor at.
+    Behind { fd: usize },
+    /// As many bytes as it returns, at an offset that is an argument.
+    At { fd: usize, offset: usize },
+    /// As many bytes as it returns; an argument points to the offset behind them, or is null.
+    Through { fd: usize, offset: usize },
+    /// Everything from an offset on, which is an argument.
+    From { fd: usize, offset: usize },
+    /// The whole file of the descriptor that it returns.
+    Opened { flags: usize },
+}
+
+const CHANGES: [(i64, Change); 13] = [
+    (libc::SYS_write, Change::Behind { fd: 0 }),
+    (libc::SYS_writev, Change::Behind { fd: 0 }),
+    (libc::SYS_sendfile, Change::Behind { fd: 0 }),
+    (libc::SYS_pwrite64, Change::At { fd: 0, offset: 3 }),
+    (libc::SYS_pwritev, Change::At { fd: 0, offset: 3 }),
+    (libc::SYS_pwritev2, Change::At { fd: 0, offset: 3 }),
+    (libc::SYS_splice, Change::Through { fd: 2, offset: 3 }),
+    (
+        libc::SYS_copy_file_range,
+        Change::Through { fd: 2, offset: 3 },
+    ),
+    (libc::SYS_ftruncate, Change::From { fd: 0, offset: 1 }),
+    (libc::SYS_fallocate, Change::From { fd: 0, offset: 2 }),
+    (libc::SYS_open, Change::Opened { flags: 1 }),
+    (libc::SYS_openat, Change::Opened { flags: 2 }),
+    (libc::SYS_creat, Change::Opened { flags: 1 }),
+];
+
+/// Notes the guest memory that a call has changed through a file that is mapped shared.
+pub fn note(task: &mut Task, call: &Call, result: i64) {
+    if result < 0 || !task.tape.recording() {
+        return;
+    }
+    let nr = i64::from(call.nr);
+    let Some((_, change)) = CHANGES.iter().find(|(n, _)| *n == nr) else {
+        return;
+    };
+    if !machine().memory().space.has_shared_files() {
+        return;
+    }
+    let Some((meta, start, len)) = extent(task, call, change, result) else {
+        return;
+    };
+    let mut memory = machine().memory();
+    let views: Vec<(u64, u64)> = memory
+        .space
+        .shared_views(identity(&meta), start, len)
+        .collect();
+    for &(addr, len) in &views {
+        memory.code_changed(addr, addr + len);
+    }
+    drop(memory);
+    for (addr, len) in views {
+        task.log.changed(addr, len);
+    }
+}
+
+/// The file and the part of it that has changed: start and length.
+fn extent(task: &Task, call: &Call, change: &Change, result: i64) -> Option<(Metadata, u64, u64)> {
+    let done = result as u64;
+    let whole = u64::MAX / 2;
+    let (fd, start, len) = match *change {
+        Change::Behind { fd } => (
+            call.int(fd),
+            position(call.int(fd)).saturating_sub(done),
+            done,
+        ),
+        Change::At { fd, offset: 3 } if call.args[3] == u64::MAX => (
+            call.int(fd),
+            position(call.int(fd)).saturating_sub(done),
+            done,
+        ),
+        Change::At { fd, offset } => (call.int(fd), call.args[offset], done),
+        Change::Through { fd, offset } => {
+            let end = match call.args[offset] {
+                0 => position(call.int(fd)),
+                at => task.read_u64(at).ok()?,
+            };
+            (call.int(fd), end.saturating_sub(done), done)
+        }
+        Change::From { fd, offset } => (call.int(fd), call.args[offset], whole),
+        Change::Opened { flags } => {
+            let truncates =
+                i64::from(call.nr) == libc::SYS_creat || call.int(flags) & libc::O_TRUNC != 0;
+            if !truncates {
+                return None;
+            }
+            (result as i32, 0, whole)
+        }
+    };
+    // SAFETY: the guest's descriptor is only borrowed.
+    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+    let meta = file.metadata().ok()?;
+    (len != 0).then_some((meta, start, len))
+}
+
+/// The position of a descriptor; 0 where it has none.
+fn position(fd: i32) -> u64 {
+    // SAFETY: only asks.
+    unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }.max(0) as u64
+}
