@@ -10,8 +10,13 @@ use std::os::fd::FromRawFd;
 
 use super::Call;
 use super::memory::identity;
-use crate::machine::machine;
+use crate::failure::die;
+use crate::machine::{Mode, machine};
+use crate::sharing::users::Users;
 use crate::task::Task;
+
+/// The length of a change that goes on to the end of the file, wherever that is.
+const WHOLE: u64 = u64::MAX / 2;
 
 /// Where a call that changes a file has its descriptor, and which part it changes.
 enum Change {
@@ -55,17 +60,21 @@ pub fn note(task: &mut Task, call: &Call, result: i64) {
     let Some((_, change)) = CHANGES.iter().find(|(n, _)| *n == nr) else {
         return;
     };
-    if !machine().memory().space.has_shared_files() {
+    let users = machine().shm.as_ref().map(|s| &s.header().shared);
+    if !users.map_or_else(|| machine().memory().space.has_shared_files(), Users::any) {
         return;
     }
     let Some((meta, start, len)) = extent(task, call, change, result) else {
         return;
     };
+    let file = identity(&meta);
     let mut memory = machine().memory();
-    let views: Vec<(u64, u64)> = memory
-        .space
-        .shared_views(identity(&meta), start, len)
-        .collect();
+    let views: Vec<(u64, u64)> = memory.space.shared_views(file, start, len).collect();
+    let seen: u64 = views.iter().map(|v| v.1).sum();
+    // Of a change without an end it is enough to see some of it.
+    if seen < if len == WHOLE { 1 } else { len } {
+        refuse_unseen(call, file);
+    }
     for &(addr, len) in &views {
         memory.code_changed(addr, addr + len);
     }
@@ -75,10 +84,28 @@ pub fn note(task: &mut Task, call: &Call, result: i64) {
     }
 }
 
+/// Ends the recording if another process maps the file shared: its memory has changed, and
+/// no tape says so.
+fn refuse_unseen(call: &Call, file: u64) {
+    if let (Some(shm), Mode::Record) = (&machine().shm, machine().mode)
+        && let Some(other) = shm.header().shared.maps(
+            &shm.header().processes,
+            file,
+            machine().baton.process(),
+        )
+    {
+        die(&super::unsupported(
+            call,
+            &format!(
+                "process {other} of the recording maps this file shared, and the writer does not: what it writes is on no tape"
+            ),
+        ));
+    }
+}
+
 /// The file and the part of it that has changed: start and length.
 fn extent(task: &Task, call: &Call, change: &Change, result: i64) -> Option<(Metadata, u64, u64)> {
     let done = result as u64;
-    let whole = u64::MAX / 2;
     let (fd, start, len) = match *change {
         Change::Behind { fd } => (
             call.int(fd),
@@ -98,14 +125,14 @@ fn extent(task: &Task, call: &Call, change: &Change, result: i64) -> Option<(Met
             };
             (call.int(fd), end.saturating_sub(done), done)
         }
-        Change::From { fd, offset } => (call.int(fd), call.args[offset], whole),
+        Change::From { fd, offset } => (call.int(fd), call.args[offset], WHOLE),
         Change::Opened { flags } => {
             let truncates =
                 i64::from(call.nr) == libc::SYS_creat || call.int(flags) & libc::O_TRUNC != 0;
             if !truncates {
                 return None;
             }
-            (result as i32, 0, whole)
+            (result as i32, 0, WHOLE)
         }
     };
     // SAFETY: the guest's descriptor is only borrowed.

@@ -60,6 +60,12 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
     if let (Some(f), true) = (&file, shared) {
         sharing::claim(task, call, f.inode, f.writable, f.name())?;
     }
+    // A private map shows the trace's copy: what others do to the file later must not be seen
+    // through it, for no tape would tell. mmap(2) leaves open whether it is.
+    let copy = match (&file, machine().mode) {
+        (Some(f), Mode::Record) => Some(copy_of(&f.file)?),
+        _ => None,
+    };
     let mut memory = machine().memory();
     let start = match choose(&mut memory.space, addr, len, flags, low) {
         Ok(a) => a,
@@ -78,15 +84,16 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         offset: if file.is_some() { offset } else { 0 },
         inode,
     };
-    let source = file
-        .as_ref()
-        .map_or(Source::Anon, |f| Source::File(f.file.as_raw_fd(), offset));
+    let source = match (&copy, &file) {
+        (Some((_, copy)), _) if !shared => Source::File(copy.as_raw_fd(), offset),
+        (_, Some(f)) => Source::File(f.file.as_raw_fd(), offset),
+        (_, None) => Source::Anon,
+    };
     if let Err(e) = memory.map(region, source) {
         return errno(e);
     }
     drop(memory);
-    if let (Some(f), Mode::Record) = (&file, machine().mode) {
-        let id = keep(&f.file)?;
+    if let (Some(f), Some((id, _))) = (&file, &copy) {
         task.log.extra.extend_from_slice(&id.0);
         task.log.extra.extend_from_slice(&f.inode.to_le_bytes());
         task.log.extra.extend_from_slice(f.name().as_bytes());
@@ -214,20 +221,20 @@ struct Mapped {
 
 impl Mapped {
     fn open(fd: i32) -> std::result::Result<Self, i32> {
-        // SAFETY: the guest's descriptor is borrowed: ManuallyDrop never closes it; a bad one
-        // only gives EBADF below.
-        let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
         if fd < 0 {
             return Err(libc::EBADF);
         }
+        // SAFETY: the guest's descriptor is borrowed: ManuallyDrop never closes it; a bad one
+        // only gives EBADF below.
+        let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
         let meta = file.metadata().map_err(|_| libc::EBADF)?;
         let path = std::fs::read_link(format!("/proc/self/fd/{fd}"))
             .map_or(String::new(), |p| p.to_string_lossy().into_owned());
         // SAFETY: only asks.
         let mode = unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_ACCMODE;
         let zeros = meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 5);
-        if !meta.is_file() && !zeros {
-            // Pipes, folders and most devices cannot be mapped natively either.
+        if !(meta.is_file() || zeros) || is_generated(fd) {
+            // Pipes, folders, most devices and the files of /proc have no map natively either.
             return Err(libc::ENODEV);
         }
         if mode == libc::O_WRONLY {
@@ -249,6 +256,16 @@ impl Mapped {
     fn is_elf(&self) -> bool {
         let mut magic = [0; 4];
         self.file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF"
+    }
+}
+
+/// Whether a descriptor leads to /proc or /sys.
+fn is_generated(fd: i32) -> bool {
+    // SAFETY: only fills the structure.
+    unsafe {
+        let mut fs: libc::statfs = std::mem::zeroed();
+        libc::fstatfs(fd, &raw mut fs) == 0
+            && [libc::PROC_SUPER_MAGIC, libc::SYSFS_MAGIC].contains(&fs.f_type)
     }
 }
 
@@ -292,6 +309,19 @@ pub fn keep(file: &File) -> Result<FileId> {
         table.insert(stamp, id.0);
     }
     Ok(id)
+}
+
+/// The trace's copy of a file, made if need be.
+fn copy_of(file: &File) -> Result<(FileId, File)> {
+    let id = keep(file)?;
+    let path = FileStore::new(&machine().trace).path(id);
+    match File::open(&path) {
+        Ok(copy) => Ok((id, copy)),
+        Err(e) => Err(Failure::setup(format!(
+            "{} cannot be read: {e}",
+            path.display()
+        ))),
+    }
 }
 
 /// munmap(2).
