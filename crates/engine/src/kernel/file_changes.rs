@@ -71,8 +71,10 @@ pub fn note(task: &mut Task, call: &Call, result: i64) {
     let mut memory = machine().memory();
     let views: Vec<(u64, u64)> = memory.space.shared_views(file, start, len).collect();
     let seen: u64 = views.iter().map(|v| v.1).sum();
-    // Of a change without an end it is enough to see some of it.
-    if seen < if len == WHOLE { 1 } else { len } {
+    // Of a change without an end it is enough to see some of it. A new length is mostly the old
+    // one, or a larger one, which changes nothing.
+    let least = if len == WHOLE { 1 } else { len };
+    if seen < least && nr != libc::SYS_ftruncate {
         refuse_unseen(call, file);
     }
     for &(addr, len) in &views {
@@ -88,11 +90,10 @@ pub fn note(task: &mut Task, call: &Call, result: i64) {
 /// no tape says so.
 fn refuse_unseen(call: &Call, file: u64) {
     if let (Some(shm), Mode::Record) = (&machine().shm, machine().mode)
-        && let Some(other) = shm.header().shared.maps(
-            &shm.header().processes,
-            file,
-            machine().baton.process(),
-        )
+        && let Some(other) =
+            shm.header()
+                .shared
+                .maps(&shm.header().processes, file, machine().baton.process())
     {
         die(&super::unsupported(
             call,
