@@ -84,6 +84,19 @@ Examples:
   relive debug --at end -- -ex 'watch total' -ex reverse-continue
   relive debug --serve 1234             then in gdb: target remote :1234";
 
+const BACKTRACE: &str = "\
+Show the call stack of a recorded program at one place of its recording, with functions, files \
+and lines.
+
+Names and lines come from the copies of its files that the recording holds, and from separate \
+debug information of the same build id, in the recording or in /usr/lib/debug. They are those \
+of the program that ran, whatever lies on this machine now.";
+
+const BACKTRACE_AFTER: &str = "\
+Examples:
+  relive backtrace --at crash
+  relive backtrace bank-2 --at 2000 --all --json";
+
 const LAST_WRITE: &str = "\
 Find the instruction, or the system call, that last wrote to memory of a recorded program.
 
@@ -93,6 +106,7 @@ is a write.";
 
 const LAST_WRITE_AFTER: &str = "\
 Examples:
+  relive last-write --var total
   relive last-write --addr 0x100040a0
   relive last-write bank-2 --addr 0x100040a0 --len 8 --before 2000 --json";
 
@@ -105,6 +119,7 @@ declares; the result is the integer one.";
 
 const CALLS_AFTER: &str = "\
 Examples:
+  relive calls transfer
   relive calls 0x10001159
   relive calls 0x10001159 bank-2 --max 10 --json";
 
@@ -204,6 +219,9 @@ pub enum Command {
     /// Debug a recording with gdb, forwards and backwards
     #[command(long_about = DEBUG, after_help = DEBUG_AFTER)]
     Debug(DebugArgs),
+    /// Show call stacks with files and lines
+    #[command(long_about = BACKTRACE, after_help = BACKTRACE_AFTER)]
+    Backtrace(BacktraceArgs),
     /// Find who wrote to memory last
     #[command(long_about = LAST_WRITE, after_help = LAST_WRITE_AFTER)]
     LastWrite(LastWriteArgs),
@@ -373,17 +391,65 @@ fn place(text: &str) -> Result<At, String> {
     })
 }
 
+/// A function by name or address.
+#[derive(Debug, Clone)]
+pub enum Function {
+    /// Its first instruction.
+    Address(u64),
+    /// As the linker has it, or demangled.
+    Name(String),
+}
+
+impl std::str::FromStr for Function {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // No name begins with a digit.
+        if text.starts_with(|c: char| c.is_ascii_digit()) {
+            return text.parse().map(|GuestAddress(at)| Self::Address(at));
+        }
+        Ok(Self::Name(text.to_owned()))
+    }
+}
+
+/// Arguments of `backtrace`.
+#[derive(Debug, Args)]
+pub struct BacktraceArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Where: start, end, crash, or where so many events of the process have happened
+    #[arg(long, value_name = "PLACE", default_value = "end", value_parser = place)]
+    pub at: At,
+    /// Which process: its index in the recording [default: 0; with --at crash the one that died]
+    #[arg(short, long, value_name = "N")]
+    pub process: Option<u32>,
+    /// All threads, not only the one whose turn it is
+    #[arg(short, long)]
+    pub all: bool,
+    /// Print an object
+    #[arg(long)]
+    pub json: bool,
+}
+
 /// Arguments of `last-write`.
 #[derive(Debug, Args)]
 pub struct LastWriteArgs {
     #[command(flatten)]
     pub trace: TraceArgs,
     /// Address of the memory
-    #[arg(long, value_name = "ADDR")]
-    pub addr: GuestAddress,
-    /// Bytes of it
-    #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
-    pub len: u64,
+    #[arg(
+        long,
+        value_name = "ADDR",
+        required_unless_present = "var",
+        conflicts_with = "var"
+    )]
+    pub addr: Option<GuestAddress>,
+    /// Name of a global variable
+    #[arg(long, value_name = "NAME")]
+    pub var: Option<String>,
+    /// Bytes of it [default: the variable's size, or 8]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
+    pub len: Option<u64>,
     /// Before so many events of the process have happened [default: its end]
     #[arg(long, value_name = "EVENT")]
     pub before: Option<u64>,
@@ -398,8 +464,8 @@ pub struct LastWriteArgs {
 /// Arguments of `calls`.
 #[derive(Debug, Args)]
 pub struct CallsArgs {
-    /// Address of its first instruction
-    pub function: GuestAddress,
+    /// Its name, or the address of its first instruction
+    pub function: Function,
     /// Name or folder of the trace [default: the latest]
     pub trace: Option<PathBuf>,
     /// At most so many

@@ -8,6 +8,7 @@
 
 mod args;
 mod attempt;
+mod backtrace;
 mod command_line;
 mod debug;
 mod demo;
@@ -18,6 +19,7 @@ mod hunt;
 mod info;
 mod interrupt;
 mod ls;
+mod names;
 mod output;
 mod place;
 mod progress;
@@ -68,6 +70,7 @@ fn execute(command: &Command) -> Result<Status, Failure> {
         Command::Dump(args) => dump::execute(args),
         Command::Demo => demo::execute(),
         Command::Debug(args) => debug::execute(args),
+        Command::Backtrace(args) => backtrace::execute(args),
         Command::LastWrite(args) => query::last_write(args),
         Command::Calls(args) => query::calls(args),
         Command::Travel(args) => travel::execute(args),

@@ -5,13 +5,14 @@ use std::path::Path;
 
 use crate::sandbox::{Sandbox, finish};
 
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
     "record",
     "replay",
     "verify",
     "hunt",
     "run",
     "debug",
+    "backtrace",
     "last-write",
     "calls",
     "ls",

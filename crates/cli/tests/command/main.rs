@@ -1,5 +1,6 @@
 //! The `relive` command from outside: real runs of small programs.
 
+mod backtrace;
 mod cli_page;
 mod damage;
 mod demo;

@@ -16,7 +16,7 @@ mod registers;
 mod snapshots;
 mod travel;
 
-pub use host::{Patient, Wanted};
+pub use host::{Host, Patient, Wanted};
 pub use point::{Point, Steps};
 pub use processes::{Follow, crashed, follow, processes};
 pub use protocol::{

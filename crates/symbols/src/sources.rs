@@ -1,0 +1,59 @@
+//! Which source files debug information speaks of.
+
+use std::collections::BTreeSet;
+
+use gimli::Reader;
+
+use crate::module::{Bytes, dwarf};
+
+/// More source files than this are not listed.
+const MOST: usize = 200_000;
+
+/// Absolute paths of the sources that an ELF file's debug information names, as the compiler
+/// wrote them.
+#[must_use]
+pub fn sources(bytes: &[u8]) -> BTreeSet<String> {
+    let mut all = BTreeSet::new();
+    let file = object::File::parse(bytes).ok();
+    let Some(dwarf) = file.and_then(|file| dwarf(&file)) else {
+        return all;
+    };
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        if let Ok(unit) = dwarf.unit(header) {
+            of_unit(&dwarf, &unit, &mut all);
+        }
+    }
+    all
+}
+
+fn of_unit(dwarf: &gimli::Dwarf<Bytes>, unit: &gimli::Unit<Bytes>, all: &mut BTreeSet<String>) {
+    let Some(program) = &unit.line_program else {
+        return;
+    };
+    let text = |bytes: Bytes| Some(bytes.to_string_lossy().ok()?.into_owned());
+    let attribute = |value| text(dwarf.attr_string(unit, value).ok()?);
+    let folder = unit.comp_dir.clone().and_then(text).unwrap_or_default();
+    let header = program.header();
+    for file in header.file_names() {
+        if all.len() >= MOST {
+            return;
+        }
+        let Some(name) = attribute(file.path_name()) else {
+            continue;
+        };
+        let within = file.directory(header).and_then(attribute);
+        let path = join(&folder, &join(&within.unwrap_or_default(), &name));
+        if path.starts_with('/') {
+            all.insert(path);
+        }
+    }
+}
+
+fn join(folder: &str, name: &str) -> String {
+    if folder.is_empty() || name.starts_with('/') {
+        name.to_owned()
+    } else {
+        format!("{folder}/{name}")
+    }
+}

@@ -1,0 +1,152 @@
+//! The modules of one target, and what its addresses are called.
+
+use std::collections::HashMap;
+
+use crate::find::{Finder, HEAD, read};
+use crate::module::{Kind, Line, Module, demangled};
+use crate::{Map, Target};
+
+/// A module where it is mapped.
+pub(crate) struct Placed {
+    pub(crate) module: Module,
+    /// Its addresses in the target less those in the file.
+    pub(crate) bias: u64,
+    path: String,
+    ranges: Vec<(u64, u64)>,
+}
+
+/// What an address is called.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Named {
+    /// What is mapped there.
+    pub module: Option<String>,
+    /// Its file's own address.
+    pub file_address: Option<u64>,
+    /// Demangled name of the function or variable, and the distance from its beginning.
+    pub symbol: Option<(String, u64)>,
+    /// Lines, the innermost inlined function first; empty without debug information.
+    pub lines: Vec<Line>,
+}
+
+/// Something that was looked up by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Found {
+    /// Demangled name.
+    pub name: String,
+    /// Path of the module.
+    pub module: String,
+    /// Address in the target.
+    pub address: u64,
+    /// Bytes; 0 if unknown.
+    pub size: u64,
+}
+
+/// All modules of a target at one moment.
+pub struct Space {
+    modules: Vec<Placed>,
+    maps: Vec<Map>,
+}
+
+impl Space {
+    /// Finds the modules of a target.
+    pub fn of(target: &mut dyn Target, finder: &Finder) -> Self {
+        let maps = target.maps();
+        let mut modules: Vec<Placed> = Vec::new();
+        for (i, map) in maps.iter().enumerate() {
+            if map.offset != 0 || map.name.is_empty() || map.name.starts_with('[') {
+                continue;
+            }
+            let mut head = vec![0; HEAD];
+            if !target.read(map.start, &mut head) {
+                continue;
+            }
+            let Some(module) = load(&head, &map.name, finder) else {
+                continue;
+            };
+            let Some(first) = module.address_of(0) else {
+                continue;
+            };
+            // Its other parts follow, up to the next file's beginning.
+            let ranges = maps[i..]
+                .iter()
+                .enumerate()
+                .take_while(|(n, m)| *n == 0 || m.offset != 0 || m.name != map.name)
+                .filter(|(_, m)| m.name == map.name)
+                .map(|(_, m)| (m.start, m.end));
+            modules.push(Placed {
+                module,
+                bias: map.start.wrapping_sub(first),
+                path: map.name.clone(),
+                ranges: ranges.collect(),
+            });
+        }
+        Self { modules, maps }
+    }
+
+    pub(crate) fn module_at(&self, address: u64) -> Option<&Placed> {
+        let inside = |&(start, end): &(u64, u64)| (start..end).contains(&address);
+        self.modules.iter().find(|m| m.ranges.iter().any(inside))
+    }
+
+    /// Whether code can be there.
+    #[must_use]
+    pub fn is_code(&self, address: u64) -> bool {
+        self.maps
+            .iter()
+            .any(|m| m.executable && (m.start..m.end).contains(&address))
+    }
+
+    /// What an address is called.
+    #[must_use]
+    pub fn name(&self, address: u64) -> Named {
+        let Some(placed) = self.module_at(address) else {
+            let map = self
+                .maps
+                .iter()
+                .find(|m| (m.start..m.end).contains(&address) && !m.name.is_empty());
+            return Named {
+                module: map.map(|m| m.name.clone()),
+                ..Named::default()
+            };
+        };
+        let own = address.wrapping_sub(placed.bias);
+        let symbol = placed.module.symbol_at(own);
+        Named {
+            module: Some(placed.path.clone()),
+            file_address: Some(own),
+            symbol: symbol.map(|s| (demangled(&s.name), own - s.address)),
+            lines: placed.module.lines_at(own),
+        }
+    }
+
+    /// Everything of a kind with this name.
+    #[must_use]
+    pub fn find(&self, name: &str, kind: Kind) -> Vec<Found> {
+        // One place may have the name several times, and twice in one file's two tables.
+        let mut found: HashMap<u64, Found> = HashMap::new();
+        for placed in &self.modules {
+            for symbol in placed.module.symbols_named(name, kind) {
+                let address = symbol.address.wrapping_add(placed.bias);
+                found.entry(address).or_insert_with(|| Found {
+                    name: demangled(&symbol.name),
+                    module: placed.path.clone(),
+                    address,
+                    size: symbol.size,
+                });
+            }
+        }
+        let mut found: Vec<Found> = found.into_values().collect();
+        found.sort_by_key(|f| f.address);
+        found
+    }
+}
+
+fn load(head: &[u8], path: &str, finder: &Finder) -> Option<Module> {
+    let file = finder.file(head, path)?;
+    let mut module = Module::parse(&read(&file)?)?;
+    let debug = module.build_id().and_then(|id| finder.debug_file(id));
+    if let Some(bytes) = debug.and_then(|path| read(&path)) {
+        module.add_debug(&bytes);
+    }
+    Some(module)
+}
