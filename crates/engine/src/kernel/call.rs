@@ -88,6 +88,16 @@ impl Call {
         )
     }
 
+    /// Whether it is made again whatever handler ran: no error number says "interrupted".
+    #[must_use]
+    pub fn always_restarts(&self) -> bool {
+        match i64::from(self.nr) {
+            libc::SYS_execve | libc::SYS_execveat => true,
+            libc::SYS_futex => super::futex::locks(self),
+            _ => false,
+        }
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -127,7 +127,7 @@ fn resume(task: &mut Task, call: &Call, result: i64, next: GuestAddr) {
         let restart = call.restart();
         task.signals.restart = Some(Interrupted {
             nr: call.nr,
-            always: matches!(i64::from(call.nr), libc::SYS_execve | libc::SYS_execveat),
+            always: call.always_restarts(),
             with_handler: restart == Restart::Handler,
             without_handler: restart != Restart::Never,
         });

@@ -34,15 +34,7 @@ pub fn release(task: &Task, head: u64, tid: u32) -> Vec<u64> {
             break;
         }
         let at = entry & !1;
-        if at != pending & !1
-            && !mark(
-                task,
-                tid,
-                at.wrapping_add(offset),
-                entry & 1 != 0,
-                &mut wake,
-            )
-        {
+        if at != pending & !1 && !mark(task, tid, at.wrapping_add(offset), &mut wake) {
             return wake;
         }
         match task.read_u64(at) {
@@ -51,18 +43,12 @@ pub fn release(task: &Task, head: u64, tid: u32) -> Vec<u64> {
         }
     }
     if pending != 0 {
-        mark(
-            task,
-            tid,
-            (pending & !1).wrapping_add(offset),
-            pending & 1 != 0,
-            &mut wake,
-        );
+        mark(task, tid, (pending & !1).wrapping_add(offset), &mut wake);
     }
     wake
 }
 
-fn mark(task: &Task, tid: u32, at: u64, inheriting: bool, wake: &mut Vec<u64>) -> bool {
+fn mark(task: &Task, tid: u32, at: u64, wake: &mut Vec<u64>) -> bool {
     let Ok(word) = task.read::<4>(at).map(u32::from_le_bytes) else {
         return false;
     };
@@ -75,7 +61,8 @@ fn mark(task: &Task, tid: u32, at: u64, inheriting: bool, wake: &mut Vec<u64>) -
     {
         return false;
     }
-    if !inheriting && word & WAITERS != 0 {
+    // Those who wait for a priority-inheriting lock sleep as the others do, see `futex`.
+    if word & WAITERS != 0 {
         wake.push(at);
     }
     true
