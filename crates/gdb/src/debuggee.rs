@@ -1,6 +1,6 @@
 //! The recorded process as a client sees it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
@@ -59,6 +59,8 @@ pub struct Debuggee {
     /// How to go on, as the client has said.
     pub(crate) order: Order,
     pub(crate) breakpoints: BTreeSet<u64>,
+    /// Conditions of breakpoints, by address; of some that are gone, too.
+    pub(crate) conditions: BTreeMap<u64, Vec<Vec<u8>>>,
     pub(crate) watchpoints: Vec<Watchpoint>,
     /// The thread that a stop was last reported for.
     pub(crate) current: Option<Tid>,
@@ -104,6 +106,7 @@ impl Debuggee {
             threads: Vec::new(),
             order: Order::default(),
             breakpoints: BTreeSet::new(),
+            conditions: BTreeMap::new(),
             watchpoints: Vec::new(),
             current: None,
             news,
@@ -125,6 +128,7 @@ impl Debuggee {
     /// Forgets what was set for a client that has gone.
     pub(crate) fn forget_client(&mut self) {
         self.breakpoints.clear();
+        self.conditions.clear();
         self.watchpoints.clear();
         self.open.clear();
         self.order = Order::default();

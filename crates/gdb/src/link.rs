@@ -44,7 +44,18 @@ pub struct Link {
     input: Vec<u8>,
     at: usize,
     output: Vec<u8>,
+    /// The packet that is being read, up to its `#`; `None` between packets.
+    packet: Option<Vec<u8>>,
+    /// Conditions of breakpoints that have come since the last look, by address.
+    pub conditions: Vec<(u64, Vec<Vec<u8>>)>,
 }
+
+/// Longest packet whose conditions are looked at.
+const PACKET_MAX: usize = 64 << 10;
+/// What is added to the list of features: gdbstub reads conditions and drops them.
+const CONDITIONAL: &[u8] = b";ConditionalBreakpoints+";
+/// How the list of features begins.
+const FEATURES: &[u8] = b"$PacketSize=";
 
 impl Link {
     pub fn new(stream: Stream) -> Self {
@@ -57,6 +68,23 @@ impl Link {
             input: Vec::new(),
             at: 0,
             output: Vec::new(),
+            packet: None,
+            conditions: Vec::new(),
+        }
+    }
+
+    /// Follows the packets that come in.
+    fn follow(&mut self, byte: u8) {
+        match (byte, &mut self.packet) {
+            (b'$', _) => self.packet = Some(Vec::new()),
+            (b'#', packet) => {
+                if let Some((at, conditions)) = packet.take().as_deref().and_then(conditions) {
+                    self.conditions.retain(|(old, _)| *old != at);
+                    self.conditions.push((at, conditions));
+                }
+            }
+            (_, Some(packet)) if packet.len() < PACKET_MAX => packet.push(byte),
+            (_, packet) => *packet = None,
         }
     }
 
@@ -103,7 +131,8 @@ impl Connection for Link {
     }
 
     fn flush(&mut self) -> io::Result<()> {
-        let output = std::mem::take(&mut self.output);
+        let mut output = std::mem::take(&mut self.output);
+        announce(&mut output);
         self.stream.write_all(&output)
     }
 }
@@ -122,10 +151,88 @@ impl ConnectionExt for Link {
         }
         let byte = self.input[self.at];
         self.at += 1;
+        self.follow(byte);
         Ok(byte)
     }
 
     fn peek(&mut self) -> io::Result<Option<u8>> {
         Ok(self.input.get(self.at).copied())
+    }
+}
+
+/// Adds the feature of conditions where the list of features goes out.
+fn announce(output: &mut Vec<u8>) {
+    let Some(start) = output.windows(FEATURES.len()).position(|w| w == FEATURES) else {
+        return;
+    };
+    let Some(len) = output[start..].iter().position(|b| *b == b'#') else {
+        return;
+    };
+    output.truncate(start + len);
+    output.extend_from_slice(CONDITIONAL);
+    let sum = output[start + 1..]
+        .iter()
+        .fold(0u8, |s, b| s.wrapping_add(*b));
+    output.extend_from_slice(format!("#{sum:02x}").as_bytes());
+}
+
+/// Address and conditions of a packet that sets a breakpoint:
+/// `Z0,addr,kind[;Xlen,code]…[;cmds:…]`.
+fn conditions(packet: &[u8]) -> Option<(u64, Vec<Vec<u8>>)> {
+    let text = std::str::from_utf8(packet).ok()?;
+    let rest = text.strip_prefix("Z0,").or(text.strip_prefix("Z1,"))?;
+    let mut parts = rest.split(';');
+    let at = u64::from_str_radix(parts.next()?.split(',').next()?, 16).ok()?;
+    let mut found = Vec::new();
+    for code in parts
+        .take_while(|p| p.starts_with('X'))
+        .flat_map(|p| p[1..].split('X'))
+    {
+        let hex = code.split(',').nth(1)?;
+        let bytes = hex.as_bytes().chunks(2).map(|pair| {
+            let pair = std::str::from_utf8(pair).ok()?;
+            u8::from_str_radix(pair, 16).ok()
+        });
+        found.push(bytes.collect::<Option<Vec<u8>>>()?);
+    }
+    Some((at, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_read() {
+        let read = |text: &str| conditions(text.as_bytes());
+        assert_eq!(read("Z0,401000,1"), Some((0x401000, vec![])));
+        let one = vec![0x22, 1, 0x27];
+        assert_eq!(read("Z0,10,1;X3,220127"), Some((0x10, vec![one.clone()])));
+        let both = Some((0x10, vec![one.clone(), one]));
+        assert_eq!(read("Z1,10,1;X3,220127X3,220127;cmds:0,X1,27"), both);
+        for wrong in [
+            "Z2,10,1",
+            "Z0,zz,1",
+            "Z0,10,1;X3",
+            "Z0,10,1;X1,2z",
+            "z0,10,1",
+            "",
+        ] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn the_feature_is_announced_with_a_right_sum() {
+        let mut output = b"+$PacketSize=10000;vContSupported+#00".to_vec();
+        announce(&mut output);
+        let text = String::from_utf8(output).unwrap();
+        let body = text.split(['$', '#']).nth(1).unwrap();
+        assert!(body.ends_with(";ConditionalBreakpoints+"));
+        let sum = body.bytes().fold(0u8, u8::wrapping_add);
+        assert!(text.ends_with(&format!("#{sum:02x}")));
+        let mut other = b"$OK#9a".to_vec();
+        announce(&mut other);
+        assert_eq!(other, b"$OK#9a");
     }
 }

@@ -261,6 +261,7 @@ impl BlockingEventLoop for Loop {
         conn: &mut Link,
     ) -> Result<Event<Reason>, WaitForStopReasonError<Failure, io::Error>> {
         use WaitForStopReasonError as Wrong;
+        target.conditions.extend(conn.conditions.drain(..));
         loop {
             if conn.has_input() {
                 return conn

@@ -14,6 +14,12 @@ impl Debuggee {
     pub(crate) fn stops(&self) -> Stops {
         Stops {
             breakpoints: self.breakpoints.iter().copied().collect(),
+            conditions: self
+                .conditions
+                .iter()
+                .filter(|(at, all)| self.breakpoints.contains(at) && !all.is_empty())
+                .map(|(at, all)| (*at, all.clone()))
+                .collect(),
             watchpoints: self.watchpoints.clone(),
             signals: true,
         }

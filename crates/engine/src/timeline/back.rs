@@ -17,6 +17,9 @@ impl Timeline {
     /// Divergence.
     pub fn backward(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped> {
         self.forget_changes();
+        if self.stops == Stops::default() {
+            return self.goto_start();
+        }
         let stops = self.stops.clone();
         match self.last_hit(&stops, self.status, wanted)? {
             Found::Hit(found) => {

@@ -40,6 +40,8 @@ pub struct Watchpoint {
 pub struct Stops {
     /// Guest addresses of instructions.
     pub breakpoints: Vec<u64>,
+    /// Of these breakpoints, conditions of which one must hold: agent expressions of gdb.
+    pub conditions: Vec<(u64, Vec<Vec<u8>>)>,
     /// Watched memory.
     pub watchpoints: Vec<Watchpoint>,
     /// Signals and faults, before they are delivered.

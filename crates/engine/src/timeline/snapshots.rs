@@ -6,6 +6,8 @@ use super::protocol::Status;
 
 /// Of the distance to the present, the part that two neighbours may be apart.
 const SPARSENESS: u64 = 8;
+/// On the way to an unknown end, the part of the whole way that two neighbours may be apart.
+const UNKNOWN: u64 = 16;
 /// Most snapshots, whatever memory there is.
 const MOST: usize = 64;
 /// How often memory is looked at, in new snapshots.
@@ -62,12 +64,17 @@ impl Snapshots {
     }
 
     /// From a replay at `work` on its way to `present`: how much work until the next snapshot.
+    /// Where nobody knows how far it goes, they are not dense anywhere: they become so when
+    /// somebody goes back.
     #[must_use]
-    pub fn due(&self, work: u64, present: u64) -> u64 {
+    pub fn due(&self, work: u64, present: Option<u64>) -> u64 {
         let before = self.all.iter().rev().find(|s| s.status.work <= work);
         let last = before.map_or(0, |s| s.status.work);
-        let wanted = last + self.distance(last, present.max(work));
-        wanted.saturating_sub(work)
+        let distance = match present {
+            Some(present) => self.distance(last, present.max(work)),
+            None => self.gap.max(work / UNKNOWN),
+        };
+        (last + distance).saturating_sub(work)
     }
 
     /// How far apart neighbours may be at `work`.

@@ -243,7 +243,7 @@ impl Timeline {
             Which::Other(_, status) => status.work,
         };
         loop {
-            let due = self.snapshots.due(work, present.unwrap_or(work)).max(1);
+            let due = self.snapshots.due(work, present).max(1);
             // A step is short; how much of it a portion leaves could not be told.
             run.work = run.step.is_none().then(|| work.saturating_add(due));
             let began = std::time::Instant::now();
@@ -375,8 +375,9 @@ impl Timeline {
             leave: false,
             work: None,
         };
+        let present = Some(self.status.work.max(status.work));
         let which = &mut Which::Other(&mut host, status);
-        let ran = self.drive(which, run, &Stops::default(), None, wanted)?;
+        let ran = self.drive(which, run, &Stops::default(), present, wanted)?;
         match ran.why {
             Why::Until | Why::Interrupted => Ok((host, ran.status, ran.why)),
             Why::Ended if ran.status.point == point => Ok((host, ran.status, Why::Until)),

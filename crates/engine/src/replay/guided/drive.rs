@@ -343,7 +343,7 @@ impl Driver {
         if self.breakpoints.contains(&self.task.ctx.rip) && self.passed != Some(self.at()) {
             self.passed = Some(self.at());
             let hit = self.hit(What::Breakpoint(self.task.ctx.rip), self.here());
-            if going.hit(hit) {
+            if self.is_meant() && going.hit(hit) {
                 return Ok(Some(Why::Hit(hit)));
             }
         }
@@ -355,6 +355,14 @@ impl Driver {
             return Ok(Some(Why::Hit(hit)));
         }
         self.execute(going, limit, stepped.is_some(), step)
+    }
+
+    /// Whether the breakpoint at the present pc has no condition, or one that holds.
+    fn is_meant(&self) -> bool {
+        let pc = self.task.ctx.rip;
+        let mut all = self.stops.conditions.iter();
+        all.find(|(at, _)| *at == pc)
+            .is_none_or(|(_, conditions)| super::condition::holds(conditions, &self.task.ctx))
     }
 
     /// Whether the next event happens without any instruction before it.

@@ -7,6 +7,7 @@
 //! that is to be thrown away may be written to, and it can never return to the recording.
 
 mod channel;
+mod condition;
 mod drive;
 mod look;
 mod shared;
