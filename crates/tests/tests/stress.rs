@@ -1,8 +1,8 @@
-//! Many recordings of every guest with threads, each replayed and verified, while the
+//! Many recordings of every guest with threads (or processes that share memory), each replayed and verified, while the
 //! harness keeps another core busy; and the proof that races are recorded, not hidden.
 //!
 //! `RELIVE_STRESS=N` sets the number of recordings (default 3; 50 is the full bar). The racy
-//! counter is recorded 10 times, or 200 times where `RELIVE_STRESS` is 50 or more.
+//! counters are recorded 10 times, or 200 times where `RELIVE_STRESS` is 50 or more.
 
 use libtest_mimic::{Completion, Failed, Trial};
 use relive_tests::case::{Case, guests};
@@ -18,8 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
-/// The guest whose four threads race on one counter; prints `total T of N`.
-const RACY_GUEST: &str = "racy_counter";
+/// Guests that race on one counter, with four threads and with four processes; each prints
+/// `total T of N`.
+const RACY_GUESTS: [&str; 2] = ["racy_counter", "shared_racy"];
 
 fn main() -> ExitCode {
     let mut args = relive_tests::arguments();
@@ -38,11 +39,11 @@ fn main() -> ExitCode {
         if !case.header.as_ref().is_ok_and(|header| header.threads) {
             continue;
         }
-        if case.name == RACY_GUEST {
+        if RACY_GUESTS.contains(&&*case.name) {
             let case = case.clone();
             let count = if recordings >= 50 { 200 } else { 10 };
             trials.push(trial(
-                "stress::races_are_recorded".into(),
+                format!("stress::races_are_recorded::{}", case.name),
                 has_all,
                 move || races_are_recorded(&case, count),
             ));

@@ -2,6 +2,7 @@
 
 use super::{Call, unsupported};
 use crate::failure::{Failure, Result};
+use crate::live;
 use crate::machine::{Mode, machine};
 use crate::schedule;
 use crate::sharing::processes::Slot;
@@ -16,6 +17,8 @@ pub fn join(task: &mut Task) -> Result<()> {
     if let Some(taken) = machine().baton.join(task)? {
         schedule::turn(task, taken.before);
         task.log.switched = true;
+        // The slice of one that nobody waited for is long.
+        live::new_slice(task);
     }
     Ok(())
 }
@@ -32,6 +35,7 @@ pub fn claim(task: &mut Task, call: &Call, file: u64, writes: bool, name: &str) 
     };
     let baton = &machine().baton;
     baton.meet()?;
+    live::new_slice(task);
     let (users, processes) = (&shm.header().shared, &shm.header().processes);
     let Some(others) = users.claim(processes, file, baton.process(), writes) else {
         return Err(unsupported(
