@@ -3,10 +3,12 @@
 //!
 //! `RELIVE_DBT_CASES` sets the number of programs.
 
+use std::collections::BTreeSet;
+
 use iced_x86::{Code, Decoder, DecoderOptions, FlowControl, Instruction};
 use proptest::prelude::*;
 use proptest::test_runner::Config;
-use relive_dbt::Stop;
+use relive_dbt::{Access, Stop, Watched, accesses};
 
 use crate::guest::*;
 use crate::program::{END_BYTES, Item, build, programs};
@@ -167,6 +169,147 @@ fn same(what: &str, a: &State, b: &State) {
     assert!(diff.is_empty(), "{what}:\n{diff}");
 }
 
+/// What somebody sees who stops a program at breakpoints and looks at memory.
+#[derive(Default, Debug, PartialEq, Eq)]
+struct Seen {
+    /// Breakpoints in the order in which they are met.
+    breakpoints: Vec<u64>,
+    /// Instructions that access what is watched.
+    touches: Vec<u64>,
+}
+
+/// What is watched that these accesses touch.
+fn touches(accesses: &[Access], watched: &[Watched]) -> bool {
+    let counts = |w: &Watched, a: &Access| a.reads && w.reads || a.writes && w.writes;
+    watched.iter().any(|w| {
+        accesses
+            .iter()
+            .any(|a| counts(w, a) && w.overlaps(a.addr, a.len))
+    })
+}
+
+impl Case<'_> {
+    /// Some instructions of the program, and some memory that it may use.
+    fn disturbances(&self, rng: &mut Rng, visited: &[u64]) -> (BTreeSet<u64>, Vec<Watched>) {
+        let breakpoints = (0..3)
+            .map(|_| visited[rng.below(visited.len() as u64) as usize])
+            .collect();
+        let data = if self.base == LOW_CODE {
+            DATA
+        } else {
+            HIGH_DATA
+        };
+        let watched = (0..3)
+            .map(|i| Watched {
+                addr: match i {
+                    0 => TOP - rng.below(256),
+                    _ => data + rng.below(DATA_LEN - 64),
+                },
+                len: 1 + rng.below(64),
+                reads: rng.one_in(2),
+                writes: true,
+            })
+            .collect();
+        (breakpoints, watched)
+    }
+
+    fn visited(&self) -> Vec<u64> {
+        let mut guest = self.guest(64);
+        let mut all = vec![guest.ctx.rip];
+        while matches!(guest.step(), Stop::Stepped { .. } | Stop::Pause { .. }) {
+            all.push(guest.ctx.rip);
+        }
+        all
+    }
+
+    /// Steps, with an independent look at what changes in watched memory.
+    fn looked_at(&self, breakpoints: &BTreeSet<u64>, watched: &[Watched]) -> Seen {
+        let mut guest = self.guest(64);
+        let mut seen = Seen::default();
+        loop {
+            let pc = guest.ctx.rip;
+            if breakpoints.contains(&pc) {
+                seen.breakpoints.push(pc);
+            }
+            let all = accesses(&guest.memory, guest.ctx);
+            let touched = touches(&all, watched);
+            if touched {
+                seen.touches.push(pc);
+            }
+            let memory = |guest: &Guest| -> Vec<Vec<u8>> {
+                let writes = watched.iter().filter(|w| w.writes);
+                writes.map(|w| guest.read(w.addr, w.len)).collect()
+            };
+            let before = memory(&guest);
+            let stop = guest.step();
+            assert!(
+                touched || before == memory(&guest),
+                "the instruction at {pc:#x} writes more than {all:x?}"
+            );
+            if !matches!(stop, Stop::Stepped { .. } | Stop::Pause { .. }) {
+                self.assert_end(&guest, &stop);
+                return seen;
+            }
+        }
+    }
+
+    /// Runs with breakpoints and checks of memory accesses.
+    fn disturbed(
+        &self,
+        max_insns: u32,
+        breakpoints: &BTreeSet<u64>,
+        watched: &[Watched],
+    ) -> (Seen, State, u64) {
+        let mut guest = self.guest(max_insns);
+        guest.t.set_breakpoints(breakpoints.clone());
+        guest.t.set_watched(watched).expect("a filter");
+        let mut seen = Seen::default();
+        loop {
+            let stop = guest.run();
+            match stop {
+                Stop::Pause { .. } => continue,
+                Stop::Breakpoint { pc } => {
+                    assert_eq!(pc.0, guest.ctx.rip);
+                    seen.breakpoints.push(pc.0);
+                }
+                Stop::Watch { pc } => assert_eq!(pc.0, guest.ctx.rip),
+                stop => {
+                    self.assert_end(&guest, &stop);
+                    return (seen, State::of(&guest), guest.ctx.ticks());
+                }
+            }
+            if touches(&accesses(&guest.memory, guest.ctx), watched) {
+                seen.touches.push(guest.ctx.rip);
+            }
+            let stop = guest.step();
+            if !matches!(stop, Stop::Stepped { .. } | Stop::Pause { .. }) {
+                self.assert_end(&guest, &stop);
+                return (seen, State::of(&guest), guest.ctx.ticks());
+            }
+        }
+    }
+}
+
+/// Breakpoints and watched memory disturb nothing, and nothing escapes them.
+fn check_disturbed(items: &[Item], seed: u64, base: u64, data: u64) {
+    let code = build(items, base, data);
+    let case = Case {
+        code: &code,
+        base,
+        seed,
+    };
+    let (plain, ticks) = translated(&case, 64);
+    let mut rng = Rng(seed);
+    let (breakpoints, watched) = case.disturbances(&mut rng, &case.visited());
+    let expected = case.looked_at(&breakpoints, &watched);
+    for max in [1, 64] {
+        let (seen, state, other) = case.disturbed(max, &breakpoints, &watched);
+        same(&format!("plain / disturbed {max}"), &plain, &state);
+        assert_eq!(ticks, other, "ticks when disturbed");
+        assert_eq!(expected, seen, "with fragments of {max}: {watched:x?}");
+    }
+}
+
 fn check(items: &[Item], seed: u64, base: u64, rip_data: u64) {
     let code = build(items, base, rip_data);
     let case = Case {
@@ -224,5 +367,15 @@ proptest! {
     #[test]
     fn high_code(items in programs(30), seed in any::<u64>()) {
         check(&items, seed, HIGH_CODE, HIGH_DATA);
+    }
+}
+
+proptest! {
+    #![proptest_config(Config { cases: cases() / 4, ..config() })]
+
+    #[test]
+    fn disturbed(items in programs(30), seed in any::<u64>(), low in any::<bool>()) {
+        let (base, data) = if low { (LOW_CODE, DATA) } else { (HIGH_CODE, HIGH_DATA) };
+        check_disturbed(&items, seed, base, data);
     }
 }
