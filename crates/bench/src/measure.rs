@@ -92,6 +92,8 @@ impl Spec {
             .env_clear()
             .envs([("PATH", SEARCH_PATH), ("LC_ALL", "C")])
             .env("HOME", &self.folder)
+            // Beside the folder, which is emptied: what Relive keeps for later is of use here too.
+            .env("RELIVE_CACHE_DIR", self.folder.with_file_name("cache"))
             .current_dir(&self.folder)
             .process_group(0)
             .stderr(create(&self.stderr)?)

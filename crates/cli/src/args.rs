@@ -154,6 +154,27 @@ const RUN: &str = "\
 Run a program translated, without recording it: to see whether a program works under the \
 translator, and what that costs.";
 
+const PACK: &str = "\
+Pack a recording into one file that another machine can unpack, replay and debug.
+
+A recording has all that a replay needs. With it go separate debug information of its programs \
+and libraries, by build id, and the source files that debug information names, as far as they \
+are on this machine; sources as they are now. A recording holds everything that the program \
+read: look at whom you give it to. The file is a compressed tar archive.";
+
+const PACK_AFTER: &str = "\
+Examples:
+  relive pack
+  relive pack bank-2 -o race.tar.zst
+  relive unpack race.tar.zst";
+
+const UNPACK: &str = "\
+Unpack a packed recording: a new one in the folder for recordings, which becomes the latest, or \
+a new folder of its own.
+
+What is no whole recording is refused and removed. If this machine lacks instruction sets that \
+the recorded one had, that is said.";
+
 const LS: &str = "\
 List the recordings in the folder for recordings, oldest first.
 
@@ -228,6 +249,12 @@ pub enum Command {
     /// List the calls of a function
     #[command(long_about = CALLS, after_help = CALLS_AFTER)]
     Calls(CallsArgs),
+    /// Pack a recording into one file for another machine
+    #[command(long_about = PACK, after_help = PACK_AFTER)]
+    Pack(PackArgs),
+    /// Unpack a packed recording
+    #[command(long_about = UNPACK)]
+    Unpack(UnpackArgs),
     /// List the recordings
     #[command(long_about = LS)]
     Ls(LsArgs),
@@ -514,6 +541,29 @@ pub struct RunArgs {
     pub stats: StatsArgs,
     #[command(flatten)]
     pub guest: Guest,
+}
+
+/// Arguments of `pack`.
+#[derive(Debug, Args)]
+pub struct PackArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// The new file [default: the recording's name, with .tar.zst]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Leave source files out
+    #[arg(long)]
+    pub no_sources: bool,
+}
+
+/// Arguments of `unpack`.
+#[derive(Debug, Args)]
+pub struct UnpackArgs {
+    /// The packed recording
+    pub file: PathBuf,
+    /// New folder for the recording
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
 }
 
 /// Arguments of `ls`.

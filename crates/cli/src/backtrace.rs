@@ -20,7 +20,7 @@ use crate::place;
 /// # Errors
 /// Whatever stops the replay.
 pub fn execute(args: &BacktraceArgs) -> Result<Status, Failure> {
-    let trace = place::open(args.trace.trace.as_deref())?;
+    let trace = place::open_to_replay(args.trace.trace.as_deref())?;
     let way = follow(&trace, process(args, &trace)?)?;
     let mut timeline = Timeline::open(trace.directory(), &way)?;
     match args.at {

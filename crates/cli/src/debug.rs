@@ -11,14 +11,14 @@ use relive_gdb::{Address, At, Options, Server};
 use relive_trace::Trace;
 
 use crate::args::DebugArgs;
-use crate::{output, place};
+use crate::{names, output, pack, place};
 
 /// Debugs a recording.
 ///
 /// # Errors
 /// No such recording or process, no gdb, or whatever stops the replay.
 pub fn execute(args: &DebugArgs) -> Result<Status, Failure> {
-    let trace = place::open(args.trace.trace.as_deref())?;
+    let trace = place::open_to_replay(args.trace.trace.as_deref())?;
     let options = Options {
         trace: trace.directory(),
         follow: follow(&trace, process(args, &trace)?)?,
@@ -76,6 +76,19 @@ fn start(args: &DebugArgs, options: &Options<'_>) -> Result<Status, Failure> {
     let mut connect = OsString::from("target extended-remote ");
     connect.push(&socket);
     let mut command = Command::new(&args.gdb);
+    // What the recording brings along comes before what lies on this machine.
+    let brought = options.trace.join(names::DEBUG);
+    if let Some(folder) = brought.parent().filter(|_| brought.is_dir()) {
+        let own = "/usr/lib/debug";
+        let both = format!("set debug-file-directory {}:{own}", folder.display());
+        command.args(["-iex", &both]);
+    }
+    let sources = options.trace.join(pack::SOURCES);
+    if sources.is_dir() {
+        command
+            .arg("-iex")
+            .arg(format!("directory {}", sources.display()));
+    }
     command
         .args(["-q", "-iex", "set sysroot target:", "-ex"])
         .arg("set confirm off")

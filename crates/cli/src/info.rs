@@ -184,7 +184,7 @@ fn ended(thread: &TapeScan) -> String {
 }
 
 /// Instruction sets that the recording machine had and this one has not.
-fn missing(manifest: &Manifest) -> Vec<String> {
+pub fn missing(manifest: &Manifest) -> Vec<String> {
     let here = relive_trace::Manifest::new(Vec::new(), "".into(), Vec::new())
         .cpu
         .features;

@@ -21,6 +21,7 @@ mod interrupt;
 mod ls;
 mod names;
 mod output;
+mod pack;
 mod place;
 mod progress;
 mod query;
@@ -31,6 +32,7 @@ mod scan;
 mod stats;
 mod syscall;
 mod travel;
+mod unpack;
 mod verify;
 
 use relive_engine::supervisor::Status;
@@ -65,6 +67,8 @@ fn execute(command: &Command) -> Result<Status, Failure> {
         Command::Verify(args) => verify::execute(args),
         Command::Hunt(args) => hunt::execute(args),
         Command::Run(args) => run::execute(args),
+        Command::Pack(args) => pack::execute(args),
+        Command::Unpack(args) => unpack::execute(args),
         Command::Ls(args) => ls::execute(args),
         Command::Info(args) => info::execute(args),
         Command::Dump(args) => dump::execute(args),

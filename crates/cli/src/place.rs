@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 use relive_engine::Failure;
 use relive_trace::Trace;
 
+use crate::{info, output};
+
 /// The folder of a recording that is about to begin.
 pub struct Place {
     path: PathBuf,
@@ -135,6 +137,12 @@ impl Place {
 /// # Errors
 /// There is none.
 pub fn find(name: Option<&Path>) -> Result<PathBuf, Failure> {
+    if let Some(file) = name.filter(|path| path.is_file()) {
+        return Err(Failure::setup(format!(
+            "{} is a file: a packed recording has to be unpacked first, with relive unpack",
+            file.display()
+        )));
+    }
     relive_trace::resolve(name).map_err(Failure::setup)
 }
 
@@ -144,6 +152,28 @@ pub fn find(name: Option<&Path>) -> Result<PathBuf, Failure> {
 /// There is none, or it is damaged.
 pub fn open(name: Option<&Path>) -> Result<Trace, Failure> {
     Trace::open(&find(name)?).map_err(Failure::setup)
+}
+
+/// Finds and opens a trace whose program is about to be executed again, and says what this
+/// machine lacks for that.
+///
+/// # Errors
+/// There is none, or it is damaged.
+pub fn open_to_replay(name: Option<&Path>) -> Result<Trace, Failure> {
+    let trace = open(name)?;
+    tell_what_lacks(&trace);
+    Ok(trace)
+}
+
+/// Says which instruction sets this machine lacks that the recording one had.
+pub fn tell_what_lacks(trace: &Trace) {
+    let missing = info::missing(trace.manifest());
+    if !missing.is_empty() {
+        output::complain(&format!(
+            "this machine lacks {}, which the recorded one had: if the program used it, a replay fails here",
+            missing.join(" ")
+        ));
+    }
 }
 
 /// Whether the end of a recording is missing.

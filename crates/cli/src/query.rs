@@ -16,7 +16,7 @@ use crate::place;
 /// # Errors
 /// Whatever stops the replay.
 pub fn last_write(args: &LastWriteArgs) -> Result<Exit, Failure> {
-    let trace = place::open(args.trace.trace.as_deref())?;
+    let trace = place::open_to_replay(args.trace.trace.as_deref())?;
     let way = follow(&trace, args.process)?;
     let mut timeline = Timeline::open(trace.directory(), &way)?;
     timeline.goto_event(args.before.unwrap_or(u64::MAX), &mut Patient)?;
@@ -50,7 +50,7 @@ pub fn last_write(args: &LastWriteArgs) -> Result<Exit, Failure> {
 /// # Errors
 /// Whatever stops the replay.
 pub fn calls(args: &CallsArgs) -> Result<Exit, Failure> {
-    let trace = place::open(args.trace.as_deref())?;
+    let trace = place::open_to_replay(args.trace.as_deref())?;
     let way = follow(&trace, args.process)?;
     let mut timeline = Timeline::open(trace.directory(), &way)?;
     let function = match &args.function {

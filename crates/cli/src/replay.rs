@@ -14,7 +14,7 @@ use crate::stats::Stats;
 /// # Errors
 /// Divergence, a recording without its end, or whatever else stops Relive.
 pub fn execute(args: &ReplayArgs) -> Result<Status, Failure> {
-    let trace = place::open(args.trace.trace.as_deref())?;
+    let trace = place::open_to_replay(args.trace.trace.as_deref())?;
     if args.from.is_some() || args.to.is_some() || args.process.is_some() {
         return part(args, &trace);
     }

@@ -16,7 +16,7 @@ use crate::{output, place, replay};
 /// # Errors
 /// Divergence, a damaged trace, a recording without its end, or whatever else stops Relive.
 pub fn execute(args: &VerifyArgs) -> Result<Status, Failure> {
-    let trace = place::open(args.trace.trace.as_deref())?;
+    let trace = place::open_to_replay(args.trace.trace.as_deref())?;
     let files = trace.verify_files().map_err(Failure::setup)?;
     let counting = args.stats.stats.is_some();
     let started = Instant::now();

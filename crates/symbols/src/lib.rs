@@ -17,7 +17,7 @@ mod space;
 mod unwind;
 
 pub use find::Finder;
-pub use module::{Kind, Line, Module, Symbol};
+pub use module::{Kind, Line, Module, Symbol, build_id};
 pub use sources::sources;
 pub use space::{Found, Named, Space};
 pub use unwind::{Frame, How, MOST_FRAMES, unwind};

@@ -63,7 +63,8 @@ pub(crate) struct Tables {
 }
 
 /// The build id of an ELF file.
-pub(crate) fn build_id(bytes: &[u8]) -> Option<Vec<u8>> {
+#[must_use]
+pub fn build_id(bytes: &[u8]) -> Option<Vec<u8>> {
     let file = object::File::parse(bytes).ok()?;
     let id = file.build_id().ok()??;
     (!id.is_empty()).then(|| id.to_vec())

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::sandbox::{Sandbox, finish};
 
-const COMMANDS: [&str; 13] = [
+const COMMANDS: [&str; 15] = [
     "record",
     "replay",
     "verify",
@@ -15,6 +15,8 @@ const COMMANDS: [&str; 13] = [
     "backtrace",
     "last-write",
     "calls",
+    "pack",
+    "unpack",
     "ls",
     "info",
     "dump",

@@ -39,6 +39,7 @@ static void on_signal(int) { box.fall(2); }
 
 int main(int argc, char **) {
     std::printf("%ld\n", triple(argc) + triple(5));
+    std::fflush(stdout);
     if (argc > 1) {
         signal(SIGUSR1, on_signal);
         raise(SIGUSR1);

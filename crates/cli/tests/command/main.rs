@@ -9,6 +9,7 @@ mod hostile;
 mod hunt;
 mod inspect;
 mod kept;
+mod pack;
 mod place;
 mod sandbox;
 mod stats;

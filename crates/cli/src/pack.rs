@@ -1,0 +1,192 @@
+//! `relive pack`: one file with a recording and what one needs to look at it elsewhere.
+
+use std::collections::BTreeSet;
+use std::fs::{self, File};
+use std::io::{BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use relive_engine::Failure;
+use relive_engine::supervisor::Status;
+use relive_symbols::{Finder, build_id, sources};
+use tar::{Builder, HeaderMode};
+
+use crate::args::PackArgs;
+use crate::format::{count, size};
+use crate::{ls, names, output, place};
+
+/// Folder in a trace for source files, under their absolute paths.
+pub const SOURCES: &str = "sources";
+
+/// Source files larger than this were written by no one.
+const MOST_SOURCE: u64 = 16 << 20;
+
+type Archive<'a> = Builder<&'a mut dyn Write>;
+
+/// Packs a recording.
+///
+/// # Errors
+/// It is damaged, or the file is there already or cannot be written.
+pub fn execute(args: &PackArgs) -> Result<Status, Failure> {
+    let trace = place::open(args.trace.trace.as_deref())?;
+    trace.verify_files().map_err(Failure::setup)?;
+    let folder = fs::canonicalize(trace.directory()).map_err(Failure::setup)?;
+    let name = PathBuf::from(folder.file_name().unwrap_or("recording".as_ref()));
+    let path = args.output.clone().unwrap_or_else(|| {
+        let mut file = name.clone().into_os_string();
+        file.push(".tar.zst");
+        file.into()
+    });
+    let no = |e: &dyn std::fmt::Display| {
+        Failure::setup(format!("{} cannot be written: {e}", path.display()))
+    };
+    let near = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    // Private, as recordings are, and whole or not there at all.
+    let file = tempfile::NamedTempFile::new_in(near).map_err(|e| no(&e))?;
+    let level = 3;
+    let mut packed = zstd::Encoder::new(BufWriter::new(file), level).map_err(|e| no(&e))?;
+    let extras = {
+        let mut archive = Builder::new(&mut packed as &mut dyn Write);
+        archive.mode(HeaderMode::Deterministic);
+        let extras = fill(&mut archive, &folder, &name, args).map_err(|e| no(&e))?;
+        archive.finish().map_err(|e| no(&e))?;
+        extras
+    };
+    let buffered = packed.finish().map_err(|e| no(&e))?;
+    let file = buffered.into_inner().map_err(|e| no(&e))?;
+    file.persist_noclobber(&path).map_err(|e| no(&e.error))?;
+    let bytes = fs::metadata(&path).map_err(|e| no(&e))?.len();
+    output::print(|out| {
+        writeln!(
+            out,
+            "packed {} ({}) into {} ({}), with {} and {}",
+            name.display(),
+            size(ls::size_of_folder(&folder)),
+            path.display(),
+            size(bytes),
+            count(extras.debug, "file") + " of debug information",
+            count(extras.sources, "source file"),
+        )?;
+        Ok(())
+    })
+}
+
+/// What was found on this machine.
+struct Extras {
+    debug: u64,
+    sources: u64,
+}
+
+fn fill(
+    archive: &mut Archive<'_>,
+    folder: &Path,
+    name: &Path,
+    args: &PackArgs,
+) -> std::io::Result<Extras> {
+    let mut there = BTreeSet::new();
+    add_folder(archive, folder, name, &mut there)?;
+    let mut wanted = BTreeSet::new();
+    let mut extras = Extras {
+        debug: 0,
+        sources: 0,
+    };
+    let finder = Finder::of_this_machine();
+    for entry in fs::read_dir(folder.join("files"))? {
+        let bytes = fs::read(entry?.path())?;
+        wanted.append(&mut sources(&bytes));
+        let Some(id) = build_id(&bytes) else { continue };
+        let Some(path) = finder.debug_file(&id) else {
+            continue;
+        };
+        let (Some(below), Some(file)) = (path.parent().and_then(Path::file_name), path.file_name())
+        else {
+            continue;
+        };
+        let to = name.join(names::DEBUG).join(below).join(file);
+        if there.insert(to.clone()) {
+            wanted.append(&mut sources(&fs::read(&path)?));
+            add_file(archive, &path, &to)?;
+            extras.debug += 1;
+        }
+    }
+    if args.no_sources {
+        return Ok(extras);
+    }
+    for path in wanted {
+        let path = PathBuf::from(path);
+        // As it is on this machine now; most of those of libraries are not there.
+        let Ok(real) = fs::canonicalize(&path) else {
+            continue;
+        };
+        let usable = fs::metadata(&real).is_ok_and(|m| m.is_file() && m.len() <= MOST_SOURCE);
+        let Some(below) = usable.then(|| plain(&path)).flatten() else {
+            continue;
+        };
+        let to = name.join(SOURCES).join(below);
+        if there.insert(to.clone()) {
+            add_file(archive, &real, &to)?;
+            extras.sources += 1;
+        }
+    }
+    Ok(extras)
+}
+
+/// An absolute path without its beginning, with nothing but names in it.
+fn plain(path: &Path) -> Option<PathBuf> {
+    use std::path::Component::{CurDir, Normal, ParentDir, RootDir};
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            RootDir | CurDir => {}
+            Normal(name) => plain.push(name),
+            ParentDir => {
+                plain.pop();
+            }
+            std::path::Component::Prefix(_) => return None,
+        }
+    }
+    Some(plain)
+}
+
+fn add_folder(
+    archive: &mut Archive<'_>,
+    folder: &Path,
+    to: &Path,
+    there: &mut BTreeSet<PathBuf>,
+) -> std::io::Result<()> {
+    let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<Result<_, _>>()?;
+    entries.sort_by_key(fs::DirEntry::file_name);
+    for entry in entries {
+        let (from, to) = (entry.path(), to.join(entry.file_name()));
+        let kind = entry.file_type()?;
+        if kind.is_dir() {
+            add_folder(archive, &from, &to, there)?;
+        } else if kind.is_file() {
+            add_file(archive, &from, &to)?;
+            there.insert(to);
+        }
+    }
+    Ok(())
+}
+
+fn add_file(archive: &mut Archive<'_>, from: &Path, to: &Path) -> std::io::Result<()> {
+    archive.append_file(to, &mut File::open(from)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_stay_below() {
+        for (path, expected) in [
+            ("/a/b.c", "a/b.c"),
+            ("/a/../../b.c", "b.c"),
+            ("/a/./x/../b.c", "a/b.c"),
+        ] {
+            assert_eq!(plain(Path::new(path)), Some(PathBuf::from(expected)));
+        }
+    }
+}

@@ -1,0 +1,173 @@
+//! `relive unpack`: a packed recording becomes one among the others.
+//!
+//! A packed recording may come from a stranger. Nothing is written outside of the new folder,
+//! nothing but regular files and folders is made, and what is no whole recording is removed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::BufReader;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Component, Path, PathBuf};
+
+use relive_engine::Failure;
+use relive_engine::supervisor::Status;
+use relive_trace::Trace;
+use tar::{Archive, EntryType};
+
+use crate::args::UnpackArgs;
+use crate::place::Place;
+use crate::{output, place};
+
+/// What a recording's folder holds.
+const PARTS: [&str; 5] = ["manifest.json", "tapes", "files", "debug", "sources"];
+
+/// Unpacks a recording.
+///
+/// # Errors
+/// The file is none, or damaged, or there is no room.
+pub fn execute(args: &UnpackArgs) -> Result<Status, Failure> {
+    let no = |e: &dyn std::fmt::Display| {
+        Failure::setup(format!("{} cannot be unpacked: {e}", args.file.display()))
+    };
+    let open = || -> std::io::Result<_> {
+        let file = File::open(&args.file)?;
+        Ok(Archive::new(zstd::Decoder::with_buffer(BufReader::new(
+            file,
+        ))?))
+    };
+    let mut archive = open().map_err(|e| no(&e))?;
+    let place = match &args.output {
+        Some(path) => {
+            let place = Place::named(path)?;
+            // A folder of its own: whatever is there stays as it is.
+            DirBuilder::new()
+                .mode(0o700)
+                .create(path)
+                .map_err(|e| Failure::setup(format!("{} cannot be made: {e}", path.display())))?;
+            place
+        }
+        None => Place::numbered(&program(&args.file))?,
+    };
+    let unpacked = fill(&mut archive, place.path())
+        .map_err(|e| no(&e))
+        .and_then(|()| check(place.path()));
+    if let Err(failure) = unpacked {
+        // Half of a recording is of no use; the first failure counts.
+        let _ = std::fs::remove_dir_all(place.path());
+        place.withdraw();
+        return Err(failure);
+    }
+    place.make_latest()?;
+    let trace = Trace::open(place.path()).map_err(Failure::setup)?;
+    place::tell_what_lacks(&trace);
+    output::print(|out| {
+        let name = place.name();
+        let next = if place.is_numbered() { "" } else { &name };
+        let line = format!("unpacked as {name}; next: relive replay {next}");
+        Ok(writeln!(out, "{}", line.trim_end())?)
+    })
+}
+
+/// The recorded program's name, as far as the file's own name says it.
+fn program(file: &Path) -> OsString {
+    let name = file.file_name().unwrap_or_default().as_bytes();
+    let name = name.strip_suffix(b".tar.zst").unwrap_or(name);
+    let digits = name.iter().rev().take_while(|b| b.is_ascii_digit()).count();
+    let stem = name[..name.len() - digits]
+        .strip_suffix(b"-")
+        .unwrap_or(name);
+    OsStr::from_bytes(stem).to_owned()
+}
+
+fn fill(archive: &mut Archive<impl std::io::Read>, folder: &Path) -> std::io::Result<()> {
+    for entry in archive.entries()? {
+        let mut entry = entry?;
+        let name = entry.path()?.into_owned();
+        let kind = entry.header().entry_type();
+        if kind == EntryType::Directory {
+            continue;
+        }
+        let Some(to) = (kind == EntryType::Regular)
+            .then(|| inside(&name))
+            .flatten()
+        else {
+            return Err(std::io::Error::other(format!(
+                "it holds {}, which is no part of a recording",
+                name.display()
+            )));
+        };
+        let to = folder.join(to);
+        if let Some(parent) = to.parent() {
+            DirBuilder::new()
+                .mode(0o700)
+                .recursive(true)
+                .create(parent)?;
+        }
+        // A name that comes twice is refused, and no link can be there.
+        let mut file = OpenOptions::new()
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&to)?;
+        std::io::copy(&mut entry, &mut file)?;
+    }
+    Ok(())
+}
+
+/// Where in a recording's folder a name belongs: the first part is the recording's own.
+fn inside(name: &Path) -> Option<PathBuf> {
+    let mut parts = Vec::new();
+    for component in name.components() {
+        match component {
+            Component::Normal(part) => parts.push(part),
+            _ => return None,
+        }
+    }
+    let first = parts.get(1)?;
+    PARTS
+        .iter()
+        .any(|part| first == part)
+        .then(|| parts[1..].iter().collect())
+}
+
+/// Whether it is a whole recording.
+fn check(folder: &Path) -> Result<(), Failure> {
+    let trace = Trace::open(folder).map_err(Failure::setup)?;
+    trace.verify_files().map_err(Failure::setup)?;
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_lead_out_are_refused() {
+        for name in [
+            "bank-0/../x",
+            "/bank-0/tapes",
+            "bank-0",
+            "bank-0/other",
+            "../manifest.json",
+            "",
+        ] {
+            assert_eq!(inside(Path::new(name)), None, "{name}");
+        }
+        assert_eq!(
+            inside(Path::new("bank-0/files/ab")),
+            Some(PathBuf::from("files/ab"))
+        );
+    }
+
+    #[test]
+    fn the_program_is_in_the_name() {
+        for (file, expected) in [
+            ("/x/bank-12.tar.zst", "bank"),
+            ("bank.tar.zst", "bank"),
+            ("bank-1", "bank"),
+        ] {
+            assert_eq!(program(Path::new(file)), expected, "{file}");
+        }
+    }
+}
