@@ -19,7 +19,7 @@ use relive_host::sys;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::exits::{Exit, Kind, NONE};
-use crate::fragment::{ENTRIES, Fragment};
+use crate::fragment::{ENTRIES, Entry, Fragment};
 use crate::instr_op::InstrOp;
 use crate::recover::{Mark, Undo};
 use crate::translator::Translator;
@@ -343,6 +343,31 @@ impl Translator {
             let region = self.dormant.swap_remove(i);
             if region.guest.iter().all(|(at, bytes)| same(*at, bytes)) {
                 region.fragments.iter().for_each(|id| self.frags.index(*id));
+                self.fill_table(&region.fragments);
+            }
+        }
+    }
+}
+
+impl Translator {
+    /// Gives fragments the table slots that their landings were made for, all at once: one
+    /// after the other they would cost a stop and a page fault each.
+    fn fill_table(&mut self, fragments: &[u32]) {
+        let mut slots = Vec::with_capacity(fragments.len());
+        for id in fragments {
+            let fragment = self.frags.get(*id);
+            for (kind, slot) in [
+                (Entry::Jump, fragment.pc),
+                (Entry::Return, fragment.pc.wrapping_sub(1)),
+            ] {
+                slots.extend(fragment.entry(kind).map(|at| (slot, u64::from(at))));
+            }
+        }
+        slots.sort_unstable();
+        self.table.populate(slots.iter().map(|(slot, _)| *slot));
+        for (slot, landing) in slots {
+            if self.table.is_free(slot) {
+                self.table.set(slot, landing);
             }
         }
     }
