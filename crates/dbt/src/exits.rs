@@ -31,6 +31,8 @@ pub(crate) enum Kind {
     Unsupported,
     /// The instruction at `pc` has just stored an x87 instruction pointer.
     Fip,
+    /// The instruction at `pc`, behind this exit, will say which state components are in use.
+    Settle,
     /// A breakpoint lies on the instruction at `pc`, which has not been executed.
     Breakpoint,
     /// The instruction at `pc` may be about to touch watched memory.
@@ -47,7 +49,7 @@ pub(crate) enum Kind {
 
 impl Kind {
     /// All kinds, by their number.
-    pub(crate) const ALL: [Self; 21] = [
+    pub(crate) const ALL: [Self; 22] = [
         Self::MissEven,
         Self::MissOdd,
         Self::Link,
@@ -63,6 +65,7 @@ impl Kind {
         Self::Undefined,
         Self::Unsupported,
         Self::Fip,
+        Self::Settle,
         Self::Breakpoint,
         Self::Watch,
         Self::Step,

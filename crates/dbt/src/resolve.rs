@@ -4,6 +4,7 @@ use relive_host::context::EXIT_FAULT;
 use relive_host::{Context, GuestAddr, layout};
 
 use crate::code::Code;
+use crate::emit::EXIT_BYTES;
 use crate::exits::{Exit, Kind};
 use crate::fip;
 use crate::flags;
@@ -57,6 +58,10 @@ impl Translator {
                 } else {
                     stepped(code, ctx, exit.pc)
                 });
+            }
+            Kind::Settle => {
+                ctx.xsave.settle();
+                return Ok(Next::Enter(u64::from(exit.stub + EXIT_BYTES)));
             }
             Kind::Fip => {
                 fip::clear_stored(code, ctx, exit.pc)?;

@@ -214,6 +214,27 @@ impl XsaveArea {
         u64::from_le_bytes(b)
     }
 
+    /// Marks every component that has its initial value as being in its initial state,
+    /// whatever the processor thinks, and clears the x87 pointers.
+    pub fn settle(&mut self) {
+        let zero = |area: &Self, at: (usize, usize)| area.0[at.0..at.1].iter().all(|b| *b == 0);
+        self.0[6..24].fill(0);
+        let mut used = self.xstate_bv();
+        // Control word, status and tags; registers. (Intel SDM vol. 1, 13.6 and 10.5.1.)
+        if self.0[..2] == 0x37f_u16.to_le_bytes() && zero(self, (2, 6)) && zero(self, (32, 160)) {
+            used &= !1;
+        }
+        if zero(self, (160, 416)) {
+            used &= !2;
+        }
+        for (i, range) in crate::cpu::xsave_layout().ranges.iter().enumerate().skip(2) {
+            if used >> i & 1 == 1 && zero(self, *range) {
+                used &= !(1 << i);
+            }
+        }
+        self.set_xstate_bv(used);
+    }
+
     /// Sets [`XsaveArea::xstate_bv`].
     pub fn set_xstate_bv(&mut self, bv: u64) {
         self.0[Self::XSTATE_BV..Self::XSTATE_BV + 8].copy_from_slice(&bv.to_le_bytes());

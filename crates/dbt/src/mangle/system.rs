@@ -64,9 +64,18 @@ fn instr(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 /// An instruction that stores the x87 instruction pointer, which the host then clears; but
 /// those of the XSAVE family store nothing of the x87 if bit 0 of rax is not set (so do the
 /// dynamic loader's, at every first call of a function).
+///
+/// That family also stores which components are in use, and leaves others out. The processor
+/// may take a component for used that has its initial value, depending on when the state was
+/// last saved and restored: so the host does both just before, with an answer that depends on
+/// the values alone.
 fn stores_fip(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    let obeys_rax = crate::fip::obeys_rax(&insn.iced);
+    if obeys_rax {
+        unit.stop_at(insn, Kind::Settle, 0);
+    }
     super::memory::copy(unit, insn);
-    if unit.step || !crate::fip::obeys_rax(&insn.iced) {
+    if unit.step || !obeys_rax {
         return unit.stop_at(insn, Kind::Fip, 0);
     }
     unit.asm.spill_rcx();

@@ -403,3 +403,35 @@ fn rip_relative_operands_with_the_base_bit_set() {
         }
     }
 }
+
+/// What xsavec says of components that hold their initial values does not depend on whether
+/// the thread has stopped in between.
+#[test]
+fn components_in_use_are_told_by_their_values() {
+    let stored = |stops: bool| {
+        let mut guest = Guest::new(64);
+        let at = DATA + 0x400;
+        guest.fill(DATA, &[0xaa; 0x2000]);
+        guest.fill(at + 512, &[0; 64]);
+        guest.ctx.gpr[15] = DATA;
+        // pcmpeqd xmm1, xmm1; pxor xmm1, xmm1: used, and initial again.
+        let mut code = b"\x66\x0f\x76\xc9\x66\x0f\xef\xc9".to_vec();
+        if stops {
+            code.extend_from_slice(b"\x0f\xa2"); // cpuid
+        }
+        // mov eax, 0xe6; xor edx, edx; xsavec64 [r15 + 0x400]; syscall
+        code.extend_from_slice(b"\xb8\xe6\0\0\0\x31\xd2\x49\x0f\xc7\xa7\0\x04\0\0\x0f\x05");
+        guest.load(LOW_CODE, &code);
+        if let Stop::Instr { op, next, .. } = guest.run() {
+            op.apply(guest.ctx, next, [0; 4]).expect("cpuid");
+            guest.expect_syscall();
+        }
+        assert_eq!(
+            guest.read_u64(at + 512) & 2,
+            0,
+            "xmm is in its initial state"
+        );
+        guest.read(at, 0xa00)
+    };
+    assert_eq!(stored(false), stored(true));
+}
