@@ -55,7 +55,8 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
     let low = flags & libc::MAP_32BIT != 0
         || prot & space::EXEC != 0
         || flags & MAP_DENYWRITE != 0
-        || (!shared && file.as_ref().is_some_and(Mapped::is_elf));
+        || (!shared && file.as_ref().is_some_and(Mapped::is_elf))
+        || reserves_library(call);
     let common = shared && file.as_ref().is_none_or(|f| f.writable);
     if let (Some(f), true) = (&file, shared) {
         sharing::claim(task, call, f.inode, f.writable, f.name())?;
@@ -99,6 +100,15 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         task.log.extra.extend_from_slice(f.name().as_bytes());
     }
     Ok(Reply::Value(start as i64))
+}
+
+/// Whether ld.so reserves room for a library that wants more alignment than a page: nothing
+/// else asks for inaccessible memory so plainly and with the library's own, odd length.
+/// Stacks, heaps and the arenas of allocators round, and have more flags.
+fn reserves_library(call: &Call) -> bool {
+    let [addr, len, prot, flags, ..] = call.args;
+    let plain = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    (addr, prot, flags) == (0, libc::PROT_NONE as u64, plain) && !len.is_multiple_of(PAGE)
 }
 
 /// The same map again, at the recorded address, from the trace's copy.
