@@ -117,6 +117,12 @@ pub fn call(nr: u32) {
     }
 }
 
+/// Whether anything is counted.
+#[must_use]
+pub fn wanted() -> bool {
+    slot().is_some()
+}
+
 /// Counts an event that is logged, or in replay consumed.
 pub fn logged(kind: &Kind<'_>) {
     if let Some(slot) = slot() {

@@ -123,10 +123,12 @@ impl Tape {
     pub fn skip(&mut self) -> Result<()> {
         match self {
             Self::In(r) => {
-                if let Some(event) = r.next().map_err(Failure::setup)? {
+                if crate::stats::wanted()
+                    && let Some(event) = r.peek().map_err(Failure::setup)?
+                {
                     crate::stats::logged(&event.kind);
                 }
-                Ok(())
+                r.skip().map(drop).map_err(Failure::setup)
             }
             _ => Err(Failure::internal("only a replay reads tapes")),
         }

@@ -24,8 +24,8 @@ pub struct TapeReader {
     data: Arc<Vec<u8>>,
     /// Where the next event begins in `data`.
     at: usize,
-    /// Length of the next event, once it is known to be whole.
-    peeked: Option<usize>,
+    /// Length of the next event, once it is known to be whole, and the decoder behind it.
+    peeked: Option<(usize, Decoder)>,
     decoder: Decoder,
     index: u64,
 }
@@ -95,16 +95,33 @@ impl TapeReader {
         Ok(Some(event))
     }
 
+    /// Goes past an event that has been peeked at; `false` at the end.
+    ///
+    /// # Errors
+    /// As [`TapeReader::next`].
+    pub fn skip(&mut self) -> Result<bool> {
+        if self.next_length()?.is_none() {
+            return Ok(false);
+        }
+        if let Some((length, behind)) = self.peeked.take() {
+            self.at += length;
+            self.index += 1;
+            self.decoder = behind;
+        }
+        Ok(true)
+    }
+
     /// Makes the next event whole in `data`.
     fn next_length(&mut self) -> Result<Option<usize>> {
-        if self.peeked.is_some() {
-            return Ok(self.peeked);
+        if let Some((length, _)) = self.peeked {
+            return Ok(Some(length));
         }
         loop {
-            match self.decoder.clone().decode(&self.data[self.at..]) {
+            let mut behind = self.decoder.clone();
+            match behind.decode(&self.data[self.at..]) {
                 Ok((_, length)) => {
-                    self.peeked = Some(length);
-                    return Ok(self.peeked);
+                    self.peeked = Some((length, behind));
+                    return Ok(Some(length));
                 }
                 Err(DecodeError::Corrupt { what, .. }) => return Err(self.damaged(what)),
                 Err(DecodeError::Incomplete) => {

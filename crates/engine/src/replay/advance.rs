@@ -271,7 +271,9 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
     let resumed = std::mem::take(&mut task.parked);
     let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
     let nr = i64::from(call.nr);
-    let found = match task.tape.peek()? {
+    let id = task.id();
+    let event = task.tape.peek()?;
+    let found = match event {
         // A call that never returned.
         None => return Ok(Found::Flow(Flow::Park)),
         Some(Event {
@@ -313,6 +315,9 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
         },
         Some(_) => None,
     };
+    if let (Some(_), Some(event)) = (&found, &event) {
+        session::with(|s| s.history.entry(id).or_default().note(event));
+    }
     let Some(found) = found else {
         let expected = describe(task)?;
         let same = if matches!(task.tape.peek()?, Some(e) if e.digest != 0 && e.digest != registers)
@@ -327,7 +332,6 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
             &format!("{call} at tick {ticks}{same}"),
         ));
     };
-    note(task)?;
     task.consume()?;
     Ok(found)
 }

@@ -1,15 +1,28 @@
 //! Divergence: what was expected and what happened, side by side, with the way there.
 
 use std::collections::VecDeque;
+use std::fmt;
 
-use relive_trace::{Event, Kind};
+use relive_trace::{Args, Event, Kind};
 
 use crate::failure::Failure;
 use crate::task::Task;
 
-/// The last events of a thread, as text.
+/// The last events of a thread.
 #[derive(Default, Clone)]
-pub struct History(VecDeque<String>);
+pub struct History(VecDeque<Line>);
+
+/// One of them: as text, but for the common kind, which must cost nothing.
+#[derive(Clone)]
+enum Line {
+    Call {
+        nr: u32,
+        args: Args,
+        result: i64,
+        ticks: u64,
+    },
+    Text(String),
+}
 
 const KEPT: usize = 6;
 
@@ -19,24 +32,43 @@ impl History {
         if self.0.len() == KEPT {
             self.0.pop_front();
         }
-        self.0.push_back(show(event));
+        self.0.push_back(match event.kind {
+            Kind::Syscall(s) => Line::Call {
+                nr: s.nr,
+                args: s.args,
+                result: s.result,
+                ticks: event.ticks,
+            },
+            _ => Line::Text(show(event)),
+        });
     }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Call {
+                nr,
+                args,
+                result,
+                ticks,
+            } => write!(f, "{} at tick {ticks}", call(*nr, args, *result)),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+fn call(nr: u32, args: &Args, result: i64) -> String {
+    let name = relive_kabi::row(u64::from(nr)).map_or("unknown", |r| r.name);
+    let args: Vec<String> = args.as_slice().iter().map(|a| format!("{a:#x}")).collect();
+    format!("{name}({}) = {result}", args.join(", "))
 }
 
 /// One event in a line.
 #[must_use]
 pub fn show(event: &Event<'_>) -> String {
     let what = match event.kind {
-        Kind::Syscall(s) => {
-            let name = relive_kabi::row(u64::from(s.nr)).map_or("unknown", |r| r.name);
-            let args: Vec<String> = s
-                .args
-                .as_slice()
-                .iter()
-                .map(|a| format!("{a:#x}"))
-                .collect();
-            format!("{name}({}) = {}", args.join(", "), s.result)
-        }
+        Kind::Syscall(s) => call(s.nr, &s.args, s.result),
         Kind::Signal(s) => format!(
             "signal {} after {} steps",
             relive_kabi::signal_name(s.signo.into()).unwrap_or("?".into()),
@@ -65,7 +97,7 @@ pub fn divergence(task: &Task, expected: &str, actual: &str) -> Failure {
             text.push_str("\n  the thread's last events:");
             for line in &h.0 {
                 text.push_str("\n    ");
-                text.push_str(line);
+                text.push_str(&line.to_string());
             }
         }
     });
