@@ -139,7 +139,7 @@ impl Place {
 pub fn find(name: Option<&Path>) -> Result<PathBuf, Failure> {
     if let Some(file) = name.filter(|path| path.is_file()) {
         return Err(Failure::setup(format!(
-            "{} is a file: a packed recording has to be unpacked first, with relive unpack",
+            "{} is a file and no recording: if it is a packed one, unpack it first with relive unpack",
             file.display()
         )));
     }

@@ -90,6 +90,6 @@ fn what_is_no_trace_is_refused() {
             .refused("there is no trace nowhere");
         sandbox
             .relive(&[command, "file"])
-            .refused("there is no trace file");
+            .refused("is a file and no recording");
     }
 }
