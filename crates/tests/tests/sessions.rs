@@ -60,8 +60,7 @@ fn run(path: &Path) -> Result<Completion, Failed> {
     let compiler = language(&session.guest)?.1;
     for tool in ["gdb", compiler] {
         if tool != "rustc" && find_tool(tool).is_none() {
-            // A Go toolchain is too much to ask for.
-            match missing_tool(tool, is_ci() && tool != "go") {
+            match missing_tool(tool, is_ci()) {
                 Missing::Skip(reason) => return Ok(Completion::ignored_with(reason)),
                 Missing::Fail(reason) => return Err(reason.into()),
             }
