@@ -4,10 +4,9 @@ use std::io::Write;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::Status;
-use relive_engine::timeline::{Patient, Thread, Timeline, crashed, follow};
+use relive_engine::timeline::{Patient, Thread, Timeline, follow};
 use relive_gdb::At;
 use relive_symbols::{Frame, How, Space, unwind};
-use relive_trace::Trace;
 use serde_json::{Value, json};
 
 use crate::args::BacktraceArgs;
@@ -21,7 +20,7 @@ use crate::place;
 /// Whatever stops the replay.
 pub fn execute(args: &BacktraceArgs) -> Result<Status, Failure> {
     let trace = place::open_to_replay(args.trace.trace.as_deref())?;
-    let way = follow(&trace, process(args, &trace)?)?;
+    let way = follow(&trace, place::process(&trace, args.process, args.at)?)?;
     let mut timeline = Timeline::open(trace.directory(), &way)?;
     match args.at {
         At::Start => timeline.goto_start()?,
@@ -69,19 +68,6 @@ pub fn execute(args: &BacktraceArgs) -> Result<Status, Failure> {
         }
         Ok(())
     })
-}
-
-fn process(args: &BacktraceArgs, trace: &Trace) -> Result<u32, Failure> {
-    match (args.process, args.at) {
-        (Some(n), _) => Ok(n),
-        (None, At::Crash) => match crashed(trace)? {
-            Some((process, _)) => Ok(process),
-            None => Err(Failure::setup(
-                "no process of the recording was killed by a signal",
-            )),
-        },
-        (None, _) => Ok(0),
-    }
 }
 
 fn stack(timeline: &mut Timeline, space: &Space, thread: &Thread) -> Result<Vec<Frame>, Failure> {

@@ -6,9 +6,8 @@ use std::process::Command;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::Status;
-use relive_engine::timeline::{crashed, follow};
-use relive_gdb::{Address, At, Options, Server};
-use relive_trace::Trace;
+use relive_engine::timeline::follow;
+use relive_gdb::{Address, Options, Server};
 
 use crate::args::DebugArgs;
 use crate::{names, output, pack, place};
@@ -21,26 +20,12 @@ pub fn execute(args: &DebugArgs) -> Result<Status, Failure> {
     let trace = place::open_to_replay(args.trace.trace.as_deref())?;
     let options = Options {
         trace: trace.directory(),
-        follow: follow(&trace, process(args, &trace)?)?,
+        follow: follow(&trace, place::process(&trace, args.process, args.at)?)?,
         at: args.at,
     };
     match &args.serve {
         Some(address) => serve(&options, address.clone().unwrap_or_default()),
         None => start(args, &options),
-    }
-}
-
-/// The process that is meant.
-fn process(args: &DebugArgs, trace: &Trace) -> Result<u32, Failure> {
-    match (args.process, args.at) {
-        (Some(n), _) => Ok(n),
-        (None, At::Crash) => match crashed(trace)? {
-            Some((process, _)) => Ok(process),
-            None => Err(Failure::setup(
-                "no process of the recording was killed by a signal",
-            )),
-        },
-        (None, _) => Ok(0),
     }
 }
 

@@ -4,6 +4,8 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use relive_engine::Failure;
+use relive_engine::timeline::crashed;
+use relive_gdb::At;
 use relive_trace::Trace;
 
 use crate::{info, output};
@@ -179,4 +181,21 @@ pub fn tell_what_lacks(trace: &Trace) {
 /// Whether the end of a recording is missing.
 pub fn is_cut_off(trace: &Trace) -> bool {
     trace.truncated() || !trace.manifest().complete
+}
+
+/// The process that `--process` and `--at` mean: with a crash the one that died.
+///
+/// # Errors
+/// Nobody died, or the trace is damaged.
+pub fn process(trace: &Trace, given: Option<u32>, at: At) -> Result<u32, Failure> {
+    match (given, at) {
+        (Some(n), _) => Ok(n),
+        (None, At::Crash) => match crashed(trace)? {
+            Some((process, _)) => Ok(process),
+            None => Err(Failure::setup(
+                "no process of the recording was killed by a signal",
+            )),
+        },
+        (None, _) => Ok(0),
+    }
 }

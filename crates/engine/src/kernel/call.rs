@@ -233,6 +233,14 @@ pub struct Answer {
 }
 
 impl Answer {
+    /// Replay: the index of the thread or process that the call made; the hooks of clone,
+    /// fork and vfork put it first into `extra`.
+    #[must_use]
+    pub fn child_index(&self) -> u32 {
+        let bytes = self.extra.get(..4).and_then(|b| b.try_into().ok());
+        u32::from_le_bytes(bytes.unwrap_or_default())
+    }
+
     /// Copies what is needed of an event.
     #[must_use]
     pub fn of(event: &Syscall<'_>) -> Self {

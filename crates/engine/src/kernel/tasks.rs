@@ -100,12 +100,7 @@ fn thread(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Result<
     let process = Arc::clone(&task.process);
     if let Some(a) = answer {
         if a.result > 0 {
-            let index = u32::from_le_bytes(
-                a.extra
-                    .get(..4)
-                    .and_then(|b| b.try_into().ok())
-                    .unwrap_or_default(),
-            );
+            let index = a.child_index();
             process.seen_thread(index);
             let tape = crate::replay::open_tape(TapeId::new(process.index, index))?;
             let child = child_thread(task, args, process, index, a.result as u32, tape);
@@ -376,13 +371,7 @@ fn replay_fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Rep
     if answer.result <= 0 {
         return Ok(Reply::Value(answer.result));
     }
-    let index = u32::from_le_bytes(
-        answer
-            .extra
-            .get(..4)
-            .and_then(|b| b.try_into().ok())
-            .unwrap_or_default(),
-    );
+    let index = answer.child_index();
     let parent = task.id();
     if !crate::replay::fork_host(index)? {
         return Ok(Reply::Value(answer.result));

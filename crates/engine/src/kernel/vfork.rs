@@ -201,13 +201,7 @@ fn replay_spawn(task: &mut Task, call: &Call, stack: u64, answer: &Answer) -> Re
     if answer.result <= 0 {
         return Ok(Reply::Value(answer.result));
     }
-    let index = u32::from_le_bytes(
-        answer
-            .extra
-            .get(..4)
-            .and_then(|b| b.try_into().ok())
-            .unwrap_or_default(),
-    );
+    let index = answer.child_index();
     let parent = put_aside(task, Some((*call, answer.clone())));
     task.vforked = Some(Box::new(parent));
     become_child(task, index, answer.result as u32, stack);
