@@ -66,6 +66,10 @@ fn next(name: &str) -> Result<Status, Failure> {
             format!("replay {name}"),
             "the same run, as often as you like",
         ),
+        (
+            format!("debug --at end {name}"),
+            "gdb, to go back from the end",
+        ),
         (format!("info {name}"), "what was recorded"),
         (format!("dump {name}"), "every event of every thread"),
         (

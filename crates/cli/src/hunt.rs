@@ -98,8 +98,14 @@ fn found(
         writeln!(out, "run {run} failed: {how} ({schedule})")?;
         writeln!(out, "kept as {name}, in {}", place.path().display())?;
         writeln!(out, "next:")?;
+        // Where there is no crash, the end is where one looks back from.
+        let debug = match outcome.signal {
+            Some(_) if !outcome.timed_out => "debug --at crash",
+            _ => "debug --at end",
+        };
         let rows = [
             ("replay", "the same failure again, with its output"),
+            (debug, "gdb there, to go back from"),
             ("info", "its processes and threads"),
             ("dump", "all that happened to it"),
         ];

@@ -16,6 +16,7 @@ pub mod compile;
 pub mod escape;
 pub mod header;
 pub mod needs;
+pub mod readme;
 pub mod session;
 pub mod signals;
 pub mod stages;

@@ -20,7 +20,7 @@ pub struct Session {
 }
 
 /// One command with its answer.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 pub struct Step {
     /// The command.
     pub command: String,
