@@ -145,11 +145,12 @@ fn vector_lane(ctx: &Context, n: usize, at: usize, size: usize) -> u64 {
         (0..16, _) => (6, 1152 + 32 * n + at - 32),
         _ => (7, 1664 + 64 * (n - 16) + at),
     };
-    if ctx.xsave.xstate_bv() & 1 << component == 0 {
+    let area = ctx.vectors();
+    if area.xstate_bv() & 1 << component == 0 {
         return 0;
     }
     let mut bytes = [0; 8];
-    bytes[..size].copy_from_slice(&ctx.xsave.0[offset..offset + size]);
+    bytes[..size].copy_from_slice(&area.0[offset..offset + size]);
     let value = u64::from_le_bytes(bytes);
     // A 32-bit index is sign-extended.
     if size == 4 {

@@ -31,12 +31,6 @@ pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<()
         .map_err(|bad| format!("stored at {at} but cannot clear {}", bad.0))
 }
 
-/// Clears the pointers in a context's own area, where the processor put them on the way out.
-pub(crate) fn clear_saved(ctx: &mut Context) {
-    let (offset, len) = FX;
-    ctx.xsave.0[offset as usize..][..len].fill(0);
-}
-
 /// Offset and size of opcode, instruction and operand pointer in the area that FXSAVE and
 /// XSAVE share (Intel SDM vol. 1, 10.5.1).
 const FX: (u64, usize) = (6, 18);

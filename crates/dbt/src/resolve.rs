@@ -28,7 +28,7 @@ impl Translator {
         };
         let next = next.unwrap_or_else(|message| Next::Stop(Stop::Internal(message)));
         if matches!(next, Next::Stop(_)) {
-            fip::clear_saved(ctx);
+            ctx.forget_x87_pointers();
         }
         next
     }
@@ -60,7 +60,7 @@ impl Translator {
                 });
             }
             Kind::Settle => {
-                ctx.xsave.settle();
+                ctx.vectors_mut().settle();
                 return Ok(Next::Enter(u64::from(exit.stub + EXIT_BYTES)));
             }
             Kind::Fip => {

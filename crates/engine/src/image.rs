@@ -49,7 +49,7 @@ pub fn apply(
     memory.space.brk = (image.brk, image.brk);
     ctx.gpr = [0; 16];
     ctx.rflags = 0x202;
-    ctx.xsave.reset();
+    ctx.vectors_mut().reset();
     ctx.guest_fs = 0;
     ctx.rip = image.rip;
     ctx.set_reg(Reg::Rsp, image.rsp);

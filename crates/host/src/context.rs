@@ -116,12 +116,28 @@ pub struct Context {
     pub signals: [[u8; 128]; SIGNAL_SLOTS],
     /// The last fault in the cache (when `exit == EXIT_FAULT`).
     pub fault: Fault,
-    /// Vector and x87 state: standard-format XSAVE area.
-    pub xsave: XsaveArea,
+    /// Vector and x87 state, where [`Context::held`] says so.
+    pub(crate) xsave: XsaveArea,
+    /// Vector registers otherwise: 64 bytes each.
+    pub(crate) vectors: Vectors,
+    /// Mask registers.
+    pub(crate) masks: [u64; 8],
+    /// MXCSR, of the same moment.
+    pub(crate) mxcsr: u32,
+    /// How this processor's registers are stored on the way out ([`crate::vectors`]).
+    pub(crate) form: u32,
+    /// How they are stored now: 0 for `xsave`.
+    pub(crate) held: u32,
+    /// Whether any of the first 16 vector registers has a bit above its lowest 128.
+    pub(crate) upper: u8,
     /// The lowest bit of each byte value: emitted code looks there for a bit of a register
     /// where it may not touch the flags.
     pub lowest_bit: [u8; 256],
 }
+
+/// The vector registers, 64 bytes for each.
+#[repr(C, align(64))]
+pub(crate) struct Vectors(pub [[u8; 64]; 32]);
 
 /// A standard-format (not compacted) XSAVE area.
 #[repr(C, align(64))]
@@ -161,8 +177,20 @@ pub mod off {
     pub const DEALT: i32 = offset_of!(Context, dealt) as i32;
     /// [`Context::lowest_bit`]
     pub const LOWEST_BIT: i32 = offset_of!(Context, lowest_bit) as i32;
-    /// [`Context::xsave`]
-    pub const XSAVE: i32 = offset_of!(Context, xsave) as i32;
+    /// `Context::xsave`
+    pub(crate) const XSAVE: i32 = offset_of!(Context, xsave) as i32;
+    /// `Context::vectors`
+    pub(crate) const VECTORS: i32 = offset_of!(Context, vectors) as i32;
+    /// `Context::masks`
+    pub(crate) const MASKS: i32 = offset_of!(Context, masks) as i32;
+    /// `Context::mxcsr`
+    pub(crate) const MXCSR: i32 = offset_of!(Context, mxcsr) as i32;
+    /// `Context::form`
+    pub(crate) const FORM: i32 = offset_of!(Context, form) as i32;
+    /// `Context::held`
+    pub(crate) const HELD: i32 = offset_of!(Context, held) as i32;
+    /// `Context::upper`
+    pub(crate) const UPPER: i32 = offset_of!(Context, upper) as i32;
 }
 
 impl Context {
@@ -176,6 +204,7 @@ impl Context {
         ctx.this = &raw const *ctx as u64;
         ctx.exit_fn = crate::enter::exit_to_host as *const () as u64;
         ctx.rflags = 0x202;
+        ctx.form = crate::vectors::form();
         ctx.xsave.reset();
         for (value, bit) in ctx.lowest_bit.iter_mut().enumerate() {
             *bit = value as u8 & 1;
@@ -218,7 +247,7 @@ impl XsaveArea {
     /// whatever the processor thinks, and clears the x87 pointers.
     pub fn settle(&mut self) {
         let zero = |area: &Self, at: (usize, usize)| area.0[at.0..at.1].iter().all(|b| *b == 0);
-        self.0[6..24].fill(0);
+        self.forget_x87_pointers();
         let mut used = self.xstate_bv();
         // Control word, status and tags; registers. (Intel SDM vol. 1, 13.6 and 10.5.1.)
         if self.0[..2] == 0x37f_u16.to_le_bytes() && zero(self, (2, 6)) && zero(self, (32, 160)) {
@@ -233,6 +262,12 @@ impl XsaveArea {
             }
         }
         self.set_xstate_bv(used);
+    }
+
+    /// Clears opcode, instruction and operand pointer of the last x87 instruction, which FXSAVE
+    /// and XSAVE store alike (Intel SDM vol. 1, 10.5.1).
+    pub fn forget_x87_pointers(&mut self) {
+        self.0[6..24].fill(0);
     }
 
     /// Sets [`XsaveArea::xstate_bv`].

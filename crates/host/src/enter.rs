@@ -3,11 +3,15 @@
 //! `enter` loads a guest thread's registers and jumps into the code cache; exit stubs jump
 //! to `exit_to_host`, which saves them and returns to `enter`'s caller. FS is swapped on
 //! both ways: the guest's thread-local storage is its own.
+//!
+//! Vector registers are stored and loaded one by one where the processor has AVX: XSAVE and
+//! XRSTOR cost several times as much, whatever they are asked for. The x87 registers then
+//! stay in the processor: host code never touches them. See `vectors.rs`.
 
 use std::arch::naked_asm;
 
 use crate::context::{Context, LANES, off};
-use crate::cpu;
+use crate::{cpu, vectors};
 
 /// Makes `ctx` the current context of this host thread (GS base, host FS base).
 ///
@@ -15,8 +19,10 @@ use crate::cpu;
 /// `ctx` must stay valid and unmoved for as long as this thread may enter guest code or
 /// take signals, or until another context is adopted.
 pub unsafe fn adopt(ctx: *mut Context) {
-    // SAFETY: the caller vouches for `ctx`.
+    // SAFETY: the caller vouches for `ctx`, and did for the one adopted before, which takes
+    // itself out of the account when it is dropped.
     unsafe {
+        vectors::leave(ctx);
         (*ctx).host_fs = cpu::fs_base();
         cpu::set_gs_base(ctx as u64);
     }
@@ -59,9 +65,43 @@ pub unsafe extern "C" fn enter(ctx: *mut Context) {
         "mov [rdi + {host_rsp}], rsp",
         "mov rax, [rdi + {guest_fs}]",
         "wrfsbase rax",
+        "cmp dword ptr [rdi + {held}], {avx}",
+        "ja 6f",
+        "je 5f",
         "mov eax, {mask}",
         "xor edx, edx",
         "xrstor64 [rdi + {xsave}]",
+        "jmp 9f",
+        "6:",
+        ".irp n, 16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+        "vmovdqa64 zmm\\n, [rdi + {vectors} + 64 * \\n]",
+        ".endr",
+        ".irp n, 0,1,2,3,4,5,6,7",
+        "kmovq k\\n, [rdi + {masks} + 8 * \\n]",
+        ".endr",
+        "cmp byte ptr [rdi + {upper}], 0",
+        "je 7f",
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+        "vmovdqa64 zmm\\n, [rdi + {vectors} + 64 * \\n]",
+        ".endr",
+        "jmp 8f",
+        "5:",
+        "cmp byte ptr [rdi + {upper}], 0",
+        "je 7f",
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+        "vmovdqa ymm\\n, [rdi + {vectors} + 64 * \\n]",
+        ".endr",
+        "jmp 8f",
+        // Upper halves that are all zero are left clean: on some processors code that uses
+        // the lower ones only runs slower beside dirty ones.
+        "7:",
+        "vzeroupper",
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+        "movaps xmm\\n, [rdi + {vectors} + 64 * \\n]",
+        ".endr",
+        "8:",
+        "ldmxcsr [rdi + {mxcsr}]",
+        "9:",
         "push qword ptr [rdi + {rflags}]",
         "popfq",
         "mov rax, [rdi + {gpr}]",
@@ -92,6 +132,12 @@ pub unsafe extern "C" fn enter(ctx: *mut Context) {
         guest_fs = const off::GUEST_FS,
         mask = const cpu::XSAVE_MASK,
         xsave = const off::XSAVE,
+        held = const off::HELD,
+        avx = const vectors::AVX,
+        vectors = const off::VECTORS,
+        masks = const off::MASKS,
+        upper = const off::UPPER,
+        mxcsr = const off::MXCSR,
         rflags = const off::RFLAGS,
         gpr = const off::GPR,
         entry = const off::ENTRY,
@@ -144,9 +190,44 @@ pub unsafe extern "C" fn exit_to_host() {
         "push 0x2",
         "popfq",
         "2:",
+        "mov eax, [rdi + {form}]",
+        "mov [rdi + {held}], eax",
+        "cmp eax, {avx}",
+        "ja 6f",
+        "je 5f",
         "mov eax, {mask}",
         "xor edx, edx",
         "xsaveopt64 [rdi + {xsave}]",
+        "jmp 9f",
+        "6:",
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16,17,18,19,20,21,22,23,24,25,26,27,28,29,30,31",
+        "vmovdqa64 [rdi + {vectors} + 64 * \\n], zmm\\n",
+        ".endr",
+        ".irp n, 0,1,2,3,4,5,6,7",
+        "kmovq [rdi + {masks} + 8 * \\n], k\\n",
+        ".endr",
+        ".irp n, 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+        "vporq zmm0, zmm0, zmm\\n",
+        ".endr",
+        "vextracti64x4 ymm1, zmm0, 1",
+        "vextracti128 xmm0, ymm0, 1",
+        "vpor ymm0, ymm0, ymm1",
+        "vptest ymm0, ymm0",
+        "jmp 8f",
+        "5:",
+        ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+        "vmovdqa [rdi + {vectors} + 64 * \\n], ymm\\n",
+        ".endr",
+        ".irp n, 1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
+        "vorps ymm0, ymm0, ymm\\n",
+        ".endr",
+        "vextractf128 xmm0, ymm0, 1",
+        "vptest xmm0, xmm0",
+        "8:",
+        "setnz byte ptr [rdi + {upper}]",
+        "stmxcsr [rdi + {mxcsr}]",
+        "vzeroupper",
+        "9:",
         "push 0x1f80",
         "ldmxcsr [rsp]",
         "pop rax",
@@ -165,6 +246,13 @@ pub unsafe extern "C" fn exit_to_host() {
         rflags = const off::RFLAGS,
         mask = const cpu::XSAVE_MASK,
         xsave = const off::XSAVE,
+        form = const off::FORM,
+        held = const off::HELD,
+        avx = const vectors::AVX,
+        vectors = const off::VECTORS,
+        masks = const off::MASKS,
+        upper = const off::UPPER,
+        mxcsr = const off::MXCSR,
         host_fs = const off::HOST_FS,
     )
 }

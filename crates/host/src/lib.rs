@@ -15,6 +15,7 @@ pub mod layout;
 pub mod signal;
 pub mod sys;
 mod ticks;
+mod vectors;
 pub mod window;
 
 pub use addr::GuestAddr;

@@ -317,7 +317,7 @@ fn x87_exceptions_are_faults_of_the_next_x87_instruction() {
     assert_eq!(guest.read(guest.ctx.rip, 1), [0x9b]);
     assert_eq!(guest.ctx.fault.trapno, 16);
     assert_eq!(
-        guest.ctx.xsave.0[6..24],
+        guest.ctx.vectors().0[6..24],
         [0; 18],
         "an address in the cache is left"
     );

@@ -200,7 +200,7 @@ pub fn reset(ctx: &mut Context) {
     ctx.rflags = 0x202;
     ctx.guest_fs = DATA;
     ctx.restart_ticks(0);
-    ctx.xsave.reset();
+    ctx.vectors_mut().reset();
     ctx.grant(PLENTY);
 }
 

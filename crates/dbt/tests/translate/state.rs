@@ -34,8 +34,9 @@ impl State {
         guest.ctx.gpr = self.gpr;
         guest.ctx.rflags = self.rflags;
         let len = self.vector.len();
-        guest.ctx.xsave.0[..len].copy_from_slice(&self.vector);
-        guest.ctx.xsave.set_xstate_bv(relive_host::cpu::xcr0());
+        let area = guest.ctx.vectors_mut();
+        area.0[..len].copy_from_slice(&self.vector);
+        area.set_xstate_bv(relive_host::cpu::xcr0());
         for (at, bytes) in &self.memory {
             guest.fill(*at, bytes);
         }
@@ -55,8 +56,9 @@ fn components() -> impl Iterator<Item = (u64, usize, usize)> {
 /// The XSAVE area with components in their initial state written out, and without what
 /// depends on where code lies: x87 instruction, data and opcode fields.
 fn vector(ctx: &Context) -> Vec<u8> {
-    let bv = ctx.xsave.xstate_bv();
-    let mut area = ctx.xsave.0.to_vec();
+    let area = ctx.vectors();
+    let bv = area.xstate_bv();
+    let mut area = area.0.to_vec();
     if bv & 1 == 0 {
         area[..24].fill(0);
         area[..2].copy_from_slice(&0x37f_u16.to_le_bytes());

@@ -151,7 +151,7 @@ fn child_thread(
     child.ctx.gpr = task.ctx.gpr;
     child.ctx.rflags = task.ctx.rflags;
     child.ctx.rip = task.ctx.rip;
-    child.ctx.xsave = task.ctx.xsave.clone();
+    *child.ctx.vectors_mut() = task.ctx.vectors();
     child.ctx.guest_fs = if args.has(libc::CLONE_SETTLS) {
         args.tls
     } else {

@@ -55,13 +55,13 @@ impl Registers {
             rip: ctx.rip,
             fs: ctx.guest_fs,
             ticks: ctx.ticks(),
-            xsave: Box::new(ctx.xsave.clone()),
+            xsave: Box::new(ctx.vectors()),
         }
     }
 
     fn restore(self, ctx: &mut Context) {
         (ctx.gpr, ctx.rflags, ctx.rip, ctx.guest_fs) = (self.gpr, self.rflags, self.rip, self.fs);
-        ctx.xsave = *self.xsave;
+        *ctx.vectors_mut() = *self.xsave;
         ctx.restart_ticks(self.ticks);
         (ctx.pending, ctx.noted) = (0, 0);
     }

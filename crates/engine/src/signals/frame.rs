@@ -80,7 +80,7 @@ pub fn push(
     if alt.size != 0 && on_alt && frame < alt.sp {
         return Err(-i64::from(libc::EFAULT));
     }
-    task.write(fp, &xstate(&task.ctx.xsave, size))?;
+    task.write(fp, &xstate(&task.ctx.vectors(), size))?;
     let mut bytes = Vec::with_capacity(FRAME as usize);
     let mut put = |v: u64| bytes.extend_from_slice(&v.to_le_bytes());
     put(action.restorer);
@@ -212,28 +212,28 @@ pub fn pop(task: &mut Task) -> Result<Mask, i64> {
 
 fn restore_xstate(task: &mut Task, fp: u64) -> Result<(), i64> {
     if fp == 0 {
-        task.ctx.xsave.reset();
+        task.ctx.vectors_mut().reset();
         return Ok(());
     }
     let size = cpu::xsave_size();
     let legacy: [u8; 512] = task.read(fp)?;
     let sw = &legacy[SW_RESERVED..];
     let word = |at: usize| u32::from_le_bytes([sw[at], sw[at + 1], sw[at + 2], sw[at + 3]]);
-    task.ctx.xsave.reset();
+    task.ctx.vectors_mut().reset();
     if word(0) == MAGIC1 && word(16) as usize == size {
         let mut all = vec![0u8; size];
         relive_host::copy::read(relive_host::GuestAddr(fp), &mut all)
             .map_err(|_| -i64::from(libc::EFAULT))?;
         let bv = u64::from_le_bytes(all[512..520].try_into().unwrap_or_default()) & cpu::xcr0();
         all[520..576].fill(0);
-        task.ctx.xsave.0[..size].copy_from_slice(&all);
-        task.ctx.xsave.set_xstate_bv(bv);
+        task.ctx.vectors_mut().0[..size].copy_from_slice(&all);
+        task.ctx.vectors_mut().set_xstate_bv(bv);
     } else {
-        task.ctx.xsave.0[..512].copy_from_slice(&legacy);
-        task.ctx.xsave.set_xstate_bv(3);
+        task.ctx.vectors_mut().0[..512].copy_from_slice(&legacy);
+        task.ctx.vectors_mut().set_xstate_bv(3);
     }
     // Reserved MXCSR bits would fault in the host.
-    let mxcsr = &mut task.ctx.xsave.0[24..28];
+    let mxcsr = &mut task.ctx.vectors_mut().0[24..28];
     let value = u32::from_le_bytes([mxcsr[0], mxcsr[1], mxcsr[2], mxcsr[3]]) & 0xffff;
     mxcsr.copy_from_slice(&value.to_le_bytes());
     Ok(())

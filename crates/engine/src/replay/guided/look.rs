@@ -72,7 +72,7 @@ impl Driver {
     /// Registers of a thread.
     pub fn registers(&self, slot: u32) -> Option<Registers> {
         let task = self.tasks().find(|t| t.slot == slot)?;
-        let mut area = task.ctx.xsave.clone();
+        let mut area = task.ctx.vectors();
         clean(&mut area);
         Some(Registers {
             gpr: task.ctx.gpr,
@@ -98,9 +98,9 @@ impl Driver {
         task.ctx.rflags = task.ctx.rflags & !FLAGS | new.rflags & FLAGS;
         task.ctx.guest_fs = new.fs_base;
         let supported = relive_host::cpu::xcr0() & relive_host::cpu::XSAVE_MASK;
-        task.ctx.xsave.0.copy_from_slice(&new.xsave);
-        let bv = task.ctx.xsave.xstate_bv() & supported;
-        task.ctx.xsave.set_xstate_bv(bv);
+        let area = task.ctx.vectors_mut();
+        area.0.copy_from_slice(&new.xsave);
+        area.set_xstate_bv(area.xstate_bv() & supported);
         true
     }
 }
