@@ -22,6 +22,7 @@ pub mod session;
 pub mod sources;
 pub mod table;
 pub mod traces;
+pub mod travel;
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 
 use crate::table::{Action, WORKLOADS};
+use crate::travel::TRIPS;
 
 /// Begins a part of the page that is generated; [`END`] ends it.
 const BEGIN: &str = "<!-- begin ";
@@ -23,6 +24,9 @@ pub fn list() -> String {
             Action::Command { .. } => format!("{:.2}", workload.bar),
         };
         text += &format!("| `{}` | {what} | {bar} |\n", workload.name);
+    }
+    for trip in TRIPS {
+        text += &format!("| `{}` | {} | see below |\n", trip.name, trip.what);
     }
     text
 }
@@ -43,7 +47,7 @@ pub fn part<'a>(page: &'a str, name: &str) -> Result<&'a str> {
 ///
 /// # Errors
 /// It cannot be read or written, or has no such part.
-pub fn write(path: &Path, parts: &[(&str, &str)]) -> Result<()> {
+pub fn write(path: &Path, parts: &[(&str, String)]) -> Result<()> {
     let mut page = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
     for (name, text) in parts {
         let old = part(&page, name)?;

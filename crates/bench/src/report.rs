@@ -6,6 +6,7 @@ use crate::figures::{Row, Spread, mean};
 use crate::machine::Machine;
 use crate::modes::Way;
 use crate::peers::Gdb;
+use crate::travel;
 
 /// All that one run of the benchmark found.
 #[derive(Clone, Debug, serde::Serialize)]
@@ -18,6 +19,8 @@ pub struct Findings {
     pub memory_floor: u64,
     /// What.
     pub workloads: Vec<Row>,
+    /// Going back in recordings.
+    pub travel: Vec<travel::Row>,
     /// gdb's recorder: nothing if it was not asked or is not installed, or why it failed.
     pub gdb: Option<Result<Gdb, String>>,
 }
@@ -50,6 +53,16 @@ pub fn report(findings: &Findings) -> String {
         }
     }
     text
+}
+
+/// What going back takes; nothing if it was not measured.
+pub fn travel_report(findings: &Findings) -> Option<String> {
+    if findings.travel.is_empty() {
+        return None;
+    }
+    let mut text = format!("{}.\n\n", findings.machine.words());
+    text += &table(&travel::cells(&findings.travel));
+    Some(text)
 }
 
 fn cell(spread: Option<Spread>) -> String {

@@ -13,9 +13,10 @@ use crate::options::Options;
 use crate::page;
 use crate::peers;
 use crate::prepare::prepare;
-use crate::report::{Findings, report};
+use crate::report::{Findings, report, travel_report};
 use crate::samples::{Bench, Repetition};
 use crate::table::{WORKLOADS, Workload};
+use crate::travel::{self, TRIPS, Trip};
 
 /// Measures what the options ask for, prints and writes the results. Returns whether all runs
 /// did as they should; a workload that is missing here is no failure.
@@ -33,7 +34,8 @@ pub fn execute(options: &Options, folder: &Path) -> Result<bool> {
         .iter()
         .filter(|workload| options.wants(workload.name))
         .collect();
-    if wanted.is_empty() {
+    let trips: Vec<&Trip> = TRIPS.iter().filter(|t| options.wants(t.name)).collect();
+    if wanted.is_empty() && trips.is_empty() {
         return Err(anyhow!("no workload has such a name; --list shows all"));
     }
     let machine = Machine::here(relive);
@@ -46,8 +48,16 @@ pub fn execute(options: &Options, folder: &Path) -> Result<bool> {
     let gdb = (options.peer_reps > 0 && wanted.len() == WORKLOADS.len())
         .then(|| peers::gdb(&inputs, &bench.scratch).map_err(|error| format!("{error:#}")))
         .and_then(Result::transpose);
+    let travel = trips
+        .iter()
+        .map(|trip| {
+            eprintln!("going back: {}", trip.name);
+            travel::measure(trip, &inputs, &bench)
+        })
+        .collect();
     let findings = Findings {
         machine,
+        travel,
         repetitions: options.reps,
         memory_floor: measure::own_peak(),
         workloads: rows,
@@ -89,20 +99,35 @@ fn measure_all(
         .collect())
 }
 
+/// A file that was named from the folder of the whole project, where cargo was called: cargo
+/// runs a benchmark in the folder of its crate.
+fn named(path: &Path) -> std::path::PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
+}
+
 fn finish(options: &Options, findings: &Findings) -> Result<bool> {
-    let text = report(findings);
-    print!("{text}");
+    let mut parts: Vec<(&str, String)> = vec![("workloads", page::list())];
+    if !findings.workloads.is_empty() {
+        parts.push(("figures", report(findings)));
+    }
+    parts.extend(travel_report(findings).map(|text| ("travel", text)));
+    for (_, text) in &parts[1..] {
+        println!("{text}");
+    }
     if let Some(path) = &options.json {
         let json = serde_json::to_string_pretty(findings)?;
-        std::fs::write(path, json + "\n").with_context(|| path.display().to_string())?;
+        std::fs::write(named(path), json + "\n").with_context(|| path.display().to_string())?;
     }
     if let Some(path) = &options.page {
-        page::write(path, &[("workloads", &page::list()), ("figures", &text)])?;
+        page::write(&named(path), &parts)?;
     }
     let failed = findings
         .workloads
         .iter()
         .flat_map(Row::failures)
         .any(|(_, why)| why != "not installed");
-    Ok(!failed && !matches!(findings.gdb, Some(Err(_))))
+    let lost = findings.travel.iter().any(|row| row.times.is_err());
+    Ok(!failed && !lost && !matches!(findings.gdb, Some(Err(_))))
 }

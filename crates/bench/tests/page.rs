@@ -4,6 +4,7 @@ use std::path::Path;
 
 use relive_bench::page;
 use relive_bench::table::WORKLOADS;
+use relive_bench::travel::TRIPS;
 
 #[test]
 fn the_page_lists_the_workloads() {
@@ -19,12 +20,21 @@ fn the_page_lists_the_workloads() {
         let row = format!("| {} ", workload.name);
         assert!(figures.contains(&row), "no figures of {}", workload.name);
     }
+    let figures = page::part(&text, "travel").unwrap();
+    for trip in TRIPS {
+        let row = format!("| {} ", trip.name);
+        assert!(figures.contains(&row), "no figures of {}", trip.name);
+    }
 }
 
 #[test]
 fn names_are_unique() {
-    let mut names: Vec<_> = WORKLOADS.iter().map(|workload| workload.name).collect();
+    let mut names: Vec<_> = WORKLOADS
+        .iter()
+        .map(|workload| workload.name)
+        .chain(TRIPS.iter().map(|trip| trip.name))
+        .collect();
     names.sort_unstable();
     names.dedup();
-    assert_eq!(names.len(), WORKLOADS.len());
+    assert_eq!(names.len(), WORKLOADS.len() + TRIPS.len());
 }

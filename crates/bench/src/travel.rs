@@ -1,0 +1,275 @@
+//! How long one waits when going back in a recording of about ten seconds: wall time, from the
+//! order to the answer, of a timeline that stands at the end.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::time::Instant;
+
+use anyhow::{Context, Result, bail, ensure};
+use relive_tests::needs::{SEARCH_PATH, find_tool};
+use serde::Serialize;
+
+use crate::inputs::{Input, Inputs};
+use crate::measure::Spec;
+use crate::samples::{Bench, LIMIT};
+
+/// One recording to go back in.
+#[derive(Clone, Copy, Debug)]
+pub struct Trip {
+    /// Short name, unique also among the workloads.
+    pub name: &'static str,
+    /// What it is, in words.
+    pub what: &'static str,
+    program: &'static str,
+    words: &'static [&'static str],
+    script: &'static str,
+    /// The script is standard input; else the last argument.
+    stdin: bool,
+    /// It prints the address of eight bytes that it writes half-way.
+    watched: bool,
+}
+
+/// All of them.
+pub const TRIPS: &[Trip] = &[
+    Trip {
+        name: "travel-python",
+        what: "python3: a loop of about 10 s, with one write to an array half-way",
+        program: "python3",
+        words: &["-I"],
+        script: "travel.py",
+        stdin: false,
+        watched: true,
+    },
+    Trip {
+        name: "travel-sqlite",
+        what: "sqlite3: about 10 s over 2 500 000 rows in memory",
+        program: "sqlite3",
+        words: &[":memory:"],
+        script: "travel.sql",
+        stdin: true,
+        watched: false,
+    },
+];
+
+/// Steps back that are made behind the first one.
+const STEPS: usize = 30;
+/// What the project asks of itself: seconds until the first step back is done, and each later
+/// one; time of the other two over that of the recording.
+const BARS: (f64, f64, f64) = (2.0, 0.2, 2.0);
+
+/// What was measured, in seconds of wall time.
+#[derive(Clone, Debug, Serialize)]
+pub struct Times {
+    /// The recording.
+    pub record: f64,
+    /// From the start to the end of the timeline.
+    pub to_end: f64,
+    /// The first step back, from the end.
+    pub first: f64,
+    /// Each later one.
+    pub later: Vec<f64>,
+    /// Back to the watched write, from the end.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reverse_continue: Option<f64>,
+    /// The whole command `relive last-write`, the way to the end included.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub last_write: Option<f64>,
+}
+
+/// A trip and what came of it.
+#[derive(Clone, Debug, Serialize)]
+pub struct Row {
+    /// Which.
+    pub name: &'static str,
+    /// The times, or what is missing or went wrong.
+    pub times: Result<Times, String>,
+}
+
+/// Makes one trip.
+pub fn measure(trip: &Trip, inputs: &Inputs, bench: &Bench) -> Row {
+    Row {
+        name: trip.name,
+        times: times(trip, inputs, bench).map_err(|e| format!("{e:#}")),
+    }
+}
+
+fn times(trip: &Trip, inputs: &Inputs, bench: &Bench) -> Result<Times> {
+    let program =
+        find_tool(trip.program).with_context(|| format!("{} is not installed", trip.program))?;
+    inputs.make(Input::Script(trip.script))?;
+    if bench.scratch.exists() {
+        fs::remove_dir_all(&bench.scratch)?;
+    }
+    fs::create_dir_all(&bench.scratch)?;
+    let trace = bench.scratch.join("trace");
+    let script = inputs.path(trip.script);
+    let mut argv: Vec<std::ffi::OsString> = vec![bench.relive.clone().into()];
+    argv.extend(["record", "-o"].map(Into::into));
+    argv.extend([trace.clone().into(), "--".into(), program.into()]);
+    argv.extend(trip.words.iter().map(Into::into));
+    argv.extend((!trip.stdin).then(|| script.clone().into()));
+    let output = bench.scratch.join("output");
+    let spec = Spec {
+        argv,
+        stdin: trip.stdin.then_some(script),
+        stdout: Some(output.clone()),
+        stderr: bench.scratch.join("errors"),
+        folder: bench.scratch.clone(),
+    };
+    let record = spec.start()?.finish(LIMIT)?.wall;
+    let mut traveller = Traveller::start(&bench.relive, &trace, &bench.scratch)?;
+    let to_end = traveller.order("end")?.0;
+    let first = traveller.order("back")?.0;
+    let later: Result<Vec<f64>> = (0..STEPS)
+        .map(|_| traveller.order("back").map(|(seconds, _)| seconds))
+        .collect();
+    let later = later?;
+    drop(traveller);
+    let (mut reverse_continue, mut last_write) = (None, None);
+    if trip.watched {
+        let text = fs::read_to_string(&output)?;
+        let address: u64 = text.lines().next().unwrap_or("").trim().parse()?;
+        let mut traveller = Traveller::start(&bench.relive, &trace, &bench.scratch)?;
+        traveller.order("end")?;
+        traveller.order(&format!("watch {address} 8"))?;
+        let (seconds, answer) = traveller.order("reverse")?;
+        ensure!(
+            answer.contains("Watchpoint"),
+            "no write was found: {answer}"
+        );
+        reverse_continue = Some(seconds);
+        drop(traveller);
+        let spec = Spec {
+            argv: [
+                bench.relive.as_os_str(),
+                "last-write".as_ref(),
+                trace.as_os_str(),
+                "--addr".as_ref(),
+                address.to_string().as_ref(),
+            ]
+            .map(Into::into)
+            .to_vec(),
+            stdin: None,
+            stdout: None,
+            ..spec
+        };
+        last_write = Some(spec.start()?.finish(LIMIT)?.wall);
+    }
+    fs::remove_dir_all(&bench.scratch)?;
+    Ok(Times {
+        record,
+        to_end,
+        first,
+        later,
+        reverse_continue,
+        last_write,
+    })
+}
+
+/// A timeline that takes orders: the hidden `relive travel`.
+struct Traveller {
+    child: Child,
+    orders: Option<ChildStdin>,
+    answers: BufReader<ChildStdout>,
+}
+
+impl Traveller {
+    fn start(relive: &PathBuf, trace: &Path, folder: &Path) -> Result<Self> {
+        let mut child = Command::new(relive)
+            .arg("travel")
+            .arg(trace)
+            .env_clear()
+            .envs([("PATH", SEARCH_PATH), ("LC_ALL", "C")])
+            .env("HOME", folder)
+            .env("RELIVE_CACHE_DIR", folder.with_file_name("cache"))
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let orders = child.stdin.take();
+        let answers = child.stdout.take().context("its output is a pipe")?;
+        Ok(Self {
+            child,
+            orders,
+            answers: BufReader::new(answers),
+        })
+    }
+
+    /// Seconds until the answer, and the answer.
+    fn order(&mut self, text: &str) -> Result<(f64, String)> {
+        let started = Instant::now();
+        let orders = self.orders.as_mut().context("it takes orders")?;
+        writeln!(orders, "{text}")?;
+        let mut answer = String::new();
+        if self.answers.read_line(&mut answer)? == 0 {
+            bail!("relive travel has ended instead of '{text}'");
+        }
+        Ok((started.elapsed().as_secs_f64(), answer))
+    }
+}
+
+impl Drop for Traveller {
+    fn drop(&mut self) {
+        // The end of its orders ends it.
+        self.orders = None;
+        let _ = self.child.wait();
+    }
+}
+
+/// The rows as cells; the first one is the head.
+pub fn cells(rows: &[Row]) -> Vec<Vec<String>> {
+    let head = [
+        "recording",
+        "recorded, s",
+        "to its end, s",
+        "first step back, s",
+        "later ones, ms",
+        "reverse-continue over recording",
+        "last-write over recording",
+    ];
+    let mut all = vec![head.map(str::to_owned).to_vec()];
+    for row in rows {
+        let mut cells = vec![row.name.to_owned()];
+        match &row.times {
+            Err(why) => {
+                cells.extend([
+                    "failed:".to_owned(),
+                    why.lines().collect::<Vec<_>>().join(" "),
+                ]);
+                cells.extend(std::iter::repeat_n(String::new(), 4));
+            }
+            Ok(t) => {
+                let mut later = t.later.clone();
+                later.sort_by(f64::total_cmp);
+                let (median, most) = (later[later.len() / 2], later[later.len() - 1]);
+                let ratio = |seconds: Option<f64>| match seconds {
+                    None => "–".to_owned(),
+                    Some(s) => {
+                        let ratio = s / t.record;
+                        format!("{ratio:.2}{}", word(ratio, BARS.2))
+                    }
+                };
+                cells.extend([
+                    format!("{:.1}", t.record),
+                    format!("{:.1}", t.to_end),
+                    format!("{:.2}{}", t.first, word(t.first, BARS.0)),
+                    format!(
+                        "{:.0} (most {:.0}){}",
+                        median * 1e3,
+                        most * 1e3,
+                        word(most, BARS.1)
+                    ),
+                    ratio(t.reverse_continue),
+                    ratio(t.last_write),
+                ]);
+            }
+        }
+        all.push(cells);
+    }
+    all
+}
+
+fn word(value: f64, bar: f64) -> &'static str {
+    if value <= bar { ", met" } else { ", missed" }
+}
