@@ -4,7 +4,7 @@
 use iced_x86::{Instruction, InstructionInfoFactory, Register};
 use relive_host::{Context, Reg};
 
-use crate::classify::{Classes, gpr_number};
+use crate::classify::gpr_number;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
 use crate::mangle::access_kinds;
@@ -30,7 +30,7 @@ pub struct Access {
 #[must_use]
 pub fn accesses(code: &dyn Code, ctx: &Context) -> Vec<Access> {
     let mut insn = Insn::new();
-    let decoded = insn.decode(Classes::get(), &mut Window::new(code), ctx.rip);
+    let decoded = insn.decode(&mut Window::new(code), ctx.rip);
     if !matches!(decoded, Decoded::Insn) || insn.iced.code() == iced_x86::Code::Syscall {
         return Vec::new();
     }

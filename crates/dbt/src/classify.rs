@@ -1,10 +1,11 @@
-//! What the translator has to do with each instruction: a table over all opcodes, made once.
+//! What the translator has to do with each instruction: a table over all opcodes, filled as they
+//! come up.
 //!
 //! Whatever could change or reveal state that the translator or the recorder does not
 //! control is refused by name here. Privileged instructions are copied: they fault on
 //! their own, at the right place.
 
-use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU16, Ordering};
 
 use iced_x86::{Code, Mnemonic, Register};
 
@@ -127,18 +128,66 @@ const SEGMENT_LOADS: &[Code] = &[
     Code::Popq_GS,
 ];
 
-/// The class of every opcode.
-pub(crate) struct Classes(Vec<Class>);
+/// More than there are opcodes.
+const CODES: usize = 1 << 13;
+/// [`KNOWN`]: the class is [`Class::Unsupported`] with the number in the low byte.
+const REFUSED: u16 = 1 << 8;
 
-impl Classes {
-    /// The one table.
-    pub(crate) fn get() -> &'static Self {
-        static TABLE: OnceLock<Classes> = OnceLock::new();
-        TABLE.get_or_init(|| Self(Code::values().map(classify).collect()))
+/// Encoded classes by opcode, 0 where nobody has asked yet.
+static KNOWN: [AtomicU16; CODES] = [const { AtomicU16::new(0) }; CODES];
+
+/// The class of an opcode. Worked out when it is first asked for: a start of a program needs few
+/// of them, and all together cost more than many fragments.
+pub(crate) fn class_of(code: Code) -> Class {
+    let known = &KNOWN[code as usize];
+    match known.load(Ordering::Relaxed) {
+        0 => {
+            let class = classify(code);
+            known.store(class.encode(), Ordering::Relaxed);
+            class
+        }
+        word => Class::decode(word),
+    }
+}
+
+impl Class {
+    /// All classes that are one word.
+    const PLAIN: [Self; 17] = [
+        Self::Copy,
+        Self::Jcc,
+        Self::Loop,
+        Self::Jmp,
+        Self::Call,
+        Self::JmpIndirect,
+        Self::CallIndirect,
+        Self::Ret,
+        Self::Syscall,
+        Self::Pause,
+        Self::Int3,
+        Self::Int1,
+        Self::Undefined,
+        Self::Instr,
+        Self::Popf,
+        Self::StoresFip,
+        Self::Int,
+    ];
+
+    /// A word that is not 0.
+    fn encode(self) -> u16 {
+        match self {
+            Self::Unsupported(number) => REFUSED | u16::from(number),
+            plain => {
+                let at = Self::PLAIN.iter().position(|c| *c == plain);
+                1 + at.expect("the list has all of them") as u16
+            }
+        }
     }
 
-    pub(crate) fn of(&self, code: Code) -> Class {
-        self.0[code as usize]
+    fn decode(word: u16) -> Self {
+        match word & REFUSED {
+            0 => Self::PLAIN[usize::from(word) - 1],
+            _ => Self::Unsupported(word as u8),
+        }
     }
 }
 
@@ -229,6 +278,14 @@ mod tests {
             if changes && classify(code) == Class::Copy {
                 assert!(FAULTING.split(' ').any(|f| f == name), "{code:?} is copied");
             }
+        }
+    }
+
+    #[test]
+    fn a_class_that_is_known_is_the_one_that_was_found() {
+        for code in Code::values() {
+            let found = classify(code);
+            assert_eq!((class_of(code), class_of(code)), (found, found), "{code:?}");
         }
     }
 

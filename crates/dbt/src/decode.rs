@@ -2,7 +2,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Register};
 
-use crate::classify::{Class, Classes};
+use crate::classify::{Class, class_of};
 use crate::code::Window;
 
 /// A decoded guest instruction.
@@ -75,12 +75,7 @@ impl Insn {
     }
 
     /// Decodes the instruction at `pc`.
-    pub(crate) fn decode(
-        &mut self,
-        classes: &Classes,
-        window: &mut Window<'_>,
-        pc: u64,
-    ) -> Decoded {
+    pub(crate) fn decode(&mut self, window: &mut Window<'_>, pc: u64) -> Decoded {
         let bytes = window.at(pc);
         let available = bytes.len().min(15);
         let mut decoder = Decoder::with_ip(64, bytes, pc, DecoderOptions::NONE);
@@ -106,7 +101,7 @@ impl Insn {
                 .displacement_offset();
             self.modrm = (at - 1) as u8;
         }
-        self.class = classes.of(self.iced.code());
+        self.class = class_of(self.iced.code());
         Decoded::Insn
     }
 }

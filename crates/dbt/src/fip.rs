@@ -6,7 +6,7 @@
 use iced_x86::{Code as Op, Instruction, Mnemonic, Register};
 use relive_host::{Context, GuestAddr, Reg, copy};
 
-use crate::classify::{Classes, gpr_number};
+use crate::classify::gpr_number;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
 
@@ -16,7 +16,7 @@ const X87: u64 = 1;
 /// Overwrites what the instruction at `pc`, just executed, has stored. Errors say why not.
 pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<(), String> {
     let mut insn = Insn::new();
-    let Decoded::Insn = insn.decode(Classes::get(), &mut Window::new(code), pc) else {
+    let Decoded::Insn = insn.decode(&mut Window::new(code), pc) else {
         return Err(format!("the instruction at {pc:#x} is none any more"));
     };
     let insn = &insn.iced;

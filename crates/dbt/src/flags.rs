@@ -13,7 +13,7 @@
 use iced_x86::{Instruction, Mnemonic, OpKind, RflagsBits};
 use relive_host::GuestAddr;
 
-use crate::classify::{Class, Classes};
+use crate::classify::Class;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
 
@@ -91,12 +91,11 @@ pub fn flags_dead_at(code: &dyn Code, pc: GuestAddr) -> bool {
 
 /// Looks ahead from `pc`.
 pub(crate) fn scan(code: &dyn Code, pc: u64) -> Dead {
-    let classes = Classes::get();
     let mut window = Window::new(code);
     let mut insn = Insn::new();
     let (mut dead, mut seen, mut at) = (0, 0, pc);
     for _ in 0..REACH {
-        match insn.decode(classes, &mut window, at) {
+        match insn.decode(&mut window, at) {
             Decoded::Insn => at = insn.next(),
             Decoded::Undefined | Decoded::Skipped => {
                 at = at.wrapping_add(15);

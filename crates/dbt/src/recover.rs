@@ -6,7 +6,7 @@
 
 use relive_host::{Context, Reg};
 
-use crate::classify::{Class, Classes};
+use crate::classify::Class;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
 use crate::fragment::Entry;
@@ -105,7 +105,7 @@ impl Translator {
 /// Takes back what the indirect branch at `pc` has done to the stack.
 pub(crate) fn undo_branch(code: &dyn Code, ctx: &mut Context, pc: u64) -> Result<(), String> {
     let mut insn = Insn::new();
-    let decoded = insn.decode(Classes::get(), &mut Window::new(code), pc);
+    let decoded = insn.decode(&mut Window::new(code), pc);
     let popped = match (decoded, insn.class) {
         (Decoded::Insn, Class::JmpIndirect) => 0,
         (Decoded::Insn, Class::CallIndirect) => -8,

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::cache::Cache;
-use crate::classify::{Class, Classes};
+use crate::classify::Class;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
 use crate::emit::{Asm, EXIT_BYTES};
@@ -113,7 +113,7 @@ impl Translator {
         }
         let mut window = Window::new(code);
         let mut insn = Insn::new();
-        let mut decoded = insn.decode(Classes::get(), &mut window, pc);
+        let mut decoded = insn.decode(&mut window, pc);
         if let Decoded::Truncated { addr } = decoded {
             return Err(Bad::NoCode {
                 pc: pc.into(),
@@ -183,7 +183,7 @@ impl Translator {
                 mangle::fall_through(&mut unit, at);
                 break;
             }
-            decoded = insn.decode(Classes::get(), &mut window, at);
+            decoded = insn.decode(&mut window, at);
         }
 
         self.exits.cache.push_hot(&self.asm.buf);

@@ -405,8 +405,12 @@ fn is_open(fd: i32) -> bool {
     unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
 }
 
+/// The usual limit. Far above it the kernel's table of descriptors, which each fork copies, would
+/// be large for the one number's sake.
+const MOST_DESCRIPTORS: u64 = 1024;
+
 /// The lowest number for descriptors of the host's own: just below the limit, where guests
-/// do not come.
+/// seldom come.
 fn descriptor_floor() -> i32 {
     let mut limit = libc::rlimit {
         rlim_cur: 1024,
@@ -414,7 +418,7 @@ fn descriptor_floor() -> i32 {
     };
     // SAFETY: fills the structure.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    limit.rlim_cur.clamp(16, 1 << 20) as i32 - 8
+    limit.rlim_cur.clamp(16, MOST_DESCRIPTORS) as i32 - 8
 }
 
 /// Shows the guest's name as the thread's name.

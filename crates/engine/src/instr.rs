@@ -1,12 +1,13 @@
 //! Non-deterministic instructions: their values come from the processor while recording and
 //! from the tape in replay.
 
-use std::arch::x86_64::{__cpuid_count, __rdtscp, _rdtsc};
+use std::arch::x86_64::{__rdtscp, _rdtsc};
 
 use relive_dbt::InstrOp;
 use relive_host::{GuestAddr, Reg, cpu};
 use relive_trace::Kind;
 
+use crate::cpuid::Answers;
 use crate::failure::Result;
 use crate::signals;
 use crate::task::{Flow, Task};
@@ -44,8 +45,9 @@ pub fn values(task: &Task, op: &InstrOp) -> [u64; 4] {
 /// cpuid with what the guest must not use hidden: transactional memory, protection keys,
 /// FS/GS base instructions, shadow stacks, and state that Relive does not save.
 fn cpuid(leaf: u32, sub: u32) -> [u64; 4] {
-    let r = __cpuid_count(leaf, sub);
-    let mut v = [r.eax, r.ebx, r.ecx, r.edx];
+    static OF_THIS_PROCESS: Answers = Answers::new();
+    let shared = crate::machine::shm().map(|shm| &shm.header().cpuid);
+    let mut v = shared.unwrap_or(&OF_THIS_PROCESS).ask(leaf, sub);
     match (leaf, sub) {
         // 7.0: ebx FSGSBASE, HLE, RTM, (MPX); ecx PKU, OSPKE, shadow stacks, PKS; edx RTM abort, IBT, AMX, user interrupts
         (7, 0) => {

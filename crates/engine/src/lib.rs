@@ -10,6 +10,7 @@
 
 mod baton;
 pub mod boot;
+mod cpuid;
 pub mod failure;
 mod file_table;
 mod image;

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use relive_host::sys;
 use relive_trace::TapeId;
 
+use crate::cpuid::Answers;
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
 use crate::sharing::group::Group;
@@ -88,6 +89,8 @@ pub struct Header {
     failed: AtomicU32,
     text_len: AtomicU32,
     text: [std::sync::atomic::AtomicU8; TEXT],
+    /// What the processor says of itself.
+    pub cpuid: Answers,
     /// Files whose content is in the trace already.
     pub files: FileTable,
     /// Who maps which files shared.
