@@ -4,7 +4,9 @@ use std::io::{self, Write};
 
 use relive_engine::Failure;
 use relive_engine::supervisor::Status;
-use relive_trace::{Ending, Event, Image, Kind, Origin, Signal, Start, TapeId, Trace};
+use relive_trace::{
+    Ending, Event, Image, Kind, Origin, Signal, Start, Syscall, TapeId, Trace, Writes,
+};
 use serde_json::{Map, Value, json};
 
 use crate::args::DumpArgs;
@@ -51,9 +53,28 @@ fn tape(out: &mut dyn Write, trace: &Trace, id: TapeId, args: &DumpArgs) -> Resu
             return Ok(());
         };
         if index >= args.from {
-            one(out, id, index, &event, args.json)?;
+            with_input(trace, event, |event| one(out, id, index, event, args.json))?;
         }
     }
+}
+
+/// Shows an event with what it refers to as if it held it.
+fn with_input(
+    trace: &Trace,
+    event: Event<'_>,
+    show: impl FnOnce(&Event<'_>) -> io::Result<()>,
+) -> Result<(), Stop> {
+    let Kind::Syscall(call) = event.kind else {
+        return Ok(show(&event)?);
+    };
+    let written = trace.input().written(&call)?;
+    let slices: Vec<(u64, &[u8])> = written.iter().map(|(at, b)| (*at, &b[..])).collect();
+    let writes = Writes::new(&slices);
+    show(&Event {
+        kind: Kind::Syscall(Syscall { writes, ..call }),
+        ..event
+    })?;
+    Ok(())
 }
 
 fn one(
@@ -247,6 +268,10 @@ fn object(id: TapeId, index: u64, event: &Event<'_>) -> Value {
             put("order", json!(call.order));
             put("stream", json!(call.stream));
             put("writes", call.writes.iter().map(|(at, bytes)| json!({"address": hex(at), "bytes": bytes.len(), "text": escape::bytes(bytes)})).collect());
+            put(
+                "from_input",
+                json!(call.refs.iter().map(|r| r.length).sum::<u64>()),
+            );
             put("extra_bytes", json!(call.extra.len()));
             "syscall"
         }

@@ -143,7 +143,7 @@ fn content(bytes: &[u8]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use relive_trace::{Args, Writes};
+    use relive_trace::{Args, Refs, Writes};
 
     use super::*;
 
@@ -156,6 +156,7 @@ mod tests {
             order: None,
             stream: 0,
             writes,
+            refs: Refs::NONE,
             extra: &[],
         }
     }

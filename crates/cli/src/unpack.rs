@@ -20,7 +20,15 @@ use crate::place::Place;
 use crate::{output, place};
 
 /// What a recording's folder holds.
-const PARTS: [&str; 5] = ["manifest.json", "tapes", "files", "debug", "sources"];
+const PARTS: [&str; 7] = [
+    "manifest.json",
+    "tapes",
+    "files",
+    "input",
+    "input.sums",
+    "debug",
+    "sources",
+];
 
 /// Unpacks a recording.
 ///

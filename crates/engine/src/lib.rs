@@ -14,6 +14,7 @@ mod cpuid;
 pub mod failure;
 mod file_table;
 mod image;
+mod input;
 mod instr;
 mod kept_files;
 mod kernel;

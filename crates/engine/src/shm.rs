@@ -14,6 +14,7 @@ use relive_trace::TapeId;
 use crate::cpuid::Answers;
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
+use crate::input;
 use crate::sharing::group::Group;
 use crate::sharing::objects::Objects;
 use crate::sharing::processes::Processes;
@@ -119,7 +120,8 @@ unsafe impl Sync for Shm {}
 
 const DATA: u64 = (size_of::<Header>() as u64 + 4095) & !4095;
 const COUNTERS: u64 = DATA + RINGS as u64 * RING_BYTES;
-const SIZE: u64 = COUNTERS + (stats::SLOTS * size_of::<stats::Slot>()) as u64;
+const INPUT: u64 = (COUNTERS + (stats::SLOTS * size_of::<stats::Slot>()) as u64 + 4095) & !4095;
+const SIZE: u64 = INPUT + size_of::<input::Shared>() as u64;
 
 impl Shm {
     /// Creates the shared memory; returns it with its descriptor.
@@ -263,6 +265,14 @@ impl Shm {
     /// Lets all processes of the tree count what they do.
     pub fn count(&self) {
         self.header().counting.store(1, Ordering::Release);
+    }
+
+    /// What the processes of a recording share of its store of input.
+    #[must_use]
+    pub fn input(&self) -> &input::Shared {
+        // SAFETY: that part of the mapping, which is never removed, holds one, for which all
+        // zeros are a value, and which changes through atomics only.
+        unsafe { &*self.base.add(INPUT as usize).cast() }
     }
 
     fn counters(&self) -> &[stats::Slot] {

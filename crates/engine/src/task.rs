@@ -7,6 +7,7 @@ use relive_host::{Context, GuestAddr, enter};
 use relive_trace::{Event, Kind, TapeId};
 
 use crate::failure::Result;
+use crate::input::Cursors;
 use crate::kernel::Log;
 use crate::machine::{Mode, machine};
 use crate::process::Process;
@@ -36,6 +37,8 @@ pub struct Task {
     pub tape: Tape,
     /// What the system call at hand did.
     pub log: Log,
+    /// Where in the store of input its last reads ended.
+    pub cursors: Cursors,
     /// Guest instructions stepped since the last tick or logged event, while `exact`.
     pub steps: u32,
     /// Whether `steps` is known: the thread is at a safe point.
@@ -88,6 +91,7 @@ impl Task {
             robust: (0, 24),
             tape,
             log: Log::default(),
+            cursors: Cursors::default(),
             steps: 0,
             exact: true,
             parked: false,

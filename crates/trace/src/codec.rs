@@ -7,6 +7,7 @@
 
 use crate::cursor::{BLOB_MAX, Cursor, DecodeError, Step};
 use crate::event::{Args, Ending, Event, Kind, Origin, Signal, Start, Syscall, TapeId};
+use crate::refs::Refs;
 use crate::short::Short;
 use crate::varint;
 use crate::writes::Writes;
@@ -44,7 +45,8 @@ mod parts {
     pub const STREAM: u8 = 0x08;
     pub const WRITES: u8 = 0x10;
     pub const EXTRA: u8 = 0x20;
-    pub const ALL: u8 = ARGS | STREAM | WRITES | EXTRA;
+    pub const REFS: u8 = 0x40;
+    pub const ALL: u8 = ARGS | STREAM | WRITES | EXTRA | REFS;
 }
 
 /// Encodes one tape's events in order.
@@ -179,6 +181,7 @@ fn put_syscall(mut short: Short, syscall: &Syscall<'_>, out: &mut Vec<u8>) {
         (syscall.stream != 0, parts::STREAM),
         (!syscall.writes.is_empty(), parts::WRITES),
         (!syscall.extra.is_empty(), parts::EXTRA),
+        (!syscall.refs.is_empty(), parts::REFS),
     ] {
         if there {
             follows |= part;
@@ -201,6 +204,10 @@ fn put_syscall(mut short: Short, syscall: &Syscall<'_>, out: &mut Vec<u8>) {
     }
     out.extend_from_slice(short.as_slice());
     syscall.writes.put(out);
+    if !syscall.refs.is_empty() {
+        varint::put(out, refs_len(&syscall.refs));
+        syscall.refs.put(out);
+    }
     if !syscall.extra.is_empty() {
         varint::put(out, blob_len(syscall.extra));
         out.extend_from_slice(syscall.extra);
@@ -214,6 +221,15 @@ fn writes_len(writes: &Writes<'_>) -> u64 {
     assert!(
         length <= BLOB_MAX,
         "more memory writes than any event may carry"
+    );
+    length
+}
+
+fn refs_len(refs: &Refs<'_>) -> u64 {
+    let length = refs.encoded_len() as u64;
+    assert!(
+        length <= BLOB_MAX,
+        "more references than any event may carry"
     );
     length
 }
@@ -341,6 +357,10 @@ fn syscall<'a>(cursor: &mut Cursor<'a>, flags: u8) -> Step<Syscall<'a>> {
         0 => Writes::NONE,
         _ => writes(cursor)?,
     };
+    let refs = match follows & parts::REFS {
+        0 => Refs::NONE,
+        _ => refs(cursor)?,
+    };
     let extra = match follows & parts::EXTRA {
         0 => &[],
         _ => filled(cursor, "an empty section of hook data")?,
@@ -353,6 +373,7 @@ fn syscall<'a>(cursor: &mut Cursor<'a>, flags: u8) -> Step<Syscall<'a>> {
         order,
         stream,
         writes,
+        refs,
         extra,
     })
 }
@@ -363,6 +384,15 @@ fn writes<'a>(cursor: &mut Cursor<'a>) -> Step<Writes<'a>> {
     match Writes::decode(section) {
         Some(writes) => Ok(writes),
         None => before.corrupt("a memory write that does not fit its section"),
+    }
+}
+
+fn refs<'a>(cursor: &mut Cursor<'a>) -> Step<Refs<'a>> {
+    let before = cursor.clone();
+    let section = filled(cursor, "an empty section of references")?;
+    match Refs::decode(section) {
+        Some(refs) => Ok(refs),
+        None => before.corrupt("a reference that does not fit its section"),
     }
 }
 

@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::refs::Refs;
 use crate::writes::Writes;
 
 /// Names a tape: process and thread are indexes in the recording, not kernel ids.
@@ -191,6 +192,8 @@ pub struct Syscall<'a> {
     pub stream: u8,
     /// What the kernel wrote into guest memory.
     pub writes: Writes<'a>,
+    /// The rest of that: bytes in the trace's store of input.
+    pub refs: Refs<'a>,
     /// Data of the call's own hook.
     pub extra: &'a [u8],
 }

@@ -7,6 +7,7 @@
 //! | `manifest.json` | what was recorded, where, and the format version ([`Manifest`]) |
 //! | `tapes` | every thread's events, as checksummed, compressed chunks ([`TraceWriter`], [`Trace`]) |
 //! | `files/<blake3>` | copies of the files that the guest mapped ([`FileStore`]) |
+//! | `input`, `input.sums` | bytes that the guest read, which events refer to ([`Input`]) |
 //!
 //! A *tape* is one thread's history: a byte stream of self-delimiting [`Event`]s in order.
 //! `docs/trace-format.md` describes every byte.
@@ -26,9 +27,11 @@ mod error;
 mod event;
 mod files;
 mod image;
+mod input;
 mod locations;
 mod manifest;
 mod reader;
+mod refs;
 mod short;
 mod tape;
 mod varint;
@@ -43,9 +46,11 @@ pub use error::{Error, Result};
 pub use event::{Args, Ending, Event, Kind, Origin, Signal, Start, Syscall, TapeId};
 pub use files::{FileId, FileStore};
 pub use image::{Image, MapKind, MapOp, StreamFd};
+pub use input::{INPUT_MAX, Input, PIECE_MAX, Piece, input_path, input_sum};
 pub use locations::{Listed, default_dir, list, new_numbered, resolve, resolve_in, set_latest};
 pub use manifest::{Cpu, ExitStatus, FORMAT, Manifest, Summary, System, Version};
 pub use reader::{TapeInfo, Trace};
+pub use refs::{InputRef, Refs, RefsIter};
 pub use tape::TapeReader;
 pub use writer::{Counters, TraceWriter};
 pub use writes::{Writes, WritesIter};

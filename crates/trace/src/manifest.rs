@@ -17,7 +17,7 @@ use crate::files::{create_private, open_regular};
 
 /// The format that this crate writes. The major number changes when an older reader would
 /// misread a trace; the minor number when something was added.
-pub const FORMAT: Version = Version { major: 1, minor: 1 };
+pub const FORMAT: Version = Version { major: 1, minor: 2 };
 
 /// Name of the manifest in a trace.
 pub(crate) const NAME: &str = "manifest.json";
@@ -70,6 +70,9 @@ pub struct Manifest {
     /// Length of the tapes file once it is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tapes_length: Option<u64>,
+    /// Length of the store of input once it is complete, if there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub input_length: Option<u64>,
     /// What it came to, once it is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
@@ -147,6 +150,7 @@ impl Manifest {
             chaos_seed: None,
             complete: false,
             tapes_length: None,
+            input_length: None,
             summary: None,
         }
     }

@@ -16,6 +16,7 @@ use crate::chunk::{HEADER_LEN, Header};
 use crate::error::{Error, Result};
 use crate::event::TapeId;
 use crate::files::{FileId, FileStore, open_regular};
+use crate::input::Input;
 use crate::manifest::Manifest;
 use crate::tape::TapeReader;
 use crate::writer::TAPES;
@@ -26,6 +27,7 @@ pub struct Trace {
     directory: PathBuf,
     manifest: Manifest,
     files: FileStore,
+    input: Input,
     tapes: Arc<Tapes>,
     infos: Vec<TapeInfo>,
     index: BTreeMap<TapeId, Arc<[Chunk]>>,
@@ -87,6 +89,8 @@ impl Trace {
             }
             truncated |= length < recorded;
         }
+        let (input, torn) = Input::open(directory, manifest.input_length)?;
+        truncated |= torn;
         let infos = scan.index.iter().map(|(id, chunks)| info(*id, chunks));
         Ok(Self {
             infos: infos.collect(),
@@ -97,6 +101,7 @@ impl Trace {
                 .collect(),
             directory: directory.to_owned(),
             files: FileStore::new(directory),
+            input,
             tapes: Arc::new(Tapes {
                 file,
                 path,
@@ -139,6 +144,11 @@ impl Trace {
         Ok(TapeReader::new(id, self.tapes.clone(), chunks.clone()))
     }
 
+    /// The store of input.
+    pub fn input(&self) -> &Input {
+        &self.input
+    }
+
     /// The copy of a mapped file, not hashed again.
     ///
     /// # Errors
@@ -155,15 +165,16 @@ impl Trace {
         self.files.open_verified(id)
     }
 
-    /// Hashes all copies and says how many there are.
+    /// Hashes all copies and says how many there are; checks the store of input too.
     ///
     /// # Errors
-    /// At the first one whose content is not what its name says.
+    /// At the first one whose content is not what it must be.
     pub fn verify_files(&self) -> Result<usize> {
         let ids = self.files.ids()?;
         for id in &ids {
             self.files.open_verified(*id)?;
         }
+        self.input.verify()?;
         Ok(ids.len())
     }
 }

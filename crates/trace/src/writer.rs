@@ -16,6 +16,7 @@ use crate::chunk::{CHUNK_RAW_MAX, COMPRESSION_LEVEL, HEADER_LEN, Header};
 use crate::error::{Error, Result};
 use crate::event::TapeId;
 use crate::files::{self, FileStore, create_private};
+use crate::input::{self, PIECE_LEN, Piece};
 use crate::manifest::{Manifest, Summary};
 
 /// Name of the tapes file in a trace.
@@ -39,10 +40,22 @@ pub struct TraceWriter {
     path: PathBuf,
     file: File,
     tapes: BTreeMap<TapeId, Pending>,
+    pieces: Pieces,
     compressor: Compressor<'static>,
     /// Header and payload of the chunk being made.
     chunk: Vec<u8>,
     counters: Counters,
+}
+
+/// The list of the pieces of the store of input.
+#[derive(Default)]
+struct Pieces {
+    /// Made with the first piece.
+    file: Option<File>,
+    /// Bytes in it.
+    length: u64,
+    /// Bytes in the store.
+    end: u64,
 }
 
 #[derive(Default)]
@@ -79,6 +92,8 @@ impl TraceWriter {
             .mode(0o700)
             .create(&store)
             .map_err(|error| Error::write(&store, error))?;
+        let kept = directory.join(input::NAME);
+        create_private(&kept, false).map_err(|error| Error::write(&kept, error))?;
         let path = directory.join(TAPES);
         let file = create_private(&path, false).map_err(|error| Error::write(&path, error))?;
         let compressor =
@@ -91,6 +106,7 @@ impl TraceWriter {
             path,
             file,
             tapes: BTreeMap::new(),
+            pieces: Pieces::default(),
             compressor,
             chunk: Vec::new(),
             counters: Counters::default(),
@@ -117,6 +133,32 @@ impl TraceWriter {
         if pending.raw.len() >= CHUNK_RAW_MAX {
             self.write(tape, CHUNK_RAW_MAX)?;
         }
+        Ok(())
+    }
+
+    /// Says in which pieces the store of input goes on. Its bytes must be there already, and
+    /// what refers to them must be added to the tapes later.
+    ///
+    /// # Errors
+    /// When it cannot be written; nothing was added then.
+    pub fn add_pieces(&mut self, pieces: &[Piece]) -> Result<()> {
+        let Some(last) = pieces.last() else {
+            return Ok(());
+        };
+        let path = self.directory.join(input::SUMS);
+        let failed = |error| Error::write(&path, error);
+        if self.pieces.file.is_none() {
+            self.pieces.file = Some(create_private(&path, false).map_err(failed)?);
+        }
+        let mut bytes = Vec::with_capacity(pieces.len() * PIECE_LEN);
+        for piece in pieces {
+            piece.put(&mut bytes);
+        }
+        if let Some(file) = &self.pieces.file {
+            write_whole(file, &bytes, self.pieces.length).map_err(failed)?;
+        }
+        self.pieces.length += bytes.len() as u64;
+        self.pieces.end = last.end;
         Ok(())
     }
 
@@ -147,6 +189,13 @@ impl TraceWriter {
         let mut manifest = self.manifest;
         manifest.complete = true;
         manifest.tapes_length = Some(self.counters.stored_bytes);
+        let kept = self.directory.join(input::NAME);
+        if self.pieces.end == 0 {
+            // Empty, or half of a piece of a process that was killed.
+            std::fs::remove_file(&kept).map_err(|error| Error::write(&kept, error))?;
+        } else {
+            manifest.input_length = Some(self.pieces.end);
+        }
         manifest.summary = Some(Summary {
             raw_bytes: self.counters.raw_bytes,
             stored_bytes: self.counters.stored_bytes,

@@ -27,6 +27,7 @@ fn the_example_is_right() {
             order: None,
             stream: 0,
             writes: Writes::NONE,
+            refs: Refs::NONE,
             extra: &[],
         }),
     };
@@ -41,6 +42,7 @@ fn the_example_is_right() {
 fn every_field_of_the_manifest_is_described() {
     let mut manifest = Manifest::new(Vec::new(), "/".into(), Vec::new());
     manifest.tapes_length = Some(0);
+    manifest.input_length = Some(0);
     manifest.summary = Some(Summary {
         exit: ExitStatus::Code(0),
         processes: 0,

@@ -65,6 +65,55 @@ fn version_1_1() {
     assert_eq!(text(&folder.join("trace")), expected);
 }
 
+/// With references into a store of input.
+#[test]
+fn version_1_2() {
+    let folder = testdata("v1.2");
+    let expected = std::fs::read_to_string(folder.join("expected.txt")).unwrap();
+    assert_eq!(text(&folder.join("trace")), expected);
+    let trace = Trace::open(&folder.join("trace")).unwrap();
+    assert_eq!(input_of(&trace), "[0x7000] what the program read, and");
+}
+
+/// What the references of a trace's only tape lead to.
+fn input_of(trace: &Trace) -> String {
+    let mut text = String::new();
+    let mut reader = trace.tape(TapeId::new(0, 0)).unwrap();
+    while let Some(event) = reader.next().unwrap() {
+        if let Kind::Syscall(call) = event.kind {
+            let by_value = call.writes.iter().count();
+            for (at, bytes) in &trace.input().written(&call).unwrap()[by_value..] {
+                write!(text, "[{at:#x}] {}", bytes.escape_ascii()).unwrap();
+            }
+        }
+    }
+    text
+}
+
+/// How `testdata/v1.2` was made. It stops where that folder exists.
+#[test]
+#[ignore = "makes the test data of a new format version"]
+fn make_version_1_2() {
+    let folder = testdata("v1.2");
+    assert!(!folder.exists(), "old traces are never made again");
+    std::fs::create_dir_all(&folder).unwrap();
+    let directory = folder.join("trace");
+    let mut writer = TraceWriter::create(&directory, &common::manifest()).unwrap();
+    // Behind the last piece: of a process that died while it wrote.
+    let input = b"not read: what the program read, and more; half";
+    std::fs::write(input_path(&directory), input).unwrap();
+    let piece = |start: usize, end: usize| Piece {
+        end: end as u64,
+        sum: input_sum(&input[start..end]),
+    };
+    writer.add_pieces(&[piece(0, 20), piece(20, 42)]).unwrap();
+    let bytes = common::encode(&common::sample());
+    writer.append(TapeId::schedule(0), &bytes).unwrap();
+    writer.append(TapeId::new(0, 0), &bytes).unwrap();
+    writer.finish(&common::summary()).unwrap();
+    std::fs::write(folder.join("expected.txt"), text(&directory)).unwrap();
+}
+
 /// How `testdata/v1.1` was made. It stops where that folder exists.
 #[test]
 #[ignore = "makes the test data of a new format version"]

@@ -4,7 +4,7 @@ use std::fmt;
 
 use relive_host::{GuestAddr, Reg, copy};
 use relive_kabi::{Blocks, Choice, Restart, Row, Sub};
-use relive_trace::Syscall;
+use relive_trace::{InputRef, Syscall};
 
 use crate::failure::Result;
 use crate::machine::machine;
@@ -142,6 +142,8 @@ pub struct Log {
     pub order: Option<u64>,
     /// Which standard stream it wrote to.
     pub stream: u8,
+    /// Room for references into the store of input.
+    pub refs: Vec<InputRef>,
     /// What cannot be read of the ranges is zeros in the file behind them.
     padded: bool,
     bytes: Vec<u8>,
@@ -173,21 +175,29 @@ impl Log {
     /// Reads the written ranges from guest memory and passes them on. A range that cannot be
     /// read to its end is cut there, or goes on in zeros behind the end of a file.
     pub fn with_slices(&mut self, f: impl FnOnce(&Self, &[(u64, &[u8])])) {
+        // Longer than it need be, so that what is overwritten is not cleared before.
         let mut bytes = std::mem::take(&mut self.bytes);
-        bytes.clear();
+        let mut used = 0;
         let mut ends = [0usize; 16];
         let mut many = Vec::new();
         for (i, &(addr, len)) in self.spans.iter().enumerate() {
-            let from = bytes.len();
-            bytes.resize(from + len as usize, 0);
-            if let Err(copy::BadAddress(bad)) = copy::read(GuestAddr(addr), &mut bytes[from..])
-                && !self.padded
+            let from = used;
+            used += len as usize;
+            if bytes.len() < used {
+                bytes.resize(used, 0);
+            }
+            if let Err(copy::BadAddress(bad)) = copy::read(GuestAddr(addr), &mut bytes[from..used])
             {
-                bytes.truncate(from + (bad.0 - addr) as usize);
+                let readable = from + (bad.0 - addr) as usize;
+                if self.padded {
+                    bytes[readable..used].fill(0);
+                } else {
+                    used = readable;
+                }
             }
             match ends.get_mut(i) {
-                Some(slot) => *slot = bytes.len(),
-                None => many.push(bytes.len()),
+                Some(slot) => *slot = used,
+                None => many.push(used),
             }
         }
         let end_of = |i: usize| {
@@ -211,7 +221,7 @@ impl Log {
                 .collect();
             f(self, &all);
         }
-        if bytes.capacity() <= 1 << 20 {
+        if bytes.len() <= 1 << 20 {
             self.bytes = bytes;
         }
     }
@@ -230,6 +240,7 @@ pub struct Answer {
     pub stream: u8,
     writes: Vec<(u64, usize)>,
     bytes: Vec<u8>,
+    refs: Vec<InputRef>,
 }
 
 impl Answer {
@@ -255,6 +266,7 @@ impl Answer {
             a.writes.push((addr, bytes.len()));
             a.bytes.extend_from_slice(bytes);
         }
+        a.refs.extend(event.refs.iter());
         a
     }
 
@@ -282,7 +294,12 @@ impl Answer {
         }
         {
             let mut memory = machine().memory();
-            for (addr, bytes) in self.writes() {
+            let stored = self.refs.iter().map(|r| {
+                let bytes = crate::input::recorded(r.offset, r.length)?;
+                Ok((r.address, bytes))
+            });
+            for write in self.writes().map(Ok).chain(stored) {
+                let (addr, bytes) = write?;
                 crate::replay::wrote(addr, bytes.len() as u64);
                 if let Err(bad) = memory.poke(addr, bytes) {
                     drop(memory);

@@ -17,6 +17,11 @@ pub fn after(task: &Task, call: &Call, result: i64) {
     if effect == FdEffect::None || !task.tape.recording() {
         return;
     }
+    match effect {
+        FdEffect::Closes(i) => crate::input::forget(call.int(usize::from(i))),
+        _ if i64::from(call.nr) == libc::SYS_close_range => crate::input::forget_all(),
+        _ => crate::input::forget(result as i32),
+    }
     let mut state = task.process.state();
     let streams = &mut state.streams;
     if let FdEffect::Closes(i) = effect {
@@ -37,17 +42,22 @@ pub fn after(task: &Task, call: &Call, result: i64) {
     }
 }
 
-/// The one descriptor that is the host's.
-fn own() -> i32 {
-    machine().memory().translator.fd()
+/// The descriptors that are the host's, in order.
+pub(super) fn own() -> impl Iterator<Item = i32> {
+    let mut all = [
+        Some(machine().memory().translator.fd()),
+        crate::input::own(),
+    ];
+    all.sort_unstable();
+    all.into_iter().flatten()
 }
 
-/// close(2): the host's descriptor is not there.
+/// close(2): the host's descriptors are not there.
 pub fn close(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     guarded(task, call, answer, call.int(0))
 }
 
-/// dup2(2) and dup3(2) onto the host's descriptor: beyond the limit.
+/// dup2(2) and dup3(2) onto the host's descriptors: beyond the limit.
 pub fn dup2(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     guarded(task, call, answer, call.int(1))
 }
@@ -55,12 +65,12 @@ pub fn dup2(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
 fn guarded(task: &mut Task, call: &Call, answer: Option<&Answer>, fd: i32) -> Result<Reply> {
     Ok(Reply::Value(match answer {
         Some(a) => a.result,
-        None if own() == fd => -i64::from(libc::EBADF),
+        None if own().any(|own| own == fd) => -i64::from(libc::EBADF),
         None => generic(task, call),
     }))
 }
 
-/// close_range(2), around the host's descriptor.
+/// close_range(2), around the host's descriptors.
 pub fn close_range(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     if let Some(a) = answer {
         return Ok(Reply::Value(a.result));
@@ -75,17 +85,21 @@ pub fn close_range(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result
             )
         }) as i64
     };
-    Ok(Reply::Value(match own() as u32 {
-        own if first <= last && (first..=last).contains(&own) => {
-            let below = if first < own { part(first, own - 1) } else { 0 };
-            if below == 0 && own < last {
-                part(own + 1, last)
-            } else {
-                below
+    let mut from = first;
+    for own in own().map(|own| own as u32) {
+        if (from..=last).contains(&own) {
+            if from < own {
+                let result = part(from, own - 1);
+                if result != 0 {
+                    return Ok(Reply::Value(result));
+                }
             }
+            from = own + 1;
         }
-        _ => part(first, last),
-    }))
+    }
+    // Nothing of the guest's is left, if the last one was the host's.
+    let rest = from == first || from <= last;
+    Ok(Reply::Value(if rest { part(from, last) } else { 0 }))
 }
 
 /// Whether a call that its row says may sleep really may, on this descriptor: reading and

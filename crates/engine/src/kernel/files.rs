@@ -85,7 +85,7 @@ fn linked(task: &mut Task, call: &Call, answer: Option<&Answer>, path: usize) ->
     }))
 }
 
-/// getdents64(2): the host's own descriptor is not shown in `/proc/self/fd`.
+/// getdents64(2): the host's own descriptors are not shown in `/proc/self/fd`.
 pub fn getdents64(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     if let Some(a) = answer {
         return Ok(Reply::Value(a.result));
@@ -94,7 +94,6 @@ pub fn getdents64(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Resu
     if result <= 0 {
         return Ok(Reply::Value(result));
     }
-    let own = machine().memory().translator.fd();
     let dir = std::fs::read_link(format!("/proc/self/fd/{}", call.int(0))).unwrap_or_default();
     let dir = dir.to_string_lossy();
     if !(dir.starts_with("/proc/") && (dir.ends_with("/fd") || dir.ends_with("/fdinfo"))) {
@@ -104,7 +103,8 @@ pub fn getdents64(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Resu
     if copy::read(GuestAddr(call.args[1]), &mut bytes).is_err() {
         return Ok(Reply::Value(result));
     }
-    let kept = without_entry(&bytes, own.to_string().as_bytes());
+    let own: Vec<String> = super::fds::own().map(|fd| fd.to_string()).collect();
+    let kept = without_entries(&bytes, &own);
     task.log.spans.clear();
     task.log.wrote(call.args[1], kept.len() as u64);
     Ok(Reply::Value(
@@ -113,15 +113,16 @@ pub fn getdents64(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Resu
     ))
 }
 
-/// A buffer of `struct linux_dirent64` without the entry of that name.
-fn without_entry(mut bytes: &[u8], name: &[u8]) -> Vec<u8> {
+/// A buffer of `struct linux_dirent64` without the entries of these names.
+fn without_entries(mut bytes: &[u8], names: &[String]) -> Vec<u8> {
     const NAME: usize = 19;
     let mut out = Vec::with_capacity(bytes.len());
     while bytes.len() > NAME {
         let len =
             usize::from(u16::from_le_bytes([bytes[16], bytes[17]])).clamp(NAME + 1, bytes.len());
         let (entry, rest) = bytes.split_at(len);
-        if entry[NAME..].split(|&b| b == 0).next() != Some(name) {
+        let name = entry[NAME..].split(|&b| b == 0).next().unwrap_or_default();
+        if names.iter().all(|own| own.as_bytes() != name) {
             out.extend_from_slice(entry);
         }
         bytes = rest;

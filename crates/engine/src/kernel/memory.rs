@@ -270,7 +270,7 @@ impl Mapped {
 }
 
 /// Whether a descriptor leads to /proc or /sys.
-fn is_generated(fd: i32) -> bool {
+pub fn is_generated(fd: i32) -> bool {
     // SAFETY: only fills the structure.
     unsafe {
         let mut fs: libc::statfs = std::mem::zeroed();

@@ -26,13 +26,14 @@ pub mod vfork;
 
 pub use call::{Answer, Call, Log, Reply};
 pub use live::{ERESTART, apply_mask, blocking, generic, interrupted};
-pub use memory::keep;
+pub use memory::{is_generated, keep};
 
 use relive_host::{GuestAddr, Reg};
 use relive_kabi::Restart;
-use relive_trace::{Args, Kind, Syscall, Writes};
+use relive_trace::{Args, Kind, Refs, Syscall, Writes};
 
 use crate::failure::{Failure, Result};
+use crate::input::{Split, Way};
 use crate::signals::Interrupted;
 use crate::task::{Flow, Task};
 
@@ -95,18 +96,32 @@ pub fn log(task: &mut Task, call: &Call, result: i64) {
         return;
     }
     let mut log = std::mem::take(&mut task.log);
+    let way = Way::of(task, call, result);
+    let mut refs = std::mem::take(&mut log.refs);
     log.with_slices(|log, slices| {
-        task.record(Kind::Syscall(Syscall {
-            nr: call.nr,
-            args: Args::new(call.used()),
-            result,
-            switched: log.switched,
-            order: log.order,
-            stream: log.stream,
-            writes: Writes::new(slices),
-            extra: &log.extra,
-        }));
+        let record = |task: &mut Task, writes, refs| {
+            task.record(Kind::Syscall(Syscall {
+                nr: call.nr,
+                args: Args::new(call.used()),
+                result,
+                switched: log.switched,
+                order: log.order,
+                stream: log.stream,
+                writes,
+                refs,
+                extra: &log.extra,
+            }));
+        };
+        if way == Way::Value {
+            record(task, Writes::new(slices), Refs::NONE);
+        } else {
+            let split = Split::of(task, way, slices, std::mem::take(&mut refs));
+            record(task, Writes::new(&split.values), Refs::new(&split.refs));
+            refs = split.refs;
+            refs.clear();
+        }
     });
+    log.refs = refs;
     task.log = log;
 }
 

@@ -235,6 +235,7 @@ pub fn main() -> Result<Infallible> {
     let guide = super::guided::requested();
     super::confine::enter(Checksums::requested().is_some(), guide.is_some())?;
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
+    crate::input::attach(trace.input())?;
     if let (Some(_), Some(shm)) = (&guide, machine().shm.as_ref()) {
         shm.make_private()?;
     }

@@ -14,6 +14,9 @@ const CONTENDED: u32 = 1 << 31;
 /// How long to sleep before the owner is looked at, in milliseconds.
 const PATIENCE: u32 = 50;
 
+/// How often to look whether a lock is free, where nobody waits for it.
+const SPINS: u32 = 500;
+
 /// The lock's word: 0, or the kernel id of the thread that has it.
 #[repr(C)]
 pub struct Lock(AtomicU32);
@@ -51,6 +54,24 @@ impl Lock {
                 }
             }
         }
+    }
+}
+
+impl Lock {
+    /// Takes the lock for the calling thread, whose kernel id is `tid`, if it is free, soon
+    /// free, or its owner is dead.
+    pub fn try_take(&self, tid: u32) -> Option<Guard<'_>> {
+        let word = &self.0;
+        let swap = |from, to| word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
+        for _ in 0..SPINS {
+            if swap(0, tid).is_ok() {
+                return Some(Guard(word));
+            }
+            std::hint::spin_loop();
+        }
+        let seen = word.load(Ordering::Acquire);
+        let dead = seen != 0 && dead_thread(seen & !CONTENDED);
+        (dead && swap(seen, tid).is_ok()).then_some(Guard(word))
     }
 }
 

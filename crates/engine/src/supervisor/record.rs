@@ -327,6 +327,10 @@ impl Drain {
             let mut result = Ok(());
             shm.pull(i, |bytes| {
                 if result.is_ok() {
+                    // What these events refer to has been noted before they were logged.
+                    result = writer.add_pieces(&shm.input().take());
+                }
+                if result.is_ok() {
                     result = writer.append(tape, bytes);
                 }
             });

@@ -21,9 +21,10 @@ pub enum OwnedKind {
     /// Kinds without bytes.
     Plain(Kind<'static>),
     Syscall {
-        /// Its writes and extra are empty.
+        /// Its writes, references and extra are empty.
         plain: Syscall<'static>,
         writes: Vec<(u64, Vec<u8>)>,
+        refs: Vec<InputRef>,
         extra: Vec<u8>,
     },
     Signal {
@@ -44,11 +45,13 @@ impl Owned {
             OwnedKind::Syscall {
                 plain,
                 writes,
+                refs,
                 extra,
             } => {
                 slices = writes.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
                 Kind::Syscall(Syscall {
                     writes: Writes::new(&slices),
+                    refs: Refs::new(refs),
                     extra,
                     ..*plain
                 })
@@ -116,6 +119,9 @@ fn line(event: &Event<'_>) -> String {
             .unwrap();
             for (at, bytes) in &s.writes {
                 write!(text, " [{at:#x}] {}", bytes.escape_ascii()).unwrap();
+            }
+            for r in &s.refs {
+                write!(text, " [{:#x}] {} at {}", r.address, r.length, r.offset).unwrap();
             }
             write!(text, " extra {}", s.extra.escape_ascii())
         }
@@ -202,6 +208,7 @@ pub fn sample() -> Vec<Owned> {
         order: None,
         stream: 0,
         writes: Writes::NONE,
+        refs: Refs::NONE,
         extra: &[],
     };
     vec![
@@ -222,6 +229,7 @@ pub fn sample() -> Vec<Owned> {
             OwnedKind::Syscall {
                 plain: syscall,
                 writes: vec![(0x7fff_1234, b"hello".to_vec()), (8, vec![])],
+                refs: vec![],
                 extra: b"hook".to_vec(),
             },
         ),
@@ -239,6 +247,11 @@ pub fn sample() -> Vec<Owned> {
                     ..syscall
                 },
                 writes: vec![],
+                refs: vec![InputRef {
+                    address: 0x7000,
+                    length: 26,
+                    offset: 10,
+                }],
                 extra: vec![],
             },
         ),
@@ -361,6 +374,14 @@ fn bytes() -> impl Strategy<Value = Vec<u8>> {
     prop_oneof![3 => vec(any::<u8>(), 0..20), 1 => vec(any::<u8>(), 0..700)]
 }
 
+fn input_ref() -> impl Strategy<Value = InputRef> {
+    (number(), number(), number()).prop_map(|(address, length, offset)| InputRef {
+        address,
+        length: (length / 2).max(1),
+        offset: offset / 2,
+    })
+}
+
 fn plain_kind() -> impl Strategy<Value = Kind<'static>> {
     let origin = prop_oneof![
         Just(Origin::Root),
@@ -428,12 +449,13 @@ fn kind() -> impl Strategy<Value = OwnedKind> {
             order,
             stream,
             writes: Writes::NONE,
+            refs: Refs::NONE,
             extra: &[],
         });
     prop_oneof![
         2 => plain_kind().prop_map(OwnedKind::Plain),
-        2 => (syscall, vec((number(), bytes()), 0..4), bytes()).prop_map(
-            |(plain, writes, extra)| OwnedKind::Syscall { plain, writes, extra }
+        2 => (syscall, vec((number(), bytes()), 0..4), vec(input_ref(), 0..4), bytes()).prop_map(
+            |(plain, writes, refs, extra)| OwnedKind::Syscall { plain, writes, refs, extra }
         ),
         1 => (number32(), any::<u8>(), bytes()).prop_map(
             |(steps, signo, siginfo)| OwnedKind::Signal { steps, signo, siginfo }

@@ -1,0 +1,82 @@
+//! Replay: the store of the recording, mapped. Bytes are checked before they are first used.
+
+use std::os::fd::AsRawFd;
+use std::sync::OnceLock;
+
+use relive_trace::Input;
+
+use crate::failure::{Failure, Result};
+
+struct Mapped {
+    base: *const u8,
+    input: Input,
+}
+
+// SAFETY: the mapping is only read.
+unsafe impl Send for Mapped {}
+// SAFETY: as above.
+unsafe impl Sync for Mapped {}
+
+static MAPPED: OnceLock<Mapped> = OnceLock::new();
+
+/// Maps the store of the recording that is replayed, if it has one. Once in a process.
+///
+/// # Errors
+/// It cannot be mapped.
+pub fn attach(input: &Input) -> Result<()> {
+    let (Some(file), length @ 1..) = (input.file(), input.length()) else {
+        return Ok(());
+    };
+    // SAFETY: maps a file anywhere, for reading.
+    let base = unsafe {
+        libc::mmap(
+            std::ptr::null_mut(),
+            length as usize,
+            libc::PROT_READ,
+            libc::MAP_SHARED,
+            file.as_raw_fd(),
+            0,
+        )
+    };
+    if base == libc::MAP_FAILED {
+        return Err(Failure::setup(format!(
+            "cannot map the recording's input: {}",
+            std::io::Error::last_os_error()
+        )));
+    }
+    let mapped = Mapped {
+        base: base.cast(),
+        input: input.clone(),
+    };
+    match MAPPED.set(mapped) {
+        Ok(()) => Ok(()),
+        Err(_) => Err(Failure::internal("a replay starts once")),
+    }
+}
+
+/// Bytes of the store.
+///
+/// # Errors
+/// The trace is damaged: the store has no such range, or other bytes there.
+pub fn recorded(offset: u64, length: u64) -> Result<&'static [u8]> {
+    let Some(mapped) = MAPPED.get() else {
+        return Err(Failure::setup(
+            "the trace is damaged: an event refers to input, and there is none",
+        ));
+    };
+    let at = |start: u64, end: u64| {
+        // SAFETY: inside the store, which is mapped as a whole: `unchecked` yields and
+        // accepts no other ranges. Nobody changes a recording.
+        unsafe {
+            std::slice::from_raw_parts(mapped.base.add(start as usize), (end - start) as usize)
+        }
+    };
+    let input = &mapped.input;
+    let unchecked = input.unchecked(offset, length).map_err(Failure::setup)?;
+    for (piece, range) in unchecked {
+        input
+            .check(piece, at(range.start, range.end))
+            .map_err(Failure::setup)?;
+    }
+    Ok(at(offset, offset + length))
+}

@@ -1,0 +1,124 @@
+//! What becomes of the bytes that a call brought: references into the store, and what is left
+//! to be logged by value.
+
+use relive_trace::InputRef;
+
+use super::descriptors::is_kept;
+use super::find::LEAST;
+use super::store::{self, Store};
+use crate::kernel::Call;
+use crate::task::Task;
+
+/// Where in a stream known bytes are looked for: archives begin their files there.
+const STEP: usize = 512;
+
+/// How the bytes of a call are logged.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Way {
+    /// By value.
+    Value,
+    /// By reference if the store has them, by value if not.
+    Known,
+    /// By reference; the store gets what it has not.
+    Kept,
+}
+
+impl Way {
+    /// How a call's bytes are logged that it has brought by now.
+    #[must_use]
+    pub fn of(task: &Task, call: &Call, result: i64) -> Self {
+        if result < LEAST as i64 || !task.tape.recording() {
+            return Self::Value;
+        }
+        match i64::from(call.nr) {
+            libc::SYS_read
+            | libc::SYS_pread64
+            | libc::SYS_readv
+            | libc::SYS_preadv
+            | libc::SYS_preadv2 => match is_kept(call.int(0)) {
+                true => Self::Kept,
+                false => Self::Known,
+            },
+            libc::SYS_recvfrom | libc::SYS_recvmsg => Self::Known,
+            _ => Self::Value,
+        }
+    }
+}
+
+/// The bytes of one call, taken apart.
+#[derive(Default)]
+pub struct Split<'a> {
+    /// Those in the store.
+    pub refs: Vec<InputRef>,
+    /// The others.
+    pub values: Vec<(u64, &'a [u8])>,
+}
+
+impl<'a> Split<'a> {
+    /// Takes apart what lies in these slices, by guest address. `refs` is an empty vector to
+    /// be used again.
+    #[must_use]
+    pub fn of(task: &mut Task, way: Way, slices: &[(u64, &'a [u8])], refs: Vec<InputRef>) -> Self {
+        let mut split = Self {
+            refs,
+            values: Vec::new(),
+        };
+        let Some(store) = store::open(task) else {
+            split.values.extend_from_slice(slices);
+            return split;
+        };
+        for &(address, bytes) in slices {
+            if bytes.len() < LEAST {
+                split.value(address, bytes);
+            } else if way == Way::Kept {
+                split.keep(task, store, address, bytes);
+            } else {
+                split.find(task, store, address, bytes);
+            }
+        }
+        split
+    }
+
+    fn value(&mut self, address: u64, bytes: &'a [u8]) {
+        if !bytes.is_empty() {
+            self.values.push((address, bytes));
+        }
+    }
+
+    /// All of it by reference. In parts it would be found again in parts only.
+    fn keep(&mut self, task: &mut Task, store: &Store, address: u64, bytes: &'a [u8]) {
+        let found = task.cursors.whole(store, bytes).or_else(|| {
+            let offset = store.append(task.tid, bytes)?;
+            task.cursors.goes_on(offset + bytes.len() as u64);
+            Some(offset)
+        });
+        match found {
+            Some(offset) => self.refs.push(InputRef {
+                address,
+                length: bytes.len() as u64,
+                offset,
+            }),
+            None => self.value(address, bytes),
+        }
+    }
+
+    /// What is known of it by reference.
+    fn find(&mut self, task: &mut Task, store: &Store, address: u64, bytes: &'a [u8]) {
+        let (mut at, mut done) = (0, 0);
+        while bytes.len() - at >= LEAST {
+            let Some((offset, n)) = task.cursors.beginning(store, &bytes[at..]) else {
+                at += STEP;
+                continue;
+            };
+            self.value(address + done as u64, &bytes[done..at]);
+            self.refs.push(InputRef {
+                address: address + at as u64,
+                length: n as u64,
+                offset,
+            });
+            done = at + n;
+            at = done.next_multiple_of(STEP).min(bytes.len());
+        }
+        self.value(address + done as u64, &bytes[done..]);
+    }
+}

@@ -1,0 +1,208 @@
+//! The store as recording processes share it, and this process's way into it.
+//!
+//! Bytes are written to the file first, then their pieces are noted, then they count. A
+//! process that dies on the way leaves nothing that counts.
+
+use std::fs::File;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use relive_trace::{INPUT_MAX, PIECE_MAX, Piece, input_path, input_sum};
+
+use super::find::Guesses;
+use crate::machine::machine;
+use crate::sharing::lock::Lock;
+use crate::shm::Shm;
+use crate::task::Task;
+
+/// Pieces that wait for the supervisor.
+const WAITING: usize = 1 << 16;
+
+/// The part of the shared memory that belongs to the store.
+#[repr(C)]
+pub struct Shared {
+    lock: Lock,
+    /// Bytes that may be compared with.
+    length: AtomicU64,
+    /// Pieces ever noted. The one truth about how far the store goes.
+    pieces: AtomicU64,
+    /// Those that the supervisor has taken.
+    taken: AtomicU64,
+    waiting: [Waiting; WAITING],
+    /// Where to look for bytes.
+    pub(super) guesses: Guesses,
+}
+
+#[repr(C)]
+struct Waiting {
+    end: AtomicU64,
+    sum: AtomicU64,
+}
+
+impl Shared {
+    /// Appends bytes; where they are, or `None`: they cannot be kept now.
+    fn append(&self, shm: &Shm, file: &File, tid: u32, bytes: &[u8]) -> Option<u64> {
+        let _lock = self.lock.try_take(tid)?;
+        let pieces = self.pieces.load(Ordering::Acquire);
+        let more = bytes.len().div_ceil(PIECE_MAX) as u64;
+        let waiting = pieces + more - self.taken.load(Ordering::Acquire);
+        if waiting > WAITING as u64 / 2 {
+            shm.wake_supervisor();
+        }
+        let start = match pieces {
+            0 => 0,
+            n => self.slot(n - 1).end.load(Ordering::Relaxed),
+        };
+        let end = start + bytes.len() as u64;
+        // The last one's place is not used again before there is a next one.
+        if waiting >= WAITING as u64 || end > INPUT_MAX || is_limited() {
+            return None;
+        }
+        file.write_all_at(bytes, start).ok()?;
+        let mut at = start;
+        for (i, part) in bytes.chunks(PIECE_MAX).enumerate() {
+            at += part.len() as u64;
+            let slot = self.slot(pieces + i as u64);
+            slot.end.store(at, Ordering::Relaxed);
+            slot.sum.store(input_sum(part), Ordering::Relaxed);
+        }
+        self.pieces.store(pieces + more, Ordering::Release);
+        self.length.store(end, Ordering::Release);
+        self.guesses.remember(bytes, start);
+        Some(start)
+    }
+
+    fn slot(&self, piece: u64) -> &Waiting {
+        &self.waiting[piece as usize % WAITING]
+    }
+
+    /// Supervisor: takes the pieces noted since the last time.
+    pub fn take(&self) -> Vec<Piece> {
+        let (from, to) = (
+            self.taken.load(Ordering::Relaxed),
+            self.pieces.load(Ordering::Acquire),
+        );
+        let piece = |i| {
+            let slot = self.slot(i);
+            Piece {
+                end: slot.end.load(Ordering::Relaxed),
+                sum: slot.sum.load(Ordering::Relaxed),
+            }
+        };
+        let pieces = (from..to).map(piece).collect();
+        self.taken.store(to, Ordering::Release);
+        pieces
+    }
+}
+
+/// The kernel would send a signal for a write beyond a limit of the guest's.
+fn is_limited() -> bool {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: fills the structure.
+    let asked = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
+    asked != 0 || limit.rlim_cur != libc::RLIM_INFINITY
+}
+
+/// The store, open in this process.
+pub(super) struct Store {
+    fd: RawFd,
+    /// The file, mapped as far as it can ever reach.
+    base: *const u8,
+    shm: &'static Shm,
+}
+
+// SAFETY: the mapping is only read, and only where bytes do not change any more.
+unsafe impl Send for Store {}
+// SAFETY: as above.
+unsafe impl Sync for Store {}
+
+static STORE: OnceLock<Option<Store>> = OnceLock::new();
+
+/// The store of this recording, opened when it is first needed; `None`: it cannot be used.
+pub(super) fn open(task: &Task) -> Option<&'static Store> {
+    if STORE.get().is_none() && task.vforked.is_some() {
+        // The descriptor would be the child's alone, and the parent would take it for its own.
+        return None;
+    }
+    STORE.get_or_init(Store::open).as_ref()
+}
+
+/// The host's descriptor of the store, once it has one.
+#[must_use]
+pub fn own() -> Option<RawFd> {
+    STORE.get()?.as_ref().map(|store| store.fd)
+}
+
+impl Store {
+    fn open() -> Option<Self> {
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_NOFOLLOW)
+            .open(input_path(&machine().trace))
+            .ok()?;
+        let floor = machine().memory().translator.fd();
+        Self::over(machine().shm.as_ref()?, file, floor)
+    }
+
+    /// The store in a file, open at a number above `floor`.
+    fn over(shm: &'static Shm, file: File, floor: RawFd) -> Option<Self> {
+        // SAFETY: maps a file of ours anywhere, for reading.
+        let base = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                INPUT_MAX as usize,
+                libc::PROT_READ,
+                libc::MAP_SHARED | libc::MAP_NORESERVE,
+                file.as_raw_fd(),
+                0,
+            )
+        };
+        if base == libc::MAP_FAILED {
+            return None;
+        }
+        // SAFETY: a new descriptor.
+        let fd = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, floor) };
+        (fd >= 0).then_some(Self {
+            fd,
+            base: base.cast(),
+            shm,
+        })
+    }
+
+    fn shared(&self) -> &Shared {
+        self.shm.input()
+    }
+
+    pub(super) fn guesses(&self) -> &Guesses {
+        &self.shared().guesses
+    }
+
+    /// The bytes from an offset on, at most `most`.
+    pub(super) fn at(&self, offset: u64, most: usize) -> &[u8] {
+        let length = self.shared().length.load(Ordering::Acquire);
+        let n = length.saturating_sub(offset).min(most as u64) as usize;
+        if n == 0 {
+            return &[];
+        }
+        // SAFETY: the file reaches as far as `length` and is never changed below it; the
+        // mapping covers every length and is never removed.
+        unsafe { std::slice::from_raw_parts(self.base.add(offset as usize), n) }
+    }
+
+    /// Appends bytes; where they are, or `None`: they cannot be kept now.
+    pub(super) fn append(&self, tid: u32, bytes: &[u8]) -> Option<u64> {
+        // SAFETY: the descriptor is borrowed, and guests cannot close it.
+        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(self.fd) });
+        self.shared().append(self.shm, &file, tid, bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

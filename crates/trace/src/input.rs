@@ -1,0 +1,269 @@
+//! The store of input: bytes that the recorded program read, each once, which events refer
+//! to by offset ([`crate::InputRef`]).
+//!
+//! `input` holds the bytes and nothing else, so that whoever maps it compares and copies in
+//! place. It is only ever appended to. `input.sums` says which *pieces* it came in, with a
+//! checksum for each: nothing counts that is in no piece, and nothing may be used before its
+//! piece was checked.
+
+use std::fs::File;
+use std::ops::Range;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+
+use xxhash_rust::xxh3::xxh3_64;
+
+use crate::error::{Error, Result};
+use crate::event::Syscall;
+use crate::files::open_regular;
+
+/// Name of the store in a trace.
+pub(crate) const NAME: &str = "input";
+/// Name of the list of its pieces.
+pub(crate) const SUMS: &str = "input.sums";
+/// Most bytes in one piece.
+pub const PIECE_MAX: usize = 256 << 10;
+/// Bytes that describe one piece.
+pub(crate) const PIECE_LEN: usize = 16;
+/// Most bytes in a store.
+pub const INPUT_MAX: u64 = 1 << 38;
+
+/// A piece of the store. It begins where the one before ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Piece {
+    /// Offset behind its last byte.
+    pub end: u64,
+    /// [`input_sum`] of its bytes.
+    pub sum: u64,
+}
+
+/// The checksum of a piece: XXH3-64 with seed 0.
+#[must_use]
+pub fn input_sum(bytes: &[u8]) -> u64 {
+    xxh3_64(bytes)
+}
+
+impl Piece {
+    pub(crate) fn put(self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.end.to_le_bytes());
+        out.extend_from_slice(&self.sum.to_le_bytes());
+    }
+
+    fn of(bytes: &[u8]) -> Self {
+        let half = |at: usize| {
+            let mut half = [0; 8];
+            half.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(half)
+        };
+        Self {
+            end: half(0),
+            sum: half(8),
+        }
+    }
+}
+
+/// Path of the store of the trace in `directory`, to be appended to by the recorder.
+#[must_use]
+pub fn input_path(directory: &Path) -> PathBuf {
+    directory.join(NAME)
+}
+
+/// The store of a trace that is read. Clones share it.
+#[derive(Debug, Clone)]
+pub struct Input {
+    path: PathBuf,
+    /// `None`: the trace has no input.
+    file: Option<Arc<File>>,
+    pieces: Arc<[Piece]>,
+    /// Not 0: the piece was checked.
+    checked: Arc<[AtomicU8]>,
+}
+
+impl Input {
+    /// Opens the store of a trace. `recorded` is the length that a complete recording says
+    /// it has. `true`: some of it is missing.
+    pub(crate) fn open(directory: &Path, recorded: Option<u64>) -> Result<(Self, bool)> {
+        let path = directory.join(NAME);
+        let sums = directory.join(SUMS);
+        let list = match open_regular(&sums) {
+            Err(Error::Read { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => {
+                None
+            }
+            other => Some(other?),
+        };
+        let mut pieces = Vec::new();
+        let mut torn = false;
+        let mut file = None;
+        if let Some(list) = list {
+            let data = open_regular(&path)?;
+            let there = |file: &File, path: &Path| {
+                let meta = file.metadata().map_err(|error| Error::read(path, error))?;
+                Ok::<_, Error>(meta.len())
+            };
+            let length = there(&data, &path)?;
+            (pieces, torn) = read_pieces(&list, &sums, there(&list, &sums)?, length)?;
+            file = Some(Arc::new(data));
+        }
+        let end = pieces.last().map_or(0, |piece: &Piece| piece.end);
+        match recorded {
+            Some(recorded) if end > recorded => {
+                return Err(Error::Damaged {
+                    path: sums,
+                    what: "more pieces than a complete recording has",
+                });
+            }
+            Some(recorded) => torn |= end < recorded,
+            None => {}
+        }
+        let checked = pieces.iter().map(|_| AtomicU8::new(0)).collect();
+        let input = Self {
+            path,
+            file,
+            pieces: pieces.into(),
+            checked,
+        };
+        Ok((input, torn))
+    }
+
+    /// Number of bytes.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.pieces.last().map_or(0, |piece| piece.end)
+    }
+
+    /// The file, at least [`Input::length`] long when it was opened.
+    #[must_use]
+    pub fn file(&self) -> Option<&File> {
+        self.file.as_deref()
+    }
+
+    /// The unchecked pieces that a range touches: index, and where each one lies.
+    ///
+    /// # Errors
+    /// When the store has no such range.
+    pub fn unchecked(
+        &self,
+        offset: u64,
+        length: u64,
+    ) -> Result<impl Iterator<Item = (usize, Range<u64>)>> {
+        let end = offset
+            .checked_add(length)
+            .filter(|end| length > 0 && *end <= self.length())
+            .ok_or_else(|| self.damaged("an event refers to bytes that it does not hold"))?;
+        let first = self.pieces.partition_point(|piece| piece.end <= offset);
+        let starts = move |i: usize| match i {
+            0 => 0,
+            i => self.pieces[i - 1].end,
+        };
+        Ok((first..self.pieces.len())
+            .take_while(move |i| starts(*i) < end)
+            .filter(|i| self.checked[*i].load(Ordering::Relaxed) == 0)
+            .map(move |i| (i, starts(i)..self.pieces[i].end)))
+    }
+
+    /// Checks the bytes of a piece; afterwards it is not among the unchecked ones any more.
+    ///
+    /// # Errors
+    /// When they are not what was recorded.
+    pub fn check(&self, piece: usize, bytes: &[u8]) -> Result<()> {
+        if self.pieces[piece].sum != input_sum(bytes) {
+            return Err(self.damaged("the checksum of a piece is wrong"));
+        }
+        self.checked[piece].store(1, Ordering::Relaxed);
+        Ok(())
+    }
+
+    /// Appends the bytes of a range, checked, to `out`.
+    ///
+    /// # Errors
+    /// When the store has no such range, or other bytes there.
+    pub fn read(&self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<()> {
+        let mut piece = Vec::new();
+        for (index, range) in self.unchecked(offset, length)? {
+            piece.resize((range.end - range.start) as usize, 0);
+            self.read_at(&mut piece, range.start)?;
+            self.check(index, &piece)?;
+        }
+        let start = out.len();
+        out.resize(start + length as usize, 0);
+        self.read_at(&mut out[start..], offset)
+    }
+
+    /// What a system call wrote into guest memory: by value first, then by reference.
+    ///
+    /// # Errors
+    /// When the store has not what the call refers to.
+    pub fn written(&self, call: &Syscall<'_>) -> Result<Vec<(u64, Vec<u8>)>> {
+        let by_value = call.writes.iter().map(|(at, bytes)| (at, bytes.to_vec()));
+        let mut all: Vec<_> = by_value.collect();
+        for r in &call.refs {
+            let mut bytes = Vec::new();
+            self.read(r.offset, r.length, &mut bytes)?;
+            all.push((r.address, bytes));
+        }
+        Ok(all)
+    }
+
+    /// Checks all pieces.
+    ///
+    /// # Errors
+    /// At the first one whose bytes are not what was recorded.
+    pub fn verify(&self) -> Result<()> {
+        let (mut start, mut piece) = (0, Vec::new());
+        for (index, Piece { end, .. }) in self.pieces.iter().enumerate() {
+            piece.resize((end - start) as usize, 0);
+            self.read_at(&mut piece, start)?;
+            self.check(index, &piece)?;
+            start = *end;
+        }
+        Ok(())
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        let file = self.file.as_ref().ok_or_else(|| self.damaged("missing"))?;
+        file.read_exact_at(bytes, offset)
+            .map_err(|error| Error::read(&self.path, error))
+    }
+
+    fn damaged(&self, what: &'static str) -> Error {
+        Error::Damaged {
+            path: self.path.clone(),
+            what,
+        }
+    }
+}
+
+/// All whole pieces whose bytes are there, and whether some are not.
+fn read_pieces(list: &File, path: &Path, length: u64, data: u64) -> Result<(Vec<Piece>, bool)> {
+    let (mut pieces, mut before) = (Vec::new(), 0);
+    let mut block = vec![0; 4096 * PIECE_LEN];
+    let mut at = 0;
+    while at < length {
+        let n = (length - at).min(block.len() as u64) as usize;
+        list.read_exact_at(&mut block[..n], at)
+            .map_err(|error| Error::read(path, error))?;
+        for bytes in block[..n].chunks(PIECE_LEN) {
+            // A crash leaves a torn end; one of the whole machine may leave zeros there.
+            if bytes.len() < PIECE_LEN || bytes.iter().all(|b| *b == 0) {
+                return Ok((pieces, true));
+            }
+            let piece = Piece::of(bytes);
+            if piece.end <= before || piece.end - before > PIECE_MAX as u64 || piece.end > INPUT_MAX
+            {
+                return Err(Error::Damaged {
+                    path: path.to_owned(),
+                    what: "a piece of impossible length",
+                });
+            }
+            if piece.end > data {
+                return Ok((pieces, true));
+            }
+            before = piece.end;
+            pieces.push(piece);
+        }
+        at += n as u64;
+    }
+    Ok((pieces, false))
+}
