@@ -6,7 +6,7 @@ use crate::sandbox::{Sandbox, text};
 
 /// A recording that was written in several pieces, and what it printed.
 fn recording(sandbox: &Sandbox) -> (PathBuf, String) {
-    let script = "for i in 1 2 3 4 5 6; do echo line $i; /bin/true; sleep 0.06; done; exit 4";
+    let script = "cat /proc/self/exe >big; cat big >/dev/null; for i in 1 2 3 4 5 6; do echo line $i; /bin/true; sleep 0.06; done; exit 4";
     let recorded = sandbox.relive(&["record", "-o", "whole", "sh", "-c", script]);
     assert_eq!(recorded.code(), Some(4), "{recorded:#?}");
     (sandbox.path("whole"), recorded.stdout)
@@ -21,7 +21,11 @@ fn with_tapes(sandbox: &Sandbox, whole: &Path, tapes: &[u8]) -> PathBuf {
         let entry = entry.unwrap();
         std::fs::hard_link(entry.path(), copy.join("files").join(entry.file_name())).unwrap();
     }
-    std::fs::copy(whole.join("manifest.json"), copy.join("manifest.json")).unwrap();
+    for name in ["manifest.json", "input", "input.sums"] {
+        if whole.join(name).exists() {
+            std::fs::copy(whole.join(name), copy.join(name)).unwrap();
+        }
+    }
     std::fs::write(copy.join("tapes"), tapes).unwrap();
     copy
 }
@@ -98,6 +102,42 @@ fn a_changed_file_is_noticed() {
     std::fs::remove_file(&file).unwrap();
     std::fs::write(&file, content).unwrap();
     sandbox.relive(&["verify", "trace"]).refused("damaged");
+}
+
+/// A recording that reads a file, which is gone afterwards.
+fn with_input(sandbox: &Sandbox) -> Vec<u8> {
+    let lines: String = (0..2000).map(|i| format!("line {i}\n")).collect();
+    std::fs::write(sandbox.path("lines"), &lines).unwrap();
+    let recorded = sandbox.relive(&["record", "-o", "trace", "cat", "lines"]);
+    assert_eq!(recorded.ok().stdout, lines);
+    std::fs::remove_file(sandbox.path("lines")).unwrap();
+    assert_eq!(sandbox.relive(&["replay", "trace"]).ok().stdout, lines);
+    std::fs::read(sandbox.path("trace/input")).unwrap()
+}
+
+#[test]
+fn changed_input_is_noticed_where_it_is_used() {
+    let sandbox = Sandbox::new();
+    let mut input = with_input(&sandbox);
+    let at = input.len() / 2;
+    input[at] ^= 1;
+    std::fs::write(sandbox.path("trace/input"), &input).unwrap();
+    for command in ["replay", "verify", "dump", "pack"] {
+        sandbox.relive(&[command, "trace"]).refused("damaged");
+    }
+    assert!(!sandbox.path("trace.tar.zst").exists());
+}
+
+#[test]
+fn input_that_is_cut_off_is_missing() {
+    let sandbox = Sandbox::new();
+    let input = with_input(&sandbox);
+    std::fs::write(sandbox.path("trace/input"), &input[..input.len() - 1]).unwrap();
+    let info = sandbox.relive(&["info", "trace"]).ok();
+    assert!(info.stdout.contains("cut off"), "{info:#?}");
+    sandbox.relive(&["replay", "trace"]).refused("damaged");
+    std::fs::remove_file(sandbox.path("trace/input")).unwrap();
+    sandbox.relive(&["replay", "trace"]).refused("input");
 }
 
 #[test]

@@ -12,6 +12,10 @@ use crate::task::Task;
 /// Where in a stream known bytes are looked for: archives begin their files there.
 const STEP: usize = 512;
 
+/// Calls that bring fewer bytes are logged by value. A program that is only loaded (ld.so reads
+/// 832 bytes of each library) does not need the store.
+const SMALL: i64 = 1024;
+
 /// How the bytes of a call are logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Way {
@@ -27,7 +31,7 @@ impl Way {
     /// How a call's bytes are logged that it has brought by now.
     #[must_use]
     pub fn of(task: &Task, call: &Call, result: i64) -> Self {
-        if result < LEAST as i64 || !task.tape.recording() {
+        if result < SMALL || !task.tape.recording() {
             return Self::Value;
         }
         match i64::from(call.nr) {
