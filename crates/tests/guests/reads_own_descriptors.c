@@ -55,6 +55,7 @@ int main(void) {
     CHECK(file >= 0 && write(file, "mine", 4) == 4);
     int top = (int)limit.rlim_cur - 1;
     for (int fd = top; fd > top - 64; fd--) dup2(file, fd);
+    for (int fd = 1000; fd < 1030; fd++) dup2(file, fd);
     read_something();
     for (size_t i = 0; i < sizeof buffer; i++) buffer[i] = i / 3;
     int other = open("other", O_RDWR | O_CREAT | O_TRUNC, 0600);
