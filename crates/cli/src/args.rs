@@ -84,6 +84,26 @@ Examples:
   relive debug --at end -- -ex 'watch total' -ex reverse-continue
   relive debug --serve 1234             then in gdb: target remote :1234";
 
+const DAP: &str = "\
+Serve an editor that debugs a recording, forwards and backwards: VS Code, Neovim, Zed, Helix, \
+Emacs, and whatever else speaks the Debug Adapter Protocol.
+
+The editor starts this command and talks to it over standard input and output. It says which \
+recording it wants in its launch configuration, whose fields are those of `relive debug`: trace \
+(name or folder; without it the latest), at (start, end, crash, or a number of events), process, \
+gdb; and sourceMap (an object: folders of the debug information, and where they are now), \
+stopOnEntry, initCommands (of gdb's console). gdb does the work below, and has to be installed.
+
+With --port it waits for one editor on the loopback interface instead, for those that want to \
+connect; only programs of the same user are served.";
+
+const DAP_AFTER: &str = "\
+A launch configuration of VS Code (docs/editors.md has those of other editors):
+  { \"type\": \"relive\", \"request\": \"launch\", \"name\": \"Latest recording\" }
+
+Backwards: the buttons Step Back and Reverse. In the debug console, monitor position and \
+monitor goto EVENT are Relive's, and -exec COMMAND is any command of gdb's.";
+
 const BACKTRACE: &str = "\
 Show the call stack of a recorded program at one place of its recording, with functions, files \
 and lines.
@@ -240,6 +260,9 @@ pub enum Command {
     /// Debug a recording with gdb, forwards and backwards
     #[command(long_about = DEBUG, after_help = DEBUG_AFTER)]
     Debug(DebugArgs),
+    /// Serve an editor that debugs a recording (Debug Adapter Protocol)
+    #[command(long_about = DAP, after_help = DAP_AFTER)]
+    Dap(DapArgs),
     /// Show call stacks with files and lines
     #[command(long_about = BACKTRACE, after_help = BACKTRACE_AFTER)]
     Backtrace(BacktraceArgs),
@@ -402,6 +425,14 @@ pub struct DebugArgs {
     /// Arguments for gdb
     #[arg(last = true, value_name = "ARGS")]
     pub args: Vec<OsString>,
+}
+
+/// Arguments of `dap`.
+#[derive(Debug, Args)]
+pub struct DapArgs {
+    /// Wait for one editor on this port of the loopback interface; 0 for any that is free
+    #[arg(long, value_name = "PORT")]
+    pub port: Option<u16>,
 }
 
 /// Reads a place of a recording.

@@ -10,6 +10,7 @@ mod args;
 mod attempt;
 mod backtrace;
 mod command_line;
+mod dap;
 mod debug;
 mod demo;
 mod dump;
@@ -74,6 +75,7 @@ fn execute(command: &Command) -> Result<Status, Failure> {
         Command::Dump(args) => dump::execute(args),
         Command::Demo => demo::execute(),
         Command::Debug(args) => debug::execute(args),
+        Command::Dap(args) => dap::execute(args),
         Command::Backtrace(args) => backtrace::execute(args),
         Command::LastWrite(args) => query::last_write(args),
         Command::Calls(args) => query::calls(args),

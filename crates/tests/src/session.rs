@@ -120,7 +120,7 @@ fn section<'t>(text: &'t str, from: &str, to: &str) -> &'t str {
 }
 
 /// Whether a whole line matches a pattern in which `*` stands for anything.
-fn matches(pattern: &str, line: &str) -> bool {
+pub fn matches(pattern: &str, line: &str) -> bool {
     let mut parts = pattern.split('*');
     let first = parts.next().unwrap_or("");
     let Some(mut rest) = line.strip_prefix(first) else {

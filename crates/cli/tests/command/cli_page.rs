@@ -5,13 +5,14 @@ use std::path::Path;
 
 use crate::sandbox::{Sandbox, finish};
 
-const COMMANDS: [&str; 15] = [
+const COMMANDS: [&str; 16] = [
     "record",
     "replay",
     "verify",
     "hunt",
     "run",
     "debug",
+    "dap",
     "backtrace",
     "last-write",
     "calls",

@@ -1,17 +1,18 @@
-//! One trial per session with gdb: see `relive_tests::session`.
+//! Recordings of the guests of sessions, each made once.
 
-use libtest_mimic::{Completion, Failed, Trial};
-use relive_tests::child::Spec;
-use relive_tests::needs::{Missing, find_tool, is_ci, missing_tool};
-use relive_tests::session::Session;
-use relive_tests::{command, crate_dir};
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+
+use libtest_mimic::Completion;
+use relive_tests::child::Spec;
+use relive_tests::needs::{Missing, find_tool, is_ci, missing_tool};
+use relive_tests::{command, crate_dir};
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 /// A session or a recording takes no longer; only a hang does.
@@ -36,40 +37,21 @@ static RECORDINGS: Recordings = Mutex::new(BTreeMap::new());
 #[derive(Clone)]
 struct Recorded(Result<PathBuf, String>);
 
-fn main() -> ExitCode {
-    let args = relive_tests::arguments();
-    let folder = crate_dir().join("sessions");
-    let mut names: Vec<PathBuf> = fs::read_dir(folder)
-        .expect("the sessions are there")
-        .map(|entry| entry.expect("a folder can be read").path())
-        .filter(|path| path.extension().is_some_and(|e| e == "session"))
-        .collect();
-    names.sort();
-    let trials = names
-        .into_iter()
-        .map(|path| {
-            let name = path.file_stem().unwrap_or_default().to_string_lossy();
-            Trial::ignorable_test(format!("session::{name}"), move || run(&path))
-        })
-        .collect();
-    libtest_mimic::run(&args, trials).exit_code()
-}
-
-fn run(path: &Path) -> Result<Completion, Failed> {
-    let session = Session::parse(&fs::read_to_string(path)?)?;
-    let compiler = language(&session.guest)?.1;
+/// Whether what a session with a guest needs is here.
+///
+/// # Errors
+/// It is not, and should be.
+pub fn lacking(guest: &str) -> Result<Option<Completion>, String> {
+    let compiler = language(guest)?.1;
     for tool in ["gdb", compiler] {
         if tool != "rustc" && find_tool(tool).is_none() {
             match missing_tool(tool, is_ci()) {
-                Missing::Skip(reason) => return Ok(Completion::ignored_with(reason)),
-                Missing::Fail(reason) => return Err(reason.into()),
+                Missing::Skip(reason) => return Ok(Some(Completion::ignored_with(reason))),
+                Missing::Fail(reason) => return Err(reason),
             }
         }
     }
-    let trace = recording(&session.guest, session.gone)?;
-    let output = converse(&session, &trace)?;
-    session.compare(&output)?;
-    Ok(Completion::Completed)
+    Ok(None)
 }
 
 fn language(
@@ -80,8 +62,12 @@ fn language(
     found.ok_or_else(|| format!("{guest} is in no known language"))
 }
 
-/// The trace of a guest; the first who asks makes it.
-fn recording(guest: &str, gone: bool) -> Result<PathBuf, String> {
+/// The trace of a guest; the first who asks makes it. Its folder is one for recordings, of
+/// which it is the latest.
+///
+/// # Errors
+/// It cannot be compiled or recorded.
+pub fn recording(guest: &str, gone: bool) -> Result<PathBuf, String> {
     let mut all = RECORDINGS.lock().map_err(|e| e.to_string())?;
     let slot = Arc::clone(all.entry((guest.to_owned(), gone)).or_default());
     drop(all);
@@ -128,43 +114,15 @@ fn record(guest: &str, gone: bool) -> Result<PathBuf, String> {
     if outcome.status.code() == Some(125) {
         return Err(String::from_utf8_lossy(&outcome.stderr).into_owned());
     }
+    symlink("trace", folder.join("latest")).map_err(told)?;
     if gone {
         fs::remove_file(&program).map_err(told)?;
     }
     Ok(trace)
 }
 
-/// What gdb prints.
-fn converse(session: &Session, trace: &Path) -> Result<String, String> {
-    // Errors are answers too, in their place.
-    let mut argv: Vec<OsString> = ["sh", "-c", r#"exec "$0" "$@" 2>&1"#]
-        .map(OsString::from)
-        .to_vec();
-    argv.push(command::relive()?.into());
-    argv.push("debug".into());
-    argv.extend(session.options.iter().map(OsString::from));
-    argv.push(trace.into());
-    argv.extend(["--", "-nx", "-batch", "-iex", "set width 0"].map(OsString::from));
-    let folder = crate_dir().join("sessions/guests");
-    argv.extend([
-        "-ex".into(),
-        format!("directory {}", folder.display()).into(),
-    ]);
-    for (i, step) in session.steps.iter().enumerate() {
-        argv.extend([
-            "-ex".into(),
-            format!("echo {}\\n", Session::marker(i)).into(),
-        ]);
-        argv.extend(["-ex".into(), OsString::from(&step.command)]);
-    }
-    let end = Session::marker(session.steps.len());
-    argv.extend(["-ex".into(), format!("echo {end}\\n").into()]);
-    let folder = trace.parent().ok_or("a trace lies in a folder")?;
-    let outcome = spec(argv, folder).run()?;
-    Ok(String::from_utf8_lossy(&outcome.stdout).into_owned())
-}
-
-fn spec(argv: Vec<OsString>, dir: &Path) -> Spec {
+/// A command of a session.
+pub fn spec(argv: Vec<OsString>, dir: &Path) -> Spec {
     Spec {
         argv,
         env: vec![

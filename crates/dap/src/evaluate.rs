@@ -1,0 +1,140 @@
+//! Expressions, and gdb's console.
+
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+
+use crate::answers::{Answer, Refusal, arguments};
+use crate::mi::quote;
+use crate::session::Session;
+use crate::stack::Frame;
+use crate::variables::shortened;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Evaluate {
+    expression: String,
+    frame_id: Option<i64>,
+    context: Option<String>,
+}
+
+/// What makes the rest a command of gdb's console.
+const EXEC: &str = "-exec ";
+/// First words that are commands, and could not begin an expression.
+const COMMANDS: [&str; 12] = [
+    "monitor",
+    "info",
+    "print",
+    "ptype",
+    "whatis",
+    "backtrace",
+    "bt",
+    "disassemble",
+    "list",
+    "help",
+    "show",
+    "set",
+];
+
+/// The command of gdb's console that a text is, if it is one.
+fn command(text: &str) -> Option<&str> {
+    let text = text.trim();
+    if let Some(command) = text.strip_prefix(EXEC) {
+        return Some(command.trim());
+    }
+    let first = text.split_whitespace().next()?;
+    let is_alone = first == text && !matches!(first, "bt" | "backtrace");
+    let known = COMMANDS.contains(&first) && !is_alone;
+    (known || first.starts_with("x/")).then_some(text)
+}
+
+impl Session {
+    pub(crate) fn evaluate(&mut self, given: &Json) -> Answer {
+        let wanted: Evaluate = arguments(given)?;
+        let frame = match wanted.frame_id {
+            Some(id) => Some(self.frame_of(id)?),
+            None => None,
+        };
+        let context = wanted.context.as_deref().unwrap_or("");
+        if context == "repl"
+            && let Some(command) = command(&wanted.expression)
+        {
+            let said = self.at_console(frame, command)?;
+            return Ok(json!({ "result": said.trim_end(), "variablesReference": 0 }));
+        }
+        // The mouse on a word must not call functions of the program.
+        let careful = context == "hover";
+        if careful {
+            self.ask("-gdb-set may-call-functions off")?;
+        }
+        let answer = self.result(frame, &wanted.expression, context == "clipboard");
+        if careful {
+            self.ask("-gdb-set may-call-functions on")?;
+        }
+        answer
+    }
+
+    fn result(&mut self, frame: Option<Frame>, expression: &str, whole: bool) -> Answer {
+        let mut shown = match self.variable(frame, expression, expression) {
+            Ok(shown) => shown,
+            // Of a variable object gdb does not say what is wrong.
+            Err(refusal) => {
+                let text = self.value_of(frame, expression);
+                return Err(text.err().unwrap_or(refusal));
+            }
+        };
+        let value = shown["value"].as_str().unwrap_or("").to_owned();
+        let mut result = value.clone();
+        if whole || value.starts_with('{') || value.starts_with('[') {
+            // An assignment must not be done twice: what it stands for has been asked already.
+            let again = !expression.contains('=') && !expression.contains('(');
+            let again = again && !expression.contains("++") && !expression.contains("--");
+            if again && let Ok(text) = self.value_of(frame, expression) {
+                result = text;
+            }
+        }
+        if !whole {
+            result = shortened(&result);
+        }
+        shown["result"] = json!(result);
+        if let Some(fields) = shown.as_object_mut() {
+            for unused in ["name", "value", "evaluateName"] {
+                fields.remove(unused);
+            }
+        }
+        Ok(shown)
+    }
+
+    /// Does a command of gdb's console.
+    fn at_console(&mut self, frame: Option<Frame>, command: &str) -> Result<String, Refusal> {
+        let words: Vec<&str> = command.split_whitespace().collect();
+        if let ["monitor" | "mon", "goto", place @ ..] = words.as_slice() {
+            return self.go_to(&place.join(" "));
+        }
+        let options = frame.map_or(String::new(), Frame::options);
+        let command = format!("-interpreter-exec {options} console {}", quote(command));
+        let (answer, heard) = self.overhear(&command);
+        answer.map(|_| heard)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_are_told_from_expressions() {
+        for (text, expected) in [
+            ("-exec info threads", Some("info threads")),
+            ("monitor position", Some("monitor position")),
+            ("x/4x $sp", Some("x/4x $sp")),
+            ("bt", Some("bt")),
+            ("list", None),
+            ("info", None),
+            ("x", None),
+            ("total + 1", None),
+            ("", None),
+        ] {
+            assert_eq!(command(text), expected, "{text}");
+        }
+    }
+}

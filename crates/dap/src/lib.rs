@@ -1,0 +1,30 @@
+//! The Debug Adapter Protocol (<https://microsoft.github.io/debug-adapter-protocol/>) over gdb's
+//! machine interface: what editors speak, on one side, and a gdb that `relive debug` starts on
+//! a recording, on the other.
+//!
+//! gdb brings symbols, sources and expressions, Relive's own server below it the recording; this
+//! crate only translates, and knows neither a trace nor a replay. It must never end because of
+//! what a client or gdb says, but end with its client, and never leave a gdb behind.
+
+mod answers;
+mod breakpoints;
+mod capabilities;
+mod client;
+mod data;
+mod evaluate;
+mod gdb;
+mod handles;
+mod launch;
+mod memory;
+pub mod mi;
+mod resume;
+mod session;
+mod source;
+mod stack;
+mod stops;
+mod threads;
+mod variables;
+pub mod wire;
+
+pub use session::serve;
+pub use wire::Error;

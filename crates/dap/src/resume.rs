@@ -1,0 +1,217 @@
+//! Going on, in both directions, and being interrupted.
+
+use serde::Deserialize;
+use serde_json::{Value as Json, json};
+
+use crate::answers::{Answer, Refusal, arguments};
+use crate::session::{Handler, Session};
+
+/// A direction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Way {
+    /// As it was recorded.
+    Forward,
+    /// The other one.
+    Back,
+}
+
+/// How the recording goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Run {
+    /// Where to.
+    pub way: Way,
+    /// What was ordered.
+    pub order: Order,
+}
+
+/// What was ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Order {
+    /// To go on until something is met.
+    Go,
+    /// A step.
+    Step,
+    /// Something at gdb's console.
+    Console,
+}
+
+impl Run {
+    /// By a command of gdb's console, which may be any.
+    pub const CONSOLE: Self = Self {
+        way: Way::Forward,
+        order: Order::Console,
+    };
+
+    /// Until something is met.
+    pub fn go(way: Way) -> Self {
+        Self {
+            way,
+            order: Order::Go,
+        }
+    }
+
+    /// A step.
+    pub fn step(way: Way) -> Self {
+        Self {
+            way,
+            order: Order::Step,
+        }
+    }
+
+    /// Whether it is the same run if it is interrupted and goes on: a step would forget where
+    /// it began.
+    pub fn may_be_interrupted(self) -> bool {
+        self.order == Order::Go
+    }
+}
+
+/// Arguments of the steps.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Step {
+    thread_id: i64,
+    #[serde(default)]
+    granularity: Option<String>,
+}
+
+/// What gdb says where no line information is.
+const NO_BOUNDS: &str = "Cannot find bounds of current function";
+
+impl Session {
+    /// Orders gdb to go on.
+    pub(crate) fn resume(&mut self, command: &str, run: Run) -> Result<(), Refusal> {
+        self.forget();
+        self.running = Some(run);
+        self.at_an_end = false;
+        let answer = self.ask(command);
+        if answer.is_err() && self.stop.is_none() {
+            self.running = None;
+        }
+        answer.map(drop)
+    }
+
+    /// Forgets what is good for one stop only.
+    pub(crate) fn forget(&mut self) {
+        self.frames.clear();
+        self.containers.clear();
+        for name in std::mem::take(&mut self.objects) {
+            // Nobody waits for the answer; without gdb there is nothing to delete.
+            let _ = self.send(&format!("-var-delete {name}"));
+        }
+    }
+
+    /// Does a request while the recording goes on: it is stopped for that, and then goes on in
+    /// the same direction, unless it has met something meanwhile.
+    pub(crate) fn halted(&mut self, handler: Handler, given: &Json) -> Answer {
+        let Some(run) = self.running else {
+            return handler(self, given);
+        };
+        self.ask("-exec-interrupt")?;
+        while self.running.is_some() {
+            let record = self.receive()?;
+            self.note(record);
+        }
+        let ours = self.stop.as_ref().is_some_and(|s| {
+            s.text("reason") == Some("signal-received") && s.text("signal-name") == Some("SIGINT")
+        });
+        let answer = handler(self, given);
+        if ours {
+            self.stop = None;
+            let command = match run.way {
+                Way::Forward => "-exec-continue",
+                Way::Back => "-exec-continue --reverse",
+            };
+            self.resume(command, run)?;
+        }
+        answer
+    }
+
+    pub(crate) fn go_on(&mut self, _: &Json) -> Answer {
+        self.resume("-exec-continue", Run::go(Way::Forward))?;
+        Ok(json!({ "allThreadsContinued": true }))
+    }
+
+    pub(crate) fn go_back(&mut self, _: &Json) -> Answer {
+        self.resume("-exec-continue --reverse", Run::go(Way::Back))?;
+        Ok(Json::Null)
+    }
+
+    pub(crate) fn next(&mut self, given: &Json) -> Answer {
+        self.step(given, "next", Way::Forward)
+    }
+
+    pub(crate) fn step_in(&mut self, given: &Json) -> Answer {
+        self.step(given, "step", Way::Forward)
+    }
+
+    pub(crate) fn step_back(&mut self, given: &Json) -> Answer {
+        self.step(given, "next", Way::Back)
+    }
+
+    fn step(&mut self, given: &Json, what: &str, way: Way) -> Answer {
+        let step: Step = arguments(given)?;
+        let thread = self.thread(step.thread_id)?;
+        let back = match way {
+            Way::Forward => "",
+            Way::Back => " --reverse",
+        };
+        let one = format!("-exec-{what}-instruction --thread {thread}{back}");
+        if step.granularity.as_deref() == Some("instruction") {
+            self.resume(&one, Run::step(way))?;
+            return Ok(Json::Null);
+        }
+        let line = format!("-exec-{what} --thread {thread}{back}");
+        match self.resume(&line, Run::step(way)) {
+            // Without lines a step is an instruction.
+            Err(refusal) if refusal.message.contains(NO_BOUNDS) => {
+                self.resume(&one, Run::step(way))?;
+            }
+            other => other?,
+        }
+        Ok(Json::Null)
+    }
+
+    pub(crate) fn step_out(&mut self, given: &Json) -> Answer {
+        let step: Step = arguments(given)?;
+        let thread = self.thread(step.thread_id)?;
+        let command = format!("-exec-finish --thread {thread} --frame 0");
+        self.resume(&command, Run::step(Way::Forward))?;
+        Ok(Json::Null)
+    }
+
+    pub(crate) fn pause(&mut self, _: &Json) -> Answer {
+        if self.running.is_some() {
+            self.ask("-exec-interrupt")?;
+        }
+        Ok(Json::Null)
+    }
+
+    /// Back to the start of the process.
+    pub(crate) fn restart(&mut self, _: &Json) -> Answer {
+        self.go_to("start")?;
+        Ok(Json::Null)
+    }
+
+    /// Moves the recording below gdb, and tells the client.
+    pub(crate) fn go_to(&mut self, place: &str) -> Result<String, Refusal> {
+        self.forget();
+        let said = self.console(&format!("monitor goto {place}"))?;
+        self.refresh()?;
+        let thread = self.look_at_threads().map(|()| self.thread_of(None))?;
+        let body = json!({
+            "reason": "goto", "description": said.trim_end(),
+            "threadId": thread, "allThreadsStopped": true,
+        });
+        self.told = None;
+        self.after.push(("stopped", body));
+        Ok(said)
+    }
+
+    /// Lets gdb forget what it knew of registers and memory.
+    fn refresh(&mut self) -> Result<(), Refusal> {
+        for what in ["register-cache", "dcache"] {
+            self.console(&format!("maintenance flush {what}"))?;
+        }
+        Ok(())
+    }
+}

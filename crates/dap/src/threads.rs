@@ -1,0 +1,84 @@
+//! The recorded threads. To the client a thread has the id that it had when it was recorded:
+//! gdb's own numbers are given anew to a thread that comes back into being.
+
+use serde_json::{Value as Json, json};
+
+use crate::answers::{Answer, Refusal};
+use crate::mi::Value;
+use crate::session::Session;
+
+/// A thread.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Thread {
+    /// The recorded id.
+    pub id: i64,
+    /// gdb's number.
+    pub gdb: u32,
+    /// Its name, and where its tape is: `worker p0.t3`.
+    pub name: String,
+}
+
+impl Thread {
+    fn read(value: &Value) -> Option<Self> {
+        let gdb = value.number("id")?;
+        // "Thread PID.TID"
+        let target = value.text("target-id").unwrap_or("");
+        let id = target
+            .rsplit(['.', ' '])
+            .next()
+            .and_then(|id| id.parse().ok());
+        let name = value.text("details").or(value.text("name"));
+        Some(Self {
+            id: id.unwrap_or(i64::from(gdb)),
+            gdb,
+            name: name.unwrap_or(target).to_owned(),
+        })
+    }
+}
+
+impl Session {
+    /// Asks gdb what threads there are, and tells the client what has changed.
+    pub(crate) fn look_at_threads(&mut self) -> Result<(), Refusal> {
+        let answer = self.ask("-thread-info")?;
+        let mut threads: Vec<Thread> = answer
+            .list("threads")
+            .iter()
+            .filter_map(Thread::read)
+            .collect();
+        threads.sort_by_key(|t| t.id);
+        let old = std::mem::replace(&mut self.threads, threads);
+        let is_in = |all: &[Thread], id| all.iter().any(|t| t.id == id);
+        for t in old.iter().filter(|t| !is_in(&self.threads, t.id)) {
+            let body = json!({ "reason": "exited", "threadId": t.id });
+            self.pen.event("thread", body);
+        }
+        for t in self.threads.iter().filter(|t| !is_in(&old, t.id)) {
+            let body = json!({ "reason": "started", "threadId": t.id });
+            self.pen.event("thread", body);
+        }
+        Ok(())
+    }
+
+    pub(crate) fn list_threads(&mut self, _: &Json) -> Answer {
+        let all: Vec<Json> = self
+            .threads
+            .iter()
+            .map(|t| json!({ "id": t.id, "name": t.name }))
+            .collect();
+        Ok(json!({ "threads": all }))
+    }
+
+    /// gdb's number of a thread.
+    pub(crate) fn thread(&self, id: i64) -> Result<u32, Refusal> {
+        let found = self.threads.iter().find(|t| t.id == id);
+        found
+            .map(|t| t.gdb)
+            .ok_or_else(|| format!("there is no thread {id} here").into())
+    }
+
+    /// The recorded id of a thread of gdb's.
+    pub(crate) fn thread_of(&self, gdb: Option<u32>) -> Option<i64> {
+        let found = self.threads.iter().find(|t| Some(t.gdb) == gdb);
+        found.or(self.threads.first()).map(|t| t.id)
+    }
+}
