@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use relive_host::Context;
-use relive_trace::{Encoder, Event, Kind, TapeId, TapeReader};
+use relive_trace::{Encoder, Event, Kind, Outline, TapeId, TapeReader};
 
 use crate::failure::{Failure, Result};
 use crate::shm::{Shm, state};
@@ -114,6 +114,26 @@ impl Tape {
             Self::Blank => Ok(None),
             _ => Err(Failure::internal("only a replay reads tapes")),
         }
+    }
+
+    /// What the next event is, in short; `None` at the end of the tape.
+    ///
+    /// # Errors
+    /// A damaged trace.
+    pub fn outline(&mut self) -> Result<Option<Outline>> {
+        match self {
+            Self::In(r) => r.outline().map_err(Failure::setup),
+            Self::Blank => Ok(None),
+            _ => Err(Failure::internal("only a replay reads tapes")),
+        }
+    }
+
+    /// Whether no event follows.
+    ///
+    /// # Errors
+    /// A damaged trace.
+    pub fn at_end(&mut self) -> Result<bool> {
+        Ok(self.outline()?.is_none())
     }
 
     /// Goes past the next event.

@@ -11,6 +11,7 @@ use crate::input::Cursors;
 use crate::kernel::Log;
 use crate::machine::{Mode, machine};
 use crate::process::Process;
+use crate::replay::History;
 use crate::signals::TaskSignals;
 use crate::tape::{Tape, digest};
 
@@ -48,6 +49,8 @@ pub struct Task {
     /// Its name, as prctl(2) PR_SET_NAME sets it, filled up with zeros. Only of use to who
     /// looks at a replay: the guest asks the kernel.
     pub comm: [u8; 16],
+    /// Replay: its last events, for reports.
+    pub history: History,
     /// A vfork child runs in this task: what the parent goes on with.
     pub vforked: Option<Box<crate::kernel::vfork::Parent>>,
 }
@@ -96,6 +99,7 @@ impl Task {
             exact: true,
             parked: false,
             comm: [0; 16],
+            history: History::default(),
             vforked: None,
         }
     }

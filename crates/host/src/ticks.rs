@@ -39,6 +39,12 @@ impl Context {
         self.deal();
     }
 
+    /// Ticks of the present grant that are left.
+    #[must_use]
+    pub fn granted(&self) -> i64 {
+        self.left - self.done()
+    }
+
     /// Starts the count anew, with nothing granted.
     pub fn restart_ticks(&mut self, base: u64) {
         (self.lanes, self.dealt) = ([0; LANES], [0; LANES]);

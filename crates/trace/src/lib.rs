@@ -51,6 +51,6 @@ pub use locations::{Listed, default_dir, list, new_numbered, resolve, resolve_in
 pub use manifest::{Cpu, ExitStatus, FORMAT, Manifest, Summary, System, Version};
 pub use reader::{TapeInfo, Trace};
 pub use refs::{InputRef, Refs, RefsIter};
-pub use tape::TapeReader;
+pub use tape::{Outline, TapeReader};
 pub use writer::{Counters, TraceWriter};
 pub use writes::{Writes, WritesIter};

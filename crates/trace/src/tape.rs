@@ -10,7 +10,7 @@ use crate::chunk::CHUNK_RAW_MAX;
 use crate::codec::Decoder;
 use crate::cursor::DecodeError;
 use crate::error::{Error, Result};
-use crate::event::{Event, TapeId};
+use crate::event::{Event, Kind, TapeId};
 use crate::reader::{Chunk, Tapes};
 
 /// A position on a tape.
@@ -24,10 +24,27 @@ pub struct TapeReader {
     data: Arc<Vec<u8>>,
     /// Where the next event begins in `data`.
     at: usize,
-    /// Length of the next event, once it is known to be whole, and the decoder behind it.
-    peeked: Option<(usize, Decoder)>,
+    /// The next event, once it is known to be whole.
+    peeked: Option<Peeked>,
     decoder: Decoder,
     index: u64,
+}
+
+/// What is kept of an event that was looked at: it cannot be kept itself beside its bytes.
+#[derive(Debug, Clone)]
+struct Peeked {
+    length: usize,
+    behind: Decoder,
+    outline: Outline,
+}
+
+/// What can be said of an event without decoding it once more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Outline {
+    /// [`Event::ticks`]
+    pub ticks: u64,
+    /// The event is a system call, as most are.
+    pub syscall: bool,
 }
 
 impl TapeReader {
@@ -103,24 +120,44 @@ impl TapeReader {
         if self.next_length()?.is_none() {
             return Ok(false);
         }
-        if let Some((length, behind)) = self.peeked.take() {
-            self.at += length;
+        if let Some(peeked) = self.peeked.take() {
+            self.at += peeked.length;
             self.index += 1;
-            self.decoder = behind;
+            self.decoder = peeked.behind;
         }
         Ok(true)
     }
 
+    /// What the next event is, in short; `None` at the end. Costs next to nothing, where
+    /// [`TapeReader::peek`] decodes the event.
+    ///
+    /// # Errors
+    /// As [`TapeReader::next`].
+    pub fn outline(&mut self) -> Result<Option<Outline>> {
+        Ok(match self.next_length()? {
+            Some(_) => self.peeked.as_ref().map(|p| p.outline),
+            None => None,
+        })
+    }
+
     /// Makes the next event whole in `data`.
     fn next_length(&mut self) -> Result<Option<usize>> {
-        if let Some((length, _)) = self.peeked {
-            return Ok(Some(length));
+        if let Some(peeked) = &self.peeked {
+            return Ok(Some(peeked.length));
         }
         loop {
             let mut behind = self.decoder.clone();
             match behind.decode(&self.data[self.at..]) {
-                Ok((_, length)) => {
-                    self.peeked = Some((length, behind));
+                Ok((event, length)) => {
+                    let outline = Outline {
+                        ticks: event.ticks,
+                        syscall: matches!(event.kind, Kind::Syscall(_)),
+                    };
+                    self.peeked = Some(Peeked {
+                        length,
+                        behind,
+                        outline,
+                    });
                     return Ok(Some(length));
                 }
                 Err(DecodeError::Corrupt { what, .. }) => return Err(self.damaged(what)),

@@ -41,7 +41,10 @@ impl Call {
     pub fn at(task: &Task) -> Self {
         const REGS: [Reg; 6] = [Reg::Rdi, Reg::Rsi, Reg::Rdx, Reg::R10, Reg::R8, Reg::R9];
         let nr = task.ctx.reg(Reg::Rax);
-        let args = REGS.map(|r| task.ctx.reg(r));
+        let mut args = [0; 6];
+        for (arg, reg) in args.iter_mut().zip(REGS) {
+            *arg = task.ctx.reg(reg);
+        }
         let row = relive_kabi::row(nr);
         let (sub, refused) = match row {
             None => (None, Some(libc::ENOSYS)),
@@ -175,6 +178,9 @@ impl Log {
     /// Reads the written ranges from guest memory and passes them on. A range that cannot be
     /// read to its end is cut there, or goes on in zeros behind the end of a file.
     pub fn with_slices(&mut self, f: impl FnOnce(&Self, &[(u64, &[u8])])) {
+        if self.spans.is_empty() {
+            return f(self, &[]);
+        }
         // Longer than it need be, so that what is overwritten is not cleared before.
         let mut bytes = std::mem::take(&mut self.bytes);
         let mut used = 0;

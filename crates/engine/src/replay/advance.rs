@@ -5,7 +5,7 @@ use relive_host::context::PLENTY;
 use relive_trace::{Ending, Event, Kind};
 
 use super::report::show;
-use super::{divergence, session};
+use super::divergence;
 use crate::failure::Result;
 use crate::kernel::{Answer, Call};
 use crate::signals::{self, SigInfo, signo};
@@ -54,7 +54,7 @@ pub(super) enum Happening {
 /// Divergence.
 pub fn advance(task: &mut Task, more_turns: bool) -> Result<Flow> {
     if task.parked {
-        if task.vforked.is_some() && task.tape.peek()?.is_none() {
+        if task.vforked.is_some() && task.tape.at_end()? {
             task.parked = false;
             kernel::vfork::resume_parent(task)?;
             return Ok(Flow::Continue);
@@ -120,6 +120,11 @@ pub(super) fn arrive(task: &mut Task, steps: u32, recorded: u32, what: Happening
 
 /// What the tape says comes next.
 pub(super) fn target(task: &mut Task) -> Result<Target> {
+    match task.tape.outline()? {
+        None => return Ok(Target::End),
+        Some(o) if o.syscall => return Ok(Target::Own { ticks: o.ticks }),
+        Some(_) => {}
+    }
     let Some(e) = task.tape.peek()? else {
         return Ok(Target::End);
     };
@@ -171,8 +176,11 @@ fn own(task: &mut Task, ticks: u64) -> Result<Flow> {
     loop {
         // The event comes by itself: a budget that ends well behind it saves exits, and one
         // that ends at all tells of a thread that has gone astray.
-        let ahead = ticks - task.ctx.ticks();
-        task.ctx.grant((2 * ahead + 4096).min(PLENTY as u64) as i64);
+        // Events that follow closely share one, because dealing costs more than they do.
+        let ahead = (ticks - task.ctx.ticks()).min(PLENTY as u64 / 4) as i64;
+        if !(ahead + 1..4 * ahead + (1 << 16)).contains(&task.ctx.granted()) {
+            task.ctx.grant(2 * ahead + (1 << 14));
+        }
         let stop = task.go(false);
         match stop {
             Stop::Budget { .. } | Stop::Pause { .. } if task.ctx.ticks() <= ticks => {}
@@ -256,9 +264,8 @@ pub(super) fn describe(task: &mut Task) -> Result<String> {
 
 /// Keeps the event at hand for reports.
 fn note(task: &mut Task) -> Result<()> {
-    let id = task.id();
     if let Some(event) = task.tape.peek()? {
-        session::with(|s| s.history.entry(id).or_default().note(&event));
+        task.history.note(&event);
     }
     Ok(())
 }
@@ -271,28 +278,27 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
     let resumed = std::mem::take(&mut task.parked);
     let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
     let nr = i64::from(call.nr);
-    let id = task.id();
     let event = task.tape.peek()?;
-    let found = match event {
+    let found = match &event {
         // A call that never returned.
         None => return Ok(Found::Flow(Flow::Park)),
         Some(Event {
             kind: Kind::Exec(bytes),
             ticks: t,
             ..
-        }) if t == ticks && matches!(nr, libc::SYS_execve | libc::SYS_execveat) => {
+        }) if *t == ticks && matches!(nr, libc::SYS_execve | libc::SYS_execveat) => {
             Some(Found::Flow(Flow::Exec(bytes.to_vec())))
         }
         Some(Event {
             ticks: t,
             digest: d,
             kind,
-        }) if t == ticks && (d == 0 || d == registers) => match kind {
+        }) if *t == ticks && (*d == 0 || *d == registers) => match kind {
             Kind::End {
                 how: Ending::ThreadExit,
                 code,
                 ..
-            } if nr == libc::SYS_exit && code == call.int(0) => {
+            } if nr == libc::SYS_exit && *code == call.int(0) => {
                 Some(Found::Answer(Answer::default()))
             }
             Kind::End {
@@ -300,7 +306,7 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
                 code,
                 ..
             } if matches!(nr, libc::SYS_exit | libc::SYS_exit_group)
-                && code == call.int(0) & 0xff =>
+                && *code == call.int(0) & 0xff =>
             {
                 Some(Found::Answer(Answer::default()))
             }
@@ -309,14 +315,14 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
                     task.parked = true;
                     return Ok(Found::Flow(Flow::Park));
                 }
-                Some(Found::Answer(Answer::of(&s)))
+                Some(Found::Answer(Answer::of(s)))
             }
             _ => None,
         },
         Some(_) => None,
     };
     if let (Some(_), Some(event)) = (&found, &event) {
-        session::with(|s| s.history.entry(id).or_default().note(event));
+        task.history.note(event);
     }
     let Some(found) = found else {
         let expected = describe(task)?;

@@ -92,15 +92,13 @@ pub fn divergence(task: &Task, expected: &str, actual: &str) -> Failure {
         task.ctx.ticks(),
         task.ctx.rip
     );
-    super::session::with(|s| {
-        if let Some(h) = s.history.get(&task.id()) {
-            text.push_str("\n  the thread's last events:");
-            for line in &h.0 {
-                text.push_str("\n    ");
-                text.push_str(&line.to_string());
-            }
+    if !task.history.0.is_empty() {
+        text.push_str("\n  the thread's last events:");
+        for line in &task.history.0 {
+            text.push_str("\n    ");
+            text.push_str(&line.to_string());
         }
-    });
+    }
     text.push_str("\n  registers:");
     const NAMES: [&str; 16] = [
         "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12",

@@ -1,9 +1,9 @@
 //! One replaying process: its threads, its schedule, the trace they come from.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs::File;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use relive_dbt::Place;
@@ -12,7 +12,6 @@ use relive_trace::{Ending, FileId, Image, Kind, Origin, TapeId, TapeReader, Trac
 
 use super::advance::advance;
 use super::checksum::Checksums;
-use super::report::History;
 use super::turns::Turns;
 use crate::failure::{Failure, Result, die};
 use crate::machine::machine;
@@ -30,10 +29,6 @@ pub struct Shared {
     born: Vec<Task>,
     /// Set in a forked child: the schedule of the process that it is now.
     became: Option<Turns>,
-    /// Last events by thread.
-    pub history: HashMap<TapeId, History>,
-    /// Events of this process that have been consumed.
-    pub events: u64,
     /// What all processes of the replay map for files that are mapped shared.
     pub pool: File,
     /// Nothing is written to the standard streams.
@@ -51,9 +46,21 @@ pub fn with<R>(f: impl FnOnce(&mut Shared) -> R) -> R {
     f(&mut shared.lock().expect("no thread panics: panics abort"))
 }
 
+/// Events of this process that have been consumed.
+static EVENTS: AtomicU64 = AtomicU64::new(0);
+
+/// Something was put into `born` or `became`: looked at after each event, without a lock.
+static NEWS: AtomicBool = AtomicBool::new(false);
+
+/// Events of this process that have been consumed.
+pub fn events() -> u64 {
+    EVENTS.load(Ordering::Relaxed)
+}
+
 /// Counts an event of this process, and of the whole tree.
 pub fn count_event() {
-    with(|s| s.events += 1);
+    // Only the one thread of a replay writes it.
+    EVENTS.store(events() + 1, Ordering::Relaxed);
     if let Some(shm) = machine().shm.as_ref() {
         shm.header().events.fetch_add(1, Ordering::Relaxed);
     }
@@ -125,6 +132,7 @@ pub fn shared_copy(inode: u64, extra: &[u8], end: u64) -> Result<(File, u64)> {
 /// A thread has been made; it gets its first turn from the schedule.
 pub fn add_task(_parent: &Task, child: Box<Task>) {
     with(|s| s.born.push(*child));
+    NEWS.store(true, Ordering::Relaxed);
 }
 
 /// Forks the replay at the birth of process `child`. `true` in the child. A replay of one
@@ -189,6 +197,7 @@ pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<()> 
             leave();
         }
         with(|s| s.became = Some(turns));
+        NEWS.store(true, Ordering::Relaxed);
     }
     Ok(())
 }
@@ -245,8 +254,6 @@ pub fn main() -> Result<Infallible> {
         trace,
         born: Vec::new(),
         became: None,
-        history: HashMap::new(),
-        events: 0,
         pool,
         quiet,
         follow: guide.as_ref().map(|g| g.follow.clone()),
@@ -296,7 +303,7 @@ impl Session {
             self.collect(&mut task);
             let process = task.process.index;
             if let Some(c) = &mut self.checksums {
-                let events = with(|s| s.events);
+                let events = events();
                 match flow {
                     Flow::ProcessEnd(_) => c.take(&task, events)?,
                     _ => c.tick(&task, events)?,
@@ -312,7 +319,7 @@ impl Session {
     /// Whether somebody needs what a task does behind its last event: a thread that has a
     /// turn after the present one, or another process.
     pub(super) fn goes_on(&mut self, task: &mut Task) -> Result<bool> {
-        Ok(self.turns.more()? || (task.tape.peek()?.is_none() && self.turns.awaited()?))
+        Ok(self.turns.more()? || (task.tape.at_end()? && self.turns.awaited()?))
     }
 
     /// Draws the consequence of an event of the running task.
@@ -348,6 +355,14 @@ impl Session {
 
     /// Takes in new threads, or forgets the others in a forked child.
     pub(super) fn collect(&mut self, task: &mut Task) {
+        debug_assert!(
+            !self.tasks.contains_key(&task.slot),
+            "the running task is not in the table"
+        );
+        if !NEWS.load(Ordering::Relaxed) {
+            return;
+        }
+        NEWS.store(false, Ordering::Relaxed);
         let (born, became) = with(|s| (std::mem::take(&mut s.born), s.became.take()));
         if let Some(turns) = became {
             self.tasks.clear();
@@ -357,10 +372,6 @@ impl Session {
         for child in born {
             self.tasks.insert(child.slot, Box::new(child));
         }
-        debug_assert!(
-            !self.tasks.contains_key(&task.slot),
-            "the running task is not in the table"
-        );
     }
 
     /// Puts the running task away and takes the one whose turn it is; `None` when the

@@ -45,7 +45,7 @@ impl Turns {
     /// The trace is damaged.
     pub fn more(&mut self) -> Result<bool> {
         match &mut self.tape {
-            Some(t) => Ok(t.peek().map_err(Failure::setup)?.is_some()),
+            Some(t) => Ok(t.outline().map_err(Failure::setup)?.is_some()),
             None => Ok(false),
         }
     }

@@ -197,7 +197,7 @@ impl Driver {
 
     fn here_at(&self, steps: Steps) -> Point {
         Point {
-            event: session::with(|s| s.events),
+            event: session::events(),
             turn: self.turn,
             ticks: self.task.ctx.ticks(),
             steps,
@@ -624,7 +624,7 @@ impl Driver {
 
     /// Draws the consequences of an event.
     fn settle(&mut self, flow: Flow, before: Point, ticks: u64) -> Result<()> {
-        let events = session::with(|s| s.events);
+        let events = session::events();
         let slot = self.task.slot;
         let parks = matches!(flow, Flow::Park);
         self.work += (events - before.event) * EVENT_WORK;
