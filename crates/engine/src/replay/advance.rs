@@ -4,8 +4,8 @@ use relive_dbt::Stop;
 use relive_host::context::PLENTY;
 use relive_trace::{Ending, Event, Kind};
 
-use super::report::show;
 use super::divergence;
+use super::report::show;
 use crate::failure::Result;
 use crate::kernel::{Answer, Call};
 use crate::signals::{self, SigInfo, signo};
