@@ -1,6 +1,8 @@
 //! The exits of the code cache: each has a number, a stub that stores it, and a record of
 //! what it means. Numbers are indices here and are all forgotten by a flush.
 
+use crate::records::Plain;
+
 /// What an exit means; `pc` is the record's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
@@ -82,8 +84,6 @@ pub(crate) const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit {
     pub(crate) kind: Kind,
-    /// A [`Kind::Link`] or [`Kind::LinkTicked`] whose branch goes to a fragment now.
-    pub(crate) linked: bool,
     /// [`Kind::Instr`]: the flags that are dead at it, once that has been looked up.
     pub(crate) dead: Option<u16>,
     /// Length of the instruction.
@@ -97,15 +97,12 @@ pub(crate) struct Exit {
     pub(crate) site: u32,
     /// Cache address of the stub.
     pub(crate) stub: u32,
-    /// The next exit linked to the same fragment.
-    pub(crate) next_incoming: u32,
 }
 
 impl Exit {
     pub(crate) fn new(kind: Kind, frag: u32, pc: u64) -> Self {
         Self {
             kind,
-            linked: false,
             dead: None,
             len: 0,
             pc,
@@ -113,7 +110,75 @@ impl Exit {
             frag,
             site: 0,
             stub: 0,
-            next_incoming: NONE,
         }
+    }
+}
+
+/// An exit as it is kept, in memory and in files.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Record {
+    pub(crate) pc: u64,
+    aux: u32,
+    pub(crate) frag: u32,
+    pub(crate) site: u32,
+    pub(crate) stub: u32,
+    /// The next exit linked to the same fragment, [`NONE`] if it is the last one, [`UNLINKED`] if
+    /// its branch goes to its own stub.
+    pub(crate) next_incoming: u32,
+    dead: u16,
+    kind: u8,
+    len: u8,
+}
+
+const _: () = assert!(size_of::<Record>() == 32, "records have no padding");
+
+// SAFETY: `repr(C)`, plain numbers, no padding.
+unsafe impl Plain for Record {}
+
+/// Not in the chain of any fragment.
+pub(crate) const UNLINKED: u32 = NONE - 1;
+/// Stands for dead flags that have not been looked up.
+const UNKNOWN: u16 = u16::MAX;
+
+impl Record {
+    pub(crate) fn of(exit: &Exit) -> Self {
+        Self {
+            pc: exit.pc,
+            aux: exit.aux,
+            frag: exit.frag,
+            site: exit.site,
+            stub: exit.stub,
+            next_incoming: UNLINKED,
+            dead: exit.dead.unwrap_or(UNKNOWN),
+            kind: exit.kind as u8,
+            len: exit.len,
+        }
+    }
+
+    /// `None` if it is none: a file says what it likes.
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        Some(Exit {
+            kind: self.kind()?,
+            dead: Some(self.dead).filter(|dead| *dead != UNKNOWN),
+            len: self.len,
+            pc: self.pc,
+            aux: self.aux,
+            frag: self.frag,
+            site: self.site,
+            stub: self.stub,
+        })
+    }
+
+    pub(crate) fn kind(&self) -> Option<Kind> {
+        Kind::ALL.get(usize::from(self.kind)).copied()
+    }
+
+    pub(crate) fn linked(&self) -> bool {
+        self.next_incoming != UNLINKED
+    }
+
+    pub(crate) fn set_dead(&mut self, mask: u16) {
+        self.dead = mask;
     }
 }

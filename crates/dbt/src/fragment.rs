@@ -3,13 +3,16 @@
 //!
 //! A dead fragment keeps its record until the next flush: a thread may still be in it.
 
+use std::cmp::Ordering::{Equal, Greater, Less};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use relive_host::addr::PAGE;
 
 use crate::exits::NONE;
-use crate::recover::Mark;
+use crate::records::{Mapped, Plain, Records};
+use crate::recover::{Mark, MarkRecord};
+use crate::taken_over::TakenOver;
 
 /// How control comes to a fragment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,8 +31,9 @@ pub(crate) enum Entry {
 /// All kinds of entry.
 pub(crate) const ENTRIES: [Entry; 4] = [Entry::Plain, Entry::Ticked, Entry::Jump, Entry::Return];
 
-/// One fragment.
+/// One fragment, as it is kept, in memory and in files.
 #[derive(Clone, Copy)]
+#[repr(C)]
 pub(crate) struct Fragment {
     /// Guest address.
     pub(crate) pc: u64,
@@ -39,13 +43,21 @@ pub(crate) struct Fragment {
     pub(crate) entries: [u32; 4],
     /// First of its marks.
     pub(crate) first_mark: u32,
-    pub(crate) marks: u16,
-    pub(crate) live: bool,
-    /// Made for single-stepping: leaves to the host after one instruction.
-    pub(crate) step: bool,
     /// First of the exits linked to it.
     pub(crate) incoming: u32,
+    /// The region that it waits for, or waited, if it was taken over.
+    pub(crate) region: u32,
+    pub(crate) marks: u16,
+    /// Not 0 while it is of use.
+    pub(crate) live: u8,
+    /// Not 0 if it was made for single-stepping: leaves to the host after one instruction.
+    pub(crate) step: u8,
 }
+
+const _: () = assert!(size_of::<Fragment>() == 48, "records have no padding");
+
+// SAFETY: `repr(C)`, plain numbers, no padding.
+unsafe impl Plain for Fragment {}
 
 impl Fragment {
     pub(crate) fn entry(&self, kind: Entry) -> Option<u32> {
@@ -55,6 +67,14 @@ impl Fragment {
 
     pub(crate) fn plain(&self) -> u32 {
         self.entries[Entry::Plain as usize]
+    }
+
+    pub(crate) fn is_live(&self) -> bool {
+        self.live != 0
+    }
+
+    pub(crate) fn is_step(&self) -> bool {
+        self.step != 0
     }
 
     fn overlaps(&self, start: u64, end: u64) -> bool {
@@ -84,11 +104,13 @@ impl Hasher for AddrHasher {
 /// A map keyed by addresses.
 pub(crate) type AddrMap<V> = HashMap<u64, V, BuildHasherDefault<AddrHasher>>;
 
-/// All fragments.
+/// All fragments. Those that were taken over come first; they are found through what came with
+/// them, all others through the maps here.
 #[derive(Default)]
 pub(crate) struct Fragments {
-    all: Vec<Fragment>,
-    marks: Vec<Mark>,
+    all: Records<Fragment>,
+    marks: Records<MarkRecord>,
+    taken_over: Option<TakenOver>,
     by_pc: AddrMap<u32>,
     steps: AddrMap<u32>,
     by_page: AddrMap<Vec<u32>>,
@@ -114,7 +136,8 @@ impl Fragments {
     }
 
     pub(crate) fn find(&self, pc: u64) -> Option<u32> {
-        self.by_pc.get(&pc).copied()
+        let own = self.by_pc.get(&pc).copied();
+        own.or_else(|| self.taken_over.as_ref()?.find(&self.all, pc))
     }
 
     pub(crate) fn find_step(&self, pc: u64) -> Option<u32> {
@@ -126,8 +149,8 @@ impl Fragments {
         let id = self.next_id();
         fragment.first_mark = self.marks.len() as u32;
         fragment.marks = marks.len() as u16;
-        self.marks.extend_from_slice(marks);
-        let index = if fragment.step {
+        self.marks.extend(marks.iter().map(MarkRecord::of));
+        let index = if fragment.is_step() {
             &mut self.steps
         } else {
             &mut self.by_pc
@@ -143,26 +166,35 @@ impl Fragments {
         let old = self.get(id).end;
         if end > old {
             self.get_mut(id).end = end;
-            self.index_pages(id, (old - 1) / PAGE * PAGE + PAGE, end);
+            match &mut self.taken_over {
+                Some(t) if (id as usize) < self.all.kept() => {
+                    t.reach(self.all[id as usize].region, end)
+                }
+                _ => self.index_pages(id, (old - 1) / PAGE * PAGE + PAGE, end),
+            }
         }
     }
 
     /// All fragments and their marks, in the order of their code.
-    pub(crate) fn parts(&self) -> (&[Fragment], &[Mark]) {
+    pub(crate) fn parts(&self) -> (&Records<Fragment>, &Records<MarkRecord>) {
         (&self.all, &self.marks)
     }
 
-    /// Takes over fragments that nothing finds before [`Fragments::index`].
-    pub(crate) fn take_over(&mut self, all: Vec<Fragment>, marks: Vec<Mark>) {
-        assert!(self.all.is_empty(), "there are fragments already");
-        (self.all, self.marks) = (all, marks);
+    /// Takes over fragments, which nothing finds before their region is there.
+    pub(crate) fn take_over(
+        &mut self,
+        all: Mapped<Fragment>,
+        marks: Mapped<MarkRecord>,
+        found_by: TakenOver,
+    ) {
+        self.all.take_over(all);
+        self.marks.take_over(marks);
+        self.taken_over = Some(found_by);
     }
 
-    /// Lets a fragment be found.
-    pub(crate) fn index(&mut self, id: u32) {
-        let fragment = *self.get(id);
-        self.by_pc.entry(fragment.pc).or_insert(id);
-        self.index_pages(id, fragment.pc, fragment.end);
+    /// What was taken over.
+    pub(crate) fn taken_over(&mut self) -> Option<&mut TakenOver> {
+        self.taken_over.as_mut()
     }
 
     fn index_pages(&mut self, id: u32, start: u64, end: u64) {
@@ -175,13 +207,17 @@ impl Fragments {
 
     /// Live fragments that depend on bytes in `start..end`.
     pub(crate) fn overlapping(&mut self, start: u64, end: u64) -> Vec<u32> {
-        let mut found = Vec::new();
+        let all = &self.all;
+        let taken_over = self.taken_over.iter().flat_map(|t| t.members(start, end));
+        let mut found: Vec<u32> = taken_over
+            .filter(|id| all[*id as usize].is_live() && all[*id as usize].overlaps(start, end))
+            .collect();
         for page in self.pages(start, end) {
             let all = &self.all;
             let Some(ids) = self.by_page.get_mut(&page) else {
                 continue;
             };
-            ids.retain(|id| all[*id as usize].live);
+            ids.retain(|id| all[*id as usize].is_live());
             found.extend(
                 ids.iter()
                     .copied()
@@ -195,13 +231,16 @@ impl Fragments {
 
     /// Whether any live fragment depends on bytes in `start..end`.
     pub(crate) fn any(&self, start: u64, end: u64) -> bool {
-        let hit =
-            |id: &u32| self.all[*id as usize].live && self.all[*id as usize].overlaps(start, end);
-        self.pages(start, end).iter().any(|page| {
-            self.by_page
-                .get(page)
-                .is_some_and(|ids| ids.iter().any(hit))
-        })
+        let hit = |id: &u32| {
+            self.all[*id as usize].is_live() && self.all[*id as usize].overlaps(start, end)
+        };
+        let mut taken_over = self.taken_over.iter().flat_map(|t| t.members(start, end));
+        taken_over.any(|id| hit(&id))
+            || self.pages(start, end).iter().any(|page| {
+                self.by_page
+                    .get(page)
+                    .is_some_and(|ids| ids.iter().any(hit))
+            })
     }
 
     /// The indexed pages of a range, which may be far larger than what has been translated.
@@ -226,10 +265,10 @@ impl Fragments {
     /// Takes a fragment out of every index and remembers its entries as dead ones.
     pub(crate) fn bury(&mut self, id: u32) {
         let fragment = &mut self.all[id as usize];
-        fragment.live = false;
+        fragment.live = 0;
         fragment.incoming = NONE;
         let fragment = *fragment;
-        let index = if fragment.step {
+        let index = if fragment.is_step() {
             &mut self.steps
         } else {
             &mut self.by_pc
@@ -252,11 +291,19 @@ impl Fragments {
     /// The fragment whose body holds a cache address, and the mark exactly there.
     pub(crate) fn mark_at(&self, at: u32) -> Option<(&Fragment, Mark)> {
         let i = self.all.partition_point(|f| f.plain() <= at);
-        let fragment = self.all[..i].last()?;
-        let marks = &self.marks[fragment.first_mark as usize..][..usize::from(fragment.marks)];
+        let fragment = self.all.get(i.checked_sub(1)?)?;
         let offset = u16::try_from(at - fragment.plain()).ok()?;
-        let i = marks.binary_search_by_key(&offset, |m| m.cache).ok()?;
-        Some((fragment, marks[i]))
+        let first = fragment.first_mark as usize;
+        let (mut low, mut high) = (first, first + usize::from(fragment.marks));
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.marks.get(middle)?.cache.cmp(&offset) {
+                Less => low = middle + 1,
+                Greater => high = middle,
+                Equal => return Some((fragment, self.marks[middle].mark()?)),
+            }
+        }
+        None
     }
 }
 
@@ -271,10 +318,11 @@ mod tests {
             end,
             entries: [at, 0, 0, 0],
             first_mark: 0,
-            marks: 0,
-            live: true,
-            step: false,
             incoming: NONE,
+            region: NONE,
+            marks: 0,
+            live: 1,
+            step: 0,
         }
     }
 

@@ -1,6 +1,6 @@
 //! Linking direct branches to fragments, and taking fragments out of use again.
 
-use crate::exits::{Kind, NONE};
+use crate::exits::{Kind, NONE, UNLINKED};
 use crate::fragment::{ENTRIES, Entry};
 use crate::translator::Translator;
 
@@ -8,8 +8,8 @@ impl Translator {
     /// Links the exits from `first` on whose targets are there already.
     pub(crate) fn link_new(&mut self, first: usize) {
         for number in first..self.exits.next() {
-            let exit = &self.exits.all[number];
-            let Some(kind) = wanted_entry(exit.kind) else {
+            let exit = self.exits.all[number];
+            let Some(kind) = exit.kind().and_then(wanted_entry) else {
                 continue;
             };
             let Some(id) = self.frags.find(exit.pc) else {
@@ -25,11 +25,10 @@ impl Translator {
     pub(crate) fn link(&mut self, number: u32, id: u32, at: u32) {
         let exit = &mut self.exits.all[number as usize];
         // Another thread may have come through the same stub before.
-        if exit.linked {
+        if exit.linked() {
             return;
         }
         let target = self.frags.get_mut(id);
-        exit.linked = true;
         exit.next_incoming = target.incoming;
         target.incoming = number;
         self.exits.cache.patch_branch(exit.site, at);
@@ -44,8 +43,7 @@ impl Translator {
         while number != NONE {
             let exit = &mut self.exits.all[number as usize];
             self.exits.cache.patch_branch(exit.site, exit.stub);
-            exit.linked = false;
-            number = exit.next_incoming;
+            number = std::mem::replace(&mut exit.next_incoming, UNLINKED);
         }
         if let Some(landing) = fragment.entry(Entry::Jump) {
             self.table.unset(fragment.pc, u64::from(landing));

@@ -10,6 +10,7 @@ use crate::classify::Class;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
 use crate::fragment::Entry;
+use crate::records::Plain;
 use crate::translator::Translator;
 
 /// What a partly executed translation has changed already.
@@ -39,6 +40,58 @@ pub(crate) struct Mark {
     /// Offset of the guest instruction from the fragment's guest address.
     pub(crate) guest: u16,
     pub(crate) undo: Undo,
+}
+
+/// A mark as it is kept, in memory and in files.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct MarkRecord {
+    pub(crate) cache: u16,
+    guest: u16,
+    undo: u8,
+    reg: u8,
+}
+
+// SAFETY: `repr(C)`, plain numbers, no padding: two of two bytes, two of one.
+unsafe impl Plain for MarkRecord {}
+
+impl MarkRecord {
+    pub(crate) fn of(mark: &Mark) -> Self {
+        let (undo, reg) = match mark.undo {
+            Undo::Exact => (0, 0),
+            Undo::Rcx => (1, 0),
+            Undo::Push => (2, 0),
+            Undo::RcxPush => (3, 0),
+            Undo::JumpMiss => (4, 0),
+            Undo::ReturnMiss => (5, 0),
+            Undo::Scratch(reg) => (6, reg),
+        };
+        let (cache, guest) = (mark.cache, mark.guest);
+        Self {
+            cache,
+            guest,
+            undo,
+            reg,
+        }
+    }
+
+    /// `None` if it is none: a file says what it likes.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        Some(Mark {
+            cache: self.cache,
+            guest: self.guest,
+            undo: match self.undo {
+                0 => Undo::Exact,
+                1 => Undo::Rcx,
+                2 => Undo::Push,
+                3 => Undo::RcxPush,
+                4 => Undo::JumpMiss,
+                5 => Undo::ReturnMiss,
+                6 if self.reg < 16 => Undo::Scratch(self.reg),
+                _ => return None,
+            },
+        })
+    }
 }
 
 /// What a fault in the cache was. The context's registers are the guest's again.

@@ -5,7 +5,7 @@ use relive_host::{Context, GuestAddr, layout};
 
 use crate::code::Code;
 use crate::emit::EXIT_BYTES;
-use crate::exits::{Exit, Kind};
+use crate::exits::{Exit, Kind, Record};
 use crate::fip;
 use crate::flags;
 use crate::fragment::Entry;
@@ -35,10 +35,11 @@ impl Translator {
 
     fn exit(&mut self, code: &dyn Code, ctx: &mut Context) -> Result<Next, String> {
         let number = ctx.exit;
-        let exit = *self
+        let exit = self
             .exits
             .all
             .get(number as usize)
+            .and_then(Record::exit)
             .ok_or_else(|| format!("there is no exit {number}"))?;
         self.stats.count_exit(exit.kind);
         let pc = GuestAddr(exit.pc);
@@ -65,7 +66,7 @@ impl Translator {
             }
             Kind::Fip => {
                 fip::clear_stored(code, ctx, exit.pc)?;
-                let step = self.frags.get(exit.frag).step;
+                let step = self.frags.get(exit.frag).is_step();
                 return Ok(if step {
                     stepped(code, ctx, next.0)
                 } else {
@@ -162,14 +163,14 @@ impl Translator {
     /// The flags that are dead at the instruction of an exit. Looked up once: the fragment
     /// that is left there depends on the same bytes from then on.
     fn dead_at(&mut self, code: &dyn Code, number: u32, exit: Exit) -> u16 {
-        let live = self.frags.get(exit.frag).live;
+        let live = self.frags.get(exit.frag).is_live();
         if let (Some(mask), true) = (exit.dead, live) {
             return mask;
         }
         let dead = flags::scan(code, exit.pc);
         if live {
             self.frags.extend(exit.frag, dead.end);
-            self.exits.all[number as usize].dead = Some(dead.mask);
+            self.exits.all[number as usize].set_dead(dead.mask);
         }
         dead.mask
     }

@@ -8,101 +8,65 @@
 //! linked from nowhere outside its own region, until guest memory has been mapped where it
 //! stood and every byte that its region's translations were made from has been compared.
 //!
-//! A file is never believed blindly: its checksum covers all of it, and every number in it is
-//! checked before use. It must never change what guest code does.
+//! A file is never believed blindly: its checksum covers all of it (somebody has compared it if
+//! the file counts as checked), and its numbers are checked where they are used. Its records are
+//! used where they lie, in a private map. It must never change what guest code does.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::sync::Arc;
 
-use relive_host::layout::CACHE_START;
+use relive_host::layout::{CACHE_START, is_low};
 use relive_host::sys;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::exits::{Exit, Kind, NONE};
-use crate::fragment::{ENTRIES, Entry, Fragment};
+use crate::exits::{self, NONE, UNLINKED};
+use crate::fragment::{Entry, Fragment};
 use crate::instr_op::InstrOp;
-use crate::recover::{Mark, Undo};
+use crate::records::{Mapped, Plain, Records, bytes_of};
+use crate::recover::MarkRecord;
+use crate::taken_over::{self, Lists, RegionRecord, Slot, Span, TakenOver};
 use crate::translator::Translator;
+use crate::view::View;
 
 /// Reads guest memory for [`Translator::save`]; `false` if that is not possible.
 pub type Read<'a> = dyn FnMut(u64, &mut [u8]) -> bool + 'a;
 /// Says whether guest memory at an address holds these bytes.
 pub type Compare<'a> = dyn FnMut(u64, &[u8]) -> bool + 'a;
 
-/// How [`Translator::load`] brings code into the cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Place {
-    /// By private maps of the file: pages are read when they are executed.
-    Map,
-    /// By copying, where no memory may become executable any more.
-    Copy,
-}
-
-const MAGIC: u64 = 0x3130_444f_4356_4c52;
+const MAGIC: u64 = 0x3230_444f_4356_4c52;
 const PAGE: u64 = 4096;
 /// Words of the header; the checksum covers those from [`SUMMED`] on, and all that follows.
 const WORDS: usize = SUMMED + count::ALL;
 const SUMMED: usize = 4;
-/// Bytes of one encoded record.
-const EXIT: usize = 32;
-const FRAGMENT: usize = 48;
-const MARK: usize = 6;
+/// Sections begin at multiples of this.
+const ALIGN: usize = 8;
+/// Bytes of an operation.
 const OP: usize = 3;
-/// Stands for dead flags that have not been looked up.
-const UNKNOWN: u16 = u16::MAX;
-const REGION: usize = 24;
-const SPAN: usize = 16;
 /// Spans of guest bytes with gaps up to this are one.
 const GAP: u64 = 32;
 /// Larger files cost more to write and to check than they are worth.
 const MOST_BYTES: usize = 96 << 20;
-
-/// Fragments of one region of guest code, waiting for it.
-pub(crate) struct Dormant {
-    start: u64,
-    end: u64,
-    fragments: Vec<u32>,
-    /// Address and bytes that they depend on.
-    guest: Vec<(u64, Vec<u8>)>,
-}
 
 /// The counts of a file, in the order of its header: places in the array.
 mod count {
     pub const KEPT: usize = 0;
     pub const HOT: usize = 1;
     pub const COLD: usize = 2;
-    pub const EXITS: usize = 3;
-    pub const FRAGMENTS: usize = 4;
+    pub const FRAGMENTS: usize = 3;
+    pub const EXITS: usize = 4;
     pub const MARKS: usize = 5;
-    pub const REGIONS: usize = 6;
-    pub const SPANS: usize = 7;
-    pub const GUEST: usize = 8;
-    pub const IDS: usize = 9;
-    pub const OPS: usize = 10;
-    pub const ALL: usize = 11;
+    pub const OPS: usize = 6;
+    pub const REGIONS: usize = 7;
+    pub const IDS: usize = 8;
+    pub const SPANS: usize = 9;
+    pub const SLOTS: usize = 10;
+    pub const BUCKETS: usize = 11;
+    pub const GUEST: usize = 12;
+    pub const ALL: usize = 13;
 }
 
 struct Header([u64; count::ALL]);
-
-impl Header {
-    /// Bytes behind the code.
-    fn tail(&self) -> Option<u64> {
-        [
-            (count::EXITS, EXIT),
-            (count::FRAGMENTS, FRAGMENT),
-            (count::MARKS, MARK),
-            (count::OPS, OP),
-            (count::REGIONS, REGION),
-            (count::SPANS, SPAN),
-            (count::IDS, 4),
-            (count::GUEST, 1),
-        ]
-        .iter()
-        .try_fold(0u64, |sum, &(n, size)| {
-            sum.checked_add(self.0[n].checked_mul(size as u64)?)
-        })
-    }
-}
 
 /// The pages of the cache that fragments and stubs lie on, and where they are in the file.
 fn pages(hot: u32, cold: u32, end: u32) -> [(u64, u64, u64); 2] {
@@ -163,79 +127,90 @@ impl Translator {
         let (hot, cold, end) = self.exits.cache.bounds();
         let code = pages(hot, cold, end);
         let estimate = (code[0].1 + code[1].1) as usize
-            + self.exits.all.len() * EXIT
-            + all.len() * (FRAGMENT + 4)
-            + marks.len() * MARK;
+            + self.exits.all.len() * size_of::<exits::Record>()
+            + all.len() * (size_of::<Fragment>() + 20)
+            + marks.len() * size_of::<MarkRecord>();
         if estimate > MOST_BYTES || !self.is_plain() {
             return None;
         }
         let mut region_of = self.regions_of(ranges);
         let regions = regions(all, &mut region_of, ranges, read);
-        let kept = region_of.iter().filter(|r| **r != NONE).count();
+        let mut by_pc: Vec<(u64, u32)> = Vec::new();
+        for (id, fragment) in all.iter().enumerate() {
+            if region_of[id] != NONE {
+                by_pc.push((fragment.pc, id as u32));
+            }
+        }
+        let kept = by_pc.len() as u64;
         if kept == 0 {
             return None;
         }
 
-        let mut out = vec![0; PAGE as usize];
+        let mut out = Out::new();
         for (at, len, _) in code {
-            out.extend_from_slice(&self.exits.cache.read(at as u32, len as u32));
+            out.bytes(&self.exits.cache.read(at as u32, len as u32));
         }
-        let exits = self.encode_exits(&region_of, &mut out, code);
-        out.extend_from_slice(&exits);
-        for (fragment, region) in all.iter().zip(&region_of) {
-            put_fragment(&mut out, fragment, *region != NONE);
-        }
-        marks.iter().for_each(|m| put_mark(&mut out, m));
-        let ops = self.exits.ops.iter();
-        ops.for_each(|op| out.extend_from_slice(&op.to_bytes()));
-        let (mut spans, mut guest, mut ids) = (Vec::new(), Vec::new(), Vec::new());
-        for r in &regions {
-            let words = [r.start, r.end];
-            words
-                .iter()
-                .for_each(|w| out.extend_from_slice(&w.to_le_bytes()));
-            out.extend_from_slice(&(r.fragments.len() as u32).to_le_bytes());
-            out.extend_from_slice(&(r.guest.len() as u32).to_le_bytes());
-            for (at, bytes) in &r.guest {
-                spans.extend_from_slice(&at.to_le_bytes());
-                spans.extend_from_slice(&(bytes.len() as u64).to_le_bytes());
-                guest.extend_from_slice(bytes);
+        let chains = self.chains(&region_of, &mut out.0, code);
+        out.set(count::KEPT, kept);
+        out.set(count::HOT, hot.into());
+        out.set(count::COLD, cold.into());
+        let fragments = all.iter().enumerate().map(|(id, fragment)| Fragment {
+            incoming: chains.first[id],
+            region: region_of[id],
+            live: u8::from(region_of[id] != NONE),
+            ..*fragment
+        });
+        out.section(count::FRAGMENTS, fragments);
+        let exits = self.exits.all.iter().zip(&chains.next);
+        out.section(
+            count::EXITS,
+            exits.map(|(exit, next)| {
+                let mut exit = *exit;
+                exit.next_incoming = *next;
+                exit
+            }),
+        );
+        out.section(count::MARKS, marks.iter().copied());
+        let ops = self.exits.ops.iter().flat_map(|op| op.to_bytes());
+        out.section(count::OPS, ops);
+        let records = regions.iter().map(|r| RegionRecord {
+            start: r.start,
+            end: r.end,
+            ids: r.ids.len() as u32,
+            spans: r.guest.len() as u32,
+            slots: r.slots.len() as u32,
+            zero: 0,
+        });
+        out.section(count::REGIONS, records);
+        out.section(
+            count::IDS,
+            regions.iter().flat_map(|r| r.ids.iter().copied()),
+        );
+        let mut offset = 0;
+        let spans = regions.iter().flat_map(|r| &r.guest).map(|(at, bytes)| {
+            let (at, len) = (*at, bytes.len() as u32);
+            offset += len;
+            Span {
+                at,
+                len,
+                offset: offset - len,
             }
-            r.fragments
-                .iter()
-                .for_each(|id| ids.extend_from_slice(&id.to_le_bytes()));
-        }
-        let mut header = Header([0; count::ALL]);
-        for (place, n) in [
-            (count::KEPT, kept as u64),
-            (count::HOT, hot.into()),
-            (count::COLD, cold.into()),
-            (count::EXITS, self.exits.all.len() as u64),
-            (count::FRAGMENTS, all.len() as u64),
-            (count::MARKS, marks.len() as u64),
-            (count::REGIONS, regions.len() as u64),
-            (count::SPANS, (spans.len() / SPAN) as u64),
-            (count::GUEST, guest.len() as u64),
-            (count::IDS, (ids.len() / 4) as u64),
-            (count::OPS, self.exits.ops.len() as u64),
-        ] {
-            header.0[place] = n;
-        }
-        for part in [spans, ids, guest] {
-            out.extend_from_slice(&part);
-        }
-        for (i, word) in header.0.iter().enumerate() {
-            let at = 8 * (SUMMED + i);
-            out[at..at + 8].copy_from_slice(&word.to_le_bytes());
-        }
-        let sum = checksum(&out);
-        for (i, word) in [MAGIC, key as u64, (key >> 64) as u64, sum]
-            .iter()
-            .enumerate()
-        {
-            out[8 * i..8 * i + 8].copy_from_slice(&word.to_le_bytes());
-        }
-        Some(out)
+        });
+        out.section(count::SPANS, spans);
+        out.section(
+            count::SLOTS,
+            regions.iter().flat_map(|r| r.slots.iter().copied()),
+        );
+        out.section(
+            count::BUCKETS,
+            taken_over::buckets(&by_pc, NONE).into_iter(),
+        );
+        let guest = regions.iter().flat_map(|r| &r.guest);
+        out.section(
+            count::GUEST,
+            guest.flat_map(|(_, bytes)| bytes.iter().copied()),
+        );
+        Some(out.finish(key))
     }
 
     /// For each fragment the range that it lies in, if it is to be kept.
@@ -243,7 +218,7 @@ impl Translator {
         let (all, _) = self.frags.parts();
         let place = |f: &Fragment| {
             let inside = |r: &(u64, u64)| r.0 <= f.pc && f.end <= r.1;
-            let fits = f.live && !f.step && self.frags.find(f.pc).is_some();
+            let fits = f.is_live() && !f.is_step() && self.frags.find(f.pc).is_some();
             let found = fits.then(|| ranges.iter().position(inside)).flatten();
             found.map_or(NONE, |i| i as u32)
         };
@@ -256,141 +231,168 @@ impl Translator {
         region_of
     }
 
-    /// Encodes the exits; those linked across regions, or with what is not kept, go to their
-    /// stubs again, in the copy of the code in `out` too.
-    fn encode_exits(
-        &self,
-        region_of: &[u32],
-        out: &mut [u8],
-        code: [(u64, u64, u64); 2],
-    ) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(self.exits.all.len() * EXIT);
-        for exit in &self.exits.all {
-            let mut target = NONE;
-            if exit.linked {
-                let to = self.frags.find(exit.pc).unwrap_or(NONE);
-                let region = |id: u32| region_of.get(id as usize).copied().unwrap_or(NONE);
-                if region(to) != NONE && region(to) == region(exit.frag) {
-                    target = to;
-                } else {
-                    let rel = exit.stub.wrapping_sub(exit.site + 4);
-                    for (at, len, offset) in code {
-                        let site = u64::from(exit.site);
-                        if (at..at + len).contains(&site) {
-                            let i = (offset + site - at) as usize;
-                            out[i..i + 4].copy_from_slice(&rel.to_le_bytes());
-                        }
-                    }
+    /// The chains of links as they will be. Exits linked across regions, or with what is not
+    /// kept, go to their stubs again, in the copy of the code in `out` too.
+    fn chains(&self, region_of: &[u32], out: &mut [u8], code: [(u64, u64, u64); 2]) -> Chains {
+        let mut chains = Chains {
+            first: vec![NONE; region_of.len()],
+            next: vec![UNLINKED; self.exits.all.len()],
+        };
+        let region = |id: u32| region_of.get(id as usize).copied().unwrap_or(NONE);
+        for (number, exit) in self.exits.all.iter().enumerate() {
+            if !exit.linked() {
+                continue;
+            }
+            let to = self.frags.find(exit.pc).unwrap_or(NONE);
+            if region(to) != NONE && region(to) == region(exit.frag) {
+                let first = &mut chains.first[to as usize];
+                chains.next[number] = std::mem::replace(first, number as u32);
+                continue;
+            }
+            let rel = exit.stub.wrapping_sub(exit.site + 4);
+            for (at, len, offset) in code {
+                let site = u64::from(exit.site);
+                if (at..at + len).contains(&site) {
+                    let i = (offset + site - at) as usize;
+                    out[i..i + 4].copy_from_slice(&rel.to_le_bytes());
                 }
             }
-            let dead = exit.dead.unwrap_or(UNKNOWN).to_le_bytes();
-            bytes.extend_from_slice(&[exit.kind as u8, exit.len, dead[0], dead[1]]);
-            bytes.extend_from_slice(&exit.aux.to_le_bytes());
-            bytes.extend_from_slice(&exit.pc.to_le_bytes());
-            for word in [exit.frag, exit.site, exit.stub, target] {
-                bytes.extend_from_slice(&word.to_le_bytes());
-            }
         }
-        bytes
+        chains
     }
 
     /// Takes over a file of [`Translator::save`]; this translator must be fresh or flushed.
+    /// With `checked` somebody has loaded this very file before, and nobody has changed it since.
     /// Returns how many fragments it offers; 0, and nothing changed, if it is not of use here.
-    pub fn load(&mut self, key: u128, file: &File, place: Place) -> u64 {
+    pub fn load(&mut self, key: u128, file: &File, checked: bool) -> u64 {
         assert!(self.frags.next_id() == 0, "the code cache is in use");
         if !self.is_plain() {
             return 0;
         }
-        let Some(view) = View::of(file) else { return 0 };
-        let bytes = view.bytes();
+        let Some(view) = View::of(file, 2 * MOST_BYTES) else {
+            return 0;
+        };
+        let view = Arc::new(view);
         let (_, _, end) = self.exits.cache.bounds();
-        let Some(parsed) = parse(key, bytes, end) else {
+        let Some(parsed) = parse(key, &view, end, checked) else {
             return 0;
         };
         for (at, len, offset) in pages(parsed.hot, parsed.cold, end) {
-            let placed = match place {
-                Place::Map => map(file, at, len, offset),
-                Place::Copy => false,
-            };
-            if !placed {
-                let part = &bytes[offset as usize..(offset + len) as usize];
+            if !map(file, at, len, offset) {
+                let part = &view.bytes()[offset as usize..(offset + len) as usize];
                 self.exits.cache.write(at as u32, part);
             }
         }
         self.exits.cache.take_over(parsed.hot, parsed.cold);
-        self.exits.all = parsed.exits;
+        self.exits.all.clear();
+        self.exits.all.take_over(parsed.exits);
         self.exits.ops = parsed.ops;
-        self.frags.take_over(parsed.fragments, parsed.marks);
-        self.dormant = parsed.dormant;
+        let (fragments, marks) = (parsed.fragments, parsed.marks);
+        self.frags.take_over(fragments, marks, parsed.found_by);
         self.taken_over = parsed.kept;
         self.stats.taken_over += parsed.kept;
         parsed.kept
     }
 
     /// Guest code now lies in `start..end`, where it cannot be written: dormant fragments that
-    /// were made from the very same bytes there come into use.
+    /// were made from the very same bytes there come into use. They get the table slots that
+    /// their landings were made for, all at once: one after the other these would cost a stop and
+    /// a page fault each.
     pub fn activate(&mut self, start: u64, end: u64, same: &mut Compare<'_>) {
-        if !self.is_plain() {
-            self.dormant.clear();
+        let plain = self.is_plain();
+        let Some(taken_over) = self.frags.taken_over() else {
+            return;
+        };
+        if !plain {
+            taken_over.forget_dormant();
         }
-        let mut i = 0;
-        while i < self.dormant.len() {
-            let region = &self.dormant[i];
-            if region.start < start || region.end > end {
-                i += 1;
-                continue;
-            }
-            let region = self.dormant.swap_remove(i);
-            if region.guest.iter().all(|(at, bytes)| same(*at, bytes)) {
-                region.fragments.iter().for_each(|id| self.frags.index(*id));
-                self.fill_table(&region.fragments);
+        let slots: Vec<Slot> = taken_over.wake(start, end, same).collect();
+        self.table.populate(slots.iter().map(|s| u64::from(s.addr)));
+        for slot in slots {
+            let addr = u64::from(slot.addr);
+            if self.table.is_free(addr) {
+                self.table.set(addr, u64::from(slot.landing));
             }
         }
     }
 }
 
-impl Translator {
-    /// Gives fragments the table slots that their landings were made for, all at once: one
-    /// after the other they would cost a stop and a page fault each.
-    fn fill_table(&mut self, fragments: &[u32]) {
-        let mut slots = Vec::with_capacity(fragments.len());
-        for id in fragments {
-            let fragment = self.frags.get(*id);
-            for (kind, slot) in [
-                (Entry::Jump, fragment.pc),
-                (Entry::Return, fragment.pc.wrapping_sub(1)),
-            ] {
-                slots.extend(fragment.entry(kind).map(|at| (slot, u64::from(at))));
-            }
-        }
-        slots.sort_unstable();
-        self.table.populate(slots.iter().map(|(slot, _)| *slot));
-        for (slot, landing) in slots {
-            if self.table.is_free(slot) {
-                self.table.set(slot, landing);
-            }
-        }
+/// For each fragment the first exit that is linked to it, and for each exit the next one.
+struct Chains {
+    first: Vec<u32>,
+    next: Vec<u32>,
+}
+
+/// A file in the making.
+struct Out(Vec<u8>);
+
+impl Out {
+    fn new() -> Self {
+        Self(vec![0; PAGE as usize])
     }
+
+    fn bytes(&mut self, bytes: &[u8]) {
+        self.0.extend_from_slice(bytes);
+    }
+
+    fn set(&mut self, place: usize, n: u64) {
+        let at = 8 * (SUMMED + place);
+        self.0[at..at + 8].copy_from_slice(&n.to_le_bytes());
+    }
+
+    /// Appends a list, and its length to the header.
+    fn section<T: Plain>(&mut self, place: usize, records: impl Iterator<Item = T>) {
+        self.0.resize(self.0.len().next_multiple_of(ALIGN), 0);
+        let mut n = 0;
+        for record in records {
+            self.0.extend_from_slice(bytes_of(&record));
+            n += 1;
+        }
+        self.set(place, n);
+    }
+
+    fn finish(mut self, key: u128) -> Vec<u8> {
+        let sum = checksum(&self.0);
+        for (i, word) in [MAGIC, key as u64, (key >> 64) as u64, sum]
+            .iter()
+            .enumerate()
+        {
+            self.0[8 * i..8 * i + 8].copy_from_slice(&word.to_le_bytes());
+        }
+        self.0
+    }
+}
+
+/// A region of guest code with what is kept of it.
+struct Region {
+    start: u64,
+    end: u64,
+    ids: Vec<u32>,
+    /// Address and bytes that they depend on.
+    guest: Vec<(u64, Vec<u8>)>,
+    slots: Vec<Slot>,
 }
 
 /// Groups the kept fragments by region, with the guest bytes that they depend on. A region
 /// whose bytes cannot be read is not kept.
 fn regions(
-    all: &[Fragment],
+    all: &Records<Fragment>,
     region_of: &mut [u32],
     ranges: &[(u64, u64)],
     read: &mut Read<'_>,
-) -> Vec<Dormant> {
-    let mut found = Vec::new();
-    for number in 0..ranges.len() as u32 {
-        let members = || (0..all.len() as u32).filter(|id| region_of[*id as usize] == number);
-        let fragments: Vec<u32> = members().collect();
-        if fragments.is_empty() {
-            continue;
+) -> Vec<Region> {
+    let mut members: Vec<Vec<u32>> = vec![Vec::new(); ranges.len()];
+    for (id, range) in (0..).zip(region_of.iter_mut()) {
+        // Regions that are kept are numbered anew.
+        match std::mem::replace(range, NONE) {
+            NONE => {}
+            range => members[range as usize].push(id),
         }
-        let mut needed: Vec<(u64, u64)> = members()
-            .map(|id| (all[id as usize].pc, all[id as usize].end))
-            .collect();
+    }
+    let mut found: Vec<Region> = Vec::new();
+    for ids in members.into_iter().filter(|ids| !ids.is_empty()) {
+        let fragments = || ids.iter().map(|id| &all[*id as usize]);
+        let mut needed: Vec<(u64, u64)> = fragments().map(|f| (f.pc, f.end)).collect();
         needed.sort_unstable();
         let mut spans: Vec<(u64, u64)> = Vec::new();
         for (from, to) in needed {
@@ -409,69 +411,66 @@ fn regions(
             })
             .collect();
         if !readable {
-            for id in fragments {
-                region_of[id as usize] = NONE;
-            }
             continue;
         }
+        let mut slots: Vec<Slot> = fragments().flat_map(landings).collect();
+        slots.sort_unstable();
         let (start, end) = (spans[0].0, spans[spans.len() - 1].1);
-        found.push(Dormant {
+        ids.iter()
+            .for_each(|id| region_of[*id as usize] = found.len() as u32);
+        found.push(Region {
             start,
             end,
-            fragments,
+            ids,
             guest,
+            slots,
         });
     }
     found
 }
 
-fn put_fragment(out: &mut Vec<u8>, f: &Fragment, kept: bool) {
-    out.extend_from_slice(&f.pc.to_le_bytes());
-    out.extend_from_slice(&f.end.to_le_bytes());
-    for at in f.entries {
-        out.extend_from_slice(&at.to_le_bytes());
-    }
-    out.extend_from_slice(&f.first_mark.to_le_bytes());
-    out.extend_from_slice(&f.marks.to_le_bytes());
-    out.extend_from_slice(&[u8::from(kept), u8::from(f.step)]);
-    out.extend_from_slice(&[0; 8]);
+/// The slots that a fragment's landings were made for.
+fn landings(fragment: &Fragment) -> impl Iterator<Item = Slot> {
+    let slots = [
+        (Entry::Jump, fragment.pc),
+        (Entry::Return, fragment.pc.wrapping_sub(1)),
+    ];
+    let made = slots.map(|(kind, addr)| (fragment.entry(kind), addr));
+    made.into_iter().filter_map(|(landing, addr)| {
+        let landing = landing.filter(|_| is_low(addr))?;
+        Some(Slot {
+            addr: addr as u32,
+            landing,
+        })
+    })
 }
 
-fn put_mark(out: &mut Vec<u8>, mark: &Mark) {
-    out.extend_from_slice(&mark.cache.to_le_bytes());
-    out.extend_from_slice(&mark.guest.to_le_bytes());
-    let undo = match mark.undo {
-        Undo::Exact => [0, 0],
-        Undo::Rcx => [1, 0],
-        Undo::Push => [2, 0],
-        Undo::RcxPush => [3, 0],
-        Undo::JumpMiss => [4, 0],
-        Undo::ReturnMiss => [5, 0],
-        Undo::Scratch(reg) => [6, reg],
-    };
-    out.extend_from_slice(&undo);
-}
-
-/// A file's content, checked.
+/// A file's content.
 struct Parsed {
     kept: u64,
     hot: u32,
     cold: u32,
-    exits: Vec<Exit>,
-    fragments: Vec<Fragment>,
-    marks: Vec<Mark>,
+    exits: Mapped<exits::Record>,
+    fragments: Mapped<Fragment>,
+    marks: Mapped<MarkRecord>,
     ops: Vec<InstrOp>,
-    dormant: Vec<Dormant>,
+    found_by: TakenOver,
 }
 
-fn parse(key: u128, bytes: &[u8], cache_end: u32) -> Option<Parsed> {
+fn parse(key: u128, view: &Arc<View>, cache_end: u32, checked: bool) -> Option<Parsed> {
     let word = |i: usize| {
-        let word = bytes.get(8 * i..8 * i + 8)?;
+        let word = view.bytes().get(8 * i..8 * i + 8)?;
         word.try_into().map(u64::from_le_bytes).ok()
     };
-    offered(key, bytes)?;
-    if bytes.len() < PAGE as usize || word(3)? != checksum(bytes) {
+    offered(key, view.bytes())?;
+    if view.len() < PAGE as usize {
         return None;
+    }
+    if !checked {
+        view.populate();
+        if word(3)? != checksum(view.bytes()) {
+            return None;
+        }
     }
     let mut header = Header([0; count::ALL]);
     for (i, n) in header.0.iter_mut().enumerate() {
@@ -485,149 +484,56 @@ fn parse(key: u128, bytes: &[u8], cache_end: u32) -> Option<Parsed> {
         return None;
     }
     let [_, (_, cold_bytes, cold_at)] = pages(hot, cold, cache_end);
-    let tail = cold_at + cold_bytes;
-    if tail.checked_add(header.tail()?)? != bytes.len() as u64 {
+    let mut rest = Rest {
+        view,
+        header,
+        at: usize::try_from(cold_at + cold_bytes).ok()?,
+    };
+    let fragments = rest.section(count::FRAGMENTS)?;
+    let exits = rest.section(count::EXITS)?;
+    let marks = rest.section(count::MARKS)?;
+    let ops: Mapped<u8> = rest.section(count::OPS)?;
+    let (ops, _) = ops.all().as_chunks::<OP>();
+    let ops = ops.iter().map(|b| InstrOp::from_bytes(*b));
+    let ops = ops.collect::<Option<Vec<_>>>()?;
+    let lists = Lists {
+        regions: rest.section(count::REGIONS)?,
+        ids: rest.section(count::IDS)?,
+        spans: rest.section(count::SPANS)?,
+        slots: rest.section(count::SLOTS)?,
+        buckets: rest.section(count::BUCKETS)?,
+        guest: rest.section(count::GUEST)?,
+    };
+    if rest.at != view.len() {
         return None;
-    }
-    let mut rest = Rest(&bytes[tail as usize..]);
-    let mut exits = rest.records::<EXIT, _>(header.0[count::EXITS], exit)?;
-    let mut fragments = rest.records::<FRAGMENT, _>(header.0[count::FRAGMENTS], fragment)?;
-    let marks = rest.records::<MARK, _>(header.0[count::MARKS], mark)?;
-    let ops = rest.records::<OP, _>(header.0[count::OPS], |b| InstrOp::from_bytes(*b))?;
-    let inside = |at: u32| u64::from(at) >= CACHE_START && at <= cache_end - 4;
-    let known = |id: u32| id == NONE || (id as usize) < fragments.len();
-    let ops_known = |e: &Exit| e.kind != Kind::Instr || (e.aux as usize) < ops.len();
-    let sound = exits.iter().all(ops_known)
-        && exits.iter().all(|e| {
-            known(e.frag) && known(e.next_incoming) && inside(e.site | CACHE_START as u32)
-        })
-        && fragments.iter().all(|f| {
-            let marks_end = u64::from(f.first_mark) + u64::from(f.marks);
-            marks_end <= header.0[count::MARKS]
-                && ENTRIES.iter().all(|k| f.entry(*k).is_none_or(inside))
-        });
-    if !sound {
-        return None;
-    }
-    // On disk the chain of links is each exit's target.
-    for (number, exit) in exits.iter_mut().enumerate() {
-        if let Some(target) = fragments.get_mut(exit.next_incoming as usize) {
-            exit.linked = true;
-            exit.next_incoming = target.incoming;
-            target.incoming = number as u32;
-        }
     }
     Some(Parsed {
-        kept: header.0[count::KEPT],
+        kept: rest.header.0[count::KEPT],
         hot,
         cold,
-        dormant: dormant(&header, &mut rest, fragments.len())?,
         exits,
         fragments,
         marks,
         ops,
-    })
-}
-
-fn dormant(header: &Header, rest: &mut Rest<'_>, fragments: usize) -> Option<Vec<Dormant>> {
-    let regions = rest.records::<REGION, _>(header.0[count::REGIONS], |b| {
-        Some((u64_at(b, 0), u64_at(b, 8), u32_at(b, 16), u32_at(b, 20)))
-    })?;
-    let spans = rest.records::<SPAN, _>(header.0[count::SPANS], |b| {
-        Some((u64_at(b, 0), u64_at(b, 8)))
-    })?;
-    let ids = rest.records::<4, _>(header.0[count::IDS], |b| {
-        let id = u32_at(b, 0);
-        ((id as usize) < fragments).then_some(id)
-    })?;
-    let (mut spans, mut ids) = (spans.into_iter(), ids.into_iter());
-    regions
-        .into_iter()
-        .map(|(start, end, members, guests)| {
-            let mut guest = Vec::new();
-            for (at, len) in spans.by_ref().take(guests as usize) {
-                guest.push((at, rest.take(usize::try_from(len).ok()?)?.to_vec()));
-            }
-            Some(Dormant {
-                start,
-                end,
-                fragments: ids.by_ref().take(members as usize).collect(),
-                guest,
-            })
-        })
-        .collect()
-}
-
-fn u32_at(bytes: &[u8], at: usize) -> u32 {
-    let mut word = [0; 4];
-    word.copy_from_slice(&bytes[at..at + 4]);
-    u32::from_le_bytes(word)
-}
-
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
-    let mut word = [0; 8];
-    word.copy_from_slice(&bytes[at..at + 8]);
-    u64::from_le_bytes(word)
-}
-
-fn exit(b: &[u8; EXIT]) -> Option<Exit> {
-    let kind = *Kind::ALL.get(usize::from(b[0]))?;
-    let mut exit = Exit::new(kind, u32_at(b, 16), u64_at(b, 8));
-    (exit.len, exit.aux) = (b[1], u32_at(b, 4));
-    exit.dead = Some(u16::from_le_bytes([b[2], b[3]])).filter(|d| *d != UNKNOWN);
-    (exit.site, exit.stub) = (u32_at(b, 20), u32_at(b, 24));
-    exit.next_incoming = u32_at(b, 28);
-    Some(exit)
-}
-
-fn fragment(b: &[u8; FRAGMENT]) -> Option<Fragment> {
-    Some(Fragment {
-        pc: u64_at(b, 0),
-        end: u64_at(b, 8),
-        entries: [16, 20, 24, 28].map(|at| u32_at(b, at)),
-        first_mark: u32_at(b, 32),
-        marks: u16::from_le_bytes([b[36], b[37]]),
-        live: b[38] != 0,
-        step: b[39] != 0,
-        incoming: NONE,
-    })
-}
-
-fn mark(b: &[u8; MARK]) -> Option<Mark> {
-    Some(Mark {
-        cache: u16::from_le_bytes([b[0], b[1]]),
-        guest: u16::from_le_bytes([b[2], b[3]]),
-        undo: match b[4] {
-            0 => Undo::Exact,
-            1 => Undo::Rcx,
-            2 => Undo::Push,
-            3 => Undo::RcxPush,
-            4 => Undo::JumpMiss,
-            5 => Undo::ReturnMiss,
-            6 if b[5] < 16 => Undo::Scratch(b[5]),
-            _ => return None,
-        },
+        found_by: TakenOver::new(lists)?,
     })
 }
 
 /// What is still to be read.
-struct Rest<'a>(&'a [u8]);
+struct Rest<'a> {
+    view: &'a Arc<View>,
+    header: Header,
+    at: usize,
+}
 
-impl<'a> Rest<'a> {
-    fn take(&mut self, n: usize) -> Option<&'a [u8]> {
-        let (head, tail) = self.0.split_at_checked(n)?;
-        self.0 = tail;
-        Some(head)
-    }
-
-    fn records<const N: usize, T>(
-        &mut self,
-        n: u64,
-        read: impl Fn(&[u8; N]) -> Option<T>,
-    ) -> Option<Vec<T>> {
-        let bytes = self.take(usize::try_from(n).ok()?.checked_mul(N)?)?;
-        let (records, _) = bytes.as_chunks::<N>();
-        records.iter().map(read).collect()
+impl Rest<'_> {
+    /// The next list.
+    fn section<T: Plain>(&mut self, place: usize) -> Option<Mapped<T>> {
+        let at = self.at.checked_next_multiple_of(ALIGN)?;
+        let n = usize::try_from(self.header.0[place]).ok()?;
+        let list = Mapped::new(self.view, at, n)?;
+        self.at = at + n * size_of::<T>();
+        Some(list)
     }
 }
 
@@ -647,43 +553,4 @@ fn map(file: &File, at: u64, len: u64, offset: u64) -> bool {
     // SAFETY: the range lies in the code cache, as `parse` has checked, which is empty; a map
     // that is refused leaves it as it was.
     len == 0 || unsafe { sys::syscall(libc::SYS_mmap as u64, args) } >= 0
-}
-
-/// A file in memory, to be read once.
-struct View {
-    at: u64,
-    len: usize,
-}
-
-impl View {
-    fn of(file: &File) -> Option<Self> {
-        let len = usize::try_from(file.metadata().ok()?.len()).ok()?;
-        if !(PAGE as usize..=2 * MOST_BYTES).contains(&len) {
-            return None;
-        }
-        let (prot, flags) = (libc::PROT_READ, libc::MAP_PRIVATE);
-        let fd = file.as_raw_fd() as u64;
-        let args = [0, len as u64, prot as u64, flags as u64, fd, 0];
-        // SAFETY: a fresh read-only map. Files are replaced, never changed, and lie where only
-        // their owner can write.
-        let at = unsafe { sys::syscall(libc::SYS_mmap as u64, args) };
-        (at > 0).then_some(Self { at: at as u64, len })
-    }
-
-    fn bytes(&self) -> &[u8] {
-        // SAFETY: our own map of this length, which lives as long as `self`.
-        unsafe { std::slice::from_raw_parts(self.at as *const u8, self.len) }
-    }
-}
-
-impl Drop for View {
-    fn drop(&mut self) {
-        // SAFETY: our own map, which nothing refers to any more.
-        unsafe {
-            sys::syscall(
-                libc::SYS_munmap as u64,
-                [self.at, self.len as u64, 0, 0, 0, 0],
-            )
-        };
-    }
 }

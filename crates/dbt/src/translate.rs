@@ -7,11 +7,12 @@ use crate::classify::Class;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
 use crate::emit::{Asm, EXIT_BYTES};
-use crate::exits::{Exit, NONE};
+use crate::exits::{Exit, NONE, Record};
 use crate::flags::{self, Dead};
 use crate::fragment::{Entry, Fragment};
 use crate::instr_op::InstrOp;
 use crate::mangle::{self, Flow, Unit};
+use crate::records::Records;
 use crate::stop::Bad;
 use crate::ticks;
 use crate::translator::Translator;
@@ -25,7 +26,7 @@ const CHECKED_INSNS: u32 = 64;
 /// The cache and the exits out of it, which grow together.
 pub(crate) struct Exits {
     pub(crate) cache: Cache,
-    pub(crate) all: Vec<Exit>,
+    pub(crate) all: Records<Record>,
     pub(crate) ops: Vec<InstrOp>,
     stub: Asm,
 }
@@ -34,7 +35,7 @@ impl Exits {
     pub(crate) fn new(cache: Cache) -> Self {
         Self {
             cache,
-            all: Vec::new(),
+            all: Records::default(),
             ops: Vec::new(),
             stub: Asm::new(),
         }
@@ -48,14 +49,14 @@ impl Exits {
         self.stub.exit(self.all.len() as u32);
         exit.stub = self.cache.reserve_cold(self.stub.buf.len() as u32);
         self.cache.write(exit.stub, &self.stub.buf);
-        self.all.push(exit);
+        self.all.push(Record::of(&exit));
         exit.stub
     }
 
     /// Adds an exit whose code the caller emits at `at`. Returns its number.
     pub(crate) fn add_inline(&mut self, mut exit: Exit, at: u32) -> u32 {
         exit.stub = at;
-        self.all.push(exit);
+        self.all.push(Record::of(&exit));
         self.all.len() as u32 - 1
     }
 
@@ -199,10 +200,11 @@ impl Translator {
             end,
             entries,
             first_mark: 0,
-            marks: 0,
-            live: true,
-            step,
             incoming: NONE,
+            region: NONE,
+            marks: 0,
+            live: 1,
+            step: step.into(),
         };
         let id = self.frags.add(fragment, &self.marks);
         debug_assert_eq!(id, frag);

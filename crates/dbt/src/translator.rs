@@ -14,7 +14,6 @@ use crate::fragment::{Entry, Fragments};
 use crate::options::Options;
 use crate::own_pages;
 use crate::recover::Mark;
-use crate::snapshot::Dormant;
 use crate::stats::{Counters, Stats};
 use crate::stop::{Bad, Error};
 use crate::table::{self, Table};
@@ -39,8 +38,6 @@ pub struct Translator {
     /// Guest addresses that fragments stop at.
     pub(crate) breakpoints: BTreeSet<u64>,
     pub(crate) watch: Watch,
-    /// Fragments that were taken over and wait for their guest code.
-    pub(crate) dormant: Vec<Dormant>,
     /// Names this build of the translator: its executable and its options.
     build: Vec<u8>,
 }
@@ -72,7 +69,6 @@ impl Translator {
             stats,
             breakpoints: BTreeSet::new(),
             watch: Watch::default(),
-            dormant: Vec::new(),
             build,
         })
     }
@@ -127,7 +123,6 @@ impl Translator {
         self.exits.all.clear();
         self.exits.ops.clear();
         self.frags.clear();
-        self.dormant.clear();
         add_miss_exits(&mut self.exits);
         self.stats.flushes += 1;
         self.table.clear()

@@ -12,7 +12,6 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use relive_dbt::Place;
 use relive_host::signal::{KernelAction, Mask};
 use relive_host::{cpu, signal};
 use relive_sched::{Chaos, Fair, Policy, Seed};
@@ -330,7 +329,7 @@ fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
         record_image(&mut task, &image);
     }
     let files = loaded.files;
-    translations::load(&mut machine().memory(), &program.path, Place::Map);
+    translations::load(&mut machine().memory(), &program.path);
     image::apply(&image, &mut machine().memory(), &mut task.ctx, |id| {
         loader::descriptor(&files, id).ok_or_else(|| Failure::internal("an image names its files"))
     })?;

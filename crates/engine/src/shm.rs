@@ -94,6 +94,8 @@ pub struct Header {
     pub cpuid: Answers,
     /// Files whose content is in the trace already.
     pub files: FileTable,
+    /// Kept translations that a process of the tree has checked.
+    pub checked: FileTable,
     /// Who maps which files shared.
     pub shared: Users,
     /// What processes that share memory know of each other.

@@ -4,15 +4,17 @@
 //! silence, and the program is translated anew. It must never trust a file that somebody else
 //! could have written.
 
-use std::fs::{DirBuilder, File, OpenOptions};
+use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use relive_dbt::{Place, Translator};
+use relive_dbt::Translator;
 use relive_host::{GuestAddr, copy};
 
+use crate::file_table::FileTable;
+use crate::machine::{Mode, machine, shm};
 use crate::memory::Memory;
 
 /// Names the folder; empty: nothing is kept.
@@ -85,7 +87,7 @@ pub fn folder() -> Option<&'static Path> {
 }
 
 /// Nobody but `user` can have written it.
-fn private(meta: &std::fs::Metadata, user: u32) -> bool {
+fn private(meta: &Metadata, user: u32) -> bool {
     meta.uid() == user && meta.mode() & 0o022 == 0
 }
 
@@ -94,23 +96,33 @@ impl Store {
         self.folder.join(format!("{key:032x}.code"))
     }
 
-    fn open(&self, key: u128) -> Option<File> {
+    fn open(&self, key: u128) -> Option<(File, Metadata)> {
         let file = File::open(self.path(key)).ok()?;
         let meta = file.metadata().ok()?;
-        (meta.is_file() && private(&meta, self.user)).then_some(file)
+        (meta.is_file() && private(&meta, self.user)).then_some((file, meta))
     }
 }
 
 /// Takes over what is kept for a program, before its code is mapped. The translator must be
-/// fresh or flushed.
-pub fn load(memory: &mut Memory, program: &[u8], place: Place) {
+/// fresh or flushed. One process of a tree checks a file for all: it is replaced as a whole, and
+/// never changed.
+pub fn load(memory: &mut Memory, program: &[u8]) {
     let Some(store) = store() else { return };
     let key = memory.translator.key(program);
-    let Some(file) = store.open(key) else { return };
-    let offered = memory.translator.load(key, &file, place);
-    if offered == 0 && place == Place::Map {
-        // Damaged: it must not stand in the way of a better one.
-        let _ = std::fs::remove_file(store.path(key));
+    let Some((file, meta)) = store.open(key) else {
+        return;
+    };
+    let stamp = FileTable::stamp(&meta);
+    let table = shm().map(|shm| &shm.header().checked);
+    let checked = table.is_some_and(|t| t.find(stamp).is_some());
+    let offered = memory.translator.load(key, &file, checked);
+    match table {
+        _ if offered == 0 && machine().mode != Mode::Replay => {
+            // Damaged: it must not stand in the way of a better one.
+            let _ = std::fs::remove_file(store.path(key));
+        }
+        Some(table) if offered > 0 && !checked => table.insert(stamp, [0; 32]),
+        _ => {}
     }
     tracing::debug!(target: "dbt", "{offered} fragments taken over");
 }
@@ -128,7 +140,7 @@ pub fn save(memory: &Memory, program: &[u8]) {
     let key = translator.key(program);
     let there = store
         .open(key)
-        .and_then(|file| Translator::offered(key, &file))
+        .and_then(|(file, _)| Translator::offered(key, &file))
         .unwrap_or(0);
     if !worthwhile(translator, there) {
         return;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::Write;
 
 use iced_x86::code_asm::*;
-use relive_dbt::{Options, Place, Translator};
+use relive_dbt::{Options, Translator};
 use relive_host::GuestAddr;
 
 use crate::guest::*;
@@ -87,18 +87,18 @@ fn first(max_insns: u32) -> Vec<u8> {
 fn what_was_translated_is_not_translated_again() {
     for max_insns in [1, 64] {
         let bytes = first(max_insns);
-        for place in [Place::Map, Place::Copy] {
+        for checked in [false, true] {
             let mut guest = Guest::new(max_insns);
             program(&mut guest);
             let key = guest.t.key(NAME);
-            assert!(guest.t.load(key, &file(&bytes), place) > 3);
+            assert!(guest.t.load(key, &file(&bytes), checked) > 3);
             guest.t.activate(RANGE.0, RANGE.1, &mut same);
             assert_eq!(run(&mut guest), 0);
             assert_eq!(run(&mut guest), 0);
             // It goes on from generation to generation.
             let again = saved(&guest.t);
             guest.t.flush().expect("flush");
-            assert!(guest.t.load(key, &file(&again), place) > 3);
+            assert!(guest.t.load(key, &file(&again), true) > 3);
             guest.t.activate(RANGE.0, RANGE.1, &mut same);
             assert_eq!(run(&mut guest), 0);
         }
@@ -111,7 +111,7 @@ fn nothing_is_used_before_its_code_is_there() {
     let mut guest = Guest::new(64);
     program(&mut guest);
     let key = guest.t.key(NAME);
-    assert!(guest.t.load(key, &file(&bytes), Place::Map) > 3);
+    assert!(guest.t.load(key, &file(&bytes), false) > 3);
     assert!(run(&mut guest) > 3, "dormant fragments were used");
 }
 
@@ -126,7 +126,7 @@ fn other_code_in_the_same_place_is_translated() {
         a.ret()
     });
     let key = guest.t.key(NAME);
-    assert!(guest.t.load(key, &file(&bytes), Place::Map) > 3);
+    assert!(guest.t.load(key, &file(&bytes), false) > 3);
     guest.t.activate(RANGE.0, RANGE.1, &mut same);
     assert!(run(&mut guest) > 3, "code was used that is not there");
 }
@@ -137,7 +137,7 @@ fn what_is_taken_over_can_be_invalidated() {
     let mut guest = Guest::new(64);
     program(&mut guest);
     let key = guest.t.key(NAME);
-    guest.t.load(key, &file(&bytes), Place::Map);
+    guest.t.load(key, &file(&bytes), false);
     guest.t.activate(RANGE.0, RANGE.1, &mut same);
     guest.assemble(F, |a| {
         a.add(rax, 1)?;
@@ -155,7 +155,7 @@ fn damaged_and_foreign_files_are_not_used() {
     program(&mut guest);
     let key = guest.t.key(NAME);
     let mut refused = |bytes: &[u8], key| {
-        assert_eq!(guest.t.load(key, &file(bytes), Place::Map), 0);
+        assert_eq!(guest.t.load(key, &file(bytes), false), 0);
     };
     refused(&bytes, key ^ 1);
     refused(&bytes[..bytes.len() - 1], key);
@@ -184,9 +184,9 @@ fn breakpoints_keep_everything_out() {
     program(&mut guest);
     let key = guest.t.key(NAME);
     guest.t.set_breakpoints(elsewhere());
-    assert_eq!(guest.t.load(key, &file(&bytes), Place::Map), 0);
+    assert_eq!(guest.t.load(key, &file(&bytes), false), 0);
     guest.t.set_breakpoints([].into());
-    assert!(guest.t.load(key, &file(&bytes), Place::Map) > 3);
+    assert!(guest.t.load(key, &file(&bytes), false) > 3);
     guest.t.set_breakpoints(elsewhere());
     guest.t.activate(RANGE.0, RANGE.1, &mut same);
     assert!(run(&mut guest) > 3);

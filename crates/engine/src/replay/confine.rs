@@ -13,6 +13,7 @@
 use std::mem::offset_of;
 
 use libc::{c_long, seccomp_data, sock_filter};
+use relive_host::layout::{CACHE_END, CACHE_START};
 
 use crate::failure::{Failure, Result};
 
@@ -26,8 +27,10 @@ enum Args {
     Without(u8, u32),
     /// Argument 0 to 5 has one of these values.
     OneOf(u8, &'static [u32]),
+    /// A map: executable in the code cache only, which is executable and writable anyway.
+    Map,
 }
-use Args::{Any, OneOf, Without};
+use Args::{Any, Map, OneOf, Without};
 
 /// Flags with which a file may be opened: for reading, as it is.
 const READING: u32 =
@@ -45,7 +48,7 @@ const FCNTL: &[u32] = &[
 ];
 
 /// What a replay may call, the frequent ones first. The code cache exists already, so no
-/// memory becomes executable.
+/// other memory becomes executable.
 const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_pread64, Any),
     (libc::SYS_write, Any),
@@ -53,7 +56,7 @@ const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_rt_sigreturn, Any),
     (libc::SYS_futex, Any),
     // Guest memory, and the host's own.
-    (libc::SYS_mmap, Without(2, EXEC)),
+    (libc::SYS_mmap, Map),
     (libc::SYS_munmap, Any),
     (libc::SYS_mremap, Any),
     (libc::SYS_madvise, Any),
@@ -186,7 +189,33 @@ fn check(args: Args) -> Vec<sock_filter> {
             ret(KILL),
         ],
         OneOf(n, values) => equal(n, values, KILL),
+        Map => map(),
     }
+}
+
+/// Allows maps that are not executable, and those that replace a part of the code cache.
+fn map() -> Vec<sock_filter> {
+    const START: u32 = CACHE_START as u32;
+    const END: u32 = CACHE_END as u32;
+    let mut body = check(Without(2, EXEC));
+    body.pop();
+    for (what, test, than) in [
+        (argument(3), libc::BPF_JSET, libc::MAP_FIXED as u32),
+        (high_argument(0), libc::BPF_JEQ, 0),
+        (high_argument(1), libc::BPF_JEQ, 0),
+        (argument(0), libc::BPF_JGE, START),
+    ] {
+        body.extend([what, jump(test, than, 1, 0), ret(KILL)]);
+    }
+    // Neither may be so large that their sum overflows.
+    for (what, most) in [(argument(1), END - START), (argument(0), END)] {
+        body.extend([what, jump(libc::BPF_JGT, most, 0, 1), ret(KILL)]);
+    }
+    let to_x = instruction(libc::BPF_MISC | libc::BPF_TAX, 0, 0, 0);
+    let add_x = instruction(libc::BPF_ALU | libc::BPF_ADD | libc::BPF_X, 0, 0, 0);
+    body.extend([to_x, argument(1), add_x]);
+    body.extend([jump(libc::BPF_JGT, END, 0, 1), ret(KILL), ret(ALLOW)]);
+    body
 }
 
 /// Allows if the argument has one of these values.
@@ -202,6 +231,11 @@ fn equal(n: u8, values: &[u32], otherwise: u32) -> Vec<sock_filter> {
 /// Loads the low half of an argument (little endian: the first).
 fn argument(n: u8) -> sock_filter {
     load(offset_of!(seccomp_data, args) + 8 * usize::from(n))
+}
+
+/// Loads the high half of an argument.
+fn high_argument(n: u8) -> sock_filter {
+    load(offset_of!(seccomp_data, args) + 8 * usize::from(n) + 4)
 }
 
 /// Loads 32 bits of the description of the call.

@@ -6,7 +6,6 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
-use relive_dbt::Place;
 use relive_host::{enter, sys};
 use relive_trace::{Ending, FileId, Image, Kind, Origin, TapeId, TapeReader, Trace};
 
@@ -412,7 +411,7 @@ impl Session {
         let mut memory = machine().memory();
         // No thread is in the cache: there is none but this one.
         memory.translator.flush().map_err(Failure::setup)?;
-        translations::load(&mut memory, &img.path, Place::Copy);
+        translations::load(&mut memory, &img.path);
         let old: Vec<(u64, u64)> = memory.space.iter().map(|r| (r.start, r.end)).collect();
         for (start, end) in old {
             memory.unmap(start, end);

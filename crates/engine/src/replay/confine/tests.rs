@@ -91,6 +91,40 @@ fn what_a_replay_needs_is_allowed() {
 }
 
 #[test]
+fn only_the_code_cache_may_be_mapped_executable() {
+    let fixed = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+    let map = |start: u64, len: u64, flags: i32| {
+        let prot = (libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC) as u64;
+        confined(
+            libc::SYS_mmap,
+            [start, len, prot, flags as u64, u64::MAX, 0],
+        )
+    };
+    for (start, end) in [
+        (CACHE_START, CACHE_START + 4096),
+        (CACHE_END - 4096, CACHE_END),
+        (CACHE_START, CACHE_END),
+    ] {
+        assert_eq!(map(start, end - start, fixed), 0, "{start:#x}");
+    }
+    let kept_out = [
+        (CACHE_START, 4096, fixed & !libc::MAP_FIXED),
+        (CACHE_START - 4096, 8192, fixed),
+        (CACHE_END - 4096, 8192, fixed),
+        (CACHE_END, 4096, fixed),
+        (CACHE_START, CACHE_END - CACHE_START + 4096, fixed),
+        (CACHE_START | 1 << 32, 4096, fixed),
+        (CACHE_START, 4096 | 1 << 32, fixed),
+        (CACHE_END - 4096, 1 << 32 | 4096, fixed),
+        (0xffff_f000, 4096, fixed),
+        (CACHE_START, 0xffff_f000, fixed),
+    ];
+    for (start, len, flags) in kept_out {
+        assert!(killed(map(start, len, flags)), "{start:#x} {len:#x}");
+    }
+}
+
+#[test]
 fn files_open_for_reading_only() {
     let reading = [
         libc::O_CREAT,

@@ -1,0 +1,190 @@
+//! Growing lists of plain records, whose beginning may lie in a private map of a file: what an
+//! earlier process has written down is used in place, and only pages that are changed are copied.
+//! A record must mean the same in every process: numbers, never pointers.
+
+use std::ops::{Index, IndexMut};
+use std::sync::Arc;
+
+use crate::view::View;
+
+/// What may be used in place.
+///
+/// # Safety
+/// `repr(C)` without padding, and every sequence of bytes is a value.
+pub(crate) unsafe trait Plain: Copy {}
+
+// SAFETY: plain numbers.
+unsafe impl Plain for u8 {}
+// SAFETY: as above.
+unsafe impl Plain for u32 {}
+
+/// The bytes of a record, as a file has them.
+pub(crate) fn bytes_of<T: Plain>(record: &T) -> &[u8] {
+    // SAFETY: no padding, so that every byte has a value.
+    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast(), size_of::<T>()) }
+}
+
+/// Records of a file, in memory of this process's own.
+pub(crate) struct Mapped<T> {
+    view: Arc<View>,
+    at: usize,
+    len: usize,
+    _of: std::marker::PhantomData<T>,
+}
+
+impl<T: Plain> Mapped<T> {
+    /// `len` records from byte `at` on; `None` if they do not lie in the view, or not aligned.
+    pub(crate) fn new(view: &Arc<View>, at: usize, len: usize) -> Option<Self> {
+        let end = len.checked_mul(size_of::<T>())?.checked_add(at)?;
+        let aligned = (view.start() + at).is_multiple_of(align_of::<T>());
+        (end <= view.len() && aligned).then(|| Self {
+            view: Arc::clone(view),
+            at,
+            len,
+            _of: std::marker::PhantomData,
+        })
+    }
+
+    pub(crate) fn all(&self) -> &[T] {
+        // SAFETY: in bounds and aligned (`new`), any bytes are a value, and whoever changes a
+        // record holds this list alone (`get_mut`).
+        unsafe { std::slice::from_raw_parts((self.view.start() + self.at) as *const T, self.len) }
+    }
+
+    fn get_mut(&mut self, i: usize) -> &mut T {
+        assert!(i < self.len, "no such record");
+        // SAFETY: as in `all`; the lists of a view do not overlap, and the map is private.
+        unsafe { &mut *((self.view.start() + self.at) as *mut T).add(i) }
+    }
+}
+
+/// A list that grows at its end.
+pub(crate) struct Records<T> {
+    kept: Option<Mapped<T>>,
+    /// How many are in `kept`.
+    first: usize,
+    own: Vec<T>,
+}
+
+impl<T> Default for Records<T> {
+    fn default() -> Self {
+        Self {
+            kept: None,
+            first: 0,
+            own: Vec::new(),
+        }
+    }
+}
+
+impl<T: Plain> Records<T> {
+    /// Begins with what a file has; the list must be empty.
+    pub(crate) fn take_over(&mut self, kept: Mapped<T>) {
+        assert!(self.len() == 0, "there are records already");
+        self.first = kept.len;
+        self.kept = Some(kept);
+    }
+
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.first + self.own.len()
+    }
+
+    /// How many of them come from a file.
+    pub(crate) fn kept(&self) -> usize {
+        self.first
+    }
+
+    pub(crate) fn push(&mut self, record: T) {
+        self.own.push(record);
+    }
+
+    pub(crate) fn extend(&mut self, records: impl Iterator<Item = T>) {
+        self.own.extend(records);
+    }
+
+    pub(crate) fn get(&self, i: usize) -> Option<&T> {
+        match i.checked_sub(self.first) {
+            Some(i) => self.own.get(i),
+            None => self.kept.as_ref()?.all().get(i),
+        }
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
+        let kept = self.kept.as_ref().map_or(&[][..], Mapped::all);
+        kept.iter().chain(&self.own)
+    }
+
+    /// The number of records before the first one that is not `early`; early ones come first.
+    pub(crate) fn partition_point(&self, early: impl Fn(&T) -> bool) -> usize {
+        match self.kept.as_ref().map(Mapped::all) {
+            Some(kept) if !kept.last().is_some_and(&early) => kept.partition_point(early),
+            _ => self.first + self.own.partition_point(early),
+        }
+    }
+}
+
+impl<T: Plain> Index<usize> for Records<T> {
+    type Output = T;
+
+    fn index(&self, i: usize) -> &T {
+        self.get(i).expect("no such record")
+    }
+}
+
+impl<T: Plain> IndexMut<usize> for Records<T> {
+    fn index_mut(&mut self, i: usize) -> &mut T {
+        match (i.checked_sub(self.first), &mut self.kept) {
+            (None, Some(kept)) => kept.get_mut(i),
+            (own, _) => &mut self.own[own.unwrap_or(i)],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Write;
+
+    fn mapped(words: &[u32]) -> Mapped<u32> {
+        let mut file = tempfile::tempfile().expect("a file");
+        for word in words {
+            file.write_all(&word.to_le_bytes()).expect("written");
+        }
+        let view = View::of(&file, 1 << 20).expect("a view");
+        Mapped::new(&Arc::new(view), 0, words.len()).expect("in bounds")
+    }
+
+    #[test]
+    fn kept_and_own_records_are_one_list() {
+        let mut list = Records::default();
+        list.take_over(mapped(&[10, 20, 30]));
+        list.push(40);
+        list[1] = 25;
+        list[3] = 45;
+        assert_eq!(list.iter().copied().collect::<Vec<_>>(), [10, 25, 30, 45]);
+        assert_eq!((list.len(), list.kept(), list.get(4)), (4, 3, None));
+        for (bound, expected) in [(5, 0), (11, 1), (31, 3), (46, 4)] {
+            assert_eq!(list.partition_point(|n| *n < bound), expected, "{bound}");
+        }
+        list.clear();
+        assert_eq!(list.len(), 0);
+    }
+
+    #[test]
+    fn nothing_lies_outside_of_the_view() {
+        let list = mapped(&[1, 2, 3]);
+        for (at, len) in [(0, 4), (4, 3), (1, 1), (usize::MAX, 1), (0, usize::MAX)] {
+            assert!(
+                Mapped::<u32>::new(&list.view, at, len).is_none(),
+                "{at} {len}"
+            );
+        }
+        assert_eq!(
+            Mapped::<u32>::new(&list.view, 4, 2).expect("two").all(),
+            [2, 3]
+        );
+    }
+}

@@ -1,0 +1,216 @@
+//! How fragments of an earlier process are found: through tables that came with them, used where
+//! they lie. A region of them is *dormant* until guest memory holds the bytes that its fragments
+//! were made from; nothing of a dormant region may ever be found.
+
+use std::ops::Range;
+
+use crate::fragment::Fragment;
+use crate::records::{Mapped, Plain, Records};
+use crate::snapshot::Compare;
+
+/// Guest bytes that a region depends on.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Span {
+    pub(crate) at: u64,
+    pub(crate) len: u32,
+    /// Where they are among all of the file.
+    pub(crate) offset: u32,
+}
+
+// SAFETY: `repr(C)`, plain numbers, no padding.
+unsafe impl Plain for Span {}
+
+/// A slot of the branch table that a fragment's landing was made for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+#[repr(C)]
+pub(crate) struct Slot {
+    pub(crate) addr: u32,
+    pub(crate) landing: u32,
+}
+
+// SAFETY: as above.
+unsafe impl Plain for Slot {}
+
+/// A region as a file has it: a part of guest code, and how many of each list are its own.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct RegionRecord {
+    pub(crate) start: u64,
+    pub(crate) end: u64,
+    pub(crate) ids: u32,
+    pub(crate) spans: u32,
+    pub(crate) slots: u32,
+    pub(crate) zero: u32,
+}
+
+// SAFETY: as above.
+unsafe impl Plain for RegionRecord {}
+
+/// The lists of a file. Those of the regions follow each other.
+pub(crate) struct Lists {
+    pub(crate) regions: Mapped<RegionRecord>,
+    pub(crate) ids: Mapped<u32>,
+    pub(crate) spans: Mapped<Span>,
+    pub(crate) slots: Mapped<Slot>,
+    pub(crate) buckets: Mapped<u32>,
+    pub(crate) guest: Mapped<u8>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum State {
+    Dormant,
+    Active,
+    /// Its guest code is another one.
+    Gone,
+}
+
+struct Region {
+    start: u64,
+    end: u64,
+    state: State,
+    ids: Range<usize>,
+    spans: Range<usize>,
+    slots: Range<usize>,
+}
+
+/// What was taken over, region by region.
+pub(crate) struct TakenOver {
+    lists: Lists,
+    regions: Vec<Region>,
+}
+
+/// Which bucket of a power of two a guest address is looked for in first.
+fn bucket(pc: u64, buckets: usize) -> usize {
+    let mixed = pc.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (mixed >> 32) as usize & (buckets - 1)
+}
+
+/// Buckets for fragments by guest address; an empty one holds `empty`.
+pub(crate) fn buckets(fragments: &[(u64, u32)], empty: u32) -> Vec<u32> {
+    let mut table = vec![empty; (2 * fragments.len()).next_power_of_two()];
+    let mask = table.len() - 1;
+    for &(pc, id) in fragments {
+        let mut at = bucket(pc, table.len());
+        while table[at] != empty {
+            at = (at + 1) & mask;
+        }
+        table[at] = id;
+    }
+    table
+}
+
+impl TakenOver {
+    /// `None` if the lists do not fit each other.
+    pub(crate) fn new(lists: Lists) -> Option<Self> {
+        let (mut ids, mut spans, mut slots) = (0, 0, 0);
+        let mut regions = Vec::new();
+        for r in lists.regions.all() {
+            let next = |from: &mut usize, n: u32| {
+                let range = *from..*from + n as usize;
+                *from = range.end;
+                range
+            };
+            regions.push(Region {
+                start: r.start,
+                end: r.end,
+                state: State::Dormant,
+                ids: next(&mut ids, r.ids),
+                spans: next(&mut spans, r.spans),
+                slots: next(&mut slots, r.slots),
+            });
+        }
+        let fits = ids == lists.ids.all().len()
+            && spans == lists.spans.all().len()
+            && slots == lists.slots.all().len()
+            && lists.buckets.all().len().is_power_of_two();
+        fits.then_some(Self { lists, regions })
+    }
+
+    /// The fragment at a guest address, if there is one in use.
+    pub(crate) fn find(&self, all: &Records<Fragment>, pc: u64) -> Option<u32> {
+        let table = self.lists.buckets.all();
+        let start = bucket(pc, table.len());
+        for i in 0..table.len() {
+            let id = table[(start + i) & (table.len() - 1)];
+            let fragment = all.get(id as usize)?;
+            if fragment.pc == pc {
+                let active = self.regions[fragment.region as usize].state == State::Active;
+                return (active && fragment.is_live()).then_some(id);
+            }
+        }
+        None
+    }
+
+    /// Fragments of regions in use that reach into a range.
+    pub(crate) fn members(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
+        self.regions
+            .iter()
+            .filter(move |r| r.state == State::Active && r.start < end && start < r.end)
+            .flat_map(|r| self.lists.ids.all()[r.ids.clone()].iter().copied())
+    }
+
+    /// A fragment of this region depends on guest bytes up to `end` now.
+    pub(crate) fn reach(&mut self, region: u32, end: u64) {
+        let region = &mut self.regions[region as usize];
+        region.end = region.end.max(end);
+    }
+
+    /// Guest code lies in `start..end` now: regions that were made from the very same bytes there
+    /// come into use. Returns the slots of their landings, in ascending order within a region.
+    pub(crate) fn wake(
+        &mut self,
+        start: u64,
+        end: u64,
+        same: &mut Compare<'_>,
+    ) -> impl Iterator<Item = Slot> {
+        let (lists, mut woken) = (&self.lists, Vec::new());
+        for region in &mut self.regions {
+            if region.state != State::Dormant || region.start < start || region.end > end {
+                continue;
+            }
+            let equal = lists.spans.all()[region.spans.clone()].iter().all(|s| {
+                let from = s.offset as usize;
+                let bytes = lists.guest.all().get(from..from + s.len as usize);
+                bytes.is_some_and(|bytes| same(s.at, bytes))
+            });
+            region.state = if equal { State::Active } else { State::Gone };
+            if equal {
+                woken.push(region.slots.clone());
+            }
+        }
+        woken
+            .into_iter()
+            .flat_map(|slots| lists.slots.all()[slots].iter().copied())
+    }
+
+    /// What is dormant stays so for ever.
+    pub(crate) fn forget_dormant(&mut self) {
+        for region in &mut self.regions {
+            if region.state == State::Dormant {
+                region.state = State::Gone;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fragment_has_a_bucket_of_its_own() {
+        let all: Vec<(u64, u32)> = (0..1000).map(|i| (0x40_0000 + 5 * i, i as u32)).collect();
+        let table = buckets(&all, u32::MAX);
+        assert_eq!(table.len(), 2048);
+        for (pc, id) in all {
+            let at = bucket(pc, table.len());
+            let found = (0..table.len()).map(|i| table[(at + i) % table.len()]);
+            assert!(
+                found.take_while(|f| *f != u32::MAX).any(|f| f == id),
+                "{pc:x}"
+            );
+        }
+        assert_eq!(buckets(&[], 7), [7]);
+    }
+}
