@@ -46,6 +46,9 @@ fn tell(server: &mut Server) {
     }
 }
 
+/// What gdb is taught.
+const COMMANDS: &str = include_str!("commands.gdb");
+
 /// Starts gdb on a socket in a private folder, and serves it.
 fn start(args: &DebugArgs, options: &Options<'_>) -> Result<Status, Failure> {
     let folder = tempfile::Builder::new()
@@ -53,6 +56,8 @@ fn start(args: &DebugArgs, options: &Options<'_>) -> Result<Status, Failure> {
         .tempdir()
         .map_err(Failure::setup)?;
     let socket = folder.path().join("gdb");
+    let commands = folder.path().join("commands");
+    std::fs::write(&commands, COMMANDS).map_err(Failure::setup)?;
     let mut server = Server::start(options, &Address::Unix(socket.clone()))?;
     tell(&mut server);
     // The keyboard's interrupt is gdb's.
@@ -75,7 +80,9 @@ fn start(args: &DebugArgs, options: &Options<'_>) -> Result<Status, Failure> {
             .arg(format!("directory {}", sources.display()));
     }
     command
-        .args(["-q", "-iex", "set sysroot target:", "-ex"])
+        .args(["-q", "-iex", "set sysroot target:", "-ix"])
+        .arg(&commands)
+        .arg("-ex")
         .arg("set confirm off")
         .arg("-ex")
         .arg(connect)

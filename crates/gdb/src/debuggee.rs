@@ -24,7 +24,7 @@ use relive_trace::Trace;
 use crate::arch::{Amd64, Block, Number, Register, features, set, value};
 use crate::description;
 use crate::files::Files;
-use crate::resume::Order;
+use crate::resume::{Order, Reason};
 use crate::tables::portion;
 use crate::vfile::Open;
 
@@ -66,6 +66,14 @@ pub struct Debuggee {
     pub(crate) current: Option<Tid>,
     /// What has happened that the client should be told in words.
     pub(crate) news: Vec<String>,
+    /// System calls that the client wants to be told of; all, if there is none.
+    pub(crate) calls: Option<Vec<u32>>,
+    /// The program that runs: its path, and the stack pointer that it began with.
+    pub(crate) program: (Vec<u8>, u64),
+    /// What the next stop tells, in the protocol's words, where gdbstub has none.
+    pub(crate) told: Option<String>,
+    /// A stop that is told as soon as the client lets the process go on.
+    pub(crate) owed: Option<Reason>,
     /// Registers read since the last change, by slot.
     cache: Option<(u32, Registers)>,
 }
@@ -79,10 +87,6 @@ impl Debuggee {
         let opened = Trace::open(trace).map_err(Failure::setup)?;
         let mut timeline = Timeline::open(trace, follow)?;
         let files = Files::of(opened, &follow.chain)?;
-        let auxv = match files.program() {
-            Some(image) => auxiliary(&mut timeline, image.rsp)?,
-            None => Vec::new(),
-        };
         let mut news = Vec::new();
         let stopped = match at {
             At::Start => Stopped::Start,
@@ -101,7 +105,7 @@ impl Debuggee {
             files,
             registers,
             description,
-            auxv,
+            auxv: Vec::new(),
             open: Vec::new(),
             threads: Vec::new(),
             order: Order::default(),
@@ -110,6 +114,10 @@ impl Debuggee {
             watchpoints: Vec::new(),
             current: None,
             news,
+            calls: None,
+            program: (Vec::new(), 0),
+            told: None,
+            owed: None,
             cache: None,
         };
         debuggee.look()?;
@@ -122,6 +130,11 @@ impl Debuggee {
         self.threads = self.timeline.guest().threads()?;
         let slot = self.timeline.status().slot;
         self.threads.sort_by_key(|t| (t.slot != slot, t.slot));
+        let program = self.timeline.original().program()?;
+        if program != self.program {
+            self.auxv = auxiliary(&mut self.timeline, program.1)?;
+            self.program = program;
+        }
         Ok(())
     }
 
@@ -130,6 +143,8 @@ impl Debuggee {
         self.breakpoints.clear();
         self.conditions.clear();
         self.watchpoints.clear();
+        self.calls = None;
+        (self.told, self.owed) = (None, None);
         self.open.clear();
         self.order = Order::default();
         self.current = None;
@@ -184,8 +199,8 @@ pub(crate) fn tid(id: u32) -> Tid {
     NonZeroUsize::new(id as usize).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// The auxiliary vector, from the stack of a program that has not run yet: arguments,
-/// environment and vector follow each other there (System V ABI, 3.4.1).
+/// The auxiliary vector, from where the stack of a program began: arguments, environment and
+/// vector follow each other there (System V ABI, 3.4.1), and stay.
 fn auxiliary(timeline: &mut Timeline, rsp: u64) -> Result<Vec<u8>, Failure> {
     const MOST: u64 = 1 << 20;
     let stack = timeline.guest().read(rsp, MOST)?;
@@ -251,6 +266,12 @@ impl Target for Debuggee {
     fn support_monitor_cmd(
         &mut self,
     ) -> Option<gdbstub::target::ext::monitor_cmd::MonitorCmdOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_catch_syscalls(
+        &mut self,
+    ) -> Option<gdbstub::target::ext::catch_syscalls::CatchSyscallsOps<'_, Self>> {
         Some(self)
     }
 

@@ -18,8 +18,6 @@ const MMAP_HEADER: usize = 40;
 pub struct Files {
     trace: Trace,
     by_path: HashMap<Vec<u8>, FileId>,
-    /// The last program's path, and its auxiliary vector's place on the stack.
-    program: Option<Image>,
 }
 
 impl Files {
@@ -31,7 +29,6 @@ impl Files {
         let mut files = Self {
             trace,
             by_path: HashMap::new(),
-            program: None,
         };
         for &process in processes {
             files.collect(process)?;
@@ -58,7 +55,6 @@ impl Files {
                                 self.by_path.insert(map.name.clone().into_bytes(), file);
                             }
                         }
-                        self.program = Some(image);
                     }
                     Kind::Syscall(s)
                         if i64::from(s.nr) == libc::SYS_mmap && s.extra.len() > MMAP_HEADER =>
@@ -94,11 +90,6 @@ impl Files {
             self.by_path.get(key)
         })?;
         self.trace.file(*id).ok()
-    }
-
-    /// The program that the process ran last.
-    pub fn program(&self) -> Option<&Image> {
-        self.program.as_ref()
     }
 
     /// All paths.

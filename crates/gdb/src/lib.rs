@@ -14,6 +14,7 @@ mod description;
 mod files;
 mod link;
 mod monitor;
+mod packets;
 mod resume;
 mod serve;
 mod signals;

@@ -1,11 +1,14 @@
-//! The connection to a client: buffered bytes over a stream.
+//! The connection to a client: buffered bytes over a stream, packets handed on as a whole.
 
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 
 use gdbstub::conn::{Connection, ConnectionExt};
+
+use crate::packets::{self, Aside, Incoming};
 
 /// Either kind of stream.
 pub enum Stream {
@@ -43,22 +46,22 @@ pub struct Link {
     stream: Stream,
     input: Vec<u8>,
     at: usize,
+    /// Bytes of packets that have come as a whole, for the library.
+    ready: VecDeque<u8>,
     output: Vec<u8>,
-    /// The packet that is being read, up to its `#`; `None` between packets.
-    packet: Option<Vec<u8>>,
+    /// The packet that is being read.
+    packet: Incoming,
+    /// What is said to packets that the library knows nothing of.
+    aside: Aside,
     /// Conditions of breakpoints that have come since the last look, by address.
     pub conditions: Vec<(u64, Vec<Vec<u8>>)>,
+    /// What the next stop is to tell, where gdbstub has no words for it.
+    pub told: Option<String>,
 }
 
-/// Longest packet whose conditions are looked at.
-const PACKET_MAX: usize = 64 << 10;
-/// What is added to the list of features: gdbstub reads conditions and drops them.
-const CONDITIONAL: &[u8] = b";ConditionalBreakpoints+";
-/// How the list of features begins.
-const FEATURES: &[u8] = b"$PacketSize=";
-
 impl Link {
-    pub fn new(stream: Stream) -> Self {
+    /// Over a stream, about the process of this id.
+    pub fn new(stream: Stream, pid: u32) -> Self {
         if let Stream::Tcp(s) = &stream {
             // Packets are small and each waits for its answer. It works without, but slowly.
             let _ = s.set_nodelay(true);
@@ -67,30 +70,36 @@ impl Link {
             stream,
             input: Vec::new(),
             at: 0,
+            ready: VecDeque::new(),
             output: Vec::new(),
-            packet: None,
+            packet: Incoming::default(),
+            aside: Aside::of(pid),
             conditions: Vec::new(),
+            told: None,
         }
     }
 
-    /// Follows the packets that come in.
-    fn follow(&mut self, byte: u8) {
-        match (byte, &mut self.packet) {
-            (b'$', _) => self.packet = Some(Vec::new()),
-            (b'#', packet) => {
-                if let Some((at, conditions)) = packet.take().as_deref().and_then(conditions) {
-                    self.conditions.retain(|(old, _)| *old != at);
-                    self.conditions.push((at, conditions));
-                }
+    /// Takes in a byte; packets are handed on when they are whole.
+    fn take(&mut self, byte: u8) {
+        let Some(whole) = self.packet.take(byte) else {
+            return;
+        };
+        if let Some(body) = packets::body(&whole) {
+            if let Some((at, conditions)) = packets::conditions(body) {
+                self.conditions.retain(|(old, _)| *old != at);
+                self.conditions.push((at, conditions));
             }
-            (_, Some(packet)) if packet.len() < PACKET_MAX => packet.push(byte),
-            (_, packet) => *packet = None,
+            if let Some(answer) = self.aside.answer(body) {
+                self.output.extend(answer);
+                return;
+            }
         }
+        self.ready.extend(whole);
     }
 
     /// Whether a byte (or the end) can be read without waiting.
     pub fn has_input(&self) -> bool {
-        if self.at < self.input.len() {
+        if self.at < self.input.len() || !self.ready.is_empty() {
             return true;
         }
         let mut poll = libc::pollfd {
@@ -103,15 +112,10 @@ impl Link {
     }
 
     /// Shows text on the client's console, while the guest runs for it (an `O` packet).
-    pub fn say(&mut self, text: &str) -> io::Result<()> {
-        for part in text.as_bytes().chunks(1024) {
-            let mut packet = String::from("O");
-            for b in part {
-                packet.push_str(&format!("{b:02x}"));
-            }
-            let sum = packet.bytes().fold(0u8, u8::wrapping_add);
-            self.output
-                .extend_from_slice(format!("${packet}#{sum:02x}").as_bytes());
+    pub fn say(&mut self, text: &[u8]) -> io::Result<()> {
+        for part in text.chunks(1024) {
+            let hex: String = part.iter().map(|b| format!("{b:02x}")).collect();
+            self.output.extend(packets::packet(&format!("O{hex}")));
         }
         Connection::flush(self)
     }
@@ -132,107 +136,36 @@ impl Connection for Link {
 
     fn flush(&mut self) -> io::Result<()> {
         let mut output = std::mem::take(&mut self.output);
-        announce(&mut output);
+        packets::announce(&mut output);
+        packets::tell(&mut output, &mut self.told);
         self.stream.write_all(&output)
     }
 }
 
 impl ConnectionExt for Link {
     fn read(&mut self) -> io::Result<u8> {
-        if self.at == self.input.len() {
-            self.flush()?;
-            self.input.resize(4096, 0);
-            let n = self.stream.read(&mut self.input)?;
-            self.input.truncate(n);
-            self.at = 0;
-            if n == 0 {
-                return Err(io::ErrorKind::UnexpectedEof.into());
+        loop {
+            if let Some(byte) = self.ready.pop_front() {
+                return Ok(byte);
             }
+            if self.at == self.input.len() {
+                self.flush()?;
+                self.input.resize(4096, 0);
+                self.at = 0;
+                let read = self.stream.read(&mut self.input);
+                self.input.truncate(*read.as_ref().unwrap_or(&0));
+                if read? == 0 {
+                    return Err(io::ErrorKind::UnexpectedEof.into());
+                }
+            }
+            let byte = self.input[self.at];
+            self.at += 1;
+            self.take(byte);
         }
-        let byte = self.input[self.at];
-        self.at += 1;
-        self.follow(byte);
-        Ok(byte)
     }
 
     fn peek(&mut self) -> io::Result<Option<u8>> {
-        Ok(self.input.get(self.at).copied())
-    }
-}
-
-/// Adds the feature of conditions where the list of features goes out.
-fn announce(output: &mut Vec<u8>) {
-    let Some(start) = output.windows(FEATURES.len()).position(|w| w == FEATURES) else {
-        return;
-    };
-    let Some(len) = output[start..].iter().position(|b| *b == b'#') else {
-        return;
-    };
-    output.truncate(start + len);
-    output.extend_from_slice(CONDITIONAL);
-    let sum = output[start + 1..]
-        .iter()
-        .fold(0u8, |s, b| s.wrapping_add(*b));
-    output.extend_from_slice(format!("#{sum:02x}").as_bytes());
-}
-
-/// Address and conditions of a packet that sets a breakpoint:
-/// `Z0,addr,kind[;Xlen,code]…[;cmds:…]`.
-fn conditions(packet: &[u8]) -> Option<(u64, Vec<Vec<u8>>)> {
-    let text = std::str::from_utf8(packet).ok()?;
-    let rest = text.strip_prefix("Z0,").or(text.strip_prefix("Z1,"))?;
-    let mut parts = rest.split(';');
-    let at = u64::from_str_radix(parts.next()?.split(',').next()?, 16).ok()?;
-    let mut found = Vec::new();
-    for code in parts
-        .take_while(|p| p.starts_with('X'))
-        .flat_map(|p| p[1..].split('X'))
-    {
-        let hex = code.split(',').nth(1)?;
-        let bytes = hex.as_bytes().chunks(2).map(|pair| {
-            let pair = std::str::from_utf8(pair).ok()?;
-            u8::from_str_radix(pair, 16).ok()
-        });
-        found.push(bytes.collect::<Option<Vec<u8>>>()?);
-    }
-    Some((at, found))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn conditions_are_read() {
-        let read = |text: &str| conditions(text.as_bytes());
-        assert_eq!(read("Z0,401000,1"), Some((0x401000, vec![])));
-        let one = vec![0x22, 1, 0x27];
-        assert_eq!(read("Z0,10,1;X3,220127"), Some((0x10, vec![one.clone()])));
-        let both = Some((0x10, vec![one.clone(), one]));
-        assert_eq!(read("Z1,10,1;X3,220127X3,220127;cmds:0,X1,27"), both);
-        for wrong in [
-            "Z2,10,1",
-            "Z0,zz,1",
-            "Z0,10,1;X3",
-            "Z0,10,1;X1,2z",
-            "z0,10,1",
-            "",
-        ] {
-            assert_eq!(read(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn the_feature_is_announced_with_a_right_sum() {
-        let mut output = b"+$PacketSize=10000;vContSupported+#00".to_vec();
-        announce(&mut output);
-        let text = String::from_utf8(output).unwrap();
-        let body = text.split(['$', '#']).nth(1).unwrap();
-        assert!(body.ends_with(";ConditionalBreakpoints+"));
-        let sum = body.bytes().fold(0u8, u8::wrapping_add);
-        assert!(text.ends_with(&format!("#{sum:02x}")));
-        let mut other = b"$OK#9a".to_vec();
-        announce(&mut other);
-        assert_eq!(other, b"$OK#9a");
+        let next = self.ready.front().or_else(|| self.input.get(self.at));
+        Ok(next.copied())
     }
 }

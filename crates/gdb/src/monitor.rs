@@ -1,16 +1,19 @@
 //! The client's `monitor` commands.
 
+use gdbstub::common::Signal;
 use gdbstub::outputln;
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd};
 use relive_engine::Failure;
 use relive_engine::timeline::{Patient, Place};
 
 use crate::debuggee::{At, Debuggee};
+use crate::resume::Reason;
 
 const HELP: &str = "\
 position           where the replay is
-goto start|end|crash|EVENT   go there (then `maintenance flush register-cache`, or any step)
+goto start|end|crash|EVENT   go there (then `monitor announce`, or any step)
 goto tick TICK     go to that tick of the present thread in this stretch of it
+announce           the next step makes none: it tells where the program is
 snapshots          the snapshots that are kept, and the memory they use
 last-write ADDR [LEN]        who wrote there last, before the present position
 calls ADDR [MAX]   calls of the function at ADDR over the whole recording
@@ -57,6 +60,13 @@ impl Debuggee {
                     At::Event(n) => self.timeline.goto_event(n, &mut Patient)?,
                 };
                 self.moved()?
+            }
+            ["announce"] => {
+                self.owed = Some(Reason::SignalWithThread {
+                    tid: self.tid(self.status().slot),
+                    signal: Signal::SIGZERO,
+                });
+                Vec::new()
             }
             ["snapshots"] => {
                 let (all, bytes) = self.timeline.snapshots();

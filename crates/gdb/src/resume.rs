@@ -10,6 +10,7 @@ use gdbstub::target::ext::base::multithread::{
 use gdbstub::target::ext::base::reverse_exec::{
     ReplayLogPosition, ReverseCont, ReverseContOps, ReverseStep, ReverseStepOps,
 };
+use gdbstub::target::ext::catch_syscalls::CatchSyscallPosition;
 use relive_engine::Failure;
 use relive_engine::timeline::{Ended, Hit, Stopped, Wanted, Watching, What, Why};
 
@@ -34,6 +35,13 @@ pub enum Order {
     Back,
     /// Back over one instruction of a thread.
     StepBack(Tid),
+}
+
+impl Order {
+    /// Whether it leads backwards.
+    pub fn is_back(self) -> bool {
+        matches!(self, Self::Back | Self::StepBack(_))
+    }
 }
 
 impl MultiThreadResume for Debuggee {
@@ -121,6 +129,11 @@ impl Debuggee {
         if self.is_astray()? {
             return self.stray(wanted);
         }
+        // Going back, no child has ever had its parent's memory.
+        let is_due = |r: &Reason| !(self.order.is_back() && matches!(r, Reason::VForkDone(_)));
+        if let Some(reason) = self.owed.take().filter(is_due) {
+            return Ok(Some(reason));
+        }
         if self.timeline.forget_changes() {
             self.news.push(
                 "what was written into the program is forgotten: the recording goes on".to_owned(),
@@ -172,7 +185,7 @@ impl Debuggee {
 
     fn reason(&mut self, stopped: Stopped) -> Option<Reason> {
         let status = self.status();
-        let back = matches!(self.order, Order::Back | Order::StepBack(_));
+        let back = self.order.is_back();
         let here = self.tid(status.slot);
         self.current = Some(here);
         Some(match stopped {
@@ -240,6 +253,27 @@ impl Debuggee {
                 tid,
                 signal: to_gdb(sig),
             },
+            What::Call(nr) => Reason::CatchSyscall {
+                tid: Some(tid),
+                number: nr.into(),
+                position: CatchSyscallPosition::Entry,
+            },
+            What::Returned(nr) => Reason::CatchSyscall {
+                tid: Some(tid),
+                number: nr.into(),
+                position: CatchSyscallPosition::Return,
+            },
+            What::Exec => {
+                let hex: String = self.program.0.iter().map(|b| format!("{b:02x}")).collect();
+                self.told = Some(format!("exec:{hex};"));
+                Reason::Library(tid)
+            }
+            What::Fork { pid, vfork } => {
+                let word = if vfork { "vfork" } else { "fork" };
+                self.told = Some(format!("{word}:p{pid:x}.{pid:x};"));
+                self.owed = vfork.then_some(Reason::VForkDone(tid));
+                Reason::Library(tid)
+            }
         }
     }
 
@@ -250,7 +284,7 @@ impl Debuggee {
     }
 
     fn astray_slot(&mut self) -> Result<Option<u32>, Failure> {
-        if !self.timeline.is_changed() || matches!(self.order, Order::Back | Order::StepBack(_)) {
+        if !self.timeline.is_changed() || self.order.is_back() {
             return Ok(None);
         }
         let changed = self.timeline.guest().threads()?;

@@ -118,7 +118,8 @@ impl Session {
     /// # Errors
     /// The replay itself cannot go on.
     pub fn converse(&mut self, stream: Stream) -> Result<bool, Failure> {
-        let stub = GdbStubBuilder::new(Link::new(stream)).packet_buffer_size(PACKET);
+        let stub = GdbStubBuilder::new(Link::new(stream, self.debuggee.status().pid))
+            .packet_buffer_size(PACKET);
         let stub = stub.build().map_err(Failure::internal)?;
         let outcome = stub.run_blocking::<Loop>(&mut self.debuggee);
         self.debuggee.forget_client();
@@ -242,12 +243,17 @@ fn bind_private(path: &std::path::Path) -> io::Result<UnixListener> {
 
 struct Loop;
 
-/// The client as somebody who may interrupt a run.
-struct Client<'l>(&'l Link);
+/// The client as somebody who may interrupt a run, and to whom the guest's output is shown.
+struct Client<'l>(&'l mut Link);
 
 impl Wanted for Client<'_> {
     fn wanted(&mut self) -> bool {
         self.0.has_input()
+    }
+
+    fn output(&mut self, _: u8, bytes: &[u8]) {
+        // If the connection is gone, the next look at it says so.
+        let _ = self.0.say(bytes);
     }
 }
 
@@ -271,9 +277,10 @@ impl BlockingEventLoop for Loop {
             }
             let reason = target.go(&mut Client(conn)).map_err(Wrong::Target)?;
             for line in std::mem::take(&mut target.news) {
-                conn.say(&format!("[{line}]\n"))
+                conn.say(format!("[{line}]\n").as_bytes())
                     .map_err(Wrong::Connection)?;
             }
+            conn.told = target.told.take();
             if let Some(reason) = reason {
                 return Ok(Event::TargetStopped(reason));
             }

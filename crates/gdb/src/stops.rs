@@ -1,10 +1,12 @@
-//! Breakpoints and watchpoints, of which there may be as many as one likes.
+//! Breakpoints and watchpoints, of which there may be as many as one likes, and system calls
+//! that are caught.
 
 use gdbstub::target::TargetResult;
 use gdbstub::target::ext::breakpoints::{
     Breakpoints, HwBreakpoint, HwBreakpointOps, HwWatchpoint, HwWatchpointOps, SwBreakpoint,
     SwBreakpointOps, WatchKind,
 };
+use gdbstub::target::ext::catch_syscalls::{CatchSyscalls, SyscallNumbers};
 use relive_engine::timeline::{Stops, Watching, Watchpoint};
 
 use crate::debuggee::Debuggee;
@@ -22,7 +24,32 @@ impl Debuggee {
                 .collect(),
             watchpoints: self.watchpoints.clone(),
             signals: true,
+            calls: self.calls.clone(),
+            execs: true,
+            // Going back, a child has never been.
+            forks: !self.order.is_back(),
         }
+    }
+}
+
+impl CatchSyscalls for Debuggee {
+    fn enable_catch_syscalls(
+        &mut self,
+        filter: Option<SyscallNumbers<'_, u64>>,
+    ) -> TargetResult<(), Self> {
+        let numbers = filter.into_iter().flatten();
+        // A number that is none is never called.
+        self.calls = Some(
+            numbers
+                .map(|n| u32::try_from(n).unwrap_or(u32::MAX))
+                .collect(),
+        );
+        Ok(())
+    }
+
+    fn disable_catch_syscalls(&mut self) -> TargetResult<(), Self> {
+        self.calls = None;
+        Ok(())
     }
 }
 

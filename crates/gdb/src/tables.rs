@@ -37,8 +37,7 @@ impl ExecFile for Debuggee {
         length: usize,
         buf: &mut [u8],
     ) -> TargetResult<usize, Self> {
-        let path = self.files.program().map_or(&[][..], |p| &p.path);
-        Ok(portion(path, offset, length, buf))
+        Ok(portion(&self.program.0, offset, length, buf))
     }
 }
 

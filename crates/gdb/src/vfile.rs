@@ -130,11 +130,9 @@ impl HostIoFstat for Debuggee {
 impl HostIoReadlink for Debuggee {
     fn readlink(&mut self, filename: &[u8], buf: &mut [u8]) -> HostIoResult<usize, Self> {
         let own = format!("/proc/{}/exe", self.status().pid);
-        match self.files.program() {
-            Some(image) if filename == own.as_bytes() => {
-                Ok(portion(&image.path, 0, buf.len(), buf))
-            }
-            _ => Err(HostIoError::Errno(HostIoErrno::ENOENT)),
+        match filename == own.as_bytes() {
+            true => Ok(portion(&self.program.0, 0, buf.len(), buf)),
+            false => Err(HostIoError::Errno(HostIoErrno::ENOENT)),
         }
     }
 }

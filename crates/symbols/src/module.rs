@@ -180,6 +180,10 @@ impl Module {
         let Some(context) = &self.lines else {
             return all;
         };
+        // The range of one address ends behind it.
+        if address == u64::MAX {
+            return all;
+        }
         let mut lookup = context.find_frames(address);
         let frames = loop {
             match lookup {

@@ -13,6 +13,6 @@ pub use advance::{Found, SYNCHRONOUS, answer, expect_fault, instruction};
 pub use guided::{VARIABLE as GUIDE, is_guided, wrote};
 pub use report::{History, divergence};
 pub use session::{
-    add_task, alone, count_event, fork_host, main, open_copy, open_tape, quiet, shared_copy,
-    start_child,
+    add_task, alone, caught, count_event, fork_host, main, open_copy, open_tape, quiet,
+    shared_copy, start_child,
 };

@@ -32,6 +32,8 @@ pub struct Shared {
     pub pool: File,
     /// Nothing is written to the standard streams.
     pub quiet: bool,
+    /// What would be written, where somebody wants to have it.
+    pub caught: Option<crate::timeline::Output>,
     /// Set for a timeline: the one process to replay, behind the processes that it comes
     /// from. Nothing forks and nothing waits for other processes then.
     follow: Option<Vec<u32>>,
@@ -69,6 +71,15 @@ pub fn count_event() {
 #[must_use]
 pub fn quiet() -> bool {
     with(|s| s.quiet)
+}
+
+/// Keeps output for whoever wants to have it.
+pub fn caught(stream: u8, bytes: &[u8]) {
+    with(|s| {
+        if let Some(output) = &mut s.caught {
+            output.push(stream, bytes);
+        }
+    });
 }
 
 /// Whether this replay is of one process alone.
@@ -255,6 +266,7 @@ pub fn main() -> Result<Infallible> {
         became: None,
         pool,
         quiet,
+        caught: None,
         follow: guide.as_ref().map(|g| g.follow.clone()),
     };
     if SHARED.set(Mutex::new(shared)).is_err() {

@@ -53,6 +53,7 @@ impl Timeline {
                 search: Search::Count,
                 leave: false,
                 work: None,
+                output: false,
             };
             let which = &mut Which::Other(&mut host, from);
             let ran = self.drive(which, run, stops, Some(end.work), wanted)?;
@@ -167,6 +168,7 @@ impl Timeline {
             search: Search::Count,
             leave: false,
             work: None,
+            output: false,
         };
         let ran = base.run(&run, &Stops::default(), wanted)?;
         match ran.why {
@@ -233,6 +235,7 @@ fn count(
         search: Search::Count,
         leave: false,
         work: None,
+        output: false,
     };
     if to.ticks == at.point.ticks && to.steps != Steps::Event {
         let ran = host.run(&run, &Stops::default(), wanted)?;

@@ -8,7 +8,9 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::protocol::{Map, Past, Ran, Reply, Request, Run, Status, Stops, Thread, receive, send};
+use super::protocol::{
+    Map, Output, Past, Ran, Reply, Request, Run, Status, Stops, Thread, receive, send,
+};
 use super::registers::Registers;
 use crate::boot::Boot;
 use crate::failure::{Failure, Result};
@@ -144,7 +146,25 @@ impl Host {
     pub fn run(&mut self, run: &Run, stops: &Stops, wanted: &mut dyn Wanted) -> Result<Ran> {
         self.set_stops(stops)?;
         send(&mut self.socket, &Request::Run(*run), &[]).map_err(|e| self.gone(&e))?;
-        self.ran(wanted).map(|(ran, _)| ran)
+        let (ran, bytes) = self.ran(wanted)?;
+        for (stream, bytes) in Output(bytes).iter() {
+            wanted.output(stream, bytes);
+        }
+        Ok(ran)
+    }
+
+    /// The program that runs: its path, and the stack pointer that it began with.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn program(&mut self) -> Result<(Vec<u8>, u64)> {
+        match self.ask_with(&Request::Program, &[])? {
+            (Reply::Done, bytes) => match bytes.split_first_chunk::<8>() {
+                Some((rsp, path)) => Ok((path.to_vec(), u64::from_le_bytes(*rsp))),
+                None => Err(unexpected(&Reply::Done)),
+            },
+            (other, _) => Err(unexpected(&other)),
+        }
     }
 
     /// Runs a thread away from the recording; returns its output too.
@@ -318,6 +338,9 @@ impl Host {
 pub trait Wanted {
     /// Whether a run is to stop now; asked every few milliseconds.
     fn wanted(&mut self) -> bool;
+
+    /// The guest has written to one of its standard streams, where the timeline goes forward.
+    fn output(&mut self, _stream: u8, _bytes: &[u8]) {}
 }
 
 /// Nobody interrupts.

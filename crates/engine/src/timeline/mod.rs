@@ -20,8 +20,8 @@ pub use host::{Host, Patient, Wanted};
 pub use point::{Point, Steps};
 pub use processes::{Follow, crashed, follow, processes};
 pub use protocol::{
-    Ended, Hit, Map, Past, Ran, Reply, Request, Run, Search, Status, Stops, Thread, Watching,
-    Watchpoint, What, Why, receive, send,
+    Ended, Hit, Map, Output, Past, Ran, Reply, Request, Run, Search, Status, Stops, Thread,
+    Watching, Watchpoint, What, Why, receive, send,
 };
 pub use queries::{Call, LastWrite, Place};
 pub use registers::{Registers, vector_state};

@@ -46,6 +46,13 @@ pub struct Stops {
     pub watchpoints: Vec<Watchpoint>,
     /// Signals and faults, before they are delivered.
     pub signals: bool,
+    /// System calls of these numbers, of all numbers if there is none: before they are made
+    /// and when they have returned.
+    pub calls: Option<Vec<u32>>,
+    /// A new program in the process.
+    pub execs: bool,
+    /// A child process.
+    pub forks: bool,
 }
 
 /// What is done at a stop.
@@ -72,6 +79,36 @@ pub struct Run {
     pub leave: bool,
     /// Not much beyond this amount of work, see [`Status::work`].
     pub work: Option<u64>,
+    /// Bring along what the guest writes to its standard streams: bytes with the answer, see
+    /// [`Output`].
+    pub output: bool,
+}
+
+/// What a guest wrote to its standard streams, in order: for each write the number of the
+/// stream (one byte), the length (four bytes, little endian), the bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Output(pub Vec<u8>);
+
+impl Output {
+    /// Adds one write.
+    pub fn push(&mut self, stream: u8, bytes: &[u8]) {
+        self.0.push(stream);
+        self.0.extend((bytes.len() as u32).to_le_bytes());
+        self.0.extend(bytes);
+    }
+
+    /// All writes: stream and bytes. What is no such list ends it.
+    pub fn iter(&self) -> impl Iterator<Item = (u8, &[u8])> {
+        let mut rest = &self.0[..];
+        std::iter::from_fn(move || {
+            let (head, behind) = rest.split_first_chunk::<5>()?;
+            let [stream, a, b, c, d] = *head;
+            let len = u32::from_le_bytes([a, b, c, d]) as usize;
+            let bytes = behind.get(..len)?;
+            rest = &behind[len..];
+            Some((stream, bytes))
+        })
+    }
 }
 
 /// A question or an order.
@@ -107,6 +144,8 @@ pub enum Request {
     Stray(u32),
     /// What one thread has behind it.
     Past(u32),
+    /// Which program runs? Its path is the answer's bytes.
+    Program,
 }
 
 /// What stopped a replay.
@@ -126,6 +165,19 @@ pub enum What {
     },
     /// A signal is about to be delivered.
     Signal(i32),
+    /// The system call of this number is about to be made.
+    Call(u32),
+    /// It has returned.
+    Returned(u32),
+    /// A new program has begun (going backwards: is about to).
+    Exec,
+    /// A child process has been made (going backwards: is about to).
+    Fork {
+        /// Its recorded process id.
+        pid: u32,
+        /// It runs on its parent's memory until it ends or runs a program (vfork(2)).
+        vfork: bool,
+    },
 }
 
 /// A stop.

@@ -111,6 +111,7 @@ impl Timeline {
             search: Search::Count,
             leave: true,
             work: None,
+            output: false,
         };
         host.run(&step, &Stops::default(), wanted)?;
         let after = host.read(addr, len)?;

@@ -178,6 +178,7 @@ impl Timeline {
             search: Search::Stop,
             leave: true,
             work: None,
+            output: false,
         };
         let ran = self.current.run(&run, &self.stops, wanted)?;
         self.status = ran.status;
@@ -205,6 +206,7 @@ impl Timeline {
             search: Search::Stop,
             leave: true,
             work: None,
+            output: true,
         };
         let stops = self.stops.clone();
         let mut host = self.current.fork()?;
@@ -374,6 +376,7 @@ impl Timeline {
             search: Search::Count,
             leave: false,
             work: None,
+            output: false,
         };
         let present = Some(self.status.work.max(status.work));
         let which = &mut Which::Other(&mut host, status);
@@ -402,6 +405,7 @@ fn to_event(event: u64) -> Run {
         search: Search::Count,
         leave: false,
         work: None,
+        output: false,
     }
 }
 

@@ -6,6 +6,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use relive_dbt::Stop;
+use relive_trace::Image;
 
 use super::watching;
 use crate::failure::{Failure, Result};
@@ -19,7 +20,7 @@ use crate::stops;
 use crate::tape::digest;
 use crate::task::{End, Flow, Task};
 use crate::timeline::{
-    Ended, Hit, Past, Point, Ran, Run, Search, Status, Steps, Stops, Watchpoint, What, Why,
+    Ended, Hit, Output, Past, Point, Ran, Run, Search, Status, Steps, Stops, Watchpoint, What, Why,
 };
 
 /// Ticks after which a running thread looks for orders.
@@ -28,6 +29,11 @@ const SLICE: u64 = 1 << 22;
 const LOOK: u32 = 256;
 /// Work that an event counts for.
 const EVENT_WORK: u64 = 64;
+/// Bytes of caught output after which a run ends early.
+const MUCH_OUTPUT: usize = 256 << 10;
+/// Of the sixteen registers.
+const RSP: usize = 4;
+const RDI: usize = 7;
 /// Ticks that are never reached.
 const NEVER: u64 = u64::MAX / 4;
 
@@ -55,6 +61,8 @@ pub struct Driver {
     passed: Option<(u32, u64)>,
     /// An instruction that must run alone, because it may touch watched memory.
     alone: Option<(u32, u64)>,
+    /// The program that runs: its path and where its first stack began.
+    program: (Vec<u8>, u64),
 }
 
 /// The state of one run.
@@ -100,7 +108,13 @@ impl Driver {
             told: None,
             passed: None,
             alone: None,
+            program: (Vec::new(), 0),
         }
+    }
+
+    /// The program that runs: its path, and the stack pointer that it began with.
+    pub fn program(&self) -> (&[u8], u64) {
+        (&self.program.0, self.program.1)
     }
 
     /// All tasks that there are.
@@ -228,7 +242,7 @@ impl Driver {
     }
 
     /// Goes on as told; `wanted` says that there is a new order.
-    pub fn run(&mut self, run: &Run, wanted: &mut dyn FnMut() -> bool) -> Result<Ran> {
+    pub fn run(&mut self, run: &Run, wanted: &mut dyn FnMut() -> bool) -> Result<(Ran, Output)> {
         let mut going = Going {
             run,
             hits: 0,
@@ -240,13 +254,16 @@ impl Driver {
         if !run.leave {
             self.told = None;
         }
-        let why = self.go(&mut going, wanted)?;
-        Ok(Ran {
-            why,
+        session::with(|s| s.caught = run.output.then(Output::default));
+        let why = self.go(&mut going, wanted);
+        let output = session::with(|s| s.caught.take()).unwrap_or_default();
+        let ran = Ran {
+            why: why?,
             hits: going.hits,
             last: going.last,
             status: self.status(),
-        })
+        };
+        Ok((ran, output))
     }
 
     fn go(&mut self, going: &mut Going<'_>, wanted: &mut dyn FnMut() -> bool) -> Result<Why> {
@@ -264,7 +281,12 @@ impl Driver {
             if going.run.step.is_some() && going.left == 0 {
                 return Ok(Why::Stepped);
             }
-            if going.run.work.is_some_and(|w| self.work >= w) && self.work > start {
+            if going
+                .run
+                .work
+                .is_some_and(|w| self.work >= w || has_much_output())
+                && self.work > start
+            {
                 return Ok(Why::Work);
             }
             looks += 1;
@@ -521,7 +543,24 @@ impl Driver {
                 return Ok(Some(Why::Hit(hit)));
             }
         }
+        let nr = self.task.ctx.gpr[0] as u32;
+        if matches!(stop, Stop::Syscall { .. })
+            && self.catches(nr)
+            && self.told != Some(before.event)
+        {
+            self.told = Some(before.event);
+            let hit = self.hit(What::Call(nr), before);
+            if going.hit(hit) {
+                return Ok(Some(Why::Hit(hit)));
+            }
+        }
         self.event(going, before, Some(stop))
+    }
+
+    /// Whether one wants to be told of this system call.
+    fn catches(&self, nr: u32) -> bool {
+        let calls = self.stops.calls.as_ref();
+        calls.is_some_and(|all| all.is_empty() || all.contains(&nr))
     }
 
     /// The number of the signal that the tape has next.
@@ -581,6 +620,7 @@ impl Driver {
         let calls = matches!(stop, Some(Stop::Syscall { .. })) || self.task.parked;
         let call = calls.then_some(self.task.ctx.gpr[0] as u32);
         let pc = self.task.ctx.rip;
+        let (flags, process) = (self.task.ctx.gpr[RDI], self.task.process.index);
         let flow = match stop {
             Some(stop) => stops::handle(&mut self.task, stop)?,
             None => {
@@ -589,20 +629,64 @@ impl Driver {
             }
         };
         let slot = self.task.slot;
-        let written = watching::noticed().map(|(watch, addr)| Hit {
-            what: What::Watchpoint {
-                watch,
-                addr,
-                call: call.or(Some(u32::MAX)),
-            },
-            before,
-            slot,
-            pc,
+        let written = watching::noticed().map(|(watch, addr)| What::Watchpoint {
+            watch,
+            addr,
+            call: call.or(Some(u32::MAX)),
         });
+        let executes = matches!(flow, Flow::Exec(_));
+        let returned = matches!(flow, Flow::Continue).then_some(call).flatten();
         if let Some(why) = self.settled(going, flow, before, ticks)? {
             return Ok(Some(why));
         }
-        Ok(written.filter(|hit| going.hit(*hit)).map(Why::Hit))
+        let began = executes && self.task.process.index == process;
+        let execs = (began && self.stops.execs).then_some(What::Exec);
+        let forked = match self.stops.forks {
+            true => self.forked(returned, flags, process),
+            false => None,
+        };
+        for what in [written, execs, forked].into_iter().flatten() {
+            let hit = Hit {
+                what,
+                before,
+                slot,
+                pc,
+            };
+            if going.hit(hit) {
+                return Ok(Some(Why::Hit(hit)));
+            }
+        }
+        let returned =
+            returned.filter(|nr| self.task.process.index == process && self.catches(*nr));
+        // One that is found where the way ends is not on the way.
+        let there = |s: &Self| going.run.until.is_some_and(|u| s.compare(&u).is_some());
+        if let Some(nr) = returned.filter(|_| !there(self)) {
+            let hit = self.hit(What::Returned(nr), self.here());
+            if going.hit(hit) {
+                return Ok(Some(Why::Hit(hit)));
+            }
+        }
+        Ok(None)
+    }
+
+    /// The child process that the event just made; `returned` is the call that has returned,
+    /// `flags` its first argument, `process` whoever made it.
+    fn forked(&self, returned: Option<u32>, flags: u64, process: u32) -> Option<What> {
+        let now = &self.task;
+        let pid = u32::try_from(now.ctx.gpr[0] as i64)
+            .ok()
+            .filter(|p| *p > 0)?;
+        let vfork = process != now.process.index;
+        if vfork {
+            // Its parent goes on, with the child's id as result.
+            return (now.process.index == self.goal).then_some(What::Fork { pid, vfork });
+        }
+        let forks = match i64::from(returned?) {
+            libc::SYS_fork => true,
+            libc::SYS_clone => flags & libc::CLONE_THREAD as u64 == 0,
+            _ => false,
+        };
+        forks.then_some(What::Fork { pid, vfork })
     }
 
     fn settled(
@@ -630,6 +714,10 @@ impl Driver {
         self.work += (events - before.event) * EVENT_WORK;
         self.work += self.task.ctx.ticks().saturating_sub(ticks);
         let process = self.task.process.index;
+        let image = match &flow {
+            Flow::Exec(bytes) => Some(Image::decode(bytes).map_err(Failure::setup)?),
+            _ => None,
+        };
         self.session.collect(&mut self.task);
         if matches!(flow, Flow::Continue) {
             if process != self.goal && self.task.process.index == self.goal {
@@ -665,6 +753,13 @@ impl Driver {
         } else {
             self.began = Some(before);
         }
+        if let Some(image) = image {
+            // Unless it was a child's, which is another process now.
+            let ctx = &self.task.ctx;
+            if (ctx.rip, ctx.gpr[RSP]) == (image.rip, image.rsp) {
+                self.program = (image.path, image.rsp);
+            }
+        }
         self.base = self.task.ctx.ticks();
         self.steps = Some(0);
         Ok(())
@@ -692,4 +787,9 @@ impl Driver {
             Err(e) => e,
         }
     }
+}
+
+/// Whether so much output has been caught that it should be handed on.
+fn has_much_output() -> bool {
+    session::with(|s| s.caught.as_ref().is_some_and(|o| o.0.len() > MUCH_OUTPUT))
 }

@@ -126,7 +126,15 @@ fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &
             super::session::with(|s| s.quiet = false);
             Reply::Done
         }
-        Request::Run(run) => Reply::Ran(Box::new(driver.run(&run, &mut || channel.is_wanted())?)),
+        Request::Run(run) => {
+            let (ran, output) = driver.run(&run, &mut || channel.is_wanted())?;
+            return Ok((Reply::Ran(Box::new(ran)), output.0));
+        }
+        Request::Program => {
+            let (path, rsp) = driver.program();
+            let bytes = [&rsp.to_le_bytes()[..], path].concat();
+            return Ok((Reply::Done, bytes));
+        }
         Request::Status => Reply::Status(driver.status()),
         Request::Past(slot) => Reply::Past(driver.past(slot)),
         Request::Threads => Reply::Threads(driver.threads()),

@@ -1,0 +1,237 @@
+//! What gdbstub does not know of the protocol: conditions of breakpoints, new programs, and
+//! what a client says to a child process that it is told of and that is not here. Packets are
+//! looked at on their way; none is passed on half.
+
+/// Longest packet that is held back until it is whole: longer ones pass as they come.
+const LONGEST: usize = 128 << 10;
+/// What is added to the list of features.
+const ADDED: &[u8] = b";ConditionalBreakpoints+;exec-events+";
+/// How the list of features begins.
+const FEATURES: &[u8] = b"$PacketSize=";
+/// A stop that gdbstub has words for, and that stands for one that it has none for.
+const STAND_IN: &[u8] = b"library:;";
+
+/// A packet with its checksum.
+pub fn packet(body: &str) -> Vec<u8> {
+    format!("${body}#{:02x}", sum(body.as_bytes())).into_bytes()
+}
+
+fn sum(body: &[u8]) -> u8 {
+    body.iter().fold(0u8, |s, b| s.wrapping_add(*b))
+}
+
+/// A packet on its way in.
+#[derive(Default)]
+pub struct Incoming {
+    bytes: Vec<u8>,
+    /// Digits of the checksum that are still to come.
+    left: Option<u8>,
+}
+
+impl Incoming {
+    /// Takes a byte; gives what is whole: a packet, or what is none.
+    pub fn take(&mut self, byte: u8) -> Option<Vec<u8>> {
+        match (byte, self.left) {
+            // A packet that begins anew; what there was of the old one is passed on.
+            (b'$', _) => {
+                let old = std::mem::replace(&mut self.bytes, vec![byte]);
+                self.left = None;
+                return (!old.is_empty()).then_some(old);
+            }
+            _ if self.bytes.is_empty() => return Some(vec![byte]),
+            (b'#', None) => self.left = Some(2),
+            (_, Some(n)) => self.left = Some(n - 1),
+            (_, None) => {}
+        }
+        self.bytes.push(byte);
+        if self.left == Some(0) || self.bytes.len() >= LONGEST {
+            self.left = None;
+            return Some(std::mem::take(&mut self.bytes));
+        }
+        None
+    }
+}
+
+/// What a whole and correct packet says.
+pub fn body(packet: &[u8]) -> Option<&[u8]> {
+    let (body, digits) = packet.strip_prefix(b"$")?.split_last_chunk::<2>()?;
+    let body = body.strip_suffix(b"#")?;
+    let digits = std::str::from_utf8(digits).ok()?;
+    (u8::from_str_radix(digits, 16) == Ok(sum(body))).then_some(body)
+}
+
+/// Answers what a client says to a child process: gdb takes its breakpoints out of a child's
+/// memory and lets it go. The child is in the recording, but not here.
+pub struct Aside {
+    /// The process that is here.
+    pid: u32,
+    /// What follows is said to another one.
+    away: bool,
+    /// Packets are not acknowledged any more.
+    silent: bool,
+}
+
+impl Aside {
+    /// About the process of this id.
+    pub fn of(pid: u32) -> Self {
+        Self {
+            pid,
+            away: false,
+            silent: false,
+        }
+    }
+
+    /// The answer to what is not for this process; `None`: it is.
+    pub fn answer(&mut self, body: &[u8]) -> Option<Vec<u8>> {
+        self.silent |= body == b"QStartNoAckMode";
+        let text = std::str::from_utf8(body).ok()?;
+        let is_other = |id: &str| {
+            let process = id.split('.').next().unwrap_or(id);
+            let pid = u32::from_str_radix(process, 16);
+            pid.is_ok_and(|pid| pid != 0 && pid != self.pid)
+        };
+        if let Some(id) = text.strip_prefix("Hgp") {
+            self.away = is_other(id);
+            return self.away.then(|| self.ok());
+        }
+        let left = text.strip_prefix("D;").is_some_and(is_other);
+        let breakpoint = self.away && (text.starts_with('z') || text.starts_with('Z'));
+        (left || breakpoint).then(|| self.ok())
+    }
+
+    fn ok(&self) -> Vec<u8> {
+        let mut answer = packet("OK");
+        if !self.silent {
+            answer.insert(0, b'+');
+        }
+        answer
+    }
+}
+
+/// Adds features where the list of features goes out.
+pub fn announce(output: &mut Vec<u8>) {
+    let Some(start) = output.windows(FEATURES.len()).position(|w| w == FEATURES) else {
+        return;
+    };
+    let Some(len) = output[start..].iter().position(|b| *b == b'#') else {
+        return;
+    };
+    output.truncate(start + len);
+    output.extend_from_slice(ADDED);
+    let sum = sum(&output[start + 1..]);
+    output.extend_from_slice(format!("#{sum:02x}").as_bytes());
+}
+
+/// Puts a reason into the stop that goes out and stands for it.
+pub fn tell(output: &mut Vec<u8>, reason: &mut Option<String>) {
+    let Some(at) = output.windows(STAND_IN.len()).position(|w| w == STAND_IN) else {
+        return;
+    };
+    let start = output[..at].iter().rposition(|b| *b == b'$');
+    let (Some(start), Some(reason)) = (start, reason.take()) else {
+        return;
+    };
+    let head = String::from_utf8_lossy(&output[start + 1..at]).into_owned();
+    output.truncate(start);
+    output.extend(packet(&format!("{head}{reason}")));
+}
+
+/// Address and conditions of a packet that sets a breakpoint:
+/// `Z0,addr,kind[;Xlen,code]…[;cmds:…]`.
+pub fn conditions(packet: &[u8]) -> Option<(u64, Vec<Vec<u8>>)> {
+    let text = std::str::from_utf8(packet).ok()?;
+    let rest = text.strip_prefix("Z0,").or(text.strip_prefix("Z1,"))?;
+    let mut parts = rest.split(';');
+    let at = u64::from_str_radix(parts.next()?.split(',').next()?, 16).ok()?;
+    let mut found = Vec::new();
+    for code in parts
+        .take_while(|p| p.starts_with('X'))
+        .flat_map(|p| p[1..].split('X'))
+    {
+        let hex = code.split(',').nth(1)?;
+        let bytes = hex.as_bytes().chunks(2).map(|pair| {
+            let pair = std::str::from_utf8(pair).ok()?;
+            u8::from_str_radix(pair, 16).ok()
+        });
+        found.push(bytes.collect::<Option<Vec<u8>>>()?);
+    }
+    Some((at, found))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_read() {
+        let read = |text: &str| conditions(text.as_bytes());
+        assert_eq!(read("Z0,401000,1"), Some((0x401000, vec![])));
+        let one = vec![0x22, 1, 0x27];
+        assert_eq!(read("Z0,10,1;X3,220127"), Some((0x10, vec![one.clone()])));
+        let both = Some((0x10, vec![one.clone(), one]));
+        assert_eq!(read("Z1,10,1;X3,220127X3,220127;cmds:0,X1,27"), both);
+        for wrong in [
+            "Z2,10,1",
+            "Z0,zz,1",
+            "Z0,10,1;X3",
+            "Z0,10,1;X1,2z",
+            "z0,10,1",
+            "",
+        ] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
+
+    #[test]
+    fn features_are_announced_with_a_right_sum() {
+        let mut output = b"+$PacketSize=10000;vContSupported+#00".to_vec();
+        announce(&mut output);
+        let said = body(&output[1..]).expect("the sum is right");
+        assert!(said.ends_with(b";ConditionalBreakpoints+;exec-events+"));
+        let mut other = b"$OK#9a".to_vec();
+        announce(&mut other);
+        assert_eq!(other, b"$OK#9a");
+    }
+
+    #[test]
+    fn a_reason_that_the_library_does_not_know_is_told() {
+        let mut output = [b"+".to_vec(), packet("T05thread:p1.1;library:;")].concat();
+        let mut reason = Some("exec:2f62;".to_owned());
+        tell(&mut output, &mut reason);
+        let said = body(&output[1..]).expect("the sum is right");
+        assert_eq!(said, b"T05thread:p1.1;exec:2f62;");
+        assert_eq!(reason, None);
+    }
+
+    #[test]
+    fn packets_come_whole_and_nothing_is_lost() {
+        for text in ["+$qC#b4+", "$a$b#62", "\u{3}$abc", "#12$x#zz#", "$#00"] {
+            let mut incoming = Incoming::default();
+            let mut all: Vec<u8> = text
+                .bytes()
+                .filter_map(|b| incoming.take(b))
+                .flatten()
+                .collect();
+            all.extend(incoming.bytes);
+            assert_eq!(all, text.as_bytes());
+        }
+        let mut incoming = Incoming::default();
+        let long = [b"$".to_vec(), vec![b'a'; 2 * LONGEST]].concat();
+        assert!(long.iter().any(|b| incoming.take(*b).is_some()));
+    }
+
+    #[test]
+    fn what_is_said_to_a_child_stays_aside() {
+        let mut aside = Aside::of(0x10);
+        assert_eq!(aside.answer(b"z0,1000,1"), None);
+        assert_eq!(aside.answer(b"Hgp11.11"), Some(b"+$OK#9a".to_vec()));
+        assert_eq!(aside.answer(b"QStartNoAckMode"), None);
+        assert_eq!(aside.answer(b"z0,1000,1"), Some(b"$OK#9a".to_vec()));
+        assert_eq!(aside.answer(b"m1000,4"), None);
+        assert_eq!(aside.answer(b"Hgp10.10"), None);
+        assert_eq!(aside.answer(b"z0,1000,1"), None);
+        assert_eq!(aside.answer(b"D;11"), Some(b"$OK#9a".to_vec()));
+        assert_eq!(aside.answer(b"D;10"), None);
+        assert_eq!(aside.answer(b"Hgp0.0"), None);
+    }
+}
