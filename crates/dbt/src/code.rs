@@ -11,6 +11,10 @@ pub trait Code {
     /// Every translation depends on bytes that were fetched for it: a change of fetched
     /// bytes must be followed by [`crate::Translator::invalidate`].
     fn fetch(&self, pc: GuestAddr, buf: &mut [u8; 16]) -> usize;
+
+    /// Whether nothing but a system call of the guest can change the code at `pc`: it is in no
+    /// memory that anybody can write.
+    fn lasting(&self, pc: GuestAddr) -> bool;
 }
 
 /// Bytes read ahead at a time.

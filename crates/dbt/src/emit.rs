@@ -129,22 +129,48 @@ impl Asm {
         self.imm32(value);
     }
 
-    /// `mov dword [rsp + 4], imm32`
-    pub(crate) fn set_high_half_of_top(&mut self, value: u32) {
-        self.bytes(&[0xc7, 0x44, 0x24, 0x04]);
-        self.imm32(value);
+    /// `push qword [address]`
+    pub(crate) fn push_at(&mut self, address: u32) {
+        self.bytes(&[0xff, 0x34, 0x25]);
+        self.imm32(address);
+    }
+
+    /// Stores rcx as target of branch `site` and hashes it into rcx: the lower 16 bits of its
+    /// CRC-32C. No flag changes.
+    pub(crate) fn hash_target(&mut self, site: u32) {
+        self.store(off::TARGET, RCX);
+        self.gs(None, 0xc7, 0, off::SITE);
+        self.imm32(site);
+        self.bytes(&[0xb9, 0, 0, 0, 0]); // mov ecx, 0
+        self.bytes(&[0x65, 0xf2, 0x48, 0x0f, 0x38, 0xf1, 0x0c, 0x25]); // crc32 rcx, gs:[]
+        self.imm32(off::TARGET as u32);
+        self.bytes(&[0x0f, 0xb7, 0xc9]); // movzx ecx, cx
+    }
+
+    /// `cmp rcx, gs:[offset]`
+    pub(crate) fn cmp_rcx_with(&mut self, offset: i32) {
+        self.gs(Some(0x48), 0x3b, RCX, offset);
+    }
+
+    /// `lea rcx, [rcx + rdx]`
+    pub(crate) fn add_rdx_to_rcx(&mut self) {
+        self.bytes(&[0x48, 0x8d, 0x0c, 0x11]);
     }
 
     /// `jmp [rcx*8 + TABLE + adjust]`
     pub(crate) fn jmp_table(&mut self, adjust: i32) {
-        self.bytes(&[0xff, 0x24, 0xcd]);
-        self.imm32((TABLE as i32 + adjust) as u32);
+        self.jmp_slot((TABLE as i32 + adjust) as u32);
     }
 
-    /// `sub qword gs:[lane], 1`
-    pub(crate) fn sub_lane(&mut self, lane: i32) {
-        self.gs(Some(0x48), 0x83, 5, lane);
-        self.buf.push(1);
+    /// `jmp [rcx*8 + table]`
+    pub(crate) fn jmp_slot(&mut self, table: u32) {
+        self.bytes(&[0xff, 0x24, 0xcd]);
+        self.imm32(table);
+    }
+
+    /// `dec qword gs:[lane]`, which leaves CF alone
+    pub(crate) fn dec_lane(&mut self, lane: i32) {
+        self.gs(Some(0x48), 0xff, 1, lane);
     }
 
     /// `jmp target`
@@ -266,10 +292,23 @@ mod tests {
         }
         assert_eq!(text(|a| a.cmp_rcx(0x1234)), ["cmp rcx,1234h"]);
         assert_eq!(text(|a| a.push_imm(0x1234)), ["push 1234h"]);
+        assert_eq!(text(|a| a.push_at(0x1234)), ["push qword ptr [1234h]"]);
+        let (target, site) = (off::TARGET, off::SITE);
         assert_eq!(
-            text(|a| a.set_high_half_of_top(0x1234)),
-            ["mov dword ptr [rsp+4h],1234h"]
+            text(|a| a.hash_target(0x77)),
+            [
+                format!("mov gs:[{target:X}h],rcx"),
+                format!("mov dword ptr gs:[{site:X}h],77h"),
+                "mov ecx,0h".to_owned(),
+                format!("crc32 rcx,qword ptr gs:[{target:X}h]"),
+                "movzx ecx,cx".to_owned(),
+            ]
         );
+        assert_eq!(
+            text(|a| a.cmp_rcx_with(target)),
+            [format!("cmp rcx,gs:[{target:X}h]")]
+        );
+        assert_eq!(text(Asm::add_rdx_to_rcx), ["lea rcx,[rcx+rdx]"]);
         assert_eq!(
             text(|a| a.jmp_table(-8)),
             ["jmp qword ptr [rcx*8+5FFFFFF8h]"]
@@ -278,8 +317,8 @@ mod tests {
         assert_eq!(text(|a| a.jcc(5, 0x4000_1000)), ["jne 40001000h"]);
         assert_eq!(text(|a| a.jrcxz(0x4000_0010)), ["jrcxz 40000010h"]);
         assert_eq!(
-            text(|a| a.sub_lane(off::LANES + 8)),
-            [format!("sub qword ptr gs:[{:X}h],1h", off::LANES + 8)]
+            text(|a| a.dec_lane(off::LANES + 8)),
+            [format!("dec qword ptr gs:[{:X}h]", off::LANES + 8)]
         );
         assert_eq!(
             text(Asm::lowest_bit_of_rax_to_rcx),

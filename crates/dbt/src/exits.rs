@@ -47,11 +47,17 @@ pub(crate) enum Kind {
     StepJump,
     /// A single step over a return: rcx is the target.
     StepReturn,
+    /// A jump or call through the hashed table has found no landing, or another's.
+    HashedJump,
+    /// The same for a return.
+    HashedReturn,
+    /// No way out, but the record of a branch through the hashed table: the branch at `pc`.
+    Site,
 }
 
 impl Kind {
     /// All kinds, by their number.
-    pub(crate) const ALL: [Self; 22] = [
+    pub(crate) const ALL: [Self; 25] = [
         Self::MissEven,
         Self::MissOdd,
         Self::Link,
@@ -74,6 +80,9 @@ impl Kind {
         Self::StepTicked,
         Self::StepJump,
         Self::StepReturn,
+        Self::HashedJump,
+        Self::HashedReturn,
+        Self::Site,
     ];
 }
 
@@ -84,8 +93,6 @@ pub(crate) const NONE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit {
     pub(crate) kind: Kind,
-    /// [`Kind::Instr`]: the flags that are dead at it, once that has been looked up.
-    pub(crate) dead: Option<u16>,
     /// Length of the instruction.
     pub(crate) len: u8,
     /// Guest address, see [`Kind`].
@@ -103,7 +110,6 @@ impl Exit {
     pub(crate) fn new(kind: Kind, frag: u32, pc: u64) -> Self {
         Self {
             kind,
-            dead: None,
             len: 0,
             pc,
             aux: 0,
@@ -126,7 +132,7 @@ pub(crate) struct Record {
     /// The next exit linked to the same fragment, [`NONE`] if it is the last one, [`UNLINKED`] if
     /// its branch goes to its own stub.
     pub(crate) next_incoming: u32,
-    dead: u16,
+    zero: u16,
     kind: u8,
     len: u8,
 }
@@ -138,8 +144,6 @@ unsafe impl Plain for Record {}
 
 /// Not in the chain of any fragment.
 pub(crate) const UNLINKED: u32 = NONE - 1;
-/// Stands for dead flags that have not been looked up.
-const UNKNOWN: u16 = u16::MAX;
 
 impl Record {
     pub(crate) fn of(exit: &Exit) -> Self {
@@ -150,7 +154,7 @@ impl Record {
             site: exit.site,
             stub: exit.stub,
             next_incoming: UNLINKED,
-            dead: exit.dead.unwrap_or(UNKNOWN),
+            zero: 0,
             kind: exit.kind as u8,
             len: exit.len,
         }
@@ -160,7 +164,6 @@ impl Record {
     pub(crate) fn exit(&self) -> Option<Exit> {
         Some(Exit {
             kind: self.kind()?,
-            dead: Some(self.dead).filter(|dead| *dead != UNKNOWN),
             len: self.len,
             pc: self.pc,
             aux: self.aux,
@@ -176,9 +179,5 @@ impl Record {
 
     pub(crate) fn linked(&self) -> bool {
         self.next_incoming != UNLINKED
-    }
-
-    pub(crate) fn set_dead(&mut self, mask: u16) {
-        self.dead = mask;
     }
 }

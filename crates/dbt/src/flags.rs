@@ -3,12 +3,17 @@
 //!
 //! The answer is a function of guest code alone, never of fragments or options: where flags
 //! are dead the translator may lose them, and whoever looks at a stopped thread sees zeros
-//! in their place, in record and replay alike. It looks along straight code only, so that
-//! it depends on one range of bytes, which is part of what a fragment depends on.
+//! in their place, in record and replay alike. What was looked at is part of what a fragment
+//! depends on that has lost flags.
 //!
-//! Deadness is taken flag by flag. That makes it hold all the way: a flag dead at one
-//! instruction and not written by it is dead at the next one too, so that no lost value
-//! can ever be seen in between.
+//! Direct branches are followed, conditional ones to both sides, where the code cannot be
+//! written ([`Code::lasting`]): it changes only by a system call, so that whoever is between
+//! here and there has been stopped before, with zeros for dead flags. Code that can be written
+//! is looked at along a straight line only.
+//!
+//! Deadness is taken flag by flag, and the reach is counted along each path by itself. That
+//! makes it hold all the way: a flag dead at one instruction and not written by it is dead at
+//! the next one too, so that no lost value can ever be seen in between.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, RflagsBits};
 use relive_host::GuestAddr;
@@ -20,8 +25,11 @@ use crate::decode::{Decoded, Insn};
 /// CF, PF, AF, ZF, SF and OF in RFLAGS.
 pub(crate) const ARITHMETIC: u16 = 0x8d5;
 
-/// Instructions looked at.
-const REACH: usize = 16;
+/// Instructions looked at along one path.
+const REACH: u32 = 24;
+
+/// Branches followed along one path.
+const HOPS: u32 = 3;
 
 /// iced's flag bits and the processor's.
 const BITS: [(u32, u16); 6] = [
@@ -62,17 +70,23 @@ const WRITERS: [Mnemonic; 20] = [
 const SHIFTS: [Mnemonic; 3] = [Mnemonic::Shl, Mnemonic::Shr, Mnemonic::Sar];
 
 /// What a look ahead found.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dead {
     /// The dead flags, as in RFLAGS.
     pub(crate) mask: u16,
-    /// End of the bytes that the answer depends on.
-    pub(crate) end: u64,
+    /// The ranges of bytes that the answer depends on.
+    pub(crate) spans: Vec<(u64, u64)>,
 }
 
 impl Dead {
-    pub(crate) fn all(self) -> bool {
+    /// Whether all flags may be lost.
+    pub(crate) fn all(&self) -> bool {
         self.mask == ARITHMETIC
+    }
+
+    /// Whether all but CF may be lost: what a decrement changes.
+    pub(crate) fn all_but_carry(&self) -> bool {
+        self.mask | 1 == ARITHMETIC
     }
 }
 
@@ -91,35 +105,92 @@ pub fn flags_dead_at(code: &dyn Code, pc: GuestAddr) -> bool {
 
 /// Looks ahead from `pc`.
 pub(crate) fn scan(code: &dyn Code, pc: u64) -> Dead {
-    let mut window = Window::new(code);
-    let mut insn = Insn::new();
-    let (mut dead, mut seen, mut at) = (0, 0, pc);
-    for _ in 0..REACH {
-        match insn.decode(&mut window, at) {
-            Decoded::Insn => at = insn.next(),
-            Decoded::Undefined | Decoded::Skipped => {
-                at = at.wrapping_add(15);
-                break;
-            }
-            Decoded::Truncated { addr } => {
-                at = addr;
-                break;
-            }
-        }
-        if insn.class != Class::Copy {
-            break;
-        }
-        seen |= map(insn.iced.rflags_read());
-        let killed = kills(&insn.iced) & !seen;
-        dead |= killed;
-        seen |= killed;
-        if seen == ARITHMETIC {
-            break;
-        }
-    }
+    let mut look = Look {
+        code,
+        window: Window::new(code),
+        insn: Insn::new(),
+        spans: Vec::new(),
+    };
+    let mask = look.along(pc, 0, REACH, HOPS);
     Dead {
-        mask: dead,
-        end: at,
+        mask,
+        spans: look.spans,
+    }
+}
+
+struct Look<'c> {
+    code: &'c dyn Code,
+    window: Window<'c>,
+    insn: Insn,
+    spans: Vec<(u64, u64)>,
+}
+
+impl Look<'_> {
+    /// The flags that are overwritten on all paths from `at` on, within `reach` instructions
+    /// and `hops` branches, before they are read; without those `seen` before.
+    fn along(&mut self, mut at: u64, mut seen: u16, mut reach: u32, mut hops: u32) -> u16 {
+        let (mut start, mut dead) = (at, 0);
+        while reach > 0 && seen != ARITHMETIC {
+            reach -= 1;
+            let insn = &mut self.insn;
+            match insn.decode(&mut self.window, at) {
+                Decoded::Insn => at = insn.next(),
+                Decoded::Undefined | Decoded::Skipped => {
+                    at = at.wrapping_add(15);
+                    break;
+                }
+                Decoded::Truncated { addr } => {
+                    at = addr;
+                    break;
+                }
+            }
+            seen |= map(insn.iced.rflags_read());
+            if insn.class == Class::Copy {
+                let killed = kills(&insn.iced) & !seen;
+                dead |= killed;
+                seen |= killed;
+                continue;
+            }
+            let Some(target) = self.followed(hops) else {
+                break;
+            };
+            hops -= 1;
+            let forks = matches!(self.insn.class, Class::Jcc | Class::Loop);
+            self.note(start, at);
+            if forks {
+                let taken = self.along(target, seen, reach, hops);
+                if taken == 0 {
+                    return dead;
+                }
+                return dead | taken & self.along(at, seen, reach, hops);
+            }
+            (start, at) = (target, target);
+        }
+        self.note(start, at);
+        dead
+    }
+
+    /// Where the branch just decoded leads, if it is to be followed.
+    fn followed(&self, hops: u32) -> Option<u64> {
+        let insn = &self.insn;
+        let direct = matches!(
+            insn.class,
+            Class::Jmp | Class::Call | Class::Jcc | Class::Loop
+        );
+        if hops == 0 || !direct || insn.is_16_bit_branch() {
+            return None;
+        }
+        let target = insn.iced.near_branch_target();
+        let lasts = |pc: u64| self.code.lasting(GuestAddr(pc));
+        (lasts(insn.pc()) && lasts(target)).then_some(target)
+    }
+
+    fn note(&mut self, start: u64, end: u64) {
+        match self.spans.last_mut() {
+            Some(last) if last.1 == start => last.1 = end,
+            _ if start < end => self.spans.push((start, end)),
+            _ => {}
+        }
     }
 }
 
@@ -148,8 +219,13 @@ fn kills(insn: &Instruction) -> u16 {
 mod tests {
     use super::*;
 
-    struct Bytes(&'static [u8]);
+    /// Code that can be written, or cannot.
+    struct Bytes(&'static [u8], bool);
     impl Code for Bytes {
+        fn lasting(&self, _pc: GuestAddr) -> bool {
+            self.1
+        }
+
         fn fetch(&self, pc: GuestAddr, buf: &mut [u8; 16]) -> usize {
             let rest = self.0.get(pc.0 as usize - 0x1000..).unwrap_or_default();
             let n = rest.len().min(16);
@@ -159,7 +235,12 @@ mod tests {
     }
 
     fn at(bytes: &'static [u8]) -> u64 {
-        dead_flags_at(&Bytes(bytes), GuestAddr(0x1000))
+        dead_flags_at(&Bytes(bytes, false), GuestAddr(0x1000))
+    }
+
+    /// The same in code that cannot be written.
+    fn followed(bytes: &'static [u8]) -> u64 {
+        dead_flags_at(&Bytes(bytes, true), GuestAddr(0x1000))
     }
 
     const ALL: u64 = ARITHMETIC as u64;
@@ -207,9 +288,86 @@ mod tests {
     }
 
     #[test]
-    fn the_range_covers_what_was_looked_at() {
-        let code = Bytes(b"\x90\x90\x31\xc0\x90\x90");
-        assert_eq!(scan(&code, 0x1000).end, 0x1004);
-        assert_eq!(scan(&Bytes(b"\x90\x48"), 0x1000).end, 0x1002);
+    fn branches_are_followed_where_code_lasts() {
+        assert_eq!(followed(b"\xeb\x01\x9c\x31\xc0"), ALL); // jmp over pushf; xor
+        assert_eq!(followed(b"\xe8\x01\x00\x00\x00\x9c\x31\xc0"), ALL); // call over pushf
+        assert_eq!(followed(b"\x74\x00\x31\xc0"), ALL & !0x40); // je; xor
+        // jrcxz to the second; xor eax, eax; xor eax, eax
+        assert_eq!(followed(b"\xe3\x02\x31\xc0\x31\xc0"), ALL);
+        // jrcxz to pushf: the flags are read on one side
+        assert_eq!(followed(b"\xe3\x02\x31\xc0\x9c"), 0);
+        // jrcxz to ret, which leads nobody knows where
+        assert_eq!(followed(b"\xe3\x02\x31\xc0\xc3"), 0);
+        // A loop without end, and one that writes flags.
+        assert_eq!(followed(b"\xeb\xfe"), 0);
+        assert_eq!(followed(b"\x90\xff\xc0\x75\xfb\xc3"), ALL & !1);
+        assert_eq!(followed(b"\x66\xe9\x00\x00\x31\xc0"), 0); // jmp with 16 bits
+    }
+
+    /// What lets the translator lose a flag at one place and a stop find it dead at the next.
+    #[test]
+    fn a_dead_flag_stays_dead_until_it_is_written() {
+        let mut rng = 1_u64;
+        let mut byte = || {
+            rng = rng.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
+            (rng >> 33) as usize
+        };
+        let parts: [&[u8]; 12] = [
+            b"\x90",         // nop
+            b"\x31\xc0",     // xor eax, eax
+            b"\xff\xc0",     // inc eax
+            b"\xd3\xe0",     // shl eax, cl
+            b"\x0f\x94\xc0", // sete al
+            b"\x11\xc0",     // adc eax, eax
+            b"\x74\x03",     // je
+            b"\xeb\x02",     // jmp
+            b"\xe3\x04",     // jrcxz
+            b"\x72\xf8",     // jb, back
+            b"\x89\xc8",     // mov eax, ecx
+            b"\xc3",         // ret
+        ];
+        for _ in 0..2000 {
+            let mut code = Vec::new();
+            for _ in 0..40 {
+                code.extend_from_slice(parts[byte() % parts.len()]);
+            }
+            let code = Bytes(code.leak(), true);
+            let mut insn = Insn::new();
+            for pc in 0x1000..0x1000 + code.0.len() as u64 {
+                let dead = scan(&code, pc).mask;
+                let Decoded::Insn = insn.decode(&mut Window::new(&code), pc) else {
+                    continue;
+                };
+                let kept = dead & !map(insn.iced.rflags_modified());
+                let nexts = match insn.class {
+                    Class::Copy => vec![insn.next()],
+                    Class::Jmp => vec![insn.iced.near_branch_target()],
+                    Class::Jcc | Class::Loop => vec![insn.next(), insn.iced.near_branch_target()],
+                    _ => vec![],
+                };
+                for next in nexts {
+                    assert_eq!(
+                        kept & !scan(&code, next).mask,
+                        0,
+                        "{:x?} at {pc:#x}",
+                        code.0
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_ranges_cover_what_was_looked_at() {
+        let spans = |bytes, lasting| scan(&Bytes(bytes, lasting), 0x1000).spans;
+        assert_eq!(
+            spans(b"\x90\x90\x31\xc0\x90\x90", false),
+            [(0x1000, 0x1004)]
+        );
+        assert_eq!(spans(b"\x90\x48", true), [(0x1000, 0x1002)]);
+        assert_eq!(
+            spans(b"\xeb\x01\x9c\x31\xc0", true),
+            [(0x1000, 0x1002), (0x1003, 0x1005)]
+        );
     }
 }

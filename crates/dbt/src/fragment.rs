@@ -26,10 +26,21 @@ pub(crate) enum Entry {
     Jump = 2,
     /// Through the table with the target in rcx.
     Return = 3,
+    /// Through the hashed table with the target in the context, a tick is counted.
+    HashedJump = 4,
+    /// Through the hashed table with the target in the context.
+    HashedReturn = 5,
 }
 
 /// All kinds of entry.
-pub(crate) const ENTRIES: [Entry; 4] = [Entry::Plain, Entry::Ticked, Entry::Jump, Entry::Return];
+pub(crate) const ENTRIES: [Entry; 6] = [
+    Entry::Plain,
+    Entry::Ticked,
+    Entry::Jump,
+    Entry::Return,
+    Entry::HashedJump,
+    Entry::HashedReturn,
+];
 
 /// One fragment, as it is kept, in memory and in files.
 #[derive(Clone, Copy)]
@@ -37,10 +48,10 @@ pub(crate) const ENTRIES: [Entry; 4] = [Entry::Plain, Entry::Ticked, Entry::Jump
 pub(crate) struct Fragment {
     /// Guest address.
     pub(crate) pc: u64,
-    /// End of the guest bytes that it depends on.
+    /// End of the guest bytes that it was made from; it may depend on others too.
     pub(crate) end: u64,
     /// Cache addresses by [`Entry`], 0 where there is none yet.
-    pub(crate) entries: [u32; 4],
+    pub(crate) entries: [u32; 6],
     /// First of its marks.
     pub(crate) first_mark: u32,
     /// First of the exits linked to it.
@@ -54,7 +65,7 @@ pub(crate) struct Fragment {
     pub(crate) step: u8,
 }
 
-const _: () = assert!(size_of::<Fragment>() == 48, "records have no padding");
+const _: () = assert!(size_of::<Fragment>() == 56, "records have no padding");
 
 // SAFETY: `repr(C)`, plain numbers, no padding.
 unsafe impl Plain for Fragment {}
@@ -77,7 +88,7 @@ impl Fragment {
         self.step != 0
     }
 
-    fn overlaps(&self, start: u64, end: u64) -> bool {
+    pub(crate) fn overlaps(&self, start: u64, end: u64) -> bool {
         self.pc < end && start < self.end
     }
 }
@@ -104,6 +115,9 @@ impl Hasher for AddrHasher {
 /// A map keyed by addresses.
 pub(crate) type AddrMap<V> = HashMap<u64, V, BuildHasherDefault<AddrHasher>>;
 
+/// Ranges of guest bytes by the number of a fragment.
+pub(crate) type SpansById = AddrMap<Vec<(u64, u64)>>;
+
 /// All fragments. Those that were taken over come first; they are found through what came with
 /// them, all others through the maps here.
 #[derive(Default)]
@@ -114,6 +128,8 @@ pub(crate) struct Fragments {
     by_pc: AddrMap<u32>,
     steps: AddrMap<u32>,
     by_page: AddrMap<Vec<u32>>,
+    /// Further guest bytes that fragments depend on, by number.
+    farther: SpansById,
     dead_entries: AddrMap<(u32, Entry)>,
 }
 
@@ -161,18 +177,29 @@ impl Fragments {
         id
     }
 
-    /// Makes a fragment depend on guest bytes up to `end`.
-    pub(crate) fn extend(&mut self, id: u32, end: u64) {
-        let old = self.get(id).end;
-        if end > old {
-            self.get_mut(id).end = end;
-            match &mut self.taken_over {
-                Some(t) if (id as usize) < self.all.kept() => {
-                    t.reach(self.all[id as usize].region, end)
-                }
-                _ => self.index_pages(id, (old - 1) / PAGE * PAGE + PAGE, end),
+    /// Makes a fragment depend on the bytes of these ranges too.
+    pub(crate) fn depend(&mut self, id: u32, spans: &[(u64, u64)]) {
+        let fragment = *self.get(id);
+        for &(start, end) in spans {
+            if fragment.pc <= start && end <= fragment.end {
+                continue;
+            }
+            let farther = self.farther.entry(id.into()).or_default();
+            if !farther.contains(&(start, end)) {
+                farther.push((start, end));
+                self.index_pages(id, start, end);
             }
         }
+    }
+
+    /// What fragments depend on beside the bytes that they were made from.
+    pub(crate) fn all_farther(&self) -> SpansById {
+        let mut all = self.farther.clone();
+        for farther in self.taken_over.iter().flat_map(TakenOver::farther) {
+            let spans = all.entry(farther.id.into()).or_default();
+            spans.push(farther.span());
+        }
+        all
     }
 
     /// All fragments and their marks, in the order of their code.
@@ -200,42 +227,48 @@ impl Fragments {
     fn index_pages(&mut self, id: u32, start: u64, end: u64) {
         if start < end {
             for page in start / PAGE..=(end - 1) / PAGE {
-                self.by_page.entry(page).or_default().push(id);
+                let ids = self.by_page.entry(page).or_default();
+                if ids.last() != Some(&id) {
+                    ids.push(id);
+                }
             }
         }
     }
 
     /// Live fragments that depend on bytes in `start..end`.
     pub(crate) fn overlapping(&mut self, start: u64, end: u64) -> Vec<u32> {
-        let all = &self.all;
-        let taken_over = self.taken_over.iter().flat_map(|t| t.members(start, end));
+        let taken_over = self.taken_over.iter();
         let mut found: Vec<u32> = taken_over
-            .filter(|id| all[*id as usize].is_live() && all[*id as usize].overlaps(start, end))
+            .flat_map(|t| t.members(&self.all, start, end))
             .collect();
         for page in self.pages(start, end) {
             let all = &self.all;
-            let Some(ids) = self.by_page.get_mut(&page) else {
-                continue;
-            };
-            ids.retain(|id| all[*id as usize].is_live());
-            found.extend(
-                ids.iter()
-                    .copied()
-                    .filter(|id| all[*id as usize].overlaps(start, end)),
-            );
+            if let Some(ids) = self.by_page.get_mut(&page) {
+                ids.retain(|id| all[*id as usize].is_live());
+            }
+            if let Some(ids) = self.by_page.get(&page) {
+                found.extend(ids.iter().filter(|id| self.depends(**id, start, end)));
+            }
         }
         found.sort_unstable();
         found.dedup();
         found
     }
 
+    fn depends(&self, id: u32, start: u64, end: u64) -> bool {
+        let overlaps = |&(from, to): &(u64, u64)| from < end && start < to;
+        let farther = self.farther.get(&id.into());
+        self.get(id).overlaps(start, end) || farther.is_some_and(|f| f.iter().any(overlaps))
+    }
+
     /// Whether any live fragment depends on bytes in `start..end`.
     pub(crate) fn any(&self, start: u64, end: u64) -> bool {
-        let hit = |id: &u32| {
-            self.all[*id as usize].is_live() && self.all[*id as usize].overlaps(start, end)
-        };
-        let mut taken_over = self.taken_over.iter().flat_map(|t| t.members(start, end));
-        taken_over.any(|id| hit(&id))
+        let hit = |id: &u32| self.all[*id as usize].is_live() && self.depends(*id, start, end);
+        let mut taken_over = self
+            .taken_over
+            .iter()
+            .flat_map(|t| t.members(&self.all, start, end));
+        taken_over.next().is_some()
             || self.pages(start, end).iter().any(|page| {
                 self.by_page
                     .get(page)
@@ -264,6 +297,7 @@ impl Fragments {
 
     /// Takes a fragment out of every index and remembers its entries as dead ones.
     pub(crate) fn bury(&mut self, id: u32) {
+        self.farther.remove(&id.into());
         let fragment = &mut self.all[id as usize];
         fragment.live = 0;
         fragment.incoming = NONE;
@@ -316,7 +350,7 @@ mod tests {
         Fragment {
             pc,
             end,
-            entries: [at, 0, 0, 0],
+            entries: [at, 0, 0, 0, 0, 0],
             first_mark: 0,
             incoming: NONE,
             region: NONE,
@@ -333,10 +367,18 @@ mod tests {
         let b = all.add(fragment(0x5000, 0x5004, 0x200), &[]);
         assert!(all.any(0x2000, 0x3000) && !all.any(0x2010, 0x3000));
         assert_eq!(all.overlapping(0, u64::MAX), [a, b]);
-        all.extend(b, 0x6001);
-        assert_eq!(all.overlapping(0x6000, 0x6001), [b]);
+        all.depend(b, &[(0x5000, 0x5004), (0x1ff8, 0x1ffc), (0x9ffe, 0xa002)]);
+        assert_eq!(
+            all.all_farther()[&u64::from(b)],
+            [(0x1ff8, 0x1ffc), (0x9ffe, 0xa002)]
+        );
+        assert_eq!(all.overlapping(0xa000, 0xa001), [b]);
+        assert_eq!(all.overlapping(0x1ffa, 0x1ffb), [a, b]);
+        assert!(all.any(0x9fff, 0xa000) && !all.any(0xa002, 0xb000));
+        assert_eq!(all.overlapping(0x1ffc, 0x2000), [a]);
         all.bury(a);
-        assert_eq!(all.overlapping(0x1000, 0x3000), [0; 0]);
+        assert_eq!(all.overlapping(0x1000, 0x3000), [b]);
+        assert_eq!(all.overlapping(0x2000, 0x3000), [0; 0]);
         assert_eq!(all.dead_entry(0x100), Some((a, Entry::Plain)));
         assert!(all.find(0x1ff0).is_none() && all.find(0x5000) == Some(b));
     }

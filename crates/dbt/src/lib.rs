@@ -26,6 +26,7 @@ mod exits;
 mod fip;
 mod flags;
 mod fragment;
+mod hashed;
 mod instr_op;
 mod link;
 mod log;

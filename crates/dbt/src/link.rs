@@ -52,6 +52,12 @@ impl Translator {
             self.table
                 .unset(fragment.pc.wrapping_sub(1), u64::from(landing));
         }
+        for (kind, is_return) in [(Entry::HashedJump, false), (Entry::HashedReturn, true)] {
+            if let Some(landing) = fragment.entry(kind) {
+                self.hashed
+                    .unset(is_return, fragment.pc, u64::from(landing));
+            }
+        }
         for kind in ENTRIES {
             if let Some(at) = fragment.entry(kind) {
                 self.exits.cache.kill_entry(at);

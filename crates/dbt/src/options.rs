@@ -13,8 +13,11 @@ pub(crate) const FILTER: u64 = USED_END - FILTER_BYTES;
 /// Its size: 64 Ki entries and what wide accesses read behind them.
 pub(crate) const FILTER_BYTES: u64 = (64 << 10) + 4096;
 
+/// Where the hashed branch table lies, before that.
+pub(crate) const HASHED: u64 = FILTER - crate::hashed::BYTES;
+
 /// Upper end of the code cache.
-pub(crate) const CACHE_USED_END: u64 = FILTER;
+pub(crate) const CACHE_USED_END: u64 = HASHED;
 
 /// Options of a [`crate::Translator`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -92,11 +92,6 @@ impl<T: Plain> Records<T> {
         self.first + self.own.len()
     }
 
-    /// How many of them come from a file.
-    pub(crate) fn kept(&self) -> usize {
-        self.first
-    }
-
     pub(crate) fn push(&mut self, record: T) {
         self.own.push(record);
     }
@@ -165,7 +160,7 @@ mod tests {
         list[1] = 25;
         list[3] = 45;
         assert_eq!(list.iter().copied().collect::<Vec<_>>(), [10, 25, 30, 45]);
-        assert_eq!((list.len(), list.kept(), list.get(4)), (4, 3, None));
+        assert_eq!((list.len(), list.get(4)), (4, None));
         for (bound, expected) in [(5, 0), (11, 1), (31, 3), (46, 4)] {
             assert_eq!(list.partition_point(|n| *n < bound), expected, "{bound}");
         }

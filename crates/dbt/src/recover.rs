@@ -20,10 +20,6 @@ pub(crate) enum Undo {
     Exact,
     /// Guest rcx is spilled.
     Rcx,
-    /// A return address has been pushed.
-    Push,
-    /// Both.
-    RcxPush,
     /// This register is spilled.
     Scratch(u8),
     /// The table slot of an indirect jump or call is not there: rcx is the target.
@@ -60,11 +56,9 @@ impl MarkRecord {
         let (undo, reg) = match mark.undo {
             Undo::Exact => (0, 0),
             Undo::Rcx => (1, 0),
-            Undo::Push => (2, 0),
-            Undo::RcxPush => (3, 0),
-            Undo::JumpMiss => (4, 0),
-            Undo::ReturnMiss => (5, 0),
-            Undo::Scratch(reg) => (6, reg),
+            Undo::JumpMiss => (2, 0),
+            Undo::ReturnMiss => (3, 0),
+            Undo::Scratch(reg) => (4, reg),
         };
         let (cache, guest) = (mark.cache, mark.guest);
         Self {
@@ -83,11 +77,9 @@ impl MarkRecord {
             undo: match self.undo {
                 0 => Undo::Exact,
                 1 => Undo::Rcx,
-                2 => Undo::Push,
-                3 => Undo::RcxPush,
-                4 => Undo::JumpMiss,
-                5 => Undo::ReturnMiss,
-                6 if self.reg < 16 => Undo::Scratch(self.reg),
+                2 => Undo::JumpMiss,
+                3 => Undo::ReturnMiss,
+                4 if self.reg < 16 => Undo::Scratch(self.reg),
                 _ => return None,
             },
         })
@@ -106,6 +98,9 @@ pub(crate) enum Recovered {
     },
     /// A dead fragment for `pc` was entered.
     Stale { pc: u64, kind: Entry },
+    /// The same through the hashed table, whose target has not been compared yet; rcx is not
+    /// the guest's.
+    Hashed { is_return: bool },
 }
 
 /// Takes the target of an indirect branch out of rcx and puts the guest's value back.
@@ -122,8 +117,11 @@ impl Translator {
         let lost = || format!("fault at {at:#x} in the code cache, where nothing can fault");
         let cache_pc = u32::try_from(at).map_err(|_| lost())?;
         if let Some((id, kind)) = self.frags.dead_entry(cache_pc) {
-            if matches!(kind, Entry::Jump | Entry::Return) {
-                take_target(ctx);
+            match kind {
+                Entry::Plain | Entry::Ticked => {}
+                Entry::Jump | Entry::Return => drop(take_target(ctx)),
+                Entry::HashedJump => return Ok(Recovered::Hashed { is_return: false }),
+                Entry::HashedReturn => return Ok(Recovered::Hashed { is_return: true }),
             }
             return Ok(Recovered::Stale {
                 pc: self.frags.get(id).pc,
@@ -132,15 +130,9 @@ impl Translator {
         }
         let (fragment, mark) = self.frags.mark_at(cache_pc).ok_or_else(lost)?;
         let pc = fragment.pc.wrapping_add(u64::from(mark.guest));
-        let pop = |ctx: &mut Context| ctx.set_reg(Reg::Rsp, ctx.reg(Reg::Rsp).wrapping_add(8));
         match mark.undo {
             Undo::Exact => {}
             Undo::Rcx => drop(take_target(ctx)),
-            Undo::Push => pop(ctx),
-            Undo::RcxPush => {
-                pop(ctx);
-                take_target(ctx);
-            }
             Undo::Scratch(reg) => ctx.gpr[usize::from(reg)] = ctx.spill[0],
             Undo::JumpMiss | Undo::ReturnMiss => {
                 let target = take_target(ctx);

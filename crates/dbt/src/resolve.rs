@@ -50,6 +50,9 @@ impl Translator {
                 return Ok(self.table_miss(code, ctx, exit.kind == Kind::MissOdd));
             }
             Kind::JumpMismatch | Kind::ReturnMismatch => return Ok(self.mismatch(code, ctx, exit)),
+            Kind::HashedJump => return self.hashed_miss(code, ctx, false),
+            Kind::HashedReturn => return self.hashed_miss(code, ctx, true),
+            Kind::Site => return Err("the record of a branch was taken as a way out".to_owned()),
             Kind::StepJump | Kind::StepReturn => return self.step_branch(code, ctx, exit),
             Kind::Step => return Ok(stepped(code, ctx, exit.pc)),
             Kind::StepTicked => {
@@ -84,13 +87,13 @@ impl Translator {
             Kind::Breakpoint => Stop::Breakpoint { pc },
             Kind::Watch => Stop::Watch { pc },
             Kind::Syscall => {
-                // No look ahead needed: a system call reads all flags.
+                // No look ahead needed: it ends at every instruction that is not copied.
                 ctx.rip = exit.pc;
                 return Ok(Next::Stop(Stop::Syscall { pc, next }));
             }
             Kind::Instr => {
+                // No look ahead needed: it ends at every instruction that is not copied.
                 ctx.rip = exit.pc;
-                ctx.rflags &= !u64::from(self.dead_at(code, number, exit));
                 let op = self.exits.ops[exit.aux as usize];
                 return Ok(Next::Stop(Stop::Instr { op, pc, next }));
             }
@@ -160,21 +163,6 @@ impl Translator {
         self.arrive(code, ctx, pc, false, found)
     }
 
-    /// The flags that are dead at the instruction of an exit. Looked up once: the fragment
-    /// that is left there depends on the same bytes from then on.
-    fn dead_at(&mut self, code: &dyn Code, number: u32, exit: Exit) -> u16 {
-        let live = self.frags.get(exit.frag).is_live();
-        if let (Some(mask), true) = (exit.dead, live) {
-            return mask;
-        }
-        let dead = flags::scan(code, exit.pc);
-        if live {
-            self.frags.extend(exit.frag, dead.end);
-            self.exits.all[number as usize].set_dead(dead.mask);
-        }
-        dead.mask
-    }
-
     fn table_miss(&mut self, code: &dyn Code, ctx: &mut Context, odd_slot: bool) -> Next {
         let target = take_target(ctx);
         let is_return = (target & 1 == 1) != odd_slot;
@@ -225,6 +213,46 @@ impl Translator {
         self.arrive(code, ctx, target, !is_return, found)
     }
 
+    /// A branch through the hashed table that has found no landing, or another's.
+    fn hashed_miss(
+        &mut self,
+        code: &dyn Code,
+        ctx: &mut Context,
+        is_return: bool,
+    ) -> Result<Next, String> {
+        take_target(ctx);
+        let target = ctx.target;
+        let site = self.exits.all.get(ctx.site as usize);
+        let site = site.ok_or_else(|| format!("there is no branch {}", ctx.site))?;
+        // As the branch table has it: see the limits at the head of the crate.
+        let alias = (target.wrapping_sub(u64::from(is_return))) << 3 >> 3;
+        if !is_canonical(target) && !self.table.is_mapped(alias) {
+            let pc = site.pc;
+            return bad_target(code, ctx, pc, target);
+        }
+        let kind = if is_return {
+            self.stats.return_misses += 1;
+            Entry::HashedReturn
+        } else {
+            self.stats.jump_misses += 1;
+            Entry::HashedJump
+        };
+        let found = self.fragment(code, target, kind).and_then(|id| {
+            let landing = self.ensure_entry(code, id, kind)?;
+            self.hashed.set(is_return, target, u64::from(landing));
+            Ok(u64::from(self.frags.get(id).plain()))
+        });
+        Ok(self.arrive(code, ctx, target, !is_return, found))
+    }
+
+    /// The branch at `pc` has been seen to lead out of the low window: from now on it goes
+    /// through the hashed table.
+    fn hash_branch(&mut self, pc: u64) {
+        if self.hashed.need().is_ok() && self.hashed_sites.insert(pc, ()).is_none() {
+            self.invalidate(GuestAddr(pc), GuestAddr(pc.wrapping_add(1)));
+        }
+    }
+
     fn step_branch(
         &mut self,
         code: &dyn Code,
@@ -251,10 +279,19 @@ impl Translator {
                 bad_target(code, ctx, pc, target)
             }
             Recovered::Miss {
-                target, is_return, ..
+                pc,
+                target,
+                is_return,
             } => {
                 self.stats.table_faults += 1;
+                if !layout::is_low(target) {
+                    self.hash_branch(pc);
+                }
                 Ok(self.indirect(code, ctx, target, is_return))
+            }
+            Recovered::Hashed { is_return } => {
+                self.stats.stale_entries += 1;
+                self.hashed_miss(code, ctx, is_return)
             }
             Recovered::Stale { pc, kind } => {
                 self.stats.stale_entries += 1;

@@ -21,11 +21,11 @@ use relive_host::sys;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::exits::{self, NONE, UNLINKED};
-use crate::fragment::{Entry, Fragment};
+use crate::fragment::{Entry, Fragment, SpansById};
 use crate::instr_op::InstrOp;
 use crate::records::{Mapped, Plain, Records, bytes_of};
 use crate::recover::MarkRecord;
-use crate::taken_over::{self, Lists, RegionRecord, Slot, Span, TakenOver};
+use crate::taken_over::{self, Farther, Lists, RegionRecord, Slot, Span, TakenOver};
 use crate::translator::Translator;
 use crate::view::View;
 
@@ -34,7 +34,7 @@ pub type Read<'a> = dyn FnMut(u64, &mut [u8]) -> bool + 'a;
 /// Says whether guest memory at an address holds these bytes.
 pub type Compare<'a> = dyn FnMut(u64, &[u8]) -> bool + 'a;
 
-const MAGIC: u64 = 0x3230_444f_4356_4c52;
+const MAGIC: u64 = 0x3330_444f_4356_4c52;
 const PAGE: u64 = 4096;
 /// Words of the header; the checksum covers those from [`SUMMED`] on, and all that follows.
 const WORDS: usize = SUMMED + count::ALL;
@@ -63,7 +63,10 @@ mod count {
     pub const SLOTS: usize = 10;
     pub const BUCKETS: usize = 11;
     pub const GUEST: usize = 12;
-    pub const ALL: usize = 13;
+    pub const FARTHER: usize = 13;
+    /// 1 if branches use the hashed table.
+    pub const HASHED: usize = 14;
+    pub const ALL: usize = 15;
 }
 
 struct Header([u64; count::ALL]);
@@ -133,8 +136,9 @@ impl Translator {
         if estimate > MOST_BYTES || !self.is_plain() {
             return None;
         }
-        let mut region_of = self.regions_of(ranges);
-        let regions = regions(all, &mut region_of, ranges, read);
+        let farther = self.frags.all_farther();
+        let mut region_of = self.regions_of(ranges, &farther);
+        let regions = regions(all, &farther, &mut region_of, ranges, read);
         let mut by_pc: Vec<(u64, u32)> = Vec::new();
         for (id, fragment) in all.iter().enumerate() {
             if region_of[id] != NONE {
@@ -210,25 +214,34 @@ impl Translator {
             count::GUEST,
             guest.flat_map(|(_, bytes)| bytes.iter().copied()),
         );
+        let farther = farther.iter();
+        let farther = farther.filter(|(id, _)| region_of[**id as usize] != NONE);
+        out.section(
+            count::FARTHER,
+            farther.flat_map(|(id, spans)| {
+                let id = *id as u32;
+                spans.iter().map(move |&span| Farther::new(id, span))
+            }),
+        );
+        out.set(count::HASHED, self.hashed.is_mapped().into());
         Some(out.finish(key))
     }
 
-    /// For each fragment the range that it lies in, if it is to be kept.
-    fn regions_of(&self, ranges: &[(u64, u64)]) -> Vec<u32> {
+    /// For each fragment the range that it lies in, with all that it depends on, if it is to be
+    /// kept.
+    fn regions_of(&self, ranges: &[(u64, u64)], farther: &SpansById) -> Vec<u32> {
         let (all, _) = self.frags.parts();
-        let place = |f: &Fragment| {
-            let inside = |r: &(u64, u64)| r.0 <= f.pc && f.end <= r.1;
-            let fits = f.is_live() && !f.is_step() && self.frags.find(f.pc).is_some();
+        let place = |(id, f): (u32, &Fragment)| {
+            let farther = farther.get(&id.into()).map_or(&[][..], Vec::as_slice);
+            let inside = |r: &(u64, u64)| {
+                let holds = |start, end| r.0 <= start && end <= r.1;
+                holds(f.pc, f.end) && farther.iter().all(|s| holds(s.0, s.1))
+            };
+            let fits = f.is_live() && !f.is_step() && self.frags.find(f.pc) == Some(id);
             let found = fits.then(|| ranges.iter().position(inside)).flatten();
             found.map_or(NONE, |i| i as u32)
         };
-        let mut region_of: Vec<u32> = all.iter().map(place).collect();
-        for (id, fragment) in all.iter().enumerate() {
-            if self.frags.find(fragment.pc) != Some(id as u32) {
-                region_of[id] = NONE;
-            }
-        }
-        region_of
+        (0..).zip(all.iter()).map(place).collect()
     }
 
     /// The chains of links as they will be. Exits linked across regions, or with what is not
@@ -277,6 +290,9 @@ impl Translator {
         let Some(parsed) = parse(key, &view, end, checked) else {
             return 0;
         };
+        if parsed.hashed && self.hashed.need().is_err() {
+            return 0;
+        }
         for (at, len, offset) in pages(parsed.hot, parsed.cold, end) {
             if !map(file, at, len, offset) {
                 let part = &view.bytes()[offset as usize..(offset + len) as usize];
@@ -377,6 +393,7 @@ struct Region {
 /// whose bytes cannot be read is not kept.
 fn regions(
     all: &Records<Fragment>,
+    farther: &SpansById,
     region_of: &mut [u32],
     ranges: &[(u64, u64)],
     read: &mut Read<'_>,
@@ -393,6 +410,8 @@ fn regions(
     for ids in members.into_iter().filter(|ids| !ids.is_empty()) {
         let fragments = || ids.iter().map(|id| &all[*id as usize]);
         let mut needed: Vec<(u64, u64)> = fragments().map(|f| (f.pc, f.end)).collect();
+        let farther = ids.iter().filter_map(|id| farther.get(&u64::from(*id)));
+        needed.extend(farther.flatten());
         needed.sort_unstable();
         let mut spans: Vec<(u64, u64)> = Vec::new();
         for (from, to) in needed {
@@ -455,6 +474,7 @@ struct Parsed {
     marks: Mapped<MarkRecord>,
     ops: Vec<InstrOp>,
     found_by: TakenOver,
+    hashed: bool,
 }
 
 fn parse(key: u128, view: &Arc<View>, cache_end: u32, checked: bool) -> Option<Parsed> {
@@ -503,12 +523,14 @@ fn parse(key: u128, view: &Arc<View>, cache_end: u32, checked: bool) -> Option<P
         slots: rest.section(count::SLOTS)?,
         buckets: rest.section(count::BUCKETS)?,
         guest: rest.section(count::GUEST)?,
+        farther: rest.section(count::FARTHER)?,
     };
     if rest.at != view.len() {
         return None;
     }
     Some(Parsed {
         kept: rest.header.0[count::KEPT],
+        hashed: rest.header.0[count::HASHED] != 0,
         hot,
         cold,
         exits,

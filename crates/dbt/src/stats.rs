@@ -70,7 +70,7 @@ const REASONS: [&str; 13] = [
 fn reason(kind: Kind) -> usize {
     match kind {
         Kind::Link | Kind::LinkTicked => 0,
-        Kind::MissEven | Kind::MissOdd => 1,
+        Kind::MissEven | Kind::MissOdd | Kind::HashedJump | Kind::HashedReturn | Kind::Site => 1,
         Kind::JumpMismatch | Kind::ReturnMismatch => 2,
         Kind::Budget => 3,
         Kind::Syscall => 4,

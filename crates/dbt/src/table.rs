@@ -11,7 +11,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use relive_host::layout::{CACHE_START, LOW_END, TABLE};
 use relive_host::{sys, window};
 
-use crate::cache::FIXED;
 use crate::own_pages;
 use crate::stop::Error;
 
@@ -22,7 +21,7 @@ const CHUNK_GUEST: u64 = 64 << 10;
 const CHUNK: u64 = CHUNK_GUEST * 8;
 
 /// Where unused slots lead: even ones, odd ones.
-pub(crate) const MISS: [u64; 2] = [CACHE_START, CACHE_START + FIXED as u64 / 2];
+pub(crate) const MISS: [u64; 2] = [CACHE_START, CACHE_START + 32];
 
 /// A chunk of unused slots. It is part of the executable, so that a process that starts need
 /// not fill any: chunks are private maps of it.
@@ -102,6 +101,11 @@ impl Table {
         // SAFETY: the slot lies in a mapped chunk, is aligned, and is only ever accessed
         // atomically (by emitted code as whole 8-byte loads); the mapping is never removed.
         chunk.then(|| unsafe { &*((TABLE + addr * 8) as *const AtomicU64) })
+    }
+
+    /// Whether the slot of `addr` is mapped.
+    pub(crate) fn is_mapped(&self, addr: u64) -> bool {
+        self.slot(addr).is_some()
     }
 
     /// Whether the slot of `addr` is mapped and has its default value.

@@ -47,6 +47,29 @@ pub(crate) struct RegionRecord {
 // SAFETY: as above.
 unsafe impl Plain for RegionRecord {}
 
+/// Further guest bytes that a fragment depends on, in the region that it lies in.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct Farther {
+    start: u64,
+    len: u32,
+    pub(crate) id: u32,
+}
+
+// SAFETY: as above.
+unsafe impl Plain for Farther {}
+
+impl Farther {
+    pub(crate) fn new(id: u32, (start, end): (u64, u64)) -> Self {
+        let len = (end - start) as u32;
+        Self { start, len, id }
+    }
+
+    pub(crate) fn span(&self) -> (u64, u64) {
+        (self.start, self.start.saturating_add(self.len.into()))
+    }
+}
+
 /// The lists of a file. Those of the regions follow each other.
 pub(crate) struct Lists {
     pub(crate) regions: Mapped<RegionRecord>,
@@ -55,6 +78,7 @@ pub(crate) struct Lists {
     pub(crate) slots: Mapped<Slot>,
     pub(crate) buckets: Mapped<u32>,
     pub(crate) guest: Mapped<u8>,
+    pub(crate) farther: Mapped<Farther>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -142,18 +166,36 @@ impl TakenOver {
         None
     }
 
-    /// Fragments of regions in use that reach into a range.
-    pub(crate) fn members(&self, start: u64, end: u64) -> impl Iterator<Item = u32> {
-        self.regions
-            .iter()
-            .filter(move |r| r.state == State::Active && r.start < end && start < r.end)
-            .flat_map(|r| self.lists.ids.all()[r.ids.clone()].iter().copied())
+    /// Live fragments of regions in use that depend on bytes of a range.
+    pub(crate) fn members(
+        &self,
+        all: &Records<Fragment>,
+        start: u64,
+        end: u64,
+    ) -> impl Iterator<Item = u32> {
+        let touched = move |r: &Region| r.state == State::Active && r.start < end && start < r.end;
+        let regions = self.regions.iter().filter(move |r| touched(r));
+        let ids = regions.flat_map(|r| self.lists.ids.all()[r.ids.clone()].iter().copied());
+        let made_from = ids.filter(move |id| {
+            let fragment = all.get(*id as usize);
+            fragment.is_some_and(|f| f.is_live() && f.overlaps(start, end))
+        });
+        let farther = match self.regions.iter().any(touched) {
+            true => self.lists.farther.all(),
+            false => &[],
+        };
+        let depend = farther.iter().filter(move |f| {
+            let (from, to) = f.span();
+            let active = |f: &&Fragment| self.regions[f.region as usize].state == State::Active;
+            let fragment = all.get(f.id as usize).filter(active);
+            from < end && start < to && fragment.is_some_and(Fragment::is_live)
+        });
+        made_from.chain(depend.map(|f| f.id))
     }
 
-    /// A fragment of this region depends on guest bytes up to `end` now.
-    pub(crate) fn reach(&mut self, region: u32, end: u64) {
-        let region = &mut self.regions[region as usize];
-        region.end = region.end.max(end);
+    /// What fragments depend on beside the bytes that they were made from.
+    pub(crate) fn farther(&self) -> impl Iterator<Item = &Farther> {
+        self.lists.farther.all().iter()
     }
 
     /// Guest code lies in `start..end` now: regions that were made from the very same bytes there

@@ -14,7 +14,7 @@ use crate::fragment::Entry;
 use crate::translate::Exits;
 
 /// Most bytes that an entry takes, its jump to the body included.
-pub(crate) const ENTRY_BYTES: u32 = 96;
+pub(crate) const ENTRY_BYTES: u32 = 128;
 
 /// Emits entry `kind` of fragment `frag` at `pc`; the body, or a jump to it, must follow.
 /// Returns the entry's cache address.
@@ -24,13 +24,13 @@ pub(crate) fn emit(
     kind: Entry,
     frag: u32,
     pc: u64,
-    dead: Dead,
+    dead: &Dead,
 ) -> u32 {
     match kind {
         Entry::Plain => asm.here(),
-        Entry::Ticked if dead.all() => {
+        Entry::Ticked if dead.all_but_carry() => {
             let entry = asm.here();
-            tick_by_flags(asm, exits, frag, pc);
+            tick_by_flags(asm, exits, frag, pc, 0);
             entry
         }
         Entry::Ticked => {
@@ -40,46 +40,60 @@ pub(crate) fn emit(
             tick_flag_free(asm, out, pc);
             entry
         }
-        Entry::Jump if dead.all() => {
+        Entry::Jump | Entry::HashedJump if dead.all_but_carry() => {
             let entry = asm.here();
-            check_by_flags(asm, exits, Kind::JumpMismatch, frag, pc);
+            check(asm, exits, kind, frag, pc, dead);
             asm.restore_rcx();
-            tick_by_flags(asm, exits, frag, pc);
+            tick_by_flags(asm, exits, frag, pc, 0);
             entry
         }
-        Entry::Jump => {
+        Entry::Jump | Entry::HashedJump => {
             let out = trampoline_out(asm, exits, frag, pc);
             let entry = asm.here();
-            check_flag_free(asm, exits, Kind::JumpMismatch, frag, pc);
+            check(asm, exits, kind, frag, pc, dead);
             tick_flag_free(asm, out, pc);
             entry
         }
-        Entry::Return => {
+        Entry::Return | Entry::HashedReturn => {
             let entry = asm.here();
-            let check = if dead.all() {
-                check_by_flags
-            } else {
-                check_flag_free
-            };
-            check(asm, exits, Kind::ReturnMismatch, frag, pc);
+            check(asm, exits, kind, frag, pc, dead);
             asm.restore_rcx();
             entry
         }
     }
 }
 
-fn tick_by_flags(asm: &mut Asm, exits: &mut Exits, frag: u32, pc: u64) {
+/// Compares the target with `pc`; rcx is of no use afterwards.
+fn check(asm: &mut Asm, exits: &mut Exits, entry: Entry, frag: u32, pc: u64, dead: &Dead) {
+    let mismatch = match entry {
+        Entry::Jump => Kind::JumpMismatch,
+        Entry::Return => Kind::ReturnMismatch,
+        Entry::HashedJump => Kind::HashedJump,
+        Entry::HashedReturn => Kind::HashedReturn,
+        Entry::Plain | Entry::Ticked => return,
+    };
+    let hashed = matches!(entry, Entry::HashedJump | Entry::HashedReturn);
+    match (hashed, dead.all()) {
+        (false, true) => check_by_flags(asm, exits, mismatch, frag, pc),
+        (false, false) => check_flag_free(asm, exits, mismatch, frag, pc),
+        (true, dead) => check_hashed(asm, exits, mismatch, frag, pc, dead),
+    }
+}
+
+/// Counts a tick at `pc`, where all flags but CF must be dead: in the lane of `pc`, or one so many
+/// further.
+pub(crate) fn tick_by_flags(asm: &mut Asm, exits: &mut Exits, frag: u32, pc: u64, further: usize) {
     const EQUAL: u8 = 4;
     let out = exits.add(budget(frag, pc), |_| ());
-    asm.sub_lane(lane(pc));
+    asm.dec_lane(lane(pc, further));
     asm.jcc(EQUAL, out);
 }
 
 /// rcx must be spilled; it is restored.
 fn tick_flag_free(asm: &mut Asm, out: u32, pc: u64) {
-    asm.load(RCX, lane(pc));
+    asm.load(RCX, lane(pc, 0));
     asm.bytes(&relive_host::signal::TICK_LEA);
-    asm.store(lane(pc), RCX);
+    asm.store(lane(pc, 0), RCX);
     asm.jrcxz(out);
     asm.restore_rcx();
 }
@@ -93,8 +107,8 @@ fn trampoline_out(asm: &mut Asm, exits: &mut Exits, frag: u32, pc: u64) -> u32 {
 }
 
 /// The counter for entries to `pc`. Any would do: neighbours mostly have different ones.
-fn lane(pc: u64) -> i32 {
-    off::LANES + 8 * ((pc >> 2 ^ pc >> 5) as usize % LANES) as i32
+fn lane(pc: u64, further: usize) -> i32 {
+    off::LANES + 8 * (((pc >> 2 ^ pc >> 5) as usize + further) % LANES) as i32
 }
 
 fn budget(frag: u32, pc: u64) -> Exit {
@@ -115,6 +129,28 @@ fn check_flag_free(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, 
     asm.add_rcx(-low(pc));
     asm.jrcxz(asm.here() + 2 + JMP_BYTES);
     asm.jmp(stub);
+}
+
+/// Compares the target in the context with `pc`. What it leaves in rcx is of no use.
+fn check_hashed(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64, dead: bool) {
+    const NOT_EQUAL: u8 = 5;
+    const RDX: u8 = 2;
+    const RDX_SLOT: i32 = off::SPILL + 8;
+    const JMP_BYTES: u32 = 5;
+    let stub = exits.add(Exit::new(mismatch, frag, pc), |_| ());
+    if dead {
+        asm.mov_imm64(RCX, pc);
+        asm.cmp_rcx_with(off::TARGET);
+        asm.jcc(NOT_EQUAL, stub);
+    } else {
+        asm.store(RDX_SLOT, RDX);
+        asm.load(RDX, off::TARGET);
+        asm.mov_imm64(RCX, pc.wrapping_neg());
+        asm.add_rdx_to_rcx();
+        asm.load(RDX, RDX_SLOT);
+        asm.jrcxz(asm.here() + 2 + JMP_BYTES);
+        asm.jmp(stub);
+    }
 }
 
 fn low(pc: u64) -> i32 {

@@ -2,6 +2,8 @@
 
 use std::time::Instant;
 
+use relive_host::layout::is_low;
+
 use crate::cache::Cache;
 use crate::classify::Class;
 use crate::code::{Code, Window};
@@ -19,6 +21,9 @@ use crate::translator::Translator;
 
 /// Most bytes that one instruction is translated to, its stubs included.
 const INSN_BYTES: u32 = 192;
+
+/// Most instructions that a loop is unrolled to.
+const UNROLLED: u32 = 24;
 
 /// Most instructions of a fragment whose memory accesses are checked.
 const CHECKED_INSNS: u32 = 64;
@@ -58,6 +63,13 @@ impl Exits {
         exit.stub = at;
         self.all.push(Record::of(&exit));
         self.all.len() as u32 - 1
+    }
+
+    /// Puts a word into the cache, for emitted code to read. Returns its address.
+    pub(crate) fn add_word(&mut self, word: u64) -> u32 {
+        let at = self.cache.reserve_cold(8);
+        self.cache.write(at, &word.to_le_bytes());
+        at
     }
 
     pub(crate) fn add_op(&mut self, op: InstrOp) -> u32 {
@@ -122,17 +134,21 @@ impl Translator {
             });
         }
 
+        let hashed = (!is_low(pc) || !self.hashed_sites.is_empty()) && self.hashed.need().is_ok();
         let first_exit = self.exits.next();
         let frag = self.frags.next_id();
         let mut end = pc.wrapping_add(1);
         self.asm.start(self.exits.cache.next_hot());
         self.marks.clear();
-        let mut entries = [0; 4];
+        let mut entries = [0; 6];
+        let mut spans = Vec::new();
+        let mut unrolls = false;
         if kind != Entry::Plain {
             let dead = flags::scan(code, pc);
-            end = end.max(dead.end);
-            entries[kind as usize] =
-                ticks::emit(&mut self.asm, &mut self.exits, kind, frag, pc, dead);
+            let (asm, exits) = (&mut self.asm, &mut self.exits);
+            entries[kind as usize] = ticks::emit(asm, exits, kind, frag, pc, &dead);
+            unrolls = dead.all_but_carry() && !step && max > 1 && self.watch.is_empty();
+            spans = dependence(dead);
         }
         let body = self.asm.buf.len();
         entries[Entry::Plain as usize] = self.asm.here();
@@ -144,10 +160,11 @@ impl Translator {
             pc,
             body,
             step,
+            hashed: hashed.then_some(&self.hashed_sites),
         };
 
         let mut at = pc;
-        let mut count = 0;
+        let (mut count, mut copies) = (0, 0);
         if !step && self.breakpoints.contains(&pc) {
             mangle::breakpoint(&mut unit, pc);
             decoded = Decoded::Skipped;
@@ -169,10 +186,24 @@ impl Translator {
             count += 1;
             at = insn.next();
             end = end.max(at);
+            if unrolls
+                && leads_back(&insn, pc)
+                && count / (copies + 1) * (copies + 2) <= UNROLLED.min(max)
+            {
+                copies += 1;
+                mangle::leave_loop(&mut unit, &insn);
+                ticks::tick_by_flags(unit.asm, unit.exits, frag, pc, copies as usize);
+                decoded = insn.decode(&mut window, pc);
+                continue;
+            }
             if !step && mangle::check(&mut unit, &insn, &self.watch) == Flow::End {
                 break;
             }
             if mangle::translate(&mut unit, &insn) == Flow::End {
+                break;
+            }
+            if copies > 0 && leads_back(&insn, pc) {
+                mangle::fall_through(&mut unit, at);
                 break;
             }
             if !step && self.breakpoints.contains(&at) {
@@ -208,6 +239,7 @@ impl Translator {
         };
         let id = self.frags.add(fragment, &self.marks);
         debug_assert_eq!(id, frag);
+        self.frags.depend(id, &spans);
         self.link_new(first_exit);
         self.log_fragment(code, id, kind);
         Ok(id)
@@ -234,15 +266,32 @@ impl Translator {
             });
         }
         let before = self.exits.cache.used();
-        let dead: Dead = flags::scan(code, fragment.pc);
+        let dead = flags::scan(code, fragment.pc);
         self.asm.start(self.exits.cache.next_hot());
-        let at = ticks::emit(&mut self.asm, &mut self.exits, kind, id, fragment.pc, dead);
+        let (asm, exits) = (&mut self.asm, &mut self.exits);
+        let at = ticks::emit(asm, exits, kind, id, fragment.pc, &dead);
         self.asm.jmp(fragment.plain());
         self.exits.cache.push_hot(&self.asm.buf);
         self.frags.get_mut(id).entries[kind as usize] = at;
-        self.frags.extend(id, dead.end);
+        self.frags.depend(id, &dependence(dead));
         self.stats.late_entries += 1;
         self.count_bytes(before);
         Ok(at)
+    }
+}
+
+/// Whether an instruction is the direct branch that closes the loop which begins at `pc`.
+fn leads_back(insn: &Insn, pc: u64) -> bool {
+    matches!(insn.class, Class::Jcc | Class::Jmp)
+        && !insn.is_16_bit_branch()
+        && insn.iced.near_branch_target() == pc
+}
+
+/// The guest bytes that an entry depends on: those that let it lose the flags, if it does.
+fn dependence(dead: Dead) -> Vec<(u64, u64)> {
+    if dead.all_but_carry() {
+        dead.spans
+    } else {
+        Vec::new()
     }
 }

@@ -10,7 +10,8 @@ use crate::cache::Cache;
 use crate::code::Code;
 use crate::emit::Asm;
 use crate::exits::{Exit, Kind, NONE};
-use crate::fragment::{Entry, Fragments};
+use crate::fragment::{AddrMap, Entry, Fragments};
+use crate::hashed::{self, Hashed};
 use crate::options::Options;
 use crate::own_pages;
 use crate::recover::Mark;
@@ -38,6 +39,9 @@ pub struct Translator {
     /// Guest addresses that fragments stop at.
     pub(crate) breakpoints: BTreeSet<u64>,
     pub(crate) watch: Watch,
+    pub(crate) hashed: Hashed,
+    /// Branches in low code that have been seen to lead out of the low window.
+    pub(crate) hashed_sites: AddrMap<()>,
     /// Names this build of the translator: its executable and its options.
     build: Vec<u8>,
 }
@@ -69,6 +73,8 @@ impl Translator {
             stats,
             breakpoints: BTreeSet::new(),
             watch: Watch::default(),
+            hashed: Hashed::default(),
+            hashed_sites: AddrMap::default(),
             build,
         })
     }
@@ -125,6 +131,7 @@ impl Translator {
         self.frags.clear();
         add_miss_exits(&mut self.exits);
         self.stats.flushes += 1;
+        self.hashed.clear();
         self.table.clear()
     }
 
@@ -202,7 +209,14 @@ impl Translator {
 
 /// The exits that unused table slots lead to, at the addresses that the table expects.
 fn add_miss_exits(exits: &mut Exits) {
-    for (kind, at) in [Kind::MissEven, Kind::MissOdd].into_iter().zip(table::MISS) {
+    let [even, odd] = table::MISS;
+    let [jump, ret] = hashed::MISS;
+    for (kind, at) in [
+        (Kind::MissEven, even),
+        (Kind::MissOdd, odd),
+        (Kind::HashedJump, jump),
+        (Kind::HashedReturn, ret),
+    ] {
         let mut asm = Asm::new();
         asm.start(at as u32);
         asm.exit(exits.add_inline(Exit::new(kind, NONE, 0), at as u32));

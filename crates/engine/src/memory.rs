@@ -519,6 +519,12 @@ impl Code for CodeView<'_> {
         }
         n
     }
+
+    fn lasting(&self, pc: GuestAddr) -> bool {
+        let writable = |r: &Region| r.prot & WRITE != 0 || r.shared || r.common;
+        let region = self.space.at(pc.0).filter(|r| r.prot & EXEC != 0);
+        region.is_some_and(|r| !writable(r))
+    }
 }
 
 /// Whether guest memory holds these bytes.

@@ -84,6 +84,12 @@ pub struct Context {
     pub exit_fn: u64,
     /// This context's own address.
     pub this: u64,
+    /// Target of the indirect branch through the hashed table that is in flight.
+    pub target: u64,
+    /// Number that the translator has given to that branch.
+    pub site: u32,
+    /// Padding.
+    pub reserved_site: u32,
     /// General registers in encoding order, valid while the host runs.
     pub gpr: [u64; 16],
     /// RFLAGS, valid while the host runs.
@@ -161,6 +167,10 @@ pub mod off {
     pub const EXIT_FN: i32 = offset_of!(Context, exit_fn) as i32;
     /// [`Context::this`]
     pub const THIS: i32 = offset_of!(Context, this) as i32;
+    /// [`Context::target`]
+    pub const TARGET: i32 = offset_of!(Context, target) as i32;
+    /// [`Context::site`]
+    pub const SITE: i32 = offset_of!(Context, site) as i32;
     /// [`Context::gpr`], first element
     pub const GPR: i32 = offset_of!(Context, gpr) as i32;
     /// [`Context::rflags`]

@@ -1,6 +1,7 @@
 //! Direct branches: linkable, and tick sites where they go backwards or call.
 
 use super::{Flow, Unit};
+use crate::classify::Class;
 use crate::decode::Insn;
 use crate::exits::{Exit, Kind};
 use crate::recover::Undo;
@@ -24,6 +25,15 @@ pub(super) fn jcc(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         ticked,
     );
     Flow::Continue
+}
+
+/// The branch that closes a loop of which another copy follows: only the way out is left.
+pub(crate) fn leave_loop(unit: &mut Unit<'_>, insn: &Insn) {
+    if insn.class == Class::Jcc {
+        // iced numbers conditions from 1 on; the lowest bit of the encoding negates.
+        let otherwise = (insn.iced.condition_code() as u8 - 1) ^ 1;
+        link(unit, Opcode::Jcc(otherwise), insn.next(), false);
+    }
 }
 
 /// loop, loope, loopne, jrcxz and jecxz exist with 8-bit displacements only: the copied
@@ -58,20 +68,23 @@ pub(super) fn jmp(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 }
 
 pub(super) fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
-    push_return(unit, insn, Undo::Exact, Undo::Push);
+    push_return(unit, insn, Undo::Exact);
     link(unit, Opcode::Jmp, insn.iced.near_branch_target(), true);
     Flow::End
 }
 
-/// Pushes the guest return address. `before` and `between` say how to recover from a fault
-/// of the push, and of the second store that a high address needs.
-pub(super) fn push_return(unit: &mut Unit<'_>, insn: &Insn, before: Undo, between: Undo) {
+/// Pushes the guest return address. `undo` says how to recover from a fault of the push. A
+/// high address comes from memory: two stores of its halves would keep the return that loads
+/// it waiting.
+pub(super) fn push_return(unit: &mut Unit<'_>, insn: &Insn, undo: Undo) {
     let next = insn.next();
-    unit.mark(insn, before);
-    unit.asm.push_imm(next as u32);
-    if next as i32 as u64 != next {
-        unit.mark(insn, between);
-        unit.asm.set_high_half_of_top((next >> 32) as u32);
+    if next as i32 as u64 == next {
+        unit.mark(insn, undo);
+        unit.asm.push_imm(next as u32);
+    } else {
+        let at = unit.exits.add_word(next);
+        unit.mark(insn, undo);
+        unit.asm.push_at(at);
     }
 }
 

@@ -1,11 +1,13 @@
 //! Indirect jumps, calls and returns: guest rcx is spilled, the target goes to rcx, and a
 //! jump through the branch table leads to the target's landing or, on a miss, to the host.
+//! Branches in high code, and those that were seen to lead there, use the hashed table.
 
 use super::branch::push_return;
 use super::{Flow, Unit, memory};
 use crate::decode::{Insn, is_legacy_prefix};
 use crate::emit::RCX;
 use crate::exits::{Exit, Kind};
+use crate::hashed;
 use crate::recover::Undo;
 
 pub(super) fn jmp(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
@@ -17,7 +19,7 @@ pub(super) fn jmp(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 pub(super) fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     // The target first: its operand may use rsp.
     load_target(unit, insn);
-    push_return(unit, insn, Undo::Rcx, Undo::RcxPush);
+    push_return(unit, insn, Undo::Rcx);
     go(unit, insn, Kind::StepJump);
     Flow::End
 }
@@ -38,6 +40,15 @@ fn go(unit: &mut Unit<'_>, insn: &Insn, step: Kind) {
         let mut exit = Exit::new(step, unit.frag, insn.pc());
         exit.len = insn.bytes().len() as u8;
         unit.leave(exit);
+        return;
+    }
+    if unit.is_hashed(insn) {
+        let site = unit
+            .exits
+            .add_inline(Exit::new(Kind::Site, unit.frag, insn.pc()), 0);
+        unit.asm.hash_target(site);
+        unit.asm
+            .jmp_slot(hashed::base(step == Kind::StepReturn) as u32);
         return;
     }
     let (undo, adjust) = if step == Kind::StepReturn {

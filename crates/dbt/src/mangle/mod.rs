@@ -10,14 +10,17 @@ mod memory;
 mod system;
 mod watch;
 
-pub(crate) use branch::fall_through;
+pub(crate) use branch::{fall_through, leave_loop};
 pub(crate) use system::{undefined, unsupported_name};
 pub(crate) use watch::{BYTES as CHECK_BYTES, check, kinds as access_kinds};
+
+use relive_host::layout::is_low;
 
 use crate::classify::Class;
 use crate::decode::Insn;
 use crate::emit::{Asm, EXIT_BYTES};
 use crate::exits::{Exit, Kind};
+use crate::fragment::AddrMap;
 use crate::recover::{Mark, Undo};
 use crate::translate::Exits;
 
@@ -41,6 +44,8 @@ pub(crate) struct Unit<'t> {
     pub(crate) body: usize,
     /// Whether it is for single-stepping: no links, no table.
     pub(crate) step: bool,
+    /// Where the hashed table is there: the branches in low code that use it.
+    pub(crate) hashed: Option<&'t AddrMap<()>>,
 }
 
 /// Emits the translation of `insn`.
@@ -78,6 +83,12 @@ pub(crate) fn breakpoint(unit: &mut Unit<'_>, pc: u64) {
 }
 
 impl Unit<'_> {
+    /// Whether an indirect branch goes through the hashed table.
+    fn is_hashed(&self, insn: &Insn) -> bool {
+        self.hashed
+            .is_some_and(|sites| !is_low(insn.pc()) || sites.contains_key(&insn.pc()))
+    }
+
     /// Notes how to recover from a fault of the host instruction emitted next.
     pub(crate) fn mark(&mut self, insn: &Insn, undo: Undo) {
         let cache = (self.asm.buf.len() - self.body) as u16;

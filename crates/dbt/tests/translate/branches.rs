@@ -196,7 +196,11 @@ fn low_and_high_code_call_each_other() {
     guest.expect_syscall();
     assert_eq!((guest.ctx.gpr[3], guest.ctx.gpr[2]), (5, 5));
     assert_eq!(guest.ctx.ticks(), 14);
-    assert!(guest.t.stats().table_faults >= 5, "{:?}", guest.t.stats());
+    assert!(
+        (1..=2).contains(&guest.t.stats().table_faults),
+        "{:?}",
+        guest.t.stats()
+    );
     let expected = HIGH_CODE + 0xd + 2;
     assert!(
         guest.read(TOP - 16, 8) == expected.to_le_bytes().to_vec()

@@ -75,7 +75,7 @@ fn divisions() {
 
 #[test]
 fn calls_and_returns() {
-    faults(LOW_CODE, b"\xe8\x10\x00\x00\x00", 0, no_stack, same);
+    faults(LOW_CODE, b"\xe8\x00\x00\x00\x00", 0, no_stack, same);
     faults(LOW_CODE, b"\xff\xd0", 0, no_stack, same); // call rax
     faults(LOW_CODE, b"\xff\xd1", 0, no_stack, same); // call rcx
     faults(LOW_CODE, b"\xff\x13", 0, |_| (), same); // call [rbx]
@@ -90,7 +90,7 @@ fn calls_and_returns() {
 
 #[test]
 fn calls_from_high_code() {
-    faults(HIGH_CODE, b"\xe8\x10\x00\x00\x00", 0, no_stack, same);
+    faults(HIGH_CODE, b"\xe8\x00\x00\x00\x00", 0, no_stack, same);
     faults(HIGH_CODE, b"\xff\xd0", 0, no_stack, same);
     // call [rip + 0x2000000], jmp [rip + 0x2000000]: nothing there
     faults(HIGH_CODE, b"\xff\x15\x00\x00\x00\x02", 0, |_| (), same);

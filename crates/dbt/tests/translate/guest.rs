@@ -53,6 +53,10 @@ impl Code for Memory {
         }
         n
     }
+
+    fn lasting(&self, _pc: GuestAddr) -> bool {
+        true
+    }
 }
 
 /// The guest. Tests take turns by holding one.

@@ -10,6 +10,7 @@ mod state;
 
 mod branches;
 mod faults;
+mod hashed;
 mod invalidate;
 mod random;
 mod signals;

@@ -1,0 +1,113 @@
+//! The hashed branch table: for indirect branches that lead out of the low window, where
+//! [`crate::table`] has no slots (just-in-time compilers put their code there).
+//!
+//! A branch stores its target in the context, hashes it without touching flags, and jumps
+//! through one of 65 536 slots. A slot belongs to whoever came last, and each landing compares
+//! the target with its own address. Jumps and returns have a table each. The tables are mapped
+//! when the first such branch is translated: most programs have none.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use relive_host::layout::CACHE_START;
+use relive_host::{sys, window};
+
+use crate::options::HASHED;
+use crate::stop::Error;
+
+/// Slots of each table: what [`crate::emit::Asm::hash_target`] leaves in rcx is below.
+const SLOTS: u64 = 1 << 16;
+/// Bytes of both.
+pub(crate) const BYTES: u64 = 2 * SLOTS * 8;
+
+/// Where unused slots lead: for jumps, for returns.
+pub(crate) const MISS: [u64; 2] = [CACHE_START + 64, CACHE_START + 96];
+
+/// Address of the table for jumps and calls, or of that for returns.
+pub(crate) fn base(is_return: bool) -> u64 {
+    HASHED + u64::from(is_return) * SLOTS * 8
+}
+
+/// Both tables' memory.
+#[derive(Default)]
+pub(crate) struct Hashed {
+    mapped: bool,
+}
+
+impl Hashed {
+    /// Whether the tables are there.
+    pub(crate) fn is_mapped(&self) -> bool {
+        self.mapped
+    }
+
+    /// Maps the tables if they are not there yet.
+    pub(crate) fn need(&mut self) -> Result<(), Error> {
+        if self.mapped {
+            return Ok(());
+        }
+        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
+        let prot = libc::PROT_READ | libc::PROT_WRITE;
+        let args = [HASHED, BYTES, prot as u64, flags as u64, u64::MAX, 0];
+        // SAFETY: the range belongs to these tables, reserved for this mapping alone.
+        let ret = unsafe { sys::syscall(libc::SYS_mmap as u64, args) };
+        Error::check("mapping the hashed branch table", ret)?;
+        self.mapped = true;
+        self.clear();
+        Ok(())
+    }
+
+    /// Gives every slot its default value.
+    pub(crate) fn clear(&mut self) {
+        if !self.mapped {
+            return;
+        }
+        for is_return in [false, true] {
+            let miss = MISS[usize::from(is_return)];
+            (0..SLOTS).for_each(|i| slot(is_return, i).store(miss, Ordering::Relaxed));
+        }
+    }
+
+    /// Lets branches to `target` go to `landing`.
+    pub(crate) fn set(&mut self, is_return: bool, target: u64, landing: u64) {
+        assert!(self.mapped, "there is no hashed table");
+        slot(is_return, hash(target)).store(landing, Ordering::Release);
+    }
+
+    /// Sets the slot of `target` back if it leads to `landing`.
+    pub(crate) fn unset(&mut self, is_return: bool, target: u64, landing: u64) {
+        if self.mapped {
+            let slot = slot(is_return, hash(target));
+            if slot.load(Ordering::Relaxed) == landing {
+                slot.store(MISS[usize::from(is_return)], Ordering::Release);
+            }
+        }
+    }
+}
+
+/// A slot of a table that is mapped.
+fn slot(is_return: bool, index: u64) -> &'static AtomicU64 {
+    assert!(index < SLOTS, "no slot {index}");
+    let at = base(is_return) + 8 * index;
+    // SAFETY: callers have made sure that the tables are mapped, and they are released only
+    // with the translator; slots are accessed atomically (by emitted code as whole loads).
+    unsafe { &*(at as *const AtomicU64) }
+}
+
+/// As emitted code does it: the lower 16 bits of the CRC-32C.
+fn hash(target: u64) -> u64 {
+    let crc: u64;
+    // SAFETY: SSE4.2 is older than FSGSBASE, without which no guest starts.
+    unsafe {
+        std::arch::asm!("crc32 {crc}, {target}", crc = inout(reg) 0_u64 => crc,
+            target = in(reg) target, options(pure, nomem, nostack, preserves_flags));
+    }
+    crc & (SLOTS - 1)
+}
+
+impl Drop for Hashed {
+    fn drop(&mut self) {
+        if self.mapped {
+            // SAFETY: the tables are ours; no thread runs in the cache any more.
+            unsafe { window::release(HASHED, BYTES) };
+        }
+    }
+}
