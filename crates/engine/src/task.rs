@@ -11,7 +11,6 @@ use crate::input::Cursors;
 use crate::kernel::Log;
 use crate::machine::{Mode, machine};
 use crate::process::Process;
-use crate::replay::History;
 use crate::signals::TaskSignals;
 use crate::tape::{Tape, digest};
 
@@ -49,8 +48,6 @@ pub struct Task {
     /// Its name, as prctl(2) PR_SET_NAME sets it, filled up with zeros. Only of use to who
     /// looks at a replay: the guest asks the kernel.
     pub comm: [u8; 16],
-    /// Replay: its last events, for reports.
-    pub history: History,
     /// A vfork child runs in this task: what the parent goes on with.
     pub vforked: Option<Box<crate::kernel::vfork::Parent>>,
 }
@@ -99,7 +96,6 @@ impl Task {
             exact: true,
             parked: false,
             comm: [0; 16],
-            history: History::default(),
             vforked: None,
         }
     }

@@ -260,6 +260,7 @@ impl Decoder {
     /// # Errors
     /// [`DecodeError::Incomplete`] when `bytes` ends inside the event, `Corrupt` when it is
     /// none. After an error the decoder stands where it stood.
+    #[inline]
     pub fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<(Event<'a>, usize), DecodeError> {
         let mut cursor = Cursor::new(bytes);
         let first = cursor.clone();
@@ -332,6 +333,7 @@ fn start(cursor: &mut Cursor<'_>) -> Step<Start> {
     })
 }
 
+#[inline]
 fn syscall<'a>(cursor: &mut Cursor<'a>, flags: u8) -> Step<Syscall<'a>> {
     let before = cursor.clone();
     let follows = cursor.byte()?;

@@ -60,6 +60,16 @@ impl<'a> Cursor<'a> {
 
     #[inline]
     pub(crate) fn varint(&mut self) -> Step<u64> {
+        match self.bytes.get(self.at) {
+            Some(&byte) if byte < 0x80 => {
+                self.at += 1;
+                Ok(byte.into())
+            }
+            _ => self.long_varint(),
+        }
+    }
+
+    fn long_varint(&mut self) -> Step<u64> {
         let mut value = 0u64;
         for index in 0..varint::MAX_LEN {
             let byte = *self
@@ -81,16 +91,19 @@ impl<'a> Cursor<'a> {
         self.corrupt("an integer of more than ten bytes")
     }
 
+    #[inline]
     pub(crate) fn varint_u32(&mut self) -> Step<u32> {
         let before = self.clone();
         let value = self.varint()?;
         u32::try_from(value).or_else(|_| before.corrupt("an integer of more than 32 bits"))
     }
 
+    #[inline]
     pub(crate) fn signed(&mut self) -> Step<i64> {
         Ok(varint::unzigzag(self.varint()?))
     }
 
+    #[inline]
     pub(crate) fn fixed<const N: usize>(&mut self) -> Step<[u8; N]> {
         let array = self
             .bytes

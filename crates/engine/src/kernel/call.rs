@@ -298,7 +298,7 @@ impl Answer {
                 &format!("{call} = {result}"),
             ));
         }
-        {
+        if !self.writes.is_empty() || !self.refs.is_empty() {
             let mut memory = machine().memory();
             let stored = self.refs.iter().map(|r| {
                 let bytes = crate::input::recorded(r.offset, r.length)?;

@@ -105,7 +105,6 @@ pub(super) fn arrive(task: &mut Task, steps: u32, recorded: u32, what: Happening
             "other register values at that position",
         ));
     }
-    note(task)?;
     task.consume()?;
     task.steps = steps;
     match what {
@@ -262,14 +261,6 @@ pub(super) fn describe(task: &mut Task) -> Result<String> {
         .map_or("the end of the recording".to_owned(), |e| show(&e)))
 }
 
-/// Keeps the event at hand for reports.
-fn note(task: &mut Task) -> Result<()> {
-    if let Some(event) = task.tape.peek()? {
-        task.history.note(&event);
-    }
-    Ok(())
-}
-
 /// Looks up the system call that the thread stands at.
 ///
 /// # Errors
@@ -321,9 +312,6 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
         },
         Some(_) => None,
     };
-    if let (Some(_), Some(event)) = (&found, &event) {
-        task.history.note(event);
-    }
     let Some(found) = found else {
         let expected = describe(task)?;
         let same = if matches!(task.tape.peek()?, Some(e) if e.digest != 0 && e.digest != registers)
@@ -356,7 +344,6 @@ pub fn instruction(task: &mut Task, number: u8) -> Result<[u64; 4]> {
         && (op, t) == (number, ticks)
         && d == registers
     {
-        note(task)?;
         task.consume()?;
         return Ok(values);
     }
@@ -407,6 +394,5 @@ pub fn expect_fault(task: &mut Task, info: &SigInfo) -> Result<()> {
             ),
         ));
     }
-    note(task)?;
     task.consume()
 }

@@ -11,7 +11,7 @@ mod turns;
 
 pub use advance::{Found, SYNCHRONOUS, answer, expect_fault, instruction};
 pub use guided::{VARIABLE as GUIDE, is_guided, wrote};
-pub use report::{History, divergence};
+pub use report::divergence;
 pub use session::{
     add_task, alone, caught, count_event, fork_host, main, open_copy, open_tape, quiet,
     shared_copy, start_child,

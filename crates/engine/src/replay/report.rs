@@ -1,62 +1,14 @@
 //! Divergence: what was expected and what happened, side by side, with the way there.
 
-use std::collections::VecDeque;
-use std::fmt;
-
 use relive_trace::{Args, Event, Kind};
 
+use super::session::open_tape;
 use crate::failure::Failure;
+use crate::tape::Tape;
 use crate::task::Task;
 
-/// The last events of a thread.
-#[derive(Default, Clone)]
-pub struct History(VecDeque<Line>);
-
-/// One of them: as text, but for the common kind, which must cost nothing.
-#[derive(Clone)]
-enum Line {
-    Call {
-        nr: u32,
-        args: Args,
-        result: i64,
-        ticks: u64,
-    },
-    Text(String),
-}
-
-const KEPT: usize = 6;
-
-impl History {
-    /// Remembers an event.
-    pub fn note(&mut self, event: &Event<'_>) {
-        if self.0.len() == KEPT {
-            self.0.pop_front();
-        }
-        self.0.push_back(match event.kind {
-            Kind::Syscall(s) => Line::Call {
-                nr: s.nr,
-                args: s.args,
-                result: s.result,
-                ticks: event.ticks,
-            },
-            _ => Line::Text(show(event)),
-        });
-    }
-}
-
-impl fmt::Display for Line {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Call {
-                nr,
-                args,
-                result,
-                ticks,
-            } => write!(f, "{} at tick {ticks}", call(*nr, args, *result)),
-            Self::Text(text) => f.write_str(text),
-        }
-    }
-}
+/// So many events before a divergence are shown.
+const SHOWN: u64 = 6;
 
 fn call(nr: u32, args: &Args, result: i64) -> String {
     let name = relive_kabi::row(u64::from(nr)).map_or("unknown", |r| r.name);
@@ -83,6 +35,27 @@ pub fn show(event: &Event<'_>) -> String {
     format!("{what} at tick {}", event.ticks)
 }
 
+/// The events that the task has behind it, read from its tape once more: nothing is kept of
+/// them on the way.
+fn last_events(task: &Task) -> Vec<String> {
+    let Tape::In(here) = &task.tape else {
+        return Vec::new();
+    };
+    let Ok(Tape::In(mut tape)) = open_tape(task.id()) else {
+        return Vec::new();
+    };
+    let mut lines = Vec::new();
+    // What cannot be read was reported when it was read first.
+    while tape.position() < here.position() && matches!(tape.outline(), Ok(Some(_))) {
+        if tape.position() + SHOWN < here.position() {
+            let _ = tape.skip();
+        } else if let Ok(Some(event)) = tape.next() {
+            lines.push(show(&event));
+        }
+    }
+    lines
+}
+
 /// A divergence at the task's present position.
 #[must_use]
 pub fn divergence(task: &Task, expected: &str, actual: &str) -> Failure {
@@ -92,11 +65,12 @@ pub fn divergence(task: &Task, expected: &str, actual: &str) -> Failure {
         task.ctx.ticks(),
         task.ctx.rip
     );
-    if !task.history.0.is_empty() {
+    let last = last_events(task);
+    if !last.is_empty() {
         text.push_str("\n  the thread's last events:");
-        for line in &task.history.0 {
+        for line in &last {
             text.push_str("\n    ");
-            text.push_str(&line.to_string());
+            text.push_str(line);
         }
     }
     text.push_str("\n  registers:");
