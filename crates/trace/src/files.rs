@@ -150,11 +150,15 @@ impl FileStore {
     }
 
     /// Ids of all copies, in order. Other names (copies that a crash left half-made) are
-    /// passed over.
+    /// passed over. No folder is one without copies: archives tend to drop empty ones.
     pub(crate) fn ids(&self) -> Result<Vec<FileId>> {
         let failed = |error| Error::read(&self.folder, error);
         let mut ids = Vec::new();
-        for entry in std::fs::read_dir(&self.folder).map_err(failed)? {
+        let entries = match std::fs::read_dir(&self.folder) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(ids),
+            entries => entries.map_err(failed)?,
+        };
+        for entry in entries {
             let name = entry.map_err(failed)?.file_name();
             ids.extend(name.to_str().and_then(|name| name.parse::<FileId>().ok()));
         }
