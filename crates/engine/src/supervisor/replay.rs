@@ -149,7 +149,9 @@ fn watch(shm: &Shm, root: i32, recorded: Option<ExitStatus>) -> Result<Status> {
                     Err(Failure::internal("the replay ended without a reason"))
                 }
                 Some(Status::Signal(libc::SIGSYS)) => Err(forbidden()),
-                Some(s) => Ok(s),
+                Some(_) => Err(Failure::setup(
+                    "a process of the replay is gone before its end; was it killed?",
+                )),
                 None => continue,
             };
         }
@@ -164,9 +166,13 @@ fn forbidden() -> Failure {
     )
 }
 
+/// Whether there are children, also such that have ended and have not been waited for.
 fn has_children() -> bool {
-    // SAFETY: only asks.
-    unsafe { libc::waitpid(-1, std::ptr::null_mut(), libc::WNOHANG) == 0 }
+    // SAFETY: plain numbers, for which all zeros are a value.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: only fills the structure; with WNOWAIT nobody is waited for.
+    unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, options) == 0 }
 }
 
 fn kill_all(shm: &Shm, root: i32) {
@@ -174,5 +180,33 @@ fn kill_all(shm: &Shm, root: i32) {
         // SAFETY: a host process of this replay, which has not been waited for if it is the
         // first; the others are descendants that end with it.
         unsafe { libc::kill(pid, libc::SIGKILL) };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_has_ended_is_one_until_somebody_waits_for_it() {
+        let mut child = std::process::Command::new("true").spawn().expect("a child");
+        let pid = child.id();
+        // SAFETY: plain numbers; waits for the end of one's own child, which stays.
+        unsafe {
+            let mut info: libc::siginfo_t = std::mem::zeroed();
+            libc::waitid(
+                libc::P_PID,
+                pid,
+                &raw mut info,
+                libc::WEXITED | libc::WNOWAIT,
+            );
+        }
+        assert!(has_children());
+        assert!(
+            child
+                .wait()
+                .expect("nobody else has waited for it")
+                .success()
+        );
     }
 }
