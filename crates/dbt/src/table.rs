@@ -16,7 +16,7 @@ use crate::stop::Error;
 
 /// Guest bytes served by a chunk. Larger chunks make a larger executable; smaller ones cost
 /// large programs more mappings.
-const CHUNK_GUEST: u64 = 64 << 10;
+const CHUNK_GUEST: u64 = 256 << 10;
 /// Bytes of a chunk.
 const CHUNK: u64 = CHUNK_GUEST * 8;
 

@@ -12,8 +12,9 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
+use relive_host::cpu::{self, XsaveLayout};
+use relive_host::signal;
 use relive_host::signal::{KernelAction, Mask};
-use relive_host::{cpu, signal};
 use relive_sched::{Chaos, Fair, Policy, Seed};
 use relive_trace::{Image, Kind, Origin, Start, StreamFd, TapeId};
 
@@ -80,6 +81,8 @@ pub struct Continuation {
     pub ignored: u64,
     /// Descriptors that lead to standard streams.
     pub streams: Vec<(i32, u8)>,
+    /// What the old program's host knows of the processor.
+    pub layout: XsaveLayout,
 }
 
 const MODES: [Mode; 3] = [Mode::Run, Mode::Record, Mode::Replay];
@@ -118,6 +121,11 @@ impl Boot {
             for &(fd, s) in &c.streams {
                 w.num(fd as u64).num(s.into());
             }
+            w.num(c.layout.components).num(c.layout.size as u64);
+            for (from, to) in c.layout.ranges {
+                w.num(from as u64).num(to as u64);
+            }
+            w.num(c.layout.wide_masks.into());
         }
         w.0
     }
@@ -142,6 +150,12 @@ impl Boot {
             streams: (0..r.num())
                 .map(|_| (r.num() as i32, r.num() as u8))
                 .collect(),
+            layout: XsaveLayout {
+                components: r.num(),
+                size: r.num() as usize,
+                ranges: std::array::from_fn(|_| (r.num() as usize, r.num() as usize)),
+                wide_masks: r.num() != 0,
+            },
         });
         Self {
             mode,
@@ -206,7 +220,11 @@ pub fn host_main(fd: i32) -> ! {
 }
 
 fn begin(boot: Boot) -> Result<Infallible> {
-    cpu::check().map_err(|what| Failure::setup(format!("this machine lacks {what:?}: Relive needs Linux 5.9 or later and a processor with XSAVE and FSGSBASE")))?;
+    match &boot.go_on {
+        // The old program's host has looked: CPUID is slow where a hypervisor answers it.
+        Some(c) => cpu::adopt_layout(c.layout),
+        None => cpu::check().map_err(|what| Failure::setup(format!("this machine lacks {what:?}: Relive needs Linux 5.9 or later and a processor with XSAVE and FSGSBASE")))?,
+    }
     signal::on_host_fault(|sig, rip, addr| {
         die(&Failure::internal(format!(
             "signal {sig} in the host at {rip:#x} (address {addr:#x})"

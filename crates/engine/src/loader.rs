@@ -4,9 +4,12 @@
 //! and replay apply with the same code (`image`); replay needs no loader. Sources: elf(5),
 //! execve(2), getauxval(3), the System V x86-64 ABI, section 3.4.1.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::os::fd::AsRawFd;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
 
 use object::LittleEndian as LE;
 use object::elf::{
@@ -108,8 +111,7 @@ pub fn load(program: &Program, identify: Identify<'_>) -> Result<Loaded, i32> {
         let path = std::str::from_utf8(&name).map_err(|_| libc::ENOENT)?;
         let file = File::open(path).map_err(|e| e.raw_os_error().unwrap_or(libc::ENOENT))?;
         let elf = Elf::read(&file).map_err(|_| libc::ELIBBAD)?;
-        let canonical = std::fs::canonicalize(path)
-            .map_or(name.clone(), |p| p.into_os_string().into_encoded_bytes());
+        let canonical = canonical(&file, &name);
         let interp = place(&elf, &file, &canonical, identify, &mut space, &mut out)?;
         (rip, base) = (interp.entry, interp.bias);
     }
@@ -144,6 +146,18 @@ pub fn check(file: &File) -> Result<(), i32> {
         Elf::read(&interp).map_err(|_| libc::ELIBBAD)?;
     }
     Ok(())
+}
+
+/// The canonical path of an open file, which was opened by the name `called`.
+#[must_use]
+pub fn canonical(file: &File, called: &[u8]) -> Vec<u8> {
+    let named = Path::new(OsStr::from_bytes(called));
+    // One call instead of one for each part of the path.
+    let shown = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
+    let usual = |p: &PathBuf| p.is_absolute() && !p.as_os_str().as_bytes().ends_with(b" (deleted)");
+    let path = shown.ok().filter(usual);
+    let path = path.or_else(|| std::fs::canonicalize(named).ok());
+    path.map_or_else(|| called.to_vec(), |p| p.into_os_string().into_vec())
 }
 
 impl Elf {

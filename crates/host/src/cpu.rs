@@ -8,6 +8,9 @@ use std::sync::OnceLock;
 /// Protection keys are left out: the guest has none.
 pub const XSAVE_MASK: u64 = 0xe7;
 
+/// The components of AVX-512 among them.
+const AVX512: u64 = 0xe0;
+
 /// Why this processor or kernel cannot run Relive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lacking {
@@ -43,11 +46,19 @@ pub struct XsaveLayout {
     pub size: usize,
     /// Byte range of each extended component (from 2), empty where there is none.
     pub ranges: [(usize, usize); 8],
+    /// Mask registers have 64 bits (AVX-512BW).
+    pub wide_masks: bool,
+}
+
+static LAYOUT: OnceLock<XsaveLayout> = OnceLock::new();
+
+/// Takes over what [`xsave_layout`] gave another process on this machine.
+pub fn adopt_layout(layout: XsaveLayout) {
+    let _ = LAYOUT.set(layout);
 }
 
 /// The layout here.
 pub fn xsave_layout() -> &'static XsaveLayout {
-    static LAYOUT: OnceLock<XsaveLayout> = OnceLock::new();
     LAYOUT.get_or_init(|| {
         // SAFETY: `check` has established XSAVE, without which Relive does not start.
         let components = (unsafe { xgetbv() }) & XSAVE_MASK;
@@ -57,10 +68,12 @@ pub fn xsave_layout() -> &'static XsaveLayout {
             ranges[i as usize] = (l.ebx as usize, (l.ebx + l.eax) as usize);
             size = size.max(ranges[i as usize].1);
         }
+        let wide_masks = components & AVX512 == AVX512 && __cpuid_count(7, 0).ebx >> 30 & 1 == 1;
         XsaveLayout {
             components,
             size,
             ranges,
+            wide_masks,
         }
     })
 }

@@ -29,8 +29,7 @@ const WITH_AVX512: u64 = 0xe7;
 pub(crate) fn form() -> u32 {
     static FORM: OnceLock<u32> = OnceLock::new();
     *FORM.get_or_init(|| match cpu::xcr0() {
-        // AVX-512BW for the 64-bit mask registers.
-        WITH_AVX512 if std::arch::is_x86_feature_detected!("avx512bw") => AVX512,
+        WITH_AVX512 if cpu::xsave_layout().wide_masks => AVX512,
         WITH_AVX => AVX,
         _ => AREA,
     })

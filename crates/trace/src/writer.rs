@@ -42,7 +42,7 @@ pub struct TraceWriter {
     tapes: BTreeMap<TapeId, Pending>,
     pieces: Pieces,
     compressor: Compressor<'static>,
-    /// Header and payload of the chunk being made.
+    /// Begins with header and payload of the chunk being made.
     chunk: Vec<u8>,
     counters: Counters,
 }
@@ -227,16 +227,22 @@ impl TraceWriter {
                 pending.sequence,
                 raw,
             )
-            .and_then(|()| write_whole(&self.file, &self.chunk, self.counters.stored_bytes));
-            if let Err(error) = written {
-                result = Err(Error::write(&self.path, error));
-                break;
-            }
+            .and_then(|len| {
+                let chunk = &self.chunk[..len];
+                write_whole(&self.file, chunk, self.counters.stored_bytes).map(|()| len)
+            });
+            let len = match written {
+                Ok(len) => len,
+                Err(error) => {
+                    result = Err(Error::write(&self.path, error));
+                    break;
+                }
+            };
             pending.sequence += 1;
             done += raw.len();
             self.counters.chunks += 1;
             self.counters.raw_bytes += raw.len() as u64;
-            self.counters.stored_bytes += self.chunk.len() as u64;
+            self.counters.stored_bytes += len as u64;
         }
         pending.raw.drain(..done);
         if pending.raw.capacity() > 4 * CHUNK_RAW_MAX {
@@ -246,26 +252,27 @@ impl TraceWriter {
     }
 }
 
-/// Makes `chunk` the header and payload for `raw`.
+/// Puts the header and payload for `raw` at the beginning of `chunk`; where they end.
 fn fill_chunk(
     compressor: &mut Compressor<'static>,
     chunk: &mut Vec<u8>,
     tape: TapeId,
     sequence: u64,
     raw: &[u8],
-) -> io::Result<()> {
-    chunk.clear();
-    chunk.resize(HEADER_LEN + zstd::zstd_safe::compress_bound(raw.len()), 0);
-    let compressed = compressor.compress_to_buffer(raw, &mut chunk[HEADER_LEN..])?;
-    chunk.truncate(HEADER_LEN + compressed);
-    let shrunk = compressed < raw.len();
-    if !shrunk {
-        chunk.truncate(HEADER_LEN);
-        chunk.extend_from_slice(raw);
+) -> io::Result<usize> {
+    let most = HEADER_LEN + zstd::zstd_safe::compress_bound(raw.len());
+    if chunk.len() < most {
+        chunk.resize(most, 0);
     }
-    let header = Header::new(tape, sequence, raw.len(), shrunk, &chunk[HEADER_LEN..]);
+    let compressed = compressor.compress_to_buffer(raw, &mut chunk[HEADER_LEN..])?;
+    let shrunk = compressed < raw.len();
+    let end = HEADER_LEN + compressed.min(raw.len());
+    if !shrunk {
+        chunk[HEADER_LEN..end].copy_from_slice(raw);
+    }
+    let header = Header::new(tape, sequence, raw.len(), shrunk, &chunk[HEADER_LEN..end]);
     chunk[..HEADER_LEN].copy_from_slice(&header.to_bytes());
-    Ok(())
+    Ok(end)
 }
 
 /// Writes all of `bytes` at `offset`, or leaves the file ending there.

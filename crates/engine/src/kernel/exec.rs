@@ -147,10 +147,7 @@ pub fn resolve(path: &[u8], mut argv: Vec<Vec<u8>>) -> std::result::Result<Targe
         let n = file.read_at(&mut head, 0).map_err(|_| libc::EIO)?;
         let Some(line) = head[..n].strip_prefix(b"#!") else {
             loader::check(&file)?;
-            let path = std::fs::canonicalize(os).map_or_else(
-                |_| called.clone(),
-                |p| p.into_os_string().into_encoded_bytes(),
-            );
+            let path = loader::canonical(&file, &called);
             return Ok(Target {
                 file,
                 called,
@@ -219,6 +216,7 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
             mask: task.signals.mask.0,
             ignored,
             streams: state.streams.pairs().collect(),
+            layout: *relive_host::cpu::xsave_layout(),
         }),
     };
     drop(target.file);

@@ -91,7 +91,7 @@ pub fn getdents64(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Resu
         return Ok(Reply::Value(a.result));
     }
     let result = generic(task, call);
-    if result <= 0 {
+    if result <= 0 || !super::memory::is_generated(call.int(0)) {
         return Ok(Reply::Value(result));
     }
     let dir = std::fs::read_link(format!("/proc/self/fd/{}", call.int(0))).unwrap_or_default();

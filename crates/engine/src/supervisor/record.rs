@@ -58,6 +58,7 @@ pub struct Recording {
 /// # Errors
 /// Whatever stops Relive; the trace is then incomplete, or not there.
 pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
+    keep_heap();
     let target = find_program(options.program, options.args)?;
     let trace = absolute(options.trace)?;
     let writer = TraceWriter::create(&trace, &manifest(options)?).map_err(Failure::setup)?;
@@ -109,6 +110,19 @@ fn manifest(options: &RecordOptions<'_>) -> Result<Manifest> {
     );
     manifest.chaos_seed = options.seed.and_then(|(seed, chaos)| chaos.then_some(seed));
     Ok(manifest)
+}
+
+/// Buffers of events come and go, and some grow to a few hundred KiB: memory that was given back
+/// to the kernel each time would be got back by a page fault for every 4 KiB.
+fn keep_heap() {
+    for (what, bytes) in [
+        (libc::M_MMAP_THRESHOLD, 8 << 20),
+        (libc::M_TRIM_THRESHOLD, 16 << 20),
+        (libc::M_TOP_PAD, 1 << 20),
+    ] {
+        // SAFETY: sets a number of the allocator's; a refusal changes nothing.
+        unsafe { libc::mallopt(what, bytes) };
+    }
 }
 
 /// Orphans of the tree become children of the supervisor, which waits for them.
