@@ -5,7 +5,8 @@ use std::io::{self, Write};
 use relive_engine::Failure;
 use relive_engine::supervisor::Status;
 use relive_trace::{
-    Ending, Event, Image, Kind, Origin, Signal, Start, Syscall, TapeId, Trace, Writes,
+    Ending, Event, Image, Kind, Origin, Readings, SOURCES, Signal, Start, Syscall, TapeId, Trace,
+    Writes,
 };
 use serde_json::{Map, Value, json};
 
@@ -131,9 +132,32 @@ fn text(event: &Event<'_>) -> String {
             let bytes = writes.iter().map(|(_, b)| b.len() as u64).sum();
             format!("shared memory: {}", format::count(bytes, "byte"))
         }
+        Kind::Readings {
+            full,
+            since,
+            readings,
+        } => read(full, event.ticks.wrapping_sub(since), &readings),
         Kind::Checksum { at, value } => format!("checksum {at:#x} = {value:#018x}"),
         Kind::End { how, code, steps } => format!("{}{}", ended(how, code), after(steps)),
     }
+}
+
+/// How often each clock was read, and since when.
+fn read(full: bool, first: u64, readings: &Readings<'_>) -> String {
+    let mut counts = [0u64; SOURCES];
+    for reading in readings {
+        counts[usize::from(reading.source)] += 1;
+    }
+    let mut parts = Vec::new();
+    for (source, &n) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
+        let name = relive_engine::clock_name(source as u8);
+        parts.push(match n {
+            1 => name.to_owned(),
+            n => format!("{name} {n} times"),
+        });
+    }
+    let more = if full { ", and one more" } else { "" };
+    format!("read since tick {first}: {}{more}", parts.join(", "))
 }
 
 /// What a turn follows in another process.
@@ -324,6 +348,25 @@ fn object(id: TapeId, index: u64, event: &Event<'_>) -> Value {
                     .collect(),
             );
             "memory"
+        }
+        Kind::Readings {
+            full,
+            since,
+            readings,
+        } => {
+            put("full", json!(full));
+            put("first_tick", json!(event.ticks.wrapping_sub(since)));
+            put(
+                "readings",
+                readings
+                    .iter()
+                    .map(|r| {
+                        let name = relive_engine::clock_name(r.source);
+                        json!({"of": name, "value": hex(r.value), "second": r.extra})
+                    })
+                    .collect(),
+            );
+            "readings"
         }
         Kind::Checksum { at, value } => {
             put("at", hex(at));

@@ -3,6 +3,7 @@
 
 use relive_host::context::off;
 use relive_host::layout::TABLE;
+use relive_host::reading;
 
 /// Code for one place in the cache, not yet copied there.
 pub(crate) struct Asm {
@@ -224,6 +225,21 @@ impl Asm {
         if over > 60 {
             self.bytes(NOPS[64 - over as usize]);
         }
+    }
+
+    /// Calls a host routine by way of `gs:[offset]`, on the host's stack. It returns behind
+    /// this code, or to where this code ends if the host has to act.
+    pub(crate) fn call_host(&mut self, offset: i32) {
+        const OLD_RSP: i32 = off::SPILL + 16;
+        self.store(OLD_RSP, RSP);
+        self.load(RSP, off::HOST_RSP);
+        self.gs(None, 0xff, 2, offset);
+        let back = self.buf.len();
+        self.load(RSP, OLD_RSP);
+        let rest = self.buf.len() - back;
+        self.bytes(&[0xeb, rest as u8 + EXIT_BYTES as u8]);
+        debug_assert_eq!(self.buf.len() - back, reading::LEAVE as usize);
+        self.load(RSP, OLD_RSP);
     }
 
     /// Leaves to the host by exit `number`.

@@ -2,7 +2,7 @@
 //! values, this module puts them where the instruction would have.
 
 use iced_x86::{Code, Instruction, Register};
-use relive_host::{Context, GuestAddr, Reg};
+use relive_host::{Context, GuestAddr, Reg, layout, reading};
 
 use crate::flags::ARITHMETIC;
 
@@ -39,6 +39,11 @@ pub enum InstrOp {
     Rdpid { reg: u8 },
     /// Values: the extended control register that ecx names (0 or 1).
     Xgetbv,
+    /// Values: seconds, nanoseconds; -1 nanoseconds for a clock that is not readable. The
+    /// clock is in edi. Not the processor's: code of [`layout::in_vdso`] only.
+    Clock,
+    /// Values: processor, node. The same.
+    Cpu,
     /// Values: none; the new FS base comes from the context.
     WrFsBase { reg: u8, width: Width },
 }
@@ -61,6 +66,8 @@ impl InstrOp {
             Self::Rdpid { reg } => [5, reg, 0],
             Self::Xgetbv => [6, 0, 0],
             Self::WrFsBase { reg, width } => [7, reg, width as u8],
+            Self::Clock => [8, 0, 0],
+            Self::Cpu => [9, 0, 0],
         }
     }
 
@@ -77,6 +84,8 @@ impl InstrOp {
             5 => Self::Rdpid { reg },
             6 => Self::Xgetbv,
             7 => Self::WrFsBase { reg, width },
+            8 => Self::Clock,
+            9 => Self::Cpu,
             _ => return None,
         })
     }
@@ -94,6 +103,10 @@ impl InstrOp {
     ) -> Result<(), GeneralProtection> {
         let low = |v: u64| v & 0xffff_ffff;
         match self {
+            Self::Clock | Self::Cpu => {
+                ctx.set_reg(Reg::Rax, values[0]);
+                ctx.set_reg(Reg::Rdx, values[1]);
+            }
             Self::Rdtsc | Self::Rdtscp => {
                 ctx.set_reg(Reg::Rax, low(values[0]));
                 ctx.set_reg(Reg::Rdx, values[0] >> 32);
@@ -137,6 +150,33 @@ impl InstrOp {
         }
         ctx.rip = next.0;
         Ok(())
+    }
+
+    /// What an undefined instruction means if it is one of those that read clocks: `ud1`
+    /// with eax as the second operand and eax (a clock) or ecx (the processor) as the first.
+    pub(crate) fn of_vdso(insn: &Instruction) -> Option<Self> {
+        if insn.code() != Code::Ud1_r32_rm32
+            || insn.op1_register() != Register::EAX
+            || !layout::in_vdso(insn.ip())
+        {
+            return None;
+        }
+        match insn.op0_register() {
+            Register::EAX => Some(Self::Clock),
+            Register::ECX => Some(Self::Cpu),
+            _ => None,
+        }
+    }
+
+    /// The host routine that does it without leaving translated code.
+    pub(crate) fn routine(self) -> Option<usize> {
+        Some(match self {
+            Self::Rdtsc => reading::TSC,
+            Self::Rdtscp => reading::TSCP,
+            Self::Clock => reading::CLOCK,
+            Self::Cpu => reading::CPU,
+            _ => return None,
+        })
     }
 
     /// What to ask the engine for; `None` if the instruction is not of this kind.

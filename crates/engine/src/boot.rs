@@ -237,6 +237,7 @@ fn begin(boot: Boot) -> Result<Infallible> {
     let mut options = relive_dbt::Options::from_env();
     options.fd_floor = descriptor_floor();
     let memory = Memory::new(options)?;
+    crate::vdso::prepare(boot.mode);
     translations::attach();
     let go_on = boot.go_on.as_ref();
     let process = match (go_on, &shm) {

@@ -7,6 +7,9 @@ use crate::failure::{Failure, Result};
 use crate::memory::{Memory, Source};
 use crate::space::Region;
 
+/// What `/proc/self/maps` calls the page of functions that read clocks.
+pub const VDSO: &str = "[vdso]";
+
 /// Maps and writes all that `image` says and sets the first registers.
 ///
 /// `open` gives a host descriptor for a file that a map names.
@@ -32,7 +35,7 @@ pub fn apply(
             common: false,
             name: op.name.as_str().into(),
             offset,
-            inode: u64::from(!op.name.is_empty()),
+            inode: u64::from(!op.name.is_empty() && op.name != VDSO),
         };
         memory.map(region, source).map_err(|e| {
             Failure::setup(format!(

@@ -4,12 +4,14 @@
 use std::arch::x86_64::{__rdtscp, _rdtsc};
 
 use relive_dbt::InstrOp;
+use relive_host::reading::{self, CLOCKS, Entry};
 use relive_host::{GuestAddr, Reg, cpu};
 use relive_trace::Kind;
 
 use crate::cpuid::Answers;
 use crate::failure::Result;
 use crate::signals;
+use crate::tape::{Tape, digest};
 use crate::task::{Flow, Task};
 
 /// The values that an instruction yields on this processor, as `InstrOp::apply` takes them.
@@ -38,8 +40,26 @@ pub fn values(task: &Task, op: &InstrOp) -> [u64; 4] {
             [u64::from(aux), 0, 0, 0]
         }
         InstrOp::Xgetbv => [cpu::xcr0(), 0, 0, 0],
+        InstrOp::Clock => clock(task.ctx.reg(Reg::Rdi) as u32),
+        InstrOp::Cpu => {
+            let mut aux = 0;
+            // SAFETY: as for rdtscp; Linux keeps both numbers there.
+            unsafe { __rdtscp(&raw mut aux) };
+            [u64::from(aux & 0xfff), u64::from(aux >> 12), 0, 0]
+        }
         InstrOp::WrFsBase { .. } => [0; 4],
     }
+}
+
+fn clock(clock: u32) -> [u64; 4] {
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: fills the structure.
+    let failed = unsafe { libc::clock_gettime(clock as libc::clockid_t, &raw mut time) };
+    assert_eq!(failed, 0, "clock {clock} can be read");
+    [time.tv_sec as u64, time.tv_nsec as u64, 0, 0]
 }
 
 /// cpuid with what the guest must not use hidden: transactional memory, protection keys,
@@ -86,14 +106,23 @@ fn row(op: &InstrOp) -> (u8, u8) {
         InstrOp::Rdseed { .. } => (5, 2),
         InstrOp::Rdpid { .. } => (6, 1),
         InstrOp::Xgetbv => (7, 1),
-        InstrOp::WrFsBase { .. } => (0, 0),
+        InstrOp::WrFsBase { .. } | InstrOp::Clock | InstrOp::Cpu => (0, 0),
     }
 }
 
-/// Whether the tape has an event for it.
+/// Whether it reads a clock, which translated code mostly does without a stop.
+#[must_use]
+pub fn is_reading(op: &InstrOp) -> bool {
+    matches!(
+        op,
+        InstrOp::Rdtsc | InstrOp::Rdtscp | InstrOp::Clock | InstrOp::Cpu
+    )
+}
+
+/// Whether the tape may have an event for it.
 #[must_use]
 pub fn logged(op: &InstrOp) -> bool {
-    row(op).1 != 0
+    row(op).1 != 0 || is_reading(op)
 }
 
 /// The name of an instruction's number on the tape.
@@ -113,6 +142,9 @@ pub fn name(number: u8) -> &'static str {
 /// Divergence.
 pub fn execute(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
     let (number, n) = row(&op);
+    if is_reading(&op) && !is_event(task, number)? {
+        return read(task, op, next);
+    }
     let v = if n == 0 {
         [0; 4]
     } else if task.live() {
@@ -132,5 +164,73 @@ pub fn execute(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
     match op.apply(&mut task.ctx, next, v) {
         Ok(()) => Ok(Flow::Continue),
         Err(_) => signals::fault(task, &signals::fault_info(libc::SIGSEGV, 128, 0), (13, 0)),
+    }
+}
+
+/// In replay: whether the tape has the instruction as an event of its own, as recordings
+/// before version 1.3 of the format do.
+fn is_event(task: &mut Task, number: u8) -> Result<bool> {
+    if task.live() || number == 0 || task.tape.unread().is_some() {
+        return Ok(false);
+    }
+    let event = task.tape.peek()?.map(|e| e.kind);
+    Ok(matches!(event, Some(Kind::Instr { op, .. }) if op == number))
+}
+
+/// A reading of a clock that translated code has left to us: there was no buffer yet, or
+/// what it holds is used up.
+fn read(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
+    let clock = task.ctx.reg(Reg::Rdi) as u32;
+    let source = match op {
+        InstrOp::Rdtsc => reading::TSC as u32,
+        InstrOp::Rdtscp => reading::TSCP as u32,
+        InstrOp::Cpu => reading::CPU as u32,
+        _ => CLOCKS.wrapping_add(clock),
+    };
+    let mut values = [task.ctx.reg(Reg::Rax), u64::MAX, 0, 0];
+    let mut event = false;
+    if op != InstrOp::Clock || reading::is_readable(clock) {
+        if task.live() {
+            event = make_room(task);
+            values = self::values(task, &op);
+            let ticks = task.ctx.ticks();
+            if let Tape::Out(tape) = &mut task.tape {
+                let (value, extra) = (values[0], values[1] as u32);
+                let entry = Entry {
+                    value,
+                    source,
+                    extra,
+                };
+                tape.readings.push(entry, ticks);
+            }
+        } else {
+            task.inexact();
+            let Some(entry) = crate::replay::reading(task, source)? else {
+                return Ok(Flow::Park);
+            };
+            // An event on the way has made it exact.
+            event = task.exact;
+            values = [entry.value, entry.extra.into(), 0, 0];
+        }
+    }
+    if !event {
+        task.inexact();
+    }
+    match op.apply(&mut task.ctx, next, values) {
+        Ok(()) => Ok(Flow::Continue),
+        Err(e) => Err(crate::failure::Failure::internal(e)),
+    }
+}
+
+/// Writes a full buffer: an event, at the reading that is about to be made. Whether it was.
+fn make_room(task: &mut Task) -> bool {
+    let (ticks, digest) = (task.ctx.ticks(), digest(&task.ctx));
+    match &mut task.tape {
+        Tape::Out(tape) if tape.readings.is_full() => {
+            tape.put_full(ticks, digest);
+            task.at_event();
+            true
+        }
+        _ => false,
     }
 }

@@ -24,6 +24,7 @@ mod logging;
 mod machine;
 mod memory;
 mod process;
+mod readings;
 mod replay;
 mod schedule;
 mod sharing;
@@ -38,7 +39,9 @@ mod tape;
 mod task;
 pub mod timeline;
 mod translations;
+mod vdso;
 mod wire;
 
 pub use failure::{EXIT_STATUS, Failure};
 pub use instr::name as instruction_name;
+pub use readings::name as clock_name;

@@ -124,7 +124,19 @@ pub fn load(program: &Program, identify: Identify<'_>) -> Result<Loaded, i32> {
         name: "[stack]".into(),
     };
     out.image.maps.push(region);
-    let aux = auxv(&exe, &placed, base);
+    let mut aux = auxv(&exe, &placed, base);
+    if crate::vdso::is_shown() && space.is_free(layout::VDSO_START, layout::VDSO_END) {
+        out.image.maps.push(MapOp {
+            addr: layout::VDSO_START,
+            len: layout::VDSO_END - layout::VDSO_START,
+            prot: (space::READ | space::EXEC) as u8,
+            kind: MapKind::Anon,
+            name: crate::image::VDSO.into(),
+        });
+        let page = (layout::VDSO_START, crate::vdso::image());
+        out.image.writes.push(page);
+        aux.push((libc::AT_SYSINFO_EHDR, layout::VDSO_START));
+    }
     let (rsp, block) = stack_block(program, &aux, stack)?;
     out.image.writes.push((rsp, block));
     out.image.path = program.path.clone();

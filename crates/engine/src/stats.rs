@@ -23,7 +23,7 @@ pub const SLOTS: usize = 1024;
 const CALLS: usize = 512;
 
 /// Kinds of events, in the order of their counters.
-const EVENTS: [&str; 12] = [
+const EVENTS: [&str; 13] = [
     "start",
     "system call",
     "signal",
@@ -36,6 +36,7 @@ const EVENTS: [&str; 12] = [
     "handover",
     "memory",
     "after",
+    "readings of clocks",
 ];
 
 fn event(kind: &Kind<'_>) -> usize {
@@ -52,6 +53,7 @@ fn event(kind: &Kind<'_>) -> usize {
         Kind::Handover { .. } => 9,
         Kind::Memory(_) => 10,
         Kind::After { .. } => 11,
+        Kind::Readings { .. } => 12,
     }
 }
 

@@ -3,9 +3,11 @@
 use std::sync::atomic::Ordering::Relaxed;
 
 use relive_host::Context;
+use relive_host::reading::Window;
 use relive_trace::{Encoder, Event, Kind, Outline, TapeId, TapeReader};
 
 use crate::failure::{Failure, Result};
+use crate::readings::{Batch, Kept};
 use crate::shm::{Shm, state};
 
 /// The tape of a task.
@@ -15,7 +17,7 @@ pub enum Tape {
     /// Being recorded.
     Out(TapeOut),
     /// Being replayed.
-    In(TapeReader),
+    In(TapeIn),
     /// Of a thread that ended with its process before it logged anything.
     Blank,
 }
@@ -30,6 +32,17 @@ pub struct TapeOut {
     encoder: Encoder,
     scratch: Vec<u8>,
     events: u32,
+    /// What the thread has read from clocks since its last event.
+    pub readings: Kept,
+}
+
+/// A tape being read.
+pub struct TapeIn {
+    reader: TapeReader,
+    /// What the thread reads from clocks before its next event.
+    pub readings: Batch,
+    /// The next event is one of readings, which have been loaded.
+    loaded: bool,
 }
 
 /// After so many events the recorder is looked for: unrecorded, the program must not go on.
@@ -65,11 +78,40 @@ impl TapeOut {
             encoder,
             scratch,
             events: 0,
+            readings: Kept::default(),
         }
     }
 
-    /// Appends an event.
+    /// Appends an event, and before it what has been read from clocks.
     pub fn put(&mut self, event: &Event<'_>) {
+        self.flush(event.ticks);
+        self.append(event);
+    }
+
+    /// Writes what has been read from clocks. The thread stands at tick `ticks`, and does not
+    /// run before its next event.
+    pub fn flush(&mut self, ticks: u64) {
+        self.put_readings(ticks, 0, false);
+    }
+
+    /// Makes room for more readings: an event of its own, before the one that has no room.
+    pub fn put_full(&mut self, ticks: u64, digest: u32) {
+        self.put_readings(ticks, digest, true);
+    }
+
+    fn put_readings(&mut self, ticks: u64, digest: u32, full: bool) {
+        let mut readings = std::mem::take(&mut self.readings);
+        if let Some(kind) = readings.take(ticks, full) {
+            self.append(&Event {
+                ticks,
+                digest,
+                kind,
+            });
+        }
+        self.readings = readings;
+    }
+
+    fn append(&mut self, event: &Event<'_>) {
         crate::stats::logged(&event.kind);
         self.scratch.clear();
         self.last = event.ticks;
@@ -110,7 +152,7 @@ impl Tape {
     /// A damaged trace.
     pub fn peek(&mut self) -> Result<Option<Event<'_>>> {
         match self {
-            Self::In(r) => r.peek().map_err(Failure::setup),
+            Self::In(t) => t.peek(),
             Self::Blank => Ok(None),
             _ => Err(Failure::internal("only a replay reads tapes")),
         }
@@ -122,7 +164,7 @@ impl Tape {
     /// A damaged trace.
     pub fn outline(&mut self) -> Result<Option<Outline>> {
         match self {
-            Self::In(r) => r.outline().map_err(Failure::setup),
+            Self::In(t) => t.outline(),
             Self::Blank => Ok(None),
             _ => Err(Failure::internal("only a replay reads tapes")),
         }
@@ -142,16 +184,118 @@ impl Tape {
     /// A damaged trace.
     pub fn skip(&mut self) -> Result<()> {
         match self {
-            Self::In(r) => {
-                if crate::stats::wanted()
-                    && let Some(event) = r.peek().map_err(Failure::setup)?
-                {
-                    crate::stats::logged(&event.kind);
-                }
-                r.skip().map(drop).map_err(Failure::setup)
-            }
+            Self::In(t) => t.skip(),
             _ => Err(Failure::internal("only a replay reads tapes")),
         }
+    }
+
+    /// Lets the thread's translated code read clocks into or out of this tape, until
+    /// [`Tape::take_back`].
+    pub fn lend(&mut self, ctx: &mut Context) {
+        ctx.readings = match self {
+            Self::Out(t) => t.readings.lend(),
+            Self::In(t) => t.readings.lend(),
+            Self::None | Self::Blank => Window::default(),
+        };
+    }
+
+    /// Takes in what the thread has read.
+    pub fn take_back(&mut self, ctx: &Context) {
+        match self {
+            Self::Out(t) => t.readings.take_back(&ctx.readings),
+            Self::In(t) => t.readings.take_back(&ctx.readings),
+            Self::None | Self::Blank => {}
+        }
+    }
+
+    /// In replay: the readings that the thread has yet to make before its next event.
+    #[must_use]
+    pub fn unread(&self) -> Option<&Batch> {
+        match self {
+            Self::In(t) if t.readings.left() > 0 => Some(&t.readings),
+            _ => None,
+        }
+    }
+}
+
+impl TapeIn {
+    /// A tape at the reader's position.
+    #[must_use]
+    pub fn new(reader: TapeReader) -> Self {
+        Self {
+            reader,
+            readings: Batch::default(),
+            loaded: false,
+        }
+    }
+
+    /// Number of events behind the thread, readings of clocks that it is about to make
+    /// included.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.reader.position()
+    }
+
+    /// The reader, to go on without the thread.
+    #[must_use]
+    pub fn into_reader(self) -> TapeReader {
+        self.reader
+    }
+
+    /// The next event. Readings of clocks that come before it are loaded on the way, so that
+    /// the thread can make them when it runs.
+    fn peek(&mut self) -> Result<Option<Event<'_>>> {
+        while !self.loaded && self.load()? {}
+        self.reader.peek().map_err(Failure::setup)
+    }
+
+    /// The same, in short.
+    fn outline(&mut self) -> Result<Option<Outline>> {
+        while !self.loaded && self.load()? {}
+        self.reader.outline().map_err(Failure::setup)
+    }
+
+    /// Loads the readings that come next; `false` if an event comes next.
+    fn load(&mut self) -> Result<bool> {
+        let outline = self.reader.outline().map_err(Failure::setup)?;
+        if outline.is_none_or(|o| o.syscall) {
+            return Ok(false);
+        }
+        let Some(event) = self.reader.peek().map_err(Failure::setup)? else {
+            return Ok(false);
+        };
+        let Kind::Readings {
+            full,
+            since,
+            readings,
+        } = event.kind
+        else {
+            return Ok(false);
+        };
+        if self.readings.left() > 0 {
+            return Err(Failure::setup(
+                "the trace is damaged: readings of clocks follow others",
+            ));
+        }
+        self.readings
+            .load(&readings, event.ticks.wrapping_sub(since));
+        if full {
+            self.loaded = true;
+            return Ok(false);
+        }
+        self.skip()?;
+        crate::replay::count_quietly();
+        Ok(true)
+    }
+
+    fn skip(&mut self) -> Result<()> {
+        if crate::stats::wanted()
+            && let Some(event) = self.reader.peek().map_err(Failure::setup)?
+        {
+            crate::stats::logged(&event.kind);
+        }
+        self.loaded = false;
+        self.reader.skip().map(drop).map_err(Failure::setup)
     }
 }
 

@@ -169,6 +169,7 @@ impl Task {
             Ok(at) => at,
             Err(bad) => return bad.into(),
         };
+        self.tape.lend(&mut self.ctx);
         loop {
             self.ctx.entry = next;
             // SAFETY: this thread has adopted the context; `entry` was just given by the
@@ -177,7 +178,10 @@ impl Task {
             let ctx = &mut *self.ctx;
             match m.memory().with_code(guard, |t, code| t.resolve(code, ctx)) {
                 Next::Enter(at) => next = at,
-                Next::Stop(stop) => return stop,
+                Next::Stop(stop) => {
+                    self.tape.take_back(&self.ctx);
+                    return stop;
+                }
             }
         }
     }
@@ -194,6 +198,15 @@ impl Task {
             tape.put(&event);
         }
         self.at_event();
+    }
+
+    /// Writes the readings of clocks that have been made since the last event: before others
+    /// run, who may be recorded to their end while this thread's next event never comes.
+    pub fn flush_readings(&mut self) {
+        let ticks = self.ctx.ticks();
+        if let Tape::Out(tape) = &mut self.tape {
+            tape.flush(ticks);
+        }
     }
 
     /// The position is now one just behind a logged event.
@@ -245,8 +258,13 @@ impl Task {
     /// Consumes the next event of the tape in replay.
     ///
     /// # Errors
-    /// A damaged trace.
+    /// A damaged trace, or a divergence: there are readings of clocks before it.
     pub fn consume(&mut self) -> Result<()> {
+        if let Some(batch) = self.tape.unread() {
+            let expected = format!("{} ({} in all)", batch.next(), batch.left());
+            let actual = "its next event without them";
+            return Err(crate::replay::divergence(self, &expected, actual));
+        }
         self.tape.skip()?;
         crate::replay::count_event();
         self.at_event();

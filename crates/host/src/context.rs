@@ -136,6 +136,12 @@ pub struct Context {
     pub(crate) held: u32,
     /// Whether any of the first 16 vector registers has a bit above its lowest 128.
     pub(crate) upper: u8,
+    /// Readings of clocks: see [`crate::reading`].
+    pub readings: crate::reading::Window,
+    /// Its routines.
+    pub(crate) routines: [u64; crate::reading::ROUTINES],
+    /// What they call: clock_gettime and getcpu of the kernel's vDSO.
+    pub(crate) vdso: [u64; 2],
     /// The lowest bit of each byte value: emitted code looks there for a bit of a register
     /// where it may not touch the flags.
     pub lowest_bit: [u8; 256],
@@ -153,6 +159,7 @@ pub struct XsaveArea(pub [u8; XSAVE_BYTES]);
 /// Offsets for emitted code.
 pub mod off {
     use super::{Context, offset_of};
+    use crate::reading::Window;
     /// [`Context::lanes`], first element
     pub const LANES: i32 = offset_of!(Context, lanes) as i32;
     /// [`Context::spill_rcx`]
@@ -185,6 +192,23 @@ pub mod off {
     pub const HOST_RSP: i32 = offset_of!(Context, host_rsp) as i32;
     /// [`Context::dealt`], first element
     pub const DEALT: i32 = offset_of!(Context, dealt) as i32;
+    /// [`Context::ticks_base`]
+    pub const TICKS_BASE: i32 = offset_of!(Context, ticks_base) as i32;
+    /// [`Context::readings`], [`Window::start`]
+    pub const READ_START: i32 = READINGS + offset_of!(Window, start) as i32;
+    /// [`Context::readings`], [`Window::next`]
+    pub const READ_NEXT: i32 = READINGS + offset_of!(Window, next) as i32;
+    /// [`Context::readings`], [`Window::end`]
+    pub const READ_END: i32 = READINGS + offset_of!(Window, end) as i32;
+    /// [`Context::readings`], [`Window::first`]
+    pub const READ_FIRST: i32 = READINGS + offset_of!(Window, first) as i32;
+    const READINGS: i32 = offset_of!(Context, readings) as i32;
+    /// [`Context::routines`], first element
+    pub const ROUTINES: i32 = offset_of!(Context, routines) as i32;
+    /// [`Context::vdso`]: clock_gettime
+    pub const CLOCK: i32 = offset_of!(Context, vdso) as i32;
+    /// [`Context::vdso`]: getcpu
+    pub const GETCPU: i32 = CLOCK + 8;
     /// [`Context::lowest_bit`]
     pub const LOWEST_BIT: i32 = offset_of!(Context, lowest_bit) as i32;
     /// `Context::xsave`
@@ -213,6 +237,7 @@ impl Context {
         let mut ctx: Box<Self> = unsafe { Box::new_zeroed().assume_init() };
         ctx.this = &raw const *ctx as u64;
         ctx.exit_fn = crate::enter::exit_to_host as *const () as u64;
+        (ctx.routines, ctx.vdso) = crate::reading::in_use();
         ctx.rflags = 0x202;
         ctx.form = crate::vectors::form();
         ctx.xsave.reset();

@@ -34,6 +34,18 @@ pub const HIGH_START: u64 = 0x1000_0000_0000;
 /// End of all guest memory; the host lies above.
 pub const WINDOW_END: u64 = 0x5000_0000_0000;
 
+/// The page of the functions that read clocks, as the kernel's vDSO: in the low window,
+/// behind what images and libraries reach first.
+pub const VDSO_START: u64 = LOW_END - 0x1_0000;
+/// Its end.
+pub const VDSO_END: u64 = VDSO_START + 0x1000;
+
+/// Whether an instruction at this guest address may be one of those that read clocks.
+#[must_use]
+pub const fn in_vdso(addr: u64) -> bool {
+    addr >= VDSO_START && addr < VDSO_END
+}
+
 /// Whether translated code may lie at this (host) address.
 #[must_use]
 pub const fn in_cache(addr: u64) -> bool {

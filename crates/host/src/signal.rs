@@ -257,9 +257,11 @@ unsafe extern "C" fn handler(
             .cast::<u64>()
             .write(Mask::all_async().0)
     };
-    // In host code nothing is forced (it may be in the middle of counting): `enter` looks at
-    // `pending` itself. Past that look, and in the cache, it is up to us.
-    if !already && (layout::in_cache(rip) || enter::past_pending_check(rip)) {
+    // In host code nothing is forced (it may be in the middle of counting): `enter` and the
+    // readings of clocks look at `pending` themselves. Past that look, and in the cache, it is
+    // up to us.
+    let behind_the_look = enter::past_pending_check(rip) || crate::reading::past_pending_check(rip);
+    if !already && (layout::in_cache(rip) || behind_the_look) {
         force_exit(ctx, gregs, rip);
     }
     if let Some(target) = sys::interrupted_target(rip) {

@@ -7,6 +7,7 @@
 
 use crate::cursor::{BLOB_MAX, Cursor, DecodeError, Step};
 use crate::event::{Args, Ending, Event, Kind, Origin, Signal, Start, Syscall, TapeId};
+use crate::readings::Readings;
 use crate::refs::Refs;
 use crate::short::Short;
 use crate::varint;
@@ -26,6 +27,7 @@ mod tag {
     pub const HANDOVER: u8 = 10;
     pub const MEMORY: u8 = 11;
     pub const AFTER: u8 = 12;
+    pub const READINGS: u8 = 13;
     pub const MASK: u8 = 0x0f;
 }
 
@@ -144,6 +146,19 @@ impl Encoder {
                 self.last_ticks = event.ticks;
                 return;
             }
+            Kind::Readings {
+                full,
+                since,
+                readings,
+            } => {
+                head(tag::READINGS);
+                short.byte(u8::from(*full));
+                short.int(*since);
+                out.extend_from_slice(short.as_slice());
+                put_readings(readings, out);
+                self.last_ticks = event.ticks;
+                return;
+            }
             Kind::Checksum { at, value } => {
                 head(tag::CHECKSUM);
                 short.int(*at);
@@ -214,6 +229,16 @@ fn put_syscall(mut short: Short, syscall: &Syscall<'_>, out: &mut Vec<u8>) {
     }
 }
 
+/// Their length is known only afterwards: it is brought to the front then.
+fn put_readings(readings: &Readings<'_>, out: &mut Vec<u8>) {
+    let start = out.len();
+    readings.put(out);
+    let length = out.len() - start;
+    varint::put(out, length as u64);
+    let front = out.len() - start - length;
+    out[start..].rotate_right(front);
+}
+
 /// The length comes first so that a reader that has only the beginning need not walk the
 /// writes again each time more bytes arrive.
 fn writes_len(writes: &Writes<'_>) -> u64 {
@@ -262,6 +287,22 @@ impl Decoder {
     /// none. After an error the decoder stands where it stood.
     #[inline]
     pub fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<(Event<'a>, usize), DecodeError> {
+        self.step(bytes, Readings::decode)
+    }
+
+    /// As [`Decoder::decode`], of bytes that it has decoded before: long parts are not checked
+    /// again.
+    pub(crate) fn decode_again<'a>(&mut self, bytes: &'a [u8]) -> Option<Event<'a>> {
+        let again = self.step(bytes, |readings| Some(Readings::decoded(readings)));
+        again.ok().map(|(event, _)| event)
+    }
+
+    #[inline]
+    fn step<'a>(
+        &mut self,
+        bytes: &'a [u8],
+        check: impl FnOnce(&'a [u8]) -> Option<Readings<'a>>,
+    ) -> Result<(Event<'a>, usize), DecodeError> {
         let mut cursor = Cursor::new(bytes);
         let first = cursor.clone();
         let head = cursor.byte()?;
@@ -269,7 +310,7 @@ impl Decoder {
         let tag = head & tag::MASK;
         let allowed = match tag {
             tag::SYSCALL => flag::DIGEST | flag::SWITCHED | flag::ORDER,
-            tag::START..=tag::AFTER => flag::DIGEST,
+            tag::START..=tag::READINGS => flag::DIGEST,
             _ => return first.corrupt("an unknown kind of event"),
         };
         if flags & !allowed != 0 {
@@ -308,6 +349,7 @@ impl Decoder {
                 turn: turn(&mut cursor)?,
             },
             tag::MEMORY => Kind::Memory(writes(&mut cursor)?),
+            tag::READINGS => readings(&mut cursor, check)?,
             _ => end(&mut cursor)?,
         };
         let ticks = self.last_ticks.wrapping_add(delta);
@@ -395,6 +437,24 @@ fn refs<'a>(cursor: &mut Cursor<'a>) -> Step<Refs<'a>> {
     match Refs::decode(section) {
         Some(refs) => Ok(refs),
         None => before.corrupt("a reference that does not fit its section"),
+    }
+}
+
+fn readings<'a>(
+    cursor: &mut Cursor<'a>,
+    check: impl FnOnce(&'a [u8]) -> Option<Readings<'a>>,
+) -> Step<Kind<'a>> {
+    let full = choice(cursor, &[false, true], "an unknown sort of readings")?;
+    let since = cursor.varint()?;
+    let before = cursor.clone();
+    let section = filled(cursor, "an empty section of readings")?;
+    match check(section) {
+        Some(readings) => Ok(Kind::Readings {
+            full,
+            since,
+            readings,
+        }),
+        None => before.corrupt("a reading that does not fit its section"),
     }
 }
 

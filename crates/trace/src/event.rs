@@ -5,6 +5,7 @@
 
 use std::fmt;
 
+use crate::readings::Readings;
 use crate::refs::Refs;
 use crate::writes::Writes;
 
@@ -110,6 +111,17 @@ pub enum Kind<'a> {
     },
     /// Schedule tapes only, behind a turn: what memory shared between processes holds then.
     Memory(Writes<'a>),
+    /// What the thread has read from clocks since the event before. Comes right before the
+    /// next event, at the same ticks; or, if `full`, is an event of its own: at the reading
+    /// that the recorder had no room for, which has not been made.
+    Readings {
+        /// The thread is about to read once more.
+        full: bool,
+        /// How many ticks ago the first of the readings was made.
+        since: u64,
+        /// At least one.
+        readings: Readings<'a>,
+    },
     /// A checksum of guest memory, to find a divergence early.
     Checksum {
         /// What was summed; the meaning belongs to the recorder.

@@ -17,7 +17,7 @@ use crate::files::{create_private, open_regular};
 
 /// The format that this crate writes. The major number changes when an older reader would
 /// misread a trace; the minor number when something was added.
-pub const FORMAT: Version = Version { major: 1, minor: 2 };
+pub const FORMAT: Version = Version { major: 1, minor: 3 };
 
 /// Name of the manifest in a trace.
 pub(crate) const NAME: &str = "manifest.json";

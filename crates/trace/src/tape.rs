@@ -89,11 +89,8 @@ impl TapeReader {
         self.at += length;
         self.index += 1;
         self.peeked = None;
-        let (event, _) = self
-            .decoder
-            .decode(&self.data[start..self.at])
-            .expect("the event was decoded before");
-        Ok(Some(event))
+        let event = self.decoder.decode_again(&self.data[start..self.at]);
+        Ok(Some(event.expect("the event was decoded before")))
     }
 
     /// The event that [`TapeReader::next`] will return, as often as one likes.
@@ -104,12 +101,9 @@ impl TapeReader {
         let Some(length) = self.next_length()? else {
             return Ok(None);
         };
-        let (event, _) = self
-            .decoder
-            .clone()
-            .decode(&self.data[self.at..self.at + length])
-            .expect("the event was decoded before");
-        Ok(Some(event))
+        let bytes = &self.data[self.at..self.at + length];
+        let event = self.decoder.clone().decode_again(bytes);
+        Ok(Some(event.expect("the event was decoded before")))
     }
 
     /// Goes past an event that has been peeked at; `false` at the end.

@@ -90,11 +90,30 @@ fn input_of(trace: &Trace) -> String {
     text
 }
 
+/// With readings of clocks.
+#[test]
+fn version_1_3() {
+    let folder = testdata("v1.3");
+    let expected = std::fs::read_to_string(folder.join("expected.txt")).unwrap();
+    assert_eq!(text(&folder.join("trace")), expected);
+}
+
+/// How `testdata/v1.3` was made. It stops where that folder exists.
+#[test]
+#[ignore = "makes the test data of a new format version"]
+fn make_version_1_3() {
+    make_with_input("v1.3");
+}
+
 /// How `testdata/v1.2` was made. It stops where that folder exists.
 #[test]
 #[ignore = "makes the test data of a new format version"]
 fn make_version_1_2() {
-    let folder = testdata("v1.2");
+    make_with_input("v1.2");
+}
+
+fn make_with_input(version: &str) {
+    let folder = testdata(version);
     assert!(!folder.exists(), "old traces are never made again");
     std::fs::create_dir_all(&folder).unwrap();
     let directory = folder.join("trace");

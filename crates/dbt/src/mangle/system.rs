@@ -33,7 +33,10 @@ pub(super) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         Class::Syscall => unit.stop_at(insn, Kind::Syscall, 0),
         Class::Int3 => unit.stop_at(insn, Kind::Int3, 0),
         Class::Int1 => unit.stop_at(insn, Kind::Int1, 0),
-        Class::Undefined => unit.stop_at(insn, Kind::Undefined, 0),
+        Class::Undefined => match InstrOp::of_vdso(&insn.iced) {
+            Some(op) => answered(unit, insn, op),
+            None => unit.stop_at(insn, Kind::Undefined, 0),
+        },
         Class::Unsupported(i) => {
             unit.stop_at(insn, Kind::Unsupported, NAMES.len() as u32 + u32::from(i))
         }
@@ -57,8 +60,18 @@ pub(crate) fn undefined(unit: &mut Unit<'_>, pc: u64) {
 fn instr(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     let op = InstrOp::of(&insn.iced)
         .unwrap_or_else(|| panic!("{:?} has no operation", insn.iced.code()));
+    answered(unit, insn, op)
+}
+
+/// By a host routine where there is one; what that cannot do, and all others, by the engine.
+fn answered(unit: &mut Unit<'_>, insn: &Insn, op: InstrOp) -> Flow {
     let index = unit.exits.add_op(op);
-    unit.stop_at(insn, Kind::Instr, index)
+    let Some(routine) = op.routine() else {
+        return unit.stop_at(insn, Kind::Instr, index);
+    };
+    unit.asm.call_host(off::ROUTINES + 8 * routine as i32);
+    unit.stop_at(insn, Kind::Instr, index);
+    Flow::Continue
 }
 
 /// An instruction that stores the x87 instruction pointer, which the host then clears; but

@@ -183,6 +183,7 @@ fn shebang(line: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
 /// Replaces the host by a fresh one that runs `target`. Returns the errno on refusal.
 fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
     let m = machine();
+    task.flush_readings();
     let (ring, logged) = match &task.tape {
         Tape::Out(t) => (Some(t.ring), t.last),
         _ => (None, 0),

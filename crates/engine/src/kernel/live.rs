@@ -46,6 +46,7 @@ pub fn blocking(task: &mut Task, nr: u32, args: &[u64; 6]) -> i64 {
     let baton = &machine().baton;
     let recording = machine().mode == Mode::Record;
     if recording {
+        task.flush_readings();
         baton.release(task);
     }
     let result = enter_kernel(nr, args, true);

@@ -510,6 +510,7 @@ pub fn sched_yield(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Res
     if m.mode == Mode::Record {
         if m.baton.wanted() {
             m.baton.spinning(task.slot);
+            task.flush_readings();
             m.baton.release(task);
             super::live::take_back(task);
         } else {

@@ -86,6 +86,8 @@ pub fn spawn(task: &mut Task, call: &Call, stack: u64, answer: Option<&Answer>) 
         index,
         stack,
     };
+    // The child runs, and threads beside it, before the parent's call is logged.
+    task.flush_readings();
     let parent = Box::new(put_aside(task, None));
     task.vforked = Some(parent);
     let old = set_mask(Mask::all_async());

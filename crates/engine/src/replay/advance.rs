@@ -2,14 +2,16 @@
 
 use relive_dbt::Stop;
 use relive_host::context::PLENTY;
+use relive_host::reading::Entry;
 use relive_trace::{Ending, Event, Kind};
 
 use super::divergence;
 use super::report::show;
 use crate::failure::Result;
 use crate::kernel::{Answer, Call};
+use crate::readings::Misfit;
 use crate::signals::{self, SigInfo, signo};
-use crate::tape::digest;
+use crate::tape::{Tape, digest};
 use crate::task::{End, Flow, Task};
 use crate::{kernel, stops};
 
@@ -240,7 +242,7 @@ fn reach(task: &mut Task, ticks: u64, steps: u32) -> Result<()> {
 pub(super) fn pass(task: &mut Task, stop: Stop) -> Result<()> {
     let quiet = match &stop {
         Stop::CacheFull { .. } | Stop::Internal(_) | Stop::Unsupported { .. } => true,
-        Stop::Instr { op, .. } => !crate::instr::logged(op),
+        Stop::Instr { op, .. } => !crate::instr::logged(op) || crate::instr::is_reading(op),
         _ => false,
     };
     if quiet {
@@ -328,6 +330,42 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
     };
     task.consume()?;
     Ok(found)
+}
+
+/// The reading of a clock that the thread makes here; `None` if the recording ended before
+/// it.
+///
+/// # Errors
+/// The tape has something else here.
+pub fn reading(task: &mut Task, source: u32) -> Result<Option<Entry>> {
+    let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
+    loop {
+        let next = task.tape.peek()?;
+        let over = next.is_none();
+        let goes_on = matches!(
+            next,
+            Some(Event { ticks: t, digest: d, kind: Kind::Readings { .. } })
+                if (t, d) == (ticks, registers)
+        );
+        let Tape::In(tape) = &mut task.tape else {
+            return Ok(None);
+        };
+        let expected = match tape.readings.take(source, ticks) {
+            Ok(entry) => return Ok(Some(entry)),
+            Err(Misfit::Over) if over => return Ok(None),
+            Err(Misfit::Over) if goes_on => {
+                task.consume()?;
+                continue;
+            }
+            Err(Misfit::Over) => describe(task)?,
+            Err(Misfit::Other(expected)) => expected,
+        };
+        let actual = format!(
+            "a reading of {} at tick {ticks}",
+            crate::readings::name(source as u8)
+        );
+        return Err(divergence(task, &expected, &actual));
+    }
 }
 
 /// The values of a non-deterministic instruction.

@@ -9,10 +9,10 @@ mod report;
 mod session;
 mod turns;
 
-pub use advance::{Found, SYNCHRONOUS, answer, expect_fault, instruction};
+pub use advance::{Found, SYNCHRONOUS, answer, expect_fault, instruction, reading};
 pub use guided::{VARIABLE as GUIDE, is_guided, wrote};
 pub use report::divergence;
 pub use session::{
-    add_task, alone, caught, count_event, fork_host, main, open_copy, open_tape, quiet,
-    shared_copy, start_child,
+    add_task, alone, caught, count_event, count_quietly, fork_host, main, open_copy, open_tape,
+    quiet, shared_copy, start_child,
 };

@@ -30,6 +30,7 @@ pub fn show(event: &Event<'_>) -> String {
         Kind::Instr { op, .. } => crate::instr::name(op).to_owned(),
         Kind::Exec(_) => "exec".to_owned(),
         Kind::Memory(_) => "shared memory".to_owned(),
+        Kind::Readings { .. } => "more readings of clocks".to_owned(),
         other => format!("{other:?}"),
     };
     format!("{what} at tick {}", event.ticks)
@@ -41,13 +42,14 @@ fn last_events(task: &Task) -> Vec<String> {
     let Tape::In(here) = &task.tape else {
         return Vec::new();
     };
-    let Ok(Tape::In(mut tape)) = open_tape(task.id()) else {
+    let Ok(Tape::In(tape)) = open_tape(task.id()) else {
         return Vec::new();
     };
+    let (mut tape, here) = (tape.into_reader(), here.position());
     let mut lines = Vec::new();
     // What cannot be read was reported when it was read first.
-    while tape.position() < here.position() && matches!(tape.outline(), Ok(Some(_))) {
-        if tape.position() + SHOWN < here.position() {
+    while tape.position() < here && matches!(tape.outline(), Ok(Some(_))) {
+        if tape.position() + SHOWN < here {
             let _ = tape.skip();
         } else if let Ok(Some(event)) = tape.next() {
             lines.push(show(&event));

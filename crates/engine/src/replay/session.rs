@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result, die};
 use crate::machine::machine;
 use crate::process::{Process, State};
 use crate::streams::Streams;
-use crate::tape::Tape;
+use crate::tape::{Tape, TapeIn};
 use crate::task::{End, Flow, Task};
 use crate::{image, kernel, live, translations};
 
@@ -62,6 +62,11 @@ pub fn events() -> u64 {
 pub fn count_event() {
     // Only the one thread of a replay writes it.
     EVENTS.store(events() + 1, Ordering::Relaxed);
+    count_quietly();
+}
+
+/// Counts what is on a tape and is no event of a thread, for the whole tree only.
+pub fn count_quietly() {
     if let Some(shm) = machine().shm.as_ref() {
         shm.header().events.fetch_add(1, Ordering::Relaxed);
     }
@@ -94,7 +99,7 @@ pub fn alone() -> bool {
 /// The trace is damaged.
 pub fn open_tape(id: TapeId) -> Result<Tape> {
     match with(|s| s.trace.tape(id)) {
-        Ok(tape) => Ok(Tape::In(tape)),
+        Ok(tape) => Ok(Tape::In(TapeIn::new(tape))),
         Err(relive_trace::Error::NoTape { .. }) => Ok(Tape::Blank),
         Err(e) => Err(Failure::setup(e)),
     }

@@ -34,6 +34,11 @@ pub enum OwnedKind {
     },
     Exec(Vec<u8>),
     Memory(Vec<(u64, Vec<u8>)>),
+    Readings {
+        full: bool,
+        since: u64,
+        readings: Vec<Reading>,
+    },
 }
 
 impl Owned {
@@ -70,6 +75,15 @@ impl Owned {
                 slices = writes.iter().map(|(at, bytes)| (*at, &bytes[..])).collect();
                 Kind::Memory(Writes::new(&slices))
             }
+            OwnedKind::Readings {
+                full,
+                since,
+                readings,
+            } => Kind::Readings {
+                full: *full,
+                since: *since,
+                readings: Readings::new(readings),
+            },
         };
         f(&Event {
             ticks: self.ticks,
@@ -146,6 +160,17 @@ fn line(event: &Event<'_>) -> String {
             write!(text, "memory").unwrap();
             for (at, bytes) in &writes {
                 write!(text, " [{at:#x}] {}", bytes.escape_ascii()).unwrap();
+            }
+            Ok(())
+        }
+        Kind::Readings {
+            full,
+            since,
+            readings,
+        } => {
+            write!(text, "readings full {full} since {since}:").unwrap();
+            for r in &readings {
+                write!(text, " {}={}/{}", r.source, r.value, r.extra).unwrap();
             }
             Ok(())
         }
@@ -301,6 +326,24 @@ pub fn sample() -> Vec<Owned> {
             0,
             OwnedKind::Memory(vec![(0x1000, b"shared".to_vec()), (0x2000, vec![])]),
         ),
+        at(
+            60,
+            0,
+            OwnedKind::Readings {
+                full: false,
+                since: 3,
+                readings: readings(),
+            },
+        ),
+        at(
+            60,
+            0x77,
+            OwnedKind::Readings {
+                full: true,
+                since: 0,
+                readings: readings(),
+            },
+        ),
         plain(
             61,
             Kind::Checksum {
@@ -316,6 +359,24 @@ pub fn sample() -> Vec<Owned> {
                 steps: 1,
             },
         ),
+    ]
+}
+
+/// Groups of one and of several, with second values and without, going back too.
+fn readings() -> Vec<Reading> {
+    let reading = |source, value, extra| Reading {
+        source,
+        value,
+        extra,
+    };
+    vec![
+        reading(17, 5_000_000_000, 0),
+        reading(17, 5_000_000_025, 0),
+        reading(17, 5_000_000_020, 0),
+        reading(0, 1 << 40, 0),
+        reading(1, u64::MAX, 3),
+        reading(1, 0, 0),
+        reading(17, 5_000_000_050, 0),
     ]
 }
 
@@ -462,7 +523,22 @@ fn kind() -> impl Strategy<Value = OwnedKind> {
         ),
         1 => bytes().prop_map(OwnedKind::Exec),
         1 => vec((number(), bytes()), 1..4).prop_map(OwnedKind::Memory),
+        1 => (any::<bool>(), number(), vec(reading(), 1..12)).prop_map(
+            |(full, since, readings)| OwnedKind::Readings { full, since, readings }
+        ),
     ]
+}
+
+fn reading() -> impl Strategy<Value = Reading> {
+    let source = 0..SOURCES as u8;
+    let extra = prop_oneof![2 => Just(0), 1 => number32()];
+    (prop_oneof![3 => 0u8..2, 1 => source], number(), extra).prop_map(|(source, value, extra)| {
+        Reading {
+            source,
+            value,
+            extra,
+        }
+    })
 }
 
 /// Any event, at any ticks, even decreasing ones.

@@ -1,0 +1,263 @@
+//! Readings of clocks and counters, which translated code makes without a stop: what the
+//! buffers on both sides of `relive_host::reading` hold, and how it goes onto a tape.
+//!
+//! A reading is no event and no position: it is an instruction like others, whose values come
+//! from a buffer in replay. All readings since the event before go onto the tape right before
+//! the next event, whatever that is, or when the buffer is full, which is an event by itself.
+
+use relive_host::reading::{CLOCKS, CPU, Entry, TSC, TSCP, Window};
+use relive_trace::{Kind, Reading, Readings};
+
+/// Readings that a thread keeps before it leaves to the host.
+const ROOM: usize = 512;
+const BYTES: u64 = size_of::<Entry>() as u64;
+const SECOND: u64 = 1_000_000_000;
+
+/// What a recorded thread has read since its last event.
+#[derive(Default)]
+pub struct Kept {
+    /// Nothing before the first reading; then always of this length.
+    entries: Vec<Entry>,
+    count: usize,
+    first: u64,
+    plain: Vec<Reading>,
+}
+
+impl Kept {
+    /// What the routines may use; nothing may be done here until they gave it back.
+    pub fn lend(&mut self) -> Window {
+        window(&mut self.entries, self.count, self.first)
+    }
+
+    /// Takes in what was read meanwhile.
+    pub fn take_back(&mut self, window: &Window) {
+        self.count = ((window.next - window.start) / BYTES) as usize;
+        self.first = window.first;
+    }
+
+    /// Whether something has to be written before the next reading.
+    pub fn is_full(&self) -> bool {
+        self.count == ROOM
+    }
+
+    /// Keeps a reading made at this tick. There is room.
+    pub fn push(&mut self, entry: Entry, ticks: u64) {
+        if self.entries.is_empty() {
+            self.entries = vec![Entry::default(); ROOM];
+        }
+        if self.count == 0 {
+            self.first = ticks;
+        }
+        self.entries[self.count] = entry;
+        self.count += 1;
+    }
+
+    /// Hands all that is kept over, as an event at this tick; `None` if that is nothing.
+    pub fn take(&mut self, ticks: u64, full: bool) -> Option<Kind<'_>> {
+        if self.count == 0 {
+            return None;
+        }
+        self.plain.clear();
+        self.plain
+            .extend(self.entries[..self.count].iter().map(to_reading));
+        self.count = 0;
+        Some(Kind::Readings {
+            full,
+            since: ticks.wrapping_sub(self.first),
+            readings: Readings::new(&self.plain),
+        })
+    }
+}
+
+/// What a replayed thread is about to read before its next event.
+#[derive(Default)]
+pub struct Batch {
+    entries: Vec<Entry>,
+    taken: usize,
+    first: u64,
+}
+
+/// Why a batch does not have the reading that a thread makes.
+pub enum Misfit {
+    /// It has none left.
+    Over,
+    /// It has another one, or the first at another tick: in words.
+    Other(String),
+}
+
+impl Batch {
+    /// As [`Kept::lend`].
+    pub fn lend(&mut self) -> Window {
+        window(&mut self.entries, self.taken, self.first)
+    }
+
+    /// Takes in what was taken meanwhile.
+    pub fn take_back(&mut self, window: &Window) {
+        self.taken = ((window.next - window.start) / BYTES) as usize;
+    }
+
+    /// Readings that have not been made yet.
+    pub fn left(&self) -> usize {
+        self.entries.len() - self.taken
+    }
+
+    /// Goes on with these, of which the first was made at tick `first`.
+    pub fn load(&mut self, readings: &Readings<'_>, first: u64) {
+        self.entries.clear();
+        self.entries.extend(readings.iter().map(to_entry));
+        (self.taken, self.first) = (0, first);
+    }
+
+    /// The reading that a thread makes at this tick.
+    pub fn take(&mut self, source: u32, ticks: u64) -> Result<Entry, Misfit> {
+        let entry = *self.entries.get(self.taken).ok_or(Misfit::Over)?;
+        let early = self.taken == 0 && ticks != self.first;
+        if entry.source != source || early {
+            return Err(Misfit::Other(self.next()));
+        }
+        self.taken += 1;
+        Ok(entry)
+    }
+
+    /// The next reading in words.
+    pub fn next(&self) -> String {
+        let Some(entry) = self.entries.get(self.taken) else {
+            return "no more readings of clocks".to_owned();
+        };
+        format!(
+            "a reading of {}, number {} of {} that began at tick {}",
+            name(entry.source as u8),
+            self.taken + 1,
+            self.entries.len(),
+            self.first
+        )
+    }
+}
+
+fn window(entries: &mut [Entry], count: usize, first: u64) -> Window {
+    let start = entries.as_mut_ptr() as u64;
+    Window {
+        start,
+        next: start + BYTES * count as u64,
+        end: start + BYTES * entries.len() as u64,
+        first,
+    }
+}
+
+fn to_reading(entry: &Entry) -> Reading {
+    let source = entry.source as u8;
+    if entry.source < CLOCKS {
+        let (value, extra) = (entry.value, entry.extra);
+        return Reading {
+            source,
+            value,
+            extra,
+        };
+    }
+    let value = entry.value.wrapping_mul(SECOND) + u64::from(entry.extra);
+    Reading {
+        source,
+        value,
+        extra: 0,
+    }
+}
+
+fn to_entry(reading: Reading) -> Entry {
+    let source = u32::from(reading.source);
+    if source < CLOCKS {
+        let (value, extra) = (reading.value, reading.extra);
+        return Entry {
+            value,
+            source,
+            extra,
+        };
+    }
+    Entry {
+        value: reading.value / SECOND,
+        source,
+        extra: (reading.value % SECOND) as u32,
+    }
+}
+
+/// The name of what a reading was of.
+#[must_use]
+pub fn name(source: u8) -> &'static str {
+    const OTHERS: [(usize, &str); 3] = [(TSC, "rdtsc"), (TSCP, "rdtscp"), (CPU, "getcpu")];
+    const NAMES: [&str; 12] = [
+        "CLOCK_REALTIME",
+        "CLOCK_MONOTONIC",
+        "?",
+        "?",
+        "CLOCK_MONOTONIC_RAW",
+        "CLOCK_REALTIME_COARSE",
+        "CLOCK_MONOTONIC_COARSE",
+        "CLOCK_BOOTTIME",
+        "?",
+        "?",
+        "?",
+        "CLOCK_TAI",
+    ];
+    let source = usize::from(source);
+    let other = OTHERS.iter().find(|(n, _)| *n == source);
+    let clock = source.checked_sub(CLOCKS as usize);
+    other
+        .map(|(_, name)| name)
+        .or_else(|| NAMES.get(clock?))
+        .unwrap_or(&"?")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn entry(source: u32, value: u64, extra: u32) -> Entry {
+        Entry {
+            value,
+            source,
+            extra,
+        }
+    }
+
+    #[test]
+    fn readings_come_back_in_order_and_whole() {
+        let all = [
+            entry(CLOCKS + 1, 12, 999_999_999),
+            entry(TSC as u32, u64::MAX, 0),
+            entry(TSCP as u32, 5, 4097),
+            entry(CPU as u32, 3, 1),
+            entry(CLOCKS, 1_800_000_000, 0),
+        ];
+        let mut kept = Kept::default();
+        for (i, e) in all.into_iter().enumerate() {
+            kept.push(e, 100 + i as u64);
+        }
+        let Some(Kind::Readings {
+            full: false,
+            since: 20,
+            readings,
+        }) = kept.take(120, false)
+        else {
+            panic!("readings are kept")
+        };
+        let mut batch = Batch::default();
+        batch.load(&readings, 100);
+        for e in all {
+            assert_eq!(batch.take(e.source, 100).ok(), Some(e));
+        }
+        assert!(matches!(batch.take(0, 100), Err(Misfit::Over)));
+        assert!(kept.take(130, false).is_none());
+    }
+
+    #[test]
+    fn another_clock_or_another_tick_does_not_fit() {
+        let mut kept = Kept::default();
+        kept.push(entry(TSC as u32, 1, 0), 7);
+        let mut batch = Batch::default();
+        if let Some(Kind::Readings { readings, .. }) = kept.take(9, true) {
+            batch.load(&readings, 7);
+        }
+        assert!(matches!(batch.take(1, 7), Err(Misfit::Other(_))));
+        assert!(matches!(batch.take(0, 8), Err(Misfit::Other(_))));
+        assert!(batch.take(0, 7).is_ok());
+    }
+}

@@ -1,0 +1,80 @@
+//! The vDSO that a guest sees: a small library of functions that read clocks, as the
+//! kernel's has them, and how its readings are made.
+//!
+//! The page is part of a program's image, so a replay has the very one that was recorded, and
+//! a recording without one replays without one. Where the host's own vDSO cannot be used the
+//! guest sees none, and its C library makes system calls.
+
+mod code;
+mod image;
+
+use std::sync::OnceLock;
+
+use object::read::elf::ElfFile64;
+use object::{LittleEndian, Object, ObjectSymbol};
+use relive_host::reading::{self, Use, Vdso};
+
+use crate::machine::Mode;
+
+pub use image::image;
+
+/// The functions of the host's vDSO that guests' readings are made with.
+static HOST: OnceLock<Option<Vdso>> = OnceLock::new();
+
+/// Prepares this process for the readings of its guest; before its first task is made.
+pub fn prepare(mode: Mode) {
+    let (what, vdso) = match mode {
+        Mode::Run => (Use::Live, usable()),
+        Mode::Record => (Use::Record, usable()),
+        Mode::Replay => (Use::Replay, None),
+    };
+    reading::install(what, vdso);
+}
+
+/// Whether a program that is started now is shown a vDSO.
+#[must_use]
+pub fn is_shown() -> bool {
+    usable().is_some()
+}
+
+fn usable() -> Option<Vdso> {
+    *HOST.get_or_init(|| find().filter(|vdso| reading::keeps_vectors(*vdso)))
+}
+
+/// Looks the functions up in the host's own vDSO (vdso(7)).
+fn find() -> Option<Vdso> {
+    // SAFETY: asks for a property of this process.
+    let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
+    if base == 0 {
+        return None;
+    }
+    // SAFETY: the kernel maps its whole image there, readable, for as long as the process
+    // lives. Offset and number of the section headers, which come last, say how long it is.
+    let image = unsafe {
+        let word = |at: u64| ((base + at) as *const u16).read();
+        let sections = ((base + 40) as *const u64).read();
+        let length = sections + u64::from(word(58)) * u64::from(word(60));
+        std::slice::from_raw_parts(base as *const u8, length as usize)
+    };
+    let elf = ElfFile64::<LittleEndian>::parse(image).ok()?;
+    let function = |name: &str| {
+        let mut symbols = elf.dynamic_symbols();
+        let symbol = symbols.find(|s| s.name() == Ok(name) && s.is_definition())?;
+        Some(base + (symbol.address() - elf.relative_address_base()))
+    };
+    Some(Vdso {
+        clock: function("__vdso_clock_gettime")?,
+        cpu: function("__vdso_getcpu")?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// As every kernel builds it that Relive is tested on; else guests are shown none.
+    #[test]
+    fn the_host_has_one_that_can_be_used() {
+        assert!(find().is_none() || usable().is_some());
+    }
+}

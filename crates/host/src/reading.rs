@@ -1,0 +1,481 @@
+//! Reading clocks without leaving translated code.
+//!
+//! Translated code calls one of these routines, by way of the context, on the host's stack
+//! with the guest's registers live. A routine reads a clock, or takes what was recorded, puts
+//! the values where the instruction would have, and returns; all other registers and the
+//! flags stay as they are. What it cannot do it leaves to the host: it then returns
+//! [`LEAVE`] bytes behind its return address, with nothing changed.
+//!
+//! Vector registers and FS are the guest's all the while, so nothing here may be compiled
+//! code but the kernel's own vDSO, of which [`keeps_vectors`] makes sure.
+//!
+//! A signal that is noted meanwhile finds the thread outside of the code cache: the common
+//! way out looks at `pending` and cuts the budget itself, and the handler does so behind
+//! that look ([`past_pending_check`]).
+
+use std::arch::naked_asm;
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use crate::context::{LANES, off};
+
+/// Where a routine returns to, counted from its return address, when the host has to act.
+pub const LEAVE: u32 = 11;
+
+/// What can be read, by the index of its routine.
+pub const TSC: usize = 0;
+/// The time stamp counter with the processor's number.
+pub const TSCP: usize = 1;
+/// Processor and node.
+pub const CPU: usize = 2;
+/// A clock of clock_gettime(2).
+pub const CLOCK: usize = 3;
+/// Number of routines.
+pub const ROUTINES: usize = 4;
+
+/// [`Entry::source`] of a clock: this and its number.
+pub const CLOCKS: u32 = 16;
+
+/// The clocks that the vDSO reads, as bits: REALTIME, MONOTONIC, MONOTONIC_RAW,
+/// REALTIME_COARSE, MONOTONIC_COARSE, BOOTTIME, TAI. (clock_gettime(2)) Recordings depend on
+/// it: a clock that is added here needs another instruction.
+pub const READABLE: u32 = 1 | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 11;
+
+/// Whether a clock can be read here.
+#[must_use]
+pub const fn is_readable(clock: u32) -> bool {
+    clock < 32 && READABLE >> clock & 1 == 1
+}
+
+/// One reading, as it lies in a thread's buffer.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Entry {
+    /// Counter, processor's number, or seconds.
+    pub value: u64,
+    /// [`TSC`], [`TSCP`], [`CPU`], or [`CLOCKS`] and the clock's number.
+    pub source: u32,
+    /// Processor's number (of TSCP), node, or nanoseconds.
+    pub extra: u32,
+}
+
+/// The part of a thread's buffer that its routines use: addresses of entries.
+#[repr(C)]
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Window {
+    /// The first reading since the last event.
+    pub start: u64,
+    /// The next one.
+    pub next: u64,
+    /// Behind the last one that there is, or that there is room for.
+    pub end: u64,
+    /// Ticks of the thread at the reading at `start`.
+    pub first: u64,
+}
+
+/// What the routines do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Use {
+    /// Nothing: they leave.
+    None,
+    /// They read.
+    Live,
+    /// They read and append to the window.
+    Record,
+    /// They take from the window, whatever the time is.
+    Replay,
+}
+
+/// Where clock_gettime and getcpu of the kernel's vDSO lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Vdso {
+    /// `int (clockid_t, struct timespec *)`
+    pub clock: u64,
+    /// `int (unsigned *, unsigned *, void *)`
+    pub cpu: u64,
+}
+
+type Routines = [u64; ROUTINES];
+
+/// What contexts that are made from now on begin with.
+static ROUTINES_IN_USE: AtomicPtr<Routines> = AtomicPtr::new(std::ptr::null_mut());
+static CLOCK_FUNCTION: AtomicU64 = AtomicU64::new(0);
+static CPU_FUNCTION: AtomicU64 = AtomicU64::new(0);
+
+/// Sets what the routines do in the threads of this process; before any context is made.
+/// Without a vDSO only [`Use::Replay`] reads clocks.
+pub fn install(what: Use, vdso: Option<Vdso>) {
+    let at = |f: unsafe extern "C" fn()| f as *const () as u64;
+    let clocks = |clock, cpu| match vdso {
+        Some(_) => [at(cpu), at(clock)],
+        None => [at(leave); 2],
+    };
+    let (counters, [cpu, clock]) = match what {
+        Use::None => ([at(leave); 2], [at(leave); 2]),
+        Use::Live => ([at(tsc_live), at(tscp_live)], clocks(clock_live, cpu_live)),
+        Use::Record => (
+            [at(tsc_record), at(tscp_record)],
+            clocks(clock_record, cpu_record),
+        ),
+        Use::Replay => (
+            [at(tsc_replay), at(tscp_replay)],
+            [at(cpu_replay), at(clock_replay)],
+        ),
+    };
+    let mut all = [0; ROUTINES];
+    (all[TSC], all[TSCP], all[CPU], all[CLOCK]) = (counters[0], counters[1], cpu, clock);
+    CLOCK_FUNCTION.store(vdso.map_or(0, |v| v.clock), Ordering::Relaxed);
+    CPU_FUNCTION.store(vdso.map_or(0, |v| v.cpu), Ordering::Relaxed);
+    // Once in a process, and for its whole life.
+    ROUTINES_IN_USE.store(Box::into_raw(Box::new(all)), Ordering::Release);
+}
+
+/// What a new context gets: the routines, and the two functions of the vDSO.
+pub(crate) fn in_use() -> (Routines, [u64; 2]) {
+    let routines = ROUTINES_IN_USE.load(Ordering::Acquire);
+    // SAFETY: only `install` stores here, what it never frees.
+    let routines = unsafe { routines.as_ref() };
+    let functions = [&CLOCK_FUNCTION, &CPU_FUNCTION].map(|f| f.load(Ordering::Relaxed));
+    let left = [leave as *const () as u64; ROUTINES];
+    (*routines.unwrap_or(&left), functions)
+}
+
+/// For the signal handler: whether `rip` is in the common way out, behind its look at
+/// `pending`.
+#[must_use]
+pub fn past_pending_check(rip: u64) -> bool {
+    (&raw const relive_reading_checked as u64..&raw const relive_reading_end as u64).contains(&rip)
+}
+
+unsafe extern "C" {
+    safe static relive_reading_checked: u8;
+    safe static relive_reading_end: u8;
+}
+
+/// Saves what the vDSO may change. From the top: flags, r11 to r8, rdi, rsi, rcx, rdx, rax,
+/// return address; the stack is aligned to 16 bytes.
+macro_rules! save {
+    () => {
+        "push rax
+         push rdx
+         push rcx
+         push rsi
+         push rdi
+         push r8
+         push r9
+         push r10
+         push r11
+         lahf
+         seto al
+         push rax"
+    };
+}
+
+/// With the value in r8, the extra in r9d, the source in esi: appends them.
+macro_rules! append {
+    () => {
+        "mov rcx, gs:[{next}]
+         cmp rcx, gs:[{start}]
+         jne 3f
+         call {ticks}
+         mov gs:[{first}], rax
+         3:
+         mov [rcx], r8
+         mov [rcx + 8], esi
+         mov [rcx + 12], r9d
+         add rcx, 16
+         mov gs:[{next}], rcx"
+    };
+}
+
+/// Leaves if the window is used up.
+macro_rules! need_window {
+    () => {
+        "mov rcx, gs:[{next}]
+         cmp rcx, gs:[{end}]
+         je {leave}"
+    };
+}
+
+/// With the source in esi: takes value and extra, as [`append`] has them, out of the window.
+macro_rules! take {
+    () => {
+        "mov rcx, gs:[{next}]
+         cmp rcx, gs:[{end}]
+         je {leave}
+         cmp [rcx + 8], esi
+         jne {leave}
+         cmp rcx, gs:[{start}]
+         jne 3f
+         call {ticks}
+         cmp rax, gs:[{first}]
+         jne {leave}
+         3:
+         mov r8, [rcx]
+         mov r9d, [rcx + 12]
+         add rcx, 16
+         mov gs:[{next}], rcx"
+    };
+}
+
+/// The saved rcx, rdx and rax, and how they are set from value and extra.
+macro_rules! put_clock {
+    () => {
+        "mov [rsp + 72], r8
+         mov [rsp + 64], r9
+         jmp {done}"
+    };
+}
+macro_rules! put_counter {
+    () => {
+        "mov eax, r8d
+         shr r8, 32
+         mov [rsp + 72], rax
+         mov [rsp + 64], r8
+         jmp {done}"
+    };
+}
+
+/// Reads the clock in edi by the kernel's vDSO: seconds to r8, nanoseconds to r9. One that
+/// it does not read yields -1 nanoseconds, and is no reading.
+macro_rules! call_clock {
+    () => {
+        "sub rsp, 16
+         mov rsi, rsp
+         call qword ptr gs:[{clock}]
+         test eax, eax
+         pop r8
+         pop r9
+         jne {leave}"
+    };
+}
+macro_rules! check_clock {
+    () => {
+        "cmp edi, 31
+         ja {unreadable}
+         mov eax, {readable}
+         bt eax, edi
+         jnc {unreadable}"
+    };
+}
+macro_rules! call_cpu {
+    () => {
+        "sub rsp, 16
+         mov rdi, rsp
+         lea rsi, [rsp + 8]
+         xor edx, edx
+         call qword ptr gs:[{cpu}]
+         test eax, eax
+         pop r8
+         pop r9
+         jne {leave}
+         mov r8d, r8d
+         mov r9d, r9d"
+    };
+}
+
+/// One routine: its parts, and what they refer to.
+macro_rules! routine {
+    ($name:ident: $($part:expr),+; $($key:ident = $value:expr),*; $($sym:ident => $to:ident),*) => {
+        #[unsafe(naked)]
+        unsafe extern "C" fn $name() {
+            naked_asm!(save!(), $($part,)+ $($key = const $value,)* $($sym = sym $to,)*)
+        }
+    };
+}
+
+routine!(leave: "jmp {leave}"; ; leave => go);
+routine!(clock_live: check_clock!(), call_clock!(), put_clock!();
+    readable = READABLE, clock = off::CLOCK;
+    unreadable => unreadable, leave => go, done => done);
+routine!(clock_record: check_clock!(), need_window!(), call_clock!(),
+        "mov esi, [rsp + 40]", "add esi, {clocks}", append!(), put_clock!();
+    readable = READABLE, clock = off::CLOCK, clocks = CLOCKS, next = off::READ_NEXT,
+        start = off::READ_START, end = off::READ_END, first = off::READ_FIRST;
+    unreadable => unreadable, leave => go, done => done, ticks => ticks);
+routine!(clock_replay: check_clock!(), "lea esi, [rdi + {clocks}]", take!(), put_clock!();
+    readable = READABLE, clocks = CLOCKS, next = off::READ_NEXT, start = off::READ_START,
+        end = off::READ_END, first = off::READ_FIRST;
+    unreadable => unreadable, leave => go, done => done, ticks => ticks);
+
+routine!(cpu_live: call_cpu!(), put_clock!(); cpu = off::GETCPU; leave => go, done => done);
+routine!(cpu_record: need_window!(), call_cpu!(), "mov esi, {source}", append!(), put_clock!();
+    cpu = off::GETCPU, source = CPU, next = off::READ_NEXT, start = off::READ_START,
+        end = off::READ_END, first = off::READ_FIRST;
+    leave => go, done => done, ticks => ticks);
+routine!(cpu_replay: "mov esi, {source}", take!(), put_clock!();
+    source = CPU, next = off::READ_NEXT, start = off::READ_START, end = off::READ_END,
+        first = off::READ_FIRST;
+    leave => go, done => done, ticks => ticks);
+
+/// The counter, and the processor's number if it is asked for, to r8 and r9d.
+macro_rules! call_tsc {
+    () => {
+        "rdtsc
+         shl rdx, 32
+         or rax, rdx
+         mov r8, rax
+         xor r9d, r9d"
+    };
+}
+macro_rules! call_tscp {
+    () => {
+        "rdtscp
+         shl rdx, 32
+         or rax, rdx
+         mov r8, rax
+         mov r9d, ecx"
+    };
+}
+
+routine!(tsc_live: call_tsc!(), put_counter!(); ; done => done);
+routine!(tsc_record: need_window!(), call_tsc!(), "mov esi, {source}", append!(), put_counter!();
+    source = TSC, next = off::READ_NEXT, start = off::READ_START, end = off::READ_END,
+        first = off::READ_FIRST;
+    leave => go, done => done, ticks => ticks);
+routine!(tsc_replay: "mov esi, {source}", take!(), put_counter!();
+    source = TSC, next = off::READ_NEXT, start = off::READ_START, end = off::READ_END,
+        first = off::READ_FIRST;
+    leave => go, done => done, ticks => ticks);
+
+routine!(tscp_live: call_tscp!(), "mov [rsp + 56], r9", put_counter!(); ; done => done);
+routine!(tscp_record: need_window!(), call_tscp!(), "mov esi, {source}", append!(),
+        "mov [rsp + 56], r9", put_counter!();
+    source = TSCP, next = off::READ_NEXT, start = off::READ_START, end = off::READ_END,
+        first = off::READ_FIRST;
+    leave => go, done => done, ticks => ticks);
+routine!(tscp_replay: "mov esi, {source}", take!(), "mov [rsp + 56], r9", put_counter!();
+    source = TSCP, next = off::READ_NEXT, start = off::READ_START, end = off::READ_END,
+        first = off::READ_FIRST;
+    leave => go, done => done, ticks => ticks);
+
+/// The ticks of the thread to rax, as `Context::ticks` counts them; changes rdx.
+#[unsafe(naked)]
+unsafe extern "C" fn ticks() {
+    naked_asm!(
+        "mov rax, gs:[{base}]",
+        "mov edx, 8 * {count}",
+        "2:",
+        "add rax, gs:[rdx + {dealt} - 8]",
+        "sub rax, gs:[rdx + {lanes} - 8]",
+        "sub edx, 8",
+        "jnz 2b",
+        "ret",
+        base = const off::TICKS_BASE,
+        count = const LANES,
+        dealt = const off::DEALT,
+        lanes = const off::LANES,
+    )
+}
+
+/// A clock that is not read here.
+#[unsafe(naked)]
+unsafe extern "C" fn unreadable() {
+    naked_asm!("mov qword ptr [rsp + 64], -1", "jmp {done}", done = sym done)
+}
+
+/// The host has to act.
+#[unsafe(naked)]
+unsafe extern "C" fn go() {
+    naked_asm!(
+        "add qword ptr [rsp + 80], {leave}",
+        "jmp {done}",
+        leave = const LEAVE,
+        done = sym done,
+    )
+}
+
+/// The way back to translated code.
+#[unsafe(naked)]
+unsafe extern "C" fn done() {
+    naked_asm!(
+        "cmp dword ptr gs:[{pending}], 0",
+        // From here on a signal handler cuts the budget itself.
+        ".globl relive_reading_checked",
+        ".hidden relive_reading_checked",
+        "relive_reading_checked:",
+        "jne 4f",
+        "7:",
+        "pop rax",
+        "add al, 0x7f",
+        "sahf",
+        "pop r11",
+        "pop r10",
+        "pop r9",
+        "pop r8",
+        "pop rdi",
+        "pop rsi",
+        "pop rcx",
+        "pop rdx",
+        "pop rax",
+        "ret",
+        ".globl relive_reading_end",
+        ".hidden relive_reading_end",
+        "relive_reading_end:",
+        // A signal was noted while the routine ran: let the thread leave at its next tick.
+        "4:",
+        "mov ecx, 8 * {count}",
+        "5:",
+        "mov rax, gs:[rcx + {lanes} - 8]",
+        "dec rax",
+        "jle 6f",
+        "sub gs:[rcx + {dealt} - 8], rax",
+        "mov qword ptr gs:[rcx + {lanes} - 8], 1",
+        "6:",
+        "sub ecx, 8",
+        "jnz 5b",
+        "jmp 7b",
+        pending = const off::PENDING,
+        lanes = const off::LANES,
+        dealt = const off::DEALT,
+        count = const LANES,
+    )
+}
+
+/// Whether the functions of the vDSO leave the vector registers alone, as the kernel builds
+/// them: found out by calling them for every clock.
+#[must_use]
+pub fn keeps_vectors(vdso: Vdso) -> bool {
+    let (mut at, mut node) = ([0u64; 2], [0u32; 2]);
+    let (time, nodes) = (&raw mut at as u64, &raw mut node as u64);
+    // SAFETY: both functions write at most these sixteen and four bytes.
+    let kept = unsafe { undisturbed(vdso.cpu, nodes, nodes + 4) };
+    kept && (0..32).filter(|c| is_readable(*c)).all(|clock| {
+        // SAFETY: as above.
+        unsafe { undisturbed(vdso.clock, u64::from(clock), time) }
+    })
+}
+
+/// Calls a function with patterns in all vector registers that compiled code could use, and
+/// says whether they are still there and the function returned 0.
+///
+/// # Safety
+/// As unsafe as the function.
+unsafe fn undisturbed(function: u64, a: u64, b: u64) -> bool {
+    let (before, mut after) = ([0x5a5a_1234_9876_a5a5_u64; 2], [[0u64; 2]; 16]);
+    let result: u64;
+    // SAFETY: the caller vouches for the function; all that it may change is declared.
+    unsafe {
+        std::arch::asm!(
+            "movups xmm0, [r12]", "movups xmm1, [r12]", "movups xmm2, [r12]", "movups xmm3, [r12]",
+            "movups xmm4, [r12]", "movups xmm5, [r12]", "movups xmm6, [r12]", "movups xmm7, [r12]",
+            "movups xmm8, [r12]", "movups xmm9, [r12]", "movups xmm10, [r12]", "movups xmm11, [r12]",
+            "movups xmm12, [r12]", "movups xmm13, [r12]", "movups xmm14, [r12]", "movups xmm15, [r12]",
+            "call r14",
+            "movups [r13], xmm0", "movups [r13 + 16], xmm1", "movups [r13 + 32], xmm2",
+            "movups [r13 + 48], xmm3", "movups [r13 + 64], xmm4", "movups [r13 + 80], xmm5",
+            "movups [r13 + 96], xmm6", "movups [r13 + 112], xmm7", "movups [r13 + 128], xmm8",
+            "movups [r13 + 144], xmm9", "movups [r13 + 160], xmm10", "movups [r13 + 176], xmm11",
+            "movups [r13 + 192], xmm12", "movups [r13 + 208], xmm13", "movups [r13 + 224], xmm14",
+            "movups [r13 + 240], xmm15",
+            in("r12") &raw const before,
+            in("r13") &raw mut after,
+            in("r14") function,
+            inlateout("rdi") a => _,
+            inlateout("rsi") b => _,
+            inlateout("rdx") 0 => _,
+            lateout("rax") result,
+            clobber_abi("C"),
+        );
+    }
+    result as u32 == 0 && after == [before; 16]
+}
