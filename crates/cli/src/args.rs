@@ -101,8 +101,9 @@ const DAP_AFTER: &str = "\
 A launch configuration of VS Code (docs/editors.md has those of other editors):
   { \"type\": \"relive\", \"request\": \"launch\", \"name\": \"Latest recording\" }
 
-Backwards: the buttons Step Back and Reverse. In the debug console, monitor position and \
-monitor goto EVENT are Relive's, and -exec COMMAND is any command of gdb's.";
+Backwards: the buttons Step Back and Reverse. In the debug console, relive position, relive goto \
+PLACE and others are Relive's (relive debug has the same), and -exec COMMAND is any command of \
+gdb's.";
 
 const BACKTRACE: &str = "\
 Show the call stack of a recorded program at one place of its recording, with functions, files \

@@ -20,7 +20,8 @@ struct Evaluate {
 /// What makes the rest a command of gdb's console.
 const EXEC: &str = "-exec ";
 /// First words that are commands, and could not begin an expression.
-const COMMANDS: [&str; 12] = [
+const COMMANDS: [&str; 13] = [
+    "relive",
     "monitor",
     "info",
     "print",
@@ -107,7 +108,7 @@ impl Session {
     /// Does a command of gdb's console.
     fn at_console(&mut self, frame: Option<Frame>, command: &str) -> Result<String, Refusal> {
         let words: Vec<&str> = command.split_whitespace().collect();
-        if let ["monitor" | "mon", "goto", place @ ..] = words.as_slice() {
+        if let ["relive" | "monitor", "goto", place @ ..] = words.as_slice() {
             return self.go_to(&place.join(" "));
         }
         let options = frame.map_or(String::new(), Frame::options);
@@ -125,7 +126,7 @@ mod tests {
     fn commands_are_told_from_expressions() {
         for (text, expected) in [
             ("-exec info threads", Some("info threads")),
-            ("monitor position", Some("monitor position")),
+            ("relive position", Some("relive position")),
             ("x/4x $sp", Some("x/4x $sp")),
             ("bt", Some("bt")),
             ("list", None),

@@ -4,6 +4,7 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use crate::answers::{Answer, Refusal, arguments};
+use crate::mi::quote;
 use crate::session::{Handler, Session};
 
 /// A direction.
@@ -31,6 +32,8 @@ pub enum Order {
     Go,
     /// A step.
     Step,
+    /// To go to a place.
+    Leap,
     /// Something at gdb's console.
     Console,
 }
@@ -40,6 +43,12 @@ impl Run {
     pub const CONSOLE: Self = Self {
         way: Way::Forward,
         order: Order::Console,
+    };
+
+    /// To another place, past all that lies between.
+    pub const GOTO: Self = Self {
+        way: Way::Forward,
+        order: Order::Leap,
     };
 
     /// Until something is met.
@@ -96,7 +105,7 @@ impl Session {
         self.containers.clear();
         for name in std::mem::take(&mut self.objects) {
             // Nobody waits for the answer; without gdb there is nothing to delete.
-            let _ = self.send(&format!("-var-delete {name}"));
+            let _ = self.send(&format!("-var-delete {}", quote(&name)));
         }
     }
 
@@ -192,26 +201,14 @@ impl Session {
         Ok(Json::Null)
     }
 
-    /// Moves the recording below gdb, and tells the client.
+    /// Goes to another place of the recording, with the command that `relive debug` teaches gdb.
     pub(crate) fn go_to(&mut self, place: &str) -> Result<String, Refusal> {
         self.forget();
-        let said = self.console(&format!("monitor goto {place}"))?;
-        self.refresh()?;
-        let thread = self.look_at_threads().map(|()| self.thread_of(None))?;
-        let body = json!({
-            "reason": "goto", "description": said.trim_end(),
-            "threadId": thread, "allThreadsStopped": true,
-        });
-        self.told = None;
-        self.after.push(("stopped", body));
-        Ok(said)
-    }
-
-    /// Lets gdb forget what it knew of registers and memory.
-    fn refresh(&mut self) -> Result<(), Refusal> {
-        for what in ["register-cache", "dcache"] {
-            self.console(&format!("maintenance flush {what}"))?;
+        self.running = Some(Run::GOTO);
+        let said = self.console(&format!("relive goto {place}"));
+        if said.is_err() && self.stop.is_none() {
+            self.running = None;
         }
-        Ok(())
+        said
     }
 }

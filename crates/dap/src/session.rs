@@ -435,13 +435,16 @@ impl Session {
             Record::Notify { class, results } if class == "breakpoint-modified" => {
                 self.note_breakpoint(&results);
             }
-            Record::Console(text) | Record::Target(text) if self.heard.is_some() => {
+            Record::Console(text) | Record::Target(text)
+                if self.heard.is_some() && !self.is_going() =>
+            {
                 self.heard.get_or_insert_default().push_str(&text);
             }
             // What gdb tells a person who sits before it of files and stops.
             Record::Console(text) if !self.configured || self.is_silent() => {
                 self.at_an_end |= NO_HISTORY.iter().any(|n| text.contains(n));
             }
+            Record::Target(text) if self.running.is_some() => self.hear_target(text),
             Record::Console(text) | Record::Target(text) => self.hear(text),
             Record::Log(text) if text.contains(SLOW) => {}
             Record::Log(text) if self.heard.is_some() => {
@@ -454,13 +457,18 @@ impl Session {
         }
     }
 
+    /// Whether the recording goes on, and not only to another place.
+    fn is_going(&self) -> bool {
+        self.running.is_some_and(|run| run != Run::GOTO)
+    }
+
     /// Whether gdb does what the client has asked for by a button, and not at its console.
     fn is_silent(&self) -> bool {
         self.running.is_some_and(|run| run != Run::CONSOLE)
     }
 
     /// Passes on what was said to the person.
-    fn hear(&mut self, text: String) {
+    pub(crate) fn hear(&mut self, text: String) {
         let line = text.trim_end();
         if line.is_empty() {
             return;

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use crate::answers::Answer;
 use crate::mi::Value;
-use crate::resume::Way;
+use crate::resume::{Run, Way};
 use crate::session::Session;
 
 /// A reason in both languages: gdb's, the protocol's, and what the person reads.
@@ -40,6 +40,15 @@ const ENDS: [&str; 3] = [
     "the recording of process ",
 ];
 
+/// What else it says while the recording goes on.
+const SERVER: [&str; 5] = [
+    ENDS[0],
+    ENDS[1],
+    ENDS[2],
+    "what was written into the program is forgotten",
+    " wrote to watched memory",
+];
+
 impl Session {
     /// Tells the client where the recording has stopped, and why.
     pub(crate) fn tell_stop(&mut self, stop: Value) {
@@ -56,7 +65,7 @@ impl Session {
         let found = REASONS.iter().find(|r| Some(r.0) == stop.text("reason"));
         let (_, reason, description) = found.copied().unwrap_or(match self.ran {
             None => ("", "entry", "Paused where the recording was opened"),
-            Some(_) => ("", "pause", "Paused"),
+            Some(_) => ("", "pause", stop.text("reason").unwrap_or("Paused")),
         });
         let mut body = json!({
             "reason": reason,
@@ -76,6 +85,10 @@ impl Session {
                 let (reason, description) = self.kind_of_breakpoint(number);
                 body["reason"] = json!(reason);
                 body["description"] = json!(description);
+            }
+            _ if self.ran == Some(Run::GOTO) => {
+                body["reason"] = json!("goto");
+                body["description"] = json!("Paused at another place of the recording");
             }
             "signal-received" => match (stop.text("signal-name"), stop.text("signal-meaning")) {
                 (Some("SIGINT"), _) if self.ran.is_some() => {
@@ -137,6 +150,18 @@ impl Session {
             (Some(old), Some(new)) => format!("{name}: {old} → {new}"),
             _ => format!("{name}: {}", value.text("value").unwrap_or("?")),
         })
+    }
+
+    /// What comes while the recording goes on: the program's output, or what the server says.
+    pub(crate) fn hear_target(&mut self, text: String) {
+        let line = text.trim_end();
+        let is_server = line.starts_with('[')
+            && line.ends_with(']')
+            && SERVER.iter().any(|part| line.contains(part));
+        match is_server {
+            true => self.hear(text),
+            false => self.pen.say("stdout", &text),
+        }
     }
 
     /// Notes how the recorded process ended, if that is what was said.

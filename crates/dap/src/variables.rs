@@ -242,7 +242,7 @@ impl Session {
         );
         let command = format!(
             "-var-list-children --all-values {} {start} {end}",
-            object.name
+            quote(&object.name)
         );
         let answer = self.ask(&command)?;
         let children = answer.list("children");
@@ -290,7 +290,7 @@ impl Session {
             return shown;
         }
         let gdb = child.text("name").unwrap_or("");
-        let Ok(path) = self.path(gdb) else {
+        let Ok(path) = self.path(parent.frame, gdb) else {
             return shown;
         };
         shown["evaluateName"] = json!(path);
@@ -304,12 +304,24 @@ impl Session {
     }
 
     /// The expression for a variable object.
-    fn path(&mut self, object: &str) -> Result<String, Refusal> {
-        let answer = self.ask(&format!("-var-info-path-expression {object}"))?;
+    fn path(&mut self, frame: Option<Frame>, object: &str) -> Result<String, Refusal> {
+        let command = format!("-var-info-path-expression {}", quote(object));
+        let answer = self.ask(&command)?;
         match answer.text("path_expr") {
+            // gdb writes it as in C, whatever the language is.
+            Some(path) if path.contains("->") && self.is_rust(frame)? => {
+                Ok(path.replace("->", "."))
+            }
             Some(path) if !path.is_empty() => Ok(path.to_owned()),
             _ => Err("there is no expression for it".into()),
         }
+    }
+
+    fn is_rust(&mut self, frame: Option<Frame>) -> Result<bool, Refusal> {
+        let options = frame.map_or(String::new(), Frame::options);
+        let command = format!("-interpreter-exec {options} console \"show language\"");
+        let (answer, text) = self.overhear(&command);
+        answer.map(|_| text.contains("rust"))
     }
 
     /// The expression for a variable in a container, and its frame.

@@ -6,13 +6,13 @@ use std::fs;
 use std::path::Path;
 
 use libtest_mimic::{Completion, Failed};
+use relive_tests::command;
 use relive_tests::dap_client::Client;
 use relive_tests::dap_script::{Action, Names, Script};
 use relive_tests::editors::Configurations;
-use relive_tests::{command, crate_dir};
 use serde_json::{Value, json};
 
-use crate::recordings::{lacking, recording};
+use crate::recordings::{lacking, recording, source};
 
 /// Events that say that the recording has stopped, goes on, or is over: none comes unexpected.
 const TOLD: [&str; 5] = [
@@ -60,7 +60,7 @@ impl Editor {
         let client = Client::start(command::relive()?, &arguments, folder, name)?;
         let mut names = Names::default();
         names.keep("trace", json!(trace.display().to_string()));
-        let source = crate_dir().join("sessions/guests").join(guest);
+        let source = source(guest).canonicalize()?;
         names.keep("source", json!(source.display().to_string()));
         Ok(Self {
             client,

@@ -18,6 +18,9 @@ const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 /// A session or a recording takes no longer; only a hang does.
 const LIMIT: Duration = Duration::from_secs(120);
 
+/// Guests from there are recorded until they fail.
+const EXAMPLES: &str = "examples/";
+
 /// How each language is compiled for debugging: extension, compiler, words.
 const LANGUAGES: [(&str, &str, &[&str]); 4] = [
     ("c", "gcc", &["-g", "-O1", "-pthread", "-fno-inline"]),
@@ -62,6 +65,14 @@ fn language(
     found.ok_or_else(|| format!("{guest} is in no known language"))
 }
 
+/// The source of a guest.
+pub fn source(guest: &str) -> PathBuf {
+    match guest.starts_with(EXAMPLES) {
+        true => crate_dir().join("../..").join(guest),
+        false => crate_dir().join("sessions/guests").join(guest),
+    }
+}
+
 /// The trace of a guest; the first who asks makes it. Its folder is one for recordings, of
 /// which it is the latest.
 ///
@@ -80,10 +91,10 @@ pub fn recording(guest: &str, gone: bool) -> Result<PathBuf, String> {
 fn record(guest: &str, gone: bool) -> Result<PathBuf, String> {
     let told = |e: std::io::Error| e.to_string();
     let (_, compiler, words) = language(guest)?;
-    let source = crate_dir().join("sessions/guests").join(guest);
+    let hunted = guest.starts_with(EXAMPLES);
     let name = format!(
         "{}{}",
-        guest.replace('.', "_"),
+        guest.replace(['.', '/'], "_"),
         if gone { "_gone" } else { "" }
     );
     let folder = Path::new(TMP).join("sessions").join(&name);
@@ -93,12 +104,29 @@ fn record(guest: &str, gone: bool) -> Result<PathBuf, String> {
     let tool = find_tool(compiler).unwrap_or_else(|| PathBuf::from(compiler));
     let compiled = Command::new(tool)
         .args(*words)
+        // A race needs the looks and writes that are in the source.
+        .args(hunted.then_some("-O0"))
         .arg("-o")
-        .args([&program, &source])
+        .args([&program, &source(guest)])
         .output()
         .map_err(told)?;
     if !compiled.status.success() {
         return Err(String::from_utf8_lossy(&compiled.stderr).into_owned());
+    }
+    if hunted {
+        let argv = [
+            command::relive()?.as_os_str(),
+            "hunt".as_ref(),
+            program.as_os_str(),
+        ];
+        let mut hunt = spec(argv.map(OsString::from).to_vec(), &folder);
+        let folder = folder.display().to_string();
+        hunt.env.push(("RELIVE_TRACE_DIR", folder.clone()));
+        let outcome = hunt.run()?;
+        return match outcome.status.code() {
+            Some(1) => fs::canonicalize(Path::new(&folder).join("latest")).map_err(told),
+            _ => Err(String::from_utf8_lossy(&outcome.stderr).into_owned()),
+        };
     }
     let trace = folder.join("trace");
     let argv: Vec<OsString> = [
