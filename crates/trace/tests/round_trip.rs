@@ -140,6 +140,7 @@ fn a_clone_goes_its_own_way() {
 #[test]
 fn a_tape_of_a_complete_trace_may_not_end_inside_an_event() {
     let bytes = encode(&common::sample());
+    let last = common::sample().len() as u64 - 1;
     let id = TapeId::new(0, 0);
     for complete in [false, true] {
         let base = folder();
@@ -157,7 +158,7 @@ fn a_tape_of_a_complete_trace_may_not_end_inside_an_event() {
         for _ in 0..2 {
             match reader.next() {
                 Ok(None) => assert!(!complete),
-                Err(Error::Event { index: 13, .. }) => assert!(complete),
+                Err(Error::Event { index, .. }) if index == last => assert!(complete),
                 other => panic!("{other:?}"),
             }
         }
