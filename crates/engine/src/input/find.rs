@@ -90,6 +90,7 @@ impl Cursors {
         if let Some(i) = (0..self.0.len()).find(|i| is(&self.0[*i])) {
             let offset = self.0[i];
             self.0[i] += bytes.len() as u64;
+            store.expect(self.0[i], bytes.len());
             return Some(offset);
         }
         let guesses = store.guesses();

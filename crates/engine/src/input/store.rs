@@ -3,6 +3,7 @@
 //! Bytes are written to the file first, then their pieces are noted, then they count. A
 //! process that dies on the way leaves nothing that counts.
 
+use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::fs::File;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
@@ -194,6 +195,16 @@ impl Store {
         // SAFETY: the file reaches as far as `length` and is never changed below it; the
         // mapping covers every length and is never removed.
         unsafe { std::slice::from_raw_parts(self.base.add(offset as usize), n) }
+    }
+
+    /// Bytes are likely to be compared soon: they are fetched while the guest and the kernel
+    /// run, as they lie in no cache any more if the file is large.
+    pub(super) fn expect(&self, offset: u64, length: usize) {
+        const LINE: usize = 64;
+        for line in self.at(offset, length.min(4096)).chunks(LINE) {
+            // SAFETY: a hint, which needs no valid address.
+            unsafe { _mm_prefetch::<_MM_HINT_T1>(line.as_ptr().cast()) };
+        }
     }
 
     /// Appends bytes; where they are, or `None`: they cannot be kept now.

@@ -178,58 +178,51 @@ impl Log {
     /// Reads the written ranges from guest memory and passes them on. A range that cannot be
     /// read to its end is cut there, or goes on in zeros behind the end of a file.
     pub fn with_slices(&mut self, f: impl FnOnce(&Self, &[(u64, &[u8])])) {
-        if self.spans.is_empty() {
-            return f(self, &[]);
-        }
-        // Longer than it need be, so that what is overwritten is not cleared before.
         let mut bytes = std::mem::take(&mut self.bytes);
-        let mut used = 0;
-        let mut ends = [0usize; 16];
-        let mut many = Vec::new();
-        for (i, &(addr, len)) in self.spans.iter().enumerate() {
-            let from = used;
-            used += len as usize;
-            if bytes.len() < used {
-                bytes.resize(used, 0);
+        match self.spans[..] {
+            [] => f(self, &[]),
+            [span] => {
+                let end = self.read(span, &mut bytes, 0);
+                f(self, &[(span.0, &bytes[..end])]);
             }
-            if let Err(copy::BadAddress(bad)) = copy::read(GuestAddr(addr), &mut bytes[from..used])
-            {
-                let readable = from + (bad.0 - addr) as usize;
-                if self.padded {
-                    bytes[readable..used].fill(0);
-                } else {
-                    used = readable;
-                }
-            }
-            match ends.get_mut(i) {
-                Some(slot) => *slot = used,
-                None => many.push(used),
-            }
-        }
-        let end_of = |i: usize| {
-            if i < ends.len() {
-                ends[i]
-            } else {
-                many[i - ends.len()]
-            }
-        };
-        let start_of = |i: usize| if i == 0 { 0 } else { end_of(i - 1) };
-        let mut few: [(u64, &[u8]); 16] = [(0, &[]); 16];
-        let n = self.spans.len();
-        if n <= few.len() {
-            for (i, slot) in few[..n].iter_mut().enumerate() {
-                *slot = (self.spans[i].0, &bytes[start_of(i)..end_of(i)]);
-            }
-            f(self, &few[..n]);
-        } else {
-            let all: Vec<(u64, &[u8])> = (0..n)
-                .map(|i| (self.spans[i].0, &bytes[start_of(i)..end_of(i)]))
-                .collect();
-            f(self, &all);
+            _ => self.with_many(&mut bytes, f),
         }
         if bytes.len() <= 1 << 20 {
             self.bytes = bytes;
         }
+    }
+
+    fn with_many(&self, bytes: &mut Vec<u8>, f: impl FnOnce(&Self, &[(u64, &[u8])])) {
+        let mut end = 0;
+        let ends = self.spans.iter().map(|span| {
+            end = self.read(*span, bytes, end);
+            end
+        });
+        let ends: Vec<usize> = ends.collect();
+        let mut start = 0;
+        let slices = self.spans.iter().zip(ends).map(|(span, end)| {
+            let from = std::mem::replace(&mut start, end);
+            (span.0, &bytes[from..end])
+        });
+        f(self, &slices.collect::<Vec<_>>());
+    }
+
+    /// Reads a range into `bytes` from `start` on; returns where it ends there. The vector may
+    /// be longer: what is overwritten is not cleared before.
+    fn read(&self, (addr, len): (u64, u64), bytes: &mut Vec<u8>, start: usize) -> usize {
+        let end = start + len as usize;
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        let Err(copy::BadAddress(bad)) = copy::read(GuestAddr(addr), &mut bytes[start..end]) else {
+            return end;
+        };
+        let readable = start + (bad.0 - addr) as usize;
+        if self.padded {
+            bytes[readable..end].fill(0);
+            return end;
+        }
+        readable
     }
 }
 
