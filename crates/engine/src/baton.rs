@@ -116,6 +116,11 @@ impl Baton {
         self.threads.load(Ordering::Acquire) > 1 || self.standing() != standing::PRIVATE
     }
 
+    /// Whether the process has one thread.
+    pub fn single(&self) -> bool {
+        self.threads.load(Ordering::Acquire) == 1
+    }
+
     /// Whether somebody waits.
     pub fn wanted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) != 0

@@ -29,12 +29,13 @@ pub(super) fn is_kept(fd: i32) -> bool {
 }
 
 fn ask(fd: i32) -> bool {
+    // What the kernel makes up is on no device, whose number is 0 then.
     // SAFETY: for plain integers all-zero bytes are a value, and both calls only fill them.
     unsafe {
         let mut st: libc::stat = std::mem::zeroed();
         libc::fstat(fd, &raw mut st) == 0
             && st.st_mode & libc::S_IFMT == libc::S_IFREG
-            && !crate::kernel::is_generated(fd)
+            && !(libc::major(st.st_dev) == 0 && crate::kernel::is_generated(fd))
     }
 }
 

@@ -143,6 +143,23 @@ impl Buffers {
         self.piece(at + 48, 4, dir, Rule::All);
     }
 
+    /// Whether somebody else could see these buffers, or change what the arguments point to,
+    /// while the call sleeps: another thread, or through shared memory another process.
+    pub fn seen_by_others(&self, call: &Call) -> bool {
+        let machine = crate::machine::machine();
+        if !machine.baton.single() {
+            return true;
+        }
+        let memory = machine.memory();
+        let shared = |start: u64, end: u64| {
+            let mut there = memory.space.overlapping(start, end);
+            there.any(|region| region.shared || region.common)
+        };
+        let ends = |p: &Piece| p.guest.saturating_add(p.cap);
+        self.pieces.iter().any(|p| shared(p.guest, ends(p)))
+            || call.args.iter().any(|&at| shared(at, at.saturating_add(1)))
+    }
+
     /// Makes host copies and returns the arguments to use instead. Calls with message
     /// headers or vectors get copies of those too.
     pub fn bounce(&mut self, task: &Task, call: &Call) -> [u64; 6] {

@@ -4,12 +4,8 @@
 //! It looks at what a call has done and never makes one that the guest could notice. Files
 //! that are changed by processes outside of the recording are not seen.
 
-use std::fs::{File, Metadata};
-use std::mem::ManuallyDrop;
-use std::os::fd::FromRawFd;
-
 use super::Call;
-use super::memory::identity;
+use super::memory::identity_of;
 use crate::failure::die;
 use crate::machine::{Mode, machine};
 use crate::sharing::users::Users;
@@ -64,10 +60,9 @@ pub fn note(task: &mut Task, call: &Call, result: i64) {
     if !users.map_or_else(|| machine().memory().space.has_shared_files(), Users::any) {
         return;
     }
-    let Some((meta, start, len)) = extent(task, call, change, result) else {
+    let Some((file, start, len)) = extent(task, call, change, result) else {
         return;
     };
-    let file = identity(&meta);
     let mut memory = machine().memory();
     let views: Vec<(u64, u64)> = memory.space.shared_views(file, start, len).collect();
     let seen: u64 = views.iter().map(|v| v.1).sum();
@@ -105,41 +100,46 @@ fn refuse_unseen(call: &Call, file: u64) {
 }
 
 /// The file and the part of it that has changed: start and length.
-fn extent(task: &Task, call: &Call, change: &Change, result: i64) -> Option<(Metadata, u64, u64)> {
-    let done = result as u64;
-    let (fd, start, len) = match *change {
-        Change::Behind { fd } => (
-            call.int(fd),
-            position(call.int(fd)).saturating_sub(done),
-            done,
-        ),
-        Change::At { fd, offset: 3 } if call.args[3] == u64::MAX => (
-            call.int(fd),
-            position(call.int(fd)).saturating_sub(done),
-            done,
-        ),
-        Change::At { fd, offset } => (call.int(fd), call.args[offset], done),
-        Change::Through { fd, offset } => {
-            let end = match call.args[offset] {
-                0 => position(call.int(fd)),
-                at => task.read_u64(at).ok()?,
-            };
-            (call.int(fd), end.saturating_sub(done), done)
-        }
-        Change::From { fd, offset } => (call.int(fd), call.args[offset], WHOLE),
+fn extent(task: &Task, call: &Call, change: &Change, result: i64) -> Option<(u64, u64, u64)> {
+    let fd = match *change {
+        Change::Behind { fd }
+        | Change::At { fd, .. }
+        | Change::Through { fd, .. }
+        | Change::From { fd, .. } => call.int(fd),
         Change::Opened { flags } => {
             let truncates =
                 i64::from(call.nr) == libc::SYS_creat || call.int(flags) & libc::O_TRUNC != 0;
             if !truncates {
                 return None;
             }
-            (result as i32, 0, WHOLE)
+            result as i32
         }
     };
-    // SAFETY: the guest's descriptor is only borrowed.
-    let file = ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-    let meta = file.metadata().ok()?;
-    (len != 0).then_some((meta, start, len))
+    let file = regular(fd)?;
+    let done = result as u64;
+    let behind = || position(fd).saturating_sub(done);
+    let (start, len) = match *change {
+        Change::Behind { .. } => (behind(), done),
+        Change::At { offset: 3, .. } if call.args[3] == u64::MAX => (behind(), done),
+        Change::At { offset, .. } => (call.args[offset], done),
+        Change::Through { offset, .. } => match call.args[offset] {
+            0 => (behind(), done),
+            at => (task.read_u64(at).ok()?.saturating_sub(done), done),
+        },
+        Change::From { offset, .. } => (call.args[offset], WHOLE),
+        Change::Opened { .. } => (0, WHOLE),
+    };
+    (len != 0).then_some((file, start, len))
+}
+
+/// The identity of a regular file; nothing else can be mapped shared and written.
+fn regular(fd: i32) -> Option<u64> {
+    // SAFETY: for plain integers all-zero bytes are a value.
+    let mut st: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: fills the structure.
+    let asked = unsafe { libc::fstat(fd, &raw mut st) };
+    (asked == 0 && st.st_mode & libc::S_IFMT == libc::S_IFREG)
+        .then(|| identity_of(st.st_ino, st.st_dev))
 }
 
 /// The position of a descriptor; 0 where it has none.

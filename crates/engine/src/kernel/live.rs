@@ -27,7 +27,10 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
     let mut temporary = TemporaryMask::enter(task, call);
     let sleeps = call.blocks() && fds::may_sleep(task, call);
     let mut result = if sleeps && machine().mode == Mode::Record && machine().baton.shared() {
-        let mut args = buffers.bounce(task, call);
+        let mut args = match buffers.seen_by_others(call) {
+            true => buffers.bounce(task, call),
+            false => call.args,
+        };
         temporary.patch(&mut args);
         blocking(task, call.nr, &args)
     } else {
@@ -41,7 +44,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
 }
 
 /// Enters the kernel with the baton given up: other threads run while the call sleeps. The
-/// arguments must not point into guest memory that the kernel writes.
+/// arguments must not point into guest memory that the kernel writes and others see.
 pub fn blocking(task: &mut Task, nr: u32, args: &[u64; 6]) -> i64 {
     let baton = &machine().baton;
     let recording = machine().mode == Mode::Record;

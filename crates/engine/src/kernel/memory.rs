@@ -282,7 +282,13 @@ pub fn is_generated(fd: i32) -> bool {
 /// A number for a file, from device and inode; never 0.
 #[must_use]
 pub fn identity(meta: &std::fs::Metadata) -> u64 {
-    (meta.ino() ^ meta.dev().rotate_left(40)).max(1)
+    identity_of(meta.ino(), meta.dev())
+}
+
+/// The same, from inode and device.
+#[must_use]
+pub fn identity_of(inode: u64, device: u64) -> u64 {
+    (inode ^ device.rotate_left(40)).max(1)
 }
 
 /// Puts a file's content into the trace; one that the tree has mapped before, and that has
