@@ -1,41 +1,64 @@
-//! Which descriptors lead to files whose content is kept: asked once for each, because that
-//! costs two calls. An answer that is out of date chooses badly and does no harm.
+//! What the guest's descriptors lead to, asked once for each: asking costs a call or two, and
+//! some things are asked of every read and every write.
+//!
+//! An answer holds until the descriptor is closed or replaced, which `kernel::fds` tells from
+//! every call's row in the table. A vfork child has descriptors of its own beside the parent's
+//! memory: it asks each time.
 
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+
+use crate::task::Task;
 
 /// Higher ones are asked for each time.
 const KNOWN: usize = 1024;
 
 const UNKNOWN: u8 = 0;
 const KEPT: u8 = 1;
-const OTHER: u8 = 2;
+const MADE_UP: u8 = 2;
+const OTHER: u8 = 3;
 
 static KINDS: [AtomicU8; KNOWN] = [const { AtomicU8::new(UNKNOWN) }; KNOWN];
+/// Threads of this process have different descriptors.
+static APART: AtomicBool = AtomicBool::new(false);
 
 /// Whether what is read from a descriptor is kept: it leads to a regular file, and not to one
 /// that the kernel makes up (`/proc`, `/sys`).
-pub(super) fn is_kept(fd: i32) -> bool {
-    let Some(known) = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd)) else {
-        return ask(fd);
-    };
-    match known.load(Ordering::Relaxed) {
-        UNKNOWN => {
-            let kept = ask(fd);
-            known.store(if kept { KEPT } else { OTHER }, Ordering::Relaxed);
-            kept
-        }
-        kind => kind == KEPT,
+pub(super) fn is_kept(task: &Task, fd: i32) -> bool {
+    kind(task, fd) == KEPT
+}
+
+/// Whether a descriptor leads to a regular file.
+#[must_use]
+pub fn is_regular(task: &Task, fd: i32) -> bool {
+    matches!(kind(task, fd), KEPT | MADE_UP)
+}
+
+fn kind(task: &Task, fd: i32) -> u8 {
+    let known = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd));
+    match known.filter(|_| task.vforked.is_none() && !APART.load(Ordering::Relaxed)) {
+        None => ask(fd),
+        Some(known) => match known.load(Ordering::Relaxed) {
+            UNKNOWN => {
+                let kind = ask(fd);
+                known.store(kind, Ordering::Relaxed);
+                kind
+            }
+            kind => kind,
+        },
     }
 }
 
-fn ask(fd: i32) -> bool {
+fn ask(fd: i32) -> u8 {
+    // SAFETY: for plain integers all-zero bytes are a value.
+    let mut st: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: fills the structure.
+    if unsafe { libc::fstat(fd, &raw mut st) } != 0 || st.st_mode & libc::S_IFMT != libc::S_IFREG {
+        return OTHER;
+    }
     // What the kernel makes up is on no device, whose number is 0 then.
-    // SAFETY: for plain integers all-zero bytes are a value, and both calls only fill them.
-    unsafe {
-        let mut st: libc::stat = std::mem::zeroed();
-        libc::fstat(fd, &raw mut st) == 0
-            && st.st_mode & libc::S_IFMT == libc::S_IFREG
-            && !(libc::major(st.st_dev) == 0 && crate::kernel::is_generated(fd))
+    match libc::major(st.st_dev) == 0 && crate::kernel::is_generated(fd) {
+        true => MADE_UP,
+        false => KEPT,
     }
 }
 
@@ -46,8 +69,11 @@ pub fn forget(fd: i32) {
     }
 }
 
-/// Many descriptors are closed.
-pub fn forget_all() {
+/// Many descriptors are closed; `apart`: of one thread only.
+pub fn forget_many(apart: bool) {
+    if apart {
+        APART.store(true, Ordering::Relaxed);
+    }
     for known in &KINDS {
         known.store(UNKNOWN, Ordering::Relaxed);
     }

@@ -39,7 +39,7 @@ impl Way {
             | libc::SYS_pread64
             | libc::SYS_readv
             | libc::SYS_preadv
-            | libc::SYS_preadv2 => match is_kept(call.int(0)) {
+            | libc::SYS_preadv2 => match is_kept(task, call.int(0)) {
                 true => Self::Kept,
                 false => Self::Known,
             },

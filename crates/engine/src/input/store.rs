@@ -9,7 +9,7 @@ use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use relive_trace::{INPUT_MAX, PIECE_MAX, Piece, input_path, input_sum};
 
@@ -32,6 +32,8 @@ pub struct Shared {
     pieces: AtomicU64,
     /// Those that the supervisor has taken.
     taken: AtomicU64,
+    /// Some process has a limit on the size of files, or may have.
+    limits: AtomicBool,
     waiting: [Waiting; WAITING],
     /// Where to look for bytes.
     pub(super) guesses: Guesses,
@@ -59,7 +61,8 @@ impl Shared {
         };
         let end = start + bytes.len() as u64;
         // The last one's place is not used again before there is a next one.
-        if waiting >= WAITING as u64 || end > INPUT_MAX || is_limited() {
+        let limited = self.limits.load(Ordering::Acquire) && is_limited();
+        if waiting >= WAITING as u64 || end > INPUT_MAX || limited {
             return None;
         }
         file.write_all_at(bytes, start).ok()?;
@@ -78,6 +81,11 @@ impl Shared {
 
     fn slot(&self, piece: u64) -> &Waiting {
         &self.waiting[piece as usize % WAITING]
+    }
+
+    /// From now on every process looks whether there is a limit on the size of files.
+    pub fn look_for_limits(&self) {
+        self.limits.store(true, Ordering::Release);
     }
 
     /// Supervisor: takes the pieces noted since the last time.
@@ -149,7 +157,11 @@ impl Store {
             .open(input_path(&machine().trace))
             .ok()?;
         let floor = machine().memory().translator.fd();
-        Self::over(machine().shm.as_ref()?, file, floor)
+        let shm = machine().shm.as_ref()?;
+        if is_limited() {
+            shm.input().look_for_limits();
+        }
+        Self::over(shm, file, floor)
     }
 
     /// The store in a file, open at a number above `floor`.

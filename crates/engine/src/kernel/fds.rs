@@ -19,7 +19,9 @@ pub fn after(task: &Task, call: &Call, result: i64) {
     }
     match effect {
         FdEffect::Closes(i) => crate::input::forget(call.int(usize::from(i))),
-        _ if i64::from(call.nr) == libc::SYS_close_range => crate::input::forget_all(),
+        _ if i64::from(call.nr) == libc::SYS_close_range => {
+            crate::input::forget_many(call.int(2) as u32 & libc::CLOSE_RANGE_UNSHARE != 0);
+        }
         _ => crate::input::forget(result as i32),
     }
     let mut state = task.process.state();

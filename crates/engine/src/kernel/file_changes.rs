@@ -115,7 +115,11 @@ fn extent(task: &Task, call: &Call, change: &Change, result: i64) -> Option<(u64
             result as i32
         }
     };
-    let file = regular(fd)?;
+    if !crate::input::is_regular(task, fd) {
+        // Nothing else can be mapped shared and written.
+        return None;
+    }
+    let file = identity(fd)?;
     let done = result as u64;
     let behind = || position(fd).saturating_sub(done);
     let (start, len) = match *change {
@@ -132,14 +136,13 @@ fn extent(task: &Task, call: &Call, change: &Change, result: i64) -> Option<(u64
     (len != 0).then_some((file, start, len))
 }
 
-/// The identity of a regular file; nothing else can be mapped shared and written.
-fn regular(fd: i32) -> Option<u64> {
+/// The file that a descriptor leads to.
+fn identity(fd: i32) -> Option<u64> {
     // SAFETY: for plain integers all-zero bytes are a value.
     let mut st: libc::stat = unsafe { std::mem::zeroed() };
     // SAFETY: fills the structure.
     let asked = unsafe { libc::fstat(fd, &raw mut st) };
-    (asked == 0 && st.st_mode & libc::S_IFMT == libc::S_IFREG)
-        .then(|| identity_of(st.st_ino, st.st_dev))
+    (asked == 0).then(|| identity_of(st.st_ino, st.st_dev))
 }
 
 /// The position of a descriptor; 0 where it has none.

@@ -3,6 +3,7 @@
 use super::live::generic;
 use super::{Answer, Call, Reply, unsupported};
 use crate::failure::Result;
+use crate::machine::machine;
 use crate::task::Task;
 
 const ARCH_SET_GS: i32 = 0x1001;
@@ -73,6 +74,12 @@ pub fn limits(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
     if sets && resource == libc::RLIMIT_AS as i32 {
         tracing::warn!(target: "syscall", "{call}: a limit on address space is not enforced");
         return Ok(Reply::Value(0));
+    }
+    if let (true, Some(shm)) = (sets, &machine().shm)
+        && resource == libc::RLIMIT_FSIZE as i32
+    {
+        // Before the limit is there: it may be another process's.
+        shm.input().look_for_limits();
     }
     Ok(Reply::Value(generic(task, call)))
 }
