@@ -6,6 +6,7 @@ use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
 use iced_x86::code_asm::CodeAssembler;
 use relive_dbt::{Bad, Code, Next, Options, Stop, Translator};
+use relive_host::reading::{self, Use, Window};
 use relive_host::signal::{self, Disposition};
 use relive_host::{Context, GuestAddr, cpu, enter, window};
 
@@ -203,6 +204,7 @@ pub fn reset(ctx: &mut Context) {
     ctx.gpr[4] = TOP;
     ctx.rflags = 0x202;
     ctx.guest_fs = DATA;
+    ctx.readings = Window::default();
     ctx.restart_ticks(0);
     ctx.vectors_mut().reset();
     ctx.grant(PLENTY);
@@ -236,6 +238,8 @@ fn set_up_process() {
     ONCE.call_once(|| {
         cpu::check().expect("processor");
         window::reserve().expect("window");
+        // Of no effect while a context's window is empty.
+        reading::install(Use::Replay, None);
         signal::SYNCHRONOUS
             .iter()
             .for_each(|sig| signal::set_disposition(*sig, Disposition::Handler));

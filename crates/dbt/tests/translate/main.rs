@@ -13,6 +13,7 @@ mod faults;
 mod hashed;
 mod invalidate;
 mod random;
+mod readings;
 mod signals;
 mod snapshot;
 mod system;
