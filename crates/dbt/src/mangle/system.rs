@@ -59,7 +59,7 @@ pub(crate) fn undefined(unit: &mut Unit<'_>, pc: u64) {
 
 fn instr(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     let op = InstrOp::of(&insn.iced)
-        .unwrap_or_else(|| panic!("{:?} has no operation", insn.iced.code()));
+        .unwrap_or_else(|| panic!("opcode {} has no operation", insn.iced.code() as usize));
     answered(unit, insn, op)
 }
 
