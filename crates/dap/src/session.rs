@@ -168,7 +168,8 @@ pub struct Session {
     over: bool,
 }
 
-/// Serves one client to its end. `relive` is the command whose `debug` is to be started.
+/// Serves one client to its end. `relive` is the command whose `debug` is to be started. The
+/// process must ignore SIGPIPE: who does not read any more is noticed by the error.
 ///
 /// # Errors
 /// The client does not speak the protocol, or cannot be read.

@@ -63,10 +63,12 @@ impl Session {
 
     fn stopped(&mut self, stop: &Value) -> Json {
         let found = REASONS.iter().find(|r| Some(r.0) == stop.text("reason"));
-        let (_, reason, description) = found.copied().unwrap_or(match self.ran {
-            None => ("", "entry", "Paused where the recording was opened"),
-            Some(_) => ("", "pause", stop.text("reason").unwrap_or("Paused")),
-        });
+        let (reason, description) = match (found, self.ran, stop.text("reason")) {
+            (Some((_, reason, description)), ..) => (*reason, (*description).to_owned()),
+            (None, None, _) => ("entry", "Paused where the recording was opened".to_owned()),
+            (None, Some(_), Some(event)) => ("pause", format!("Paused on {event}")),
+            (None, Some(_), None) => ("pause", "Paused".to_owned()),
+        };
         let mut body = json!({
             "reason": reason,
             "description": description,

@@ -4,9 +4,10 @@
 //! variable in its environment that names the session.
 
 use std::ffi::OsString;
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{Shutdown, TcpStream};
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -26,26 +27,28 @@ const LAST_BREATH: Duration = Duration::from_secs(10);
 /// An editor.
 pub struct Client {
     child: Child,
-    input: Option<ChildStdin>,
+    input: Option<Box<dyn Write>>,
     messages: Receiver<Value>,
     mark: String,
     seq: i64,
 }
 
 impl Client {
-    /// Starts the adapter.
+    /// Starts the adapter; with `port` it waits for a connection, and gets one.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// It cannot be started, or does not wait.
     pub fn start(
         relive: &Path,
         arguments: &[OsString],
         folder: &Path,
         name: &str,
+        port: bool,
     ) -> std::io::Result<Self> {
         let mark = format!("{name}-{}", std::process::id());
         let mut child = Command::new(relive)
             .args(arguments)
+            .args(port.then_some(["--port", "0"]).into_iter().flatten())
             .env_clear()
             .env("PATH", SEARCH_PATH)
             .env("HOME", "/nonexistent")
@@ -55,13 +58,11 @@ impl Client {
             .current_dir(folder)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::null())
+            .stderr(if port { Stdio::piped() } else { Stdio::null() })
             .spawn()?;
-        let input = child.stdin.take();
-        let output = child.stdout.take();
+        let (input, output) = ends(&mut child)?;
         let (sender, messages) = channel();
         thread::spawn(move || {
-            let Some(output) = output else { return };
             let mut output = BufReader::new(output);
             // The test sees the end of the messages.
             while let Some(message) = message(&mut output) {
@@ -72,7 +73,7 @@ impl Client {
         });
         Ok(Self {
             child,
-            input,
+            input: Some(input),
             messages,
             mark,
             seq: 0,
@@ -175,6 +176,43 @@ impl Drop for Client {
         self.kill("");
         // A test that failed has been told already why.
         self.child.wait().ok();
+    }
+}
+
+/// Where the adapter is written to, and read from.
+type Ends = (Box<dyn Write>, Box<dyn Read + Send>);
+
+fn ends(child: &mut Child) -> std::io::Result<Ends> {
+    let gone = || std::io::Error::from(std::io::ErrorKind::BrokenPipe);
+    let Some(errors) = child.stderr.take() else {
+        let input = child.stdin.take().ok_or_else(gone)?;
+        let output = child.stdout.take().ok_or_else(gone)?;
+        return Ok((Box::new(input), Box::new(output)));
+    };
+    let mut line = String::new();
+    BufReader::new(errors).read_line(&mut line)?;
+    let at = line.trim().rsplit(' ').next().unwrap_or("");
+    let stream = TcpStream::connect(at)?;
+    Ok((Box::new(Connection(stream.try_clone()?)), Box::new(stream)))
+}
+
+/// The writing end of a connection: nothing more is read either once it is let go.
+struct Connection(TcpStream);
+
+impl Write for Connection {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.write(bytes)
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        // The other side may have done so before.
+        self.0.shutdown(Shutdown::Write).ok();
     }
 }
 

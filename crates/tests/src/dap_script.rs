@@ -1,7 +1,7 @@
 //! Scripted sessions with the debug adapter: what an editor asks, and what must be answered.
 //!
 //! A script is one dropped file, `sessions/*.dap`. Headers as in [`crate::session`] (`guest`,
-//! `gone`), then steps:
+//! `gone`; `port: yes` for a connection instead of standard input and output), then steps:
 //!
 //! | line | meaning |
 //! | --- | --- |
@@ -29,6 +29,8 @@ pub struct Script {
     pub guest: String,
     /// The program is removed before the session.
     pub gone: bool,
+    /// The editor connects to a port.
+    pub port: bool,
     /// What happens.
     pub steps: Vec<Step>,
 }
@@ -77,6 +79,7 @@ impl Script {
                 match header.split_once(": ") {
                     Some(("guest", name)) => script.guest = name.to_owned(),
                     Some(("gone", "yes")) => script.gone = true,
+                    Some(("port", "yes")) => script.port = true,
                     // What else is said, for readers.
                     _ => {}
                 }

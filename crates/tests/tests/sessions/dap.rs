@@ -30,7 +30,7 @@ pub fn run(path: &Path) -> Result<Completion, Failed> {
     }
     let trace = recording(&script.guest, script.gone)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
-    let mut editor = Editor::start(&script.guest, &trace, &name)?;
+    let mut editor = Editor::start(&script, &trace, &name)?;
     for step in &script.steps {
         if let Err(what) = editor.perform(&step.action) {
             let heard = editor.heard.join("\n");
@@ -53,14 +53,14 @@ struct Editor {
 }
 
 impl Editor {
-    fn start(guest: &str, trace: &Path, name: &str) -> Result<Self, Failed> {
+    fn start(script: &Script, trace: &Path, name: &str) -> Result<Self, Failed> {
         let folder = trace.parent().ok_or("a trace lies in a folder")?;
         let configurations = Configurations::documented(folder)?;
         let arguments: Vec<OsString> = configurations.arguments().iter().map(Into::into).collect();
-        let client = Client::start(command::relive()?, &arguments, folder, name)?;
+        let client = Client::start(command::relive()?, &arguments, folder, name, script.port)?;
         let mut names = Names::default();
         names.keep("trace", json!(trace.display().to_string()));
-        let source = source(guest).canonicalize()?;
+        let source = source(&script.guest).canonicalize()?;
         names.keep("source", json!(source.display().to_string()));
         Ok(Self {
             client,
