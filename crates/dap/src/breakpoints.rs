@@ -7,7 +7,6 @@ use serde::Deserialize;
 use serde_json::{Value as Json, json};
 
 use crate::answers::{Answer, Refusal, arguments};
-use crate::capabilities::FILTERS;
 use crate::mi::{Value, quote};
 use crate::session::Session;
 use crate::source;
@@ -30,9 +29,9 @@ pub enum Group {
 pub struct Breakpoints {
     groups: BTreeMap<Group, Vec<Kept>>,
     /// gdb's catchpoints, by filter.
-    catchpoints: Vec<(&'static str, u32)>,
+    pub(crate) catchpoints: Vec<(&'static str, u32)>,
     /// Signals stop nothing.
-    signals_pass: bool,
+    pub(crate) signals_pass: bool,
 }
 
 /// One that gdb has.
@@ -109,18 +108,8 @@ struct SetInstructionBreakpoints {
     breakpoints: Vec<AtInstruction>,
 }
 
-#[derive(Deserialize)]
-struct SetExceptionBreakpoints {
-    #[serde(default)]
-    filters: Vec<String>,
-}
-
 /// Sets a breakpoint, also where no code is yet.
 const INSERT: &str = "-break-insert -f";
-/// Signals at which gdb does not stop unless it is told to.
-const QUIET: &str = "SIGALRM SIGURG SIGIO SIGVTALRM SIGPROF SIGCHLD SIGPOLL SIGWINCH SIGLWP \
-                     SIGPRIO SIGCANCEL SIGLIBRT";
-
 impl Session {
     pub(crate) fn set_breakpoints(&mut self, given: &Json) -> Answer {
         let set: SetBreakpoints = arguments(given)?;
@@ -325,46 +314,6 @@ impl Session {
         let mut data = self.breakpoints.groups.get(&Group::Data)?.iter();
         data.find(|k| k.number == number)
             .map(|k| k.wanted.name.as_str())
-    }
-
-    pub(crate) fn set_exception_breakpoints(&mut self, given: &Json) -> Answer {
-        let set: SetExceptionBreakpoints = arguments(given)?;
-        let is_on = |filter: &str| set.filters.iter().any(|f| f == filter);
-        let mut shown = Vec::new();
-        for filter in &set.filters {
-            let known = FILTERS.iter().any(|f| f.0 == filter);
-            shown.push(match known {
-                true => json!({ "verified": true }),
-                false => json!({ "verified": false, "message": "there is no such filter" }),
-            });
-        }
-        if self.breakpoints.signals_pass == is_on("signals") {
-            self.breakpoints.signals_pass = !is_on("signals");
-            let what = match self.breakpoints.signals_pass {
-                true => "nostop noprint",
-                false => "stop print",
-            };
-            self.console(&format!("handle all {what}"))?;
-            self.console(&format!("handle {QUIET} nostop noprint"))?;
-        }
-        for filter in ["throw", "catch"] {
-            let catchpoints = &mut self.breakpoints.catchpoints;
-            let at = catchpoints.iter().position(|c| c.0 == filter);
-            match (at, is_on(filter)) {
-                (Some(at), false) => {
-                    let (_, number) = catchpoints.remove(at);
-                    self.ask(&format!("-break-delete {number}"))?;
-                }
-                (None, true) => {
-                    let answer = self.ask(&format!("-catch-{filter}"))?;
-                    let number = answer.get("bkpt").and_then(|b| b.number("number"));
-                    let number = number.ok_or("gdb gave no number")?;
-                    self.breakpoints.catchpoints.push((filter, number));
-                }
-                _ => {}
-            }
-        }
-        Ok(json!({ "breakpoints": shown }))
     }
 }
 
