@@ -41,8 +41,8 @@ pub fn report(findings: &Findings) -> String {
     );
     text += &table(&ratio_table(rows));
     text += &means(rows);
-    text += "\nRecordings and memory. Tapes are the trace without the copies of mapped files; \
-             memory is that of the largest process.\n\n";
+    text += "\nRecordings and memory. Input is what was read from files, each once; tapes \
+             are the rest of the trace without the copies of mapped files; memory is that of the largest process.\n\n";
     text += &table(&size_table(findings));
     text += &peers(findings);
     for row in rows {
@@ -169,6 +169,7 @@ fn size_table(findings: &Findings) -> Vec<Vec<String>> {
     let mut all = vec![strings(&[
         "workload",
         "trace, MiB",
+        "input, MiB",
         "tapes, MiB",
         "events",
         "tapes, bytes per event",
@@ -185,11 +186,12 @@ fn size_table(findings: &Findings) -> Vec<Vec<String>> {
     {
         let mut cells = vec![row.name.to_owned()];
         match row.trace() {
-            None => cells.extend(std::iter::repeat_n("–".to_owned(), 5)),
+            None => cells.extend(std::iter::repeat_n("–".to_owned(), 6)),
             Some(trace) => {
                 let tapes = trace.tape_bytes as f64;
                 cells.extend([
                     mib(trace.bytes as f64),
+                    mib(trace.input_bytes as f64),
                     mib(tapes),
                     trace.events.to_string(),
                     format!("{:.1}", tapes / trace.events.max(1) as f64),

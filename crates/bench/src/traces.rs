@@ -12,7 +12,9 @@ use serde_json::Value;
 pub struct TraceFacts {
     /// Bytes of all files in the folder.
     pub bytes: u64,
-    /// Those without the copies of mapped files: what grows with the run.
+    /// Those of what the program read from files.
+    pub input_bytes: u64,
+    /// The others without the copies of mapped files.
     pub tape_bytes: u64,
     /// Events on all tapes.
     pub events: u64,
@@ -35,9 +37,16 @@ impl TraceFacts {
         let info: Value = serde_json::from_slice(&output.stdout)?;
         let events = info["events"].as_u64().context("relive info: no events")?;
         let bytes = size(trace)?;
+        let input = trace.join("input");
+        let input_bytes = if input.exists() {
+            input.metadata()?.len()
+        } else {
+            0
+        };
         Ok(Self {
             bytes,
-            tape_bytes: bytes - size(&trace.join("files"))?,
+            input_bytes,
+            tape_bytes: bytes - input_bytes - size(&trace.join("files"))?,
             events,
             seconds,
         })
@@ -47,6 +56,7 @@ impl TraceFacts {
     pub fn and(self, other: Self) -> Self {
         Self {
             bytes: self.bytes + other.bytes,
+            input_bytes: self.input_bytes + other.input_bytes,
             tape_bytes: self.tape_bytes + other.tape_bytes,
             events: self.events + other.events,
             seconds: self.seconds + other.seconds,
