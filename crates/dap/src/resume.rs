@@ -91,6 +91,7 @@ impl Session {
     pub(crate) fn resume(&mut self, command: &str, run: Run) -> Result<(), Refusal> {
         self.forget();
         self.running = Some(run);
+        self.interrupted = false;
         self.at_an_end = false;
         let answer = self.ask(command);
         if answer.is_err() && self.stop.is_none() {
@@ -115,7 +116,7 @@ impl Session {
         let Some(run) = self.running else {
             return handler(self, given);
         };
-        self.ask("-exec-interrupt")?;
+        self.interrupt()?;
         while self.running.is_some() {
             let record = self.receive()?;
             self.note(record);
@@ -123,6 +124,7 @@ impl Session {
         let ours = self.stop.as_ref().is_some_and(|s| {
             s.text("reason") == Some("signal-received") && s.text("signal-name") == Some("SIGINT")
         });
+        self.interrupted = ours;
         let answer = handler(self, given);
         if ours {
             self.stop = None;
@@ -133,6 +135,12 @@ impl Session {
             self.resume(command, run)?;
         }
         answer
+    }
+
+    fn interrupt(&mut self) -> Result<(), Refusal> {
+        // gdb tells it as the signal, which may also be one of the recording.
+        self.interrupted = true;
+        self.ask("-exec-interrupt").map(drop)
     }
 
     pub(crate) fn go_on(&mut self, _: &Json) -> Answer {
@@ -190,7 +198,7 @@ impl Session {
 
     pub(crate) fn pause(&mut self, _: &Json) -> Answer {
         if self.running.is_some() {
-            self.ask("-exec-interrupt")?;
+            self.interrupt()?;
         }
         Ok(Json::Null)
     }

@@ -134,6 +134,8 @@ pub struct Session {
     pub(crate) stop: Option<Value>,
     /// The last stop that the client knows.
     pub(crate) told: Option<Value>,
+    /// It was interrupted for the client.
+    pub(crate) interrupted: bool,
     /// It has stopped because it goes no further.
     pub(crate) at_an_end: bool,
     /// What gdb says to a command of its console.
@@ -184,6 +186,7 @@ pub fn serve(
         ran: None,
         stop: None,
         told: None,
+        interrupted: false,
         at_an_end: false,
         heard: None,
         said: Vec::new(),

@@ -93,7 +93,7 @@ impl Session {
                 body["description"] = json!("Paused at another place of the recording");
             }
             "signal-received" => match (stop.text("signal-name"), stop.text("signal-meaning")) {
-                (Some("SIGINT"), _) if self.ran.is_some() => {
+                (Some("SIGINT"), _) if self.interrupted => {
                     body["reason"] = json!("pause");
                     body["description"] = json!("Paused");
                 }
