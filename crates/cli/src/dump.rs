@@ -145,9 +145,7 @@ fn text(event: &Event<'_>) -> String {
 /// How often each clock was read, and since when.
 fn read(full: bool, first: u64, readings: &Readings<'_>) -> String {
     let mut counts = [0u64; SOURCES];
-    for reading in readings {
-        counts[usize::from(reading.source)] += 1;
-    }
+    readings.for_each(|reading| counts[usize::from(reading.source)] += 1);
     let mut parts = Vec::new();
     for (source, &n) in counts.iter().enumerate().filter(|(_, n)| **n > 0) {
         let name = relive_engine::clock_name(source as u8);
@@ -359,7 +357,8 @@ fn object(id: TapeId, index: u64, event: &Event<'_>) -> Value {
             put(
                 "readings",
                 readings
-                    .iter()
+                    .to_vec()
+                    .into_iter()
                     .map(|r| {
                         let name = relive_engine::clock_name(r.source);
                         json!({"of": name, "value": hex(r.value), "second": r.extra})

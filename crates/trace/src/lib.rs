@@ -51,7 +51,7 @@ pub use input::{INPUT_MAX, Input, PIECE_MAX, Piece, input_path, input_sum};
 pub use locations::{Listed, default_dir, list, new_numbered, resolve, resolve_in, set_latest};
 pub use manifest::{Cpu, ExitStatus, FORMAT, Manifest, Summary, System, Version};
 pub use reader::{TapeInfo, Trace};
-pub use readings::{Reading, Readings, ReadingsIter, SOURCES};
+pub use readings::{Reading, Readings, SOURCES};
 pub use refs::{InputRef, Refs, RefsIter};
 pub use tape::{Outline, TapeReader};
 pub use writer::{Counters, TraceWriter};

@@ -44,13 +44,21 @@ impl<'a> Readings<'a> {
         Self(Repr::Plain(readings))
     }
 
+    /// Hands over the readings in order.
+    #[inline]
+    pub fn for_each(&self, mut each: impl FnMut(Reading)) {
+        match self.0 {
+            Repr::Plain(readings) => readings.iter().copied().for_each(each),
+            Repr::Encoded(bytes) => walk(bytes, &mut each).expect("checked when it was decoded"),
+        }
+    }
+
     /// The readings in order.
     #[must_use]
-    pub fn iter(&self) -> ReadingsIter<'a> {
-        ReadingsIter(match self.0 {
-            Repr::Plain(readings) => IterRepr::Plain(readings.iter()),
-            Repr::Encoded(bytes) => IterRepr::Encoded(Groups::new(bytes)),
-        })
+    pub fn to_vec(&self) -> Vec<Reading> {
+        let mut all = Vec::new();
+        self.for_each(|reading| all.push(reading));
+        all
     }
 
     /// Whether there are none.
@@ -98,10 +106,7 @@ impl<'a> Readings<'a> {
 
     /// Takes a whole encoded form; `None` when it is not one.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
-        let mut groups = Groups::new(bytes);
-        while !groups.is_over() {
-            groups.next().ok().flatten()?;
-        }
+        walk(bytes, &mut |_| ()).ok()?;
         Some(Self::decoded(bytes))
     }
 }
@@ -110,18 +115,9 @@ fn has_extra(reading: &Reading) -> bool {
     reading.extra != 0
 }
 
-impl<'a> IntoIterator for &Readings<'a> {
-    type Item = Reading;
-    type IntoIter = ReadingsIter<'a>;
-
-    fn into_iter(self) -> ReadingsIter<'a> {
-        self.iter()
-    }
-}
-
 impl PartialEq for Readings<'_> {
     fn eq(&self, other: &Self) -> bool {
-        self.iter().eq(other.iter())
+        self.to_vec() == other.to_vec()
     }
 }
 
@@ -129,95 +125,48 @@ impl Eq for Readings<'_> {}
 
 impl fmt::Debug for Readings<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_list().entries(self.iter()).finish()
+        f.debug_list().entries(self.to_vec()).finish()
     }
 }
 
-/// Iterator over [`Readings`].
-#[derive(Clone)]
-pub struct ReadingsIter<'a>(IterRepr<'a>);
+/// A head that no group has.
+const NO_HEAD: u8 = 0x7f;
 
-#[derive(Clone)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "iterators live on the stack, for a moment"
-)]
-enum IterRepr<'a> {
-    Plain(std::slice::Iter<'a, Reading>),
-    Encoded(Groups<'a>),
-}
-
-impl Iterator for ReadingsIter<'_> {
-    type Item = Reading;
-
-    fn next(&mut self) -> Option<Reading> {
-        match &mut self.0 {
-            IterRepr::Plain(readings) => readings.next().copied(),
-            IterRepr::Encoded(groups) => groups.next().expect("checked when it was decoded"),
+/// Reads the encoded form, group by group.
+#[inline]
+fn walk(bytes: &[u8], each: &mut impl FnMut(Reading)) -> Step<()> {
+    let mut cursor = Cursor::new(bytes);
+    let mut last = [0u64; SOURCES];
+    let mut before = NO_HEAD;
+    while !cursor.is_empty() {
+        let head = cursor.byte()?;
+        let source = head & !EXTRA;
+        let Some(value) = last.get_mut(usize::from(source)) else {
+            return cursor.corrupt("an unknown source of readings");
+        };
+        if head == before {
+            return cursor.corrupt("two groups of readings that are one");
+        }
+        before = head;
+        let count = cursor.varint()?;
+        if count == 0 {
+            return cursor.corrupt("an empty group of readings");
+        }
+        for _ in 0..count {
+            *value = value.wrapping_add(cursor.signed()? as u64);
+            let mut extra = 0;
+            if head & EXTRA != 0 {
+                extra = cursor.varint_u32()?;
+                if extra == 0 {
+                    return cursor.corrupt("an empty second value of a reading");
+                }
+            }
+            each(Reading {
+                source,
+                value: *value,
+                extra,
+            });
         }
     }
-}
-
-/// Reads the encoded form: groups of readings that have the same head.
-#[derive(Clone)]
-struct Groups<'a> {
-    cursor: Cursor<'a>,
-    /// Head of the present group; a value that no head has before the first.
-    head: u8,
-    left: u64,
-    last: [u64; SOURCES],
-}
-
-impl<'a> Groups<'a> {
-    const NO_HEAD: u8 = 0x7f;
-
-    fn new(bytes: &'a [u8]) -> Self {
-        Self {
-            cursor: Cursor::new(bytes),
-            head: Self::NO_HEAD,
-            left: 0,
-            last: [0; SOURCES],
-        }
-    }
-
-    fn is_over(&self) -> bool {
-        self.left == 0 && self.cursor.is_empty()
-    }
-
-    fn next(&mut self) -> Step<Option<Reading>> {
-        if self.left == 0 {
-            if self.cursor.is_empty() {
-                return Ok(None);
-            }
-            let head = self.cursor.byte()?;
-            if usize::from(head & !EXTRA) >= SOURCES {
-                return self.cursor.corrupt("an unknown source of readings");
-            }
-            if head == self.head {
-                return self.cursor.corrupt("two groups of readings that are one");
-            }
-            self.head = head;
-            self.left = self.cursor.varint()?;
-            if self.left == 0 {
-                return self.cursor.corrupt("an empty group of readings");
-            }
-        }
-        self.left -= 1;
-        let source = self.head & !EXTRA;
-        let last = &mut self.last[usize::from(source)];
-        *last = last.wrapping_add(self.cursor.signed()? as u64);
-        let value = *last;
-        let mut extra = 0;
-        if self.head & EXTRA != 0 {
-            extra = self.cursor.varint_u32()?;
-            if extra == 0 {
-                return self.cursor.corrupt("an empty second value of a reading");
-            }
-        }
-        Ok(Some(Reading {
-            source,
-            value,
-            extra,
-        }))
-    }
+    Ok(())
 }

@@ -169,7 +169,7 @@ fn line(event: &Event<'_>) -> String {
             readings,
         } => {
             write!(text, "readings full {full} since {since}:").unwrap();
-            for r in &readings {
+            for r in readings.to_vec() {
                 write!(text, " {}={}/{}", r.source, r.value, r.extra).unwrap();
             }
             Ok(())
