@@ -103,15 +103,26 @@ pub fn flags_dead_at(code: &dyn Code, pc: GuestAddr) -> bool {
     scan(code, pc.0).all()
 }
 
+/// The dead ones at `pc` among the flags that are set.
+pub(crate) fn dead_among(code: &dyn Code, pc: u64, set: u64) -> u64 {
+    // What is not set need not be looked for.
+    look(code, pc, ARITHMETIC & !(set as u16)).mask.into()
+}
+
 /// Looks ahead from `pc`.
 pub(crate) fn scan(code: &dyn Code, pc: u64) -> Dead {
+    look(code, pc, 0)
+}
+
+/// Looks ahead from `pc` for other flags than those `seen`.
+fn look(code: &dyn Code, pc: u64, seen: u16) -> Dead {
     let mut look = Look {
         code,
         window: Window::new(code),
         insn: Insn::new(),
         spans: Vec::new(),
     };
-    let mask = look.along(pc, 0, REACH, HOPS);
+    let mask = look.along(pc, seen, REACH, HOPS);
     Dead {
         mask,
         spans: look.spans,
@@ -240,7 +251,12 @@ mod tests {
 
     /// The same in code that cannot be written.
     fn followed(bytes: &'static [u8]) -> u64 {
-        dead_flags_at(&Bytes(bytes, true), GuestAddr(0x1000))
+        let code = Bytes(bytes, true);
+        let all = dead_flags_at(&code, GuestAddr(0x1000));
+        for set in [0, 1, 0x40, 0x95, 0x8d5] {
+            assert_eq!(dead_among(&code, 0x1000, set | 0x202), all & set);
+        }
+        all
     }
 
     const ALL: u64 = ARITHMETIC as u64;

@@ -307,7 +307,7 @@ impl Translator {
 /// lost by a tick) are 0.
 fn stop(code: &dyn Code, ctx: &mut Context, pc: u64, stop: Stop) -> Next {
     ctx.rip = pc;
-    ctx.rflags &= !u64::from(flags::scan(code, pc).mask);
+    ctx.rflags &= !flags::dead_among(code, pc, ctx.rflags);
     Next::Stop(stop)
 }
 
