@@ -13,30 +13,43 @@ pub struct Fair {
     rng: Rng,
     /// Choices since the first in line was last chosen.
     passed_over: u32,
+    /// Slices given, up to [`Fair::EAGER`].
+    slices: u32,
+    /// Switches made, up to [`Fair::EAGER`].
+    switches: u32,
 }
 
 impl Fair {
     /// See [`Fair`].
     pub const PATIENCE: u32 = 4;
+    /// So many slices are short, and so many switches may fall between any two instructions,
+    /// before they become rarer: a program that runs for milliseconds only would show no race.
+    pub const EAGER: u32 = 64;
 
     /// From a seed.
     pub fn new(seed: Seed) -> Self {
         Self {
             rng: Rng::new(seed.0),
             passed_over: 0,
+            slices: 0,
+            switches: 0,
         }
     }
 }
 
 impl Policy for Fair {
     fn slice(&mut self) -> u64 {
-        self.rng.octaves(8, 20)
+        let high = if self.slices < Self::EAGER { 18 } else { 20 };
+        self.slices = (self.slices + 1).min(Self::EAGER);
+        self.rng.octaves(8, high)
     }
 
     fn steps(&mut self) -> u32 {
         // Each step costs as much as hundreds of instructions: a quarter of the switches pays
         // for all races that no tick separates.
-        if self.rng.one_in(4) {
+        let eager = self.switches < Self::EAGER;
+        self.switches = (self.switches + 1).min(Self::EAGER);
+        if eager || self.rng.one_in(4) {
             self.rng.steps()
         } else {
             0

@@ -164,6 +164,17 @@ fn fair_is_mostly_first_come_first_served() {
     assert!((6300..6700).contains(&straight), "{straight}");
 }
 
+/// A program of a few milliseconds must have a chance to show its races.
+#[test]
+fn fair_switches_often_in_the_beginning() {
+    let mut policy = Fair::new(Seed(1));
+    let eager = Fair::EAGER;
+    assert!((0..eager).all(|_| policy.slice() < 1 << 18));
+    let between = (0..eager).filter(|_| policy.steps() > 0).count();
+    // 3/4; later 3/16.
+    assert!((40..57).contains(&between), "{between} of {eager}");
+}
+
 #[test]
 fn chaos_starves_and_bursts() {
     let (answers, longest, _) = run(&mut Chaos::new(Seed(3)), &[RUNS_ON], 20_000);
