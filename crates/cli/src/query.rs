@@ -2,7 +2,7 @@
 
 use relive_engine::Failure;
 use relive_engine::supervisor::Status as Exit;
-use relive_engine::timeline::{Call, LastWrite, Patient, Place, Timeline, follow};
+use relive_engine::timeline::{Call, LastWrite, OTHERS, Patient, Place, Timeline, follow};
 use relive_symbols::{Kind, Named};
 use serde_json::{Value, json};
 
@@ -88,6 +88,7 @@ fn hex(bytes: &[u8]) -> String {
 fn by(call: Option<u32>) -> Option<String> {
     match call {
         None => None,
+        Some(OTHERS) => Some("another process".to_owned()),
         Some(u32::MAX) => Some("the delivery of a signal".to_owned()),
         Some(nr) => Some(match relive_kabi::row(u64::from(nr)) {
             Some(row) => row.name.to_owned(),

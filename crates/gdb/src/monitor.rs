@@ -4,7 +4,7 @@ use gdbstub::common::Signal;
 use gdbstub::outputln;
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd};
 use relive_engine::Failure;
-use relive_engine::timeline::{Patient, Place};
+use relive_engine::timeline::{OTHERS, Patient, Place};
 
 use crate::debuggee::{At, Debuggee};
 use crate::resume::Reason;
@@ -114,6 +114,7 @@ impl Debuggee {
         };
         let by = match w.call {
             None => String::new(),
+            Some(OTHERS) => ", by another process".to_owned(),
             Some(nr) => match relive_kabi::row(u64::from(nr)) {
                 Some(row) => format!(", by {}", row.name),
                 None => ", by the delivery of a signal".to_owned(),

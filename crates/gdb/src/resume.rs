@@ -12,7 +12,7 @@ use gdbstub::target::ext::base::reverse_exec::{
 };
 use gdbstub::target::ext::catch_syscalls::CatchSyscallPosition;
 use relive_engine::Failure;
-use relive_engine::timeline::{Ended, Hit, Stopped, Wanted, Watching, What, Why};
+use relive_engine::timeline::{Ended, Hit, OTHERS, Stopped, Wanted, Watching, What, Why};
 
 use crate::debuggee::{Debuggee, tid};
 use crate::signals::to_gdb;
@@ -239,6 +239,10 @@ impl Debuggee {
         match hit.what {
             What::Breakpoint(_) => Reason::SwBreak(tid),
             What::Watchpoint { watch, call, .. } => {
+                if call == Some(OTHERS) {
+                    self.news
+                        .push("another process wrote to watched memory".to_owned());
+                }
                 if let Some(row) = call.and_then(|nr| relive_kabi::row(u64::from(nr))) {
                     self.news
                         .push(format!("system call {} wrote to watched memory", row.name));

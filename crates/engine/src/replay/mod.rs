@@ -4,6 +4,7 @@
 mod advance;
 pub mod checksum;
 mod confine;
+pub mod foreign;
 mod guided;
 mod report;
 mod session;

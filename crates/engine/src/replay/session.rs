@@ -163,6 +163,7 @@ pub fn fork_host(child: u32) -> Result<bool> {
         .shm
         .as_ref()
         .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
+    super::foreign::forks()?;
     shm.header().running.fetch_add(1, Ordering::AcqRel);
     // SAFETY: a replay has one host thread, which holds no lock here.
     let pid = unsafe { libc::fork() };
@@ -190,7 +191,7 @@ pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<()> 
         Some(Kind::Start(s)) if s.origin == origin => s,
         None if origin == Origin::Fork => {
             // Killed before its first event.
-            Turns::of(task.process.index).end();
+            Turns::of(task.process.index)?.end();
             leave();
         }
         // The same: its parent goes on at once.
@@ -206,7 +207,10 @@ pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<()> 
     };
     task.tid = start.tid;
     if origin == Origin::Fork {
-        let mut turns = Turns::of(task.process.index);
+        let mut turns = Turns::of(task.process.index)?;
+        if member {
+            super::foreign::is_born();
+        }
         if member && turns.next()?.is_none() {
             turns.end();
             leave();
@@ -257,7 +261,8 @@ pub(super) enum Settled {
 /// Divergence, a damaged trace.
 pub fn main() -> Result<Infallible> {
     let guide = super::guided::requested();
-    super::confine::enter(Checksums::requested().is_some(), guide.is_some())?;
+    let appends = Checksums::requested().is_some() | super::foreign::requested();
+    super::confine::enter(appends, guide.is_some())?;
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
     crate::input::attach(trace.input())?;
     if let (Some(_), Some(shm)) = (&guide, machine().shm.as_ref()) {
@@ -300,7 +305,7 @@ pub fn main() -> Result<Infallible> {
     }
     let mut session = Session {
         tasks: BTreeMap::new(),
-        turns: Turns::of(0),
+        turns: Turns::of(0)?,
         leader: 0,
         checksums: Checksums::requested(),
     };
@@ -418,7 +423,7 @@ impl Session {
             }
             task.vforked = None;
             task.slot = task.index;
-            self.turns = Turns::of(task.process.index);
+            self.turns = Turns::of(task.process.index)?;
             self.leader = 0;
         }
         if task.ctx.rip != 0 {

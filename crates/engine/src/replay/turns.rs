@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use relive_trace::{Kind, TapeId, TapeReader, Writes};
 
+use super::foreign::{self, Changes};
 use super::session::{alone, with};
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
@@ -22,21 +23,29 @@ pub struct Turns {
     turn: u32,
     /// The last turn of this process that others wait for, once it has been looked up.
     awaited: Option<Option<u32>>,
+    /// Replay of one process alone: what others change.
+    foreign: Changes,
 }
 
 impl Turns {
     /// From the beginning.
-    #[must_use]
-    pub fn of(process: u32) -> Self {
+    ///
+    /// # Errors
+    /// What others change cannot be read.
+    pub fn of(process: u32) -> Result<Self> {
         if let Some(slot) = slot(process) {
             slot.pid.store(std::process::id(), Ordering::Release);
         }
-        Self {
+        Ok(Self {
             process,
             tape: with(|s| s.trace.tape(TapeId::schedule(process))).ok(),
             turn: 0,
             awaited: None,
-        }
+            foreign: match alone() {
+                true => Changes::of(process)?,
+                false => Changes::default(),
+            },
+        })
     }
 
     /// Whether a turn follows in this process.
@@ -56,6 +65,13 @@ impl Turns {
     /// # Errors
     /// The trace is damaged.
     pub fn next(&mut self) -> Result<Option<u32>> {
+        if let Some(tape) = &mut self.tape
+            && let Some(Kind::Handover { process, .. }) =
+                tape.peek().map_err(Failure::setup)?.map(|e| e.kind)
+            && process != self.process
+        {
+            foreign::leaves(self.process)?;
+        }
         self.over();
         let Some(tape) = &mut self.tape else {
             return Ok(None);
@@ -72,15 +88,19 @@ impl Turns {
                 process,
                 turn,
             }) => {
-                if alone() && process != self.process {
-                    return Err(Failure::unsupported(format!(
-                        "process {} shares memory with process {process}; a replay of one process alone cannot show what others write: replay all of them",
-                        self.process
-                    )));
-                }
-                let other = slot(process).ok_or_else(|| damaged(process))?;
-                if !other.await_turn(turn) {
-                    return Ok(None);
+                let others = process != self.process;
+                if alone() && others {
+                    if !self.foreign.apply(self.turn + 1)? {
+                        return Ok(None);
+                    }
+                } else {
+                    let other = slot(process).ok_or_else(|| damaged(process))?;
+                    if !other.await_turn(turn) {
+                        return Ok(None);
+                    }
+                    if others {
+                        foreign::returns(self.process, self.turn + 1)?;
+                    }
                 }
                 machine().memory().forget_common_code();
                 thread

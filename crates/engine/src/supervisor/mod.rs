@@ -1,11 +1,15 @@
 //! The processes beside the guest: one drains the rings of a recording into its trace, one
 //! watches a replay. They never touch guest memory.
 
+mod folder;
+mod foreign;
 mod record;
 mod replay;
 mod run;
 mod verify;
 
+pub use folder::Folder;
+pub use foreign::foreign;
 pub use record::{RecordOptions, Recording, record};
 pub use replay::{ReplayOptions, Replayed, replay};
 pub use run::{Counted, run, run_counted};

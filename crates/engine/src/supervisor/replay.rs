@@ -11,7 +11,7 @@ use super::{Status, absolute};
 use crate::boot::Boot;
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::machine::Mode;
-use crate::replay::checksum;
+use crate::replay::{checksum, foreign};
 use crate::shm::Shm;
 use crate::stats::Totals;
 
@@ -28,6 +28,8 @@ pub struct ReplayOptions<'a> {
     pub fragment_insns: Option<u32>,
     /// Count what is done.
     pub count: bool,
+    /// Write down what others change in the memory that these processes share, into a folder.
+    pub foreign: Option<(&'a [u32], &'a Path)>,
 }
 
 impl<'a> ReplayOptions<'a> {
@@ -40,6 +42,7 @@ impl<'a> ReplayOptions<'a> {
             checksums: None,
             fragment_insns: None,
             count: false,
+            foreign: None,
         }
     }
 }
@@ -92,6 +95,9 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
             checksum::VARIABLE,
             checksum::Checksums::value(every, folder),
         ));
+    }
+    if let Some((processes, folder)) = options.foreign {
+        extra.push((foreign::RECORD, foreign::order(folder, processes)));
     }
     if let Some(n) = options.fragment_insns {
         extra.push(("RELIVE_FRAGMENT_INSNS", n.to_string()));

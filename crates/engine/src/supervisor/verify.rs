@@ -2,10 +2,11 @@
 //! are compared with the recording at every event of both; memory is summed at intervals
 //! and compared between the two.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
+use super::Status;
+use super::folder::Folder;
 use super::replay::{ReplayOptions, replay};
-use super::{Status, absolute};
 use crate::failure::{Failure, Result};
 use crate::stats::Totals;
 
@@ -31,9 +32,9 @@ pub struct Verified {
 /// # Errors
 /// Divergence from the recording or between the two replays; whatever stops a replay.
 pub fn verify(trace: &Path, every: u64, count: bool) -> Result<Verified> {
-    let base = Folder::new()?;
+    let base = Folder::new("verify")?;
     let run = |name: &str, fragment_insns: Option<u32>| {
-        let folder = base.0.join(name);
+        let folder = base.path().join(name);
         std::fs::create_dir(&folder)
             .map_err(|e| Failure::setup(format!("cannot make {}: {e}", folder.display())))?;
         let options = ReplayOptions {
@@ -42,6 +43,7 @@ pub fn verify(trace: &Path, every: u64, count: bool) -> Result<Verified> {
             checksums: Some((every, &folder)),
             fragment_insns,
             count,
+            foreign: None,
         };
         replay(&options).map(|r| (r, folder))
     };
@@ -84,36 +86,4 @@ fn compare(a: &Path, b: &Path) -> Result<u64> {
         }
     }
     Ok(count)
-}
-
-/// A temporary folder, removed at the end.
-struct Folder(PathBuf);
-
-impl Folder {
-    fn new() -> Result<Self> {
-        let base = absolute(&std::env::temp_dir())?;
-        for n in 0..1000 {
-            let path = base.join(format!("relive-verify-{}-{n}", std::process::id()));
-            match std::fs::create_dir(&path) {
-                Ok(()) => return Ok(Self(path)),
-                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
-                Err(e) => {
-                    return Err(Failure::setup(format!(
-                        "cannot make {}: {e}",
-                        path.display()
-                    )));
-                }
-            }
-        }
-        Err(Failure::setup(format!(
-            "cannot make a folder in {}",
-            base.display()
-        )))
-    }
-}
-
-impl Drop for Folder {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
 }

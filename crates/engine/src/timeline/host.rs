@@ -16,6 +16,7 @@ use crate::boot::Boot;
 use crate::failure::{Failure, Result};
 use crate::machine::Mode;
 use crate::replay::GUIDE;
+use crate::replay::foreign::FOLDER as FOREIGN;
 use crate::shm::Shm;
 use crate::supervisor::start_replay;
 
@@ -49,11 +50,12 @@ pub struct Host {
 
 impl Host {
     /// Starts a replay of one process of a trace, which is `follow`'s last; the others are
-    /// those that it comes from. It stands where that process begins.
+    /// those that it comes from. It stands where that process begins. `foreign` is where it
+    /// stands what others change in memory that these processes share.
     ///
     /// # Errors
     /// It cannot be started, or the trace is damaged.
-    pub fn start(trace: &Path, follow: &[u32]) -> Result<(Self, Status)> {
+    pub fn start(trace: &Path, follow: &[u32], foreign: Option<&Path>) -> Result<(Self, Status)> {
         let (shm, descriptor) = Shm::create()?;
         // SAFETY: the descriptor was just made and is nobody else's.
         let descriptor = unsafe { std::os::fd::FromRawFd::from_raw_fd(descriptor) };
@@ -75,7 +77,8 @@ impl Host {
         };
         let list: Vec<String> = follow.iter().map(u32::to_string).collect();
         let guide = format!("{}:{}", theirs.as_raw_fd(), list.join(","));
-        let extra = [("RELIVE_QUIET", "1".to_owned()), (GUIDE, guide)];
+        let mut extra = vec![("RELIVE_QUIET", "1".to_owned()), (GUIDE, guide)];
+        extra.extend(foreign.map(|path| (FOREIGN, path.display().to_string())));
         let root = start_replay(&boot, &shown, &extra)?;
         drop(theirs);
         let common = Common {

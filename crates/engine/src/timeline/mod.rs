@@ -20,7 +20,7 @@ pub use host::{Host, Patient, Wanted};
 pub use point::{Point, Steps};
 pub use processes::{Follow, crashed, follow, processes};
 pub use protocol::{
-    Ended, Hit, Map, Output, Past, Ran, Reply, Request, Run, Search, Status, Stops, Thread,
+    Ended, Hit, Map, OTHERS, Output, Past, Ran, Reply, Request, Run, Search, Status, Stops, Thread,
     Watching, Watchpoint, What, Why, receive, send,
 };
 pub use queries::{Call, LastWrite, Place};

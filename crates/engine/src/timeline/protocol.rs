@@ -148,6 +148,9 @@ pub enum Request {
     Program,
 }
 
+/// Stands for a system call where another process has written, between two turns.
+pub const OTHERS: u32 = u32::MAX - 1;
+
 /// What stopped a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum What {
@@ -160,7 +163,7 @@ pub enum What {
         /// Address of the access.
         addr: u64,
         /// The system call that wrote, if it was none of the thread's own instructions;
-        /// `u32::MAX` for a signal's frame and the like.
+        /// `u32::MAX` for a signal's frame and the like, [`OTHERS`] for another process.
         call: Option<u32>,
     },
     /// A signal is about to be delivered.

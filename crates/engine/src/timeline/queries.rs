@@ -5,7 +5,7 @@ use serde::Serialize;
 use super::back::Found;
 use super::host::{Host, Wanted};
 use super::point::Point;
-use super::protocol::{Ended, Run, Search, Status, Stops, Watching, Watchpoint, What};
+use super::protocol::{Ended, OTHERS, Run, Search, Status, Stops, Watching, Watchpoint, What};
 use super::travel::{Stopped, Timeline};
 use crate::failure::Result;
 
@@ -44,7 +44,8 @@ impl Place {
 pub struct LastWrite {
     /// The instruction that writes, or the system call.
     pub place: Place,
-    /// The system call by whose result the memory was written, `u32::MAX` for a signal frame.
+    /// The system call by whose result the memory was written, `u32::MAX` for a signal frame,
+    /// [`OTHERS`] for another process.
     pub call: Option<u32>,
     /// The asked bytes right before.
     pub before: Vec<u8>,
@@ -105,20 +106,27 @@ impl Timeline {
         };
         let (hit, mut host, status) = *found;
         let before = host.read(addr, len)?;
-        let step = Run {
-            until: None,
-            step: Some((hit.slot, 1)),
-            search: Search::Count,
-            leave: true,
-            work: None,
-            output: false,
-        };
-        host.run(&step, &Stops::default(), wanted)?;
-        let after = host.read(addr, len)?;
         let call = match hit.what {
             What::Watchpoint { call, .. } => call,
             _ => None,
         };
+        // Others write while the thread waits, and one step of it would lead on to its next turn.
+        let by_others = call == Some(OTHERS);
+        let step = Run {
+            until: None,
+            step: (!by_others).then_some((hit.slot, 1)),
+            search: if by_others {
+                Search::Stop
+            } else {
+                Search::Count
+            },
+            leave: true,
+            work: None,
+            output: false,
+        };
+        let until = if by_others { stops } else { Stops::default() };
+        host.run(&step, &until, wanted)?;
+        let after = host.read(addr, len)?;
         Ok(Some(LastWrite {
             place: Place::of(&status),
             call,

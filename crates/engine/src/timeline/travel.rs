@@ -8,6 +8,7 @@ use super::processes::Follow;
 use super::protocol::{Ended, Hit, Ran, Run, Search, Status, Stops, Why};
 use super::snapshots::{Snapshot, Snapshots};
 use crate::failure::{Failure, Result};
+use crate::supervisor::{self, Folder};
 
 /// Work between two snapshots before the speed of the replay is known.
 const FIRST_GAP: u64 = 2_000_000;
@@ -44,6 +45,8 @@ pub struct Timeline {
     /// A copy that has been written to: what one looks at, until the replay goes on.
     changed: Option<Host>,
     trace: PathBuf,
+    /// What others change in shared memory, for replays of this process.
+    _foreign: Option<Folder>,
     /// Work done so far in portions, and the microseconds that it took.
     speed: (u64, u128),
 }
@@ -55,7 +58,9 @@ impl Timeline {
     /// The trace is damaged, or has no such process.
     pub fn open(trace: &Path, follow: &Follow) -> Result<Self> {
         let trace = std::path::absolute(trace).map_err(Failure::setup)?;
-        let (mut host, status) = Host::start(&trace, &follow.chain)?;
+        let foreign = supervisor::foreign(&trace, &follow.chain)?;
+        let changes = foreign.as_ref().map(Folder::path);
+        let (mut host, status) = Host::start(&trace, &follow.chain, changes)?;
         let current = host.fork()?;
         let bound = available_memory() / MEMORY_PART;
         let snapshots = Snapshots::new(Snapshot { status, host }, FIRST_GAP, bound);
@@ -67,6 +72,7 @@ impl Timeline {
             stops: Stops::default(),
             changed: None,
             trace,
+            _foreign: foreign,
             speed: (0, 0),
         })
     }

@@ -20,7 +20,8 @@ use crate::stops;
 use crate::tape::digest;
 use crate::task::{End, Flow, Task};
 use crate::timeline::{
-    Ended, Hit, Output, Past, Point, Ran, Run, Search, Status, Steps, Stops, Watchpoint, What, Why,
+    Ended, Hit, OTHERS, Output, Past, Point, Ran, Run, Search, Status, Steps, Stops, Watchpoint,
+    What, Why,
 };
 
 /// Ticks after which a running thread looks for orders.
@@ -698,12 +699,24 @@ impl Driver {
     ) -> Result<Option<Why>> {
         let slot = self.task.slot;
         let over = matches!(flow, Flow::Continue | Flow::Exec(_));
+        let pc = self.task.ctx.rip;
         self.settle(flow, before, ticks)?;
         if over && going.run.step.is_some_and(|(s, _)| s == slot) {
             going.left = going.left.saturating_sub(1);
         }
         (self.passed, self.alone) = (None, None);
-        Ok(None)
+        // What others wrote before the turn that begins.
+        let written = watching::noticed().map(|(watch, addr)| Hit {
+            what: What::Watchpoint {
+                watch,
+                addr,
+                call: Some(OTHERS),
+            },
+            before,
+            slot,
+            pc,
+        });
+        Ok(written.filter(|hit| going.hit(*hit)).map(Why::Hit))
     }
 
     /// Draws the consequences of an event.

@@ -1,0 +1,325 @@
+//! What other processes write to memory that a process shares, for a replay of that process
+//! alone.
+//!
+//! A replay of the whole group goes first. In it a process that is asked for ([`Recorder`])
+//! keeps the content of its shared memory when it hands the group's baton to another process,
+//! and writes down what has changed when it gets it back: the difference is what the others
+//! did. The replay of the process alone ([`Changes`]) makes these changes at the same turns.
+//! Both replays take the same turns, so a turn that is not written down is an error.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+
+use relive_host::{GuestAddr, copy};
+
+use crate::failure::{Failure, Result};
+use crate::machine::machine;
+use crate::space::READ;
+
+/// Asks a replay to write changes down: `FOLDER:INDEX,INDEX…`.
+pub const RECORD: &str = "RELIVE_FOREIGN_RECORD";
+/// Says where the changes are that a replay of one process alone makes.
+pub const FOLDER: &str = "RELIVE_FOREIGN";
+
+/// More shared memory than this is not compared at every turn.
+const MOST: u64 = 1 << 30;
+/// What is compared at a time.
+const WORD: usize = 8;
+
+/// Writes changes down.
+struct Recorder {
+    folder: PathBuf,
+    processes: Vec<u32>,
+    /// Address and content of shared memory when the process last gave the baton away.
+    before: Vec<(u64, Vec<u8>)>,
+    /// What is in `before` is the parent's, from right before the process was made.
+    inherited: bool,
+}
+
+static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
+
+fn with<R>(f: impl FnOnce(&mut Recorder) -> Result<R>) -> Result<Option<R>> {
+    let mut recorder = RECORDER.lock().expect("no thread panics: panics abort");
+    recorder.as_mut().map(f).transpose()
+}
+
+/// The value of [`RECORD`].
+#[must_use]
+pub fn order(folder: &Path, processes: &[u32]) -> String {
+    let list: Vec<String> = processes.iter().map(u32::to_string).collect();
+    format!("{}:{}", folder.display(), list.join(","))
+}
+
+/// Begins to write down, if the environment asks for it. Whether it does.
+pub fn requested() -> bool {
+    let recorder = std::env::var(RECORD).ok().and_then(|value| {
+        let (folder, list) = value.rsplit_once(':')?;
+        let processes: std::result::Result<Vec<u32>, _> = list.split(',').map(str::parse).collect();
+        Some(Recorder {
+            folder: PathBuf::from(folder),
+            processes: processes.ok()?,
+            before: Vec::new(),
+            inherited: false,
+        })
+    });
+    let asked = recorder.is_some();
+    *RECORDER.lock().expect("no thread panics: panics abort") = recorder;
+    asked
+}
+
+/// The process is about to give the group's baton to another one.
+///
+/// # Errors
+/// The shared memory cannot be read.
+pub fn leaves(process: u32) -> Result<()> {
+    with(|r| {
+        if r.processes.contains(&process) && !std::mem::take(&mut r.inherited) {
+            r.before = shared()?;
+        }
+        Ok(())
+    })
+    .map(drop)
+}
+
+/// A child is about to be made.
+///
+/// # Errors
+/// The shared memory cannot be read.
+pub fn forks() -> Result<()> {
+    with(|r| {
+        r.before = shared()?;
+        Ok(())
+    })
+    .map(drop)
+}
+
+/// The calling process is a new member, and has not had the baton yet.
+pub fn is_born() {
+    // What cannot fail is no error.
+    let _ = with(|r| {
+        r.inherited = true;
+        Ok(())
+    });
+}
+
+/// The process has the baton back for this turn.
+///
+/// # Errors
+/// The changes cannot be written down.
+pub fn returns(process: u32, turn: u32) -> Result<()> {
+    with(|r| {
+        if !r.processes.contains(&process) {
+            return Ok(());
+        }
+        let mut changes = Vec::new();
+        for (start, old) in &r.before {
+            let mut new = vec![0; old.len()];
+            copy::read(GuestAddr(*start), &mut new).map_err(|bad| unreadable(bad.0.0))?;
+            differences(*start, old, &new, &mut changes);
+        }
+        let told =
+            |e: std::io::Error| Failure::setup(format!("cannot write what others changed: {e}"));
+        let mut file = std::fs::OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .open(r.folder.join(process.to_string()))
+            .map_err(told)?;
+        file.write_all(&encode(turn, &changes)).map_err(told)
+    })
+    .map(drop)
+}
+
+fn unreadable(at: u64) -> Failure {
+    Failure::unsupported(format!(
+        "memory at {at:#x} is shared with other processes and cannot be read, so that their changes to it cannot be shown: replay all of them"
+    ))
+}
+
+/// All shared memory of this process.
+fn shared() -> Result<Vec<(u64, Vec<u8>)>> {
+    let memory = machine().memory();
+    let regions: Vec<(u64, u64, u32)> = memory
+        .space
+        .iter()
+        .filter(|r| r.shared)
+        .map(|r| (r.start, r.end, r.prot))
+        .collect();
+    drop(memory);
+    let all: u64 = regions.iter().map(|(start, end, _)| end - start).sum();
+    if all > MOST {
+        return Err(Failure::unsupported(format!(
+            "{} MiB of memory shared with other processes: too much to compare at every turn; replay all of them",
+            all >> 20
+        )));
+    }
+    regions
+        .into_iter()
+        .map(|(start, end, prot)| {
+            if prot & READ == 0 {
+                return Err(unreadable(start));
+            }
+            let mut bytes = vec![0; (end - start) as usize];
+            // Behind the end of a file nothing can be read, nor written by others.
+            if let Err(bad) = copy::read(GuestAddr(start), &mut bytes) {
+                bytes.truncate((bad.0.0 - start) as usize);
+            }
+            Ok((start, bytes))
+        })
+        .collect()
+}
+
+/// Adds the runs of words that differ.
+fn differences(start: u64, old: &[u8], new: &[u8], changes: &mut Vec<(u64, Vec<u8>)>) {
+    const PAGE: usize = 4096;
+    let mut open = false;
+    for (page, (old, new)) in old.chunks(PAGE).zip(new.chunks(PAGE)).enumerate() {
+        if old == new {
+            open = false;
+            continue;
+        }
+        for (word, (old, new)) in old.chunks(WORD).zip(new.chunks(WORD)).enumerate() {
+            let differs = old != new;
+            match changes.last_mut().filter(|_| open && differs) {
+                Some((_, bytes)) => bytes.extend(new),
+                None if differs => {
+                    let at = start + (page * PAGE + word * WORD) as u64;
+                    changes.push((at, new.to_vec()));
+                }
+                None => {}
+            }
+            open = differs;
+        }
+    }
+}
+
+/// Turn, number of changes; of each address, length and bytes. All little endian.
+fn encode(turn: u32, changes: &[(u64, Vec<u8>)]) -> Vec<u8> {
+    let mut bytes = turn.to_le_bytes().to_vec();
+    bytes.extend((changes.len() as u32).to_le_bytes());
+    for (at, new) in changes {
+        bytes.extend(at.to_le_bytes());
+        bytes.extend((new.len() as u32).to_le_bytes());
+        bytes.extend(new);
+    }
+    bytes
+}
+
+/// Address and bytes of each change of one turn.
+type Turn = Vec<(u64, Vec<u8>)>;
+
+/// The changes of one process, by turn.
+#[derive(Default)]
+pub struct Changes(BTreeMap<u32, Turn>);
+
+impl Changes {
+    /// Those of a process, if the environment says where they are. One that never got the
+    /// baton from another process has none.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn of(process: u32) -> Result<Self> {
+        let Some(folder) = std::env::var_os(FOLDER) else {
+            return Ok(Self::default());
+        };
+        let told = |e: std::io::Error| Failure::setup(format!("what others changed: {e}"));
+        let file = match File::open(Path::new(&folder).join(process.to_string())) {
+            Ok(file) => file,
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(e) => return Err(told(e)),
+        };
+        let mut bytes = Vec::new();
+        std::io::Read::read_to_end(&mut { file }, &mut bytes).map_err(told)?;
+        decode(&bytes)
+            .map(Self)
+            .ok_or_else(|| Failure::internal("what others changed is cut off"))
+    }
+
+    /// Makes the changes of a turn. `false`: that turn never came.
+    ///
+    /// # Errors
+    /// The memory is not there, or nobody has looked for changes.
+    pub fn apply(&mut self, turn: u32) -> Result<bool> {
+        if std::env::var_os(FOLDER).is_none() {
+            return Err(Failure::unsupported(
+                "a process shares memory with others; a replay of it alone cannot show what they write: replay all of them",
+            ));
+        }
+        let Some(changes) = self.0.remove(&turn) else {
+            return Ok(false);
+        };
+        let mut memory = machine().memory();
+        for (at, bytes) in &changes {
+            memory.poke(*at, bytes).map_err(|bad| {
+                Failure::internal(format!(
+                    "others changed memory at {:#x}, which is not there",
+                    bad.0.0
+                ))
+            })?;
+            super::wrote(*at, bytes.len() as u64);
+        }
+        Ok(true)
+    }
+}
+
+fn decode(mut rest: &[u8]) -> Option<BTreeMap<u32, Turn>> {
+    fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+        let (head, behind) = rest.split_first_chunk::<N>()?;
+        *rest = behind;
+        Some(*head)
+    }
+    let mut all = BTreeMap::new();
+    while !rest.is_empty() {
+        let turn = u32::from_le_bytes(take(&mut rest)?);
+        let count = u32::from_le_bytes(take(&mut rest)?);
+        let mut changes = Vec::new();
+        for _ in 0..count {
+            let at = u64::from_le_bytes(take(&mut rest)?);
+            let len = u32::from_le_bytes(take(&mut rest)?) as usize;
+            let (bytes, behind) = rest.split_at_checked(len)?;
+            rest = behind;
+            changes.push((at, bytes.to_vec()));
+        }
+        all.insert(turn, changes);
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn differences_are_runs_of_words() {
+        let old = vec![0; 3 * 4096];
+        let mut new = old.clone();
+        new[4094] = 1;
+        new[4096] = 2;
+        new[4104 + 7] = 3;
+        new[3 * 4096 - 1] = 4;
+        let mut changes = Vec::new();
+        differences(0x10000, &old, &new, &mut changes);
+        let shape: Vec<(u64, usize)> = changes.iter().map(|(at, b)| (*at, b.len())).collect();
+        assert_eq!(shape, [(0x10ff8, 24), (0x12ff8, 8)]);
+        let mut patched = old;
+        for (at, bytes) in &changes {
+            let at = (at - 0x10000) as usize;
+            patched[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        assert_eq!(patched, new);
+    }
+
+    #[test]
+    fn what_is_written_down_is_read_again() {
+        let first = vec![(7, vec![1, 2, 3]), (1 << 40, vec![])];
+        let bytes = [encode(3, &first), encode(9, &[])].concat();
+        let all = decode(&bytes).unwrap();
+        assert_eq!(all[&3], first);
+        assert_eq!(all[&9], vec![]);
+        assert!(decode(&bytes[..bytes.len() - 1]).is_none());
+    }
+}

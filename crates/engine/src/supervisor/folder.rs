@@ -1,0 +1,50 @@
+//! A folder for what is of use only as long as somebody works.
+
+use std::path::{Path, PathBuf};
+
+use super::absolute;
+use crate::failure::{Failure, Result};
+
+/// A temporary folder, removed at the end.
+pub struct Folder(PathBuf);
+
+impl Folder {
+    /// A new one; `what` it is for is part of its name.
+    ///
+    /// # Errors
+    /// It cannot be made.
+    pub fn new(what: &str) -> Result<Self> {
+        let base = absolute(&std::env::temp_dir())?;
+        for n in 0..1000 {
+            let path = base.join(format!("relive-{what}-{}-{n}", std::process::id()));
+            match std::fs::create_dir(&path) {
+                Ok(()) => return Ok(Self(path)),
+                Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+                Err(e) => {
+                    return Err(Failure::setup(format!(
+                        "cannot make {}: {e}",
+                        path.display()
+                    )));
+                }
+            }
+        }
+        Err(Failure::setup(format!(
+            "cannot make a folder in {}",
+            base.display()
+        )))
+    }
+}
+
+impl Folder {
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}

@@ -1,0 +1,53 @@
+//! Finding out, before one process of a group is replayed alone, what the others change in the
+//! memory that it shares: by a replay of all of them.
+
+use std::path::Path;
+
+use relive_trace::{Kind, TapeId, Trace};
+
+use super::folder::Folder;
+use super::replay::{ReplayOptions, replay};
+use crate::failure::{Failure, Result};
+
+/// A folder with what others change in the memory of these processes; nothing if none of them
+/// ever gets the group's baton from another process.
+///
+/// # Errors
+/// Whatever stops a replay.
+pub fn foreign(path: &Path, processes: &[u32]) -> Result<Option<Folder>> {
+    let trace = Trace::open(path).map_err(Failure::setup)?;
+    let mut shares = false;
+    for &process in processes {
+        shares |= waits_for_others(&trace, process)?;
+    }
+    if !shares {
+        return Ok(None);
+    }
+    let folder = Folder::new("shared")?;
+    let replayed = replay(&ReplayOptions {
+        quiet: true,
+        foreign: Some((processes, folder.path())),
+        ..ReplayOptions::of(path)
+    });
+    // What the replay has set for the ends of its processes is nobody's business here.
+    // SAFETY: settings of this process, as they are by default.
+    unsafe {
+        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
+        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 0);
+    }
+    replayed.map(|_| Some(folder))
+}
+
+fn waits_for_others(trace: &Trace, process: u32) -> Result<bool> {
+    let mut tape = match trace.tape(TapeId::schedule(process)) {
+        Ok(tape) => tape,
+        Err(relive_trace::Error::NoTape { .. }) => return Ok(false),
+        Err(e) => return Err(Failure::setup(e)),
+    };
+    while let Some(event) = tape.next().map_err(Failure::setup)? {
+        if matches!(event.kind, Kind::Handover { process: other, .. } if other != process) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
