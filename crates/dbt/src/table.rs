@@ -72,6 +72,11 @@ impl Table {
         Ok(())
     }
 
+    /// Whether any address in a range (not empty, in the low window) has a slot.
+    pub(crate) fn has_slots(&self, start: u64, end: u64) -> bool {
+        (start / CHUNK_GUEST..=(end - 1) / CHUNK_GUEST).any(|c| self.mapped[c as usize])
+    }
+
     /// Gives every slot its default value.
     pub(crate) fn clear(&mut self) -> Result<(), Error> {
         (0..self.mapped.len())

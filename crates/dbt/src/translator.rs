@@ -89,6 +89,12 @@ impl Translator {
         self.table.add_range(start.0, end.0)
     }
 
+    /// Whether the branch table has slots for any address in a range.
+    #[must_use]
+    pub fn has_slots(&self, start: u64, end: u64) -> bool {
+        self.table.has_slots(start, end)
+    }
+
     /// Where to enter the cache for the guest to go on at `pc`, which counts no tick.
     ///
     /// # Errors

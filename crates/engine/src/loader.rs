@@ -274,7 +274,7 @@ fn place(
         0
     };
     let (from, to) = (low.wrapping_add(bias), high.wrapping_add(bias));
-    let fits = layout::guest_may_map(from) && to <= layout::LOW_END;
+    let fits = to <= layout::LOW_END && layout::guest_may_map_range(from, to);
     if !fits || !space.is_free(from, to) {
         return Err(libc::ENOMEM);
     }

@@ -69,10 +69,16 @@ impl Memory {
     pub fn map(&mut self, region: Region, source: Source) -> std::result::Result<(), i32> {
         let (start, len) = (region.start, region.end - region.start);
         assert!(
-            inside(start, region.end),
+            layout::guest_may_map_range(start, region.end),
             "map outside the guest window: {region:x?}"
         );
-        self.forget_code(start, region.end);
+        let end = region.end;
+        if region.prot & EXEC != 0 && !self.space.may_have_code(start, end)
+            || start == start.clamp(layout::ANNEX_START, layout::ANNEX_END) && !self.gives_annex()
+        {
+            return Err(libc::ENOMEM);
+        }
+        self.forget_code(start, end);
         let mut flags = libc::MAP_FIXED | libc::MAP_NORESERVE;
         flags |= if region.shared {
             libc::MAP_SHARED
@@ -98,7 +104,7 @@ impl Memory {
         if got < 0 {
             return Err(-got as i32);
         }
-        let (end, prot) = (region.end, region.prot);
+        let prot = region.prot;
         self.space.insert(region);
         if prot & EXEC != 0 {
             self.add_code(start, end);
@@ -130,7 +136,7 @@ impl Memory {
     /// Unmaps a range.
     pub fn unmap(&mut self, start: u64, end: u64) {
         assert!(
-            inside(start, end),
+            layout::guest_may_map_range(start, end),
             "unmap outside the guest window: {start:x}-{end:x}"
         );
         self.forget_code(start, end);
@@ -152,6 +158,9 @@ impl Memory {
     pub fn protect(&mut self, start: u64, end: u64, prot: u32) -> std::result::Result<(), i32> {
         if !self.space.is_mapped(start, end) {
             return Err(libc::ENOMEM);
+        }
+        if prot & EXEC != 0 && !self.space.may_have_code(start, end) {
+            return Err(libc::EACCES);
         }
         self.forget_code(start, end);
         // SAFETY: the range is mapped guest memory.
@@ -401,6 +410,14 @@ impl Memory {
         self.translator.invalidate(GuestAddr(start), GuestAddr(end));
     }
 
+    /// Whether the annex is the guest's to map: the table has no slots there, now or later.
+    fn gives_annex(&self) -> bool {
+        self.space.annex_is_free()
+            && !self
+                .translator
+                .has_slots(layout::ANNEX_CODE_START, layout::ANNEX_CODE_END)
+    }
+
     fn add_code(&mut self, start: u64, end: u64) {
         if layout::is_low(start) {
             let end = end.min(layout::LOW_END);
@@ -545,13 +562,6 @@ fn host_prot(prot: u32) -> u32 {
         host |= READ;
     }
     host
-}
-
-fn inside(start: u64, end: u64) -> bool {
-    start < end
-        && layout::guest_may_map(start)
-        && layout::guest_may_map(end - 1)
-        && (end <= layout::LOW_END || start >= layout::MIDDLE_START)
 }
 
 /// A name for anonymous memory.

@@ -55,7 +55,7 @@ impl AddressSpace {
     pub fn new() -> Self {
         Self {
             next_low: LOW_ALLOC,
-            next_high: layout::HIGH_START,
+            next_high: layout::HIGH_ALLOC,
             ..Self::default()
         }
     }
@@ -85,6 +85,20 @@ impl AddressSpace {
     #[must_use]
     pub fn is_free(&self, start: u64, end: u64) -> bool {
         self.overlapping(start, end).next().is_none()
+    }
+
+    /// Whether code may lie in a range, as far as the annex is concerned.
+    #[must_use]
+    pub fn may_have_code(&self, start: u64, end: u64) -> bool {
+        !layout::meets_annex_code(start, end)
+            || self.is_free(layout::ANNEX_START, layout::ANNEX_END)
+    }
+
+    /// Whether the annex may be mapped: nothing executable needs the slots there.
+    #[must_use]
+    pub fn annex_is_free(&self) -> bool {
+        self.overlapping(layout::ANNEX_CODE_START, layout::ANNEX_CODE_END)
+            .all(|r| r.prot & EXEC == 0)
     }
 
     /// Whether a range is mapped without a hole.
@@ -150,7 +164,7 @@ impl AddressSpace {
             (LOW_ALLOC, layout::LOW_END, &mut self.next_low)
         } else {
             (
-                layout::HIGH_START,
+                layout::HIGH_ALLOC,
                 layout::WINDOW_END - (1 << 30),
                 &mut self.next_high,
             )
@@ -175,7 +189,7 @@ impl AddressSpace {
                 >= if layout::is_low(start) {
                     LOW_ALLOC
                 } else {
-                    layout::HIGH_START
+                    layout::HIGH_ALLOC
                 }
         {
             *next = start;

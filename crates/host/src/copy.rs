@@ -41,7 +41,7 @@ pub fn fixup_target(rip: u64) -> Option<u64> {
 fn in_window(addr: GuestAddr, len: u64) -> bool {
     addr.0
         .checked_add(len)
-        .is_some_and(|end| end <= layout::WINDOW_END)
+        .is_some_and(|end| end <= layout::FAR_END)
         && (len == 0 || (layout::guest_may_map(addr.0) && layout::guest_may_map(addr.0 + len - 1)))
 }
 

@@ -4,9 +4,11 @@
 //! 0x0000_0001_0000  guest low window: images, and whatever asks for a low address
 //! 0x0000_4000_0000  code cache (512 MiB)
 //! 0x0000_6000_0000  branch table: one 8-byte slot per byte of the low window (8 GiB)
+//! 0x0000_7fff_7000  guest annex: AddressSanitizer's shadow memory, over part of the table
 //! 0x0004_8000_0000  guest middle window: only for mappings that ask for it by address
 //! 0x1000_0000_0000  guest high window: heap, stacks, anonymous and data mappings
 //! 0x5000_0000_0000  the host: its image, its heap, its stacks, rings
+//! 0x6000_0000_0000  guest far window, in the middle of the host's part: AddressSanitizer's heap
 //! ```
 //!
 //! The branch table is reached as `jmp [reg*8 + TABLE]`. An address outside the low window
@@ -26,12 +28,30 @@ pub const CACHE_END: u64 = 0x6000_0000;
 pub const TABLE: u64 = 0x6000_0000;
 /// End of the branch table.
 pub const TABLE_END: u64 = TABLE + 8 * LOW_END;
+/// Start of the guest annex: 256 MiB that the guest may map in place of the slots for
+/// [`ANNEX_CODE`]. AddressSanitizer demands it (its shadow of addresses below 2 GiB).
+pub const ANNEX_START: u64 = 0x7fff_7000;
+/// End of the guest annex.
+pub const ANNEX_END: u64 = 0x8fff_7000;
+/// Start of the guest addresses whose slots may lie in the annex (whole MiB around them): code
+/// lies here only while nothing is mapped there, and the other way round.
+pub const ANNEX_CODE_START: u64 = 0x3f0_0000;
+/// Their end.
+pub const ANNEX_CODE_END: u64 = 0x600_0000;
 /// Start of the guest middle window; the gap below it stays unmapped so that jumps to
 /// addresses between `LOW_END` and 2^31 fault at their table slot.
 pub const MIDDLE_START: u64 = 0x4_8000_0000;
 /// Start of the guest high window.
 pub const HIGH_START: u64 = 0x1000_0000_0000;
-/// End of all guest memory; the host lies above.
+/// Where new mappings in the high window begin: AddressSanitizer's shadow of the addresses
+/// above ends here.
+pub const HIGH_ALLOC: u64 = HIGH_START + (2 << 30);
+/// Start of the guest far window (4 TiB and a bit): AddressSanitizer's allocator lies nowhere
+/// else, and has its own records behind.
+pub const FAR_START: u64 = 0x6000_0000_0000;
+/// Its end.
+pub const FAR_END: u64 = 0x6400_4000_0000;
+/// End of all guest memory but the far window; the host lies above.
 pub const WINDOW_END: u64 = 0x5000_0000_0000;
 
 /// The page of the functions that read clocks, as the kernel's vDSO: in the low window,
@@ -55,7 +75,23 @@ pub const fn in_cache(addr: u64) -> bool {
 /// Whether the guest may map this address.
 #[must_use]
 pub const fn guest_may_map(addr: u64) -> bool {
-    (addr >= WINDOW_START && addr < LOW_END) || (addr >= MIDDLE_START && addr < WINDOW_END)
+    addr < FAR_END && guest_may_map_range(addr, addr + 1)
+}
+
+/// Whether the guest may map this range, which is not empty, as a whole.
+#[must_use]
+pub const fn guest_may_map_range(start: u64, end: u64) -> bool {
+    start < end
+        && ((start >= WINDOW_START && end <= LOW_END)
+            || (start >= ANNEX_START && end <= ANNEX_END)
+            || (start >= MIDDLE_START && end <= WINDOW_END)
+            || (start >= FAR_START && end <= FAR_END))
+}
+
+/// Whether a range has addresses whose slots may lie in the annex.
+#[must_use]
+pub const fn meets_annex_code(start: u64, end: u64) -> bool {
+    start < ANNEX_CODE_END && end > ANNEX_CODE_START
 }
 
 /// Whether the address lies in the low window, where code has a table slot.
@@ -64,5 +100,7 @@ pub const fn is_low(addr: u64) -> bool {
     addr < LOW_END
 }
 
+const _: () =
+    assert!(TABLE + 8 * ANNEX_CODE_START <= ANNEX_START && TABLE + 8 * ANNEX_CODE_END >= ANNEX_END);
 const _: () =
     assert!(TABLE_END < MIDDLE_START && TABLE < 1 << 31 && MIDDLE_START > TABLE + (8 << 31));

@@ -11,27 +11,27 @@ pub struct ReserveError {
     pub errno: i32,
 }
 
-/// Reserves `WINDOW_START..WINDOW_END` as inaccessible memory that costs nothing
-/// (`PROT_NONE`, `MAP_NORESERVE`). Once per process.
+/// Reserves `WINDOW_START..WINDOW_END` and the far window as inaccessible memory that costs
+/// nothing (`PROT_NONE`, `MAP_NORESERVE`). Once per process.
 ///
 /// # Errors
 /// The kernel's refusal, e.g. because an address-space limit (`ulimit -v`) is set or
 /// something already lies in the window.
 pub fn reserve() -> Result<(), ReserveError> {
-    let (start, len) = (
-        layout::WINDOW_START,
-        layout::WINDOW_END - layout::WINDOW_START,
-    );
-    // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping.
-    let got = unsafe { map_none(start, len, libc::MAP_FIXED_NOREPLACE) };
-    if got < 0 {
-        Err(ReserveError {
-            start,
-            errno: -got as i32,
-        })
-    } else {
-        Ok(())
+    for (start, end) in [
+        (layout::WINDOW_START, layout::WINDOW_END),
+        (layout::FAR_START, layout::FAR_END),
+    ] {
+        // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping.
+        let got = unsafe { map_none(start, end - start, libc::MAP_FIXED_NOREPLACE) };
+        if got < 0 {
+            return Err(ReserveError {
+                start,
+                errno: -got as i32,
+            });
+        }
     }
+    Ok(())
 }
 
 /// Gives a page range of the window back to the reserve: contents gone, inaccessible.

@@ -68,16 +68,19 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         _ => None,
     };
     let mut memory = machine().memory();
-    let start = match choose(&mut memory.space, addr, len, flags, low) {
-        Ok(a) => a,
-        Err(e) => return errno(e),
+    let (start, end) = match barrier(addr, len, prot, flags) {
+        Some(part) => part,
+        None => match choose(&mut memory.space, addr, len, flags, low) {
+            Ok(a) => (a, a + len),
+            Err(e) => return errno(e),
+        },
     };
     let (name, inode) = file
         .as_ref()
         .map_or((unnamed(), 0), |f| (f.name().into(), f.inode));
     let region = Region {
         start,
-        end: start + len,
+        end,
         prot,
         shared,
         common,
@@ -99,7 +102,23 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         task.log.extra.extend_from_slice(&f.inode.to_le_bytes());
         task.log.extra.extend_from_slice(f.name().as_bytes());
     }
-    Ok(Reply::Value(start as i64))
+    // A fixed map is where it was asked for, whatever part of it is made.
+    let fixed = flags & libc::MAP_FIXED != 0;
+    Ok(Reply::Value(if fixed { addr } else { start } as i64))
+}
+
+/// The part to make of a map of inaccessible memory, at a fixed address, that reaches beyond
+/// the guest's windows: AddressSanitizer protects the gap in its shadow memory like this. What
+/// lies between the windows is the host's and stays as it is.
+fn barrier(start: u64, len: u64, prot: u32, flags: i32) -> Option<(u64, u64)> {
+    const ASKED: i32 = libc::MAP_FIXED | libc::MAP_ANONYMOUS | libc::MAP_PRIVATE;
+    let end = start.checked_add(len)?;
+    (flags & (ASKED | libc::MAP_TYPE) == ASKED
+        && prot == 0
+        && start >= layout::ANNEX_END
+        && start < layout::MIDDLE_START
+        && layout::guest_may_map_range(layout::MIDDLE_START, end))
+    .then_some((layout::MIDDLE_START, end))
 }
 
 /// Whether ld.so reserves room for a library that wants more alignment than a page: nothing
@@ -117,15 +136,20 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
     if (-4095..0).contains(&answer.result) {
         return Ok(Reply::Value(answer.result));
     }
+    let prot = prot as u32 & 7;
     let start = answer.result as u64;
-    let (Some(len), true) = (pages(len), layout::guest_may_map(start)) else {
+    let range = pages(len).and_then(|len| {
+        let whole = Some((start, start.checked_add(len)?));
+        let fits = whole.filter(|&(from, to)| layout::guest_may_map_range(from, to));
+        fits.or_else(|| barrier(start, len, prot, flags as i32))
+    });
+    let Some((start, end)) = range else {
         return Err(crate::replay::divergence(
             task,
             &format!("{call} = {start:#x}"),
             "an impossible map",
         ));
     };
-    let prot = prot as u32 & 7;
     let anon = flags as i32 & libc::MAP_ANONYMOUS != 0 || answer.extra.is_empty();
     // A replay of one process alone has nobody to share with but its own copies, which must
     // not see what it writes.
@@ -133,7 +157,7 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
     let shared = shares && !(anon && crate::replay::alone());
     let region = Region {
         start,
-        end: start + len,
+        end,
         prot,
         shared,
         common: shared || anon && shares,
@@ -178,14 +202,7 @@ pub(super) fn choose(
     low: bool,
 ) -> std::result::Result<u64, i32> {
     let end = hint.checked_add(len);
-    let fits = |end: Option<u64>| {
-        end.is_some_and(|e| {
-            layout::guest_may_map(hint)
-                && e <= layout::WINDOW_END
-                && layout::guest_may_map(e - 1)
-                && (e <= layout::LOW_END || hint >= layout::MIDDLE_START)
-        })
-    };
+    let fits = |end: Option<u64>| end.is_some_and(|e| layout::guest_may_map_range(hint, e));
     if flags & (libc::MAP_FIXED | MAP_FIXED_NOREPLACE) != 0 {
         if !hint.is_multiple_of(PAGE) {
             return Err(libc::EINVAL);
@@ -434,10 +451,9 @@ pub fn mremap(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Repl
     }
     let target = if flags & libc::MREMAP_FIXED != 0 {
         let fits = fixed % PAGE == 0
-            && layout::guest_may_map(fixed)
             && fixed
                 .checked_add(new_len)
-                .is_some_and(|e| e <= layout::WINDOW_END && layout::guest_may_map(e - 1));
+                .is_some_and(|e| layout::guest_may_map_range(fixed, e));
         if flags & libc::MREMAP_MAYMOVE == 0 || !fits || (fixed < old_end && old < fixed + new_len)
         {
             return errno(libc::EINVAL);
@@ -449,9 +465,7 @@ pub fn mremap(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Repl
     } else if let Some(a) = answer.filter(|a| !(-4095..0).contains(&a.result)) {
         a.result as u64
     } else if new_len <= old_len
-        || (layout::guest_may_map(grown - 1)
-            && grown <= layout::WINDOW_END
-            && memory.space.is_free(old_end, grown))
+        || (layout::guest_may_map_range(old, grown) && memory.space.is_free(old_end, grown))
     {
         old
     } else if flags & libc::MREMAP_MAYMOVE == 0 {

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -88,41 +89,121 @@ impl Checksums {
 
 /// Sum over all guest pages that are not all zero, of a hash of address and content.
 pub(super) fn memory() -> u64 {
+    // Opened each time: it belongs to one process, and a replay forks.
+    let pagemap = File::open("/proc/self/pagemap").ok();
     let memory = machine().memory();
-    memory
-        .space
-        .iter()
-        .filter(|r| r.prot & READ != 0)
-        .fold(0u64, |sum, r| sum.wrapping_add(region(r)))
+    let mut sum = 0u64;
+    for r in memory.space.iter().filter(|r| r.prot & READ != 0) {
+        let mut add = |start: u64, end: u64| {
+            for page in (start..end).step_by(PAGE as usize) {
+                sum = sum.wrapping_add(hash(page));
+            }
+        };
+        // Anonymous pages that are not there are zeros; asking keeps them from appearing.
+        if r.inode != 0 {
+            add(r.start, r.end);
+        } else if !pagemap.as_ref().is_some_and(|p| scan(p, r, &mut add)) {
+            ask(r, &mut add);
+        }
+    }
+    sum
 }
 
-fn region(r: &Region) -> u64 {
+/// linux/fs.h, since Linux 6.7.
+pub(super) const PAGEMAP_SCAN: u64 = 0xc060_6610;
+/// PAGE_IS_PRESENT and PAGE_IS_SWAPPED.
+const THERE: u64 = 0x18;
+
+/// `struct page_region` of linux/fs.h.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct PageRegion {
+    start: u64,
+    end: u64,
+    categories: u64,
+}
+
+/// `struct pm_scan_arg` of linux/fs.h.
+#[repr(C)]
+#[derive(Default)]
+struct ScanArg {
+    size: u64,
+    flags: u64,
+    start: u64,
+    end: u64,
+    walk_end: u64,
+    vec: u64,
+    vec_len: u64,
+    max_pages: u64,
+    category_inverted: u64,
+    category_mask: u64,
+    category_anyof_mask: u64,
+    return_mask: u64,
+}
+
+/// Passes on the pages of a region that are there, by a walk that skips what was never
+/// touched: programs reserve terabytes. `false`, with nothing passed on, where the kernel is
+/// too old for it.
+fn scan(pagemap: &File, r: &Region, each: &mut impl FnMut(u64, u64)) -> bool {
+    let mut found = [PageRegion::default(); 128];
+    let mut at = r.start;
+    while at < r.end {
+        let mut arg = ScanArg {
+            size: size_of::<ScanArg>() as u64,
+            start: at,
+            end: r.end,
+            vec: found.as_mut_ptr() as u64,
+            vec_len: found.len() as u64,
+            category_anyof_mask: THERE,
+            return_mask: THERE,
+            ..ScanArg::default()
+        };
+        let fd = pagemap.as_raw_fd() as u64;
+        // SAFETY: the kernel fills `found`, of which it knows the length, and `arg`.
+        let n = unsafe {
+            sys::syscall(
+                libc::SYS_ioctl as u64,
+                [fd, PAGEMAP_SCAN, &raw mut arg as u64, 0, 0, 0],
+            )
+        };
+        let Ok(n) = usize::try_from(n) else {
+            assert_eq!(
+                at, r.start,
+                "the kernel scans the first pages of a region only"
+            );
+            return false;
+        };
+        for region in &found[..n] {
+            each(region.start, region.end);
+        }
+        at = arg.walk_end.max(at + PAGE);
+    }
+    true
+}
+
+/// The same with mincore(2), page by page.
+fn ask(r: &Region, each: &mut impl FnMut(u64, u64)) {
     const STEP: u64 = 1024 * PAGE;
-    let mut sum = 0u64;
     let mut at = r.start;
     while at < r.end {
         let end = r.end.min(at + STEP);
         let mut present = [1u8; 1024];
-        if r.inode == 0 {
-            // Anonymous pages that are not there are zeros; asking keeps them from appearing.
-            // SAFETY: the vector has a byte for each page of the range.
-            unsafe {
-                sys::syscall(
-                    libc::SYS_mincore as u64,
-                    [at, end - at, present.as_mut_ptr() as u64, 0, 0, 0],
-                )
-            };
-        }
+        // SAFETY: the vector has a byte for each page of the range.
+        unsafe {
+            sys::syscall(
+                libc::SYS_mincore as u64,
+                [at, end - at, present.as_mut_ptr() as u64, 0, 0, 0],
+            )
+        };
         for (page, _) in (at..end)
             .step_by(PAGE as usize)
             .zip(present)
             .filter(|&(_, p)| p & 1 == 1)
         {
-            sum = sum.wrapping_add(hash(page));
+            each(page, page + PAGE);
         }
         at = end;
     }
-    sum
 }
 
 /// Hash of a page, 0 if it is all zero or cannot be read (behind the end of its file).

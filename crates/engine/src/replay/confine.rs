@@ -61,6 +61,10 @@ const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_mremap, Any),
     (libc::SYS_madvise, Any),
     (libc::SYS_mincore, Any),
+    (
+        libc::SYS_ioctl,
+        OneOf(1, &[super::checksum::PAGEMAP_SCAN as u32]),
+    ),
     (libc::SYS_brk, Any),
     // The trace's files, and memory that stands for files mapped shared.
     (libc::SYS_openat, Without(2, !READING)),
