@@ -115,8 +115,7 @@ fn barrier(start: u64, len: u64, prot: u32, flags: i32) -> Option<(u64, u64)> {
     let end = start.checked_add(len)?;
     (flags & (ASKED | libc::MAP_TYPE) == ASKED
         && prot == 0
-        && start >= layout::ANNEX_END
-        && start < layout::MIDDLE_START
+        && (layout::ANNEX_END..layout::MIDDLE_START).contains(&start)
         && layout::guest_may_map_range(layout::MIDDLE_START, end))
     .then_some((layout::MIDDLE_START, end))
 }

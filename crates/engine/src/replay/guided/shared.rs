@@ -128,7 +128,7 @@ mod tests {
         );
         assert_eq!(map.prot, libc::PROT_READ | libc::PROT_WRITE);
         assert!(Mapping::parse(&line.replace("rw-s", "rw-p")).is_none());
-        assert!(Mapping::parse(&line.replacen("100000000000", "600000000000", 1)).is_none());
+        assert!(Mapping::parse(&line.replacen("100000000000", "700000000000", 1)).is_none());
         assert!(Mapping::parse("nonsense").is_none());
     }
 }
