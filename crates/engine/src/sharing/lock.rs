@@ -71,7 +71,8 @@ impl Lock {
         }
         let seen = word.load(Ordering::Acquire);
         let dead = seen != 0 && dead_thread(seen & !CONTENDED);
-        (dead && swap(seen, tid).is_ok()).then_some(Guard(word))
+        // Lazily: a guard that is made and dropped would free what another one holds.
+        (dead && swap(seen, tid).is_ok()).then(|| Guard(word))
     }
 }
 
@@ -80,5 +81,31 @@ impl Drop for Guard<'_> {
         if self.0.swap(0, Ordering::AcqRel) & CONTENDED != 0 {
             sys::futex_wake(self.0, 1);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_does_not_get_it_leaves_it_as_it_is() {
+        let lock = Lock(AtomicU32::new(0));
+        let me = sys::gettid();
+        let guard = lock.try_take(me);
+        assert!(guard.is_some());
+        for _ in 0..2 {
+            assert!(lock.try_take(me).is_none(), "its owner lives");
+        }
+        drop(guard);
+        assert!(lock.try_take(me).is_some());
+    }
+
+    #[test]
+    fn a_dead_owner_loses_it() {
+        const NOBODY: u32 = 0x3fff_ffff;
+        let lock = Lock(AtomicU32::new(0));
+        std::mem::forget(lock.try_take(NOBODY));
+        assert!(lock.try_take(sys::gettid()).is_some());
     }
 }

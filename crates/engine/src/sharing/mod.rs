@@ -37,9 +37,15 @@ pub fn stopped_thread(tid: u32) -> bool {
 fn stat(id: u32) -> Option<(u8, u32)> {
     let text = match std::fs::read(format!("/proc/{id}/stat")) {
         Ok(text) => text,
-        Err(e) if e.raw_os_error() == Some(libc::ESRCH) => return None,
-        Err(_) if std::path::Path::new("/proc/self/stat").exists() => return None,
-        Err(_) => return Some((b'?', 1)),
+        Err(e) => {
+            let gone = match e.raw_os_error() {
+                Some(libc::ESRCH) => true,
+                Some(libc::ENOENT) => std::path::Path::new("/proc/self/stat").exists(),
+                // No descriptor free, no memory: says nothing of the thread.
+                _ => false,
+            };
+            return (!gone).then_some((b'?', 1));
+        }
     };
     // The name, in parentheses, may hold anything.
     let rest = text.rsplit(|&b| b == b')').next().unwrap_or_default();
