@@ -39,7 +39,9 @@ impl Fair {
 
 impl Policy for Fair {
     fn slice(&mut self) -> u64 {
-        let high = if self.slices < Self::EAGER { 18 } else { 20 };
+        // The longest last as long as a kernel's do: threads that take turns often drive each
+        // other's data out of the cache (xz -T2 costs 1.45 times native with 20, 1.2 with 22).
+        let high = if self.slices < Self::EAGER { 18 } else { 22 };
         self.slices = (self.slices + 1).min(Self::EAGER);
         self.rng.octaves(8, high)
     }

@@ -23,7 +23,7 @@ pub use round_robin::RoundRobin;
 pub use seed::{Seed, SeedError};
 
 /// Longest slice of any policy, in ticks.
-pub const SLICE_MAX: u64 = 1 << 20;
+pub const SLICE_MAX: u64 = 1 << 22;
 
 /// Most guest instructions that a policy lets pass after a slice's last tick.
 pub const STEPS_MAX: u32 = 1 << 12;
