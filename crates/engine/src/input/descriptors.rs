@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
+use crate::machine::{Mode, machine};
 use crate::task::Task;
 
 /// Higher ones are asked for each time.
@@ -35,7 +36,11 @@ pub fn is_regular(task: &Task, fd: i32) -> bool {
 
 fn kind(task: &Task, fd: i32) -> u8 {
     let known = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd));
-    match known.filter(|_| task.vforked.is_none() && !APART.load(Ordering::Relaxed)) {
+    let holds = || {
+        // Elsewhere than in a recording threads run at the same time.
+        machine().mode == Mode::Record && task.vforked.is_none() && !APART.load(Ordering::Relaxed)
+    };
+    match known.filter(|_| holds()) {
         None => ask(fd),
         Some(known) => match known.load(Ordering::Relaxed) {
             UNKNOWN => {
@@ -49,12 +54,10 @@ fn kind(task: &Task, fd: i32) -> u8 {
 }
 
 fn ask(fd: i32) -> u8 {
-    // SAFETY: for plain integers all-zero bytes are a value.
-    let mut st: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: fills the structure.
-    if unsafe { libc::fstat(fd, &raw mut st) } != 0 || st.st_mode & libc::S_IFMT != libc::S_IFREG {
+    let regular = |st: &libc::stat| st.st_mode & libc::S_IFMT == libc::S_IFREG;
+    let Some(st) = crate::kernel::status(fd).filter(regular) else {
         return OTHER;
-    }
+    };
     // What the kernel makes up is on no device, whose number is 0 then.
     match libc::major(st.st_dev) == 0 && crate::kernel::is_generated(fd) {
         true => MADE_UP,

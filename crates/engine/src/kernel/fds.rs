@@ -106,7 +106,7 @@ pub fn close_range(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result
 
 /// Whether a call that its row says may sleep really may, on this descriptor: reading and
 /// writing regular files does not, and need not cost a switch.
-pub fn may_sleep(_task: &Task, call: &Call) -> bool {
+pub fn may_sleep(task: &Task, call: &Call) -> bool {
     if !machine().baton.shared() {
         return true;
     }
@@ -116,15 +116,16 @@ pub fn may_sleep(_task: &Task, call: &Call) -> bool {
         | libc::SYS_readv
         | libc::SYS_writev
         | libc::SYS_pread64
-        | libc::SYS_pwrite64 => !is_regular(call.int(0)),
+        | libc::SYS_pwrite64 => !crate::input::is_regular(task, call.int(0)),
         _ => true,
     }
 }
 
-fn is_regular(fd: i32) -> bool {
-    // SAFETY: fstat fills the structure; a bad descriptor is an error.
-    unsafe {
-        let mut st: libc::stat = std::mem::zeroed();
-        libc::fstat(fd, &raw mut st) == 0 && st.st_mode & libc::S_IFMT == libc::S_IFREG
-    }
+/// What fstat(2) says of a descriptor; `None` for a bad one.
+pub fn status(fd: i32) -> Option<libc::stat> {
+    // SAFETY: for plain integers all-zero bytes are a value.
+    let mut st: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: fills the structure.
+    let asked = unsafe { libc::fstat(fd, &raw mut st) };
+    (asked == 0).then_some(st)
 }

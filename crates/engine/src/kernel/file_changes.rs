@@ -138,11 +138,7 @@ fn extent(task: &Task, call: &Call, change: &Change, result: i64) -> Option<(u64
 
 /// The file that a descriptor leads to.
 fn identity(fd: i32) -> Option<u64> {
-    // SAFETY: for plain integers all-zero bytes are a value.
-    let mut st: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: fills the structure.
-    let asked = unsafe { libc::fstat(fd, &raw mut st) };
-    (asked == 0).then(|| identity_of(st.st_ino, st.st_dev))
+    super::fds::status(fd).map(|st| identity_of(st.st_ino, st.st_dev))
 }
 
 /// The position of a descriptor; 0 where it has none.

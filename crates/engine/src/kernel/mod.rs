@@ -25,6 +25,7 @@ pub mod tasks;
 pub mod vfork;
 
 pub use call::{Answer, Call, Log, Reply};
+pub use fds::status;
 pub use live::{ERESTART, apply_mask, blocking, generic, interrupted};
 pub use memory::{is_generated, keep};
 
