@@ -1,5 +1,8 @@
 //! The command line: every option and its help, which `docs/cli.md` repeats.
 
+mod texts;
+mod values;
+
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -10,226 +13,9 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use relive_gdb::{Address, At};
 use relive_sched::Seed;
 
-const TOP: &str = "\
-Record a run of a Linux program once, and replay it exactly, as often as you like.
-
-The program needs no change, no recompilation and no special rights. The replay executes the \
-same instructions of all its threads and processes in the same order, with the same results of \
-every system call.";
-
-const TOP_AFTER: &str = "\
-Examples:
-  relive record ./server --port 80   record a run
-  relive replay                      replay it, with the same output and exit status
-  relive hunt ./flaky-test           record until the test fails, and keep that run
-  relive demo                        see it work on a small program with a real race
-
-Exit status:
-  that of the program, for record, replay and run
-  2    the command line is wrong
-  125  Relive cannot go on; one sentence on standard error says why
-
-Environment:
-  RELIVE_TRACE_DIR  the folder for recordings; without it relive in $XDG_DATA_HOME, or
-                    ~/.local/share/relive
-  RELIVE_CACHE_DIR  the folder for translations of programs, which make their next start
-                    faster; without it relive in $XDG_CACHE_HOME, or ~/.cache/relive; empty:
-                    nothing is kept";
-
-const RECORD: &str = "\
-Run a program and record it, with every process that it starts.
-
-The program has the terminal, standard input, output and error for itself, and relive ends as \
-it ends: with its exit status, or of the same signal. Relive itself prints nothing, but for \
-one line at the end if standard error is a terminal.
-
-Without -o the trace gets a number in the folder for recordings, and becomes the latest: the \
-one that other commands take when no trace is named.";
-
-const RECORD_AFTER: &str = "\
-Examples:
-  relive record make test
-  relive record -o /tmp/trace -- ./server --port 80
-  relive record --chaos ./racy-test";
-
-const REPLAY: &str = "\
-Replay a recording: the same bytes on standard output and error, in the same order, and the \
-same end.
-
-Nothing else is touched: a replay opens none of the program's files, sends nothing, and starts \
-none of its programs anew. If it meets anything that the recording does not say, it stops, \
-shows both sides, and ends with status 125.";
-
-const REPLAY_AFTER: &str = "\
-Examples:
-  relive replay
-  relive replay make-3
-  relive replay /tmp/trace
-  relive replay --from 100 --to 200  only the output between these events of the first process";
-
-const DEBUG: &str = "\
-Debug a recording with gdb, forwards and backwards.
-
-All of gdb works: breakpoints, watchpoints, stepping, threads, and backwards reverse-continue, \
-reverse-step, reverse-next, reverse-finish. The program's files are read out of the recording. \
-What is written into the program, and functions that are called from gdb, go into a copy that \
-is thrown away when the recording goes on. gdb's `monitor help` lists what Relive adds.
-
-With --serve gdb is not started; any front end may connect that speaks its remote protocol.";
-
-const DEBUG_AFTER: &str = "\
-Examples:
-  relive debug                          the latest recording, from its start
-  relive debug --at crash make-3        right before the signal that killed it
-  relive debug --at end -- -ex 'watch total' -ex reverse-continue
-  relive debug --serve 1234             then in gdb: target remote :1234";
-
-const DAP: &str = "\
-Serve an editor that debugs a recording, forwards and backwards: VS Code, Neovim, Zed, Helix, \
-Emacs, and whatever else speaks the Debug Adapter Protocol.
-
-The editor starts this command and talks to it over standard input and output. It says which \
-recording it wants in its launch configuration, whose fields are those of `relive debug`: trace \
-(name or folder; without it the latest), at (start, end, crash, or a number of events), process, \
-gdb; and sourceMap (an object: folders of the debug information, and where they are now), \
-stopOnEntry, initCommands (of gdb's console). gdb does the work below, and has to be installed.
-
-With --port it waits for one editor on the loopback interface instead, for those that want to \
-connect; only programs of the same user are served.";
-
-const DAP_AFTER: &str = "\
-A launch configuration of VS Code (docs/editors.md has those of other editors):
-  { \"type\": \"relive\", \"request\": \"launch\", \"name\": \"Latest recording\" }
-
-Backwards: the buttons Step Back and Reverse. In the debug console, relive position, relive goto \
-PLACE and others are Relive's (relive debug has the same), and -exec COMMAND is any command of \
-gdb's.";
-
-const BACKTRACE: &str = "\
-Show the call stack of a recorded program at one place of its recording, with functions, files \
-and lines.
-
-Names and lines come from the copies of its files that the recording holds, and from separate \
-debug information of the same build id, in the recording or in /usr/lib/debug. They are those \
-of the program that ran, whatever lies on this machine now.";
-
-const BACKTRACE_AFTER: &str = "\
-Examples:
-  relive backtrace --at crash
-  relive backtrace bank-2 --at 2000 --all --json";
-
-const LAST_WRITE: &str = "\
-Find the instruction, or the system call, that last wrote to memory of a recorded program.
-
-The answer tells where it is (process, thread, events of the process before it, ticks of the \
-thread, address of the instruction) and the bytes before and after. A write of the same value \
-is a write.";
-
-const LAST_WRITE_AFTER: &str = "\
-Examples:
-  relive last-write --var total
-  relive last-write --addr 0x100040a0
-  relive last-write bank-2 --addr 0x100040a0 --len 8 --before 2000 --json";
-
-const CALLS: &str = "\
-List the calls of a function over a whole recording: where, by which thread, with which \
-arguments and which result.
-
-Arguments are the first six integer registers of the calling convention, whatever the function \
-declares; the result is the integer one.";
-
-const CALLS_AFTER: &str = "\
-Examples:
-  relive calls transfer
-  relive calls 0x10001159
-  relive calls 0x10001159 bank-2 --max 10 --json";
-
-const VERIFY: &str = "\
-Replay a recording twice without its output, and compare both with it and with each other.
-
-The files that the trace holds are compared with their checksums first. The two replays \
-translate the program differently: in large pieces, and in very small ones. In both, the \
-position and the registers must be the recorded ones at every event of every thread. Checksums \
-of the program's whole memory, taken every N events of each process, must be the same in both.";
-
-const HUNT: &str = "\
-Run a program again and again under different schedules until it fails, and keep that run.
-
-For tests that fail now and then. The first run has a fair schedule, each later one a chaotic \
-schedule with a new seed. A run fails if it ends with another exit status than 0, dies of a \
-signal, or does not end in time. Its recording is kept and becomes the latest; those of the \
-other runs are removed. The runs read an empty standard input, and their output is not shown: \
-replay the one that was kept to see it.";
-
-const HUNT_AFTER: &str = "\
-Exit status:
-  0    no run failed
-  1    a run failed, and its recording is kept
-  125  Relive cannot go on
-
-Examples:
-  relive hunt ./flaky-test
-  relive hunt -n 1000 --timeout 5s -- cargo test --release";
-
-const RUN: &str = "\
-Run a program translated, without recording it: to see whether a program works under the \
-translator, and what that costs.";
-
-const PACK: &str = "\
-Pack a recording into one file that another machine can unpack, replay and debug.
-
-A recording has all that a replay needs. With it go separate debug information of its programs \
-and libraries, by build id, and the source files that debug information names, as far as they \
-are on this machine; sources as they are now. A recording holds everything that the program \
-read: look at whom you give it to. The file is a compressed tar archive.";
-
-const PACK_AFTER: &str = "\
-Examples:
-  relive pack
-  relive pack bank-2 -o race.tar.zst
-  relive unpack race.tar.zst";
-
-const UNPACK: &str = "\
-Unpack a packed recording: a new one in the folder for recordings, which becomes the latest, or \
-a new folder of its own.
-
-What is no whole recording is refused and removed. If this machine lacks instruction sets that \
-the recorded one had, that is said.";
-
-const LS: &str = "\
-List the recordings in the folder for recordings, oldest first.
-
-An asterisk marks the latest, which other commands take when no trace is named.";
-
-const INFO: &str = "\
-Show the facts of one recording: what was run, where, how it ended, its processes and threads \
-with their events and ticks, and what a machine needs to replay it.
-
-A tick is one executed backward jump, call or indirect jump; ticks measure how far a thread has \
-come.";
-
-const DUMP: &str = "\
-Print the events of a recording as text, one line for each: thread, index, tick, and what \
-happened.
-
-Events are what a replay cannot compute: results of system calls, signals, switches of threads, \
-and instructions such as rdtsc. Each thread has its own tape, and so the threads come one after \
-the other. What a call wrote into the program's memory is shown as text; what it only read is \
-not in a recording, and shows as an address.";
-
-const DUMP_AFTER: &str = "\
-Examples:
-  relive dump
-  relive dump make-3 --process 0 --thread 1 --from 100 --to 200
-  relive dump --json | jq 'select(.name == \"openat\")'";
-
-const DEMO: &str = "\
-Show the main job on a small program with a real data race: a bank whose threads move money \
-between accounts without a lock.
-
-The program is compiled with the C compiler cc or gcc, and recorded until its total is wrong. \
-That recording is replayed three times, and output and exit status are compared. The recording \
-is kept as the latest. Ends with status 1 if anything is not as it should be.";
+use texts::*;
+pub use values::{Function, GuestAddress};
+use values::{duration, place};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -382,25 +168,6 @@ pub struct ReplayArgs {
     pub stats: StatsArgs,
 }
 
-/// A guest address, in hexadecimal with 0x.
-#[derive(Debug, Clone, Copy)]
-pub struct GuestAddress(pub u64);
-
-impl std::str::FromStr for GuestAddress {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let digits = text.strip_prefix("0x");
-        let parsed = match digits {
-            Some(hex) => u64::from_str_radix(hex, 16).ok(),
-            None => text.parse().ok(),
-        };
-        parsed
-            .map(Self)
-            .ok_or_else(|| format!("'{text}' is no address: write it as 0x401000"))
-    }
-}
-
 /// Arguments of `debug`.
 #[derive(Debug, Args)]
 pub struct DebugArgs {
@@ -434,41 +201,6 @@ pub struct DapArgs {
     /// Wait for one editor on this port of the loopback interface; 0 for any that is free
     #[arg(long, value_name = "PORT")]
     pub port: Option<u16>,
-}
-
-/// Reads a place of a recording.
-fn place(text: &str) -> Result<At, String> {
-    Ok(match text {
-        "start" => At::Start,
-        "end" => At::End,
-        "crash" => At::Crash,
-        n => {
-            At::Event(n.parse().map_err(|_| {
-                format!("'{n}' is no place: start, end, crash, or a number of events")
-            })?)
-        }
-    })
-}
-
-/// A function by name or address.
-#[derive(Debug, Clone)]
-pub enum Function {
-    /// Its first instruction.
-    Address(u64),
-    /// As the linker has it, or demangled.
-    Name(String),
-}
-
-impl std::str::FromStr for Function {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        // No name begins with a digit.
-        if text.starts_with(|c: char| c.is_ascii_digit()) {
-            return text.parse().map(|GuestAddress(at)| Self::Address(at));
-        }
-        Ok(Self::Name(text.to_owned()))
-    }
 }
 
 /// Arguments of `backtrace`.
@@ -693,25 +425,6 @@ pub fn parse() -> Command {
     command
 }
 
-/// Reads a time: a number with or without a unit, seconds without.
-fn duration(text: &str) -> Result<Duration, String> {
-    const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
-    let wrong = || format!("'{text}' is no time: write it as 500ms, 10s, 5m or 1h");
-    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
-    let unit = match &text[digits.len()..] {
-        "" => 1.0,
-        name => {
-            UNITS
-                .iter()
-                .find(|(unit, _)| *unit == name)
-                .ok_or_else(wrong)?
-                .1
-        }
-    };
-    let number: f64 = digits.parse().map_err(|_| wrong())?;
-    Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -719,24 +432,6 @@ mod tests {
     #[test]
     fn the_command_line_is_well_formed() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn times() {
-        for (text, ms) in [
-            ("0", 0),
-            ("2", 2000),
-            ("0.5", 500),
-            ("250ms", 250),
-            ("3s", 3000),
-            ("2m", 120_000),
-            ("1h", 3_600_000),
-        ] {
-            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
-        }
-        for text in ["", "s", "-1", "1d", "1 s", "nan", "inf", "1e400", "é"] {
-            assert!(duration(text).is_err(), "{text}");
-        }
     }
 
     #[test]

@@ -120,7 +120,7 @@ impl Session {
         frame: Option<Frame>,
         expression: &str,
     ) -> Result<String, Refusal> {
-        let options = frame.map_or(String::new(), Frame::options);
+        let options = Frame::options_of(frame);
         let command = format!("-data-evaluate-expression {options} {}", quote(expression));
         let answer = self.ask(&command)?;
         Ok(answer.text("value").unwrap_or("").to_owned())

@@ -111,7 +111,7 @@ impl Session {
         if let ["relive" | "monitor", "goto", place @ ..] = words.as_slice() {
             return self.go_to(&place.join(" "));
         }
-        let options = frame.map_or(String::new(), Frame::options);
+        let options = Frame::options_of(frame);
         let command = format!("-interpreter-exec {options} console {}", quote(command));
         let (answer, heard) = self.overhear(&command);
         answer.map(|_| heard)

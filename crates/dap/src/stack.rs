@@ -23,6 +23,11 @@ impl Frame {
     pub fn options(self) -> String {
         format!("--thread {} --frame {}", self.thread, self.level)
     }
+
+    /// The same, nothing for no frame.
+    pub fn options_of(frame: Option<Self>) -> String {
+        frame.map_or(String::new(), Self::options)
+    }
 }
 
 #[derive(Deserialize)]

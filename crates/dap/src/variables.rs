@@ -173,7 +173,7 @@ impl Session {
         frame: Option<Frame>,
         expression: &str,
     ) -> Result<Value, Refusal> {
-        let options = frame.map_or(String::new(), Frame::options);
+        let options = Frame::options_of(frame);
         let command = format!("-var-create {options} - * {}", quote(expression));
         let object = self.ask(&command)?;
         if let Some(name) = object.text("name") {
@@ -318,7 +318,7 @@ impl Session {
     }
 
     fn is_rust(&mut self, frame: Option<Frame>) -> Result<bool, Refusal> {
-        let options = frame.map_or(String::new(), Frame::options);
+        let options = Frame::options_of(frame);
         let command = format!("-interpreter-exec {options} console \"show language\"");
         let (answer, text) = self.overhear(&command);
         answer.map(|_| text.contains("rust"))

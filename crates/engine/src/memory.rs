@@ -74,7 +74,7 @@ impl Memory {
         );
         let end = region.end;
         if region.prot & EXEC != 0 && !self.space.may_have_code(start, end)
-            || start == start.clamp(layout::ANNEX_START, layout::ANNEX_END) && !self.gives_annex()
+            || (layout::ANNEX_START..layout::ANNEX_END).contains(&start) && !self.gives_annex()
         {
             return Err(libc::ENOMEM);
         }

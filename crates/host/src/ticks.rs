@@ -9,6 +9,26 @@
 
 use crate::context::{Context, LANES};
 
+/// [`Context::cut`] in assembly, for the context that GS leads to, with nothing in flight.
+/// Overwrites rax, rcx and flags; takes the offsets `lanes` and `dealt` and the number `count`.
+macro_rules! cut_lanes {
+    () => {
+        concat!(
+            "mov ecx, 8 * {count}\n",
+            "20:\n",
+            "mov rax, gs:[rcx + {lanes} - 8]\n",
+            "dec rax\n",
+            "jle 21f\n",
+            "sub gs:[rcx + {dealt} - 8], rax\n",
+            "mov qword ptr gs:[rcx + {lanes} - 8], 1\n",
+            "21:\n",
+            "sub ecx, 8\n",
+            "jnz 20b",
+        )
+    };
+}
+pub(crate) use cut_lanes;
+
 impl Context {
     /// Ticks this thread has executed so far.
     #[must_use]

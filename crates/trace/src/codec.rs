@@ -239,33 +239,30 @@ fn put_readings(readings: &Readings<'_>, out: &mut Vec<u8>) {
     out[start..].rotate_right(front);
 }
 
-/// The length comes first so that a reader that has only the beginning need not walk the
-/// writes again each time more bytes arrive.
-fn writes_len(writes: &Writes<'_>) -> u64 {
-    let length = writes.encoded_len() as u64;
-    assert!(
-        length <= BLOB_MAX,
-        "more memory writes than any event may carry"
-    );
+/// The length of a part of an event, which comes before it: a reader that has only the
+/// beginning need not walk the part again each time more bytes arrive.
+fn checked_len(length: usize, too_long: &str) -> u64 {
+    let length = length as u64;
+    assert!(length <= BLOB_MAX, "{too_long}");
     length
+}
+
+fn writes_len(writes: &Writes<'_>) -> u64 {
+    checked_len(
+        writes.encoded_len(),
+        "more memory writes than any event may carry",
+    )
 }
 
 fn refs_len(refs: &Refs<'_>) -> u64 {
-    let length = refs.encoded_len() as u64;
-    assert!(
-        length <= BLOB_MAX,
-        "more references than any event may carry"
-    );
-    length
+    checked_len(
+        refs.encoded_len(),
+        "more references than any event may carry",
+    )
 }
 
 fn blob_len(bytes: &[u8]) -> u64 {
-    let length = bytes.len() as u64;
-    assert!(
-        length <= BLOB_MAX,
-        "a byte string longer than any event may carry"
-    );
-    length
+    checked_len(bytes.len(), "a byte string longer than any event may carry")
 }
 
 /// Decodes one tape's events in order.

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::sync::{Mutex, MutexGuard, Once, PoisonError};
 
-use iced_x86::code_asm::CodeAssembler;
+use iced_x86::code_asm::{CodeAssembler, eax};
 use relive_dbt::{Bad, Code, Next, Options, Stop, Translator};
 use relive_host::reading::{self, Use, Window};
 use relive_host::signal::{self, Disposition};
@@ -195,6 +195,38 @@ impl Guest {
             "{stop:?} at {:#x}",
             self.ctx.rip
         );
+    }
+}
+
+/// Code that overwrites flags without a look at them: xor eax, eax; syscall.
+pub const FLAGS_WRITER: [u8; 4] = [0x31, 0xc0, 0x0f, 0x05];
+/// Code that has a look: pushf; pop rbx; syscall.
+pub const FLAGS_READER: [u8; 4] = [0x9c, 0x5b, 0x0f, 0x05];
+
+/// Flags that are alive behind a jump: a tick there may lose them only if the code does.
+impl Guest {
+    /// Puts a program at [`LOW_CODE`] that sets CF and others and jumps back, a tick, and then
+    /// to `target`.
+    pub fn jump_with_flags(&mut self, target: u64) {
+        self.assemble(LOW_CODE, |a| {
+            let (mut begin, mut back) = (a.create_label(), a.create_label());
+            a.jmp(begin)?;
+            a.set_label(&mut back)?;
+            a.nop()?;
+            a.jmp(target)?;
+            a.set_label(&mut begin)?;
+            a.xor(eax, eax)?;
+            a.sub(eax, 1)?;
+            a.jmp(back)
+        });
+    }
+
+    /// Runs it, and returns the arithmetic flags that [`FLAGS_READER`] has seen, or 0.
+    pub fn flags_behind_jump(&mut self) -> u64 {
+        self.ctx.rip = LOW_CODE;
+        self.ctx.gpr[3] = 0;
+        self.expect_syscall();
+        self.ctx.gpr[3] & 0x8d5
     }
 }
 

@@ -61,27 +61,13 @@ fn new_code_is_executed_everywhere() {
 #[test]
 fn where_flags_are_lost_depends_on_code_behind_jumps() {
     let mut guest = Guest::new(64);
-    guest.assemble(LOW_CODE, |a| {
-        let (mut begin, mut back) = (a.create_label(), a.create_label());
-        a.jmp(begin)?;
-        a.set_label(&mut back)?;
-        a.nop()?;
-        a.jmp(F)?;
-        a.set_label(&mut begin)?;
-        a.xor(eax, eax)?;
-        a.sub(eax, 1)?; // CF and others are set
-        a.jmp(back)
-    });
-    let reader = [0x9c, 0x5b, 0x0f, 0x05]; // pushf; pop rbx; syscall
-    let writer = [0x31, 0xc0, 0x0f, 0x05]; // xor eax, eax; syscall
-    for code in [writer, reader, writer, reader] {
+    guest.jump_with_flags(F);
+    for code in [FLAGS_WRITER, FLAGS_READER, FLAGS_WRITER, FLAGS_READER] {
         guest.load(F, &code);
         changed(&mut guest);
-        guest.ctx.rip = LOW_CODE;
-        guest.ctx.gpr[3] = 0;
-        guest.expect_syscall();
-        if code == reader {
-            assert_eq!(guest.ctx.gpr[3] & 0x8d5, 0x95, "flags were lost");
+        let seen = guest.flags_behind_jump();
+        if code == FLAGS_READER {
+            assert_eq!(seen, 0x95, "flags were lost");
         }
     }
 }

@@ -151,46 +151,35 @@ fn what_is_taken_over_can_be_invalidated() {
 /// A tick loses flags because of code behind a jump: that is taken over with the rest.
 #[test]
 fn code_behind_jumps_is_compared_and_watched() {
-    let writer = [0x31, 0xc0, 0x0f, 0x05]; // xor eax, eax; syscall
-    let reader = [0x9c, 0x5b, 0x0f, 0x05]; // pushf; pop rbx; syscall
     let program = |guest: &mut Guest, behind: &[u8]| {
         guest.load(F, behind);
-        guest.assemble(LOW_CODE, |a| {
-            let (mut begin, mut back) = (a.create_label(), a.create_label());
-            a.jmp(begin)?;
-            a.set_label(&mut back)?;
-            a.nop()?;
-            a.jmp(F)?;
-            a.set_label(&mut begin)?;
-            a.xor(eax, eax)?;
-            a.sub(eax, 1)?; // CF and others are set
-            a.jmp(back)
-        });
-    };
-    let flags = |guest: &mut Guest| {
-        guest.ctx.rip = LOW_CODE;
-        guest.ctx.gpr[3] = 0;
-        guest.expect_syscall();
-        guest.ctx.gpr[3] & 0x8d5
+        guest.jump_with_flags(F);
     };
     let mut guest = Guest::new(64);
-    program(&mut guest, &writer);
-    assert_eq!(flags(&mut guest), 0);
+    program(&mut guest, &FLAGS_WRITER);
+    assert_eq!(guest.flags_behind_jump(), 0);
     let bytes = saved(&guest.t);
     drop(guest);
     for changed_before in [false, true] {
         let mut guest = Guest::new(64);
-        program(&mut guest, if changed_before { &reader } else { &writer });
+        program(
+            &mut guest,
+            if changed_before {
+                &FLAGS_READER
+            } else {
+                &FLAGS_WRITER
+            },
+        );
         let key = guest.t.key(NAME);
         assert!(guest.t.load(key, &file(&bytes), false) > 2);
         guest.t.activate(RANGE.0, RANGE.1, &mut same);
         if !changed_before {
-            assert_eq!(flags(&mut guest), 0);
+            assert_eq!(guest.flags_behind_jump(), 0);
             assert_eq!(guest.t.stats().fragments, 0);
-            guest.load(F, &reader);
+            guest.load(F, &FLAGS_READER);
             guest.t.invalidate(GuestAddr(F), GuestAddr(F + 4));
         }
-        assert_eq!(flags(&mut guest), 0x95, "flags were lost");
+        assert_eq!(guest.flags_behind_jump(), 0x95, "flags were lost");
     }
 }
 

@@ -212,9 +212,9 @@ fn encode(turn: u32, changes: &[(u64, Vec<u8>)]) -> Vec<u8> {
 /// Address and bytes of each change of one turn.
 type Turn = Vec<(u64, Vec<u8>)>;
 
-/// The changes of one process, by turn.
+/// The changes of one process, by turn; `None`: nobody has looked for any.
 #[derive(Default)]
-pub struct Changes(BTreeMap<u32, Turn>);
+pub struct Changes(Option<BTreeMap<u32, Turn>>);
 
 impl Changes {
     /// Those of a process, if the environment says where they are. One that never got the
@@ -229,13 +229,15 @@ impl Changes {
         let told = |e: std::io::Error| Failure::setup(format!("what others changed: {e}"));
         let file = match File::open(Path::new(&folder).join(process.to_string())) {
             Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => return Ok(Self::default()),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+                return Ok(Self(Some(BTreeMap::new())));
+            }
             Err(e) => return Err(told(e)),
         };
         let mut bytes = Vec::new();
         std::io::Read::read_to_end(&mut { file }, &mut bytes).map_err(told)?;
         decode(&bytes)
-            .map(Self)
+            .map(|turns| Self(Some(turns)))
             .ok_or_else(|| Failure::internal("what others changed is cut off"))
     }
 
@@ -244,12 +246,12 @@ impl Changes {
     /// # Errors
     /// The memory is not there, or nobody has looked for changes.
     pub fn apply(&mut self, turn: u32) -> Result<bool> {
-        if std::env::var_os(FOLDER).is_none() {
+        let Some(turns) = &mut self.0 else {
             return Err(Failure::unsupported(
                 "a process shares memory with others; a replay of it alone cannot show what they write: replay all of them",
             ));
-        }
-        let Some(changes) = self.0.remove(&turn) else {
+        };
+        let Some(changes) = turns.remove(&turn) else {
             return Ok(false);
         };
         let mut memory = machine().memory();

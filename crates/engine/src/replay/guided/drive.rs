@@ -3,25 +3,21 @@
 //! It does what `advance` does, event by event, with the same checks of every event, but it
 //! may stop between any two instructions, and it knows where it is (`Point`).
 
-use std::collections::{BTreeSet, HashMap};
+mod events;
+mod execute;
 
-use relive_dbt::Stop;
-use relive_trace::Image;
+use std::collections::{BTreeSet, HashMap};
 
 use super::watching;
 use crate::failure::{Failure, Result};
-use crate::instr;
 use crate::machine::machine;
-use crate::replay::advance::{Happening, Target, advance, arrive, describe, pass, target};
+use crate::replay::advance::{Target, advance, describe, target};
 use crate::replay::divergence;
-use crate::replay::session::{self, Session, Settled};
-use crate::signals::signo;
-use crate::stops;
+use crate::replay::session::{self, Session};
 use crate::tape::digest;
-use crate::task::{End, Flow, Task};
+use crate::task::{Flow, Task};
 use crate::timeline::{
-    Ended, Hit, OTHERS, Output, Past, Point, Ran, Run, Search, Status, Steps, Stops, Watchpoint,
-    What, Why,
+    Ended, Hit, Output, Past, Point, Ran, Run, Search, Status, Steps, Stops, Watchpoint, What, Why,
 };
 
 /// Ticks after which a running thread looks for orders.
@@ -87,6 +83,11 @@ impl Going<'_> {
             Search::Count => false,
             Search::Before(n) => self.hits == n,
         }
+    }
+
+    /// As [`Going::hit`]: why the run ends, if it does.
+    fn found(&mut self, hit: Hit) -> Option<Why> {
+        self.hit(hit).then_some(Why::Hit(hit))
     }
 }
 
@@ -366,8 +367,10 @@ impl Driver {
         if self.breakpoints.contains(&self.task.ctx.rip) && self.passed != Some(self.at()) {
             self.passed = Some(self.at());
             let hit = self.hit(What::Breakpoint(self.task.ctx.rip), self.here());
-            if self.is_meant() && going.hit(hit) {
-                return Ok(Some(Why::Hit(hit)));
+            if self.is_meant()
+                && let Some(why) = going.found(hit)
+            {
+                return Ok(Some(why));
             }
         }
         let step = self.must_step(going, limit, stepped.is_some());
@@ -432,366 +435,13 @@ impl Driver {
         ends
     }
 
-    /// Runs guest code, but not beyond tick `limit`; `positional`: that is where an event
-    /// happens to the thread, and not one that it causes.
-    fn execute(
-        &mut self,
-        going: &mut Going<'_>,
-        limit: u64,
-        positional: bool,
-        step: bool,
-    ) -> Result<Option<Why>> {
-        let (ticks, at) = (self.task.ctx.ticks(), self.at());
-        if ticks > limit {
-            return Err(self.diverged("the thread is past that tick"));
+    /// Counts something that happens at an event, once: also where the run ended there and
+    /// goes on from there. Says whether the run ends now.
+    fn tell(&mut self, going: &mut Going<'_>, what: What, before: Point) -> Option<Why> {
+        if self.told.replace(before.event) == Some(before.event) {
+            return None;
         }
-        // An own event may come after any number of instructions behind its tick.
-        let room = limit - ticks + u64::from(!positional);
-        let here = self.here_at(Steps::Event);
-        let until = going.run.until.map_or(NEVER, |u| {
-            let same = (u.event, u.turn) == (here.event, here.turn);
-            let open = u64::from(u.steps == Steps::Event);
-            if same { u.ticks - ticks + open } else { NEVER }
-        });
-        let grant = match step {
-            true => NEVER,
-            false => room.min(until).clamp(1, SLICE),
-        };
-        self.task.ctx.grant(grant as i64);
-        let stop = self.task.go(step);
-        let now = self.task.ctx.ticks();
-        self.work += now - ticks;
-        if now > limit {
-            return Err(self.diverged("the thread ran on past that tick"));
-        }
-        let ran = matches!(
-            stop,
-            Stop::Budget { .. } | Stop::Pause { .. } | Stop::Stepped { .. }
-        );
-        if ran {
-            self.steps = match now != ticks || !step {
-                true => Some(0),
-                false => self.steps.map(|n| n + 1),
-            };
-            if positional && now == limit && ticks == limit && step && self.steps == Some(0) {
-                return Err(self.diverged("a tick came first"));
-            }
-            return Ok(self.advanced(going));
-        }
-        if now != ticks || self.at() != at {
-            self.steps = None;
-            self.passed = None;
-        }
-        match stop {
-            Stop::Breakpoint { .. } => Ok(None),
-            Stop::Watch { .. } => {
-                self.alone = Some(self.at());
-                Ok(None)
-            }
-            stop => self.eventful(going, stop, positional),
-        }
-    }
-
-    /// An instruction, or many, have been executed.
-    fn advanced(&mut self, going: &mut Going<'_>) -> Option<Why> {
-        (self.passed, self.alone) = (None, None);
-        if going.run.step.is_some_and(|(s, _)| s == self.task.slot) {
-            going.left = going.left.saturating_sub(1);
-        }
-        going.access.take().map(Why::Hit)
-    }
-
-    /// A stop that the engine has to do something for: mostly the next event.
-    fn eventful(
-        &mut self,
-        going: &mut Going<'_>,
-        stop: Stop,
-        positional: bool,
-    ) -> Result<Option<Why>> {
-        going.access = None;
-        let quiet = match &stop {
-            Stop::CacheFull { .. } => return stops::handle(&mut self.task, stop).map(|_| None),
-            Stop::Instr { op, .. } => !instr::logged(op),
-            _ => false,
-        };
-        if positional {
-            pass(&mut self.task, stop)?;
-            self.steps = self.steps.map(|n| n + 1);
-            return Ok(self.advanced(going));
-        }
-        if quiet {
-            stops::handle(&mut self.task, stop)?;
-            self.steps = self.steps.map(|n| n + 1);
-            return Ok(self.advanced(going));
-        }
-        let before = self.here_at(Steps::Event);
-        let until = going.run.until;
-        if until.is_some_and(|u| u.steps == Steps::Event && before.key() == u.key()) {
-            return Ok(Some(Why::Until));
-        }
-        let fault = matches!(
-            stop,
-            Stop::Fault { .. } | Stop::Trap { .. } | Stop::NoCode { .. } | Stop::BadTarget { .. }
-        );
-        if fault
-            && self.stops.signals
-            && self.told != Some(before.event)
-            && let Some(sig) = self.next_signal()?
-        {
-            self.told = Some(before.event);
-            let hit = self.hit(What::Signal(sig), before);
-            if going.hit(hit) {
-                return Ok(Some(Why::Hit(hit)));
-            }
-        }
-        let nr = self.task.ctx.gpr[0] as u32;
-        if matches!(stop, Stop::Syscall { .. })
-            && self.catches(nr)
-            && self.told != Some(before.event)
-        {
-            self.told = Some(before.event);
-            let hit = self.hit(What::Call(nr), before);
-            if going.hit(hit) {
-                return Ok(Some(Why::Hit(hit)));
-            }
-        }
-        self.event(going, before, Some(stop))
-    }
-
-    /// Whether one wants to be told of this system call.
-    fn catches(&self, nr: u32) -> bool {
-        let calls = self.stops.calls.as_ref();
-        calls.is_some_and(|all| all.is_empty() || all.contains(&nr))
-    }
-
-    /// The number of the signal that the tape has next.
-    fn next_signal(&mut self) -> Result<Option<i32>> {
-        use relive_trace::{Ending, Kind};
-        Ok(match self.task.tape.peek()?.map(|e| e.kind) {
-            Some(Kind::Signal(s)) => Some(s.signo.into()),
-            Some(Kind::End {
-                how: Ending::Killed,
-                code,
-                ..
-            }) => Some(code),
-            _ => None,
-        })
-    }
-
-    /// An event that happens to the thread where it stands.
-    fn position(
-        &mut self,
-        going: &mut Going<'_>,
-        steps: u32,
-        digest: u32,
-        what: Happening,
-    ) -> Result<Option<Why>> {
-        let here = self.here();
-        let sig = match &what {
-            Happening::Signal(info) => Some(signo(info)),
-            Happening::Killed(sig) => Some(*sig),
-            Happening::Switch => None,
-        };
-        if let Some(sig) = sig
-            && self.stops.signals
-            && self.told != Some(here.event)
-        {
-            self.told = Some(here.event);
-            let hit = self.hit(What::Signal(sig), here);
-            if going.hit(hit) {
-                return Ok(Some(Why::Hit(hit)));
-            }
-        }
-        if steps != 0 {
-            crate::signals::finish_restart(&mut self.task);
-        }
-        let flow = arrive(&mut self.task, steps, digest, what)?;
-        self.settled(going, flow, here, here.ticks)
-    }
-
-    /// One event, which the thread causes by itself: at a stop of translated code, or (`None`)
-    /// one that needs no guest code.
-    fn event(
-        &mut self,
-        going: &mut Going<'_>,
-        before: Point,
-        stop: Option<Stop>,
-    ) -> Result<Option<Why>> {
-        let ticks = self.task.ctx.ticks();
-        let calls = matches!(stop, Some(Stop::Syscall { .. })) || self.task.parked;
-        let call = calls.then_some(self.task.ctx.gpr[0] as u32);
-        let pc = self.task.ctx.rip;
-        let (flags, process) = (self.task.ctx.gpr[RDI], self.task.process.index);
-        let flow = match stop {
-            Some(stop) => stops::handle(&mut self.task, stop)?,
-            None => {
-                let more = self.session.goes_on(&mut self.task)?;
-                advance(&mut self.task, more)?
-            }
-        };
-        let slot = self.task.slot;
-        let written = watching::noticed().map(|(watch, addr)| What::Watchpoint {
-            watch,
-            addr,
-            call: call.or(Some(u32::MAX)),
-        });
-        let executes = matches!(flow, Flow::Exec(_));
-        let returned = matches!(flow, Flow::Continue).then_some(call).flatten();
-        if let Some(why) = self.settled(going, flow, before, ticks)? {
-            return Ok(Some(why));
-        }
-        let began = executes && self.task.process.index == process;
-        let execs = (began && self.stops.execs).then_some(What::Exec);
-        let forked = match self.stops.forks {
-            true => self.forked(returned, flags, process),
-            false => None,
-        };
-        for what in [written, execs, forked].into_iter().flatten() {
-            let hit = Hit {
-                what,
-                before,
-                slot,
-                pc,
-            };
-            if going.hit(hit) {
-                return Ok(Some(Why::Hit(hit)));
-            }
-        }
-        let returned =
-            returned.filter(|nr| self.task.process.index == process && self.catches(*nr));
-        // One that is found where the way ends is not on the way.
-        let there = |s: &Self| going.run.until.is_some_and(|u| s.compare(&u).is_some());
-        if let Some(nr) = returned.filter(|_| !there(self)) {
-            let hit = self.hit(What::Returned(nr), self.here());
-            if going.hit(hit) {
-                return Ok(Some(Why::Hit(hit)));
-            }
-        }
-        Ok(None)
-    }
-
-    /// The child process that the event just made; `returned` is the call that has returned,
-    /// `flags` its first argument, `process` whoever made it.
-    fn forked(&self, returned: Option<u32>, flags: u64, process: u32) -> Option<What> {
-        let now = &self.task;
-        let pid = u32::try_from(now.ctx.gpr[0] as i64)
-            .ok()
-            .filter(|p| *p > 0)?;
-        let vfork = process != now.process.index;
-        if vfork {
-            // Its parent goes on, with the child's id as result.
-            return (now.process.index == self.goal).then_some(What::Fork { pid, vfork });
-        }
-        let forks = match i64::from(returned?) {
-            libc::SYS_fork => true,
-            libc::SYS_clone => flags & libc::CLONE_THREAD as u64 == 0,
-            _ => false,
-        };
-        forks.then_some(What::Fork { pid, vfork })
-    }
-
-    fn settled(
-        &mut self,
-        going: &mut Going<'_>,
-        flow: Flow,
-        before: Point,
-        ticks: u64,
-    ) -> Result<Option<Why>> {
-        let slot = self.task.slot;
-        let over = matches!(flow, Flow::Continue | Flow::Exec(_));
-        let pc = self.task.ctx.rip;
-        self.settle(flow, before, ticks)?;
-        if over && going.run.step.is_some_and(|(s, _)| s == slot) {
-            going.left = going.left.saturating_sub(1);
-        }
-        (self.passed, self.alone) = (None, None);
-        // What others wrote before the turn that begins.
-        let written = watching::noticed().map(|(watch, addr)| Hit {
-            what: What::Watchpoint {
-                watch,
-                addr,
-                call: Some(OTHERS),
-            },
-            before,
-            slot,
-            pc,
-        });
-        Ok(written.filter(|hit| going.hit(*hit)).map(Why::Hit))
-    }
-
-    /// Draws the consequences of an event.
-    fn settle(&mut self, flow: Flow, before: Point, ticks: u64) -> Result<()> {
-        let events = session::events();
-        let slot = self.task.slot;
-        let parks = matches!(flow, Flow::Park);
-        self.work += (events - before.event) * EVENT_WORK;
-        self.work += self.task.ctx.ticks().saturating_sub(ticks);
-        let process = self.task.process.index;
-        let image = match &flow {
-            Flow::Exec(bytes) => Some(Image::decode(bytes).map_err(Failure::setup)?),
-            _ => None,
-        };
-        self.session.collect(&mut self.task);
-        if matches!(flow, Flow::Continue) {
-            if process != self.goal && self.task.process.index == self.goal {
-                self.left.clear();
-            }
-            self.began = Some(before);
-            self.base = self.task.ctx.ticks();
-            self.steps = Some(0);
-            return Ok(());
-        }
-        // A stand-in that is never run, while the session has the task.
-        let stand_in = Task::new(
-            std::sync::Arc::clone(&self.task.process),
-            self.task.index,
-            self.task.tid,
-            crate::tape::Tape::Blank,
-        );
-        let task = std::mem::replace(&mut self.task, Box::new(stand_in));
-        if parks {
-            self.left.insert(slot, before);
-        }
-        match self.session.settle(task, flow)? {
-            Settled::Goes(next) => self.task = next,
-            Settled::Ended(task, end) => {
-                self.end(task, slot, end)?;
-                (self.base, self.began) = (self.task.ctx.ticks(), Some(before));
-                return Ok(());
-            }
-        }
-        if parks || self.task.slot != slot {
-            self.turn += 1;
-            self.began = None;
-        } else {
-            self.began = Some(before);
-        }
-        if let Some(image) = image {
-            // Unless it was a child's, which is another process now.
-            let ctx = &self.task.ctx;
-            if (ctx.rip, ctx.gpr[RSP]) == (image.rip, image.rsp) {
-                self.program = (image.path, image.rsp);
-            }
-        }
-        self.base = self.task.ctx.ticks();
-        self.steps = Some(0);
-        Ok(())
-    }
-
-    fn end(&mut self, task: Option<Box<Task>>, slot: u32, end: Option<End>) -> Result<()> {
-        if end.is_none() {
-            session::check_cut_off(self.task.process.index)?;
-        }
-        if let Some(task) = task.or_else(|| self.session.tasks.remove(&slot)) {
-            self.task = task;
-        }
-        self.steps = Some(0);
-        self.ended = Some(match end {
-            Some(End::Code(code)) => Ended::Code(code),
-            Some(End::Signal(sig)) => Ended::Signal(sig),
-            None => Ended::CutOff,
-        });
-        Ok(())
+        going.found(self.hit(what, before))
     }
 
     fn diverged(&mut self, actual: &str) -> Failure {

@@ -1,0 +1,102 @@
+//! Values of options that are more than a word: read from text, with an error that shows how to
+//! write them.
+
+use std::time::Duration;
+
+use relive_gdb::At;
+
+/// A guest address, in hexadecimal with 0x.
+#[derive(Debug, Clone, Copy)]
+pub struct GuestAddress(pub u64);
+
+impl std::str::FromStr for GuestAddress {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let digits = text.strip_prefix("0x");
+        let parsed = match digits {
+            Some(hex) => u64::from_str_radix(hex, 16).ok(),
+            None => text.parse().ok(),
+        };
+        parsed
+            .map(Self)
+            .ok_or_else(|| format!("'{text}' is no address: write it as 0x401000"))
+    }
+}
+
+/// Reads a place of a recording.
+pub(super) fn place(text: &str) -> Result<At, String> {
+    Ok(match text {
+        "start" => At::Start,
+        "end" => At::End,
+        "crash" => At::Crash,
+        n => {
+            At::Event(n.parse().map_err(|_| {
+                format!("'{n}' is no place: start, end, crash, or a number of events")
+            })?)
+        }
+    })
+}
+
+/// A function by name or address.
+#[derive(Debug, Clone)]
+pub enum Function {
+    /// Its first instruction.
+    Address(u64),
+    /// As the linker has it, or demangled.
+    Name(String),
+}
+
+impl std::str::FromStr for Function {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // No name begins with a digit.
+        if text.starts_with(|c: char| c.is_ascii_digit()) {
+            return text.parse().map(|GuestAddress(at)| Self::Address(at));
+        }
+        Ok(Self::Name(text.to_owned()))
+    }
+}
+
+/// Reads a time: a number with or without a unit, seconds without.
+pub(super) fn duration(text: &str) -> Result<Duration, String> {
+    const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
+    let wrong = || format!("'{text}' is no time: write it as 500ms, 10s, 5m or 1h");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = match &text[digits.len()..] {
+        "" => 1.0,
+        name => {
+            UNITS
+                .iter()
+                .find(|(unit, _)| *unit == name)
+                .ok_or_else(wrong)?
+                .1
+        }
+    };
+    let number: f64 = digits.parse().map_err(|_| wrong())?;
+    Duration::try_from_secs_f64(number * unit).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times() {
+        for (text, ms) in [
+            ("0", 0),
+            ("2", 2000),
+            ("0.5", 500),
+            ("250ms", 250),
+            ("3s", 3000),
+            ("2m", 120_000),
+            ("1h", 3_600_000),
+        ] {
+            assert_eq!(duration(text), Ok(Duration::from_millis(ms)), "{text}");
+        }
+        for text in ["", "s", "-1", "1d", "1 s", "nan", "inf", "1e400", "é"] {
+            assert!(duration(text).is_err(), "{text}");
+        }
+    }
+}

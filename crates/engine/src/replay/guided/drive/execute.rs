@@ -1,0 +1,152 @@
+//! Running guest code: up to a tick or one instruction, and what the stop behind it means.
+//!
+//! It never consumes an event; that is the work of `events`.
+
+use relive_dbt::Stop;
+
+use super::{Driver, Going, NEVER, SLICE};
+use crate::failure::Result;
+use crate::replay::advance::pass;
+use crate::timeline::{Steps, What, Why};
+use crate::{instr, stops};
+
+impl Driver {
+    /// Runs guest code, but not beyond tick `limit`; `positional`: that is where an event
+    /// happens to the thread, and not one that it causes.
+    pub(super) fn execute(
+        &mut self,
+        going: &mut Going<'_>,
+        limit: u64,
+        positional: bool,
+        step: bool,
+    ) -> Result<Option<Why>> {
+        let (ticks, at) = (self.task.ctx.ticks(), self.at());
+        if ticks > limit {
+            return Err(self.diverged("the thread is past that tick"));
+        }
+        // An own event may come after any number of instructions behind its tick.
+        let room = limit - ticks + u64::from(!positional);
+        let here = self.here_at(Steps::Event);
+        let until = going.run.until.map_or(NEVER, |u| {
+            let same = (u.event, u.turn) == (here.event, here.turn);
+            let open = u64::from(u.steps == Steps::Event);
+            if same { u.ticks - ticks + open } else { NEVER }
+        });
+        let grant = match step {
+            true => NEVER,
+            false => room.min(until).clamp(1, SLICE),
+        };
+        self.task.ctx.grant(grant as i64);
+        let stop = self.task.go(step);
+        let now = self.task.ctx.ticks();
+        self.work += now - ticks;
+        if now > limit {
+            return Err(self.diverged("the thread ran on past that tick"));
+        }
+        let ran = matches!(
+            stop,
+            Stop::Budget { .. } | Stop::Pause { .. } | Stop::Stepped { .. }
+        );
+        if ran {
+            self.steps = match now != ticks || !step {
+                true => Some(0),
+                false => self.steps.map(|n| n + 1),
+            };
+            if positional && now == limit && ticks == limit && step && self.steps == Some(0) {
+                return Err(self.diverged("a tick came first"));
+            }
+            return Ok(self.advanced(going));
+        }
+        if now != ticks || self.at() != at {
+            self.steps = None;
+            self.passed = None;
+        }
+        match stop {
+            Stop::Breakpoint { .. } => Ok(None),
+            Stop::Watch { .. } => {
+                self.alone = Some(self.at());
+                Ok(None)
+            }
+            stop => self.eventful(going, stop, positional),
+        }
+    }
+
+    /// An instruction, or many, have been executed.
+    fn advanced(&mut self, going: &mut Going<'_>) -> Option<Why> {
+        (self.passed, self.alone) = (None, None);
+        if going.run.step.is_some_and(|(s, _)| s == self.task.slot) {
+            going.left = going.left.saturating_sub(1);
+        }
+        going.access.take().map(Why::Hit)
+    }
+
+    /// A stop that the engine has to do something for: mostly the next event.
+    fn eventful(
+        &mut self,
+        going: &mut Going<'_>,
+        stop: Stop,
+        positional: bool,
+    ) -> Result<Option<Why>> {
+        going.access = None;
+        let quiet = match &stop {
+            Stop::CacheFull { .. } => return stops::handle(&mut self.task, stop).map(|_| None),
+            Stop::Instr { op, .. } => !instr::logged(op),
+            _ => false,
+        };
+        if positional {
+            pass(&mut self.task, stop)?;
+            self.steps = self.steps.map(|n| n + 1);
+            return Ok(self.advanced(going));
+        }
+        if quiet {
+            stops::handle(&mut self.task, stop)?;
+            self.steps = self.steps.map(|n| n + 1);
+            return Ok(self.advanced(going));
+        }
+        let before = self.here_at(Steps::Event);
+        let until = going.run.until;
+        if until.is_some_and(|u| u.steps == Steps::Event && before.key() == u.key()) {
+            return Ok(Some(Why::Until));
+        }
+        let fault = matches!(
+            stop,
+            Stop::Fault { .. } | Stop::Trap { .. } | Stop::NoCode { .. } | Stop::BadTarget { .. }
+        );
+        if fault
+            && self.stops.signals
+            && self.told != Some(before.event)
+            && let Some(sig) = self.next_signal()?
+            && let Some(why) = self.tell(going, What::Signal(sig), before)
+        {
+            return Ok(Some(why));
+        }
+        let nr = self.task.ctx.gpr[0] as u32;
+        if matches!(stop, Stop::Syscall { .. })
+            && self.catches(nr)
+            && let Some(why) = self.tell(going, What::Call(nr), before)
+        {
+            return Ok(Some(why));
+        }
+        self.event(going, before, Some(stop))
+    }
+
+    /// Whether one wants to be told of this system call.
+    pub(super) fn catches(&self, nr: u32) -> bool {
+        let calls = self.stops.calls.as_ref();
+        calls.is_some_and(|all| all.is_empty() || all.contains(&nr))
+    }
+
+    /// The number of the signal that the tape has next.
+    fn next_signal(&mut self) -> Result<Option<i32>> {
+        use relive_trace::{Ending, Kind};
+        Ok(match self.task.tape.peek()?.map(|e| e.kind) {
+            Some(Kind::Signal(s)) => Some(s.signo.into()),
+            Some(Kind::End {
+                how: Ending::Killed,
+                code,
+                ..
+            }) => Some(code),
+            _ => None,
+        })
+    }
+}
