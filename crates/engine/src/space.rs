@@ -336,6 +336,18 @@ mod tests {
     }
 
     #[test]
+    fn code_keeps_clear_of_a_mapped_annex() {
+        let (low, high) = (layout::ANNEX_CODE_START, layout::ANNEX_CODE_END);
+        let mut s = AddressSpace::new();
+        assert!(s.may_have_code(low, high));
+        s.insert(region(layout::ANNEX_START, layout::ANNEX_END, READ));
+        assert!(s.may_have_code(low - PAGE, low) && s.may_have_code(high + PAGE, high + 2 * PAGE));
+        for start in [low - PAGE, low, high - PAGE, high] {
+            assert!(!s.may_have_code(start, start + 2 * PAGE), "{start:#x}");
+        }
+    }
+
+    #[test]
     fn a_full_window_is_an_answer() {
         let mut s = AddressSpace::new();
         assert_eq!(s.find_free(layout::LOW_END, true), None);

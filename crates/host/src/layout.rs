@@ -88,10 +88,11 @@ pub const fn guest_may_map_range(start: u64, end: u64) -> bool {
             || (start >= FAR_START && end <= FAR_END))
 }
 
-/// Whether a range has addresses whose slots may lie in the annex.
+/// Whether code in a range has slots that may lie in the annex. A return to its first address
+/// has its slot before it.
 #[must_use]
 pub const fn meets_annex_code(start: u64, end: u64) -> bool {
-    start < ANNEX_CODE_END && end > ANNEX_CODE_START
+    start <= ANNEX_CODE_END && end > ANNEX_CODE_START
 }
 
 /// Whether the address lies in the low window, where code has a table slot.
