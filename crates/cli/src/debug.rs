@@ -68,9 +68,9 @@ fn start(args: &DebugArgs, options: &Options<'_>) -> Result<Status, Failure> {
     let mut command = Command::new(&args.gdb);
     // What the recording brings along comes before what lies on this machine.
     let brought = options.trace.join(names::DEBUG);
-    if let Some(folder) = brought.parent().filter(|_| brought.is_dir()) {
+    if brought.is_dir() {
         let own = "/usr/lib/debug";
-        let both = format!("set debug-file-directory {}:{own}", folder.display());
+        let both = format!("set debug-file-directory {}:{own}", brought.display());
         command.args(["-iex", &both]);
     }
     let sources = options.trace.join(pack::SOURCES);

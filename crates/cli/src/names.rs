@@ -7,8 +7,8 @@ use relive_engine::timeline::{Host, Patient, Registers, Timeline};
 use relive_symbols::{Finder, Found, Kind, Map, Named, Space, Target};
 use serde_json::{Value, json};
 
-/// Folder in a trace for separate debug information, laid out by build id as gdb wants it.
-pub const DEBUG: &str = "debug/.build-id";
+/// Folder in a trace for separate debug information, laid out as `/usr/lib/debug`.
+pub const DEBUG: &str = "debug";
 
 /// A replaying process as the symbols crate wants it.
 pub struct Guest<'a>(pub &'a mut Host);
@@ -46,7 +46,7 @@ pub fn registers(registers: &Registers) -> relive_symbols::Registers {
 }
 
 /// Files of a trace, and debug information in it and on this machine.
-fn finder(trace: &Path) -> Finder {
+pub fn finder(trace: &Path) -> Finder {
     let mut finder = Finder::of_this_machine();
     finder.add_debug_folder(&trace.join(DEBUG));
     finder.add_files(&trace.join("files"));

@@ -1,13 +1,18 @@
 //! `relive pack`: one file with a recording and what one needs to look at it elsewhere.
 
 use std::collections::BTreeSet;
+use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::{BufWriter, Write};
+use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::Status;
-use relive_symbols::{Finder, build_id, sources};
+use relive_engine::timeline::processes;
+use relive_symbols::{Module, sources};
+use relive_trace::{FileId, FileStore, Trace};
 use tar::{Builder, HeaderMode};
 
 use crate::args::PackArgs;
@@ -50,7 +55,7 @@ pub fn execute(args: &PackArgs) -> Result<Status, Failure> {
     let extras = {
         let mut archive = Builder::new(&mut packed as &mut dyn Write);
         archive.mode(HeaderMode::Deterministic);
-        let extras = fill(&mut archive, &folder, &name, args).map_err(|e| no(&e))?;
+        let extras = fill(&mut archive, &trace, &folder, &name, args).map_err(|e| no(&e))?;
         archive.finish().map_err(|e| no(&e))?;
         extras
     };
@@ -81,6 +86,7 @@ struct Extras {
 
 fn fill(
     archive: &mut Archive<'_>,
+    trace: &Trace,
     folder: &Path,
     name: &Path,
     args: &PackArgs,
@@ -92,23 +98,22 @@ fn fill(
         debug: 0,
         sources: 0,
     };
-    let finder = Finder::of_this_machine();
-    for entry in fs::read_dir(folder.join("files"))? {
-        let bytes = fs::read(entry?.path())?;
-        wanted.append(&mut sources(&bytes));
-        let Some(id) = build_id(&bytes) else { continue };
-        let Some(path) = finder.debug_file(&id) else {
+    let finder = Arc::new(names::finder(folder));
+    let store = FileStore::new(folder);
+    for (name_then, id) in mapped_files(trace)? {
+        let path = store.path(id);
+        let Ok(bytes) = fs::read(&path) else { continue };
+        // What is mapped and no program has neither names nor sources.
+        let Some(module) = Module::load(&bytes, &path, &name_then, &finder) else {
             continue;
         };
-        let (Some(below), Some(file)) = (path.parent().and_then(Path::file_name), path.file_name())
-        else {
-            continue;
-        };
-        let to = name.join(names::DEBUG).join(below).join(file);
-        if there.insert(to.clone()) {
-            wanted.append(&mut sources(&fs::read(&path)?));
-            add_file(archive, &path, &to)?;
-            extras.debug += 1;
+        wanted.append(&mut sources(&module));
+        for companion in module.companions() {
+            let to = name.join(names::DEBUG).join(&companion.below);
+            if !companion.below.as_os_str().is_empty() && there.insert(to.clone()) {
+                add_file(archive, &companion.path, &to)?;
+                extras.debug += 1;
+            }
         }
     }
     if args.no_sources {
@@ -131,6 +136,18 @@ fn fill(
         }
     }
     Ok(extras)
+}
+
+/// The copies of files that were mapped, with the paths that they had, each once.
+fn mapped_files(trace: &Trace) -> std::io::Result<BTreeSet<(PathBuf, FileId)>> {
+    let mut all = BTreeSet::new();
+    for process in processes(trace) {
+        relive_gdb::mapped(trace, process, &mut |path, id, _| {
+            all.insert((OsString::from_vec(path).into(), id));
+        })
+        .map_err(|e| std::io::Error::other(e.to_string()))?;
+    }
+    Ok(all)
 }
 
 /// An absolute path without its beginning, with nothing but names in it.

@@ -14,6 +14,54 @@ fn last_part(path: &[u8]) -> &[u8] {
 /// Bytes of the copy's name and of its identity before the path, in the data of an mmap event.
 const MMAP_HEADER: usize = 40;
 
+/// What mapped a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum How {
+    /// exec(2): the program, or its interpreter.
+    Exec,
+    /// mmap(2).
+    Map,
+}
+
+/// Tells of each file that a process mapped: its path then, its copy in the trace, and how.
+///
+/// # Errors
+/// The trace is damaged.
+pub fn mapped(
+    trace: &Trace,
+    process: u32,
+    tell: &mut dyn FnMut(Vec<u8>, FileId, How),
+) -> Result<(), Failure> {
+    let all = trace.tapes().iter().map(|t| t.id);
+    let ids: Vec<TapeId> = all
+        .filter(|id| id.process == process && !id.is_schedule())
+        .collect();
+    for id in ids {
+        let mut tape = trace.tape(id).map_err(Failure::setup)?;
+        while let Some(event) = tape.next().map_err(Failure::setup)? {
+            match event.kind {
+                Kind::Exec(bytes) => {
+                    let image = Image::decode(bytes).map_err(Failure::setup)?;
+                    for map in &image.maps {
+                        if let MapKind::File { file, .. } = map.kind {
+                            tell(map.name.clone().into_bytes(), file, How::Exec);
+                        }
+                    }
+                }
+                Kind::Syscall(s)
+                    if i64::from(s.nr) == libc::SYS_mmap && s.extra.len() > MMAP_HEADER =>
+                {
+                    let mut name = [0; 32];
+                    name.copy_from_slice(&s.extra[..32]);
+                    tell(s.extra[MMAP_HEADER..].to_vec(), FileId(name), How::Map);
+                }
+                _ => {}
+            }
+        }
+    }
+    Ok(())
+}
+
 /// All files, by path.
 pub struct Files {
     trace: Trace,
@@ -37,38 +85,11 @@ impl Files {
     }
 
     fn collect(&mut self, process: u32) -> Result<(), Failure> {
-        let ids: Vec<TapeId> = self
-            .trace
-            .tapes()
-            .iter()
-            .map(|t| t.id)
-            .filter(|id| id.process == process && !id.is_schedule())
-            .collect();
-        for id in ids {
-            let mut tape = self.trace.tape(id).map_err(Failure::setup)?;
-            while let Some(event) = tape.next().map_err(Failure::setup)? {
-                match event.kind {
-                    Kind::Exec(bytes) => {
-                        let image = Image::decode(bytes).map_err(Failure::setup)?;
-                        for map in &image.maps {
-                            if let MapKind::File { file, .. } = map.kind {
-                                self.by_path.insert(map.name.clone().into_bytes(), file);
-                            }
-                        }
-                    }
-                    Kind::Syscall(s)
-                        if i64::from(s.nr) == libc::SYS_mmap && s.extra.len() > MMAP_HEADER =>
-                    {
-                        let mut name = [0; 32];
-                        name.copy_from_slice(&s.extra[..32]);
-                        let path = s.extra[MMAP_HEADER..].to_vec();
-                        self.by_path.entry(path).or_insert(FileId(name));
-                    }
-                    _ => {}
-                }
-            }
-        }
-        Ok(())
+        let by_path = &mut self.by_path;
+        mapped(&self.trace, process, &mut |path, file, how| match how {
+            How::Exec => drop(by_path.insert(path, file)),
+            How::Map => drop(by_path.entry(path).or_insert(file)),
+        })
     }
 
     /// The copy of a file. Programs name libraries by links (`libz.so.1`), the trace by what

@@ -23,4 +23,5 @@ mod tables;
 mod vfile;
 
 pub use debuggee::At;
+pub use files::{How, mapped};
 pub use serve::{Address, Options, Server, Session};

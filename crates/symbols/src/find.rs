@@ -1,9 +1,12 @@
 //! Finds files by their content: those of a trace, and debug information on this machine.
+//!
+//! Paths only say where to look. What is found counts if its content says that it belongs: the
+//! build id, the checksum of `.gnu_debuglink`, the id of a split unit.
 
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::Read;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use crate::module::build_id;
 
@@ -15,15 +18,19 @@ pub(crate) const HEAD: usize = 4096;
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Where Debian and others keep separate debug information.
-const DEBUG: &str = "/usr/lib/debug/.build-id";
+const DEBUG: &str = "/usr/lib/debug";
 
 /// Files that modules may come from.
 #[derive(Clone, Debug, Default)]
 pub struct Finder {
-    /// By first page.
-    by_head: HashMap<Vec<u8>, PathBuf>,
-    /// Folders with debug information by build id.
+    /// By first page; several files may begin alike.
+    by_head: HashMap<Vec<u8>, Vec<PathBuf>>,
+    /// Folders laid out as `/usr/lib/debug`.
     debug: Vec<PathBuf>,
+    /// Folders of debuginfod's clients.
+    caches: Vec<PathBuf>,
+    /// Whether paths that files name mean this machine.
+    here: bool,
 }
 
 impl Finder {
@@ -31,49 +38,162 @@ impl Finder {
     #[must_use]
     pub fn of_this_machine() -> Self {
         Self {
-            by_head: HashMap::new(),
             debug: vec![PathBuf::from(DEBUG)],
+            caches: caches(),
+            here: true,
+            ..Self::default()
         }
     }
 
-    /// Also looks in a folder for debug information by build id, before all others. It is laid
-    /// out as `/usr/lib/debug/.build-id`.
+    /// Also looks in a folder for debug information, before all others. It is laid out as
+    /// `/usr/lib/debug`.
     pub fn add_debug_folder(&mut self, folder: &Path) {
         self.debug.insert(0, folder.to_owned());
     }
 
     /// Knows all ELF files of a folder. What cannot be read is passed over.
     pub fn add_files(&mut self, folder: &Path) {
-        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-            if let Some(head) = head(&entry.path()) {
-                self.by_head.insert(head, entry.path());
+        let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path())
+            .collect();
+        paths.sort();
+        for path in paths {
+            if let Some(head) = head(&path) {
+                self.by_head.entry(head).or_default().push(path);
             }
         }
     }
 
-    /// The file that a map shows: known, or at its path with the same first page.
-    pub(crate) fn file(&self, first_page: &[u8], path: &str) -> Option<PathBuf> {
-        let known = self.by_head.get(first_page).cloned();
-        known.or_else(|| {
-            let path = PathBuf::from(path);
-            (path.is_absolute() && head(&path)? == first_page).then_some(path)
+    /// The files that a map may show: those known, or the one at its path, with the same first
+    /// page.
+    pub(crate) fn files(&self, first_page: &[u8], path: &str) -> Vec<PathBuf> {
+        if let Some(known) = self.by_head.get(first_page) {
+            return known.clone();
+        }
+        let path = PathBuf::from(path);
+        let same = path.is_absolute() && head(&path).is_some_and(|head| head == first_page);
+        same.then_some(path).into_iter().collect()
+    }
+
+    /// Separate debug information for a build id: in folders by build id, or where a client of
+    /// debuginfod has kept it.
+    pub(crate) fn debug_file(&self, id: &[u8]) -> Option<PathBuf> {
+        let name = below_build_id(id)?;
+        let all: String = id.iter().map(|b| format!("{b:02x}")).collect();
+        let folders = self.debug.iter().map(|folder| folder.join(&name));
+        let caches = self
+            .caches
+            .iter()
+            .map(|folder| folder.join(&all).join("debuginfo"));
+        folders
+            .chain(caches)
+            .find(|path| read(path).is_some_and(|b| build_id(&b).as_deref() == Some(id)))
+    }
+
+    /// The file that `.gnu_debuglink` of the module at `module` names, with this checksum of
+    /// its content: beside the module, in `.debug` there, or below a debug folder.
+    pub(crate) fn linked(&self, module: &Path, name: &str, checksum: u32) -> Option<PathBuf> {
+        let name = file_name(name)?;
+        let folder = module.parent().unwrap_or(Path::new(""));
+        let mut places = Vec::new();
+        if self.here && folder.is_absolute() {
+            places.push(folder.join(name));
+            places.push(folder.join(".debug").join(name));
+        }
+        let below = relative(folder);
+        places.extend(self.debug.iter().map(|root| root.join(&below).join(name)));
+        places.into_iter().find(|path| {
+            // A program may name itself.
+            path != module && checksum_of(path) == Some(checksum)
         })
     }
 
-    /// Separate debug information for a build id.
-    #[must_use]
-    pub fn debug_file(&self, id: &[u8]) -> Option<PathBuf> {
-        let (first, rest) = id.split_first()?;
-        let rest: String = rest.iter().map(|b| format!("{b:02x}")).collect();
-        let name = format!("{first:02x}/{rest}.debug");
-        self.debug
-            .iter()
-            .map(|folder| folder.join(&name))
-            .find(|path| {
-                let same = |bytes: Vec<u8>| build_id(&bytes).as_deref() == Some(id);
-                read(path).is_some_and(same)
-            })
+    /// The file that `.gnu_debugaltlink` of the file `of` names (dwz's), with this build id.
+    pub(crate) fn supplement(&self, of: &Path, name: &str, id: &[u8]) -> Option<PathBuf> {
+        let path = Path::new(name);
+        let mut places = Vec::new();
+        if self.here {
+            places.push(of.parent().unwrap_or(Path::new("")).join(path));
+        }
+        if let Some(name) = below_build_id(id) {
+            places.extend(self.debug.iter().map(|root| root.join(&name)));
+        }
+        // Debian's and Fedora's own folder for them.
+        if let Some(name) = path.file_name() {
+            places.extend(self.debug.iter().map(|root| root.join(".dwz").join(name)));
+        }
+        let same = |path: &PathBuf| read(path).is_some_and(|b| build_id(&b).as_deref() == Some(id));
+        places.into_iter().find(same)
     }
+
+    /// Where packages of split debug information (`.dwp`) of a file may be.
+    pub(crate) fn packages(&self, of: &Path) -> Vec<PathBuf> {
+        let Some(own) = of.file_name() else {
+            return Vec::new();
+        };
+        let mut name = own.to_owned();
+        name.push(".dwp");
+        let beside = self.here.then(|| of.with_file_name(&name));
+        let below = self.debug.iter().map(|root| root.join(&name));
+        let places = beside.into_iter().chain(below);
+        places.filter(|path| path.is_file()).collect()
+    }
+
+    /// Where a split unit may be that the compiler wrote to `name`, in its folder `folder`.
+    pub(crate) fn split(&self, folder: &str, name: &str) -> Vec<PathBuf> {
+        let whole = Path::new(folder).join(name);
+        let here = (self.here && whole.is_absolute()).then(|| whole.clone());
+        let below = self.debug.iter().map(|root| root.join(relative(&whole)));
+        let places = here.into_iter().chain(below);
+        places.filter(|path| path.is_file()).collect()
+    }
+}
+
+/// `.build-id/ab/cdef.debug`.
+pub(crate) fn below_build_id(id: &[u8]) -> Option<String> {
+    let (first, rest) = id.split_first()?;
+    let rest: String = rest.iter().map(|b| format!("{b:02x}")).collect();
+    Some(format!(".build-id/{first:02x}/{rest}.debug"))
+}
+
+/// A path as it is kept below a debug folder: nothing in it leads out.
+pub(crate) fn relative(path: &Path) -> PathBuf {
+    let mut plain = PathBuf::new();
+    for component in path.components() {
+        match component {
+            Component::Normal(name) => plain.push(name),
+            Component::ParentDir => {
+                plain.pop();
+            }
+            _ => {}
+        }
+    }
+    plain
+}
+
+/// A name without folders.
+fn file_name(name: &str) -> Option<&str> {
+    (!name.is_empty() && name != ".." && name != "." && !name.contains('/')).then_some(name)
+}
+
+/// Where clients of debuginfod keep what they got (debuginfod_find_debuginfo(3)).
+fn caches() -> Vec<PathBuf> {
+    let folder = |name| std::env::var_os(name).map(PathBuf::from);
+    let given = folder("DEBUGINFOD_CACHE_PATH");
+    let base = folder("XDG_CACHE_HOME").or_else(|| Some(folder("HOME")?.join(".cache")));
+    let usual = base.map(|base| base.join("debuginfod_client"));
+    given.into_iter().chain(usual).collect()
+}
+
+/// The checksum that `.gnu_debuglink` has: that of zlib.
+fn checksum_of(path: &Path) -> Option<u32> {
+    let bytes = read(path)?;
+    let mut sum = flate2::Crc::new();
+    sum.update(&bytes);
+    Some(sum.sum())
 }
 
 /// The first page of an ELF file, padded with zeros as a map of it is.

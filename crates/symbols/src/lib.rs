@@ -3,19 +3,22 @@
 //! A [`Target`] says what is mapped where and gives memory and registers. Which file a map
 //! shows is decided by content alone, never by a path: the bytes of its first page, as the
 //! program sees them, must be those of the file ([`Finder`]). Separate debug information must
-//! have the same build id. So a name that is shown is one of the very program that ran.
+//! have the same build id, or the checksum that the file names. So a name that is shown is one of the very program that ran.
 //!
 //! All of this is foreign data. Nothing here may panic, loop without end or use unbounded
 //! memory because of it: what makes no sense has no name.
 
 #![forbid(unsafe_code)]
 
+mod dwarf;
 mod find;
+mod inflate;
 mod module;
 mod sources;
 mod space;
 mod unwind;
 
+pub use dwarf::Companion;
 pub use find::Finder;
 pub use module::{Kind, Line, Module, Symbol, build_id};
 pub use sources::sources;

@@ -1,15 +1,13 @@
 //! One ELF file with its symbols, lines and unwind tables. Addresses are the file's own.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use addr2line::{Context, LookupContinuation, LookupResult};
-use gimli::{EndianArcSlice, LittleEndian, SectionId};
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
-pub(crate) type Bytes = EndianArcSlice<LittleEndian>;
-
-/// Inlined calls shown for one address, at most.
-const MOST_INLINED: usize = 64;
+use crate::dwarf::{Bytes, Companion, Debug, section};
+use crate::find::{Finder, below_build_id, read, relative};
+use crate::inflate;
 
 /// What a symbol names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,15 +42,17 @@ pub struct Line {
     pub line: Option<u32>,
 }
 
-/// One file.
+/// One file, with what belongs to it.
 pub struct Module {
     /// By address.
     symbols: Vec<Symbol>,
     /// Address and file offset of the loaded parts.
     segments: Vec<(u64, u64, u64)>,
-    lines: Option<Context<Bytes>>,
+    pub(crate) debug: Option<Debug>,
     pub(crate) tables: Tables,
     build_id: Option<Vec<u8>>,
+    /// The file with its debug information, if that is another one.
+    separate: Option<Companion>,
 }
 
 /// What unwinding needs.
@@ -71,55 +71,58 @@ pub fn build_id(bytes: &[u8]) -> Option<Vec<u8>> {
 }
 
 impl Module {
-    /// From the bytes of an ELF file; `None` if it is none.
+    /// From the bytes of an ELF file alone; `None` if it is none.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
+        Self::with(bytes, Path::new(""), Path::new(""), None)
+    }
+
+    /// From the bytes of an ELF file which is called `name` where it ran and lies at `path` now,
+    /// with all that a finder finds for it; `None` if it is none.
+    #[must_use]
+    pub fn load(bytes: &[u8], path: &Path, name: &Path, finder: &Arc<Finder>) -> Option<Self> {
+        let mut module = Self::with(bytes, path, name, Some(finder))?;
+        let file = object::File::parse(bytes).ok()?;
+        module.separate = separate(&file, name, finder);
+        let of = module.separate.as_ref().map(|s| s.path.clone());
+        if let Some((of, bytes)) = of.and_then(|of| Some((of.clone(), read(&of)?))) {
+            module.add_debug(&bytes, &of, name, Some(finder));
+        }
+        if let Some(mini) = inflate::mini(&file) {
+            module.add_debug(&mini, Path::new(""), Path::new(""), None);
+        }
+        Some(module)
+    }
+
+    fn with(bytes: &[u8], of: &Path, name: &Path, finder: Option<&Arc<Finder>>) -> Option<Self> {
         let file = object::File::parse(bytes).ok()?;
         let segments = file.segments().map(|segment| {
             let (offset, size) = segment.file_range();
             (segment.address(), offset, size)
         });
-        let mut bases = gimli::BaseAddresses::default();
-        let address = |name| Some(file.section_by_name(name)?.address());
-        if let Some(at) = address(".eh_frame") {
-            bases = bases.set_eh_frame(at);
-        }
-        if let Some(at) = address(".text") {
-            bases = bases.set_text(at);
-        }
-        if let Some(at) = address(".got") {
-            bases = bases.set_got(at);
-        }
-        let mut eh_frame = section(&file, ".eh_frame").map(gimli::EhFrame::from);
-        let mut debug_frame = section(&file, ".debug_frame").map(gimli::DebugFrame::from);
-        if let Some(frames) = &mut eh_frame {
-            frames.set_address_size(8);
-        }
-        if let Some(frames) = &mut debug_frame {
-            frames.set_address_size(8);
-        }
         Some(Self {
             symbols: symbols(&file),
             segments: segments.collect(),
-            lines: lines(&file),
-            tables: Tables {
-                eh_frame,
-                debug_frame,
-                bases,
-            },
+            debug: Debug::of(&file, of, name, finder),
+            tables: Tables::of(&file),
             build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
+            separate: None,
         })
     }
 
-    /// Takes names and lines of separate debug information for the same build id.
-    pub fn add_debug(&mut self, bytes: &[u8]) {
+    /// Takes names, lines and tables of separate debug information.
+    fn add_debug(&mut self, bytes: &[u8], of: &Path, name: &Path, finder: Option<&Arc<Finder>>) {
         let Ok(file) = object::File::parse(bytes) else {
             return;
         };
         self.symbols.extend(symbols(&file));
         sort(&mut self.symbols);
-        if let Some(lines) = lines(&file) {
-            self.lines = Some(lines);
+        if let Some(debug) = Debug::of(&file, of, name, finder) {
+            self.debug = Some(debug);
+        }
+        // A stripped file keeps `.eh_frame`; what was stripped from it is the other one.
+        if self.tables.debug_frame.is_none() {
+            self.tables.debug_frame = Tables::of(&file).debug_frame;
         }
     }
 
@@ -132,7 +135,17 @@ impl Module {
     /// Whether there are lines in it.
     #[must_use]
     pub fn has_lines(&self) -> bool {
-        self.lines.is_some()
+        self.debug.is_some()
+    }
+
+    /// The other files that its debug information was found in.
+    #[must_use]
+    pub fn companions(&self) -> Vec<Companion> {
+        let mut all: Vec<Companion> = self.separate.clone().into_iter().collect();
+        if let Some(debug) = &self.debug {
+            all.append(&mut debug.companions());
+        }
+        all
     }
 
     /// The file's own address of the byte at a file offset.
@@ -176,44 +189,102 @@ impl Module {
     /// The source lines of an address: the innermost inlined function first.
     #[must_use]
     pub fn lines_at(&self, address: u64) -> Vec<Line> {
-        let mut all = Vec::new();
-        let Some(context) = &self.lines else {
-            return all;
-        };
-        // The range of one address ends behind it.
-        if address == u64::MAX {
-            return all;
-        }
-        let mut lookup = context.find_frames(address);
-        let frames = loop {
-            match lookup {
-                LookupResult::Output(frames) => break frames,
-                // Debug information in yet another file, which nobody has looked for.
-                LookupResult::Load { continuation, .. } => lookup = continuation.resume(None),
-            }
-        };
-        let Ok(mut frames) = frames else { return all };
-        while let Ok(Some(frame)) = frames.next() {
-            if all.len() == MOST_INLINED {
-                break;
-            }
-            let name = frame.function.as_ref();
-            all.push(Line {
-                function: name.and_then(|f| Some(f.demangle().ok()?.into_owned())),
-                file: frame
-                    .location
-                    .as_ref()
-                    .and_then(|l| l.file.map(str::to_owned)),
-                line: frame.location.as_ref().and_then(|l| l.line),
-            });
-        }
-        all
+        let debug = self.debug.as_ref();
+        debug.map_or_else(Vec::new, |debug| debug.lines_at(address))
     }
+}
+
+impl Tables {
+    fn of(file: &object::File<'_>) -> Self {
+        let mut bases = gimli::BaseAddresses::default();
+        let address = |name| Some(file.section_by_name(name)?.address());
+        if let Some(at) = address(".eh_frame") {
+            bases = bases.set_eh_frame(at);
+        }
+        if let Some(at) = address(".text") {
+            bases = bases.set_text(at);
+        }
+        if let Some(at) = address(".got") {
+            bases = bases.set_got(at);
+        }
+        let found = |name| {
+            let there = inflate::find(file, name).is_some();
+            there.then(|| section(file, name))
+        };
+        let mut eh_frame = found(".eh_frame").map(gimli::EhFrame::from);
+        let mut debug_frame = found(".debug_frame").map(gimli::DebugFrame::from);
+        if let Some(frames) = &mut eh_frame {
+            frames.set_address_size(8);
+        }
+        if let Some(frames) = &mut debug_frame {
+            frames.set_address_size(8);
+        }
+        Self {
+            eh_frame,
+            debug_frame,
+            bases,
+        }
+    }
+}
+
+/// The file with the debug information of another one: by build id, or as it says itself.
+fn separate(file: &object::File<'_>, name: &Path, finder: &Finder) -> Option<Companion> {
+    let id = file.build_id().ok().flatten();
+    if let Some((id, path)) = id.and_then(|id| Some((id, finder.debug_file(id)?))) {
+        let below = PathBuf::from(below_build_id(id)?);
+        return Some(Companion { path, below });
+    }
+    let (link, checksum) = file.gnu_debuglink().ok()??;
+    let link = String::from_utf8_lossy(link);
+    let path = finder.linked(name, &link, checksum)?;
+    // By build id where there is one, for that needs no path.
+    let other = id.and_then(below_build_id).map(PathBuf::from);
+    let folder = relative(name.parent().unwrap_or(Path::new("")));
+    let below = other.unwrap_or_else(|| folder.join(&*link));
+    Some(Companion { path, below })
 }
 
 /// A name for people.
 pub(crate) fn demangled(name: &str) -> String {
     addr2line::demangle_auto(name.into(), None).into_owned()
+}
+
+/// A demangled name without its parameters, the type of its result and what a compiler has
+/// added.
+pub(crate) fn plain(shown: &str) -> &str {
+    let mut depth = 0usize;
+    let mut end = shown.len();
+    // The last parenthesis that closes begins the way back to where parameters begin; behind it
+    // there is at most `const` and the like.
+    let close = shown.rfind(')').filter(|at| !shown[*at..].contains("::"));
+    for (at, byte) in shown.bytes().enumerate().rev() {
+        match byte {
+            b')' if depth > 0 || close == Some(at) => depth += 1,
+            b'(' if depth == 1 => {
+                end = at;
+                break;
+            }
+            b'(' if depth > 0 => depth -= 1,
+            _ => {}
+        }
+    }
+    let named = &shown[..end];
+    // Templates have the type of their result before their name.
+    let (mut angles, mut start) = (0usize, 0);
+    for (at, byte) in named.bytes().enumerate().filter(|_| end < shown.len()) {
+        match byte {
+            b'<' | b'(' | b'[' => angles += 1,
+            b'>' | b')' | b']' => angles = angles.saturating_sub(1),
+            b' ' if angles == 0 && !named[..at].ends_with("operator") => start = at + 1,
+            _ => {}
+        }
+    }
+    let plain = &named[start..];
+    // Rust's older names end with a hash.
+    match plain.rsplit_once("::h") {
+        Some((before, hash)) if hash.len() == 16 => before,
+        _ => plain,
+    }
 }
 
 /// Whether a mangled name reads so.
@@ -223,13 +294,7 @@ fn is_called(mangled: &str, name: &str) -> bool {
         return false;
     }
     let shown = demangled(mangled);
-    let plain = shown.split('(').next().unwrap_or(&shown);
-    // Rust's older names end with a hash.
-    let without_hash = match plain.rsplit_once("::h") {
-        Some((before, hash)) if hash.len() == 16 => before,
-        _ => plain,
-    };
-    [shown.as_str(), plain, without_hash].contains(&name)
+    shown == name || plain(&shown) == name
 }
 
 fn symbols(file: &object::File<'_>) -> Vec<Symbol> {
@@ -260,21 +325,35 @@ fn sort(all: &mut Vec<Symbol>) {
     all.dedup();
 }
 
-pub(crate) fn section(file: &object::File<'_>, name: &str) -> Option<Bytes> {
-    let data = file.section_by_name(name)?.uncompressed_data().ok()?;
-    Some(Bytes::new(Arc::from(&*data), LittleEndian))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn lines(file: &object::File<'_>) -> Option<Context<Bytes>> {
-    Context::from_dwarf(dwarf(file)?).ok()
-}
-
-/// The debug information of a file, if it has any.
-pub(crate) fn dwarf(file: &object::File<'_>) -> Option<gimli::Dwarf<Bytes>> {
-    file.section_by_name(".debug_info")?;
-    let load = |id: SectionId| -> Result<Bytes, gimli::Error> {
-        let empty = || Bytes::new(Arc::from(&[][..]), LittleEndian);
-        Ok(section(file, id.name()).unwrap_or_else(empty))
-    };
-    gimli::Dwarf::load(load).ok()
+    #[test]
+    fn parameters_and_hashes_are_no_part_of_a_name() {
+        for (shown, expected) in [
+            ("main", "main"),
+            ("deep::Box::fall(int)", "deep::Box::fall"),
+            ("deep::Box::get() const", "deep::Box::get"),
+            (
+                "a::(anonymous namespace)::f(int (*)(char))",
+                "a::(anonymous namespace)::f",
+            ),
+            (
+                "(anonymous namespace)::count",
+                "(anonymous namespace)::count",
+            ),
+            ("F::operator()(int)", "F::operator()"),
+            (
+                "void twice<std::pair<int, long> >(int)",
+                "twice<std::pair<int, long> >",
+            ),
+            ("shop::sell::h0123456789abcdef", "shop::sell"),
+            ("<a::B as c::D>::e", "<a::B as c::D>::e"),
+            (")(", ")("),
+            ("", ""),
+        ] {
+            assert_eq!(plain(shown), expected, "{shown}");
+        }
+    }
 }

@@ -4,30 +4,31 @@ use std::collections::BTreeSet;
 
 use gimli::Reader;
 
-use crate::module::{Bytes, dwarf};
+use crate::dwarf::{Bytes, Dwarf};
+use crate::module::Module;
 
 /// More source files than this are not listed.
 const MOST: usize = 200_000;
 
-/// Absolute paths of the sources that an ELF file's debug information names, as the compiler
+/// Absolute paths of the sources that a module's debug information names, as the compiler
 /// wrote them.
 #[must_use]
-pub fn sources(bytes: &[u8]) -> BTreeSet<String> {
+pub fn sources(module: &Module) -> BTreeSet<String> {
     let mut all = BTreeSet::new();
-    let file = object::File::parse(bytes).ok();
-    let Some(dwarf) = file.and_then(|file| dwarf(&file)) else {
+    let Some(debug) = &module.debug else {
         return all;
     };
-    let mut units = dwarf.units();
+    let mut units = debug.dwarf.units();
     while let Ok(Some(header)) = units.next() {
-        if let Ok(unit) = dwarf.unit(header) {
-            of_unit(&dwarf, &unit, &mut all);
+        // The line table of a split unit stays with its skeleton.
+        if let Ok(unit) = debug.dwarf.unit(header) {
+            of_unit(&debug.dwarf, &unit, &mut all);
         }
     }
     all
 }
 
-fn of_unit(dwarf: &gimli::Dwarf<Bytes>, unit: &gimli::Unit<Bytes>, all: &mut BTreeSet<String>) {
+fn of_unit(dwarf: &Dwarf, unit: &gimli::Unit<Bytes>, all: &mut BTreeSet<String>) {
     let Some(program) = &unit.line_program else {
         return;
     };

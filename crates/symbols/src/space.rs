@@ -1,6 +1,8 @@
 //! The modules of one target, and what its addresses are called.
 
 use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
 
 use crate::find::{Finder, HEAD, read};
 use crate::module::{Kind, Line, Module, demangled};
@@ -50,6 +52,7 @@ pub struct Space {
 impl Space {
     /// Finds the modules of a target.
     pub fn of(target: &mut dyn Target, finder: &Finder) -> Self {
+        let finder = Arc::new(finder.clone());
         let maps = target.maps();
         let mut modules: Vec<Placed> = Vec::new();
         for (i, map) in maps.iter().enumerate() {
@@ -60,24 +63,25 @@ impl Space {
             if !target.read(map.start, &mut head) {
                 continue;
             }
-            let Some(module) = load(&head, &map.name, finder) else {
+            // Its other parts follow, up to the next file's beginning.
+            let parts: Vec<Map> = maps[i..]
+                .iter()
+                .enumerate()
+                .take_while(|(n, m)| *n == 0 || m.offset != 0 || m.name != map.name)
+                .filter(|(_, m)| m.name == map.name)
+                .map(|(_, m)| m.clone())
+                .collect();
+            let Some(module) = load(target, &head, &parts, &finder) else {
                 continue;
             };
             let Some(first) = module.address_of(0) else {
                 continue;
             };
-            // Its other parts follow, up to the next file's beginning.
-            let ranges = maps[i..]
-                .iter()
-                .enumerate()
-                .take_while(|(n, m)| *n == 0 || m.offset != 0 || m.name != map.name)
-                .filter(|(_, m)| m.name == map.name)
-                .map(|(_, m)| (m.start, m.end));
             modules.push(Placed {
                 module,
                 bias: map.start.wrapping_sub(first),
                 path: map.name.clone(),
-                ranges: ranges.collect(),
+                ranges: parts.iter().map(|m| (m.start, m.end)).collect(),
             });
         }
         Self { modules, maps }
@@ -141,12 +145,33 @@ impl Space {
     }
 }
 
-fn load(head: &[u8], path: &str, finder: &Finder) -> Option<Module> {
-    let file = finder.file(head, path)?;
-    let mut module = Module::parse(&read(&file)?)?;
-    let debug = module.build_id().and_then(|id| finder.debug_file(id));
-    if let Some(bytes) = debug.and_then(|path| read(&path)) {
-        module.add_debug(&bytes);
+/// The file that a module's maps show, with its debug information.
+fn load(
+    target: &mut dyn Target,
+    head: &[u8],
+    maps: &[Map],
+    finder: &Arc<Finder>,
+) -> Option<Module> {
+    let name = &maps.first()?.name;
+    let mut files = finder.files(head, name);
+    if files.len() > 1 {
+        // Builds without an id may begin alike; what tells them apart is all the code.
+        files.retain(|path| read(path).is_some_and(|bytes| shows(target, maps, &bytes)));
     }
-    Some(module)
+    let [path] = &files[..] else { return None };
+    Module::load(&read(path)?, path, Path::new(name), finder)
+}
+
+/// Whether executable maps show these bytes of a file.
+fn shows(target: &mut dyn Target, maps: &[Map], bytes: &[u8]) -> bool {
+    maps.iter().filter(|map| map.executable).all(|map| {
+        let mut found = vec![0; HEAD];
+        let pages = (map.start..map.end).step_by(HEAD);
+        let offsets = (map.offset..).step_by(HEAD);
+        pages.zip(offsets).all(|(at, offset)| {
+            let rest = bytes.get(offset as usize..).unwrap_or(&[]);
+            let part = &rest[..rest.len().min(HEAD)];
+            target.read(at, &mut found) && found.starts_with(part)
+        })
+    })
 }

@@ -6,7 +6,7 @@ use gimli::{
     UnwindExpression, UnwindSection, UnwindTableRow, Value,
 };
 
-use crate::module::Bytes;
+use crate::dwarf::Bytes;
 use crate::space::Space;
 use crate::{Registers, Target};
 

@@ -6,10 +6,10 @@ use libfuzzer_sys::fuzz_target;
 use relive_symbols::{Kind, Module, sources};
 
 fuzz_target!(|bytes: &[u8]| {
-    let _ = sources(bytes);
     let Some(module) = Module::parse(bytes) else {
         return;
     };
+    let _ = sources(&module);
     for address in [0, 0x1000, 0x1139, 0x40_1000, u64::MAX] {
         let _ = module.symbol_at(address);
         let _ = module.lines_at(address);
