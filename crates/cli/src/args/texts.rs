@@ -99,9 +99,10 @@ pub(super) const BACKTRACE: &str = "\
 Show the call stack of a recorded program at one place of its recording, with functions, files \
 and lines.
 
-Names and lines come from the copies of its files that the recording holds, and from separate \
-debug information of the same build id, in the recording or in /usr/lib/debug. They are those \
-of the program that ran, whatever lies on this machine now.";
+Names and lines come from the copies of its files that the recording holds, and from debug \
+information outside of them, in the recording or on this machine: by build id in /usr/lib/debug or \
+the cache of debuginfod, by .gnu_debuglink, split (.dwo, .dwp), or shared (dwz). What is taken says \
+by its content that it belongs to the program that ran, whatever lies on this machine now.";
 
 pub(super) const BACKTRACE_AFTER: &str = "\
 Examples:
@@ -168,8 +169,8 @@ translator, and what that costs.";
 pub(super) const PACK: &str = "\
 Pack a recording into one file that another machine can unpack, replay and debug.
 
-A recording has all that a replay needs. With it go separate debug information of its programs \
-and libraries, by build id, and the source files that debug information names, as far as they \
+A recording has all that a replay needs. With it go debug information of its programs and \
+libraries that is in files of its own, in every form that relive backtrace finds, and the source files that debug information names, as far as they \
 are on this machine; sources as they are now. A recording holds everything that the program \
 read: look at whom you give it to. The file is a compressed tar archive.";
 
