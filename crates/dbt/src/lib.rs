@@ -30,6 +30,7 @@ mod flags;
 mod fragment;
 mod hashed;
 mod instr_op;
+mod kept_slots;
 mod link;
 mod log;
 mod mangle;

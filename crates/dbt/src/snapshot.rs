@@ -16,16 +16,17 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use relive_host::layout::{CACHE_START, is_low};
+use relive_host::layout::CACHE_START;
 use relive_host::sys;
 use xxhash_rust::xxh3::Xxh3;
 
 use crate::exits::{self, NONE, UNLINKED};
-use crate::fragment::{Entry, Fragment, SpansById};
+use crate::fragment::{Fragment, SpansById};
 use crate::instr_op::InstrOp;
+use crate::kept_slots::{self, Run, Slot};
 use crate::records::{Mapped, Plain, Records, bytes_of};
 use crate::recover::MarkRecord;
-use crate::taken_over::{self, Farther, Lists, RegionRecord, Slot, Span, TakenOver};
+use crate::taken_over::{self, Farther, Lists, RegionRecord, Span, TakenOver};
 use crate::translator::Translator;
 use crate::view::View;
 
@@ -34,7 +35,7 @@ pub type Read<'a> = dyn FnMut(u64, &mut [u8]) -> bool + 'a;
 /// Says whether guest memory at an address holds these bytes.
 pub type Compare<'a> = dyn FnMut(u64, &[u8]) -> bool + 'a;
 
-const MAGIC: u64 = 0x3330_444f_4356_4c52;
+const MAGIC: u64 = 0x3430_444f_4356_4c52;
 const PAGE: u64 = 4096;
 /// Words of the header; the checksum covers those from [`SUMMED`] on, and all that follows.
 const WORDS: usize = SUMMED + count::ALL;
@@ -60,13 +61,16 @@ mod count {
     pub const REGIONS: usize = 7;
     pub const IDS: usize = 8;
     pub const SPANS: usize = 9;
-    pub const SLOTS: usize = 10;
+    /// Runs of pages of the branch table.
+    pub const RUNS: usize = 10;
     pub const BUCKETS: usize = 11;
     pub const GUEST: usize = 12;
     pub const FARTHER: usize = 13;
     /// 1 if branches use the hashed table.
     pub const HASHED: usize = 14;
-    pub const ALL: usize = 15;
+    /// Pages in the runs, at the end of the file.
+    pub const TABLE: usize = 15;
+    pub const ALL: usize = 16;
 }
 
 struct Header([u64; count::ALL]);
@@ -182,7 +186,7 @@ impl Translator {
             end: r.end,
             ids: r.ids.len() as u32,
             spans: r.guest.len() as u32,
-            slots: r.slots.len() as u32,
+            runs: r.runs.len() as u32,
             zero: 0,
         });
         out.section(count::REGIONS, records);
@@ -202,8 +206,8 @@ impl Translator {
         });
         out.section(count::SPANS, spans);
         out.section(
-            count::SLOTS,
-            regions.iter().flat_map(|r| r.slots.iter().copied()),
+            count::RUNS,
+            regions.iter().flat_map(|r| r.runs.iter().copied()),
         );
         out.section(
             count::BUCKETS,
@@ -224,6 +228,12 @@ impl Translator {
             }),
         );
         out.set(count::HASHED, self.hashed.is_mapped().into());
+        out.0.resize(out.0.len().next_multiple_of(PAGE as usize), 0);
+        let mut pages = 0;
+        for region in &regions {
+            pages += kept_slots::append(&region.runs, &region.slots, &mut out.0);
+        }
+        out.set(count::TABLE, pages);
         Some(out.finish(key))
     }
 
@@ -282,12 +292,12 @@ impl Translator {
         if !self.is_plain() {
             return 0;
         }
-        let Some(view) = View::of(file, 2 * MOST_BYTES) else {
+        let Some((view, header, table)) = open(key, file, checked) else {
             return 0;
         };
         let view = Arc::new(view);
         let (_, _, end) = self.exits.cache.bounds();
-        let Some(parsed) = parse(key, &view, end, checked) else {
+        let Some(parsed) = parse(&view, header, table, end) else {
             return 0;
         };
         if parsed.hashed && self.hashed.need().is_err() {
@@ -312,8 +322,8 @@ impl Translator {
 
     /// Guest code now lies in `start..end`, where it cannot be written: dormant fragments that
     /// were made from the very same bytes there come into use. They get the table slots that
-    /// their landings were made for, all at once: one after the other these would cost a stop and
-    /// a page fault each.
+    /// their landings were made for, whole pages of them: one after the other these would cost a
+    /// stop and a page fault each.
     pub fn activate(&mut self, start: u64, end: u64, same: &mut Compare<'_>) {
         let plain = self.is_plain();
         let Some(taken_over) = self.frags.taken_over() else {
@@ -322,13 +332,8 @@ impl Translator {
         if !plain {
             taken_over.forget_dormant();
         }
-        let slots: Vec<Slot> = taken_over.wake(start, end, same).collect();
-        self.table.populate(slots.iter().map(|s| u64::from(s.addr)));
-        for slot in slots {
-            let addr = u64::from(slot.addr);
-            if self.table.is_free(addr) {
-                self.table.set(addr, u64::from(slot.landing));
-            }
+        for (run, kept) in taken_over.wake(start, end, same) {
+            self.table.adopt(run, kept);
         }
     }
 }
@@ -387,6 +392,7 @@ struct Region {
     /// Address and bytes that they depend on.
     guest: Vec<(u64, Vec<u8>)>,
     slots: Vec<Slot>,
+    runs: Vec<Run>,
 }
 
 /// Groups the kept fragments by region, with the guest bytes that they depend on. A region
@@ -432,8 +438,8 @@ fn regions(
         if !readable {
             continue;
         }
-        let mut slots: Vec<Slot> = fragments().flat_map(landings).collect();
-        slots.sort_unstable();
+        let slots = kept_slots::of(fragments());
+        let runs = kept_slots::runs(&slots);
         let (start, end) = (spans[0].0, spans[spans.len() - 1].1);
         ids.iter()
             .for_each(|id| region_of[*id as usize] = found.len() as u32);
@@ -443,25 +449,11 @@ fn regions(
             ids,
             guest,
             slots,
+            runs,
         });
     }
+    kept_slots::limit(found.iter_mut().map(|r| &mut r.runs));
     found
-}
-
-/// The slots that a fragment's landings were made for.
-fn landings(fragment: &Fragment) -> impl Iterator<Item = Slot> {
-    let slots = [
-        (Entry::Jump, fragment.pc),
-        (Entry::Return, fragment.pc.wrapping_sub(1)),
-    ];
-    let made = slots.map(|(kind, addr)| (fragment.entry(kind), addr));
-    made.into_iter().filter_map(|(landing, addr)| {
-        let landing = landing.filter(|_| is_low(addr))?;
-        Some(Slot {
-            addr: addr as u32,
-            landing,
-        })
-    })
 }
 
 /// A file's content.
@@ -477,7 +469,9 @@ struct Parsed {
     hashed: bool,
 }
 
-fn parse(key: u128, view: &Arc<View>, cache_end: u32, checked: bool) -> Option<Parsed> {
+/// The file in memory, if it has this key: its header, all before the table's pages, and these.
+fn open(key: u128, file: &File, checked: bool) -> Option<(View, Header, View)> {
+    let mut view = View::of(file, 2 * MOST_BYTES)?;
     let word = |i: usize| {
         let word = view.bytes().get(8 * i..8 * i + 8)?;
         word.try_into().map(u64::from_le_bytes).ok()
@@ -496,6 +490,13 @@ fn parse(key: u128, view: &Arc<View>, cache_end: u32, checked: bool) -> Option<P
     for (i, n) in header.0.iter_mut().enumerate() {
         *n = word(SUMMED + i)?;
     }
+    let pages = usize::try_from(header.0[count::TABLE]).ok()?;
+    let table = view.len().checked_sub(pages.checked_mul(PAGE as usize)?)?;
+    let table = view.split_off(table)?;
+    Some((view, header, table))
+}
+
+fn parse(view: &Arc<View>, header: Header, table: View, cache_end: u32) -> Option<Parsed> {
     let (hot, cold) = (
         u32::try_from(header.0[count::HOT]).ok()?,
         u32::try_from(header.0[count::COLD]).ok()?,
@@ -520,12 +521,12 @@ fn parse(key: u128, view: &Arc<View>, cache_end: u32, checked: bool) -> Option<P
         regions: rest.section(count::REGIONS)?,
         ids: rest.section(count::IDS)?,
         spans: rest.section(count::SPANS)?,
-        slots: rest.section(count::SLOTS)?,
+        runs: rest.section(count::RUNS)?,
         buckets: rest.section(count::BUCKETS)?,
         guest: rest.section(count::GUEST)?,
         farther: rest.section(count::FARTHER)?,
     };
-    if rest.at != view.len() {
+    if rest.at.next_multiple_of(PAGE as usize) != view.len() {
         return None;
     }
     Some(Parsed {
@@ -537,7 +538,7 @@ fn parse(key: u128, view: &Arc<View>, cache_end: u32, checked: bool) -> Option<P
         fragments,
         marks,
         ops,
-        found_by: TakenOver::new(lists)?,
+        found_by: TakenOver::new(lists, table)?,
     })
 }
 

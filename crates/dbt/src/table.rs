@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use relive_host::layout::{CACHE_START, LOW_END, TABLE};
 use relive_host::{sys, window};
 
+use crate::kept_slots::Run;
 use crate::own_pages;
 use crate::stop::Error;
 
@@ -126,39 +127,22 @@ impl Table {
         }
     }
 
-    /// Gets memory for slots that are about to be set, given in ascending order: many pages
-    /// with one call instead of a page fault each.
-    pub(crate) fn populate(&self, slots: impl Iterator<Item = u64>) {
-        const PAGE: u64 = 4096;
-        // A page more costs about as much as a call more.
-        const GAP: u64 = PAGE;
-        let mut run: Option<(u64, u64)> = None;
-        let done = |(start, end): (u64, u64)| {
-            let args = [
-                start,
-                end - start,
-                libc::MADV_POPULATE_WRITE as u64,
-                0,
-                0,
-                0,
-            ];
-            // SAFETY: pages of the table, mapped. An old kernel knows no such advice, and
-            // then every page is got when it is first written to.
-            unsafe { sys::syscall(libc::SYS_madvise as u64, args) };
-        };
-        for slot in slots.filter(|s| self.slot(*s).is_some()) {
-            let page = (TABLE + slot * 8) / PAGE * PAGE;
-            run = match run {
-                Some((start, end)) if page <= end + GAP && chunk_of(page) == chunk_of(start) => {
-                    Some((start, end.max(page + PAGE)))
-                }
-                before => {
-                    before.into_iter().for_each(done);
-                    Some((page, page + PAGE))
-                }
-            };
+    /// Puts pages in place of those that a run names, if all of these are mapped; `kept` is where
+    /// they lie, in a private map of a file that nothing else uses. Slots that were set there are
+    /// lost: who needs them misses once more. If the kernel knows no way to do it, they stay unset.
+    pub(crate) fn adopt(&mut self, run: Run, kept: u64) {
+        let (start, end) = run.bytes();
+        let mut chunks = start / CHUNK..end.div_ceil(CHUNK);
+        if start == end || !chunks.all(|c| self.mapped.get(c as usize) == Some(&true)) {
+            return;
         }
-        run.into_iter().for_each(done);
+        let len = end - start;
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
+        let args = [kept, len, len, flags as u64, TABLE + start, 0];
+        // SAFETY: the source is as the caller says; the target is a part of the table, whose
+        // pages may be replaced while nobody runs in the cache of this process: its slots hold
+        // default values or landings for their own addresses, before and after.
+        unsafe { sys::syscall(libc::SYS_mremap as u64, args) };
     }
 
     /// Sets the slot of `addr` back if it leads to `landing`.
@@ -169,11 +153,6 @@ impl Table {
             slot.store(MISS[(addr & 1) as usize], Ordering::Release);
         }
     }
-}
-
-/// Number of the chunk that a page of the table lies in.
-fn chunk_of(page: u64) -> u64 {
-    (page - TABLE) / CHUNK
 }
 
 impl Drop for Table {

@@ -5,8 +5,10 @@
 use std::ops::Range;
 
 use crate::fragment::Fragment;
+use crate::kept_slots::{self, Run};
 use crate::records::{Mapped, Plain, Records};
 use crate::snapshot::Compare;
+use crate::view::View;
 
 /// Guest bytes that a region depends on.
 #[derive(Clone, Copy)]
@@ -21,17 +23,6 @@ pub(crate) struct Span {
 // SAFETY: `repr(C)`, plain numbers, no padding.
 unsafe impl Plain for Span {}
 
-/// A slot of the branch table that a fragment's landing was made for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-#[repr(C)]
-pub(crate) struct Slot {
-    pub(crate) addr: u32,
-    pub(crate) landing: u32,
-}
-
-// SAFETY: as above.
-unsafe impl Plain for Slot {}
-
 /// A region as a file has it: a part of guest code, and how many of each list are its own.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -40,7 +31,7 @@ pub(crate) struct RegionRecord {
     pub(crate) end: u64,
     pub(crate) ids: u32,
     pub(crate) spans: u32,
-    pub(crate) slots: u32,
+    pub(crate) runs: u32,
     pub(crate) zero: u32,
 }
 
@@ -75,7 +66,7 @@ pub(crate) struct Lists {
     pub(crate) regions: Mapped<RegionRecord>,
     pub(crate) ids: Mapped<u32>,
     pub(crate) spans: Mapped<Span>,
-    pub(crate) slots: Mapped<Slot>,
+    pub(crate) runs: Mapped<Run>,
     pub(crate) buckets: Mapped<u32>,
     pub(crate) guest: Mapped<u8>,
     pub(crate) farther: Mapped<Farther>,
@@ -95,13 +86,17 @@ struct Region {
     state: State,
     ids: Range<usize>,
     spans: Range<usize>,
-    slots: Range<usize>,
+    runs: Range<usize>,
 }
 
 /// What was taken over, region by region.
 pub(crate) struct TakenOver {
     lists: Lists,
     regions: Vec<Region>,
+    /// Runs of table pages, and where these lie.
+    placed: Vec<(Run, u64)>,
+    /// The pages of all runs.
+    _pages: View,
 }
 
 /// Which bucket of a power of two a guest address is looked for in first.
@@ -126,8 +121,8 @@ pub(crate) fn buckets(fragments: &[(u64, u32)], empty: u32) -> Vec<u32> {
 
 impl TakenOver {
     /// `None` if the lists do not fit each other.
-    pub(crate) fn new(lists: Lists) -> Option<Self> {
-        let (mut ids, mut spans, mut slots) = (0, 0, 0);
+    pub(crate) fn new(lists: Lists, pages: View) -> Option<Self> {
+        let (mut ids, mut spans, mut runs) = (0, 0, 0);
         let mut regions = Vec::new();
         for r in lists.regions.all() {
             let next = |from: &mut usize, n: u32| {
@@ -141,14 +136,25 @@ impl TakenOver {
                 state: State::Dormant,
                 ids: next(&mut ids, r.ids),
                 spans: next(&mut spans, r.spans),
-                slots: next(&mut slots, r.slots),
+                runs: next(&mut runs, r.runs),
             });
         }
+        let start = pages.start() as u64;
+        let end = start + pages.len() as u64;
+        let placed: Vec<(Run, u64)> = kept_slots::placed(lists.runs.all())
+            .map(|(run, offset)| (run, start + offset))
+            .collect();
         let fits = ids == lists.ids.all().len()
             && spans == lists.spans.all().len()
-            && slots == lists.slots.all().len()
+            && runs == lists.runs.all().len()
+            && placed.iter().all(|(run, at)| at + run.len() <= end)
             && lists.buckets.all().len().is_power_of_two();
-        fits.then_some(Self { lists, regions })
+        fits.then_some(Self {
+            lists,
+            regions,
+            placed,
+            _pages: pages,
+        })
     }
 
     /// The fragment at a guest address, if there is one in use.
@@ -199,13 +205,9 @@ impl TakenOver {
     }
 
     /// Guest code lies in `start..end` now: regions that were made from the very same bytes there
-    /// come into use. Returns the slots of their landings, in ascending order within a region.
-    pub(crate) fn wake(
-        &mut self,
-        start: u64,
-        end: u64,
-        same: &mut Compare<'_>,
-    ) -> impl Iterator<Item = Slot> {
+    /// come into use. Returns the runs of table pages with the slots of their landings, and
+    /// where these pages lie.
+    pub(crate) fn wake(&mut self, start: u64, end: u64, same: &mut Compare<'_>) -> Vec<(Run, u64)> {
         let (lists, mut woken) = (&self.lists, Vec::new());
         for region in &mut self.regions {
             if region.state != State::Dormant || region.start < start || region.end > end {
@@ -218,12 +220,10 @@ impl TakenOver {
             });
             region.state = if equal { State::Active } else { State::Gone };
             if equal {
-                woken.push(region.slots.clone());
+                woken.extend_from_slice(&self.placed[region.runs.clone()]);
             }
         }
         woken
-            .into_iter()
-            .flat_map(|slots| lists.slots.all()[slots].iter().copied())
     }
 
     /// What is dormant stays so for ever.

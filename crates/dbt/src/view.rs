@@ -4,7 +4,7 @@
 use std::fs::File;
 use std::os::fd::AsRawFd;
 
-use relive_host::sys;
+use relive_host::{addr::PAGE, sys};
 
 /// The map.
 pub(crate) struct View {
@@ -38,6 +38,19 @@ impl View {
         self.len
     }
 
+    /// Cuts it at a multiple of the page size and returns the second part.
+    pub(crate) fn split_off(&mut self, at: usize) -> Option<Self> {
+        let rest = self.len.checked_sub(at)?;
+        if !at.is_multiple_of(PAGE as usize) {
+            return None;
+        }
+        self.len = at;
+        Some(Self {
+            at: self.at + at as u64,
+            len: rest,
+        })
+    }
+
     /// Gets all pages at once, for somebody who is going to read them all.
     pub(crate) fn populate(&self) {
         let args = [
@@ -61,6 +74,9 @@ impl View {
 
 impl Drop for View {
     fn drop(&mut self) {
+        if self.len == 0 {
+            return;
+        }
         let args = [self.at, self.len as u64, 0, 0, 0, 0];
         // SAFETY: our own map, which nothing refers to any more.
         unsafe { sys::syscall(libc::SYS_munmap as u64, args) };
