@@ -89,9 +89,12 @@ impl Watch {
         for w in &self.ranges {
             let first = w.addr / GRANULE;
             let last = w.addr.saturating_add(w.len.max(1) - 1) / GRANULE;
-            for granule in (first..=last).take(ENTRIES as usize) {
-                filter[(granule % ENTRIES) as usize] = 1;
-            }
+            // Granules that share an entry lie `ENTRIES` apart: at most two pieces of the filter.
+            let from = (first % ENTRIES) as usize;
+            let count = (last - first).min(ENTRIES - 1) as usize + 1;
+            let end = (from + count).min(ENTRIES as usize);
+            filter[from..end].fill(1);
+            filter[..count - (end - from)].fill(1);
         }
         filter.copy_within(..64, ENTRIES as usize);
         Ok(())

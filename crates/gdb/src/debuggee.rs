@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::rc::Rc;
 
 use gdbstub::common::{Pid, Tid};
 use gdbstub::target::ext::base::BaseOps;
@@ -24,6 +25,7 @@ use relive_trace::Trace;
 use crate::arch::{Amd64, Block, Number, Register, features, set, value};
 use crate::description;
 use crate::files::Files;
+use crate::interrupt::Interrupt;
 use crate::resume::{Order, Reason};
 use crate::tables::portion;
 use crate::vfile::Open;
@@ -32,6 +34,7 @@ use crate::vfile::Open;
 const EFAULT: u8 = 14;
 const ESRCH: u8 = 3;
 const EINVAL: u8 = 22;
+pub(crate) const ENOMEM: u8 = 12;
 
 /// Where a session begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,6 +77,8 @@ pub struct Debuggee {
     pub(crate) told: Option<String>,
     /// A stop that is told as soon as the client lets the process go on.
     pub(crate) owed: Option<Reason>,
+    /// The client that may interrupt what takes long, while there is one.
+    pub(crate) interrupt: Option<Rc<Interrupt>>,
     /// Registers read since the last change, by slot.
     cache: Option<(u32, Registers)>,
 }
@@ -118,10 +123,33 @@ impl Debuggee {
             program: (Vec::new(), 0),
             told: None,
             owed: None,
+            interrupt: None,
             cache: None,
         };
         debuggee.look()?;
         Ok(debuggee)
+    }
+
+    /// What became of the guest. A changed copy may fail in any way, for what is in it is the
+    /// client's: it is forgotten then, and the recording goes on.
+    ///
+    /// # Errors
+    /// `Fatal`: the replay of the recording has failed.
+    pub(crate) fn survive<T>(
+        &mut self,
+        outcome: Result<T, Failure>,
+    ) -> Result<T, TargetError<Failure>> {
+        let failure = match outcome {
+            Ok(value) => return Ok(value),
+            Err(failure) if !self.timeline.is_changed() => return Err(TargetError::Fatal(failure)),
+            Err(failure) => failure,
+        };
+        self.timeline.forget_changes();
+        self.news.push(format!(
+            "what was written into the program is forgotten, it cannot go on: {failure}"
+        ));
+        self.look().map_err(TargetError::Fatal)?;
+        Err(TargetError::Errno(EFAULT))
     }
 
     /// Looks anew at what there is, after the timeline has moved.
@@ -149,6 +177,8 @@ impl Debuggee {
         self.order = Order::default();
         self.current = None;
         self.cache = None;
+        self.interrupt = None;
+        self.news.clear();
         self.timeline.forget_changes();
     }
 
@@ -176,7 +206,7 @@ impl Debuggee {
             return Ok(r.clone());
         }
         let got = self.timeline.guest().registers(slot);
-        let got = got.map_err(TargetError::Fatal)?;
+        let got = self.survive(got)?;
         let got = got.ok_or(TargetError::Errno(ESRCH))?;
         self.cache = Some((slot, got.clone()));
         Ok(got)
@@ -186,10 +216,10 @@ impl Debuggee {
         let slot = self.slot(tid).ok_or(TargetError::Errno(ESRCH))?;
         self.cache = None;
         let guest = self.timeline.changeable().map_err(TargetError::Fatal)?;
-        match guest.set_registers(slot, new) {
-            Ok(true) => Ok(()),
-            Ok(false) => Err(TargetError::Errno(ESRCH)),
-            Err(e) => Err(TargetError::Fatal(e)),
+        let set = guest.set_registers(slot, new);
+        match self.survive(set)? {
+            true => Ok(()),
+            false => Err(TargetError::Errno(EINVAL)),
         }
     }
 }
@@ -310,10 +340,8 @@ impl MultiThreadBase for Debuggee {
     }
 
     fn read_addrs(&mut self, start: u64, data: &mut [u8], _: Tid) -> TargetResult<usize, Self> {
-        let guest = self.timeline.guest();
-        let bytes = guest
-            .read(start, data.len() as u64)
-            .map_err(TargetError::Fatal)?;
+        let bytes = self.timeline.guest().read(start, data.len() as u64);
+        let bytes = self.survive(bytes)?;
         if bytes.is_empty() && !data.is_empty() {
             return Err(TargetError::Errno(EFAULT));
         }
@@ -323,7 +351,8 @@ impl MultiThreadBase for Debuggee {
 
     fn write_addrs(&mut self, start: u64, data: &[u8], _: Tid) -> TargetResult<(), Self> {
         let guest = self.timeline.changeable().map_err(TargetError::Fatal)?;
-        match guest.write(start, data).map_err(TargetError::Fatal)? {
+        let written = guest.write(start, data);
+        match self.survive(written)? {
             true => Ok(()),
             false => Err(TargetError::Errno(EFAULT)),
         }

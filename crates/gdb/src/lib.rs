@@ -12,6 +12,7 @@ mod arch;
 mod debuggee;
 mod description;
 mod files;
+mod interrupt;
 mod link;
 mod monitor;
 mod packets;

@@ -1,13 +1,15 @@
 //! The connection to a client: buffered bytes over a stream, packets handed on as a whole.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
+use std::rc::Rc;
 
 use gdbstub::conn::{Connection, ConnectionExt};
 
+use crate::interrupt::{INTERRUPT, Interrupt};
 use crate::packets::{self, Aside, Incoming};
 
 /// Either kind of stream.
@@ -41,6 +43,9 @@ impl Stream {
     }
 }
 
+/// Most bytes of packets with conditions that are kept.
+const MOST_CONDITIONS: usize = 4 << 20;
+
 /// A connection.
 pub struct Link {
     stream: Stream,
@@ -54,7 +59,11 @@ pub struct Link {
     /// What is said to packets that the library knows nothing of.
     aside: Aside,
     /// Conditions of breakpoints that have come since the last look, by address.
-    pub conditions: Vec<(u64, Vec<Vec<u8>>)>,
+    conditions: BTreeMap<u64, Vec<Vec<u8>>>,
+    /// Bytes of them.
+    learnt: usize,
+    /// For those who do not return to this for a while.
+    pub interrupt: Rc<Interrupt>,
     /// What the next stop is to tell, where gdbstub has no words for it.
     pub told: Option<String>,
 }
@@ -66,6 +75,7 @@ impl Link {
             // Packets are small and each waits for its answer. It works without, but slowly.
             let _ = s.set_nodelay(true);
         }
+        let interrupt = Rc::new(Interrupt::of(stream.fd()));
         Self {
             stream,
             input: Vec::new(),
@@ -74,7 +84,9 @@ impl Link {
             output: Vec::new(),
             packet: Incoming::default(),
             aside: Aside::of(pid),
-            conditions: Vec::new(),
+            conditions: BTreeMap::new(),
+            learnt: 0,
+            interrupt,
             told: None,
         }
     }
@@ -86,8 +98,11 @@ impl Link {
         };
         if let Some(body) = packets::body(&whole) {
             if let Some((at, conditions)) = packets::conditions(body) {
-                self.conditions.retain(|(old, _)| *old != at);
-                self.conditions.push((at, conditions));
+                // Where they are too many, breakpoints have none: the client looks itself then.
+                self.learnt += body.len();
+                let many = self.learnt > MOST_CONDITIONS;
+                let conditions = if many { Vec::new() } else { conditions };
+                self.conditions.insert(at, conditions);
             }
             if let Some(answer) = self.aside.answer(body) {
                 self.output.extend(answer);
@@ -95,6 +110,12 @@ impl Link {
             }
         }
         self.ready.extend(whole);
+    }
+
+    /// Takes the conditions that have come since the last look.
+    pub fn take_conditions(&mut self) -> BTreeMap<u64, Vec<Vec<u8>>> {
+        self.learnt = 0;
+        std::mem::take(&mut self.conditions)
     }
 
     /// Whether a byte (or the end) can be read without waiting.
@@ -160,6 +181,10 @@ impl ConnectionExt for Link {
             }
             let byte = self.input[self.at];
             self.at += 1;
+            // An interruption that somebody has already stopped for is over.
+            if byte == INTERRUPT && self.interrupt.taken.take() {
+                continue;
+            }
             self.take(byte);
         }
     }

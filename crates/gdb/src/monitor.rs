@@ -7,6 +7,7 @@ use relive_engine::Failure;
 use relive_engine::timeline::{OTHERS, Patient, Place};
 
 use crate::debuggee::{At, Debuggee};
+use crate::interrupt::Until;
 use crate::resume::Reason;
 
 const HELP: &str = "\
@@ -21,8 +22,11 @@ files              files that the trace has copies of";
 
 /// Most calls that are listed if the client does not say.
 const CALLS: usize = 100;
-/// Bytes that `last-write` looks at if the client does not say.
+/// Most calls that are listed at all: they are in memory until the last one is known.
+const MOST_CALLS: u64 = 100_000;
+/// Bytes that `last-write` looks at if the client does not say, and at most.
 const WORD: u64 = 8;
+const MOST_BYTES: u64 = 4096;
 
 impl MonitorCmd for Debuggee {
     fn handle_monitor_cmd(
@@ -32,32 +36,38 @@ impl MonitorCmd for Debuggee {
     ) -> Result<(), Failure> {
         let text = String::from_utf8_lossy(cmd).into_owned();
         let words: Vec<&str> = text.split_whitespace().collect();
+        let interrupt = self.interrupt.clone();
+        let until = &mut Until(interrupt.as_deref());
         // What goes wrong is an answer; the session goes on.
-        match self.monitor(&words) {
+        match self.monitor(&words, until) {
             Ok(lines) => lines.iter().for_each(|line| outputln!(out, "{line}")),
             Err(e) => outputln!(out, "{e}"),
         }
-        Ok(())
+        if interrupt.is_some_and(|i| i.taken.get()) {
+            outputln!(out, "interrupted");
+        }
+        // Wherever it stands now.
+        self.look()
     }
 }
 
 impl Debuggee {
-    fn monitor(&mut self, words: &[&str]) -> Result<Vec<String>, Failure> {
+    fn monitor(&mut self, words: &[&str], until: &mut Until<'_>) -> Result<Vec<String>, Failure> {
         Ok(match words {
             ["position"] => vec![self.position()],
             ["goto", "tick", tick] => {
                 let mut point = self.status().point;
                 point.ticks = number(tick)?;
                 point.steps = relive_engine::timeline::Steps::ZERO;
-                self.timeline.goto(point, &mut Patient)?;
+                self.timeline.goto(point, until)?;
                 self.moved()?
             }
             ["goto", place] => {
                 match at(place)? {
                     At::Start => self.timeline.goto_start()?,
-                    At::End => self.timeline.goto_end(&mut Patient)?,
-                    At::Crash => self.timeline.goto_crash(&mut Patient)?,
-                    At::Event(n) => self.timeline.goto_event(n, &mut Patient)?,
+                    At::End => self.timeline.goto_end(until)?,
+                    At::Crash => self.timeline.goto_crash(until)?,
+                    At::Event(n) => self.timeline.goto_event(n, until)?,
                 };
                 self.moved()?
             }
@@ -77,10 +87,13 @@ impl Debuggee {
                 lines.push(format!("{} snapshots, {} KiB", all.len(), bytes >> 10));
                 lines
             }
-            ["last-write", addr] => self.last_write(number(addr)?, WORD)?,
-            ["last-write", addr, len] => self.last_write(number(addr)?, number(len)?)?,
-            ["calls", addr] => self.calls(number(addr)?, CALLS)?,
-            ["calls", addr, most] => self.calls(number(addr)?, number(most)? as usize)?,
+            ["last-write", addr] => self.last_write(number(addr)?, WORD, until)?,
+            ["last-write", addr, len] => self.last_write(number(addr)?, number(len)?, until)?,
+            ["calls", addr] => self.calls(number(addr)?, CALLS, until)?,
+            ["calls", addr, most] => {
+                let most = number(most)?.min(MOST_CALLS) as usize;
+                self.calls(number(addr)?, most, until)?
+            }
             ["files"] => {
                 let paths = self.files.paths().map(String::from_utf8_lossy);
                 let mut paths: Vec<String> = paths.map(|p| p.into_owned()).collect();
@@ -105,9 +118,20 @@ impl Debuggee {
         )
     }
 
-    fn last_write(&mut self, addr: u64, len: u64) -> Result<Vec<String>, Failure> {
-        let found = self.timeline.last_write(addr, len, &mut Patient)?;
+    fn last_write(
+        &mut self,
+        addr: u64,
+        len: u64,
+        until: &mut Until<'_>,
+    ) -> Result<Vec<String>, Failure> {
+        if !(1..=MOST_BYTES).contains(&len) {
+            return Err(Failure::setup(format!("1 to {MOST_BYTES} bytes")));
+        }
+        let found = self.timeline.last_write(addr, len, until)?;
         let Some(w) = found else {
+            if until.has_stopped() {
+                return Ok(Vec::new());
+            }
             return Ok(vec![
                 "nothing has written there since the process began".to_owned(),
             ]);
@@ -127,10 +151,15 @@ impl Debuggee {
         ])
     }
 
-    fn calls(&mut self, addr: u64, most: usize) -> Result<Vec<String>, Failure> {
+    fn calls(
+        &mut self,
+        addr: u64,
+        most: usize,
+        until: &mut Until<'_>,
+    ) -> Result<Vec<String>, Failure> {
         let back = self.status().point;
         self.timeline.goto_start()?;
-        let calls = self.timeline.calls(addr, most, &mut Patient);
+        let calls = self.timeline.calls(addr, most, until);
         self.timeline.goto(back, &mut Patient)?;
         let calls = calls?;
         let mut lines: Vec<String> = calls

@@ -2,6 +2,7 @@
 
 use gdbstub::common::{Signal, Tid};
 use gdbstub::stub::MultiThreadStopReason;
+use gdbstub::target::TargetError;
 use gdbstub::target::ext::base::multithread::{
     MultiThreadRangeStepping, MultiThreadRangeSteppingOps, MultiThreadResume,
     MultiThreadSchedulerLocking, MultiThreadSchedulerLockingOps, MultiThreadSingleStep,
@@ -126,8 +127,8 @@ impl Debuggee {
     /// # Errors
     /// Divergence, or the replay is gone.
     pub(crate) fn go(&mut self, wanted: &mut dyn Wanted) -> Result<Option<Reason>, Failure> {
-        if self.is_astray()? {
-            return self.stray(wanted);
+        if let Some(slot) = self.astray_slot()? {
+            return self.stray(slot, wanted);
         }
         // Going back, no child has ever had its parent's memory.
         let is_due = |r: &Reason| !(self.order.is_back() && matches!(r, Reason::VForkDone(_)));
@@ -281,17 +282,18 @@ impl Debuggee {
         }
     }
 
-    /// Whether the client has sent a thread somewhere else, to call a function: its pc in the
+    /// The thread that the client has sent somewhere else, to call a function: its pc in the
     /// changed copy is not the recording's.
-    fn is_astray(&mut self) -> Result<bool, Failure> {
-        Ok(self.astray_slot()?.is_some())
-    }
-
     fn astray_slot(&mut self) -> Result<Option<u32>, Failure> {
         if !self.timeline.is_changed() || self.order.is_back() {
             return Ok(None);
         }
-        let changed = self.timeline.guest().threads()?;
+        let changed = self.timeline.guest().threads();
+        let changed = match self.survive(changed) {
+            Ok(threads) => threads,
+            Err(TargetError::Fatal(e)) => return Err(e),
+            Err(_) => return Ok(None),
+        };
         let original = self.timeline.original().threads()?;
         let moved = changed
             .iter()
@@ -300,13 +302,21 @@ impl Debuggee {
     }
 
     /// Runs a thread in the copy.
-    fn stray(&mut self, wanted: &mut dyn Wanted) -> Result<Option<Reason>, Failure> {
-        let Some(slot) = self.astray_slot()? else {
-            return Ok(None);
-        };
+    fn stray(&mut self, slot: u32, wanted: &mut dyn Wanted) -> Result<Option<Reason>, Failure> {
         let mut stops = self.stops();
         stops.watchpoints.retain(|w| w.kind != Watching::Reads);
-        let (ran, output) = self.timeline.guest().stray(slot, &stops, wanted)?;
+        let ran = self.timeline.guest().stray(slot, &stops, wanted);
+        let (ran, output) = match self.survive(ran) {
+            Ok(ran) => ran,
+            Err(TargetError::Fatal(e)) => return Err(e),
+            // The recording stands where it stood.
+            Err(_) => {
+                return Ok(Some(Reason::SignalWithThread {
+                    tid: self.tid(self.status().slot),
+                    signal: Signal::SIGABRT,
+                }));
+            }
+        };
         if !output.is_empty() {
             self.news
                 .push(String::from_utf8_lossy(&output).trim_end().to_owned());

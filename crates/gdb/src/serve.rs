@@ -6,6 +6,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
+use std::rc::Rc;
 
 use gdbstub::conn::ConnectionExt;
 use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
@@ -118,8 +119,9 @@ impl Session {
     /// # Errors
     /// The replay itself cannot go on.
     pub fn converse(&mut self, stream: Stream) -> Result<bool, Failure> {
-        let stub = GdbStubBuilder::new(Link::new(stream, self.debuggee.status().pid))
-            .packet_buffer_size(PACKET);
+        let link = Link::new(stream, self.debuggee.status().pid);
+        self.debuggee.interrupt = Some(Rc::clone(&link.interrupt));
+        let stub = GdbStubBuilder::new(link).packet_buffer_size(PACKET);
         let stub = stub.build().map_err(Failure::internal)?;
         let outcome = stub.run_blocking::<Loop>(&mut self.debuggee);
         self.debuggee.forget_client();
@@ -211,8 +213,7 @@ impl Server {
             };
             let stream = match stream {
                 Ok(s) => s,
-                // The client was gone before it was let in.
-                Err(e) if e.kind() == io::ErrorKind::ConnectionAborted => continue,
+                Err(e) if is_clients(&e) => continue,
                 Err(e) => return Err(Failure::setup(format!("cannot accept a client: {e}"))),
             };
             if !self.session.converse(stream)? {
@@ -220,6 +221,26 @@ impl Server {
             }
         }
     }
+}
+
+/// Whether accepting has failed because of the client, who may have gone before it was let in,
+/// or of the network between (accept(2) hands its errors on), or was interrupted.
+fn is_clients(e: &io::Error) -> bool {
+    const OF_THE_NETWORK: [i32; 9] = [
+        libc::ENETDOWN,
+        libc::EPROTO,
+        libc::ENOPROTOOPT,
+        libc::EHOSTDOWN,
+        libc::ENONET,
+        libc::EHOSTUNREACH,
+        libc::EOPNOTSUPP,
+        libc::ENETUNREACH,
+        libc::EPERM,
+    ];
+    use io::ErrorKind::{ConnectionAborted, Interrupted};
+    matches!(e.kind(), ConnectionAborted | Interrupted)
+        || e.raw_os_error()
+            .is_some_and(|n| OF_THE_NETWORK.contains(&n))
 }
 
 impl Drop for Server {
@@ -267,7 +288,7 @@ impl BlockingEventLoop for Loop {
         conn: &mut Link,
     ) -> Result<Event<Reason>, WaitForStopReasonError<Failure, io::Error>> {
         use WaitForStopReasonError as Wrong;
-        target.conditions.extend(conn.conditions.drain(..));
+        target.learn(conn.take_conditions());
         loop {
             if conn.has_input() {
                 return conn

@@ -1,17 +1,44 @@
 //! Breakpoints and watchpoints, of which there may be as many as one likes, and system calls
 //! that are caught.
 
-use gdbstub::target::TargetResult;
 use gdbstub::target::ext::breakpoints::{
     Breakpoints, HwBreakpoint, HwBreakpointOps, HwWatchpoint, HwWatchpointOps, SwBreakpoint,
     SwBreakpointOps, WatchKind,
 };
 use gdbstub::target::ext::catch_syscalls::{CatchSyscalls, SyscallNumbers};
+use gdbstub::target::{TargetError, TargetResult};
 use relive_engine::timeline::{Stops, Watching, Watchpoint};
 
-use crate::debuggee::Debuggee;
+use crate::debuggee::{Debuggee, ENOMEM};
+
+/// Most breakpoints, and most watchpoints, of a client: what a replay is told of them has to fit
+/// into one message.
+const MOST: usize = 1 << 16;
+/// Most bytes of conditions.
+const MOST_CONDITIONS: usize = 1 << 20;
 
 impl Debuggee {
+    /// Takes note of conditions; those of breakpoints that are gone are forgotten. Where they
+    /// become too many, breakpoints have none: the client looks itself then.
+    pub(crate) fn learn(&mut self, new: impl IntoIterator<Item = (u64, Vec<Vec<u8>>)>) {
+        self.conditions.extend(new);
+        let mut room = MOST_CONDITIONS;
+        self.conditions.retain(|at, all| {
+            let bytes: usize = all.iter().map(|c| c.len() + size_of::<Vec<u8>>()).sum();
+            let kept = self.breakpoints.contains(at) && bytes <= room;
+            room -= if kept { bytes } else { 0 };
+            kept
+        });
+    }
+
+    fn add_breakpoint(&mut self, addr: u64) -> TargetResult<bool, Self> {
+        if self.breakpoints.len() >= MOST && !self.breakpoints.contains(&addr) {
+            return Err(TargetError::Errno(ENOMEM));
+        }
+        self.breakpoints.insert(addr);
+        Ok(true)
+    }
+
     /// Where the timeline is to stop.
     pub(crate) fn stops(&self) -> Stops {
         Stops {
@@ -87,8 +114,7 @@ impl Breakpoints for Debuggee {
 
 impl SwBreakpoint for Debuggee {
     fn add_sw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
-        self.breakpoints.insert(addr);
-        Ok(true)
+        self.add_breakpoint(addr)
     }
 
     fn remove_sw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
@@ -98,8 +124,7 @@ impl SwBreakpoint for Debuggee {
 
 impl HwBreakpoint for Debuggee {
     fn add_hw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
-        self.breakpoints.insert(addr);
-        Ok(true)
+        self.add_breakpoint(addr)
     }
 
     fn remove_hw_breakpoint(&mut self, addr: u64, _: usize) -> TargetResult<bool, Self> {
@@ -116,6 +141,9 @@ impl HwWatchpoint for Debuggee {
     ) -> TargetResult<bool, Self> {
         if len == 0 {
             return Ok(false);
+        }
+        if self.watchpoints.len() >= MOST {
+            return Err(TargetError::Errno(ENOMEM));
         }
         let kind = kind_of(kind);
         self.watchpoints.push(Watchpoint { addr, len, kind });

@@ -299,6 +299,11 @@ impl XsaveArea {
         self.set_xstate_bv(used);
     }
 
+    /// Clears the reserved bits of MXCSR: with one of them set, loading the area faults.
+    pub fn drop_reserved_mxcsr(&mut self) {
+        self.0[26..28].fill(0);
+    }
+
     /// Clears opcode, instruction and operand pointer of the last x87 instruction, which FXSAVE
     /// and XSAVE store alike (Intel SDM vol. 1, 10.5.1).
     pub fn forget_x87_pointers(&mut self) {

@@ -60,6 +60,10 @@ pub const VDSO_START: u64 = LOW_END - 0x1_0000;
 /// Its end.
 pub const VDSO_END: u64 = VDSO_START + 0x1000;
 
+/// Behind the last address that may be the base of FS (arch_prctl(2)): loading one that is not
+/// canonical faults.
+pub const FS_END: u64 = 1 << 47;
+
 /// Whether an instruction at this guest address may be one of those that read clocks.
 #[must_use]
 pub const fn in_vdso(addr: u64) -> bool {

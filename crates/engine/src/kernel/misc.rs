@@ -14,7 +14,7 @@ const ARCH_GET_GS: i32 = 0x1004;
 /// arch_prctl(2): FS is the guest's own; GS belongs to the host.
 pub fn arch_prctl(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     let result = match call.int(0) {
-        ARCH_SET_FS if call.args[1] >= 1 << 47 => -i64::from(libc::EPERM),
+        ARCH_SET_FS if call.args[1] >= relive_host::layout::FS_END => -i64::from(libc::EPERM),
         ARCH_SET_FS => {
             task.ctx.guest_fs = call.args[1];
             0

@@ -49,6 +49,9 @@ pub fn clone(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
         child_tid,
         tls,
     };
+    if args.has(libc::CLONE_SETTLS) && tls >= relive_host::layout::FS_END {
+        return Ok(Reply::Value(-i64::from(libc::EPERM)));
+    }
     let kind = flags
         & !(IDS
             | libc::CLONE_SETTLS as u64

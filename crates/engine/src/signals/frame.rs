@@ -232,9 +232,6 @@ fn restore_xstate(task: &mut Task, fp: u64) -> Result<(), i64> {
         task.ctx.vectors_mut().0[..512].copy_from_slice(&legacy);
         task.ctx.vectors_mut().set_xstate_bv(3);
     }
-    // Reserved MXCSR bits would fault in the host.
-    let mxcsr = &mut task.ctx.vectors_mut().0[24..28];
-    let value = u32::from_le_bytes([mxcsr[0], mxcsr[1], mxcsr[2], mxcsr[3]]) & 0xffff;
-    mxcsr.copy_from_slice(&value.to_le_bytes());
+    task.ctx.vectors_mut().drop_reserved_mxcsr();
     Ok(())
 }

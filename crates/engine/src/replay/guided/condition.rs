@@ -3,10 +3,12 @@
 //! debugger that may be anybody: it can read the guest's registers and memory, and nothing
 //! else. What cannot be evaluated counts as true, so that the debugger looks itself.
 
-use relive_host::{Context, GuestAddr, copy};
+use relive_host::Context;
 
-/// Values on the stack, and steps of one evaluation, at most.
+/// Values on the stack, at most.
 const DEPTH: usize = 256;
+/// Steps at one breakpoint, at most: of all its conditions together, for a run that passes it
+/// often is to be interrupted soon.
 const STEPS: usize = 10_000;
 
 /// Encoding numbers of gdb's general registers 0 to 15.
@@ -14,18 +16,21 @@ const GENERAL: [usize; 16] = [0, 3, 1, 2, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 
 
 /// Whether one of the conditions holds.
 pub fn holds(conditions: &[Vec<u8>], ctx: &Context) -> bool {
-    let holds = |code: &Vec<u8>| evaluate(code, ctx).is_none_or(|value| value != 0);
-    conditions.iter().any(holds)
+    let mut steps = STEPS;
+    conditions
+        .iter()
+        .any(|code| evaluate(code, ctx, &mut steps).is_none_or(|value| value != 0))
 }
 
-/// The value of an expression; `None` if it has none.
-fn evaluate(code: &[u8], ctx: &Context) -> Option<u64> {
+/// The value of an expression; `None` if it has none, or none after so many steps.
+fn evaluate(code: &[u8], ctx: &Context, steps: &mut usize) -> Option<u64> {
     let mut machine = Machine {
         code,
         at: 0,
         stack: Vec::new(),
     };
-    for _ in 0..STEPS {
+    while *steps > 0 {
+        *steps -= 1;
         if machine.step(ctx)? {
             return machine.pop();
         }
@@ -100,7 +105,7 @@ impl Machine<'_> {
             0x17..=0x1a => {
                 let mut bytes = [0; 8];
                 let n = 1 << (op - 0x17);
-                copy::read(GuestAddr(self.pop()?), &mut bytes[..n]).ok()?;
+                super::look::read_whole(self.pop()?, &mut bytes[..n]).then_some(())?;
                 self.push(u64::from_le_bytes(bytes))?;
             }
             0x20 => {
@@ -158,7 +163,10 @@ mod tests {
     fn expressions_are_evaluated() {
         let mut ctx = Context::new();
         ctx.gpr[7] = 0xffff_ffff_0000_004d;
-        let value = |code: &[u8]| evaluate(code, &ctx);
+        let value = |code: &[u8]| {
+            let mut steps = STEPS;
+            evaluate(code, &ctx, &mut steps)
+        };
         // reg rdi; zero_ext 32; const8 77; equal; end
         assert_eq!(value(b"\x26\x00\x05\x2a\x20\x22\x4d\x13\x27"), Some(1));
         // reg rdi; ext 64; const8 0; less_signed; end
@@ -190,8 +198,12 @@ mod tests {
             b"\x32\x00\x27",
             b"\xff",
         ] {
-            assert_eq!(evaluate(code, &ctx), None, "{code:x?}");
+            let mut steps = STEPS;
+            assert_eq!(evaluate(code, &ctx, &mut steps), None, "{code:x?}");
         }
+        // Many that never end take no longer than one.
+        let endless = vec![b"\x21\x00\x00".to_vec(); 1 << 20];
+        assert!(holds(&endless, &ctx));
         assert!(holds(&[vec![]], &ctx) && !holds(&[vec![0x22, 0, 0x27]], &ctx));
     }
 }

@@ -34,6 +34,12 @@ pub fn read(addr: u64, len: u64) -> (Reply, Vec<u8>) {
     (Reply::Done, bytes)
 }
 
+/// Reads all of these bytes, if all of them are the guest's.
+pub fn read_whole(addr: u64, bytes: &mut [u8]) -> bool {
+    let end = addr.saturating_add(bytes.len() as u64);
+    machine().memory().space.is_mapped(addr, end) && copy::read(GuestAddr(addr), bytes).is_ok()
+}
+
 /// Writes guest memory, read-only memory too.
 pub fn write(addr: u64, bytes: &[u8]) -> bool {
     let mut memory = machine().memory();
@@ -83,13 +89,17 @@ impl Driver {
         })
     }
 
-    /// Sets registers of a thread.
+    /// Sets registers of a thread, where they have values that the processor takes: others would
+    /// fault where the host loads them.
     pub fn set_registers(&mut self, slot: u32, bytes: &[u8]) -> bool {
         /// Flags that a debugger may set: arithmetic ones and DF.
         const FLAGS: u64 = 0xcd5;
         let Some(new) = Registers::from_bytes(bytes) else {
             return false;
         };
+        if new.fs_base >= relive_host::layout::FS_END {
+            return false;
+        }
         let Some(task) = self.task_mut(slot) else {
             return false;
         };
@@ -100,6 +110,7 @@ impl Driver {
         let supported = relive_host::cpu::xcr0() & relive_host::cpu::XSAVE_MASK;
         let area = task.ctx.vectors_mut();
         area.0.copy_from_slice(&new.xsave);
+        area.drop_reserved_mxcsr();
         area.set_xstate_bv(area.xstate_bv() & supported);
         true
     }

@@ -3,6 +3,8 @@
 //! while the replay is to go on, and nothing of it reaches the outside: the few system calls
 //! that are answered touch the copy's own memory only.
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use relive_dbt::{Stop, TrapKind};
 use relive_host::{GuestAddr, Reg, copy};
 
@@ -20,6 +22,11 @@ use crate::{instr, stops};
 const SLICE: i64 = 1 << 20;
 /// Most bytes of output that are kept.
 const OUTPUT_MAX: usize = 1 << 20;
+/// Most bytes that a copy may map, all in all.
+const MAPPED_MAX: u64 = 1 << 30;
+
+/// What this copy has mapped.
+static MAPPED: AtomicU64 = AtomicU64::new(0);
 
 impl Driver {
     /// Runs the thread of a slot until a breakpoint, a signal or an order. Returns also what
@@ -160,8 +167,11 @@ fn map(task: &Task, len: u64) -> i64 {
     const WANTED: i32 = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE;
     let flags = task.ctx.reg(Reg::R10) as i32;
     let prot = task.ctx.reg(Reg::Rdx) as u32 & (crate::space::READ | crate::space::WRITE);
-    if flags & WANTED != WANTED || flags & libc::MAP_FIXED != 0 || len == 0 || len > 1 << 30 {
+    if flags & WANTED != WANTED || flags & libc::MAP_FIXED != 0 || len == 0 {
         return -i64::from(libc::ENOSYS);
+    }
+    if len > MAPPED_MAX - MAPPED.load(Ordering::Relaxed) {
+        return -i64::from(libc::ENOMEM);
     }
     let len = len.next_multiple_of(relive_host::addr::PAGE);
     let mut memory = machine().memory();
@@ -179,7 +189,10 @@ fn map(task: &Task, len: u64) -> i64 {
         inode: 0,
     };
     match memory.map(region, crate::memory::Source::Anon) {
-        Ok(()) => start as i64,
+        Ok(()) => {
+            MAPPED.fetch_add(len, Ordering::Relaxed);
+            start as i64
+        }
         Err(e) => -i64::from(e),
     }
 }
