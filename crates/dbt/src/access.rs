@@ -65,9 +65,11 @@ pub fn accesses(code: &dyn Code, ctx: &Context) -> Vec<Access> {
         if memory.base().is_gpr32() || memory.index().is_gpr32() {
             addr &= 0xffff_ffff;
         }
-        if memory.segment() == Register::FS {
-            addr = addr.wrapping_add(ctx.guest_fs);
-        }
+        addr = addr.wrapping_add(match memory.segment() {
+            Register::FS => ctx.guest_fs,
+            Register::GS => ctx.guest_gs,
+            _ => 0,
+        });
         let repeated =
             iced.is_string_instruction() && (iced.has_rep_prefix() || iced.has_repne_prefix());
         if repeated {
@@ -127,6 +129,7 @@ fn lanes(iced: &Instruction, ctx: &Context, mut each: impl FnMut(u64)) {
         let addr = iced.virtual_address(operand, lane, |r, element, size| {
             Some(match r {
                 Register::FS => ctx.guest_fs,
+                Register::GS => ctx.guest_gs,
                 r if r.is_gpr() => value(ctx, r),
                 r if r.is_vector_register() => vector_lane(ctx, n, element * size, size),
                 _ => 0,

@@ -34,7 +34,7 @@ pub(crate) enum Class {
     /// The engine provides the result.
     Instr,
     Popf,
-    /// Stores the x87 instruction pointer.
+    /// Stores the x87 instruction pointer, or the address of a table of the kernel.
     StoresFip,
     /// `int n`.
     Int,
@@ -51,9 +51,6 @@ const UNSUPPORTED: &[(Mnemonic, &str)] = &[
     (Mnemonic::Xtest, "transactional memory"),
     (Mnemonic::Xsusldtrk, "transactional memory"),
     (Mnemonic::Xresldtrk, "transactional memory"),
-    (Mnemonic::Rdgsbase, "use of the GS base"),
-    (Mnemonic::Wrgsbase, "use of the GS base"),
-    (Mnemonic::Swapgs, "use of the GS base"),
     (Mnemonic::Lgs, "load of a segment register"),
     (Mnemonic::Lfs, "load of a segment register"),
     (Mnemonic::Lss, "load of a segment register"),
@@ -61,7 +58,6 @@ const UNSUPPORTED: &[(Mnemonic, &str)] = &[
     (Mnemonic::Iretd, "iret"),
     (Mnemonic::Iretq, "iret"),
     (Mnemonic::Retf, "far return"),
-    (Mnemonic::Rdpmc, "rdpmc"),
     (Mnemonic::Rdpru, "rdpru"),
     (Mnemonic::Rdpkru, "protection keys"),
     (Mnemonic::Wrpkru, "protection keys"),
@@ -80,15 +76,7 @@ const UNSUPPORTED: &[(Mnemonic, &str)] = &[
     (Mnemonic::Clui, "user interrupts"),
     (Mnemonic::Stui, "user interrupts"),
     (Mnemonic::Testui, "user interrupts"),
-    (Mnemonic::Sgdt, "read of a descriptor table register"),
-    (Mnemonic::Sidt, "read of a descriptor table register"),
-    (Mnemonic::Sldt, "read of a descriptor table register"),
-    (Mnemonic::Str, "read of a descriptor table register"),
-    (Mnemonic::Smsw, "smsw"),
     (Mnemonic::Lsl, "read of a segment descriptor"),
-    (Mnemonic::Lar, "read of a segment descriptor"),
-    (Mnemonic::Verr, "read of a segment descriptor"),
-    (Mnemonic::Verw, "read of a segment descriptor"),
     (Mnemonic::Xstore, "hardware random numbers"),
 ];
 
@@ -105,6 +93,8 @@ const STORES_FIP: &[Mnemonic] = &[
     Mnemonic::Xsavec64,
     Mnemonic::Xsaveopt,
     Mnemonic::Xsaveopt64,
+    Mnemonic::Sgdt,
+    Mnemonic::Sidt,
 ];
 
 const INSTR: &[Mnemonic] = &[
@@ -116,6 +106,8 @@ const INSTR: &[Mnemonic] = &[
     Mnemonic::Rdpid,
     Mnemonic::Xgetbv,
     Mnemonic::Wrfsbase,
+    Mnemonic::Rdgsbase,
+    Mnemonic::Wrgsbase,
 ];
 
 const SEGMENT_LOADS: &[Code] = &[

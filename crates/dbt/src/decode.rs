@@ -67,6 +67,23 @@ impl Insn {
         self.iced.segment_prefix() == Register::GS
     }
 
+    /// The same instruction with FS in place of GS.
+    pub(crate) fn with_fs(&self) -> Self {
+        const PREFIXES: [u8; 2] = [0x64, 0x65];
+        let mut bytes = self.bytes;
+        let legacy = bytes.iter().take_while(|b| is_legacy_prefix(**b)).count();
+        // The last of several counts.
+        let segments = bytes[..legacy].iter_mut().filter(|b| PREFIXES.contains(b));
+        segments.for_each(|b| *b = PREFIXES[0]);
+        Self {
+            iced: self.iced,
+            class: self.class,
+            bytes,
+            len: self.len,
+            modrm: self.modrm,
+        }
+    }
+
     /// Whether it is an operand size prefix that changes a near branch.
     pub(crate) fn is_16_bit_branch(&self) -> bool {
         let prefixes = self.bytes().iter().take_while(|b| is_legacy_prefix(**b));

@@ -2,6 +2,7 @@
 //! code cache as the last instruction's. And whether the processor keeps the other pointers
 //! (operand, opcode) over a stop in the host depends on its make. All of them are
 //! overwritten with 0, what processors store anyway unless an x87 exception is pending.
+//! `sgdt` and `sidt`, which store addresses of the kernel's, are treated the same.
 
 use iced_x86::{Code as Op, Instruction, Mnemonic, Register};
 use relive_host::{Context, GuestAddr, Reg, copy};
@@ -22,6 +23,10 @@ pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<()
     let insn = &insn.iced;
     let address = insn.virtual_address(0, 0, |reg, _, _| register(ctx, reg));
     let base = address.ok_or_else(|| format!("no address for the operand of {pc:#x}"))?;
+    if let Some(dummy) = table_register(insn.mnemonic()) {
+        return copy::write(GuestAddr(base), &dummy)
+            .map_err(|bad| format!("stored at {base:#x} but cannot overwrite {}", bad.0));
+    }
     let (offset, len) = field(insn.code());
     if XSAVE_FAMILY.contains(&insn.mnemonic()) && !x87_stored(insn, ctx, base)? {
         return Ok(());
@@ -29,6 +34,19 @@ pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<()
     let at = GuestAddr(base).offset(offset);
     copy::write(at, &[0; 18][..len])
         .map_err(|bad| format!("stored at {at} but cannot clear {}", bad.0))
+}
+
+/// Limit and base as the kernel shows them where the processor keeps programs from reading them
+/// (UMIP): elsewhere they differ from one processor of a machine to the next.
+fn table_register(mnemonic: Mnemonic) -> Option<[u8; 10]> {
+    let base: u64 = match mnemonic {
+        Mnemonic::Sgdt => 0xffff_ffff_fffe_0000,
+        Mnemonic::Sidt => 0xffff_ffff_ffff_0000,
+        _ => return None,
+    };
+    let mut bytes = [0; 10];
+    bytes[2..].copy_from_slice(&base.to_le_bytes());
+    Some(bytes)
 }
 
 /// Offset and size of opcode, instruction and operand pointer in the area that FXSAVE and
@@ -78,6 +96,7 @@ pub(crate) fn obeys_rax(insn: &Instruction) -> bool {
 fn register(ctx: &Context, reg: Register) -> Option<u64> {
     match reg {
         Register::FS => Some(ctx.guest_fs),
+        Register::GS => Some(ctx.guest_gs),
         Register::CS | Register::DS | Register::ES | Register::SS => Some(0),
         _ => {
             let value = ctx.gpr[usize::from(gpr_number(reg)?)];

@@ -46,6 +46,10 @@ pub enum InstrOp {
     Cpu,
     /// Values: none; the new FS base comes from the context.
     WrFsBase { reg: u8, width: Width },
+    /// The same for GS.
+    WrGsBase { reg: u8, width: Width },
+    /// Values: none; the GS base goes into a register.
+    RdGsBase { reg: u8, width: Width },
 }
 
 const CARRY: u64 = 1;
@@ -68,6 +72,8 @@ impl InstrOp {
             Self::WrFsBase { reg, width } => [7, reg, width as u8],
             Self::Clock => [8, 0, 0],
             Self::Cpu => [9, 0, 0],
+            Self::WrGsBase { reg, width } => [10, reg, width as u8],
+            Self::RdGsBase { reg, width } => [11, reg, width as u8],
         }
     }
 
@@ -86,6 +92,8 @@ impl InstrOp {
             7 => Self::WrFsBase { reg, width },
             8 => Self::Clock,
             9 => Self::Cpu,
+            10 => Self::WrGsBase { reg, width },
+            11 => Self::RdGsBase { reg, width },
             _ => return None,
         })
     }
@@ -135,7 +143,8 @@ impl InstrOp {
                 ctx.set_reg(Reg::Rax, low(values[0]));
                 ctx.set_reg(Reg::Rdx, values[0] >> 32);
             }
-            Self::WrFsBase { reg, width } => {
+            Self::RdGsBase { reg, width } => set(ctx, reg, width, ctx.guest_gs),
+            Self::WrFsBase { reg, width } | Self::WrGsBase { reg, width } => {
                 let value = ctx.gpr[reg as usize];
                 let base = if width == Width::W64 {
                     value
@@ -145,7 +154,10 @@ impl InstrOp {
                 if !is_canonical(base) {
                     return Err(GeneralProtection);
                 }
-                ctx.guest_fs = base;
+                match self {
+                    Self::WrFsBase { .. } => ctx.guest_fs = base,
+                    _ => ctx.guest_gs = base,
+                }
             }
         }
         ctx.rip = next.0;
@@ -191,6 +203,8 @@ impl InstrOp {
             Code::Rdseed_r16 | Code::Rdseed_r32 | Code::Rdseed_r64 => Self::Rdseed { reg, width },
             Code::Rdpid_r32 | Code::Rdpid_r64 => Self::Rdpid { reg },
             Code::Wrfsbase_r32 | Code::Wrfsbase_r64 => Self::WrFsBase { reg, width },
+            Code::Wrgsbase_r32 | Code::Wrgsbase_r64 => Self::WrGsBase { reg, width },
+            Code::Rdgsbase_r32 | Code::Rdgsbase_r64 => Self::RdGsBase { reg, width },
             _ => return None,
         })
     }

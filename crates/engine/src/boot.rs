@@ -24,7 +24,7 @@ use crate::kernel::exec::{drain, memfd};
 use crate::loader::{self, Program};
 use crate::machine::{Machine, Mode, install, machine};
 use crate::memory::Memory;
-use crate::process::{Process, State};
+use crate::process::{Limits, Process, State};
 use crate::schedule::Schedule;
 use crate::shm::Shm;
 use crate::signals::{SIG_IGN, host_disposition};
@@ -32,7 +32,7 @@ use crate::streams::Streams;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use crate::wire::{Reader, Writer};
-use crate::{image, live, stats, translations};
+use crate::{image, live, seccomp, stats, translations};
 
 /// Names the descriptor of the start data in the environment of a host process.
 pub const VARIABLE: &str = "RELIVE_BOOT";
@@ -79,6 +79,10 @@ pub struct Continuation {
     pub mask: u64,
     /// Ignored signals.
     pub ignored: u64,
+    /// Limits that the engine keeps.
+    pub limits: Limits,
+    /// Whether the thread is strictly confined, and otherwise its filters, the oldest first.
+    pub confined: (bool, Vec<Vec<u8>>),
     /// Descriptors that lead to standard streams.
     pub streams: Vec<(i32, u8)>,
     /// What the old program's host knows of the processor.
@@ -113,11 +117,12 @@ impl Boot {
             ] {
                 w.num(v.into());
             }
-            w.num(c.ticks)
-                .num(c.logged)
-                .num(c.mask)
-                .num(c.ignored)
-                .num(c.streams.len() as u64);
+            w.num(c.ticks).num(c.logged).num(c.mask).num(c.ignored);
+            for (soft, hard) in [c.limits.space, c.limits.data] {
+                w.num(soft).num(hard);
+            }
+            w.num(c.confined.0.into()).list(&c.confined.1);
+            w.num(c.streams.len() as u64);
             for &(fd, s) in &c.streams {
                 w.num(fd as u64).num(s.into());
             }
@@ -147,6 +152,11 @@ impl Boot {
             logged: r.num(),
             mask: r.num(),
             ignored: r.num(),
+            limits: Limits {
+                space: (r.num(), r.num()),
+                data: (r.num(), r.num()),
+            },
+            confined: (r.num() != 0, r.list()),
             streams: (0..r.num())
                 .map(|_| (r.num() as i32, r.num() as u8))
                 .collect(),
@@ -319,7 +329,10 @@ fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
             stream,
         })
         .collect();
-    let state = State::new(streams, program.path.clone(), &program.env);
+    let mut state = State::new(streams, program.path.clone(), &program.env);
+    if let Some(c) = &boot.go_on {
+        state.limits = c.limits;
+    }
     let process = Arc::new(Process::new(index, pid, next_thread, state));
     let tape = make_tape(
         &boot.go_on,
@@ -331,6 +344,10 @@ fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
     )?;
     let mut task = Box::new(Task::new(process, slot, pid, tape));
     set_signals(&mut task, boot.go_on.as_ref());
+    task.seccomp = boot
+        .go_on
+        .as_ref()
+        .and_then(|c| seccomp::Mode::decode(&c.confined));
     live::prepare_thread(&mut task);
     if let Some(c) = &boot.go_on {
         task.ctx.restart_ticks(c.ticks);

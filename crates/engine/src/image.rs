@@ -5,7 +5,7 @@ use relive_trace::{FileId, Image, MapKind};
 
 use crate::failure::{Failure, Result};
 use crate::memory::{Memory, Source};
-use crate::space::Region;
+use crate::space::{Region, Traits};
 
 /// What `/proc/self/maps` calls the page of functions that read clocks.
 pub const VDSO: &str = "[vdso]";
@@ -36,6 +36,7 @@ pub fn apply(
             name: op.name.as_str().into(),
             offset,
             inode: u64::from(!op.name.is_empty() && op.name != VDSO),
+            traits: Traits::default(),
         };
         memory.map(region, source).map_err(|e| {
             Failure::setup(format!(
@@ -53,7 +54,7 @@ pub fn apply(
     ctx.gpr = [0; 16];
     ctx.rflags = 0x202;
     ctx.vectors_mut().reset();
-    ctx.guest_fs = 0;
+    (ctx.guest_fs, ctx.guest_gs) = (0, 0);
     ctx.rip = image.rip;
     ctx.set_reg(Reg::Rsp, image.rsp);
     Ok(())

@@ -47,7 +47,7 @@ pub fn values(task: &Task, op: &InstrOp) -> [u64; 4] {
             unsafe { __rdtscp(&raw mut aux) };
             [u64::from(aux & 0xfff), u64::from(aux >> 12), 0, 0]
         }
-        InstrOp::WrFsBase { .. } => [0; 4],
+        InstrOp::WrFsBase { .. } | InstrOp::WrGsBase { .. } | InstrOp::RdGsBase { .. } => [0; 4],
     }
 }
 
@@ -106,7 +106,11 @@ fn row(op: &InstrOp) -> (u8, u8) {
         InstrOp::Rdseed { .. } => (5, 2),
         InstrOp::Rdpid { .. } => (6, 1),
         InstrOp::Xgetbv => (7, 1),
-        InstrOp::WrFsBase { .. } | InstrOp::Clock | InstrOp::Cpu => (0, 0),
+        InstrOp::WrFsBase { .. }
+        | InstrOp::WrGsBase { .. }
+        | InstrOp::RdGsBase { .. }
+        | InstrOp::Clock
+        | InstrOp::Cpu => (0, 0),
     }
 }
 

@@ -27,6 +27,7 @@ mod process;
 mod readings;
 mod replay;
 mod schedule;
+mod seccomp;
 mod sharing;
 mod shm;
 mod signals;

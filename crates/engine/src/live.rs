@@ -40,7 +40,7 @@ fn finish_thread(task: &mut Task, main: bool) {
     let m = machine();
     match flow {
         Flow::ProcessEnd(end) => end_process(task, end),
-        _ => {
+        flow => {
             if let crate::tape::Tape::Out(t) = &task.tape {
                 t.close();
             }
@@ -49,9 +49,13 @@ fn finish_thread(task: &mut Task, main: bool) {
                 m.baton.release(task);
             }
             if main {
+                let code = match flow {
+                    Flow::ThreadEnd(code) => code,
+                    _ => 0,
+                };
                 // SAFETY: the first thread's stack is not needed any more; the process lives
-                // on with the others.
-                unsafe { sys::exit_thread(0) }
+                // on with the others, and ends with this code when they have ended.
+                unsafe { sys::exit_thread(code) }
             }
         }
     }

@@ -23,7 +23,12 @@ use relive_trace::{FileId, Image, MapKind, MapOp};
 
 use crate::space::{self, AddressSpace};
 
-/// Size of the main thread's stack, mapped at once: the soft limit, within reason.
+/// Size of the main thread's stack under a soft limit, mapped at once: within reason.
+#[must_use]
+pub fn stack_bytes(limit: u64) -> u64 {
+    limit.clamp(256 << 10, 512 << 20) & !(PAGE - 1)
+}
+
 fn stack_size() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 8 << 20,
@@ -31,7 +36,7 @@ fn stack_size() -> u64 {
     };
     // SAFETY: fills the structure.
     unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
-    limit.rlim_cur.clamp(256 << 10, 512 << 20) & !(PAGE - 1)
+    stack_bytes(limit.rlim_cur)
 }
 
 /// Behind the main thread's stack.
@@ -287,6 +292,7 @@ fn place(
         name: crate::memory::unnamed(),
         offset: 0,
         inode: 0,
+        traits: space::Traits::default(),
     });
     let id = identify(file)?;
     out.files

@@ -14,7 +14,7 @@ use relive_dbt::{Code, Options, Translator};
 use relive_host::{GuestAddr, addr::PAGE, copy, layout, sys, window};
 
 use crate::failure::{Failure, Result};
-use crate::space::{AddressSpace, EXEC, READ, Region, WRITE};
+use crate::space::{AddressSpace, EXEC, OnFork, READ, Region, WRITE};
 
 /// The guest's memory.
 pub struct Memory {
@@ -27,6 +27,8 @@ pub struct Memory {
     guarded: BTreeSet<u64>,
     /// Code was translated from memory that other processes may write.
     common_code: bool,
+    /// A forked child may get something else than a copy (`Traits::on_fork`).
+    pub on_fork: bool,
 }
 
 /// What is to be mapped.
@@ -58,6 +60,7 @@ impl Memory {
             translator,
             guarded: BTreeSet::new(),
             common_code: false,
+            on_fork: false,
         })
     }
 
@@ -236,6 +239,123 @@ impl Memory {
             ..region
         });
         Ok(())
+    }
+
+    /// Maps the pages from `old` at `new` and leaves the old range mapped: the same memory under
+    /// a second name if `old_len` is 0 (shared maps only), and otherwise without content
+    /// (mremap(2), `MREMAP_DONTUNMAP`).
+    ///
+    /// # Errors
+    /// The errno of mremap(2).
+    pub fn remap_beside(
+        &mut self,
+        old: u64,
+        old_len: u64,
+        new: (u64, u64),
+    ) -> std::result::Result<(), i32> {
+        let region = self.space.at(old).cloned().ok_or(libc::EFAULT)?;
+        let keeps = if old_len == 0 {
+            0
+        } else {
+            libc::MREMAP_DONTUNMAP
+        };
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | keeps;
+        self.forget_code(old, old + old_len);
+        self.forget_code(new.0, new.1);
+        // SAFETY: both ranges are guest memory; the target is free.
+        let got = unsafe {
+            sys::syscall(
+                libc::SYS_mremap as u64,
+                [old, old_len, new.1 - new.0, flags as u64, new.0, 0],
+            )
+        };
+        if got < 0 {
+            return Err(-got as i32);
+        }
+        let offset = region.offset + (old - region.start);
+        let prot = region.prot;
+        self.space.insert(Region {
+            start: new.0,
+            end: new.1,
+            offset,
+            ..region
+        });
+        if prot & EXEC != 0 {
+            self.add_code(new.0, new.1);
+        }
+        Ok(())
+    }
+
+    /// Frees the pages of shared memory: whoever maps them sees zeros (madvise(2),
+    /// `MADV_REMOVE`). The kernel's answer.
+    pub fn remove(&mut self, start: u64, end: u64) -> i64 {
+        self.forget_code(start, end);
+        let shared = self.space.at(start).is_some_and(|r| r.shared);
+        // Of one process alone, which shares with nobody.
+        let advice = if shared {
+            libc::MADV_REMOVE
+        } else {
+            libc::MADV_DONTNEED
+        };
+        // SAFETY: the range is guest memory.
+        unsafe {
+            sys::syscall(
+                libc::SYS_madvise as u64,
+                [start, end - start, advice as u64, 0, 0, 0],
+            ) as i64
+        }
+    }
+
+    /// In a forked child: what it does not get of its parent's memory.
+    pub fn forked(&mut self) {
+        if !std::mem::take(&mut self.on_fork) {
+            return;
+        }
+        let all = self
+            .space
+            .iter()
+            .map(|r| (r.start, r.end, r.traits.on_fork));
+        for (start, end, what) in all.collect::<Vec<_>>() {
+            match what {
+                OnFork::Keep => {}
+                OnFork::Drop => self.unmap(start, end),
+                OnFork::Wipe => {
+                    self.discard(start, end);
+                    self.on_fork = true;
+                }
+            }
+        }
+    }
+
+    /// Makes a region that grows downwards reach to `addr`, if there is one that may: the
+    /// next above, with nothing mapped between, and as large as the first thread's stack at
+    /// most. Says whether.
+    pub fn grow(&mut self, addr: u64) -> bool {
+        let page = addr & !(PAGE - 1);
+        if self.space.at(addr).is_some() {
+            return false;
+        }
+        let Some(above) = self.space.after(addr).filter(|r| r.traits.grows).cloned() else {
+            return false;
+        };
+        let stack = self.space.at(crate::loader::STACK_TOP - 1);
+        let most = stack.map_or(0, |r| r.end - r.start);
+        // One page is left to what lies below: maps are made upwards here, and so lie closer
+        // than the kernel would lay them.
+        let near = page.saturating_sub(PAGE);
+        let accessible = |r: &Region| r.prot != 0 && !r.traits.grows;
+        if !layout::guest_may_map_range(page, above.end)
+            || above.end - page > most
+            || self.space.overlapping(near, page).any(accessible)
+        {
+            return false;
+        }
+        let part = Region {
+            end: above.start,
+            start: page,
+            ..above
+        };
+        self.map(part, Source::Anon).is_ok()
     }
 
     /// Drops the contents of anonymous memory, or returns private file memory to the file's

@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
 use relive_host::signal::KernelAction;
 
+use crate::seccomp::Filter;
 use crate::streams::Streams;
 
 /// One guest process.
@@ -16,6 +17,8 @@ pub struct Process {
     /// Its kernel pid (the recorded one, in replay).
     pub pid: u32,
     next_thread: AtomicU32,
+    /// Filters that one thread has set for all (seccomp(2)).
+    filters_set: AtomicU32,
     state: Mutex<State>,
 }
 
@@ -38,6 +41,32 @@ pub struct State {
     pub death_signal: i32,
     /// personality(2), as the guest set it.
     pub personality: u64,
+    /// Limits that would hit the host, and are kept by the engine.
+    pub limits: Limits,
+    /// The last filter that was set for all threads.
+    pub filter: Option<Arc<Filter>>,
+}
+
+/// A soft and a hard limit of getrlimit(2).
+pub type Limit = (u64, u64);
+
+/// The limits that the engine enforces itself, because the host's own memory is larger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// RLIMIT_AS, in bytes.
+    pub space: Limit,
+    /// RLIMIT_DATA, in bytes.
+    pub data: Limit,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        const NONE: Limit = (libc::RLIM_INFINITY, libc::RLIM_INFINITY);
+        Self {
+            space: NONE,
+            data: NONE,
+        }
+    }
 }
 
 impl Process {
@@ -48,6 +77,7 @@ impl Process {
             index,
             pid,
             next_thread: AtomicU32::new(next_thread),
+            filters_set: AtomicU32::new(0),
             state: Mutex::new(state),
         }
     }
@@ -60,6 +90,17 @@ impl Process {
     /// Takes the next thread index.
     pub fn new_thread(&self) -> u32 {
         self.next_thread.fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// How often a thread has set a filter for all.
+    pub fn filters_set(&self) -> u32 {
+        self.filters_set.load(Ordering::Acquire)
+    }
+
+    /// Sets a filter for all threads; each takes it over before its next call.
+    pub fn set_filter(&self, filter: Arc<Filter>) {
+        self.state().filter = Some(filter);
+        self.filters_set.fetch_add(1, Ordering::AcqRel);
     }
 
     /// The index that the next thread will get.
@@ -90,6 +131,8 @@ impl State {
             dumpable: 1,
             death_signal: 0,
             personality: 0,
+            limits: Limits::default(),
+            filter: None,
         }
     }
 }

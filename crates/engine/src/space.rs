@@ -37,6 +37,29 @@ pub struct Region {
     pub offset: u64,
     /// Identity of the file (from its device and inode number), 0 without file.
     pub inode: u64,
+    /// What the guest has asked for besides.
+    pub traits: Traits,
+}
+
+/// What a region does that others do not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Traits {
+    /// It grows downwards where it is touched below its start (`MAP_GROWSDOWN`).
+    pub grows: bool,
+    /// What a forked child gets of it.
+    pub on_fork: OnFork,
+}
+
+/// What a forked child gets of a region (madvise(2)).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnFork {
+    /// The same.
+    #[default]
+    Keep,
+    /// Nothing (`MADV_DONTFORK`).
+    Drop,
+    /// Zeros (`MADV_WIPEONFORK`).
+    Wipe,
 }
 
 /// All regions, ordered by address, never overlapping.
@@ -68,6 +91,12 @@ impl AddressSpace {
             .next_back()
             .map(|(_, r)| r)
             .filter(|r| addr < r.end)
+    }
+
+    /// The first region above `addr`.
+    #[must_use]
+    pub fn after(&self, addr: u64) -> Option<&Region> {
+        self.regions.range(addr..).next().map(|(_, r)| r)
     }
 
     /// All regions in order.
@@ -136,6 +165,15 @@ impl AddressSpace {
         self.cut(end);
         for (_, r) in self.regions.range_mut(start..end) {
             r.prot = prot;
+        }
+    }
+
+    /// Changes what is mapped in a range.
+    pub fn change(&mut self, start: u64, end: u64, mut change: impl FnMut(&mut Traits)) {
+        self.cut(start);
+        self.cut(end);
+        for (_, r) in self.regions.range_mut(start..end) {
+            change(&mut r.traits);
         }
     }
 
@@ -296,6 +334,7 @@ mod tests {
             name: "".into(),
             offset: 0,
             inode: 0,
+            traits: Traits::default(),
         }
     }
 

@@ -87,12 +87,12 @@ fn trap(task: &mut Task, pc: GuestAddr, next: GuestAddr, kind: TrapKind) -> Resu
     match kind {
         TrapKind::Int3 | TrapKind::Int1 => {
             task.ctx.rip = next.0;
-            let (code, trap) = if kind == TrapKind::Int3 {
-                (SI_KERNEL, TRAP_BP)
+            let (code, trap, addr) = if kind == TrapKind::Int3 {
+                (SI_KERNEL, TRAP_BP, 0)
             } else {
-                (1, TRAP_DB)
+                (1, TRAP_DB, next.0)
             };
-            signals::fault(task, &fault_info(libc::SIGTRAP, code, 0), (trap, 0))
+            signals::fault(task, &fault_info(libc::SIGTRAP, code, addr), (trap, 0))
         }
         TrapKind::Undefined => signals::fault(
             task,

@@ -10,30 +10,64 @@ pub const ERR: u8 = 2;
 
 /// Descriptors and the stream that each one leads to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Streams(BTreeMap<i32, u8>);
+pub struct Streams {
+    known: BTreeMap<i32, u8>,
+    /// Another process uses the same table: what each stream leads to, as device and inode.
+    shared: Option<[Option<Identity>; 2]>,
+}
+
+/// Device and inode number.
+pub type Identity = (u64, u64);
 
 impl Streams {
     /// As a program starts.
     #[must_use]
     pub fn standard() -> Self {
-        Self(BTreeMap::from([(1, OUT), (2, ERR)]))
+        Self::from_pairs([(1, OUT), (2, ERR)])
     }
 
     /// The given pairs.
     #[must_use]
     pub fn from_pairs(pairs: impl IntoIterator<Item = (i32, u8)>) -> Self {
-        Self(pairs.into_iter().collect())
+        Self {
+            known: pairs.into_iter().collect(),
+            shared: None,
+        }
     }
 
     /// All pairs.
     pub fn pairs(&self) -> impl Iterator<Item = (i32, u8)> {
-        self.0.iter().map(|(&fd, &s)| (fd, s))
+        self.known.iter().map(|(&fd, &s)| (fd, s))
+    }
+
+    /// From now on the table of descriptors is another process's too; `identify` says what a
+    /// descriptor leads to.
+    pub fn share(&mut self, identify: impl Fn(i32) -> Option<Identity>) {
+        let lead = |stream: u8| {
+            let mut fds = self.known.iter().filter(|(_, s)| **s == stream);
+            fds.find_map(|(&fd, _)| identify(fd))
+        };
+        self.shared = Some([lead(OUT), lead(ERR)]);
+    }
+
+    /// The stream of a descriptor, 0 for none; as [`Streams::of`], but for a table that another
+    /// process changes too.
+    #[must_use]
+    pub fn find(&self, fd: i32, identify: impl Fn(i32) -> Option<Identity>) -> u8 {
+        let Some(leads) = self.shared else {
+            return self.of(fd);
+        };
+        let there = identify(fd);
+        let fits = |stream: u8| there.is_some() && leads[usize::from(stream) - 1] == there;
+        let known = self.of(fd);
+        let likely = [known, OUT, ERR].into_iter().filter(|&s| s != 0);
+        likely.into_iter().find(|&s| fits(s)).unwrap_or(0)
     }
 
     /// The stream of a descriptor, 0 for none.
     #[must_use]
     pub fn of(&self, fd: i32) -> u8 {
-        self.0.get(&fd).copied().unwrap_or(0)
+        self.known.get(&fd).copied().unwrap_or(0)
     }
 
     /// `new` is a copy of `old`.
@@ -41,25 +75,25 @@ impl Streams {
         match self.of(old) {
             0 => self.close(new),
             s => {
-                self.0.insert(new, s);
+                self.known.insert(new, s);
             }
         }
     }
 
     /// A descriptor is closed, or is a new one.
     pub fn close(&mut self, fd: i32) {
-        self.0.remove(&fd);
+        self.known.remove(&fd);
     }
 
     /// A range of descriptors is closed.
     pub fn close_range(&mut self, first: u32, last: u32) {
-        self.0
+        self.known
             .retain(|&fd, _| (fd as u32) < first || fd as u32 > last);
     }
 
     /// Drops those that exec closes: `open` says which are still open.
     pub fn retain(&mut self, mut open: impl FnMut(i32) -> bool) {
-        self.0.retain(|&fd, _| open(fd));
+        self.known.retain(|&fd, _| open(fd));
     }
 }
 

@@ -48,6 +48,10 @@ pub struct Task {
     /// Its name, as prctl(2) PR_SET_NAME sets it, filled up with zeros. Only of use to who
     /// looks at a replay: the guest asks the kernel.
     pub comm: [u8; 16],
+    /// What it may call, if it has been confined.
+    pub seccomp: Option<crate::seccomp::Mode>,
+    /// How many filters for all threads of the process it has looked at.
+    pub filters_seen: u32,
     /// A vfork child runs in this task: what the parent goes on with.
     pub vforked: Option<Box<crate::kernel::vfork::Parent>>,
 }
@@ -96,6 +100,8 @@ impl Task {
             exact: true,
             parked: false,
             comm: [0; 16],
+            seccomp: None,
+            filters_seen: 0,
             vforked: None,
         }
     }
@@ -130,8 +136,24 @@ impl Task {
             self.ctx.has_budget(),
             "a thread without ticks left would never stop"
         );
+        let armed = crate::replay::BeyondFile::arm(self);
+        let stop = self.go_on(step, armed.as_ref());
+        if let Some(armed) = armed {
+            armed.disarm();
+        }
+        stop
+    }
+
+    fn go_on(&mut self, step: bool, armed: Option<&crate::replay::BeyondFile>) -> Stop {
         let mut stop = self.enter(step, true);
         while let Stop::Fault { .. } = stop {
+            if armed.is_some_and(|a| a.is_hit(self)) {
+                return stop;
+            }
+            if self.grows() {
+                stop = self.enter(step, true);
+                continue;
+            }
             let Some(page) = self.guarded_page() else {
                 return stop;
             };
@@ -147,10 +169,17 @@ impl Task {
         stop
     }
 
+    /// Whether the fault is one below a region that grows, and has been made to.
+    fn grows(&self) -> bool {
+        let info = &self.ctx.fault.siginfo;
+        let addr = crate::signals::fault_addr(info);
+        crate::signals::signo(info) == libc::SIGSEGV && machine().memory().grow(addr)
+    }
+
     /// The page of a fault that only the host's own protection caused.
     fn guarded_page(&self) -> Option<u64> {
         let info = &self.ctx.fault.siginfo;
-        let addr = u64::from_le_bytes(info[16..24].try_into().ok()?);
+        let addr = crate::signals::fault_addr(info);
         (crate::signals::signo(info) == libc::SIGSEGV && machine().memory().is_guarded(addr))
             .then_some(addr)
     }

@@ -100,6 +100,9 @@ pub struct Context {
     pub entry: u64,
     /// The guest's FS base.
     pub guest_fs: u64,
+    /// The guest's GS base. The processor's own is the host's: instructions with a GS operand
+    /// are executed with this in FS.
+    pub guest_gs: u64,
     /// The host thread's FS base.
     pub host_fs: u64,
     /// The host stack pointer while the guest runs.
@@ -186,6 +189,8 @@ pub mod off {
     pub const ENTRY: i32 = offset_of!(Context, entry) as i32;
     /// [`Context::guest_fs`]
     pub const GUEST_FS: i32 = offset_of!(Context, guest_fs) as i32;
+    /// [`Context::guest_gs`]
+    pub const GUEST_GS: i32 = offset_of!(Context, guest_gs) as i32;
     /// [`Context::host_fs`]
     pub const HOST_FS: i32 = offset_of!(Context, host_fs) as i32;
     /// [`Context::host_rsp`]

@@ -1,4 +1,4 @@
-// relive: refused="GS segment" refused-in=all link=pie,static
+// relive: link=pie,static
 // The GS base: arch_prctl, GS-relative operands of all kinds, rdgsbase where the kernel allows it.
 #include "check.h"
 #include <asm/prctl.h>

@@ -1,4 +1,4 @@
-// relive: refused="GS segment" refused-in=all link=pie,static
+// relive: link=pie,static
 // A GS-relative operand with the base that every program starts with: zero.
 #include "check.h"
 

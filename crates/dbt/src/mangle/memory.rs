@@ -6,6 +6,7 @@ use relive_host::context::off;
 use super::{Flow, Unit};
 use crate::classify::gpr_number;
 use crate::decode::{Insn, is_legacy_prefix};
+use crate::emit::RCX;
 use crate::recover::Undo;
 
 pub(super) fn copy(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
@@ -21,6 +22,23 @@ pub(super) fn copy(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         through_scratch(unit, insn, target);
     }
     Flow::Continue
+}
+
+/// An instruction whose operand lies in the GS segment, which is the host's: it is executed with
+/// FS instead, which has the guest's GS base meanwhile. A fault in it leaves to the host, which
+/// takes both bases from the context.
+pub(super) fn copy_gs(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    set_fs(unit, off::GUEST_GS);
+    let flow = copy(unit, &insn.with_fs());
+    set_fs(unit, off::GUEST_FS);
+    flow
+}
+
+fn set_fs(unit: &mut Unit<'_>, base: i32) {
+    unit.asm.spill_rcx();
+    unit.asm.load(RCX, base);
+    unit.asm.bytes(&[0xf3, 0x48, 0x0f, 0xae, 0xd1]); // wrfsbase rcx
+    unit.asm.restore_rcx();
 }
 
 /// Emits an instruction (`bytes`, ModRM at `at`) with its displacement changed so that it

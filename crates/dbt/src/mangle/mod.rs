@@ -51,6 +51,9 @@ pub(crate) struct Unit<'t> {
 /// Emits the translation of `insn`.
 pub(crate) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     if insn.uses_gs() {
+        if insn.class == Class::Copy {
+            return memory::copy_gs(unit, insn);
+        }
         return unit.stop_at(insn, Kind::Unsupported, system::GS_PREFIX);
     }
     match insn.class {

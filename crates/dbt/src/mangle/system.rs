@@ -12,7 +12,7 @@ use crate::recover::Undo;
 
 /// Names of refused things that are no opcode of their own; the others follow them.
 const NAMES: [&str; 3] = [
-    "use of the GS segment",
+    "branch through the GS segment",
     "16-bit branch",
     "software interrupt",
 ];
@@ -105,7 +105,8 @@ fn stores_fip(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 /// expects; all others fault at the instruction.
 fn int(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     match insn.iced.immediate8() {
-        3 | 4 | 0x80 => unit.stop_at(insn, Kind::Unsupported, INT),
+        3 => unit.stop_at(insn, Kind::Int3, 0),
+        4 | 0x80 => unit.stop_at(insn, Kind::Unsupported, INT),
         _ => super::memory::copy(unit, insn),
     }
 }

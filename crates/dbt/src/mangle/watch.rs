@@ -34,7 +34,8 @@ struct Address {
     base: Option<u8>,
     index: Option<(u8, u8)>,
     displacement: i32,
-    fs: bool,
+    /// Where the context has the base of its segment.
+    segment: Option<i32>,
 }
 
 /// Emits the checks of an instruction. The fragment ends where it always leaves.
@@ -76,9 +77,16 @@ fn plan(insn: &Insn, memory: &UsedMemory, watch: &Watch) -> Check {
     if repeated || wide || !(ip || plain64(memory.base())) || !plain64(memory.index()) {
         return Check::Always;
     }
-    let fs = memory.segment() == Register::FS;
+    let segment = match memory.segment() {
+        Register::FS => Some(off::GUEST_FS),
+        Register::GS => Some(off::GUEST_GS),
+        _ => None,
+    };
     let displacement = memory.displacement();
-    if (ip || memory.base() == Register::None) && memory.index() == Register::None && !fs {
+    if (ip || memory.base() == Register::None)
+        && memory.index() == Register::None
+        && segment.is_none()
+    {
         return if watch.touches(displacement, size) {
             Check::Always
         } else {
@@ -93,7 +101,7 @@ fn plan(insn: &Insn, memory: &UsedMemory, watch: &Watch) -> Check {
         base: gpr_number(memory.base()),
         index,
         displacement,
-        fs,
+        segment,
     };
     Check::Filter(address, size)
 }
@@ -114,9 +122,9 @@ fn emit(unit: &mut Unit<'_>, insn: &Insn, address: &Address, size: u64) {
     let asm = &mut *unit.asm;
     asm.spill_rcx();
     asm.lea_rcx(address.base, address.index, address.displacement);
-    if address.fs {
+    if let Some(base) = address.segment {
         asm.store(off::SPILL, RDX);
-        asm.load(RDX, off::GUEST_FS);
+        asm.load(RDX, base);
         asm.lea_rcx(Some(RCX), Some((RDX, 0)), 0);
         asm.load(RDX, off::SPILL);
     }

@@ -9,6 +9,7 @@ use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, Dir, Len, Written};
 
 use super::Call;
+use crate::space::{Region, WRITE};
 use crate::task::Task;
 
 /// Buffers beyond this are used where they are.
@@ -172,6 +173,11 @@ impl Buffers {
             self.overflow = true;
             return call.args;
         }
+        if !self.is_writable() {
+            // The kernel says so better than we could.
+            self.overflow = true;
+            return call.args;
+        }
         let mut args = call.args;
         let Some(row) = call.row else { return args };
         // Room for everything first: pointers into the arena must stay good.
@@ -222,6 +228,21 @@ impl Buffers {
         }
         self.bounced = true;
         args
+    }
+
+    /// Whether all that the kernel may write is memory that the guest may write.
+    fn is_writable(&self) -> bool {
+        let memory = crate::machine::machine().memory();
+        let fits = |p: &Piece| {
+            let end = p.guest.saturating_add(p.cap);
+            let region = memory.space.at(p.guest);
+            let writable = |r: &Region| r.prot & WRITE != 0;
+            region.is_some_and(|r| writable(r) && end <= r.end)
+                || memory.space.is_mapped(p.guest, end)
+                    && memory.space.overlapping(p.guest, end).all(writable)
+        };
+        let written = |p: &&Piece| p.dir != Dir::In;
+        self.pieces.iter().filter(written).all(fits)
     }
 
     fn find(&self, guest: u64) -> Option<usize> {

@@ -216,6 +216,12 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
             logged,
             mask: task.signals.mask.0,
             ignored,
+            limits: state.limits,
+            confined: task
+                .seccomp
+                .as_ref()
+                .map(|m| m.encode())
+                .unwrap_or_default(),
             streams: state.streams.pairs().collect(),
             layout: *relive_host::cpu::xsave_layout(),
         }),

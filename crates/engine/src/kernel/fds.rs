@@ -44,6 +44,22 @@ pub fn after(task: &Task, call: &Call, result: i64) {
     }
 }
 
+/// The kernel has made a descriptor beside the result of a call.
+pub(super) fn created(task: &Task, fd: i32) {
+    crate::input::forget(fd);
+    task.process.state().streams.close(fd);
+}
+
+/// The table of descriptors will be another process's too: what it does with it is seen by
+/// asking only.
+pub(super) fn share(task: &Task) {
+    crate::input::forget_many(true);
+    task.process.state().streams.share(|fd| {
+        let st = status(fd)?;
+        Some((st.st_dev, st.st_ino))
+    });
+}
+
 /// The descriptors that are the host's, in order.
 pub(super) fn own() -> impl Iterator<Item = i32> {
     let mut all = [

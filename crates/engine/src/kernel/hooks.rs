@@ -1,7 +1,8 @@
 //! Which calls have a hook: one table, by number.
 
 use super::{
-    Answer, Call, Reply, exec, fds, files, futex, kill, memory, misc, segments, tasks, vfork,
+    Answer, Call, Reply, clone, exec, fds, files, futex, kill, limits, memory, misc, segments,
+    tasks, vfork,
 };
 use crate::failure::Result;
 use crate::signals::calls;
@@ -20,10 +21,11 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_munmap, memory::munmap),
     (libc::SYS_brk, memory::brk),
     (libc::SYS_shmat, segments::shmat),
+    (libc::SYS_semctl, segments::semctl),
     (libc::SYS_shmdt, segments::shmdt),
     (libc::SYS_mremap, memory::mremap),
     (libc::SYS_madvise, memory::madvise),
-    (libc::SYS_mlockall, misc::pretend),
+    (libc::SYS_mlockall, misc::mlockall),
     (libc::SYS_munlockall, misc::pretend),
     (libc::SYS_rt_sigaction, calls::rt_sigaction),
     (libc::SYS_rt_sigprocmask, calls::rt_sigprocmask),
@@ -40,11 +42,13 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_tgkill, kill::send),
     (libc::SYS_signalfd, calls::plain),
     (libc::SYS_signalfd4, calls::plain),
-    (libc::SYS_clone, tasks::clone),
+    (libc::SYS_clone, clone::clone),
+    (libc::SYS_clone3, clone::clone3),
     (libc::SYS_fork, tasks::fork),
     (libc::SYS_vfork, vfork::vfork),
     (libc::SYS_execve, exec::execve),
     (libc::SYS_execveat, exec::execveat),
+    (libc::SYS_seccomp, crate::seccomp::seccomp),
     (libc::SYS_exit, tasks::exit),
     (libc::SYS_exit_group, tasks::exit_group),
     (libc::SYS_set_tid_address, tasks::set_tid_address),
@@ -53,9 +57,9 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_futex, futex::futex),
     (libc::SYS_arch_prctl, misc::arch_prctl),
     (libc::SYS_personality, misc::personality),
-    (libc::SYS_getrlimit, misc::limits),
-    (libc::SYS_setrlimit, misc::limits),
-    (libc::SYS_prlimit64, misc::limits),
+    (libc::SYS_getrlimit, limits::limits),
+    (libc::SYS_setrlimit, limits::limits),
+    (libc::SYS_prlimit64, limits::limits),
     (libc::SYS_prctl, misc::prctl),
     (libc::SYS_open, files::open),
     (libc::SYS_openat, files::openat),

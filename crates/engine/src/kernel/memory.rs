@@ -9,13 +9,13 @@ use relive_host::addr::PAGE;
 use relive_host::layout;
 use relive_trace::{FileId, FileStore};
 
-use super::{Answer, Call, Reply, sharing};
+use super::{Answer, Call, Reply, limits, sharing};
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
 use crate::kept_files;
 use crate::machine::{Mode, machine};
 use crate::memory::{Source, unnamed};
-use crate::space::{self, Region, pages};
+use crate::space::{self, OnFork, Region, Traits, pages};
 use crate::task::Task;
 
 const MAP_DENYWRITE: i32 = 0x800;
@@ -68,6 +68,9 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         _ => None,
     };
     let mut memory = machine().memory();
+    if let Err(e) = limits::may_map(task, &memory, (addr, len), prot, flags) {
+        return errno(e);
+    }
     let (start, end) = match barrier(addr, len, prot, flags) {
         Some(part) => part,
         None => match choose(&mut memory.space, addr, len, flags, low) {
@@ -87,6 +90,7 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         name,
         offset: if file.is_some() { offset } else { 0 },
         inode,
+        traits: traits(flags),
     };
     let source = match (&copy, &file) {
         (Some((_, copy)), _) if !shared => Source::File(copy.as_raw_fd(), offset),
@@ -105,6 +109,15 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
     // A fixed map is where it was asked for, whatever part of it is made.
     let fixed = flags & libc::MAP_FIXED != 0;
     Ok(Reply::Value(if fixed { addr } else { start } as i64))
+}
+
+/// What mmap(2) says of a region with its flags.
+fn traits(flags: i32) -> Traits {
+    let asked = libc::MAP_GROWSDOWN | libc::MAP_ANONYMOUS;
+    Traits {
+        grows: flags & asked == asked && flags & libc::MAP_TYPE == libc::MAP_PRIVATE,
+        on_fork: OnFork::Keep,
+    }
 }
 
 /// The part to make of a map of inaccessible memory, at a fixed address, that reaches beyond
@@ -163,6 +176,7 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
         name: unnamed(),
         offset: 0,
         inode: 0,
+        traits: traits(flags as i32),
     };
     let (region, source, _file) = if anon {
         (region, Source::Anon, None)
@@ -171,6 +185,9 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
             return Err(Failure::setup("the trace is damaged: a map names no file"));
         };
         let inode = u64::from_le_bytes(inode.try_into().unwrap_or_default());
+        if shared {
+            crate::replay::may_fault_behind_files();
+        }
         let (file, base) = if shared {
             crate::replay::shared_copy(inode, &answer.extra, offset + len)?
         } else {
@@ -399,12 +416,20 @@ pub fn mprotect(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> 
 }
 
 /// brk(2).
-pub fn brk(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+pub fn brk(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     const MOST: u64 = 1 << 40;
     let mut memory = machine().memory();
     let (base, now) = memory.space.brk;
     let want = call.args[0];
-    if want < base || want > base + MOST {
+    let refused = answer.is_some_and(|a| a.result != want as i64);
+    if want < base || want > base + MOST || refused {
+        return Ok(Reply::Value(now as i64));
+    }
+    let (flags, writes) = (libc::MAP_PRIVATE, space::READ | space::WRITE);
+    if want > now
+        && answer.is_none()
+        && limits::may_map(task, &memory, (0, want - now), writes, flags).is_err()
+    {
         return Ok(Reply::Value(now as i64));
     }
     let up = |a: u64| (a + PAGE - 1) & !(PAGE - 1);
@@ -419,6 +444,7 @@ pub fn brk(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
             name: "[heap]".into(),
             offset: 0,
             inode: 0,
+            traits: Traits::default(),
         };
         if !memory.space.is_free(old_end, new_end) || memory.map(region, Source::Anon).is_err() {
             return Ok(Reply::Value(now as i64));
@@ -431,22 +457,47 @@ pub fn brk(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
 }
 
 /// mremap(2).
-pub fn mremap(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+pub fn mremap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     let [old, old_len, new_len, flags, fixed, _] = call.args;
     let flags = flags as i32;
-    let (Some(old_len), Some(new_len)) = (pages(old_len), pages(new_len)) else {
+    if let Some(a) = answer.filter(|a| (-4095..0).contains(&a.result)) {
+        return Ok(Reply::Value(a.result));
+    }
+    let (moves, keeps) = (libc::MREMAP_MAYMOVE, libc::MREMAP_DONTUNMAP);
+    let copies = old_len == 0 && flags & moves != 0 && flags & keeps == 0;
+    let (Some(old_len), Some(new_len)) = (pages(old_len).or(copies.then_some(0)), pages(new_len))
+    else {
         return errno(libc::EINVAL);
     };
-    if old % PAGE != 0 || flags & !(libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED) != 0 {
+    if old % PAGE != 0
+        || flags & !(moves | libc::MREMAP_FIXED | keeps) != 0
+        || flags & keeps != 0 && (flags & moves == 0 || old_len != new_len || fixed % PAGE != 0)
+    {
         return errno(libc::EINVAL);
     }
     let mut memory = machine().memory();
     let (Some(old_end), Some(grown)) = (old.checked_add(old_len), old.checked_add(new_len)) else {
         return errno(libc::EINVAL);
     };
-    if memory.space.at(old).is_none_or(|r| r.end < old_end) && !memory.space.is_mapped(old, old_end)
-    {
+    let Some(region) = memory.space.at(old).cloned() else {
         return errno(libc::EFAULT);
+    };
+    if region.end < old_end && !memory.space.is_mapped(old, old_end) {
+        return errno(libc::EFAULT);
+    }
+    if copies && !region.common && !region.shared {
+        return errno(libc::EINVAL);
+    }
+    let more = new_len.saturating_sub(if flags & keeps != 0 { 0 } else { old_len });
+    if answer.is_none() && more != 0 {
+        let kind = if region.shared {
+            libc::MAP_SHARED
+        } else {
+            libc::MAP_PRIVATE
+        };
+        if let Err(e) = limits::may_map(task, &memory, (0, more), region.prot, kind) {
+            return errno(e);
+        }
     }
     let target = if flags & libc::MREMAP_FIXED != 0 {
         let fits = fixed % PAGE == 0
@@ -463,8 +514,10 @@ pub fn mremap(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Repl
         fixed
     } else if let Some(a) = answer.filter(|a| !(-4095..0).contains(&a.result)) {
         a.result as u64
-    } else if new_len <= old_len
-        || (layout::guest_may_map_range(old, grown) && memory.space.is_free(old_end, grown))
+    } else if flags & keeps == 0
+        && !copies
+        && (new_len <= old_len
+            || (layout::guest_may_map_range(old, grown) && memory.space.is_free(old_end, grown)))
     {
         old
     } else if flags & libc::MREMAP_MAYMOVE == 0 {
@@ -475,6 +528,13 @@ pub fn mremap(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Repl
             None => return errno(libc::ENOMEM),
         }
     };
+    if copies || flags & keeps != 0 {
+        let range = (target, target + new_len);
+        return match memory.remap_beside(old, old_len, range) {
+            Ok(()) => Ok(Reply::Value(target as i64)),
+            Err(e) => errno(e),
+        };
+    }
     let mut from_end = old_end;
     if new_len < old_len && target != old {
         memory.unmap(old + new_len, old_end);
@@ -497,7 +557,44 @@ pub fn madvise(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     };
     let mut memory = machine().memory();
     let whole = memory.space.is_mapped(start, end);
+    let private = |r: &Region| !r.shared && !r.common && r.inode == 0;
     match advice as i32 {
+        libc::MADV_FREE | libc::MADV_WIPEONFORK
+            if !memory.space.overlapping(start, end).all(private) =>
+        {
+            return errno(libc::EINVAL);
+        }
+        libc::MADV_DONTFORK | libc::MADV_WIPEONFORK => {
+            let what = if advice as i32 == libc::MADV_DONTFORK {
+                OnFork::Drop
+            } else {
+                OnFork::Wipe
+            };
+            memory.space.change(start, end, |t| t.on_fork = what);
+            memory.on_fork = true;
+        }
+        libc::MADV_DOFORK | libc::MADV_KEEPONFORK => {
+            memory
+                .space
+                .change(start, end, |t| t.on_fork = OnFork::Keep);
+        }
+        libc::MADV_REMOVE => {
+            let parts: Vec<(u64, u64)> = memory
+                .space
+                .overlapping(start, end)
+                .map(|r| (r.start.max(start), r.end.min(end)))
+                .collect();
+            let writable = |r: &Region| r.common && r.prot & space::WRITE != 0;
+            if !memory.space.overlapping(start, end).all(writable) {
+                return errno(libc::EINVAL);
+            }
+            for (s, e) in parts {
+                let result = memory.remove(s, e);
+                if result != 0 {
+                    return Ok(Reply::Value(result));
+                }
+            }
+        }
         libc::MADV_DONTNEED => {
             let parts: Vec<(u64, u64)> = memory
                 .space
@@ -521,7 +618,7 @@ pub fn madvise(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
         | libc::MADV_MERGEABLE
         | libc::MADV_UNMERGEABLE => {}
         libc::MADV_DONTDUMP | libc::MADV_DODUMP | libc::MADV_COLD | libc::MADV_PAGEOUT => {}
-        libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE | libc::MADV_DOFORK => {}
+        libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {}
         _ => return errno(libc::EINVAL),
     }
     if whole {

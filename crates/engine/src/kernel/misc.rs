@@ -1,9 +1,8 @@
 //! Small hooks: segment bases, limits, process options.
 
 use super::live::generic;
-use super::{Answer, Call, Reply, unsupported};
+use super::{Answer, Call, Reply};
 use crate::failure::Result;
-use crate::machine::machine;
 use crate::task::Task;
 
 const ARCH_SET_GS: i32 = 0x1001;
@@ -11,10 +10,12 @@ const ARCH_SET_FS: i32 = 0x1002;
 const ARCH_GET_FS: i32 = 0x1003;
 const ARCH_GET_GS: i32 = 0x1004;
 
-/// arch_prctl(2): FS is the guest's own; GS belongs to the host.
+/// arch_prctl(2): the bases of the guest; the GS base that the processor has is the host's.
 pub fn arch_prctl(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     let result = match call.int(0) {
-        ARCH_SET_FS if call.args[1] >= relive_host::layout::FS_END => -i64::from(libc::EPERM),
+        ARCH_SET_FS | ARCH_SET_GS if call.args[1] >= relive_host::layout::FS_END => {
+            -i64::from(libc::EPERM)
+        }
         ARCH_SET_FS => {
             task.ctx.guest_fs = call.args[1];
             0
@@ -23,7 +24,7 @@ pub fn arch_prctl(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Re
             let value = if op == ARCH_GET_FS {
                 task.ctx.guest_fs
             } else {
-                0
+                task.ctx.guest_gs
             };
             match task.write(call.args[1], &value.to_le_bytes()) {
                 Ok(()) => {
@@ -33,12 +34,9 @@ pub fn arch_prctl(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Re
                 Err(e) => e,
             }
         }
-        ARCH_SET_GS if call.args[1] == 0 => 0,
         ARCH_SET_GS => {
-            return Err(unsupported(
-                call,
-                "the program uses the GS segment, which Relive needs itself",
-            ));
+            task.ctx.guest_gs = call.args[1];
+            0
         }
         _ => -i64::from(libc::EINVAL),
     };
@@ -60,28 +58,16 @@ pub fn pretend(_: &mut Task, _: &Call, _: Option<&Answer>) -> Result<Reply> {
     Ok(Reply::Value(0))
 }
 
-/// getrlimit(2), setrlimit(2), prlimit(2): the kernel keeps them; but a limit on address
-/// space would hit the host, whose window is larger than any limit.
-pub fn limits(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
-    }
-    let (resource, sets) = match i64::from(call.nr) {
-        libc::SYS_setrlimit => (call.int(0), true),
-        libc::SYS_prlimit64 => (call.int(1), call.args[2] != 0),
-        _ => (call.int(0), false),
-    };
-    if sets && resource == libc::RLIMIT_AS as i32 {
-        tracing::warn!(target: "syscall", "{call}: a limit on address space is not enforced");
-        return Ok(Reply::Value(0));
-    }
-    if let (true, Some(shm)) = (sets, &machine().shm)
-        && resource == libc::RLIMIT_FSIZE as i32
-    {
-        // Before the limit is there: it may be another process's.
-        shm.input().look_for_limits();
-    }
-    Ok(Reply::Value(generic(task, call)))
+/// mlockall(2): the host's memory is as large as the address space, and is not locked.
+pub fn mlockall(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+    let all = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
+    let flags = call.int(0);
+    let wrong = flags & !all != 0 || flags & !libc::MCL_ONFAULT == 0;
+    Ok(Reply::Value(if wrong {
+        -i64::from(libc::EINVAL)
+    } else {
+        0
+    }))
 }
 
 /// prctl(2): most operations are the kernel's; the host must stay traceable by its
@@ -94,6 +80,8 @@ pub fn prctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
         }
         libc::PR_SET_DUMPABLE => Ok(Reply::Value(-i64::from(libc::EINVAL))),
         libc::PR_GET_DUMPABLE => Ok(Reply::Value(task.process.state().dumpable)),
+        libc::PR_GET_SECCOMP => Ok(Reply::Value(crate::seccomp::get_mode(task))),
+        libc::PR_SET_SECCOMP => crate::seccomp::set_mode(task, call, answer),
         libc::PR_SET_PDEATHSIG => {
             let result = answer.map_or_else(|| generic(task, call), |a| a.result);
             if result == 0 {

@@ -7,6 +7,7 @@
 
 mod buffers;
 mod call;
+pub mod clone;
 pub mod exec;
 mod fds;
 mod file_changes;
@@ -14,6 +15,7 @@ mod files;
 mod futex;
 pub mod hooks;
 mod kill;
+mod limits;
 mod live;
 mod memory;
 mod misc;
@@ -35,6 +37,7 @@ use relive_trace::{Args, Kind, Refs, Syscall, Writes};
 
 use crate::failure::{Failure, Result};
 use crate::input::{Split, Way};
+use crate::seccomp::Verdict;
 use crate::signals::Interrupted;
 use crate::task::{Flow, Task};
 
@@ -44,10 +47,22 @@ use crate::task::{Flow, Task};
 /// Divergence, or something unsupported.
 pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     let call = Call::at(task);
+    if task.seccomp.is_some() || task.filters_seen != task.process.filters_set() {
+        match crate::seccomp::before(task, &call, next)? {
+            Verdict::Allow => {}
+            Verdict::Flow(flow) => return Ok(flow),
+            Verdict::Errno(errno) => return make(task, &call, next, Some(errno)),
+        }
+    }
+    make(task, &call, next, None)
+}
+
+/// Makes a call that the guest's filters allow, or lets it fail as one of them says.
+fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) -> Result<Flow> {
     let answer = if task.live() {
         None
     } else {
-        match crate::replay::answer(task, &call)? {
+        match crate::replay::answer(task, call)? {
             crate::replay::Found::Answer(a) => Some(a),
             crate::replay::Found::Flow(flow) => {
                 if matches!(flow, Flow::Exec(_)) {
@@ -60,12 +75,14 @@ pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     task.log.clear();
     crate::stats::call(call.nr);
     tracing::debug!(target: "syscall", "{} {call} at tick {}", task.id(), task.ctx.ticks());
-    let reply = match hooks::find(&call) {
-        Some(hook) => hook(task, &call, answer.as_ref())?,
-        None => Reply::Value(match &answer {
-            None => live::generic(task, &call),
+    let hook = hooks::find(call).filter(|_| filtered.is_none());
+    let reply = match (hook, filtered) {
+        (Some(hook), _) => hook(task, call, answer.as_ref())?,
+        (_, Some(errno)) => Reply::Value(-i64::from(errno)),
+        (None, None) => Reply::Value(match &answer {
+            None => live::generic(task, call),
             Some(answer) => {
-                live::TemporaryMask::enter(task, &call);
+                live::TemporaryMask::enter(task, call);
                 answer.result
             }
         }),
@@ -80,13 +97,15 @@ pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     };
     match answer {
         None => {
-            fds::after(task, &call, result);
-            file_changes::note(task, &call, result);
-            log(task, &call, result);
+            if filtered.is_none() {
+                fds::after(task, call, result);
+                file_changes::note(task, call, result);
+            }
+            log(task, call, result);
         }
-        Some(answer) => answer.finish(task, &call, result)?,
+        Some(answer) => answer.finish(task, call, result)?,
     }
-    resume(task, &call, result, next);
+    resume(task, call, result, next);
     Ok(Flow::Continue)
 }
 

@@ -29,7 +29,10 @@ pub fn stream_of(task: &Task, call: &Call) -> u8 {
     if fd < 0 || !task.tape.recording() {
         return 0;
     }
-    task.process.state().streams.of(fd)
+    task.process.state().streams.find(fd, |fd| {
+        let st = super::status(fd)?;
+        Some((st.st_dev, st.st_ino))
+    })
 }
 
 /// Makes the call under the lock that orders the output of all processes. The baton is

@@ -7,14 +7,15 @@ use std::os::unix::fs::FileExt;
 
 use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy, layout, sys};
-use relive_kabi::structs::{SHMID_DS, SHMID_SIZE};
+use relive_kabi::structs::{SEMID_DS, SHMID_DS, SHMID_SIZE};
 
+use super::live::generic;
 use super::memory::{MAP_FIXED_NOREPLACE, choose};
 use super::{Answer, Call, Reply, exec, sharing};
 use crate::failure::{Failure, Result};
 use crate::machine::{Mode, machine};
 use crate::memory::Source;
-use crate::space::{self, Region, pages};
+use crate::space::{self, Region, Traits, pages};
 use crate::task::Task;
 
 /// Begins the identity of each segment; no file has one like it.
@@ -22,6 +23,38 @@ const IDENTITY: u64 = 0x5359_5356 << 32;
 
 fn errno(e: i32) -> Result<Reply> {
     Ok(Reply::Value(-i64::from(e)))
+}
+
+/// semctl(2): of `GETALL` the set alone says how much it writes.
+pub fn semctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    // Behind `struct ipc64_perm` and four words, in `struct semid64_ds`.
+    const NSEMS: usize = 80;
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    if call.int(2) != libc::GETALL {
+        return Ok(Reply::Value(generic(task, call)));
+    }
+    let mut set = [0u8; SEMID_DS as usize];
+    let at = set.as_mut_ptr() as u64;
+    let stat = libc::IPC_STAT as u64;
+    // SAFETY: fills the structure.
+    let known = unsafe { sys::syscall(u64::from(call.nr), [call.args[0], 0, stat, at, 0, 0]) };
+    let count = u64::from_le_bytes(set[NSEMS..NSEMS + 8].try_into().unwrap_or_default());
+    if known < 0 {
+        return Ok(Reply::Value(known as i64));
+    }
+    let len = 2 * count;
+    let values = call.args[3];
+    machine()
+        .memory()
+        .unguard(values, values.saturating_add(len));
+    // SAFETY: writes as many values as the set has, into guest memory.
+    let result = (unsafe { sys::syscall(u64::from(call.nr), call.args) }) as i64;
+    if result >= 0 {
+        task.log.wrote(values, len);
+    }
+    Ok(Reply::Value(result))
 }
 
 /// shmat(2).
@@ -92,6 +125,7 @@ fn region(start: u64, len: u64, flags: i32, identity: u64, name: &str) -> Region
         name: name.into(),
         offset: 0,
         inode: identity,
+        traits: Traits::default(),
     }
 }
 

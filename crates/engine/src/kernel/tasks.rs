@@ -7,7 +7,8 @@ use relive_host::signal::{Mask, set_mask};
 use relive_host::{Reg, sys};
 use relive_trace::{Ending, Kind, Origin, Start, TapeId};
 
-use super::{Answer, Call, Reply, refuse, sharing, vfork};
+use super::clone::CloneArgs;
+use super::{Answer, Call, Reply, fds, sharing};
 use crate::failure::{Result, die};
 use crate::live;
 use crate::machine::{Mode, machine};
@@ -16,75 +17,9 @@ use crate::schedule::{self, Schedule};
 use crate::tape::{Tape, TapeOut};
 use crate::task::{End, Flow, Task};
 
-const THREAD: u64 = (libc::CLONE_VM
-    | libc::CLONE_FS
-    | libc::CLONE_FILES
-    | libc::CLONE_SIGHAND
-    | libc::CLONE_THREAD) as u64;
-const IDS: u64 =
-    (libc::CLONE_PARENT_SETTID | libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID) as u64;
-
-/// The arguments of clone(2) in the order of x86-64.
-pub struct CloneArgs {
-    flags: u64,
-    stack: u64,
-    parent_tid: u64,
-    child_tid: u64,
-    tls: u64,
-}
-
-impl CloneArgs {
-    fn has(&self, flag: i32) -> bool {
-        self.flags & flag as u64 != 0
-    }
-}
-
-/// clone(2): threads, forks, vforks; other mixtures of sharing are refused.
-pub fn clone(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    let [flags, stack, parent_tid, child_tid, tls, _] = call.args;
-    let args = CloneArgs {
-        flags,
-        stack,
-        parent_tid,
-        child_tid,
-        tls,
-    };
-    if args.has(libc::CLONE_SETTLS) && tls >= relive_host::layout::FS_END {
-        return Ok(Reply::Value(-i64::from(libc::EPERM)));
-    }
-    let kind = flags
-        & !(IDS
-            | libc::CLONE_SETTLS as u64
-            | libc::CLONE_SYSVSEM as u64
-            | libc::CLONE_DETACHED as u64);
-    let spawn = (libc::CLONE_VM | libc::CLONE_VFORK) as u64;
-    if kind & THREAD == THREAD && kind & !THREAD == 0 {
-        thread(task, &args, answer)
-    } else if flags & !0xff == spawn && flags & 0xff == libc::SIGCHLD as u64 {
-        vfork::spawn(task, call, args.stack, answer)
-    } else if kind == libc::SIGCHLD as u64 {
-        fork_with(task, &args, answer)
-    } else {
-        Ok(Reply::Value(answer.map_or_else(
-            || refuse(task, call, libc::EINVAL),
-            |a| a.result,
-        )))
-    }
-}
-
 /// fork(2).
 pub fn fork(task: &mut Task, _: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    fork_with(
-        task,
-        &CloneArgs {
-            flags: libc::SIGCHLD as u64,
-            stack: 0,
-            parent_tid: 0,
-            child_tid: 0,
-            tls: 0,
-        },
-        answer,
-    )
+    fork_with(task, &CloneArgs::fork(), answer)
 }
 
 /// Sets the registers of a new task as its first return from the call.
@@ -99,7 +34,11 @@ fn first_return(task: &mut Task, stack: u64) {
     }
 }
 
-fn thread(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Result<Reply> {
+/// Makes a thread of the process.
+///
+/// # Errors
+/// Divergence.
+pub fn thread(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Result<Reply> {
     let process = Arc::clone(&task.process);
     if let Some(a) = answer {
         if a.result > 0 {
@@ -160,8 +99,11 @@ fn child_thread(
     } else {
         task.ctx.guest_fs
     };
+    child.ctx.guest_gs = task.ctx.guest_gs;
     child.signals.mask = task.signals.mask;
     child.comm = task.comm;
+    child.seccomp.clone_from(&task.seccomp);
+    child.filters_seen = task.filters_seen;
     if args.has(libc::CLONE_CHILD_CLEARTID) {
         child.clear_tid = args.child_tid;
     }
@@ -279,7 +221,11 @@ fn share_with_child(task: &mut Task, child: u32) -> Result<bool> {
     Ok(member)
 }
 
-fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Result<Reply> {
+/// Makes a process with a copy of the memory.
+///
+/// # Errors
+/// Divergence.
+pub fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Result<Reply> {
     if let Some(a) = answer {
         return replay_fork(task, args, a);
     }
@@ -287,13 +233,15 @@ fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Resu
     let index = shm.map_or(0, |s| s.new_process());
     let parent = task.id();
     let member = share_with_child(task, index)?;
+    if args.has(libc::CLONE_FILES) {
+        fds::share(task);
+    }
     let memory = machine().memory();
     let frozen = machine().baton.freeze();
     let state = task.process.state();
     let old = set_mask(Mask::all_async());
-    // SAFETY: the C library makes its own locks usable in the child; ours
-    // are held, by this thread: all that other threads may hold at this moment.
-    let pid = unsafe { libc::fork() };
+    let mut pidfd = -1;
+    let pid = fork_host(args, &mut pidfd);
     drop((state, frozen, memory));
     if pid == 0 {
         crate::stats::begin();
@@ -315,14 +263,12 @@ fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Resu
         set_mask(task.signals.mask.for_host());
         return Ok(Reply::Returned);
     }
-    let errno = std::io::Error::last_os_error()
-        .raw_os_error()
-        .unwrap_or(libc::EAGAIN);
     set_mask(old);
     machine().baton.child_is(index, u32::try_from(pid).ok());
     if pid < 0 {
-        return Ok(Reply::Value(-i64::from(errno)));
+        return Ok(Reply::Value(pid));
     }
+    let pid = pid as i32;
     task.log.extra.extend_from_slice(&index.to_le_bytes());
     if member {
         task.log.extra.push(MEMBER);
@@ -332,11 +278,68 @@ fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> Resu
     {
         task.log.wrote(args.parent_tid, 4);
     }
+    give_pidfd(task, args, pidfd);
     Ok(Reply::Value(i64::from(pid)))
+}
+
+/// Tells the parent the descriptor of its child.
+pub fn give_pidfd(task: &mut Task, args: &CloneArgs, pidfd: i32) {
+    if !args.has(libc::CLONE_PIDFD) {
+        return;
+    }
+    fds::created(task, pidfd);
+    if task.write(args.pidfd, &pidfd.to_le_bytes()).is_ok() {
+        task.log.wrote(args.pidfd, 4);
+    }
+}
+
+/// Forks the host; as the kernel answers, in both.
+fn fork_host(args: &CloneArgs, pidfd: &mut i32) -> i64 {
+    let flags = args.for_host();
+    if flags == libc::SIGCHLD as u64 {
+        // SAFETY: the C library makes its own locks usable in the child; ours
+        // are held, by this thread: all that other threads may hold at this moment.
+        let pid = unsafe { libc::fork() };
+        return match pid {
+            0.. => i64::from(pid),
+            _ => -i64::from(
+                std::io::Error::last_os_error()
+                    .raw_os_error()
+                    .unwrap_or(libc::EAGAIN),
+            ),
+        };
+    }
+    // What the C library notes of the calling thread's id has to be the child's in the child:
+    // where it is, the kernel knows from the start of the thread.
+    let mut own = 0u64;
+    // SAFETY: fills the word.
+    let known = unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, &raw mut own) } == 0 && own != 0;
+    let settid = if known {
+        libc::CLONE_CHILD_SETTID as u64
+    } else {
+        0
+    };
+    // SAFETY: as a fork: the child has a copy of all memory and goes on behind the call on a
+    // copy of the stack. No other thread is inside the C library's allocator: they wait for the
+    // baton, or sleep in the kernel.
+    (unsafe {
+        sys::syscall(
+            libc::SYS_clone as u64,
+            [
+                flags | settid,
+                0,
+                std::ptr::from_mut(pidfd) as u64,
+                own,
+                0,
+                0,
+            ],
+        )
+    }) as i64
 }
 
 /// Turns the task that has just been forked into the first thread of its own process.
 fn become_child(task: &mut Task, index: u32, pid: u32) {
+    machine().memory().forked();
     let mut state = task.process.state().clone();
     state.death_signal = 0;
     state.robust.clear();
@@ -346,6 +349,7 @@ fn become_child(task: &mut Task, index: u32, pid: u32) {
     (task.ctx.pending, task.ctx.noted) = (0, 0);
     task.robust = (0, 24);
     task.clear_tid = 0;
+    task.filters_seen = 0;
     task.vforked = None;
 }
 
@@ -359,6 +363,11 @@ fn begin_child(task: &mut Task, args: &CloneArgs, parent: TapeId) {
     };
     task.record(Kind::Start(start));
     first_return(task, args.stack);
+    own_ids(task, args);
+}
+
+/// What a new process has of its own besides its stack: FS base, words for its id, actions.
+pub fn own_ids(task: &mut Task, args: &CloneArgs) {
     if args.has(libc::CLONE_SETTLS) {
         task.ctx.guest_fs = args.tls;
     }
@@ -368,6 +377,7 @@ fn begin_child(task: &mut Task, args: &CloneArgs, parent: TapeId) {
     if args.has(libc::CLONE_CHILD_CLEARTID) {
         task.clear_tid = args.child_tid;
     }
+    args.clear_actions(task);
 }
 
 fn replay_fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply> {
@@ -403,11 +413,15 @@ pub fn exit(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
 }
 
 /// What the kernel does for a thread that ends: robust locks, the cleared thread id.
-fn leave(task: &mut Task) {
+pub fn leave(task: &mut Task) {
     for at in super::robust::release(task, task.robust.0, task.tid) {
         wake(task, at);
     }
     task.process.state().robust.remove(&task.index);
+    clear_id(task);
+}
+
+fn clear_id(task: &Task) {
     if task.clear_tid != 0 && task.write(task.clear_tid, &[0; 4]).is_ok() {
         wake(task, task.clear_tid);
     }
@@ -458,6 +472,10 @@ pub fn holds_locks(task: &Task) -> bool {
 /// exit_group(2).
 pub fn exit_group(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     let code = call.int(0) & 0xff;
+    if task.vforked.is_some() {
+        // Others see its memory still.
+        clear_id(task);
+    }
     release_locks(task);
     task.record(Kind::End {
         how: Ending::ProcessExit,

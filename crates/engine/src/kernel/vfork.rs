@@ -8,11 +8,13 @@ use relive_host::signal::{Mask, set_mask};
 use relive_host::{Context, Reg, sys};
 use relive_trace::{Kind, Origin, Start, TapeId};
 
+use super::clone::CloneArgs;
 use super::{Answer, Call, Reply};
 use crate::failure::{Result, die};
 use crate::live;
-use crate::machine::{Mode, machine};
+use crate::machine::{Mode as MachineMode, machine};
 use crate::process::Process;
+use crate::seccomp::Mode;
 use crate::signals::TaskSignals;
 use crate::tape::{Tape, TapeOut};
 use crate::task::{Flow, Task};
@@ -23,10 +25,13 @@ pub struct Parent {
     index: u32,
     tid: u32,
     signals: TaskSignals,
+    seccomp: (Option<Mode>, u32),
     clear_tid: u64,
     robust: (u64, u64),
     tape: Tape,
     registers: Registers,
+    /// Which tables the child has in common with it: CLONE_FILES, CLONE_SIGHAND.
+    shares: CloneArgs,
     /// Replay: what the tape says of the parent's call.
     answer: Option<(Call, Answer)>,
 }
@@ -43,6 +48,7 @@ struct Registers {
     rflags: u64,
     rip: u64,
     fs: u64,
+    gs: u64,
     ticks: u64,
     xsave: Box<relive_host::context::XsaveArea>,
 }
@@ -54,6 +60,7 @@ impl Registers {
             rflags: ctx.rflags,
             rip: ctx.rip,
             fs: ctx.guest_fs,
+            gs: ctx.guest_gs,
             ticks: ctx.ticks(),
             xsave: Box::new(ctx.vectors()),
         }
@@ -61,6 +68,7 @@ impl Registers {
 
     fn restore(self, ctx: &mut Context) {
         (ctx.gpr, ctx.rflags, ctx.rip, ctx.guest_fs) = (self.gpr, self.rflags, self.rip, self.fs);
+        ctx.guest_gs = self.gs;
         *ctx.vectors_mut() = *self.xsave;
         ctx.restart_ticks(self.ticks);
         (ctx.pending, ctx.noted) = (0, 0);
@@ -69,26 +77,32 @@ impl Registers {
 
 /// vfork(2).
 pub fn vfork(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    spawn(task, call, 0, answer)
+    spawn(task, call, &CloneArgs::vfork(), answer)
 }
 
-/// A clone(2) that shares memory and waits; `stack` 0 = the parent's.
+/// A clone(2) that shares memory; the parent waits until the child has left it.
 ///
 /// # Errors
 /// Divergence.
-pub fn spawn(task: &mut Task, call: &Call, stack: u64, answer: Option<&Answer>) -> Result<Reply> {
+pub fn spawn(
+    task: &mut Task,
+    call: &Call,
+    args: &CloneArgs,
+    answer: Option<&Answer>,
+) -> Result<Reply> {
     if let Some(a) = answer {
-        return replay_spawn(task, call, stack, a);
+        return replay_spawn(task, call, args, a);
     }
     let index = machine().shm.map_or(0, |s| s.new_process());
+    let mut pidfd = -1;
     let mut birth = Birth {
         task: std::ptr::from_mut(task),
         index,
-        stack,
+        args: *args,
     };
     // The child runs, and threads beside it, before the parent's call is logged.
     task.flush_readings();
-    let parent = Box::new(put_aside(task, None));
+    let parent = Box::new(put_aside(task, args, None));
     task.vforked = Some(parent);
     let old = set_mask(Mask::all_async());
     let host_stack = HostStack::new();
@@ -98,8 +112,9 @@ pub fn spawn(task: &mut Task, call: &Call, stack: u64, answer: Option<&Answer>) 
         libc::clone(
             child,
             host_stack.top(),
-            libc::CLONE_VM | libc::CLONE_VFORK | libc::SIGCHLD,
+            libc::CLONE_VM | libc::CLONE_VFORK | args.for_host() as i32,
             (&raw mut birth).cast(),
+            &raw mut pidfd,
         )
     };
     let errno = std::io::Error::last_os_error()
@@ -110,7 +125,7 @@ pub fn spawn(task: &mut Task, call: &Call, stack: u64, answer: Option<&Answer>) 
         take_back(task, *parent);
         live::new_slice(task);
     }
-    if machine().mode == Mode::Record {
+    if machine().mode == MachineMode::Record {
         let taken = machine().baton.regain(task);
         if taken.switched {
             // The child was killed while it slept, without the baton.
@@ -123,6 +138,7 @@ pub fn spawn(task: &mut Task, call: &Call, stack: u64, answer: Option<&Answer>) 
     }
     task.log.clear();
     task.log.extra.extend_from_slice(&index.to_le_bytes());
+    super::tasks::give_pidfd(task, args, pidfd);
     Ok(Reply::Value(i64::from(pid)))
 }
 
@@ -130,7 +146,7 @@ pub fn spawn(task: &mut Task, call: &Call, stack: u64, answer: Option<&Answer>) 
 struct Birth {
     task: *mut Task,
     index: u32,
-    stack: u64,
+    args: CloneArgs,
 }
 
 extern "C" fn child(birth: *mut libc::c_void) -> i32 {
@@ -140,11 +156,11 @@ extern "C" fn child(birth: *mut libc::c_void) -> i32 {
     let task = unsafe { &mut *birth.task };
     let parent = task.id();
     let pid = std::process::id();
-    become_child(task, birth.index, pid, birth.stack);
-    if let (Some(shm), Mode::Record) = (machine().shm, machine().mode) {
+    become_child(task, birth.index, pid, &birth.args);
+    if let (Some(shm), MachineMode::Record) = (machine().shm, machine().mode) {
         task.tape = Tape::Out(TapeOut::create(shm, task.id(), pid).unwrap_or_else(|e| die(&e)));
     }
-    if machine().mode == Mode::Record {
+    if machine().mode == MachineMode::Record {
         machine().baton.keep(crate::baton::keepers(task));
     }
     relive_host::signal::install_stack();
@@ -154,39 +170,55 @@ extern "C" fn child(birth: *mut libc::c_void) -> i32 {
         tid: pid,
         pid,
     }));
+    own_ids(task, &birth.args);
     set_mask(task.signals.mask.for_host());
     live::run_in_place(task)
 }
 
 /// Moves what is the parent's out of the task.
-fn put_aside(task: &mut Task, answer: Option<(Call, Answer)>) -> Parent {
+fn put_aside(task: &mut Task, args: &CloneArgs, answer: Option<(Call, Answer)>) -> Parent {
     Parent {
         process: Arc::clone(&task.process),
         index: task.index,
         tid: task.tid,
         signals: task.signals.clone(),
+        seccomp: (task.seccomp.clone(), task.filters_seen),
         clear_tid: task.clear_tid,
         robust: task.robust,
         tape: std::mem::replace(&mut task.tape, Tape::None),
         registers: Registers::save(&task.ctx),
+        shares: *args,
         answer,
     }
 }
 
 fn take_back(task: &mut Task, parent: Parent) -> Option<(Call, Answer)> {
+    {
+        let child = task.process.state();
+        let mut own = parent.process.state();
+        if parent.shares.has(libc::CLONE_SIGHAND) {
+            own.actions = child.actions;
+        }
+        if parent.shares.has(libc::CLONE_FILES) {
+            own.streams = child.streams.clone();
+            crate::input::forget_many(false);
+        }
+    }
     (task.process, task.index, task.tid) = (parent.process, parent.index, parent.tid);
     (task.signals, task.clear_tid, task.robust, task.tape) =
         (parent.signals, parent.clear_tid, parent.robust, parent.tape);
+    (task.seccomp, task.filters_seen) = parent.seccomp;
     parent.registers.restore(&mut task.ctx);
     parent.answer
 }
 
-fn become_child(task: &mut Task, index: u32, pid: u32, stack: u64) {
+fn become_child(task: &mut Task, index: u32, pid: u32, args: &CloneArgs) {
     let mut state = task.process.state().clone();
     state.robust.clear();
     task.process = Arc::new(Process::new(index, pid, 1, state));
     (task.index, task.tid) = (0, pid);
     task.signals.held.clear();
+    task.filters_seen = 0;
     (task.ctx.pending, task.ctx.noted) = (0, 0);
     (task.robust, task.clear_tid) = ((0, 24), 0);
     let (next, flags) = (task.ctx.rip + 2, task.ctx.rflags);
@@ -194,21 +226,30 @@ fn become_child(task: &mut Task, index: u32, pid: u32, stack: u64) {
     task.ctx.set_reg(Reg::Rcx, next);
     task.ctx.set_reg(Reg::R11, flags);
     task.ctx.rip = next;
-    if stack != 0 {
-        task.ctx.set_reg(Reg::Rsp, stack);
+    if args.stack != 0 {
+        task.ctx.set_reg(Reg::Rsp, args.stack);
     }
 }
 
-fn replay_spawn(task: &mut Task, call: &Call, stack: u64, answer: &Answer) -> Result<Reply> {
+/// Ids and base of a child that has its own now: behind its first event, in both modes.
+fn own_ids(task: &mut Task, args: &CloneArgs) {
+    if args.has(libc::CLONE_PARENT_SETTID) {
+        let _ = task.write(args.parent_tid, &task.tid.to_le_bytes());
+    }
+    super::tasks::own_ids(task, args);
+}
+
+fn replay_spawn(task: &mut Task, call: &Call, args: &CloneArgs, answer: &Answer) -> Result<Reply> {
     if answer.result <= 0 {
         return Ok(Reply::Value(answer.result));
     }
     let index = answer.child_index();
-    let parent = put_aside(task, Some((*call, answer.clone())));
+    let parent = put_aside(task, args, Some((*call, answer.clone())));
     task.vforked = Some(Box::new(parent));
-    become_child(task, index, answer.result as u32, stack);
+    become_child(task, index, answer.result as u32, args);
     task.tape = crate::replay::open_tape(TapeId::new(index, 0))?;
     crate::replay::start_child(task, Origin::Vfork, false)?;
+    own_ids(task, args);
     Ok(Reply::Flow(Flow::Continue))
 }
 

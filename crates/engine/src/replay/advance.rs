@@ -393,6 +393,22 @@ pub fn instruction(task: &mut Task, number: u8) -> Result<[u64; 4]> {
     ))
 }
 
+/// Whether the next event is the end of one thread of several, here; it is taken then.
+///
+/// # Errors
+/// A damaged trace.
+pub fn ends_thread(task: &mut Task) -> Result<bool> {
+    let ticks = task.ctx.ticks();
+    let ends = task.tape.peek()?.is_some_and(|e| {
+        let how = Ending::ThreadExit;
+        e.ticks == ticks && matches!(e.kind, Kind::End { how: h, .. } if h == how)
+    });
+    if ends {
+        task.consume()?;
+    }
+    Ok(ends)
+}
+
 /// A fault has happened: the tape must say so.
 ///
 /// # Errors
@@ -432,5 +448,16 @@ pub fn expect_fault(task: &mut Task, info: &SigInfo) -> Result<()> {
             ),
         ));
     }
-    task.consume()
+    let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
+    task.consume()?;
+    // A death by SIGBUS has the signal, which says where, before its own event.
+    let same = |e: &Event<'_>| {
+        let how = Ending::Killed;
+        matches!(e.kind, Kind::End { how: h, code, steps } if h == how && code == sig && steps == SYNCHRONOUS)
+            && (e.ticks, e.digest) == (ticks, registers)
+    };
+    if sig == libc::SIGBUS && task.tape.peek()?.is_some_and(|e| same(&e)) {
+        task.consume()?;
+    }
+    Ok(())
 }

@@ -2,6 +2,7 @@
 //! the kernel is answered from the tapes. Every event is checked before it is believed.
 
 mod advance;
+mod beyond;
 pub mod checksum;
 mod confine;
 pub mod foreign;
@@ -10,7 +11,8 @@ mod report;
 mod session;
 mod turns;
 
-pub use advance::{Found, SYNCHRONOUS, answer, expect_fault, instruction, reading};
+pub use advance::{Found, SYNCHRONOUS, answer, ends_thread, expect_fault, instruction, reading};
+pub use beyond::{BeyondFile, possible as may_fault_behind_files};
 pub use guided::{VARIABLE as GUIDE, is_guided, wrote};
 pub use report::divergence;
 pub use session::{

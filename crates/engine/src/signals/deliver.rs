@@ -71,8 +71,8 @@ pub fn fault(task: &mut Task, info: &SigInfo, trap: (u64, u64)) -> Result<Flow> 
 }
 
 fn fault_address(info: &SigInfo) -> u64 {
-    if signo(info) == libc::SIGSEGV {
-        u64::from_le_bytes(info[16..24].try_into().unwrap_or_default())
+    if matches!(signo(info), libc::SIGSEGV | libc::SIGBUS) {
+        super::fault_addr(info)
     } else {
         0
     }
@@ -93,7 +93,17 @@ fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Flow {
             stop(sig, task.live());
             return Flow::Continue;
         }
-        (SIG_DFL, DefaultAction::Terminate) => return killed(task, sig, synchronous),
+        (SIG_DFL, DefaultAction::Terminate) => {
+            if synchronous && sig == libc::SIGBUS {
+                // A replay has to know at which address.
+                task.record(Kind::Signal(Signal {
+                    steps: SYNCHRONOUS,
+                    signo: sig as u8,
+                    siginfo: info,
+                }));
+            }
+            return killed(task, sig, synchronous);
+        }
         _ => {}
     }
     let steps = if synchronous { SYNCHRONOUS } else { task.steps };
@@ -139,6 +149,31 @@ fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Flow {
         set_mask(task.signals.mask.for_host());
     }
     Flow::Continue
+}
+
+/// The end of the process as by a signal that nobody can handle, at the present instruction;
+/// with `thread`, of one thread if there are others.
+///
+/// # Errors
+/// A divergence.
+pub fn kill(task: &mut Task, sig: i32, thread: bool) -> Result<Flow> {
+    let alone = match task.live() {
+        true => task.vforked.is_some() || machine().baton.single(),
+        false => !crate::replay::ends_thread(task)?,
+    };
+    if thread && !alone {
+        task.record(Kind::End {
+            how: Ending::ThreadExit,
+            code: sig,
+            steps: 0,
+        });
+        crate::kernel::tasks::leave(task);
+        return Ok(Flow::ThreadEnd(sig));
+    }
+    if !task.live() {
+        crate::replay::expect_fault(task, &fault_info(sig, 0, 0))?;
+    }
+    Ok(killed(task, sig, true))
 }
 
 fn killed(task: &mut Task, sig: i32, synchronous: bool) -> Flow {

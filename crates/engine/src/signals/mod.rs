@@ -5,7 +5,9 @@ pub mod calls;
 mod deliver;
 mod frame;
 
-pub use deliver::{deliver_noted, deliver_recorded, fault, finish_restart, return_from_handler};
+pub use deliver::{
+    deliver_noted, deliver_recorded, fault, finish_restart, kill, return_from_handler,
+};
 
 use std::collections::VecDeque;
 
@@ -105,6 +107,12 @@ pub fn host_disposition(sig: i32, action: &KernelAction) -> Disposition {
 #[must_use]
 pub fn signo(info: &SigInfo) -> i32 {
     i32::from_le_bytes([info[0], info[1], info[2], info[3]])
+}
+
+/// The address in the siginfo of a fault.
+#[must_use]
+pub fn fault_addr(info: &SigInfo) -> u64 {
+    u64::from_le_bytes(info[16..24].try_into().unwrap_or_default())
 }
 
 /// A siginfo for a fault: number, code, address.

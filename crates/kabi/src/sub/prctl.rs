@@ -18,8 +18,8 @@ subs! {
     14 PR_SET_TIMING(Int);
     15 PR_SET_NAME(input_of(COMM));
     16 PR_GET_NAME(output_of(COMM));
-    21 PR_GET_SECCOMP(Unused) => errno(EINVAL, "goes with PR_SET_SECCOMP");
-    22 PR_SET_SECCOMP(Int) => errno(EINVAL, "a filter would apply to the host as well");
+    21 PR_GET_SECCOMP(Unused) => hook("goes with PR_SET_SECCOMP");
+    22 PR_SET_SECCOMP(Int) => hook("the engine runs the filters before each call");
     23 PR_CAPBSET_READ(Int);
     24 PR_CAPBSET_DROP(Int);
     25 PR_GET_TSC(output_of(INT));

@@ -12,7 +12,7 @@ use super::drive::Driver;
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::signals::signo;
-use crate::space::Region;
+use crate::space::{Region, Traits};
 use crate::tape::Tape;
 use crate::task::Task;
 use crate::timeline::{Hit, Ran, What, Why};
@@ -187,6 +187,7 @@ fn map(task: &Task, len: u64) -> i64 {
         name: crate::memory::unnamed(),
         offset: 0,
         inode: 0,
+        traits: Traits::default(),
     };
     match memory.map(region, crate::memory::Source::Anon) {
         Ok(()) => {

@@ -1,0 +1,87 @@
+//! SIGBUS in replay: an access to a shared map behind the end of its file. The replay's own
+//! memory for a file has no such end, so the page of a recorded fault is made inaccessible
+//! until the thread has come there. Must never make a fault that is not on the tape.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use relive_host::addr::PAGE;
+use relive_host::sys;
+use relive_trace::{Event, Kind};
+
+use super::SYNCHRONOUS;
+use crate::machine::machine;
+use crate::signals::{SigInfo, fault_addr, signo};
+use crate::task::Task;
+
+/// A file is mapped shared: without one nothing is looked for.
+static POSSIBLE: AtomicBool = AtomicBool::new(false);
+
+/// A file has been mapped shared.
+pub fn possible() {
+    POSSIBLE.store(true, Ordering::Relaxed);
+}
+
+/// A page that the recording has not found behind the end of its file.
+pub struct BeyondFile {
+    page: u64,
+    prot: u32,
+    info: SigInfo,
+}
+
+impl BeyondFile {
+    /// Makes the page inaccessible if the next event of the task's tape is such a fault.
+    pub fn arm(task: &mut Task) -> Option<Self> {
+        if !POSSIBLE.load(Ordering::Relaxed) {
+            return None;
+        }
+        // A damaged tape is told of by who takes the event.
+        if task.tape.outline().ok()??.syscall {
+            return None;
+        }
+        let info = match task.tape.peek().ok()?? {
+            Event {
+                kind: Kind::Signal(s),
+                ..
+            } if s.steps == SYNCHRONOUS && i32::from(s.signo) == libc::SIGBUS => {
+                SigInfo::try_from(s.siginfo).ok()?
+            }
+            _ => return None,
+        };
+        let page = fault_addr(&info) & !(PAGE - 1);
+        let prot = machine()
+            .memory()
+            .space
+            .at(page)
+            .filter(|r| r.common || r.shared)?
+            .prot;
+        let armed = Self { page, prot, info };
+        armed.protect(0);
+        Some(armed)
+    }
+
+    /// Whether the fault at hand is the recorded one: it becomes that.
+    pub fn is_hit(&self, task: &mut Task) -> bool {
+        let fault = &mut task.ctx.fault;
+        let hit = signo(&fault.siginfo) == libc::SIGSEGV
+            && fault_addr(&fault.siginfo) & !(PAGE - 1) == self.page;
+        if hit {
+            fault.siginfo = self.info;
+        }
+        hit
+    }
+
+    /// Makes the page accessible again.
+    pub fn disarm(self) {
+        self.protect(self.prot & (crate::space::READ | crate::space::WRITE));
+    }
+
+    fn protect(&self, prot: u32) {
+        // SAFETY: one mapped guest page; only its host protection changes.
+        unsafe {
+            sys::syscall(
+                libc::SYS_mprotect as u64,
+                [self.page, PAGE, u64::from(prot), 0, 0, 0],
+            )
+        };
+    }
+}

@@ -1,0 +1,155 @@
+//! The calls that set filters: seccomp(2), and prctl(2) with `PR_SET_SECCOMP`.
+
+use std::sync::Arc;
+
+use relive_host::{GuestAddr, copy};
+
+use super::{ALLOW, ERRNO, Filter, KILL_PROCESS, KILL_THREAD, LOG, Mode, TRACE, TRAP, bpf};
+use crate::failure::Result;
+use crate::kernel::{Answer, Call, Reply};
+use crate::task::Task;
+
+const SET_MODE_STRICT: i32 = 0;
+const SET_MODE_FILTER: i32 = 1;
+const GET_ACTION_AVAIL: i32 = 2;
+
+const FLAG_TSYNC: u64 = 1;
+const FLAG_LOG: u64 = 2;
+const FLAG_SPEC_ALLOW: u64 = 4;
+const FLAG_TSYNC_ESRCH: u64 = 16;
+
+/// `struct sock_fprog`
+const FPROG: usize = 16;
+/// The most instructions of all filters of a thread, each with four more (the kernel's
+/// MAX_INSNS_PER_PATH).
+const MOST_IN_ALL: usize = 32768;
+
+/// What prctl(2) calls them.
+const MODE_STRICT: u64 = 1;
+const MODE_FILTER: u64 = 2;
+
+type Outcome = std::result::Result<i64, i32>;
+
+fn reply(outcome: Outcome) -> Result<Reply> {
+    Ok(Reply::Value(outcome.unwrap_or_else(|e| -i64::from(e))))
+}
+
+/// seccomp(2).
+///
+/// # Errors
+/// None.
+pub fn seccomp(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    let (flags, at) = (call.args[1] & 0xffff_ffff, call.args[2]);
+    reply(match call.int(0) {
+        SET_MODE_STRICT if flags == 0 && at == 0 => strict(task),
+        SET_MODE_FILTER => filter(task, flags, at, answer),
+        GET_ACTION_AVAIL if flags == 0 => available(at),
+        _ => Err(libc::EINVAL),
+    })
+}
+
+/// prctl(2), `PR_SET_SECCOMP`.
+///
+/// # Errors
+/// None.
+pub fn set_mode(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    reply(match call.args[1] {
+        MODE_STRICT => strict(task),
+        MODE_FILTER => filter(task, 0, call.args[2], answer),
+        _ => Err(libc::EINVAL),
+    })
+}
+
+/// prctl(2), `PR_GET_SECCOMP`.
+#[must_use]
+pub fn get_mode(task: &Task) -> i64 {
+    match &task.seccomp {
+        None => 0,
+        Some(Mode::Strict) => MODE_STRICT as i64,
+        Some(Mode::Filter(_)) => MODE_FILTER as i64,
+    }
+}
+
+fn strict(task: &mut Task) -> Outcome {
+    if matches!(task.seccomp, Some(Mode::Filter(_))) {
+        return Err(libc::EINVAL);
+    }
+    task.seccomp = Some(Mode::Strict);
+    Ok(0)
+}
+
+fn available(at: u64) -> Outcome {
+    let action: [u8; 4] = copy::read_array(GuestAddr(at)).map_err(|_| libc::EFAULT)?;
+    let known = [KILL_PROCESS, KILL_THREAD, TRAP, ERRNO, TRACE, LOG, ALLOW];
+    match known.contains(&u32::from_le_bytes(action)) {
+        true => Ok(0),
+        false => Err(libc::EOPNOTSUPP),
+    }
+}
+
+fn filter(task: &mut Task, flags: u64, at: u64, answer: Option<&Answer>) -> Outcome {
+    if flags & !(FLAG_TSYNC | FLAG_LOG | FLAG_SPEC_ALLOW | FLAG_TSYNC_ESRCH) != 0 {
+        return Err(libc::EINVAL);
+    }
+    let header: [u8; FPROG] = copy::read_array(GuestAddr(at)).map_err(|_| libc::EFAULT)?;
+    let len = usize::from(u16::from_le_bytes([header[0], header[1]]));
+    if len == 0 || len > bpf::MOST {
+        return Err(libc::EINVAL);
+    }
+    let pointer = u64::from_le_bytes(header[8..].try_into().unwrap_or_default());
+    // The kernel looks at the caller's rights before it looks at the program.
+    let may = answer.map_or_else(may_filter, |a| a.result != -i64::from(libc::EACCES));
+    if !may {
+        return Err(libc::EACCES);
+    }
+    let mut bytes = vec![0; len * bpf::INSN];
+    copy::read(GuestAddr(pointer), &mut bytes).map_err(|_| libc::EFAULT)?;
+    let insns = bytes.as_chunks::<{ bpf::INSN }>().0;
+    let program: Vec<bpf::Insn> = insns.iter().map(bpf::Insn::decode).collect();
+    if !bpf::check(&program) {
+        return Err(libc::EINVAL);
+    }
+    let older = match &task.seccomp {
+        None => None,
+        Some(Mode::Strict) => return Err(libc::EINVAL),
+        Some(Mode::Filter(f)) => Some(Arc::clone(f)),
+    };
+    let before = older.iter().flat_map(|f| f.chain());
+    let all: usize = before.map(|f| f.program.len() + 4).sum();
+    if all + program.len() > MOST_IN_ALL {
+        return Err(libc::ENOMEM);
+    }
+    let new = Arc::new(Filter { program, older });
+    task.seccomp = Some(Mode::Filter(Arc::clone(&new)));
+    if flags & FLAG_TSYNC != 0 {
+        task.process.set_filter(new);
+    }
+    Ok(0)
+}
+
+/// Whether the thread may confine itself: it will gain no rights by exec, or has them all.
+fn may_filter() -> bool {
+    const VERSION_3: u32 = 0x2008_0522;
+    const SYS_ADMIN: u32 = 21;
+    let header = [VERSION_3, 0];
+    let mut data = [0u32; 6];
+    // SAFETY: only asks; both structures have the size of their version.
+    unsafe {
+        libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1
+            || libc::syscall(libc::SYS_capget, header.as_ptr(), data.as_mut_ptr()) == 0
+                && data[0] >> SYS_ADMIN & 1 == 1
+    }
+}
+
+/// A thread takes a filter over that another one has set for all: if it is not confined
+/// otherwise (seccomp(2), `SECCOMP_FILTER_FLAG_TSYNC`).
+pub fn take_over(task: &mut Task, new: Arc<Filter>) {
+    let fits = match &task.seccomp {
+        None => true,
+        Some(Mode::Strict) => false,
+        Some(Mode::Filter(own)) => new.is_above(own),
+    };
+    if fits {
+        task.seccomp = Some(Mode::Filter(new));
+    }
+}
