@@ -87,6 +87,8 @@ pub struct Continuation {
     pub streams: Vec<(i32, u8)>,
     /// What the old program's host knows of the processor.
     pub layout: XsaveLayout,
+    /// What it knows of the kernel's vDSO ([`crate::vdso::found`]).
+    pub vdso: Option<[u64; 2]>,
 }
 
 const MODES: [Mode; 3] = [Mode::Run, Mode::Record, Mode::Replay];
@@ -131,6 +133,8 @@ impl Boot {
                 w.num(from as u64).num(to as u64);
             }
             w.num(c.layout.wide_masks.into());
+            let [clock, cpu] = c.vdso.unwrap_or_default();
+            w.num(c.vdso.is_some().into()).num(clock).num(cpu);
         }
         w.0
     }
@@ -165,6 +169,11 @@ impl Boot {
                 size: r.num() as usize,
                 ranges: std::array::from_fn(|_| (r.num() as usize, r.num() as usize)),
                 wide_masks: r.num() != 0,
+            },
+            vdso: {
+                let there = r.num() != 0;
+                let functions = [r.num(), r.num()];
+                there.then_some(functions)
             },
         });
         Self {
@@ -232,7 +241,10 @@ pub fn host_main(fd: i32) -> ! {
 fn begin(boot: Boot) -> Result<Infallible> {
     match &boot.go_on {
         // The old program's host has looked: CPUID is slow where a hypervisor answers it.
-        Some(c) => cpu::adopt_layout(c.layout),
+        Some(c) => {
+            cpu::adopt_layout(c.layout);
+            crate::vdso::adopt(c.vdso);
+        }
         None => cpu::check().map_err(|what| Failure::setup(format!("this machine lacks {what:?}: Relive needs Linux 5.9 or later and a processor with XSAVE and FSGSBASE")))?,
     }
     signal::on_host_fault(|sig, rip, addr| {
@@ -375,7 +387,8 @@ fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
 }
 
 fn record_image(task: &mut Task, image: &Image) {
-    let mut bytes = Vec::new();
+    let writes: usize = image.writes.iter().map(|(_, bytes)| bytes.len()).sum();
+    let mut bytes = Vec::with_capacity(writes + 4096);
     image.encode(&mut bytes);
     task.record(Kind::Exec(&bytes));
 }

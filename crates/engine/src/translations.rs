@@ -19,9 +19,10 @@ use crate::memory::Memory;
 
 /// Names the folder; empty: nothing is kept.
 pub const VARIABLE: &str = "RELIVE_CACHE_DIR";
-/// Fewer new fragments than this are worth a file only now and then: one run in [`SELDOM`].
+/// Fewer new fragments than this are worth a file only now and then: one run in [`SELDOM`], or
+/// fewer still, if the file is large beside them.
 const FEW: u64 = 32;
-const SELDOM: u32 = 8;
+const SELDOM: u64 = 8;
 /// Files with more fragments than this are written for many new ones only.
 const LARGE: u64 = 20_000;
 /// All files together take no more than this, for long.
@@ -134,7 +135,8 @@ pub fn save(memory: &Memory, program: &[u8]) {
         return;
     };
     tracing::debug!(target: "dbt", "at the end: {:?}", translator.stats());
-    if translator.fresh() == 0 {
+    // What this process has taken over is a hint of what is there, without a look at it.
+    if !worthwhile(translator, translator.taken_over()) {
         return;
     }
     let key = translator.key(program);
@@ -154,14 +156,20 @@ pub fn save(memory: &Memory, program: &[u8]) {
 }
 
 /// Whether a file with `there` fragments should be replaced. A start that lacks a single
-/// fragment pays for the decoder's tables, so that even a few are wanted in the end.
+/// fragment pays for the decoder's tables, so that even a few are wanted in the end; but a thread
+/// that has lost the processor in the middle of a fragment makes new ones in every run, which are
+/// of use to nobody, and writing costs as much as there is to write.
 fn worthwhile(translator: &Translator, there: u64) -> bool {
     let (fresh, here) = (
         translator.fresh(),
         translator.fresh() + translator.taken_over(),
     );
-    let now_and_then = std::process::id().is_multiple_of(SELDOM) && there < LARGE;
-    here > there && (fresh >= FEW && here >= there + there / 8 || now_and_then)
+    if fresh == 0 || here <= there {
+        return false;
+    }
+    let seldom = (there / (8 * fresh)).max(SELDOM);
+    let now_and_then = u64::from(std::process::id()).is_multiple_of(seldom) && there < LARGE;
+    fresh >= FEW && here >= there + there / 8 || now_and_then
 }
 
 /// A file beyond the program's own limit would bring it a signal.

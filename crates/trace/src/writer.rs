@@ -22,6 +22,9 @@ use crate::manifest::{Manifest, Summary};
 /// Name of the tapes file in a trace.
 pub(crate) const TAPES: &str = "tapes";
 
+/// Buffers that are kept for the tapes to come.
+const SPARE: usize = 16;
+
 /// What has been written so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
@@ -40,6 +43,8 @@ pub struct TraceWriter {
     path: PathBuf,
     file: File,
     tapes: BTreeMap<TapeId, Pending>,
+    /// Buffers of tapes for which nothing is collected now.
+    spare: Vec<Vec<u8>>,
     pieces: Pieces,
     compressor: Compressor<'static>,
     /// Begins with header and payload of the chunk being made.
@@ -106,6 +111,7 @@ impl TraceWriter {
             path,
             file,
             tapes: BTreeMap::new(),
+            spare: Vec::new(),
             pieces: Pieces::default(),
             compressor,
             chunk: Vec::new(),
@@ -129,6 +135,11 @@ impl TraceWriter {
     /// When a full chunk cannot be written; the bytes are kept, do not append them again.
     pub fn append(&mut self, tape: TapeId, bytes: &[u8]) -> Result<()> {
         let pending = self.tapes.entry(tape).or_default();
+        if pending.raw.capacity() == 0 {
+            // One that was in use is in memory already; a whole one need not be moved when it grows.
+            let fresh = || Vec::with_capacity(2 * CHUNK_RAW_MAX);
+            pending.raw = self.spare.pop().unwrap_or_else(fresh);
+        }
         pending.raw.extend_from_slice(bytes);
         if pending.raw.len() >= CHUNK_RAW_MAX {
             self.write(tape, CHUNK_RAW_MAX)?;
@@ -245,8 +256,11 @@ impl TraceWriter {
             self.counters.stored_bytes += len as u64;
         }
         pending.raw.drain(..done);
-        if pending.raw.capacity() > 4 * CHUNK_RAW_MAX {
-            pending.raw.shrink_to(CHUNK_RAW_MAX);
+        if pending.raw.is_empty() {
+            let raw = std::mem::take(&mut pending.raw);
+            if raw.capacity() <= 4 * CHUNK_RAW_MAX && self.spare.len() < SPARE {
+                self.spare.push(raw);
+            }
         }
         result
     }

@@ -224,6 +224,7 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
                 .unwrap_or_default(),
             streams: state.streams.pairs().collect(),
             layout: *relive_host::cpu::xsave_layout(),
+            vdso: crate::vdso::found(),
         }),
     };
     drop(target.file);

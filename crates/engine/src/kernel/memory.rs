@@ -64,7 +64,7 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
     // A private map shows the trace's copy: what others do to the file later must not be seen
     // through it, for no tape would tell. mmap(2) leaves open whether it is.
     let copy = match (&file, machine().mode) {
-        (Some(f), Mode::Record) => Some(copy_of(&f.file)?),
+        (Some(f), Mode::Record) => Some(copy_of(f)?),
         _ => None,
     };
     let mut memory = machine().memory();
@@ -254,6 +254,7 @@ pub(super) fn choose(
 /// A file being mapped.
 struct Mapped {
     file: std::mem::ManuallyDrop<File>,
+    meta: std::fs::Metadata,
     inode: u64,
     path: String,
     /// The descriptor may write, so a shared map may too, sooner or later.
@@ -276,7 +277,9 @@ impl Mapped {
         // SAFETY: only asks.
         let mode = unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_ACCMODE;
         let zeros = meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 5);
-        if !(meta.is_file() || zeros) || is_generated(fd) {
+        // What the kernel makes up is on no device, whose number is 0 then.
+        let made_up = libc::major(meta.dev()) == 0 && is_generated(fd);
+        if !(meta.is_file() || zeros) || made_up {
             // Pipes, folders, most devices and the files of /proc have no map natively either.
             return Err(libc::ENODEV);
         }
@@ -286,6 +289,7 @@ impl Mapped {
         Ok(Self {
             file,
             inode: identity(&meta),
+            meta,
             path,
             writable: mode == libc::O_RDWR,
             zeros,
@@ -330,39 +334,43 @@ pub fn identity_of(inode: u64, device: u64) -> u64 {
 /// # Errors
 /// The trace cannot be written.
 pub fn keep(file: &File) -> Result<FileId> {
-    let meta = file.metadata().map_err(Failure::setup)?;
+    keep_known(file, &file.metadata().map_err(Failure::setup)?)
+}
+
+/// The same, of a file whose inode has been looked at just now.
+fn keep_known(file: &File, meta: &std::fs::Metadata) -> Result<FileId> {
     let known = machine()
         .shm
         .as_ref()
         .map(|s| s.header())
-        .filter(|h| !h.shared.ever_written(identity(&meta)))
+        .filter(|h| !h.shared.ever_written(identity(meta)))
         .map(|h| &h.files);
-    let stamp = FileTable::stamp(&meta);
+    let stamp = FileTable::stamp(meta);
     if let Some(id) = known.and_then(|t| t.find(stamp)) {
         return Ok(FileId(id));
     }
     let store = FileStore::new(&machine().trace);
     // What the tree has written to through a map tells by its times too late.
-    let kept = known.and_then(|_| kept_files::find(&meta, stamp, &store));
+    let kept = known.and_then(|_| kept_files::find(meta, stamp, &store));
     let id = match kept {
         Some(id) => id,
         None => {
             let id = store.add(file).map_err(Failure::setup)?;
             if known.is_some() {
-                kept_files::remember(&meta, stamp, id, &store);
+                kept_files::remember(meta, stamp, id, &store);
             }
             id
         }
     };
-    if let Some(table) = known.filter(|_| FileTable::settled(&meta)) {
+    if let Some(table) = known.filter(|_| FileTable::settled(meta)) {
         table.insert(stamp, id.0);
     }
     Ok(id)
 }
 
 /// The trace's copy of a file, made if need be.
-fn copy_of(file: &File) -> Result<(FileId, File)> {
-    let id = keep(file)?;
+fn copy_of(file: &Mapped) -> Result<(FileId, File)> {
+    let id = keep_known(&file.file, &file.meta)?;
     let path = FileStore::new(&machine().trace).path(id);
     match File::open(&path) {
         Ok(copy) => Ok((id, copy)),
