@@ -235,18 +235,29 @@ pub struct LastWriteArgs {
         conflicts_with = "var"
     )]
     pub addr: Option<GuestAddress>,
-    /// Name of a global variable
+    /// A variable or a part of one, as total, bank.c:total, ns::Class::member,
+    /// config.limits[3].max or *ptr->field
     #[arg(long, value_name = "NAME")]
     pub var: Option<String>,
     /// Bytes of it [default: the variable's size, or 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub len: Option<u64>,
-    /// Before so many events of the process have happened [default: its end]
+    /// Before so many events of the process have happened [default: where --at says, or its end]
     #[arg(long, value_name = "EVENT")]
     pub before: Option<u64>,
-    /// Which process: its index in the recording
-    #[arg(short, long, value_name = "N", default_value_t = 0)]
-    pub process: u32,
+    /// Where to look at the variable: start, end, crash, or where so many events have happened;
+    /// its frame's local variables are known too [default: where --before says]
+    #[arg(long, value_name = "PLACE", value_parser = place)]
+    pub at: Option<At>,
+    /// Which frame's local variables, counted from 0 as in relive backtrace
+    #[arg(long, value_name = "N")]
+    pub frame: Option<usize>,
+    /// Which thread's: its index in the process [default: the one whose turn it is]
+    #[arg(short, long, value_name = "N")]
+    pub thread: Option<u32>,
+    /// Which process: its index in the recording [default: 0; with --at crash the one that died]
+    #[arg(short, long, value_name = "N")]
+    pub process: Option<u32>,
     /// Print an object, or null
     #[arg(long)]
     pub json: bool,

@@ -4,8 +4,7 @@ use std::io::Write;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::Status;
-use relive_engine::timeline::{Patient, Thread, Timeline, follow};
-use relive_gdb::At;
+use relive_engine::timeline::{Thread, Timeline, follow};
 use relive_symbols::{Frame, How, Space, unwind};
 use serde_json::{Value, json};
 
@@ -22,12 +21,7 @@ pub fn execute(args: &BacktraceArgs) -> Result<Status, Failure> {
     let trace = place::open_to_replay(args.trace.trace.as_deref())?;
     let way = follow(&trace, place::process(&trace, args.process, args.at)?)?;
     let mut timeline = Timeline::open(trace.directory(), &way)?;
-    match args.at {
-        At::Start => timeline.goto_start()?,
-        At::End => timeline.goto_end(&mut Patient)?,
-        At::Crash => timeline.goto_crash(&mut Patient)?,
-        At::Event(n) => timeline.goto_event(n, &mut Patient)?,
-    };
+    place::go(&mut timeline, args.at)?;
     let space = names::space(&mut timeline);
     let slot = timeline.status().slot;
     let mut threads = timeline.guest().threads()?;

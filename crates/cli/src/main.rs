@@ -19,6 +19,7 @@ mod format;
 mod hunt;
 mod info;
 mod interrupt;
+mod last_write;
 mod ls;
 mod names;
 mod output;
@@ -77,7 +78,7 @@ fn execute(command: &Command) -> Result<Status, Failure> {
         Command::Debug(args) => debug::execute(args),
         Command::Dap(args) => dap::execute(args),
         Command::Backtrace(args) => backtrace::execute(args),
-        Command::LastWrite(args) => query::last_write(args),
+        Command::LastWrite(args) => last_write::execute(args),
         Command::Calls(args) => query::calls(args),
         Command::Travel(args) => travel::execute(args),
         Command::Attempt(args) => attempt::execute(args),

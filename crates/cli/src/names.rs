@@ -78,9 +78,16 @@ pub fn find(timeline: &mut Timeline, name: &str, kind: Kind) -> Result<Found, Fa
     };
     match found.as_slice() {
         [one] => Ok(one.clone()),
-        [] => Err(Failure::setup(format!(
-            "there is no {what} {name} in the program's symbols; a name is needed as the linker has it, or an address"
-        ))),
+        [] => {
+            let near = space(timeline).like(name, kind);
+            let hint = match &near[..] {
+                [] => "a name is needed as the linker has it, or an address".to_owned(),
+                near => format!("names like it: {}", near.join(", ")),
+            };
+            Err(Failure::setup(format!(
+                "there is no {what} {name} in the program's symbols; {hint}"
+            )))
+        }
         several => {
             let list: Vec<String> = several
                 .iter()

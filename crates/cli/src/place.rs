@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use relive_engine::Failure;
-use relive_engine::timeline::crashed;
+use relive_engine::timeline::{Patient, Timeline, crashed};
 use relive_gdb::At;
 use relive_trace::Trace;
 
@@ -181,6 +181,20 @@ pub fn tell_what_lacks(trace: &Trace) {
 /// Whether the end of a recording is missing.
 pub fn is_cut_off(trace: &Trace) -> bool {
     trace.truncated() || !trace.manifest().complete
+}
+
+/// Goes to a place of a recording.
+///
+/// # Errors
+/// Divergence.
+pub fn go(timeline: &mut Timeline, at: At) -> Result<(), Failure> {
+    match at {
+        At::Start => timeline.goto_start()?,
+        At::End => timeline.goto_end(&mut Patient)?,
+        At::Crash => timeline.goto_crash(&mut Patient)?,
+        At::Event(n) => timeline.goto_event(n, &mut Patient)?,
+    };
+    Ok(())
 }
 
 /// The process that `--process` and `--at` mean: with a crash the one that died.

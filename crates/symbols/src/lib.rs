@@ -11,19 +11,31 @@
 #![forbid(unsafe_code)]
 
 mod dwarf;
+mod evaluate;
 mod find;
 mod inflate;
 mod module;
+mod names;
+mod path;
 mod sources;
 mod space;
+mod tls;
+mod types;
+mod units;
 mod unwind;
+mod value;
+mod variable;
 
 pub use dwarf::Companion;
+pub use evaluate::{View, Where};
 pub use find::Finder;
 pub use module::{Kind, Line, Module, Symbol, build_id};
 pub use sources::sources;
 pub use space::{Found, Named, Space};
-pub use unwind::{Frame, How, MOST_FRAMES, unwind};
+pub use types::Type;
+pub use unwind::{Frame, How, MOST_FRAMES, unwind, view};
+pub use value::Passing;
+pub use variable::{Missing, Variable};
 
 /// A map of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]

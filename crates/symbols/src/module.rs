@@ -1,6 +1,8 @@
 //! One ELF file with its symbols, lines and unwind tables. Addresses are the file's own.
 
+use std::cell::OnceCell;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
@@ -8,6 +10,8 @@ use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 use crate::dwarf::{Bytes, Companion, Debug, section};
 use crate::find::{Finder, below_build_id, read, relative};
 use crate::inflate;
+use crate::tls::Block;
+use crate::units::Units;
 
 /// What a symbol names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +53,9 @@ pub struct Module {
     /// Address and file offset of the loaded parts.
     segments: Vec<(u64, u64, u64)>,
     pub(crate) debug: Option<Debug>,
+    /// Its entries, once somebody has asked for one.
+    units: OnceCell<Rc<Units>>,
+    pub(crate) tls: Option<Block>,
     pub(crate) tables: Tables,
     build_id: Option<Vec<u8>>,
     /// The file with its debug information, if that is another one.
@@ -60,6 +67,8 @@ pub(crate) struct Tables {
     pub(crate) eh_frame: Option<gimli::EhFrame<Bytes>>,
     pub(crate) debug_frame: Option<gimli::DebugFrame<Bytes>>,
     pub(crate) bases: gimli::BaseAddresses,
+    /// The code is Go's, which has a calling convention of its own.
+    pub(crate) go: bool,
 }
 
 /// The build id of an ELF file.
@@ -104,6 +113,8 @@ impl Module {
             symbols: symbols(&file),
             segments: segments.collect(),
             debug: Debug::of(&file, of, name, finder),
+            units: OnceCell::new(),
+            tls: Block::of(&file),
             tables: Tables::of(&file),
             build_id: file.build_id().ok().flatten().map(<[u8]>::to_vec),
             separate: None,
@@ -186,6 +197,19 @@ impl Module {
             .filter(move |s| s.kind == kind && (s.name == name || is_called(&s.name, name)))
     }
 
+    /// The names of all symbols of a kind.
+    pub(crate) fn names(&self, kind: Kind) -> impl Iterator<Item = &str> {
+        let all = self.symbols.iter().filter(move |s| s.kind == kind);
+        all.map(|s| s.name.as_str())
+    }
+
+    /// The entries of its debug information, if there is any.
+    pub(crate) fn units(&self) -> Option<Rc<Units>> {
+        let debug = self.debug.as_ref()?;
+        let units = self.units.get_or_init(|| Rc::new(Units::of(debug)));
+        Some(Rc::clone(units))
+    }
+
     /// The source lines of an address: the innermost inlined function first.
     #[must_use]
     pub fn lines_at(&self, address: u64) -> Vec<Line> {
@@ -223,6 +247,7 @@ impl Tables {
             eh_frame,
             debug_frame,
             bases,
+            go: file.section_by_name(".gopclntab").is_some(),
         }
     }
 }

@@ -4,8 +4,12 @@ use std::collections::HashMap;
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::evaluate::Where;
 use crate::find::{Finder, HEAD, read};
-use crate::module::{Kind, Line, Module, demangled};
+use crate::module::{Kind, Line, Module, demangled, plain};
+use crate::names::near;
+use crate::types::Type;
+use crate::value::{Passing, Shower};
 use crate::{Map, Target};
 
 /// A module where it is mapped.
@@ -13,7 +17,7 @@ pub(crate) struct Placed {
     pub(crate) module: Module,
     /// Its addresses in the target less those in the file.
     pub(crate) bias: u64,
-    path: String,
+    pub(crate) path: String,
     ranges: Vec<(u64, u64)>,
 }
 
@@ -87,9 +91,37 @@ impl Space {
         Self { modules, maps }
     }
 
-    pub(crate) fn module_at(&self, address: u64) -> Option<&Placed> {
+    /// All modules.
+    pub(crate) fn modules(&self) -> &[Placed] {
+        &self.modules
+    }
+
+    /// The module at an address, and its index.
+    pub(crate) fn place_at(&self, address: u64) -> Option<(usize, &Placed)> {
         let inside = |&(start, end): &(u64, u64)| (start..end).contains(&address);
-        self.modules.iter().find(|m| m.ranges.iter().any(inside))
+        let mut all = self.modules.iter().enumerate();
+        all.find(|(_, m)| m.ranges.iter().any(inside))
+    }
+
+    pub(crate) fn module_at(&self, address: u64) -> Option<&Placed> {
+        Some(self.place_at(address)?.1)
+    }
+
+    /// A value as text; `None` if it is not known.
+    #[must_use]
+    pub fn show(
+        &self,
+        target: &mut dyn Target,
+        of: &Type,
+        place: &Where,
+        from: &Passing,
+    ) -> Option<String> {
+        let function = |at| match self.name(at).symbol? {
+            (name, 0) => Some(name),
+            (name, offset) => Some(format!("{name}+{offset:#x}")),
+        };
+        let function: &dyn Fn(u64) -> Option<String> = &function;
+        Shower { target, function }.show(of, place, from)
     }
 
     /// Whether code can be there.
@@ -121,6 +153,14 @@ impl Space {
             symbol: symbol.map(|s| (demangled(&s.name), own - s.address)),
             lines: placed.module.lines_at(own),
         }
+    }
+
+    /// Names of a kind most like one that nothing has.
+    #[must_use]
+    pub fn like(&self, name: &str, kind: Kind) -> Vec<String> {
+        let all = self.modules.iter().flat_map(|m| m.module.names(kind));
+        let all: Vec<String> = all.map(|n| plain(&demangled(n)).to_owned()).collect();
+        near(name, all.iter().map(String::as_str))
     }
 
     /// Everything of a kind with this name.

@@ -7,6 +7,7 @@ use gimli::{
 };
 
 use crate::dwarf::Bytes;
+use crate::evaluate::View;
 use crate::space::Space;
 use crate::{Registers, Target};
 
@@ -15,6 +16,12 @@ pub const MOST_FRAMES: usize = 1000;
 /// Steps of one expression in a table, at most.
 const MOST_STEPS: u32 = 1000;
 
+/// All general registers, as bits.
+const ALL: u32 = 0xffff;
+/// Those that a function gives back as it got them: rbx, rbp, r12 to r15.
+const PRESERVED: u32 = 1 << 3 | 1 << 6 | 0xf000;
+/// A function of Go keeps no more than these.
+const GO_KEEPS: u32 = 1 << RBP | 1 << RSP;
 const RBP: usize = 6;
 const RSP: usize = 7;
 /// The column of the return address.
@@ -38,6 +45,8 @@ pub enum How {
 pub struct Frame {
     /// Registers in it, as far as they are known.
     pub registers: Registers,
+    /// Which of the general ones are, as bits.
+    pub known: u32,
     /// The address to look up: for a caller that of the call, not of the return.
     pub lookup: u64,
     /// How it was found.
@@ -48,6 +57,7 @@ pub struct Frame {
 pub fn unwind(target: &mut dyn Target, space: &Space, registers: &Registers) -> Vec<Frame> {
     let mut frames = vec![Frame {
         registers: *registers,
+        known: ALL,
         lookup: registers.pc,
         how: How::Present,
     }];
@@ -73,6 +83,7 @@ fn caller(target: &mut dyn Target, space: &Space, callee: &Frame) -> Option<Fram
                 let known = space.is_code(up.pc);
                 known.then_some(Frame {
                     registers: up,
+                    known: ALL,
                     lookup: up.pc.wrapping_sub(1),
                     how: How::TopOfStack,
                 })
@@ -103,14 +114,15 @@ fn by_tables(target: &mut dyn Target, space: &Space, callee: &Frame) -> Tabled {
         callee.lookup.wrapping_sub(placed.bias),
     );
     let eh = tables.eh_frame.as_ref();
-    let found = eh.and_then(|s| step(target, s, &tables.bases, own, &callee.registers));
+    let found = eh.and_then(|s| step(target, s, &tables.bases, own, callee));
     let found = found.or_else(|| {
         let debug = tables.debug_frame.as_ref()?;
-        step(target, debug, &tables.bases, own, &callee.registers)
+        step(target, debug, &tables.bases, own, callee)
     });
-    let Some((up, signal)) = found else {
+    let Some((up, known, signal)) = found else {
         return Tabled::Unknown;
     };
+    let known = if tables.go { known & GO_KEEPS } else { known };
     // Behind a signal's frame the stack may be another one; otherwise it only grows down.
     let goes_on = signal || up.general[RSP] > callee.registers.general[RSP];
     if up.pc == 0 || !goes_on {
@@ -118,21 +130,21 @@ fn by_tables(target: &mut dyn Target, space: &Space, callee: &Frame) -> Tabled {
     }
     Tabled::Caller(Frame {
         registers: up,
+        known,
         // The frame below a signal's was interrupted, it has called nobody.
         lookup: up.pc.wrapping_sub(u64::from(!signal)),
         how: How::Tables,
     })
 }
 
-/// The caller's registers by one section of tables, and whether the callee was a signal's
-/// frame.
-fn step<S: UnwindSection<Bytes>>(
+/// The frame's own address by one section of tables.
+fn canonical<S: UnwindSection<Bytes>>(
     target: &mut dyn Target,
     section: &S,
     bases: &gimli::BaseAddresses,
     address: u64,
     registers: &Registers,
-) -> Option<(Registers, bool)>
+) -> Option<u64>
 where
     S::Offset: gimli::UnwindOffset<usize>,
 {
@@ -149,22 +161,77 @@ where
         registers,
         encoding,
     };
-    let cfa = match row.cfa() {
-        CfaRule::RegisterAndOffset { register, offset } => machine
-            .register(*register)?
-            .wrapping_add(offset.cast_unsigned()),
-        CfaRule::Expression(e) => machine.evaluate(section, e, None)?,
+    machine.cfa(section, row.cfa())
+}
+
+/// A frame as debug information wants to know it.
+pub fn view(target: &mut dyn Target, space: &Space, frame: &Frame, thread_pointer: u64) -> View {
+    let cfa = space.module_at(frame.lookup).and_then(|placed| {
+        let tables = &placed.module.tables;
+        let own = frame.lookup.wrapping_sub(placed.bias);
+        let eh = tables.eh_frame.as_ref();
+        let found = eh.and_then(|s| canonical(target, s, &tables.bases, own, &frame.registers));
+        found.or_else(|| {
+            let debug = tables.debug_frame.as_ref()?;
+            canonical(target, debug, &tables.bases, own, &frame.registers)
+        })
+    });
+    View {
+        thread_pointer: Some(thread_pointer),
+        registers: Some(frame.registers),
+        known: frame.known,
+        cfa,
+        lookup: frame.lookup,
+    }
+}
+
+/// The caller's registers by one section of tables, which of them are known, and whether the
+/// callee was a signal's frame.
+fn step<S: UnwindSection<Bytes>>(
+    target: &mut dyn Target,
+    section: &S,
+    bases: &gimli::BaseAddresses,
+    address: u64,
+    callee: &Frame,
+) -> Option<(Registers, u32, bool)>
+where
+    S::Offset: gimli::UnwindOffset<usize>,
+{
+    let entry = section
+        .fde_for_address(bases, address, S::cie_from_offset)
+        .ok()?;
+    let mut context = UnwindContext::new();
+    let row = entry
+        .unwind_info_for_address(section, bases, &mut context, address)
+        .ok()?;
+    let encoding = entry.cie().encoding();
+    let registers = &callee.registers;
+    let mut machine = Machine {
+        target,
+        registers,
+        encoding,
     };
+    let cfa = machine.cfa(section, row.cfa())?;
     let mut up = *registers;
     up.general[RSP] = cfa;
+    let mut known = 1 << RSP;
     for number in 0..16 {
         if number == RSP {
             continue;
         }
         let register = Register(number as u16);
-        if let Some(value) = machine.restore(section, row, register, cfa) {
+        let value = machine.restore(section, row, register, cfa);
+        if let Some(value) = value {
             up.general[number] = value;
         }
+        let bit = 1 << number;
+        known |= match row.register(register) {
+            // Without a word about it a register is as the calling convention says.
+            None => callee.known & PRESERVED & bit,
+            Some(RegisterRule::SameValue) => callee.known & bit,
+            Some(RegisterRule::Undefined) => 0,
+            Some(_) => u32::from(value.is_some()) << number,
+        };
     }
     if let Some(rsp) = machine.explicit(section, row, gimli::X86_64::RSP, cfa) {
         up.general[RSP] = rsp;
@@ -174,7 +241,7 @@ where
         None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => 0,
         Some(_) => machine.restore(section, row, RETURN, cfa)?,
     };
-    Some((up, entry.is_signal_trampoline()))
+    Some((up, known, entry.is_signal_trampoline()))
 }
 
 /// Follows rules of tables in one frame.
@@ -185,6 +252,16 @@ struct Machine<'a> {
 }
 
 impl Machine<'_> {
+    fn cfa<S: UnwindSection<Bytes>>(&mut self, section: &S, rule: &CfaRule<usize>) -> Option<u64> {
+        match rule {
+            CfaRule::RegisterAndOffset { register, offset } => Some(
+                self.register(*register)?
+                    .wrapping_add(offset.cast_unsigned()),
+            ),
+            CfaRule::Expression(e) => self.evaluate(section, e, None),
+        }
+    }
+
     fn register(&self, register: Register) -> Option<u64> {
         match register {
             RETURN => Some(self.registers.pc),
@@ -289,6 +366,7 @@ fn by_frame_pointer(
     up.general[RSP] = rbp.checked_add(16)?;
     space.is_code(up.pc).then_some(Frame {
         registers: up,
+        known: 1 << RBP | 1 << RSP,
         lookup: up.pc.wrapping_sub(1),
         how: How::FramePointer,
     })

@@ -119,6 +119,8 @@ is a write.";
 pub(super) const LAST_WRITE_AFTER: &str = "\
 Examples:
   relive last-write --var total
+  relive last-write --var 'config.limits[3].max' --before 2000
+  relive last-write --var n --at crash --frame 2
   relive last-write --addr 0x100040a0
   relive last-write bank-2 --addr 0x100040a0 --len 8 --before 2000 --json";
 

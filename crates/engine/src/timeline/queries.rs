@@ -93,6 +93,20 @@ impl Timeline {
         len: u64,
         wanted: &mut dyn Wanted,
     ) -> Result<Option<LastWrite>> {
+        self.last_write_seen(addr, len, wanted, &mut |_| {})
+    }
+
+    /// The same; `look` sees the process twice, right before the write and right behind it.
+    ///
+    /// # Errors
+    /// Divergence.
+    pub fn last_write_seen(
+        &mut self,
+        addr: u64,
+        len: u64,
+        wanted: &mut dyn Wanted,
+        look: &mut dyn FnMut(&mut Host),
+    ) -> Result<Option<LastWrite>> {
         let stops = Stops {
             watchpoints: vec![Watchpoint {
                 addr,
@@ -106,6 +120,7 @@ impl Timeline {
         };
         let (hit, mut host, status) = *found;
         let before = host.read(addr, len)?;
+        look(&mut host);
         let call = match hit.what {
             What::Watchpoint { call, .. } => call,
             _ => None,
@@ -127,6 +142,7 @@ impl Timeline {
         let until = if by_others { stops } else { Stops::default() };
         host.run(&step, &until, wanted)?;
         let after = host.read(addr, len)?;
+        look(&mut host);
         Ok(Some(LastWrite {
             place: Place::of(&status),
             call,

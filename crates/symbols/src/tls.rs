@@ -1,0 +1,162 @@
+//! Where variables of one thread are (Drepper, *ELF Handling For Thread-Local Storage*,
+//! variant II).
+//!
+//! The program's own block ends where the thread's pointer points. Blocks of libraries are
+//! found by what the dynamic linker has written into the library's own slots: the distance
+//! from that pointer, or the number of the library in the thread's vector of blocks.
+
+use object::elf::{
+    DF_1_PIE, DT_FLAGS_1, ET_EXEC, PT_INTERP, PT_TLS, R_X86_64_DTPMOD64, R_X86_64_TPOFF64,
+};
+use object::read::elf::ProgramHeader;
+use object::{Object, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget};
+
+use crate::Target;
+use crate::space::Placed;
+
+/// No library's vector of blocks has more entries.
+const MOST_MODULES: u64 = 1 << 20;
+/// Slots of one file that are looked at.
+const MOST_SLOTS: usize = 64;
+
+/// What a file says about its thread-local block.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Block {
+    size: u64,
+    align: u64,
+    address: u64,
+    /// The file is the program itself.
+    program: bool,
+    slots: Vec<Slot>,
+}
+
+/// A word that the dynamic linker sets.
+#[derive(Clone, Copy, Debug)]
+enum Slot {
+    /// At this address: the number of the module.
+    Module(u64),
+    /// At the first address: the distance from the thread's pointer of the variable with the
+    /// second number as its offset in the block.
+    Distance(u64, u64),
+}
+
+impl Block {
+    /// `None` if it has no such block.
+    pub(crate) fn of(file: &object::File<'_>) -> Option<Self> {
+        let object::File::Elf64(elf) = file else {
+            return None;
+        };
+        let e = elf.endian();
+        let headers = elf.elf_program_headers();
+        let tls = headers.iter().find(|h| h.p_type.get(e) == PT_TLS)?;
+        let interpreted = headers.iter().any(|h| h.p_type.get(e) == PT_INTERP);
+        let fixed = elf.elf_header().e_type.get(e) == ET_EXEC;
+        let pie = headers.iter().any(|h| {
+            let entries = h.dynamic(e, elf.data()).ok().flatten().unwrap_or(&[]);
+            entries.iter().any(|d| {
+                d.d_tag.get(e) == DT_FLAGS_1 as u64 && d.d_val.get(e) & u64::from(DF_1_PIE) != 0
+            })
+        });
+        let mut block = Self {
+            size: tls.p_memsz(e),
+            align: tls.p_align(e).max(1),
+            address: tls.p_vaddr(e),
+            program: interpreted || fixed || pie,
+            slots: Vec::new(),
+        };
+        let symbols = file.dynamic_symbol_table();
+        for (at, relocation) in file.dynamic_relocations().into_iter().flatten() {
+            let RelocationFlags::Elf { r_type } = relocation.flags() else {
+                continue;
+            };
+            let own = match relocation.target() {
+                RelocationTarget::Symbol(index) => {
+                    let symbol = symbols.as_ref().and_then(|t| t.symbol_by_index(index).ok());
+                    symbol
+                        .filter(ObjectSymbol::is_definition)
+                        .map(|s| s.address())
+                }
+                _ => Some(0),
+            };
+            let Some(value) = own else { continue };
+            match r_type {
+                R_X86_64_DTPMOD64 => block.slots.push(Slot::Module(at)),
+                R_X86_64_TPOFF64 => {
+                    let offset = value.wrapping_add(relocation.addend().cast_unsigned());
+                    block.slots.push(Slot::Distance(at, offset));
+                }
+                _ => {}
+            }
+            if block.slots.len() == MOST_SLOTS {
+                break;
+            }
+        }
+        Some(block)
+    }
+
+    /// How far before the thread's pointer the program's own block begins.
+    fn before_pointer(&self) -> u64 {
+        // The block's first byte has the alignment that its address in the file has.
+        let mask = self.align - 1;
+        let first = self.address.wrapping_neg() & mask;
+        let rounded = self.size.wrapping_sub(first).wrapping_add(mask) & !mask;
+        rounded.wrapping_add(first)
+    }
+}
+
+/// The address of the variable at an offset in a module's block, for the thread whose pointer
+/// this is.
+///
+/// # Errors
+/// Why it is not known.
+pub(crate) fn address(
+    target: &mut dyn Target,
+    placed: &Placed,
+    pointer: Option<u64>,
+    offset: u64,
+) -> Result<u64, String> {
+    let pointer = pointer.ok_or("every thread has its own: say which with --thread")?;
+    let unknown = || "where the library has its thread-local variables is not known".to_owned();
+    let block = placed.module.tls.as_ref().ok_or_else(unknown)?;
+    if !block.align.is_power_of_two() {
+        return Err(unknown());
+    }
+    if block.program {
+        return Ok(pointer
+            .wrapping_sub(block.before_pointer())
+            .wrapping_add(offset));
+    }
+    let mut unused = false;
+    for slot in &block.slots {
+        match *slot {
+            Slot::Distance(at, of) => {
+                let distance = target.word(at.wrapping_add(placed.bias));
+                // Before the dynamic linker has been here it is what the file has.
+                if let Some(distance) = distance.filter(|d| d.cast_signed() < 0) {
+                    let start = pointer.wrapping_add(distance).wrapping_sub(of);
+                    return Ok(start.wrapping_add(offset));
+                }
+            }
+            Slot::Module(at) => {
+                let number = target.word(at.wrapping_add(placed.bias));
+                let Some(number) = number.filter(|n| (1..MOST_MODULES).contains(n)) else {
+                    continue;
+                };
+                // glibc's vector has two words for each module, the first of them the block's
+                // address, all ones as long as the thread has not used it.
+                let vector = target.word(pointer.wrapping_add(8)).unwrap_or(0);
+                match target.word(vector.wrapping_add(16 * number)) {
+                    Some(start) if start != 0 && start != u64::MAX => {
+                        return Ok(start.wrapping_add(offset));
+                    }
+                    _ => unused = true,
+                }
+            }
+        }
+    }
+    Err(if unused {
+        "the thread has not used the thread-local variables of that library yet".to_owned()
+    } else {
+        unknown()
+    })
+}

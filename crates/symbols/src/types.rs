@@ -1,0 +1,354 @@
+//! Types as debug information describes them.
+
+#![expect(non_upper_case_globals, reason = "DWARF's constants have its names")]
+
+use std::rc::Rc;
+
+use gimli::constants::*;
+use gimli::{AttributeValue, DwAte, DwTag};
+
+use crate::units::{Die, Units};
+
+/// Typedefs and qualifiers around a type, arrays in arrays and classes in classes, at most.
+const MOST_DEPTH: usize = 32;
+/// Members of a class that are looked at.
+const MOST_MEMBERS: usize = 4096;
+
+/// A type.
+#[derive(Clone)]
+pub struct Type {
+    units: Rc<Units>,
+    /// `None` is void.
+    die: Option<Die>,
+    /// Of an array of several dimensions: how many of them are outside. The entry of the inner
+    /// ones is that of the whole.
+    behind: usize,
+}
+
+/// What a type is, without its names and qualifiers.
+pub(crate) enum Shape {
+    Void,
+    Base(DwAte),
+    /// Pointers and references.
+    Pointer(Type),
+    /// Elements of a type, and how many; 0 if that is not said.
+    Array(Type, u64),
+    /// Structures, classes and unions.
+    Class,
+    Enum,
+    /// A function, or something that has no values.
+    Other,
+}
+
+/// A member of a class.
+pub(crate) struct Member {
+    /// Of an unnamed one, or a base class, nothing.
+    pub(crate) name: Option<String>,
+    /// Bytes from the beginning of the class.
+    pub(crate) offset: u64,
+    pub(crate) of: Type,
+    /// Of a bit field: the first bit from that byte on, and how many.
+    pub(crate) bits: Option<(u64, u64)>,
+}
+
+impl Type {
+    pub(crate) fn new(units: &Rc<Units>, die: Option<Die>) -> Self {
+        Self {
+            units: Rc::clone(units),
+            die,
+            behind: 0,
+        }
+    }
+
+    fn inner(&self, die: &Die) -> Self {
+        Self::new(&self.units, self.units.type_of(die))
+    }
+
+    /// Without typedefs and qualifiers.
+    pub(crate) fn bare(&self) -> Self {
+        let mut at = self.clone();
+        for _ in 0..MOST_DEPTH {
+            let Some(die) = &at.die else { break };
+            let declared = die.attr(DW_AT_signature);
+            if let Some(whole) = declared.and_then(|s| self.units.follow(&die.unit, s)) {
+                at.die = Some(whole);
+                continue;
+            }
+            match die.tag() {
+                Some(
+                    DW_TAG_typedef | DW_TAG_const_type | DW_TAG_volatile_type
+                    | DW_TAG_restrict_type | DW_TAG_atomic_type,
+                ) => at = self.inner(die),
+                _ => break,
+            }
+        }
+        at
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        let bare = self.bare();
+        let Some(die) = &bare.die else {
+            return Shape::Void;
+        };
+        match die.tag() {
+            Some(DW_TAG_base_type) => match die.attr(DW_AT_encoding) {
+                Some(AttributeValue::Encoding(encoding)) => Shape::Base(encoding),
+                _ => Shape::Other,
+            },
+            Some(DW_TAG_pointer_type | DW_TAG_reference_type | DW_TAG_rvalue_reference_type) => {
+                Shape::Pointer(bare.inner(die))
+            }
+            Some(DW_TAG_array_type) => bare.array(bare.behind),
+            Some(DW_TAG_structure_type | DW_TAG_class_type | DW_TAG_union_type) => Shape::Class,
+            Some(DW_TAG_enumeration_type) => Shape::Enum,
+            // Go's maps, channels and functions are pointers.
+            Some(DW_TAG_unspecified_type) => Shape::Void,
+            _ => Shape::Other,
+        }
+    }
+
+    /// Elements and count of an array, behind so many of its dimensions.
+    fn array(&self, behind: usize) -> Shape {
+        let Some(die) = &self.die else {
+            return Shape::Other;
+        };
+        let dimensions = die.children().into_iter();
+        let dimensions: Vec<u64> = dimensions
+            .filter(|(_, tag)| *tag == DW_TAG_subrange_type)
+            .map(|(range, _)| {
+                let upper = || Some(range.number(DW_AT_upper_bound)?.wrapping_add(1));
+                range.number(DW_AT_count).or_else(upper).unwrap_or(0)
+            })
+            .collect();
+        let count = dimensions.get(behind).copied().unwrap_or(0);
+        if behind + 1 >= dimensions.len() {
+            return Shape::Array(self.inner(die), count);
+        }
+        // Of several dimensions the rest is the element.
+        let mut rest = self.clone();
+        rest.behind = behind + 1;
+        Shape::Array(rest, count)
+    }
+
+    /// Its bytes, if it has a size.
+    pub(crate) fn size(&self) -> Option<u64> {
+        self.size_within(MOST_DEPTH)
+    }
+
+    fn size_within(&self, depth: usize) -> Option<u64> {
+        let bare = self.bare();
+        let die = bare.die.as_ref()?;
+        if let Some(size) = die.number(DW_AT_byte_size).filter(|_| bare.behind == 0) {
+            return Some(size);
+        }
+        match bare.shape() {
+            Shape::Pointer(_) => Some(8),
+            Shape::Array(element, count) => {
+                let one = element.size_within(depth.checked_sub(1)?)?;
+                one.checked_mul(count)
+            }
+            Shape::Enum => bare.inner(die).size_within(depth.checked_sub(1)?),
+            _ => None,
+        }
+    }
+
+    /// As one writes it.
+    #[must_use]
+    pub fn name(&self) -> String {
+        self.name_within(MOST_DEPTH)
+    }
+
+    fn name_within(&self, depth: usize) -> String {
+        let Some(die) = &self.die else {
+            return "void".to_owned();
+        };
+        let tag = die.tag();
+        let own = self.units.name(die);
+        let Some(depth) = depth.checked_sub(1) else {
+            return "…".to_owned();
+        };
+        let inner = || self.inner(die).name_within(depth);
+        match (tag, own) {
+            (Some(DW_TAG_structure_type), Some(name)) if self.is_c() => format!("struct {name}"),
+            (Some(DW_TAG_union_type), Some(name)) if self.is_c() => format!("union {name}"),
+            (Some(DW_TAG_enumeration_type), Some(name)) if self.is_c() => format!("enum {name}"),
+            (Some(DW_TAG_array_type), _) => match self.array(self.behind) {
+                Shape::Array(element, 0) => format!("{}[]", element.name_within(depth)),
+                Shape::Array(element, count) => {
+                    // The outer count comes first: int[2][3].
+                    let name = element.name_within(depth);
+                    let at = name.find('[').unwrap_or(name.len());
+                    format!("{}[{count}]{}", &name[..at], &name[at..])
+                }
+                _ => "…".to_owned(),
+            },
+            (_, Some(name)) => name,
+            (Some(DW_TAG_pointer_type), _) => {
+                let of = inner();
+                let space = if of.ends_with('*') { "" } else { " " };
+                format!("{of}{space}*")
+            }
+            (Some(DW_TAG_reference_type), _) => format!("{} &", inner()),
+            (Some(DW_TAG_rvalue_reference_type), _) => format!("{} &&", inner()),
+            (Some(DW_TAG_const_type), _) => format!("const {}", inner()),
+            (Some(DW_TAG_volatile_type), _) => format!("volatile {}", inner()),
+            (Some(DW_TAG_restrict_type), _) => inner(),
+            (Some(DW_TAG_atomic_type), _) => format!("_Atomic {}", inner()),
+            (Some(DW_TAG_subroutine_type), _) => "function".to_owned(),
+            (Some(DW_TAG_structure_type | DW_TAG_class_type), _) => "struct {…}".to_owned(),
+            (Some(DW_TAG_union_type), _) => "union {…}".to_owned(),
+            (Some(DW_TAG_enumeration_type), _) => "enum {…}".to_owned(),
+            _ => "…".to_owned(),
+        }
+    }
+
+    fn is_c(&self) -> bool {
+        let language = self.die.as_ref().map(|die| die.unit.language);
+        matches!(
+            language,
+            Some(DW_LANG_C89 | DW_LANG_C | DW_LANG_C99 | DW_LANG_C11 | DW_LANG_C17)
+        )
+    }
+
+    /// The language that it is written in.
+    pub(crate) fn language(&self) -> Option<gimli::DwLang> {
+        Some(self.die.as_ref()?.unit.language)
+    }
+
+    /// Members of a class, base classes with them.
+    pub(crate) fn members(&self) -> Vec<Member> {
+        let bare = self.bare();
+        let Some(die) = &bare.die else {
+            return Vec::new();
+        };
+        let all = die.children().into_iter();
+        all.filter(|(_, tag)| matches!(*tag, DW_TAG_member | DW_TAG_inheritance))
+            .filter_map(|(child, tag)| bare.member(&child, tag))
+            .take(MOST_MEMBERS)
+            .collect()
+    }
+
+    fn member(&self, die: &Die, tag: DwTag) -> Option<Member> {
+        // Static members are variables; virtual bases are found through tables only.
+        if die.attr(DW_AT_external).is_some() || die.attr(DW_AT_virtuality).is_some() {
+            return None;
+        }
+        let offset = match die.attr(DW_AT_data_member_location) {
+            None => 0,
+            Some(_) => die.number(DW_AT_data_member_location)?,
+        };
+        let of = self.inner(die);
+        let bits = die.number(DW_AT_bit_size).and_then(|size| {
+            let first = match die.number(DW_AT_data_bit_offset) {
+                Some(first) => first,
+                // DWARF 3's way counts from the most significant bit of the storage unit.
+                None => {
+                    let unit = die.number(DW_AT_byte_size).or_else(|| of.size())?;
+                    let from = die.number(DW_AT_bit_offset).unwrap_or(0);
+                    (8 * unit).checked_sub(from.checked_add(size)?)?
+                }
+            };
+            Some((first, size))
+        });
+        let (offset, bits) = match bits {
+            Some((first, size)) => (offset.checked_add(first / 8)?, Some((first % 8, size))),
+            None => (offset, None),
+        };
+        let name = (tag == DW_TAG_member)
+            .then(|| self.units.name(die))
+            .flatten();
+        Some(Member {
+            name: name.filter(|name| !name.is_empty()),
+            offset,
+            of,
+            bits,
+        })
+    }
+
+    /// The name of an enumerator.
+    pub(crate) fn enumerator(&self, value: u64, size: u64) -> Option<String> {
+        let bare = self.bare();
+        let mask = mask(size);
+        let all = bare.die.as_ref()?.children().into_iter();
+        let mut same = all.filter(|(child, tag)| {
+            *tag == DW_TAG_enumerator
+                && child
+                    .number(DW_AT_const_value)
+                    .is_some_and(|v| v & mask == value & mask)
+        });
+        self.units.name(&same.next()?.0)
+    }
+
+    /// The variant of a Rust enum (DWARF 5, 5.7.10) that a discriminant chooses. `read` gives
+    /// so many bytes at an offset.
+    pub(crate) fn variant(&self, read: &dyn Fn(u64, u64) -> Option<u64>) -> Option<Member> {
+        let bare = self.bare();
+        let all = bare.die.as_ref()?.children().into_iter();
+        let (part, _) = all.into_iter().find(|(_, t)| *t == DW_TAG_variant_part)?;
+        let discriminant = part
+            .attr(DW_AT_discr)
+            .and_then(|to| self.units.follow(&part.unit, to))
+            .and_then(|die| bare.member(&die, DW_TAG_member));
+        let chosen = discriminant.and_then(|d| {
+            let size = d.of.size()?;
+            Some((read(d.offset, size)?, mask(size)))
+        });
+        let mut other = None;
+        for (variant, _) in part.children().iter().filter(|(_, t)| *t == DW_TAG_variant) {
+            let member = || {
+                let (die, tag) = variant
+                    .children()
+                    .into_iter()
+                    .find(|(_, t)| *t == DW_TAG_member)?;
+                bare.member(&die, tag)
+            };
+            match (variant.number(DW_AT_discr_value), chosen) {
+                (Some(value), Some((is, mask))) if value & mask == is & mask => return member(),
+                (None, _) => other = member(),
+                _ => {}
+            }
+        }
+        other
+    }
+
+    /// Whether C++ passes it by the address of a copy.
+    pub(crate) fn by_reference(&self) -> bool {
+        self.by_reference_within(8)
+    }
+
+    fn by_reference_within(&self, depth: usize) -> bool {
+        let bare = self.bare();
+        let Some((die, depth)) = bare.die.as_ref().zip(depth.checked_sub(1)) else {
+            return false;
+        };
+        match die.attr(DW_AT_calling_convention) {
+            Some(AttributeValue::CallingConvention(DW_CC_pass_by_reference)) => return true,
+            Some(AttributeValue::CallingConvention(DW_CC_pass_by_value)) => return false,
+            _ => {}
+        }
+        if bare.is_c() || !matches!(bare.shape(), Shape::Class) {
+            return false;
+        }
+        // Before DWARF 5 one has to look for what makes copying more than copying bytes.
+        let destroyed = die.children().iter().any(|(child, tag)| {
+            *tag == DW_TAG_subprogram
+                && child.attr(DW_AT_artificial).is_none()
+                && child.attr(DW_AT_defaulted).is_none()
+                && self.units.name(child).is_some_and(|n| n.starts_with('~'))
+        });
+        let members = bare.members();
+        let table = |m: &Member| m.name.as_ref().is_some_and(|n| n.starts_with("_vptr"));
+        destroyed
+            || members
+                .iter()
+                .any(|m| table(m) || m.of.by_reference_within(depth))
+    }
+}
+
+/// The bits of so many bytes.
+pub(crate) fn mask(size: u64) -> u64 {
+    match size {
+        0..8 => (1 << (8 * size)) - 1,
+        _ => u64::MAX,
+    }
+}

@@ -1,0 +1,542 @@
+//! One variable, or a part of one, as it is written: found, and where it is.
+
+#![expect(non_upper_case_globals, reason = "DWARF's constants have its names")]
+
+use std::collections::BTreeSet;
+use std::rc::Rc;
+
+use gimli::DW_TAG_formal_parameter;
+use gimli::constants::{DW_AT_const_value, DW_TAG_variable};
+
+use crate::evaluate::{Evaluator, View, Where, location};
+use crate::module::{Kind, demangled};
+use crate::names::{self, Named, is_file, is_meant, near};
+use crate::path::{Path, Step};
+use crate::space::{Placed, Space};
+use crate::types::{Member, Shape, Type};
+use crate::units::{Die, Unit, Units};
+use crate::{Registers, Target};
+
+/// Unnamed members and base classes in each other, at most.
+const MOST_DEPTH: usize = 16;
+/// Places that are listed where several are meant.
+const MOST_LISTED: usize = 20;
+
+/// A variable that was found.
+pub struct Variable {
+    /// Its name with all that it is in.
+    pub name: String,
+    /// The module that it is of.
+    pub module: String,
+    /// Its type, if debug information says it.
+    pub of: Option<Type>,
+    /// Where it is.
+    pub place: Where,
+    /// Its bytes; 0 if they are not known.
+    pub size: u64,
+}
+
+/// Why there is none.
+#[derive(Debug, thiserror::Error)]
+pub enum Missing {
+    /// It is written in a way that cannot be read.
+    #[error("{0}")]
+    Unreadable(String),
+    /// No variable has the name.
+    #[error("there is no variable {name} in the program's symbols{}", like(.near))]
+    Unknown {
+        /// The name.
+        name: String,
+        /// Names like it.
+        near: Vec<String>,
+    },
+    /// Several variables have it.
+    #[error("several variables are called {name}, say which (bank.c:{name}, function::{name}), or give an address: {}", .all.join(", "))]
+    Several {
+        /// The name.
+        name: String,
+        /// What they are.
+        all: Vec<String>,
+    },
+    /// It is there, but it has no place, or the part that is meant is none.
+    #[error("{name}: {why}")]
+    NoPlace {
+        /// What is meant.
+        name: String,
+        /// Why not.
+        why: String,
+    },
+}
+
+fn like(near: &[String]) -> String {
+    match near {
+        [] => "; without debug information only the linker's names are known".to_owned(),
+        near => format!("; names like it: {}", near.join(", ")),
+    }
+}
+
+/// A variable before the way to a part of it was taken.
+struct Base {
+    name: String,
+    placed: usize,
+    die: Option<(Rc<Units>, Die)>,
+    place: Where,
+    size: u64,
+}
+
+impl Space {
+    /// Finds a variable, or a part of one, as one sees it: first in the frame, if there is one,
+    /// then everywhere.
+    ///
+    /// # Errors
+    /// There is none, there are several, or it has no place.
+    pub fn variable(
+        &self,
+        target: &mut dyn Target,
+        text: &str,
+        view: &View,
+    ) -> Result<Variable, Missing> {
+        let path = Path::read(text)
+            .map_err(|why| Missing::Unreadable(format!("{text} is no variable: {why}")))?;
+        // The longest name first: what follows its points may be members, or Go's name.
+        for taken in (1..=path.base.len()).rev() {
+            let name = path.base[..taken].join(".");
+            let Some(base) = self.base(target, path.file.as_deref(), &name, view)? else {
+                continue;
+            };
+            let members = path.base[taken..].iter().cloned().map(Step::Member);
+            let steps: Vec<Step> = members.chain(path.steps.iter().cloned()).collect();
+            return self.part(target, base, &steps, view).map_err(|why| {
+                let name = text.to_owned();
+                Missing::NoPlace { name, why }
+            });
+        }
+        let name = path.base[0].clone();
+        let near = self.near(&path.base.join("."));
+        Err(Missing::Unknown { name, near })
+    }
+
+    fn base(
+        &self,
+        target: &mut dyn Target,
+        file: Option<&str>,
+        name: &str,
+        view: &View,
+    ) -> Result<Option<Base>, Missing> {
+        if file.is_none()
+            && view.registers.is_some()
+            && let Some(local) = self.local(target, name, view)
+        {
+            return local.map(Some).map_err(|why| Missing::NoPlace {
+                name: name.to_owned(),
+                why,
+            });
+        }
+        let mut found: Vec<Base> = Vec::new();
+        let mut why = None;
+        // Those of frames.
+        let mut passing = BTreeSet::new();
+        for (index, placed) in self.modules().iter().enumerate() {
+            let Some(units) = placed.module.units() else {
+                continue;
+            };
+            let mut all: Vec<Named> = Vec::new();
+            for unit in &units.own {
+                if file.is_none_or(|file| is_file(&unit.source(), file)) {
+                    names::variables(&units, unit, &mut |one| {
+                        if is_meant(&one.path, name) {
+                            all.push(one);
+                        }
+                    });
+                }
+            }
+            for Named { die, path, lasting } in all {
+                if !lasting {
+                    passing.insert(path);
+                    continue;
+                }
+                let place = place_of(target, placed, view, &die, None);
+                match place {
+                    // The linker left it out.
+                    Ok(Where::Memory(at)) if at == placed.bias => {}
+                    Ok(place) if found.iter().any(|f| f.place == place && f.placed == index) => {}
+                    Ok(place) => found.push(Base {
+                        size: Type::new(&units, units.type_of(&die)).size().unwrap_or(0),
+                        name: path,
+                        placed: index,
+                        die: Some((Rc::clone(&units), die)),
+                        place,
+                    }),
+                    Err(e) => why = Some(e),
+                }
+            }
+        }
+        // The whole name beats the end of a longer one, a variable a constant.
+        if found.iter().any(|f| f.name == name) {
+            found.retain(|f| f.name == name);
+        }
+        if found.len() > 1 && found.iter().any(|f| matches!(f.place, Where::Memory(_))) {
+            found.retain(|f| matches!(f.place, Where::Memory(_)));
+        }
+        if found.len() > 1 {
+            return Err(self.several(name, &found));
+        }
+        if let Some(one) = found.pop() {
+            return Ok(Some(one));
+        }
+        match why {
+            Some(why) => Err(Missing::NoPlace {
+                name: name.to_owned(),
+                why,
+            }),
+            None if file.is_none() => match self.linked(name)? {
+                None if !passing.is_empty() => Err(of_a_frame(name, &passing)),
+                found => Ok(found),
+            },
+            None if !passing.is_empty() => Err(of_a_frame(name, &passing)),
+            None => Ok(None),
+        }
+    }
+
+    /// By the linker's table.
+    fn linked(&self, name: &str) -> Result<Option<Base>, Missing> {
+        let mut found: Vec<Base> = Vec::new();
+        for (index, placed) in self.modules().iter().enumerate() {
+            for symbol in placed.module.symbols_named(name, Kind::Variable) {
+                let place = Where::Memory(symbol.address.wrapping_add(placed.bias));
+                if found.iter().all(|f| f.place != place) {
+                    found.push(Base {
+                        name: demangled(&symbol.name),
+                        placed: index,
+                        die: None,
+                        place,
+                        size: symbol.size,
+                    });
+                }
+            }
+        }
+        if found.len() > 1 {
+            return Err(self.several(name, &found));
+        }
+        Ok(found.pop())
+    }
+
+    fn several(&self, name: &str, found: &[Base]) -> Missing {
+        let all = found.iter().take(MOST_LISTED).map(|f| {
+            let at = match f.place {
+                Where::Memory(at) => format!("{at:#x}"),
+                _ => "elsewhere".to_owned(),
+            };
+            let source = f.die.as_ref().map(|(_, die)| die.unit.source());
+            let file = source.filter(|s| !s.is_empty());
+            let of = file.unwrap_or_else(|| self.modules()[f.placed].path.clone());
+            format!("{at} ({} in {of})", f.name)
+        });
+        Missing::Several {
+            name: name.to_owned(),
+            all: all.collect(),
+        }
+    }
+
+    /// A variable of the frame; `None` if it has none of that name.
+    fn local(
+        &self,
+        target: &mut dyn Target,
+        name: &str,
+        view: &View,
+    ) -> Option<Result<Base, String>> {
+        let (index, placed) = self.place_at(view.lookup)?;
+        let units = placed.module.units()?;
+        let at = view.lookup.wrapping_sub(placed.bias);
+        let scopes = units.at(at).map(|unit| names::scopes(unit, at));
+        let scopes = scopes.into_iter().find(|scopes| !scopes.is_empty())?;
+        let variable = |scope: &Die| {
+            let all = scope.children().into_iter();
+            all.filter(|(_, tag)| matches!(*tag, DW_TAG_variable | DW_TAG_formal_parameter))
+                .map(|(die, _)| die)
+                .filter(|die| units.name(die).as_deref() == Some(name))
+                // Of several in one block the last one hides the others.
+                .last()
+        };
+        let die = scopes.iter().rev().find_map(variable)?;
+        let function = scopes.first().cloned();
+        // A static one of an inlined function says its place at the original.
+        let with_place = match location(&die) {
+            Some(_) => die.clone(),
+            None => die
+                .entry()
+                .and_then(|entry| units.origin(&die.unit, &entry))
+                .filter(|origin| location(origin).is_some())
+                .unwrap_or_else(|| die.clone()),
+        };
+        let place = place_of(target, placed, view, &with_place, function);
+        Some(place.map(|place| Base {
+            name: name.to_owned(),
+            placed: index,
+            size: Type::new(&units, units.type_of(&die)).size().unwrap_or(0),
+            die: Some((Rc::clone(&units), die)),
+            place,
+        }))
+    }
+
+    /// Goes from a variable to a part of it.
+    fn part(
+        &self,
+        target: &mut dyn Target,
+        base: Base,
+        steps: &[Step],
+        view: &View,
+    ) -> Result<Variable, String> {
+        let module = self.modules()[base.placed].path.clone();
+        let Some((units, die)) = base.die else {
+            if steps.is_empty() {
+                return Ok(Variable {
+                    name: base.name,
+                    module,
+                    of: None,
+                    place: base.place,
+                    size: base.size,
+                });
+            }
+            return Err("there is no debug information that says of what type it is".to_owned());
+        };
+        let mut walk = Walk {
+            target,
+            registers: view.registers.as_ref(),
+            of: Type::new(&units, units.type_of(&die)),
+            place: base.place,
+            bits: None,
+        };
+        for step in steps {
+            match step {
+                Step::Member(name) => walk.member(name)?,
+                Step::Index(n) => walk.index(*n)?,
+                Step::Target => walk.target()?,
+            }
+        }
+        if walk.place == Where::Nowhere {
+            return Err("it was optimized out there".to_owned());
+        }
+        let size = match walk.bits {
+            Some((first, bits)) => first.saturating_add(bits).div_ceil(8),
+            None => walk.of.size().unwrap_or(0),
+        };
+        Ok(Variable {
+            name: base.name,
+            module,
+            size,
+            // The bytes of a bit field are not its value alone.
+            of: walk.bits.is_none().then_some(walk.of),
+            place: walk.place,
+        })
+    }
+
+    fn near(&self, name: &str) -> Vec<String> {
+        let mut all: Vec<String> = Vec::new();
+        for placed in self.modules() {
+            if let Some(units) = placed.module.units() {
+                for unit in &units.own {
+                    names::variables(&units, unit, &mut |one| {
+                        if one.lasting {
+                            all.push(one.path);
+                        }
+                    });
+                }
+            }
+            all.extend(placed.module.names(Kind::Variable).map(demangled));
+        }
+        near(name, all.iter().map(String::as_str))
+    }
+}
+
+/// Of variables that come and go with a frame one has to say which frame.
+fn of_a_frame(name: &str, all: &BTreeSet<String>) -> Missing {
+    let shown: Vec<&str> = all.iter().take(MOST_LISTED).map(String::as_str).collect();
+    Missing::NoPlace {
+        name: name.to_owned(),
+        why: format!(
+            "it belongs to frames of a function ({}): say which one with --at and --frame",
+            shown.join(", ")
+        ),
+    }
+}
+
+/// Where the variable of an entry is.
+fn place_of(
+    target: &mut dyn Target,
+    placed: &Placed,
+    view: &View,
+    die: &Die,
+    function: Option<Die>,
+) -> Result<Where, String> {
+    let Some(location) = location(die) else {
+        // A constant, or nothing.
+        return Ok(match die.number(DW_AT_const_value) {
+            Some(value) => Where::Value(value.to_le_bytes().to_vec()),
+            None => Where::Nowhere,
+        });
+    };
+    let unit: &Rc<Unit> = &die.unit;
+    let mut evaluator = Evaluator {
+        target,
+        placed,
+        view,
+        function,
+    };
+    evaluator.place(unit, location)
+}
+
+/// A value on the way to a part of it.
+struct Walk<'a> {
+    target: &'a mut dyn Target,
+    registers: Option<&'a Registers>,
+    of: Type,
+    place: Where,
+    /// Of a bit field: its first bit, and how many it has.
+    bits: Option<(u64, u64)>,
+}
+
+impl Walk<'_> {
+    fn member(&mut self, name: &str) -> Result<(), String> {
+        if matches!(self.of.shape(), Shape::Pointer(_)) {
+            self.target()?;
+        }
+        if !matches!(self.of.shape(), Shape::Class) {
+            return Err(format!("{} has no members", self.of.name()));
+        }
+        let mut names = Vec::new();
+        let Some((offset, found)) = find(&self.of, name, MOST_DEPTH, &mut names) else {
+            let near = near(name, names.iter().map(String::as_str));
+            let shown = if near.is_empty() { names } else { near };
+            let shown: Vec<String> = shown.into_iter().take(MOST_LISTED).collect();
+            return Err(format!(
+                "{} has no member {name}; it has {}",
+                self.of.name(),
+                shown.join(", ")
+            ));
+        };
+        self.at(offset)?;
+        self.bits = found.bits;
+        self.of = found.of;
+        Ok(())
+    }
+
+    fn index(&mut self, n: u64) -> Result<(), String> {
+        let (element, count) = match self.of.shape() {
+            Shape::Array(element, count) => (element, count),
+            Shape::Pointer(element) => {
+                self.target()?;
+                (element, 0)
+            }
+            Shape::Class => self.slice()?,
+            _ => return Err(format!("{} has no elements", self.of.name())),
+        };
+        if count > 0 && n >= count {
+            return Err(format!("{} has {count} elements", self.of.name()));
+        }
+        let size = element
+            .size()
+            .ok_or("the size of its elements is not known")?;
+        self.at(n.checked_mul(size).ok_or("no memory is that large")?)?;
+        self.of = element;
+        Ok(())
+    }
+
+    /// Goes to the elements of a slice of Rust or Go, or a vector of C++.
+    fn slice(&mut self) -> Result<(Type, u64), String> {
+        let whole = self.of.clone();
+        let none = || format!("{} has no elements that can be counted", whole.name());
+        let word = |walk: &mut Self, names: &[&str]| -> Option<(Type, u64)> {
+            let (mut of, mut at) = (whole.clone(), 0u64);
+            for name in names {
+                let (offset, inner) = find(&of, name, MOST_DEPTH, &mut Vec::new())?;
+                (of, at) = (inner.of, at.checked_add(offset)?);
+            }
+            let Where::Memory(start) = walk.place else {
+                return None;
+            };
+            Some((of, walk.target.word(start.checked_add(at)?)?))
+        };
+        let ways: [(&[&str], &[&str]); 3] = [
+            (&["data_ptr"], &["length"]),
+            (&["array"], &["len"]),
+            (&["_M_impl", "_M_start"], &["_M_impl", "_M_finish"]),
+        ];
+        for (data, end) in ways {
+            let Some(((to, start), (_, end))) = word(self, data).zip(word(self, end)) else {
+                continue;
+            };
+            let Shape::Pointer(element) = to.shape() else {
+                continue;
+            };
+            let count = if data.len() == 1 {
+                end
+            } else {
+                let size = element.size().filter(|size| *size > 0).ok_or_else(none)?;
+                end.wrapping_sub(start) / size
+            };
+            if count == 0 {
+                return Err(format!("{} is empty there", whole.name()));
+            }
+            self.place = Where::Memory(start);
+            return Ok((element, count));
+        }
+        Err(none())
+    }
+
+    fn target(&mut self) -> Result<(), String> {
+        let Shape::Pointer(to) = self.of.shape() else {
+            return Err(format!("{} is no pointer", self.of.name()));
+        };
+        let at = match &self.place {
+            Where::Memory(at) => {
+                let at = *at;
+                self.target
+                    .word(at)
+                    .ok_or_else(|| format!("nothing is mapped at {at:#x}, where the pointer is"))?
+            }
+            Where::Register(n) => {
+                let all = self.registers.map(|r| r.general);
+                let value = all.and_then(|all| all.get(usize::from(*n)).copied());
+                value.ok_or("the pointer's register is not known")?
+            }
+            Where::Value(bytes) if bytes.len() == 8 => {
+                u64::from_le_bytes(bytes[..].try_into().unwrap_or_default())
+            }
+            _ => return Err("the pointer was optimized out there".to_owned()),
+        };
+        if at == 0 {
+            return Err(format!("the pointer ({}) is null there", self.of.name()));
+        }
+        self.of = to;
+        self.place = Where::Memory(at);
+        Ok(())
+    }
+
+    /// Goes so many bytes into it.
+    fn at(&mut self, offset: u64) -> Result<(), String> {
+        match &mut self.place {
+            Where::Memory(at) => *at = at.wrapping_add(offset),
+            _ if offset == 0 => {}
+            _ => return Err("it is not in memory there".to_owned()),
+        }
+        Ok(())
+    }
+}
+
+/// A member of a class, of its base classes, or of unnamed ones in it.
+fn find(of: &Type, name: &str, depth: usize, names: &mut Vec<String>) -> Option<(u64, Member)> {
+    let depth = depth.checked_sub(1)?;
+    for member in of.members() {
+        match &member.name {
+            Some(own) if own == name => return Some((member.offset, member)),
+            Some(own) => names.push(own.clone()),
+            None => {
+                if let Some((offset, found)) = find(&member.of, name, depth, names) {
+                    return Some((member.offset.checked_add(offset)?, found));
+                }
+            }
+        }
+    }
+    None
+}
