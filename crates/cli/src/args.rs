@@ -272,7 +272,7 @@ pub struct CallsArgs {
     pub trace: Option<PathBuf>,
     /// At most so many
     #[arg(long, value_name = "N", default_value_t = 10_000)]
-    pub max: usize,
+    pub max: u64,
     /// Which process: its index in the recording
     #[arg(short, long, value_name = "N", default_value_t = 0)]
     pub process: u32,

@@ -9,6 +9,7 @@
 mod args;
 mod attempt;
 mod backtrace;
+mod calls;
 mod command_line;
 mod dap;
 mod debug;
@@ -79,7 +80,7 @@ fn execute(command: &Command) -> Result<Status, Failure> {
         Command::Dap(args) => dap::execute(args),
         Command::Backtrace(args) => backtrace::execute(args),
         Command::LastWrite(args) => last_write::execute(args),
-        Command::Calls(args) => query::calls(args),
+        Command::Calls(args) => calls::execute(args),
         Command::Travel(args) => travel::execute(args),
         Command::Attempt(args) => attempt::execute(args),
     }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use relive_engine::Failure;
 use relive_engine::timeline::{Host, Patient, Registers, Timeline};
-use relive_symbols::{Finder, Found, Kind, Map, Named, Space, Target};
+use relive_symbols::{Finder, Found, Kind, Map, Named, Passing, Space, Target};
 use serde_json::{Value, json};
 
 /// Folder in a trace for separate debug information, laid out as `/usr/lib/debug`.
@@ -55,49 +55,90 @@ pub fn finder(trace: &Path) -> Finder {
 
 /// The modules where a timeline stands.
 pub fn space(timeline: &mut Timeline) -> Space {
-    let finder = finder(timeline.trace());
-    Space::of(&mut Guest(timeline.guest()), &finder)
+    let trace = timeline.trace().to_owned();
+    space_of(timeline.guest(), &trace)
 }
 
-/// The one thing of this name: where the timeline stands, or, if it is of a library that is not
-/// there yet, at the end of the process. The timeline stays where it is.
+/// The modules of a process.
+pub fn space_of(host: &mut Host, trace: &Path) -> Space {
+    Space::of(&mut Guest(host), &finder(trace))
+}
+
+/// All registers that values are passed in.
+pub fn passing(registers: &Registers) -> Passing {
+    /// Where the legacy region of an XSAVE area has xmm0 (Intel SDM vol. 1, 13.4.1).
+    const XMM: usize = 160;
+    Passing {
+        general: self::registers(registers),
+        vector: std::array::from_fn(|i| registers.component(1, XMM + 16 * i)),
+    }
+}
+
+/// The one function of this name that is the program's own or a library's; `None` if only the
+/// dynamic linker has it, which brings copies of many.
+///
+/// # Errors
+/// There are several.
+pub fn of_program(space: &Space, name: &str) -> Result<Option<Found>, Failure> {
+    let mut found = space.find(name, Kind::Function);
+    found.retain(|f| !is_linker(&f.module));
+    match found.len() {
+        0 | 1 => Ok(found.pop()),
+        _ => Err(several("function", name, &found)),
+    }
+}
+
+fn is_linker(module: &str) -> bool {
+    let name = module.rsplit('/').next().unwrap_or(module);
+    name.starts_with("ld-linux") || name.starts_with("ld-musl") || name.starts_with("ld-2.")
+}
+
+fn several(what: &str, name: &str, found: &[Found]) -> Failure {
+    const LISTED: usize = 20;
+    let list: Vec<String> = found
+        .iter()
+        .take(LISTED)
+        .map(|f| format!("{:#x} ({} in {})", f.address, f.name, f.module))
+        .collect();
+    Failure::setup(format!(
+        "several {what}s are called {name}, give an address: {}",
+        list.join(", ")
+    ))
+}
+
+/// The function of this name: at the end of the process, when all libraries are there, or at
+/// its beginning. The timeline stays where it is.
 ///
 /// # Errors
 /// There is none, or there are several.
-pub fn find(timeline: &mut Timeline, name: &str, kind: Kind) -> Result<Found, Failure> {
-    let mut found = space(timeline).find(name, kind);
-    if found.is_empty() {
-        let here = timeline.status().point.event;
-        timeline.goto_end(&mut Patient)?;
-        found = space(timeline).find(name, kind);
-        timeline.goto_event(here, &mut Patient)?;
+pub fn find(timeline: &mut Timeline, name: &str) -> Result<Found, Failure> {
+    let here = timeline.status().point.event;
+    let first = space(timeline);
+    timeline.goto_end(&mut Patient)?;
+    let last = space(timeline);
+    timeline.goto_event(here, &mut Patient)?;
+    for space in [&last, &first] {
+        if let Some(found) = of_program(space, name)? {
+            return Ok(found);
+        }
     }
-    let what = match kind {
-        Kind::Function => "function",
-        Kind::Variable => "variable",
-    };
-    match found.as_slice() {
-        [one] => Ok(one.clone()),
-        [] => {
-            let near = space(timeline).like(name, kind);
+    let mut found = last.find(name, Kind::Function);
+    if found.is_empty() {
+        found = last.find_ending(name, Kind::Function);
+    }
+    match found.len() {
+        1 => Ok(found.remove(0)),
+        0 => {
+            let near = last.like(name, Kind::Function);
             let hint = match &near[..] {
                 [] => "a name is needed as the linker has it, or an address".to_owned(),
                 near => format!("names like it: {}", near.join(", ")),
             };
             Err(Failure::setup(format!(
-                "there is no {what} {name} in the program's symbols; {hint}"
+                "there is no function {name} in the program's symbols; {hint}"
             )))
         }
-        several => {
-            let list: Vec<String> = several
-                .iter()
-                .map(|f| format!("{:#x} ({} in {})", f.address, f.name, f.module))
-                .collect();
-            Err(Failure::setup(format!(
-                "several {what}s are called {name}, give an address: {}",
-                list.join(", ")
-            )))
-        }
+        _ => Err(several("function", name, &found)),
     }
 }
 

@@ -13,6 +13,9 @@ use crate::inflate;
 use crate::tls::Block;
 use crate::units::Units;
 
+/// How compilers mark copies of a function that they have changed, or parts of one.
+pub(crate) const COPIES: [&str; 4] = [".isra.", ".constprop.", ".part.", ".cold"];
+
 /// What a symbol names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
@@ -186,15 +189,41 @@ impl Module {
     }
 
     /// All symbols of a kind with this name: as the file has it, or demangled, with or without
-    /// its parameters.
-    pub fn symbols_named<'a>(
-        &'a self,
-        name: &'a str,
-        kind: Kind,
-    ) -> impl Iterator<Item = &'a Symbol> {
-        self.symbols
-            .iter()
-            .filter(move |s| s.kind == kind && (s.name == name || is_called(&s.name, name)))
+    /// its parameters. Of a function that is there under a compiler's name for a changed copy
+    /// only, that copy.
+    #[must_use]
+    pub fn symbols_named(&self, name: &str, kind: Kind) -> Vec<&Symbol> {
+        let of_kind = || self.symbols.iter().filter(|s| s.kind == kind);
+        let is_copy = |s: &Symbol| COPIES.iter().any(|mark| s.name.contains(mark));
+        let all: Vec<&Symbol> = of_kind()
+            .filter(|s| s.name == name || is_called(&s.name, name))
+            .filter(|s| s.name == name || !is_copy(s))
+            .collect();
+        if !all.is_empty() || kind != Kind::Function {
+            return all;
+        }
+        of_kind()
+            .filter(|s| is_copy(s) && !s.name.contains(".cold"))
+            .filter(|s| {
+                let own = s.name.split('.').next().unwrap_or(&s.name);
+                own == name || is_called(own, name)
+            })
+            .collect()
+    }
+
+    /// All symbols of a kind whose demangled name ends so, behind namespaces.
+    #[must_use]
+    pub(crate) fn symbols_ending(&self, name: &str, kind: Kind) -> Vec<&Symbol> {
+        let all = self.symbols.iter().filter(|s| s.kind == kind);
+        all.filter(|s| s.name.starts_with("_Z") || s.name.starts_with("_R"))
+            .filter(|s| s.name.contains(name.rsplit("::").next().unwrap_or(name)))
+            .filter(|s| !COPIES.iter().any(|mark| s.name.contains(mark)))
+            .filter(|s| {
+                let shown = demangled(&s.name);
+                let before = plain(&shown).strip_suffix(name);
+                before.is_some_and(|before| before.ends_with("::"))
+            })
+            .collect()
     }
 
     /// The names of all symbols of a kind.

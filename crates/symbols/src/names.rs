@@ -181,7 +181,8 @@ fn holds(unit: &Unit, entry: &gimli::DebuggingInformationEntry<Bytes>, address: 
 pub(crate) fn is_meant(path: &str, name: &str) -> bool {
     let ends = |path: &str| {
         let before = path.strip_suffix(name);
-        before.is_some_and(|before| before.is_empty() || before.ends_with("::"))
+        // Go's packages end with a point.
+        before.is_some_and(|b| b.is_empty() || b.ends_with("::") || b.ends_with('.'))
     };
     ends(path) || path.contains("(anonymous") && ends(&path.replace("(anonymous namespace)::", ""))
 }
@@ -220,6 +221,7 @@ mod tests {
             ("ns::Class::member", "ember", false),
             ("a::(anonymous namespace)::x", "a::x", true),
             ("total", "total", true),
+            ("main.total", "total", true),
         ] {
             assert_eq!(is_meant(path, name), meant, "{path} {name}");
         }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::evaluate::Where;
 use crate::find::{Finder, HEAD, read};
-use crate::module::{Kind, Line, Module, demangled, plain};
+use crate::module::{Kind, Line, Module, Symbol, demangled, plain};
 use crate::names::near;
 use crate::types::Type;
 use crate::value::{Passing, Shower};
@@ -166,10 +166,20 @@ impl Space {
     /// Everything of a kind with this name.
     #[must_use]
     pub fn find(&self, name: &str, kind: Kind) -> Vec<Found> {
+        self.found(&|module| module.symbols_named(name, kind))
+    }
+
+    /// Everything of a kind whose name ends so: `sell` for `shop::sell`.
+    #[must_use]
+    pub fn find_ending(&self, name: &str, kind: Kind) -> Vec<Found> {
+        self.found(&|module| module.symbols_ending(name, kind))
+    }
+
+    fn found(&self, named: &dyn Fn(&Module) -> Vec<&Symbol>) -> Vec<Found> {
         // One place may have the name several times, and twice in one file's two tables.
         let mut found: HashMap<u64, Found> = HashMap::new();
         for placed in &self.modules {
-            for symbol in placed.module.symbols_named(name, kind) {
+            for symbol in named(&placed.module) {
                 let address = symbol.address.wrapping_add(placed.bias);
                 found.entry(address).or_insert_with(|| Found {
                     name: demangled(&symbol.name),

@@ -72,9 +72,7 @@ impl Block {
             let own = match relocation.target() {
                 RelocationTarget::Symbol(index) => {
                     let symbol = symbols.as_ref().and_then(|t| t.symbol_by_index(index).ok());
-                    symbol
-                        .filter(ObjectSymbol::is_definition)
-                        .map(|s| s.address())
+                    symbol.filter(|s| !s.is_undefined()).map(|s| s.address())
                 }
                 _ => Some(0),
             };

@@ -107,6 +107,20 @@ impl Type {
         }
     }
 
+    /// Whether it is a reference: a pointer that stands for what it points to.
+    pub(crate) fn is_reference(&self) -> bool {
+        let bare = self.bare();
+        let Some(die) = &bare.die else { return false };
+        match die.tag() {
+            Some(DW_TAG_reference_type | DW_TAG_rvalue_reference_type) => true,
+            Some(DW_TAG_pointer_type) if die.unit.language == DW_LANG_Rust => self
+                .units
+                .name(die)
+                .is_some_and(|name| name.starts_with('&')),
+            _ => false,
+        }
+    }
+
     /// Elements and count of an array, behind so many of its dimensions.
     fn array(&self, behind: usize) -> Shape {
         let Some(die) = &self.die else {
@@ -309,6 +323,13 @@ impl Type {
             }
         }
         other
+    }
+
+    /// Whether its content depends on its value, as that of a Rust enum.
+    pub(crate) fn has_variants(&self) -> bool {
+        let bare = self.bare();
+        let all = bare.die.as_ref().map(Die::children).unwrap_or_default();
+        all.iter().any(|(_, tag)| *tag == DW_TAG_variant_part)
     }
 
     /// Whether C++ passes it by the address of a copy.

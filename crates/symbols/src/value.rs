@@ -92,11 +92,22 @@ impl Shower<'_> {
                 Some(name) => name,
                 None => number.to_string(),
             },
+            Shape::Pointer(to) if of.is_reference() => self.referred(&to, number, depth),
             Shape::Pointer(to) => self.pointer(&to, number),
             Shape::Array(element, count) => self.array(&element, count, bytes, depth),
             Shape::Class => self.class(of, bytes, depth),
             Shape::Void | Shape::Other if size > 0 => format!("{number:#x}"),
             Shape::Void | Shape::Other => UNKNOWN.to_owned(),
+        }
+    }
+
+    /// What a reference stands for.
+    fn referred(&mut self, to: &Type, at: u64, depth: usize) -> String {
+        let size = to.size().unwrap_or(0).min(MOST_BYTES);
+        let mut bytes = vec![0; size as usize];
+        match size > 0 && depth < MOST_DEPTH && self.target.read(at, &mut bytes) {
+            true => self.text(to, &bytes, depth + 1),
+            false => format!("{at:#x}"),
         }
     }
 
@@ -170,6 +181,9 @@ impl Shower<'_> {
         if depth >= MOST_DEPTH {
             return "{…}".to_owned();
         }
+        if let Some(elements) = self.slice(of, bytes, depth) {
+            return elements;
+        }
         let read = |offset, size| number(bytes, offset, size);
         if let Some(variant) = of.variant(&read) {
             let name = variant.name.unwrap_or_default();
@@ -211,6 +225,32 @@ impl Shower<'_> {
             });
         }
         format!("{{{}}}", shown.join(", "))
+    }
+
+    /// The elements of a slice of Rust or Go.
+    fn slice(&mut self, of: &Type, bytes: &[u8], depth: usize) -> Option<String> {
+        let (data, length) = match of.language()? {
+            DW_LANG_Rust => ("data_ptr", "length"),
+            DW_LANG_Go => ("array", "len"),
+            _ => return None,
+        };
+        let all = of.members();
+        let member = |name: &str| all.iter().find(|m| m.name.as_deref() == Some(name));
+        let (data, length) = (member(data)?, member(length)?);
+        let Shape::Pointer(element) = data.of.shape() else {
+            return None;
+        };
+        let (at, count) = (
+            number(bytes, data.offset, 8)?,
+            number(bytes, length.offset, 8)?,
+        );
+        let size = element.size().filter(|size| *size > 0)?;
+        let shown = size.checked_mul(count.min(MOST_PARTS as u64))?;
+        let mut part = vec![0; usize::try_from(shown.min(MOST_BYTES)).ok()?];
+        if !self.target.read(at, &mut part) {
+            return None;
+        }
+        Some(self.array(&element, count, &part, depth))
     }
 
     fn bit_field(&mut self, of: &Type, value: u64, bits: u64) -> String {

@@ -351,7 +351,11 @@ impl Space {
 
 /// Of variables that come and go with a frame one has to say which frame.
 fn of_a_frame(name: &str, all: &BTreeSet<String>) -> Missing {
-    let shown: Vec<&str> = all.iter().take(MOST_LISTED).map(String::as_str).collect();
+    const SHOWN: usize = 5;
+    let mut shown: Vec<&str> = all.iter().take(SHOWN).map(String::as_str).collect();
+    if all.len() > SHOWN {
+        shown.push("…");
+    }
     Missing::NoPlace {
         name: name.to_owned(),
         why: format!(

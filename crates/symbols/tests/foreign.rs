@@ -72,7 +72,7 @@ impl Target for Wild {
 fn look_at(module: &Module, address: u64) {
     let _ = module.symbol_at(address);
     let _ = module.lines_at(address);
-    let _ = module.symbols_named("count", Kind::Function).count();
+    let _ = module.symbols_named("count", Kind::Function).len();
 }
 
 fn stack(file: &Path, word: u64, registers: &Registers) -> usize {
@@ -94,7 +94,7 @@ fn stack(file: &Path, word: u64, registers: &Registers) -> usize {
 #[test]
 fn names_lines_and_sources_of_a_whole_file() {
     let module = Module::parse(program()).unwrap();
-    let count: Vec<_> = module.symbols_named("count", Kind::Function).collect();
+    let count: Vec<_> = module.symbols_named("count", Kind::Function);
     assert_eq!(count.len(), 1);
     let at = count[0].address;
     assert_eq!(module.symbol_at(at + 1), Some(count[0]));
@@ -106,8 +106,8 @@ fn names_lines_and_sources_of_a_whole_file() {
         }
     }
     assert!(seen.contains(&"twice".to_owned()) && seen.contains(&"count".to_owned()));
-    assert_eq!(module.symbols_named("counter", Kind::Variable).count(), 1);
-    assert_eq!(module.symbols_named("counter", Kind::Function).count(), 0);
+    assert_eq!(module.symbols_named("counter", Kind::Variable).len(), 1);
+    assert_eq!(module.symbols_named("counter", Kind::Function).len(), 0);
     assert!(module.build_id().is_some_and(|id| !id.is_empty()));
     assert!(
         sources(&module)

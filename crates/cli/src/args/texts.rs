@@ -128,8 +128,10 @@ pub(super) const CALLS: &str = "\
 List the calls of a function over a whole recording: where, by which thread, with which \
 arguments and which result.
 
-Arguments are the first six integer registers of the calling convention, whatever the function \
-declares; the result is the integer one.";
+Arguments and results are shown by the types that debug information gives them; what it does not \
+say, and the calling convention neither, is shown as ?. Without debug information they are the six \
+integer registers of arguments, and the one of results. Lines come in the order of calls, except \
+that after 65 536 calls within one that has not returned, that one comes when it returns.";
 
 pub(super) const CALLS_AFTER: &str = "\
 Examples:

@@ -1,6 +1,7 @@
 //! The `relive` command from outside: real runs of small programs.
 
 mod backtrace;
+mod calls;
 mod cli_page;
 mod damage;
 mod demo;
@@ -17,3 +18,4 @@ mod streams;
 mod terminal;
 mod travel;
 mod usage;
+mod variables;

@@ -23,6 +23,6 @@ pub use protocol::{
     Ended, Hit, Map, OTHERS, Output, Past, Ran, Reply, Request, Run, Search, Status, Stops, Thread,
     Watching, Watchpoint, What, Why, receive, send,
 };
-pub use queries::{Call, LastWrite, Place};
+pub use queries::{Call, Callee, Find, LastWrite, Moment, Place, Tell};
 pub use registers::{Registers, vector_state};
 pub use travel::{Stopped, Timeline};

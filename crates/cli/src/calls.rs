@@ -1,0 +1,315 @@
+//! `calls`: every call of a function, as it is found.
+//!
+//! A recording may hold more calls than memory: lines are written as soon as they are whole,
+//! and what waits are calls that have not returned.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashSet};
+use std::io::{self, Write};
+use std::path::PathBuf;
+
+use relive_engine::Failure;
+use relive_engine::supervisor::Status as Exit;
+use relive_engine::timeline::{Call, Callee, Host, Moment, Patient, Registers, Timeline, follow};
+use relive_symbols::{Argument, Function, Kind, Named, Space};
+use serde_json::{Value, json};
+
+use crate::args::{self, CallsArgs};
+use crate::names::{self, Guest};
+use crate::output::{self, Stop};
+use crate::{place, query};
+
+/// Lines that wait for an earlier call to return, at most: beyond that they come as their calls
+/// return.
+const MOST_WAITING: usize = 1 << 16;
+/// Callers without a name for which the program's maps are looked at anew, at most.
+const MOST_UNKNOWN: usize = 256;
+/// Functions that leave their callers behind.
+const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"];
+
+/// Lists the calls of a function.
+///
+/// # Errors
+/// Whatever stops the replay.
+pub fn execute(args: &CallsArgs) -> Result<Exit, Failure> {
+    let trace = place::open_to_replay(args.trace.as_deref())?;
+    let way = follow(&trace, args.process)?;
+    let mut timeline = Timeline::open(trace.directory(), &way)?;
+    let list = RefCell::new(List {
+        wanted: Wanted::of(&mut timeline, &args.function)?,
+        folder: trace.directory().to_owned(),
+        json: args.json,
+        space: None,
+        program: None,
+        fresh: true,
+        function: None,
+        unknown: HashSet::new(),
+        waiting: BTreeMap::new(),
+        broken: None,
+    });
+    output::print(|out| {
+        let mut find = |host: &mut Host| list.borrow_mut().find(host);
+        let mut tell = |n, moment: Moment<'_>, host: &mut Host, registers: &Registers| {
+            let list = &mut *list.borrow_mut();
+            let again = list.note(n, moment, host, registers)?;
+            list.write(out, false)?;
+            Ok(again)
+        };
+        let told = timeline.each_call(args.max, &mut find, &mut Patient, &mut tell);
+        let list = &mut *list.borrow_mut();
+        // What has not returned never will.
+        let rest = told.and_then(|()| list.write(out, true));
+        match list.broken.take() {
+            Some(error) => Err(Stop::Output(error)),
+            None => rest.map_err(Stop::from),
+        }
+    })
+}
+
+/// The function that is meant.
+enum Wanted {
+    Address(u64),
+    Name {
+        name: String,
+        /// Where it is at the end of the process, for libraries are not there at its beginning,
+        /// with what names that program.
+        late: Option<(u64, (Vec<u8>, u64))>,
+    },
+}
+
+impl Wanted {
+    fn of(timeline: &mut Timeline, function: &args::Function) -> Result<Self, Failure> {
+        let name = match function {
+            args::Function::Address(at) => return Ok(Self::Address(*at)),
+            args::Function::Name(name) => name.clone(),
+        };
+        if names::of_program(&names::space(timeline), &name)?.is_some() {
+            return Ok(Self::Name { name, late: None });
+        }
+        let found = names::find(timeline, &name)?;
+        timeline.goto_end(&mut Patient)?;
+        let program = timeline.guest().program()?;
+        timeline.goto_start()?;
+        Ok(Self::Name {
+            name,
+            late: Some((found.address, program)),
+        })
+    }
+}
+
+/// The list as far as it is not written yet.
+struct List {
+    wanted: Wanted,
+    folder: PathBuf,
+    json: bool,
+    space: Option<Space>,
+    /// The program that runs.
+    program: Option<(Vec<u8>, u64)>,
+    /// No call of this program has been seen yet.
+    fresh: bool,
+    function: Option<Function>,
+    /// Callers that nothing is known of.
+    unknown: HashSet<u64>,
+    waiting: BTreeMap<u64, Line>,
+    /// Standard output has failed.
+    broken: Option<io::Error>,
+}
+
+/// One call.
+struct Line {
+    call: Call,
+    caller: Named,
+    arguments: Option<Vec<Argument>>,
+    variadic: bool,
+    results: Option<Vec<Argument>>,
+    open: bool,
+}
+
+impl List {
+    /// Finds the function in the program that runs now.
+    fn find(&mut self, host: &mut Host) -> Result<Callee, Failure> {
+        let space = names::space_of(host, &self.folder);
+        let program = host.program()?;
+        if self.program.as_ref() != Some(&program) {
+            (self.program, self.fresh) = (Some(program), true);
+        }
+        let addr = match &self.wanted {
+            Wanted::Address(at) => Some(*at),
+            Wanted::Name { name, late } => match (names::of_program(&space, name)?, late) {
+                (Some(found), _) => Some(found.address),
+                (None, Some((at, program))) if host.program()? == *program => Some(*at),
+                (None, _) => None,
+            },
+        };
+        let callee = callee(addr, &space);
+        self.function = addr.and_then(|addr| space.function(addr));
+        self.space = Some(space);
+        Ok(callee)
+    }
+
+    fn note(
+        &mut self,
+        n: u64,
+        moment: Moment<'_>,
+        host: &mut Host,
+        registers: &Registers,
+    ) -> Result<bool, Failure> {
+        let mut again = false;
+        let from = names::passing(registers);
+        match moment {
+            Moment::Begins(call) => {
+                again = self.look(call, host);
+                let space = self.space.as_ref();
+                let described = space.zip(self.function.as_ref());
+                let arguments = described.map(|(s, f)| f.arguments(s, &mut Guest(host), &from));
+                let line = Line {
+                    call: *call,
+                    caller: space
+                        .map(|s| s.name(call.return_to.wrapping_sub(1)))
+                        .unwrap_or_default(),
+                    arguments,
+                    variadic: self.function.as_ref().is_some_and(|f| f.variadic),
+                    results: None,
+                    open: true,
+                };
+                self.waiting.insert(n, line);
+            }
+            Moment::Returned => {
+                let described = self.space.as_ref().zip(self.function.as_ref());
+                let results = described.map(|(s, f)| f.results(s, &mut Guest(host), &from));
+                if let Some(line) = self.waiting.get_mut(&n) {
+                    line.call.result = Some(registers.gpr[0]);
+                    line.results = results;
+                    line.open = false;
+                }
+            }
+            Moment::Left => {
+                if let Some(line) = self.waiting.get_mut(&n) {
+                    line.open = false;
+                }
+            }
+        }
+        Ok(again)
+    }
+
+    /// Looks at the program anew if something of a call is not known, for libraries come and go,
+    /// and at the first call. Whether it did.
+    fn look(&mut self, call: &Call, host: &mut Host) -> bool {
+        let places = [call.place.pc, call.return_to];
+        let space = self.space.as_ref();
+        let known = |at: &u64| space.is_some_and(|s| s.name(*at).file_address.is_some());
+        let new: Vec<u64> = places
+            .into_iter()
+            .filter(|at| !known(at) && !self.unknown.contains(at))
+            .collect();
+        let first = std::mem::take(&mut self.fresh);
+        let again = first || !new.is_empty() && self.unknown.len() < MOST_UNKNOWN;
+        if again {
+            let space = names::space_of(host, &self.folder);
+            for at in new {
+                if space.name(at).file_address.is_none() {
+                    self.unknown.insert(at);
+                }
+            }
+            self.function = space.function(call.place.pc);
+            self.space = Some(space);
+        }
+        again
+    }
+
+    /// Writes what is whole, in the order of calls; at the end all of it.
+    fn write(&mut self, out: &mut dyn Write, end: bool) -> Result<(), Failure> {
+        loop {
+            let full = self.waiting.len() > MOST_WAITING;
+            let mut all = self.waiting.iter();
+            let whole = match (end, full) {
+                (true, _) => all.next(),
+                (false, true) => all.find(|(_, line)| !line.open),
+                (false, false) => all.next().filter(|(_, line)| !line.open),
+            };
+            let Some(n) = whole.map(|(n, _)| *n) else {
+                return Ok(());
+            };
+            let Some(line) = self.waiting.remove(&n) else {
+                return Ok(());
+            };
+            let text = match self.json {
+                true => line.object().to_string(),
+                false => line.text(),
+            };
+            if let Err(error) = writeln!(out, "{text}") {
+                let failure = Failure::setup(&error);
+                self.broken = Some(error);
+                return Err(failure);
+            }
+        }
+    }
+}
+
+fn callee(addr: Option<u64>, space: &Space) -> Callee {
+    let jumps = JUMPS
+        .iter()
+        .flat_map(|name| space.find(name, Kind::Function));
+    Callee {
+        addr,
+        jumps: jumps.map(|found| found.address).collect(),
+    }
+}
+
+impl Line {
+    fn text(&self) -> String {
+        let shown = |a: &Argument| {
+            let value = a.value.as_deref().unwrap_or("?");
+            match &a.name {
+                Some(name) => format!("{name}={value}"),
+                None => value.to_owned(),
+            }
+        };
+        let arguments: Vec<String> = match &self.arguments {
+            Some(all) => {
+                let more = self.variadic.then(|| "…".to_owned());
+                all.iter().map(shown).chain(more).collect()
+            }
+            None => {
+                let all = self.call.arguments.iter();
+                all.map(|a| format!("{a:#x}")).collect()
+            }
+        };
+        let result = match (self.call.result, &self.results) {
+            (None, _) => "no return".to_owned(),
+            (Some(value), None) => format!("{value:#x}"),
+            (Some(_), Some(all)) => match &all[..] {
+                [] => "nothing".to_owned(),
+                [one] => shown(one),
+                several => {
+                    let several: Vec<String> = several.iter().map(shown).collect();
+                    format!("({})", several.join(", "))
+                }
+            },
+        };
+        format!(
+            "{}: ({}) = {result}, called by {}",
+            query::place_text(&self.call.place),
+            arguments.join(", "),
+            names::text(&self.caller)
+        )
+    }
+
+    fn object(&self) -> Value {
+        let list = |all: &Option<Vec<Argument>>| {
+            all.as_ref().map(|all| {
+                let one = |a: &Argument| json!({ "name": a.name, "type": a.of, "value": a.value });
+                all.iter().map(one).collect::<Vec<Value>>()
+            })
+        };
+        json!({
+            "place": self.call.place,
+            "arguments": self.call.arguments,
+            "parameters": list(&self.arguments),
+            "return_to": self.call.return_to,
+            "caller": names::object(&self.caller),
+            "result": self.call.result,
+            "results": list(&self.results),
+        })
+    }
+}

@@ -1,0 +1,246 @@
+//! A function with its parameters and its result, for showing calls of it.
+
+#![expect(non_upper_case_globals, reason = "DWARF's constants have its names")]
+
+use std::rc::Rc;
+
+use gimli::constants::*;
+use gimli::{AttributeValue, DwAt};
+
+use crate::Target;
+use crate::evaluate::{Evaluator, View, Where, location};
+use crate::module::COPIES;
+use crate::names;
+use crate::passing::{Assigner, Convention, Slot, results};
+use crate::space::{Placed, Space};
+use crate::types::{Shape, Type};
+use crate::units::{Die, Unit, Units};
+use crate::value::Passing;
+
+/// Parameters that are shown.
+const MOST_PARAMETERS: usize = 64;
+/// A function.
+pub struct Function {
+    placed: usize,
+    address: u64,
+    parameters: Vec<Parameter>,
+    /// There may be more arguments.
+    pub variadic: bool,
+    results: Vec<Parameter>,
+}
+
+struct Parameter {
+    name: Option<String>,
+    of: Type,
+    slot: Slot,
+    /// Where the compiler says that it is.
+    said: Option<Die>,
+}
+
+/// A parameter or result with its value in one call.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Argument {
+    /// Its name; a result has none.
+    pub name: Option<String>,
+    /// Its type.
+    pub of: String,
+    /// Its value as text, `None` if that is not known.
+    pub value: Option<String>,
+}
+
+impl Space {
+    /// The function that begins at an address, if debug information describes it.
+    #[must_use]
+    pub fn function(&self, address: u64) -> Option<Function> {
+        let (index, placed) = self.place_at(address)?;
+        let units = placed.module.units()?;
+        let own = address.wrapping_sub(placed.bias);
+        let scopes = units.at(own).map(|unit| names::scopes(unit, own));
+        let die = scopes
+            .into_iter()
+            .find_map(|scopes| scopes.first().cloned())?;
+        let symbol = placed.module.symbol_at(own).map_or("", |s| s.name.as_str());
+        let changed = COPIES.iter().any(|part| symbol.contains(part));
+        Some(function(&units, &die, index, address, changed))
+    }
+}
+
+fn function(units: &Rc<Units>, die: &Die, placed: usize, address: u64, changed: bool) -> Function {
+    let unit = &die.unit;
+    let uncallable = matches!(
+        die.attr(DW_AT_calling_convention),
+        Some(AttributeValue::CallingConvention(DW_CC_nocall))
+    );
+    let convention = match convention(unit) {
+        _ if changed || uncallable => Convention::Other,
+        convention => convention,
+    };
+    let mut function = Function {
+        placed,
+        address,
+        parameters: Vec::new(),
+        variadic: false,
+        results: Vec::new(),
+    };
+    let of = |die: &Die| Type::new(units, units.type_of(die));
+    let is_result = |die: &Die| {
+        let value = units.attribute(die, DW_AT_variable_parameter);
+        matches!(value, Some((_, AttributeValue::Flag(true))))
+    };
+    let mut results_of = Vec::new();
+    let own = units
+        .type_of(die)
+        .map(|result| Type::new(units, Some(result)));
+    let mut assigner = Assigner::new(convention, own.as_ref());
+    for (child, tag) in die.children() {
+        match tag {
+            DW_TAG_formal_parameter if function.parameters.len() < MOST_PARAMETERS => {
+                let parameter = |slot| Parameter {
+                    name: units.name(&child),
+                    of: of(&child),
+                    slot,
+                    said: Some(child.clone()),
+                };
+                if is_result(&child) {
+                    results_of.push(of(&child));
+                } else {
+                    let slot = assigner.next(&of(&child));
+                    function.parameters.push(parameter(slot));
+                }
+            }
+            DW_TAG_unspecified_parameters => function.variadic = true,
+            _ => {}
+        }
+    }
+    results_of.extend(own.filter(|of| !matches!(of.shape(), Shape::Void)));
+    // A result is where the convention says, whatever was done to the parameters.
+    let slots = results(self::convention(unit), &results_of);
+    let all = results_of.into_iter().zip(slots);
+    function.results = all
+        .map(|(of, slot)| Parameter {
+            name: None,
+            of,
+            slot,
+            said: None,
+        })
+        .collect();
+    function
+}
+
+fn convention(unit: &Unit) -> Convention {
+    match unit.language {
+        DW_LANG_C89
+        | DW_LANG_C
+        | DW_LANG_C99
+        | DW_LANG_C11
+        | DW_LANG_C17
+        | DW_LANG_C_plus_plus
+        | DW_LANG_C_plus_plus_03
+        | DW_LANG_C_plus_plus_11
+        | DW_LANG_C_plus_plus_14
+        | DW_LANG_C_plus_plus_17
+        | DW_LANG_C_plus_plus_20 => Convention::C,
+        DW_LANG_Rust => Convention::Rust,
+        // Before Go had a convention with registers everything was on the stack.
+        DW_LANG_Go if attribute_of(unit, DW_AT_producer).is_some_and(|p| p.contains("regabi")) => {
+            Convention::Go
+        }
+        _ => Convention::Other,
+    }
+}
+
+fn attribute_of(unit: &Unit, name: DwAt) -> Option<String> {
+    let root = unit.unit.entry(unit.unit.header.root_offset()).ok()?;
+    unit.text(root.attr_value(name)?)
+}
+
+impl Function {
+    /// The arguments of a call whose thread is at the function's first instruction.
+    #[must_use]
+    pub fn arguments(
+        &self,
+        space: &Space,
+        target: &mut dyn Target,
+        from: &Passing,
+    ) -> Vec<Argument> {
+        let placed = &space.modules()[self.placed];
+        let all = self.parameters.iter();
+        all.map(|parameter| {
+            let said = parameter.said(target, placed, self.address, from);
+            let place = said.or_else(|| place(&parameter.slot, from));
+            parameter.show(space, target, place, from)
+        })
+        .collect()
+    }
+
+    /// The results of a call that has just returned; of most languages there is one at most.
+    #[must_use]
+    pub fn results(&self, space: &Space, target: &mut dyn Target, from: &Passing) -> Vec<Argument> {
+        let all = self.results.iter();
+        all.map(|result| result.show(space, target, place(&result.slot, from), from))
+            .collect()
+    }
+}
+
+impl Parameter {
+    /// Where the compiler says that it is at the first instruction. What it says of the whole
+    /// function holds only behind its beginning.
+    fn said(
+        &self,
+        target: &mut dyn Target,
+        placed: &Placed,
+        address: u64,
+        from: &Passing,
+    ) -> Option<Where> {
+        let die = self.said.as_ref()?;
+        let location = location(die).filter(|l| !matches!(l, AttributeValue::Exprloc(_)))?;
+        let view = View {
+            thread_pointer: None,
+            registers: Some(from.general),
+            known: u32::MAX,
+            // The return address is all that was pushed.
+            cfa: Some(from.general.general[7].wrapping_add(8)),
+            lookup: address,
+        };
+        let mut evaluator = Evaluator {
+            target,
+            placed,
+            view: &view,
+            function: None,
+        };
+        let place = evaluator.place(&die.unit, location).ok()?;
+        (place != Where::Nowhere).then_some(place)
+    }
+
+    fn show(
+        &self,
+        space: &Space,
+        target: &mut dyn Target,
+        place: Option<Where>,
+        from: &Passing,
+    ) -> Argument {
+        let value = place.and_then(|place| space.show(target, &self.of, &place, from));
+        Argument {
+            name: self.name.clone(),
+            of: self.of.name(),
+            value,
+        }
+    }
+}
+
+/// A place by the convention; `None` if it is not known.
+fn place(slot: &Slot, from: &Passing) -> Option<Where> {
+    match slot {
+        Slot::At(place) => Some(place.clone()),
+        Slot::Behind(register) => {
+            let at = from.general.general.get(usize::from(*register))?;
+            Some(Where::Memory(*at))
+        }
+        Slot::Stack(offset) => {
+            let rsp = from.general.general[7];
+            Some(Where::Memory(rsp.wrapping_add(8).wrapping_add(*offset)))
+        }
+        Slot::Nothing => Some(Where::Value(Vec::new())),
+        Slot::Unknown => None,
+    }
+}

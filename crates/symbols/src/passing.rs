@@ -1,0 +1,429 @@
+//! Where calling conventions put arguments and results: the System V ABI for C and C++
+//! (3.2.3), Go's internal ABI (the document abi-internal of its compiler), and of Rust's own
+//! what follows from how LLVM passes scalars.
+
+#![expect(non_upper_case_globals, reason = "DWARF's constants have its names")]
+
+use gimli::constants::*;
+
+use crate::evaluate::Where;
+use crate::types::{Shape, Type};
+
+/// Classes in classes, at most.
+const MOST_DEPTH: usize = 8;
+/// Scalars of one value, at most; more are never in registers.
+const MOST_LEAVES: usize = 16;
+
+/// General registers of arguments, by DWARF's numbers: rdi, rsi, rdx, rcx, r8, r9.
+const SYSV: [u16; 6] = [5, 4, 1, 2, 8, 9];
+/// Those of Go: rax, rbx, rcx, rdi, rsi, r8 to r11.
+const GO: [u16; 9] = [0, 3, 2, 5, 4, 8, 9, 10, 11];
+/// rax and rdx.
+const RESULT: [u16; 2] = [0, 1];
+/// The first vector register.
+const XMM: u16 = 17;
+
+/// Whose calls they are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Convention {
+    C,
+    Go,
+    Rust,
+    /// Nothing is known.
+    Other,
+}
+
+/// A place at the moment of a call or a return.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Slot {
+    /// In registers.
+    At(Where),
+    /// In memory that this register points to.
+    Behind(u16),
+    /// On the stack, so many bytes behind the return address.
+    Stack(u64),
+    /// It has no bytes.
+    Nothing,
+    /// Nobody knows.
+    Unknown,
+}
+
+/// One scalar in a value.
+struct Leaf {
+    offset: u64,
+    size: u64,
+    float: bool,
+}
+
+/// Gives out places for one argument after the other.
+pub(crate) struct Assigner {
+    convention: Convention,
+    general: usize,
+    vector: u16,
+    stack: u64,
+    /// What comes next is not known any more.
+    lost: bool,
+}
+
+impl Assigner {
+    /// For a function with this result.
+    pub(crate) fn new(convention: Convention, result: Option<&Type>) -> Self {
+        let hidden = match (convention, result) {
+            (Convention::C, Some(of)) => {
+                matches!(c_classes(of), Classes::Memory) || of.by_reference()
+            }
+            (Convention::Rust, Some(of)) => of.size().is_some_and(|size| size > 16),
+            _ => false,
+        };
+        let unsure = |of: &Type| {
+            matches!(of.size(), Some(9..=16)) && leaves(of).is_none_or(|all| all.len() > 2)
+        };
+        Self {
+            convention,
+            general: usize::from(hidden),
+            vector: 0,
+            stack: 0,
+            lost: convention == Convention::Other
+                || convention == Convention::Rust && result.is_some_and(unsure),
+        }
+    }
+
+    /// The next one's.
+    pub(crate) fn next(&mut self, of: &Type) -> Slot {
+        if self.lost {
+            return Slot::Unknown;
+        }
+        match self.convention {
+            Convention::C => self.c(of),
+            Convention::Go => self.go(of),
+            Convention::Rust => self.rust(of),
+            Convention::Other => Slot::Unknown,
+        }
+    }
+
+    fn lose(&mut self) -> Slot {
+        self.lost = true;
+        Slot::Unknown
+    }
+
+    fn c(&mut self, of: &Type) -> Slot {
+        if of.by_reference() {
+            return match self.take() {
+                Some(register) => Slot::Behind(register),
+                None => self.lose(),
+            };
+        }
+        let Some(size) = of.size() else {
+            return self.lose();
+        };
+        let parts = match c_classes(of) {
+            Classes::Nothing => return Slot::Nothing,
+            Classes::Unknown => return self.lose(),
+            Classes::Memory => return self.push(of, size),
+            Classes::Parts(parts) => parts,
+        };
+        let general = parts.iter().filter(|float| !**float).count();
+        let vector = parts.len() - general;
+        // All of it is in registers, or nothing is.
+        if self.general + general > SYSV.len() || usize::from(self.vector) + vector > 8 {
+            return self.push(of, size);
+        }
+        let mut pieces = Vec::new();
+        for (i, float) in parts.iter().enumerate() {
+            let register = match float {
+                true => self.take_vector(),
+                false => self.take().unwrap_or_default(),
+            };
+            let rest = size.saturating_sub(8 * i as u64).min(8);
+            pieces.push((Where::Register(register), rest as usize));
+        }
+        Slot::At(whole(pieces))
+    }
+
+    fn push(&mut self, of: &Type, size: u64) -> Slot {
+        if alignment(of) > 8 {
+            self.stack = self.stack.next_multiple_of(16);
+        }
+        let at = self.stack;
+        self.stack += size.next_multiple_of(8);
+        Slot::Stack(at)
+    }
+
+    fn go(&mut self, of: &Type) -> Slot {
+        let Some(leaves) = leaves(of) else {
+            // On the stack, which the others do not mind.
+            return Slot::Unknown;
+        };
+        if leaves.is_empty() {
+            return Slot::Nothing;
+        }
+        let floats = leaves.iter().filter(|leaf| leaf.float).count();
+        if self.general + leaves.len() - floats > GO.len() || usize::from(self.vector) + floats > 15
+        {
+            return Slot::Unknown;
+        }
+        let mut pieces = Vec::new();
+        for leaf in &leaves {
+            let register = if leaf.float {
+                self.take_vector()
+            } else {
+                self.general += 1;
+                GO[self.general - 1]
+            };
+            pad(&mut pieces, leaf.offset);
+            pieces.push((Where::Register(register), leaf.size as usize));
+        }
+        pad(&mut pieces, of.size().unwrap_or(0));
+        Slot::At(whole(pieces))
+    }
+
+    fn rust(&mut self, of: &Type) -> Slot {
+        let Some(size) = of.size() else {
+            return self.lose();
+        };
+        if size == 0 {
+            return Slot::Nothing;
+        }
+        let leaves = match leaves(of) {
+            Some(leaves) if leaves.len() <= 2 => leaves,
+            // By the address of a copy.
+            _ if size > 16 => {
+                return match self.take() {
+                    Some(register) => Slot::Behind(register),
+                    None => self.lose(),
+                };
+            }
+            _ => return self.lose(),
+        };
+        let mut pieces = Vec::new();
+        for leaf in &leaves {
+            let register = match leaf.float {
+                true if self.vector < 8 => Some(self.take_vector()),
+                true => None,
+                false => self.take(),
+            };
+            let Some(register) = register else {
+                return self.lose();
+            };
+            pad(&mut pieces, leaf.offset);
+            pieces.push((Where::Register(register), leaf.size as usize));
+        }
+        pad(&mut pieces, size);
+        Slot::At(whole(pieces))
+    }
+
+    fn take(&mut self) -> Option<u16> {
+        let register = SYSV.get(self.general).copied();
+        self.general += 1;
+        register
+    }
+
+    fn take_vector(&mut self) -> u16 {
+        self.vector += 1;
+        XMM + self.vector - 1
+    }
+}
+
+/// Where the results are: of Go several, of others one.
+pub(crate) fn results(convention: Convention, of: &[Type]) -> Vec<Slot> {
+    match (convention, of) {
+        (Convention::Go, all) => {
+            let mut assigner = Assigner::new(Convention::Go, None);
+            all.iter().map(|of| assigner.next(of)).collect()
+        }
+        (Convention::C, [of]) => vec![c_result(of)],
+        (Convention::Rust, [of]) => vec![rust_result(of)],
+        (_, all) => all.iter().map(|_| Slot::Unknown).collect(),
+    }
+}
+
+fn c_result(of: &Type) -> Slot {
+    if of.by_reference() {
+        return Slot::Behind(RESULT[0]);
+    }
+    let Some(size) = of.size() else {
+        return Slot::Unknown;
+    };
+    match c_classes(of) {
+        Classes::Nothing => Slot::Nothing,
+        Classes::Memory if matches!(of.shape(), Shape::Base(_)) => Slot::Unknown,
+        Classes::Memory => Slot::Behind(RESULT[0]),
+        Classes::Unknown => Slot::Unknown,
+        Classes::Parts(parts) => {
+            let (mut general, mut vector) = (0, 0);
+            let mut pieces = Vec::new();
+            for (i, float) in parts.iter().enumerate() {
+                let register = if *float {
+                    vector += 1;
+                    XMM + vector - 1
+                } else {
+                    general += 1;
+                    RESULT[(general - 1).min(1)]
+                };
+                let rest = size.saturating_sub(8 * i as u64).min(8);
+                pieces.push((Where::Register(register), rest as usize));
+            }
+            Slot::At(whole(pieces))
+        }
+    }
+}
+
+fn rust_result(of: &Type) -> Slot {
+    let Some(size) = of.size() else {
+        return Slot::Unknown;
+    };
+    let leaves = match leaves(of) {
+        _ if size == 0 => return Slot::Nothing,
+        Some(leaves) if leaves.len() <= 2 && size <= 16 => leaves,
+        _ if size > 16 => return Slot::Behind(RESULT[0]),
+        _ => return Slot::Unknown,
+    };
+    let (mut general, mut vector) = (0, 0);
+    let mut pieces = Vec::new();
+    for leaf in &leaves {
+        let register = if leaf.float {
+            vector += 1;
+            XMM + vector - 1
+        } else {
+            general += 1;
+            RESULT[general - 1]
+        };
+        pad(&mut pieces, leaf.offset);
+        pieces.push((Where::Register(register), leaf.size as usize));
+    }
+    pad(&mut pieces, size);
+    Slot::At(whole(pieces))
+}
+
+/// Bytes between scalars are nobody's.
+fn pad(pieces: &mut Vec<(Where, usize)>, up_to: u64) {
+    let there: usize = pieces.iter().map(|(_, size)| size).sum();
+    let gap = usize::try_from(up_to)
+        .unwrap_or(there)
+        .saturating_sub(there);
+    if gap > 0 {
+        pieces.push((Where::Value(vec![0; gap]), gap));
+    }
+}
+
+fn whole(mut pieces: Vec<(Where, usize)>) -> Where {
+    match pieces.len() {
+        1 => pieces.remove(0).0,
+        _ => Where::Pieces(pieces),
+    }
+}
+
+/// How C passes a type.
+enum Classes {
+    /// Eight bytes each: whether in a vector register.
+    Parts(Vec<bool>),
+    Memory,
+    Nothing,
+    Unknown,
+}
+
+fn c_classes(of: &Type) -> Classes {
+    match of.shape() {
+        Shape::Void => return Classes::Nothing,
+        // Complex numbers and x87's: the latter go by the stack.
+        Shape::Base(DW_ATE_float) if of.size() == Some(16) => {
+            // Of the two kinds of 16 bytes one goes in a register, which no entry tells.
+            return match of.name().as_str() {
+                "long double" => Classes::Memory,
+                _ => Classes::Unknown,
+            };
+        }
+        Shape::Base(DW_ATE_complex_float) => return Classes::Unknown,
+        _ => {}
+    }
+    let Some(size) = of.size() else {
+        return Classes::Unknown;
+    };
+    if size > 16 {
+        return Classes::Memory;
+    }
+    let Some(leaves) = leaves(of) else {
+        return Classes::Unknown;
+    };
+    if leaves.is_empty() {
+        return Classes::Nothing;
+    }
+    if leaves
+        .iter()
+        .any(|leaf| leaf.size > 8 || !leaf.offset.is_multiple_of(leaf.size.max(1)))
+    {
+        return match leaves[..] {
+            [
+                Leaf {
+                    size: 16,
+                    float: false,
+                    ..
+                },
+            ] => Classes::Parts(vec![false, false]),
+            _ => Classes::Memory,
+        };
+    }
+    let parts = (0..size.div_ceil(8)).map(|i| {
+        let within = |leaf: &&Leaf| leaf.offset / 8 == i;
+        leaves.iter().filter(within).all(|leaf| leaf.float)
+    });
+    Classes::Parts(parts.collect())
+}
+
+/// The scalars of a value; `None` if it is not made of scalars that one can list.
+fn leaves(of: &Type) -> Option<Vec<Leaf>> {
+    let mut all = Vec::new();
+    collect(of, 0, MOST_DEPTH, &mut all)?;
+    all.sort_by_key(|leaf| leaf.offset);
+    Some(all)
+}
+
+fn collect(of: &Type, offset: u64, depth: usize, all: &mut Vec<Leaf>) -> Option<()> {
+    let depth = depth.checked_sub(1)?;
+    let size = of.size()?;
+    let float = match of.shape() {
+        Shape::Base(DW_ATE_float) => true,
+        Shape::Base(DW_ATE_complex_float) => return None,
+        Shape::Base(_) | Shape::Pointer(_) | Shape::Enum => false,
+        Shape::Array(element, count) => {
+            let one = element.size()?;
+            for i in 0..count {
+                collect(
+                    &element,
+                    offset.checked_add(i.checked_mul(one)?)?,
+                    depth,
+                    all,
+                )?;
+            }
+            return Some(());
+        }
+        Shape::Class => {
+            // What a Rust enum holds depends on its value.
+            if of.has_variants() {
+                return None;
+            }
+            for member in of.members() {
+                collect(&member.of, offset.checked_add(member.offset)?, depth, all)?;
+            }
+            return Some(());
+        }
+        // Go's maps and functions.
+        Shape::Void | Shape::Other if size == 8 => false,
+        Shape::Void | Shape::Other => return None,
+    };
+    if all.len() == MOST_LEAVES {
+        return None;
+    }
+    all.push(Leaf {
+        offset,
+        size,
+        float,
+    });
+    Some(())
+}
+
+/// 16 for what is aligned so.
+fn alignment(of: &Type) -> u64 {
+    let wide = leaves(of).is_some_and(|all| all.iter().any(|leaf| leaf.size == 16));
+    if wide { 16 } else { 8 }
+}
