@@ -68,7 +68,7 @@ impl Units {
                 all.code.append(&mut code);
             }
         }
-        for unit in dwarf.sup().map(|sup| units(sup)).into_iter().flatten() {
+        for unit in dwarf.sup().map(units).into_iter().flatten() {
             // The supplement's strings and references are its own.
             if let Some(sup) = &dwarf.sup {
                 all.add(sup, unit);

@@ -446,7 +446,7 @@ mod tests {
         let pi = [0, 0xc0, 0x68, 0x21, 0xa2, 0xda, 0x0f, 0xc9, 0x00, 0x40];
         assert!((extended(&pi).unwrap() - std::f64::consts::PI).abs() < 1e-9);
         assert_eq!(base(DW_ATE_signed, &[0xfe], 0xfe, 1), "-2");
-        assert_eq!(base(DW_ATE_signed_char, &[b'a'], 97, 1), "97 'a'");
+        assert_eq!(base(DW_ATE_signed_char, b"a", 97, 1), "97 'a'");
         assert_eq!(quoted(b"a\"\n\xff", true), "\"a\\\"\\n\\xff\"…");
     }
 }

@@ -363,7 +363,7 @@ fn jump_target(host: &mut Host, registers: &Registers) -> Result<u64> {
     let guard = word(host, registers.fs_base.wrapping_add(0x30))?;
     let stack = |at: u64| {
         let above = at.wrapping_sub(registers.gpr[RSP]);
-        above < MOST_STACK && at % 8 == 0
+        above < MOST_STACK && at.is_multiple_of(8)
     };
     let readings = [kept.rotate_right(0x11) ^ guard, kept];
     Ok(readings.into_iter().find(|at| stack(*at)).unwrap_or(0))
