@@ -19,6 +19,9 @@ pub(crate) const RSP: u8 = 4;
 /// Length of [`Asm::exit`].
 pub(crate) const EXIT_BYTES: u32 = 20;
 
+/// Length of [`Asm::store_imm`].
+pub(crate) const STORE_IMM_BYTES: u32 = 13;
+
 impl Asm {
     pub(crate) fn new() -> Self {
         Self {
@@ -242,6 +245,13 @@ impl Asm {
         self.load(RSP, OLD_RSP);
     }
 
+    /// `mov qword gs:[offset], imm32`, which is not negative
+    pub(crate) fn store_imm(&mut self, offset: i32, value: u32) {
+        debug_assert!(i32::try_from(value).is_ok(), "{value:#x} is sign-extended");
+        self.gs(Some(0x48), 0xc7, 0, offset);
+        self.imm32(value);
+    }
+
     /// Leaves to the host by exit `number`.
     pub(crate) fn exit(&mut self, number: u32) {
         self.gs(None, 0xc7, 0, off::EXIT);
@@ -307,6 +317,10 @@ mod tests {
             assert_eq!(text(|a| a.load_filter_rcx(0x1000, n)), [form]);
         }
         assert_eq!(text(|a| a.cmp_rcx(0x1234)), ["cmp rcx,1234h"]);
+        assert_eq!(
+            text(|a| a.store_imm(spill, 0x1234)),
+            [format!("mov qword ptr gs:[{spill:X}h],1234h")]
+        );
         assert_eq!(text(|a| a.push_imm(0x1234)), ["push 1234h"]);
         assert_eq!(text(|a| a.push_at(0x1234)), ["push qword ptr [1234h]"]);
         let (target, site) = (off::TARGET, off::SITE);

@@ -55,6 +55,7 @@ pub use code::Code;
 pub use flags::{dead_flags_at, flags_dead_at};
 pub use instr_op::{GeneralProtection, InstrOp, Width};
 pub use options::Options;
+pub use resolve::Behind;
 pub use snapshot::{Compare, Read};
 pub use stats::Stats;
 pub use stop::{Bad, Error, Next, Stop, TrapKind};

@@ -2,6 +2,7 @@
 
 use crate::exits::{Kind, NONE, UNLINKED};
 use crate::fragment::{ENTRIES, Entry};
+use crate::resolve::new_epoch;
 use crate::translator::Translator;
 
 impl Translator {
@@ -38,6 +39,7 @@ impl Translator {
     /// Takes a fragment out of use: nothing leads to it any more, and a thread that is just
     /// about to enter it faults at its entry and is sent on by guest address.
     pub(crate) fn kill(&mut self, id: u32) {
+        new_epoch();
         let fragment = *self.frags.get(id);
         let mut number = fragment.incoming;
         while number != NONE {

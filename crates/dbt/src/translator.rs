@@ -15,6 +15,7 @@ use crate::hashed::{self, Hashed};
 use crate::options::Options;
 use crate::own_pages;
 use crate::recover::Mark;
+use crate::resolve::new_epoch;
 use crate::stats::{Counters, Stats};
 use crate::stop::{Bad, Error};
 use crate::table::{self, Table};
@@ -52,6 +53,7 @@ impl Translator {
     /// # Errors
     /// The kernel refuses memory or a descriptor.
     pub fn new(options: Options) -> Result<Self, Error> {
+        new_epoch();
         let options = options.checked();
         let mut exits = Exits::new(Cache::new(options.cache_bytes)?);
         add_miss_exits(&mut exits);
@@ -131,6 +133,7 @@ impl Translator {
     /// # Errors
     /// The kernel refuses to map the branch table anew; the translator is of no use then.
     pub fn flush(&mut self) -> Result<(), Error> {
+        new_epoch();
         self.exits.cache.clear();
         self.exits.all.clear();
         self.exits.ops.clear();

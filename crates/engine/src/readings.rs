@@ -35,6 +35,11 @@ impl Kept {
         self.first = window.first;
     }
 
+    /// Whether there is anything to be written.
+    pub fn any(&self) -> bool {
+        self.count > 0
+    }
+
     /// Whether something has to be written before the next reading.
     pub fn is_full(&self) -> bool {
         self.count == ROOM

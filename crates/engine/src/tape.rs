@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use relive_host::Context;
 use relive_host::reading::Window;
-use relive_trace::{Encoder, Event, Kind, Outline, TapeId, TapeReader};
+use relive_trace::{Bare, Encoder, Event, Kind, Outline, TapeId, TapeReader};
 
 use crate::failure::{Failure, Result};
 use crate::readings::{Batch, Kept};
@@ -111,22 +111,40 @@ impl TapeOut {
         self.readings = readings;
     }
 
+    /// As [`TapeOut::put`], for a system call of which nothing but the result is to be told. The
+    /// counters do not see it.
+    #[inline]
+    pub fn put_bare(&mut self, call: &Bare<'_>, result: i64) {
+        if self.readings.any() {
+            self.flush(call.ticks);
+        }
+        let bytes = self.encoder.bare(call, result);
+        self.shm.push(self.ring, bytes.as_slice());
+        self.pushed(call.ticks);
+    }
+
     fn append(&mut self, event: &Event<'_>) {
         crate::stats::logged(&event.kind);
         self.scratch.clear();
-        self.last = event.ticks;
         self.encoder.encode(event, &mut self.scratch);
         self.shm.push(self.ring, &self.scratch);
+        self.pushed(event.ticks);
+        if self.scratch.capacity() > 1 << 20 {
+            self.scratch = Vec::with_capacity(4096);
+        }
+    }
+
+    /// An event at this tick has gone into the ring.
+    #[inline]
+    fn pushed(&mut self, ticks: u64) {
+        self.last = ticks;
         let ring = self.shm.ring(self.ring);
         // Only this thread writes them.
         ring.events.store(ring.events.load(Relaxed) + 1, Relaxed);
-        ring.ticks.store(event.ticks, Relaxed);
+        ring.ticks.store(ticks, Relaxed);
         self.events = self.events.wrapping_add(1);
         if self.events.is_multiple_of(LOOK_UP) {
             self.shm.need_supervisor();
-        }
-        if self.scratch.capacity() > 1 << 20 {
-            self.scratch = Vec::with_capacity(4096);
         }
     }
 
@@ -167,6 +185,16 @@ impl Tape {
             Self::In(t) => t.outline(),
             Self::Blank => Ok(None),
             _ => Err(Failure::internal("only a replay reads tapes")),
+        }
+    }
+
+    /// Ticks of the next event in replay, if that is a system call and costs nothing to see.
+    #[inline]
+    #[must_use]
+    pub fn next_call(&self) -> Option<u64> {
+        match self {
+            Self::In(t) => t.glance().map(|outline| outline.ticks),
+            _ => None,
         }
     }
 
@@ -251,8 +279,26 @@ impl TapeIn {
 
     /// The same, in short.
     fn outline(&mut self) -> Result<Option<Outline>> {
+        if let Some(outline) = self.glance() {
+            return Ok(Some(outline));
+        }
         while !self.loaded && self.load()? {}
         self.reader.outline().map_err(Failure::setup)
+    }
+
+    /// The same, if it is a system call and costs nothing to see.
+    #[inline]
+    fn glance(&self) -> Option<Outline> {
+        self.reader.glance().filter(|_| !self.loaded)
+    }
+
+    /// Goes past this system call, if it comes next and nothing but its result is told of it: that.
+    #[inline]
+    pub fn bare(&mut self, call: &Bare<'_>) -> Option<i64> {
+        match self.loaded || self.readings.left() > 0 {
+            true => None,
+            false => self.reader.bare(call),
+        }
     }
 
     /// Loads the readings that come next; `false` if an event comes next.
@@ -301,6 +347,7 @@ impl TapeIn {
 
 /// Hash of a thread's general registers and pc; never 0. `rcx` and `r11` are left out at
 /// system calls by the caller's choice of moment: it hashes before they are overwritten.
+#[inline]
 #[must_use]
 pub fn digest(ctx: &Context) -> u32 {
     let mut h = ctx.rip ^ 0x9e37_79b9_7f4a_7c15;

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use relive_dbt::{Next, Stop};
+use relive_dbt::{Behind, Next, Stop};
 use relive_host::{Context, GuestAddr, enter};
 use relive_trace::{Event, Kind, TapeId};
 
@@ -52,6 +52,8 @@ pub struct Task {
     pub seccomp: Option<crate::seccomp::Mode>,
     /// How many filters for all threads of the process it has looked at.
     pub filters_seen: u32,
+    /// Where to go on behind the last system call.
+    behind: Behind,
     /// A vfork child runs in this task: what the parent goes on with.
     pub vforked: Option<Box<crate::kernel::vfork::Parent>>,
 }
@@ -102,6 +104,7 @@ impl Task {
             comm: [0; 16],
             seccomp: None,
             filters_seen: 0,
+            behind: Behind::default(),
             vforked: None,
         }
     }
@@ -187,13 +190,16 @@ impl Task {
     fn enter(&mut self, step: bool, guard: bool) -> Stop {
         let m = machine();
         let pc = GuestAddr(self.ctx.rip);
-        let entry = m.memory().with_code(guard, |t, code| {
-            if step {
-                t.step_entry(code, pc)
-            } else {
-                t.entry(code, pc)
-            }
-        });
+        let entry = match self.behind.entry(pc).filter(|_| !step) {
+            Some(at) => Ok(at),
+            None => m.memory().with_code(guard, |t, code| {
+                if step {
+                    t.step_entry(code, pc)
+                } else {
+                    t.entry(code, pc)
+                }
+            }),
+        };
         let mut next = match entry {
             Ok(at) => at,
             Err(bad) => return bad.into(),
@@ -205,6 +211,14 @@ impl Task {
             // translator, which keeps code alive until no thread can be in it.
             unsafe { enter::enter(&raw mut *self.ctx) };
             let ctx = &mut *self.ctx;
+            // The translator counts its exits itself.
+            if !crate::stats::wanted()
+                && let Some((stop, behind)) = Behind::call(ctx)
+            {
+                self.behind = behind;
+                self.tape.take_back(&self.ctx);
+                return stop;
+            }
             match m.memory().with_code(guard, |t, code| t.resolve(code, ctx)) {
                 Next::Enter(at) => next = at,
                 Next::Stop(stop) => {

@@ -44,6 +44,10 @@ pub const PLENTY: i64 = i64::MAX / 4;
 /// Exit number (in [`Context::exit`]): a host fault happened in the code cache.
 pub const EXIT_FAULT: u32 = u32::MAX;
 
+/// Set in [`Context::exit`] by an exit that says itself where it was taken: `rip` is the guest's
+/// and `entry` leads on behind the instruction there. Never set alone in an exit's number.
+pub const EXIT_TOLD: u32 = 1 << 30;
+
 /// How many asynchronous signals a thread can have noted and not yet delivered. Noting one
 /// blocks all others but the synchronous numbers, so more than two are hardly possible.
 pub const SIGNAL_SLOTS: usize = 8;
@@ -75,7 +79,7 @@ pub struct Context {
     pub spill_rcx: u64,
     /// Further spill slots for the emitter.
     pub spill: [u64; 3],
-    /// Which exit was taken: written by exit stubs, or [`EXIT_FAULT`].
+    /// Which exit was taken: written by exit stubs (see [`EXIT_TOLD`]), or [`EXIT_FAULT`].
     pub exit: u32,
     /// Non-zero when an asynchronous signal has been noted (or the thread is otherwise
     /// wanted by the host): checked before every interruptible system call.
@@ -185,6 +189,8 @@ pub mod off {
     pub const GPR: i32 = offset_of!(Context, gpr) as i32;
     /// [`Context::rflags`]
     pub const RFLAGS: i32 = offset_of!(Context, rflags) as i32;
+    /// [`Context::rip`]
+    pub const RIP: i32 = offset_of!(Context, rip) as i32;
     /// [`Context::entry`]
     pub const ENTRY: i32 = offset_of!(Context, entry) as i32;
     /// [`Context::guest_fs`]

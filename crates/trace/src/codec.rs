@@ -14,7 +14,7 @@ use crate::varint;
 use crate::writes::Writes;
 
 /// Low half of an event's first byte.
-mod tag {
+pub(crate) mod tag {
     pub const START: u8 = 1;
     pub const SYSCALL: u8 = 2;
     pub const SIGNAL: u8 = 3;
@@ -32,7 +32,7 @@ mod tag {
 }
 
 /// High half of an event's first byte.
-mod flag {
+pub(crate) mod flag {
     pub const DIGEST: u8 = 0x10;
     /// Syscalls only.
     pub const SWITCHED: u8 = 0x20;
@@ -42,7 +42,7 @@ mod flag {
 }
 
 /// A syscall's second byte: the number of arguments and which parts follow.
-mod parts {
+pub(crate) mod parts {
     pub const ARGS: u8 = 0x07;
     pub const STREAM: u8 = 0x08;
     pub const WRITES: u8 = 0x10;
@@ -54,7 +54,7 @@ mod parts {
 /// Encodes one tape's events in order.
 #[derive(Debug, Clone, Default)]
 pub struct Encoder {
-    last_ticks: u64,
+    pub(crate) last_ticks: u64,
 }
 
 impl Encoder {
@@ -268,7 +268,7 @@ fn blob_len(bytes: &[u8]) -> u64 {
 /// Decodes one tape's events in order.
 #[derive(Debug, Clone, Default)]
 pub struct Decoder {
-    last_ticks: u64,
+    pub(crate) last_ticks: u64,
 }
 
 impl Decoder {

@@ -19,6 +19,7 @@
 
 #![forbid(unsafe_code)]
 
+mod bare;
 mod bytes;
 mod chunk;
 mod codec;
@@ -39,6 +40,7 @@ mod varint;
 mod writer;
 mod writes;
 
+pub use bare::Bare;
 pub use bytes::Bytes;
 pub use chunk::CHUNK_RAW_MAX;
 pub use codec::{Decoder, Encoder};
@@ -53,6 +55,7 @@ pub use manifest::{Cpu, ExitStatus, FORMAT, Manifest, Summary, System, Version};
 pub use reader::{TapeInfo, Trace};
 pub use readings::{Reading, Readings, SOURCES};
 pub use refs::{InputRef, Refs, RefsIter};
+pub use short::Short;
 pub use tape::{Outline, TapeReader};
 pub use writer::{Counters, TraceWriter};
 pub use writes::{Writes, WritesIter};

@@ -7,8 +7,8 @@
 /// 112.
 const ROOM: usize = 128;
 
-/// At most [`ROOM`] bytes.
-pub(crate) struct Short {
+/// A few bytes of an event, on the stack.
+pub struct Short {
     bytes: [u8; ROOM],
     len: usize,
 }
@@ -43,7 +43,9 @@ impl Short {
         self.len += N;
     }
 
-    pub(crate) fn as_slice(&self) -> &[u8] {
+    /// The bytes.
+    #[must_use]
+    pub fn as_slice(&self) -> &[u8] {
         &self.bytes[..self.len]
     }
 }

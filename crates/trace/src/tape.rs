@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use crate::bare::Bare;
 use crate::chunk::CHUNK_RAW_MAX;
 use crate::codec::Decoder;
 use crate::cursor::DecodeError;
@@ -132,6 +133,30 @@ impl TapeReader {
             Some(_) => self.peeked.as_ref().map(|p| p.outline),
             None => None,
         })
+    }
+
+    /// What the next event is, if that is a system call of which nothing but the result is told,
+    /// and if that can be seen without reading on: costs less than [`TapeReader::outline`].
+    #[must_use]
+    pub fn glance(&self) -> Option<Outline> {
+        if let Some(peeked) = &self.peeked {
+            return Some(peeked.outline).filter(|outline| outline.syscall);
+        }
+        let ticks = self.decoder.glance(self.data.get(self.at..)?)?;
+        Some(Outline {
+            ticks,
+            syscall: true,
+        })
+    }
+
+    /// Goes past this system call if it is what comes next, and if nothing but its result is told
+    /// of it: that. What is not seen so is left for [`TapeReader::next`].
+    pub fn bare(&mut self, call: &Bare<'_>) -> Option<i64> {
+        let (result, length) = self.decoder.bare(self.data.get(self.at..)?, call)?;
+        self.at += length;
+        self.index += 1;
+        self.peeked = None;
+        Some(result)
     }
 
     /// Makes the next event whole in `data`.

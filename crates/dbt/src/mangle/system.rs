@@ -1,14 +1,16 @@
 //! Instructions that leave to the host, and those that need care with processor state.
 
-use relive_host::context::off;
+use relive_host::context::{EXIT_TOLD, off};
+use relive_host::layout::is_low;
 
-use super::{Flow, Unit};
+use super::{Flow, Unit, fall_through};
 use crate::classify::Class;
 use crate::decode::Insn;
-use crate::emit::{RCX, RSP};
+use crate::emit::{EXIT_BYTES, RCX, RSP, STORE_IMM_BYTES};
 use crate::exits::{Exit, Kind};
 use crate::instr_op::InstrOp;
 use crate::recover::Undo;
+use crate::resolve::SYSCALL_BYTES;
 
 /// Names of refused things that are no opcode of their own; the others follow them.
 const NAMES: [&str; 3] = [
@@ -30,7 +32,7 @@ pub(crate) fn unsupported_name(aux: u32) -> &'static str {
 
 pub(super) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     match insn.class {
-        Class::Syscall => unit.stop_at(insn, Kind::Syscall, 0),
+        Class::Syscall => call(unit, insn),
         Class::Int3 => unit.stop_at(insn, Kind::Int3, 0),
         Class::Int1 => unit.stop_at(insn, Kind::Int1, 0),
         Class::Undefined => match InstrOp::of_vdso(&insn.iced) {
@@ -50,6 +52,25 @@ pub(super) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         }
         class => unreachable!("{class:?} is no system instruction"),
     }
+}
+
+/// A system call in low code says itself where it stands and where to go on: who answers it need
+/// not ask the translator.
+fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    let known = u32::try_from(insn.pc()).ok().filter(|_| is_low(insn.pc()));
+    let (Some(pc), false, true) = (known, unit.step, insn.bytes().len() == SYSCALL_BYTES) else {
+        return unit.stop_at(insn, Kind::Syscall, 0);
+    };
+    let mut exit = Exit::new(Kind::Syscall, unit.frag, insn.pc());
+    exit.len = SYSCALL_BYTES as u8;
+    let behind = unit.asm.here() + 2 * STORE_IMM_BYTES + EXIT_BYTES;
+    unit.asm.store_imm(off::RIP, pc);
+    unit.asm.store_imm(off::ENTRY, behind);
+    let number = unit.exits.add_inline(exit, unit.asm.here());
+    unit.asm.exit(number | EXIT_TOLD);
+    debug_assert_eq!(unit.asm.here(), behind);
+    fall_through(unit, insn.next());
+    Flow::End
 }
 
 /// Bytes that are no instruction.

@@ -152,6 +152,11 @@ impl Guest {
         self.go(entry)
     }
 
+    /// Runs on from an entry until the guest stops.
+    pub fn run_from(&mut self, entry: u64) -> Stop {
+        self.go(Ok(entry))
+    }
+
     /// Executes one instruction.
     pub fn step(&mut self) -> Stop {
         let entry = self.t.step_entry(&self.memory, GuestAddr(self.ctx.rip));

@@ -25,6 +25,12 @@ pub struct Call {
     pub refused: Option<i32>,
 }
 
+/// The six argument registers.
+#[inline]
+pub fn registers(task: &Task) -> [u64; 6] {
+    [Reg::Rdi, Reg::Rsi, Reg::Rdx, Reg::R10, Reg::R8, Reg::R9].map(|reg| task.ctx.reg(reg))
+}
+
 /// What a hook answers.
 pub enum Reply {
     /// The result.
@@ -39,12 +45,8 @@ impl Call {
     /// The call whose `syscall` instruction the task stands at.
     #[must_use]
     pub fn at(task: &Task) -> Self {
-        const REGS: [Reg; 6] = [Reg::Rdi, Reg::Rsi, Reg::Rdx, Reg::R10, Reg::R8, Reg::R9];
         let nr = task.ctx.reg(Reg::Rax);
-        let mut args = [0; 6];
-        for (arg, reg) in args.iter_mut().zip(REGS) {
-            *arg = task.ctx.reg(reg);
-        }
+        let args = registers(task);
         let row = relive_kabi::row(nr);
         let (sub, refused) = match row {
             None => (None, Some(libc::ENOSYS)),

@@ -47,6 +47,11 @@ const CHANGES: [(i64, Change); 13] = [
     (libc::SYS_creat, Change::Opened { flags: 1 }),
 ];
 
+/// Whether a call may change the content of a file, by its number.
+pub fn may_change(nr: u16) -> bool {
+    CHANGES.iter().any(|(n, _)| *n == i64::from(nr))
+}
+
 /// Notes the guest memory that a call has changed through a file that is mapped shared.
 pub fn note(task: &mut Task, call: &Call, result: i64) {
     if result < 0 || !task.tape.recording() {

@@ -91,6 +91,11 @@ pub fn find(call: &Call) -> Option<Hook> {
     INDEX.get(call.nr as usize).copied().flatten()
 }
 
+/// Whether a call has a hook, by its number.
+pub fn has(nr: u16) -> bool {
+    INDEX.get(usize::from(nr)).is_some_and(Option::is_some)
+}
+
 #[cfg(test)]
 mod tests {
     use relive_kabi::{Replay, TABLE as ROWS};

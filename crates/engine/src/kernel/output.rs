@@ -11,9 +11,9 @@ use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::task::Task;
 
-/// The stream that a call writes to, 0 if none.
-pub fn stream_of(task: &Task, call: &Call) -> u8 {
-    let fd = match i64::from(call.nr) {
+/// The argument with the descriptor that a call writes to, by its number.
+pub fn written(nr: u32) -> Option<usize> {
+    Some(match i64::from(nr) {
         libc::SYS_write
         | libc::SYS_writev
         | libc::SYS_pwrite64
@@ -21,10 +21,17 @@ pub fn stream_of(task: &Task, call: &Call) -> u8 {
         | libc::SYS_pwritev2
         | libc::SYS_sendto
         | libc::SYS_sendfile
-        | libc::SYS_vmsplice => call.int(0),
-        libc::SYS_tee => call.int(1),
-        libc::SYS_splice | libc::SYS_copy_file_range => call.int(2),
-        _ => return 0,
+        | libc::SYS_vmsplice => 0,
+        libc::SYS_tee => 1,
+        libc::SYS_splice | libc::SYS_copy_file_range => 2,
+        _ => return None,
+    })
+}
+
+/// The stream that a call writes to, 0 if none.
+pub fn stream_of(task: &Task, call: &Call) -> u8 {
+    let Some(fd) = written(call.nr).map(|argument| call.int(argument)) else {
+        return 0;
     };
     if fd < 0 || !task.tape.recording() {
         return 0;

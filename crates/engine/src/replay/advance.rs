@@ -96,6 +96,24 @@ pub fn advance(task: &mut Task, more_turns: bool) -> Result<Flow> {
     }
 }
 
+/// As [`advance`], and on through further system calls as long as nothing but them comes: nobody
+/// wants to look at the process between them.
+///
+/// # Errors
+/// Divergence.
+pub(super) fn advance_on(task: &mut Task, more_turns: bool) -> Result<Flow> {
+    let mut flow = advance(task, more_turns)?;
+    while matches!(flow, Flow::Continue)
+        && !task.parked
+        && !super::session::has_news()
+        && let Some(ticks) = task.tape.next_call()
+    {
+        signals::finish_restart(task);
+        flow = own(task, ticks)?;
+    }
+    Ok(flow)
+}
+
 /// What happens to the thread at a position that it has been brought to; `recorded` is the
 /// digest of its registers there, 0 for none.
 pub(super) fn arrive(task: &mut Task, steps: u32, recorded: u32, what: Happening) -> Result<Flow> {

@@ -9,7 +9,7 @@ use std::sync::{Mutex, OnceLock};
 use relive_host::{enter, sys};
 use relive_trace::{Ending, FileId, Image, Kind, Origin, TapeId, TapeReader, Trace};
 
-use super::advance::advance;
+use super::advance::{advance, advance_on};
 use super::checksum::Checksums;
 use super::turns::Turns;
 use crate::failure::{Failure, Result, die};
@@ -52,6 +52,11 @@ static EVENTS: AtomicU64 = AtomicU64::new(0);
 
 /// Something was put into `born` or `became`: looked at after each event, without a lock.
 static NEWS: AtomicBool = AtomicBool::new(false);
+
+/// Whether [`Session::collect`] has something to do.
+pub(super) fn has_news() -> bool {
+    NEWS.load(Ordering::Relaxed)
+}
 
 /// Events of this process that have been consumed.
 pub fn events() -> u64 {
@@ -320,7 +325,10 @@ impl Session {
         adopt(&mut task);
         loop {
             let goes_on = self.goes_on(&mut task)?;
-            let flow = advance(&mut task, goes_on)?;
+            let flow = match self.checksums {
+                None => advance_on(&mut task, goes_on)?,
+                Some(_) => advance(&mut task, goes_on)?,
+            };
             self.collect(&mut task);
             let process = task.process.index;
             if let Some(c) = &mut self.checksums {

@@ -1,0 +1,151 @@
+//! System calls that only answer: no memory that the kernel writes, no descriptor that comes or
+//! goes, no sleep, nothing that the engine keeps. They take a short way through recording and
+//! replay; what it does with a call is what the way of all others (`kernel::syscall`) does with
+//! it, and whatever is out of the ordinary is left to that.
+
+use std::sync::LazyLock;
+
+use relive_host::{GuestAddr, Reg, sys};
+use relive_kabi::{Arg, Blocks, Dir, FdEffect, Replay, Row, SubTable};
+use relive_trace::Bare;
+
+use super::call::registers;
+use super::{file_changes, hooks, output};
+use crate::tape::{Tape, digest};
+use crate::task::Task;
+
+/// Number of arguments by the number of a plain call.
+static PLAIN: LazyLock<[Option<u8>; 512]> = LazyLock::new(|| {
+    let mut plain = [None; 512];
+    for row in relive_kabi::TABLE.iter().filter(|row| is_plain(row)) {
+        if let Some(slot) = plain.get_mut(usize::from(row.nr)) {
+            *slot = Some(row.args.len() as u8);
+        }
+    }
+    plain
+});
+
+fn is_plain(row: &Row) -> bool {
+    let harmless = |arg: &Arg| match arg {
+        Arg::Int
+        | Arg::Uint
+        | Arg::Hex
+        | Arg::Size
+        | Arg::Off
+        | Arg::Fd
+        | Arg::DirFd
+        | Arg::Pid
+        | Arg::Sig
+        | Arg::Mode
+        | Arg::Flags
+        | Arg::Str
+        | Arg::StrVec
+        | Arg::Unused => true,
+        Arg::Buf { dir, .. } => *dir == Dir::In,
+        Arg::Addr
+        | Arg::Iovec { .. }
+        | Arg::Msghdr { .. }
+        | Arg::Mmsghdr { .. }
+        | Arg::TempMask { .. }
+        | Arg::TempMaskPair
+        | Arg::Select => false,
+    };
+    row.replay == Replay::Apply
+        && row.blocks == Blocks::Never
+        && row.fds == FdEffect::None
+        && row.sub == SubTable::None
+        && !hooks::has(row.nr)
+        && !file_changes::may_change(row.nr)
+        && output::written(row.nr.into()).is_none()
+        && row.args.iter().all(harmless)
+}
+
+/// Deals with the call at hand, whose next instruction is `next`, if it is plain. `false`: it is
+/// not, or the tape has something else; nothing has been done.
+#[inline]
+pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
+    let nr = task.ctx.reg(Reg::Rax);
+    let known = usize::try_from(nr).ok().and_then(|nr| PLAIN.get(nr));
+    let Some(n) = known.copied().flatten() else {
+        return false;
+    };
+    // A mask is to be put back behind some earlier call, or somebody wants to be told of this one.
+    if task.signals.saved_mask.is_some()
+        || crate::stats::wanted()
+        || tracing::enabled!(target: "syscall", tracing::Level::DEBUG)
+    {
+        return false;
+    }
+    let args = registers(task);
+    let call = |task: &Task| Bare {
+        ticks: task.ctx.ticks(),
+        digest: digest(&task.ctx),
+        nr: nr as u32,
+        args: &args[..usize::from(n)],
+    };
+    let result = match &mut task.tape {
+        Tape::None | Tape::Blank => make(nr, args),
+        Tape::Out(_) => {
+            let result = make(nr, args);
+            let call = call(task);
+            if let Tape::Out(tape) = &mut task.tape {
+                tape.put_bare(&call, result);
+            }
+            result
+        }
+        Tape::In(_) if task.parked => return false,
+        Tape::In(_) => {
+            let call = call(task);
+            let Tape::In(tape) = &mut task.tape else {
+                return false;
+            };
+            let Some(result) = tape.bare(&call) else {
+                return false;
+            };
+            crate::replay::count_event();
+            result
+        }
+    };
+    task.at_event();
+    let flags = task.ctx.rflags;
+    task.ctx.set_reg(Reg::Rcx, next.0);
+    task.ctx.set_reg(Reg::R11, flags);
+    task.ctx.set_reg(Reg::Rax, result as u64);
+    task.ctx.rip = next.0;
+    true
+}
+
+#[inline]
+fn make(nr: u64, args: [u64; 6]) -> i64 {
+    // SAFETY: by its row the call writes no memory and changes nothing that the host relies on.
+    (unsafe { sys::syscall(nr, args) }) as i64
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_writes_sleeps_or_has_a_hook_is_not_plain() {
+        let plain = |nr: i64| PLAIN[nr as usize].is_some();
+        for nr in [
+            libc::SYS_read,
+            libc::SYS_write,
+            libc::SYS_close,
+            libc::SYS_dup,
+            libc::SYS_brk,
+            libc::SYS_kill,
+            libc::SYS_fstat,
+            libc::SYS_ftruncate,
+            libc::SYS_fcntl,
+            libc::SYS_io_uring_setup,
+            libc::SYS_getcpu,
+        ] {
+            assert!(!plain(nr), "{nr}");
+        }
+        for nr in [libc::SYS_getppid, libc::SYS_getuid, libc::SYS_lseek] {
+            assert!(plain(nr), "{nr}");
+        }
+        assert_eq!(PLAIN[libc::SYS_lseek as usize], Some(3));
+    }
+}
