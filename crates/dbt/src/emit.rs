@@ -18,6 +18,8 @@ pub(crate) const RSP: u8 = 4;
 
 /// Length of [`Asm::exit`].
 pub(crate) const EXIT_BYTES: u32 = 20;
+/// Length of [`Asm::jump_ahead`].
+pub(crate) const AHEAD_BYTES: u32 = 2;
 
 /// Length of [`Asm::store_imm`].
 pub(crate) const STORE_IMM_BYTES: u32 = 13;
@@ -196,23 +198,17 @@ impl Asm {
         self.bytes(&[0xe3, rel as u8]);
     }
 
-    /// `jrcxz` to where [`Asm::land`] is called with what this returns.
-    pub(crate) fn jrcxz_ahead(&mut self) -> usize {
-        self.bytes(&[0xe3, 0]);
+    /// A jump of [`AHEAD_BYTES`] to where [`Asm::land`] is called with what this returns.
+    pub(crate) fn jump_ahead(&mut self) -> usize {
+        self.bytes(&[0xeb, 0]);
         self.buf.len()
     }
 
-    /// The target of a jump that [`Asm::jrcxz_ahead`] emitted.
+    /// The target of a jump that [`Asm::jump_ahead`] emitted.
     pub(crate) fn land(&mut self, skip: usize) {
         let rel = self.buf.len() - skip;
-        assert!(rel < 128, "jrcxz over {rel} bytes");
+        assert!(rel < 128, "a short jump over {rel} bytes");
         self.buf[skip - 1] = rel as u8;
-    }
-
-    /// `movzx ecx, al; movzx ecx, byte gs:[rcx + LOWEST_BIT]`
-    pub(crate) fn lowest_bit_of_rax_to_rcx(&mut self) {
-        self.bytes(&[0x0f, 0xb6, 0xc8, 0x65, 0x0f, 0xb6, 0x89]);
-        self.imm32(off::LOWEST_BIT as u32);
     }
 
     fn rel32(&mut self, target: u32) {
@@ -350,19 +346,12 @@ mod tests {
             text(|a| a.dec_lane(off::LANES + 8)),
             [format!("dec qword ptr gs:[{:X}h]", off::LANES + 8)]
         );
-        assert_eq!(
-            text(Asm::lowest_bit_of_rax_to_rcx),
-            [
-                "movzx ecx,al".to_owned(),
-                format!("movzx ecx,byte ptr gs:[rcx+{:X}h]", off::LOWEST_BIT)
-            ]
-        );
         let ahead = text(|a| {
-            let skip = a.jrcxz_ahead();
+            let skip = a.jump_ahead();
             a.restore_rcx();
             a.land(skip);
         });
-        assert_eq!(ahead[0], "jrcxz 4000000Bh");
+        assert_eq!(ahead[0], "jmp 4000000Bh");
     }
 
     #[test]

@@ -33,8 +33,9 @@ pub(crate) enum Kind {
     Unsupported,
     /// The instruction at `pc` has just stored an x87 instruction pointer.
     Fip,
-    /// The instruction at `pc`, behind this exit, will say which state components are in use.
-    Settle,
+    /// The instruction at `pc` is one of the XSAVE family, and the host does it. Behind this exit is
+    /// a jump over the instruction itself, for where that faults.
+    Xsave,
     /// A breakpoint lies on the instruction at `pc`, which has not been executed.
     Breakpoint,
     /// The instruction at `pc` may be about to touch watched memory.
@@ -73,7 +74,7 @@ impl Kind {
         Self::Undefined,
         Self::Unsupported,
         Self::Fip,
-        Self::Settle,
+        Self::Xsave,
         Self::Breakpoint,
         Self::Watch,
         Self::Step,

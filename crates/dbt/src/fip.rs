@@ -21,19 +21,25 @@ pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<()
         return Err(format!("the instruction at {pc:#x} is none any more"));
     };
     let insn = &insn.iced;
-    let address = insn.virtual_address(0, 0, |reg, _, _| register(ctx, reg));
-    let base = address.ok_or_else(|| format!("no address for the operand of {pc:#x}"))?;
+    let base = operand(insn, ctx, pc)?;
     if let Some(dummy) = table_register(insn.mnemonic()) {
-        return copy::write(GuestAddr(base), &dummy)
-            .map_err(|bad| format!("stored at {base:#x} but cannot overwrite {}", bad.0));
+        return copy::write(base, &dummy)
+            .map_err(|bad| format!("stored at {base} but cannot overwrite {}", bad.0));
     }
     let (offset, len) = field(insn.code());
     if XSAVE_FAMILY.contains(&insn.mnemonic()) && !x87_stored(insn, ctx, base)? {
         return Ok(());
     }
-    let at = GuestAddr(base).offset(offset);
+    let at = base.offset(offset);
     copy::write(at, &[0; 18][..len])
         .map_err(|bad| format!("stored at {at} but cannot clear {}", bad.0))
+}
+
+/// Where the operand in memory of the instruction at `pc` lies.
+pub(crate) fn operand(insn: &Instruction, ctx: &Context, pc: u64) -> Result<GuestAddr, String> {
+    let address = insn.virtual_address(0, 0, |reg, _, _| register(ctx, reg));
+    let address = address.ok_or_else(|| format!("no address for the operand of {pc:#x}"))?;
+    Ok(GuestAddr(address))
 }
 
 /// Limit and base as the kernel shows them where the processor keeps programs from reading them
@@ -65,7 +71,7 @@ fn field(op: Op) -> (u64, usize) {
 }
 
 /// Whether an instruction of the XSAVE family has stored the x87 part.
-fn x87_stored(insn: &Instruction, ctx: &Context, base: u64) -> Result<bool, String> {
+fn x87_stored(insn: &Instruction, ctx: &Context, base: GuestAddr) -> Result<bool, String> {
     const XSTATE_BV: u64 = 512;
     if ctx.reg(Reg::Rax) & X87 == 0 {
         return Ok(false);
@@ -73,7 +79,7 @@ fn x87_stored(insn: &Instruction, ctx: &Context, base: u64) -> Result<bool, Stri
     if matches!(insn.code(), Op::Xsave_mem | Op::Xsave64_mem) {
         return Ok(true);
     }
-    let at = GuestAddr(base).offset(XSTATE_BV);
+    let at = base.offset(XSTATE_BV);
     copy::read_u64(at)
         .map(|bv| bv & X87 != 0)
         .map_err(|bad| format!("stored, but cannot read {}", bad.0))
@@ -88,8 +94,8 @@ const XSAVE_FAMILY: [Mnemonic; 6] = [
     Mnemonic::Xsaveopt64,
 ];
 
-/// Whether the instruction stores only what rax asks for.
-pub(crate) fn obeys_rax(insn: &Instruction) -> bool {
+/// Whether the instruction is one of those that the host does itself.
+pub(crate) fn is_xsave(insn: &Instruction) -> bool {
     XSAVE_FAMILY.contains(&insn.mnemonic())
 }
 

@@ -49,6 +49,7 @@ mod translate;
 mod translator;
 mod view;
 mod watch;
+mod xsave;
 
 pub use access::{Access, accesses};
 pub use code::Code;

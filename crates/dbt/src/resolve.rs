@@ -8,7 +8,6 @@ use relive_host::{Context, GuestAddr, layout};
 use crate::code::Code;
 use crate::emit::EXIT_BYTES;
 use crate::exits::{Exit, Kind, Record};
-use crate::fip;
 use crate::flags;
 use crate::fragment::Entry;
 use crate::instr_op::is_canonical;
@@ -17,6 +16,7 @@ use crate::mangle;
 use crate::recover::{self, Recovered, take_target};
 use crate::stop::{Bad, Next, Stop, TrapKind};
 use crate::translator::Translator;
+use crate::{emit, fip, xsave};
 
 /// Length of `syscall`.
 pub(crate) const SYSCALL_BYTES: usize = 2;
@@ -113,9 +113,13 @@ impl Translator {
                     stepped(code, ctx, exit.pc)
                 });
             }
-            Kind::Settle => {
-                ctx.vectors_mut().settle();
-                return Ok(Next::Enter(u64::from(exit.stub + EXIT_BYTES)));
+            Kind::Xsave => {
+                let behind = u64::from(exit.stub + EXIT_BYTES);
+                return Ok(match xsave::store(code, ctx, exit.pc)? {
+                    true if self.frags.get(exit.frag).is_step() => stepped(code, ctx, next.0),
+                    true => Next::Enter(behind),
+                    false => Next::Enter(behind + u64::from(emit::AHEAD_BYTES)),
+                });
             }
             Kind::Fip => {
                 fip::clear_stored(code, ctx, exit.pc)?;

@@ -78,7 +78,7 @@ fn reason(kind: Kind) -> usize {
         Kind::Pause => 6,
         Kind::Int3 | Kind::Int1 | Kind::Undefined => 7,
         Kind::Unsupported => 8,
-        Kind::Fip | Kind::Settle => 9,
+        Kind::Fip | Kind::Xsave => 9,
         Kind::Step | Kind::StepTicked | Kind::StepJump | Kind::StepReturn => 10,
         Kind::Breakpoint => 11,
         Kind::Watch => 12,

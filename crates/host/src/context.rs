@@ -149,9 +149,6 @@ pub struct Context {
     pub(crate) routines: [u64; crate::reading::ROUTINES],
     /// What they call: clock_gettime and getcpu of the kernel's vDSO.
     pub(crate) vdso: [u64; 2],
-    /// The lowest bit of each byte value: emitted code looks there for a bit of a register
-    /// where it may not touch the flags.
-    pub lowest_bit: [u8; 256],
 }
 
 /// The vector registers, 64 bytes for each.
@@ -220,8 +217,6 @@ pub mod off {
     pub const CLOCK: i32 = offset_of!(Context, vdso) as i32;
     /// [`Context::vdso`]: getcpu
     pub const GETCPU: i32 = CLOCK + 8;
-    /// [`Context::lowest_bit`]
-    pub const LOWEST_BIT: i32 = offset_of!(Context, lowest_bit) as i32;
     /// `Context::xsave`
     pub(crate) const XSAVE: i32 = offset_of!(Context, xsave) as i32;
     /// `Context::vectors`
@@ -252,9 +247,6 @@ impl Context {
         ctx.rflags = 0x202;
         ctx.form = crate::vectors::form();
         ctx.xsave.reset();
-        for (value, bit) in ctx.lowest_bit.iter_mut().enumerate() {
-            *bit = value as u8 & 1;
-        }
         ctx
     }
 

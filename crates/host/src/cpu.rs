@@ -84,6 +84,25 @@ pub fn xcr0() -> u64 {
     xsave_layout().components
 }
 
+/// The bits of MXCSR that the processor has, as FXSAVE stores them (Intel SDM vol. 1, 11.6.6).
+#[must_use]
+pub fn mxcsr_mask() -> u32 {
+    static MASK: OnceLock<u32> = OnceLock::new();
+    #[repr(align(16))]
+    struct Area([u8; 512]);
+    *MASK.get_or_init(|| {
+        let mut area = Area([0; 512]);
+        // SAFETY: the area has the size and alignment that the instruction needs.
+        unsafe { asm!("fxsave64 [{}]", in(reg) &raw mut area, options(nostack)) };
+        let mut mask = [0; 4];
+        mask.copy_from_slice(&area.0[28..32]);
+        match u32::from_le_bytes(mask) {
+            0 => 0xffbf,
+            mask => mask,
+        }
+    })
+}
+
 /// Size in bytes of the standard-format area for [`xcr0`] (CPUID leaf 0xd).
 #[must_use]
 pub fn xsave_size() -> usize {

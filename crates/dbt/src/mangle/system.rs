@@ -95,31 +95,23 @@ fn answered(unit: &mut Unit<'_>, insn: &Insn, op: InstrOp) -> Flow {
     Flow::Continue
 }
 
-/// An instruction that stores the x87 instruction pointer, which the host then clears; but
-/// those of the XSAVE family store nothing of the x87 if bit 0 of rax is not set (so do the
-/// dynamic loader's, at every first call of a function).
-///
-/// That family also stores which components are in use, and leaves others out. The processor
-/// may take a component for used that has its initial value, depending on when the state was
-/// last saved and restored: so the host does both just before, with an answer that depends on
-/// the values alone.
+/// An instruction that stores the x87 instruction pointer, which the host then clears. What the
+/// XSAVE family stores depends on more than values, and the host does it itself (`xsave`): the
+/// instruction follows for where it faults, and if it then does not.
 fn stores_fip(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
-    let obeys_rax = crate::fip::obeys_rax(&insn.iced);
-    if obeys_rax {
-        unit.stop_at(insn, Kind::Settle, 0);
-    }
-    super::memory::copy(unit, insn);
-    if unit.step || !obeys_rax {
+    if !crate::fip::is_xsave(&insn.iced) {
+        super::memory::copy(unit, insn);
         return unit.stop_at(insn, Kind::Fip, 0);
     }
-    unit.asm.spill_rcx();
-    unit.asm.lowest_bit_of_rax_to_rcx();
-    let skip = unit.asm.jrcxz_ahead();
-    unit.asm.restore_rcx();
+    unit.stop_at(insn, Kind::Xsave, 0);
+    let over = unit.asm.jump_ahead();
+    super::memory::copy(unit, insn);
     unit.stop_at(insn, Kind::Fip, 0);
-    unit.asm.land(skip);
-    unit.asm.restore_rcx();
-    Flow::Continue
+    unit.asm.land(over);
+    match unit.step {
+        true => Flow::End,
+        false => Flow::Continue,
+    }
 }
 
 /// `int n`: vectors open to user mode would trap into somewhere else than the guest

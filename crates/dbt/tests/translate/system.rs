@@ -398,6 +398,87 @@ fn xsave_of_other_components_is_left_alone() {
     assert_eq!(guest.ctx.rflags & 0x8d5, 0x8d5);
 }
 
+/// The host does what the processor would: every form with every component, in use or not,
+/// natively and translated.
+#[test]
+fn the_xsave_family_stores_what_the_processor_stores() {
+    // xsave64, xsavec64, xsaveopt64, xsave with operand [r15 + 0x400]
+    let opcodes: [&[u8]; 4] = [
+        b"\x49\x0f\xae\xa7",
+        b"\x49\x0f\xc7\xa7",
+        b"\x49\x0f\xae\xb7",
+        b"\x41\x0f\xae\xa7",
+    ];
+    let xcr0 = relive_host::cpu::xcr0();
+    let mut masks: Vec<u64> = (0..8).map(|i| 1 << i).filter(|m| m & xcr0 != 0).collect();
+    masks.extend([0, 3, 6, 7, 0xee, xcr0]);
+    let stored = |opcode: &[u8], mask: u64, mxcsr: u32, translated: bool| {
+        let mut guest = Guest::new(64);
+        guest.fill(DATA, &[0xaa; 0x2000]);
+        guest.fill(DATA, &mxcsr.to_le_bytes());
+        // What was in use before, of components that are not asked for.
+        guest.fill(DATA + 0x400 + 512, &[0xff; 8]);
+        guest.ctx.gpr[15] = DATA;
+        guest.ctx.gpr[0] = mask & xcr0;
+        let area = guest.ctx.vectors_mut();
+        area.reset();
+        area.0[160..416].fill(0x5a);
+        let ranges = relive_host::cpu::xsave_layout().ranges;
+        ranges.iter().for_each(|r| area.0[r.0..r.1].fill(0xa5));
+        area.set_xstate_bv(xcr0);
+        // ldmxcsr [r15]; fld1; the instruction
+        let mut code = b"\x41\x0f\xae\x17\xd9\xe8".to_vec();
+        code.extend_from_slice(opcode);
+        code.extend_from_slice(b"\x00\x04\x00\x00");
+        match translated {
+            false => {
+                code.extend_from_slice(&native_end());
+                guest.load(LOW_CODE, &code);
+                guest.run_native();
+            }
+            true => {
+                code.extend_from_slice(b"\x0f\x05");
+                guest.load(LOW_CODE, &code);
+                guest.expect_syscall();
+            }
+        }
+        let mut data = guest.read(DATA, 0x2000);
+        data[0x400 + 6..0x400 + 24].fill(0);
+        data
+    };
+    for opcode in opcodes {
+        for &mask in &masks {
+            for mxcsr in [0x1f80, 0x9fc0] {
+                let (native, ours) = (
+                    stored(opcode, mask, mxcsr, false),
+                    stored(opcode, mask, mxcsr, true),
+                );
+                let differing: Vec<_> =
+                    (0..ours.len()).filter(|i| ours[*i] != native[*i]).collect();
+                assert!(
+                    differing.is_empty(),
+                    "{opcode:02x?} of {mask:#x}, MXCSR {mxcsr:#x}: bytes {differing:x?}"
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn a_fault_of_an_xsave_is_the_guests() {
+    for at in [0x3000_0000, DATA + 8] {
+        let mut guest = Guest::new(64);
+        guest.ctx.gpr[15] = at;
+        guest.ctx.gpr[0] = 7;
+        guest.load(
+            LOW_CODE,
+            b"\xd9\xe8\x49\x0f\xc7\xa7\x00\x04\x00\x00\x0f\x05",
+        );
+        let pc = GuestAddr(LOW_CODE + 2);
+        assert_eq!(guest.run(), Stop::Fault { pc }, "at {at:#x}");
+    }
+}
+
 #[test]
 fn a_fault_of_an_x87_store_is_the_guests() {
     let mut guest = Guest::new(64);

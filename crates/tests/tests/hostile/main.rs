@@ -135,7 +135,7 @@ fn attack(path: &Path, seed: u64, known: &Known) {
     for piece in session(&mut random, known) {
         let cut = random.one_in(40);
         let until = if cut {
-            random.below(piece.len() as u64) as usize
+            random.below(piece.len() as u64 + 1) as usize
         } else {
             piece.len()
         };
