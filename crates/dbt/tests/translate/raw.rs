@@ -6,8 +6,8 @@ use std::collections::HashSet;
 use std::sync::OnceLock;
 
 use iced_x86::{
-    CpuidFeature, Decoder, DecoderOptions, FlowControl, Instruction, InstructionInfoFactory,
-    Mnemonic, OpAccess, OpKind, Register,
+    CpuidFeature, Decoder, DecoderOptions, EncodingKind, FlowControl, Instruction,
+    InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 
 use crate::guest::DATA;
@@ -268,6 +268,12 @@ fn accept(mut bytes: Vec<u8>, rip_data: u64, disp: u32) -> Option<Raw> {
     ) && insn.op0_kind() == OpKind::Memory
         && insn.op1_kind() == OpKind::Register;
     if loads_segment || addresses_bits {
+        return None;
+    }
+    // With a bit set that means nothing there (62 b2 fd ad 7c e4), Zen 4 now and then reads rsp as
+    // it was before the last push or pop, natively too.
+    let evex = insn.code().encoding() == EncodingKind::EVEX;
+    if evex && (0..insn.op_count()).any(|i| insn.op_register(i).full_register() == Register::RSP) {
         return None;
     }
     let mut factory = InstructionInfoFactory::new();
