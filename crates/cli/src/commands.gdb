@@ -2,7 +2,8 @@
 
 define-prefix relive
 document relive
-Commands for a recording: relive goto, position, last-write, calls, snapshots, files.
+Commands for a recording: relive goto, position, last-write, calls, checkpoint, restart,
+checkpoints, delete-checkpoint, snapshots, files.
 end
 
 define relive goto
@@ -39,6 +40,44 @@ define relive calls
 end
 document relive calls
 The calls of a function in the whole recording, with arguments and results.
+end
+
+define relive checkpoint
+  monitor checkpoint
+end
+document relive checkpoint
+Keep the present position of the recording, to come back to it with relive restart NUMBER.
+end
+
+define relive checkpoints
+  monitor checkpoints
+end
+document relive checkpoints
+The positions that are kept by relive checkpoint.
+end
+
+define relive restart
+  monitor restart $arg0
+  monitor announce
+  reverse-stepi
+end
+document relive restart
+Go to a position that is kept by relive checkpoint, by its number.
+end
+
+define relive delete-checkpoint
+  monitor delete-checkpoint $arg0
+end
+document relive delete-checkpoint
+Drop a position that is kept by relive checkpoint, by its number.
+end
+
+# gdb's own makes the program fork.
+define checkpoint
+  monitor checkpoint
+end
+document checkpoint
+Keep the present position of the recording, to come back to it with relive restart NUMBER.
 end
 
 define relive snapshots

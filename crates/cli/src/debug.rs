@@ -80,10 +80,9 @@ fn start(args: &DebugArgs, options: &Options<'_>) -> Result<Status, Failure> {
             .arg(format!("directory {}", sources.display()));
     }
     command
-        .args(["-q", "-iex", "set sysroot target:", "-ix"])
+        .args(["-q", "-iex", "set confirm off"])
+        .args(["-iex", "set sysroot target:", "-ix"])
         .arg(&commands)
-        .arg("-ex")
-        .arg("set confirm off")
         .arg("-ex")
         .arg(connect)
         .args(&args.args);

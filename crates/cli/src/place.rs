@@ -4,8 +4,9 @@ use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
 use relive_engine::Failure;
-use relive_engine::timeline::{Patient, Timeline, crashed};
+use relive_engine::timeline::{Patient, Timeline, crashes, processes};
 use relive_gdb::At;
+use relive_kabi::signal_name;
 use relive_trace::Trace;
 
 use crate::{info, output};
@@ -204,12 +205,35 @@ pub fn go(timeline: &mut Timeline, at: At) -> Result<(), Failure> {
 pub fn process(trace: &Trace, given: Option<u32>, at: At) -> Result<u32, Failure> {
     match (given, at) {
         (Some(n), _) => Ok(n),
-        (None, At::Crash) => match crashed(trace)? {
-            Some((process, _)) => Ok(process),
-            None => Err(Failure::setup(
-                "no process of the recording was killed by a signal",
-            )),
-        },
+        (None, At::Crash) => {
+            let all = crashes(trace)?;
+            let Some((process, _)) = all.first() else {
+                let count = processes(trace).len();
+                let what = if count == 1 {
+                    "The program"
+                } else {
+                    "None of its processes"
+                };
+                let none = if count == 1 { "not " } else { "" };
+                return Err(Failure::setup(format!(
+                    "nothing crashed in this recording. {what} was {none}killed by a signal; \
+                     --at end shows how it ended, relive info all processes"
+                )));
+            };
+            if all.len() > 1 {
+                let name = |sig: i32| signal_name(sig).unwrap_or("a signal".into());
+                let each: Vec<String> = all
+                    .iter()
+                    .map(|(process, sig)| format!("p{process} by {}", name(*sig)))
+                    .collect();
+                output::complain(&format!(
+                    "{} processes were killed: {}. This is p{process}; --process shows another",
+                    all.len(),
+                    each.join(", ")
+                ));
+            }
+            Ok(*process)
+        }
         (None, _) => Ok(0),
     }
 }

@@ -2,10 +2,13 @@
 //! of the engine, which need a replay of a real recording.
 
 use std::io::{BufRead, Write};
+use std::sync::Barrier;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::Status as Exit;
-use relive_engine::timeline::{Patient, Stopped, Timeline, Watching, Watchpoint, follow};
+use relive_engine::timeline::{
+    Patient, Run, Stopped, Stops, Timeline, Watching, Watchpoint, follow,
+};
 
 use crate::args::TravelArgs;
 use crate::place;
@@ -28,6 +31,35 @@ pub fn execute(args: &TravelArgs) -> Result<Exit, Failure> {
             .map_err(Failure::setup)?;
     }
     Ok(Exit::Code(0))
+}
+
+/// Lets a copy of each kept snapshot go on to the end, all at once; what becomes of each.
+fn race(timeline: &mut Timeline) -> Result<String, Failure> {
+    let numbers: Vec<u32> = timeline.kept().map(|(number, _)| number).collect();
+    let mut hosts = Vec::new();
+    for number in numbers {
+        hosts.push(timeline.fork_kept(number)?.0);
+    }
+    let start = Barrier::new(hosts.len());
+    let ends: Vec<Result<String, Failure>> = std::thread::scope(|scope| {
+        let racers: Vec<_> = hosts
+            .iter_mut()
+            .map(|host| {
+                scope.spawn(|| {
+                    start.wait();
+                    let ran = host.run(&Run::to_the_end(), &Stops::default(), &mut Patient)?;
+                    Ok(format!("{:?} {:016x}", ran.why, host.checksum()?))
+                })
+            })
+            .collect();
+        let join = |racer: std::thread::ScopedJoinHandle<'_, _>| {
+            racer
+                .join()
+                .unwrap_or_else(|_| Err(Failure::internal("a thread of the race panicked")))
+        };
+        racers.into_iter().map(join).collect()
+    });
+    Ok(ends.into_iter().collect::<Result<Vec<_>, _>>()?.join(", "))
 }
 
 fn order(timeline: &mut Timeline, words: &[&str]) -> Result<String, Failure> {
@@ -78,6 +110,13 @@ fn order(timeline: &mut Timeline, words: &[&str]) -> Result<String, Failure> {
             let (all, bytes) = timeline.snapshots();
             return Ok(format!("{} {bytes}", all.len()));
         }
+        "keep" => return Ok(timeline.keep()?.to_string()),
+        "kept" => timeline.goto_kept(number(1)? as u32)?,
+        "drop" => {
+            timeline.drop_kept(number(1)? as u32)?;
+            Stopped::There
+        }
+        "race" => return race(timeline),
         "where" => Stopped::There,
         other => return Err(Failure::setup(format!("'{other}' is no order"))),
     };

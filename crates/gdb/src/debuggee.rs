@@ -35,6 +35,8 @@ const EFAULT: u8 = 14;
 const ESRCH: u8 = 3;
 const EINVAL: u8 = 22;
 pub(crate) const ENOMEM: u8 = 12;
+/// The stack pointer among the general registers.
+const RSP: usize = 4;
 
 /// Where a session begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +66,8 @@ pub struct Debuggee {
     pub(crate) breakpoints: BTreeSet<u64>,
     /// Conditions of breakpoints, by address; of some that are gone, too.
     pub(crate) conditions: BTreeMap<u64, Vec<Vec<u8>>>,
+    /// Bytes of packets with conditions since the process last went on.
+    pub(crate) noted: usize,
     pub(crate) watchpoints: Vec<Watchpoint>,
     /// The thread that a stop was last reported for.
     pub(crate) current: Option<Tid>,
@@ -79,6 +83,23 @@ pub struct Debuggee {
     pub(crate) owed: Option<Reason>,
     /// The client that may interrupt what takes long, while there is one.
     pub(crate) interrupt: Option<Rc<Interrupt>>,
+    /// The child that the last stop told of.
+    pub(crate) forked: Option<u32>,
+    /// Children that the client holds as processes of their own: it is not told of them again.
+    pub(crate) known: Vec<u32>,
+    /// Which of the client's processes this is.
+    pub(crate) number: u32,
+    /// It stands before a signal that was told.
+    pub(crate) at_signal: bool,
+    /// The thread that the client has sent somewhere else in the changed copy, by slot: to call
+    /// a function, or to jump.
+    pub(crate) astray: Option<u32>,
+    /// Where a function that the client called came to its end: slot and pc.
+    pub(crate) finished: Option<(u32, u64)>,
+    /// The client can start the program anew.
+    extended: bool,
+    /// It has ended the program, and has not started it anew.
+    pub(crate) killed: bool,
     /// Registers read since the last change, by slot.
     cache: Option<(u32, Registers)>,
 }
@@ -99,7 +120,8 @@ impl Debuggee {
             At::Crash => timeline.goto_crash(&mut Patient)?,
             At::Event(n) => timeline.goto_event(n, &mut Patient)?,
         };
-        if at == At::Crash && !matches!(stopped, Stopped::Hit(_)) {
+        let at_signal = matches!(stopped, Stopped::Hit(_));
+        if at == At::Crash && !at_signal {
             news.push("the process was not killed by a signal: this is its end".to_owned());
         }
         let features = features(relive_engine::timeline::vector_state());
@@ -116,6 +138,7 @@ impl Debuggee {
             order: Order::default(),
             breakpoints: BTreeSet::new(),
             conditions: BTreeMap::new(),
+            noted: 0,
             watchpoints: Vec::new(),
             current: None,
             news,
@@ -124,6 +147,14 @@ impl Debuggee {
             told: None,
             owed: None,
             interrupt: None,
+            forked: None,
+            known: Vec::new(),
+            number: 0,
+            at_signal,
+            astray: None,
+            finished: None,
+            extended: false,
+            killed: false,
             cache: None,
         };
         debuggee.look()?;
@@ -172,7 +203,10 @@ impl Debuggee {
         self.conditions.clear();
         self.watchpoints.clear();
         self.calls = None;
-        (self.told, self.owed) = (None, None);
+        (self.told, self.owed, self.forked) = (None, None, None);
+        (self.astray, self.finished) = (None, None);
+        (self.extended, self.killed) = (false, false);
+        self.known.clear();
         self.open.clear();
         self.order = Order::default();
         self.current = None;
@@ -180,6 +214,24 @@ impl Debuggee {
         self.interrupt = None;
         self.news.clear();
         self.timeline.forget_changes();
+    }
+
+    /// Takes over what was set in the process that this one is a child of, as memory with
+    /// breakpoints in it is taken over.
+    pub(crate) fn inherit(&mut self, parent: &Self) {
+        self.breakpoints.clone_from(&parent.breakpoints);
+        self.conditions.clone_from(&parent.conditions);
+        self.watchpoints.clone_from(&parent.watchpoints);
+        self.calls.clone_from(&parent.calls);
+        self.interrupt.clone_from(&parent.interrupt);
+    }
+
+    /// What the signal says before which the process stands.
+    pub(crate) fn siginfo(&mut self) -> Option<Vec<u8>> {
+        if !self.at_signal {
+            return None;
+        }
+        self.timeline.original().siginfo().ok().flatten()
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -217,10 +269,18 @@ impl Debuggee {
         self.cache = None;
         let guest = self.timeline.changeable().map_err(TargetError::Fatal)?;
         let set = guest.set_registers(slot, new);
-        match self.survive(set)? {
-            true => Ok(()),
-            false => Err(TargetError::Errno(EINVAL)),
+        if !self.survive(set)? {
+            return Err(TargetError::Errno(EINVAL));
         }
+        let old = self.timeline.original().registers(slot);
+        let old = old.map_err(TargetError::Fatal)?;
+        let same = old.is_some_and(|old| (old.rip, old.gpr[RSP]) == (new.rip, new.gpr[RSP]));
+        if !same {
+            self.astray = Some(slot);
+        } else if self.astray == Some(slot) {
+            self.astray = None;
+        }
+        Ok(())
     }
 }
 
@@ -359,7 +419,9 @@ impl MultiThreadBase for Debuggee {
     }
 
     fn list_active_threads(&mut self, each: &mut dyn FnMut(Tid)) -> Result<(), Failure> {
-        self.threads.iter().for_each(|t| each(tid(t.tid)));
+        if !self.killed {
+            self.threads.iter().for_each(|t| each(tid(t.tid)));
+        }
         Ok(())
     }
 
@@ -413,9 +475,15 @@ impl ThreadExtraInfo for Debuggee {
 }
 
 impl ExtendedMode for Debuggee {
+    fn on_start(&mut self) -> Result<(), Failure> {
+        self.extended = true;
+        Ok(())
+    }
+
     fn run(&mut self, _: Option<&[u8]>, _: Args<'_, '_>) -> TargetResult<Pid, Self> {
-        self.timeline.goto_start().map_err(TargetError::Fatal)?;
-        self.look().map_err(TargetError::Fatal)?;
+        // Whatever program and arguments the client names: it is the recorded run.
+        self.restart().map_err(TargetError::Fatal)?;
+        self.killed = false;
         Ok(tid(self.status().pid))
     }
 
@@ -432,11 +500,18 @@ impl ExtendedMode for Debuggee {
     }
 
     fn kill(&mut self, _: Option<Pid>) -> TargetResult<ShouldTerminate, Self> {
-        Ok(ShouldTerminate::Yes)
+        // Who can start it anew may do so; if the client goes instead, that is the end.
+        self.killed = true;
+        Ok(match self.extended {
+            true => ShouldTerminate::No,
+            false => ShouldTerminate::Yes,
+        })
     }
 
     fn restart(&mut self) -> Result<(), Failure> {
         self.timeline.goto_start()?;
+        (self.at_signal, self.owed) = (false, None);
+        (self.astray, self.finished) = (None, None);
         self.look()
     }
 

@@ -9,13 +9,16 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod arch;
+mod conversation;
 mod debuggee;
 mod description;
+mod family;
 mod files;
 mod interrupt;
 mod link;
 mod monitor;
 mod packets;
+mod proc_files;
 mod resume;
 mod serve;
 mod signals;

@@ -1,16 +1,16 @@
 //! The connection to a client: buffered bytes over a stream, packets handed on as a whole.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::UnixStream;
 use std::rc::Rc;
 
-use gdbstub::conn::{Connection, ConnectionExt};
+use gdbstub::conn::Connection;
 
 use crate::interrupt::{INTERRUPT, Interrupt};
-use crate::packets::{self, Aside, Incoming};
+use crate::packets::{self, Incoming};
 
 /// Either kind of stream.
 pub enum Stream {
@@ -43,34 +43,27 @@ impl Stream {
     }
 }
 
-/// Most bytes of packets with conditions that are kept.
-const MOST_CONDITIONS: usize = 4 << 20;
-
 /// A connection.
 pub struct Link {
     stream: Stream,
-    input: Vec<u8>,
-    at: usize,
-    /// Bytes of packets that have come as a whole, for the library.
-    ready: VecDeque<u8>,
+    /// What has come as a whole: packets, and bytes that are none.
+    ready: VecDeque<Vec<u8>>,
     output: Vec<u8>,
     /// The packet that is being read.
     packet: Incoming,
-    /// What is said to packets that the library knows nothing of.
-    aside: Aside,
-    /// Conditions of breakpoints that have come since the last look, by address.
-    conditions: BTreeMap<u64, Vec<Vec<u8>>>,
-    /// Bytes of them.
-    learnt: usize,
     /// For those who do not return to this for a while.
     pub interrupt: Rc<Interrupt>,
+    /// Packets are not acknowledged any more.
+    pub silent: bool,
+    /// Nothing goes out.
+    pub quiet: bool,
     /// What the next stop is to tell, where gdbstub has no words for it.
     pub told: Option<String>,
 }
 
 impl Link {
-    /// Over a stream, about the process of this id.
-    pub fn new(stream: Stream, pid: u32) -> Self {
+    /// Over a stream.
+    pub fn new(stream: Stream) -> Self {
         if let Stream::Tcp(s) = &stream {
             // Packets are small and each waits for its answer. It works without, but slowly.
             let _ = s.set_nodelay(true);
@@ -78,49 +71,50 @@ impl Link {
         let interrupt = Rc::new(Interrupt::of(stream.fd()));
         Self {
             stream,
-            input: Vec::new(),
-            at: 0,
             ready: VecDeque::new(),
             output: Vec::new(),
             packet: Incoming::default(),
-            aside: Aside::of(pid),
-            conditions: BTreeMap::new(),
-            learnt: 0,
             interrupt,
+            silent: false,
+            quiet: false,
             told: None,
         }
     }
 
-    /// Takes in a byte; packets are handed on when they are whole.
-    fn take(&mut self, byte: u8) {
-        let Some(whole) = self.packet.take(byte) else {
-            return;
-        };
-        if let Some(body) = packets::body(&whole) {
-            if let Some((at, conditions)) = packets::conditions(body) {
-                // Where they are too many, breakpoints have none: the client looks itself then.
-                self.learnt += body.len();
-                let many = self.learnt > MOST_CONDITIONS;
-                let conditions = if many { Vec::new() } else { conditions };
-                self.conditions.insert(at, conditions);
+    /// The next packet as a whole, or what is none; waits for it.
+    pub fn unit(&mut self) -> io::Result<Vec<u8>> {
+        loop {
+            if let Some(unit) = self.ready.pop_front() {
+                return Ok(unit);
             }
-            if let Some(answer) = self.aside.answer(body) {
-                self.output.extend(answer);
-                return;
+            self.flush()?;
+            let mut input = [0; 4096];
+            let n = self.stream.read(&mut input)?;
+            if n == 0 {
+                return Err(io::ErrorKind::UnexpectedEof.into());
+            }
+            for &byte in &input[..n] {
+                // An interruption that somebody has already stopped for is over.
+                if byte == INTERRUPT && self.interrupt.taken.take() {
+                    continue;
+                }
+                self.ready.extend(self.packet.take(byte));
             }
         }
-        self.ready.extend(whole);
     }
 
-    /// Takes the conditions that have come since the last look.
-    pub fn take_conditions(&mut self) -> BTreeMap<u64, Vec<Vec<u8>>> {
-        self.learnt = 0;
-        std::mem::take(&mut self.conditions)
+    /// Answers a packet that the library does not get.
+    pub fn answer(&mut self, packet: &[u8]) -> io::Result<()> {
+        if !self.silent {
+            self.output.push(b'+');
+        }
+        self.output.extend_from_slice(packet);
+        Connection::flush(self)
     }
 
     /// Whether a byte (or the end) can be read without waiting.
     pub fn has_input(&self) -> bool {
-        if self.at < self.input.len() || !self.ready.is_empty() {
+        if !self.ready.is_empty() {
             return true;
         }
         let mut poll = libc::pollfd {
@@ -157,40 +151,11 @@ impl Connection for Link {
 
     fn flush(&mut self) -> io::Result<()> {
         let mut output = std::mem::take(&mut self.output);
+        if self.quiet {
+            return Ok(());
+        }
         packets::announce(&mut output);
         packets::tell(&mut output, &mut self.told);
         self.stream.write_all(&output)
-    }
-}
-
-impl ConnectionExt for Link {
-    fn read(&mut self) -> io::Result<u8> {
-        loop {
-            if let Some(byte) = self.ready.pop_front() {
-                return Ok(byte);
-            }
-            if self.at == self.input.len() {
-                self.flush()?;
-                self.input.resize(4096, 0);
-                self.at = 0;
-                let read = self.stream.read(&mut self.input);
-                self.input.truncate(*read.as_ref().unwrap_or(&0));
-                if read? == 0 {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
-                }
-            }
-            let byte = self.input[self.at];
-            self.at += 1;
-            // An interruption that somebody has already stopped for is over.
-            if byte == INTERRUPT && self.interrupt.taken.take() {
-                continue;
-            }
-            self.take(byte);
-        }
-    }
-
-    fn peek(&mut self) -> io::Result<Option<u8>> {
-        let next = self.ready.front().or_else(|| self.input.get(self.at));
-        Ok(next.copied())
     }
 }

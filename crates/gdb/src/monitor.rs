@@ -15,6 +15,10 @@ position           where the replay is
 goto start|end|crash|EVENT   go there (then `monitor announce`, or any step)
 goto tick TICK     go to that tick of the present thread in this stretch of it
 announce           the next step makes none: it tells where the program is
+checkpoint         keep a snapshot of the present position; answers its number
+checkpoints        what is kept so
+restart NUMBER     go to a checkpoint (then `monitor announce`, or any step)
+delete-checkpoint NUMBER     drop one
 snapshots          the snapshots that are kept, and the memory they use
 last-write ADDR [LEN]        who wrote there last, before the present position
 calls ADDR [MAX]   calls of the function at ADDR over the whole recording
@@ -78,6 +82,28 @@ impl Debuggee {
                 });
                 Vec::new()
             }
+            ["checkpoint"] => {
+                let number = self.timeline.keep()?;
+                vec![format!("checkpoint {number}: {}", self.position())]
+            }
+            ["checkpoints"] => {
+                let kept = self.timeline.kept();
+                let lines: Vec<String> = kept
+                    .map(|(n, s)| format!("{n}: {} (p{}.t{})", s.point, s.process, s.thread))
+                    .collect();
+                match lines.is_empty() {
+                    true => vec!["no checkpoints".to_owned()],
+                    false => lines,
+                }
+            }
+            ["restart", number] => {
+                self.timeline.goto_kept(self::number(number)? as u32)?;
+                self.moved()?
+            }
+            ["delete-checkpoint", number] => {
+                self.timeline.drop_kept(self::number(number)? as u32)?;
+                Vec::new()
+            }
             ["snapshots"] => {
                 let (all, bytes) = self.timeline.snapshots();
                 let mut lines: Vec<String> = all
@@ -105,6 +131,7 @@ impl Debuggee {
     }
 
     fn moved(&mut self) -> Result<Vec<String>, Failure> {
+        (self.at_signal, self.astray, self.finished) = (false, None, None);
         self.look()?;
         self.current = Some(self.tid(self.status().slot));
         Ok(vec![self.position()])

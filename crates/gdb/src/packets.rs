@@ -1,11 +1,10 @@
-//! What gdbstub does not know of the protocol: conditions of breakpoints, new programs, and
-//! what a client says to a child process that it is told of and that is not here. Packets are
-//! looked at on their way; none is passed on half.
+//! What gdbstub does not know of the protocol: conditions of breakpoints, new programs, children,
+//! and what a signal says. Packets are looked at on their way; none is passed on half.
 
 /// Longest packet that is held back until it is whole: longer ones pass as they come.
 const LONGEST: usize = 128 << 10;
 /// What is added to the list of features.
-const ADDED: &[u8] = b";ConditionalBreakpoints+;exec-events+";
+const ADDED: &[u8] = b";ConditionalBreakpoints+;exec-events+;qXfer:siginfo:read+";
 /// How the list of features begins.
 const FEATURES: &[u8] = b"$PacketSize=";
 /// A stop that gdbstub has words for, and that stands for one that it has none for.
@@ -60,52 +59,29 @@ pub fn body(packet: &[u8]) -> Option<&[u8]> {
     (u8::from_str_radix(digits, 16) == Ok(sum(body))).then_some(body)
 }
 
-/// Answers what a client says to a child process: gdb takes its breakpoints out of a child's
-/// memory and lets it go. The child is in the recording, but not here.
-pub struct Aside {
-    /// The process that is here.
-    pid: u32,
-    /// What follows is said to another one.
-    away: bool,
-    /// Packets are not acknowledged any more.
-    silent: bool,
+/// Offset and length, if a packet asks for what a signal says
+/// (`qXfer:siginfo:read::offset,length`).
+pub fn asks_siginfo(body: &[u8]) -> Option<(usize, usize)> {
+    let rest = body.strip_prefix(b"qXfer:siginfo:read::")?;
+    let (offset, len) = std::str::from_utf8(rest).ok()?.split_once(',')?;
+    let number = |text| usize::from_str_radix(text, 16).ok();
+    Some((number(offset)?, number(len)?))
 }
 
-impl Aside {
-    /// About the process of this id.
-    pub fn of(pid: u32) -> Self {
-        Self {
-            pid,
-            away: false,
-            silent: false,
+/// A part of an object, as the answer to `qXfer`.
+pub fn portion(object: &[u8], offset: usize, len: usize) -> Vec<u8> {
+    let start = offset.min(object.len());
+    let end = offset.saturating_add(len).min(object.len());
+    let mut body = vec![if end == object.len() { b'l' } else { b'm' }];
+    for byte in &object[start..end] {
+        match byte {
+            b'#' | b'$' | b'}' | b'*' => body.extend([b'}', byte ^ 0x20]),
+            _ => body.push(*byte),
         }
     }
-
-    /// The answer to what is not for this process; `None`: it is.
-    pub fn answer(&mut self, body: &[u8]) -> Option<Vec<u8>> {
-        self.silent |= body == b"QStartNoAckMode";
-        let text = std::str::from_utf8(body).ok()?;
-        let is_other = |id: &str| {
-            let process = id.split('.').next().unwrap_or(id);
-            let pid = u32::from_str_radix(process, 16);
-            pid.is_ok_and(|pid| pid != 0 && pid != self.pid)
-        };
-        if let Some(id) = text.strip_prefix("Hgp") {
-            self.away = is_other(id);
-            return self.away.then(|| self.ok());
-        }
-        let left = text.strip_prefix("D;").is_some_and(is_other);
-        let breakpoint = self.away && (text.starts_with('z') || text.starts_with('Z'));
-        (left || breakpoint).then(|| self.ok())
-    }
-
-    fn ok(&self) -> Vec<u8> {
-        let mut answer = packet("OK");
-        if !self.silent {
-            answer.insert(0, b'+');
-        }
-        answer
-    }
+    let sum = sum(&body);
+    let digits = format!("#{sum:02x}");
+    [b"$", &body[..], digits.as_bytes()].concat()
 }
 
 /// Adds features where the list of features goes out.
@@ -187,7 +163,7 @@ mod tests {
         let mut output = b"+$PacketSize=10000;vContSupported+#00".to_vec();
         announce(&mut output);
         let said = body(&output[1..]).expect("the sum is right");
-        assert!(said.ends_with(b";ConditionalBreakpoints+;exec-events+"));
+        assert!(said.ends_with(b";ConditionalBreakpoints+;exec-events+;qXfer:siginfo:read+"));
         let mut other = b"$OK#9a".to_vec();
         announce(&mut other);
         assert_eq!(other, b"$OK#9a");
@@ -221,17 +197,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_said_to_a_child_stays_aside() {
-        let mut aside = Aside::of(0x10);
-        assert_eq!(aside.answer(b"z0,1000,1"), None);
-        assert_eq!(aside.answer(b"Hgp11.11"), Some(b"+$OK#9a".to_vec()));
-        assert_eq!(aside.answer(b"QStartNoAckMode"), None);
-        assert_eq!(aside.answer(b"z0,1000,1"), Some(b"$OK#9a".to_vec()));
-        assert_eq!(aside.answer(b"m1000,4"), None);
-        assert_eq!(aside.answer(b"Hgp10.10"), None);
-        assert_eq!(aside.answer(b"z0,1000,1"), None);
-        assert_eq!(aside.answer(b"D;11"), Some(b"$OK#9a".to_vec()));
-        assert_eq!(aside.answer(b"D;10"), None);
-        assert_eq!(aside.answer(b"Hgp0.0"), None);
+    fn objects_are_given_in_portions() {
+        let asked = |text: &str| asks_siginfo(text.as_bytes());
+        assert_eq!(asked("qXfer:siginfo:read::0,80"), Some((0, 0x80)));
+        for wrong in [
+            "qXfer:siginfo:read::0",
+            "qXfer:siginfo:read::z,1",
+            "qXfer:auxv:read::0,1",
+        ] {
+            assert_eq!(asked(wrong), None, "{wrong}");
+        }
+        let given = |offset, len| {
+            let packet = portion(b"ab#*", offset, len);
+            body(&packet).expect("the sum is right").to_vec()
+        };
+        assert_eq!(given(0, 2), b"mab");
+        assert_eq!(given(2, 9), [b'l', b'}', b'#' ^ 0x20, b'}', b'*' ^ 0x20]);
+        assert_eq!(given(9, usize::MAX), b"l");
     }
 }

@@ -13,7 +13,7 @@ use gdbstub::target::ext::base::reverse_exec::{
 };
 use gdbstub::target::ext::catch_syscalls::CatchSyscallPosition;
 use relive_engine::Failure;
-use relive_engine::timeline::{Ended, Hit, OTHERS, Stopped, Wanted, Watching, What, Why};
+use relive_engine::timeline::{Ended, Hit, OTHERS, Stopped, Thread, Wanted, Watching, What, Why};
 
 use crate::debuggee::{Debuggee, tid};
 use crate::signals::to_gdb;
@@ -127,8 +127,9 @@ impl Debuggee {
     /// # Errors
     /// Divergence, or the replay is gone.
     pub(crate) fn go(&mut self, wanted: &mut dyn Wanted) -> Result<Option<Reason>, Failure> {
-        if let Some(slot) = self.astray_slot()? {
-            return self.stray(slot, wanted);
+        self.at_signal = false;
+        if let Some(thread) = self.strayed()? {
+            return self.stray(&thread, wanted);
         }
         // Going back, no child has ever had its parent's memory.
         let is_due = |r: &Reason| !(self.order.is_back() && matches!(r, Reason::VForkDone(_)));
@@ -142,7 +143,7 @@ impl Debuggee {
         }
         self.timeline.stops = self.stops();
         let stopped = match self.order {
-            Order::Continue => self.timeline.forward(wanted)?,
+            Order::Continue => self.forward(wanted)?,
             Order::Step(t) => {
                 let slot = self.slot_of(t);
                 self.timeline.step(slot, 1, wanted)?
@@ -156,6 +157,20 @@ impl Debuggee {
         };
         self.look()?;
         Ok(self.reason(stopped))
+    }
+
+    /// Forward to the next stop. A child that the client holds already is none.
+    fn forward(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped, Failure> {
+        loop {
+            let stopped = self.timeline.forward(wanted)?;
+            match stopped {
+                Stopped::Hit(Hit {
+                    what: What::Fork { pid, .. },
+                    ..
+                }) if self.known.contains(&pid) => {}
+                _ => return Ok(stopped),
+            }
+        }
     }
 
     fn slot_of(&self, tid: Tid) -> u32 {
@@ -254,10 +269,13 @@ impl Debuggee {
                     addr: watch.addr,
                 }
             }
-            What::Signal(sig) => Reason::SignalWithThread {
-                tid,
-                signal: to_gdb(sig),
-            },
+            What::Signal(sig) => {
+                self.at_signal = true;
+                Reason::SignalWithThread {
+                    tid,
+                    signal: to_gdb(sig),
+                }
+            }
             What::Call(nr) => Reason::CatchSyscall {
                 tid: Some(tid),
                 number: nr.into(),
@@ -276,33 +294,49 @@ impl Debuggee {
             What::Fork { pid, vfork } => {
                 let word = if vfork { "vfork" } else { "fork" };
                 self.told = Some(format!("{word}:p{pid:x}.{pid:x};"));
+                self.forked = Some(pid);
                 self.owed = vfork.then_some(Reason::VForkDone(tid));
                 Reason::Library(tid)
             }
         }
     }
 
-    /// The thread that the client has sent somewhere else, to call a function: its pc in the
-    /// changed copy is not the recording's.
-    fn astray_slot(&mut self) -> Result<Option<u32>, Failure> {
+    /// The thread that runs away from the recording, if the client wants that to go on.
+    fn strayed(&mut self) -> Result<Option<Thread>, Failure> {
+        let slot = self.astray.take();
         if !self.timeline.is_changed() || self.order.is_back() {
             return Ok(None);
         }
-        let changed = self.timeline.guest().threads();
-        let changed = match self.survive(changed) {
+        self.astray = slot;
+        let threads = self.timeline.guest().threads();
+        let threads = match self.survive(threads) {
             Ok(threads) => threads,
             Err(TargetError::Fatal(e)) => return Err(e),
             Err(_) => return Ok(None),
         };
-        let original = self.timeline.original().threads()?;
-        let moved = changed
-            .iter()
-            .find(|c| !original.iter().any(|o| o.slot == c.slot && o.pc == c.pc));
-        Ok(moved.map(|t| t.slot))
+        Ok(threads.into_iter().find(|t| Some(t.slot) == slot))
     }
 
     /// Runs a thread in the copy.
-    fn stray(&mut self, slot: u32, wanted: &mut dyn Wanted) -> Result<Option<Reason>, Failure> {
+    fn stray(
+        &mut self,
+        thread: &Thread,
+        wanted: &mut dyn Wanted,
+    ) -> Result<Option<Reason>, Failure> {
+        let slot = thread.slot;
+        if self.finished.take() == Some((slot, thread.pc)) {
+            self.timeline.forget_changes();
+            self.astray = None;
+            self.news.push(
+                "the function that was called ends here; this is the recording again, where it was"
+                    .to_owned(),
+            );
+            self.look()?;
+            return Ok(Some(Reason::SignalWithThread {
+                tid: self.tid(self.status().slot),
+                signal: Signal::SIGTRAP,
+            }));
+        }
         let mut stops = self.stops();
         stops.watchpoints.retain(|w| w.kind != Watching::Reads);
         let ran = self.timeline.guest().stray(slot, &stops, wanted);
@@ -325,7 +359,14 @@ impl Debuggee {
         let here = self.tid(slot);
         Ok(match ran.why {
             Why::Interrupted => None,
-            Why::Hit(hit) => Some(self.of_hit(&hit)),
+            Why::Hit(hit) => {
+                let reason = self.of_hit(&hit);
+                if matches!(hit.what, What::Signal(_)) {
+                    // Nothing is delivered in a copy, so there is no way on.
+                    (self.at_signal, self.finished) = (false, Some((slot, hit.pc)));
+                }
+                Some(reason)
+            }
             _ => Some(Reason::SignalWithThread {
                 tid: here,
                 signal: Signal::SIGTRAP,

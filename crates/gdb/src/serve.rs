@@ -6,20 +6,14 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
-use std::rc::Rc;
 
-use gdbstub::conn::ConnectionExt;
-use gdbstub::stub::run_blocking::{BlockingEventLoop, Event, WaitForStopReasonError};
-use gdbstub::stub::{DisconnectReason, GdbStubBuilder};
 use relive_engine::Failure;
-use relive_engine::timeline::{Follow, Wanted};
+use relive_engine::timeline::Follow;
 
+use crate::conversation::{Ended, converse};
 use crate::debuggee::{At, Debuggee};
-use crate::link::{Link, Stream};
-use crate::resume::Reason;
-
-/// Bytes of the longest packet: all registers fit, and gdb reads memory in larger portions.
-const PACKET: usize = 64 << 10;
+use crate::family::Family;
+use crate::link::Stream;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -95,7 +89,7 @@ pub struct Server {
 /// The conversation with a client, and the timeline that it is about, which stays where it is
 /// for the next client.
 pub struct Session {
-    debuggee: Debuggee,
+    family: Family,
 }
 
 impl Session {
@@ -105,12 +99,13 @@ impl Session {
     /// The trace is damaged, or has no such process.
     pub fn open(options: &Options<'_>) -> Result<Self, Failure> {
         let debuggee = Debuggee::open(options.trace, &options.follow, options.at)?;
-        Ok(Self { debuggee })
+        let family = Family::of(debuggee, options.trace.to_owned());
+        Ok(Self { family })
     }
 
     /// What should be said before a client comes.
     pub fn take_news(&mut self) -> Vec<String> {
-        std::mem::take(&mut self.debuggee.news)
+        std::mem::take(&mut self.family.first().news)
     }
 
     /// Talks to a client until it goes. `false`: it has asked to end the program. What the
@@ -119,23 +114,11 @@ impl Session {
     /// # Errors
     /// The replay itself cannot go on.
     pub fn converse(&mut self, stream: Stream) -> Result<bool, Failure> {
-        let link = Link::new(stream, self.debuggee.status().pid);
-        self.debuggee.interrupt = Some(Rc::clone(&link.interrupt));
-        let stub = GdbStubBuilder::new(link).packet_buffer_size(PACKET);
-        let stub = stub.build().map_err(Failure::internal)?;
-        let outcome = stub.run_blocking::<Loop>(&mut self.debuggee);
-        self.debuggee.forget_client();
-        self.debuggee.look()?;
-        match outcome {
-            Ok(DisconnectReason::Kill) => Ok(false),
-            Ok(_) => Ok(true),
-            Err(e) if e.is_target_error() => match e.into_target_error() {
-                Some(failure) => Err(failure),
-                None => Err(Failure::internal("a session ended without a reason")),
-            },
-            // A cut connection, or what is no protocol.
-            Err(_) => Ok(true),
-        }
+        let ended = converse(&mut self.family, stream);
+        self.family.forget_client();
+        let ended = ended?;
+        self.family.first().look()?;
+        Ok(matches!(ended, Ended::Gone))
     }
 
     /// One end of a connection to this session.
@@ -260,55 +243,4 @@ fn bind_private(path: &std::path::Path) -> io::Result<UnixListener> {
     // SAFETY: as above.
     unsafe { libc::umask(old) };
     bound
-}
-
-struct Loop;
-
-/// The client as somebody who may interrupt a run, and to whom the guest's output is shown.
-struct Client<'l>(&'l mut Link);
-
-impl Wanted for Client<'_> {
-    fn wanted(&mut self) -> bool {
-        self.0.has_input()
-    }
-
-    fn output(&mut self, _: u8, bytes: &[u8]) {
-        // If the connection is gone, the next look at it says so.
-        let _ = self.0.say(bytes);
-    }
-}
-
-impl BlockingEventLoop for Loop {
-    type Target = Debuggee;
-    type Connection = Link;
-    type StopReason = Reason;
-
-    fn wait_for_stop_reason(
-        target: &mut Debuggee,
-        conn: &mut Link,
-    ) -> Result<Event<Reason>, WaitForStopReasonError<Failure, io::Error>> {
-        use WaitForStopReasonError as Wrong;
-        target.learn(conn.take_conditions());
-        loop {
-            if conn.has_input() {
-                return conn
-                    .read()
-                    .map(Event::IncomingData)
-                    .map_err(Wrong::Connection);
-            }
-            let reason = target.go(&mut Client(conn)).map_err(Wrong::Target)?;
-            for line in std::mem::take(&mut target.news) {
-                conn.say(format!("[{line}]\n").as_bytes())
-                    .map_err(Wrong::Connection)?;
-            }
-            conn.told = target.told.take();
-            if let Some(reason) = reason {
-                return Ok(Event::TargetStopped(reason));
-            }
-        }
-    }
-
-    fn on_interrupt(target: &mut Debuggee) -> Result<Option<Reason>, Failure> {
-        Ok(Some(target.interrupted()))
-    }
 }

@@ -16,12 +16,24 @@ use crate::debuggee::{Debuggee, ENOMEM};
 const MOST: usize = 1 << 16;
 /// Most bytes of conditions.
 const MOST_CONDITIONS: usize = 1 << 20;
+/// Most bytes of packets with conditions that are noted before the process goes on.
+const MOST_NOTED: usize = 4 << 20;
 
 impl Debuggee {
-    /// Takes note of conditions; those of breakpoints that are gone are forgotten. Where they
-    /// become too many, breakpoints have none: the client looks itself then.
-    pub(crate) fn learn(&mut self, new: impl IntoIterator<Item = (u64, Vec<Vec<u8>>)>) {
-        self.conditions.extend(new);
+    /// Takes note of the conditions of a breakpoint, which came in a packet of so many bytes.
+    /// Where they become too many, breakpoints have none: the client looks itself then.
+    pub(crate) fn note(&mut self, at: u64, conditions: Vec<Vec<u8>>, bytes: usize) {
+        self.noted += bytes;
+        if conditions.is_empty() || self.noted > MOST_NOTED {
+            self.conditions.remove(&at);
+        } else {
+            self.conditions.insert(at, conditions);
+        }
+    }
+
+    /// Makes what was noted fit: conditions of breakpoints that are gone are forgotten.
+    pub(crate) fn learn(&mut self) {
+        self.noted = 0;
         let mut room = MOST_CONDITIONS;
         self.conditions.retain(|at, all| {
             let bytes: usize = all.iter().map(|c| c.len() + size_of::<Vec<u8>>()).sum();
@@ -146,7 +158,10 @@ impl HwWatchpoint for Debuggee {
             return Err(TargetError::Errno(ENOMEM));
         }
         let kind = kind_of(kind);
-        self.watchpoints.push(Watchpoint { addr, len, kind });
+        let new = Watchpoint { addr, len, kind };
+        if !self.watchpoints.contains(&new) {
+            self.watchpoints.push(new);
+        }
         Ok(true)
     }
 

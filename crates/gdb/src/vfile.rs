@@ -1,5 +1,6 @@
 //! The client reads the recorded program's files: the copies in the trace, by the paths that
-//! they had, and nothing else of this machine.
+//! they had, what `/proc` says of the recorded process (`proc_files`), and nothing else of this
+//! machine.
 
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -14,11 +15,26 @@ use gdbstub::target::ext::host_io::{
 use crate::debuggee::Debuggee;
 use crate::tables::portion;
 
-/// Most files that a client may have open.
-const MOST: usize = 256;
+/// Most files that a client may have open in one process; a descriptor divided by it is the
+/// number of the process.
+pub const MOST_OPEN: usize = 256;
 
 /// An open file.
-pub struct Open(File);
+pub enum Open {
+    /// A copy in the trace.
+    Copy(File),
+    /// What was made up when it was opened.
+    Text(Vec<u8>),
+}
+
+/// The bytes of hexadecimal digits.
+pub fn decode(hex: &str) -> Option<Vec<u8>> {
+    let digits = hex.as_bytes().chunks(2).map(|pair| {
+        let pair = std::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(pair, 16).ok()
+    });
+    digits.collect()
+}
 
 impl HostIo for Debuggee {
     fn support_open(&mut self) -> Option<HostIoOpenOps<'_, Self>> {
@@ -47,11 +63,10 @@ impl HostIo for Debuggee {
 }
 
 impl Debuggee {
-    fn file(&self, fd: u32) -> Result<&File, HostIoError<relive_engine::Failure>> {
-        match self.open.get(fd as usize) {
-            Some(Some(open)) => Ok(&open.0),
-            _ => Err(HostIoError::Errno(HostIoErrno::EBADF)),
-        }
+    fn file(&mut self, fd: u32) -> Result<&mut Option<Open>, HostIoError<relive_engine::Failure>> {
+        let at = fd as usize % MOST_OPEN;
+        let slot = self.open.get_mut(at).filter(|slot| slot.is_some());
+        slot.ok_or(HostIoError::Errno(HostIoErrno::EBADF))
     }
 }
 
@@ -69,26 +84,30 @@ impl HostIoOpen for Debuggee {
         if flags.intersects(writes) {
             return Err(HostIoError::Errno(HostIoErrno::EROFS));
         }
-        let Some(file) = self.files.open(filename) else {
+        let made_up = self.proc_file(filename).map_err(HostIoError::Fatal)?;
+        let open = match made_up {
+            Some(text) => Some(Open::Text(text)),
+            None => self.files.open(filename).map(Open::Copy),
+        };
+        let Some(open) = open else {
             return Err(HostIoError::Errno(HostIoErrno::ENOENT));
         };
         let free = self.open.iter().position(Option::is_none);
         let at = free.unwrap_or(self.open.len());
-        if at >= MOST {
+        if at >= MOST_OPEN {
             return Err(HostIoError::Errno(HostIoErrno::EMFILE));
         }
         if at == self.open.len() {
             self.open.push(None);
         }
-        self.open[at] = Some(Open(file));
-        Ok(at as u32)
+        self.open[at] = Some(open);
+        Ok(self.number * MOST_OPEN as u32 + at as u32)
     }
 }
 
 impl HostIoClose for Debuggee {
     fn close(&mut self, fd: u32) -> HostIoResult<(), Self> {
-        self.file(fd)?;
-        self.open[fd as usize] = None;
+        *self.file(fd)? = None;
         Ok(())
     }
 }
@@ -102,24 +121,35 @@ impl HostIoPread for Debuggee {
         buf: &mut [u8],
     ) -> HostIoResult<usize, Self> {
         let n = count.min(buf.len());
-        Ok(self.file(fd)?.read_at(&mut buf[..n], offset)?)
+        Ok(match self.file(fd)? {
+            Some(Open::Copy(file)) => file.read_at(&mut buf[..n], offset)?,
+            Some(Open::Text(text)) => portion(text, offset, n, buf),
+            None => 0,
+        })
     }
 }
 
 impl HostIoFstat for Debuggee {
     fn fstat(&mut self, fd: u32) -> HostIoResult<HostIoStat, Self> {
-        let meta = self.file(fd)?.metadata()?;
+        let (inode, size) = match self.file(fd)? {
+            Some(Open::Copy(file)) => {
+                let meta = file.metadata()?;
+                (meta.ino() as u32, meta.len())
+            }
+            Some(Open::Text(text)) => (0, text.len() as u64),
+            None => (0, 0),
+        };
         Ok(HostIoStat {
             st_dev: 0,
-            st_ino: meta.ino() as u32,
+            st_ino: inode,
             st_mode: HostIoOpenMode::S_IFREG | HostIoOpenMode::S_IRUSR,
             st_nlink: 1,
             st_uid: 0,
             st_gid: 0,
             st_rdev: 0,
-            st_size: meta.len(),
+            st_size: size,
             st_blksize: 4096,
-            st_blocks: meta.len().div_ceil(512),
+            st_blocks: size.div_ceil(512),
             st_atime: 0,
             st_mtime: 0,
             st_ctime: 0,

@@ -326,6 +326,42 @@ impl Host {
         Ok(matches!(reply, Reply::Done))
     }
 
+    /// Pages that were copied when this process wrote to them, about: its page faults without
+    /// those that only brought new memory (proc(5), `stat`). Only differences mean something.
+    #[must_use]
+    pub fn copied(&self) -> u64 {
+        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.pid));
+        let text = text.unwrap_or_default();
+        // Behind the name, which may hold anything, the fields are from the third one on.
+        let fields = text.rsplit_once(')').map_or("", |(_, behind)| behind);
+        let field = |n: usize| -> u64 {
+            let word = fields.split_whitespace().nth(n - 3);
+            word.and_then(|w| w.parse().ok()).unwrap_or(0)
+        };
+        let (faults, resident) = (field(10), field(24));
+        faults.saturating_sub(resident)
+    }
+
+    /// The processor's time that it has used, where the kernel tells (`schedstat`).
+    #[must_use]
+    pub fn cpu(&self) -> Option<std::time::Duration> {
+        let text = std::fs::read_to_string(format!("/proc/{}/schedstat", self.pid)).ok()?;
+        let ns = text.split_whitespace().next()?.parse().ok()?;
+        Some(std::time::Duration::from_nanos(ns))
+    }
+
+    /// The `siginfo_t` of the signal that the process stands before, if it does.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn siginfo(&mut self) -> Result<Option<Vec<u8>>> {
+        match self.ask_with(&Request::SigInfo, &[])? {
+            (Reply::Done, bytes) => Ok(Some(bytes)),
+            (Reply::Absent, _) => Ok(None),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
     /// Bytes of memory that it uses and shares with its copies in parts (PSS, proc(5)).
     #[must_use]
     pub fn memory(&self) -> u64 {

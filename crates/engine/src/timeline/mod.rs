@@ -18,7 +18,7 @@ mod travel;
 
 pub use host::{Host, Patient, Wanted};
 pub use point::{Point, Steps};
-pub use processes::{Follow, crashed, follow, processes};
+pub use processes::{Follow, child, crashes, follow, processes};
 pub use protocol::{
     Ended, Hit, Map, OTHERS, Output, Past, Ran, Reply, Request, Run, Search, Status, Stops, Thread,
     Watching, Watchpoint, What, Why, receive, send,

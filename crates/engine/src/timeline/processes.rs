@@ -1,5 +1,7 @@
 //! Which processes a recording has, and what one has to follow to get to one of them.
 
+use std::collections::BTreeMap;
+
 use relive_trace::{Ending, Kind, Origin, TapeId, Trace};
 
 use crate::failure::{Failure, Result};
@@ -55,13 +57,28 @@ fn parent(trace: &Trace, process: u32) -> Result<Option<u32>> {
     })
 }
 
-/// The first process that was killed by a signal, with that signal.
+/// Signals that a program dies of because of a fault of its own (signal(7): those that dump
+/// core by default).
+const FAULTS: [i32; 9] = [
+    libc::SIGSEGV,
+    libc::SIGABRT,
+    libc::SIGBUS,
+    libc::SIGFPE,
+    libc::SIGILL,
+    libc::SIGTRAP,
+    libc::SIGSYS,
+    libc::SIGXCPU,
+    libc::SIGXFSZ,
+];
+
+/// The processes that were killed by a signal, with that signal: those that died of a fault of
+/// their own come first, then by index.
 ///
 /// # Errors
 /// The trace is damaged.
-pub fn crashed(trace: &Trace) -> Result<Option<(u32, i32)>> {
+pub fn crashes(trace: &Trace) -> Result<Vec<(u32, i32)>> {
     let tapes = trace.tapes().iter().filter(|t| !t.id.is_schedule());
-    let mut found: Option<(u32, i32)> = None;
+    let mut found: BTreeMap<u32, i32> = BTreeMap::new();
     for info in tapes {
         let mut tape = trace.tape(info.id).map_err(Failure::setup)?;
         while let Some(event) = tape.next().map_err(Failure::setup)? {
@@ -70,10 +87,32 @@ pub fn crashed(trace: &Trace) -> Result<Option<(u32, i32)>> {
                 code,
                 ..
             } = event.kind
-                && found.is_none_or(|(p, _)| info.id.process < p)
             {
-                found = Some((info.id.process, code));
+                found.insert(info.id.process, code);
             }
+        }
+    }
+    let mut all: Vec<(u32, i32)> = found.into_iter().collect();
+    all.sort_by_key(|(process, sig)| (!FAULTS.contains(sig), *process));
+    Ok(all)
+}
+
+/// The process that another one made, by the process id that it had while it was
+/// recorded; the last one, if ids were given anew.
+///
+/// # Errors
+/// The trace is damaged.
+pub fn child(trace: &Trace, parent: u32, pid: u32) -> Result<Option<u32>> {
+    let mut found = None;
+    for process in processes(trace) {
+        let mut tape = trace
+            .tape(TapeId::new(process, 0))
+            .map_err(Failure::setup)?;
+        if let Some(Kind::Start(s)) = tape.next().map_err(Failure::setup)?.map(|e| e.kind)
+            && s.origin != Origin::Root
+            && (s.parent.process, s.pid) == (parent, pid)
+        {
+            found = Some(process);
         }
     }
     Ok(found)

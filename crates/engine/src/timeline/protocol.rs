@@ -84,6 +84,21 @@ pub struct Run {
     pub output: bool,
 }
 
+impl Run {
+    /// Forward to the end, past all stops, and quietly.
+    #[must_use]
+    pub fn to_the_end() -> Self {
+        Self {
+            until: None,
+            step: None,
+            search: Search::Count,
+            leave: false,
+            work: None,
+            output: false,
+        }
+    }
+}
+
 /// What a guest wrote to its standard streams, in order: for each write the number of the
 /// stream (one byte), the length (four bytes, little endian), the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -144,6 +159,9 @@ pub enum Request {
     Stray(u32),
     /// What one thread has behind it.
     Past(u32),
+    /// What does the signal say that is about to be delivered? Its `siginfo_t` is the answer's
+    /// bytes.
+    SigInfo,
     /// Which program runs? Its path is the answer's bytes.
     Program,
 }

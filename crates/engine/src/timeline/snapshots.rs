@@ -1,66 +1,102 @@
 //! Which snapshots are kept: dense near the present, sparse far away, within a bound of
 //! memory. Distances are measured in work (`Status::work`), which is the same in every replay.
+//!
+//! A snapshot is not free: the replay that goes on from it copies every page that it writes. In
+//! a program that writes all of a large memory again and again that takes longer than its own
+//! work, so distances grow with what a snapshot costs. Nothing here may change what a replay
+//! does, only how long it takes to get somewhere.
 
 use super::host::Host;
 use super::protocol::Status;
 
 /// Of the distance to the present, the part that two neighbours may be apart.
 const SPARSENESS: u64 = 8;
+/// The same where a snapshot costs more than the least distance is long.
+const SPARSENESS_DEAR: u64 = 2;
 /// On the way to an unknown end, the part of the whole way that two neighbours may be apart.
 const UNKNOWN: u64 = 16;
 /// Most snapshots, whatever memory there is.
 const MOST: usize = 64;
-/// How often memory is looked at, in new snapshots.
+/// Going forward, the work between two snapshots is at least so many times the cost of one.
+const WORTH: u64 = 2;
+/// Memory is looked at after so many new snapshots, if much was copied meanwhile.
 const LOOK: u32 = 8;
+/// And after so many in any case.
+const LOOK_ANYHOW: u32 = 64;
+/// "Much": this part of the bound.
+const MUCH: u64 = 16;
+
+/// Something stopped that holds memory.
+pub trait Holds {
+    /// Bytes that it uses (its part of what it shares).
+    fn memory(&self) -> u64;
+}
+
+impl Holds for Host {
+    fn memory(&self) -> u64 {
+        Self::memory(self)
+    }
+}
 
 /// A stopped copy of the replay.
-pub struct Snapshot {
+pub struct Snapshot<H = Host> {
     /// Where it is.
     pub status: Status,
     /// The process.
-    pub host: Host,
+    pub host: H,
 }
 
 /// All snapshots of a timeline, in order of work. The first one, at the start, always stays.
-pub struct Snapshots {
-    all: Vec<Snapshot>,
+pub struct Snapshots<H = Host> {
+    all: Vec<Snapshot<H>>,
     /// Least work between two neighbours.
     gap: u64,
+    /// Work that could be done in the time that one more snapshot takes.
+    cost: u64,
     /// Bytes that all of them may use.
     bound: u64,
-    since_look: u32,
+    /// Snapshots, and bytes that were copied because of them, since memory was looked at.
+    since_look: (u32, u64),
 }
 
-impl Snapshots {
+impl<H: Holds> Snapshots<H> {
     /// With the snapshot at the start.
     #[must_use]
-    pub fn new(start: Snapshot, gap: u64, bound: u64) -> Self {
+    pub fn new(start: Snapshot<H>, gap: u64, bound: u64) -> Self {
         Self {
             all: vec![start],
             gap,
+            cost: 0,
             bound,
-            since_look: 0,
+            since_look: (0, 0),
         }
     }
 
     /// All of them, in order.
-    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Snapshot> {
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = &Snapshot<H>> {
         self.all.iter()
     }
 
     /// The last one of which `good` says so.
-    pub fn last_where(&mut self, good: impl Fn(&Status) -> bool) -> Option<&mut Snapshot> {
+    pub fn last_where(&mut self, good: impl Fn(&Status) -> bool) -> Option<&mut Snapshot<H>> {
         self.all.iter_mut().rev().find(|s| good(&s.status))
     }
 
     /// The one at the start.
-    pub fn first(&mut self) -> &mut Snapshot {
+    pub fn first(&mut self) -> &mut Snapshot<H> {
         &mut self.all[0]
     }
 
     /// Changes the least distance: it should be some tens of milliseconds of work.
     pub fn set_gap(&mut self, gap: u64) {
         self.gap = gap.max(1);
+    }
+
+    /// Says what the last snapshot has cost: as much time as so much work, and so many bytes
+    /// copied.
+    pub fn set_cost(&mut self, work: u64, copied: u64) {
+        self.cost = work;
+        self.since_look.1 += copied;
     }
 
     /// From a replay at `work` on its way to `present`: how much work until the next snapshot.
@@ -72,18 +108,25 @@ impl Snapshots {
         let last = before.map_or(0, |s| s.status.work);
         let distance = match present {
             Some(present) => self.distance(last, present.max(work)),
-            None => self.gap.max(work / UNKNOWN),
+            None => self
+                .gap
+                .max(work / UNKNOWN)
+                .max(self.cost.saturating_mul(WORTH)),
         };
         (last + distance).saturating_sub(work)
     }
 
     /// How far apart neighbours may be at `work`.
     fn distance(&self, work: u64, present: u64) -> u64 {
-        (present.abs_diff(work) / SPARSENESS).max(self.gap)
+        let part = match self.cost > self.gap {
+            true => SPARSENESS_DEAR,
+            false => SPARSENESS,
+        };
+        (present.abs_diff(work) / part).max(self.gap)
     }
 
     /// Adds one, and drops those that are too many now, seen from `present`.
-    pub fn add(&mut self, new: Snapshot, present: u64) {
+    pub fn add(&mut self, new: Snapshot<H>, present: u64) {
         let at = self
             .all
             .partition_point(|s| s.status.work <= new.status.work);
@@ -97,9 +140,11 @@ impl Snapshots {
             self.thin(present, factor);
             factor *= 2;
         }
-        self.since_look += 1;
-        if self.since_look >= LOOK {
-            self.since_look = 0;
+        self.since_look.0 += 1;
+        let (new, copied) = self.since_look;
+        // To look at the memory of a large process takes long.
+        if new >= LOOK && copied >= self.bound / MUCH || new >= LOOK_ANYHOW {
+            self.since_look = (0, 0);
             let mut factor = 2;
             while self.memory() > self.bound && self.all.len() > 2 && factor < 1 << 20 {
                 self.thin(present, factor);
@@ -126,5 +171,140 @@ impl Snapshots {
     #[must_use]
     pub fn memory(&self) -> u64 {
         self.all.iter().map(|s| s.host.memory()).sum()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::timeline::{Point, Steps};
+
+    /// So many bytes.
+    struct Bytes(u64);
+
+    impl Holds for Bytes {
+        fn memory(&self) -> u64 {
+            self.0
+        }
+    }
+
+    fn at(work: u64, bytes: u64) -> Snapshot<Bytes> {
+        let point = Point {
+            event: work,
+            turn: 0,
+            ticks: 0,
+            steps: Steps::ZERO,
+        };
+        let status = Status {
+            point,
+            slot: 0,
+            thread: 0,
+            tid: 0,
+            process: 0,
+            pid: 0,
+            pc: 0,
+            work,
+            ended: None,
+        };
+        Snapshot {
+            status,
+            host: Bytes(bytes),
+        }
+    }
+
+    /// Goes along to `end` as a timeline does; how many snapshots it took on the way.
+    fn travel(all: &mut Snapshots<Bytes>, from: u64, end: u64, present: Option<u64>) -> u64 {
+        let (mut work, mut taken) = (from, 0);
+        loop {
+            work += all.due(work, present).max(1);
+            if work >= end {
+                return taken;
+            }
+            all.add(at(work, 1), present.unwrap_or(work));
+            taken += 1;
+        }
+    }
+
+    fn works(all: &Snapshots<Bytes>) -> Vec<u64> {
+        all.iter().map(|s| s.status.work).collect()
+    }
+
+    #[test]
+    fn they_are_dense_near_the_present_and_sparse_far_away() {
+        let mut all = Snapshots::new(at(0, 1), 100, u64::MAX);
+        travel(&mut all, 0, 1_000_000, Some(1_000_000));
+        let works = works(&all);
+        assert_eq!(works[0], 0);
+        for pair in works.windows(2) {
+            // Two neighbours are further apart the further away they are, and never too far.
+            let away = 1_000_000 - pair[0];
+            assert!(
+                pair[1] - pair[0] <= (away / SPARSENESS).max(100),
+                "{pair:?}"
+            );
+        }
+        let last = *works.last().unwrap();
+        assert!(1_000_000 - last <= 200, "{last}");
+        assert!(works.len() <= MOST, "{}", works.len());
+    }
+
+    #[test]
+    fn there_are_never_many_and_the_first_one_stays() {
+        let mut all = Snapshots::new(at(0, 1), 1, u64::MAX);
+        for work in 1..10_000 {
+            all.add(at(work, 1), 10_000);
+            assert!(all.all.len() <= MOST);
+        }
+        assert_eq!(works(&all)[0], 0);
+        // Whoever moves on leaves the old present behind.
+        travel(&mut all, 10_000, 1_000_000, None);
+        let works = works(&all);
+        assert!(works.windows(2).all(|w| w[0] < w[1]));
+        assert!(
+            works.iter().filter(|w| **w < 20_000).count() < 8,
+            "{works:?}"
+        );
+    }
+
+    #[test]
+    fn memory_stays_within_the_bound() {
+        let mut all = Snapshots::new(at(0, 10), 1, 1000);
+        for work in 1..2_000 {
+            all.set_cost(0, 100);
+            all.add(at(work, 100), 2_000);
+        }
+        // Between two looks there may be some more.
+        assert!(
+            all.memory() <= 1000 + 100 * u64::from(LOOK),
+            "{}",
+            all.memory()
+        );
+        assert_eq!(works(&all)[0], 0);
+    }
+
+    #[test]
+    fn dear_ones_are_fewer() {
+        let taken = |cost| {
+            let mut all = Snapshots::new(at(0, 1), 100, u64::MAX);
+            all.set_cost(cost, 0);
+            let forward = travel(&mut all, 0, 100_000, None);
+            let mut all = Snapshots::new(at(0, 1), 100, u64::MAX);
+            all.set_cost(cost, 0);
+            (forward, travel(&mut all, 0, 100_000, Some(100_000)))
+        };
+        let (cheap, dear) = (taken(10), taken(10_000));
+        assert!(dear.0 <= 100_000 / (WORTH * 10_000), "{dear:?}");
+        assert!(
+            dear.0 < cheap.0 && 3 * dear.1 < cheap.1,
+            "{cheap:?} {dear:?}"
+        );
+    }
+
+    #[test]
+    fn one_place_needs_one() {
+        let mut all = Snapshots::new(at(0, 1), 1, u64::MAX);
+        all.add(at(5000, 1), 5000);
+        all.add(at(5000, 1), 5000);
+        assert_eq!(works(&all), [0, 5000]);
     }
 }

@@ -1,6 +1,8 @@
 //! The timeline itself: where it is, and going forward.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use super::host::{Host, Wanted};
 use super::point::{Point, Steps};
@@ -12,10 +14,14 @@ use crate::supervisor::{self, Folder};
 
 /// Work between two snapshots before the speed of the replay is known.
 const FIRST_GAP: u64 = 2_000_000;
-/// Least time between two snapshots.
+/// Least time of the processor's between two snapshots.
 const GAP_MS: u128 = 40;
 /// Memory for snapshots: this part of what is available at the start.
 const MEMORY_PART: u64 = 4;
+/// Time that it takes to copy a page at its first write behind a fork, in nanoseconds.
+const COPY_NS: u128 = 2000;
+/// Most snapshots that somebody may keep: each is a process.
+const MOST_KEPT: usize = 100;
 
 /// Why the timeline stands where it stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +55,8 @@ pub struct Timeline {
     _foreign: Option<Folder>,
     /// Work done so far in portions, and the microseconds that it took.
     speed: (u64, u128),
+    /// Snapshots that somebody wants to come back to, by number.
+    kept: BTreeMap<u32, Snapshot>,
 }
 
 impl Timeline {
@@ -74,6 +82,7 @@ impl Timeline {
             trace,
             _foreign: foreign,
             speed: (0, 0),
+            kept: BTreeMap::new(),
         })
     }
 
@@ -254,13 +263,12 @@ impl Timeline {
             let due = self.snapshots.due(work, present).max(1);
             // A step is short; how much of it a portion leaves could not be told.
             run.work = run.step.is_none().then(|| work.saturating_add(due));
-            let began = std::time::Instant::now();
             let host = match which {
                 Which::Current => &mut self.current,
                 Which::Other(host, _) => host,
             };
+            let before = Effort::of(host);
             let mut ran = host.run(&run, stops, wanted)?;
-            let took = began.elapsed();
             let done = ran.status.work.saturating_sub(work);
             if let Some(before) = &total {
                 ran.hits += before.hits;
@@ -273,8 +281,11 @@ impl Timeline {
                 Which::Current => &mut self.current,
                 Which::Other(host, _) => host,
             };
+            let ran_for = Effort::of(host).since(&before);
+            let before = Effort::of(host);
             let copy = host.fork()?;
-            self.measure(done, took);
+            let fork = Effort::of(host).since(&before);
+            self.measure(done, &ran_for, fork.time);
             work = ran.status.work;
             let snapshot = Snapshot {
                 status: ran.status,
@@ -289,15 +300,73 @@ impl Timeline {
         }
     }
 
-    /// Takes the speed of the replay as measure for the distance of snapshots.
-    fn measure(&mut self, work: u64, took: std::time::Duration) {
-        let (all, us) = (self.speed.0 + work, self.speed.1 + took.as_micros());
-        self.speed = (all, us);
-        if us > 20_000 {
-            let gap = u128::from(all) * GAP_MS * 1000 / us;
-            self.snapshots
-                .set_gap(u64::try_from(gap).unwrap_or(FIRST_GAP));
+    /// Takes the speed of the replay, and what the last snapshot has cost, as measures for the
+    /// distance of snapshots: the fork, and the pages that were copied behind it.
+    fn measure(&mut self, work: u64, ran: &Effort, fork: Duration) {
+        let copying = u128::from(ran.copied) * COPY_NS / 1000;
+        // Part of the time was the snapshot's.
+        let took = ran.time.as_micros();
+        let own = took.saturating_sub(copying).max(took / 8);
+        self.speed = (self.speed.0 + work, self.speed.1 + own);
+        let (all, us) = self.speed;
+        if us < 20_000 {
+            return;
         }
+        let work_of = |us_of: u128| u64::try_from(u128::from(all) * us_of / us).unwrap_or(u64::MAX);
+        self.snapshots.set_gap(work_of(GAP_MS * 1000));
+        let cost = fork.as_micros() + copying;
+        self.snapshots.set_cost(work_of(cost), ran.copied << 12);
+    }
+
+    /// Keeps a snapshot of the present position until it is dropped by its number.
+    ///
+    /// # Errors
+    /// No copy can be made, or there are very many.
+    pub fn keep(&mut self) -> Result<u32> {
+        if self.kept.len() >= MOST_KEPT {
+            return Err(Failure::setup(format!(
+                "{MOST_KEPT} snapshots are kept already: drop one first"
+            )));
+        }
+        let number = self.kept.last_key_value().map_or(1, |(n, _)| n + 1);
+        let (status, host) = (self.status, self.current.fork()?);
+        self.kept.insert(number, Snapshot { status, host });
+        Ok(number)
+    }
+
+    /// What is kept: number and position.
+    pub fn kept(&self) -> impl Iterator<Item = (u32, Status)> {
+        self.kept.iter().map(|(n, s)| (*n, s.status))
+    }
+
+    /// A replay of its own from where a kept snapshot is, which others cannot disturb.
+    ///
+    /// # Errors
+    /// There is none of that number, or no copy can be made.
+    pub fn fork_kept(&mut self, number: u32) -> Result<(Host, Status)> {
+        let snapshot = self.kept.get_mut(&number);
+        let snapshot = snapshot.ok_or_else(|| no_such(number))?;
+        Ok((snapshot.host.fork()?, snapshot.status))
+    }
+
+    /// Goes to where a kept snapshot is.
+    ///
+    /// # Errors
+    /// As [`Timeline::fork_kept`].
+    pub fn goto_kept(&mut self, number: u32) -> Result<Stopped> {
+        let (host, status) = self.fork_kept(number)?;
+        self.forget_changes();
+        (self.current, self.status) = (host, status);
+        Ok(Stopped::There)
+    }
+
+    /// Drops a kept snapshot.
+    ///
+    /// # Errors
+    /// There is none of that number.
+    pub fn drop_kept(&mut self, number: u32) -> Result<()> {
+        let dropped = self.kept.remove(&number).map(drop);
+        dropped.ok_or_else(|| no_such(number))
     }
 
     /// Goes to a position, exactly.
@@ -415,6 +484,36 @@ fn to_event(event: u64) -> Run {
     }
 }
 
+/// What a replay has used so far. Only differences mean something.
+struct Effort {
+    /// Of the processor, so that whatever else the machine does makes no difference.
+    time: Duration,
+    /// Pages copied.
+    copied: u64,
+}
+
+impl Effort {
+    fn of(host: &Host) -> Self {
+        let wall = || EPOCH.with(Instant::elapsed);
+        Self {
+            time: host.cpu().unwrap_or_else(wall),
+            copied: host.copied(),
+        }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            time: self.time.saturating_sub(before.time),
+            copied: self.copied.saturating_sub(before.copied),
+        }
+    }
+}
+
+thread_local! {
+    /// What time is counted from where the kernel does not tell a process's own.
+    static EPOCH: Instant = Instant::now();
+}
+
 /// Which replay is driven.
 pub(super) enum Which<'h> {
     /// The timeline's own.
@@ -431,6 +530,10 @@ pub(super) fn stopped(ran: &Ran) -> Stopped {
         (Why::Interrupted, _) => Stopped::Interrupted,
         _ => Stopped::There,
     }
+}
+
+fn no_such(number: u32) -> Failure {
+    Failure::setup(format!("there is no kept snapshot {number}"))
 }
 
 fn available_memory() -> u64 {

@@ -14,6 +14,7 @@ use crate::machine::machine;
 use crate::replay::advance::{Target, advance, describe, target};
 use crate::replay::divergence;
 use crate::replay::session::{self, Session};
+use crate::signals::SigInfo;
 use crate::tape::digest;
 use crate::task::{Flow, Task};
 use crate::timeline::{
@@ -54,6 +55,8 @@ pub struct Driver {
     ended: Option<Ended>,
     /// A signal that has been reported, by the number of its event.
     told: Option<u64>,
+    /// The last fault: events before it, and what it says.
+    faulted: Option<(u64, SigInfo)>,
     /// A breakpoint that has been reported: slot and pc.
     passed: Option<(u32, u64)>,
     /// An instruction that must run alone, because it may touch watched memory.
@@ -108,6 +111,7 @@ impl Driver {
             work: 0,
             ended: None,
             told: None,
+            faulted: None,
             passed: None,
             alone: None,
             program: (Vec::new(), 0),

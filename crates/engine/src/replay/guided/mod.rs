@@ -135,6 +135,10 @@ fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &
             let bytes = [&rsp.to_le_bytes()[..], path].concat();
             return Ok((Reply::Done, bytes));
         }
+        Request::SigInfo => match driver.siginfo()? {
+            Some(info) => return Ok((Reply::Done, info)),
+            None => Reply::Absent,
+        },
         Request::Status => Reply::Status(driver.status()),
         Request::Past(slot) => Reply::Past(driver.past(slot)),
         Request::Threads => Reply::Threads(driver.threads()),

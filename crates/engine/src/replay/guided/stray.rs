@@ -82,8 +82,11 @@ impl Driver {
             Stop::Watch { .. } => Strayed::Alone,
             Stop::Breakpoint { pc } => Strayed::Stop(What::Breakpoint(pc.0)),
             Stop::Syscall { next, .. } => match syscall(task, next, output) {
-                true => Strayed::On,
-                false => Strayed::Stop(What::Signal(libc::SIGSYS)),
+                None => Strayed::On,
+                Some(why) => {
+                    output.extend_from_slice(why.as_bytes());
+                    Strayed::Stop(What::Signal(libc::SIGSYS))
+                }
             },
             Stop::Instr { op, next, .. } => {
                 let values = instr::values(task, &op);
@@ -117,14 +120,22 @@ enum Strayed {
     Stop(What),
 }
 
-/// Answers a system call away from the recording. `false`: the thread would end.
-fn syscall(task: &mut Task, next: GuestAddr, output: &mut Vec<u8>) -> bool {
+/// Answers a system call away from the recording. Words: it can not go on, and why.
+fn syscall(task: &mut Task, next: GuestAddr, output: &mut Vec<u8>) -> Option<&'static str> {
     let nr = task.ctx.reg(Reg::Rax) as i64;
     let arg = |r| task.ctx.reg(r);
     let (a, b, c) = (arg(Reg::Rdi), arg(Reg::Rsi), arg(Reg::Rdx));
     let refused = -i64::from(libc::ENOSYS);
     let result = match nr {
-        libc::SYS_exit | libc::SYS_exit_group => return false,
+        libc::SYS_exit | libc::SYS_exit_group => {
+            return Some("away from the recording the program would end here\n");
+        }
+        libc::SYS_futex if waits(task, a, b, c) => {
+            return Some(
+                "away from the recording the program waits here for another thread, which does \
+                 not run\n",
+            );
+        }
         libc::SYS_write if a == 1 || a == 2 => write(b, c, output),
         libc::SYS_writev if a == 1 || a == 2 => (0..c.min(1024))
             .try_fold(0, |sum, k| {
@@ -149,7 +160,22 @@ fn syscall(task: &mut Task, next: GuestAddr, output: &mut Vec<u8>) -> bool {
     task.ctx.set_reg(Reg::Rcx, next.0);
     task.ctx.set_reg(Reg::R11, flags);
     task.ctx.rip = next.0;
-    true
+    None
+}
+
+/// Whether a futex call would sleep: the word has the value that the caller expects, or a lock
+/// has an owner.
+fn waits(task: &Task, word: u64, operation: u64, value: u64) -> bool {
+    let mut bytes = [0; 4];
+    if copy::read(GuestAddr(word), &mut bytes).is_err() {
+        return false;
+    }
+    let now = u32::from_le_bytes(bytes);
+    match operation as i32 & libc::FUTEX_CMD_MASK {
+        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => now == value as u32,
+        libc::FUTEX_LOCK_PI => now & libc::FUTEX_TID_MASK != task.tid,
+        _ => false,
+    }
 }
 
 fn write(addr: u64, len: u64, output: &mut Vec<u8>) -> i64 {

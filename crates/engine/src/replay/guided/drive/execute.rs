@@ -7,6 +7,8 @@ use relive_dbt::Stop;
 use super::{Driver, Going, NEVER, SLICE};
 use crate::failure::Result;
 use crate::replay::advance::pass;
+use crate::replay::session;
+use crate::signals::{fault_info, signo};
 use crate::timeline::{Steps, What, Why};
 use crate::{instr, stops};
 
@@ -112,6 +114,9 @@ impl Driver {
             stop,
             Stop::Fault { .. } | Stop::Trap { .. } | Stop::NoCode { .. } | Stop::BadTarget { .. }
         );
+        if matches!(stop, Stop::Fault { .. }) {
+            self.faulted = Some((before.event, self.task.ctx.fault.siginfo));
+        }
         if fault
             && self.stops.signals
             && self.told != Some(before.event)
@@ -146,6 +151,27 @@ impl Driver {
                 code,
                 ..
             }) => Some(code),
+            _ => None,
+        })
+    }
+
+    /// What the signal says that is the next event, if it is one.
+    pub fn siginfo(&mut self) -> Result<Option<Vec<u8>>> {
+        use relive_trace::{Ending, Kind};
+        let event = session::events();
+        let faulted = self.faulted.filter(|(at, _)| *at == event).map(|f| f.1);
+        Ok(match self.task.tape.peek()?.map(|e| e.kind) {
+            Some(Kind::Signal(s)) => Some(s.siginfo.to_vec()),
+            // Who dies of a signal is not told of it: of what was sent the recording has the
+            // number.
+            Some(Kind::End {
+                how: Ending::Killed,
+                code,
+                ..
+            }) => Some(match faulted.filter(|info| signo(info) == code) {
+                Some(info) => info.to_vec(),
+                None => fault_info(code, 0, 0).to_vec(),
+            }),
             _ => None,
         })
     }
