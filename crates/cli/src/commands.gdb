@@ -1,5 +1,8 @@
 # gdb's commands for a recording, made known to the gdb that `relive debug` starts.
 
+# A watchpoint on more than gdb's limit would never show: gdb could not compare its values.
+set max-value-size 16777216
+
 define-prefix relive
 document relive
 Commands for a recording: relive goto, position, last-write, calls, checkpoint, restart,

@@ -259,3 +259,64 @@ fn parts_of_a_replay_write_their_part_of_the_output() {
     let child = recorded.sandbox.relive(&["replay", "--process", "1"]);
     assert_eq!((child.code(), child.stdout.as_str()), (Some(7), ""));
 }
+
+#[test]
+fn snapshots_are_kept_and_go_on_side_by_side() {
+    let recorded = Recorded::new();
+    let stop = format!("break {}", recorded.bump);
+    // At an event, at another, and between two instructions of one of several threads.
+    let orders = [
+        "event 20", "keep", "event 60", "keep", &stop, "continue", "continue", "step 5", "keep",
+        "where", "race", "where", "kept 1", "step 3", "kept 2", "kept 3", "drop 2", "race",
+        "clear", "end", "checksum",
+    ];
+    let answers = recorded.travel(&[], &orders);
+    assert_eq!([&answers[1], &answers[3], &answers[8]], ["1", "2", "3"]);
+    let sum = answers.last().unwrap();
+    let one = format!("Ended {sum}");
+    assert_eq!(answers[10], [&one[..]; 3].join(", "), "{answers:#?}");
+    assert_eq!(answers[17], [&one[..]; 2].join(", "), "{answers:#?}");
+    // Nobody was disturbed, and each place is where it was.
+    assert_eq!(answers[9], answers[11]);
+    for (kept, there) in [(12, 0), (14, 2), (15, 9)] {
+        assert_eq!(
+            place(&answers[kept]),
+            place(&answers[there]),
+            "{answers:#?}"
+        );
+    }
+}
+
+#[test]
+fn a_watched_megabyte_and_hundreds_of_watched_words() {
+    let recorded = Recorded::new();
+    let shared = u64::from_str_radix(recorded.shared.trim_start_matches("0x"), 16).unwrap();
+    let one = format!("watch {shared} 4");
+    let found = |watches: &[String]| {
+        let mut orders = vec!["event 90"];
+        orders.extend(watches.iter().map(String::as_str));
+        orders.extend(["continue", "continue", "continue", "reverse", "reverse"]);
+        orders.extend(["clear", "end", "checksum"]);
+        let answers = recorded.travel(&[], &orders);
+        let behind = &answers[1 + watches.len()..];
+        let places: Vec<Vec<String>> = behind[..5]
+            .iter()
+            .map(|a| place(a).map(str::to_owned).to_vec())
+            .collect();
+        assert!(
+            behind.iter().take(5).all(|a| a.starts_with("Hit")),
+            "{behind:#?}"
+        );
+        (places, behind[7].clone())
+    };
+    let alone = found(std::slice::from_ref(&one));
+    // Words of the stack of the first thread, which nothing writes so far below its top.
+    let base = 0x4fff_ff80_0000_u64;
+    let mut many: Vec<String> = (0..300)
+        .map(|i| format!("watch {} 8", base + 64 * i))
+        .collect();
+    many.push(one.clone());
+    assert_eq!(found(&many), alone);
+    let wide = [format!("watch {base} {}", 1 << 20), one];
+    assert_eq!(found(&wide), alone);
+}
