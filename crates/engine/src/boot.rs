@@ -7,7 +7,7 @@
 
 use std::convert::Infallible;
 use std::ffi::{CString, OsStr};
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
@@ -49,6 +49,8 @@ pub struct Boot {
     pub called: Vec<u8>,
     /// Its canonical path.
     pub path: Vec<u8>,
+    /// An inherited descriptor of its file; without one it is opened by its path.
+    pub file: Option<i32>,
     /// Its arguments.
     pub argv: Vec<Vec<u8>>,
     /// Its environment.
@@ -100,6 +102,7 @@ impl Boot {
         w.bytes(self.trace.as_os_str().as_bytes());
         let (pid, fd) = self.supervisor.unwrap_or((0, 0));
         w.num(pid.into()).num(fd.into());
+        w.num(self.file.map_or(0, |fd| fd as u64 + 1));
         w.bytes(&self.called)
             .bytes(&self.path)
             .list(&self.argv)
@@ -144,6 +147,7 @@ impl Boot {
         let mode = MODES[r.num() as usize];
         let trace = PathBuf::from(std::ffi::OsString::from_vec(r.bytes()));
         let at = (r.num() as u32, r.num() as u32);
+        let file = (r.num() as i32).checked_sub(1).filter(|&fd| fd >= 0);
         let (called, path, argv, env) = (r.bytes(), r.bytes(), r.list(), r.list());
         let (has, seed, chaos) = (r.num() != 0, r.num(), r.num() != 0);
         let go_on = (r.num() != 0).then(|| Continuation {
@@ -182,6 +186,7 @@ impl Boot {
             supervisor: (at.0 != 0).then_some(at),
             called,
             path,
+            file,
             argv,
             env,
             seed: has.then_some((seed, chaos)),
@@ -297,12 +302,16 @@ fn begin(boot: Boot) -> Result<Infallible> {
 
 /// Loads the program and runs it; while recording, its image is the first event.
 fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
-    let target = std::fs::File::open(OsStr::from_bytes(&boot.path)).map_err(|e| {
-        Failure::setup(format!(
-            "cannot open {}: {e}",
-            String::from_utf8_lossy(&boot.path)
-        ))
-    })?;
+    let target = match boot.file {
+        // SAFETY: the old program's host has left it open for this one.
+        Some(fd) => unsafe { std::fs::File::from_raw_fd(fd) },
+        None => std::fs::File::open(OsStr::from_bytes(&boot.path)).map_err(|e| {
+            Failure::setup(format!(
+                "cannot open {}: {e}",
+                String::from_utf8_lossy(&boot.path)
+            ))
+        })?,
+    };
     let program = Program {
         file: target,
         called: boot.called,

@@ -171,8 +171,7 @@ pub fn canonical(file: &File, called: &[u8]) -> Vec<u8> {
     let named = Path::new(OsStr::from_bytes(called));
     // One call instead of one for each part of the path.
     let shown = std::fs::read_link(format!("/proc/self/fd/{}", file.as_raw_fd()));
-    let usual = |p: &PathBuf| p.is_absolute() && !p.as_os_str().as_bytes().ends_with(b" (deleted)");
-    let path = shown.ok().filter(usual);
+    let path = shown.ok().filter(|p: &PathBuf| p.is_absolute());
     let path = path.or_else(|| std::fs::canonicalize(named).ok());
     path.map_or_else(|| called.to_vec(), |p| p.into_os_string().into_vec())
 }

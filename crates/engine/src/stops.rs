@@ -1,7 +1,7 @@
 //! What the engine does when translated code stops: the same for live runs and replay.
 
 use relive_dbt::{Stop, TrapKind};
-use relive_host::GuestAddr;
+use relive_host::{GuestAddr, Reg};
 
 use crate::failure::{Failure, Result};
 use crate::machine::{Mode, machine};
@@ -30,6 +30,9 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
         Stop::Instr { op, next, .. } => instr::execute(task, op, next),
         Stop::Fault { pc } => fault(task, pc),
         Stop::Trap { pc, next, kind } => trap(task, pc, next, kind),
+        Stop::NoCode { pc, addr } if pc == addr && vsyscall(addr).is_some() => {
+            legacy_call(task, vsyscall(addr).unwrap_or(0))
+        }
         Stop::NoCode { addr, .. } => {
             let code = if machine().memory().space.at(addr.0).is_some() {
                 SEGV_ACCERR
@@ -71,6 +74,38 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
             Ok(Flow::Continue)
         }
     }
+}
+
+/// The system call that an entry of the vsyscall page stands for (vsyscall(2), vdso(7)).
+fn vsyscall(addr: GuestAddr) -> Option<u64> {
+    Some(match addr.0 {
+        0xffff_ffff_ff60_0000 => libc::SYS_gettimeofday as u64,
+        0xffff_ffff_ff60_0400 => libc::SYS_time as u64,
+        0xffff_ffff_ff60_0800 => libc::SYS_getcpu as u64,
+        _ => return None,
+    })
+}
+
+/// A call of the vsyscall page, which the kernel emulates too: a system call that returns to
+/// the caller, and changes no other register.
+fn legacy_call(task: &mut Task, nr: u64) -> Result<Flow> {
+    let sp = task.ctx.reg(Reg::Rsp);
+    let Ok(back) = task.read_u64(sp) else {
+        return signals::fault(
+            task,
+            &fault_info(libc::SIGSEGV, SEGV_MAPERR, sp),
+            (TRAP_PF, 4),
+        );
+    };
+    let (rcx, r11) = (task.ctx.reg(Reg::Rcx), task.ctx.reg(Reg::R11));
+    task.ctx.set_reg(Reg::Rax, nr);
+    let flow = kernel::syscall(task, GuestAddr(back))?;
+    if matches!(flow, Flow::Continue) {
+        task.ctx.set_reg(Reg::Rsp, sp + 8);
+        task.ctx.set_reg(Reg::Rcx, rcx);
+        task.ctx.set_reg(Reg::R11, r11);
+    }
+    Ok(flow)
 }
 
 fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {

@@ -3,7 +3,7 @@
 use std::ffi::CString;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
-use std::os::fd::FromRawFd;
+use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
@@ -61,8 +61,20 @@ pub fn execveat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result
         Ok(p) => p,
         Err(e) => return Ok(Reply::Value(e)),
     };
+    if flags & !(libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW) != 0 {
+        return Ok(Reply::Value(-i64::from(libc::EINVAL)));
+    }
+    if flags & libc::AT_SYMLINK_NOFOLLOW != 0 && is_link(fd, call.args[1]) {
+        return Ok(Reply::Value(-i64::from(libc::ELOOP)));
+    }
     let path = if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
-        format!("/proc/self/fd/{fd}").into_bytes()
+        if vanishing_script(fd) {
+            return Ok(Reply::Value(-i64::from(libc::ENOENT)));
+        }
+        // What the kernel calls it; but not everybody has it.
+        let usual = std::path::Path::new("/dev/fd").exists();
+        let folder = if usual { "/dev/fd" } else { "/proc/self/fd" };
+        format!("{folder}/{fd}").into_bytes()
     } else if path.first() == Some(&b'/') || fd == libc::AT_FDCWD {
         path
     } else {
@@ -74,6 +86,30 @@ pub fn execveat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result
         call.args[2],
         call.args[3],
     )))
+}
+
+fn is_link(folder: i32, path: u64) -> bool {
+    // SAFETY: for plain integers all-zero bytes are a value; the call fills the structure, and
+    // the path has just been read.
+    unsafe {
+        let mut st: libc::stat = std::mem::zeroed();
+        let path = path as *const libc::c_char;
+        libc::fstatat(folder, path, &raw mut st, libc::AT_SYMLINK_NOFOLLOW) == 0
+            && st.st_mode & libc::S_IFMT == libc::S_IFLNK
+    }
+}
+
+/// Whether a descriptor leads to a script and is gone when the interpreter would read it.
+fn vanishing_script(fd: i32) -> bool {
+    // SAFETY: only asks.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
+    let mut head = [0u8; 2];
+    // SAFETY: the guest's descriptor is borrowed: ManuallyDrop never closes it.
+    let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+    flags >= 0
+        && flags & libc::FD_CLOEXEC != 0
+        && file.read_exact_at(&mut head, 0).is_ok()
+        && head == *b"#!"
 }
 
 /// Returns the errno (negative) of an exec that fails; otherwise does not return.
@@ -101,8 +137,16 @@ fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> i64 {
 
 fn string(addr: u64, max: usize) -> std::result::Result<Vec<u8>, i64> {
     let mut out = Vec::new();
-    copy::read_cstr(GuestAddr(addr), max, &mut out).map_err(|_| -i64::from(libc::EFAULT))?;
-    Ok(out)
+    if copy::read_cstr(GuestAddr(addr), max, &mut out).is_ok() {
+        return Ok(out);
+    }
+    // All of it can be read, and has no end.
+    let long = copy::read(GuestAddr(addr), &mut vec![0; max]).is_ok();
+    Err(-i64::from(match (long, max) {
+        (false, _) => libc::EFAULT,
+        (true, MAX_STRING) => libc::E2BIG,
+        (true, _) => libc::ENAMETOOLONG,
+    }))
 }
 
 fn strings(mut at: u64) -> std::result::Result<Vec<Vec<u8>>, i64> {
@@ -203,6 +247,7 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
             .or_else(crate::stats::descriptor),
         called: target.called,
         path: target.path,
+        file: Some(target.file.as_raw_fd()),
         argv: target.argv,
         env,
         seed: m.seed,
@@ -227,7 +272,6 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
             vdso: crate::vdso::found(),
         }),
     };
-    drop(target.file);
     if alone {
         crate::translations::save(&m.memory(), &state.exe);
     }
@@ -241,6 +285,9 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
         // The new host gives the group's baton up; it runs in the process's first thread.
         m.baton.keep([task.tid, std::process::id()]);
     }
+    // The new host opens nothing by its name: the file may have none.
+    // SAFETY: changes a descriptor of ours, which is closed if exec fails.
+    unsafe { libc::fcntl(target.file.as_raw_fd(), libc::F_SETFD, 0) };
     let Err(e) = boot.exec(&argv);
     set_mask(mask);
     -i64::from(e)

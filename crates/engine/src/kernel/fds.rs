@@ -39,6 +39,10 @@ pub fn after(task: &Task, call: &Call, result: i64) {
         libc::SYS_close_range if call.int(2) as u32 & libc::CLOSE_RANGE_CLOEXEC == 0 => {
             streams.close_range(call.args[0] as u32, call.args[1] as u32)
         }
+        libc::SYS_open | libc::SYS_openat | libc::SYS_creat => match super::files::named(call) {
+            Some(old) => streams.dup(old, result as i32),
+            None => streams.close(result as i32),
+        },
         _ if effect == FdEffect::Creates => streams.close(result as i32),
         _ => {}
     }

@@ -130,6 +130,27 @@ fn without_entries(mut bytes: &[u8], names: &[String]) -> Vec<u8> {
     out
 }
 
+/// The descriptor of the caller that a path to be opened names: `/dev/stdout`, `/dev/fd/5`,
+/// `/proc/self/fd/5`.
+pub fn named(call: &Call) -> Option<i32> {
+    let path = call.args[usize::from(i64::from(call.nr) == libc::SYS_openat)];
+    let head: [u8; 5] = copy::read_array(GuestAddr(path)).ok()?;
+    if &head != b"/dev/" && &head != b"/proc" {
+        return None;
+    }
+    let mut text = Vec::new();
+    copy::read_cstr(GuestAddr(path), 64, &mut text).ok()?;
+    match &text[..] {
+        b"/dev/stdout" => Some(1),
+        b"/dev/stderr" => Some(2),
+        path => {
+            let of = |prefix: &[u8]| path.strip_prefix(prefix);
+            let number = of(b"/dev/fd/").or_else(|| of(b"/proc/self/fd/"))?;
+            std::str::from_utf8(number).ok()?.parse().ok()
+        }
+    }
+}
+
 fn classify(task: &Task, path: u64) -> Option<Virtual> {
     let head: [u8; 6] = copy::read_array(GuestAddr(path)).ok()?;
     if &head != b"/proc/" {

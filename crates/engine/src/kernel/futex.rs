@@ -75,6 +75,15 @@ fn wait(task: &mut Task, call: &Call) -> i64 {
     interrupted(task, call, result)
 }
 
+/// futex_waitv(2).
+pub fn waitv(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    let result = blocking(task, call.nr, &call.args);
+    Ok(Reply::Value(interrupted(task, call, result)))
+}
+
 fn direct(call: &Call) -> i64 {
     // SAFETY: wakes or moves waiters; the kernel touches guest words only.
     (unsafe { sys::syscall(u64::from(call.nr), call.args) }) as i64

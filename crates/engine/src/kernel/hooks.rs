@@ -1,8 +1,8 @@
 //! Which calls have a hook: one table, by number.
 
 use super::{
-    Answer, Call, Reply, clone, exec, fds, files, futex, kill, limits, memory, misc, segments,
-    tasks, vfork,
+    Answer, Call, Reply, clone, exec, fds, files, futex, kill, limits, memory, misc, namespaces,
+    segments, tasks, vfork,
 };
 use crate::failure::Result;
 use crate::signals::calls;
@@ -32,8 +32,8 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_rt_sigreturn, calls::rt_sigreturn),
     (libc::SYS_sigaltstack, calls::sigaltstack),
     (libc::SYS_rt_sigsuspend, calls::rt_sigsuspend),
-    (libc::SYS_rt_sigpending, calls::plain),
-    (libc::SYS_rt_sigtimedwait, calls::plain),
+    (libc::SYS_rt_sigpending, calls::rt_sigpending),
+    (libc::SYS_rt_sigtimedwait, calls::rt_sigtimedwait),
     (libc::SYS_rt_sigqueueinfo, kill::send),
     (libc::SYS_rt_tgsigqueueinfo, kill::send),
     (libc::SYS_pidfd_send_signal, kill::send),
@@ -44,6 +44,9 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_signalfd4, calls::plain),
     (libc::SYS_clone, clone::clone),
     (libc::SYS_clone3, clone::clone3),
+    (libc::SYS_unshare, namespaces::unshare),
+    (libc::SYS_futex_waitv, futex::waitv),
+    (libc::SYS_process_vm_writev, misc::write_own),
     (libc::SYS_fork, tasks::fork),
     (libc::SYS_vfork, vfork::vfork),
     (libc::SYS_execve, exec::execve),

@@ -19,6 +19,8 @@ mod limits;
 mod live;
 mod memory;
 mod misc;
+mod moved;
+mod namespaces;
 mod output;
 mod plain;
 mod robust;

@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use relive_host::{GuestAddr, copy, sys};
 
 use super::live::interrupted;
-use super::{Answer, Call};
+use super::{Answer, Call, moved};
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::task::Task;
@@ -45,15 +45,25 @@ pub fn stream_of(task: &Task, call: &Call) -> u8 {
 /// Makes the call under the lock that orders the output of all processes. The baton is
 /// kept: the order of outputs is also the order of the threads.
 pub fn make(task: &mut Task, call: &Call, stream: u8) -> i64 {
-    match i64::from(call.nr) {
-        // The bytes would not pass through guest memory. Programs fall back to read and write.
-        libc::SYS_splice
-        | libc::SYS_tee
-        | libc::SYS_vmsplice
-        | libc::SYS_sendfile
-        | libc::SYS_copy_file_range => return -i64::from(libc::EINVAL),
-        _ => {}
+    if moved::moves(call.nr) {
+        let fd = written(call.nr).map_or(-1, |argument| call.int(argument));
+        return moved::make(task, call, |task, bytes| {
+            let args = [
+                fd as u64,
+                bytes.as_ptr() as u64,
+                bytes.len() as u64,
+                0,
+                0,
+                0,
+            ];
+            locked(task, call, stream, libc::SYS_write as u32, &args)
+        });
     }
+    locked(task, call, stream, call.nr, &call.args)
+}
+
+/// Writes under the lock; the result is numbered.
+fn locked(task: &mut Task, call: &Call, stream: u8, nr: u32, args: &[u64; 6]) -> i64 {
     let shm = machine()
         .shm
         .as_ref()
@@ -64,7 +74,7 @@ pub fn make(task: &mut Task, call: &Call, stream: u8) -> i64 {
         }
     }
     // SAFETY: only reads guest memory, through the kernel.
-    let result = unsafe { sys::syscall_interruptible(u64::from(call.nr), &call.args) } as i64;
+    let result = unsafe { sys::syscall_interruptible(u64::from(nr), args) } as i64;
     let order = shm.unlock_output(result > 0);
     if order.is_some() {
         (task.log.order, task.log.stream) = (order, stream);
@@ -77,7 +87,9 @@ pub fn make(task: &mut Task, call: &Call, stream: u8) -> i64 {
 /// # Errors
 /// The guest's buffer is not there, or the output cannot be written.
 pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
-    let bytes = gather(task, call, answer.result as u64).ok_or_else(|| {
+    let moved = moved::moves(call.nr).then(|| answer.extra.clone());
+    let bytes = moved.or_else(|| gather(task, call, answer.result as u64));
+    let bytes = bytes.ok_or_else(|| {
         crate::replay::divergence(
             task,
             &format!("{call} = {}", answer.result),
@@ -126,7 +138,7 @@ fn gather(task: &Task, call: &Call, len: u64) -> Option<Vec<u8>> {
         copy::read(GuestAddr(addr), &mut out[from..]).is_ok()
     };
     match i64::from(call.nr) {
-        libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 => {
+        libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 | libc::SYS_vmsplice => {
             let mut left = len;
             for k in 0..call.args[2] {
                 let base = task.read_u64(call.args[1] + 16 * k).ok()?;

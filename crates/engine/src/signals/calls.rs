@@ -23,6 +23,76 @@ pub fn plain(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
     ))
 }
 
+/// Takes in what the host's handler has noted.
+fn take_in(task: &mut Task) {
+    if task.ctx.pending != 0 && task.ctx.noted != 0 {
+        let n = std::mem::take(&mut task.ctx.noted) as usize;
+        let noted = task.ctx.signals;
+        task.signals.held.extend(&noted[..n]);
+    }
+}
+
+/// rt_sigpending(2): the host never blocks the signals of faults, so those that the guest
+/// blocks wait here.
+///
+/// # Errors
+/// None.
+pub fn rt_sigpending(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    let result = generic(task, call);
+    take_in(task);
+    let held = task.signals.held.iter();
+    let held = held.fold(0u64, |mask, info| mask | 1 << (signo(info) - 1)) & task.signals.mask.0;
+    if result == 0 && held != 0 && call.args[1] == 8 {
+        let pending = task.read_u64(call.args[0]).unwrap_or(0);
+        if let Err(e) = task.write(call.args[0], &(pending | held).to_le_bytes()) {
+            return Ok(Reply::Value(e));
+        }
+    }
+    Ok(Reply::Value(result))
+}
+
+/// rt_sigtimedwait(2): as [`rt_sigpending`].
+///
+/// # Errors
+/// None.
+pub fn rt_sigtimedwait(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    take_in(task);
+    if let Some(result) = take_held(task, call) {
+        return Ok(Reply::Value(result));
+    }
+    let result = generic(task, call);
+    take_in(task);
+    let late = (result < 0).then(|| take_held(task, call)).flatten();
+    Ok(Reply::Value(late.unwrap_or(result)))
+}
+
+/// Takes a held signal that the call waits for.
+fn take_held(task: &mut Task, call: &Call) -> Option<i64> {
+    if task.signals.held.is_empty() || call.args[3] != 8 {
+        return None;
+    }
+    let wanted = Mask(task.read_u64(call.args[0]).ok()?);
+    let at = task
+        .signals
+        .held
+        .iter()
+        .position(|i| wanted.has(signo(i)))?;
+    let info = task.signals.held.remove(at)?;
+    if call.args[1] != 0 {
+        if let Err(e) = task.write(call.args[1], &info) {
+            return Some(e);
+        }
+        task.log.wrote(call.args[1], 128);
+    }
+    Some(i64::from(signo(&info)))
+}
+
 /// rt_sigaction(2).
 ///
 /// # Errors

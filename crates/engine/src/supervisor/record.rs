@@ -69,6 +69,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     crate::translations::choose();
     let shown = target.argv.clone();
     let boot = Boot {
+        file: None,
         mode: Mode::Record,
         trace,
         supervisor: Some(shm.descriptor()),

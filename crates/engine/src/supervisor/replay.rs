@@ -74,6 +74,7 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     crate::translations::choose();
     let shown = vec![b"relive-replay".to_vec()];
     let boot = Boot {
+        file: None,
         mode: Mode::Replay,
         trace: path,
         supervisor: Some(shm.descriptor()),

@@ -77,6 +77,7 @@ fn boot(
     crate::translations::choose();
     let shown = target.argv.clone();
     let boot = Boot {
+        file: None,
         mode: Mode::Run,
         trace: PathBuf::new(),
         supervisor,

@@ -65,6 +65,7 @@ impl Host {
         unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };
         let shown = vec![b"relive-timeline".to_vec()];
         let boot = Boot {
+            file: None,
             mode: Mode::Replay,
             trace: trace.to_owned(),
             supervisor: Some(shm.descriptor()),

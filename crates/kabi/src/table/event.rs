@@ -48,7 +48,8 @@ rows! {
     427 io_uring_register(Fd, Uint, Addr, Uint) => enosys("goes with io_uring_setup");
     441 epoll_pwait2(Fd, EVENTS, Int, input_of(structs::TIMESPEC), mask(5), Size)
         => blocks(NotRestarted);
-    449 futex_waitv(Addr, Uint, Flags, Addr, Int) => enosys("programs fall back to futex");
+    449 futex_waitv(Addr, Uint, Flags, Addr, Int)
+        => blocks(NotRestarted), hook("waits as futex does");
     454 futex_wake(Addr, Hex, Int, Flags) => enosys("programs fall back to futex");
     455 futex_wait(Addr, Hex, Hex, Flags, Addr, Int) => enosys("programs fall back to futex");
     456 futex_requeue(Addr, Flags, Int, Int) => enosys("programs fall back to futex");

@@ -25,7 +25,7 @@ rows! {
         always(output(ArgTimes(1, structs::INT), ArgTimes(1, structs::INT))), Flags);
     310 process_vm_readv(Pid, scatter(2), Size, Addr, Size, Flags);
     311 process_vm_writev(Pid, gather(2), Size, Addr, Size, Flags)
-        => errno(EPERM, "would write another process's memory behind its tape");
+        => hook("to the caller's own memory; another's would be written behind its tape");
     323 userfaultfd(Flags) => enosys("pages would come from outside the tape");
     325 mlock2(Addr, Size, Flags);
     329 pkey_mprotect(Addr, Size, Flags, Int) => enosys("protection keys are hidden");

@@ -55,7 +55,7 @@ rows! {
     231 exit_group(Int) => hook("ends the process");
     247 waitid(Int, Pid, always(output_of(structs::WAITID_SIGINFO)), Flags,
         output_of(structs::RUSAGE)) => blocks(Handler);
-    272 unshare(Flags) => errno(EPERM, "namespaces stay as they are");
+    272 unshare(Flags) => hook("not of users and processes");
     273 set_robust_list(Addr, Size) => hook("the engine walks the list when the task ends");
     274 get_robust_list(Pid, output_of(structs::LONG), output_of(structs::LONG))
         => hook("goes with set_robust_list");

@@ -1,0 +1,44 @@
+//! unshare(2): what the engine does not have to follow is the kernel's. Namespaces of users and
+//! processes are refused: the host finds the recorder by its number, and as the same user.
+
+use super::live::generic;
+use super::{Answer, Call, Reply, refuse};
+use crate::failure::Result;
+use crate::machine::{Mode, machine};
+use crate::task::Task;
+
+/// Of the calling thread alone, and nothing that the host uses by itself.
+const KERNEL: u64 = (libc::CLONE_FS
+    | libc::CLONE_SYSVSEM
+    | libc::CLONE_NEWNS
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWNET
+    | libc::CLONE_NEWCGROUP) as u64;
+/// Nothing to do in a process with one thread.
+const OF_THREADS: u64 =
+    (libc::CLONE_FILES | libc::CLONE_THREAD | libc::CLONE_SIGHAND | libc::CLONE_VM) as u64;
+
+/// unshare(2).
+pub fn unshare(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    let flags = call.args[0];
+    let m = machine();
+    let alone = m.mode == Mode::Run || m.baton.single() && task.vforked.is_none();
+    Ok(Reply::Value(if flags & !(KERNEL | OF_THREADS) != 0 {
+        let known = (libc::CLONE_NEWUSER | libc::CLONE_NEWPID | 0x80) as u64;
+        match flags & !(KERNEL | OF_THREADS | known) {
+            0 => refuse(task, call, libc::EPERM),
+            _ => -i64::from(libc::EINVAL),
+        }
+    } else if flags & OF_THREADS != 0 && !alone {
+        match flags & OF_THREADS == libc::CLONE_FILES as u64 {
+            true => refuse(task, call, libc::EPERM),
+            false => -i64::from(libc::EINVAL),
+        }
+    } else {
+        generic(task, call)
+    }))
+}

@@ -1,0 +1,32 @@
+// relive: link=pie
+// Output that goes to standard output without passing through the program's memory, and by
+// other names of it.
+#include "check.h"
+#include <fcntl.h>
+#include <sys/sendfile.h>
+#include <sys/uio.h>
+
+int main(void) {
+    int fd = open("text", O_CREAT | O_RDWR | O_TRUNC, 0600);
+    CHECK(fd >= 0 && write(fd, "0123456789\n", 11) == 11);
+    off_t offset = 5;
+    CHECK(sendfile(1, fd, &offset, 100) == 6 && offset == 11);
+    CHECK(lseek(fd, 8, SEEK_SET) == 8 && sendfile(1, fd, NULL, 3) == 3 && lseek(fd, 0, SEEK_CUR) == 11);
+    int ends[2];
+    CHECK(pipe(ends) == 0);
+    CHECK(write(ends[1], "spliced\n", 8) == 8);
+    CHECK(splice(ends[0], NULL, 1, NULL, 100, 0) == 8);
+    loff_t at = 3;
+    CHECK(splice(fd, &at, ends[1], NULL, 8, 0) == 8 && at == 11);
+    // Both have to be pipes; standard output is one here.
+    struct iovec vector = {"vmspliced\n", 10};
+    CHECK(tee(ends[0], 1, 8, 0) == 8 && splice(ends[0], NULL, 1, NULL, 8, 0) == 8);
+    CHECK(vmsplice(1, &vector, 1, 0) == 10);
+    CHECK(sendfile(1, 999, NULL, 3) == -1 && errno == EBADF);
+    const char *names[] = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/stderr"};
+    for (int i = 0; i < 4; i++) {
+        int other = open(names[i], O_WRONLY);
+        CHECK(other >= 0 && dprintf(other, "%s\n", names[i]) > 0 && close(other) == 0);
+    }
+    return ok();
+}
