@@ -106,13 +106,13 @@ pub(crate) fn limit<'a>(all: impl Iterator<Item = &'a mut Vec<Run>>) {
 
 /// Appends the pages of runs with these slots, in ascending order, and returns how many.
 pub(crate) fn append(runs: &[Run], slots: &[Slot], out: &mut Vec<u8>) -> u64 {
+    let unused = MISS.map(u64::to_le_bytes).concat();
+    let unused = unused.repeat(PAGE as usize / unused.len());
     let mut count = 0;
     for run in runs {
         let (start, end) = run.bytes();
         let at = out.len();
-        for addr in start / SLOT..end / SLOT {
-            out.extend_from_slice(&MISS[(addr & 1) as usize].to_le_bytes());
-        }
+        (0..run.pages).for_each(|_| out.extend_from_slice(&unused));
         let from = slots.partition_point(|s| s.offset() < start);
         let to = slots.partition_point(|s| s.offset() < end);
         // Of several landings for a slot the first one has it.

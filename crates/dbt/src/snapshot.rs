@@ -154,7 +154,9 @@ impl Translator {
             return None;
         }
 
-        let mut out = Out::new();
+        let table = regions.iter().flat_map(|r| &r.runs);
+        let table: u64 = table.map(Run::len).sum();
+        let mut out = Out::with_room(estimate + table as usize);
         for (at, len, _) in code {
             out.bytes(&self.exits.cache.read(at as u32, len as u32));
         }
@@ -348,8 +350,11 @@ struct Chains {
 struct Out(Vec<u8>);
 
 impl Out {
-    fn new() -> Self {
-        Self(vec![0; PAGE as usize])
+    /// With an empty header, for about so many bytes.
+    fn with_room(bytes: usize) -> Self {
+        let mut out = Vec::with_capacity(bytes + bytes / 8 + PAGE as usize);
+        out.resize(PAGE as usize, 0);
+        Self(out)
     }
 
     fn bytes(&mut self, bytes: &[u8]) {

@@ -26,7 +26,7 @@ const SELDOM: u64 = 8;
 /// Files with more fragments than this are written for many new ones only.
 const LARGE: u64 = 20_000;
 /// All files together take no more than this, for long.
-const MOST_BYTES: u64 = 512 << 20;
+const MOST_BYTES: u64 = 1 << 30;
 
 /// The folder and the user that it belongs to.
 struct Store {
