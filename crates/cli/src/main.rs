@@ -25,6 +25,7 @@ mod ls;
 mod names;
 mod output;
 mod pack;
+mod packed;
 mod place;
 mod progress;
 mod query;

@@ -109,11 +109,18 @@ fn fill(
         };
         wanted.append(&mut sources(&module));
         for companion in module.companions() {
-            let to = name.join(names::DEBUG).join(&companion.below);
-            if !companion.below.as_os_str().is_empty() && there.insert(to.clone()) {
+            // What an unpacked recording has brought along goes on with it.
+            if companion.path.starts_with(folder) || there.contains(&companion.path) {
+                continue;
+            }
+            let places = companion.better.iter().chain([&companion.below]);
+            let places = places.filter(|place| !place.as_os_str().is_empty());
+            let mut places = places.map(|place| name.join(names::DEBUG).join(place));
+            if let Some(to) = places.find(|to| there.insert(to.clone())) {
                 add_file(archive, &companion.path, &to)?;
                 extras.debug += 1;
             }
+            there.insert(companion.path);
         }
     }
     if args.no_sources {

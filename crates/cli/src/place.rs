@@ -9,7 +9,7 @@ use relive_gdb::At;
 use relive_kabi::signal_name;
 use relive_trace::Trace;
 
-use crate::{info, output};
+use crate::{info, output, packed};
 
 /// The folder of a recording that is about to begin.
 pub struct Place {
@@ -135,18 +135,20 @@ impl Place {
     }
 }
 
-/// The trace that is meant: by name or folder, or the latest.
+/// The trace that is meant: by name or folder, or the latest; of a packed one the folder where
+/// it is unpacked.
 ///
 /// # Errors
 /// There is none.
 pub fn find(name: Option<&Path>) -> Result<PathBuf, Failure> {
-    if let Some(file) = name.filter(|path| path.is_file()) {
-        return Err(Failure::setup(format!(
-            "{} is a file and no recording: if it is a packed one, unpack it first with relive unpack",
-            file.display()
-        )));
+    // A name in the folder for recordings comes before a file of that name.
+    match relive_trace::resolve(name) {
+        Ok(found) => Ok(found),
+        Err(e) => match name.filter(|path| path.is_file()) {
+            Some(file) => packed::folder(file),
+            None => Err(Failure::setup(e)),
+        },
     }
-    relive_trace::resolve(name).map_err(Failure::setup)
 }
 
 /// Finds and opens a trace.

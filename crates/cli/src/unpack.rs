@@ -5,7 +5,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::BufReader;
+use std::io::{BufReader, Read};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
@@ -17,6 +17,7 @@ use tar::{Archive, EntryType};
 
 use crate::args::UnpackArgs;
 use crate::place::Place;
+use crate::progress::Bar;
 use crate::{output, place};
 
 /// What a recording's folder holds.
@@ -38,13 +39,7 @@ pub fn execute(args: &UnpackArgs) -> Result<Status, Failure> {
     let no = |e: &dyn std::fmt::Display| {
         Failure::setup(format!("{} cannot be unpacked: {e}", args.file.display()))
     };
-    let open = || -> std::io::Result<_> {
-        let file = File::open(&args.file)?;
-        Ok(Archive::new(zstd::Decoder::with_buffer(BufReader::new(
-            file,
-        ))?))
-    };
-    let mut archive = open().map_err(|e| no(&e))?;
+    let mut archive = open(&args.file).map_err(|e| no(&e))?;
     let place = match &args.output {
         Some(path) => {
             let place = Place::named(path)?;
@@ -75,6 +70,43 @@ pub fn execute(args: &UnpackArgs) -> Result<Status, Failure> {
         let line = format!("unpacked as {name}; next: relive replay {next}");
         Ok(writeln!(out, "{}", line.trim_end())?)
     })
+}
+
+/// Unpacks a file into an empty folder; what is no whole recording is refused.
+///
+/// # Errors
+/// The file is none, or damaged, or there is no room.
+pub fn into(file: &Path, folder: &Path) -> Result<(), Failure> {
+    let no = |e: &dyn std::fmt::Display| {
+        Failure::setup(format!("{} cannot be unpacked: {e}", file.display()))
+    };
+    let mut archive = open(file).map_err(|e| no(&e))?;
+    fill(&mut archive, folder).map_err(|e| no(&e))?;
+    check(folder)
+}
+
+/// A file as it is read, with a bar for those who wait.
+struct Watched {
+    file: File,
+    done: u64,
+    bar: Bar,
+}
+
+impl Read for Watched {
+    fn read(&mut self, bytes: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.file.read(bytes)?;
+        self.done += read as u64;
+        self.bar.at(self.done);
+        Ok(read)
+    }
+}
+
+fn open(file: &Path) -> std::io::Result<Archive<impl Read>> {
+    let file = File::open(file)?;
+    let bar = Bar::bytes(file.metadata()?.len(), "unpacking");
+    let watched = Watched { file, done: 0, bar };
+    let whole = zstd::Decoder::with_buffer(BufReader::new(watched))?;
+    Ok(Archive::new(whole))
 }
 
 /// The recorded program's name, as far as the file's own name says it.

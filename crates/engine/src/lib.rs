@@ -46,3 +46,4 @@ mod wire;
 pub use failure::{EXIT_STATUS, Failure};
 pub use instr::name as instruction_name;
 pub use readings::name as clock_name;
+pub use translations::chosen as kept_folder;

@@ -44,6 +44,15 @@ fn user() -> u32 {
 /// Supervisors: chooses the folder, makes it and names it to the hosts that are started.
 /// The calling process must have one thread.
 pub fn choose() {
+    let folder = chosen().unwrap_or_default();
+    // SAFETY: the caller has one thread.
+    unsafe { std::env::set_var(VARIABLE, folder) };
+}
+
+/// The folder for what is kept from run to run, which is made if need be; `None` if nothing is to
+/// be kept, or it cannot be made.
+#[must_use]
+pub fn chosen() -> Option<PathBuf> {
     let set = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty());
     let folder = match std::env::var_os(VARIABLE) {
         Some(named) => PathBuf::from(named),
@@ -59,12 +68,7 @@ pub fn choose() {
             .mode(0o700)
             .create(&folder)
             .is_ok();
-    let folder = std::path::absolute(&folder)
-        .ok()
-        .filter(|_| made)
-        .unwrap_or_default();
-    // SAFETY: the caller has one thread.
-    unsafe { std::env::set_var(VARIABLE, folder) };
+    std::path::absolute(&folder).ok().filter(|_| made)
 }
 
 /// Hosts: remembers the folder, before anything is confined.

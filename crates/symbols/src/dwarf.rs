@@ -29,6 +29,8 @@ pub struct Companion {
     pub path: PathBuf,
     /// Where one looks for it below a folder laid out as `/usr/lib/debug`.
     pub below: PathBuf,
+    /// Another such place, which is better as long as no other file has it: gdb looks there only.
+    pub better: Option<PathBuf>,
 }
 
 /// Debug information.
@@ -66,7 +68,11 @@ impl Debug {
                     .is_ok()
             {
                 let below = crate::find::below_build_id(id).unwrap_or_default().into();
-                companions.push(Companion { path, below });
+                companions.push(Companion {
+                    path,
+                    below,
+                    better: None,
+                });
             }
         }
         let dwarf = Arc::new(dwarf);
@@ -177,7 +183,13 @@ impl Debug {
             dwarf.make_dwo(&wanted.parent);
             if holds(&dwarf, wanted.dwo_id) {
                 let below = relative(&Path::new(&folder).join(&name));
-                let companion = Companion { path, below };
+                let plain = relative(Path::new(&name));
+                let better = Some(plain).filter(|plain| *plain != below);
+                let companion = Companion {
+                    path,
+                    below,
+                    better,
+                };
                 self.companions.borrow_mut().push(companion);
                 return Some(Arc::new(dwarf));
             }
@@ -209,6 +221,7 @@ fn package(path: &Path) -> Option<(Companion, DwarfPackage<Bytes>)> {
     let companion = Companion {
         path: path.to_owned(),
         below: path.file_name()?.into(),
+        better: None,
     };
     Some((companion, package))
 }

@@ -146,7 +146,9 @@ impl Finder {
     pub(crate) fn split(&self, folder: &str, name: &str) -> Vec<PathBuf> {
         let whole = Path::new(folder).join(name);
         let here = (self.here && whole.is_absolute()).then(|| whole.clone());
-        let below = self.debug.iter().map(|root| root.join(relative(&whole)));
+        let names = [relative(&whole), relative(Path::new(name))];
+        let below = self.debug.iter();
+        let below = below.flat_map(|root| names.iter().map(|name| root.join(name)));
         let places = here.into_iter().chain(below);
         places.filter(|path| path.is_file()).collect()
     }

@@ -286,7 +286,11 @@ fn separate(file: &object::File<'_>, name: &Path, finder: &Finder) -> Option<Com
     let id = file.build_id().ok().flatten();
     if let Some((id, path)) = id.and_then(|id| Some((id, finder.debug_file(id)?))) {
         let below = PathBuf::from(below_build_id(id)?);
-        return Some(Companion { path, below });
+        return Some(Companion {
+            path,
+            below,
+            better: None,
+        });
     }
     let (link, checksum) = file.gnu_debuglink().ok()??;
     let link = String::from_utf8_lossy(link);
@@ -295,7 +299,11 @@ fn separate(file: &object::File<'_>, name: &Path, finder: &Finder) -> Option<Com
     let other = id.and_then(below_build_id).map(PathBuf::from);
     let folder = relative(name.parent().unwrap_or(Path::new("")));
     let below = other.unwrap_or_else(|| folder.join(&*link));
-    Some(Companion { path, below })
+    Some(Companion {
+        path,
+        below,
+        better: None,
+    })
 }
 
 /// A name for people.

@@ -6,11 +6,21 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use relive_symbols::{
-    Finder, Kind, MOST_FRAMES, Map, Module, Registers, Space, Target, sources, unwind,
+    Finder, Kind, MOST_FRAMES, Map, Module, Passing, Registers, Space, Target, View, sources,
+    unwind, view,
 };
 
 const SOURCE: &str = "\
 volatile int counter;
+struct part { int a : 3; float f; const char *text; struct part *next; };
+static struct part parts[3] = {{1, 2, \"x\", parts}};
+static __thread long own = 4;
+enum kind { ONE, TWO };
+double typed(struct part p, enum kind kind, const char *text, long double wide) {
+    struct part *local = &parts[kind];
+    own += local->a;
+    return p.f + kind + *text + (double)wide;
+}
 static inline __attribute__((always_inline)) void twice(int n) {
     counter += n;
     counter += n;
@@ -88,6 +98,36 @@ fn stack(file: &Path, word: u64, registers: &Registers) -> usize {
     for frame in &frames {
         let _ = space.name(frame.lookup);
     }
+    for frame in frames.iter().take(3) {
+        let from = view(&mut target, &space, frame, word);
+        for text in [
+            "counter",
+            "parts[1].next->f",
+            "own",
+            "*local",
+            "typed::local",
+        ] {
+            let Ok(variable) = space.variable(&mut target, text, &from) else {
+                continue;
+            };
+            if let Some(of) = &variable.of {
+                let _ = of.name();
+                let _ = space.show(&mut target, of, &variable.place, &Passing::default());
+            }
+        }
+    }
+    let from = Passing {
+        general: *registers,
+        ..Passing::default()
+    };
+    for name in ["count", "typed"] {
+        for found in space.find(name, Kind::Function) {
+            if let Some(function) = space.function(found.address) {
+                let _ = function.arguments(&space, &mut target, &from);
+                let _ = function.results(&space, &mut target, &from);
+            }
+        }
+    }
     frames.len()
 }
 
@@ -140,6 +180,41 @@ fn a_file_is_found_by_its_content_alone() {
     };
     let space = Space::of(&mut other, &finder);
     assert!(space.find("count", Kind::Function).is_empty());
+}
+
+#[test]
+fn variables_and_functions_of_a_whole_file_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("small");
+    std::fs::write(&file, program()).unwrap();
+    let mut target = Wild {
+        word: 0,
+        head: program()[..4096].to_vec(),
+        path: file.to_str().unwrap().to_owned(),
+    };
+    let space = Space::of(&mut target, &Finder::of_this_machine());
+    let from = View::default();
+    let found = space.variable(&mut target, "parts[1].next", &from).unwrap();
+    assert_eq!(found.of.unwrap().name(), "struct part *");
+    assert_eq!(found.size, 8);
+    let missing = space.variable(&mut target, "own", &from).err().unwrap();
+    assert!(missing.to_string().contains("--thread"), "{missing}");
+    let at = space.find("typed", Kind::Function)[0].address;
+    let function = space.function(at).unwrap();
+    let all = function.arguments(&space, &mut target, &Passing::default());
+    let names: Vec<_> = all
+        .iter()
+        .map(|a| (a.name.as_deref().unwrap(), a.of.as_str()))
+        .collect();
+    assert_eq!(
+        names,
+        [
+            ("p", "struct part"),
+            ("kind", "enum kind"),
+            ("text", "const char *"),
+            ("wide", "long double")
+        ]
+    );
 }
 
 proptest! {

@@ -75,7 +75,7 @@ impl Form {
     fn is_whole_elsewhere(&self) {
         let companions = self.is_whole();
         let kept = tempfile::tempdir().unwrap();
-        for Companion { path, below } in companions {
+        for Companion { path, below, .. } in companions {
             assert!(below.is_relative(), "{below:?}");
             let to = kept.path().join(below);
             std::fs::create_dir_all(to.parent().unwrap()).unwrap();

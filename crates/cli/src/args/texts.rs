@@ -171,22 +171,24 @@ Run a program translated, without recording it: to see whether a program works u
 translator, and what that costs.";
 
 pub(super) const PACK: &str = "\
-Pack a recording into one file that another machine can unpack, replay and debug.
+Pack a recording into one file that another machine can replay and debug.
 
 A recording has all that a replay needs. With it go debug information of its programs and \
-libraries that is in files of its own, in every form that relive backtrace finds, and the source files that debug information names, as far as they \
-are on this machine; sources as they are now. A recording holds everything that the program \
+libraries that is in files of its own, in every form that relive backtrace finds, and the source \
+files that debug information names, as far as they are on this machine; sources as they are now. A recording holds everything that the program \
 read: look at whom you give it to. The file is a compressed tar archive.";
 
 pub(super) const PACK_AFTER: &str = "\
 Examples:
   relive pack
   relive pack bank-2 -o race.tar.zst
+  relive debug race.tar.zst
   relive unpack race.tar.zst";
 
 pub(super) const UNPACK: &str = "\
 Unpack a packed recording: a new one in the folder for recordings, which becomes the latest, or \
-a new folder of its own.
+a new folder of its own. Commands that take a recording take a packed one too: they unpack it \
+once into RELIVE_CACHE_DIR, where it is removed when nobody has used it for a week.
 
 What is no whole recording is refused and removed. If this machine lacks instruction sets that \
 the recorded one had, that is said.";

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::backtrace::crashed;
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, finish};
 
 /// A tar archive with one entry, compressed.
 fn archive(path: &Path, name: &str, kind: tar::EntryType) {
@@ -34,9 +34,6 @@ fn a_packed_recording_is_replayed_elsewhere() {
 
     let there = Sandbox::new();
     std::fs::copy(here.path("race.tar.zst"), there.path("race.tar.zst")).unwrap();
-    there
-        .relive(&["replay", "race.tar.zst"])
-        .refused("relive unpack");
     let said = there.relive(&["unpack", "race.tar.zst"]).ok().stdout;
     assert!(said.contains("unpacked as race-0"), "{said}");
     drop(here);
@@ -74,6 +71,128 @@ fn walk(folder: &Path) -> Vec<std::path::PathBuf> {
         }
     }
     all
+}
+
+/// Names of what is in a folder.
+fn names(folder: &Path) -> Vec<String> {
+    let all = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut all: Vec<String> = all
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect();
+    all.sort();
+    all
+}
+
+#[test]
+fn a_packed_recording_is_used_as_it_is() {
+    let here = Sandbox::new();
+    crashed(&here, &["-g"], &[]);
+    here.relive(&["pack", "-o", "race.tar.zst"]).ok();
+    let there = Sandbox::new();
+    std::fs::copy(here.path("race.tar.zst"), there.path("race.tar.zst")).unwrap();
+    drop(here);
+    let cache = there.path("kept");
+    let relive = |words: &[&str]| {
+        let mut command = there.command(words);
+        command.env("RELIVE_CACHE_DIR", &cache);
+        finish(command)
+    };
+    assert_eq!(relive(&["replay", "race.tar.zst"]).signal(), Some(11));
+    let unpacked = names(&cache.join("unpacked"));
+    assert_eq!(unpacked.len(), 1, "{unpacked:?}");
+    let text = relive(&["backtrace", "race.tar.zst", "--at", "crash"])
+        .ok()
+        .stdout;
+    assert!(text.contains("crash.cc:17"), "{text}");
+    let text = relive(&["last-write", "./race.tar.zst", "--var", "box"])
+        .ok()
+        .stdout;
+    assert!(text.contains("box = "), "{text}");
+    // Once for all, and no recording among the others.
+    assert_eq!(names(&cache.join("unpacked")), unpacked);
+    assert!(there.recordings().is_empty());
+    // Another file of that name is another recording.
+    let other = Sandbox::new();
+    other.relive(&["record", "sh", "-c", "echo other"]).ok();
+    other.relive(&["pack", "-o", "race.tar.zst"]).ok();
+    std::fs::copy(other.path("race.tar.zst"), there.path("race.tar.zst")).unwrap();
+    assert_eq!(relive(&["replay", "race.tar.zst"]).ok().stdout, "other\n");
+    // What is damaged, and what is none, leaves nothing.
+    let bytes = std::fs::read(there.path("race.tar.zst")).unwrap();
+    std::fs::write(there.path("bad.tar.zst"), &bytes[..bytes.len() / 2]).unwrap();
+    relive(&["replay", "bad.tar.zst"]).refused("bad.tar.zst cannot be unpacked");
+    std::fs::write(there.path("text"), "no recording").unwrap();
+    relive(&["replay", "./text"]).refused("is a file and no recording");
+    assert_eq!(names(&cache.join("unpacked")).len(), 2);
+    let mut command = there.command(&["replay", "race.tar.zst"]);
+    command.env("RELIVE_CACHE_DIR", "");
+    finish(command).refused("unpack it first with relive unpack");
+}
+
+/// Debug information in other files goes along, whatever its form, and gdb shows sources.
+#[test]
+fn debug_information_and_sources_of_all_forms_go_along() {
+    let forms: [(&[&str], &[&[&str]]); 3] = [
+        (&["-gsplit-dwarf"], &[]),
+        (
+            &[],
+            &[
+                &["objcopy", "--only-keep-debug", "whole", "whole.debug"],
+                &[
+                    "objcopy",
+                    "--strip-all",
+                    "--add-gnu-debuglink=whole.debug",
+                    "whole",
+                ],
+            ],
+        ),
+        (&["-gz", "-no-pie"], &[]),
+    ];
+    for (options, tools) in forms {
+        let here = Sandbox::new();
+        let source = "int level;\nvoid rise(int by) {\n    level += by;\n}\n\
+            int main(void) {\n    rise(3);\n    return level;\n}\n";
+        std::fs::write(here.path("whole.c"), source).unwrap();
+        let run = |words: &[&str]| {
+            let mut command = std::process::Command::new(words[0]);
+            command.args(&words[1..]).current_dir(here.path(""));
+            assert!(command.status().unwrap().success(), "{words:?}");
+        };
+        run(&[&["cc", "-g", "-o", "whole", "whole.c"], options].concat());
+        tools.iter().for_each(|words| run(words));
+        assert_eq!(here.relive(&["record", "./whole"]).code(), Some(3));
+        here.relive(&["pack", "-o", "whole.tar.zst"]).ok();
+        let there = Sandbox::new();
+        std::fs::copy(here.path("whole.tar.zst"), there.path("whole.tar.zst")).unwrap();
+        // Everything that it was made of is gone.
+        drop(here);
+        there.relive(&["unpack", "whole.tar.zst"]).ok();
+        let text = there.relive(&["last-write", "--var", "level"]).ok().stdout;
+        assert!(
+            text.contains("whole.c:3") && text.ends_with("level = 0 -> 3\n"),
+            "{options:?} {text}"
+        );
+        let text = there.relive(&["calls", "rise"]).ok().stdout;
+        assert!(text.contains("(by=3) = nothing, called by main"), "{text}");
+        let words = [
+            "debug",
+            "--at",
+            "start",
+            "--",
+            "-batch",
+            "-ex",
+            "break rise",
+            "-ex",
+            "continue",
+            "-ex",
+            "info args",
+            "-ex",
+            "list 3,3",
+        ];
+        let text = there.relive(&words).stdout;
+        assert!(text.contains("by = 3"), "{options:?} {text}");
+        assert!(text.contains("level += by;"), "{options:?} {text}");
+    }
 }
 
 #[test]

@@ -1,0 +1,106 @@
+//! Packed recordings used as they are: each is unpacked once, into the folder for what Relive
+//! keeps, and what nobody has used for a while is removed.
+//!
+//! Which file is meant is told by where it lies on its disk and by when it was changed, so that
+//! another file under the same name is never mistaken for it.
+
+use std::fs::{self, DirBuilder, File};
+use std::io::Read;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
+
+use relive_engine::Failure;
+
+use crate::unpack;
+
+/// The folder in that for what is kept.
+const UNPACKED: &str = "unpacked";
+/// What was not used for so long is removed.
+const UNUSED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
+/// What a packed recording begins with (RFC 8878, 3.1.1).
+const MAGIC: [u8; 4] = 0xfd2f_b528u32.to_le_bytes();
+
+/// The folder with what is in a packed recording.
+///
+/// # Errors
+/// It is none, it is damaged, or nothing can be kept.
+pub fn folder(file: &Path) -> Result<PathBuf, Failure> {
+    let no = |e: &dyn std::fmt::Display| {
+        Failure::setup(format!(
+            "{} cannot be used packed ({e}): unpack it first with relive unpack",
+            file.display()
+        ))
+    };
+    let mut magic = [0; 4];
+    let mut opened = File::open(file).map_err(|e| no(&e))?;
+    if opened.read_exact(&mut magic).is_err() || magic != MAGIC {
+        return Err(Failure::setup(format!(
+            "{} is a file and no recording, packed or not",
+            file.display()
+        )));
+    }
+    let about = opened.metadata().map_err(|e| no(&e))?;
+    let base = base().map_err(|e| no(&e))?;
+    prune(&base);
+    let to = base.join(format!(
+        "{:x}-{:x}-{:x}-{:x}.{:09}-{:x}.{:09}",
+        about.dev(),
+        about.ino(),
+        about.len(),
+        about.mtime(),
+        about.mtime_nsec(),
+        about.ctime(),
+        about.ctime_nsec()
+    ));
+    if !to.is_dir() {
+        let new = tempfile::Builder::new()
+            .prefix("new-")
+            .tempdir_in(&base)
+            .map_err(|e| no(&e))?;
+        unpack::into(file, new.path())?;
+        // Whole under its name or not there; another command may have been faster.
+        let new = new.keep();
+        if let Err(e) = fs::rename(&new, &to) {
+            let _ = fs::remove_dir_all(&new);
+            if !to.is_dir() {
+                return Err(no(&e));
+            }
+        }
+    }
+    // Used now.
+    let touched = File::open(&to).and_then(|folder| folder.set_modified(SystemTime::now()));
+    touched.map_err(|e| no(&e))?;
+    Ok(to)
+}
+
+/// The folder for all of them, which nobody else can write to.
+fn base() -> std::io::Result<PathBuf> {
+    let nothing = || std::io::Error::other("there is no folder for what Relive keeps");
+    let cache = relive_engine::kept_folder().ok_or_else(nothing)?;
+    let base = cache.join(UNPACKED);
+    let made = DirBuilder::new().recursive(true).mode(0o700).create(&base);
+    made?;
+    let own = rustix::process::geteuid().as_raw();
+    for folder in [&cache, &base] {
+        let about = fs::metadata(folder)?;
+        if about.uid() != own || about.mode() & 0o022 != 0 {
+            return Err(std::io::Error::other(format!(
+                "others can write to {}",
+                folder.display()
+            )));
+        }
+    }
+    Ok(base)
+}
+
+/// Removes what was not used for long. What does not work now does next time.
+fn prune(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let used = entry.metadata().and_then(|about| about.modified());
+        let unused = used.ok().and_then(|used| used.elapsed().ok());
+        if unused.is_some_and(|time| time > UNUSED) {
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
