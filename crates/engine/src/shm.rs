@@ -9,7 +9,7 @@ use std::os::fd::{AsRawFd, RawFd};
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use relive_host::sys;
-use relive_trace::TapeId;
+use relive_trace::{Short, TapeId, WIDE};
 
 use crate::cpuid::Answers;
 use crate::failure::{Failure, Result};
@@ -391,6 +391,32 @@ impl Shm {
             if used <= RING_BYTES / 2 && used + n as u64 > RING_BYTES / 2 {
                 self.wake_supervisor();
             }
+        }
+    }
+
+    /// The same for a small event.
+    #[inline]
+    pub fn push_short(&self, index: u32, short: &Short) {
+        let ring = self.ring(index);
+        let head = ring.head.load(Ordering::Relaxed);
+        let used = head - ring.tail.load(Ordering::Acquire);
+        let (at, wide) = (head % RING_BYTES, WIDE as u64);
+        let fits = used + wide <= RING_BYTES && at + wide <= RING_BYTES;
+        let Some((n, bytes)) = short.wide().filter(|_| fits) else {
+            return self.push(index, short.as_slice());
+        };
+        // SAFETY: [at, at+WIDE) is inside the ring's data and free: only this producer writes
+        // there, and the consumer has passed it. It reads no further than `head` says.
+        unsafe {
+            self.data(index)
+                .add(at as usize)
+                .cast::<[u8; WIDE]>()
+                .write_unaligned(*bytes)
+        };
+        let n = n as u64;
+        ring.head.store(head + n, Ordering::Release);
+        if used <= RING_BYTES / 2 && used + n > RING_BYTES / 2 {
+            self.wake_supervisor();
         }
     }
 

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering::Relaxed;
 
 use relive_host::Context;
 use relive_host::reading::Window;
-use relive_trace::{Bare, Encoder, Event, Kind, Outline, TapeId, TapeReader};
+use relive_trace::{Bare, Encoder, Event, Kind, Outline, Short, TapeId, TapeReader};
 
 use crate::failure::{Failure, Result};
 use crate::readings::{Batch, Kept};
@@ -31,6 +31,7 @@ pub struct TapeOut {
     pub last: u64,
     encoder: Encoder,
     scratch: Vec<u8>,
+    short: Short,
     events: u32,
     /// What the thread has read from clocks since its last event.
     pub readings: Kept,
@@ -77,6 +78,7 @@ impl TapeOut {
             last,
             encoder,
             scratch,
+            short: Short::new(),
             events: 0,
             readings: Kept::default(),
         }
@@ -118,8 +120,8 @@ impl TapeOut {
         if self.readings.any() {
             self.flush(call.ticks);
         }
-        let bytes = self.encoder.bare(call, result);
-        self.shm.push(self.ring, bytes.as_slice());
+        self.encoder.bare(call, result, &mut self.short);
+        self.shm.push_short(self.ring, &self.short);
         self.pushed(call.ticks);
     }
 

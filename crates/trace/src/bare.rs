@@ -26,8 +26,8 @@ pub(crate) const BARE_MAX: usize = 128;
 impl Bare<'_> {
     /// All but the result, behind an event at tick `last`.
     #[inline]
-    fn head(&self, last: u64) -> Short {
-        let mut short = Short::new();
+    fn head(&self, last: u64, short: &mut Short) {
+        short.clear();
         short.byte(tag::SYSCALL | flag::DIGEST);
         short.int(self.ticks.wrapping_sub(last));
         short.fixed(self.digest.to_le_bytes());
@@ -36,18 +36,16 @@ impl Bare<'_> {
         for arg in self.args {
             short.int(*arg);
         }
-        short
     }
 }
 
 impl Encoder {
-    /// The bytes of a call, as [`Encoder::encode`] appends them.
+    /// The bytes of a call, as [`Encoder::encode`] appends them, in place of what is in `short`.
     #[inline]
-    pub fn bare(&mut self, call: &Bare<'_>, result: i64) -> Short {
-        let mut short = call.head(self.last_ticks);
+    pub fn bare(&mut self, call: &Bare<'_>, result: i64, short: &mut Short) {
+        call.head(self.last_ticks, short);
         short.int(varint::zigzag(result));
         self.last_ticks = call.ticks;
-        short
     }
 }
 
@@ -56,7 +54,8 @@ impl Decoder {
     /// took. Otherwise the decoder stands where it stood.
     #[inline]
     pub(crate) fn bare(&mut self, bytes: &[u8], call: &Bare<'_>) -> Option<(i64, usize)> {
-        let head = call.head(self.last_ticks);
+        let mut head = Short::new();
+        call.head(self.last_ticks, &mut head);
         let rest = bytes.strip_prefix(head.as_slice())?;
         let mut cursor = Cursor::new(rest);
         let result = cursor.signed().ok()?;
@@ -84,6 +83,7 @@ mod tests {
     use super::*;
     use crate::event::{Args, Event, Kind, Syscall};
     use crate::refs::Refs;
+    use crate::short::WIDE;
     use crate::writes::Writes;
     use proptest::prelude::*;
 
@@ -122,8 +122,13 @@ mod tests {
                 let call = Bare { ticks, digest, nr, args };
                 let mut bytes = Vec::new();
                 whole.encode(&event(&call, *result), &mut bytes);
-                let short = bare.bare(&call, *result);
+                let mut short = Short::new();
+                bare.bare(&call, *result, &mut short);
                 prop_assert_eq!(short.as_slice(), &bytes[..]);
+                match short.wide() {
+                    Some((n, wide)) => prop_assert_eq!(&wide[..n], &bytes[..]),
+                    None => prop_assert!(bytes.len() > WIDE),
+                }
                 let n = bytes.len();
                 prop_assert!(n <= BARE_MAX);
                 prop_assert_eq!(decoder.glance(&bytes), None);

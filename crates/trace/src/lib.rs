@@ -55,7 +55,7 @@ pub use manifest::{Cpu, ExitStatus, FORMAT, Manifest, Summary, System, Version};
 pub use reader::{TapeInfo, Trace};
 pub use readings::{Reading, Readings, SOURCES};
 pub use refs::{InputRef, Refs, RefsIter};
-pub use short::Short;
+pub use short::{Short, WIDE};
 pub use tape::{Outline, TapeReader};
 pub use writer::{Counters, TraceWriter};
 pub use writes::{Writes, WritesIter};

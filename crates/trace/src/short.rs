@@ -7,14 +7,25 @@
 /// 112.
 const ROOM: usize = 128;
 
+/// Bytes that a small event fits into, with its tail: see [`Short::wide`].
+pub const WIDE: usize = 32;
+
 /// A few bytes of an event, on the stack.
 pub struct Short {
     bytes: [u8; ROOM],
     len: usize,
 }
 
+impl Default for Short {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Short {
-    pub(crate) fn new() -> Self {
+    /// Nothing.
+    #[must_use]
+    pub fn new() -> Self {
         Self {
             bytes: [0; ROOM],
             len: 0,
@@ -41,6 +52,20 @@ impl Short {
     pub(crate) fn fixed<const N: usize>(&mut self, bytes: [u8; N]) {
         self.bytes[self.len..self.len + N].copy_from_slice(&bytes);
         self.len += N;
+    }
+
+    /// Nothing again.
+    #[inline]
+    pub(crate) fn clear(&mut self) {
+        self.len = 0;
+    }
+
+    /// The first bytes, if they are all: their number, and they with any others behind them. A
+    /// copy of a known length is a few instructions.
+    #[inline]
+    #[must_use]
+    pub fn wide(&self) -> Option<(usize, &[u8; WIDE])> {
+        Some((self.len, self.bytes.first_chunk()?)).filter(|(len, _)| *len <= WIDE)
     }
 
     /// The bytes.

@@ -176,6 +176,26 @@ fn system_calls_stop_in_front_with_everything_in_place() {
     );
 }
 
+/// Direction, nested task, alignment check, identification.
+const UNUSUAL_FLAGS: [u64; 4] = [1 << 10, 1 << 14, 1 << 18, 1 << 21];
+
+#[test]
+fn flags_are_the_guests_and_stay_with_it() {
+    let mut guest = Guest::new(64);
+    guest.load(LOW_CODE, &FLAGS_READER);
+    let arithmetic = |n: u64| [0, 2, 4, 6, 7, 11].map(|bit| (n & 1) << bit);
+    for n in 0..64u64 {
+        let set = (0..6).fold(0, |set, i| set | arithmetic(n >> i)[i]);
+        for unusual in UNUSUAL_FLAGS {
+            for flags in [0x202 | set | unusual, 0x202 | set] {
+                (guest.ctx.rip, guest.ctx.rflags) = (LOW_CODE, flags);
+                guest.expect_syscall();
+                assert_eq!((guest.ctx.gpr[3], guest.ctx.rflags), (flags, flags));
+            }
+        }
+    }
+}
+
 /// xor eax, eax; syscall; inc ebx; syscall
 const TWO_CALLS: &[u8] = b"\x31\xc0\x0f\x05\xff\xc3\x0f\x05";
 
