@@ -153,11 +153,6 @@ impl Asm {
         self.bytes(&[0x0f, 0xb7, 0xc9]); // movzx ecx, cx
     }
 
-    /// `cmp rcx, gs:[offset]`
-    pub(crate) fn cmp_rcx_with(&mut self, offset: i32) {
-        self.gs(Some(0x48), 0x3b, RCX, offset);
-    }
-
     /// `lea rcx, [rcx + rdx]`
     pub(crate) fn add_rdx_to_rcx(&mut self) {
         self.bytes(&[0x48, 0x8d, 0x0c, 0x11]);
@@ -329,10 +324,6 @@ mod tests {
                 format!("crc32 rcx,qword ptr gs:[{target:X}h]"),
                 "movzx ecx,cx".to_owned(),
             ]
-        );
-        assert_eq!(
-            text(|a| a.cmp_rcx_with(target)),
-            [format!("cmp rcx,gs:[{target:X}h]")]
         );
         assert_eq!(text(Asm::add_rdx_to_rcx), ["lea rcx,[rcx+rdx]"]);
         assert_eq!(

@@ -76,7 +76,7 @@ fn check(asm: &mut Asm, exits: &mut Exits, entry: Entry, frag: u32, pc: u64, dea
     match (hashed, dead.all()) {
         (false, true) => check_by_flags(asm, exits, mismatch, frag, pc),
         (false, false) => check_flag_free(asm, exits, mismatch, frag, pc),
-        (true, dead) => check_hashed(asm, exits, mismatch, frag, pc, dead),
+        (true, _) => check_hashed(asm, exits, mismatch, frag, pc),
     }
 }
 
@@ -131,26 +131,20 @@ fn check_flag_free(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, 
     asm.jmp(stub);
 }
 
-/// Compares the target in the context with `pc`. What it leaves in rcx is of no use.
-fn check_hashed(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64, dead: bool) {
-    const NOT_EQUAL: u8 = 5;
+/// Compares the target in the context with `pc`. Another target, for which flags may be alive,
+/// gets here by the same slot: no flag changes. What is left in rcx is of no use.
+fn check_hashed(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64) {
     const RDX: u8 = 2;
     const RDX_SLOT: i32 = off::SPILL + 8;
     const JMP_BYTES: u32 = 5;
     let stub = exits.add(Exit::new(mismatch, frag, pc), |_| ());
-    if dead {
-        asm.mov_imm64(RCX, pc);
-        asm.cmp_rcx_with(off::TARGET);
-        asm.jcc(NOT_EQUAL, stub);
-    } else {
-        asm.store(RDX_SLOT, RDX);
-        asm.load(RDX, off::TARGET);
-        asm.mov_imm64(RCX, pc.wrapping_neg());
-        asm.add_rdx_to_rcx();
-        asm.load(RDX, RDX_SLOT);
-        asm.jrcxz(asm.here() + 2 + JMP_BYTES);
-        asm.jmp(stub);
-    }
+    asm.store(RDX_SLOT, RDX);
+    asm.load(RDX, off::TARGET);
+    asm.mov_imm64(RCX, pc.wrapping_neg());
+    asm.add_rdx_to_rcx();
+    asm.load(RDX, RDX_SLOT);
+    asm.jrcxz(asm.here() + 2 + JMP_BYTES);
+    asm.jmp(stub);
 }
 
 fn low(pc: u64) -> i32 {

@@ -137,3 +137,28 @@ fn a_flush_empties_the_table() {
         guest.t.flush().expect("flush");
     }
 }
+
+/// A landing whose code overwrites the flags is met on the way to code that reads them.
+#[test]
+fn flags_survive_a_slot_of_another_target() {
+    let mut guest = Guest::new(64);
+    guest.load(HIGH_CODE, &FLAGS_WRITER);
+    guest.load(HIGH_CODE ^ APART, &FLAGS_READER);
+    const ZERO: u64 = 0x40;
+    // xor eax, eax; jmp rcx / push rcx; xor eax, eax; ret
+    for form in [&b"\x31\xc0\xff\xe1"[..], b"\x51\x31\xc0\xc3"] {
+        guest.load(LOW_CODE + 0x100, form);
+        guest
+            .t
+            .invalidate(GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + 0x1000));
+        for _ in 0..4 {
+            for target in [HIGH_CODE, HIGH_CODE ^ APART] {
+                guest.ctx.rip = LOW_CODE + 0x100;
+                guest.ctx.gpr[1] = target;
+                guest.ctx.gpr[3] = ZERO;
+                guest.expect_syscall();
+                assert_eq!(guest.ctx.gpr[3] & ZERO, ZERO, "to {target:#x}");
+            }
+        }
+    }
+}

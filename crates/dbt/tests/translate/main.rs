@@ -14,6 +14,7 @@ mod hashed;
 mod invalidate;
 mod random;
 mod readings;
+mod returns;
 mod signals;
 mod snapshot;
 mod system;
