@@ -20,7 +20,7 @@ use crate::memory::Memory;
 /// Names the folder; empty: nothing is kept.
 pub const VARIABLE: &str = "RELIVE_CACHE_DIR";
 /// Fewer new fragments than this are worth a file only now and then: one run in [`SELDOM`], or
-/// fewer still, if the file is large beside them.
+/// fewer still ([`worthwhile`]).
 const FEW: u64 = 32;
 const SELDOM: u64 = 8;
 /// Files with more fragments than this are written for many new ones only.
@@ -161,8 +161,8 @@ pub fn save(memory: &Memory, program: &[u8]) {
 
 /// Whether a file with `there` fragments should be replaced. A start that lacks a single
 /// fragment pays for the decoder's tables, so that even a few are wanted in the end; but a thread
-/// that has lost the processor in the middle of a fragment makes new ones in every run, which are
-/// of use to nobody, and writing costs as much as there is to write.
+/// that has lost the processor in the middle of a fragment (and was stepped there) makes new ones in
+/// every run, which are of use to nobody, and writing costs as much as there is to write.
 fn worthwhile(translator: &Translator, there: u64) -> bool {
     let (fresh, here) = (
         translator.fresh(),
@@ -171,7 +171,11 @@ fn worthwhile(translator: &Translator, there: u64) -> bool {
     if fresh == 0 || here <= there {
         return false;
     }
-    let seldom = (there / (8 * fresh)).max(SELDOM);
+    let cut_short = translator.stats().step_fragments > 0;
+    let seldom = match cut_short {
+        true => (there / (8 * fresh)).max(SELDOM),
+        false => SELDOM,
+    };
     let now_and_then = u64::from(std::process::id()).is_multiple_of(seldom) && there < LARGE;
     fresh >= FEW && here >= there + there / 8 || now_and_then
 }
