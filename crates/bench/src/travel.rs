@@ -27,9 +27,23 @@ pub struct Trip {
     script: &'static str,
     /// The script is standard input; else the last argument.
     stdin: bool,
-    /// It prints the address of eight bytes that it writes half-way.
-    watched: bool,
+    watched: Watched,
 }
+
+/// Where eight bytes are that are written for the last time half-way.
+#[derive(Clone, Copy, Debug)]
+enum Watched {
+    /// The program prints their address.
+    Printed,
+    /// Where the second read of standard input puts the rest of the script: a line that says so
+    /// is padded until the first read takes all before it.
+    SecondRead,
+}
+
+/// The line of a script behind which the rest is read half-way.
+const HALF_WAY: &str = "-- half-way\n";
+/// Bytes that a program reads from standard input at once.
+const READ: usize = 4096;
 
 /// All of them.
 pub const TRIPS: &[Trip] = &[
@@ -40,7 +54,7 @@ pub const TRIPS: &[Trip] = &[
         words: &["-I"],
         script: "travel.py",
         stdin: false,
-        watched: true,
+        watched: Watched::Printed,
     },
     Trip {
         name: "travel-sqlite",
@@ -49,7 +63,7 @@ pub const TRIPS: &[Trip] = &[
         words: &[":memory:"],
         script: "travel.sql",
         stdin: true,
-        watched: false,
+        watched: Watched::SecondRead,
     },
 ];
 
@@ -71,11 +85,9 @@ pub struct Times {
     /// Each later one.
     pub later: Vec<f64>,
     /// Back to the watched write, from the end.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub reverse_continue: Option<f64>,
+    pub reverse_continue: f64,
     /// The whole command `relive last-write`, the way to the end included.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub last_write: Option<f64>,
+    pub last_write: f64,
 }
 
 /// A trip and what came of it.
@@ -104,7 +116,12 @@ fn times(trip: &Trip, inputs: &Inputs, bench: &Bench) -> Result<Times> {
     }
     fs::create_dir_all(&bench.scratch)?;
     let trace = bench.scratch.join("trace");
-    let script = inputs.path(trip.script);
+    let mut script = inputs.path(trip.script);
+    if matches!(trip.watched, Watched::SecondRead) {
+        let text = padded(&fs::read_to_string(&script)?)?;
+        script = bench.scratch.join(trip.script);
+        fs::write(&script, text)?;
+    }
     let mut argv: Vec<std::ffi::OsString> = vec![bench.relive.clone().into()];
     argv.extend(["record", "-o"].map(Into::into));
     argv.extend([trace.clone().into(), "--".into(), program.into()]);
@@ -127,10 +144,14 @@ fn times(trip: &Trip, inputs: &Inputs, bench: &Bench) -> Result<Times> {
         .collect();
     let later = later?;
     drop(traveller);
-    let (mut reverse_continue, mut last_write) = (None, None);
-    if trip.watched {
-        let text = fs::read_to_string(&output)?;
-        let address: u64 = text.lines().next().unwrap_or("").trim().parse()?;
+    let address = match trip.watched {
+        Watched::Printed => {
+            let text = fs::read_to_string(&output)?;
+            text.lines().next().unwrap_or("").trim().parse()?
+        }
+        Watched::SecondRead => second_read(bench, &trace)?,
+    };
+    let reverse_continue = {
         let mut traveller = Traveller::start(&bench.relive, &trace, &bench.scratch)?;
         traveller.order("end")?;
         traveller.order(&format!("watch {address} 8"))?;
@@ -139,8 +160,9 @@ fn times(trip: &Trip, inputs: &Inputs, bench: &Bench) -> Result<Times> {
             answer.contains("Watchpoint"),
             "no write was found: {answer}"
         );
-        reverse_continue = Some(seconds);
-        drop(traveller);
+        seconds
+    };
+    let last_write = {
         let spec = Spec {
             argv: [
                 bench.relive.as_os_str(),
@@ -155,8 +177,8 @@ fn times(trip: &Trip, inputs: &Inputs, bench: &Bench) -> Result<Times> {
             stdout: None,
             ..spec
         };
-        last_write = Some(spec.start()?.finish(LIMIT)?.wall);
-    }
+        spec.start()?.finish(LIMIT)?.wall
+    };
     fs::remove_dir_all(&bench.scratch)?;
     Ok(Times {
         record,
@@ -166,6 +188,36 @@ fn times(trip: &Trip, inputs: &Inputs, bench: &Bench) -> Result<Times> {
         reverse_continue,
         last_write,
     })
+}
+
+/// A script whose part behind the line for that is read by itself.
+fn padded(script: &str) -> Result<String> {
+    let (first, rest) = script
+        .split_once(HALF_WAY)
+        .context("the script says where half-way is")?;
+    let room = READ.checked_sub(first.len() + HALF_WAY.len());
+    let room = room.context("what comes before half-way is short")?;
+    let line = HALF_WAY.trim_end();
+    Ok(format!("{first}{line}{}\n{rest}", " ".repeat(room)))
+}
+
+/// Where the second read of standard input in a recording put its bytes.
+fn second_read(bench: &Bench, trace: &Path) -> Result<u64> {
+    let output = Command::new(&bench.relive)
+        .args(["dump", "--json", "--process", "0", "--thread", "0"])
+        .arg(trace)
+        .output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let reads = text.lines().filter_map(|line| {
+        let event: serde_json::Value = serde_json::from_str(line).ok()?;
+        let is_input = event["name"] == "read" && event["args"][0] == "0x0";
+        let address = event["args"][1].as_str()?.strip_prefix("0x")?;
+        let address = u64::from_str_radix(address, 16).ok()?;
+        (is_input && event["result"].as_i64() >= Some(8)).then_some(address)
+    });
+    let all: Vec<u64> = reads.collect();
+    ensure!(all.len() == 2, "it reads its script {} times", all.len());
+    Ok(all[1])
 }
 
 /// A timeline that takes orders: the hidden `relive travel`.
@@ -243,12 +295,9 @@ pub fn cells(rows: &[Row]) -> Vec<Vec<String>> {
                 let mut later = t.later.clone();
                 later.sort_by(f64::total_cmp);
                 let (median, most) = (later[later.len() / 2], later[later.len() - 1]);
-                let ratio = |seconds: Option<f64>| match seconds {
-                    None => "–".to_owned(),
-                    Some(s) => {
-                        let ratio = s / t.record;
-                        format!("{ratio:.2}{}", word(ratio, BARS.2))
-                    }
+                let ratio = |seconds: f64| {
+                    let ratio = seconds / t.record;
+                    format!("{ratio:.2}{}", word(ratio, BARS.2))
                 };
                 cells.extend([
                     format!("{:.1}", t.record),

@@ -51,6 +51,7 @@ pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
     };
     if let Some(before) = args.before {
         timeline.goto_event(before, &mut Patient)?;
+        place::tell_if_beyond(before, &timeline);
     }
     // What a value points to is what it pointed to then.
     let mut values = Vec::new();

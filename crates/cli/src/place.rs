@@ -181,6 +181,17 @@ pub fn tell_what_lacks(trace: &Trace) {
     }
 }
 
+/// Says so if a timeline was to go to an event that there is not: it is at the end then.
+pub fn tell_if_beyond(asked: u64, timeline: &Timeline) {
+    let status = timeline.status();
+    if status.ended.is_some() && status.point.event < asked {
+        output::complain(&format!(
+            "p{} has {} events and no more: this is its end",
+            status.process, status.point.event
+        ));
+    }
+}
+
 /// Whether the end of a recording is missing.
 pub fn is_cut_off(trace: &Trace) -> bool {
     trace.truncated() || !trace.manifest().complete
@@ -195,7 +206,11 @@ pub fn go(timeline: &mut Timeline, at: At) -> Result<(), Failure> {
         At::Start => timeline.goto_start()?,
         At::End => timeline.goto_end(&mut Patient)?,
         At::Crash => timeline.goto_crash(&mut Patient)?,
-        At::Event(n) => timeline.goto_event(n, &mut Patient)?,
+        At::Event(n) => {
+            let stopped = timeline.goto_event(n, &mut Patient)?;
+            tell_if_beyond(n, timeline);
+            stopped
+        }
     };
     Ok(())
 }

@@ -34,7 +34,13 @@ fn part(args: &ReplayArgs, trace: &Trace) -> Result<Status, Failure> {
     let way = follow(trace, args.process.unwrap_or(0))?;
     let mut timeline = Timeline::open(trace.directory(), &way)?;
     if let Some(from) = args.from {
+        if let Some(to) = args.to.filter(|to| *to < from) {
+            return Err(Failure::setup(format!(
+                "--to {to} is before --from {from}: nothing lies between"
+            )));
+        }
         timeline.goto_event(from, &mut Patient)?;
+        place::tell_if_beyond(from, &timeline);
     }
     timeline.show_output()?;
     let stopped = timeline.forward_to_event(args.to.unwrap_or(u64::MAX), &mut Patient)?;

@@ -124,6 +124,14 @@ impl Debuggee {
         if at == At::Crash && !at_signal {
             news.push("the process was not killed by a signal: this is its end".to_owned());
         }
+        if let (At::Event(asked), Stopped::Ended(_)) = (at, stopped) {
+            let there = timeline.status().point.event;
+            if there < asked {
+                news.push(format!(
+                    "the process has {there} events and no more: this is its end"
+                ));
+            }
+        }
         let features = features(relive_engine::timeline::vector_state());
         let description = description::document(&features);
         let registers = features.into_iter().flat_map(|f| f.registers).collect();
