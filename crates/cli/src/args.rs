@@ -339,6 +339,9 @@ pub struct UnpackArgs {
     /// New folder for the recording
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// Unpack it even if it becomes very much larger
+    #[arg(long)]
+    pub any_size: bool,
 }
 
 /// Arguments of `ls`.

@@ -16,9 +16,19 @@ use relive_trace::Trace;
 use tar::{Archive, EntryType};
 
 use crate::args::UnpackArgs;
+use crate::format::size;
 use crate::place::Place;
 use crate::progress::Bar;
 use crate::{output, place};
+
+/// Most bytes of an entry's name that is in an entry of its own.
+const LONGEST_NAME: u64 = 4096;
+/// Most entries.
+const MOST_ENTRIES: u64 = 1 << 20;
+/// What any packed recording may be unpacked to, and beyond that how many times its own size:
+/// what grows more may have been made to fill the disk.
+const ALWAYS: u64 = 1 << 30;
+const TIMES: u64 = 200;
 
 /// What a recording's folder holds.
 const PARTS: [&str; 7] = [
@@ -39,7 +49,8 @@ pub fn execute(args: &UnpackArgs) -> Result<Status, Failure> {
     let no = |e: &dyn std::fmt::Display| {
         Failure::setup(format!("{} cannot be unpacked: {e}", args.file.display()))
     };
-    let mut archive = open(&args.file).map_err(|e| no(&e))?;
+    let (mut archive, most) = open(&args.file).map_err(|e| no(&e))?;
+    let most = if args.any_size { u64::MAX } else { most };
     let place = match &args.output {
         Some(path) => {
             let place = Place::named(path)?;
@@ -52,7 +63,7 @@ pub fn execute(args: &UnpackArgs) -> Result<Status, Failure> {
         }
         None => Place::numbered(&program(&args.file))?,
     };
-    let unpacked = fill(&mut archive, place.path())
+    let unpacked = fill(&mut archive, place.path(), most)
         .map_err(|e| no(&e))
         .and_then(|()| check(place.path()));
     if let Err(failure) = unpacked {
@@ -80,8 +91,8 @@ pub fn into(file: &Path, folder: &Path) -> Result<(), Failure> {
     let no = |e: &dyn std::fmt::Display| {
         Failure::setup(format!("{} cannot be unpacked: {e}", file.display()))
     };
-    let mut archive = open(file).map_err(|e| no(&e))?;
-    fill(&mut archive, folder).map_err(|e| no(&e))?;
+    let (mut archive, most) = open(file).map_err(|e| no(&e))?;
+    fill(&mut archive, folder, most).map_err(|e| no(&e))?;
     check(folder)
 }
 
@@ -101,12 +112,15 @@ impl Read for Watched {
     }
 }
 
-fn open(file: &Path) -> std::io::Result<Archive<impl Read>> {
+/// A packed recording, and how much it may be unpacked to.
+fn open(file: &Path) -> std::io::Result<(Archive<impl Read>, u64)> {
     let file = File::open(file)?;
-    let bar = Bar::bytes(file.metadata()?.len(), "unpacking");
+    let length = file.metadata()?.len();
+    let bar = Bar::bytes(length, "unpacking");
     let watched = Watched { file, done: 0, bar };
     let whole = zstd::Decoder::with_buffer(BufReader::new(watched))?;
-    Ok(Archive::new(whole))
+    let most = ALWAYS.max(length.saturating_mul(TIMES));
+    Ok((Archive::new(whole), most))
 }
 
 /// The recorded program's name, as far as the file's own name says it.
@@ -120,11 +134,33 @@ fn program(file: &Path) -> OsString {
     OsStr::from_bytes(stem).to_owned()
 }
 
-fn fill(archive: &mut Archive<impl std::io::Read>, folder: &Path) -> std::io::Result<()> {
-    for entry in archive.entries()? {
+/// Entries are taken as they are: what the archive's format can say of later ones, of any
+/// length, is not listened to, but for long names.
+fn fill(archive: &mut Archive<impl Read>, folder: &Path, most: u64) -> std::io::Result<()> {
+    let mut left = most;
+    let mut entries = 0;
+    let mut long_name: Option<PathBuf> = None;
+    for entry in archive.entries()?.raw(true) {
         let mut entry = entry?;
-        let name = entry.path()?.into_owned();
+        entries += 1;
+        left = left
+            .checked_sub(entry.size())
+            .ok_or_else(|| too_much(most))?;
+        if entries > MOST_ENTRIES {
+            return Err(std::io::Error::other("it holds too many files"));
+        }
         let kind = entry.header().entry_type();
+        if kind == EntryType::GNULongName && entry.size() <= LONGEST_NAME {
+            let mut name = Vec::new();
+            entry.read_to_end(&mut name)?;
+            let end = name.iter().position(|b| *b == 0).unwrap_or(name.len());
+            long_name = Some(PathBuf::from(OsStr::from_bytes(&name[..end])));
+            continue;
+        }
+        let name = match long_name.take() {
+            Some(name) => name,
+            None => entry.path()?.into_owned(),
+        };
         if kind == EntryType::Directory {
             continue;
         }
@@ -153,6 +189,13 @@ fn fill(archive: &mut Archive<impl std::io::Read>, folder: &Path) -> std::io::Re
         std::io::copy(&mut entry, &mut file)?;
     }
     Ok(())
+}
+
+fn too_much(most: u64) -> std::io::Error {
+    std::io::Error::other(format!(
+        "unpacked it is larger than {}, which is unusual; relive unpack --any-size unpacks it",
+        size(most)
+    ))
 }
 
 /// Where in a recording's folder a name belongs: the first part is the recording's own.

@@ -230,6 +230,76 @@ fn what_is_no_recording_is_refused_and_leaves_nothing() {
     assert_eq!(sandbox.recordings(), ["sh-0"]);
 }
 
+/// Small files that would fill a disk or the memory, and kinds of entries that are none of a
+/// recording's.
+#[test]
+fn archives_that_were_made_to_do_harm_are_refused() {
+    use tar::EntryType::{Block, Char, Fifo, GNUSparse, Link, XGlobalHeader, XHeader};
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("bad.tar.zst");
+    for kind in [Block, Char, Fifo, GNUSparse, Link, XGlobalHeader, XHeader] {
+        archive(&file, "x/tapes", kind);
+        sandbox
+            .relive(&["unpack", "bad.tar.zst"])
+            .refused("no part of a recording");
+    }
+    // So much of a file, of a long name, and of words about the next file.
+    for (kind, why) in [
+        (tar::EntryType::Regular, "larger than"),
+        (tar::EntryType::GNULongName, "larger than"),
+        (XHeader, "larger than"),
+    ] {
+        let mut header = tar::Header::new_gnu();
+        header.as_gnu_mut().unwrap().name[..7].copy_from_slice(b"x/tapes");
+        header.set_entry_type(kind);
+        header.set_size(3 << 30);
+        header.set_cksum();
+        let mut packed = zstd::Encoder::new(Vec::new(), 1).unwrap();
+        std::io::Write::write_all(&mut packed, header.as_bytes()).unwrap();
+        std::fs::write(&file, packed.finish().unwrap()).unwrap();
+        sandbox.relive(&["unpack", "bad.tar.zst"]).refused(why);
+    }
+    // A name that leads out, in an entry of its own; and one that comes twice.
+    for names in [["x/../../escaped", "x/input"], ["x/tapes", "x/tapes"]] {
+        let mut builder = tar::Builder::new(Vec::new());
+        for name in names {
+            let long = format!("{name}\0");
+            for (kind, bytes) in [
+                (tar::EntryType::GNULongName, long.as_bytes()),
+                (tar::EntryType::Regular, &b"abc"[..]),
+            ] {
+                let mut header = tar::Header::new_gnu();
+                header.set_entry_type(kind);
+                header.set_size(bytes.len() as u64);
+                header.set_cksum();
+                builder.append(&header, bytes).unwrap();
+            }
+        }
+        let bytes = builder.into_inner().unwrap();
+        std::fs::write(&file, zstd::encode_all(&bytes[..], 1).unwrap()).unwrap();
+        sandbox
+            .relive(&["unpack", "bad.tar.zst"])
+            .refused("cannot be unpacked");
+    }
+    assert!(sandbox.recordings().is_empty());
+    assert!(!sandbox.base().join("../escaped").exists());
+}
+
+/// Names longer than a header has room for.
+#[test]
+fn sources_in_deep_folders_are_carried() {
+    let here = Sandbox::new();
+    here.relive(&["record", "-o", "deep", "/bin/true"]).ok();
+    let below = "a-folder-with-a-long-name/".repeat(8);
+    let folder = here.path("deep").join("sources").join(&below);
+    std::fs::create_dir_all(&folder).unwrap();
+    std::fs::write(folder.join("main.c"), "int main;").unwrap();
+    here.relive(&["pack", "deep", "-o", "deep.tar.zst"]).ok();
+    here.relive(&["unpack", "deep.tar.zst", "-o", "again"]).ok();
+    let again = here.path("again").join("sources").join(below);
+    assert_eq!(std::fs::read(again.join("main.c")).unwrap(), b"int main;");
+}
+
 #[test]
 fn a_machine_that_lacks_instruction_sets_says_so() {
     let sandbox = Sandbox::new();
