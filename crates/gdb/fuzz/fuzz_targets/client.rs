@@ -29,7 +29,7 @@ fuzz_target!(|bytes: &[u8]| {
     let _ = client.write_all(bytes);
     drop(client);
     let mut client = connect();
-    client.write_all(b"$qSupported:#71").expect("the server reads");
+    client.write_all(b"$qSupported:a+#fd").expect("the server reads");
     let mut answer = [0; 2];
     client.read_exact(&mut answer).expect("the server answers");
 });
