@@ -33,7 +33,8 @@ pub(crate) enum Kind {
     Unsupported,
     /// The instruction at `pc` has just stored an x87 instruction pointer.
     Fip,
-    /// The instruction at `pc` is one of the XSAVE family, and the host does it. Behind this exit is
+    /// The instruction at `pc` is one of the XSAVE family, and the host does it; `aux` and `site`
+    /// describe it (`xsave::describe`) or are 0. Behind this exit is
     /// a jump over the instruction itself, for where that faults.
     Xsave,
     /// A breakpoint lies on the instruction at `pc`, which has not been executed.

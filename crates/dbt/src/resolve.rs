@@ -115,7 +115,7 @@ impl Translator {
             }
             Kind::Xsave => {
                 let behind = u64::from(exit.stub + EXIT_BYTES);
-                return Ok(match xsave::store(code, ctx, exit.pc)? {
+                return Ok(match xsave::store(code, ctx, &exit)? {
                     true if self.frags.get(exit.frag).is_step() => stepped(code, ctx, next.0),
                     true => Next::Enter(behind),
                     false => Next::Enter(behind + u64::from(emit::AHEAD_BYTES)),

@@ -4,12 +4,14 @@
 //! the instruction can do. So what is stored here depends on values alone. It must store what
 //! the processor would where that is determined (Intel SDM vol. 1, 13.7 to 13.10).
 
-use iced_x86::Mnemonic;
+use iced_x86::{Instruction, Mnemonic, Register};
 use relive_host::context::XsaveArea;
-use relive_host::{Context, Reg, copy, cpu};
+use relive_host::{Context, GuestAddr, Reg, copy, cpu};
 
+use crate::classify::gpr_number;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
+use crate::exits::Exit;
 use crate::fip;
 
 /// State components, as bits of bitmaps.
@@ -24,14 +26,80 @@ const EXTENDED: u64 = 576;
 /// MXCSR after a reset, which XSAVEC takes for part of the initial state.
 const MXCSR: [u8; 4] = 0x1f80_u32.to_le_bytes();
 
-/// Does the instruction at `pc`. `false`: it faults, perhaps half-way; the processor knows best
-/// how. Errors say why it is not known what it does.
-pub(crate) fn store(code: &dyn Code, ctx: &Context, pc: u64) -> Result<bool, String> {
-    let mut insn = Insn::new();
-    let Decoded::Insn = insn.decode(&mut Window::new(code), pc) else {
-        return Err(format!("the instruction at {pc:#x} is none any more"));
+/// What an instruction stores.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Form {
+    Standard,
+    Used,
+    Compacted,
+}
+
+impl Form {
+    const ALL: [Self; 3] = [Self::Standard, Self::Used, Self::Compacted];
+
+    fn of(insn: &Instruction) -> Self {
+        match insn.mnemonic() {
+            Mnemonic::Xsavec | Mnemonic::Xsavec64 => Self::Compacted,
+            Mnemonic::Xsaveopt | Mnemonic::Xsaveopt64 => Self::Used,
+            _ => Self::Standard,
+        }
+    }
+}
+
+/// Bits of what [`describe`] makes: form, base register, index register, scale.
+const FORM: u32 = 0b11;
+const BASE: (u32, u32) = (4, 1 << 8);
+const INDEX: (u32, u32) = (12, 1 << 16);
+const SCALE: u32 = 20;
+
+/// Form and operand in two words, for the record of an exit: the dynamic loader has one such
+/// instruction on the way of every first call, and the decoder's tables cost a program that
+/// translates nothing more than all else at its start. `None` for unusual operands.
+pub(crate) fn describe(insn: &Instruction) -> Option<(u32, u32)> {
+    let form = Form::of(insn);
+    let mut word = Form::ALL.iter().position(|f| *f == form)? as u32;
+    let plain = !insn.has_segment_prefix() && !insn.is_ip_rel_memory_operand();
+    let disp = i32::try_from(insn.memory_displacement64() as i64).ok()?;
+    for (reg, (shift, there)) in [(insn.memory_base(), BASE), (insn.memory_index(), INDEX)] {
+        if reg != Register::None {
+            let number = gpr_number(reg).filter(|_| reg.is_gpr64())?;
+            word |= u32::from(number) << shift | there;
+        }
+    }
+    word |= insn.memory_index_scale().trailing_zeros() << SCALE;
+    (plain && word != 0).then_some((word, disp as u32))
+}
+
+/// Form and address of what [`describe`] has described.
+fn described(ctx: &Context, word: u32, disp: u32) -> (Form, GuestAddr) {
+    let register = |(shift, there): (u32, u32)| match word & there {
+        0 => 0,
+        _ => ctx.gpr[(word >> shift & 15) as usize],
     };
-    let base = fip::operand(&insn.iced, ctx, pc)?;
+    let index = register(INDEX) << (word >> SCALE & 3);
+    let at = register(BASE).wrapping_add(index);
+    let form = Form::ALL[(word & FORM) as usize % Form::ALL.len()];
+    (form, GuestAddr(at.wrapping_add(disp as i32 as u64)))
+}
+
+/// Does the instruction of an exit. `false`: it faults, perhaps half-way; the processor knows best
+/// how. Errors say why it is not known what it does.
+pub(crate) fn store(code: &dyn Code, ctx: &Context, exit: &Exit) -> Result<bool, String> {
+    let (form, base) = if exit.aux == 0 {
+        let mut insn = Insn::new();
+        let Decoded::Insn = insn.decode(&mut Window::new(code), exit.pc) else {
+            return Err(format!(
+                "the instruction at {:#x} is none any more",
+                exit.pc
+            ));
+        };
+        (
+            Form::of(&insn.iced),
+            fip::operand(&insn.iced, ctx, exit.pc)?,
+        )
+    } else {
+        described(ctx, exit.aux, exit.site)
+    };
     if base.0 % 64 != 0 {
         return Ok(false);
     }
@@ -41,10 +109,10 @@ pub(crate) fn store(code: &dyn Code, ctx: &Context, pc: u64) -> Result<bool, Str
     area.settle();
     let used = area.xstate_bv();
     write_out_initial(&mut area, used);
-    let stored = match insn.iced.mnemonic() {
-        Mnemonic::Xsavec | Mnemonic::Xsavec64 => compacted(&area, asked, used),
-        Mnemonic::Xsaveopt | Mnemonic::Xsaveopt64 => standard(&area, asked, asked & used),
-        _ => standard(&area, asked, asked),
+    let stored = match form {
+        Form::Compacted => compacted(&area, asked, used),
+        Form::Used => standard(&area, asked, asked & used),
+        Form::Standard => standard(&area, asked, asked),
     };
     let Ok(old) = copy::read_u64(base.offset(HEADER)) else {
         return Ok(false);
@@ -133,4 +201,46 @@ fn write_out_initial(area: &mut XsaveArea, used: u64) {
         area.0[from..to].fill(0);
     }
     area.0[28..32].copy_from_slice(&cpu::mxcsr_mask().to_le_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Decoder, DecoderOptions};
+
+    #[test]
+    fn operands_are_where_the_decoder_finds_them() {
+        let mut ctx = Context::new();
+        for (i, reg) in (0_u64..).zip(ctx.gpr.iter_mut()) {
+            *reg = 0x1000_0000_0000 + 0x1_0101 * i;
+        }
+        let forms: [&[u8]; 8] = [
+            b"\x0f\xc7\x64\x24\x40",             // xsavec [rsp+40h]
+            b"\x48\x0f\xc7\x21",                 // xsavec64 [rcx]
+            b"\x0f\xae\xb4\x88\xf0\xff\xff\xff", // xsaveopt [rax+rcx*4-16]
+            b"\x4b\x0f\xae\x64\xfd\x08",         // xsave64 [r13+r15*8+8]
+            b"\x0f\xae\x24\x25\x40\x00\x00\x50", // xsave [50000040h]
+            b"\x0f\xae\x25\x40\x00\x00\x00",     // xsave [rip+40h]
+            b"\x67\x0f\xae\x21",                 // xsave [ecx]
+            b"\x64\x0f\xae\x21",                 // xsave fs:[rcx]
+        ];
+        let described: Vec<bool> = forms
+            .iter()
+            .map(|bytes| {
+                let insn = Decoder::with_ip(64, bytes, 0x40_0000, DecoderOptions::NONE).decode();
+                assert!(fip::is_xsave(&insn), "{insn}");
+                let Some((word, disp)) = describe(&insn) else {
+                    return false;
+                };
+                let expected = fip::operand(&insn, &ctx, 0).expect("an operand");
+                let (form, at) = super::described(&ctx, word, disp);
+                assert_eq!((form, at), (Form::of(&insn), expected), "{insn}");
+                true
+            })
+            .collect();
+        assert_eq!(
+            described,
+            [true, true, true, true, false, false, false, false]
+        );
+    }
 }

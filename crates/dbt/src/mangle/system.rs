@@ -103,7 +103,10 @@ fn stores_fip(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         super::memory::copy(unit, insn);
         return unit.stop_at(insn, Kind::Fip, 0);
     }
-    unit.stop_at(insn, Kind::Xsave, 0);
+    let mut exit = Exit::new(Kind::Xsave, unit.frag, insn.pc());
+    exit.len = insn.bytes().len() as u8;
+    (exit.aux, exit.site) = crate::xsave::describe(&insn.iced).unwrap_or_default();
+    unit.leave(exit);
     let over = unit.asm.jump_ahead();
     super::memory::copy(unit, insn);
     unit.stop_at(insn, Kind::Fip, 0);
