@@ -507,7 +507,10 @@ impl ExtendedMode for Debuggee {
         Ok(AttachKind::Attach)
     }
 
-    fn kill(&mut self, _: Option<Pid>) -> TargetResult<ShouldTerminate, Self> {
+    fn kill(&mut self, pid: Option<Pid>) -> TargetResult<ShouldTerminate, Self> {
+        if pid.is_some_and(|pid| pid != tid(self.status().pid)) {
+            return Err(TargetError::Errno(ESRCH));
+        }
         // Who can start it anew may do so; if the client goes instead, that is the end.
         self.killed = true;
         Ok(match self.extended {
