@@ -39,6 +39,8 @@ fn stack_size() -> u64 {
     stack_bytes(limit.rlim_cur)
 }
 
+/// What `/proc/self/maps` calls the main thread's stack.
+pub const STACK_NAME: &str = "[stack]";
 /// Behind the main thread's stack.
 pub const STACK_TOP: u64 = layout::WINDOW_END - (1 << 20);
 /// Where the heap of brk(2) begins.
@@ -126,7 +128,7 @@ pub fn load(program: &Program, identify: Identify<'_>) -> Result<Loaded, i32> {
         len: stack,
         prot: (space::READ | space::WRITE) as u8,
         kind: MapKind::Anon,
-        name: "[stack]".into(),
+        name: STACK_NAME.into(),
     };
     out.image.maps.push(region);
     let mut aux = auxv(&exe, &placed, base);

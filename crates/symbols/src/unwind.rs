@@ -2,8 +2,8 @@
 //! there are none by frame pointers.
 
 use gimli::{
-    CfaRule, EvaluationResult, Location, Piece, Register, RegisterRule, UnwindContext,
-    UnwindExpression, UnwindSection, UnwindTableRow, Value,
+    CfaRule, EvaluationResult, FrameDescriptionEntry, Location, Piece, Register, RegisterRule,
+    UnwindContext, UnwindExpression, UnwindSection, UnwindTableRow, Value,
 };
 
 use crate::dwarf::Bytes;
@@ -137,6 +137,25 @@ fn by_tables(target: &mut dyn Target, space: &Space, callee: &Frame) -> Tabled {
     })
 }
 
+/// What one section of tables says of an address: the function's entry, and the rules there.
+fn rules<'c, S: UnwindSection<Bytes>>(
+    section: &S,
+    bases: &gimli::BaseAddresses,
+    address: u64,
+    context: &'c mut UnwindContext<usize>,
+) -> Option<(FrameDescriptionEntry<Bytes>, &'c UnwindTableRow<usize>)>
+where
+    S::Offset: gimli::UnwindOffset<usize>,
+{
+    let entry = section
+        .fde_for_address(bases, address, S::cie_from_offset)
+        .ok()?;
+    let row = entry
+        .unwind_info_for_address(section, bases, context, address)
+        .ok()?;
+    Some((entry, row))
+}
+
 /// The frame's own address by one section of tables.
 fn canonical<S: UnwindSection<Bytes>>(
     target: &mut dyn Target,
@@ -148,13 +167,8 @@ fn canonical<S: UnwindSection<Bytes>>(
 where
     S::Offset: gimli::UnwindOffset<usize>,
 {
-    let entry = section
-        .fde_for_address(bases, address, S::cie_from_offset)
-        .ok()?;
     let mut context = UnwindContext::new();
-    let row = entry
-        .unwind_info_for_address(section, bases, &mut context, address)
-        .ok()?;
+    let (entry, row) = rules(section, bases, address, &mut context)?;
     let encoding = entry.cie().encoding();
     let mut machine = Machine {
         target,
@@ -197,13 +211,8 @@ fn step<S: UnwindSection<Bytes>>(
 where
     S::Offset: gimli::UnwindOffset<usize>,
 {
-    let entry = section
-        .fde_for_address(bases, address, S::cie_from_offset)
-        .ok()?;
     let mut context = UnwindContext::new();
-    let row = entry
-        .unwind_info_for_address(section, bases, &mut context, address)
-        .ok()?;
+    let (entry, row) = rules(section, bases, address, &mut context)?;
     let encoding = entry.cie().encoding();
     let registers = &callee.registers;
     let mut machine = Machine {

@@ -31,6 +31,15 @@ pub fn registers(task: &Task) -> [u64; 6] {
     [Reg::Rdi, Reg::Rsi, Reg::Rdx, Reg::R10, Reg::R8, Reg::R9].map(|reg| task.ctx.reg(reg))
 }
 
+/// Goes behind a `syscall` instruction whose next one is `next`, as it does: all but the result.
+#[inline]
+pub fn go_behind(task: &mut Task, next: GuestAddr) {
+    let flags = task.ctx.rflags;
+    task.ctx.set_reg(Reg::Rcx, next.0);
+    task.ctx.set_reg(Reg::R11, flags);
+    task.ctx.rip = next.0;
+}
+
 /// What a hook answers.
 pub enum Reply {
     /// The result.

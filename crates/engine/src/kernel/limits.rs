@@ -8,7 +8,7 @@ use relive_host::addr::PAGE;
 use super::live::generic;
 use super::{Answer, Call, Reply};
 use crate::failure::Result;
-use crate::loader::{STACK_TOP, stack_bytes};
+use crate::loader::{STACK_NAME, STACK_TOP, stack_bytes};
 use crate::machine::machine;
 use crate::memory::{Memory, Source};
 use crate::process::Limit;
@@ -177,9 +177,6 @@ fn used(memory: &Memory) -> (u64, u64) {
     }
     (space, data)
 }
-
-/// What `/proc/self/maps` calls the first thread's stack.
-const STACK_NAME: &str = "[stack]";
 
 /// Gives the first thread's stack another size, as its limit has changed: what the kernel would
 /// do page by page. What is in use stays.

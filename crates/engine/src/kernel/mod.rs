@@ -29,7 +29,7 @@ mod sharing;
 pub mod tasks;
 pub mod vfork;
 
-pub use call::{Answer, Call, Log, Reply};
+pub use call::{Answer, Call, Log, Reply, go_behind};
 pub use fds::status;
 pub use live::{ERESTART, apply_mask, blocking, generic, interrupted};
 pub use memory::{is_generated, keep};
@@ -161,10 +161,7 @@ pub fn resume_after(task: &mut Task, call: &Call, result: i64) {
 /// Puts the result into the registers, as the `syscall` instruction leaves them; an
 /// interrupted call waits for the decision whether it is made again.
 fn resume(task: &mut Task, call: &Call, result: i64, next: GuestAddr) {
-    let flags = task.ctx.rflags;
-    task.ctx.set_reg(Reg::Rcx, next.0);
-    task.ctx.set_reg(Reg::R11, flags);
-    task.ctx.rip = next.0;
+    go_behind(task, next);
     if result == ERESTART {
         let restart = call.restart();
         task.signals.restart = Some(Interrupted {

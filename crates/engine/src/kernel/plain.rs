@@ -9,7 +9,7 @@ use relive_host::{GuestAddr, Reg, sys};
 use relive_kabi::{Arg, Blocks, Dir, FdEffect, Replay, Row, SubTable};
 use relive_trace::Bare;
 
-use super::call::registers;
+use super::call::{go_behind, registers};
 use super::{file_changes, hooks, output};
 use crate::tape::{Tape, digest};
 use crate::task::Task;
@@ -107,11 +107,8 @@ pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
         }
     };
     task.at_event();
-    let flags = task.ctx.rflags;
-    task.ctx.set_reg(Reg::Rcx, next.0);
-    task.ctx.set_reg(Reg::R11, flags);
+    go_behind(task, next);
     task.ctx.set_reg(Reg::Rax, result as u64);
-    task.ctx.rip = next.0;
     true
 }
 

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use relive_host::signal::{Mask, set_mask};
-use relive_host::{Reg, sys};
+use relive_host::{GuestAddr, Reg, sys};
 use relive_trace::{Ending, Kind, Origin, Start, TapeId};
 
 use super::clone::CloneArgs;
-use super::{Answer, Call, Reply, fds, sharing};
+use super::{Answer, Call, Reply, fds, go_behind, sharing};
 use crate::failure::{Result, die};
 use crate::live;
 use crate::machine::{Mode, machine};
@@ -23,12 +23,9 @@ pub fn fork(task: &mut Task, _: &Call, answer: Option<&Answer>) -> Result<Reply>
 }
 
 /// Sets the registers of a new task as its first return from the call.
-fn first_return(task: &mut Task, stack: u64) {
-    let (next, flags) = (task.ctx.rip + 2, task.ctx.rflags);
+pub fn first_return(task: &mut Task, stack: u64) {
+    go_behind(task, GuestAddr(task.ctx.rip + 2));
     task.ctx.set_reg(Reg::Rax, 0);
-    task.ctx.set_reg(Reg::Rcx, next);
-    task.ctx.set_reg(Reg::R11, flags);
-    task.ctx.rip = next;
     if stack != 0 {
         task.ctx.set_reg(Reg::Rsp, stack);
     }

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use relive_host::signal::{Mask, set_mask};
-use relive_host::{Context, Reg, sys};
+use relive_host::{Context, sys};
 use relive_trace::{Kind, Origin, Start, TapeId};
 
 use super::clone::CloneArgs;
@@ -221,14 +221,7 @@ fn become_child(task: &mut Task, index: u32, pid: u32, args: &CloneArgs) {
     task.filters_seen = 0;
     (task.ctx.pending, task.ctx.noted) = (0, 0);
     (task.robust, task.clear_tid) = ((0, 24), 0);
-    let (next, flags) = (task.ctx.rip + 2, task.ctx.rflags);
-    task.ctx.set_reg(Reg::Rax, 0);
-    task.ctx.set_reg(Reg::Rcx, next);
-    task.ctx.set_reg(Reg::R11, flags);
-    task.ctx.rip = next;
-    if args.stack != 0 {
-        task.ctx.set_reg(Reg::Rsp, args.stack);
-    }
+    super::tasks::first_return(task, args.stack);
 }
 
 /// Ids and base of a child that has its own now: behind its first event, in both modes.

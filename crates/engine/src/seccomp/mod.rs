@@ -12,7 +12,7 @@ use std::sync::Arc;
 use relive_host::{GuestAddr, Reg};
 
 use crate::failure::Result;
-use crate::kernel::Call;
+use crate::kernel::{self, Call};
 use crate::signals::{self, SigInfo, fault_info};
 use crate::task::{Flow, Task};
 
@@ -149,10 +149,7 @@ pub fn before(task: &mut Task, call: &Call, next: GuestAddr) -> Result<Verdict> 
         Judgement::Allow => Verdict::Allow,
         Judgement::Errno(errno) => Verdict::Errno(errno),
         Judgement::Trap(info) => {
-            let flags = task.ctx.rflags;
-            task.ctx.set_reg(Reg::Rcx, next.0);
-            task.ctx.set_reg(Reg::R11, flags);
-            task.ctx.rip = next.0;
+            kernel::go_behind(task, next);
             Verdict::Flow(signals::fault(task, &info, (0, 0))?)
         }
         Judgement::Kill { thread } => Verdict::Flow(signals::kill(task, libc::SIGSYS, thread)?),

@@ -215,8 +215,8 @@ impl Timeline {
     }
 
     /// Tells of the calls of a function as they happen, from the present position on, of at most
-    /// `most`. `find` says where it is, at the beginning and in each new program. What is remembered are the calls that have not returned: at most
-    /// one for each word of the stacks.
+    /// `most`. `find` says where it is, at the beginning and in each new program. What is
+    /// remembered are the calls that have not returned: at most one for each word of the stacks.
     ///
     /// A call has returned when its thread is at its return address, its stack is as a return
     /// leaves it, and the word that a return takes is still there. Where an exception's handler

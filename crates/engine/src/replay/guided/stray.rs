@@ -16,7 +16,7 @@ use crate::space::{Region, Traits};
 use crate::tape::Tape;
 use crate::task::Task;
 use crate::timeline::{Hit, Ran, What, Why};
-use crate::{instr, stops};
+use crate::{instr, kernel, stops};
 
 /// Ticks between two looks for orders.
 const SLICE: i64 = 1 << 20;
@@ -156,10 +156,7 @@ fn syscall(task: &mut Task, next: GuestAddr, output: &mut Vec<u8>) -> Option<&'s
         _ => refused,
     };
     task.ctx.set_reg(Reg::Rax, result as u64);
-    let flags = task.ctx.rflags;
-    task.ctx.set_reg(Reg::Rcx, next.0);
-    task.ctx.set_reg(Reg::R11, flags);
-    task.ctx.rip = next.0;
+    kernel::go_behind(task, next);
     None
 }
 
