@@ -274,6 +274,10 @@ impl Timeline {
                 ran.hits += before.hits;
                 ran.last = ran.last.or(before.last);
             }
+            // While a portion runs nobody asks as long as it is short.
+            if ran.why == Why::Work && wanted.wanted() {
+                ran.why = Why::Interrupted;
+            }
             if ran.why != Why::Work {
                 return Ok(ran);
             }
