@@ -1,6 +1,6 @@
 //! One decoded guest instruction, and the decoder loop's view of it.
 
-use iced_x86::{Decoder, DecoderOptions, Instruction, Register};
+use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
 use crate::classify::{Class, class_of};
 use crate::code::Window;
@@ -60,6 +60,21 @@ impl Insn {
     /// Whether it addresses memory relative to RIP (or EIP).
     pub(crate) fn is_rip_relative(&self) -> bool {
         self.modrm != 0
+    }
+
+    /// Whether processors may make one operation of it and a conditional branch behind it, and it is
+    /// copied as it is.
+    pub(crate) fn fuses(&self) -> bool {
+        let compares = matches!(self.iced.mnemonic(), Mnemonic::Cmp | Mnemonic::Test);
+        let computes = matches!(
+            self.iced.mnemonic(),
+            Mnemonic::Add | Mnemonic::Sub | Mnemonic::And | Mnemonic::Inc | Mnemonic::Dec
+        );
+        let register = |n| self.iced.op_kind(n) == OpKind::Register;
+        self.class == Class::Copy
+            && (compares && (register(0) || register(1)) || computes && register(0))
+            && !self.is_rip_relative()
+            && !self.uses_gs()
     }
 
     /// Whether it has a GS prefix that means something.

@@ -7,7 +7,7 @@ use relive_host::reading;
 
 /// Code for one place in the cache, not yet copied there.
 pub(crate) struct Asm {
-    base: u32,
+    pub(crate) base: u32,
     pub(crate) buf: Vec<u8>,
 }
 
@@ -23,6 +23,17 @@ pub(crate) const AHEAD_BYTES: u32 = 2;
 
 /// Length of [`Asm::store_imm`].
 pub(crate) const STORE_IMM_BYTES: u32 = 13;
+
+/// Length of [`Asm::jcc`].
+pub(crate) const JCC_BYTES: u32 = 6;
+/// Length of [`Asm::jmp`].
+pub(crate) const JMP_BYTES: u32 = 5;
+/// Length of [`Asm::jrcxz`].
+pub(crate) const JRCXZ_BYTES: u32 = 2;
+/// Length of [`Asm::jmp_slot`].
+pub(crate) const JMP_SLOT_BYTES: u32 = 7;
+/// Length of [`Asm::cmp_rcx`].
+pub(crate) const CMP_BYTES: u32 = 7;
 
 impl Asm {
     pub(crate) fn new() -> Self {
@@ -211,16 +222,6 @@ impl Asm {
         self.imm32(rel);
     }
 
-    /// Pads with a no-operation so that a 32-bit field `ahead` bytes from here lies in one
-    /// cache line: then it can be changed by one store while other threads execute it.
-    pub(crate) fn align_field(&mut self, ahead: u32) {
-        const NOPS: [&[u8]; 4] = [&[], &[0x90], &[0x66, 0x90], &[0x0f, 0x1f, 0x00]];
-        let over = (self.here() + ahead) % 64;
-        if over > 60 {
-            self.bytes(NOPS[64 - over as usize]);
-        }
-    }
-
     /// Calls a host routine by way of `gs:[offset]`, on the host's stack. It returns behind
     /// this code, or to where this code ends if the host has to act.
     pub(crate) fn call_host(&mut self, offset: i32) {
@@ -367,16 +368,5 @@ mod tests {
         asm.start(0);
         asm.exit(0x1234_5678);
         assert_eq!(asm.buf.len() as u32, EXIT_BYTES);
-    }
-
-    #[test]
-    fn fields_never_cross_a_line() {
-        for start in 0..64 {
-            let mut asm = Asm::new();
-            asm.start(0x4000_0000 + start);
-            asm.align_field(2);
-            assert!((asm.here() + 2) % 64 <= 60);
-            assert!(asm.buf.len() < 4);
-        }
     }
 }

@@ -19,6 +19,7 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod access;
+mod align;
 mod cache;
 mod classify;
 mod code;

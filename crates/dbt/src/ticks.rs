@@ -7,7 +7,7 @@
 
 use relive_host::context::{LANES, off};
 
-use crate::emit::{Asm, RCX};
+use crate::emit::{Asm, CMP_BYTES, JCC_BYTES, JMP_BYTES, JRCXZ_BYTES, RCX};
 use crate::exits::{Exit, Kind};
 use crate::flags::Dead;
 use crate::fragment::Entry;
@@ -86,6 +86,7 @@ pub(crate) fn tick_by_flags(asm: &mut Asm, exits: &mut Exits, frag: u32, pc: u64
     const EQUAL: u8 = 4;
     let out = exits.add(budget(frag, pc), |_| ());
     asm.dec_lane(lane(pc, further));
+    asm.keep_whole(JCC_BYTES);
     asm.jcc(EQUAL, out);
 }
 
@@ -94,6 +95,7 @@ fn tick_flag_free(asm: &mut Asm, out: u32, pc: u64) {
     asm.load(RCX, lane(pc, 0));
     asm.bytes(&relive_host::signal::TICK_LEA);
     asm.store(lane(pc, 0), RCX);
+    asm.keep_whole(JRCXZ_BYTES);
     asm.jrcxz(out);
     asm.restore_rcx();
 }
@@ -118,16 +120,17 @@ fn budget(frag: u32, pc: u64) -> Exit {
 fn check_by_flags(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64) {
     const NOT_EQUAL: u8 = 5;
     let stub = exits.add(Exit::new(mismatch, frag, pc), |_| ());
+    asm.keep_whole(CMP_BYTES + JCC_BYTES);
     asm.cmp_rcx(low(pc) as u32);
     asm.jcc(NOT_EQUAL, stub);
 }
 
 /// Leaves rcx as 0.
 fn check_flag_free(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64) {
-    const JMP_BYTES: u32 = 5;
     let stub = exits.add(Exit::new(mismatch, frag, pc), |stub| stub.add_rcx(low(pc)));
     asm.add_rcx(-low(pc));
-    asm.jrcxz(asm.here() + 2 + JMP_BYTES);
+    asm.keep_whole(JRCXZ_BYTES + JMP_BYTES);
+    asm.jrcxz(asm.here() + JRCXZ_BYTES + JMP_BYTES);
     asm.jmp(stub);
 }
 
@@ -136,14 +139,14 @@ fn check_flag_free(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, 
 fn check_hashed(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64) {
     const RDX: u8 = 2;
     const RDX_SLOT: i32 = off::SPILL + 8;
-    const JMP_BYTES: u32 = 5;
     let stub = exits.add(Exit::new(mismatch, frag, pc), |_| ());
     asm.store(RDX_SLOT, RDX);
     asm.load(RDX, off::TARGET);
     asm.mov_imm64(RCX, pc.wrapping_neg());
     asm.add_rdx_to_rcx();
     asm.load(RDX, RDX_SLOT);
-    asm.jrcxz(asm.here() + 2 + JMP_BYTES);
+    asm.keep_whole(JRCXZ_BYTES + JMP_BYTES);
+    asm.jrcxz(asm.here() + JRCXZ_BYTES + JMP_BYTES);
     asm.jmp(stub);
 }
 

@@ -8,7 +8,7 @@ use crate::cache::Cache;
 use crate::classify::Class;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
-use crate::emit::{Asm, EXIT_BYTES};
+use crate::emit::{Asm, EXIT_BYTES, JMP_BYTES};
 use crate::exits::{Exit, NONE, Record};
 use crate::flags::{self, Dead};
 use crate::fragment::{Entry, Fragment};
@@ -160,6 +160,7 @@ impl Translator {
             pc,
             body,
             step,
+            fused: None,
             hashed: hashed.then_some(&self.hashed_sites),
         };
 
@@ -199,9 +200,11 @@ impl Translator {
             if !step && mangle::check(&mut unit, &insn, &self.watch) == Flow::End {
                 break;
             }
+            let start = unit.asm.buf.len();
             if mangle::translate(&mut unit, &insn) == Flow::End {
                 break;
             }
+            unit.fused = insn.fuses().then_some(start);
             if copies > 0 && leads_back(&insn, pc) {
                 mangle::fall_through(&mut unit, at);
                 break;
@@ -270,6 +273,7 @@ impl Translator {
         self.asm.start(self.exits.cache.next_hot());
         let (asm, exits) = (&mut self.asm, &mut self.exits);
         let at = ticks::emit(asm, exits, kind, id, fragment.pc, &dead);
+        self.asm.keep_whole(JMP_BYTES);
         self.asm.jmp(fragment.plain());
         self.exits.cache.push_hot(&self.asm.buf);
         self.frags.get_mut(id).entries[kind as usize] = at;

@@ -3,6 +3,7 @@
 use super::{Flow, Unit};
 use crate::classify::Class;
 use crate::decode::Insn;
+use crate::emit::{JCC_BYTES, JMP_BYTES};
 use crate::exits::{Exit, Kind};
 use crate::recover::Undo;
 
@@ -104,8 +105,19 @@ fn link(unit: &mut Unit<'_>, opcode: Opcode, target: u64, ticked: bool) {
         (true, false) => Kind::Step,
         (true, true) => Kind::StepTicked,
     };
-    let ahead = if matches!(opcode, Opcode::Jmp) { 1 } else { 2 };
-    unit.asm.align_field(ahead);
+    let (ahead, len) = match opcode {
+        Opcode::Jmp => (1, JMP_BYTES),
+        Opcode::Jcc(_) => (2, JCC_BYTES),
+    };
+    match unit.fused.take() {
+        Some(start) if len == JCC_BYTES => {
+            let moved = unit.asm.keep_whole_from(start, len);
+            if let Some(mark) = unit.marks.last_mut() {
+                mark.cache += moved as u16;
+            }
+        }
+        _ => unit.asm.keep_whole(len),
+    }
     let mut exit = Exit::new(kind, unit.frag, target);
     exit.site = unit.asm.here() + ahead;
     let stub = unit.exit(exit);

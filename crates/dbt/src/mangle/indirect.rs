@@ -5,7 +5,7 @@
 use super::branch::push_return;
 use super::{Flow, Unit, memory};
 use crate::decode::{Insn, is_legacy_prefix};
-use crate::emit::RCX;
+use crate::emit::{JMP_SLOT_BYTES, RCX};
 use crate::exits::{Exit, Kind};
 use crate::hashed;
 use crate::recover::Undo;
@@ -47,6 +47,7 @@ fn go(unit: &mut Unit<'_>, insn: &Insn, step: Kind) {
             .exits
             .add_inline(Exit::new(Kind::Site, unit.frag, insn.pc()), 0);
         unit.asm.hash_target(site);
+        unit.asm.keep_whole(JMP_SLOT_BYTES);
         unit.asm
             .jmp_slot(hashed::base(step == Kind::StepReturn) as u32);
         return;
@@ -56,6 +57,7 @@ fn go(unit: &mut Unit<'_>, insn: &Insn, step: Kind) {
     } else {
         (Undo::JumpMiss, 0)
     };
+    unit.asm.keep_whole(JMP_SLOT_BYTES);
     unit.mark(insn, undo);
     unit.asm.jmp_table(adjust);
 }

@@ -44,6 +44,9 @@ pub(crate) struct Unit<'t> {
     pub(crate) body: usize,
     /// Whether it is for single-stepping: no links, no table.
     pub(crate) step: bool,
+    /// Where the last instruction starts in `asm`, if processors may make one with a conditional
+    /// branch that follows.
+    pub(crate) fused: Option<usize>,
     /// Where the hashed table is there: the branches in low code that use it.
     pub(crate) hashed: Option<&'t AddrMap<()>>,
 }

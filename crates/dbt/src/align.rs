@@ -1,0 +1,98 @@
+//! Where branches may lie.
+//!
+//! The Skylake family of Intel's processors, with the microcode against its "jump conditional code"
+//! erratum, does not cache decoded code in a block of 32 bytes that a branch crosses or ends: such
+//! code is decoded anew each time, which made a recorded sort a fifth slower. Emitted code is moved
+//! by no-operations so that no branch does. That keeps the displacement of each in one cache line
+//! too, so that one store can change it while other threads execute it.
+
+use crate::emit::Asm;
+
+/// Length of such a block.
+const BLOCK: u32 = 32;
+
+impl Asm {
+    /// Makes the next `len` bytes, which are a branch and what processors fuse with it, lie in one
+    /// block.
+    pub(crate) fn keep_whole(&mut self, len: u32) {
+        let pad = padding(self.here(), len);
+        self.buf.extend(nops(pad));
+    }
+
+    /// The same where the first of these bytes have been emitted, from `start` in the buffer on, and
+    /// `len` are yet to come. Returns how far they were moved.
+    pub(crate) fn keep_whole_from(&mut self, start: usize, len: u32) -> u32 {
+        let emitted = (self.buf.len() - start) as u32;
+        let pad = padding(self.base + start as u32, emitted + len);
+        self.buf.splice(start..start, nops(pad));
+        pad
+    }
+}
+
+/// How far code of `len` bytes at `at` has to be moved.
+fn padding(at: u32, len: u32) -> u32 {
+    let over = at % BLOCK;
+    debug_assert!(len < BLOCK, "{len} bytes can not be kept whole");
+    if over + len >= BLOCK { BLOCK - over } else { 0 }
+}
+
+/// So many bytes that do nothing.
+fn nops(bytes: u32) -> impl Iterator<Item = u8> {
+    const NOPS: [&[u8]; 10] = [
+        &[],
+        &[0x90],
+        &[0x66, 0x90],
+        &[0x0f, 0x1f, 0x00],
+        &[0x0f, 0x1f, 0x40, 0x00],
+        &[0x0f, 0x1f, 0x44, 0x00, 0x00],
+        &[0x66, 0x0f, 0x1f, 0x44, 0x00, 0x00],
+        &[0x0f, 0x1f, 0x80, 0x00, 0x00, 0x00, 0x00],
+        &[0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+        &[0x66, 0x0f, 0x1f, 0x84, 0x00, 0x00, 0x00, 0x00, 0x00],
+    ];
+    let longest = NOPS.len() as u32 - 1;
+    let parts = (0..bytes.div_ceil(longest)).map(move |i| (bytes - i * longest).min(longest));
+    parts.flat_map(|n| NOPS[n as usize].iter().copied())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use iced_x86::{Decoder, DecoderOptions, Mnemonic};
+
+    const BASE: u32 = 0x4000_0000;
+
+    fn whole(from: u32, to: u32) -> bool {
+        from / BLOCK == to / BLOCK
+    }
+
+    #[test]
+    fn branches_neither_cross_nor_end_a_block() {
+        for (start, len) in (0..64).flat_map(|s| (1..21).map(move |l| (s, l))) {
+            let mut asm = Asm::new();
+            asm.start(BASE + start);
+            asm.keep_whole(len);
+            assert!(whole(asm.here(), asm.here() + len));
+            let moved = asm.here() - BASE - start;
+            assert!(moved == 0 || !whole(BASE + start, BASE + start + len));
+            let decoder = Decoder::with_ip(64, &asm.buf, 0, DecoderOptions::NONE);
+            assert!(decoder.into_iter().all(|i| i.mnemonic() == Mnemonic::Nop));
+        }
+    }
+
+    #[test]
+    fn what_a_branch_is_fused_with_moves_along() {
+        const TEST: [u8; 3] = [0x48, 0x85, 0xc0];
+        for start in 0..64 {
+            let mut asm = Asm::new();
+            asm.start(BASE);
+            asm.bytes(&vec![0xcc; start]);
+            asm.bytes(&TEST);
+            let moved = asm.keep_whole_from(start, 6) as usize;
+            let at = BASE + (start + moved) as u32;
+            assert!(whole(at, at + 9));
+            assert_eq!(asm.buf[start + moved..], TEST);
+            assert_eq!(asm.buf[..start], vec![0xcc; start]);
+        }
+    }
+}
