@@ -2,7 +2,7 @@
 //!
 //! The Skylake family of Intel's processors, with the microcode against its "jump conditional code"
 //! erratum, does not cache decoded code in a block of 32 bytes that a branch crosses or ends: such
-//! code is decoded anew each time, which made a recorded sort a fifth slower. Emitted code is moved
+//! code is decoded anew each time, which made a translated sort a fifth slower. Emitted code is moved
 //! by no-operations so that no branch does. That keeps the displacement of each in one cache line
 //! too, so that one store can change it while other threads execute it.
 

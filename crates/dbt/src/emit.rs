@@ -185,6 +185,12 @@ impl Asm {
         self.gs(Some(0x48), 0xff, 1, lane);
     }
 
+    /// `sub qword gs:[lane], 1`
+    pub(crate) fn sub_lane(&mut self, lane: i32) {
+        self.gs(Some(0x48), 0x83, 5, lane);
+        self.buf.push(1);
+    }
+
     /// `jmp target`
     pub(crate) fn jmp(&mut self, target: u32) {
         self.buf.push(0xe9);
@@ -337,6 +343,10 @@ mod tests {
         assert_eq!(
             text(|a| a.dec_lane(off::LANES + 8)),
             [format!("dec qword ptr gs:[{:X}h]", off::LANES + 8)]
+        );
+        assert_eq!(
+            text(|a| a.sub_lane(off::LANES + 8)),
+            [format!("sub qword ptr gs:[{:X}h],1h", off::LANES + 8)]
         );
         let ahead = text(|a| {
             let skip = a.jump_ahead();

@@ -142,12 +142,13 @@ impl Translator {
         self.marks.clear();
         let mut entries = [0; 6];
         let mut spans = Vec::new();
-        let mut unrolls = false;
+        let (mut unrolls, mut all_dead) = (false, false);
         if kind != Entry::Plain {
             let dead = flags::scan(code, pc);
             let (asm, exits) = (&mut self.asm, &mut self.exits);
             entries[kind as usize] = ticks::emit(asm, exits, kind, frag, pc, &dead);
             unrolls = dead.all_but_carry() && !step && max > 1 && self.watch.is_empty();
+            all_dead = dead.all();
             spans = dependence(dead);
         }
         let body = self.asm.buf.len();
@@ -193,7 +194,8 @@ impl Translator {
             {
                 copies += 1;
                 mangle::leave_loop(&mut unit, &insn);
-                ticks::tick_by_flags(unit.asm, unit.exits, frag, pc, copies as usize);
+                let further = copies as usize;
+                ticks::tick_by_flags(unit.asm, unit.exits, frag, pc, further, all_dead);
                 decoded = insn.decode(&mut window, pc);
                 continue;
             }
