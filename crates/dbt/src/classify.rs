@@ -45,12 +45,6 @@ pub(crate) enum Class {
 /// Refused instructions and what they are called in messages.
 const UNSUPPORTED: &[(Mnemonic, &str)] = &[
     (Mnemonic::Sysenter, "sysenter"),
-    (Mnemonic::Xbegin, "transactional memory"),
-    (Mnemonic::Xabort, "transactional memory"),
-    (Mnemonic::Xend, "transactional memory"),
-    (Mnemonic::Xtest, "transactional memory"),
-    (Mnemonic::Xsusldtrk, "transactional memory"),
-    (Mnemonic::Xresldtrk, "transactional memory"),
     (Mnemonic::Lgs, "load of a segment register"),
     (Mnemonic::Lfs, "load of a segment register"),
     (Mnemonic::Lss, "load of a segment register"),
@@ -58,26 +52,37 @@ const UNSUPPORTED: &[(Mnemonic, &str)] = &[
     (Mnemonic::Iretd, "iret"),
     (Mnemonic::Iretq, "iret"),
     (Mnemonic::Retf, "far return"),
-    (Mnemonic::Rdpru, "rdpru"),
-    (Mnemonic::Rdpkru, "protection keys"),
-    (Mnemonic::Wrpkru, "protection keys"),
-    (Mnemonic::Umonitor, "user-mode wait"),
-    (Mnemonic::Umwait, "user-mode wait"),
-    (Mnemonic::Tpause, "user-mode wait"),
-    (Mnemonic::Monitorx, "user-mode wait"),
-    (Mnemonic::Mwaitx, "user-mode wait"),
-    (Mnemonic::Vmcall, "hypercall"),
-    (Mnemonic::Vmmcall, "hypercall"),
-    (Mnemonic::Vmfunc, "hypercall"),
-    (Mnemonic::Vmgexit, "hypercall"),
-    (Mnemonic::Enclu, "enclave instruction"),
-    (Mnemonic::Senduipi, "user interrupts"),
-    (Mnemonic::Uiret, "user interrupts"),
-    (Mnemonic::Clui, "user interrupts"),
-    (Mnemonic::Stui, "user interrupts"),
-    (Mnemonic::Testui, "user interrupts"),
     (Mnemonic::Lsl, "read of a segment descriptor"),
-    (Mnemonic::Xstore, "hardware random numbers"),
+];
+
+/// Instructions of extensions that `cpuid` hides from guests: undefined, as on a processor without
+/// them.
+const HIDDEN: &[Mnemonic] = &[
+    Mnemonic::Xbegin,
+    Mnemonic::Xabort,
+    Mnemonic::Xend,
+    Mnemonic::Xtest,
+    Mnemonic::Xsusldtrk,
+    Mnemonic::Xresldtrk,
+    Mnemonic::Rdpru,
+    Mnemonic::Rdpkru,
+    Mnemonic::Wrpkru,
+    Mnemonic::Umonitor,
+    Mnemonic::Umwait,
+    Mnemonic::Tpause,
+    Mnemonic::Monitorx,
+    Mnemonic::Mwaitx,
+    Mnemonic::Vmcall,
+    Mnemonic::Vmmcall,
+    Mnemonic::Vmfunc,
+    Mnemonic::Vmgexit,
+    Mnemonic::Enclu,
+    Mnemonic::Senduipi,
+    Mnemonic::Uiret,
+    Mnemonic::Clui,
+    Mnemonic::Stui,
+    Mnemonic::Testui,
+    Mnemonic::Xstore,
 ];
 
 const STORES_FIP: &[Mnemonic] = &[
@@ -205,6 +210,7 @@ fn classify(code: Code) -> Class {
     }
     let by_mnemonic: &[(&[Mnemonic], Class)] = &[
         (STORES_FIP, Class::StoresFip),
+        (HIDDEN, Class::Undefined),
         (INSTR, Class::Instr),
         (&[Mnemonic::Syscall], Class::Syscall),
         (&[Mnemonic::Pause], Class::Pause),
@@ -283,10 +289,11 @@ mod tests {
 
     #[test]
     fn names_belong_to_the_right_instructions() {
-        let Class::Unsupported(i) = classify(Code::Wrpkru) else {
-            panic!("wrpkru is copied")
+        let Class::Unsupported(i) = classify(Code::Sysenter) else {
+            panic!("sysenter is copied")
         };
-        assert_eq!(unsupported_name(i), "protection keys");
+        assert_eq!(unsupported_name(i), "sysenter");
+        assert_eq!(classify(Code::Wrpkru), Class::Undefined);
         assert_eq!(
             classify(Code::Mov_Sreg_rm16),
             class_of_unsupported(Mnemonic::Lss)

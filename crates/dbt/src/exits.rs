@@ -27,6 +27,7 @@ pub(crate) enum Kind {
     /// `pc`: behind the instruction.
     Pause,
     Int3,
+    /// `aux`: the vector, if it is another software interrupt (`int 4`, `int 0x80`), or 0.
     Int1,
     Undefined,
     /// `aux`: index of the name.

@@ -28,6 +28,9 @@ pub struct Options {
     pub cache_bytes: u64,
     /// The translator's one file descriptor gets a number of at least this.
     pub fd_floor: i32,
+    /// An open descriptor of this executable's file, which the translator takes over; without one
+    /// it opens the file by its name.
+    pub own_file: Option<i32>,
 }
 
 impl Default for Options {
@@ -36,6 +39,7 @@ impl Default for Options {
             max_insns: 64,
             cache_bytes: CACHE_USED_END - layout::CACHE_START,
             fd_floor: 3,
+            own_file: None,
         }
     }
 }

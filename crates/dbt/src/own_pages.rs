@@ -9,21 +9,30 @@ const NOT_THERE: Error = Error::System {
     errno: libc::ENOEXEC,
 };
 
-/// Opens this executable's file at a number of at least `fd_floor`. Returns the descriptor and
+/// Opens this executable's file, or takes it over, at a number of at least `fd_floor`. Returns the descriptor and
 /// the offset of `bytes`, which are a page-aligned part of a static.
 ///
 /// # Errors
 /// The kernel refuses, or the file is not what is mapped.
-pub(crate) fn open(bytes: &'static [u8], fd_floor: i32) -> Result<(i32, u64), Error> {
+pub(crate) fn open(
+    bytes: &'static [u8],
+    fd_floor: i32,
+    own_file: Option<i32>,
+) -> Result<(i32, u64), Error> {
     let offset = offset_of(bytes).ok_or(NOT_THERE)?;
     let flags = (libc::O_RDONLY | libc::O_CLOEXEC) as u64;
     let path = c"/proc/self/exe";
-    // SAFETY: the path outlives the call.
-    let ret = unsafe {
-        let args = [path.as_ptr() as u64, flags, 0, 0, 0, 0];
-        sys::syscall(libc::SYS_open as u64, args)
+    let low = match own_file {
+        Some(fd) => fd as u64,
+        None => {
+            // SAFETY: the path outlives the call.
+            let ret = unsafe {
+                let args = [path.as_ptr() as u64, flags, 0, 0, 0, 0];
+                sys::syscall(libc::SYS_open as u64, args)
+            };
+            Error::check("opening the own executable", ret)?
+        }
     };
-    let low = Error::check("opening the own executable", ret)?;
     // SAFETY: duplicates our own descriptor, then closes the original.
     let ret = unsafe {
         let args = [low, libc::F_DUPFD_CLOEXEC as u64, fd_floor as u64, 0, 0, 0];

@@ -159,7 +159,11 @@ impl Translator {
             Kind::Int1 => Stop::Trap {
                 pc,
                 next,
-                kind: TrapKind::Int1,
+                kind: match exit.aux {
+                    4 => TrapKind::Overflow,
+                    0x80 => TrapKind::Gate,
+                    _ => TrapKind::Int1,
+                },
             },
             Kind::Undefined => Stop::Trap {
                 pc,

@@ -20,6 +20,11 @@ pub enum TrapKind {
     Int3,
     /// `int1`: SIGTRAP with the pc behind the instruction.
     Int1,
+    /// `int 4`: the overflow exception, with the pc behind the instruction.
+    Overflow,
+    /// `int 0x80`, the way into a kernel for 32-bit programs: as where there is none, a
+    /// general protection fault at the instruction.
+    Gate,
     /// `ud0`, `ud1`, `ud2` or an undefined opcode: SIGILL at the instruction.
     Undefined,
 }

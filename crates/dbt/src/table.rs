@@ -41,11 +41,11 @@ pub(crate) struct Table {
 
 impl Table {
     /// Makes an empty table whose unused slots lead to [`MISS`].
-    pub(crate) fn new(fd_floor: i32) -> Result<Self, Error> {
+    pub(crate) fn new(fd_floor: i32, own_file: Option<i32>) -> Result<Self, Error> {
         // SAFETY: the static is plain bytes.
         let bytes =
             unsafe { std::slice::from_raw_parts((&raw const UNUSED).cast::<u8>(), CHUNK as usize) };
-        let (fd, offset) = own_pages::open(bytes, fd_floor)?;
+        let (fd, offset) = own_pages::open(bytes, fd_floor, own_file)?;
         Ok(Self {
             fd,
             offset,

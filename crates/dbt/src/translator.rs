@@ -57,7 +57,7 @@ impl Translator {
         let options = options.checked();
         let mut exits = Exits::new(Cache::new(options.cache_bytes)?);
         add_miss_exits(&mut exits);
-        let table = Table::new(options.fd_floor)?;
+        let table = Table::new(options.fd_floor, options.own_file)?;
         let mut build = own_pages::identity(table.fd())?;
         for word in [options.max_insns.into(), options.cache_bytes] {
             build.extend_from_slice(&word.to_le_bytes());

@@ -25,6 +25,7 @@ use crate::loader::{self, Program};
 use crate::machine::{Machine, Mode, install, machine};
 use crate::memory::Memory;
 use crate::process::{Limits, Process, State};
+use crate::reach::Reach;
 use crate::schedule::Schedule;
 use crate::shm::Shm;
 use crate::signals::{SIG_IGN, host_disposition};
@@ -91,6 +92,8 @@ pub struct Continuation {
     pub layout: XsaveLayout,
     /// What it knows of the kernel's vDSO ([`crate::vdso::found`]).
     pub vdso: Option<[u64; 2]>,
+    /// What it has kept open, and the host's executable.
+    pub reach: Option<(Reach, i32)>,
 }
 
 const MODES: [Mode; 3] = [Mode::Run, Mode::Record, Mode::Replay];
@@ -138,6 +141,11 @@ impl Boot {
             w.num(c.layout.wide_masks.into());
             let [clock, cpu] = c.vdso.unwrap_or_default();
             w.num(c.vdso.is_some().into()).num(clock).num(cpu);
+            w.num(c.reach.is_some().into());
+            if let Some((reach, host)) = c.reach {
+                w.num(reach.memory as u64).num(reach.copies as u64);
+                w.num(reach.moved.into()).num(host as u64);
+            }
         }
         w.0
     }
@@ -179,6 +187,16 @@ impl Boot {
                 let functions = [r.num(), r.num()];
                 there.then_some(functions)
             },
+            reach: (r.num() != 0).then(|| {
+                let (memory, copies) = (r.num() as i32, r.num() as i32);
+                let moved = r.num() != 0;
+                let reach = Reach {
+                    memory,
+                    copies,
+                    moved,
+                };
+                (reach, r.num() as i32)
+            }),
         });
         Self {
             mode,
@@ -220,8 +238,21 @@ impl Boot {
                 .collect::<Vec<_>>()
         };
         let (a, e) = (pointers(&argv), pointers(&env));
+        let kept = self.go_on.as_ref().and_then(|c| c.reach);
         // SAFETY: both arrays end with a null and outlive the call.
-        unsafe { libc::execve(c"/proc/self/exe".as_ptr(), a.as_ptr(), e.as_ptr()) };
+        unsafe {
+            match kept {
+                // There may be no /proc any more, or another one.
+                Some((_, host)) => libc::execveat(
+                    host,
+                    c"".as_ptr(),
+                    a.as_ptr().cast(),
+                    e.as_ptr().cast(),
+                    libc::AT_EMPTY_PATH,
+                ),
+                None => libc::execve(c"/proc/self/exe".as_ptr(), a.as_ptr(), e.as_ptr()),
+            }
+        };
         Err(errno(std::io::Error::last_os_error()))
     }
 }
@@ -258,11 +289,20 @@ fn begin(boot: Boot) -> Result<Infallible> {
         )))
     });
     set_name(&boot.called);
-    let found = boot.supervisor.map(Shm::find).transpose()?;
+    let reach = boot.go_on.as_ref().and_then(|c| c.reach);
+    if let Some((reach, _)) = reach {
+        reach.adopt();
+    }
+    let found = match reach {
+        Some((reach, _)) if reach.memory >= 0 => Some(Shm::inherited(reach.memory)?),
+        Some(_) => None,
+        None => boot.supervisor.map(Shm::find).transpose()?,
+    };
     // A program that is only run uses it for its counters alone.
     let shm = found.filter(|_| boot.mode != Mode::Run);
     let mut options = relive_dbt::Options::from_env();
     options.fd_floor = descriptor_floor();
+    options.own_file = reach.map(|(_, host)| host);
     let memory = Memory::new(options)?;
     crate::vdso::prepare(boot.mode);
     translations::attach();
@@ -351,8 +391,10 @@ fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
         })
         .collect();
     let mut state = State::new(streams, program.path.clone(), &program.env);
+    state.auxv = loader::shown_auxv(&loaded.image, &program);
     if let Some(c) = &boot.go_on {
         state.limits = c.limits;
+        state.reach = c.reach.map(|(reach, _)| reach);
     }
     let process = Arc::new(Process::new(index, pid, next_thread, state));
     let tape = make_tape(

@@ -62,17 +62,17 @@ fn clock(clock: u32) -> [u64; 4] {
     [time.tv_sec as u64, time.tv_nsec as u64, 0, 0]
 }
 
-/// cpuid with what the guest must not use hidden: transactional memory, protection keys,
-/// FS/GS base instructions, shadow stacks, and state that Relive does not save.
+/// cpuid with what the guest must not use hidden: transactional memory, protection keys, waits of
+/// user code, FS/GS base instructions, shadow stacks, and state that Relive does not save.
 fn cpuid(leaf: u32, sub: u32) -> [u64; 4] {
     static OF_THIS_PROCESS: Answers = Answers::new();
     let shared = crate::machine::shm().map(|shm| &shm.header().cpuid);
     let mut v = shared.unwrap_or(&OF_THIS_PROCESS).ask(leaf, sub);
     match (leaf, sub) {
-        // 7.0: ebx FSGSBASE, HLE, RTM, (MPX); ecx PKU, OSPKE, shadow stacks, PKS; edx RTM abort, IBT, AMX, user interrupts
+        // 7.0: ebx FSGSBASE, SGX, HLE, RTM, (MPX); ecx PKU, OSPKE, WAITPKG, shadow stacks, PKS; edx RTM abort, IBT, AMX, user interrupts
         (7, 0) => {
-            v[1] &= !(1 | 1 << 4 | 1 << 11 | 1 << 14);
-            v[2] &= !(1 << 3 | 1 << 4 | 1 << 7 | 1 << 31);
+            v[1] &= !(1 | 1 << 2 | 1 << 4 | 1 << 11 | 1 << 14);
+            v[2] &= !(1 << 3 | 1 << 4 | 1 << 5 | 1 << 7 | 1 << 31);
             v[3] &= !(1 << 5 | 1 << 11 | 1 << 13 | 1 << 16 | 1 << 20 | 1 << 22 | 1 << 24 | 1 << 25);
         }
         (7, 1) => v[0] &= !(1 << 21),
@@ -90,6 +90,9 @@ fn cpuid(leaf: u32, sub: u32) -> [u64; 4] {
             v[3] = 0;
         }
         (0xd, n) if n >= 8 => v = [0; 4],
+        // monitorx, rdpru
+        (0x8000_0001, _) => v[2] &= !(1 << 29),
+        (0x8000_0008, _) => v[1] &= !(1 << 4),
         _ => {}
     }
     v.map(u64::from)

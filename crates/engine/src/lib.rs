@@ -24,6 +24,7 @@ mod logging;
 mod machine;
 mod memory;
 mod process;
+mod reach;
 mod readings;
 mod replay;
 mod schedule;

@@ -448,6 +448,20 @@ fn stack_block(program: &Program, aux: &[(u64, u64)], stack: u64) -> Result<(u64
     Ok((rsp, block))
 }
 
+/// The auxiliary vector of an image, as `/proc/self/auxv` shows it (proc(5)): it lies behind the
+/// arguments and the environment at the first stack pointer.
+#[must_use]
+pub fn shown_auxv(image: &Image, program: &Program) -> Vec<u8> {
+    let Some((_, block)) = image.writes.last() else {
+        return Vec::new();
+    };
+    let before = 8 * (program.argv.len() + program.env.len() + 3);
+    let pairs = block.get(before..).unwrap_or_default().chunks_exact(16);
+    let ends = |pair: &&[u8]| pair[..8] == [0; 8];
+    let length = pairs.clone().position(|pair| ends(&pair)).unwrap_or(0) + 1;
+    pairs.take(length).flatten().copied().collect()
+}
+
 fn random_bytes() -> Result<[u8; 16], i32> {
     let mut b = [0u8; 16];
     // SAFETY: writes at most 16 bytes into the array.

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use relive_host::signal::KernelAction;
 
+use crate::reach::Reach;
 use crate::seccomp::Filter;
 use crate::streams::Streams;
 
@@ -33,6 +34,8 @@ pub struct State {
     pub exe: Vec<u8>,
     /// What `/proc/self/environ` shows.
     pub environ: Vec<u8>,
+    /// What `/proc/self/auxv` shows.
+    pub auxv: Vec<u8>,
     /// Heads of the robust futex lists of its threads, with their kernel ids, by index.
     pub robust: BTreeMap<u32, (u64, u32)>,
     /// PR_SET_DUMPABLE, as the guest set it.
@@ -45,6 +48,8 @@ pub struct State {
     pub limits: Limits,
     /// The last filter that was set for all threads.
     pub filter: Option<Arc<Filter>>,
+    /// What the host keeps open because it could not be opened again.
+    pub reach: Option<Reach>,
 }
 
 /// A soft and a hard limit of getrlimit(2).
@@ -127,12 +132,14 @@ impl State {
             streams,
             exe,
             environ,
+            auxv: Vec::new(),
             robust: BTreeMap::new(),
             dumpable: 1,
             death_signal: 0,
             personality: 0,
             limits: Limits::default(),
             filter: None,
+            reach: None,
         }
     }
 }

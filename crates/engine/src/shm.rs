@@ -87,6 +87,8 @@ pub struct Header {
     counting: AtomicU32,
     /// Host processes that found no place to count in.
     uncounted: AtomicU64,
+    /// Some process of the tree is, or will be, another user's: copies are for all to read.
+    pub users: AtomicU32,
     failed: AtomicU32,
     text_len: AtomicU32,
     text: [std::sync::atomic::AtomicU8; TEXT],
@@ -232,14 +234,29 @@ impl Shm {
             .write(true)
             .open(&path)
             .map_err(|e| Failure::setup(format!("cannot reach the recorder's shared memory through {path}: {e}; is /proc mounted and the program not running as another user?")))?;
-        let shm = Self::map(file.as_raw_fd())?;
+        Self::inherited(file.as_raw_fd())
+    }
+
+    /// Maps the memory behind a descriptor that the old program's host has left open.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn inherited(fd: RawFd) -> Result<Self> {
+        let shm = Self::map(fd)?;
         if shm.header().magic == MAGIC {
             Ok(shm)
         } else {
             Err(Failure::setup(format!(
-                "{path} is not the recorder's shared memory"
+                "descriptor {fd} is not the recorder's shared memory"
             )))
         }
+    }
+
+    /// By what name another process of the tree opens this memory.
+    #[must_use]
+    pub fn path(&self) -> std::path::PathBuf {
+        let (pid, fd) = self.descriptor();
+        format!("/proc/{pid}/fd/{fd}").into()
     }
 
     /// The fixed part.

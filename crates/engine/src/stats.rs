@@ -82,6 +82,11 @@ pub fn attach(shm: Shm) {
     begin();
 }
 
+/// The memory that this process counts in, if it does.
+pub fn memory() -> Option<Shm> {
+    SHM.get().copied()
+}
+
 /// Where a program that replaces this one finds the memory to count in.
 pub fn descriptor() -> Option<(u32, u32)> {
     SHM.get().map(Shm::descriptor)

@@ -16,6 +16,7 @@ const SI_KERNEL: i32 = 128;
 /// Processor exceptions.
 const TRAP_DB: u64 = 1;
 const TRAP_BP: u64 = 3;
+const TRAP_OF: u64 = 4;
 const TRAP_UD: u64 = 6;
 const TRAP_GP: u64 = 13;
 const TRAP_PF: u64 = 14;
@@ -114,7 +115,17 @@ fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
     if matches!(sig, libc::SIGILL | libc::SIGFPE | libc::SIGTRAP) {
         info[16..24].copy_from_slice(&pc.0.to_le_bytes());
     }
-    let trap = (task.ctx.fault.trapno, task.ctx.fault.err);
+    let mut trap = (task.ctx.fault.trapno, task.ctx.fault.err);
+    let addr = signals::fault_addr(&info);
+    if sig == libc::SIGSEGV
+        && info[8..12] == SEGV_ACCERR.to_le_bytes()
+        && relive_host::layout::guest_may_map_range(addr, addr.saturating_add(1))
+        && machine().memory().space.at(addr).is_none()
+    {
+        // To the kernel the whole window is a map that nobody may touch.
+        info[8..12].copy_from_slice(&SEGV_MAPERR.to_le_bytes());
+        trap.1 &= !1;
+    }
     signals::fault(task, &info, trap)
 }
 
@@ -128,6 +139,15 @@ fn trap(task: &mut Task, pc: GuestAddr, next: GuestAddr, kind: TrapKind) -> Resu
                 (1, TRAP_DB, next.0)
             };
             signals::fault(task, &fault_info(libc::SIGTRAP, code, addr), (trap, 0))
+        }
+        TrapKind::Overflow => {
+            task.ctx.rip = next.0;
+            let info = fault_info(libc::SIGSEGV, SI_KERNEL, 0);
+            signals::fault(task, &info, (TRAP_OF, 0))
+        }
+        TrapKind::Gate => {
+            let info = fault_info(libc::SIGSEGV, SI_KERNEL, 0);
+            signals::fault(task, &info, (TRAP_GP, 0x80 << 3 | 2))
         }
         TrapKind::Undefined => signals::fault(
             task,

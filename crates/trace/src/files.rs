@@ -7,12 +7,13 @@
 use std::fmt;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
-use std::os::unix::fs::{FileExt, OpenOptionsExt, PermissionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use rustix::fs::OFlags;
+use rustix::fd::BorrowedFd;
+use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use crate::bytes::{from_hex, to_hex};
 use crate::error::{Error, Result};
@@ -53,6 +54,8 @@ impl FromStr for FileId {
 #[derive(Debug, Clone)]
 pub struct FileStore {
     folder: PathBuf,
+    /// The folder itself, for a process that cannot come to it by its name.
+    open: Option<BorrowedFd<'static>>,
 }
 
 impl FileStore {
@@ -61,7 +64,67 @@ impl FileStore {
     pub fn new(directory: &Path) -> Self {
         Self {
             folder: directory.join(NAME),
+            open: None,
         }
+    }
+
+    /// The same store by an open descriptor of its folder ([`FileStore::folder`]), whatever its
+    /// path leads to now.
+    #[must_use]
+    pub fn within(self, open: BorrowedFd<'static>) -> Self {
+        Self {
+            open: Some(open),
+            ..self
+        }
+    }
+
+    /// The folder that the copies lie in.
+    pub fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// A name in the folder, as the calls that take a descriptor and a path want it.
+    fn at(&self, name: &str) -> (BorrowedFd<'static>, PathBuf) {
+        match self.open {
+            Some(folder) => (folder, name.into()),
+            None => (CWD, self.folder.join(name)),
+        }
+    }
+
+    fn has(&self, id: FileId) -> bool {
+        let (folder, name) = self.at(&id.to_string());
+        rustix::fs::statat(folder, &name, AtFlags::empty()).is_ok()
+    }
+
+    /// Lets every user read the copy with this content who comes to it; the trace's own folder
+    /// decides who that is. A copy of another user's stays as it is.
+    pub fn show(&self, id: FileId) {
+        let (folder, name) = self.at(&id.to_string());
+        let _ = rustix::fs::chmodat(folder, &name, Mode::from_raw_mode(0o644), AtFlags::empty());
+    }
+
+    /// Lets processes of other users add copies and read those that are there ([`FileStore::show`]).
+    ///
+    /// # Errors
+    /// When the folder is not the calling user's.
+    pub fn show_all(&self) -> Result<()> {
+        let failed = |error| Error::write(&self.folder, error);
+        // Sticky: nobody removes what another one has made.
+        std::fs::set_permissions(&self.folder, Permissions::from_mode(0o1777)).map_err(failed)?;
+        self.ids()?.into_iter().for_each(|id| self.show(id));
+        Ok(())
+    }
+
+    /// Opens the copy with this content without looking at it.
+    ///
+    /// # Errors
+    /// When it is not there, or another user's alone.
+    pub fn copy(&self, id: FileId) -> Result<File> {
+        let (folder, name) = self.at(&id.to_string());
+        let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
+        rustix::fs::openat(folder, &name, flags, Mode::empty())
+            .map(File::from)
+            .map_err(|error| Error::read(&self.path(id), error.into()))
     }
 
     /// Path of the copy with this content, whether it is there or not.
@@ -83,23 +146,30 @@ impl FileStore {
         }
         // Most files are known already: hashing reads them once and writes nothing.
         let id = hash(source).map_err(unreadable)?;
-        if self.path(id).exists() {
+        if self.has(id) {
             return Ok(id);
         }
-        let temporary = self.temporary();
+        let temporary = temporary();
         let kept = self.keep(source, id, &temporary);
         if kept.is_err() {
             // Nothing refers to the half-made copy; failing to remove it costs only space.
-            let _ = std::fs::remove_file(&temporary);
+            let (folder, name) = self.at(&temporary);
+            let _ = rustix::fs::unlinkat(folder, &name, AtFlags::empty());
+            // Somebody else may have been faster, and is not to be written over.
+            if self.has(id) {
+                return Ok(id);
+            }
         }
         kept
     }
 
-    fn keep(&self, source: &File, expected: FileId, temporary: &Path) -> Result<FileId> {
-        let failed = |error| Error::write(temporary, error);
-        let mut copy = create_private(temporary, false).map_err(failed)?;
+    fn keep(&self, source: &File, expected: FileId, temporary: &str) -> Result<FileId> {
+        let (folder, new) = self.at(temporary);
+        let failed = |error| Error::write(&self.folder.join(temporary), error);
+        let mut copy = create_private_at(folder, &new, false).map_err(failed)?;
         let mut id = None;
-        if clone_or_copy(source, &copy) {
+        let sparse = is_sparse(source).map_err(failed)?;
+        if !sparse && clone_or_copy(source, &copy) {
             // The kernel's copy of a special file system's file can come out short.
             id = Some(hash(&copy).map_err(failed)?).filter(|id| *id == expected);
         }
@@ -107,21 +177,9 @@ impl FileStore {
             Some(id) => id,
             None => copy_through(source, &mut copy).map_err(failed)?,
         };
-        std::fs::rename(temporary, self.path(id)).map_err(failed)?;
+        let (_, kept) = self.at(&id.to_string());
+        rustix::fs::renameat(folder, &new, folder, &kept).map_err(|error| failed(error.into()))?;
         Ok(id)
-    }
-
-    /// A name that no other process and no other thread of this one uses. Process ids can
-    /// coincide across pid namespaces and counters across forks, which is why creation
-    /// insists on a new file; the clock makes a second try differ.
-    fn temporary(&self) -> PathBuf {
-        static COUNTER: AtomicU64 = AtomicU64::new(0);
-        let now = std::time::SystemTime::now()
-            .duration_since(std::time::UNIX_EPOCH)
-            .map_or(0, |since| since.as_nanos());
-        let count = COUNTER.fetch_add(1, Ordering::Relaxed);
-        self.folder
-            .join(format!(".new-{}-{count}-{now:x}", std::process::id()))
     }
 
     /// Opens the copy with this content without hashing it.
@@ -167,6 +225,18 @@ impl FileStore {
     }
 }
 
+/// A name that no other process and no other thread of this one uses. Process ids can
+/// coincide across pid namespaces and counters across forks, which is why creation
+/// insists on a new file; the clock makes a second try differ.
+fn temporary() -> String {
+    static COUNTER: AtomicU64 = AtomicU64::new(0);
+    let now = std::time::SystemTime::now()
+        .duration_since(std::time::UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos());
+    let count = COUNTER.fetch_add(1, Ordering::Relaxed);
+    format!(".new-{}-{count}-{now:x}", std::process::id())
+}
+
 /// Lets the file system copy: sharing blocks if it can, inside the kernel otherwise.
 /// `false` means that it does neither, and the copy may hold anything.
 fn clone_or_copy(source: &File, copy: &File) -> bool {
@@ -183,17 +253,27 @@ fn clone_or_copy(source: &File, copy: &File) -> bool {
     }
 }
 
-/// Copies by reading and writing, and hashes what it writes.
+/// Whether a file has holes: its length may be far more than there is room for.
+fn is_sparse(file: &File) -> io::Result<bool> {
+    let metadata = file.metadata()?;
+    Ok(metadata.blocks().saturating_mul(512) < metadata.len())
+}
+
+/// Copies by reading and writing, and hashes what it writes. Where there are only zeros the copy
+/// gets a hole.
 fn copy_through(source: &File, copy: &mut File) -> io::Result<FileId> {
     copy.set_len(0)?;
     let mut at = 0;
     let mut hasher = blake3::Hasher::new();
     each_block(source, |block| {
         hasher.update(block);
-        copy.write_all_at(block, at)?;
+        if block.iter().any(|&byte| byte != 0) {
+            copy.write_all_at(block, at)?;
+        }
         at += block.len() as u64;
         Ok(())
     })?;
+    copy.set_len(at)?;
     Ok(FileId(hasher.finalize().into()))
 }
 
@@ -225,14 +305,18 @@ fn each_block(file: &File, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io:
 
 /// Creates a file that only its owner may read: recordings hold secrets.
 pub(crate) fn create_private(path: &Path, replace: bool) -> io::Result<File> {
-    let mut options = OpenOptions::new();
-    options.read(true).write(true).mode(0o600);
-    if replace {
-        options.create(true).truncate(true);
-    } else {
-        options.create_new(true);
-    }
-    let file = options.open(path)?;
+    create_private_at(CWD, path, replace)
+}
+
+fn create_private_at(folder: BorrowedFd<'_>, path: &Path, replace: bool) -> io::Result<File> {
+    let how = if replace { OFlags::TRUNC } else { OFlags::EXCL };
+    let flags = OFlags::RDWR | OFlags::CREATE | OFlags::CLOEXEC | how;
+    let file = File::from(rustix::fs::openat(
+        folder,
+        path,
+        flags,
+        Mode::from_raw_mode(0o600),
+    )?);
     // The guest's umask is this process's: it must not decide whether we can read our copy.
     file.set_permissions(Permissions::from_mode(0o600))?;
     Ok(file)

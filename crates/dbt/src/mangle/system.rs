@@ -13,14 +13,9 @@ use crate::recover::Undo;
 use crate::resolve::SYSCALL_BYTES;
 
 /// Names of refused things that are no opcode of their own; the others follow them.
-const NAMES: [&str; 3] = [
-    "branch through the GS segment",
-    "16-bit branch",
-    "software interrupt",
-];
+const NAMES: [&str; 2] = ["branch through the GS segment", "16-bit branch"];
 pub(super) const GS_PREFIX: u32 = 0;
 pub(super) const BRANCH_16: u32 = 1;
-const INT: u32 = 2;
 
 /// The name for an exit of kind [`Kind::Unsupported`].
 pub(crate) fn unsupported_name(aux: u32) -> &'static str {
@@ -122,7 +117,7 @@ fn stores_fip(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 fn int(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     match insn.iced.immediate8() {
         3 => unit.stop_at(insn, Kind::Int3, 0),
-        4 | 0x80 => unit.stop_at(insn, Kind::Unsupported, INT),
+        n @ (4 | 0x80) => unit.stop_at(insn, Kind::Int1, n.into()),
         _ => super::memory::copy(unit, insn),
     }
 }

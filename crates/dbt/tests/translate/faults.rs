@@ -242,13 +242,19 @@ fn the_guest_goes_on_when_the_page_is_there() {
 
 #[test]
 fn traps_name_themselves() {
-    let rows: [(&[u8], TrapKind, u64); 6] = [
+    let rows: [(&[u8], TrapKind, u64); 12] = [
         (b"\x90\xcc", TrapKind::Int3, 1),
         (b"\x90\xf1", TrapKind::Int1, 1),
         (b"\x90\x0f\x0b", TrapKind::Undefined, 2),
         (b"\x90\x0f\xb9\xc0", TrapKind::Undefined, 3),
         (b"\x90\x06", TrapKind::Undefined, 0),
         (b"\x90\xf0\x90", TrapKind::Undefined, 0),
+        (b"\x90\xcd\x04", TrapKind::Overflow, 2),
+        (b"\x90\xcd\x80", TrapKind::Gate, 2),
+        (b"\x90\xc7\xf8\0\0\0\0", TrapKind::Undefined, 6),
+        (b"\x90\x0f\x01\xd6", TrapKind::Undefined, 3),
+        (b"\x90\x0f\x01\xef", TrapKind::Undefined, 3),
+        (b"\x90\xf2\x0f\xae\xf0", TrapKind::Undefined, 4),
     ];
     for (code, kind, len) in rows {
         let mut guest = Guest::new(64);

@@ -150,6 +150,10 @@ pub fn own() -> Option<RawFd> {
 
 impl Store {
     fn open() -> Option<Self> {
+        if crate::reach::is_changed() {
+            // Its name may lead elsewhere.
+            return None;
+        }
         let file = File::options()
             .read(true)
             .write(true)

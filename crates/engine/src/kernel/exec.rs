@@ -237,6 +237,7 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
     let ignored = (1..=64)
         .filter(|&s| state.actions[s].handler == SIG_IGN)
         .fold(0u64, |m, s| m | 1 << (s - 1));
+    let host = m.memory().translator.fd();
     let argv = target.argv.clone();
     let boot = Boot {
         mode: m.mode,
@@ -270,6 +271,7 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
             streams: state.streams.pairs().collect(),
             layout: *relive_host::cpu::xsave_layout(),
             vdso: crate::vdso::found(),
+            reach: state.reach.map(|reach| (reach, host)),
         }),
     };
     if alone {
@@ -288,7 +290,16 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
     // The new host opens nothing by its name: the file may have none.
     // SAFETY: changes a descriptor of ours, which is closed if exec fails.
     unsafe { libc::fcntl(target.file.as_raw_fd(), libc::F_SETFD, 0) };
+    let pass_on = |on: bool| {
+        if let Some(reach) = state.reach {
+            reach.inherit(on);
+            // SAFETY: changes a descriptor of ours.
+            unsafe { libc::fcntl(host, libc::F_SETFD, if on { 0 } else { libc::FD_CLOEXEC }) };
+        }
+    };
+    pass_on(true);
     let Err(e) = boot.exec(&argv);
+    pass_on(false);
     set_mask(mask);
     -i64::from(e)
 }

@@ -65,11 +65,20 @@ pub(super) fn share(task: &Task) {
 }
 
 /// The descriptors that are the host's, in order.
-pub(super) fn own() -> impl Iterator<Item = i32> {
+pub(super) fn own(task: &Task) -> impl Iterator<Item = i32> + use<> {
     let mut all = [
         Some(machine().memory().translator.fd()),
         crate::input::own(),
+        None,
+        None,
     ];
+    let kept = task.process.state().reach;
+    for (slot, fd) in all[2..]
+        .iter_mut()
+        .zip(kept.iter().flat_map(|r| r.descriptors()))
+    {
+        *slot = Some(fd);
+    }
     all.sort_unstable();
     all.into_iter().flatten()
 }
@@ -87,13 +96,13 @@ pub fn dup2(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
 fn guarded(task: &mut Task, call: &Call, answer: Option<&Answer>, fd: i32) -> Result<Reply> {
     Ok(Reply::Value(match answer {
         Some(a) => a.result,
-        None if own().any(|own| own == fd) => -i64::from(libc::EBADF),
+        None if own(task).any(|own| own == fd) => -i64::from(libc::EBADF),
         None => generic(task, call),
     }))
 }
 
 /// close_range(2), around the host's descriptors.
-pub fn close_range(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+pub fn close_range(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     if let Some(a) = answer {
         return Ok(Reply::Value(a.result));
     }
@@ -108,7 +117,7 @@ pub fn close_range(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result
         }) as i64
     };
     let mut from = first;
-    for own in own().map(|own| own as u32) {
+    for own in own(task).map(|own| own as u32) {
         if (from..=last).contains(&own) {
             if from < own {
                 let result = part(from, own - 1);
@@ -139,6 +148,38 @@ pub fn may_sleep(task: &Task, call: &Call) -> bool {
         | libc::SYS_pwrite64 => !crate::input::is_regular(task, call.int(0)),
         _ => true,
     }
+}
+
+/// Whether a call waits on a socket for as long as SO_RCVTIMEO or SO_SNDTIMEO allows: then it is
+/// never made again (signal(7)).
+pub fn times_out(call: &Call) -> bool {
+    let option = match i64::from(call.nr) {
+        libc::SYS_read
+        | libc::SYS_readv
+        | libc::SYS_accept
+        | libc::SYS_accept4
+        | libc::SYS_recvfrom
+        | libc::SYS_recvmsg
+        | libc::SYS_recvmmsg => libc::SO_RCVTIMEO,
+        libc::SYS_write
+        | libc::SYS_writev
+        | libc::SYS_connect
+        | libc::SYS_sendto
+        | libc::SYS_sendmsg
+        | libc::SYS_sendmmsg => libc::SO_SNDTIMEO,
+        _ => return false,
+    };
+    let mut limit = libc::timeval {
+        tv_sec: 0,
+        tv_usec: 0,
+    };
+    let mut size = size_of::<libc::timeval>() as u32;
+    // SAFETY: fills the structure, or fails on what is no socket.
+    let asked = unsafe {
+        let (to, size) = ((&raw mut limit).cast(), &raw mut size);
+        libc::getsockopt(call.int(0), libc::SOL_SOCKET, option, to, size)
+    };
+    asked == 0 && (limit.tv_sec, limit.tv_usec) != (0, 0)
 }
 
 /// What fstat(2) says of a descriptor; `None` for a bad one.

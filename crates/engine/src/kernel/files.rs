@@ -1,6 +1,8 @@
 //! The few files whose content would show the host instead of the guest: `/proc/self/…`.
 
 use std::ffi::CString;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
 
 use relive_host::{GuestAddr, copy};
 
@@ -11,10 +13,12 @@ use crate::machine::machine;
 use crate::task::Task;
 
 /// What a path names, if the host must answer.
+#[derive(Clone, Copy)]
 enum Virtual {
     Maps,
     Exe,
     Environ,
+    Auxv,
     Refused,
 }
 
@@ -43,7 +47,7 @@ fn opened(task: &mut Task, call: &Call, answer: Option<&Answer>, path: usize) ->
         return Ok(Reply::Value(a.result));
     }
     let flags = call.int(path + 1);
-    Ok(Reply::Value(match classify(task, call.args[path]) {
+    Ok(Reply::Value(match classify(task, call, path) {
         None => generic(task, call),
         Some(Virtual::Maps) => {
             let text = machine().memory().space.proc_maps();
@@ -52,6 +56,10 @@ fn opened(task: &mut Task, call: &Call, answer: Option<&Answer>, path: usize) ->
         Some(Virtual::Environ) => {
             let env = task.process.state().environ.clone();
             content(&env, flags)
+        }
+        Some(Virtual::Auxv) => {
+            let auxv = task.process.state().auxv.clone();
+            content(&auxv, flags)
         }
         Some(Virtual::Exe) => {
             let exe = CString::new(task.process.state().exe.clone()).unwrap_or_default();
@@ -67,7 +75,7 @@ fn linked(task: &mut Task, call: &Call, answer: Option<&Answer>, path: usize) ->
     if let Some(a) = answer {
         return Ok(Reply::Value(a.result));
     }
-    if !matches!(classify(task, call.args[path]), Some(Virtual::Exe)) {
+    if !matches!(classify(task, call, path), Some(Virtual::Exe)) {
         return Ok(Reply::Value(generic(task, call)));
     }
     let exe = task.process.state().exe.clone();
@@ -103,7 +111,7 @@ pub fn getdents64(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Resu
     if copy::read(GuestAddr(call.args[1]), &mut bytes).is_err() {
         return Ok(Reply::Value(result));
     }
-    let own: Vec<String> = super::fds::own().map(|fd| fd.to_string()).collect();
+    let own: Vec<String> = super::fds::own(task).map(|fd| fd.to_string()).collect();
     let kept = without_entries(&bytes, &own);
     task.log.spans.clear();
     task.log.wrote(call.args[1], kept.len() as u64);
@@ -151,30 +159,61 @@ pub fn named(call: &Call) -> Option<i32> {
     }
 }
 
-fn classify(task: &Task, path: u64) -> Option<Virtual> {
-    let head: [u8; 6] = copy::read_array(GuestAddr(path)).ok()?;
-    if &head != b"/proc/" {
-        return None;
-    }
+/// The last part of a path that may name such a file.
+const NAMES: &[(&[u8], Virtual)] = &[
+    (b"maps", Virtual::Maps),
+    (b"smaps", Virtual::Maps),
+    (b"numa_maps", Virtual::Maps),
+    (b"exe", Virtual::Exe),
+    (b"environ", Virtual::Environ),
+    (b"auxv", Virtual::Auxv),
+    (b"mem", Virtual::Refused),
+    (b"pagemap", Virtual::Refused),
+];
+
+/// What the path in an argument of a call names, if the host must answer; a call whose path is its
+/// second argument has a folder before it.
+fn classify(task: &Task, call: &Call, path: usize) -> Option<Virtual> {
+    let folder = if path == 0 {
+        libc::AT_FDCWD
+    } else {
+        call.int(0)
+    };
     let mut text = Vec::new();
-    copy::read_cstr(GuestAddr(path), 4096, &mut text).ok()?;
-    let rest = text.strip_prefix(b"/proc/")?;
-    let slash = rest.iter().position(|&b| b == b'/')?;
-    let (who, what) = (&rest[..slash], &rest[slash + 1..]);
-    let me =
-        who == b"self" || who == b"thread-self" || who == task.process.pid.to_string().as_bytes();
-    let what = what.strip_prefix(b"task/").map_or(what, |t| {
-        t.iter()
-            .position(|&b| b == b'/')
-            .map_or(what, |i| &t[i + 1..])
-    });
-    match what {
-        _ if !me => None,
-        b"maps" | b"smaps" | b"numa_maps" => Some(Virtual::Maps),
-        b"exe" => Some(Virtual::Exe),
-        b"environ" => Some(Virtual::Environ),
-        b"mem" | b"pagemap" | b"auxv" => Some(Virtual::Refused),
-        _ => None,
+    copy::read_cstr(GuestAddr(call.args[path]), 4096, &mut text).ok()?;
+    let name = text.rsplit(|&b| b == b'/').next()?;
+    let found = NAMES.iter().find(|row| row.0 == name)?.1;
+    let parent = &text[..text.len() - name.len()];
+    let own = task.process.pid.to_string();
+    let usual = parent == b"/proc/self/" || parent == b"/proc/thread-self/";
+    (usual || is_process(folder, parent, &own)).then_some(found)
+}
+
+/// Whether a folder, however it is named, is that of the process with this number, or of a thread
+/// of it, in `/proc`.
+fn is_process(folder: i32, path: &[u8], pid: &str) -> bool {
+    let path = if path.is_empty() { b"." } else { path };
+    let Ok(path) = CString::new(path) else {
+        return false;
+    };
+    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: the path outlives the call; the descriptor is new.
+    let opened = unsafe { libc::openat(folder, path.as_ptr(), flags) };
+    if opened < 0 {
+        return false;
+    }
+    // SAFETY: nobody else has it.
+    let opened = unsafe { OwnedFd::from_raw_fd(opened) };
+    let name = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
+    let name = name.unwrap_or_default();
+    let Ok(rest) = name.strip_prefix("/proc") else {
+        return false;
+    };
+    let parts: Vec<_> = rest.iter().map(|part| part.as_bytes()).collect();
+    match parts[..] {
+        [process] => process == pid.as_bytes(),
+        [process, b"task", _] => process == pid.as_bytes(),
+        _ => false,
     }
 }
 

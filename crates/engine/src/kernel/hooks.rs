@@ -2,7 +2,7 @@
 
 use super::{
     Answer, Call, Reply, clone, exec, fds, files, futex, kill, limits, memory, misc, namespaces,
-    segments, tasks, vfork,
+    segments, tasks, users, vfork,
 };
 use crate::failure::Result;
 use crate::signals::calls;
@@ -25,6 +25,8 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_shmdt, segments::shmdt),
     (libc::SYS_mremap, memory::mremap),
     (libc::SYS_madvise, memory::madvise),
+    (libc::SYS_mincore, memory::mincore),
+    (libc::SYS_msync, memory::msync),
     (libc::SYS_mlockall, misc::mlockall),
     (libc::SYS_munlockall, misc::pretend),
     (libc::SYS_rt_sigaction, calls::rt_sigaction),
@@ -74,6 +76,21 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_dup2, fds::dup2),
     (libc::SYS_dup3, fds::dup2),
     (libc::SYS_sched_yield, tasks::sched_yield),
+    (libc::SYS_setuid, users::rights),
+    (libc::SYS_setgid, users::rights),
+    (libc::SYS_setreuid, users::rights),
+    (libc::SYS_setregid, users::rights),
+    (libc::SYS_setresuid, users::rights),
+    (libc::SYS_setresgid, users::rights),
+    (libc::SYS_setfsuid, users::rights),
+    (libc::SYS_setfsgid, users::rights),
+    (libc::SYS_setgroups, users::rights),
+    (libc::SYS_capset, users::rights),
+    (libc::SYS_chroot, users::paths),
+    (libc::SYS_pivot_root, users::paths),
+    (libc::SYS_mount, users::paths),
+    (libc::SYS_umount2, users::paths),
+    (libc::SYS_move_mount, users::paths),
 ];
 
 static INDEX: [Option<Hook>; 512] = {

@@ -7,6 +7,7 @@ use relive_kabi::{Arg, Restart};
 use super::buffers::Buffers;
 use super::{Call, fds, output, refuse};
 use crate::machine::{Mode, machine};
+use crate::signals::signo;
 use crate::task::Task;
 
 /// Logged result of a call that a signal interrupted before it is decided whether it is made
@@ -26,7 +27,9 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
     buffers.unguard();
     let mut temporary = TemporaryMask::enter(task, call);
     let sleeps = call.blocks() && fds::may_sleep(task, call);
-    let mut result = if sleeps && machine().mode == Mode::Record && machine().baton.shared() {
+    let mut result = if temporary.lets_in(task) {
+        sys::INTERRUPTED as i64
+    } else if sleeps && machine().mode == Mode::Record && machine().baton.shared() {
         let mut args = match buffers.seen_by_others(call) {
             true => buffers.bounce(task, call),
             false => call.args,
@@ -87,7 +90,10 @@ pub fn interrupted(task: &Task, call: &Call, result: i64) -> i64 {
     let ours = result == sys::INTERRUPTED as i64 || (result == eintr && task.ctx.pending != 0);
     match (ours, call.restart()) {
         (false, _) => result,
+        // The handler runs with the call's own mask, which is over otherwise.
+        (true, Restart::Never) if task.signals.saved_mask.is_some() => ERESTART,
         (true, Restart::Never) => eintr,
+        (true, Restart::Handler) if fds::times_out(call) => eintr,
         (true, _) => ERESTART,
     }
 }
@@ -129,6 +135,13 @@ impl TemporaryMask {
             t.mask = Mask(mask).for_host().0;
         }
         t
+    }
+
+    /// Whether a signal that was held back may come now, of which the kernel knows nothing.
+    fn lets_in(&self, task: &Task) -> bool {
+        let mask = task.signals.mask;
+        let held = &task.signals.held;
+        self.argument.is_some() && held.iter().any(|info| !mask.has(signo(info)))
     }
 
     /// Points the argument to the host's version, which must not move until the call is over.

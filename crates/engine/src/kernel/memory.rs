@@ -7,7 +7,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 
 use relive_host::addr::PAGE;
 use relive_host::layout;
-use relive_trace::{FileId, FileStore};
+use relive_trace::FileId;
 
 use super::{Answer, Call, Reply, limits, sharing};
 use crate::failure::{Failure, Result};
@@ -349,19 +349,21 @@ fn keep_known(file: &File, meta: &std::fs::Metadata) -> Result<FileId> {
     if let Some(id) = known.and_then(|t| t.find(stamp)) {
         return Ok(FileId(id));
     }
-    let store = FileStore::new(&machine().trace);
+    let store = crate::reach::store();
     // What the tree has written to through a map tells by its times too late.
-    let kept = known.and_then(|_| kept_files::find(meta, stamp, &store));
+    let lasting = known.filter(|_| !crate::reach::is_changed());
+    let kept = lasting.and_then(|_| kept_files::find(meta, stamp, &store));
     let id = match kept {
         Some(id) => id,
         None => {
             let id = store.add(file).map_err(Failure::setup)?;
-            if known.is_some() {
+            if lasting.is_some() {
                 kept_files::remember(meta, stamp, id, &store);
             }
             id
         }
     };
+    crate::reach::added(&store, id);
     if let Some(table) = known.filter(|_| FileTable::settled(meta)) {
         table.insert(stamp, id.0);
     }
@@ -371,13 +373,41 @@ fn keep_known(file: &File, meta: &std::fs::Metadata) -> Result<FileId> {
 /// The trace's copy of a file, made if need be.
 fn copy_of(file: &Mapped) -> Result<(FileId, File)> {
     let id = keep_known(&file.file, &file.meta)?;
-    let path = FileStore::new(&machine().trace).path(id);
-    match File::open(&path) {
-        Ok(copy) => Ok((id, copy)),
-        Err(e) => Err(Failure::setup(format!(
-            "{} cannot be read: {e}",
-            path.display()
-        ))),
+    let copy = crate::reach::store().copy(id).map_err(Failure::setup)?;
+    Ok((id, copy))
+}
+
+/// mincore(2): to the kernel the whole window is mapped.
+pub fn mincore(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    Ok(Reply::Value(match answer {
+        Some(a) => a.result,
+        None if has_hole(call) => -i64::from(libc::ENOMEM),
+        None => super::live::generic(task, call),
+    }))
+}
+
+/// msync(2): the same, but what is mapped is written.
+pub fn msync(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    if let Some(a) = answer {
+        return Ok(Reply::Value(a.result));
+    }
+    let result = super::live::generic(task, call);
+    let hole = result == 0 && has_hole(call);
+    Ok(Reply::Value(if hole {
+        -i64::from(libc::ENOMEM)
+    } else {
+        result
+    }))
+}
+
+/// Whether a range, whose start and length come first in a call, has parts that the guest has not
+/// mapped. A range that the kernel would not take has none.
+fn has_hole(call: &Call) -> bool {
+    let [start, len, ..] = call.args;
+    let range = pages(len).and_then(|len| Some((start, start.checked_add(len)?)));
+    match range.filter(|_| start % PAGE == 0) {
+        Some((start, end)) => !machine().memory().space.is_mapped(start, end),
+        None => false,
     }
 }
 

@@ -106,7 +106,11 @@ pub fn prctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
             Ok(Reply::Value(0))
         }
         libc::PR_SET_DUMPABLE => Ok(Reply::Value(-i64::from(libc::EINVAL))),
-        libc::PR_GET_DUMPABLE => Ok(Reply::Value(task.process.state().dumpable)),
+        libc::PR_GET_DUMPABLE => Ok(Reply::Value(match answer {
+            // Another user's calls have changed it (credentials(7)).
+            Some(a) => a.result,
+            None => task.process.state().dumpable,
+        })),
         libc::PR_SET_TSC if call.args[1] == libc::PR_TSC_ENABLE as u64 => Ok(Reply::Value(0)),
         libc::PR_SET_TSC => Ok(Reply::Value(refuse(task, call, libc::EINVAL))),
         libc::PR_GET_SECCOMP => Ok(Reply::Value(crate::seccomp::get_mode(task))),
@@ -118,6 +122,7 @@ pub fn prctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
             }
             Ok(Reply::Value(result))
         }
+        libc::PR_CAPBSET_DROP | libc::PR_SET_SECUREBITS => super::users::rights(task, call, answer),
         libc::PR_SET_NAME => {
             let result = answer.map_or_else(|| generic(task, call), |a| a.result);
             let mut name = Vec::new();

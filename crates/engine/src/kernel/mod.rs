@@ -27,6 +27,7 @@ mod robust;
 mod segments;
 mod sharing;
 pub mod tasks;
+mod users;
 pub mod vfork;
 
 pub use call::{Answer, Call, Log, Reply, go_behind};

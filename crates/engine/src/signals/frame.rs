@@ -189,6 +189,10 @@ pub fn pop(task: &mut Task) -> Result<Mask, i64> {
         *slot = word(40 + 8 * i as u64)?;
     }
     let (rip, flags) = (word(168)?, word(176)?);
+    if word(184)? & 0xffff | 3 != CS {
+        // Such a segment is not for this code, and the way back faults.
+        return Err(-i64::from(libc::EFAULT));
+    }
     let (fp, mask) = (word(224)?, word(296)?);
     let alt = AltStack {
         sp: word(16)?,

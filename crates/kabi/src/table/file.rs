@@ -18,7 +18,7 @@ rows! {
     88 symlink(Str, Str);
     89 readlink(Str, output(arg(2), Ret), Int);
     133 mknod(Str, Mode, Hex);
-    161 chroot(Str) => note("must still find the files of the host process");
+    161 chroot(Str) => note("the host opens what it will need before");
     257 openat(DirFd, Str, Flags, Mode) => blocks(Handler), fds(Creates);
     258 mkdirat(DirFd, Str, Mode);
     259 mknodat(DirFd, Str, Mode, Hex);

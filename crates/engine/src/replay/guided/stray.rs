@@ -101,7 +101,8 @@ impl Driver {
             }
             Stop::Trap { kind, .. } => Strayed::Stop(What::Signal(match kind {
                 TrapKind::Undefined => libc::SIGILL,
-                _ => libc::SIGTRAP,
+                TrapKind::Overflow | TrapKind::Gate => libc::SIGSEGV,
+                TrapKind::Int3 | TrapKind::Int1 => libc::SIGTRAP,
             })),
             stop => {
                 stops::handle(task, stop)?;
