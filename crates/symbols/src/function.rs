@@ -140,13 +140,26 @@ fn convention(unit: &Unit) -> Convention {
         | DW_LANG_C_plus_plus_14
         | DW_LANG_C_plus_plus_17
         | DW_LANG_C_plus_plus_20 => Convention::C,
-        DW_LANG_Rust => Convention::Rust,
+        DW_LANG_Rust if attribute_of(unit, DW_AT_producer).is_some_and(|p| is_known(&p)) => {
+            Convention::Rust
+        }
         // Before Go had a convention with registers everything was on the stack.
         DW_LANG_Go if attribute_of(unit, DW_AT_producer).is_some_and(|p| p.contains("regabi")) => {
             Convention::Go
         }
         _ => Convention::Other,
     }
+}
+
+/// Whether a compiler of Rust passes values in the way that is known here. It has changed before,
+/// and is promised to nobody.
+fn is_known(producer: &str) -> bool {
+    const SINCE: u32 = 80;
+    let version = producer
+        .split_once("rustc version 1.")
+        .map(|(_, rest)| rest);
+    let minor = version.and_then(|v| v.split('.').next()?.parse::<u32>().ok());
+    minor.is_none_or(|minor| minor >= SINCE)
 }
 
 fn attribute_of(unit: &Unit, name: DwAt) -> Option<String> {

@@ -18,6 +18,7 @@ mod inflate;
 mod module;
 mod names;
 mod passing;
+mod passing_rust;
 mod path;
 mod sources;
 mod space;

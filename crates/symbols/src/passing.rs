@@ -7,6 +7,7 @@
 use gimli::constants::*;
 
 use crate::evaluate::Where;
+use crate::passing_rust::{Form, Scalar, form};
 use crate::types::{Shape, Type};
 
 /// Classes in classes, at most.
@@ -49,6 +50,7 @@ pub(crate) enum Slot {
 }
 
 /// One scalar in a value.
+#[derive(Clone)]
 struct Leaf {
     offset: u64,
     size: u64,
@@ -72,11 +74,11 @@ impl Assigner {
             (Convention::C, Some(of)) => {
                 matches!(c_classes(of), Classes::Memory) || of.by_reference()
             }
-            (Convention::Rust, Some(of)) => of.size().is_some_and(|size| size > 16),
+            (Convention::Rust, Some(of)) => of
+                .size()
+                .zip(form(of))
+                .is_some_and(|(size, form)| rust_leaves(form, size).is_none()),
             _ => false,
-        };
-        let unsure = |of: &Type| {
-            matches!(of.size(), Some(9..=16)) && leaves(of).is_none_or(|all| all.len() > 2)
         };
         Self {
             convention,
@@ -84,7 +86,7 @@ impl Assigner {
             vector: 0,
             stack: 0,
             lost: convention == Convention::Other
-                || convention == Convention::Rust && result.is_some_and(unsure),
+                || convention == Convention::Rust && result.is_some_and(|of| form(of).is_none()),
         }
     }
 
@@ -178,38 +180,25 @@ impl Assigner {
     }
 
     fn rust(&mut self, of: &Type) -> Slot {
-        let Some(size) = of.size() else {
+        let (Some(size), Some(form)) = (of.size(), form(of)) else {
             return self.lose();
         };
-        if size == 0 {
-            return Slot::Nothing;
-        }
-        let leaves = match leaves(of) {
-            Some(leaves) if leaves.len() <= 2 => leaves,
-            // By the address of a copy.
-            _ if size > 16 => {
-                return match self.take() {
-                    Some(register) => Slot::Behind(register),
-                    None => self.lose(),
-                };
-            }
-            _ => return self.lose(),
+        let Some(leaves) = rust_leaves(form, size) else {
+            return match self.take() {
+                // By the address of a copy.
+                Some(register) => Slot::Behind(register),
+                None => self.lose(),
+            };
         };
-        let mut pieces = Vec::new();
-        for leaf in &leaves {
-            let register = match leaf.float {
-                true if self.vector < 8 => Some(self.take_vector()),
-                true => None,
-                false => self.take(),
-            };
-            let Some(register) = register else {
-                return self.lose();
-            };
-            pad(&mut pieces, leaf.offset);
-            pieces.push((Where::Register(register), leaf.size as usize));
+        let floats = leaves.iter().filter(|leaf| leaf.float).count();
+        let general = leaves.len() - floats;
+        if self.general + general > SYSV.len() || usize::from(self.vector) + floats > 8 {
+            return self.lose();
         }
-        pad(&mut pieces, size);
-        Slot::At(whole(pieces))
+        rust_slot(&leaves, size, |float| match float {
+            true => self.take_vector(),
+            false => self.take().unwrap_or_default(),
+        })
     }
 
     fn take(&mut self) -> Option<u16> {
@@ -269,27 +258,58 @@ fn c_result(of: &Type) -> Slot {
 }
 
 fn rust_result(of: &Type) -> Slot {
-    let Some(size) = of.size() else {
+    let (Some(size), Some(form)) = (of.size(), form(of)) else {
         return Slot::Unknown;
     };
-    let leaves = match leaves(of) {
-        _ if size == 0 => return Slot::Nothing,
-        Some(leaves) if leaves.len() <= 2 && size <= 16 => leaves,
-        _ if size > 16 => return Slot::Behind(RESULT[0]),
-        _ => return Slot::Unknown,
+    let Some(leaves) = rust_leaves(form, size) else {
+        return Slot::Behind(RESULT[0]);
     };
     let (mut general, mut vector) = (0, 0);
+    rust_slot(&leaves, size, |float| {
+        let next = if float { &mut vector } else { &mut general };
+        *next += 1;
+        match float {
+            true => XMM + vector - 1,
+            false => RESULT[usize::from(general - 1).min(1)],
+        }
+    })
+}
+
+/// What of a value of Rust's goes into registers, one each; `None`: it is too large for that.
+fn rust_leaves(form: Form, size: u64) -> Option<Vec<Leaf>> {
+    let words = |from: u64, end: u64| {
+        (from..end).step_by(8).map(move |offset| Leaf {
+            offset,
+            size: (end - offset).min(8),
+            float: false,
+        })
+    };
+    let leaf = |s: Scalar| match s.float || s.size <= 8 {
+        true => vec![Leaf {
+            offset: s.offset,
+            size: s.size,
+            float: s.float,
+        }],
+        false => words(s.offset, s.offset + s.size).collect(),
+    };
+    Some(match form {
+        Form::Nothing => Vec::new(),
+        _ if size > 16 => return None,
+        Form::Bytes if size > 8 => return None,
+        Form::Scalar(one) => leaf(one),
+        Form::Pair(one, two) => [leaf(one), leaf(two)].concat(),
+        Form::Bytes => words(0, size).collect(),
+    })
+}
+
+fn rust_slot(leaves: &[Leaf], size: u64, mut register: impl FnMut(bool) -> u16) -> Slot {
+    if leaves.is_empty() {
+        return Slot::Nothing;
+    }
     let mut pieces = Vec::new();
-    for leaf in &leaves {
-        let register = if leaf.float {
-            vector += 1;
-            XMM + vector - 1
-        } else {
-            general += 1;
-            RESULT[general - 1]
-        };
+    for leaf in leaves {
         pad(&mut pieces, leaf.offset);
-        pieces.push((Where::Register(register), leaf.size as usize));
+        pieces.push((Where::Register(register(leaf.float)), leaf.size as usize));
     }
     pad(&mut pieces, size);
     Slot::At(whole(pieces))

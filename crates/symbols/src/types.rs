@@ -325,6 +325,38 @@ impl Type {
         other
     }
 
+    /// The type that stands for this parameter of a generic type.
+    pub(crate) fn parameter(&self, name: &str) -> Option<Self> {
+        let bare = self.bare();
+        let all = bare.die.as_ref()?.children().into_iter();
+        let mut named = all.filter(|(die, tag)| {
+            *tag == DW_TAG_template_type_parameter
+                && self.units.name(die).is_some_and(|own| own == name)
+        });
+        Some(bare.inner(&named.next()?.0))
+    }
+
+    /// The discriminant and the variants of a Rust enum, and of each whether values of the
+    /// discriminant choose it: one that holds what is left has none.
+    pub(crate) fn variants(&self) -> Option<(Option<Member>, Vec<(bool, Member)>)> {
+        let bare = self.bare();
+        let all = bare.die.as_ref()?.children().into_iter();
+        let (part, _) = all.into_iter().find(|(_, t)| *t == DW_TAG_variant_part)?;
+        let discriminant = part
+            .attr(DW_AT_discr)
+            .and_then(|to| self.units.follow(&part.unit, to))
+            .and_then(|die| bare.member(&die, DW_TAG_member));
+        let mut found = Vec::new();
+        for (variant, _) in part.children().iter().filter(|(_, t)| *t == DW_TAG_variant) {
+            let mut inside = variant.children().into_iter();
+            let (die, tag) = inside.find(|(_, t)| *t == DW_TAG_member)?;
+            let chosen = variant.attr(DW_AT_discr_value).is_some()
+                || variant.attr(DW_AT_discr_list).is_some();
+            found.push((chosen, bare.member(&die, tag)?));
+        }
+        Some((discriminant, found))
+    }
+
     /// Whether its content depends on its value, as that of a Rust enum.
     pub(crate) fn has_variants(&self) -> bool {
         let bare = self.bare();

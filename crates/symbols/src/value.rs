@@ -229,6 +229,11 @@ impl Shower<'_> {
 
     /// The elements of a slice of Rust or Go.
     fn slice(&mut self, of: &Type, bytes: &[u8], depth: usize) -> Option<String> {
+        if of.language()? == DW_LANG_Rust && of.bare().name().starts_with("Vec<") {
+            let (ptr, len) = vec_places(of)?;
+            let (at, count) = (number(bytes, ptr, 8)?, number(bytes, len, 8)?);
+            return self.elements(&of.parameter("T")?, at, count, depth);
+        }
         let (data, length) = match of.language()? {
             DW_LANG_Rust => ("data_ptr", "length"),
             DW_LANG_Go => ("array", "len"),
@@ -244,13 +249,18 @@ impl Shower<'_> {
             number(bytes, data.offset, 8)?,
             number(bytes, length.offset, 8)?,
         );
+        self.elements(&element, at, count, depth)
+    }
+
+    /// Elements that follow each other in memory.
+    fn elements(&mut self, element: &Type, at: u64, count: u64, depth: usize) -> Option<String> {
         let size = element.size().filter(|size| *size > 0)?;
         let shown = size.checked_mul(count.min(MOST_PARTS as u64))?;
         let mut part = vec![0; usize::try_from(shown.min(MOST_BYTES)).ok()?];
-        if !self.target.read(at, &mut part) {
+        if !part.is_empty() && !self.target.read(at, &mut part) {
             return None;
         }
-        Some(self.array(&element, count, &part, depth))
+        Some(self.array(element, count, &part, depth))
     }
 
     fn bit_field(&mut self, of: &Type, value: u64, bits: u64) -> String {
@@ -278,20 +288,9 @@ impl Shower<'_> {
                 self.counted(word(at)?, word(len)?)
             }
             DW_LANG_Rust if name == "String" => {
-                // String { vec: Vec { buf: RawVec { inner: { ptr, cap } }, len } }.
                 let vec = member("vec")?;
-                let inside = |ty: &Type, name: &str| {
-                    let all = ty.members();
-                    all.into_iter().find(|m| m.name.as_deref() == Some(name))
-                };
-                let len = inside(&vec.of, "len")?.offset;
-                let buf = inside(&vec.of, "buf")?;
-                let (inner, ptr) = match inside(&buf.of, "inner") {
-                    Some(inner) => (inner.offset, inside(&inner.of, "ptr")?.offset),
-                    None => (0, inside(&buf.of, "ptr")?.offset),
-                };
-                let at = vec.offset + buf.offset + inner + ptr;
-                self.counted(word(at)?, word(vec.offset + len)?)
+                let (ptr, len) = vec_places(&vec.of)?;
+                self.counted(word(vec.offset + ptr)?, word(vec.offset + len)?)
             }
             DW_LANG_Go if name == "string" => {
                 let (at, len) = (member("str")?.offset, member("len")?.offset);
@@ -304,6 +303,21 @@ impl Shower<'_> {
             _ => None,
         }
     }
+}
+
+/// Where pointer and length of Rust's `Vec { buf: RawVec { inner: { ptr, cap } }, len }` lie.
+fn vec_places(vec: &Type) -> Option<(u64, u64)> {
+    let inside = |ty: &Type, name: &str| {
+        let all = ty.members();
+        all.into_iter().find(|m| m.name.as_deref() == Some(name))
+    };
+    let len = inside(vec, "len")?.offset;
+    let buf = inside(vec, "buf")?;
+    let (inner, ptr) = match inside(&buf.of, "inner") {
+        Some(inner) => (inner.offset, inside(&inner.of, "ptr")?.offset),
+        None => (0, inside(&buf.of, "ptr")?.offset),
+    };
+    Some((buf.offset + inner + ptr, len))
 }
 
 /// The bytes of a register by DWARF's number (System V ABI for x86-64, figure 3.36).

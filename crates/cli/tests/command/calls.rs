@@ -133,3 +133,100 @@ fn a_function_of_the_next_program_is_no_other_of_this_one() {
         .ok();
     assert_eq!(calls(&sandbox, "plain"), ["(n=1) = 2", "(n=2) = 3"]);
 }
+
+#[test]
+fn enums_and_structures_of_rust_are_shown() {
+    let source = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/command/passed.rs");
+    for level in ["0", "2"] {
+        let sandbox = Sandbox::new();
+        let compiled = std::process::Command::new("rustc")
+            .args(["-g", "--edition=2024", "-Awarnings", "-Copt-level"])
+            .args([level, "-o"])
+            .arg(sandbox.path("program"))
+            .arg(source)
+            .status();
+        assert!(compiled.unwrap().success());
+        sandbox.relive(&["record", "./program"]).ok();
+        for (function, expected) in [
+            (
+                "opt32",
+                &[
+                    "(v=Some{__0=7}, k=Three) = Some{__0=9}",
+                    "(v=None, k=One) = None",
+                ][..],
+            ),
+            (
+                "opt64",
+                &["(v=Some{__0=70}) = Some{__0=71}", "(v=None) = None"],
+            ),
+            (
+                "optref",
+                &["(v=Some{__0=5}) = Some{__0=5}", "(v=None) = None"],
+            ),
+            (
+                "optstr",
+                &[
+                    "(v=Some{__0=\"hello\"}) = Some{__0=\"hello\"}",
+                    "(v=None) = None",
+                ],
+            ),
+            (
+                "result",
+                &[
+                    "(v=Ok{__0=9}, w=3) = Ok{__0=12}",
+                    "(v=Err{__0=8}, w=3) = Err{__0=8}",
+                ],
+            ),
+            (
+                "result2",
+                &[
+                    "(v=Ok{__0=9}) = Err{__0=9}",
+                    "(v=Err{__0=\"bad\"}) = Ok{__0=\"bad\"}",
+                ],
+            ),
+            (
+                "shape",
+                &[
+                    "(v=Circle{__0=1.5}, n=42) = Circle{__0=1.5}",
+                    "(v=Nothing, n=42) = Nothing",
+                ],
+            ),
+            (
+                "mixed",
+                &[
+                    "(v=A{__0=3}, n=42) = A{__0=3}",
+                    "(v=B{__0=70000}, n=42) = B{__0=70000}",
+                    "(v=C{x=1, y=2}, n=42) = C{x=1, y=2}",
+                ],
+            ),
+            (
+                "big",
+                &[
+                    "(v={a=1, b=2, name=\"big\", tags={1, 2, 3}}, n=42) = {a=1, b=2, name=\"big\", tags={1, 2, 3}}",
+                ],
+            ),
+            (
+                "rgb",
+                &["(v={__0=1, __1=2, __2=3}, n=42) = {__0=1, __1=2, __2=3}"],
+            ),
+            ("two", &["(v={a=1, b=2, c=3}, n=42) = {a=1, b=2, c=3}"]),
+            ("arr", &["(v={1, 2}, w={3, 4, 5}, n=42) = {42, 43, 44, 45}"]),
+            (
+                "optopt",
+                &[
+                    "(v=Some{__0=Some{__0=true}}, w=Some{__0='x'}, n=42) = Some{__0=Two}",
+                    "(v=Some{__0=None}, w=None, n=42) = Some{__0=Two}",
+                    "(v=None, w=None, n=42) = Some{__0=Two}",
+                ],
+            ),
+        ] {
+            assert_eq!(calls(&sandbox, function), expected, "{function} -O{level}");
+        }
+        let strings = &calls(&sandbox, "strings")[0];
+        let start = "(v=\"text\", w=\"slice\", x={1, 2, 3}, y=Some{__0=0x";
+        assert!(
+            strings.starts_with(start) && strings.ends_with("= Some{__0=\"text\"}"),
+            "{strings}"
+        );
+    }
+}
