@@ -2,15 +2,16 @@
 //! registers of a stopped thread.
 
 use iced_x86::{Instruction, InstructionInfoFactory, Register};
-use relive_host::{Context, Reg};
+use relive_host::{Context, Reg, cpu};
 
 use crate::classify::gpr_number;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
 use crate::mangle::access_kinds;
+use crate::xsave;
 
 /// Bytes that an instruction is taken to touch whose size depends on the processor's state
-/// (XSAVE and its family): the largest area that a guest can have.
+/// (XRSTOR): the largest area that a guest can have.
 const UNSIZED: u64 = relive_host::context::XSAVE_BYTES as u64;
 
 /// One access of an instruction.
@@ -83,6 +84,16 @@ pub fn accesses(code: &dyn Code, ctx: &Context) -> Vec<Access> {
                 addr = addr.wrapping_sub(item.wrapping_mul(count - 1));
             }
         }
+        if writes && let Some(parts) = xsave::writes(iced, ctx) {
+            found.extend(parts.into_iter().map(|(offset, len)| Access {
+                addr: addr.wrapping_add(offset),
+                len,
+                // The header's old value is part of the new one.
+                reads: reads && offset == xsave::HEADER,
+                writes,
+            }));
+            continue;
+        }
         found.push(Access {
             addr,
             len,
@@ -115,6 +126,17 @@ fn value(ctx: &Context, r: Register) -> u64 {
     }
 }
 
+/// Component and offset of byte `at` of vector register `n` (Intel SDM vol. 1, 13.4 and 13.5). Where
+/// extended components lie is the processor's own: those of AMD have no room for what they lack.
+fn lane_place(ranges: &[(usize, usize); 8], n: usize, at: usize) -> (usize, usize) {
+    match (n, at) {
+        (0..16, 0..16) => (1, 160 + 16 * n + at),
+        (0..16, 16..32) => (2, ranges[2].0 + 16 * n + at - 16),
+        (0..16, _) => (6, ranges[6].0 + 32 * n + at - 32),
+        _ => (7, ranges[7].0 + 64 * (n - 16) + at),
+    }
+}
+
 /// The addresses of a gather's or scatter's lanes, masked ones too.
 fn lanes(iced: &Instruction, ctx: &Context, mut each: impl FnMut(u64)) {
     let Some(operand) = (0..iced.op_count()).find(|&i| iced.op_kind(i) == iced_x86::OpKind::Memory)
@@ -139,15 +161,9 @@ fn lanes(iced: &Instruction, ctx: &Context, mut each: impl FnMut(u64)) {
     }
 }
 
-/// `size` bytes at `at` of vector register `n`, out of the standard XSAVE area (Intel SDM
-/// vol. 1, 13.4, with the offsets that all processors use for these components).
+/// `size` bytes at `at` of vector register `n`, out of the standard XSAVE area.
 fn vector_lane(ctx: &Context, n: usize, at: usize, size: usize) -> u64 {
-    let (component, offset) = match (n, at) {
-        (0..16, 0..16) => (1, 160 + 16 * n + at),
-        (0..16, 16..32) => (2, 576 + 16 * n + at - 16),
-        (0..16, _) => (6, 1152 + 32 * n + at - 32),
-        _ => (7, 1664 + 64 * (n - 16) + at),
-    };
+    let (component, offset) = lane_place(&cpu::xsave_layout().ranges, n, at);
     let area = ctx.vectors();
     if area.xstate_bv() & 1 << component == 0 {
         return 0;
@@ -160,5 +176,41 @@ fn vector_lane(ctx: &Context, n: usize, at: usize, size: usize) -> u64 {
         value as i32 as i64 as u64
     } else {
         value
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lanes_lie_where_the_processor_has_them() {
+        // Of Intel, and of AMD, whose area has no room for the bounds registers.
+        let intel = [
+            (0, 0),
+            (0, 0),
+            (576, 832),
+            (960, 1024),
+            (1024, 1088),
+            (1088, 1152),
+            (1152, 1664),
+            (1664, 2688),
+        ];
+        let amd = [
+            (0, 0),
+            (0, 0),
+            (576, 832),
+            (0, 0),
+            (0, 0),
+            (832, 896),
+            (896, 1408),
+            (1408, 2432),
+        ];
+        for (ranges, high, upper) in [(intel, 1152, 1664), (amd, 896, 1408)] {
+            assert_eq!(lane_place(&ranges, 3, 8), (1, 160 + 3 * 16 + 8));
+            assert_eq!(lane_place(&ranges, 3, 24), (2, 576 + 3 * 16 + 8));
+            assert_eq!(lane_place(&ranges, 3, 40), (6, high + 3 * 32 + 8));
+            assert_eq!(lane_place(&ranges, 19, 40), (7, upper + 3 * 64 + 40));
+        }
     }
 }

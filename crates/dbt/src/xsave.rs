@@ -20,8 +20,9 @@ const SSE: u64 = 1 << 1;
 const AVX: u64 = 1 << 2;
 /// In XCOMP_BV: the compacted format.
 const COMPACTED: u64 = 1 << 63;
-/// Where the header is, and where the extended components of the compacted format begin.
-const HEADER: u64 = 512;
+/// Where the header is.
+pub(crate) const HEADER: u64 = 512;
+/// Where the extended components of the compacted format begin.
 const EXTENDED: u64 = 576;
 /// MXCSR after a reset, which XSAVEC takes for part of the initial state.
 const MXCSR: [u8; 4] = 0x1f80_u32.to_le_bytes();
@@ -103,28 +104,51 @@ pub(crate) fn store(code: &dyn Code, ctx: &Context, exit: &Exit) -> Result<bool,
     if base.0 % 64 != 0 {
         return Ok(false);
     }
+    let (area, used, asked) = state(ctx);
+    let stored = stored(&area, form, asked, used);
+    let Ok(old) = copy::read_u64(base.offset(HEADER)) else {
+        return Ok(false);
+    };
+    let header = match stored.compacted {
+        Some(saved) => [saved, asked | COMPACTED].map(u64::to_le_bytes).concat(),
+        None => (old & !asked | used & asked).to_le_bytes().to_vec(),
+    };
+    let mut parts = stored.parts;
+    parts.push((HEADER, &header));
+    let put = |(offset, bytes): &(u64, &[u8])| copy::write(base.offset(*offset), bytes).is_ok();
+    Ok(parts.iter().all(put))
+}
+
+/// Offsets and lengths of what such an instruction is about to write; `None`: it is none.
+pub(crate) fn writes(insn: &Instruction, ctx: &Context) -> Option<Vec<(u64, u64)>> {
+    if !fip::is_xsave(insn) {
+        return None;
+    }
+    let (area, used, asked) = state(ctx);
+    let stored = stored(&area, Form::of(insn), asked, used);
+    let header = if stored.compacted.is_some() { 16 } else { 8 };
+    let parts = stored.parts.iter();
+    let parts = parts.map(|(offset, bytes)| (*offset, bytes.len() as u64));
+    Some(parts.chain([(HEADER, header)]).collect())
+}
+
+/// A thread's state as it is stored, the components in use, and those that are asked for.
+fn state(ctx: &Context) -> (XsaveArea, u64, u64) {
     let half = |reg| ctx.reg(reg) & 0xffff_ffff;
     let asked = cpu::xcr0() & (half(Reg::Rax) | half(Reg::Rdx) << 32);
     let mut area = ctx.vectors();
     area.settle();
     let used = area.xstate_bv();
     write_out_initial(&mut area, used);
-    let stored = match form {
-        Form::Compacted => compacted(&area, asked, used),
-        Form::Used => standard(&area, asked, asked & used),
-        Form::Standard => standard(&area, asked, asked),
-    };
-    let Ok(old) = copy::read_u64(base.offset(HEADER)) else {
-        return Ok(false);
-    };
-    let mut parts = stored.parts;
-    let header = match stored.compacted {
-        Some(saved) => [saved, asked | COMPACTED].map(u64::to_le_bytes).concat(),
-        None => (old & !asked | used & asked).to_le_bytes().to_vec(),
-    };
-    parts.push((HEADER, &header));
-    let put = |(offset, bytes): &(u64, &[u8])| copy::write(base.offset(*offset), bytes).is_ok();
-    Ok(parts.iter().all(put))
+    (area, used, asked)
+}
+
+fn stored(area: &XsaveArea, form: Form, asked: u64, used: u64) -> Stored<'_> {
+    match form {
+        Form::Compacted => compacted(area, asked, used),
+        Form::Used => standard(area, asked, asked & used),
+        Form::Standard => standard(area, asked, asked),
+    }
 }
 
 /// What goes where.
