@@ -14,8 +14,8 @@ use relive_gdb::{Address, At};
 use relive_sched::Seed;
 
 use texts::*;
+use values::duration;
 pub use values::{Function, GuestAddress};
-use values::{duration, place};
 
 /// The whole command line.
 #[derive(Debug, Parser)]
@@ -155,12 +155,12 @@ pub struct TraceArgs {
 pub struct ReplayArgs {
     #[command(flatten)]
     pub trace: TraceArgs,
-    /// Show output from where so many events of the process have happened
-    #[arg(long, value_name = "EVENT", conflicts_with = "stats")]
-    pub from: Option<u64>,
-    /// Stop where so many events of the process have happened
-    #[arg(long, value_name = "EVENT", conflicts_with = "stats")]
-    pub to: Option<u64>,
+    /// Show output from where so many events of the process have happened, or another PLACE
+    #[arg(long, value_name = "PLACE", conflicts_with = "stats")]
+    pub from: Option<At>,
+    /// Stop where so many events of the process have happened, or at another PLACE
+    #[arg(long, value_name = "PLACE", conflicts_with = "stats")]
+    pub to: Option<At>,
     /// With --from or --to, which process: its index in the recording [default: 0]
     #[arg(short, long, value_name = "N", conflicts_with = "stats")]
     pub process: Option<u32>,
@@ -173,8 +173,9 @@ pub struct ReplayArgs {
 pub struct DebugArgs {
     #[command(flatten)]
     pub trace: TraceArgs,
-    /// Where to begin: start, end, crash, or where so many events of the process have happened
-    #[arg(long, value_name = "PLACE", default_value = "start", value_parser = place)]
+    /// Where to begin: start, end, crash, where so many events of the process have happened, or a
+    /// position EVENT:TICK
+    #[arg(long, value_name = "PLACE", default_value = "start")]
     pub at: At,
     /// Which process: its index in the recording [default: 0; with --at crash the one that died]
     #[arg(short, long, value_name = "N")]
@@ -208,8 +209,9 @@ pub struct DapArgs {
 pub struct BacktraceArgs {
     #[command(flatten)]
     pub trace: TraceArgs,
-    /// Where: start, end, crash, or where so many events of the process have happened
-    #[arg(long, value_name = "PLACE", default_value = "end", value_parser = place)]
+    /// Where: start, end, crash, where so many events of the process have happened, or a position
+    /// EVENT:TICK
+    #[arg(long, value_name = "PLACE", default_value = "end")]
     pub at: At,
     /// Which process: its index in the recording [default: 0; with --at crash the one that died]
     #[arg(short, long, value_name = "N")]
@@ -242,12 +244,13 @@ pub struct LastWriteArgs {
     /// Bytes of it [default: the variable's size, or 8]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1 << 20))]
     pub len: Option<u64>,
-    /// Before so many events of the process have happened [default: where --at says, or its end]
-    #[arg(long, value_name = "EVENT")]
-    pub before: Option<u64>,
-    /// Where to look at the variable: start, end, crash, or where so many events have happened;
-    /// its frame's local variables are known too [default: where --before says]
-    #[arg(long, value_name = "PLACE", value_parser = place)]
+    /// Before that many events of the process have happened, or another PLACE [default: where --at
+    /// says, or its end]
+    #[arg(long, value_name = "PLACE")]
+    pub before: Option<At>,
+    /// Where to look at the variable: start, end, crash, where so many events have happened, or a
+    /// position EVENT:TICK; its frame's local variables are known too [default: where --before says]
+    #[arg(long, value_name = "PLACE")]
     pub at: Option<At>,
     /// Which frame's local variables, counted from 0 as in relive backtrace
     #[arg(long, value_name = "N")]

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::Status;
-use relive_engine::timeline::{Thread, Timeline, follow};
+use relive_engine::timeline::{Spot, Thread, Timeline, follow};
 use relive_symbols::{Frame, How, Space, unwind};
 use serde_json::{Value, json};
 
@@ -44,6 +44,7 @@ pub fn execute(args: &BacktraceArgs) -> Result<Status, Failure> {
                 "process": status.process,
                 "event": status.point.event,
                 "tick": status.point.ticks,
+                "at": Spot::of(&status).to_string(),
                 "threads": all,
             });
             return writeln!(out, "{whole}").map_err(Stop::from);
@@ -55,8 +56,13 @@ pub fn execute(args: &BacktraceArgs) -> Result<Status, Failure> {
             let status = timeline.status();
             writeln!(
                 out,
-                "p{}.t{} (thread {} {}), event {}:",
-                status.process, thread.index, thread.tid, thread.name, status.point.event
+                "p{}.t{} (thread {} {}), event {}, tick {}:",
+                status.process,
+                thread.index,
+                thread.tid,
+                thread.name,
+                status.point.event,
+                status.point.ticks
             )?;
             show(out, &space, frames)?;
         }

@@ -303,7 +303,7 @@ impl Line {
             })
         };
         json!({
-            "place": self.call.place,
+            "place": query::place_object(&self.call.place),
             "arguments": self.call.arguments,
             "parameters": list(&self.arguments),
             "return_to": self.call.return_to,

@@ -10,10 +10,17 @@ checkpoints, delete-checkpoint, snapshots, files.
 end
 
 define relive goto
+  if $argc == 1
+    monitor goto $arg0
+  end
   if $argc == 2
     monitor goto $arg0 $arg1
-  else
-    monitor goto $arg0
+  end
+  if $argc == 4
+    monitor goto $arg0 $arg1 $arg2 $arg3
+  end
+  if $argc != 1 && $argc != 2 && $argc != 4
+    error relive goto start|end|crash|EVENT|EVENT:TICK|tick NUMBER
   end
   # gdb looks at everything anew when the program stops. Forwards, it would first step over a
   # breakpoint where it was.
@@ -21,7 +28,8 @@ define relive goto
   reverse-stepi
 end
 document relive goto
-Go to another place of the recording: start, end, crash, a number of events, or tick NUMBER.
+Go to another place of the recording: start, end, crash, a number of events, tick NUMBER,
+EVENT:TICK or the like, as relive position prints it at the end.
 end
 
 define relive position

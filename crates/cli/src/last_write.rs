@@ -34,9 +34,7 @@ struct Variable {
 /// Whatever stops the replay.
 pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
     let trace = place::open_to_replay(args.trace.trace.as_deref())?;
-    let at = args
-        .at
-        .unwrap_or(At::Event(args.before.unwrap_or(u64::MAX)));
+    let at = args.at.or(args.before).unwrap_or(At::End);
     let process = place::process(&trace, args.process, at)?;
     let mut timeline = Timeline::open(trace.directory(), &follow(&trace, process)?)?;
     place::go(&mut timeline, at)?;
@@ -50,8 +48,7 @@ pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
         (None, None) => return Err(Failure::internal("one of two arguments is required")),
     };
     if let Some(before) = args.before {
-        timeline.goto_event(before, &mut Patient)?;
-        place::tell_if_beyond(before, &timeline);
+        place::go(&mut timeline, before)?;
     }
     // What a value points to is what it pointed to then.
     let mut values = Vec::new();
@@ -86,11 +83,9 @@ fn named(timeline: &mut Timeline, text: &str, args: &LastWriteArgs) -> Result<Go
     let variable = match variable {
         // A library that is not there yet is at the end, if it was not taken away again.
         Err(e) if args.at.is_none() && args.before.is_some() => {
-            let here = timeline.status().point.event;
             timeline.goto_end(&mut Patient)?;
             let space = names::space(timeline);
             let found = space.variable(&mut Guest(timeline.guest()), text, &from);
-            timeline.goto_event(here, &mut Patient)?;
             found.map_err(|_| e)?
         }
         found => found?,
@@ -214,7 +209,7 @@ fn object(w: &LastWrite, code: &Named, goal: &Goal, values: Option<&[String; 2]>
         })
     });
     json!({
-        "place": w.place,
+        "place": query::place_object(&w.place),
         "code": names::object(code),
         "by": by(w.call),
         "before": query::hex(&w.before),

@@ -202,16 +202,10 @@ pub fn is_cut_off(trace: &Trace) -> bool {
 /// # Errors
 /// Divergence.
 pub fn go(timeline: &mut Timeline, at: At) -> Result<(), Failure> {
-    match at {
-        At::Start => timeline.goto_start()?,
-        At::End => timeline.goto_end(&mut Patient)?,
-        At::Crash => timeline.goto_crash(&mut Patient)?,
-        At::Event(n) => {
-            let stopped = timeline.goto_event(n, &mut Patient)?;
-            tell_if_beyond(n, timeline);
-            stopped
-        }
-    };
+    at.go(timeline, &mut Patient)?;
+    if let At::Event(n) = at {
+        tell_if_beyond(n, timeline);
+    }
     Ok(())
 }
 
@@ -251,6 +245,7 @@ pub fn process(trace: &Trace, given: Option<u32>, at: At) -> Result<u32, Failure
             }
             Ok(*process)
         }
+        (None, At::Spot(spot)) => Ok(spot.process.unwrap_or(0)),
         (None, _) => Ok(0),
     }
 }

@@ -2,7 +2,8 @@
 
 use relive_engine::Failure;
 use relive_engine::supervisor::{self, ReplayOptions, Status};
-use relive_engine::timeline::{Ended, Patient, Stopped, Timeline, follow};
+use relive_engine::timeline::{Ended, Patient, Point, Stopped, Timeline, follow};
+use relive_gdb::At;
 use relive_trace::Trace;
 
 use crate::args::ReplayArgs;
@@ -31,24 +32,43 @@ pub fn execute(args: &ReplayArgs) -> Result<Status, Failure> {
 
 /// Replays a part of one process; ends as the process did, if the part has its end.
 fn part(args: &ReplayArgs, trace: &Trace) -> Result<Status, Failure> {
-    let way = follow(trace, args.process.unwrap_or(0))?;
-    let mut timeline = Timeline::open(trace.directory(), &way)?;
-    if let Some(from) = args.from {
-        if let Some(to) = args.to.filter(|to| *to < from) {
-            return Err(Failure::setup(format!(
-                "--to {to} is before --from {from}: nothing lies between"
-            )));
+    let given = [args.from, args.to].into_iter().flatten();
+    let named = given.clone().find_map(|at| match at {
+        At::Spot(spot) => spot.process,
+        _ => None,
+    });
+    let crash = given.clone().find(|at| *at == At::Crash);
+    let process = place::process(trace, args.process.or(named), crash.unwrap_or(At::Start))?;
+    let mut timeline = Timeline::open(trace.directory(), &follow(trace, process)?)?;
+    let to = match args.to {
+        None | Some(At::End) => None,
+        Some(At::Event(n)) => Some(Point::behind_event(n)),
+        Some(to) => {
+            place::go(&mut timeline, to)?;
+            let there = timeline.status();
+            there.ended.is_none().then_some(there.point)
         }
-        timeline.goto_event(from, &mut Patient)?;
-        place::tell_if_beyond(from, &timeline);
+    };
+    place::go(&mut timeline, args.from.unwrap_or(At::Start))?;
+    let from = timeline.status().point;
+    if args.from.is_some() && to.is_some_and(|to| to.event < from.event || precedes(&to, &from)) {
+        return Err(Failure::setup(
+            "--to is before --from: nothing lies between",
+        ));
     }
     timeline.show_output()?;
-    let stopped = timeline.forward_to_event(args.to.unwrap_or(u64::MAX), &mut Patient)?;
+    let stopped = timeline.forward_to(to, &mut Patient)?;
     Ok(match stopped {
         Stopped::Ended(Ended::Code(code)) => Status::Code(code),
         Stopped::Ended(Ended::Signal(sig)) => Status::Signal(sig),
         _ => Status::Code(0),
     })
+}
+
+/// Whether a position is before another one behind the same event.
+fn precedes(one: &Point, other: &Point) -> bool {
+    let behind = Point::behind_event(one.event);
+    *one != behind && one.is_before(other)
 }
 
 /// What came of replaying a trace, in the light of whether it has an end.

@@ -18,7 +18,7 @@ use crate::session::Session;
 struct Launch {
     /// Name or folder; without it the latest.
     trace: Option<String>,
-    /// `start`, `end`, `crash`, or a number of events.
+    /// `start`, `end`, `crash`, a number of events, or a position.
     at: Option<Json>,
     /// Index of the process.
     process: Option<u32>,
@@ -56,7 +56,7 @@ impl Launch {
             Some(Json::String(place)) => Ok(place.clone()),
             Some(Json::Number(n)) => Ok(n.to_string()),
             Some(_) => Err(Refusal::shown(
-                "'at' is start, end, crash, or a number of events",
+                "'at' is start, end, crash, a number of events, or EVENT:TICK",
             )),
         }
     }

@@ -58,8 +58,8 @@ pub enum Place {
     FsBase,
     /// A value that the program can not change.
     Fixed(u64),
-    /// Bytes of an XSAVE component at an offset of the standard format (Intel SDM vol. 1,
-    /// 13.4, and 13.5 for the offsets, which all processors have in common).
+    /// Bytes of an XSAVE component at an offset of the standard format (Intel SDM vol. 1, 13.4;
+    /// where the components behind SSE lie, each processor says).
     Xsave(u32, usize),
     /// The x87 tag word, which the area holds in short form.
     Tags,
@@ -118,9 +118,9 @@ fn row(
         .collect()
 }
 
-/// The registers of a processor with these components of extended state, in gdb's order
-/// (features/i386/64bit-*.xml of gdb).
-pub fn features(components: u64) -> Vec<Feature> {
+/// The registers of a processor with these components of extended state at these places, in
+/// gdb's order (features/i386/64bit-*.xml of gdb).
+pub fn features(components: u64, places: &[(usize, usize); 8]) -> Vec<Feature> {
     const GENERAL: [(&str, usize); 16] = [
         ("rax", 0),
         ("rbx", 3),
@@ -206,29 +206,38 @@ pub fn features(components: u64) -> Vec<Feature> {
     if components & AVX != 0 {
         all.push(Feature {
             name: "org.gnu.gdb.i386.avx",
-            registers: row(|i| format!("ymm{i}h"), 16, 16, "uint128", 2, 576, 16),
+            registers: row(
+                |i| format!("ymm{i}h"),
+                16,
+                16,
+                "uint128",
+                2,
+                places[2].0,
+                16,
+            ),
         });
     }
     if components & AVX512 == AVX512 {
-        let mut wide = row(|i| format!("xmm{}", i + 16), 16, 16, "vec128", 7, 1664, 64);
+        let (masks, high, upper) = (places[5].0, places[6].0, places[7].0);
+        let mut wide = row(|i| format!("xmm{}", i + 16), 16, 16, "vec128", 7, upper, 64);
         wide.extend(row(
             |i| format!("ymm{}h", i + 16),
             16,
             16,
             "uint128",
             7,
-            1680,
+            upper + 16,
             64,
         ));
-        wide.extend(row(|i| format!("k{i}"), 8, 8, "uint64", 5, 1088, 8));
-        wide.extend(row(|i| format!("zmm{i}h"), 16, 32, "v2ui128", 6, 1152, 32));
+        wide.extend(row(|i| format!("k{i}"), 8, 8, "uint64", 5, masks, 8));
+        wide.extend(row(|i| format!("zmm{i}h"), 16, 32, "v2ui128", 6, high, 32));
         wide.extend(row(
             |i| format!("zmm{}h", i + 16),
             16,
             32,
             "v2ui128",
             7,
-            1696,
+            upper + 32,
             64,
         ));
         all.push(Feature {
@@ -303,6 +312,28 @@ fn tags(guest: &Guest) -> u16 {
 mod tests {
     use super::*;
 
+    /// As Intel's processors have them, and as AMD's do, without room for bounds registers.
+    const INTEL: [(usize, usize); 8] = [
+        (0, 0),
+        (0, 0),
+        (576, 832),
+        (960, 1024),
+        (1024, 1088),
+        (1088, 1152),
+        (1152, 1664),
+        (1664, 2688),
+    ];
+    const AMD: [(usize, usize); 8] = [
+        (0, 0),
+        (0, 0),
+        (576, 832),
+        (0, 0),
+        (0, 0),
+        (832, 896),
+        (896, 1408),
+        (1408, 2432),
+    ];
+
     fn guest() -> Guest {
         Guest {
             gpr: std::array::from_fn(|i| i as u64 + 100),
@@ -317,7 +348,7 @@ mod tests {
     fn the_block_has_gdbs_size() {
         // i386_linux: amd64 with AVX-512, as gdb's own descriptions add up.
         let size = |components| -> usize {
-            let all = features(components);
+            let all = features(components, &INTEL);
             all.iter().flat_map(|f| &f.registers).map(|r| r.size).sum()
         };
         assert_eq!(size(3), 276 + 260 + 8 + 16);
@@ -327,8 +358,18 @@ mod tests {
 
     #[test]
     fn what_is_set_is_read_back() {
+        for places in [INTEL, AMD] {
+            each_is_read_back(&places);
+        }
+    }
+
+    fn each_is_read_back(places: &[(usize, usize); 8]) {
         let mut g = guest();
-        for r in features(0xe7).iter().flat_map(|f| &f.registers) {
+        for r in features(0xe7, places).iter().flat_map(|f| &f.registers) {
+            if let Place::Xsave(component @ 2.., at) = r.place {
+                let (from, to) = places[component as usize];
+                assert!(from <= at && at + r.size <= to, "{}", r.name);
+            }
             let new: Vec<u8> = (0..r.size).map(|i| 0x11 * (i as u8 % 15)).collect();
             assert!(set(r, &mut g, &new), "{}", r.name);
             let read = value(r, &g);

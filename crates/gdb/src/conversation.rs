@@ -2,21 +2,26 @@
 //! (`family`), and stops go out. Must never end anything but itself because of what a client
 //! sends.
 
+use std::cell::RefCell;
 use std::io;
 use std::rc::Rc;
 
-use gdbstub::stub::state_machine::GdbStubStateMachine as State;
+use gdbstub::stub::state_machine::GdbStubStateMachine;
 use gdbstub::stub::{DisconnectReason, GdbStubBuilder};
 use relive_engine::Failure;
 use relive_engine::timeline::Wanted;
 
 use crate::debuggee::Debuggee;
 use crate::family::{Family, Route};
-use crate::link::{Link, Stream};
+use crate::link::{Link, Stream, Wire};
 use crate::packets;
+use crate::resume::Reason;
 
 /// Bytes of the longest packet: all registers fit, and gdb reads memory in larger portions.
 const PACKET: usize = 64 << 10;
+
+/// The answer to a packet that makes no sense: EINVAL.
+const NO_SENSE: &str = "E16";
 
 /// How a conversation ended.
 pub enum Ended {
@@ -30,6 +35,8 @@ pub enum Ended {
 enum Wrong {
     /// The replay.
     Replay(Failure),
+    /// A packet that the library makes no sense of.
+    Packet,
     /// The connection, or what came over it.
     Client,
 }
@@ -44,9 +51,32 @@ type Error = gdbstub::stub::GdbStubError<Failure, io::Error>;
 
 impl From<Error> for Wrong {
     fn from(e: Error) -> Self {
+        if e.is_connection_error() {
+            return Self::Client;
+        }
         match e.into_target_error() {
             Some(failure) => Self::Replay(failure),
-            None => Self::Client,
+            None => Self::Packet,
+        }
+    }
+}
+
+/// The library's state: it waits for a packet, runs the process, and so on.
+type State<'a> = GdbStubStateMachine<'a, Debuggee, Wire>;
+
+/// What the library must hear again where it begins anew, by its first bytes: of each kind the
+/// last one.
+const AGREED: [&[u8]; 5] = [b"qSupported", b"QStartNoAckMode", b"!", b"Hg", b"Hc"];
+
+/// Packets of these kinds that the library has understood.
+#[derive(Default)]
+struct Agreed([Option<Vec<u8>>; AGREED.len()]);
+
+impl Agreed {
+    fn note(&mut self, unit: &[u8]) {
+        let body = packets::body(unit).unwrap_or_default();
+        if let Some(kind) = AGREED.iter().position(|start| body.starts_with(start)) {
+            self.0[kind] = Some(unit.to_vec());
         }
     }
 }
@@ -80,43 +110,49 @@ pub fn converse(family: &mut Family, stream: Stream) -> Result<Ended, Failure> {
 }
 
 fn talk(family: &mut Family, stream: Stream) -> Result<DisconnectReason, Wrong> {
-    let link = Link::new(stream);
-    family.first().interrupt = Some(Rc::clone(&link.interrupt));
-    let stub = GdbStubBuilder::new(link).packet_buffer_size(PACKET);
-    let stub = stub.build().map_err(|_| Wrong::Client)?;
-    let mut state = stub.run_state_machine(family.first())?;
+    let link = Rc::new(RefCell::new(Link::new(stream)));
+    family.first().interrupt = Some(Rc::clone(&link.borrow().interrupt));
+    let mut agreed = Agreed::default();
+    let mut state = begin(family, &link)?;
     loop {
         state = match state {
-            State::Idle(mut idle) => {
-                let unit = idle.borrow_conn().unit()?;
-                match route(family, idle.borrow_conn(), &unit)? {
+            State::Idle(idle) => {
+                let unit = link.borrow_mut().unit()?;
+                let Some(unit) = received(&link, unit)? else {
+                    state = State::Idle(idle);
+                    continue;
+                };
+                let to = route(family, &mut link.borrow_mut(), &unit)?;
+                match to {
                     Some(member) => {
                         let mut state = State::Idle(idle);
                         if let Some(body) = family.take_unheard(member) {
-                            state = inform(state, family, member, &body)?;
+                            let packet = packets::packet(&String::from_utf8_lossy(&body));
+                            state = inform(state, family, &link, member, &packet)?;
                         }
-                        feed(state, family, member, &unit)?
+                        match feed(state, family, member, &unit) {
+                            Ok(state) => {
+                                agreed.note(&unit);
+                                state
+                            }
+                            Err(Wrong::Packet) if packets::body(&unit).is_some() => {
+                                refuse(family, &link, member, &agreed)?
+                            }
+                            Err(wrong) => return Err(wrong),
+                        }
                     }
                     None => State::Idle(idle),
                 }
             }
-            State::Running(mut running) => {
+            State::Running(running) => {
                 let member = family.current();
-                let link = running.borrow_conn();
-                if link.has_input() {
-                    let unit = link.unit()?;
+                let asked = link.borrow().has_input();
+                if asked {
+                    let unit = link.borrow_mut().unit()?;
                     feed(State::Running(running), family, member, &unit)?
                 } else {
-                    family.get(member).learn();
-                    let reason = family.get(member).go(&mut Client(link));
-                    let reason = reason.map_err(Wrong::Replay)?;
-                    let debuggee = family.get(member);
-                    tell_news(debuggee, link)?;
-                    link.told = debuggee.told.take();
-                    if let Some(pid) = debuggee.forked.take() {
-                        family.tell(pid);
-                    }
-                    match reason {
+                    let stopped = go(family, member, &mut link.borrow_mut())?;
+                    match stopped {
                         Some(reason) => running.report_stop(family.get(member), reason)?,
                         None => State::Running(running),
                     }
@@ -130,6 +166,56 @@ fn talk(family: &mut Family, stream: Stream) -> Result<DisconnectReason, Wrong> 
             State::Disconnected(end) => return Ok(end.get_reason()),
         };
     }
+}
+
+/// Lets a process go on, as the client has said. `None`: the client wants something.
+fn go(family: &mut Family, member: usize, link: &mut Link) -> Result<Option<Reason>, Wrong> {
+    family.get(member).learn();
+    let reason = family.get(member).go(&mut Client(link));
+    let reason = reason.map_err(Wrong::Replay)?;
+    let debuggee = family.get(member);
+    tell_news(debuggee, link)?;
+    link.told = debuggee.told.take();
+    if let Some(pid) = debuggee.forked.take() {
+        family.tell(pid);
+    }
+    Ok(reason)
+}
+
+/// The library, which has heard nothing yet.
+fn begin<'a>(family: &mut Family, link: &Rc<RefCell<Link>>) -> Result<State<'a>, Wrong> {
+    let stub = GdbStubBuilder::new(Wire(Rc::clone(link))).packet_buffer_size(PACKET);
+    let stub = stub.build().map_err(|_| Wrong::Client)?;
+    Ok(stub.run_state_machine(family.first())?)
+}
+
+/// What is done about the connection itself; the rest is for others.
+fn received(link: &Rc<RefCell<Link>>, unit: Vec<u8>) -> io::Result<Option<Vec<u8>>> {
+    let link = &mut *link.borrow_mut();
+    if unit == b"-" {
+        return link.again().map(|()| None);
+    }
+    if packets::is_garbled(&unit) && !link.silent {
+        return link.ask_again().map(|()| None);
+    }
+    Ok(Some(packets::mended(unit)))
+}
+
+/// Answers a packet that the library makes no sense of, at which it has given up, with an error;
+/// another one takes its place, and hears what was agreed on.
+fn refuse<'a>(
+    family: &mut Family,
+    link: &Rc<RefCell<Link>>,
+    member: usize,
+    agreed: &Agreed,
+) -> Result<State<'a>, Wrong> {
+    link.borrow_mut().forget();
+    let mut state = begin(family, link)?;
+    for packet in agreed.0.iter().flatten() {
+        state = inform(state, family, link, member, packet)?;
+    }
+    link.borrow_mut().answer(&packets::packet(NO_SENSE))?;
+    Ok(state)
 }
 
 fn tell_news(debuggee: &mut Debuggee, link: &mut Link) -> io::Result<()> {
@@ -167,30 +253,25 @@ fn route(family: &mut Family, link: &mut Link, unit: &[u8]) -> io::Result<Option
 
 /// Hands a packet to the library that the client has had an answer to.
 fn inform<'a>(
-    state: State<'a, Debuggee, Link>,
+    state: State<'a>,
     family: &mut Family,
+    link: &Rc<RefCell<Link>>,
     member: usize,
-    body: &[u8],
-) -> Result<State<'a, Debuggee, Link>, Wrong> {
-    let quiet = |mut state: State<'a, Debuggee, Link>, on| {
-        if let State::Idle(idle) = &mut state {
-            idle.borrow_conn().quiet = on;
-        }
-        state
-    };
-    let state = quiet(state, true);
-    let packet = packets::packet(&String::from_utf8_lossy(body));
-    let state = feed(state, family, member, &packet)?;
-    Ok(quiet(state, false))
+    packet: &[u8],
+) -> Result<State<'a>, Wrong> {
+    link.borrow_mut().quiet = true;
+    let state = feed(state, family, member, packet);
+    link.borrow_mut().quiet = false;
+    state
 }
 
 /// Hands a packet to the library.
 fn feed<'a>(
-    mut state: State<'a, Debuggee, Link>,
+    mut state: State<'a>,
     family: &mut Family,
     member: usize,
     unit: &[u8],
-) -> Result<State<'a, Debuggee, Link>, Wrong> {
+) -> Result<State<'a>, Wrong> {
     for byte in unit {
         let debuggee = family.get(member);
         state = match state {

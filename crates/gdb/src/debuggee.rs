@@ -18,7 +18,8 @@ use gdbstub::target::ext::thread_extra_info::ThreadExtraInfo;
 use gdbstub::target::{Target, TargetError, TargetResult};
 use relive_engine::Failure;
 use relive_engine::timeline::{
-    Follow, Patient, Registers, Status, Stopped, Thread, Timeline, Watchpoint,
+    Follow, Patient, Registers, Spot, Status, Stopped, Thread, Timeline, Wanted, Watchpoint, What,
+    vector_places, vector_state,
 };
 use relive_trace::Trace;
 
@@ -36,7 +37,7 @@ const ESRCH: u8 = 3;
 const EINVAL: u8 = 22;
 pub(crate) const ENOMEM: u8 = 12;
 /// The stack pointer among the general registers.
-const RSP: usize = 4;
+pub(crate) const RSP: usize = 4;
 
 /// Where a session begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +50,45 @@ pub enum At {
     Crash,
     /// Where so many events have happened in it.
     Event(u64),
+    /// At a position between two events.
+    Spot(Spot),
+}
+
+impl std::str::FromStr for At {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "start" => Self::Start,
+            "end" => Self::End,
+            "crash" => Self::Crash,
+            n => match n.parse() {
+                Ok(event) => Self::Event(event),
+                Err(_) => Self::Spot(n.parse().map_err(|_| {
+                    format!(
+                        "'{n}' is no place: start, end, crash, a number of events, \
+                         EVENT:TICK, or a position as it was printed"
+                    )
+                })?),
+            },
+        })
+    }
+}
+
+impl At {
+    /// Takes a timeline there.
+    ///
+    /// # Errors
+    /// There is no such place, or divergence.
+    pub fn go(self, timeline: &mut Timeline, wanted: &mut dyn Wanted) -> Result<Stopped, Failure> {
+        match self {
+            Self::Start => timeline.goto_start(),
+            Self::End => timeline.goto_end(wanted),
+            Self::Crash => timeline.goto_crash(wanted),
+            Self::Event(n) => timeline.goto_event(n, wanted),
+            Self::Spot(spot) => timeline.goto_spot(&spot, wanted),
+        }
+    }
 }
 
 /// The process.
@@ -89,13 +129,16 @@ pub struct Debuggee {
     pub(crate) known: Vec<u32>,
     /// Which of the client's processes this is.
     pub(crate) number: u32,
+    /// What the last stop told of, if one has come there backwards: the number of the event, and
+    /// what happens there.
+    pub(crate) met: Option<(u64, What)>,
     /// It stands before a signal that was told.
     pub(crate) at_signal: bool,
     /// The thread that the client has sent somewhere else in the changed copy, by slot: to call
     /// a function, or to jump.
     pub(crate) astray: Option<u32>,
-    /// Where a function that the client called came to its end: slot and pc.
-    pub(crate) finished: Option<(u32, u64)>,
+    /// Where a function that the client called came to its end: slot, pc and stack pointer.
+    pub(crate) finished: Option<(u32, u64, u64)>,
     /// The client can start the program anew.
     extended: bool,
     /// It has ended the program, and has not started it anew.
@@ -114,12 +157,7 @@ impl Debuggee {
         let mut timeline = Timeline::open(trace, follow)?;
         let files = Files::of(opened, &follow.chain)?;
         let mut news = Vec::new();
-        let stopped = match at {
-            At::Start => Stopped::Start,
-            At::End => timeline.goto_end(&mut Patient)?,
-            At::Crash => timeline.goto_crash(&mut Patient)?,
-            At::Event(n) => timeline.goto_event(n, &mut Patient)?,
-        };
+        let stopped = at.go(&mut timeline, &mut Patient)?;
         let at_signal = matches!(stopped, Stopped::Hit(_));
         if at == At::Crash && !at_signal {
             news.push("the process was not killed by a signal: this is its end".to_owned());
@@ -132,7 +170,7 @@ impl Debuggee {
                 ));
             }
         }
-        let features = features(relive_engine::timeline::vector_state());
+        let features = features(vector_state(), &vector_places());
         let description = description::document(&features);
         let registers = features.into_iter().flat_map(|f| f.registers).collect();
         let mut debuggee = Self {
@@ -158,6 +196,7 @@ impl Debuggee {
             forked: None,
             known: Vec::new(),
             number: 0,
+            met: None,
             at_signal,
             astray: None,
             finished: None,
@@ -212,6 +251,7 @@ impl Debuggee {
         self.watchpoints.clear();
         self.calls = None;
         (self.told, self.owed, self.forked) = (None, None, None);
+        self.met = None;
         (self.astray, self.finished) = (None, None);
         (self.extended, self.killed) = (false, false);
         self.known.clear();
@@ -286,7 +326,7 @@ impl Debuggee {
         if !same {
             self.astray = Some(slot);
         } else if self.astray == Some(slot) {
-            self.astray = None;
+            (self.astray, self.finished) = (None, None);
         }
         Ok(())
     }
@@ -370,6 +410,18 @@ impl Target for Debuggee {
     fn support_catch_syscalls(
         &mut self,
     ) -> Option<gdbstub::target::ext::catch_syscalls::CatchSyscallsOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_host_info(
+        &mut self,
+    ) -> Option<gdbstub::target::ext::host_info::HostInfoOps<'_, Self>> {
+        Some(self)
+    }
+
+    fn support_process_info(
+        &mut self,
+    ) -> Option<gdbstub::target::ext::process_info::ProcessInfoOps<'_, Self>> {
         Some(self)
     }
 
@@ -521,7 +573,7 @@ impl ExtendedMode for Debuggee {
 
     fn restart(&mut self) -> Result<(), Failure> {
         self.timeline.goto_start()?;
-        (self.at_signal, self.owed) = (false, None);
+        (self.at_signal, self.owed, self.met) = (false, None, None);
         (self.astray, self.finished) = (None, None);
         self.look()
     }

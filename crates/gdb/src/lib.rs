@@ -16,6 +16,7 @@ mod family;
 mod files;
 mod interrupt;
 mod link;
+mod lldb;
 mod monitor;
 mod packets;
 mod proc_files;

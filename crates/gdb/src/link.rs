@@ -1,5 +1,6 @@
 //! The connection to a client: buffered bytes over a stream, packets handed on as a whole.
 
+use std::cell::RefCell;
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -49,6 +50,8 @@ pub struct Link {
     /// What has come as a whole: packets, and bytes that are none.
     ready: VecDeque<Vec<u8>>,
     output: Vec<u8>,
+    /// What was last sent, for a client that has not understood it.
+    sent: Vec<u8>,
     /// The packet that is being read.
     packet: Incoming,
     /// For those who do not return to this for a while.
@@ -73,6 +76,7 @@ impl Link {
             stream,
             ready: VecDeque::new(),
             output: Vec::new(),
+            sent: Vec::new(),
             packet: Incoming::default(),
             interrupt,
             silent: false,
@@ -109,7 +113,7 @@ impl Link {
             self.output.push(b'+');
         }
         self.output.extend_from_slice(packet);
-        Connection::flush(self)
+        self.flush()
     }
 
     /// Whether a byte (or the end) can be read without waiting.
@@ -132,30 +136,57 @@ impl Link {
             let hex: String = part.iter().map(|b| format!("{b:02x}")).collect();
             self.output.extend(packets::packet(&format!("O{hex}")));
         }
-        Connection::flush(self)
-    }
-}
-
-impl Connection for Link {
-    type Error = io::Error;
-
-    fn write(&mut self, byte: u8) -> io::Result<()> {
-        self.output.push(byte);
-        Ok(())
+        self.flush()
     }
 
-    fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
-        self.output.extend_from_slice(buf);
-        Ok(())
+    /// Says once more what the client has not understood.
+    pub fn again(&mut self) -> io::Result<()> {
+        if self.silent {
+            return Ok(());
+        }
+        self.stream.write_all(&self.sent)
+    }
+
+    /// Asks the client to say once more what has come damaged.
+    pub fn ask_again(&mut self) -> io::Result<()> {
+        self.stream.write_all(b"-")
+    }
+
+    /// Forgets what has been begun to say.
+    pub fn forget(&mut self) {
+        self.output.clear();
     }
 
     fn flush(&mut self) -> io::Result<()> {
         let mut output = std::mem::take(&mut self.output);
-        if self.quiet {
+        if self.quiet || output.is_empty() {
             return Ok(());
         }
         packets::announce(&mut output);
         packets::tell(&mut output, &mut self.told);
-        self.stream.write_all(&output)
+        self.stream.write_all(&output)?;
+        self.sent = output;
+        Ok(())
+    }
+}
+
+/// The connection as the library has it, which loses it where it gives up.
+pub struct Wire(pub Rc<RefCell<Link>>);
+
+impl Connection for Wire {
+    type Error = io::Error;
+
+    fn write(&mut self, byte: u8) -> io::Result<()> {
+        self.0.borrow_mut().output.push(byte);
+        Ok(())
+    }
+
+    fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
+        self.0.borrow_mut().output.extend_from_slice(buf);
+        Ok(())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.borrow_mut().flush()
     }
 }

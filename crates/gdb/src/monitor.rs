@@ -4,7 +4,7 @@ use gdbstub::common::Signal;
 use gdbstub::outputln;
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd};
 use relive_engine::Failure;
-use relive_engine::timeline::{OTHERS, Patient, Place};
+use relive_engine::timeline::{OTHERS, Patient, Place, Spot};
 
 use crate::debuggee::{At, Debuggee};
 use crate::interrupt::Until;
@@ -12,7 +12,8 @@ use crate::resume::Reason;
 
 const HELP: &str = "\
 position           where the replay is
-goto start|end|crash|EVENT   go there (then `monitor announce`, or any step)
+goto start|end|crash|EVENT|EVENT:TICK|EVENT:TICK+N|POSITION   go there; a POSITION is what
+                   any command has printed (then `monitor announce`, or any step)
 goto tick TICK     go to that tick of the present thread in this stretch of it
 announce           the next step makes none: it tells where the program is
 checkpoint         keep a snapshot of the present position; answers its number
@@ -66,13 +67,9 @@ impl Debuggee {
                 self.timeline.goto(point, until)?;
                 self.moved()?
             }
-            ["goto", place] => {
-                match at(place)? {
-                    At::Start => self.timeline.goto_start()?,
-                    At::End => self.timeline.goto_end(until)?,
-                    At::Crash => self.timeline.goto_crash(until)?,
-                    At::Event(n) => self.timeline.goto_event(n, until)?,
-                };
+            ["goto", place @ ..] if !place.is_empty() => {
+                let at: At = place.join(" ").parse().map_err(Failure::setup)?;
+                at.go(&mut self.timeline, until)?;
                 self.moved()?
             }
             ["announce"] => {
@@ -132,6 +129,7 @@ impl Debuggee {
 
     fn moved(&mut self) -> Result<Vec<String>, Failure> {
         (self.at_signal, self.astray, self.finished) = (false, None, None);
+        self.met = None;
         self.look()?;
         self.current = Some(self.tid(self.status().slot));
         Ok(vec![self.position()])
@@ -140,8 +138,14 @@ impl Debuggee {
     fn position(&self) -> String {
         let s = self.status();
         format!(
-            "{}; process {} (p{}), thread {} (t{}), pc {:#x}",
-            s.point, s.pid, s.process, s.tid, s.thread, s.pc
+            "{}; process {} (p{}), thread {} (t{}), pc {:#x}: {}",
+            s.point,
+            s.pid,
+            s.process,
+            s.tid,
+            s.thread,
+            s.pc,
+            Spot::of(&s)
         )
     }
 
@@ -208,16 +212,6 @@ fn text(place: &Place) -> String {
         "event {}, tick {}, thread {} (t{}), pc {:#x}",
         place.event, place.tick, place.tid, place.thread, place.pc
     )
-}
-
-/// Reads a place to go to.
-pub fn at(word: &str) -> Result<At, Failure> {
-    Ok(match word {
-        "start" => At::Start,
-        "end" => At::End,
-        "crash" => At::Crash,
-        n => At::Event(number(n)?),
-    })
 }
 
 fn number(word: &str) -> Result<u64, Failure> {

@@ -59,6 +59,26 @@ pub fn body(packet: &[u8]) -> Option<&[u8]> {
     (u8::from_str_radix(digits, 16) == Ok(sum(body))).then_some(body)
 }
 
+/// Whether something is a whole packet whose sum is wrong.
+pub fn is_garbled(unit: &[u8]) -> bool {
+    let whole = unit.len() >= 4 && unit[0] == b'$' && unit[unit.len() - 3] == b'#';
+    whole && body(unit).is_none()
+}
+
+/// A packet as gdbstub understands it: one that asks for our features may name none of the
+/// client's.
+pub fn mended(unit: Vec<u8>) -> Vec<u8> {
+    let Some(features) = body(&unit).and_then(|b| b.strip_prefix(b"qSupported")) else {
+        return unit;
+    };
+    let features = String::from_utf8_lossy(features.strip_prefix(b":").unwrap_or(features));
+    let mut named: Vec<&str> = features.split(';').filter(|f| !f.is_empty()).collect();
+    if named.is_empty() {
+        named.push("multiprocess-");
+    }
+    packet(&format!("qSupported:{}", named.join(";")))
+}
+
 /// Offset and length, if a packet asks for what a signal says
 /// (`qXfer:siginfo:read::offset,length`).
 pub fn asks_siginfo(body: &[u8]) -> Option<(usize, usize)> {
@@ -177,6 +197,27 @@ mod tests {
         let said = body(&output[1..]).expect("the sum is right");
         assert_eq!(said, b"T05thread:p1.1;exec:2f62;");
         assert_eq!(reason, None);
+    }
+
+    #[test]
+    fn features_may_be_asked_for_without_naming_any() {
+        let mended = |text: &str| {
+            let packet = mended(packet(text));
+            String::from_utf8_lossy(body(&packet).expect("the sum is right")).into_owned()
+        };
+        assert_eq!(mended("qSupported"), "qSupported:multiprocess-");
+        assert_eq!(mended("qSupported:"), "qSupported:multiprocess-");
+        assert_eq!(mended("qSupported:;a+;;b=1;"), "qSupported:a+;b=1");
+        assert_eq!(mended("qC"), "qC");
+        for (unit, garbled) in [
+            ("$qC#b4", false),
+            ("$qC#b5", true),
+            ("$qC#zz", true),
+            ("+", false),
+            ("$qC", false),
+        ] {
+            assert_eq!(is_garbled(unit.as_bytes()), garbled, "{unit}");
+        }
     }
 
     #[test]

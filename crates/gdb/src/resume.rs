@@ -15,7 +15,7 @@ use gdbstub::target::ext::catch_syscalls::CatchSyscallPosition;
 use relive_engine::Failure;
 use relive_engine::timeline::{Ended, Hit, OTHERS, Stopped, Thread, Wanted, Watching, What, Why};
 
-use crate::debuggee::{Debuggee, tid};
+use crate::debuggee::{Debuggee, RSP, tid};
 use crate::signals::to_gdb;
 use crate::stops::kind_to;
 
@@ -142,21 +142,40 @@ impl Debuggee {
             );
         }
         self.timeline.stops = self.stops();
-        let stopped = match self.order {
-            Order::Continue => self.forward(wanted)?,
-            Order::Step(t) => {
-                let slot = self.slot_of(t);
-                self.timeline.step(slot, 1, wanted)?
+        let met = self.met.take();
+        let mut stopped = self.move_on(wanted)?;
+        // Where one has come to backwards the program stands as if it had come forwards.
+        if let Stopped::Hit(hit) = stopped {
+            if !self.order.is_back() && met == Some((hit.before.event, hit.what)) {
+                stopped = self.move_on(wanted)?;
+            } else if self.order.is_back()
+                && matches!(
+                    hit.what,
+                    What::Signal(_) | What::Call(_) | What::Returned(_)
+                )
+            {
+                self.met = Some((hit.before.event, hit.what));
             }
-            Order::Range(t, start, end) => self.range(t, start, end, wanted)?,
-            Order::Back => self.timeline.backward(wanted)?,
-            Order::StepBack(t) => {
-                let slot = self.slot_of(t);
-                self.timeline.step_back(slot, wanted)?
-            }
-        };
+        }
         self.look()?;
         Ok(self.reason(stopped))
+    }
+
+    /// One way to the next stop, as it was ordered.
+    fn move_on(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped, Failure> {
+        match self.order {
+            Order::Continue => self.forward(wanted),
+            Order::Step(t) => {
+                let slot = self.slot_of(t);
+                self.timeline.step(slot, 1, wanted)
+            }
+            Order::Range(t, start, end) => self.range(t, start, end, wanted),
+            Order::Back => self.timeline.backward(wanted),
+            Order::StepBack(t) => {
+                let slot = self.slot_of(t);
+                self.timeline.step_back(slot, wanted)
+            }
+        }
     }
 
     /// Forward to the next stop. A child that the client holds already is none.
@@ -317,6 +336,14 @@ impl Debuggee {
         Ok(threads.into_iter().find(|t| Some(t.slot) == slot))
     }
 
+    /// Where a thread stands in the copy, as the end of what was called: the same function may be
+    /// called once more from there.
+    fn end_of(&mut self, slot: u32) -> Option<(u32, u64, u64)> {
+        // A copy that has died says so where it is to go on.
+        let registers = self.timeline.guest().registers(slot).ok().flatten();
+        registers.map(|r| (slot, r.rip, r.gpr[RSP]))
+    }
+
     /// Runs a thread in the copy.
     fn stray(
         &mut self,
@@ -324,9 +351,10 @@ impl Debuggee {
         wanted: &mut dyn Wanted,
     ) -> Result<Option<Reason>, Failure> {
         let slot = thread.slot;
-        if self.finished.take() == Some((slot, thread.pc)) {
+        let here = self.end_of(slot);
+        if self.finished.is_some() && self.finished == here {
             self.timeline.forget_changes();
-            self.astray = None;
+            (self.astray, self.finished) = (None, None);
             self.news.push(
                 "the function that was called ends here; this is the recording again, where it was"
                     .to_owned(),
@@ -363,7 +391,7 @@ impl Debuggee {
                 let reason = self.of_hit(&hit);
                 if matches!(hit.what, What::Signal(_)) {
                     // Nothing is delivered in a copy, so there is no way on.
-                    (self.at_signal, self.finished) = (false, Some((slot, hit.pc)));
+                    (self.at_signal, self.finished) = (false, self.end_of(slot));
                 }
                 Some(reason)
             }

@@ -2,12 +2,15 @@
 //! vector.
 
 use gdbstub::common::Pid;
-use gdbstub::target::TargetResult;
 use gdbstub::target::ext::auxv::Auxv;
 use gdbstub::target::ext::exec_file::ExecFile;
 use gdbstub::target::ext::target_description_xml_override::TargetDescriptionXmlOverride;
+use gdbstub::target::{TargetError, TargetResult};
 
 use crate::debuggee::Debuggee;
+
+/// Errno for a description that there is not.
+const ENOENT: u8 = 2;
 
 /// The part of `all` that was asked for.
 pub fn portion(all: &[u8], offset: u64, length: usize, buf: &mut [u8]) -> usize {
@@ -20,11 +23,14 @@ pub fn portion(all: &[u8], offset: u64, length: usize, buf: &mut [u8]) -> usize 
 impl TargetDescriptionXmlOverride for Debuggee {
     fn target_description_xml(
         &self,
-        _annex: &[u8],
+        annex: &[u8],
         offset: u64,
         length: usize,
         buf: &mut [u8],
     ) -> TargetResult<usize, Self> {
+        if annex != b"target.xml" {
+            return Err(TargetError::Errno(ENOENT));
+        }
         Ok(portion(self.description.as_bytes(), offset, length, buf))
     }
 }

@@ -1,6 +1,7 @@
 //! A client of the remote protocol that keeps to it, and says when the server does not.
 
 use std::io::{self, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
@@ -18,9 +19,13 @@ pub fn packet(body: &[u8]) -> Vec<u8> {
     whole
 }
 
+/// What a connection goes over.
+trait Stream: Read + Write {}
+impl<S: Read + Write> Stream for S {}
+
 /// A connection without acknowledgements.
 pub struct Client {
-    stream: UnixStream,
+    stream: Box<dyn Stream>,
     input: Vec<u8>,
 }
 
@@ -33,8 +38,23 @@ impl Client {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(LIMIT))?;
         stream.set_write_timeout(Some(LIMIT))?;
+        Self::over(stream)
+    }
+
+    /// The same over TCP.
+    ///
+    /// # Errors
+    /// As [`Client::connect`].
+    pub fn connect_tcp(address: &str) -> io::Result<Self> {
+        let stream = TcpStream::connect(address)?;
+        stream.set_read_timeout(Some(LIMIT))?;
+        stream.set_write_timeout(Some(LIMIT))?;
+        Self::over(stream)
+    }
+
+    fn over(stream: impl Stream + 'static) -> io::Result<Self> {
         let mut client = Self {
-            stream,
+            stream: Box::new(stream),
             input: Vec::new(),
         };
         let features = client.ask("qSupported:multiprocess+;swbreak+;hwbreak+")?;
@@ -45,6 +65,21 @@ impl Client {
             "OK" => Ok(client),
             other => Err(io::Error::other(format!("QStartNoAckMode: {other}"))),
         }
+    }
+
+    /// Takes bytes as they come, so many.
+    ///
+    /// # Errors
+    /// The server is gone.
+    pub fn receive(&mut self, len: usize) -> io::Result<Vec<u8>> {
+        while self.input.len() < len {
+            let mut bytes = [0; 4096];
+            match self.stream.read(&mut bytes)? {
+                0 => return Err(io::ErrorKind::UnexpectedEof.into()),
+                n => self.input.extend_from_slice(&bytes[..n]),
+            }
+        }
+        Ok(self.input.drain(..len).collect())
     }
 
     /// Sends bytes as they are.

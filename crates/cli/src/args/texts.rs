@@ -80,7 +80,7 @@ Emacs, and whatever else speaks the Debug Adapter Protocol.
 
 The editor starts this command and talks to it over standard input and output. It says which \
 recording it wants in its launch configuration, whose fields are those of `relive debug`: trace \
-(name or folder; without it the latest), at (start, end, crash, or a number of events), process, \
+(name or folder; without it the latest), at (start, end, crash, a number of events, or EVENT:TICK), process, \
 gdb; and sourceMap (an object: folders of the debug information, and where they are now), \
 stopOnEntry, initCommands (of gdb's console). gdb does the work below, and has to be installed.
 
@@ -107,7 +107,8 @@ by its content that it belongs to the program that ran, whatever lies on this ma
 pub(super) const BACKTRACE_AFTER: &str = "\
 Examples:
   relive backtrace --at crash
-  relive backtrace bank-2 --at 2000 --all --json";
+  relive backtrace bank-2 --at 2000 --all --json
+  relive backtrace --at 133:4004@0x10001168/p0.t3    a position that last-write --json has printed";
 
 pub(super) const LAST_WRITE: &str = "\
 Find the instruction, or the system call, that last wrote to memory of a recorded program.

@@ -3,8 +3,6 @@
 
 use std::time::Duration;
 
-use relive_gdb::At;
-
 /// A guest address, in hexadecimal with 0x.
 #[derive(Debug, Clone, Copy)]
 pub struct GuestAddress(pub u64);
@@ -22,20 +20,6 @@ impl std::str::FromStr for GuestAddress {
             .map(Self)
             .ok_or_else(|| format!("'{text}' is no address: write it as 0x401000"))
     }
-}
-
-/// Reads a place of a recording.
-pub(super) fn place(text: &str) -> Result<At, String> {
-    Ok(match text {
-        "start" => At::Start,
-        "end" => At::End,
-        "crash" => At::Crash,
-        n => {
-            At::Event(n.parse().map_err(|_| {
-                format!("'{n}' is no place: start, end, crash, or a number of events")
-            })?)
-        }
-    })
 }
 
 /// A function by name or address.

@@ -12,6 +12,7 @@ mod inspect;
 mod kept;
 mod pack;
 mod place;
+mod positions;
 mod sandbox;
 mod stats;
 mod streams;

@@ -14,6 +14,7 @@ mod protocol;
 mod queries;
 mod registers;
 mod snapshots;
+mod spot;
 mod travel;
 
 pub use host::{Host, Patient, Wanted};
@@ -24,5 +25,6 @@ pub use protocol::{
     Watching, Watchpoint, What, Why, receive, send,
 };
 pub use queries::{Call, Callee, Find, LastWrite, Moment, Place, Tell};
-pub use registers::{Registers, vector_state};
+pub use registers::{Registers, vector_places, vector_state};
+pub use spot::{Fine, Spot};
 pub use travel::{Stopped, Timeline};

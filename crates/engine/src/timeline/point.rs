@@ -37,6 +37,18 @@ pub struct Point {
 }
 
 impl Point {
+    /// What stands for the first position behind an event: no thread has it, so a replay that goes
+    /// there stops as soon as it is past it.
+    #[must_use]
+    pub fn behind_event(event: u64) -> Self {
+        Self {
+            event,
+            turn: 0,
+            ticks: 0,
+            steps: Steps::ZERO,
+        }
+    }
+
     /// The part that orders positions that are further apart than a tick.
     #[must_use]
     pub fn key(&self) -> (u64, u64, u64) {

@@ -9,6 +9,7 @@ use super::host::{Host, Wanted};
 use super::point::Point;
 use super::protocol::{Ended, OTHERS, Run, Search, Status, Stops, Watching, Watchpoint, What};
 use super::registers::Registers;
+use super::spot::{Fine, Spot};
 use super::travel::{Stopped, Timeline};
 use crate::failure::Result;
 
@@ -30,6 +31,18 @@ pub struct Place {
 }
 
 impl Place {
+    /// As a position to go to.
+    #[must_use]
+    pub fn spot(&self) -> Spot {
+        Spot {
+            event: self.event,
+            tick: self.tick,
+            fine: Fine::Pc(self.pc),
+            thread: Some(self.thread),
+            process: Some(self.process),
+        }
+    }
+
     pub(super) fn of(status: &Status) -> Self {
         Self {
             event: status.point.event,

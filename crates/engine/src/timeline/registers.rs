@@ -8,6 +8,13 @@ pub fn vector_state() -> u64 {
     relive_host::cpu::xcr0() & relive_host::cpu::XSAVE_MASK
 }
 
+/// Where each component lies in the standard-format XSAVE area of this processor: first byte, and
+/// the one behind. Empty where there is none.
+#[must_use]
+pub fn vector_places() -> [(usize, usize); 8] {
+    relive_host::cpu::xsave_layout().ranges
+}
+
 /// All registers of a thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registers {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::host::{Host, Wanted};
-use super::point::{Point, Steps};
+use super::point::Point;
 use super::processes::Follow;
 use super::protocol::{Ended, Hit, Ran, Run, Search, Status, Stops, Why};
 use super::snapshots::{Snapshot, Snapshots};
@@ -160,18 +160,17 @@ impl Timeline {
         self.current.show_output()
     }
 
-    /// Goes forward to where so many events have happened, or to the end, without stops and
-    /// snapshots.
+    /// Goes forward to a position, or to the end, without stops and snapshots.
     ///
     /// # Errors
     /// Divergence.
-    pub fn forward_to_event(&mut self, event: u64, wanted: &mut dyn Wanted) -> Result<Stopped> {
+    pub fn forward_to(&mut self, to: Option<Point>, wanted: &mut dyn Wanted) -> Result<Stopped> {
         self.forget_changes();
-        if event <= self.status.point.event {
+        let to = to.unwrap_or(Point::behind_event(u64::MAX));
+        if self.status.point == to || to.is_before(&self.status.point) {
             return Ok(Stopped::There);
         }
-        let run = to_event(event);
-        let ran = self.current.run(&run, &Stops::default(), wanted)?;
+        let ran = self.current.run(&run_to(to), &Stops::default(), wanted)?;
         self.status = ran.status;
         Ok(stopped(&ran))
     }
@@ -394,27 +393,42 @@ impl Timeline {
     /// Divergence.
     pub fn goto_event(&mut self, event: u64, wanted: &mut dyn Wanted) -> Result<Stopped> {
         self.forget_changes();
-        let goal = event.max(self.start.event);
-        let snapshot = self
-            .snapshots
-            .last_where(|s| s.point.event <= goal && s.ended.is_none());
-        let snapshot = snapshot.ok_or_else(|| Failure::internal("the start has a snapshot"))?;
-        let (mut host, mut status) = (snapshot.host.fork()?, snapshot.status);
-        if status.point.event < goal {
-            let run = to_event(goal);
-            let which = &mut Which::Other(&mut host, status);
-            let ran = self.drive(which, run, &Stops::default(), None, wanted)?;
-            status = ran.status;
-            if ran.why == Why::Interrupted {
-                (self.current, self.status) = (host, status);
-                return Ok(Stopped::Interrupted);
-            }
+        let (host, status, why) = self.behind_event(event, wanted)?;
+        if why == Why::Interrupted {
+            (self.current, self.status) = (host, status);
+            return Ok(Stopped::Interrupted);
         }
         (self.current, self.status) = (host, status);
         Ok(match status.ended {
             Some(how) => Stopped::Ended(how),
             None => Stopped::There,
         })
+    }
+
+    /// A host right behind the event of this number, or where the process begins or ends.
+    pub(super) fn behind_event(
+        &mut self,
+        event: u64,
+        wanted: &mut dyn Wanted,
+    ) -> Result<(Host, Status, Why)> {
+        let start = self.start;
+        // One where as many events have happened may stand ticks behind the last of them.
+        let before = |s: &Status| s.point.event < event && s.ended.is_none() || s.point == start;
+        let snapshot = self.snapshots.last_where(before);
+        let snapshot = snapshot.ok_or_else(|| Failure::internal("the start has a snapshot"))?;
+        let (mut host, status) = (snapshot.host.fork()?, snapshot.status);
+        if status.point.event >= event {
+            return Ok((host, status, Why::Until));
+        }
+        let which = &mut Which::Other(&mut host, status);
+        let ran = self.drive(
+            which,
+            run_to(Point::behind_event(event)),
+            &Stops::default(),
+            None,
+            wanted,
+        )?;
+        Ok((host, ran.status, ran.why))
     }
 
     /// Goes to the end of the process.
@@ -449,17 +463,9 @@ impl Timeline {
             Failure::setup(format!("{point} is before the beginning of the process"))
         })?;
         let (mut host, status) = (snapshot.host.fork()?, snapshot.status);
-        let run = Run {
-            until: Some(point),
-            step: None,
-            search: Search::Count,
-            leave: false,
-            work: None,
-            output: false,
-        };
         let present = Some(self.status.work.max(status.work));
         let which = &mut Which::Other(&mut host, status);
-        let ran = self.drive(which, run, &Stops::default(), present, wanted)?;
+        let ran = self.drive(which, run_to(point), &Stops::default(), present, wanted)?;
         match ran.why {
             Why::Until | Why::Interrupted => Ok((host, ran.status, ran.why)),
             Why::Ended if ran.status.point == point => Ok((host, ran.status, Why::Until)),
@@ -471,15 +477,10 @@ impl Timeline {
     }
 }
 
-/// To behind an event: the position that no thread has is passed at once.
-fn to_event(event: u64) -> Run {
+/// To a position, past all stops.
+pub(super) fn run_to(until: Point) -> Run {
     Run {
-        until: Some(Point {
-            event,
-            turn: 0,
-            ticks: 0,
-            steps: Steps::ZERO,
-        }),
+        until: Some(until),
         step: None,
         search: Search::Count,
         leave: false,

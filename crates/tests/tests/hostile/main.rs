@@ -3,6 +3,7 @@
 //!
 //! `RELIVE_HOSTILE=N` sets the number of random sessions, `RELIVE_HOSTILE_SEED` the first seed.
 
+mod legal;
 mod server;
 
 use std::io::{Read, Write};

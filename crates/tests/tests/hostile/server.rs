@@ -28,7 +28,7 @@ pub fn variable(name: &str, otherwise: u64) -> u64 {
 }
 
 /// A recording of the guest with this argument, made by whoever asks first.
-fn recording(argument: &str) -> PathBuf {
+pub fn recording(argument: &str) -> PathBuf {
     static ONE: Mutex<()> = Mutex::new(());
     let _alone = ONE
         .lock()

@@ -43,7 +43,7 @@ pub struct Driver {
     /// Index of the process to replay.
     goal: u32,
     stops: Stops,
-    breakpoints: BTreeSet<u64>,
+    pub(super) breakpoints: BTreeSet<u64>,
     turn: u64,
     /// Instructions since the last tick or event, if known.
     steps: Option<u64>,

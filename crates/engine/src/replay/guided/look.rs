@@ -129,17 +129,12 @@ fn thread(task: &Task) -> Thread {
 /// Makes components that are in their initial state look so (the processor leaves their bytes
 /// as they were): Intel SDM vol. 1, 13.6.
 fn clean(area: &mut relive_host::context::XsaveArea) {
-    const COMPONENTS: [(u32, std::ops::Range<usize>); 7] = [
-        (0, 0..24),
-        (0, 32..160),
-        (1, 160..416),
-        (2, 576..832),
-        (5, 1088..1152),
-        (6, 1152..1664),
-        (7, 1664..2688),
-    ];
+    const LEGACY: [(usize, std::ops::Range<usize>); 3] = [(0, 0..24), (0, 32..160), (1, 160..416)];
+    let extended = relive_host::cpu::xsave_layout().ranges;
+    let extended = extended.into_iter().enumerate().skip(2);
+    let extended = extended.map(|(n, (from, to))| (n, from..to));
     let bv = area.xstate_bv();
-    for (n, range) in COMPONENTS {
+    for (n, range) in LEGACY.into_iter().chain(extended) {
         if bv >> n & 1 == 0 {
             area.0[range].fill(0);
         }

@@ -75,6 +75,8 @@ impl Driver {
     }
 
     fn strayed(&mut self, slot: u32, stop: Stop, output: &mut Vec<u8>) -> Result<Strayed> {
+        let here = self.tasks().find(|t| t.slot == slot).map(|t| t.ctx.rip);
+        let here = here.filter(|pc| self.breakpoints.contains(pc));
         let task = self.task_mut(slot);
         let task = task.ok_or_else(|| Failure::internal("the thread is there"))?;
         Ok(match stop {
@@ -96,9 +98,11 @@ impl Driver {
                 }
             }
             Stop::Fault { .. } => Strayed::Stop(What::Signal(signo(&task.ctx.fault.siginfo))),
-            Stop::NoCode { .. } | Stop::BadTarget { .. } => {
-                Strayed::Stop(What::Signal(libc::SIGSEGV))
-            }
+            // Where a called function returns to nothing can be executed, if that is on the stack.
+            Stop::NoCode { .. } | Stop::BadTarget { .. } => Strayed::Stop(match here {
+                Some(pc) => What::Breakpoint(pc),
+                None => What::Signal(libc::SIGSEGV),
+            }),
             Stop::Trap { kind, .. } => Strayed::Stop(What::Signal(match kind {
                 TrapKind::Undefined => libc::SIGILL,
                 TrapKind::Overflow | TrapKind::Gate => libc::SIGSEGV,
