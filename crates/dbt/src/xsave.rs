@@ -267,4 +267,28 @@ mod tests {
             [true, true, true, true, false, false, false, false]
         );
     }
+
+    #[test]
+    fn what_is_in_its_initial_state_is_not_written_by_xsavec() {
+        let mut ctx = Context::new();
+        for reg in [Reg::Rax, Reg::Rdx] {
+            ctx.gpr[reg as usize] = u64::MAX;
+        }
+        let area = ctx.vectors_mut();
+        area.reset();
+        area.0[160..176].fill(7);
+        area.set_xstate_bv(SSE);
+        let written = |bytes: &[u8]| {
+            let insn = Decoder::with_ip(64, bytes, 0x40_0000, DecoderOptions::NONE).decode();
+            writes(&insn, &ctx)
+        };
+        let xsavec = written(b"\x0f\xc7\x64\x24\x40");
+        assert_eq!(xsavec, Some(vec![(24, 8), (160, 256), (HEADER, 16)]));
+        let xsaveopt = written(b"\x0f\xae\x31");
+        assert_eq!(xsaveopt, Some(vec![(24, 8), (160, 256), (HEADER, 8)]));
+        let whole = written(b"\x0f\xae\x21").expect("it is one");
+        let last = extended(cpu::xcr0()).last().map_or(416, |(_, (_, to))| to);
+        assert!(whole.iter().any(|(at, len)| at + len == last as u64));
+        assert_eq!(written(b"\x89\x01"), None);
+    }
 }

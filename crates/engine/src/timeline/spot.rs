@@ -143,8 +143,8 @@ fn worded(text: &str) -> Option<Spot> {
             None => Fine::Steps(0),
         }
     };
-    let ids = words.iter().filter_map(|word| thread(word));
-    let (process, thread) = ids.last().map_or((None, None), |(p, t)| (p, Some(t)));
+    let mut ids = words.iter().filter_map(|word| thread(word));
+    let (process, thread) = ids.next_back().map_or((None, None), |(p, t)| (p, Some(t)));
     let index = |word: &&str| word.strip_prefix('p').and_then(|n| n.parse().ok());
     Some(Spot {
         event: behind("event")?,
@@ -282,7 +282,8 @@ fn to_pc(
         }
         status = ran.status;
         let stays = ran.why == Why::Stepped && status.point.key() == key;
-        if !stays && !(ran.why == Why::Until && status.pc == pc) {
+        let there = ran.why == Why::Until && status.pc == pc;
+        if !(stays || there) {
             return Err(missed(spot, &status));
         }
     }
