@@ -140,8 +140,8 @@ fn enums_and_structures_of_rust_are_shown() {
     for level in ["0", "2"] {
         let sandbox = Sandbox::new();
         let compiled = std::process::Command::new("rustc")
-            .args(["-g", "--edition=2024", "-Awarnings", "-Copt-level"])
-            .args([level, "-o"])
+            .args(["-g", "--edition=2024", "-Awarnings"])
+            .args([&format!("-Copt-level={level}"), "-o"])
             .arg(sandbox.path("program"))
             .arg(source)
             .status();
