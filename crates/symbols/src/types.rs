@@ -51,6 +51,10 @@ pub(crate) struct Member {
     pub(crate) bits: Option<(u64, u64)>,
 }
 
+/// The discriminant of a Rust enum, if it has one, and its variants: of each whether values of the
+/// discriminant choose it.
+pub(crate) type Variants = (Option<Member>, Vec<(bool, Member)>);
+
 impl Type {
     pub(crate) fn new(units: &Rc<Units>, die: Option<Die>) -> Self {
         Self {
@@ -336,9 +340,8 @@ impl Type {
         Some(bare.inner(&named.next()?.0))
     }
 
-    /// The discriminant and the variants of a Rust enum, and of each whether values of the
-    /// discriminant choose it: one that holds what is left has none.
-    pub(crate) fn variants(&self) -> Option<(Option<Member>, Vec<(bool, Member)>)> {
+    /// The variants of a Rust enum. The one that holds what is left is chosen by no value.
+    pub(crate) fn variants(&self) -> Option<Variants> {
         let bare = self.bare();
         let all = bare.die.as_ref()?.children().into_iter();
         let (part, _) = all.into_iter().find(|(_, t)| *t == DW_TAG_variant_part)?;
