@@ -14,7 +14,7 @@ use crate::stop::Error;
 const ALIGN: u32 = 16;
 
 /// Bytes at the start of the cache that fragments leave free, for code at fixed addresses.
-pub(crate) const FIXED: u32 = 128;
+pub(crate) const FIXED: u32 = 192;
 
 /// One-byte instruction that faults at itself in user mode (`hlt`): written over the
 /// entries of dead fragments.

@@ -18,6 +18,8 @@ pub(crate) const RSP: u8 = 4;
 
 /// Length of [`Asm::exit`].
 pub(crate) const EXIT_BYTES: u32 = 20;
+/// Length of [`Asm::call`].
+pub(crate) const CALL_BYTES: u32 = 5;
 /// Length of [`Asm::jump_ahead`].
 pub(crate) const AHEAD_BYTES: u32 = 2;
 
@@ -189,6 +191,28 @@ impl Asm {
     pub(crate) fn sub_lane(&mut self, lane: i32) {
         self.gs(Some(0x48), 0x83, 5, lane);
         self.buf.push(1);
+    }
+
+    /// `call target`
+    pub(crate) fn call(&mut self, target: u32) {
+        self.buf.push(0xe8);
+        self.rel32(target);
+    }
+
+    /// `ret`, of one byte
+    pub(crate) fn ret(&mut self) {
+        self.buf.push(0xc3);
+    }
+
+    /// `mov dword gs:[RETURN_PC], imm32`
+    pub(crate) fn store_return_pc(&mut self, pc: u32) {
+        self.gs(None, 0xc7, 0, off::RETURN_PC);
+        self.imm32(pc);
+    }
+
+    /// `pop rcx`
+    pub(crate) fn pop_rcx(&mut self) {
+        self.buf.push(0x59);
     }
 
     /// `jmp target`

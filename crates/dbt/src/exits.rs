@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Link,
     /// A direct branch to `pc` that is a tick site.
     LinkTicked,
+    /// A paired call of `pc`, a tick site (see `mangle/pairs.rs`).
+    LinkCalled,
     /// The budget ran out on the way to `pc`.
     Budget,
     /// The jump landing of `pc` was reached with another target in rcx.
@@ -54,17 +56,20 @@ pub(crate) enum Kind {
     HashedJump,
     /// The same for a return.
     HashedReturn,
+    /// A paired return has come where its return address does not lead.
+    ReturnLost,
     /// No way out, but the record of a branch through the hashed table: the branch at `pc`.
     Site,
 }
 
 impl Kind {
     /// All kinds, by their number.
-    pub(crate) const ALL: [Self; 25] = [
+    pub(crate) const ALL: [Self; 27] = [
         Self::MissEven,
         Self::MissOdd,
         Self::Link,
         Self::LinkTicked,
+        Self::LinkCalled,
         Self::Budget,
         Self::JumpMismatch,
         Self::ReturnMismatch,
@@ -85,6 +90,7 @@ impl Kind {
         Self::StepReturn,
         Self::HashedJump,
         Self::HashedReturn,
+        Self::ReturnLost,
         Self::Site,
     ];
 }

@@ -11,7 +11,7 @@ use relive_host::addr::PAGE;
 
 use crate::exits::NONE;
 use crate::records::{Mapped, Plain, Records};
-use crate::recover::{Mark, MarkRecord};
+use crate::recover::{Mark, MarkRecord, Undo};
 use crate::taken_over::TakenOver;
 
 /// How control comes to a fragment.
@@ -30,16 +30,19 @@ pub(crate) enum Entry {
     HashedJump = 4,
     /// Through the hashed table with the target in the context.
     HashedReturn = 5,
+    /// By a paired call, on the shadow stack; a tick is counted.
+    Called = 6,
 }
 
 /// All kinds of entry.
-pub(crate) const ENTRIES: [Entry; 6] = [
+pub(crate) const ENTRIES: [Entry; 7] = [
     Entry::Plain,
     Entry::Ticked,
     Entry::Jump,
     Entry::Return,
     Entry::HashedJump,
     Entry::HashedReturn,
+    Entry::Called,
 ];
 
 /// One fragment, as it is kept, in memory and in files.
@@ -51,7 +54,8 @@ pub(crate) struct Fragment {
     /// End of the guest bytes that it was made from; it may depend on others too.
     pub(crate) end: u64,
     /// Cache addresses by [`Entry`], 0 where there is none yet.
-    pub(crate) entries: [u32; 6],
+    pub(crate) entries: [u32; ENTRIES.len()],
+    pub(crate) zero: u32,
     /// First of its marks.
     pub(crate) first_mark: u32,
     /// First of the exits linked to it.
@@ -65,7 +69,7 @@ pub(crate) struct Fragment {
     pub(crate) step: u8,
 }
 
-const _: () = assert!(size_of::<Fragment>() == 56, "records have no padding");
+const _: () = assert!(size_of::<Fragment>() == 64, "records have no padding");
 
 // SAFETY: `repr(C)`, plain numbers, no padding.
 unsafe impl Plain for Fragment {}
@@ -317,6 +321,17 @@ impl Fragments {
         }
     }
 
+    /// Cache addresses of the places in a fragment where its paired calls return to.
+    pub(crate) fn landings(&self, id: u32) -> Vec<u32> {
+        let fragment = self.get(id);
+        let first = fragment.first_mark as usize;
+        (first..first + usize::from(fragment.marks))
+            .filter_map(|i| self.marks.get(i)?.mark())
+            .filter(|mark| mark.undo == Undo::Landing)
+            .map(|mark| fragment.plain() + u32::from(mark.cache))
+            .collect()
+    }
+
     /// The dead entry at a cache address.
     pub(crate) fn dead_entry(&self, at: u32) -> Option<(u32, Entry)> {
         self.dead_entries.get(&u64::from(at)).copied()
@@ -344,13 +359,13 @@ impl Fragments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recover::Undo;
 
     fn fragment(pc: u64, end: u64, at: u32) -> Fragment {
         Fragment {
             pc,
             end,
-            entries: [at, 0, 0, 0, 0, 0],
+            entries: [at, 0, 0, 0, 0, 0, 0],
+            zero: 0,
             first_mark: 0,
             incoming: NONE,
             region: NONE,

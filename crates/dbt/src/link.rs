@@ -65,6 +65,9 @@ impl Translator {
                 self.exits.cache.kill_entry(at);
             }
         }
+        for at in self.frags.landings(id) {
+            self.exits.cache.kill_entry(at);
+        }
         self.frags.bury(id);
         self.stats.invalidated += 1;
     }
@@ -75,6 +78,7 @@ pub(crate) fn wanted_entry(kind: Kind) -> Option<Entry> {
     match kind {
         Kind::Link => Some(Entry::Plain),
         Kind::LinkTicked => Some(Entry::Ticked),
+        Kind::LinkCalled => Some(Entry::Called),
         _ => None,
     }
 }

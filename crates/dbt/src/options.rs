@@ -19,6 +19,18 @@ pub(crate) const HASHED: u64 = FILTER - crate::hashed::BYTES;
 /// Upper end of the code cache.
 pub(crate) const CACHE_USED_END: u64 = HASHED;
 
+/// Which calls and returns are translated as pairs, with the processor's own `call` and `ret`. That
+/// pays where there are so many returns that it does not foresee indirect jumps in their place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pairs {
+    /// None.
+    Never,
+    /// Those translated after large code has been mapped.
+    Large,
+    /// All.
+    Always,
+}
+
 /// Options of a [`crate::Translator`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -31,6 +43,8 @@ pub struct Options {
     /// An open descriptor of this executable's file, which the translator takes over; without one
     /// it opens the file by its name.
     pub own_file: Option<i32>,
+    /// Which calls and returns are paired.
+    pub pairs: Pairs,
 }
 
 impl Default for Options {
@@ -40,13 +54,15 @@ impl Default for Options {
             cache_bytes: CACHE_USED_END - layout::CACHE_START,
             fd_floor: 3,
             own_file: None,
+            pairs: Pairs::Large,
         }
     }
 }
 
 impl Options {
     /// The defaults, with `max_insns` taken from the environment variable
-    /// `RELIVE_FRAGMENT_INSNS` if that is a number.
+    /// `RELIVE_FRAGMENT_INSNS` if that is a number, and `pairs` from `RELIVE_PAIRS` if that is
+    /// `never`, `large` or `always`.
     #[must_use]
     pub fn from_env() -> Self {
         let mut options = Self::default();
@@ -56,6 +72,11 @@ impl Options {
         {
             options.max_insns = n;
         }
+        options.pairs = match std::env::var("RELIVE_PAIRS").as_deref() {
+            Ok("never") => Pairs::Never,
+            Ok("always") => Pairs::Always,
+            _ => Pairs::Large,
+        };
         options.checked()
     }
 

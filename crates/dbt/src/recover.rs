@@ -4,6 +4,7 @@
 //! Every host instruction of a fragment that can fault has a mark. A fault anywhere else is
 //! an error of the translator and is reported as such, never guessed at.
 
+use relive_host::layout::SHADOW_BELOW;
 use relive_host::{Context, Reg};
 
 use crate::classify::Class;
@@ -26,6 +27,14 @@ pub(crate) enum Undo {
     JumpMiss,
     /// The table slot of a return is not there: rcx is the target.
     ReturnMiss,
+    /// A paired call finds no shadow; all that the guest's call does is done.
+    Called,
+    /// The same of an indirect one: rcx is the target.
+    CalledByTable,
+    /// A paired return finds no shadow.
+    Return,
+    /// Where a paired call returns to; faults if the fragment is dead.
+    Landing,
 }
 
 /// A place in a fragment that can fault.
@@ -59,6 +68,10 @@ impl MarkRecord {
             Undo::JumpMiss => (2, 0),
             Undo::ReturnMiss => (3, 0),
             Undo::Scratch(reg) => (4, reg),
+            Undo::Called => (5, 0),
+            Undo::CalledByTable => (6, 0),
+            Undo::Return => (7, 0),
+            Undo::Landing => (8, 0),
         };
         let (cache, guest) = (mark.cache, mark.guest);
         Self {
@@ -80,6 +93,10 @@ impl MarkRecord {
                 2 => Undo::JumpMiss,
                 3 => Undo::ReturnMiss,
                 4 if self.reg < 16 => Undo::Scratch(self.reg),
+                5 => Undo::Called,
+                6 => Undo::CalledByTable,
+                7 => Undo::Return,
+                8 => Undo::Landing,
                 _ => return None,
             },
         })
@@ -98,6 +115,13 @@ pub(crate) enum Recovered {
     },
     /// A dead fragment for `pc` was entered.
     Stale { pc: u64, kind: Entry },
+    /// The paired call at `pc` has no shadow; it has pushed its return address. `target` is that of
+    /// an indirect one.
+    Called { pc: u64, target: Option<u64> },
+    /// The paired return at `pc` to `target` has no shadow; it has popped its return address.
+    Return { pc: u64, target: u64 },
+    /// A paired call has returned to a dead fragment; rcx is the return address.
+    Landed,
     /// The same through the hashed table, whose target has not been compared yet; rcx is not
     /// the guest's.
     Hashed { is_return: bool },
@@ -110,6 +134,10 @@ pub(crate) fn take_target(ctx: &mut Context) -> u64 {
     target
 }
 
+fn add_rsp(ctx: &mut Context, n: u64) {
+    ctx.set_reg(Reg::Rsp, ctx.reg(Reg::Rsp).wrapping_add(n));
+}
+
 impl Translator {
     /// Recovers from the fault in `ctx.fault`.
     pub(crate) fn recover(&self, ctx: &mut Context) -> Result<Recovered, String> {
@@ -120,6 +148,7 @@ impl Translator {
             match kind {
                 Entry::Plain | Entry::Ticked => {}
                 Entry::Jump | Entry::Return => drop(take_target(ctx)),
+                Entry::Called => add_rsp(ctx, SHADOW_BELOW),
                 Entry::HashedJump => return Ok(Recovered::Hashed { is_return: false }),
                 Entry::HashedReturn => return Ok(Recovered::Hashed { is_return: true }),
             }
@@ -134,6 +163,20 @@ impl Translator {
             Undo::Exact => {}
             Undo::Rcx => drop(take_target(ctx)),
             Undo::Scratch(reg) => ctx.gpr[usize::from(reg)] = ctx.spill[0],
+            Undo::Called | Undo::CalledByTable => {
+                add_rsp(ctx, SHADOW_BELOW - 8);
+                let target = (mark.undo == Undo::CalledByTable).then(|| take_target(ctx));
+                return Ok(Recovered::Called { pc, target });
+            }
+            Undo::Return => {
+                add_rsp(ctx, SHADOW_BELOW + 8);
+                let target = take_target(ctx);
+                return Ok(Recovered::Return { pc, target });
+            }
+            Undo::Landing => {
+                add_rsp(ctx, SHADOW_BELOW);
+                return Ok(Recovered::Landed);
+            }
             Undo::JumpMiss | Undo::ReturnMiss => {
                 let target = take_target(ctx);
                 return Ok(Recovered::Miss {

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use relive_host::context::{EXIT_FAULT, EXIT_TOLD};
-use relive_host::{Context, GuestAddr, layout};
+use relive_host::{Context, GuestAddr, Reg, layout};
 
 use crate::code::Code;
 use crate::emit::EXIT_BYTES;
@@ -95,13 +95,16 @@ impl Translator {
         let pc = GuestAddr(exit.pc);
         let next = pc.offset(u64::from(exit.len));
         let stop = match exit.kind {
-            Kind::Link | Kind::LinkTicked => return Ok(self.direct(code, ctx, number, exit)),
+            Kind::Link | Kind::LinkTicked | Kind::LinkCalled => {
+                return Ok(self.direct(code, ctx, number, exit));
+            }
             Kind::MissEven | Kind::MissOdd => {
                 return Ok(self.table_miss(code, ctx, exit.kind == Kind::MissOdd));
             }
             Kind::JumpMismatch | Kind::ReturnMismatch => return Ok(self.mismatch(code, ctx, exit)),
             Kind::HashedJump => return self.hashed_miss(code, ctx, false),
             Kind::HashedReturn => return self.hashed_miss(code, ctx, true),
+            Kind::ReturnLost => return self.return_lost(code, ctx),
             Kind::Site => return Err("the record of a branch was taken as a way out".to_owned()),
             Kind::StepJump | Kind::StepReturn => return self.step_branch(code, ctx, exit),
             Kind::Step => return Ok(stepped(code, ctx, exit.pc)),
@@ -187,15 +190,20 @@ impl Translator {
         match found {
             Ok((id, at)) => {
                 self.link(number, id, at);
-                Next::Enter(u64::from(at))
+                if kind != Entry::Called {
+                    return Next::Enter(u64::from(at));
+                }
+                // Its stub has left the shadow.
+                let plain = u64::from(self.frags.get(id).plain());
+                self.arrive(code, ctx, exit.pc, true, Ok(plain))
             }
-            Err(bad) => self.arrive(code, ctx, exit.pc, kind == Entry::Ticked, Err(bad)),
+            Err(bad) => self.arrive(code, ctx, exit.pc, kind != Entry::Plain, Err(bad)),
         }
     }
 
     /// Goes on at `pc` after a branch there that the host resolved: counts the tick of a
     /// tick site, then enters.
-    fn arrive(
+    pub(crate) fn arrive(
         &mut self,
         code: &dyn Code,
         ctx: &mut Context,
@@ -242,7 +250,7 @@ impl Translator {
     }
 
     /// An indirect branch to `target`, whose own work is done.
-    fn indirect(
+    pub(crate) fn indirect(
         &mut self,
         code: &dyn Code,
         ctx: &mut Context,
@@ -282,9 +290,7 @@ impl Translator {
         let target = ctx.target;
         let site = self.exits.all.get(ctx.site as usize);
         let site = site.ok_or_else(|| format!("there is no branch {}", ctx.site))?;
-        // As the branch table has it: see the limits at the head of the crate.
-        let alias = (target.wrapping_sub(u64::from(is_return))) << 3 >> 3;
-        if !is_canonical(target) && !self.table.is_mapped(alias) {
+        if !is_canonical(target) && !self.is_alias(target, is_return) {
             let pc = site.pc;
             return bad_target(code, ctx, pc, target);
         }
@@ -303,9 +309,16 @@ impl Translator {
         Ok(self.arrive(code, ctx, target, !is_return, found))
     }
 
+    /// Whether the branch table takes a target for another address: see the limits at the head of
+    /// the crate. Who does not use the table does as it does.
+    pub(crate) fn is_alias(&self, target: u64, is_return: bool) -> bool {
+        let alias = (target.wrapping_sub(u64::from(is_return))) << 3 >> 3;
+        self.table.is_mapped(alias)
+    }
+
     /// The branch at `pc` has been seen to lead out of the low window: from now on it goes
     /// through the hashed table.
-    fn hash_branch(&mut self, pc: u64) {
+    pub(crate) fn hash_branch(&mut self, pc: u64) {
         if self.hashed.need().is_ok() && self.hashed_sites.insert(pc, ()).is_none() {
             self.invalidate(GuestAddr(pc), GuestAddr(pc.wrapping_add(1)));
         }
@@ -354,9 +367,15 @@ impl Translator {
             Recovered::Stale { pc, kind } => {
                 self.stats.stale_entries += 1;
                 let found = self.entry(code, GuestAddr(pc));
-                let tick = matches!(kind, Entry::Ticked | Entry::Jump);
+                let tick = matches!(kind, Entry::Ticked | Entry::Jump | Entry::Called);
                 Ok(self.arrive(code, ctx, pc, tick, found))
             }
+            Recovered::Called { pc, target } => self.called_without_shadow(code, ctx, pc, target),
+            Recovered::Return { pc, target } => {
+                self.need_shadow(ctx.reg(Reg::Rsp).wrapping_sub(8), pc);
+                self.return_to(code, ctx, pc, target)
+            }
+            Recovered::Landed => self.return_lost(code, ctx),
         }
     }
 }
@@ -377,7 +396,12 @@ fn stepped(code: &dyn Code, ctx: &mut Context, pc: u64) -> Next {
     stop(code, ctx, pc, Stop::Stepped { pc: GuestAddr(pc) })
 }
 
-fn bad_target(code: &dyn Code, ctx: &mut Context, pc: u64, target: u64) -> Result<Next, String> {
+pub(crate) fn bad_target(
+    code: &dyn Code,
+    ctx: &mut Context,
+    pc: u64,
+    target: u64,
+) -> Result<Next, String> {
     recover::undo_branch(code, ctx, pc)?;
     Ok(stop(
         code,

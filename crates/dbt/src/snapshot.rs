@@ -47,7 +47,7 @@ const OP: usize = 3;
 /// Spans of guest bytes with gaps up to this are one.
 const GAP: u64 = 32;
 /// Larger files cost more to write and to check than they are worth.
-const MOST_BYTES: usize = 96 << 20;
+const MOST_BYTES: usize = 128 << 20;
 
 /// The counts of a file, in the order of its header: places in the array.
 mod count {
@@ -70,7 +70,9 @@ mod count {
     pub const HASHED: usize = 14;
     /// Pages in the runs, at the end of the file.
     pub const TABLE: usize = 15;
-    pub const ALL: usize = 16;
+    /// 1 if calls may be paired, 2 if they can never be in this program.
+    pub const PAIRED: usize = 16;
+    pub const ALL: usize = 17;
 }
 
 struct Header([u64; count::ALL]);
@@ -230,6 +232,8 @@ impl Translator {
             }),
         );
         out.set(count::HASHED, self.hashed.is_mapped().into());
+        let never = u64::from(self.shadow.is_forbidden());
+        out.set(count::PAIRED, 2 * never | u64::from(self.paired));
         out.0.resize(out.0.len().next_multiple_of(PAGE as usize), 0);
         let mut pages = 0;
         for region in &regions {
@@ -305,6 +309,13 @@ impl Translator {
         if parsed.hashed && self.hashed.need().is_err() {
             return 0;
         }
+        // What the program has mapped in the past it maps again.
+        if parsed.paired & 2 != 0 {
+            self.forbid_pairs();
+        } else if parsed.paired & 1 != 0 && self.shadow.is_forbidden() {
+            return 0;
+        }
+        self.paired = parsed.paired & 1 != 0;
         for (at, len, offset) in pages(parsed.hot, parsed.cold, end) {
             if !map(file, at, len, offset) {
                 let part = &view.bytes()[offset as usize..(offset + len) as usize];
@@ -472,6 +483,7 @@ struct Parsed {
     ops: Vec<InstrOp>,
     found_by: TakenOver,
     hashed: bool,
+    paired: u64,
 }
 
 /// The file in memory, if it has this key: its header, all before the table's pages, and these.
@@ -537,6 +549,7 @@ fn parse(view: &Arc<View>, header: Header, table: View, cache_end: u32) -> Optio
     Some(Parsed {
         kept: rest.header.0[count::KEPT],
         hashed: rest.header.0[count::HASHED] != 0,
+        paired: rest.header.0[count::PAIRED],
         hot,
         cold,
         exits,

@@ -36,6 +36,8 @@ pub struct Stats {
     pub mismatches: u64,
     /// Indirect branches to where the table is not mapped (each costs a signal).
     pub table_faults: u64,
+    /// Paired calls and returns that found no shadow (each costs a signal).
+    pub shadow_faults: u64,
     /// Entries into fragments that were invalidated just before.
     pub stale_entries: u64,
     /// Guest faults.
@@ -69,9 +71,9 @@ const REASONS: [&str; 13] = [
 
 fn reason(kind: Kind) -> usize {
     match kind {
-        Kind::Link | Kind::LinkTicked => 0,
+        Kind::Link | Kind::LinkTicked | Kind::LinkCalled => 0,
         Kind::MissEven | Kind::MissOdd | Kind::HashedJump | Kind::HashedReturn | Kind::Site => 1,
-        Kind::JumpMismatch | Kind::ReturnMismatch => 2,
+        Kind::JumpMismatch | Kind::ReturnMismatch | Kind::ReturnLost => 2,
         Kind::Budget => 3,
         Kind::Syscall => 4,
         Kind::Instr => 5,
@@ -91,6 +93,7 @@ impl Stats {
         let faults = [
             ("fault of the guest", self.guest_faults),
             ("indirect branch outside of the table", self.table_faults),
+            ("paired call or return without a shadow", self.shadow_faults),
             ("way into forgotten code", self.stale_entries),
         ];
         REASONS.into_iter().zip(self.exits).chain(faults)
@@ -118,6 +121,7 @@ impl Add for Stats {
             return_misses: self.return_misses + other.return_misses,
             mismatches: self.mismatches + other.mismatches,
             table_faults: self.table_faults + other.table_faults,
+            shadow_faults: self.shadow_faults + other.shadow_faults,
             stale_entries: self.stale_entries + other.stale_entries,
             guest_faults: self.guest_faults + other.guest_faults,
             invalidated: self.invalidated + other.invalidated,

@@ -6,6 +6,7 @@
 //! the bytes of the flag-free sequence; see `relive_host::signal`.
 
 use relive_host::context::{LANES, off};
+use relive_host::layout::SHADOW_BELOW;
 
 use crate::emit::{Asm, CMP_BYTES, JCC_BYTES, JMP_BYTES, JRCXZ_BYTES, RCX};
 use crate::exits::{Exit, Kind};
@@ -40,6 +41,20 @@ pub(crate) fn emit(
             tick_flag_free(asm, out, pc);
             entry
         }
+        Entry::Called if dead.all_but_carry() => {
+            let entry = asm.here();
+            asm.add_rsp(SHADOW_BELOW as i32);
+            tick_by_flags(asm, exits, frag, pc, 0);
+            entry
+        }
+        Entry::Called => {
+            let out = trampoline_out(asm, exits, frag, pc);
+            let entry = asm.here();
+            asm.add_rsp(SHADOW_BELOW as i32);
+            asm.spill_rcx();
+            tick_flag_free(asm, out, pc);
+            entry
+        }
         Entry::Jump | Entry::HashedJump if dead.all_but_carry() => {
             let entry = asm.here();
             check(asm, exits, kind, frag, pc, dead);
@@ -70,7 +85,7 @@ fn check(asm: &mut Asm, exits: &mut Exits, entry: Entry, frag: u32, pc: u64, dea
         Entry::Return => Kind::ReturnMismatch,
         Entry::HashedJump => Kind::HashedJump,
         Entry::HashedReturn => Kind::HashedReturn,
-        Entry::Plain | Entry::Ticked => return,
+        Entry::Plain | Entry::Ticked | Entry::Called => return,
     };
     let hashed = matches!(entry, Entry::HashedJump | Entry::HashedReturn);
     match (hashed, dead.all()) {

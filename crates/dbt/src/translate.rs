@@ -11,7 +11,7 @@ use crate::decode::{Decoded, Insn};
 use crate::emit::{Asm, EXIT_BYTES, JMP_BYTES};
 use crate::exits::{Exit, NONE, Record};
 use crate::flags::{self, Dead};
-use crate::fragment::{Entry, Fragment};
+use crate::fragment::{ENTRIES, Entry, Fragment};
 use crate::instr_op::InstrOp;
 use crate::mangle::{self, Flow, Unit};
 use crate::records::Records;
@@ -20,7 +20,7 @@ use crate::ticks;
 use crate::translator::Translator;
 
 /// Most bytes that one instruction is translated to, its stubs included.
-const INSN_BYTES: u32 = 192;
+const INSN_BYTES: u32 = 224;
 
 /// Most instructions that a loop is unrolled to.
 const UNROLLED: u32 = 24;
@@ -140,7 +140,7 @@ impl Translator {
         let mut end = pc.wrapping_add(1);
         self.asm.start(self.exits.cache.next_hot());
         self.marks.clear();
-        let mut entries = [0; 6];
+        let mut entries = [0; ENTRIES.len()];
         let mut spans = Vec::new();
         let (mut unrolls, mut all_dead) = (false, false);
         if kind != Entry::Plain {
@@ -162,8 +162,10 @@ impl Translator {
             body,
             step,
             fused: None,
+            pairs: self.pairs,
             hashed: hashed.then_some(&self.hashed_sites),
         };
+        self.paired |= self.pairs;
 
         let mut at = pc;
         let (mut count, mut copies) = (0, 0);
@@ -215,7 +217,8 @@ impl Translator {
                 mangle::fall_through(&mut unit, at);
                 break;
             }
-            let joins = insn.class == Class::Jcc && !step && self.frags.find(at).is_some();
+            let may_join = matches!(insn.class, Class::Jcc | Class::Call | Class::CallIndirect);
+            let joins = may_join && !step && self.frags.find(at).is_some();
             if count == max || joins {
                 mangle::fall_through(&mut unit, at);
                 break;
@@ -235,6 +238,7 @@ impl Translator {
             pc,
             end,
             entries,
+            zero: 0,
             first_mark: 0,
             incoming: NONE,
             region: NONE,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
 
-use relive_host::GuestAddr;
+use relive_host::{GuestAddr, layout};
 use xxhash_rust::xxh3::xxh3_128;
 
 use crate::cache::Cache;
@@ -12,15 +12,20 @@ use crate::emit::Asm;
 use crate::exits::{Exit, Kind, NONE};
 use crate::fragment::{AddrMap, Entry, Fragments};
 use crate::hashed::{self, Hashed};
-use crate::options::Options;
+use crate::options::{Options, Pairs};
 use crate::own_pages;
 use crate::recover::Mark;
 use crate::resolve::new_epoch;
+use crate::shadow::Shadow;
 use crate::stats::{Counters, Stats};
 use crate::stop::{Bad, Error};
 use crate::table::{self, Table};
 use crate::translate::Exits;
 use crate::watch::{Watch, Watched};
+
+/// Bytes of one executable map from which on a program is large: it has more hot returns than a
+/// processor's indirect predictor holds.
+const LARGE: u64 = 8 << 20;
 
 /// Translates guest code and connects the translations. One per process: the code cache
 /// and the branch table have fixed addresses. Used by one thread at a time; other threads
@@ -41,6 +46,11 @@ pub struct Translator {
     pub(crate) breakpoints: BTreeSet<u64>,
     pub(crate) watch: Watch,
     pub(crate) hashed: Hashed,
+    pub(crate) shadow: Shadow,
+    /// Whether calls and returns are translated as pairs from now on.
+    pub(crate) pairs: bool,
+    /// Whether some may have been.
+    pub(crate) paired: bool,
     /// Branches in low code that have been seen to lead out of the low window.
     pub(crate) hashed_sites: AddrMap<()>,
     /// Names this build of the translator: its executable and its options.
@@ -59,7 +69,11 @@ impl Translator {
         add_miss_exits(&mut exits);
         let table = Table::new(options.fd_floor, options.own_file)?;
         let mut build = own_pages::identity(table.fd())?;
-        for word in [options.max_insns.into(), options.cache_bytes] {
+        for word in [
+            options.max_insns.into(),
+            options.cache_bytes,
+            options.pairs as u64,
+        ] {
             build.extend_from_slice(&word.to_le_bytes());
         }
         let (asm, marks, stats) = (Asm::new(), Vec::new(), Counters::own());
@@ -77,6 +91,9 @@ impl Translator {
             watch: Watch::default(),
             hashed: Hashed::default(),
             hashed_sites: AddrMap::default(),
+            shadow: Shadow::default(),
+            pairs: options.pairs == Pairs::Always,
+            paired: false,
             build,
         })
     }
@@ -88,7 +105,32 @@ impl Translator {
     /// # Errors
     /// The kernel refuses memory.
     pub fn add_code_range(&mut self, start: GuestAddr, end: GuestAddr) -> Result<(), Error> {
+        let large = end.0 - start.0 >= LARGE;
+        self.pairs |= large && self.options.pairs == Pairs::Large && !self.shadow.is_forbidden();
         self.table.add_range(start.0, end.0)
+    }
+
+    /// The guest is about to get memory in `start..end`. If that is where shadows of its stacks
+    /// might be, or where stacks can have none, there are no paired calls any more. No thread
+    /// may be in the cache.
+    ///
+    /// # Errors
+    /// As [`Translator::flush`].
+    pub fn guest_gets(&mut self, start: GuestAddr, end: GuestAddr) -> Result<(), Error> {
+        if end.0 <= layout::LOW_END
+            || layout::may_have_shadow(start.0, end.0)
+            || self.shadow.is_forbidden()
+        {
+            return Ok(());
+        }
+        self.forbid_pairs();
+        if self.paired { self.flush() } else { Ok(()) }
+    }
+
+    /// From now on nothing is translated as a paired call.
+    pub(crate) fn forbid_pairs(&mut self) {
+        self.shadow.forbid();
+        self.pairs = false;
     }
 
     /// Whether the branch table has slots for any address in a range.
@@ -141,6 +183,8 @@ impl Translator {
         add_miss_exits(&mut self.exits);
         self.stats.flushes += 1;
         self.hashed.clear();
+        self.shadow.clear();
+        self.paired = false;
         self.table.clear()
     }
 
@@ -225,9 +269,13 @@ fn add_miss_exits(exits: &mut Exits) {
         (Kind::MissOdd, odd),
         (Kind::HashedJump, jump),
         (Kind::HashedReturn, ret),
+        (Kind::ReturnLost, layout::SHADOW_MISS),
     ] {
         let mut asm = Asm::new();
         asm.start(at as u32);
+        if kind == Kind::ReturnLost {
+            asm.add_rsp(layout::SHADOW_BELOW as i32);
+        }
         asm.exit(exits.add_inline(Exit::new(kind, NONE, 0), at as u32));
         exits.cache.write(at as u32, &asm.buf);
     }

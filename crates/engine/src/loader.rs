@@ -42,9 +42,9 @@ fn stack_size() -> u64 {
 /// What `/proc/self/maps` calls the main thread's stack.
 pub const STACK_NAME: &str = "[stack]";
 /// Behind the main thread's stack.
-pub const STACK_TOP: u64 = layout::WINDOW_END - (1 << 20);
+pub const STACK_TOP: u64 = layout::STACK_TOP;
 /// Where the heap of brk(2) begins.
-const BRK_BASE: u64 = layout::HIGH_START + (1 << 42);
+const BRK_BASE: u64 = layout::HEAP_START;
 
 /// What to load.
 pub struct Program {

@@ -82,6 +82,7 @@ impl Memory {
             return Err(libc::ENOMEM);
         }
         self.forget_code(start, end);
+        self.gets(start, end);
         let mut flags = libc::MAP_FIXED | libc::MAP_NORESERVE;
         flags |= if region.shared {
             libc::MAP_SHARED
@@ -191,6 +192,7 @@ impl Memory {
     pub fn remap(&mut self, old: (u64, u64), new: (u64, u64)) -> std::result::Result<(), i32> {
         let region = self.space.at(old.0).cloned().ok_or(libc::EFAULT)?;
         self.forget_code(old.0, old.1);
+        self.gets(new.0, new.1);
         let (old_len, new_len) = (old.1 - old.0, new.1 - new.0);
         if new.0 == old.0 && new_len > old_len {
             // The reserve lies behind the old range; only a fresh mapping can take its place.
@@ -262,6 +264,7 @@ impl Memory {
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | keeps;
         self.forget_code(old, old + old_len);
         self.forget_code(new.0, new.1);
+        self.gets(new.0, new.1);
         // SAFETY: both ranges are guest memory; the target is free.
         let got = unsafe {
             sys::syscall(
@@ -399,6 +402,13 @@ impl Memory {
     /// back.
     pub fn code_changed(&mut self, start: u64, end: u64) {
         self.translator.invalidate(GuestAddr(start), GuestAddr(end));
+    }
+
+    /// The guest is about to get memory in a range.
+    fn gets(&mut self, start: u64, end: u64) {
+        if let Err(e) = self.translator.guest_gets(GuestAddr(start), GuestAddr(end)) {
+            crate::failure::die(&Failure::setup(e));
+        }
     }
 
     fn poke_page(

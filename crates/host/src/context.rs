@@ -92,8 +92,9 @@ pub struct Context {
     pub target: u64,
     /// Number that the translator has given to that branch.
     pub site: u32,
-    /// Padding.
-    pub reserved_site: u32,
+    /// Guest address of the last paired return that was executed (low 32 bits: it lies in the
+    /// low window).
+    pub return_pc: u32,
     /// General registers in encoding order, valid while the host runs.
     pub gpr: [u64; 16],
     /// RFLAGS, valid while the host runs.
@@ -182,6 +183,8 @@ pub mod off {
     pub const TARGET: i32 = offset_of!(Context, target) as i32;
     /// [`Context::site`]
     pub const SITE: i32 = offset_of!(Context, site) as i32;
+    /// [`Context::return_pc`]
+    pub const RETURN_PC: i32 = offset_of!(Context, return_pc) as i32;
     /// [`Context::gpr`], first element
     pub const GPR: i32 = offset_of!(Context, gpr) as i32;
     /// [`Context::rflags`]

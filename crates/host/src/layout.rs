@@ -54,6 +54,38 @@ pub const FAR_END: u64 = 0x6400_4000_0000;
 /// End of all guest memory but the far window; the host lies above.
 pub const WINDOW_END: u64 = 0x5000_0000_0000;
 
+/// How far below a guest stack its shadow lies: the host's return addresses of paired calls
+/// (`relive_dbt`). What a displacement of 32 bits reaches, in whole pages.
+pub const SHADOW_BELOW: u64 = 0x7fff_0000;
+/// Where the guest's heap begins, far from all other maps.
+pub const HEAP_START: u64 = HIGH_START + (1 << 42);
+/// Behind the main thread's stack.
+pub const STACK_TOP: u64 = WINDOW_END - (1 << 20);
+/// Guest memory whose shadow can be no guest memory, as long as all of the guest's memory lies
+/// here or in the low window.
+const SHADOWED: [(u64, u64); 3] = [
+    (HIGH_ALLOC, HIGH_ALLOC + SHADOW_BELOW),
+    (HEAP_START, HEAP_START + SHADOW_BELOW),
+    (WINDOW_END - SHADOW_BELOW, WINDOW_END),
+];
+
+/// Where a paired return finds itself for which there was no paired call: code at a fixed place in
+/// the cache.
+pub const SHADOW_MISS: u64 = CACHE_START + 128;
+
+/// Whether the stack pointer is one of a shadow.
+#[must_use]
+pub fn in_shadow(rsp: u64) -> bool {
+    let stack = rsp.wrapping_add(SHADOW_BELOW);
+    may_have_shadow(stack, stack.saturating_add(1))
+}
+
+/// Whether stacks in this range may have a shadow: see [`SHADOW_BELOW`].
+#[must_use]
+pub fn may_have_shadow(start: u64, end: u64) -> bool {
+    SHADOWED.iter().any(|r| r.0 <= start && end <= r.1)
+}
+
 /// The page of the functions that read clocks, as the kernel's vDSO: in the low window,
 /// behind what images and libraries reach first.
 pub const VDSO_START: u64 = LOW_END - 0x1_0000;
@@ -109,3 +141,4 @@ const _: () =
     assert!(TABLE + 8 * ANNEX_CODE_START <= ANNEX_START && TABLE + 8 * ANNEX_CODE_END >= ANNEX_END);
 const _: () =
     assert!(TABLE_END < MIDDLE_START && TABLE < 1 << 31 && MIDDLE_START > TABLE + (8 << 31));
+const _: () = assert!(HIGH_ALLOC - SHADOW_BELOW >= HIGH_START && SHADOW_BELOW < 1 << 31);

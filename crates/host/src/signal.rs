@@ -214,6 +214,9 @@ unsafe extern "C" fn handler_entry() {
 const REG_RCX: usize = libc::REG_RCX as usize;
 const REG_RIP: usize = libc::REG_RIP as usize;
 
+/// Page fault error code: it was an instruction that could not be fetched.
+const FETCH: i64 = 1 << 4;
+
 unsafe extern "C" fn handler(
     sig: i32,
     info: *const [u8; 128],
@@ -237,6 +240,12 @@ unsafe extern "C" fn handler(
             gregs[REG_RIP] = enter::exit_to_host as *const () as i64;
         } else if let Some(fixup) = copy::fixup_target(rip) {
             gregs[REG_RIP] = fixup as i64;
+        } else if gregs[libc::REG_ERR as usize] & FETCH != 0
+            && layout::in_shadow(gregs[libc::REG_RSP as usize] as u64)
+        {
+            // A paired return from a stack of another alignment has taken parts of two
+            // addresses for one. No such mixture is an address of code.
+            gregs[REG_RIP] = layout::SHADOW_MISS as i64;
         } else {
             let addr = u64::from_le_bytes(info[16..24].try_into().unwrap_or_default());
             let f = HOST_FAULT.load(Ordering::Relaxed);

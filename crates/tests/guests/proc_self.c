@@ -77,7 +77,8 @@ int main(int argc, char **argv) {
     int path_seen = 0;
     for (char **e = environ; *e; e++) {
         path_seen += strncmp(*e, "PATH=", 5) == 0;
-        CHECK(strncmp(*e, "RELIVE_", 7) != 0 || strncmp(*e, "RELIVE_FRAGMENT_INSNS=", 22) == 0);
+        CHECK(strncmp(*e, "RELIVE_", 7) != 0 || strncmp(*e, "RELIVE_FRAGMENT_INSNS=", 22) == 0 ||
+              strncmp(*e, "RELIVE_PAIRS=", 13) == 0);
     }
     CHECK(path_seen == 1);
     return ok();

@@ -30,8 +30,8 @@ pub struct Stage {
     /// Its name in `RELIVE_STAGES` and in messages.
     pub name: &'static str,
     action: Action,
-    /// Translate one guest instruction per fragment.
-    tiny: bool,
+    /// How the translator is told to translate.
+    translation: &'static [(&'static str, &'static str)],
     /// The stage whose recording this one uses.
     of: Option<&'static str>,
     mode: Option<Mode>,
@@ -40,57 +40,66 @@ pub struct Stage {
 const fn stage(
     name: &'static str,
     action: Action,
-    tiny: bool,
+    translation: &'static [(&'static str, &'static str)],
     of: Option<&'static str>,
     mode: Option<Mode>,
 ) -> Stage {
     Stage {
         name,
         action,
-        tiny,
+        translation,
         of,
         mode,
     }
 }
 
+/// As it does by itself.
+const USUAL: &[(&str, &str)] = &[];
+/// One guest instruction per fragment.
+const TINY: &[(&str, &str)] = &[("RELIVE_FRAGMENT_INSNS", "1")];
+/// Calls and returns as pairs, as in large programs.
+const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
+/// Both.
+const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
+
 /// All stages in the order in which they run.
 pub const STAGES: [Stage; 9] = [
-    stage("native", Action::Native, false, None, None),
-    stage("run", Action::Run, false, None, Some(Mode::Run)),
-    stage("run-tiny", Action::Run, true, None, Some(Mode::Run)),
-    stage("record", Action::Record, false, None, Some(Mode::Record)),
+    stage("native", Action::Native, USUAL, None, None),
+    stage("run", Action::Run, PAIRED, None, Some(Mode::Run)),
+    stage("run-tiny", Action::Run, TINY, None, Some(Mode::Run)),
+    stage("record", Action::Record, USUAL, None, Some(Mode::Record)),
     stage(
         "replay",
         Action::Replay,
-        false,
+        PAIRED,
         Some("record"),
         Some(Mode::Replay),
     ),
     stage(
         "replay-tiny",
         Action::Replay,
-        true,
+        TINY,
         Some("record"),
         Some(Mode::Replay),
     ),
     stage(
         "verify",
         Action::Verify,
-        false,
+        USUAL,
         Some("record"),
         Some(Mode::Verify),
     ),
     stage(
         "record-tiny",
         Action::Record,
-        true,
+        TINY_PAIRED,
         None,
         Some(Mode::Record),
     ),
     stage(
         "replay-of-tiny",
         Action::Replay,
-        false,
+        USUAL,
         Some("record-tiny"),
         Some(Mode::Replay),
     ),
@@ -236,9 +245,8 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
     if is_live {
         argv.extend(subject.argv.iter().cloned());
     }
-    let fragments = stage
-        .tiny
-        .then(|| ("RELIVE_FRAGMENT_INSNS", "1".to_owned()));
+    let translation = stage.translation.iter();
+    let translation = translation.map(|&(name, value)| (name, value.to_owned()));
     // Later stages begin with what earlier ones have translated.
     let cache = (stage.action != Action::Native).then(|| {
         let folder = workshop.cache_dir();
@@ -246,7 +254,7 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
     });
     Ok(Spec {
         argv,
-        env: fragments.into_iter().chain(cache).collect(),
+        env: translation.chain(cache).collect(),
         dir: workshop.fresh_dir(stage.name)?,
         stdin: subject.header.stdin.clone().filter(|_| is_live),
         timeout: subject.header.timeout,

@@ -1,6 +1,6 @@
 //! Direct branches: linkable, and tick sites where they go backwards or call.
 
-use super::{Flow, Unit};
+use super::{Flow, Unit, pairs};
 use crate::classify::Class;
 use crate::decode::Insn;
 use crate::emit::{JCC_BYTES, JMP_BYTES};
@@ -69,6 +69,10 @@ pub(super) fn jmp(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 }
 
 pub(super) fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    // Who calls what follows wants to know where that is, and does not return.
+    if pairs::is_paired_call(unit, insn) && insn.iced.near_branch_target() != insn.next() {
+        return pairs::call(unit, insn);
+    }
     push_return(unit, insn, Undo::Exact);
     link(unit, Opcode::Jmp, insn.iced.near_branch_target(), true);
     Flow::End

@@ -3,7 +3,7 @@
 //! Branches in high code, and those that were seen to lead there, use the hashed table.
 
 use super::branch::push_return;
-use super::{Flow, Unit, memory};
+use super::{Flow, Unit, memory, pairs};
 use crate::decode::{Insn, is_legacy_prefix};
 use crate::emit::{JMP_SLOT_BYTES, RCX};
 use crate::exits::{Exit, Kind};
@@ -19,15 +19,21 @@ pub(super) fn jmp(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 pub(super) fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     // The target first: its operand may use rsp.
     load_target(unit, insn);
+    if pairs::is_paired_call(unit, insn) && !unit.is_hashed(insn) {
+        return pairs::call_by_table(unit, insn);
+    }
     push_return(unit, insn, Undo::Rcx);
     go(unit, insn, Kind::StepJump);
     Flow::End
 }
 
 pub(super) fn ret(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    if pairs::is_paired_return(unit, insn) && !unit.is_hashed(insn) {
+        return pairs::ret(unit, insn);
+    }
     unit.asm.spill_rcx();
     unit.mark(insn, Undo::Exact);
-    unit.asm.bytes(&[0x59]); // pop rcx
+    unit.asm.pop_rcx();
     if insn.iced.op_count() == 1 {
         unit.asm.add_rsp(i32::from(insn.iced.immediate16()));
     }

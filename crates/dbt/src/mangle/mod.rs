@@ -7,6 +7,7 @@
 mod branch;
 mod indirect;
 mod memory;
+mod pairs;
 mod system;
 mod watch;
 
@@ -47,6 +48,8 @@ pub(crate) struct Unit<'t> {
     /// Where the last instruction starts in `asm`, if processors may make one with a conditional
     /// branch that follows.
     pub(crate) fused: Option<usize>,
+    /// Whether calls and returns are paired.
+    pub(crate) pairs: bool,
     /// Where the hashed table is there: the branches in low code that use it.
     pub(crate) hashed: Option<&'t AddrMap<()>>,
 }

@@ -137,7 +137,9 @@ fn one_slot_wanted_by_a_jump_and_a_return() {
             assert_eq!(guest.ctx.gpr[3], before + 1);
             assert_eq!(guest.ctx.ticks() - ticks, u64::from(jump));
         }
-        assert!(guest.t.stats().mismatches > 0, "the slot was not shared");
+        if crate::PAIRS == relive_dbt::Pairs::Never {
+            assert!(guest.t.stats().mismatches > 0, "the slot was not shared");
+        }
     }
 }
 

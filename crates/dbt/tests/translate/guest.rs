@@ -20,7 +20,7 @@ pub const DATA: u64 = 0x50_0000;
 /// Data near the high code.
 pub const HIGH_DATA: u64 = HIGH_CODE + 0x10_0000;
 pub const DATA_LEN: u64 = 0x4000;
-pub const STACK: u64 = 0x1000_0010_0000;
+pub const STACK: u64 = relive_host::layout::HIGH_ALLOC + 0x10_0000;
 pub const STACK_LEN: u64 = 0x1_0000;
 /// Where the guest's stack pointer starts.
 pub const TOP: u64 = STACK + STACK_LEN / 2;
@@ -76,6 +76,7 @@ impl Guest {
     pub fn new(max_insns: u32) -> Self {
         Self::with(Options {
             max_insns,
+            pairs: crate::PAIRS,
             ..Options::default()
         })
     }

@@ -3,19 +3,9 @@
 //! All tests share one binary and take turns: the guest window, the code cache and the
 //! branch table exist once in a process.
 
-mod guest;
-mod program;
-mod raw;
-mod state;
+use relive_dbt::Pairs;
 
-mod branches;
-mod faults;
-mod hashed;
-mod invalidate;
-mod random;
-mod readings;
-mod returns;
-mod signals;
-mod snapshot;
-mod system;
-mod threads;
+/// Calls and returns are jumps through the branch table.
+const PAIRS: Pairs = Pairs::Never;
+
+include!("modules.rs");

@@ -97,7 +97,9 @@ fn what_was_translated_is_not_translated_again() {
             assert_eq!(run(&mut guest), 0);
             // Slots of the branch table come along (Linux 5.13).
             let stats = guest.t.stats();
-            assert_eq!((stats.jump_misses, stats.return_misses), (0, 0));
+            // A paired return that finds no shadow counts as one.
+            let returns = u64::from(crate::PAIRS == relive_dbt::Pairs::Always);
+            assert_eq!((stats.jump_misses, stats.return_misses), (0, returns));
             // It goes on from generation to generation.
             let again = saved(&guest.t);
             guest.t.flush().expect("flush");

@@ -1,0 +1,99 @@
+//! Paired calls and returns: made with the processor's own `call` and `ret`, so that it foresees
+//! returns as it does natively, where an indirect jump through the branch table would need a place
+//! in its indirect predictor for each.
+//!
+//! The guest's stack holds guest addresses as always. The host's lie in the shadow
+//! (`crate::shadow`), each at the same distance from the guest's:
+//!
+//! ```text
+//! call:     push guest address         return:  pop rcx
+//!           lea rsp, [rsp - BELOW + 8]          lea rsp, [rsp - BELOW - 8]
+//!           call entry                          ret
+//! landing:  lea rsp, [rsp + BELOW]     entry:   lea rsp, [rsp + BELOW]
+//!           does rcx lead here?                 (a tick, the body)
+//! ```
+//!
+//! What lies in the shadow is the landing of some call, whichever was made last from there; each
+//! landing looks at what the guest's return address says. So a return without a paired call, or to
+//! a changed address, is noticed, and the host brings it about ([`Kind::ReturnLost`]): no flag
+//! has changed, for flags may be alive where it leads.
+
+use relive_host::layout::{SHADOW_BELOW, is_low};
+
+use super::branch::push_return;
+use super::{Flow, Unit};
+use crate::decode::Insn;
+use crate::emit::{AHEAD_BYTES, CALL_BYTES, JMP_BYTES, JMP_SLOT_BYTES, JRCXZ_BYTES};
+use crate::exits::{Exit, Kind};
+use crate::recover::Undo;
+
+const BELOW: i32 = SHADOW_BELOW as i32;
+
+/// Whether a call is paired.
+pub(super) fn is_paired_call(unit: &Unit<'_>, insn: &Insn) -> bool {
+    unit.pairs && !unit.step && is_low(insn.next())
+}
+
+/// Whether a return expects a paired call.
+pub(super) fn is_paired_return(unit: &Unit<'_>, insn: &Insn) -> bool {
+    is_paired_call(unit, insn) && insn.iced.op_count() == 0
+}
+
+/// A direct call.
+pub(super) fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    push_return(unit, insn, Undo::Exact);
+    unit.asm.add_rsp(8 - BELOW);
+    unit.asm.keep_whole(CALL_BYTES);
+    let mut exit = Exit::new(Kind::LinkCalled, unit.frag, insn.iced.near_branch_target());
+    exit.site = unit.asm.here() + 1;
+    let stub = unit.exits.add(exit, |stub| stub.add_rsp(BELOW));
+    unit.mark(insn, Undo::Called);
+    unit.asm.call(stub);
+    unit.mark(insn, Undo::Landing);
+    landing(unit, insn)
+}
+
+/// An indirect call, whose target is in rcx.
+pub(super) fn call_by_table(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    push_return(unit, insn, Undo::Rcx);
+    unit.asm.add_rsp(8 - BELOW);
+    unit.asm.keep_whole(CALL_BYTES + AHEAD_BYTES);
+    unit.mark(insn, Undo::CalledByTable);
+    // Over the jump that it returns to.
+    unit.asm.call(unit.asm.here() + CALL_BYTES + AHEAD_BYTES);
+    unit.mark(insn, Undo::Landing);
+    let back = unit.asm.jump_ahead();
+    unit.asm.add_rsp(BELOW);
+    unit.asm.keep_whole(JMP_SLOT_BYTES);
+    unit.mark(insn, Undo::JumpMiss);
+    unit.asm.jmp_table(0);
+    unit.asm.land(back);
+    landing(unit, insn)
+}
+
+/// A return.
+pub(super) fn ret(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    unit.asm.spill_rcx();
+    unit.mark(insn, Undo::Exact);
+    unit.asm.pop_rcx();
+    unit.asm.store_return_pc(insn.pc() as u32);
+    unit.asm.add_rsp(-BELOW - 8);
+    unit.asm.keep_whole(1);
+    unit.mark(insn, Undo::Return);
+    unit.asm.ret();
+    Flow::End
+}
+
+/// Where the paired call `insn` returns to, with the guest's return address in rcx.
+fn landing(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    let next = insn.next() as i32;
+    let exit = Exit::new(Kind::ReturnLost, unit.frag, insn.next());
+    let stub = unit.exits.add(exit, |stub| stub.add_rcx(next));
+    unit.asm.add_rsp(BELOW);
+    unit.asm.add_rcx(-next);
+    unit.asm.keep_whole(JRCXZ_BYTES + JMP_BYTES);
+    unit.asm.jrcxz(unit.asm.here() + JRCXZ_BYTES + JMP_BYTES);
+    unit.asm.jmp(stub);
+    unit.asm.restore_rcx();
+    Flow::Continue
+}
