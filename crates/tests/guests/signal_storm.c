@@ -1,4 +1,4 @@
-// relive: threads=yes output=free
+// relive: threads=yes output=free timeout=60
 // Signals at threads that allocate, lock, print into memory and make system calls all the
 // while: delivery at any instruction must not disturb them.
 #include "check.h"

@@ -53,6 +53,12 @@ const fn stage(
     }
 }
 
+impl Stage {
+    fn is_tiny(&self) -> bool {
+        self.translation.contains(&TINY[0])
+    }
+}
+
 /// As it does by itself.
 const USUAL: &[(&str, &str)] = &[];
 /// One guest instruction per fragment.
@@ -280,10 +286,10 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
 }
 
 fn stage_is_tiny(stage: &Stage) -> bool {
-    stage.tiny
+    stage.is_tiny()
         || stage
             .of
-            .is_some_and(|of| STAGES.iter().any(|row| row.name == of && row.tiny))
+            .is_some_and(|of| STAGES.iter().any(|row| row.name == of && row.is_tiny()))
 }
 
 fn run_stage(
