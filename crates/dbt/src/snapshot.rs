@@ -233,7 +233,7 @@ impl Translator {
         );
         out.set(count::HASHED, self.hashed.is_mapped().into());
         let never = u64::from(self.shadow.is_forbidden());
-        out.set(count::PAIRED, 2 * never | u64::from(self.paired));
+        out.set(count::PAIRED, 2 * never + u64::from(self.paired));
         out.0.resize(out.0.len().next_multiple_of(PAGE as usize), 0);
         let mut pages = 0;
         for region in &regions {
