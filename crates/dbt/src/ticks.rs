@@ -44,7 +44,7 @@ pub(crate) fn emit(
         Entry::Called if dead.all_but_carry() => {
             let entry = asm.here();
             asm.add_rsp(SHADOW_BELOW as i32);
-            tick_by_flags(asm, exits, frag, pc, 0);
+            tick_by_flags(asm, exits, frag, pc, 0, dead.all());
             entry
         }
         Entry::Called => {
