@@ -3,8 +3,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define SIZE (1 << 20)
-typedef unsigned char block[SIZE];
+/* Numbers: of a million characters gdb takes half a minute to make a text, at each stop. */
+#define SIZE (1 << 18)
+typedef unsigned block[SIZE];
 
 block *heap;
 long words[300];
@@ -33,12 +34,12 @@ void *count(void *to)
 int main(void)
 {
     heap = calloc(1, sizeof *heap);
-    fill(heap, 400000);
+    fill(heap, 100000);
     long got = on_stack(5);
     pthread_t thread;
     pthread_create(&thread, 0, count, (void *)1);
     count((void *)2);
     pthread_join(thread, 0);
-    printf("%d %ld\n", (*heap)[800000], got);
+    printf("%d %ld\n", (*heap)[200000], got);
     return 0;
 }
