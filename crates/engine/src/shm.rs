@@ -384,28 +384,39 @@ impl Shm {
         }
     }
 
-    /// Appends bytes to a ring; waits while it is full.
+    /// Appends an event to a ring; waits while there is no room. An event that a ring has room for
+    /// comes into it as a whole: of a process that is killed in here nothing is seen of it.
     pub fn push(&self, index: u32, mut bytes: &[u8]) {
         let ring = self.ring(index);
         while !bytes.is_empty() {
             let head = ring.head.load(Ordering::Relaxed);
             let used = head - ring.tail.load(Ordering::Acquire);
-            if used == RING_BYTES {
-                self.wait_for_room(ring);
+            let n = match bytes.len() as u64 {
+                whole @ ..=RING_BYTES => whole,
+                _ => RING_BYTES / 2,
+            };
+            if used + n > RING_BYTES {
+                self.wait_for_room(ring, n);
                 continue;
             }
+            let (part, rest) = bytes.split_at(n as usize);
             let at = head % RING_BYTES;
-            let n = (RING_BYTES - used)
-                .min(RING_BYTES - at)
-                .min(bytes.len() as u64) as usize;
-            // SAFETY: [at, at+n) is inside the ring's data and free: only this producer
-            // writes there, and the consumer has passed it.
-            unsafe {
-                std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.data(index).add(at as usize), n)
-            };
-            ring.head.store(head + n as u64, Ordering::Release);
-            bytes = &bytes[n..];
-            if used <= RING_BYTES / 2 && used + n as u64 > RING_BYTES / 2 {
+            let (first, second) = part.split_at(n.min(RING_BYTES - at) as usize);
+            for (piece, at) in [(first, at), (second, 0)] {
+                // SAFETY: the n bytes from `head` on, of which these are a part up to the end of
+                // the ring's data or from its start, are free: only this producer writes there,
+                // and the consumer has passed them.
+                unsafe {
+                    std::ptr::copy_nonoverlapping(
+                        piece.as_ptr(),
+                        self.data(index).add(at as usize),
+                        piece.len(),
+                    );
+                }
+            }
+            ring.head.store(head + n, Ordering::Release);
+            bytes = rest;
+            if used <= RING_BYTES / 2 && used + n > RING_BYTES / 2 {
                 self.wake_supervisor();
             }
         }
@@ -465,10 +476,11 @@ impl Shm {
         head - tail
     }
 
-    fn wait_for_room(&self, ring: &Ring) {
+    fn wait_for_room(&self, ring: &Ring, wanted: u64) {
         let seen = ring.room.load(Ordering::Acquire);
         self.wake_supervisor();
-        if ring.head.load(Ordering::Relaxed) - ring.tail.load(Ordering::Acquire) < RING_BYTES {
+        let used = ring.head.load(Ordering::Relaxed) - ring.tail.load(Ordering::Acquire);
+        if used + wanted <= RING_BYTES {
             return;
         }
         sys::futex_wait(&ring.room, seen, Some(50));
@@ -571,4 +583,32 @@ impl Shm {
 pub fn alive(id: u32) -> bool {
     // SAFETY: signal 0 only asks.
     unsafe { libc::kill(id as i32, 0) == 0 || *libc::__errno_location() == libc::EPERM }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whoever is killed while it pushes leaves whole events only.
+    #[test]
+    fn events_come_into_a_ring_as_a_whole() {
+        const EVENT: u64 = 1000;
+        const EVENTS: u64 = 5000;
+        let (shm, _fd) = Shm::create().expect("shared memory");
+        let tape = TapeId {
+            process: 0,
+            thread: 0,
+        };
+        let ring = shm.claim(tape, std::process::id()).expect("a ring");
+        let (mut seen, mut parts) = (0, 0);
+        std::thread::scope(|threads| {
+            threads.spawn(|| (0..EVENTS).for_each(|i| shm.push(ring, &[i as u8; EVENT as usize])));
+            while seen < EVENTS * EVENT {
+                let n = shm.pull(ring, |_| ());
+                parts += u64::from(n % EVENT != 0);
+                seen += n;
+            }
+        });
+        assert_eq!((seen, parts), (EVENTS * EVENT, 0));
+    }
 }
