@@ -3,6 +3,22 @@
 # A watchpoint on more than gdb's limit would never show: gdb could not compare its values.
 set max-value-size 16777216
 
+# Containers of the C++ library are shown as containers, and their methods can be called where the
+# compiler left them out, if this machine has that library's own scripts. gdb would load them by
+# the path of the library, which here is one in the recording. Whoever has loaded them already
+# keeps them. ($_as_string is there where gdb has Python.)
+if !$_isvoid($_as_string)
+  python
+import glob, sys
+try:
+    sys.path += ['/usr/share/gcc/python'] + sorted(glob.glob('/usr/share/gcc-*/python'))
+    from libstdcxx.v6 import register_libstdcxx_printers
+    register_libstdcxx_printers(None)
+except Exception:
+    pass
+  end
+end
+
 define-prefix relive
 document relive
 Commands for a recording: relive goto, position, last-write, calls, checkpoint, restart,
@@ -10,22 +26,23 @@ checkpoints, delete-checkpoint, snapshots, files.
 end
 
 define relive goto
-  if $argc == 1
-    monitor goto $arg0
-  end
-  if $argc == 2
-    monitor goto $arg0 $arg1
-  end
-  if $argc == 4
-    monitor goto $arg0 $arg1 $arg2 $arg3
-  end
   if $argc != 1 && $argc != 2 && $argc != 4
-    error relive goto start|end|crash|EVENT|EVENT:TICK|tick NUMBER
+    echo relive goto start|end|crash|EVENT|EVENT:TICK|tick NUMBER\n
+  else
+    if $argc == 1
+      monitor goto $arg0
+    end
+    if $argc == 2
+      monitor goto $arg0 $arg1
+    end
+    if $argc == 4
+      monitor goto $arg0 $arg1 $arg2 $arg3
+    end
+    # gdb looks at everything anew when the program stops. Forwards, it would first step over a
+    # breakpoint where it was.
+    monitor announce
+    reverse-stepi
   end
-  # gdb looks at everything anew when the program stops. Forwards, it would first step over a
-  # breakpoint where it was.
-  monitor announce
-  reverse-stepi
 end
 document relive goto
 Go to another place of the recording: start, end, crash, a number of events, tick NUMBER,
@@ -40,14 +57,22 @@ Where in the recording the program is.
 end
 
 define relive last-write
-  eval "monitor last-write %p %lu", &($arg0), sizeof($arg0)
+  if $argc != 1
+    echo relive last-write EXPRESSION, without blanks\n
+  else
+    eval "monitor last-write %p %lu", &($arg0), sizeof($arg0)
+  end
 end
 document relive last-write
 Who wrote to this expression last, before the present position: relive last-write head->next
 end
 
 define relive calls
-  eval "monitor calls %p", &($arg0)
+  if $argc != 1
+    echo relive calls FUNCTION\n
+  else
+    eval "monitor calls %p", &($arg0)
+  end
 end
 document relive calls
 The calls of a function in the whole recording, with arguments and results.
@@ -68,16 +93,24 @@ The positions that are kept by relive checkpoint.
 end
 
 define relive restart
-  monitor restart $arg0
-  monitor announce
-  reverse-stepi
+  if $argc != 1
+    echo relive restart NUMBER\n
+  else
+    monitor restart $arg0
+    monitor announce
+    reverse-stepi
+  end
 end
 document relive restart
 Go to a position that is kept by relive checkpoint, by its number.
 end
 
 define relive delete-checkpoint
-  monitor delete-checkpoint $arg0
+  if $argc != 1
+    echo relive delete-checkpoint NUMBER\n
+  else
+    monitor delete-checkpoint $arg0
+  end
 end
 document relive delete-checkpoint
 Drop a position that is kept by relive checkpoint, by its number.

@@ -56,14 +56,18 @@ pub struct Wanted {
     pub condition: Option<String>,
     /// Which time it counts for the first time.
     pub hit: Option<String>,
+    /// The language of the place, if it is not the program's.
+    pub language: Option<&'static str>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct SetBreakpoints {
     source: Source,
+    breakpoints: Option<Vec<AtLine>>,
+    /// What clients of old say instead.
     #[serde(default)]
-    breakpoints: Vec<AtLine>,
+    lines: Vec<i64>,
 }
 
 #[derive(Deserialize)]
@@ -72,8 +76,8 @@ struct Source {
     name: Option<String>,
 }
 
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
 struct AtLine {
     line: i64,
     condition: Option<String>,
@@ -115,9 +119,14 @@ impl Session {
         let set: SetBreakpoints = arguments(given)?;
         let path = set.source.path.or(set.source.name);
         let path = path.ok_or("a source has a path")?;
+        let lines = set.lines.iter().map(|line| AtLine {
+            line: *line,
+            ..AtLine::default()
+        });
+        let breakpoints = set.breakpoints.unwrap_or_else(|| lines.collect());
         let mut all = Vec::new();
         let mut files = None;
-        for b in &set.breakpoints {
+        for b in &breakpoints {
             let line = self.line_in(b.line);
             let mut wanted = Wanted {
                 command: INSERT,
@@ -125,6 +134,7 @@ impl Session {
                 name: path.clone(),
                 condition: b.condition.clone(),
                 hit: b.hit_condition.clone(),
+                language: None,
             };
             if files.is_none() {
                 files = Some(self.files_like(&path)?);
@@ -132,7 +142,7 @@ impl Session {
             if let Some(Some(file)) = &files {
                 wanted.place = at_line(file, line);
             }
-            all.push(wanted);
+            all.push(Ok(wanted));
         }
         self.replace(Group::Source(path), all)
     }
@@ -153,12 +163,15 @@ impl Session {
 
     pub(crate) fn set_function_breakpoints(&mut self, given: &Json) -> Answer {
         let set: SetFunctionBreakpoints = arguments(given)?;
-        let all = set.breakpoints.into_iter().map(|b| Wanted {
-            command: INSERT,
-            place: quote(&b.name),
-            name: b.name,
-            condition: b.condition,
-            hit: b.hit_condition,
+        let all = set.breakpoints.into_iter().map(|b| {
+            Ok(Wanted {
+                command: INSERT,
+                place: quote(&b.name),
+                name: b.name,
+                condition: b.condition,
+                hit: b.hit_condition,
+                language: None,
+            })
         });
         self.replace(Group::Functions, all.collect())
     }
@@ -167,27 +180,30 @@ impl Session {
         let set: SetInstructionBreakpoints = arguments(given)?;
         let mut all = Vec::new();
         for b in set.breakpoints {
-            let at = crate::memory::address(&b.instruction_reference, b.offset)?;
-            all.push(Wanted {
+            let at = crate::memory::address(&b.instruction_reference, b.offset);
+            all.push(at.map(|at| Wanted {
                 command: INSERT,
                 place: format!("*{at:#x}"),
                 name: format!("{at:#x}"),
                 condition: b.condition,
                 hit: b.hit_condition,
-            });
+                language: None,
+            }));
         }
         self.replace(Group::Instructions, all)
     }
 
-    /// Sets the breakpoints of a group: these and no others.
-    pub(crate) fn replace(&mut self, group: Group, wanted: Vec<Wanted>) -> Answer {
+    /// Sets the breakpoints of a group: these and no others. Each is answered by itself, also one
+    /// that makes no sense: the client must not lose the others for it.
+    pub(crate) fn replace(&mut self, group: Group, wanted: Vec<Result<Wanted, Refusal>>) -> Answer {
         let mut old = self.breakpoints.groups.remove(&group).unwrap_or_default();
         let mut kept = Vec::new();
         let mut shown = Vec::new();
         for wanted in wanted {
-            let one = match old.iter().position(|k| k.wanted == wanted) {
+            let known = |k: &Kept| wanted.as_ref() == Ok(&k.wanted);
+            let one = match old.iter().position(known) {
                 Some(at) => Ok(old.swap_remove(at)),
-                None => self.insert(wanted),
+                None => wanted.and_then(|wanted| self.insert(wanted)),
             };
             match one {
                 Ok(one) => {
@@ -211,7 +227,13 @@ impl Session {
             Some(hit) => ignored(hit)?,
             None => 0,
         };
+        if let Some(language) = wanted.language {
+            self.ask(&format!("-gdb-set language {language}"))?;
+        }
         let (answer, heard) = self.overhear(&format!("{} {}", wanted.command, wanted.place));
+        if wanted.language.is_some() {
+            self.ask("-gdb-set language auto")?;
+        }
         let answer = answer?;
         let set = match &answer {
             Value::Tuple(fields) => fields.first().map(|f| &f.1),

@@ -52,7 +52,7 @@ struct DataBreakpoint {
 impl Session {
     pub(crate) fn data_breakpoint_info(&mut self, given: &Json) -> Answer {
         let wanted: DataBreakpointInfo = arguments(given)?;
-        match self.data_id(&wanted) {
+        match self.without_calls(|session| session.data_id(&wanted))? {
             Ok(id) => Ok(json!({
                 "dataId": json!(id).to_string(),
                 "description": format!("{} ({} bytes at {:#x})", id.name, id.bytes, id.address),
@@ -130,49 +130,68 @@ impl Session {
         let set: SetDataBreakpoints = arguments(given)?;
         let mut all = Vec::new();
         for b in set.breakpoints {
-            let id: DataId = serde_json::from_str(&b.data_id)
-                .map_err(|_| "a dataId is one of dataBreakpointInfo's")?;
-            let command = match b.access_type.as_deref() {
-                Some("read") => "-break-watch -r",
-                Some("readWrite") => "-break-watch -a",
-                Some("write") | None => "-break-watch",
-                Some(other) => return Err(format!("there is no access '{other}'").into()),
-            };
-            all.push(Wanted {
-                command,
-                place: quote(&self.watched(&id)?),
-                name: id.name,
-                condition: b.condition,
-                hit: b.hit_condition,
-            });
+            all.push(self.data_wanted(b));
         }
-        let answer = self.replace(Group::Data, all);
-        self.ask("-gdb-set language auto")?;
-        answer
+        self.replace(Group::Data, all)
     }
 
-    /// An expression for memory that is good everywhere: of its own type where the present
-    /// language has it, of a number's or of bytes otherwise.
-    fn watched(&mut self, id: &DataId) -> Result<String, Refusal> {
-        let DataId { address, bytes, .. } = id;
-        if let Some(kind) = &id.kind {
-            for typed in [
-                format!("*({kind} *) {address:#x}"),
-                format!("*({address:#x} as *mut {kind})"),
-            ] {
-                let size = self.value_of(None, &format!("sizeof({typed})"));
-                if size.is_ok_and(|s| s.parse() == Ok(*bytes)) {
-                    return Ok(typed);
-                }
-            }
-        }
-        self.ask("-gdb-set language c")?;
-        Ok(match bytes {
-            1 => format!("*(unsigned char *) {address:#x}"),
-            2 => format!("*(short *) {address:#x}"),
-            4 => format!("*(int *) {address:#x}"),
-            8 => format!("*(long *) {address:#x}"),
-            n => format!("*(unsigned char (*)[{n}]) {address:#x}"),
+    fn data_wanted(&mut self, b: DataBreakpoint) -> Result<Wanted, Refusal> {
+        let id: DataId = serde_json::from_str(&b.data_id)
+            .map_err(|_| "a dataId is one of dataBreakpointInfo's")?;
+        let command = match b.access_type.as_deref() {
+            Some("read") => "-break-watch -r",
+            Some("readWrite") => "-break-watch -a",
+            Some("write") | None => "-break-watch",
+            Some(other) => return Err(format!("there is no access '{other}'").into()),
+        };
+        let typed = self.watched(&id);
+        let language = typed.is_none().then_some("c");
+        Ok(Wanted {
+            command,
+            place: quote(&typed.unwrap_or_else(|| untyped(&id))),
+            name: id.name,
+            condition: b.condition,
+            hit: b.hit_condition,
+            language,
         })
+    }
+
+    /// An expression for memory that is good everywhere, of its own type, where the present
+    /// language has that.
+    fn watched(&mut self, id: &DataId) -> Option<String> {
+        let DataId { address, bytes, .. } = id;
+        let kind = id.kind.as_ref()?;
+        [
+            format!("*({kind} *) {address:#x}"),
+            format!("*({address:#x} as *mut {kind})"),
+        ]
+        .into_iter()
+        .find(|typed| {
+            let size = self.value_of(None, &format!("sizeof({typed})"));
+            size.is_ok_and(|s| s.parse() == Ok(*bytes))
+        })
+    }
+
+    /// Does something in which gdb calls no functions of the program.
+    pub(crate) fn without_calls<T>(
+        &mut self,
+        what: impl FnOnce(&mut Self) -> T,
+    ) -> Result<T, Refusal> {
+        self.ask("-gdb-set may-call-functions off")?;
+        let done = what(self);
+        self.ask("-gdb-set may-call-functions on")?;
+        Ok(done)
+    }
+}
+
+/// Memory as a number of C's, or as bytes.
+fn untyped(id: &DataId) -> String {
+    let DataId { address, bytes, .. } = id;
+    match bytes {
+        1 => format!("*(unsigned char *) {address:#x}"),
+        2 => format!("*(short *) {address:#x}"),
+        4 => format!("*(int *) {address:#x}"),
+        8 => format!("*(long *) {address:#x}"),
+        n => format!("*(unsigned char (*)[{n}]) {address:#x}"),
     }
 }

@@ -19,6 +19,12 @@ struct Evaluate {
 
 /// What makes the rest a command of gdb's console.
 const EXEC: &str = "-exec ";
+/// Why there is no result.
+const STOPPED: &str = "the function that was called has stopped at a breakpoint or a signal, \
+    and is what is shown now; going on leads back to the recording";
+/// The same, for a call of the editor's.
+const ABANDONED: &str = "the function that was called came to a breakpoint or a signal, and was \
+    left: call it in the console to see where";
 /// First words that are commands, and could not begin an expression.
 const COMMANDS: [&str; 13] = [
     "relive",
@@ -62,28 +68,57 @@ impl Session {
             let said = self.at_console(frame, command)?;
             return Ok(json!({ "result": said.trim_end(), "variablesReference": 0 }));
         }
-        // The mouse on a word must not call functions of the program.
-        let careful = context == "hover";
-        if careful {
-            self.ask("-gdb-set may-call-functions off")?;
+        let expression = &wanted.expression;
+        match context {
+            // The mouse on a word must not call functions of the program.
+            "hover" => self.without_calls(|session| session.result(frame, expression, false))?,
+            // Who types a call may want to see where it stops; an editor repeats its own at each
+            // stop, and would get deeper and deeper.
+            "repl" => self.result(frame, expression, false),
+            _ => {
+                let answer = self.result(frame, expression, context == "clipboard");
+                if self.stop.is_some() && self.abandon().is_ok() {
+                    return Err(ABANDONED.into());
+                }
+                answer
+            }
         }
-        let answer = self.result(frame, &wanted.expression, context == "clipboard");
-        if careful {
-            self.ask("-gdb-set may-call-functions on")?;
-        }
-        answer
+    }
+
+    /// Leaves the function that gdb has called, and that has stopped.
+    fn abandon(&mut self) -> Result<(), Refusal> {
+        let answer = self.ask("-stack-list-frames")?;
+        let called = answer.list("stack").iter().position(|frame| {
+            let name = frame.text("func");
+            name.is_some_and(|name| name.contains("function called from gdb"))
+        });
+        let outermost = called.and_then(|level| level.checked_sub(1));
+        let outermost = outermost.ok_or("gdb has called no function")?;
+        self.console(&format!("frame {outermost}"))?;
+        self.console("return")?;
+        self.stop = None;
+        Ok(())
     }
 
     fn result(&mut self, frame: Option<Frame>, expression: &str, whole: bool) -> Answer {
         let mut shown = match self.variable(frame, expression, expression) {
             Ok(shown) => shown,
+            // What has stopped would only be called once more.
+            Err(_) if self.stop.is_some() => return Err(STOPPED.into()),
             // Of a variable object gdb does not say what is wrong.
             Err(refusal) => {
                 let text = self.value_of(frame, expression);
                 return Err(text.err().unwrap_or(refusal));
             }
         };
-        let value = shown["value"].as_str().unwrap_or("").to_owned();
+        let mut value = shown["value"].as_str().unwrap_or("").to_owned();
+        if value.is_empty() {
+            // Nor does it say why it has no value.
+            if self.stop.is_some() {
+                return Err(STOPPED.into());
+            }
+            value = self.value_of(frame, expression)?;
+        }
         let mut result = value.clone();
         if whole || value.starts_with('{') || value.starts_with('[') {
             // An assignment must not be done twice: what it stands for has been asked already.

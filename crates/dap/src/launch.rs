@@ -42,13 +42,6 @@ const EARLY: [&str; 6] = [
     "set print entry-values no",
 ];
 
-/// Lets gdb show the containers of the C++ library as containers, if this machine has that
-/// library's own printers: gdb looks for them by the path of the library, which here is one in
-/// the recording.
-const PRINTERS: &str = "python import sys, glob; \
-    sys.path += ['/usr/share/gcc/python'] + glob.glob('/usr/share/gcc-*/python'); \
-    from libstdcxx.v6.printers import register_libstdcxx_printers as f; f(None)";
-
 impl Launch {
     fn at(&self) -> Result<String, Refusal> {
         match &self.at {
@@ -131,8 +124,6 @@ impl Session {
             return Err("gdb has no recording".into());
         }
         self.ask("-enable-pretty-printing")?;
-        // Without them, or without Python in gdb, structures are shown as they are.
-        let _ = self.console(PRINTERS);
         for (from, to) in &launch.source_map {
             let rule = format!("set substitute-path {} {}", quote(from), quote(to));
             self.console(&rule)?;

@@ -85,9 +85,9 @@ impl Session {
         {
             return Err(format!("more than {INSTRUCTIONS_MAX} instructions at once").into());
         }
-        let before = match from < 0 {
-            true => self.instructions_before(at),
-            false => Vec::new(),
+        let before = match usize::try_from(from.unsigned_abs()) {
+            Ok(wanted) if from < 0 => self.instructions_before(at, wanted),
+            _ => Vec::new(),
         };
         let behind = match from + count {
             n @ 1.. => self.instructions_from(at, n as u64)?,
@@ -102,11 +102,19 @@ impl Session {
                 }
             }
         };
+        // What is not known is a byte each, below and above all that is: the client takes
+        // addresses for ascending.
+        let low = before.first().and_then(address_of).unwrap_or(at);
+        let high = behind.last().map_or(at, end_of);
+        let unknown = |n: i64| match n < 0 {
+            true => low.wrapping_add_signed(n + before.len() as i64),
+            false => high.wrapping_add_signed(n - behind.len() as i64),
+        };
         let all: Vec<Json> = (from..from + count)
             .map(|n| match one(n) {
                 Some(instruction) => shown(instruction),
                 None => json!({
-                    "address": format!("{:#x}", at.wrapping_add_signed(n)),
+                    "address": format!("{:#x}", unknown(n)),
                     "instruction": "??", "presentationHint": "invalid",
                 }),
             })
@@ -114,16 +122,30 @@ impl Session {
         Ok(json!({ "instructions": all }))
     }
 
-    /// The instructions of a function before one in it: only there is known where they begin.
-    fn instructions_before(&mut self, at: u64) -> Vec<Value> {
-        let answer = self.ask(&format!("-data-disassemble -a {at:#x} -- 2"));
-        let Ok(answer) = answer else {
-            return Vec::new();
-        };
-        let all = answer.list("asm_insns").iter();
-        all.take_while(|i| address_of(i).is_some_and(|a| a < at))
-            .cloned()
-            .collect()
+    /// At least so many instructions before an address, if so many are in functions: only there
+    /// is known where they begin.
+    fn instructions_before(&mut self, at: u64, wanted: usize) -> Vec<Value> {
+        let mut found: Vec<Value> = Vec::new();
+        let (mut end, mut inside) = (at, at);
+        while found.len() < wanted {
+            let answer = self.ask(&format!("-data-disassemble -a {inside:#x} -- 2"));
+            let Ok(answer) = answer else { break };
+            let all = answer.list("asm_insns").iter();
+            let mut more: Vec<Value> = all
+                .take_while(|i| address_of(i).is_some_and(|a| a < end))
+                .cloned()
+                .collect();
+            match more.first().and_then(address_of) {
+                Some(first) => end = first,
+                // Before the first instruction of a function lies another function.
+                None if inside == at => {}
+                None => break,
+            }
+            more.append(&mut found);
+            found = more;
+            inside = end.wrapping_sub(1);
+        }
+        found
     }
 
     fn instructions_from(&mut self, at: u64, count: u64) -> Result<Vec<Value>, Refusal> {
@@ -150,6 +172,13 @@ impl Session {
 
 fn address_of(instruction: &Value) -> Option<u64> {
     address(instruction.text("address")?, 0).ok()
+}
+
+/// The address behind an instruction.
+fn end_of(instruction: &Value) -> u64 {
+    let bytes = instruction.text("opcodes").unwrap_or("");
+    let length = bytes.split_whitespace().count() as u64;
+    address_of(instruction).map_or(0, |at| at.saturating_add(length))
 }
 
 fn shown(instruction: &Value) -> Json {

@@ -213,6 +213,8 @@ impl Session {
     pub(crate) fn go_to(&mut self, place: &str) -> Result<String, Refusal> {
         self.forget();
         self.running = Some(Run::GOTO);
+        self.interrupted = false;
+        self.at_an_end = false;
         let said = self.console(&format!("relive goto {place}"));
         if said.is_err() && self.stop.is_none() {
             self.running = None;

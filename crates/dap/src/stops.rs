@@ -52,6 +52,8 @@ const SERVER: [&str; 5] = [
 impl Session {
     /// Tells the client where the recording has stopped, and why.
     pub(crate) fn tell_stop(&mut self, stop: Value) {
+        // Where a function has stopped that gdb called, nothing went on before.
+        self.forget();
         // Without gdb there is nothing to tell.
         if self.look_at_threads().is_err() {
             return;

@@ -36,6 +36,8 @@ pub struct Object {
     dynamic: bool,
     /// Its parts are keys and values by turns.
     map: bool,
+    /// Its parts are numbered.
+    list: bool,
 }
 
 #[derive(Deserialize)]
@@ -46,6 +48,7 @@ struct Variables {
     start: usize,
     #[serde(default)]
     count: usize,
+    filter: Option<String>,
 }
 
 /// Parts that are shown if the client does not say how many.
@@ -70,6 +73,7 @@ impl Session {
             let n = wanted.variables_reference;
             format!("there are no variables {n} (any more)")
         })?;
+        let named = wanted.filter.as_deref() == Some("named");
         let all = match found {
             Container::Arguments(frame) => self.of_frame(frame, true)?,
             Container::Locals(frame) => self.of_frame(frame, false)?,
@@ -85,6 +89,8 @@ impl Session {
             Container::Returned(frame, name) => {
                 vec![self.variable(Some(frame), &name, "value")?]
             }
+            // What has numbered parts has no others.
+            Container::Parts(object) if object.list && named => Vec::new(),
             Container::Parts(object) => {
                 let count = match wanted.count {
                     0 => PARTS,
@@ -209,14 +215,16 @@ impl Session {
         }
         let more = object.text("has_more") == Some("1");
         if let Some(gdb) = object.text("name").filter(|_| parts > 0 || more) {
+            let list = value.starts_with('[') && !dynamic;
             let container = Container::Parts(Object {
                 name: gdb.to_owned(),
                 frame,
                 dynamic,
                 map: object.text("displayhint") == Some("map"),
+                list,
             });
             shown["variablesReference"] = json!(self.containers.add(container));
-            if value.starts_with('[') && !dynamic {
+            if list {
                 shown["indexedVariables"] = json!(parts);
             }
         }
@@ -236,10 +244,12 @@ impl Session {
     ) -> Result<Vec<Json>, Refusal> {
         // A map's parts are two for each that the client counts.
         let step = if object.map { 2 } else { 1 };
-        let (start, end) = (
-            from.saturating_mul(step),
-            (from + count).saturating_mul(step),
-        );
+        let start = from.saturating_mul(step);
+        let end = from.saturating_add(count).saturating_mul(step);
+        // gdb takes what is no number of its own for all.
+        if i32::try_from(end).is_err() {
+            return Ok(Vec::new());
+        }
         let command = format!(
             "-var-list-children --all-values {} {start} {end}",
             quote(&object.name)
@@ -264,6 +274,7 @@ impl Session {
                         frame: object.frame,
                         dynamic: false,
                         map: false,
+                        list: false,
                     };
                     all.extend(self.parts(&inner, 0, PARTS, true)?);
                     continue;
