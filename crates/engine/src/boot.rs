@@ -33,7 +33,7 @@ use crate::streams::Streams;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use crate::wire::{Reader, Writer};
-use crate::{image, live, seccomp, stats, translations};
+use crate::{image, live, seccomp, stack_limit, stats, translations};
 
 /// Names the descriptor of the start data in the environment of a host process.
 pub const VARIABLE: &str = "RELIVE_BOOT";
@@ -84,6 +84,8 @@ pub struct Continuation {
     pub ignored: u64,
     /// Limits that the engine keeps.
     pub limits: Limits,
+    /// personality(2), which exec keeps.
+    pub personality: u64,
     /// Whether the thread is strictly confined, and otherwise its filters, the oldest first.
     pub confined: (bool, Vec<Vec<u8>>),
     /// Descriptors that lead to standard streams.
@@ -99,8 +101,10 @@ pub struct Continuation {
 const MODES: [Mode; 3] = [Mode::Run, Mode::Record, Mode::Replay];
 
 impl Boot {
-    fn encode(&self) -> Vec<u8> {
+    /// What the new host is told; `stack` is the limit that it gives back to itself.
+    fn encode(&self, stack: Option<u64>) -> Vec<u8> {
         let mut w = Writer::default();
+        w.num(stack.is_some().into()).num(stack.unwrap_or(0));
         w.num(MODES.iter().position(|m| *m == self.mode).unwrap_or(0) as u64);
         w.bytes(self.trace.as_os_str().as_bytes());
         let (pid, fd) = self.supervisor.unwrap_or((0, 0));
@@ -129,6 +133,7 @@ impl Boot {
             for (soft, hard) in [c.limits.space, c.limits.data] {
                 w.num(soft).num(hard);
             }
+            w.num(c.personality);
             w.num(c.confined.0.into()).list(&c.confined.1);
             w.num(c.streams.len() as u64);
             for &(fd, s) in &c.streams {
@@ -150,8 +155,10 @@ impl Boot {
         w.0
     }
 
-    fn decode(bytes: &[u8]) -> Self {
+    /// What [`Boot::encode`] has made, and the limit on stacks.
+    fn decode(bytes: &[u8]) -> (Self, Option<u64>) {
         let mut r = Reader(bytes);
+        let (lowered, stack) = (r.num() != 0, r.num());
         let mode = MODES[r.num() as usize];
         let trace = PathBuf::from(std::ffi::OsString::from_vec(r.bytes()));
         let at = (r.num() as u32, r.num() as u32);
@@ -172,6 +179,7 @@ impl Boot {
                 space: (r.num(), r.num()),
                 data: (r.num(), r.num()),
             },
+            personality: r.num(),
             confined: (r.num() != 0, r.list()),
             streams: (0..r.num())
                 .map(|_| (r.num() as i32, r.num() as u8))
@@ -198,7 +206,7 @@ impl Boot {
                 (reach, r.num() as i32)
             }),
         });
-        Self {
+        let boot = Self {
             mode,
             trace,
             supervisor: (at.0 != 0).then_some(at),
@@ -209,7 +217,8 @@ impl Boot {
             env,
             seed: has.then_some((seed, chaos)),
             go_on,
-        }
+        };
+        (boot, lowered.then_some(stack))
     }
 
     /// Replaces the calling process by a host process that does this. `shown` are the
@@ -218,8 +227,19 @@ impl Boot {
     /// # Errors
     /// The errno of a refusal.
     pub fn exec(&self, shown: &[Vec<u8>]) -> std::result::Result<Infallible, i32> {
+        let stack = stack_limit::lower();
+        let refused = self.exec_with(shown, stack);
+        stack_limit::restore(stack);
+        refused
+    }
+
+    fn exec_with(
+        &self,
+        shown: &[Vec<u8>],
+        stack: Option<u64>,
+    ) -> std::result::Result<Infallible, i32> {
         let errno = |e: std::io::Error| e.raw_os_error().unwrap_or(libc::EIO);
-        let data = memfd(&self.encode()).map_err(errno)?;
+        let data = memfd(&self.encode(stack)).map_err(errno)?;
         let c = |b: &[u8]| CString::new(b).map_err(|_| libc::EINVAL);
         let argv = shown
             .iter()
@@ -267,7 +287,8 @@ pub fn requested() -> Option<i32> {
 pub fn host_main(fd: i32) -> ! {
     crate::logging::init();
     crate::failure::report_panics();
-    let boot = Boot::decode(&drain(fd));
+    let (boot, stack) = Boot::decode(&drain(fd));
+    stack_limit::restore(stack);
     match begin(boot) {
         Ok(never) => match never {},
         Err(e) => die(&e),
@@ -394,6 +415,7 @@ fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
     state.auxv = loader::shown_auxv(&loaded.image, &program);
     if let Some(c) = &boot.go_on {
         state.limits = c.limits;
+        state.personality = c.personality;
         state.reach = c.reach.map(|(reach, _)| reach);
     }
     let process = Arc::new(Process::new(index, pid, next_thread, state));

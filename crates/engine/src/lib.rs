@@ -33,6 +33,7 @@ mod sharing;
 mod shm;
 mod signals;
 mod space;
+mod stack_limit;
 pub mod stats;
 mod stops;
 mod streams;

@@ -1,7 +1,8 @@
 // relive: link=pie,static exit=123 expect="last\n"
-// A process that becomes itself ten times over, keeping pid, descriptors, folder, mask and
-// pending signals, and losing handlers.
+// A process that becomes itself ten times over, keeping pid, descriptors, folder, personality,
+// mask and pending signals, and losing handlers.
 #include "check.h"
+#include <sys/personality.h>
 #include <sys/stat.h>
 
 static void lost(int number, siginfo_t *info, void *context) {
@@ -22,10 +23,11 @@ int main(int argc, char **argv) {
         static char pid[16];
         sprintf(pid, "%d", (int)getpid());
         CHECK(setenv("FIRST_PID", pid, 1) == 0);
+        CHECK(personality(ADDR_NO_RANDOMIZE) >= 0);
     } else {
         struct sigaction action;
         char folder[4096];
-        CHECK(atoi(getenv("FIRST_PID")) == getpid());
+        CHECK(atoi(getenv("FIRST_PID")) == getpid() && personality(0xffffffff) == ADDR_NO_RANDOMIZE);
         CHECK(sigprocmask(SIG_BLOCK, NULL, &now) == 0 && sigismember(&now, SIGUSR1));
         CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR1));
         CHECK(sigaction(SIGUSR2, NULL, &action) == 0 && action.sa_handler == SIG_IGN);

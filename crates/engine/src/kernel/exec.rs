@@ -263,6 +263,7 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
             mask: task.signals.mask.0,
             ignored,
             limits: state.limits,
+            personality: state.personality,
             confined: task
                 .seccomp
                 .as_ref()

@@ -1,0 +1,49 @@
+//! The limit on stacks, at the start of a host process.
+//!
+//! The kernel leaves as much room below the stack of a new program as its limit says, up to five
+//! sixths of the address space, and puts all other maps below that: with `ulimit -s unlimited`
+//! right where the guest's memory must be. So a host is started with an ordinary limit and gives
+//! itself the true one back at once. Neither the guest nor its children see another one.
+
+/// Up to this the kernel's maps stay above all that is reserved for the guest.
+const MOST: u64 = 1 << 40;
+/// What a host starts with instead: a quarter of it is above what the kernel lets arguments and
+/// environment have at most.
+const ORDINARY: u64 = 64 << 20;
+
+/// Lowers a limit that is too large for the start of a host, and returns what it was.
+pub fn lower() -> Option<u64> {
+    let before = get()?;
+    (before > MOST && set(ORDINARY)).then_some(before)
+}
+
+/// Undoes [`lower`]: in the new host, or where it could not be started.
+pub fn restore(before: Option<u64>) {
+    if let Some(soft) = before {
+        set(soft);
+    }
+}
+
+fn limit() -> Option<libc::rlimit> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: fills the structure.
+    (unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) } == 0).then_some(limit)
+}
+
+fn get() -> Option<u64> {
+    limit().map(|l| l.rlim_cur)
+}
+
+/// Sets the soft limit and leaves the hard one, which every process may do up to that.
+fn set(soft: u64) -> bool {
+    let Some(mut limit) = limit() else {
+        return false;
+    };
+    limit.rlim_cur = soft;
+    // SAFETY: reads the structure. No stack of a host depends on this limit: a guest's is made by
+    // us, and the host's own uses little.
+    unsafe { libc::setrlimit(libc::RLIMIT_STACK, &raw const limit) == 0 }
+}
