@@ -23,6 +23,8 @@ pub(crate) const NAME: &str = "files";
 
 /// Bytes read at a time.
 const BLOCK: usize = 256 << 10;
+/// Where a file open with `O_DIRECT` may be read to, and from: open(2).
+const ALIGNMENT: usize = 4096;
 
 /// Content of a file: its BLAKE3 hash. Prints as 64 hexadecimal digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -287,11 +289,19 @@ fn hash(file: &File) -> io::Result<FileId> {
     Ok(FileId(hasher.finalize().into()))
 }
 
+/// Reads a file in blocks. The descriptor may be a program's that has opened it with `O_DIRECT`:
+/// then buffer and position have to be aligned, and nothing may be asked for behind an odd end.
 fn each_block(file: &File, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    let mut buffer = vec![0; BLOCK];
-    let mut at = 0;
+    let mut room = vec![0; BLOCK + ALIGNMENT];
+    let skip = room.as_ptr().align_offset(ALIGNMENT);
+    let buffer = &mut room[skip..][..BLOCK];
+    let mut at = 0_u64;
     loop {
-        match file.read_at(&mut buffer, at) {
+        let odd = !at.is_multiple_of(ALIGNMENT as u64);
+        if odd && at >= file.metadata()?.len() {
+            return Ok(());
+        }
+        match file.read_at(buffer, at) {
             Ok(0) => return Ok(()),
             Ok(n) => {
                 each(&buffer[..n])?;
