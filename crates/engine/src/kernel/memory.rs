@@ -566,6 +566,10 @@ pub fn mremap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
             None => return errno(libc::ENOMEM),
         }
     };
+    if answer.is_some() && region.shared {
+        let behind = region.offset + (old - region.start);
+        crate::replay::shared_grows(region.inode, behind.saturating_add(new_len))?;
+    }
     if copies || flags & keeps != 0 {
         let range = (target, target + new_len);
         return match memory.remap_beside(old, old_len, range) {

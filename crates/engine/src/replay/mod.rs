@@ -17,5 +17,5 @@ pub use guided::{VARIABLE as GUIDE, is_guided, wrote};
 pub use report::divergence;
 pub use session::{
     add_task, alone, caught, count_event, count_quietly, fork_host, main, open_copy, open_tape,
-    quiet, shared_copy, start_child,
+    quiet, shared_copy, shared_grows, start_child,
 };

@@ -15,6 +15,7 @@ use super::turns::Turns;
 use crate::failure::{Failure, Result, die};
 use crate::machine::machine;
 use crate::process::{Process, State};
+use crate::sharing::objects::Objects;
 use crate::streams::Streams;
 use crate::tape::{Tape, TapeIn};
 use crate::task::{End, Flow, Task};
@@ -130,23 +131,43 @@ pub fn open_copy(extra: &[u8]) -> Result<File> {
 /// The trace lacks the copy, or there is no memory for it.
 pub fn shared_copy(inode: u64, extra: &[u8], end: u64) -> Result<(File, u64)> {
     let copy = open_copy(extra)?;
-    let no = |e: std::io::Error| {
-        Failure::setup(format!(
-            "cannot make a copy of a shared file: {e}; is there a limit on file size (`ulimit -f`)?"
-        ))
-    };
+    let no = no_copy;
     let pool = with(|s| s.pool.try_clone()).map_err(no)?;
-    let shm = machine()
-        .shm
-        .as_ref()
-        .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
-    let objects = &shm.header().objects;
+    let objects = objects()?;
     let base = objects.fill(&pool, inode, &copy).map_err(no)?;
     let base = base.ok_or_else(|| {
         Failure::setup("the recording shares more files, or larger ones, than a replay can")
     })?;
     objects.reach(&pool, base + end).map_err(no)?;
     Ok((pool, base))
+}
+
+/// A map of a file that is mapped shared has grown: its memory reaches at least to `end` from now
+/// on, as the file may have grown before or may yet.
+///
+/// # Errors
+/// There is no memory for it.
+pub fn shared_grows(inode: u64, end: u64) -> Result<()> {
+    match objects()?.base(inode) {
+        Some(base) => with(|s| {
+            objects()?
+                .reach(&s.pool, base.saturating_add(end))
+                .map_err(no_copy)
+        }),
+        None => Ok(()),
+    }
+}
+
+fn objects() -> Result<&'static Objects> {
+    let shm = machine().shm.as_ref();
+    let shm = shm.ok_or_else(|| Failure::internal("a replay has shared memory"))?;
+    Ok(&shm.header().objects)
+}
+
+fn no_copy(e: std::io::Error) -> Failure {
+    Failure::setup(format!(
+        "cannot make a copy of a shared file: {e}; is there a limit on file size (`ulimit -f`)?"
+    ))
 }
 
 /// A thread has been made; it gets its first turn from the schedule.

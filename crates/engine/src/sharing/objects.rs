@@ -54,6 +54,13 @@ impl Objects {
         Ok(Some(base))
     }
 
+    /// Where a file lies that has been filled in.
+    pub fn base(&self, file: u64) -> Option<u64> {
+        let is = |o: &Object| o.file.load(Ordering::Acquire) == file;
+        let at = self.objects.iter().position(is).filter(|_| file != 0)?;
+        Some((at as u64) << ROOM_BITS)
+    }
+
     /// Makes the pool reach to the end of a map.
     ///
     /// # Errors
@@ -136,6 +143,8 @@ mod tests {
         let (a, b) = (put(7, b"first"), put(8, b"other"));
         assert_ne!(a, b);
         assert_eq!(put(7, b"1st"), a, "the same file, the same place");
+        assert_eq!((objects.base(8), objects.base(9)), (Some(b), None));
+        assert_eq!(objects.base(0), None, "what is unused is no file");
         objects.reach(&pool, b + 8192).expect("it grows");
         let read = |at| {
             let mut bytes = [1; 6];
