@@ -122,7 +122,8 @@ fn arg(call: &Syscall<'_>, row: &Row, choice: Choice, index: usize, value: u64) 
         | Arg::Msghdr { .. }
         | Arg::Mmsghdr { .. }
         | Arg::TempMask { .. }
-        | Arg::TempMaskPair => pointer(call, value),
+        | Arg::TempMaskPair
+        | Arg::LengthAndBuffer => pointer(call, value),
     })
 }
 

@@ -168,6 +168,10 @@ pub enum Arg {
         /// The argument with the number of elements.
         count: u8,
     },
+    /// A structure of an `int` and, at offset 8, an address: `struct ifconf` of netdevice(7). The
+    /// kernel fills a buffer there of so many bytes and sets the number to what it has written, or
+    /// without an address to what it would write. Of calls that do not sleep only.
+    LengthAndBuffer,
     /// A signal mask that replaces the thread's own while the call sleeps (ppoll, epoll_pwait).
     /// The kernel must not see the guest's mask: the engine puts its own in.
     TempMask {

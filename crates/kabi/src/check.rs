@@ -93,6 +93,10 @@ pub(crate) const fn sub_table(rows: &[Sub]) {
                     "the size of a request's argument is fixed"
                 );
             }
+            Arg::LengthAndBuffer => assert!(
+                matches!(rows[at].blocks, Blocks::Never),
+                "a buffer behind an address is not copied for a call that sleeps"
+            ),
             _ => panic!("no such argument in a sub-table"),
         }
         assert!(

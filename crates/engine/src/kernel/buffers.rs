@@ -101,6 +101,12 @@ impl Buffers {
                     self.lengths.push(header + MSGHDR);
                 }
             }
+            Arg::LengthAndBuffer => {
+                let word = |o: u64| task.read_u64(at + o).unwrap_or(0);
+                let len = u64::try_from(word(0) as i32).unwrap_or(0);
+                self.piece(word(8), len, Dir::Out, Rule::Word(at, 4));
+                self.piece(at, 4, Dir::InOut, Rule::All);
+            }
             _ => {}
         }
     }

@@ -48,6 +48,7 @@ fn is_plain(row: &Row) -> bool {
         | Arg::Mmsghdr { .. }
         | Arg::TempMask { .. }
         | Arg::TempMaskPair
+        | Arg::LengthAndBuffer
         | Arg::Select => false,
     };
     row.replay == Replay::Apply

@@ -163,6 +163,7 @@ mod block {
 
 mod socket {
     use super::subs;
+    use crate::arg::Arg;
     use crate::dsl::*;
     use crate::structs::{ARPREQ, IFREQ, INT, RTENTRY, TIMESPEC, TIMEVAL};
 
@@ -180,7 +181,7 @@ mod socket {
         0x890b SIOCADDRT(input_of(RTENTRY));
         0x890c SIOCDELRT(input_of(RTENTRY));
         0x8910 SIOCGIFNAME(inout_of(IFREQ));
-        0x8912 SIOCGIFCONF(Int) => errno(EINVAL, "answers into an array of its own");
+        0x8912 SIOCGIFCONF(Arg::LengthAndBuffer);
         0x8913 SIOCGIFFLAGS(inout_of(IFREQ));
         0x8914 SIOCSIFFLAGS(inout_of(IFREQ));
         0x8915 SIOCGIFADDR(inout_of(IFREQ));
