@@ -10,7 +10,8 @@ use relive_host::sys;
 
 use super::lock::Lock;
 
-const OBJECTS: usize = 4096;
+/// Browsers and the like make one for each picture that they pass on.
+const OBJECTS: usize = 1 << 16;
 /// Room for each object, as a power of two: more than any file that is mapped whole.
 const ROOM_BITS: u32 = 40;
 

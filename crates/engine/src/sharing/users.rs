@@ -9,7 +9,8 @@ use relive_host::sys;
 use super::lock::Lock;
 use super::processes::{Processes, Slot};
 
-const SLOTS: usize = 8192;
+const SLOTS: usize = 1 << SLOT_BITS;
+const SLOT_BITS: u32 = 16;
 const WRITES: u32 = 1;
 
 /// An open-addressing table from a file's identity to its users; one entry for each user.
@@ -110,9 +111,15 @@ impl Users {
 
     /// The entries that may be of a file, in order; the first unused one ends them.
     fn chain(&self, file: u64) -> impl Iterator<Item = &Entry> {
-        let start = (file as usize) % SLOTS;
+        let start = start(file);
         (0..SLOTS).map(move |i| &self.entries[(start + i) % SLOTS])
     }
+}
+
+/// Where the entries of a file begin: files that were made one after the other lie apart, so that
+/// chains stay short.
+fn start(file: u64) -> usize {
+    (file.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - SLOT_BITS)) as usize
 }
 
 #[cfg(test)]
@@ -151,8 +158,8 @@ mod tests {
         let (users, processes) = tables();
         let claim = |file, p| users.claim(&processes, file, p, true).expect("room");
         assert!(claim(1, 1).is_empty() && claim(1, 1).is_empty());
-        // The same place in the table.
-        assert!(claim(1 + SLOTS as u64, 2).is_empty());
+        let same_place = (2..).find(|&f| start(f) == start(1)).expect("one of many");
+        assert!(claim(same_place, 2).is_empty());
         assert_eq!(claim(1, 3), [1]);
     }
 
