@@ -20,6 +20,7 @@ mod names;
 mod passing;
 mod passing_rust;
 mod path;
+mod short;
 mod sources;
 mod space;
 mod tls;

@@ -10,6 +10,7 @@ use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 use crate::dwarf::{Bytes, Companion, Debug, section};
 use crate::find::{Finder, below_build_id, read, relative};
 use crate::inflate;
+use crate::short;
 use crate::tls::Block;
 use crate::units::Units;
 
@@ -211,18 +212,19 @@ impl Module {
             .collect()
     }
 
-    /// All symbols of a kind whose demangled name ends so, behind namespaces.
+    /// All symbols of a kind whose name is meant by a shorter one.
     #[must_use]
     pub(crate) fn symbols_ending(&self, name: &str, kind: Kind) -> Vec<&Symbol> {
+        let is_go = self.symbols.iter().any(|s| s.name == "runtime.main");
+        let word = short::word(name);
         let all = self.symbols.iter().filter(|s| s.kind == kind);
-        all.filter(|s| s.name.starts_with("_Z") || s.name.starts_with("_R"))
-            .filter(|s| s.name.contains(name.rsplit("::").next().unwrap_or(name)))
-            .filter(|s| !COPIES.iter().any(|mark| s.name.contains(mark)))
-            .filter(|s| {
-                let shown = demangled(&s.name);
-                let before = plain(&shown).strip_suffix(name);
-                before.is_some_and(|before| before.ends_with("::"))
-            })
+        all.filter(|s| !COPIES.iter().any(|mark| s.name.contains(mark)))
+            .filter(
+                |s| match s.name.starts_with("_Z") || s.name.starts_with("_R") {
+                    true => s.name.contains(word) && short::is_meant(&demangled(&s.name), name),
+                    false => is_go && short::is_meant_go(&s.name, name),
+                },
+            )
             .collect()
     }
 

@@ -197,10 +197,14 @@ pub(crate) fn is_file(source: &str, file: &str) -> bool {
 pub(crate) fn near<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Vec<String> {
     const SHOWN: usize = 3;
     const ALIKE: f64 = 0.8;
-    let last = |name: &str| name.rsplit("::").next().unwrap_or(name).to_lowercase();
-    let wanted = last(name);
+    let last = |name: &str, at: &str| name.rsplit(at).next().unwrap_or(name).to_lowercase();
+    let wanted = [last(name, "::"), last(name, ".")];
+    let alike = |other: &str| {
+        let colons = strsim::jaro_winkler(&wanted[0], &last(other, "::"));
+        colons.max(strsim::jaro_winkler(&wanted[1], &last(other, ".")))
+    };
     let mut found: Vec<(f64, &str)> = all
-        .map(|other| (strsim::jaro_winkler(&wanted, &last(other)), other))
+        .map(|other| (alike(other), other))
         .filter(|(alike, _)| *alike >= ALIKE)
         .collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(b.1)));

@@ -1,6 +1,6 @@
 //! The modules of one target, and what its addresses are called.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
@@ -88,7 +88,24 @@ impl Space {
                 ranges: parts.iter().map(|m| (m.start, m.end)).collect(),
             });
         }
+        Self::drop_files(&mut modules, &maps);
         Self { modules, maps }
+    }
+
+    /// Forgets files that a program only reads by a map, as Rust's does with its own before it
+    /// shows a stack: they have no code, and what they are a copy of has.
+    fn drop_files(modules: &mut Vec<Placed>, maps: &[Map]) {
+        let runs = |placed: &Placed| {
+            maps.iter()
+                .filter(|map| map.executable)
+                .any(|map| placed.ranges.contains(&(map.start, map.end)))
+        };
+        let running: HashSet<String> = modules
+            .iter()
+            .filter(|placed| runs(placed))
+            .map(|placed| placed.path.clone())
+            .collect();
+        modules.retain(|placed| runs(placed) || !running.contains(&placed.path));
     }
 
     /// All modules.
@@ -169,7 +186,7 @@ impl Space {
         self.found(&|module| module.symbols_named(name, kind))
     }
 
-    /// Everything of a kind whose name ends so: `sell` for `shop::sell`.
+    /// Everything of a kind that is meant by a shorter name: `sell` for `shop::sell`.
     #[must_use]
     pub fn find_ending(&self, name: &str, kind: Kind) -> Vec<Found> {
         self.found(&|module| module.symbols_ending(name, kind))

@@ -230,3 +230,75 @@ fn enums_and_structures_of_rust_are_shown() {
         );
     }
 }
+
+/// Compiles a source and records the program.
+fn compiled(sandbox: &Sandbox, compiler: &[&str], name: &str, source: &str) {
+    std::fs::write(sandbox.path(name), source).unwrap();
+    let status = std::process::Command::new(compiler[0])
+        .args(&compiler[1..])
+        .args(["-g", "-o", "program", name])
+        .current_dir(sandbox.path(""))
+        .status();
+    assert!(status.unwrap().success());
+    sandbox.relive(&["record", "./program"]).ok();
+}
+
+#[test]
+fn functions_are_found_by_short_names() {
+    // It also reads its own file by a map, which makes no second function of each.
+    const SOURCE: &str = r#"
+        #include <fcntl.h>
+        #include <sys/mman.h>
+        namespace shop {
+        template <typename T> struct Queue { T last; int push(T v) { last = v; return 7; } };
+        int price(int n) { return n * 2; }
+        double price(double d) { return d * 2; }
+        template <typename T> T twice(T a) { return a + a; }
+        }
+        int main() {
+            mmap(0, 4096, PROT_READ, MAP_PRIVATE, open("program", O_RDONLY), 0);
+            shop::Queue<long> queue;
+            queue.push(5);
+            shop::price(3);
+            shop::price(1.5);
+            shop::twice(21);
+        }"#;
+    let sandbox = Sandbox::new();
+    compiled(&sandbox, &["c++", "-O0"], "names.cc", SOURCE);
+    for (name, expected) in [
+        ("twice", "(a=21) = 42"),
+        ("twice<int>", "(a=21) = 42"),
+        ("shop::twice", "(a=21) = 42"),
+        ("price(int)", "(n=3) = 6"),
+        ("price(double)", "(d=1.5) = 3"),
+        ("main", "() = 0"),
+    ] {
+        assert_eq!(calls(&sandbox, name), [expected], "{name}");
+    }
+    for name in ["push", "Queue::push", "Queue<long>::push", "push(long)"] {
+        let [call] = &calls(&sandbox, name)[..] else {
+            panic!("{name}");
+        };
+        assert!(call.ends_with(", v=5) = 7"), "{call}");
+    }
+    let several = "several functions are called price";
+    sandbox.relive(&["calls", "price"]).refused(several);
+}
+
+#[test]
+fn an_argument_that_is_always_the_same_is_shown_although_nobody_passes_it() {
+    const SOURCE: &str = "
+        struct Square { side: u32 }
+        impl Square {
+            #[inline(never)]
+            fn grow(&mut self, by: u32) { self.side += by }
+        }
+        fn main() {
+            let mut square = Square { side: std::env::args().count() as u32 };
+            square.grow(4);
+            std::process::exit(square.side as i32 - 5)
+        }";
+    let sandbox = Sandbox::new();
+    compiled(&sandbox, &["rustc", "-O"], "same.rs", SOURCE);
+    assert_eq!(calls(&sandbox, "grow"), ["(self={side=1}, by=4) = nothing"]);
+}
