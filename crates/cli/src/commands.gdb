@@ -60,7 +60,13 @@ define relive last-write
   if $argc != 1
     echo relive last-write EXPRESSION, without blanks\n
   else
-    eval "monitor last-write %p %lu", &($arg0), sizeof($arg0)
+    # Go has no sizeof, and Rust's expressions end at no comma.
+    set $_relive = &($arg0)
+    set $_relive_bytes = $_relive + 1
+    eval "set $_relive = %p", $_relive
+    eval "set $_relive_bytes = %p", $_relive_bytes
+    set $_relive_bytes = $_relive_bytes - $_relive
+    eval "eval \"monitor last-write %p %%lu\", $_relive_bytes", $_relive
   end
 end
 document relive last-write

@@ -80,8 +80,9 @@ impl Session {
                 _ => (None, name.clone()),
             };
             let address = self.address_of(frame, &expression)?;
-            let size = self.value_of(frame, &format!("sizeof({expression})"))?;
-            let size = size.parse().map_err(|_| format!("{name} has no size"))?;
+            // Go has no sizeof.
+            let behind = self.address_in(frame, &format!("&({expression}) + 1"))?;
+            let size = behind.wrapping_sub(address);
             let object = self.object(frame, &expression)?;
             DataId {
                 name,
@@ -105,13 +106,17 @@ impl Session {
         frame: Option<Frame>,
         expression: &str,
     ) -> Result<u64, Refusal> {
-        let text = self.value_of(frame, &format!("&({expression})"))?;
+        self.address_in(frame, &format!("&({expression})"))
+    }
+
+    /// The address that a pointer has.
+    fn address_in(&mut self, frame: Option<Frame>, pointer: &str) -> Result<u64, Refusal> {
+        let text = self.value_of(frame, pointer)?;
         // "(int *) 0x1234 <name>"
         let digits = text.split("0x").nth(1).unwrap_or("");
         let end = digits.find(|c: char| !c.is_ascii_hexdigit());
         let digits = &digits[..end.unwrap_or(digits.len())];
-        u64::from_str_radix(digits, 16)
-            .map_err(|_| format!("{expression} does not lie in memory").into())
+        u64::from_str_radix(digits, 16).map_err(|_| format!("{pointer} is no address").into())
     }
 
     /// gdb's text for an expression.

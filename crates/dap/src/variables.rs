@@ -297,6 +297,10 @@ impl Session {
             Err(_) => name.to_owned(),
         };
         let mut shown = self.shown_object(parent.frame, &name, child);
+        if shown["value"] == json!("") {
+            // gdb says nothing of what a bad pointer points to.
+            shown["value"] = json!("<cannot be read>");
+        }
         if parent.dynamic || before >= PREVIEWS {
             return shown;
         }
