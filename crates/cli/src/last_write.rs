@@ -12,6 +12,9 @@ use crate::names::{self, Guest};
 use crate::output::{self, Stop};
 use crate::{place, query};
 
+/// Bytes that are looked at where nobody says how many.
+const WORD: u64 = 8;
+
 /// What is looked at.
 struct Goal {
     addr: u64,
@@ -37,11 +40,14 @@ pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
     let at = args.at.or(args.before).unwrap_or(At::End);
     let process = place::process(&trace, args.process, at)?;
     let mut timeline = Timeline::open(trace.directory(), &follow(&trace, process)?)?;
+    if let Some(addr) = &args.addr {
+        timeline.note_writes(addr.0, args.len.unwrap_or(WORD));
+    }
     place::go(&mut timeline, at)?;
     let goal = match (&args.addr, &args.var) {
         (Some(addr), _) => Goal {
             addr: addr.0,
-            len: args.len.unwrap_or(8),
+            len: args.len.unwrap_or(WORD),
             variable: None,
         },
         (None, Some(text)) => named(&mut timeline, text, args)?,

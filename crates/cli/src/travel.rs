@@ -85,11 +85,16 @@ fn order(timeline: &mut Timeline, words: &[&str]) -> Result<String, Failure> {
             timeline.stops.breakpoints.push(number(1)?);
             Stopped::There
         }
-        "watch" => {
+        kind @ ("watch" | "access") => {
+            let writes = kind == "watch";
             timeline.stops.watchpoints.push(Watchpoint {
                 addr: number(1)?,
                 len: number(2)?,
-                kind: Watching::Writes,
+                kind: if writes {
+                    Watching::Writes
+                } else {
+                    Watching::Both
+                },
             });
             Stopped::There
         }

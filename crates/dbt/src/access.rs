@@ -71,9 +71,7 @@ pub fn accesses(code: &dyn Code, ctx: &Context) -> Vec<Access> {
             Register::GS => ctx.guest_gs,
             _ => 0,
         });
-        let repeated =
-            iced.is_string_instruction() && (iced.has_rep_prefix() || iced.has_repne_prefix());
-        if repeated {
+        if insn.is_repeated() {
             let item = string_item(iced);
             let count = ctx.reg(Reg::Rcx);
             if count == 0 {
@@ -102,6 +100,14 @@ pub fn accesses(code: &dyn Code, ctx: &Context) -> Vec<Access> {
         });
     }
     found
+}
+
+/// Whether a repeated string instruction is at `pc`.
+#[must_use]
+pub fn repeats(code: &dyn Code, pc: u64) -> bool {
+    let mut insn = Insn::new();
+    let decoded = insn.decode(&mut Window::new(code), pc);
+    matches!(decoded, Decoded::Insn) && insn.is_repeated()
 }
 
 /// Bytes that one repetition of a string instruction moves.

@@ -82,6 +82,12 @@ impl Insn {
         self.iced.segment_prefix() == Register::GS
     }
 
+    /// Whether it is a string instruction that repeats itself.
+    pub(crate) fn is_repeated(&self) -> bool {
+        self.iced.is_string_instruction()
+            && (self.iced.has_rep_prefix() || self.iced.has_repne_prefix())
+    }
+
     /// The same instruction with FS in place of GS.
     pub(crate) fn with_fs(&self) -> Self {
         const PREFIXES: [u8; 2] = [0x64, 0x65];

@@ -53,7 +53,7 @@ mod view;
 mod watch;
 mod xsave;
 
-pub use access::{Access, accesses};
+pub use access::{Access, accesses, repeats};
 pub use code::Code;
 pub use flags::{dead_flags_at, flags_dead_at};
 pub use instr_op::{GeneralProtection, InstrOp, Width};

@@ -1,5 +1,5 @@
 //! Log output of host processes: `RELIVE_LOG` takes the usual filter syntax, one target per
-//! module (`dbt`, `syscall`, `sched`).
+//! module (`dbt`, `syscall`, `sched`, `watch`).
 
 /// Starts logging to standard error, if that is asked for: setting it up costs every start of a
 /// program, and nothing is logged by itself.

@@ -352,8 +352,15 @@ impl TapeIn {
 #[inline]
 #[must_use]
 pub fn digest(ctx: &Context) -> u32 {
-    let mut h = ctx.rip ^ 0x9e37_79b9_7f4a_7c15;
-    for &r in &ctx.gpr {
+    digest_with(ctx.rip, &ctx.gpr)
+}
+
+/// The same of registers that are not in a context.
+#[inline]
+#[must_use]
+pub fn digest_with(rip: u64, gpr: &[u64; 16]) -> u32 {
+    let mut h = rip ^ 0x9e37_79b9_7f4a_7c15;
+    for &r in gpr {
         h = (h.rotate_left(23) ^ r).wrapping_mul(0xff51_afd7_ed55_8ccd);
     }
     ((h ^ (h >> 32)) as u32).max(1)

@@ -95,6 +95,9 @@ pub struct Context {
     /// Guest address of the last paired return that was executed (low 32 bits: it lies in the
     /// low window).
     pub return_pc: u32,
+    /// rcx, rsi and rdi as they were when the last repeated string instruction began: a fault
+    /// in the middle of it shows them as they are there.
+    pub string_start: [u64; 3],
     /// General registers in encoding order, valid while the host runs.
     pub gpr: [u64; 16],
     /// RFLAGS, valid while the host runs.
@@ -185,6 +188,8 @@ pub mod off {
     pub const SITE: i32 = offset_of!(Context, site) as i32;
     /// [`Context::return_pc`]
     pub const RETURN_PC: i32 = offset_of!(Context, return_pc) as i32;
+    /// [`Context::string_start`], first element
+    pub const STRING_START: i32 = offset_of!(Context, string_start) as i32;
     /// [`Context::gpr`], first element
     pub const GPR: i32 = offset_of!(Context, gpr) as i32;
     /// [`Context::rflags`]

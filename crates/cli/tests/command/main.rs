@@ -20,3 +20,4 @@ mod terminal;
 mod travel;
 mod usage;
 mod variables;
+mod writes;

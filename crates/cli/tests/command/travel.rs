@@ -1,7 +1,6 @@
 //! Going along a recording in both directions: whatever is done on the way, positions and the
 //! end stay what they are.
 
-use std::io::Write;
 use std::path::Path;
 use std::process::Stdio;
 
@@ -48,19 +47,7 @@ impl Recorded {
 
     /// The answers to these orders.
     fn travel(&self, words: &[&str], orders: &[&str]) -> Vec<String> {
-        let words: Vec<&str> = ["travel"]
-            .into_iter()
-            .chain(words.iter().copied())
-            .collect();
-        let mut command = self.sandbox.command(&words);
-        let path = self.sandbox.path("orders");
-        let mut file = std::fs::File::create(&path).unwrap();
-        file.write_all(orders.join("\n").as_bytes()).unwrap();
-        command.stdin(Stdio::from(std::fs::File::open(path).unwrap()));
-        let outcome = finish(command).ok();
-        let answers: Vec<String> = outcome.stdout.lines().map(str::to_owned).collect();
-        assert_eq!(answers.len(), orders.len(), "{outcome:#?}");
-        answers
+        self::orders(&self.sandbox, words, orders)
     }
 
     fn json(&self, words: &[&str]) -> Vec<Value> {
@@ -70,6 +57,18 @@ impl Recorded {
     }
 }
 
+/// The answers of `relive travel` to these orders.
+pub fn orders(sandbox: &Sandbox, words: &[&str], orders: &[&str]) -> Vec<String> {
+    let mut command = sandbox.command(&[&["travel"], words].concat());
+    let path = sandbox.path("orders");
+    std::fs::write(&path, orders.join("\n")).unwrap();
+    command.stdin(Stdio::from(std::fs::File::open(path).unwrap()));
+    let outcome = finish(command).ok();
+    let answers: Vec<String> = outcome.stdout.lines().map(str::to_owned).collect();
+    assert_eq!(answers.len(), orders.len(), "{outcome:#?}");
+    answers
+}
+
 /// A field `name=value` of an answer.
 fn field<'a>(answer: &'a str, name: &str) -> &'a str {
     let start = answer.find(&format!(" {name}=")).expect(answer) + name.len() + 2;
@@ -77,7 +76,7 @@ fn field<'a>(answer: &'a str, name: &str) -> &'a str {
 }
 
 /// Position and pc of an answer.
-fn place(answer: &str) -> [&str; 4] {
+pub fn place(answer: &str) -> [&str; 4] {
     ["event", "tick", "thread", "pc"].map(|name| field(answer, name))
 }
 

@@ -1,7 +1,7 @@
 //! Copied instructions and their RIP-relative operands.
 
 use iced_x86::{InstructionInfoFactory, Register};
-use relive_host::context::off;
+use relive_host::context::{Reg, off};
 
 use super::{Flow, Unit};
 use crate::classify::gpr_number;
@@ -10,6 +10,9 @@ use crate::emit::RCX;
 use crate::recover::Undo;
 
 pub(super) fn copy(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    if insn.is_repeated() {
+        note_start(unit);
+    }
     if !insn.is_rip_relative() {
         unit.mark(insn, Undo::Exact);
         unit.asm.bytes(insn.bytes());
@@ -22,6 +25,14 @@ pub(super) fn copy(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         through_scratch(unit, insn, target);
     }
     Flow::Continue
+}
+
+/// Notes what a repeated string instruction counts with, so that one can tell where it began when it
+/// faults in the middle. Next to what such an instruction costs that is nothing.
+fn note_start(unit: &mut Unit<'_>) {
+    for (i, reg) in [Reg::Rcx, Reg::Rsi, Reg::Rdi].into_iter().enumerate() {
+        unit.asm.store(off::STRING_START + 8 * i as i32, reg as u8);
+    }
 }
 
 /// An instruction whose operand lies in the GS segment, which is the host's: it is executed with

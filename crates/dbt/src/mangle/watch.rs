@@ -69,12 +69,10 @@ fn plan(insn: &Insn, memory: &UsedMemory, watch: &Watch) -> Check {
         return Check::None;
     }
     let size = memory.memory_size().size() as u64;
-    let repeated = insn.iced.is_string_instruction()
-        && (insn.iced.has_rep_prefix() || insn.iced.has_repne_prefix());
     let wide = size == 0 || size > 32;
     let plain64 = |r: Register| r == Register::None || r.is_gpr64();
     let ip = matches!(memory.base(), Register::RIP | Register::EIP);
-    if repeated || wide || !(ip || plain64(memory.base())) || !plain64(memory.index()) {
+    if insn.is_repeated() || wide || !(ip || plain64(memory.base())) || !plain64(memory.index()) {
         return Check::Always;
     }
     let segment = match memory.segment() {

@@ -50,10 +50,11 @@ impl Timeline {
             let run = Run {
                 until: (!ended).then_some(limit),
                 step: None,
-                search: Search::Count,
+                search: Search::Last,
                 leave: false,
                 work: None,
                 output: false,
+                fast: false,
             };
             let which = &mut Which::Other(&mut host, from);
             let ran = self.drive(which, run, stops, Some(end.work), wanted)?;
@@ -74,7 +75,7 @@ impl Timeline {
     }
 
     /// A host that stands right before a hit.
-    fn stand_before(&mut self, hit: Hit, wanted: &mut dyn Wanted) -> Result<Found> {
+    pub(super) fn stand_before(&mut self, hit: Hit, wanted: &mut dyn Wanted) -> Result<Found> {
         let (host, status, why) = self.visit(hit.before, wanted)?;
         Ok(match why {
             Why::Interrupted => Found::Interrupted,
@@ -165,10 +166,11 @@ impl Timeline {
         let run = Run {
             until: Some(target),
             step: None,
-            search: Search::Count,
+            search: Search::Last,
             leave: false,
             work: None,
             output: false,
+            fast: false,
         };
         let ran = base.run(&run, &Stops::default(), wanted)?;
         match ran.why {
@@ -232,10 +234,11 @@ fn count(
     let run = Run {
         until: Some(*to),
         step: None,
-        search: Search::Count,
+        search: Search::Last,
         leave: false,
         work: None,
         output: false,
+        fast: false,
     };
     if to.ticks == at.point.ticks && to.steps != Steps::Event {
         let ran = host.run(&run, &Stops::default(), wanted)?;

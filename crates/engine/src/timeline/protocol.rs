@@ -60,10 +60,8 @@ pub struct Stops {
 pub enum Search {
     /// Stop there: at a breakpoint before its instruction, at a watchpoint behind the access.
     Stop,
-    /// Go on, and tell how many there were and which was the last.
-    Count,
-    /// Stop right before the one of this number, counted from 1.
-    Before(u64),
+    /// Go on, and tell which was the last.
+    Last,
 }
 
 /// How to go on.
@@ -82,6 +80,8 @@ pub struct Run {
     /// Bring along what the guest writes to its standard streams: bytes with the answer, see
     /// [`Output`].
     pub output: bool,
+    /// Rather miss accesses to watched memory, and say so ([`Ran::blind`]), than check each one.
+    pub fast: bool,
 }
 
 impl Run {
@@ -91,10 +91,11 @@ impl Run {
         Self {
             until: None,
             step: None,
-            search: Search::Count,
+            search: Search::Last,
             leave: false,
             work: None,
             output: false,
+            fast: false,
         }
     }
 }
@@ -317,12 +318,12 @@ pub enum Why {
 pub struct Ran {
     /// Why it stopped.
     pub why: Why,
-    /// Stops seen.
-    pub hits: u64,
-    /// The last of them.
+    /// The last stop seen.
     pub last: Option<Hit>,
     /// Where it is now.
     pub status: Status,
+    /// There may have been more accesses to watched memory.
+    pub blind: bool,
 }
 
 /// An answer.

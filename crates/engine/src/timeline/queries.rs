@@ -10,7 +10,7 @@ use super::point::Point;
 use super::protocol::{Ended, OTHERS, Run, Search, Status, Stops, Watching, Watchpoint, What};
 use super::registers::Registers;
 use super::spot::{Fine, Spot};
-use super::travel::{Stopped, Timeline};
+use super::travel::{Noted, Stopped, Timeline};
 use crate::failure::Result;
 
 /// Where something happens.
@@ -126,7 +126,30 @@ const RSP: usize = 4;
 /// No longjmp goes up further: the largest stack of a first thread.
 const MOST_STACK: u64 = 512 << 20;
 
+fn writes(addr: u64, len: u64) -> Stops {
+    Stops {
+        watchpoints: vec![Watchpoint {
+            addr,
+            len,
+            kind: Watching::Writes,
+        }],
+        ..Stops::default()
+    }
+}
+
 impl Timeline {
+    /// Says, at the start, that somebody is going to ask for the last write to this memory: then
+    /// writes are noted on the way, if that is cheap.
+    pub fn note_writes(&mut self, addr: u64, len: u64) {
+        if self.status.point == self.start {
+            self.noted = Some(Noted {
+                stops: writes(addr, len),
+                to: self.start,
+                last: None,
+            });
+        }
+    }
+
     /// The last write to `len` bytes at `addr` before the present position, which stays.
     /// `None`: there was none since the process began (or it was interrupted).
     ///
@@ -152,15 +175,15 @@ impl Timeline {
         wanted: &mut dyn Wanted,
         look: &mut dyn FnMut(&mut Host),
     ) -> Result<Option<LastWrite>> {
-        let stops = Stops {
-            watchpoints: vec![Watchpoint {
-                addr,
-                len,
-                kind: Watching::Writes,
-            }],
-            ..Stops::default()
+        let stops = writes(addr, len);
+        let noted = self.noted.as_ref();
+        let noted = noted.filter(|n| n.to == self.status.point && n.stops == stops);
+        let found = match noted.map(|n| n.last) {
+            Some(Some(hit)) => self.stand_before(hit, wanted)?,
+            Some(None) => Found::Nothing,
+            None => self.last_hit(&stops, self.status, wanted)?,
         };
-        let Found::Hit(found) = self.last_hit(&stops, self.status, wanted)? else {
+        let Found::Hit(found) = found else {
             return Ok(None);
         };
         let (hit, mut host, status) = *found;
@@ -178,11 +201,12 @@ impl Timeline {
             search: if by_others {
                 Search::Stop
             } else {
-                Search::Count
+                Search::Last
             },
             leave: true,
             work: None,
             output: false,
+            fast: false,
         };
         let until = if by_others { stops } else { Stops::default() };
         host.run(&step, &until, wanted)?;

@@ -57,6 +57,8 @@ pub struct Timeline {
     speed: (u64, u128),
     /// Snapshots that somebody wants to come back to, by number.
     kept: BTreeMap<u32, Snapshot>,
+    /// What is asked about the way that the timeline is about to go.
+    pub(super) noted: Option<Noted>,
 }
 
 impl Timeline {
@@ -83,6 +85,7 @@ impl Timeline {
             _foreign: foreign,
             speed: (0, 0),
             kept: BTreeMap::new(),
+            noted: None,
         })
     }
 
@@ -193,6 +196,7 @@ impl Timeline {
             leave: true,
             work: None,
             output: false,
+            fast: false,
         };
         let ran = self.current.run(&run, &self.stops, wanted)?;
         self.status = ran.status;
@@ -221,6 +225,7 @@ impl Timeline {
             leave: true,
             work: None,
             output: true,
+            fast: false,
         };
         let stops = self.stops.clone();
         let mut host = self.current.fork()?;
@@ -253,6 +258,29 @@ impl Timeline {
         present: Option<u64>,
         wanted: &mut dyn Wanted,
     ) -> Result<Ran> {
+        let from = match which {
+            Which::Current => self.status,
+            Which::Other(_, status) => *status,
+        };
+        let Some(mut noted) = self.noted.take_if(|n| n.goes_on(&from, &run, stops)) else {
+            return self.drive_on(which, run, stops, present, wanted);
+        };
+        run.fast = true;
+        let mut ran = self.drive_on(which, run, &noted.stops, present, wanted)?;
+        noted.to = ran.status.point;
+        noted.last = ran.last.take().or(noted.last);
+        self.noted = (!ran.blind).then_some(noted);
+        Ok(ran)
+    }
+
+    fn drive_on(
+        &mut self,
+        which: &mut Which<'_>,
+        mut run: Run,
+        stops: &Stops,
+        present: Option<u64>,
+        wanted: &mut dyn Wanted,
+    ) -> Result<Ran> {
         let mut total: Option<Ran> = None;
         let mut work = match which {
             Which::Current => self.status.work,
@@ -270,8 +298,8 @@ impl Timeline {
             let mut ran = host.run(&run, stops, wanted)?;
             let done = ran.status.work.saturating_sub(work);
             if let Some(before) = &total {
-                ran.hits += before.hits;
                 ran.last = ran.last.or(before.last);
+                ran.blind |= before.blind;
             }
             // While a portion runs nobody asks as long as it is short.
             if ran.why == Why::Work && wanted.wanted() {
@@ -295,9 +323,6 @@ impl Timeline {
                 host: copy,
             };
             self.snapshots.add(snapshot, present.unwrap_or(work));
-            if let Search::Before(n) = &mut run.search {
-                *n -= ran.hits - total.map_or(0, |t| t.hits);
-            }
             run.leave = false;
             total = Some(ran);
         }
@@ -477,15 +502,35 @@ impl Timeline {
     }
 }
 
+/// Writes that are looked for on the way from the start, as long as that costs next to nothing: who
+/// asks for the last one before the position where the way ends need not go back for it.
+pub(super) struct Noted {
+    pub(super) stops: Stops,
+    /// How far it has come.
+    pub(super) to: Point,
+    pub(super) last: Option<Hit>,
+}
+
+impl Noted {
+    /// Whether a way goes on where this one has come to, and nobody wants to stop on it.
+    fn goes_on(&self, from: &Status, run: &Run, stops: &Stops) -> bool {
+        self.to == from.point
+            && *stops == Stops::default()
+            && run.step.is_none()
+            && matches!(run.search, Search::Last)
+    }
+}
+
 /// To a position, past all stops.
 pub(super) fn run_to(until: Point) -> Run {
     Run {
         until: Some(until),
         step: None,
-        search: Search::Count,
+        search: Search::Last,
         leave: false,
         work: None,
         output: false,
+        fast: false,
     }
 }
 

@@ -8,6 +8,7 @@ mod execute;
 
 use std::collections::{BTreeSet, HashMap};
 
+use super::fence::Fence;
 use super::watching;
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
@@ -61,14 +62,33 @@ pub struct Driver {
     passed: Option<(u32, u64)>,
     /// An instruction that must run alone, because it may touch watched memory.
     alone: Option<(u32, u64)>,
+    guard: Guard,
+    /// The thread is in the middle of a repeated string instruction, as the fence has stopped it
+    /// there: the digest of its registers where it began. No run may end here.
+    amid: Option<u32>,
     /// The program that runs: its path and where its first stack began.
     program: (Vec<u8>, u64),
+}
+
+/// What tells of accesses to watched memory.
+enum Guard {
+    /// Its pages cannot be written.
+    Fence(Fence),
+    /// Each access is checked by translated code.
+    Checks,
+    /// Nothing, as a run wants to be fast ([`Run::fast`]).
+    Nothing,
+}
+
+impl Guard {
+    fn of(watchpoints: &[Watchpoint]) -> Self {
+        Fence::around(watchpoints).map_or(Self::Checks, Self::Fence)
+    }
 }
 
 /// The state of one run.
 struct Going<'r> {
     run: &'r Run,
-    hits: u64,
     last: Option<Hit>,
     /// Steps that remain of `run.step`.
     left: u64,
@@ -77,15 +97,10 @@ struct Going<'r> {
 }
 
 impl Going<'_> {
-    /// Notes a stop; whether the run ends right before it.
+    /// Notes a stop; whether the run ends there.
     fn hit(&mut self, hit: Hit) -> bool {
-        self.hits += 1;
         self.last = Some(hit);
-        match self.run.search {
-            Search::Stop => true,
-            Search::Count => false,
-            Search::Before(n) => self.hits == n,
-        }
+        matches!(self.run.search, Search::Stop)
     }
 
     /// As [`Going::hit`]: why the run ends, if it does.
@@ -114,6 +129,8 @@ impl Driver {
             faulted: None,
             passed: None,
             alone: None,
+            guard: Guard::Checks,
+            amid: None,
             program: (Vec::new(), 0),
         }
     }
@@ -175,9 +192,38 @@ impl Driver {
             self.breakpoints = breakpoints.clone();
             machine().memory().translator.set_breakpoints(breakpoints);
         }
-        watching::set(&stops.watchpoints).map_err(Failure::setup)?;
+        if stops.watchpoints != self.stops.watchpoints {
+            watching::set(&stops.watchpoints);
+            self.set_guard(Guard::of(&stops.watchpoints))?;
+        }
         self.stops = stops;
         Ok(())
+    }
+
+    fn set_guard(&mut self, guard: Guard) -> Result<()> {
+        self.lower_fence();
+        self.guard = guard;
+        watching::check(matches!(self.guard, Guard::Checks)).map_err(Failure::setup)
+    }
+
+    /// Before guest code runs at full speed: closes what is watched, if there is a fence.
+    fn raise_fence(&mut self, fast: bool) -> Result<()> {
+        let work = self.work;
+        let Guard::Fence(fence) = &mut self.guard else {
+            return Ok(());
+        };
+        if fence.raise(work) {
+            return Ok(());
+        }
+        tracing::debug!(target: "watch", "there is no fence from {} on", self.here());
+        self.set_guard(if fast { Guard::Nothing } else { Guard::Checks })
+    }
+
+    /// Before anything else than guest code happens.
+    fn lower_fence(&mut self) {
+        if let Guard::Fence(fence) = &mut self.guard {
+            fence.lower();
+        }
     }
 
     /// Where we are.
@@ -229,7 +275,7 @@ impl Driver {
             Some(n) => Steps::Exact(n),
             None => Steps::At {
                 pc: self.task.ctx.rip,
-                digest: digest(&self.task.ctx),
+                digest: self.amid.unwrap_or_else(|| digest(&self.task.ctx)),
             },
         })
     }
@@ -251,7 +297,6 @@ impl Driver {
     pub fn run(&mut self, run: &Run, wanted: &mut dyn FnMut() -> bool) -> Result<(Ran, Output)> {
         let mut going = Going {
             run,
-            hits: 0,
             last: None,
             left: run.step.map_or(0, |(_, n)| n),
             access: None,
@@ -261,13 +306,21 @@ impl Driver {
             self.told = None;
         }
         session::with(|s| s.caught = run.output.then(Output::default));
+        match self.guard {
+            Guard::Nothing if !run.fast => self.set_guard(Guard::of(&self.stops.watchpoints))?,
+            Guard::Checks if run.fast && !self.stops.watchpoints.is_empty() => {
+                self.set_guard(Guard::Nothing)?;
+            }
+            _ => {}
+        }
         let why = self.go(&mut going, wanted);
+        self.lower_fence();
         let output = session::with(|s| s.caught.take()).unwrap_or_default();
         let ran = Ran {
             why: why?,
-            hits: going.hits,
             last: going.last,
             status: self.status(),
+            blind: matches!(self.guard, Guard::Nothing),
         };
         Ok((ran, output))
     }
@@ -287,23 +340,26 @@ impl Driver {
             if going.run.step.is_some() && going.left == 0 {
                 return Ok(Why::Stepped);
             }
-            if going
-                .run
-                .work
-                .is_some_and(|w| self.work >= w || has_much_output())
+            let ends = self.amid.is_none();
+            if ends
+                && going
+                    .run
+                    .work
+                    .is_some_and(|w| self.work >= w || has_much_output())
                 && self.work > start
             {
                 return Ok(Why::Work);
             }
             looks += 1;
-            if looks.is_multiple_of(LOOK) && wanted() {
+            if ends && looks.is_multiple_of(LOOK) && wanted() {
                 return Ok(Why::Interrupted);
             }
             let ticks = self.task.ctx.ticks();
             if let Some(why) = self.once(going)? {
                 return Ok(why);
             }
-            if self.task.ctx.ticks().wrapping_sub(ticks) >= SLICE && wanted() {
+            let long = self.task.ctx.ticks().wrapping_sub(ticks) >= SLICE;
+            if long && self.amid.is_none() && wanted() {
                 return Ok(Why::Interrupted);
             }
         }
@@ -342,7 +398,11 @@ impl Driver {
             }
             return self.event(going, before, None);
         }
-        let (limit, stepped) = match target(&mut self.task)? {
+        let next = target(&mut self.task)?;
+        if matches!(next, Target::Start | Target::End) {
+            self.lower_fence();
+        }
+        let (limit, stepped) = match next {
             next if self.needs_no_code(&next) => {
                 return match at_event {
                     true => Ok(Some(Why::Until)),
@@ -380,9 +440,9 @@ impl Driver {
         let step = self.must_step(going, limit, stepped.is_some());
         if step
             && let Some(hit) = self.about_to_touch()
-            && self.count_access(going, hit)
+            && going.hit(hit)
         {
-            return Ok(Some(Why::Hit(hit)));
+            going.access = Some(hit);
         }
         self.execute(going, limit, stepped.is_some(), step)
     }
@@ -427,16 +487,6 @@ impl Driver {
 
     fn access(&self, watch: Watchpoint, addr: u64, call: Option<u32>) -> Hit {
         self.hit(What::Watchpoint { watch, addr, call }, self.here())
-    }
-
-    /// Counts an access that is about to be made; whether the run ends before it.
-    fn count_access(&mut self, going: &mut Going<'_>, hit: Hit) -> bool {
-        let ends = going.hit(hit);
-        if ends && matches!(going.run.search, Search::Stop) {
-            going.access = Some(hit);
-            return false;
-        }
-        ends
     }
 
     /// Counts something that happens at an event, once: also where the run ended there and

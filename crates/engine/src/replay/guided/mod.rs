@@ -9,6 +9,7 @@
 mod channel;
 mod condition;
 mod drive;
+mod fence;
 mod look;
 mod shared;
 mod stray;

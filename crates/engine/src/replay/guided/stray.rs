@@ -57,9 +57,9 @@ impl Driver {
         let status = self.status();
         let ran = Ran {
             why,
-            hits: 0,
             last: None,
             status,
+            blind: false,
         };
         Ok((ran, output))
     }

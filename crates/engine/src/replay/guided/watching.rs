@@ -40,15 +40,21 @@ pub fn wrote(addr: u64, len: u64) {
     }
 }
 
-/// Sets what is watched, here and in the translator.
-pub fn set(watchpoints: &[Watchpoint]) -> Result<(), relive_dbt::Error> {
+/// Sets what is watched.
+pub fn set(watchpoints: &[Watchpoint]) {
     let mut kernel = KERNEL.lock().expect("no thread panics: panics abort");
     kernel.watched = watchpoints.to_vec();
     kernel.noticed = None;
     ANY.store(!watchpoints.is_empty(), Ordering::Relaxed);
-    drop(kernel);
-    let watched: Vec<Watched> = watchpoints
+}
+
+/// Whether the translator checks each access.
+pub fn check(checks: bool) -> Result<(), relive_dbt::Error> {
+    let kernel = KERNEL.lock().expect("no thread panics: panics abort");
+    let watched: Vec<Watched> = kernel
+        .watched
         .iter()
+        .filter(|_| checks)
         .map(|w| Watched {
             addr: w.addr,
             len: w.len,
@@ -56,6 +62,7 @@ pub fn set(watchpoints: &[Watchpoint]) -> Result<(), relive_dbt::Error> {
             writes: w.kind != Watching::Reads,
         })
         .collect();
+    drop(kernel);
     machine().memory().translator.set_watched(&watched)
 }
 

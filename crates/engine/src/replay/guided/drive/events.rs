@@ -24,6 +24,7 @@ impl Driver {
         digest: u32,
         what: Happening,
     ) -> Result<Option<Why>> {
+        self.lower_fence();
         let here = self.here();
         let sig = match &what {
             Happening::Signal(info) => Some(signo(info)),
@@ -51,6 +52,7 @@ impl Driver {
         before: Point,
         stop: Option<Stop>,
     ) -> Result<Option<Why>> {
+        self.lower_fence();
         let ticks = self.task.ctx.ticks();
         let calls = matches!(stop, Some(Stop::Syscall { .. })) || self.task.parked;
         let call = calls.then_some(self.task.ctx.gpr[0] as u32);

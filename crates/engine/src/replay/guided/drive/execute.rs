@@ -3,12 +3,15 @@
 //! It never consumes an event; that is the work of `events`.
 
 use relive_dbt::Stop;
+use relive_host::{Context, Reg};
 
-use super::{Driver, Going, NEVER, SLICE};
+use super::{Driver, Going, Guard, NEVER, SLICE};
 use crate::failure::Result;
+use crate::machine::machine;
 use crate::replay::advance::pass;
 use crate::replay::session;
 use crate::signals::{fault_info, signo};
+use crate::tape::digest_with;
 use crate::timeline::{Steps, What, Why};
 use crate::{instr, stops};
 
@@ -38,6 +41,9 @@ impl Driver {
             true => NEVER,
             false => room.min(until).clamp(1, SLICE),
         };
+        if !step {
+            self.raise_fence(going.run.fast)?;
+        }
         self.task.ctx.grant(grant as i64);
         let stop = self.task.go(step);
         let now = self.task.ctx.ticks();
@@ -59,11 +65,17 @@ impl Driver {
             }
             return Ok(self.advanced(going));
         }
-        if now != ticks || self.at() != at {
+        let hit = matches!(stop, Stop::Fault { .. }) && self.is_fence_hit();
+        self.lower_fence();
+        if now != ticks || self.at() != at || self.amid.is_some() {
             self.steps = None;
             self.passed = None;
         }
         match stop {
+            _ if hit => {
+                self.alone = Some(self.at());
+                Ok(None)
+            }
             Stop::Breakpoint { .. } => Ok(None),
             Stop::Watch { .. } => {
                 self.alone = Some(self.at());
@@ -73,9 +85,25 @@ impl Driver {
         }
     }
 
+    /// Whether the fault that the thread has stopped with is a write that the fence is to tell of.
+    fn is_fence_hit(&mut self) -> bool {
+        let Guard::Fence(fence) = &mut self.guard else {
+            return false;
+        };
+        if !fence.is_hit(&self.task) {
+            return false;
+        }
+        let ctx = &self.task.ctx;
+        let repeats = machine()
+            .memory()
+            .with_code(true, |_, code| relive_dbt::repeats(code, ctx.rip));
+        self.amid = repeats.then(|| digest_of_start(ctx));
+        true
+    }
+
     /// An instruction, or many, have been executed.
     fn advanced(&mut self, going: &mut Going<'_>) -> Option<Why> {
-        (self.passed, self.alone) = (None, None);
+        (self.passed, self.alone, self.amid) = (None, None, None);
         if going.run.step.is_some_and(|(s, _)| s == self.task.slot) {
             going.left = going.left.saturating_sub(1);
         }
@@ -175,4 +203,17 @@ impl Driver {
             _ => None,
         })
     }
+}
+
+/// The digest of a thread's registers where the repeated string instruction began that it is in the
+/// middle of.
+fn digest_of_start(ctx: &Context) -> u32 {
+    let mut gpr = ctx.gpr;
+    for (reg, start) in [Reg::Rcx, Reg::Rsi, Reg::Rdi]
+        .into_iter()
+        .zip(ctx.string_start)
+    {
+        gpr[reg as usize] = start;
+    }
+    digest_with(ctx.rip, &gpr)
 }

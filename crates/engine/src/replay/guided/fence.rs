@@ -1,0 +1,151 @@
+//! Watching memory for writes without looking at each access: its pages are made read-only, so
+//! that the processor itself tells of the first write to one of them.
+//!
+//! The fence stands only while guest code runs at full speed. It must be down for everything else:
+//! host code writes guest memory for the kernel, events change maps, and copies of this process are
+//! to inherit nothing of it. Where writes to these pages come too often it costs more than checks
+//! of all accesses, and where a page is not plain private data it could be lost unnoticed: there it
+//! says no.
+
+use relive_host::addr::PAGE;
+use relive_host::{GuestAddr, copy, sys};
+
+use crate::machine::machine;
+use crate::signals::{fault_addr, signo};
+use crate::space::{READ, Region, WRITE};
+use crate::task::Task;
+use crate::timeline::{Watching, Watchpoint};
+
+/// Most pages of a fence: each is touched whenever it is put up.
+const MOST_PAGES: u64 = 1024;
+/// Most stretches of pages: each takes a call to put up.
+const MOST_RANGES: usize = 16;
+/// Work (`Status::work`) that takes about as long as a fault and the step behind it.
+const FAULT: u64 = 4000;
+/// And as long as to put the fence up and to take it down.
+const RAISE: u64 = 800;
+/// It may cost so much anyhow,
+const FREE: u64 = 1 << 22;
+/// and this part of the work that is done behind it: checks of all accesses cost more.
+const PART: u64 = 2;
+
+/// The pages around watched memory.
+pub struct Fence {
+    /// Where they start and end, in order, not touching each other.
+    ranges: Vec<(u64, u64)>,
+    up: bool,
+    /// What it has cost so far, as work.
+    spent: u64,
+    /// Work done before it was first put up.
+    began: Option<u64>,
+}
+
+impl Fence {
+    /// For these watchpoints, if it can tell of all that they are to tell of.
+    pub fn around(watchpoints: &[Watchpoint]) -> Option<Self> {
+        let writes_only = watchpoints.iter().all(|w| w.kind == Watching::Writes);
+        if watchpoints.is_empty() || !writes_only {
+            return None;
+        }
+        let mut all: Vec<(u64, u64)> = watchpoints
+            .iter()
+            .map(|w| {
+                let last = w.addr.saturating_add(w.len.max(1) - 1);
+                (
+                    w.addr & !(PAGE - 1),
+                    (last & !(PAGE - 1)).saturating_add(PAGE),
+                )
+            })
+            .collect();
+        all.sort_unstable();
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for (start, end) in all {
+            match ranges.last_mut() {
+                Some(last) if start <= last.1 => last.1 = last.1.max(end),
+                _ => ranges.push((start, end)),
+            }
+        }
+        let pages: u64 = ranges.iter().map(|(s, e)| (e - s) / PAGE).sum();
+        (ranges.len() <= MOST_RANGES && pages <= MOST_PAGES).then_some(Self {
+            ranges,
+            up: false,
+            spent: 0,
+            began: None,
+        })
+    }
+
+    /// Puts it up, if it is not. `work` is what the replay has done so far. `false`: it does not
+    /// stand, for it cannot here, or is not worth it.
+    pub fn raise(&mut self, work: u64) -> bool {
+        if self.up {
+            return true;
+        }
+        self.spent += RAISE;
+        let done = work - *self.began.get_or_insert(work);
+        tracing::trace!(target: "watch", "fence: {} spent, {done} done", self.spent);
+        if self.spent > FREE + done / PART || !self.ranges.iter().all(is_plain_data) {
+            return false;
+        }
+        // Only then is it all or nothing.
+        self.up = true;
+        let closed = self.ranges.iter().all(|r| protect(*r, READ));
+        if !closed {
+            self.lower();
+        }
+        closed
+    }
+
+    /// Takes it down, if it is up.
+    pub fn lower(&mut self) {
+        if std::mem::take(&mut self.up) {
+            for range in &self.ranges {
+                protect(*range, READ | WRITE);
+            }
+        }
+    }
+
+    /// Whether the fault that the task has stopped with is a write to these pages.
+    pub fn is_hit(&mut self, task: &Task) -> bool {
+        let info = &task.ctx.fault.siginfo;
+        let addr = fault_addr(info);
+        let hit = self.up
+            && signo(info) == libc::SIGSEGV
+            && self.ranges.iter().any(|(s, e)| (*s..*e).contains(&addr));
+        if hit {
+            self.spent += FAULT;
+        }
+        hit
+    }
+}
+
+/// Whether a range is mapped as a whole, and all that may happen to it is that the guest writes it:
+/// private, no code, nothing that grows into it.
+fn is_plain_data(range: &(u64, u64)) -> bool {
+    let (start, end) = *range;
+    let memory = machine().memory();
+    let plain = |r: &Region| r.prot == READ | WRITE && !r.shared && !r.common && !r.traits.grows;
+    let mut at = start;
+    for region in memory.space.overlapping(start, end) {
+        if region.start > at || !plain(region) {
+            return false;
+        }
+        at = region.end;
+    }
+    drop(memory);
+    at >= end && (start..end).step_by(PAGE as usize).all(touch)
+}
+
+/// Writes to a page what it holds: so the kernel has for the whole map what it needs to make one of
+/// it again, where protecting a part makes three. A later mremap(2) takes one only.
+fn touch(page: u64) -> bool {
+    let mut byte = [0];
+    copy::read(GuestAddr(page), &mut byte).is_ok() && copy::write(GuestAddr(page), &byte).is_ok()
+}
+
+fn protect((start, end): (u64, u64), prot: u32) -> bool {
+    let args = [start, end - start, u64::from(prot), 0, 0, 0];
+    // SAFETY: mapped guest pages that are the guest's to read and write; only their host protection
+    // changes, and the kernel keeps what lies in them.
+    let got = unsafe { sys::syscall(libc::SYS_mprotect as u64, args) };
+    got as i64 >= 0
+}
