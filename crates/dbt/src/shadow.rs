@@ -24,21 +24,20 @@ use crate::translator::Translator;
 /// The shadows of a process.
 #[derive(Default)]
 pub(crate) struct Shadow {
-    /// Guest pages whose shadow is there.
+    /// Pages that are there.
     pages: BTreeSet<u64>,
     forbidden: bool,
 }
 
 impl Shadow {
-    /// Gives a shadow to the page of a guest stack. Returns whether there is one now.
-    pub(crate) fn provide(&mut self, stack: u64) -> bool {
-        let page = stack & !(PAGE - 1);
-        if self.forbidden || !layout::may_have_shadow(page, page + PAGE) {
+    /// Makes the page at `at` a shadow. Returns whether it is one now.
+    fn provide(&mut self, at: u64) -> bool {
+        let stack = at.wrapping_add(SHADOW_BELOW);
+        if self.forbidden || !layout::may_have_shadow(stack, stack.saturating_add(PAGE)) {
             return false;
         }
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         let prot = libc::PROT_READ | libc::PROT_WRITE;
-        let at = page - SHADOW_BELOW;
         let args = [at, PAGE, prot as u64, flags as u64, u64::MAX, 0];
         // SAFETY: while it is not forbidden, nothing of the guest lies there; a shadow that
         // was there is replaced by one that knows no calls.
@@ -49,7 +48,7 @@ impl Shadow {
         // SAFETY: the page has just been mapped, and no reference to it exists.
         let slots = unsafe { std::slice::from_raw_parts_mut(at as *mut u64, PAGE as usize / 8) };
         slots.fill(SHADOW_MISS);
-        self.pages.insert(page);
+        self.pages.insert(at);
         true
     }
 
@@ -57,7 +56,7 @@ impl Shadow {
     pub(crate) fn clear(&mut self) {
         for page in std::mem::take(&mut self.pages) {
             // SAFETY: a page of ours; a call or return that finds none asks the host.
-            unsafe { window::release(page - SHADOW_BELOW, PAGE) };
+            unsafe { window::release(page, PAGE) };
         }
     }
 
@@ -130,9 +129,9 @@ impl Translator {
     /// `pc` is translated anew without.
     pub(crate) fn need_shadow(&mut self, stack: u64, pc: u64) {
         self.stats.shadow_faults += 1;
-        let last = stack.wrapping_add(7);
-        let two = stack / PAGE != last / PAGE;
-        if !self.shadow.provide(stack) || two && !self.shadow.provide(last) {
+        let page = |addr: u64| addr.wrapping_sub(SHADOW_BELOW) & !(PAGE - 1);
+        let (first, last) = (page(stack), page(stack.wrapping_add(7)));
+        if !self.shadow.provide(first) || last != first && !self.shadow.provide(last) {
             self.pairs = false;
             self.invalidate(GuestAddr(pc), GuestAddr(pc.wrapping_add(1)));
         }

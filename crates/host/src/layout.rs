@@ -55,8 +55,10 @@ pub const FAR_END: u64 = 0x6400_4000_0000;
 pub const WINDOW_END: u64 = 0x5000_0000_0000;
 
 /// How far below a guest stack its shadow lies: the host's return addresses of paired calls
-/// (`relive_dbt`). What a displacement of 32 bits reaches, in whole pages.
-pub const SHADOW_BELOW: u64 = 0x7fff_0000;
+/// (`relive_dbt`). What a displacement of 32 bits reaches, and no whole pages: processors look for the
+/// store that a load depends on by the lowest twelve bits of addresses first, and a return loads the
+/// guest's return address right before the host's.
+pub const SHADOW_BELOW: u64 = 0x7fff_0000 - 0x840;
 /// Where the guest's heap begins, far from all other maps.
 pub const HEAP_START: u64 = HIGH_START + (1 << 42);
 /// Behind the main thread's stack.
