@@ -2,7 +2,7 @@
 
 use super::host::{Host, Wanted};
 use super::point::{Point, Steps};
-use super::protocol::{Hit, Run, Search, Status, Stops, Why};
+use super::protocol::{Hit, Run, Status, Stops, Why};
 use super::travel::{Stopped, Timeline, Which};
 use crate::failure::{Failure, Result};
 
@@ -49,12 +49,7 @@ impl Timeline {
             let mut host = snapshot.host.fork()?;
             let run = Run {
                 until: (!ended).then_some(limit),
-                step: None,
-                search: Search::Last,
-                leave: false,
-                work: None,
-                output: false,
-                fast: false,
+                ..Run::to_the_end()
             };
             let which = &mut Which::Other(&mut host, from);
             let ran = self.drive(which, run, stops, Some(end.work), wanted)?;
@@ -165,12 +160,7 @@ impl Timeline {
         };
         let run = Run {
             until: Some(target),
-            step: None,
-            search: Search::Last,
-            leave: false,
-            work: None,
-            output: false,
-            fast: false,
+            ..Run::to_the_end()
         };
         let ran = base.run(&run, &Stops::default(), wanted)?;
         match ran.why {
@@ -233,12 +223,7 @@ fn count(
 ) -> Result<Option<u64>> {
     let run = Run {
         until: Some(*to),
-        step: None,
-        search: Search::Last,
-        leave: false,
-        work: None,
-        output: false,
-        fast: false,
+        ..Run::to_the_end()
     };
     if to.ticks == at.point.ticks && to.steps != Steps::Event {
         let ran = host.run(&run, &Stops::default(), wanted)?;

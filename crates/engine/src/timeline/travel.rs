@@ -190,13 +190,9 @@ impl Timeline {
     pub(super) fn forward_only(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped> {
         self.forget_changes();
         let run = Run {
-            until: None,
-            step: None,
             search: Search::Stop,
             leave: true,
-            work: None,
-            output: false,
-            fast: false,
+            ..Run::to_the_end()
         };
         let ran = self.current.run(&run, &self.stops, wanted)?;
         self.status = ran.status;
@@ -525,12 +521,7 @@ impl Noted {
 pub(super) fn run_to(until: Point) -> Run {
     Run {
         until: Some(until),
-        step: None,
-        search: Search::Last,
-        leave: false,
-        work: None,
-        output: false,
-        fast: false,
+        ..Run::to_the_end()
     }
 }
 
