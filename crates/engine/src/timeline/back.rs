@@ -2,8 +2,9 @@
 
 use super::host::{Host, Wanted};
 use super::point::{Point, Steps};
-use super::protocol::{Hit, Run, Status, Stops, Why};
-use super::travel::{Stopped, Timeline, Which};
+use super::protocol::{Hit, Past, Run, Status, Stops, Why};
+use super::travel::{Stopped, Timeline, run_to};
+use super::way::{Way, Which};
 use crate::failure::{Failure, Result};
 
 /// Turns of other threads that one reverse step may have to go back over. A bound against
@@ -47,12 +48,16 @@ impl Timeline {
             };
             let from = snapshot.status;
             let mut host = snapshot.host.fork()?;
-            let run = Run {
-                until: (!ended).then_some(limit),
-                ..Run::to_the_end()
+            let way = Way {
+                from,
+                run: Run {
+                    until: (!ended).then_some(limit),
+                    ..Run::to_the_end()
+                },
+                stops,
+                present: Some(end.work),
             };
-            let which = &mut Which::Other(&mut host, from);
-            let ran = self.drive(which, run, stops, Some(end.work), wanted)?;
+            let ran = self.drive(&mut Which::Other(&mut host), &way, wanted)?;
             match ran.why {
                 Why::Interrupted => return Ok(Found::Interrupted),
                 Why::Passed => return Err(lost(&limit, &ran.status.point)),
@@ -84,10 +89,14 @@ impl Timeline {
     /// Divergence.
     pub fn step_back(&mut self, slot: u32, wanted: &mut dyn Wanted) -> Result<Stopped> {
         self.forget_changes();
-        let mut host = self.current.fork()?;
-        let mut status = self.status;
+        let mut there = None;
         for _ in 0..ROUNDS {
-            match self.before_last(&mut host, status, slot, wanted)? {
+            let (host, status) = match &mut there {
+                Some((host, status)) => (host, *status),
+                None => (&mut self.current, self.status),
+            };
+            let past = host.past(slot)?;
+            match self.before_last(&past, status.point, wanted)? {
                 Back::There(host, status) => {
                     (self.current, self.status) = (host, status);
                     return Ok(Stopped::Stepped);
@@ -96,11 +105,11 @@ impl Timeline {
                 Back::Interrupted => return Ok(Stopped::Interrupted),
                 // The same state of the thread, at the end of an earlier turn.
                 Back::Turn(point) => {
-                    let (h, s, why) = self.visit(point, wanted)?;
+                    let (host, status, why) = self.visit(point, wanted)?;
                     if why == Why::Interrupted {
                         return Ok(Stopped::Interrupted);
                     }
-                    (host, status) = (h, s);
+                    there = Some((host, status));
                 }
             }
         }
@@ -109,13 +118,10 @@ impl Timeline {
 
     fn before_last(
         &mut self,
-        host: &mut Host,
-        status: Status,
-        slot: u32,
+        past: &Past,
+        mut point: Point,
         wanted: &mut dyn Wanted,
     ) -> Result<Back> {
-        let past = host.past(slot)?;
-        let point = status.point;
         let away = match past.left {
             Some(left) if !left.is_before(&self.start) => Back::Turn(left),
             _ => Back::Start,
@@ -123,8 +129,15 @@ impl Timeline {
         if !past.running {
             return Ok(away);
         }
+        if let Steps::Exact(n @ 1..) = point.steps {
+            let target = Point {
+                steps: Steps::Exact(n - 1),
+                ..point
+            };
+            let (host, status, why) = self.visit(target, wanted)?;
+            return Ok(Back::there(host, status, why));
+        }
         // Instructions since the tick, or the beginning of the stretch, before the position.
-        let mut point = point;
         let mut walked = None;
         if point.steps != Steps::ZERO {
             walked = self.walk(point.ticks, &point, wanted)?;
@@ -158,14 +171,9 @@ impl Timeline {
             steps: Steps::Exact(n - 1),
             ..ticked
         };
-        let run = Run {
-            until: Some(target),
-            ..Run::to_the_end()
-        };
-        let ran = base.run(&run, &Stops::default(), wanted)?;
+        let ran = base.run(&run_to(target), &Stops::default(), wanted)?;
         match ran.why {
-            Why::Until => Ok(Back::There(base, ran.status)),
-            Why::Interrupted => Ok(Back::Interrupted),
+            Why::Until | Why::Interrupted => Ok(Back::there(base, ran.status, ran.why)),
             _ => Err(lost(&target, &ran.status.point)),
         }
     }
@@ -206,10 +214,7 @@ impl Timeline {
             return Ok(Back::Start);
         }
         let (host, status, why) = self.visit(began, wanted)?;
-        Ok(match why {
-            Why::Interrupted => Back::Interrupted,
-            _ => Back::There(host, status),
-        })
+        Ok(Back::there(host, status, why))
     }
 }
 
@@ -221,10 +226,7 @@ fn count(
     to: &Point,
     wanted: &mut dyn Wanted,
 ) -> Result<Option<u64>> {
-    let run = Run {
-        until: Some(*to),
-        ..Run::to_the_end()
-    };
+    let run = run_to(*to);
     if to.ticks == at.point.ticks && to.steps != Steps::Event {
         let ran = host.run(&run, &Stops::default(), wanted)?;
         return match (ran.why, ran.status.point.steps) {
@@ -275,4 +277,14 @@ enum Back {
     Turn(Point),
     Start,
     Interrupted,
+}
+
+impl Back {
+    /// What a way to there has come to.
+    fn there(host: Host, status: Status, why: Why) -> Self {
+        match why {
+            Why::Interrupted => Self::Interrupted,
+            _ => Self::There(host, status),
+        }
+    }
 }

@@ -16,6 +16,7 @@ mod registers;
 mod snapshots;
 mod spot;
 mod travel;
+mod way;
 
 pub use host::{Host, Patient, Wanted};
 pub use point::{Point, Steps};

@@ -10,7 +10,8 @@ use super::point::Point;
 use super::protocol::{Ended, OTHERS, Run, Search, Status, Stops, Watching, Watchpoint, What};
 use super::registers::Registers;
 use super::spot::{Fine, Spot};
-use super::travel::{Noted, Stopped, Timeline};
+use super::travel::{Stopped, Timeline};
+use super::way::Noted;
 use crate::failure::Result;
 
 /// Where something happens.

@@ -1,5 +1,7 @@
 //! Which snapshots are kept: dense near the present, sparse far away, within a bound of
 //! memory. Distances are measured in work (`Status::work`), which is the same in every replay.
+//! Right before the present a few stand closer than the least distance, for who goes back step by
+//! step: he pays for what lies between the nearest one and him at every step.
 //!
 //! A snapshot is not free: the replay that goes on from it copies every page that it writes. In
 //! a program that writes all of a large memory again and again that takes longer than its own
@@ -13,6 +15,10 @@ use super::protocol::Status;
 const SPARSENESS: u64 = 8;
 /// The same where a snapshot costs more than the least distance is long.
 const SPARSENESS_DEAR: u64 = 2;
+/// Closer to the present than the least distance, each one is so many times as close as the last.
+const NEARER: u64 = 4;
+/// One that is closer than this part of the least distance is close enough.
+const NEAREST: u64 = 8;
 /// On the way to an unknown end, the part of the whole way that two neighbours may be apart.
 const UNKNOWN: u64 = 16;
 /// Most snapshots, whatever memory there is.
@@ -92,20 +98,24 @@ impl<H: Holds> Snapshots<H> {
         self.gap = gap.max(1);
     }
 
-    /// Says what the last snapshot has cost: as much time as so much work, and so many bytes
-    /// copied.
-    pub fn set_cost(&mut self, work: u64, copied: u64) {
-        self.cost = work;
+    /// Says what a snapshot has cost behind which so much work was done: as much time as `cost`,
+    /// and so many bytes copied.
+    pub fn set_cost(&mut self, done: u64, cost: u64, copied: u64) {
+        // Behind one that stands close to the next less is copied than behind others.
+        if done >= self.gap {
+            self.cost = cost;
+        }
         self.since_look.1 += copied;
     }
 
     /// From a replay at `work` on its way to `present`: how much work until the next snapshot.
     /// Where nobody knows how far it goes, they are not dense anywhere: they become so when
-    /// somebody goes back.
+    /// somebody goes back. `taken` is where this way has left one last: it counts also where it was
+    /// dropped at once, or one would be due again at every step.
     #[must_use]
-    pub fn due(&self, work: u64, present: Option<u64>) -> u64 {
+    pub fn due(&self, work: u64, taken: Option<u64>, present: Option<u64>) -> u64 {
         let before = self.all.iter().rev().find(|s| s.status.work <= work);
-        let last = before.map_or(0, |s| s.status.work);
+        let last = before.map_or(0, |s| s.status.work).max(taken.unwrap_or(0));
         let distance = match present {
             Some(present) => self.distance(last, present.max(work)),
             None => self
@@ -122,7 +132,11 @@ impl<H: Holds> Snapshots<H> {
             true => SPARSENESS_DEAR,
             false => SPARSENESS,
         };
-        (present.abs_diff(work) / part).max(self.gap)
+        let away = present.abs_diff(work);
+        match away <= self.gap {
+            true => (away - away / NEARER).max(self.gap / NEAREST).max(1),
+            false => (away / part).max(self.gap),
+        }
     }
 
     /// Adds one, and drops those that are too many now, seen from `present`.
@@ -214,15 +228,25 @@ mod tests {
 
     /// Goes along to `end` as a timeline does; how many snapshots it took on the way.
     fn travel(all: &mut Snapshots<Bytes>, from: u64, end: u64, present: Option<u64>) -> u64 {
-        let (mut work, mut taken) = (from, 0);
+        let (mut work, mut last, mut taken) = (from, None, 0);
         loop {
-            work += all.due(work, present).max(1);
+            let due = all.due(work, last, present);
+            assert!(due > 0 || last.is_none(), "one is due right behind another");
+            work += due.max(1);
             if work >= end {
                 return taken;
             }
             all.add(at(work, 1), present.unwrap_or(work));
+            last = Some(work);
             taken += 1;
         }
+    }
+
+    /// Goes to `to`, from the nearest one before it; how much work that is.
+    fn visit(all: &mut Snapshots<Bytes>, to: u64) -> u64 {
+        let from = all.last_where(|s| s.work <= to).unwrap().status.work;
+        travel(all, from, to, Some(to));
+        to - from
     }
 
     fn works(all: &Snapshots<Bytes>) -> Vec<u64> {
@@ -270,7 +294,7 @@ mod tests {
     fn memory_stays_within_the_bound() {
         let mut all = Snapshots::new(at(0, 10), 1, 1000);
         for work in 1..2_000 {
-            all.set_cost(0, 100);
+            all.set_cost(1, 0, 100);
             all.add(at(work, 100), 2_000);
         }
         // Between two looks there may be some more.
@@ -286,10 +310,10 @@ mod tests {
     fn dear_ones_are_fewer() {
         let taken = |cost| {
             let mut all = Snapshots::new(at(0, 1), 100, u64::MAX);
-            all.set_cost(cost, 0);
+            all.set_cost(100, cost, 0);
             let forward = travel(&mut all, 0, 100_000, None);
             let mut all = Snapshots::new(at(0, 1), 100, u64::MAX);
-            all.set_cost(cost, 0);
+            all.set_cost(100, cost, 0);
             (forward, travel(&mut all, 0, 100_000, Some(100_000)))
         };
         let (cheap, dear) = (taken(10), taken(10_000));
@@ -298,6 +322,38 @@ mod tests {
             dear.0 < cheap.0 && 3 * dear.1 < cheap.1,
             "{cheap:?} {dear:?}"
         );
+    }
+
+    #[test]
+    fn who_goes_back_in_small_steps_pays_little_for_each() {
+        // Also where one was left right ahead, as the debugger does wherever it stops.
+        for ahead in [None, Some(1_000_010)] {
+            let mut all = Snapshots::new(at(0, 1), 10_000, u64::MAX);
+            travel(&mut all, 0, 1_000_000, None);
+            if let Some(work) = ahead {
+                all.add(at(work, 1), work);
+            }
+            visit(&mut all, 1_000_000);
+            let ways: Vec<u64> = (1..20_000)
+                .map(|n| visit(&mut all, 1_000_000 - n))
+                .collect();
+            let far = ways.iter().filter(|w| **w > 10_000 / NEAREST).count();
+            assert!(far < 50, "{far}: {ways:?}");
+        }
+    }
+
+    #[test]
+    fn none_is_due_again_where_one_was_dropped_at_once() {
+        // The way back in stretches, each with a later one behind it, while memory is short.
+        let mut all = Snapshots::new(at(0, 100), 100, 1);
+        let mut end = 1_000_000;
+        travel(&mut all, 0, end, None);
+        while end > 0 {
+            all.set_cost(100, 0, LOOK_ANYHOW.into());
+            let from = all.last_where(|s| s.work < end).unwrap().status.work;
+            travel(&mut all, from, end, Some(1_000_000));
+            end = from;
+        }
     }
 
     #[test]

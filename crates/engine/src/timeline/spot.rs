@@ -6,7 +6,8 @@ use std::str::FromStr;
 use super::host::{Host, Wanted};
 use super::point::{Point, Steps};
 use super::protocol::{Run, Status, Stops, Why};
-use super::travel::{Stopped, Timeline, Which, run_to};
+use super::travel::{Stopped, Timeline, run_to};
+use super::way::{Way, Which};
 use crate::failure::{Failure, Result};
 
 /// Where behind a tick.
@@ -209,8 +210,13 @@ impl Timeline {
                 true => Some(status),
                 false => {
                     let thread = status.thread;
-                    let which = &mut Which::Other(&mut host, status);
-                    let ran = self.drive(which, run_to(until), &Stops::default(), None, wanted)?;
+                    let way = Way {
+                        from: status,
+                        run: run_to(until),
+                        stops: &Stops::default(),
+                        present: None,
+                    };
+                    let ran = self.drive(&mut Which::Other(&mut host), &way, wanted)?;
                     if ran.why == Why::Interrupted {
                         return Ok(None);
                     }

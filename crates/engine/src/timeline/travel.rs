@@ -2,24 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
 
 use super::host::{Host, Wanted};
 use super::point::Point;
 use super::processes::Follow;
 use super::protocol::{Ended, Hit, Ran, Run, Search, Status, Stops, Why};
 use super::snapshots::{Snapshot, Snapshots};
+use super::way::{Noted, Way, Which};
 use crate::failure::{Failure, Result};
 use crate::supervisor::{self, Folder};
 
 /// Work between two snapshots before the speed of the replay is known.
 const FIRST_GAP: u64 = 2_000_000;
-/// Least time of the processor's between two snapshots.
-const GAP_MS: u128 = 40;
 /// Memory for snapshots: this part of what is available at the start.
 const MEMORY_PART: u64 = 4;
-/// Time that it takes to copy a page at its first write behind a fork, in nanoseconds.
-const COPY_NS: u128 = 2000;
 /// Most snapshots that somebody may keep: each is a process.
 const MOST_KEPT: usize = 100;
 
@@ -54,7 +50,7 @@ pub struct Timeline {
     /// What others change in shared memory, for replays of this process.
     _foreign: Option<Folder>,
     /// Work done so far in portions, and the microseconds that it took.
-    speed: (u64, u128),
+    pub(super) speed: (u64, u128),
     /// Snapshots that somebody wants to come back to, by number.
     kept: BTreeMap<u32, Snapshot>,
     /// What is asked about the way that the timeline is about to go.
@@ -227,7 +223,13 @@ impl Timeline {
         let mut host = self.current.fork()?;
         std::mem::swap(&mut host, &mut self.current);
         // If it fails, the timeline stays where it was.
-        let outcome = self.drive(&mut Which::Current, run, &stops, None, wanted);
+        let way = Way {
+            from: self.status,
+            run,
+            stops: &stops,
+            present: None,
+        };
+        let outcome = self.drive(&mut Which::Current, &way, wanted);
         match outcome {
             Ok(ran) => {
                 let (status, here) = (self.status, ran.status.work);
@@ -242,104 +244,6 @@ impl Timeline {
                 Err(e)
             }
         }
-    }
-
-    /// Runs a host, in portions, and takes snapshots on the way. `present` is the work at
-    /// which this way ends, if that is known: snapshots become dense there.
-    pub(super) fn drive(
-        &mut self,
-        which: &mut Which<'_>,
-        mut run: Run,
-        stops: &Stops,
-        present: Option<u64>,
-        wanted: &mut dyn Wanted,
-    ) -> Result<Ran> {
-        let from = match which {
-            Which::Current => self.status,
-            Which::Other(_, status) => *status,
-        };
-        let Some(mut noted) = self.noted.take_if(|n| n.goes_on(&from, &run, stops)) else {
-            return self.drive_on(which, run, stops, present, wanted);
-        };
-        run.fast = true;
-        let mut ran = self.drive_on(which, run, &noted.stops, present, wanted)?;
-        noted.to = ran.status.point;
-        noted.last = ran.last.take().or(noted.last);
-        self.noted = (!ran.blind).then_some(noted);
-        Ok(ran)
-    }
-
-    fn drive_on(
-        &mut self,
-        which: &mut Which<'_>,
-        mut run: Run,
-        stops: &Stops,
-        present: Option<u64>,
-        wanted: &mut dyn Wanted,
-    ) -> Result<Ran> {
-        let mut total: Option<Ran> = None;
-        let mut work = match which {
-            Which::Current => self.status.work,
-            Which::Other(_, status) => status.work,
-        };
-        loop {
-            let due = self.snapshots.due(work, present).max(1);
-            // A step is short; how much of it a portion leaves could not be told.
-            run.work = run.step.is_none().then(|| work.saturating_add(due));
-            let host = match which {
-                Which::Current => &mut self.current,
-                Which::Other(host, _) => host,
-            };
-            let before = Effort::of(host);
-            let mut ran = host.run(&run, stops, wanted)?;
-            let done = ran.status.work.saturating_sub(work);
-            if let Some(before) = &total {
-                ran.last = ran.last.or(before.last);
-                ran.blind |= before.blind;
-            }
-            // While a portion runs nobody asks as long as it is short.
-            if ran.why == Why::Work && wanted.wanted() {
-                ran.why = Why::Interrupted;
-            }
-            if ran.why != Why::Work {
-                return Ok(ran);
-            }
-            let host = match which {
-                Which::Current => &mut self.current,
-                Which::Other(host, _) => host,
-            };
-            let ran_for = Effort::of(host).since(&before);
-            let before = Effort::of(host);
-            let copy = host.fork()?;
-            let fork = Effort::of(host).since(&before);
-            self.measure(done, &ran_for, fork.time);
-            work = ran.status.work;
-            let snapshot = Snapshot {
-                status: ran.status,
-                host: copy,
-            };
-            self.snapshots.add(snapshot, present.unwrap_or(work));
-            run.leave = false;
-            total = Some(ran);
-        }
-    }
-
-    /// Takes the speed of the replay, and what the last snapshot has cost, as measures for the
-    /// distance of snapshots: the fork, and the pages that were copied behind it.
-    fn measure(&mut self, work: u64, ran: &Effort, fork: Duration) {
-        let copying = u128::from(ran.copied) * COPY_NS / 1000;
-        // Part of the time was the snapshot's.
-        let took = ran.time.as_micros();
-        let own = took.saturating_sub(copying).max(took / 8);
-        self.speed = (self.speed.0 + work, self.speed.1 + own);
-        let (all, us) = self.speed;
-        if us < 20_000 {
-            return;
-        }
-        let work_of = |us_of: u128| u64::try_from(u128::from(all) * us_of / us).unwrap_or(u64::MAX);
-        self.snapshots.set_gap(work_of(GAP_MS * 1000));
-        let cost = fork.as_micros() + copying;
-        self.snapshots.set_cost(work_of(cost), ran.copied << 12);
     }
 
     /// Keeps a snapshot of the present position until it is dropped by its number.
@@ -441,14 +345,13 @@ impl Timeline {
         if status.point.event >= event {
             return Ok((host, status, Why::Until));
         }
-        let which = &mut Which::Other(&mut host, status);
-        let ran = self.drive(
-            which,
-            run_to(Point::behind_event(event)),
-            &Stops::default(),
-            None,
-            wanted,
-        )?;
+        let way = Way {
+            from: status,
+            run: run_to(Point::behind_event(event)),
+            stops: &Stops::default(),
+            present: None,
+        };
+        let ran = self.drive(&mut Which::Other(&mut host), &way, wanted)?;
         Ok((host, ran.status, ran.why))
     }
 
@@ -484,9 +387,13 @@ impl Timeline {
             Failure::setup(format!("{point} is before the beginning of the process"))
         })?;
         let (mut host, status) = (snapshot.host.fork()?, snapshot.status);
-        let present = Some(self.status.work.max(status.work));
-        let which = &mut Which::Other(&mut host, status);
-        let ran = self.drive(which, run_to(point), &Stops::default(), present, wanted)?;
+        let way = Way {
+            from: status,
+            run: run_to(point),
+            stops: &Stops::default(),
+            present: Some(self.status.work.max(status.work)),
+        };
+        let ran = self.drive(&mut Which::Other(&mut host), &way, wanted)?;
         match ran.why {
             Why::Until | Why::Interrupted => Ok((host, ran.status, ran.why)),
             Why::Ended if ran.status.point == point => Ok((host, ran.status, Why::Until)),
@@ -498,69 +405,12 @@ impl Timeline {
     }
 }
 
-/// Writes that are looked for on the way from the start, as long as that costs next to nothing: who
-/// asks for the last one before the position where the way ends need not go back for it.
-pub(super) struct Noted {
-    pub(super) stops: Stops,
-    /// How far it has come.
-    pub(super) to: Point,
-    pub(super) last: Option<Hit>,
-}
-
-impl Noted {
-    /// Whether a way goes on where this one has come to, and nobody wants to stop on it.
-    fn goes_on(&self, from: &Status, run: &Run, stops: &Stops) -> bool {
-        self.to == from.point
-            && *stops == Stops::default()
-            && run.step.is_none()
-            && matches!(run.search, Search::Last)
-    }
-}
-
 /// To a position, past all stops.
 pub(super) fn run_to(until: Point) -> Run {
     Run {
         until: Some(until),
         ..Run::to_the_end()
     }
-}
-
-/// What a replay has used so far. Only differences mean something.
-struct Effort {
-    /// Of the processor, so that whatever else the machine does makes no difference.
-    time: Duration,
-    /// Pages copied.
-    copied: u64,
-}
-
-impl Effort {
-    fn of(host: &Host) -> Self {
-        let wall = || EPOCH.with(Instant::elapsed);
-        Self {
-            time: host.cpu().unwrap_or_else(wall),
-            copied: host.copied(),
-        }
-    }
-
-    fn since(&self, before: &Self) -> Self {
-        Self {
-            time: self.time.saturating_sub(before.time),
-            copied: self.copied.saturating_sub(before.copied),
-        }
-    }
-}
-
-thread_local! {
-    /// What time is counted from where the kernel does not tell a process's own.
-    static EPOCH: Instant = Instant::now();
-}
-
-/// Which replay is driven.
-pub(super) enum Which<'h> {
-    /// The timeline's own.
-    Current,
-    /// Another one, and where it is.
-    Other(&'h mut Host, Status),
 }
 
 pub(super) fn stopped(ran: &Ran) -> Stopped {
