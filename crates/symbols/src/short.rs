@@ -12,13 +12,7 @@ pub(crate) fn is_meant(shown: &str, wanted: &str) -> bool {
         name if name.ends_with("operator") => (wanted, ""),
         name => (name, behind(wanted, name)),
     };
-    let same = || {
-        let mut own: Vec<&str> = Vec::new();
-        spread(plain(shown), &mut own);
-        let mut asked: Vec<&str> = Vec::new();
-        spread(name, &mut asked);
-        ends(&own, &asked)
-    };
+    let same = || ends(&spread(own), &spread(name));
     let close = |text: &str| text.trim_end_matches("const").replace(' ', "");
     (parameters.is_empty() || close(behind(shown, own)) == close(parameters)) && same()
 }
@@ -67,7 +61,8 @@ fn behind<'t>(text: &'t str, part: &str) -> &'t str {
 
 /// The parts of a name; what is in angles at the beginning is a type with parts of its own, and
 /// perhaps the trait that it implements.
-fn spread<'n>(name: &'n str, parts: &mut Vec<&'n str>) {
+fn spread(name: &str) -> Vec<&str> {
+    let mut parts = Vec::new();
     for part in split(name, "::") {
         let inner = part.strip_prefix('<').and_then(|p| p.strip_suffix('>'));
         match inner {
@@ -78,6 +73,7 @@ fn spread<'n>(name: &'n str, parts: &mut Vec<&'n str>) {
             None => parts.push(part),
         }
     }
+    parts
 }
 
 /// Splits a name where no bracket is open.

@@ -297,16 +297,22 @@ impl Type {
         self.units.name(&same.next()?.0)
     }
 
-    /// The variant of a Rust enum (DWARF 5, 5.7.10) that a discriminant chooses. `read` gives
-    /// so many bytes at an offset.
-    pub(crate) fn variant(&self, read: &dyn Fn(u64, u64) -> Option<u64>) -> Option<Member> {
-        let bare = self.bare();
-        let all = bare.die.as_ref()?.children().into_iter();
-        let (part, _) = all.into_iter().find(|(_, t)| *t == DW_TAG_variant_part)?;
+    /// Where the variants of a Rust enum (DWARF 5, 5.7.10) are said, and the member that chooses one.
+    fn variant_part(&self) -> Option<(Die, Option<Member>)> {
+        let mut all = self.die.as_ref()?.children().into_iter();
+        let (part, _) = all.find(|(_, tag)| *tag == DW_TAG_variant_part)?;
         let discriminant = part
             .attr(DW_AT_discr)
             .and_then(|to| self.units.follow(&part.unit, to))
-            .and_then(|die| bare.member(&die, DW_TAG_member));
+            .and_then(|die| self.member(&die, DW_TAG_member));
+        Some((part, discriminant))
+    }
+
+    /// The variant of a Rust enum that a discriminant chooses. `read` gives
+    /// so many bytes at an offset.
+    pub(crate) fn variant(&self, read: &dyn Fn(u64, u64) -> Option<u64>) -> Option<Member> {
+        let bare = self.bare();
+        let (part, discriminant) = bare.variant_part()?;
         let chosen = discriminant.and_then(|d| {
             let size = d.of.size()?;
             Some((read(d.offset, size)?, mask(size)))
@@ -343,12 +349,7 @@ impl Type {
     /// The variants of a Rust enum. The one that holds what is left is chosen by no value.
     pub(crate) fn variants(&self) -> Option<Variants> {
         let bare = self.bare();
-        let all = bare.die.as_ref()?.children().into_iter();
-        let (part, _) = all.into_iter().find(|(_, t)| *t == DW_TAG_variant_part)?;
-        let discriminant = part
-            .attr(DW_AT_discr)
-            .and_then(|to| self.units.follow(&part.unit, to))
-            .and_then(|die| bare.member(&die, DW_TAG_member));
+        let (part, discriminant) = bare.variant_part()?;
         let mut found = Vec::new();
         for (variant, _) in part.children().iter().filter(|(_, t)| *t == DW_TAG_variant) {
             let mut inside = variant.children().into_iter();
@@ -362,9 +363,7 @@ impl Type {
 
     /// Whether its content depends on its value, as that of a Rust enum.
     pub(crate) fn has_variants(&self) -> bool {
-        let bare = self.bare();
-        let all = bare.die.as_ref().map(Die::children).unwrap_or_default();
-        all.iter().any(|(_, tag)| *tag == DW_TAG_variant_part)
+        self.bare().variant_part().is_some()
     }
 
     /// Whether C++ passes it by the address of a copy.
