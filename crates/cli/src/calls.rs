@@ -6,18 +6,20 @@
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
 
 use relive_engine::Failure;
 use relive_engine::supervisor::Status as Exit;
 use relive_engine::timeline::{Call, Callee, Host, Moment, Patient, Registers, Timeline, follow};
 use relive_symbols::{Argument, Function, Kind, Named, Space};
+use relive_trace::Bytes;
 use serde_json::{Value, json};
 
 use crate::args::{self, CallsArgs};
 use crate::names::{self, Guest};
 use crate::output::{self, Stop};
-use crate::{place, query};
+use crate::{command_line, place, query};
 
 /// Lines that wait for an earlier call to return, at most: beyond that they come as their calls
 /// return.
@@ -32,7 +34,7 @@ const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"];
 /// # Errors
 /// Whatever stops the replay.
 pub fn execute(args: &CallsArgs) -> Result<Exit, Failure> {
-    let trace = place::open_to_replay(args.trace.as_deref())?;
+    let trace = place::open_to_replay(args.trace.as_deref()).map_err(|e| remedy(args, e))?;
     let way = follow(&trace, args.process)?;
     let mut timeline = Timeline::open(trace.directory(), &way)?;
     let list = RefCell::new(List {
@@ -66,6 +68,21 @@ pub fn execute(args: &CallsArgs) -> Result<Exit, Failure> {
     })
 }
 
+/// What to say where there is no such trace: the function may have been named behind its trace.
+fn remedy(args: &CallsArgs, error: Failure) -> Failure {
+    let (args::Function::Name(first), Some(second)) = (&args.function, &args.trace) else {
+        return error;
+    };
+    if place::find(Some(Path::new(first))).is_err() {
+        return error;
+    }
+    let words = ["relive", "calls"].map(|word| Bytes(word.into()));
+    let [first, second] =
+        [first.as_bytes(), second.as_os_str().as_bytes()].map(|w| Bytes(w.into()));
+    let line = command_line::shown(&[&words[..], &[second, first]].concat(), usize::MAX);
+    Failure::setup(format!("the function comes before the trace: {line}"))
+}
+
 /// The function that is meant.
 enum Wanted {
     Address(u64),
@@ -83,7 +100,8 @@ impl Wanted {
             args::Function::Address(at) => return Ok(Self::Address(*at)),
             args::Function::Name(name) => name.clone(),
         };
-        if names::of_program(&names::space(timeline), &name)?.is_some() {
+        let (program, _) = timeline.guest().program()?;
+        if names::of_program(&names::space(timeline), &program, &name)?.is_some() {
             return Ok(Self::Name { name, late: None });
         }
         let found = names::find(timeline, &name)?;
@@ -131,15 +149,17 @@ impl List {
         let space = names::space_of(host, &self.folder);
         let program = host.program()?;
         if self.program.as_ref() != Some(&program) {
-            (self.program, self.fresh) = (Some(program), true);
+            (self.program, self.fresh) = (Some(program.clone()), true);
         }
         let addr = match &self.wanted {
             Wanted::Address(at) => Some(*at),
-            Wanted::Name { name, late } => match (names::of_program(&space, name)?, late) {
-                (Some(found), _) => Some(found.address),
-                (None, Some((at, program))) if host.program()? == *program => Some(*at),
-                (None, _) => None,
-            },
+            Wanted::Name { name, late } => {
+                match (names::of_program(&space, &program.0, name)?, late) {
+                    (Some(found), _) => Some(found.address),
+                    (None, Some((at, late))) if program == *late => Some(*at),
+                    (None, _) => None,
+                }
+            }
         };
         let callee = callee(addr, &space);
         self.function = addr.and_then(|addr| space.function(addr));

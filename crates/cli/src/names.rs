@@ -74,17 +74,26 @@ pub fn passing(registers: &Registers) -> Passing {
     }
 }
 
-/// The one function of this name that is the program's own or a library's; `None` if only the
-/// dynamic linker has it, which brings copies of many.
+/// The one function of this name that is the own of the program of this path, or a library's;
+/// `None` if only the dynamic linker has it, which brings copies of many.
 ///
 /// # Errors
 /// There are several.
-pub fn of_program(space: &Space, name: &str) -> Result<Option<Found>, Failure> {
+pub fn of_program(space: &Space, program: &[u8], name: &str) -> Result<Option<Found>, Failure> {
     let mut found = space.find(name, Kind::Function);
     found.retain(|f| !is_linker(&f.module));
+    prefer_own(&mut found, program);
     match found.len() {
         0 | 1 => Ok(found.pop()),
         _ => Err(several("function", name, &found)),
+    }
+}
+
+/// Leaves the program's own, if there are such: the C++ library alone has dozens of each usual name.
+fn prefer_own(found: &mut Vec<Found>, program: &[u8]) {
+    let is_own = |f: &Found| f.module.as_bytes() == program;
+    if found.iter().any(is_own) {
+        found.retain(is_own);
     }
 }
 
@@ -113,18 +122,20 @@ fn several(what: &str, name: &str, found: &[Found]) -> Failure {
 /// There is none, or there are several.
 pub fn find(timeline: &mut Timeline, name: &str) -> Result<Found, Failure> {
     let here = timeline.status().point.event;
-    let first = space(timeline);
+    let first = (space(timeline), timeline.guest().program()?.0);
     timeline.goto_end(&mut Patient)?;
-    let last = space(timeline);
+    let last = (space(timeline), timeline.guest().program()?.0);
     timeline.goto_event(here, &mut Patient)?;
-    for space in [&last, &first] {
-        if let Some(found) = of_program(space, name)? {
+    for (space, program) in [&last, &first] {
+        if let Some(found) = of_program(space, program, name)? {
             return Ok(found);
         }
     }
+    let (last, program) = last;
     let mut found = last.find(name, Kind::Function);
     if found.is_empty() {
         found = last.find_ending(name, Kind::Function);
+        prefer_own(&mut found, &program);
     }
     match found.len() {
         1 => Ok(found.remove(0)),

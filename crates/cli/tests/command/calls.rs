@@ -286,6 +286,40 @@ fn functions_are_found_by_short_names() {
 }
 
 #[test]
+fn the_program_comes_before_its_libraries() {
+    const SOURCE: &str = r#"
+        #include <string>
+        struct List { int n; int append(int x) { n += x; return n; } };
+        int sync(int n) { return n + 1; }
+        int main(int count, char **words) {
+            std::string text(words[0]);
+            text.append("!");
+            List list{count};
+            list.append(4);
+            sync(1);
+        }"#;
+    let sandbox = Sandbox::new();
+    compiled(&sandbox, &["c++", "-O0"], "own.cc", SOURCE);
+    assert_eq!(calls(&sandbox, "sync"), ["(n=1) = 2"]);
+    let [append] = &calls(&sandbox, "append")[..] else {
+        panic!();
+    };
+    assert!(append.ends_with(", x=4) = 5"), "{append}");
+}
+
+#[test]
+fn words_in_the_wrong_order_are_answered_with_the_right_one() {
+    let sandbox = Sandbox::new();
+    sandbox.relive(&["record", "-o", "one", "true"]).ok();
+    let remedy = "the function comes before the trace: relive calls 'sell(int)' one";
+    sandbox
+        .relive(&["calls", "one", "sell(int)"])
+        .refused(remedy);
+    let none = "there is no trace two";
+    sandbox.relive(&["calls", "sell", "two"]).refused(none);
+}
+
+#[test]
 fn an_argument_that_is_always_the_same_is_shown_although_nobody_passes_it() {
     const SOURCE: &str = "
         struct Square { side: u32 }
