@@ -130,6 +130,23 @@ document checkpoint
 Keep the present position of the recording, to come back to it with relive restart NUMBER.
 end
 
+# gdb's own would execute the recording instruction by instruction, to write down what it has
+# already. (Only a command of Python's can end another one with a message.)
+if !$_isvoid($_as_string)
+  python
+class NoRecord(gdb.Command):
+    """Says why gdb's record is not for recordings."""
+    def __init__(self):
+        super().__init__("relive record", gdb.COMMAND_OBSCURE)
+    def invoke(self, words, is_tty):
+        raise gdb.GdbError("this is a recording already: reverse-continue and the like work as it is")
+NoRecord()
+  end
+  define hook-record
+    relive record
+  end
+end
+
 define relive snapshots
   monitor snapshots
 end

@@ -7,7 +7,7 @@ use relive_engine::Failure;
 use relive_engine::timeline::{Patient, Timeline, crashes, processes};
 use relive_gdb::At;
 use relive_kabi::signal_name;
-use relive_trace::Trace;
+use relive_trace::{ExitStatus, Trace};
 
 use crate::{info, output, packed};
 
@@ -209,6 +209,15 @@ pub fn go(timeline: &mut Timeline, at: At) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The function in which a panic can be found, where the exit status is that of one.
+fn panic_place(trace: &Trace) -> Option<&'static str> {
+    match trace.manifest().summary.as_ref()?.exit {
+        ExitStatus::Code(101) => Some("rust_panic"),
+        ExitStatus::Code(2) => Some("runtime.gopanic"),
+        _ => None,
+    }
+}
+
 /// The process that `--process` and `--at` mean: with a crash the one that died.
 ///
 /// # Errors
@@ -226,9 +235,13 @@ pub fn process(trace: &Trace, given: Option<u32>, at: At) -> Result<u32, Failure
                     "None of its processes"
                 };
                 let none = if count == 1 { "not " } else { "" };
+                let panic = panic_place(trace).map(|function| {
+                    format!(". A panic is no signal: break {function} and reverse-continue lead to one from there")
+                });
                 return Err(Failure::setup(format!(
                     "nothing crashed in this recording. {what} was {none}killed by a signal; \
-                     --at end shows how it ended, relive info all processes"
+                     --at end shows how it ended, relive info all processes{}",
+                    panic.unwrap_or_default()
                 )));
             };
             if all.len() > 1 {
