@@ -28,6 +28,8 @@ pub struct Trip {
     /// The script is standard input; else the last argument.
     stdin: bool,
     watched: Watched,
+    /// A function of the program, and how often it is called, about.
+    called: Option<(&'static str, u32)>,
 }
 
 /// Where eight bytes are that are written for the last time half-way.
@@ -55,6 +57,7 @@ pub const TRIPS: &[Trip] = &[
         script: "travel.py",
         stdin: false,
         watched: Watched::Printed,
+        called: Some(("PyUnicode_Format", 1_500_000)),
     },
     Trip {
         name: "travel-sqlite",
@@ -64,6 +67,7 @@ pub const TRIPS: &[Trip] = &[
         script: "travel.sql",
         stdin: true,
         watched: Watched::SecondRead,
+        called: None,
     },
 ];
 
@@ -88,6 +92,10 @@ pub struct Times {
     pub reverse_continue: f64,
     /// The whole command `relive last-write`, the way to the end included.
     pub last_write: f64,
+    /// From the start to the end, with the watchpoint that `reverse_continue` has.
+    pub watched: f64,
+    /// What a breakpoint whose condition does not hold costs each time that it is passed.
+    pub condition: Option<f64>,
 }
 
 /// A trip and what came of it.
@@ -179,6 +187,20 @@ fn times(trip: &Trip, inputs: &Inputs, bench: &Bench) -> Result<Times> {
         };
         spec.start()?.finish(LIMIT)?.wall
     };
+    let watched = {
+        let mut traveller = Traveller::start(&bench.relive, &trace, &bench.scratch)?;
+        traveller.order(&format!("watch {address} 8"))?;
+        traveller.through()?
+    };
+    let condition = match trip.called {
+        None => None,
+        Some((function, calls)) => {
+            let address = first_call(bench, &trace, function)?;
+            let mut traveller = Traveller::start(&bench.relive, &trace, &bench.scratch)?;
+            traveller.order(&format!("break {address} never"))?;
+            Some((traveller.through()? - to_end).max(0.0) / f64::from(calls))
+        }
+    };
     fs::remove_dir_all(&bench.scratch)?;
     Ok(Times {
         record,
@@ -187,6 +209,8 @@ fn times(trip: &Trip, inputs: &Inputs, bench: &Bench) -> Result<Times> {
         later,
         reverse_continue,
         last_write,
+        watched,
+        condition,
     })
 }
 
@@ -218,6 +242,20 @@ fn second_read(bench: &Bench, trace: &Path) -> Result<u64> {
     let all: Vec<u64> = reads.collect();
     ensure!(all.len() == 2, "it reads its script {} times", all.len());
     Ok(all[1])
+}
+
+/// The address of a function that is called.
+fn first_call(bench: &Bench, trace: &Path, function: &str) -> Result<u64> {
+    let output = Command::new(&bench.relive)
+        .args(["calls", "--json", "--max", "1", function])
+        .arg(trace)
+        .output()?;
+    let text = String::from_utf8(output.stdout)?;
+    let line = text.lines().next();
+    let line = line.with_context(|| format!("{function} is not called"))?;
+    let call: serde_json::Value = serde_json::from_str(line)?;
+    let address = call["place"]["pc"].as_u64();
+    address.context("a call has an address")
 }
 
 /// A timeline that takes orders: the hidden `relive travel`.
@@ -259,6 +297,18 @@ impl Traveller {
         }
         Ok((started.elapsed().as_secs_f64(), answer))
     }
+
+    /// Goes forward to the end, through all stops; the seconds until it is there.
+    fn through(&mut self) -> Result<f64> {
+        let mut all = 0.0;
+        loop {
+            let (seconds, answer) = self.order("continue")?;
+            all += seconds;
+            if answer.starts_with("Ended") {
+                return Ok(all);
+            }
+        }
+    }
 }
 
 impl Drop for Traveller {
@@ -279,6 +329,8 @@ pub fn cells(rows: &[Row]) -> Vec<Vec<String>> {
         "later ones, ms",
         "reverse-continue over recording",
         "last-write over recording",
+        "forward with a watchpoint, over without",
+        "a condition that does not hold, µs",
     ];
     let mut all = vec![head.map(str::to_owned).to_vec()];
     for row in rows {
@@ -289,7 +341,7 @@ pub fn cells(rows: &[Row]) -> Vec<Vec<String>> {
                     "failed:".to_owned(),
                     why.lines().collect::<Vec<_>>().join(" "),
                 ]);
-                cells.extend(std::iter::repeat_n(String::new(), 4));
+                cells.extend(std::iter::repeat_n(String::new(), 6));
             }
             Ok(t) => {
                 let mut later = t.later.clone();
@@ -311,6 +363,9 @@ pub fn cells(rows: &[Row]) -> Vec<Vec<String>> {
                     ),
                     ratio(t.reverse_continue),
                     ratio(t.last_write),
+                    format!("{:.2}", t.watched / t.to_end),
+                    t.condition
+                        .map_or("–".to_owned(), |s| format!("{:.1}", s * 1e6)),
                 ]);
             }
         }

@@ -13,6 +13,9 @@ use relive_engine::timeline::{
 use crate::args::TravelArgs;
 use crate::place;
 
+/// A condition that never holds, as an agent expression of gdb: const8 0, end.
+const NEVER: [u8; 3] = [0x22, 0, 0x27];
+
 /// Reads orders and answers them until the end of standard input.
 ///
 /// # Errors
@@ -82,7 +85,11 @@ fn order(timeline: &mut Timeline, words: &[&str]) -> Result<String, Failure> {
         "continue" => timeline.forward(&mut Patient)?,
         "reverse" => timeline.backward(&mut Patient)?,
         "break" => {
-            timeline.stops.breakpoints.push(number(1)?);
+            let at = number(1)?;
+            timeline.stops.breakpoints.push(at);
+            if words.get(2) == Some(&"never") {
+                timeline.stops.conditions.push((at, vec![NEVER.to_vec()]));
+            }
             Stopped::There
         }
         kind @ ("watch" | "access") => {
