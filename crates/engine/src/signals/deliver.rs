@@ -17,15 +17,27 @@ pub fn deliver_noted(task: &mut Task) -> Flow {
     if task.vforked.is_none() && machine().baton.is_doomed() {
         return killed(task, libc::SIGKILL, false);
     }
-    if task.ctx.pending != 0 {
-        task.ctx.pending = 0;
-        let n = std::mem::take(&mut task.ctx.noted) as usize;
-        let noted = task.ctx.signals;
-        task.signals.held.extend(&noted[..n]);
-    } else if task.signals.held.is_empty() {
+    if task.ctx.pending == 0 && task.signals.held.is_empty() {
         return Flow::Continue;
     }
-    let mut flow = Flow::Continue;
+    loop {
+        if std::mem::take(&mut task.ctx.pending) != 0 {
+            let n = std::mem::take(&mut task.ctx.noted) as usize;
+            let noted = task.ctx.signals;
+            task.signals.held.extend(&noted[..n]);
+        }
+        let flow = deliver_held(task);
+        // The kernel hands over one at a time. What the new mask lets through comes now, before
+        // the first instruction of the handler, and its own handler runs first.
+        set_mask(task.signals.mask.for_host());
+        if task.ctx.pending == 0 || !matches!(flow, Flow::Continue) {
+            return flow;
+        }
+    }
+}
+
+/// Delivers those of the noted signals that are not blocked.
+fn deliver_held(task: &mut Task) -> Flow {
     while let Some(at) = task
         .signals
         .held
@@ -35,13 +47,12 @@ pub fn deliver_noted(task: &mut Task) -> Flow {
         let Some(info) = task.signals.held.remove(at) else {
             break;
         };
-        flow = deliver(task, &info, None);
+        let flow = deliver(task, &info, None);
         if !matches!(flow, Flow::Continue) {
-            break;
+            return flow;
         }
     }
-    set_mask(task.signals.mask.for_host());
-    flow
+    Flow::Continue
 }
 
 /// Delivers the signal of the next event in replay; the caller has brought the thread to
