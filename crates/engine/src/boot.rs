@@ -21,6 +21,7 @@ use relive_trace::{Image, Kind, Origin, Start, StreamFd, TapeId};
 use crate::baton::Baton;
 use crate::failure::{Failure, Result, die};
 use crate::kernel::exec::{drain, memfd};
+use crate::kernel::leads;
 use crate::loader::{self, Program};
 use crate::machine::{Machine, Mode, install, machine};
 use crate::memory::Memory;
@@ -86,6 +87,8 @@ pub struct Continuation {
     pub limits: Limits,
     /// personality(2), which exec keeps.
     pub personality: u64,
+    /// What prctl(2) `PR_SET_PDEATHSIG` has set, which exec keeps.
+    pub death_signal: i32,
     /// Whether the thread is strictly confined, and otherwise its filters, the oldest first.
     pub confined: (bool, Vec<Vec<u8>>),
     /// Descriptors that lead to standard streams.
@@ -133,7 +136,7 @@ impl Boot {
             for (soft, hard) in [c.limits.space, c.limits.data] {
                 w.num(soft).num(hard);
             }
-            w.num(c.personality);
+            w.num(c.personality).num(c.death_signal as u64);
             w.num(c.confined.0.into()).list(&c.confined.1);
             w.num(c.streams.len() as u64);
             for &(fd, s) in &c.streams {
@@ -180,6 +183,7 @@ impl Boot {
                 data: (r.num(), r.num()),
             },
             personality: r.num(),
+            death_signal: r.num() as i32,
             confined: (r.num() != 0, r.list()),
             streams: (0..r.num())
                 .map(|_| (r.num() as i32, r.num() as u8))
@@ -404,6 +408,9 @@ fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
         Streams::from_pairs(c.streams.iter().copied())
     });
     streams.retain(is_open);
+    if boot.go_on.is_none() && boot.mode == Mode::Record {
+        first_streams(&mut streams);
+    }
     loaded.image.streams = streams
         .pairs()
         .map(|(fd, stream)| StreamFd {
@@ -416,6 +423,7 @@ fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
     if let Some(c) = &boot.go_on {
         state.limits = c.limits;
         state.personality = c.personality;
+        state.death_signal = c.death_signal;
         state.reach = c.reach.map(|(reach, _)| reach);
     }
     let process = Arc::new(Process::new(index, pid, next_thread, state));
@@ -519,6 +527,17 @@ fn inherited() -> (u64, u64) {
         .filter(|&s| signal::is_ignored(s))
         .fold(0u64, |m, s| m | 1 << (s - 1));
     (mask.0, ignored)
+}
+
+/// The streams of a recording's first program: remembers where they lead, for a descriptor that
+/// comes another way, and looks whether standard input leads there too (as a terminal does).
+fn first_streams(streams: &mut Streams) {
+    if let Some(shm) = &machine().shm {
+        shm.header().leads.note();
+    }
+    if let Some(stream) = leads::stream(0) {
+        streams.leads(0, stream);
+    }
 }
 
 fn is_open(fd: i32) -> bool {

@@ -15,6 +15,7 @@ use crate::cpuid::Answers;
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
 use crate::input;
+use crate::kernel::leads::Leads;
 use crate::sharing::group::Group;
 use crate::sharing::objects::Objects;
 use crate::sharing::processes::Processes;
@@ -73,6 +74,10 @@ pub struct Header {
     /// Moves when a ring wants to be read.
     pub wake: AtomicU32,
     next_process: AtomicU32,
+    /// Forks that were begun (recording).
+    forks: AtomicU64,
+    /// Those of them whose child has a tape, or which failed.
+    births: AtomicU64,
     /// Number of the next output (record: to give out; replay: whose turn it is).
     pub next_order: AtomicU64,
     /// Owner (kernel tid) of the right to write output; 0 = nobody.
@@ -94,6 +99,8 @@ pub struct Header {
     text: [std::sync::atomic::AtomicU8; TEXT],
     /// What the processor says of itself.
     pub cpuid: Answers,
+    /// Where the standard streams of the recording lead.
+    pub leads: Leads,
     /// Files whose content is in the trace already.
     pub files: FileTable,
     /// Kept translations that a process of the tree has checked.
@@ -156,6 +163,25 @@ impl Shm {
             .supervisor
             .store(std::process::id(), Ordering::Release);
         Ok((shm, fd))
+    }
+
+    /// A process is about to be forked.
+    pub fn begin_fork(&self) {
+        self.header().forks.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// The child has a tape, or there will be none.
+    pub fn end_fork(&self) {
+        self.header().births.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// How many forks have been begun, if all their children have tapes.
+    #[must_use]
+    pub fn all_born(&self) -> Option<u64> {
+        // In this order: births never outrun forks.
+        let births = self.header().births.load(Ordering::Acquire);
+        let forks = self.header().forks.load(Ordering::Acquire);
+        (births == forks).then_some(forks)
     }
 
     /// Makes the header this process's own: a guided replay is copied, and no copy may see

@@ -80,6 +80,11 @@ impl Streams {
         }
     }
 
+    /// A new descriptor leads to a stream.
+    pub fn leads(&mut self, fd: i32, stream: u8) {
+        self.known.insert(fd, stream);
+    }
+
     /// A descriptor is closed, or is a new one.
     pub fn close(&mut self, fd: i32) {
         self.known.remove(&fd);

@@ -207,7 +207,7 @@ fn make(task: &mut Task, call: &Call, args: &CloneArgs, answer: Option<&Answer>)
     if shares & !(PROCESS | VFORK | SIGHAND) == VM {
         return vfork::spawn(task, call, args, answer);
     }
-    if shares & !PROCESS == 0 {
+    if shares & !(PROCESS | VFORK) == 0 {
         return tasks::fork_with(task, args, answer);
     }
     Ok(Reply::Value(answer.map_or_else(

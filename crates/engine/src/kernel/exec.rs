@@ -19,6 +19,7 @@ use crate::signals::SIG_IGN;
 use crate::tape::Tape;
 use crate::task::Task;
 
+const OWN: &[u8] = b"/proc/self/exe";
 const MAX_STRING: usize = 128 * 1024;
 const MAX_STRINGS: usize = 1 << 20;
 
@@ -68,6 +69,9 @@ pub fn execveat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result
         return Ok(Reply::Value(-i64::from(libc::ELOOP)));
     }
     let path = if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+        if fd < 0 && fd != libc::AT_FDCWD {
+            return Ok(Reply::Value(-i64::from(libc::EBADF)));
+        }
         if vanishing_script(fd) {
             return Ok(Reply::Value(-i64::from(libc::ENOENT)));
         }
@@ -120,13 +124,17 @@ fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> i64 {
             argv.push(Vec::new());
         }
         let env = strings(envp)?;
-        let own = b"/proc/self/exe" == path;
+        let own = OWN == path;
         let path = if own {
             task.process.state().exe.clone()
         } else {
             path.to_vec()
         };
-        let target = resolve(&path, argv).map_err(|e| -i64::from(e))?;
+        let mut target = resolve(&path, argv).map_err(|e| -i64::from(e))?;
+        if own && target.called == path {
+            // Its name, as `PR_GET_NAME` tells it, is the link's.
+            target.called = OWN.to_vec();
+        }
         Ok((target, env))
     })();
     match prepared {
@@ -187,6 +195,7 @@ pub fn resolve(path: &[u8], mut argv: Vec<Vec<u8>>) -> std::result::Result<Targe
         if !meta.is_file() || meta.mode() & 0o111 == 0 {
             return Err(libc::EACCES);
         }
+        may_execute(&file)?;
         let mut head = [0u8; 256];
         let n = file.read_at(&mut head, 0).map_err(|_| libc::EIO)?;
         let Some(line) = head[..n].strip_prefix(b"#!") else {
@@ -207,6 +216,28 @@ pub fn resolve(path: &[u8], mut argv: Vec<Vec<u8>>) -> std::result::Result<Targe
         (argv, called) = (new, interpreter);
     }
     Err(libc::ELOOP)
+}
+
+/// What only the kernel knows of a file to be executed: whether somebody may write to it at this
+/// moment. Linux before 6.14 does not know the question.
+fn may_execute(file: &File) -> std::result::Result<(), i32> {
+    const AT_EXECVE_CHECK: i32 = 0x10000;
+    let none = [c"".as_ptr(), std::ptr::null()];
+    // SAFETY: only asks, with strings that outlive the call.
+    let asked = unsafe {
+        libc::syscall(
+            libc::SYS_execveat,
+            file.as_raw_fd(),
+            none[0],
+            none.as_ptr(),
+            none[1..].as_ptr(),
+            libc::AT_EMPTY_PATH | AT_EXECVE_CHECK,
+        )
+    };
+    match std::io::Error::last_os_error().raw_os_error() {
+        Some(busy @ libc::ETXTBSY) if asked < 0 => Err(busy),
+        _ => Ok(()),
+    }
 }
 
 /// Interpreter and optional argument of a `#!` line (execve(2), "Interpreter scripts").
@@ -264,6 +295,7 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
             ignored,
             limits: state.limits,
             personality: state.personality,
+            death_signal: state.death_signal,
             confined: task
                 .seccomp
                 .as_ref()

@@ -4,7 +4,7 @@
 use relive_kabi::FdEffect;
 
 use super::live::generic;
-use super::{Answer, Call, Reply};
+use super::{Answer, Call, Reply, leads};
 use crate::failure::Result;
 use crate::machine::machine;
 use crate::task::Task;
@@ -31,6 +31,16 @@ pub fn after(task: &Task, call: &Call, result: i64) {
         return;
     }
     if result < 0 {
+        return;
+    }
+    let mut found = false;
+    for fd in leads::came(task, call, result) {
+        if let Some(stream) = leads::stream(fd) {
+            streams.leads(fd, stream);
+            found = true;
+        }
+    }
+    if found {
         return;
     }
     match i64::from(call.nr) {

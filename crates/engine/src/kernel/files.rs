@@ -138,14 +138,23 @@ fn without_entries(mut bytes: &[u8], names: &[String]) -> Vec<u8> {
     out
 }
 
+fn opened_path(call: &Call) -> u64 {
+    call.args[usize::from(i64::from(call.nr) == libc::SYS_openat)]
+}
+
+/// Whether a path to be opened may be another name of an open descriptor or of the terminal.
+pub fn is_device(call: &Call) -> bool {
+    let head = copy::read_array::<5>(GuestAddr(opened_path(call)));
+    matches!(head, Ok(head) if &head == b"/dev/" || &head == b"/proc")
+}
+
 /// The descriptor of the caller that a path to be opened names: `/dev/stdout`, `/dev/fd/5`,
 /// `/proc/self/fd/5`.
 pub fn named(call: &Call) -> Option<i32> {
-    let path = call.args[usize::from(i64::from(call.nr) == libc::SYS_openat)];
-    let head: [u8; 5] = copy::read_array(GuestAddr(path)).ok()?;
-    if &head != b"/dev/" && &head != b"/proc" {
+    if !is_device(call) {
         return None;
     }
+    let path = opened_path(call);
     let mut text = Vec::new();
     copy::read_cstr(GuestAddr(path), 64, &mut text).ok()?;
     match &text[..] {

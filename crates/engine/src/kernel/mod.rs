@@ -15,6 +15,7 @@ mod files;
 mod futex;
 pub mod hooks;
 mod kill;
+pub mod leads;
 mod limits;
 mod live;
 mod memory;

@@ -99,6 +99,7 @@ fn child_thread(
     child.ctx.guest_gs = task.ctx.guest_gs;
     child.signals.mask = task.signals.mask;
     child.comm = task.comm;
+    child.forbid(task.forbidden);
     child.seccomp.clone_from(&task.seccomp);
     child.filters_seen = task.filters_seen;
     if args.has(libc::CLONE_CHILD_CLEARTID) {
@@ -237,8 +238,14 @@ pub fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> 
     let frozen = machine().baton.freeze();
     let state = task.process.state();
     let old = set_mask(Mask::all_async());
+    let recorder = shm.filter(|_| machine().mode == Mode::Record);
+    if let Some(shm) = recorder {
+        shm.begin_fork();
+    }
     let mut pidfd = -1;
-    let pid = fork_host(args, &mut pidfd);
+    // One that shares memory with its child takes turns with it, and must be there for that.
+    let waits = args.has(libc::CLONE_VFORK) && !member && machine().baton.single();
+    let pid = fork_host(args, waits, &mut pidfd);
     drop((state, frozen, memory));
     if pid == 0 {
         crate::stats::begin();
@@ -247,6 +254,7 @@ pub fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> 
             let tape =
                 TapeOut::create(shm, task.id(), task.process.pid).unwrap_or_else(|e| die(&e));
             task.tape = Tape::Out(tape);
+            shm.end_fork();
             *machine().schedule() = Schedule::new(index);
             let baton = &machine().baton;
             baton.start_over(index);
@@ -263,6 +271,9 @@ pub fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> 
     set_mask(old);
     machine().baton.child_is(index, u32::try_from(pid).ok());
     if pid < 0 {
+        if let Some(shm) = recorder {
+            shm.end_fork();
+        }
         return Ok(Reply::Value(pid));
     }
     let pid = pid as i32;
@@ -290,9 +301,11 @@ pub fn give_pidfd(task: &mut Task, args: &CloneArgs, pidfd: i32) {
     }
 }
 
-/// Forks the host; as the kernel answers, in both.
-fn fork_host(args: &CloneArgs, pidfd: &mut i32) -> i64 {
-    let flags = args.for_host();
+/// Forks the host; as the kernel answers, in both. With `waits` the parent sleeps until the child
+/// executes a program or ends.
+fn fork_host(args: &CloneArgs, waits: bool, pidfd: &mut i32) -> i64 {
+    let vfork = if waits { libc::CLONE_VFORK as u64 } else { 0 };
+    let flags = args.for_host() | vfork;
     if flags == libc::SIGCHLD as u64 {
         // SAFETY: the C library makes its own locks usable in the child; ours
         // are held, by this thread: all that other threads may hold at this moment.

@@ -251,6 +251,7 @@ impl Drain {
         let mut flushed = Instant::now();
         loop {
             let seen = self.shm.header().wake.load(Ordering::Acquire);
+            let born = self.shm.all_born();
             let open = self.drain()?;
             if let Some(text) = self.shm.failure() {
                 self.kill_all();
@@ -272,7 +273,10 @@ impl Drain {
                 // Their rings are whole now.
                 continue;
             }
-            if let (Some(_), false) = (status, open) {
+            // Whose parent has ended may have no tape yet. Neither has who was killed too early.
+            let complete =
+                born.is_some() && born == self.shm.all_born() || !super::replay::has_children();
+            if status.is_some() && !open && complete {
                 break;
             }
             if status.is_none() {

@@ -1,0 +1,106 @@
+//! Descriptors that lead to a standard stream without being copies of one: received from another
+//! process, taken from it, or opened by the terminal's name. They are known by what they lead to.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use relive_host::GuestAddr;
+use relive_host::copy;
+
+use super::{Call, fds, files};
+use crate::machine::machine;
+use crate::streams::{ERR, Identity, OUT};
+use crate::task::Task;
+
+/// What the standard streams of a recording lead to; in the shared memory.
+#[repr(C)]
+#[derive(Default)]
+pub struct Leads([AtomicU64; 4]);
+
+/// The device of a terminal's [`Identity`], whose inode is the terminal's number: `/dev/tty` is
+/// another file than the terminal that it opens.
+const TERMINAL: u64 = u64::MAX;
+
+/// ioctl_tty(2): the number of the terminal behind a descriptor.
+const TIOCGDEV: libc::Ioctl = 0x8004_5432;
+
+impl Leads {
+    /// Takes down where the calling process's streams lead: it is the first of a recording.
+    pub fn note(&self) {
+        for (stream, words) in [OUT, ERR].into_iter().zip(self.0.chunks(2)) {
+            let (device, inode) = identity(i32::from(stream)).unwrap_or_default();
+            words[0].store(device, Ordering::Relaxed);
+            words[1].store(inode, Ordering::Relaxed);
+        }
+    }
+
+    fn find(&self, there: Identity) -> Option<u8> {
+        let mut leads = [OUT, ERR].into_iter().zip(self.0.chunks(2));
+        let found = leads.find(|(_, words)| {
+            let [device, inode] = [&words[0], &words[1]].map(|w| w.load(Ordering::Relaxed));
+            (device, inode) == there
+        });
+        found.map(|(stream, _)| stream)
+    }
+}
+
+/// What a descriptor leads to; `None` for `/dev/null` and its like, which swallow what anybody
+/// writes.
+fn identity(fd: i32) -> Option<Identity> {
+    let st = fds::status(fd)?;
+    if st.st_mode & libc::S_IFMT != libc::S_IFCHR {
+        return Some((st.st_dev, st.st_ino));
+    }
+    let mut number = 0u32;
+    // SAFETY: fills the word, or fails on what is no terminal.
+    let asked = unsafe { libc::ioctl(fd, TIOCGDEV, &raw mut number) };
+    (asked == 0).then_some((TERMINAL, u64::from(number)))
+}
+
+/// The stream that a descriptor leads to, however it came about; `None` for none.
+#[must_use]
+pub fn stream(fd: i32) -> Option<u8> {
+    let leads = &machine().shm.as_ref()?.header().leads;
+    leads.find(identity(fd)?)
+}
+
+/// The descriptors that a call has brought in from elsewhere.
+pub(super) fn came(task: &Task, call: &Call, result: i64) -> Vec<i32> {
+    match i64::from(call.nr) {
+        libc::SYS_pidfd_getfd => vec![result as i32],
+        libc::SYS_open | libc::SYS_openat if files::is_device(call) => vec![result as i32],
+        libc::SYS_recvmsg => received(task, call.args[1]),
+        libc::SYS_recvmmsg => {
+            // `struct mmsghdr`: the message, the number of its bytes.
+            let each = (0..result as u64).map(|i| received(task, call.args[1] + 64 * i));
+            each.flatten().collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// The descriptors in the control data of a message (unix(7), `SCM_RIGHTS`).
+fn received(task: &Task, message: u64) -> Vec<i32> {
+    /// `struct cmsghdr`.
+    const HEAD: usize = 16;
+    const LARGEST: u64 = 1 << 16;
+    let word = |at: u64| task.read_u64(message + at).unwrap_or(0);
+    let (control, len) = (word(32), word(40).min(LARGEST));
+    let mut bytes = vec![0; len as usize];
+    if control == 0 || copy::read(GuestAddr(control), &mut bytes).is_err() {
+        return Vec::new();
+    }
+    let int = |b: &[u8]| i32::from_le_bytes(b.try_into().unwrap_or_default());
+    let mut found = Vec::new();
+    let mut rest = &bytes[..];
+    while rest.len() >= HEAD {
+        let len = u64::from_le_bytes(rest[..8].try_into().unwrap_or_default()) as usize;
+        let Some(data) = rest.get(HEAD..len) else {
+            break;
+        };
+        if (int(&rest[8..12]), int(&rest[12..16])) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+            found.extend(data.chunks_exact(4).map(int));
+        }
+        rest = rest.get(len.next_multiple_of(8)..).unwrap_or_default();
+    }
+    found
+}
