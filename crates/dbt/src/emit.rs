@@ -240,6 +240,12 @@ impl Asm {
         self.buf.len()
     }
 
+    /// The same, taken under a condition (the low digit of the opcode).
+    pub(crate) fn jump_ahead_if(&mut self, condition: u8) -> usize {
+        self.bytes(&[0x70 | condition, 0]);
+        self.buf.len()
+    }
+
     /// The target of a jump that [`Asm::jump_ahead`] emitted.
     pub(crate) fn land(&mut self, skip: usize) {
         let rel = self.buf.len() - skip;

@@ -48,11 +48,15 @@ pub enum InstrOp {
     WrFsBase { reg: u8, width: Width },
     /// The same for GS.
     WrGsBase { reg: u8, width: Width },
+    /// Value: what lies at the top of the stack. The trap flag in it is the engine's to follow.
+    Popf { narrow: bool },
     /// Values: none; the GS base goes into a register.
     RdGsBase { reg: u8, width: Width },
 }
 
 const CARRY: u64 = 1;
+/// Flags that a program may pop, without the trap flag: arithmetic, DF, NT, AC, ID.
+const POPPED: u64 = 0x24_4cd5;
 
 impl Width {
     const ALL: [Self; 3] = [Self::W16, Self::W32, Self::W64];
@@ -74,6 +78,7 @@ impl InstrOp {
             Self::Cpu => [9, 0, 0],
             Self::WrGsBase { reg, width } => [10, reg, width as u8],
             Self::RdGsBase { reg, width } => [11, reg, width as u8],
+            Self::Popf { narrow } => [12, narrow.into(), 0],
         }
     }
 
@@ -94,6 +99,7 @@ impl InstrOp {
             9 => Self::Cpu,
             10 => Self::WrGsBase { reg, width },
             11 => Self::RdGsBase { reg, width },
+            12 => Self::Popf { narrow: reg != 0 },
             _ => return None,
         })
     }
@@ -142,6 +148,12 @@ impl InstrOp {
                 }
                 ctx.set_reg(Reg::Rax, low(values[0]));
                 ctx.set_reg(Reg::Rdx, values[0] >> 32);
+            }
+            Self::Popf { narrow } => {
+                let (kept, size) = if narrow { (0xffff, 2) } else { (u64::MAX, 8) };
+                let set = POPPED & kept;
+                ctx.rflags = ctx.rflags & !set | values[0] & set | 2;
+                ctx.set_reg(Reg::Rsp, ctx.reg(Reg::Rsp).wrapping_add(size));
             }
             Self::RdGsBase { reg, width } => set(ctx, reg, width, ctx.guest_gs),
             Self::WrFsBase { reg, width } | Self::WrGsBase { reg, width } => {

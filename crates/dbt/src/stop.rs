@@ -25,6 +25,9 @@ pub enum TrapKind {
     /// `int 0x80`, the way into a kernel for 32-bit programs: as where there is none, a
     /// general protection fault at the instruction.
     Gate,
+    /// The trap flag: SIGTRAP behind an instruction. The translator never says so; the engine
+    /// does, of a thread that steps itself.
+    Step,
     /// `ud0`, `ud1`, `ud2` or an undefined opcode: SIGILL at the instruction.
     Undefined,
 }

@@ -13,6 +13,7 @@ use crate::failure::Result;
 use crate::signals;
 use crate::tape::{Tape, digest};
 use crate::task::{Flow, Task};
+use crate::trap_flag::TrapFlag;
 
 /// The values that an instruction yields on this processor, as `InstrOp::apply` takes them.
 #[must_use]
@@ -47,6 +48,7 @@ pub fn values(task: &Task, op: &InstrOp) -> [u64; 4] {
             unsafe { __rdtscp(&raw mut aux) };
             [u64::from(aux & 0xfff), u64::from(aux >> 12), 0, 0]
         }
+        InstrOp::Popf { .. } => [task.read_u64(task.ctx.reg(Reg::Rsp)).unwrap_or(0), 0, 0, 0],
         InstrOp::WrFsBase { .. } | InstrOp::WrGsBase { .. } | InstrOp::RdGsBase { .. } => [0; 4],
     }
 }
@@ -112,6 +114,7 @@ fn row(op: &InstrOp) -> (u8, u8) {
         InstrOp::WrFsBase { .. }
         | InstrOp::WrGsBase { .. }
         | InstrOp::RdGsBase { .. }
+        | InstrOp::Popf { .. }
         | InstrOp::Clock
         | InstrOp::Cpu => (0, 0),
     }
@@ -148,6 +151,12 @@ pub fn name(number: u8) -> &'static str {
 /// # Errors
 /// Divergence.
 pub fn execute(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
+    if task.forbidden.has(&op) {
+        return general_protection(task);
+    }
+    if matches!(op, InstrOp::Popf { .. }) {
+        return pop_flags(task, op, next);
+    }
     let (number, n) = row(&op);
     if is_reading(&op) && !is_event(task, number)? {
         return read(task, op, next);
@@ -170,8 +179,34 @@ pub fn execute(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
     }
     match op.apply(&mut task.ctx, next, v) {
         Ok(()) => Ok(Flow::Continue),
-        Err(_) => signals::fault(task, &signals::fault_info(libc::SIGSEGV, 128, 0), (13, 0)),
+        Err(_) => general_protection(task),
     }
+}
+
+/// `popf` of a value with the trap flag. It traps itself only if the flag was set before.
+fn pop_flags(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
+    let sp = task.ctx.reg(Reg::Rsp);
+    let Ok(low) = task.read::<2>(sp) else {
+        return general_protection(task);
+    };
+    let whole = task.read_u64(sp);
+    let flags = whole.unwrap_or_else(|_| u16::from_le_bytes(low).into());
+    let stepped = task.trap_flag == TrapFlag::On;
+    task.inexact();
+    match op.apply(&mut task.ctx, next, [flags, 0, 0, 0]) {
+        Ok(()) => {
+            task.trap_flag = match TrapFlag::of(flags) {
+                TrapFlag::On if stepped => TrapFlag::Due,
+                flag => flag,
+            };
+            Ok(Flow::Continue)
+        }
+        Err(_) => general_protection(task),
+    }
+}
+
+fn general_protection(task: &mut Task) -> Result<Flow> {
+    signals::fault(task, &signals::fault_info(libc::SIGSEGV, 128, 0), (13, 0))
 }
 
 /// In replay: whether the tape has the instruction as an event of its own, as recordings

@@ -13,6 +13,7 @@ pub mod boot;
 mod cpuid;
 pub mod failure;
 mod file_table;
+mod forbidden;
 mod image;
 mod input;
 mod instr;
@@ -42,6 +43,7 @@ mod tape;
 mod task;
 pub mod timeline;
 mod translations;
+mod trap_flag;
 mod vdso;
 mod wire;
 

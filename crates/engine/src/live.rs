@@ -133,6 +133,13 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
         if !matches!(flow, Flow::Continue) {
             return Ok(flow);
         }
+        // A thread that steps itself may have used up its slice with an instruction that trapped.
+        if !task.ctx.has_budget() {
+            let flow = slice_end(task)?;
+            if !matches!(flow, Flow::Continue) {
+                return Ok(flow);
+            }
+        }
     }
 }
 

@@ -1,17 +1,19 @@
 //! What the engine does when translated code stops: the same for live runs and replay.
 
-use relive_dbt::{Stop, TrapKind};
+use relive_dbt::{InstrOp, Stop, TrapKind};
 use relive_host::{GuestAddr, Reg};
 
 use crate::failure::{Failure, Result};
 use crate::machine::{Mode, machine};
 use crate::signals::{self, fault_info};
 use crate::task::{Flow, Task};
+use crate::trap_flag::TrapFlag;
 use crate::{instr, kernel};
 
 const SEGV_MAPERR: i32 = 1;
 const SEGV_ACCERR: i32 = 2;
 const ILL_ILLOPN: i32 = 2;
+const TRAP_TRACE: i32 = 2;
 const SI_KERNEL: i32 = 128;
 /// Processor exceptions.
 const TRAP_DB: u64 = 1;
@@ -28,7 +30,16 @@ const TRAP_PF: u64 = 14;
 pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
     match stop {
         Stop::Syscall { next, .. } => kernel::syscall(task, next),
-        Stop::Instr { op, next, .. } => instr::execute(task, op, next),
+        Stop::Instr { op, next, .. } => {
+            let flow = instr::execute(task, op, next)?;
+            if task.trap_flag == TrapFlag::On
+                && !matches!(op, InstrOp::Popf { .. })
+                && task.ctx.rip == next.0
+            {
+                task.trap_flag = TrapFlag::Due;
+            }
+            Ok(flow)
+        }
         Stop::Fault { pc } => fault(task, pc),
         Stop::Trap { pc, next, kind } => trap(task, pc, next, kind),
         Stop::NoCode { pc, addr } if pc == addr && vsyscall(addr).is_some() => {
@@ -140,6 +151,11 @@ fn trap(task: &mut Task, pc: GuestAddr, next: GuestAddr, kind: TrapKind) -> Resu
             };
             signals::fault(task, &fault_info(libc::SIGTRAP, code, addr), (trap, 0))
         }
+        TrapKind::Step => signals::fault(
+            task,
+            &fault_info(libc::SIGTRAP, TRAP_TRACE, next.0),
+            (TRAP_DB, 0),
+        ),
         TrapKind::Overflow => {
             task.ctx.rip = next.0;
             let info = fault_info(libc::SIGSEGV, SI_KERNEL, 0);

@@ -7,12 +7,14 @@ use relive_host::{Context, GuestAddr, enter};
 use relive_trace::{Event, Kind, TapeId};
 
 use crate::failure::Result;
+use crate::forbidden::Forbidden;
 use crate::input::Cursors;
 use crate::kernel::Log;
 use crate::machine::{Mode, machine};
 use crate::process::Process;
 use crate::signals::TaskSignals;
 use crate::tape::{Tape, digest};
+use crate::trap_flag::{self, TrapFlag};
 
 /// One guest thread: its registers and what the kernel would know about it.
 pub struct Task {
@@ -48,6 +50,10 @@ pub struct Task {
     /// Its name, as prctl(2) PR_SET_NAME sets it, filled up with zeros. Only of use to who
     /// looks at a replay: the guest asks the kernel.
     pub comm: [u8; 16],
+    /// Whether it steps itself.
+    pub trap_flag: TrapFlag,
+    /// Which instructions it may not execute.
+    pub forbidden: Forbidden,
     /// What it may call, if it has been confined.
     pub seccomp: Option<crate::seccomp::Mode>,
     /// How many filters for all threads of the process it has looked at.
@@ -102,6 +108,8 @@ impl Task {
             exact: true,
             parked: false,
             comm: [0; 16],
+            trap_flag: TrapFlag::Off,
+            forbidden: Forbidden::default(),
             seccomp: None,
             filters_seen: 0,
             behind: Behind::default(),
@@ -139,6 +147,13 @@ impl Task {
             self.ctx.has_budget(),
             "a thread without ticks left would never stop"
         );
+        match self.trap_flag {
+            TrapFlag::Off => self.go_armed(step),
+            TrapFlag::On | TrapFlag::Due => trap_flag::go(self, |task| task.go_armed(true)),
+        }
+    }
+
+    fn go_armed(&mut self, step: bool) -> Stop {
         let armed = crate::replay::BeyondFile::arm(self);
         let stop = self.go_on(step, armed.as_ref());
         if let Some(armed) = armed {

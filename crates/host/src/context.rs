@@ -258,6 +258,13 @@ impl Context {
         ctx
     }
 
+    /// Whether every reading of the time stamp counter leaves to the host.
+    pub fn leave_counter(&mut self, leave: bool) {
+        use crate::reading::{TSC, TSCP, in_use, leaving};
+        let routines = if leave { leaving() } else { in_use().0 };
+        (self.routines[TSC], self.routines[TSCP]) = (routines[TSC], routines[TSCP]);
+    }
+
     /// One general register.
     #[must_use]
     pub fn reg(&self, reg: Reg) -> u64 {

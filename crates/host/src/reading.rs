@@ -135,8 +135,12 @@ pub(crate) fn in_use() -> (Routines, [u64; 2]) {
     // SAFETY: only `install` stores here, what it never frees.
     let routines = unsafe { routines.as_ref() };
     let functions = [&CLOCK_FUNCTION, &CPU_FUNCTION].map(|f| f.load(Ordering::Relaxed));
-    let left = [leave as *const () as u64; ROUTINES];
-    (*routines.unwrap_or(&left), functions)
+    (routines.copied().unwrap_or_else(leaving), functions)
+}
+
+/// Routines that do nothing.
+pub(crate) fn leaving() -> Routines {
+    [leave as *const () as u64; ROUTINES]
 }
 
 /// For the signal handler: whether `rip` is in the common way out, behind its look at

@@ -122,13 +122,22 @@ fn int(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     }
 }
 
-/// popf must not set the trap flag: our code would trap. The value goes through the context,
-/// so that guest memory stays as it is.
+/// popf must not set the trap flag: our code would trap. One that would is the engine's, and of
+/// another thread's making in between it is cleared. The value goes through the context, so that
+/// guest memory stays as it is.
 fn popf(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     const KEPT: u32 = !(1 << 8);
+    const ZERO: u8 = 4;
     let (value, old_rsp) = (off::SPILL, off::SPILL + 8);
     let narrow = insn.iced.code() == iced_x86::Code::Popfw;
     let prefix: &[u8] = if narrow { &[0x66] } else { &[] };
+    let op = unit.exits.add_op(InstrOp::Popf { narrow });
+    unit.mark(insn, Undo::Exact);
+    unit.asm.bytes(&[0xf6, 0x44, 0x24, 1, 1]); // test byte ptr [rsp + 1], 1
+    let clear = unit.asm.jump_ahead_if(ZERO);
+    // Flags are lost on this way, and all of them come from the stack.
+    unit.stop_at(insn, Kind::Instr, op);
+    unit.asm.land(clear);
     let asm = &mut *unit.asm;
     asm.spill_rcx();
     unit.mark(insn, Undo::Exact);

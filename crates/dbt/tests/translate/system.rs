@@ -303,22 +303,32 @@ fn refused_instructions_are_named() {
 }
 
 #[test]
-fn popf_sets_all_flags_but_the_trap_flag() {
+fn popf_sets_all_flags_and_leaves_the_trap_flag_to_the_engine() {
     for (pop, wide) in [(&b"\x9d"[..], true), (b"\x66\x9d", false)] {
-        let mut guest = Guest::new(64);
-        let value: u64 = 0x8d5 | 1 << 8 | 1 << 10 | 1 << 18 | 1 << 21;
-        guest.ctx.gpr[0] = value;
-        guest.ctx.gpr[1] = 5;
-        let mut code = vec![0x50]; // push rax
-        code.extend_from_slice(pop);
-        code.extend_from_slice(b"\x90\x90\x0f\x05");
-        guest.load(LOW_CODE, &code);
-        guest.expect_syscall();
-        let high = if wide { 1 << 18 | 1 << 21 } else { 0 };
-        assert_eq!(guest.ctx.rflags, 0x202 | 0x8d5 | 1 << 10 | high);
-        assert_eq!(guest.ctx.gpr[1], 5);
-        assert_eq!(guest.ctx.gpr[4], if wide { TOP } else { TOP - 6 });
-        assert_eq!(guest.read_u64(TOP - 8), value, "guest memory has changed");
+        for trap in [0, 1 << 8] {
+            let mut guest = Guest::new(64);
+            let value: u64 = 0x8d5 | trap | 1 << 10 | 1 << 18 | 1 << 21;
+            guest.ctx.gpr[0] = value;
+            guest.ctx.gpr[1] = 5;
+            let mut code = vec![0x50]; // push rax
+            code.extend_from_slice(pop);
+            code.extend_from_slice(b"\x90\x90\x0f\x05");
+            guest.load(LOW_CODE, &code);
+            if trap != 0 {
+                let Stop::Instr { op, next, .. } = guest.run() else {
+                    panic!("the trap flag is nobody's");
+                };
+                assert_eq!(op, InstrOp::Popf { narrow: !wide });
+                assert_eq!((guest.ctx.gpr[1], guest.ctx.gpr[4]), (5, TOP - 8));
+                op.apply(guest.ctx, next, [value, 0, 0, 0]).unwrap();
+            }
+            guest.expect_syscall();
+            let high = if wide { 1 << 18 | 1 << 21 } else { 0 };
+            assert_eq!(guest.ctx.rflags, 0x202 | 0x8d5 | 1 << 10 | high);
+            assert_eq!(guest.ctx.gpr[1], 5);
+            assert_eq!(guest.ctx.gpr[4], if wide { TOP } else { TOP - 6 });
+            assert_eq!(guest.read_u64(TOP - 8), value, "guest memory has changed");
+        }
     }
 }
 

@@ -63,6 +63,9 @@ pub fn locks(call: &Call) -> bool {
 }
 
 fn wait(task: &mut Task, call: &Call) -> i64 {
+    if !call.args[0].is_multiple_of(4) {
+        return -i64::from(libc::EINVAL);
+    }
     // A value that has changed already needs no switch: the kernel would say the same.
     match task.read::<4>(call.args[0]) {
         Err(e) => return e,

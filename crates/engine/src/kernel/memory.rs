@@ -19,6 +19,8 @@ use crate::space::{self, OnFork, Region, Traits, pages};
 use crate::task::Task;
 
 const MAP_DENYWRITE: i32 = 0x800;
+/// The end of what the kernel gives to a process.
+const ADDRESSES: u64 = 0x7fff_ffff_f000;
 pub(super) const MAP_FIXED_NOREPLACE: i32 = 0x10_0000;
 
 fn errno(e: i32) -> Result<Reply> {
@@ -275,7 +277,11 @@ impl Mapped {
         let path = std::fs::read_link(format!("/proc/self/fd/{fd}"))
             .map_or(String::new(), |p| p.to_string_lossy().into_owned());
         // SAFETY: only asks.
-        let mode = unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_ACCMODE;
+        let status = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+        if status & libc::O_PATH != 0 {
+            return Err(libc::EBADF);
+        }
+        let mode = status & libc::O_ACCMODE;
         let zeros = meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 5);
         // What the kernel makes up is on no device, whose number is 0 then.
         let made_up = libc::major(meta.dev()) == 0 && is_generated(fd);
@@ -291,7 +297,7 @@ impl Mapped {
             inode: identity(&meta),
             meta,
             path,
-            writable: mode == libc::O_RDWR,
+            writable: mode == libc::O_RDWR && !is_sealed(fd),
             zeros,
         })
     }
@@ -304,6 +310,14 @@ impl Mapped {
         let mut magic = [0; 4];
         self.file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF"
     }
+}
+
+/// Whether what a descriptor leads to may never be written through a map that is made now
+/// (memfd_create(2), "File sealing").
+fn is_sealed(fd: i32) -> bool {
+    // SAFETY: only asks, or fails on what cannot be sealed.
+    let seals = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
+    seals > 0 && seals & (libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE) != 0
 }
 
 /// Whether a descriptor leads to /proc or /sys.
@@ -417,7 +431,7 @@ pub fn munmap(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     let (Some(len), true) = (pages(len), start % PAGE == 0) else {
         return errno(libc::EINVAL);
     };
-    let Some(end) = start.checked_add(len) else {
+    let Some(end) = start.checked_add(len).filter(|&end| end <= ADDRESSES) else {
         return errno(libc::EINVAL);
     };
     let mut memory = machine().memory();
@@ -434,8 +448,12 @@ pub fn munmap(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
 }
 
 /// mprotect(2).
-pub fn mprotect(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+pub fn mprotect(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     let [start, len, prot, ..] = call.args;
+    if let Some(refused) = answer.map(|a| a.result).filter(|&result| result < 0) {
+        // The file may forbid it, and in replay its copy would not.
+        return Ok(Reply::Value(refused));
+    }
     if start % PAGE != 0 || prot & !0x0300_000f != 0 {
         return errno(libc::EINVAL);
     }

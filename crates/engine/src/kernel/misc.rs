@@ -3,6 +3,7 @@
 use super::live::generic;
 use super::{Answer, Call, Reply, refuse};
 use crate::failure::Result;
+use crate::forbidden::Forbidden;
 use crate::machine::machine;
 use crate::task::Task;
 
@@ -10,10 +11,15 @@ const ARCH_SET_GS: i32 = 0x1001;
 const ARCH_SET_FS: i32 = 0x1002;
 const ARCH_GET_FS: i32 = 0x1003;
 const ARCH_GET_GS: i32 = 0x1004;
+const ARCH_GET_CPUID: i32 = 0x1011;
+const ARCH_SET_CPUID: i32 = 0x1012;
 
-/// arch_prctl(2): the bases of the guest; the GS base that the processor has is the host's.
-pub fn arch_prctl(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+/// arch_prctl(2): the bases of the guest, and whether it may use `cpuid`; the GS base that the
+/// processor has is the host's.
+pub fn arch_prctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     let result = match call.int(0) {
+        // As older versions did.
+        ARCH_GET_CPUID | ARCH_SET_CPUID if was_refused(answer) => -i64::from(libc::EINVAL),
         ARCH_SET_FS | ARCH_SET_GS if call.args[1] >= relive_host::layout::FS_END => {
             -i64::from(libc::EPERM)
         }
@@ -39,9 +45,22 @@ pub fn arch_prctl(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Re
             task.ctx.guest_gs = call.args[1];
             0
         }
+        ARCH_GET_CPUID => i64::from(!task.forbidden.cpuid),
+        ARCH_SET_CPUID => {
+            task.forbid(Forbidden {
+                cpuid: call.args[1] == 0,
+                ..task.forbidden
+            });
+            0
+        }
         _ => -i64::from(libc::EINVAL),
     };
     Ok(Reply::Value(result))
+}
+
+/// Whether the recording says that a call failed.
+fn was_refused(answer: Option<&Answer>) -> bool {
+    answer.is_some_and(|a| a.result < 0)
 }
 
 /// personality(2): reported as set, without touching the host's layout.
@@ -111,8 +130,27 @@ pub fn prctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
             Some(a) => a.result,
             None => task.process.state().dumpable,
         })),
-        libc::PR_SET_TSC if call.args[1] == libc::PR_TSC_ENABLE as u64 => Ok(Reply::Value(0)),
-        libc::PR_SET_TSC => Ok(Reply::Value(refuse(task, call, libc::EINVAL))),
+        // As older versions did.
+        libc::PR_SET_TSC if was_refused(answer) => Ok(Reply::Value(-i64::from(libc::EINVAL))),
+        libc::PR_SET_TSC => Ok(Reply::Value(match call.int(1) {
+            mode @ (libc::PR_TSC_ENABLE | libc::PR_TSC_SIGSEGV) => {
+                task.forbid(Forbidden {
+                    counter: mode == libc::PR_TSC_SIGSEGV,
+                    ..task.forbidden
+                });
+                0
+            }
+            _ => -i64::from(libc::EINVAL),
+        })),
+        libc::PR_GET_TSC => {
+            let mode = match task.forbidden.counter {
+                true => libc::PR_TSC_SIGSEGV,
+                false => libc::PR_TSC_ENABLE,
+            };
+            let written = task.write(call.args[1], &mode.to_le_bytes());
+            task.log.wrote(call.args[1], 4);
+            Ok(Reply::Value(written.map_or_else(|e| e, |()| 0)))
+        }
         libc::PR_GET_SECCOMP => Ok(Reply::Value(crate::seccomp::get_mode(task))),
         libc::PR_SET_SECCOMP => crate::seccomp::set_mode(task, call, answer),
         libc::PR_SET_PDEATHSIG => {

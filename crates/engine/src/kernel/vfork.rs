@@ -11,6 +11,7 @@ use relive_trace::{Kind, Origin, Start, TapeId};
 use super::clone::CloneArgs;
 use super::{Answer, Call, Reply};
 use crate::failure::{Result, die};
+use crate::forbidden::Forbidden;
 use crate::live;
 use crate::machine::{Mode as MachineMode, machine};
 use crate::process::Process;
@@ -26,12 +27,15 @@ pub struct Parent {
     tid: u32,
     signals: TaskSignals,
     seccomp: (Option<Mode>, u32),
+    forbidden: Forbidden,
     clear_tid: u64,
     robust: (u64, u64),
     tape: Tape,
     registers: Registers,
     /// Which tables the child has in common with it: CLONE_FILES, CLONE_SIGHAND.
     shares: CloneArgs,
+    /// It is itself such a child: what its own parent goes on with.
+    outer: Option<Box<Parent>>,
     /// Replay: what the tape says of the parent's call.
     answer: Option<(Call, Answer)>,
 }
@@ -183,11 +187,13 @@ fn put_aside(task: &mut Task, args: &CloneArgs, answer: Option<(Call, Answer)>) 
         tid: task.tid,
         signals: task.signals.clone(),
         seccomp: (task.seccomp.clone(), task.filters_seen),
+        forbidden: task.forbidden,
         clear_tid: task.clear_tid,
         robust: task.robust,
         tape: std::mem::replace(&mut task.tape, Tape::None),
         registers: Registers::save(&task.ctx),
         shares: *args,
+        outer: task.vforked.take(),
         answer,
     }
 }
@@ -208,6 +214,8 @@ fn take_back(task: &mut Task, parent: Parent) -> Option<(Call, Answer)> {
     (task.signals, task.clear_tid, task.robust, task.tape) =
         (parent.signals, parent.clear_tid, parent.robust, parent.tape);
     (task.seccomp, task.filters_seen) = parent.seccomp;
+    task.forbid(parent.forbidden);
+    task.vforked = parent.outer;
     parent.registers.restore(&mut task.ctx);
     parent.answer
 }

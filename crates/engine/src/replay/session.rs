@@ -545,6 +545,8 @@ fn exec_state(task: &mut Task, image: &Image) {
     drop(state);
     task.signals.altstack = crate::signals::AltStack::default();
     task.signals.restart = None;
+    task.forbid(crate::forbidden::Forbidden::default());
+    task.trap_flag = crate::trap_flag::TrapFlag::Off;
     (task.robust, task.clear_tid) = ((0, 24), 0);
     task.tid = task.process.pid;
     task.slot = task.index;

@@ -4,7 +4,10 @@ use relive_host::signal::{KernelAction, Mask, set_disposition_with};
 use relive_host::{Reg, sys};
 
 use super::frame::altstack_flags;
-use super::{AltStack, DefaultAction, SIG_DFL, SIG_IGN, default_action, host_disposition, signo};
+use super::{
+    AltStack, DefaultAction, SIG_DFL, SIG_IGN, SS_AUTODISARM, default_action, host_disposition,
+    signo,
+};
 use crate::failure::Result;
 use crate::kernel::{Answer, Call, Reply, blocking, generic, interrupted};
 use crate::task::{Flow, Task};
@@ -228,7 +231,10 @@ fn altstack(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
         }
         let mode = flags & 0x7fff_ffff;
         task.signals.altstack = match mode {
-            libc::SS_DISABLE => AltStack::default(),
+            libc::SS_DISABLE => AltStack {
+                flags: flags & SS_AUTODISARM,
+                ..AltStack::default()
+            },
             0 | libc::SS_ONSTACK if w(16) < MINSIGSTKSZ => return Err(-i64::from(libc::ENOMEM)),
             0 | libc::SS_ONSTACK => AltStack {
                 sp: w(0),

@@ -5,8 +5,9 @@ use relive_host::context::XsaveArea;
 use relive_host::signal::{KernelAction, Mask};
 use relive_host::{Reg, cpu};
 
-use super::{AltStack, SigInfo, signo};
+use super::{AltStack, SS_AUTODISARM, SigInfo, signo};
 use crate::task::Task;
+use crate::trap_flag::TrapFlag;
 
 /// pretcode, ucontext (304 bytes), siginfo.
 const FRAME: u64 = 8 + UCONTEXT + 128;
@@ -95,7 +96,7 @@ pub fn push(
         put(task.ctx.reg(reg));
     }
     put(task.ctx.rip);
-    put(task.ctx.rflags);
+    put(task.ctx.rflags | task.trap_flag.bit());
     put(CS | SS << 48);
     put(trap.err);
     put(trap.trapno);
@@ -114,8 +115,9 @@ pub fn push(
     ctx.set_reg(Reg::Rax, 0);
     ctx.set_reg(Reg::Rsp, frame);
     ctx.rip = action.handler;
-    ctx.rflags &= !(0x400 | 0x1_0000 | 0x100);
-    if alt.flags as u32 & SS_AUTODISARM != 0 {
+    ctx.rflags &= !(0x400 | 0x1_0000);
+    task.trap_flag = TrapFlag::Off;
+    if alt.flags & SS_AUTODISARM != 0 {
         task.signals.altstack = AltStack {
             flags: libc::SS_DISABLE,
             ..AltStack::default()
@@ -124,13 +126,11 @@ pub fn push(
     Ok(())
 }
 
-const SS_AUTODISARM: u32 = 1 << 31;
-
 /// The flags of sigaltstack(2) as the guest sees them.
 #[must_use]
 pub fn altstack_flags(alt: &AltStack, sp: u64) -> i32 {
     if alt.size == 0 {
-        libc::SS_DISABLE
+        alt.flags | libc::SS_DISABLE
     } else if alt.holds(sp) {
         alt.flags | libc::SS_ONSTACK
     } else {
@@ -205,6 +205,7 @@ pub fn pop(task: &mut Task) -> Result<Mask, i64> {
     }
     task.ctx.rip = rip;
     task.ctx.rflags = (task.ctx.rflags & !USER_FLAGS) | (flags & USER_FLAGS) | 0x202;
+    task.trap_flag = TrapFlag::of(flags);
     if !task.signals.altstack.holds(task.ctx.reg(Reg::Rsp)) {
         let off = alt.flags & libc::SS_DISABLE != 0;
         task.signals.altstack = if off { AltStack::default() } else { alt };

@@ -42,11 +42,18 @@ pub struct AltStack {
     pub size: u64,
 }
 
+/// The alternate stack is none while a handler runs on it, so that code which switches stacks may
+/// use it again (sigaltstack(2)).
+const SS_AUTODISARM: i32 = i32::MIN;
+
 impl AltStack {
     /// Whether a stack pointer is on it.
     #[must_use]
     pub fn holds(&self, sp: u64) -> bool {
-        self.size != 0 && sp > self.sp && sp <= self.sp + self.size
+        self.size != 0
+            && self.flags & SS_AUTODISARM == 0
+            && sp > self.sp
+            && sp <= self.sp + self.size
     }
 }
 

@@ -23,7 +23,7 @@ subs! {
     23 PR_CAPBSET_READ(Int);
     24 PR_CAPBSET_DROP(Int);
     25 PR_GET_TSC(output_of(INT));
-    26 PR_SET_TSC(Int) => hook("forbidding it would fault in the host");
+    26 PR_SET_TSC(Int) => hook("the host reads the counter all the same");
     27 PR_GET_SECUREBITS(Unused);
     28 PR_SET_SECUREBITS(Int);
     29 PR_SET_TIMERSLACK(Int);

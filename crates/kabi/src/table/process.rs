@@ -46,7 +46,7 @@ rows! {
     126 capset(always(inout_of(structs::CAP_HEADER)), input(Special(CapData(0))));
     135 personality(Hex) => hook("must not change the host's own layout");
     157 prctl(Int, Select, Hex, Hex, Hex) => sub(SubTable::Prctl);
-    158 arch_prctl(Int, Addr) => hook("the FS and GS bases of the guest");
+    158 arch_prctl(Int, Addr) => hook("the FS and GS bases of the guest, and its cpuid");
     160 setrlimit(Int, input_of(structs::RLIMIT)) => hook("the guest's limits are its own");
     186 gettid();
     205 set_thread_area(Addr) => enosys("does not exist for 64-bit programs");

@@ -106,7 +106,7 @@ impl Driver {
             Stop::Trap { kind, .. } => Strayed::Stop(What::Signal(match kind {
                 TrapKind::Undefined => libc::SIGILL,
                 TrapKind::Overflow | TrapKind::Gate => libc::SIGSEGV,
-                TrapKind::Int3 | TrapKind::Int1 => libc::SIGTRAP,
+                TrapKind::Int3 | TrapKind::Int1 | TrapKind::Step => libc::SIGTRAP,
             })),
             stop => {
                 stops::handle(task, stop)?;

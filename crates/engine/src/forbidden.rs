@@ -1,0 +1,37 @@
+//! Instructions that a thread has forbidden itself: reading the time stamp counter (prctl(2),
+//! `PR_SET_TSC`) and `cpuid` (arch_prctl(2), `ARCH_SET_CPUID`). They raise SIGSEGV then. The host
+//! goes on using both, so the processor is told of neither.
+
+use relive_dbt::InstrOp;
+
+use crate::task::Task;
+
+/// What a thread may not execute; its children inherit it, a new program may do everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Forbidden {
+    /// `rdtsc` and `rdtscp`.
+    pub counter: bool,
+    /// `cpuid`.
+    pub cpuid: bool,
+}
+
+impl Forbidden {
+    /// Whether an instruction is among them.
+    #[must_use]
+    pub fn has(self, op: &InstrOp) -> bool {
+        match op {
+            InstrOp::Rdtsc | InstrOp::Rdtscp => self.counter,
+            InstrOp::Cpuid => self.cpuid,
+            _ => false,
+        }
+    }
+}
+
+impl Task {
+    /// Sets what it may not execute.
+    pub fn forbid(&mut self, forbidden: Forbidden) {
+        self.forbidden = forbidden;
+        // Translated code reads the counter by itself otherwise.
+        self.ctx.leave_counter(forbidden.counter);
+    }
+}

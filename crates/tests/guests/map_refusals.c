@@ -1,0 +1,41 @@
+// relive:
+// Maps that the kernel refuses: descriptors that only name a file, sealed and read-only files
+// that may never become writable, and ranges beyond the address space.
+#include "check.h"
+#include <fcntl.h>
+#include <sys/mman.h>
+
+static void refused(int fd, int prot, int flags, int error) {
+    CHECK(mmap(NULL, 4096, prot, flags, fd, 0) == MAP_FAILED && errno == error);
+}
+
+int main(void) {
+    int file = open("file", O_CREAT | O_RDWR, 0600);
+    CHECK(file >= 0 && write(file, "text", 4) == 4);
+    refused(open("file", O_PATH), PROT_READ, MAP_PRIVATE, EBADF);
+    refused(open("file", O_WRONLY), PROT_READ, MAP_PRIVATE, EACCES);
+    int reader = open("file", O_RDONLY);
+    refused(reader, PROT_READ | PROT_WRITE, MAP_SHARED, EACCES);
+    char *map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, reader, 0);
+    CHECK(map != MAP_FAILED && map[3] == 't');
+    CHECK(mprotect(map, 4096, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
+    for (int later = 0; later < 2; later++) {
+        int sealed = memfd_create("sealed", MFD_ALLOW_SEALING);
+        CHECK(write(sealed, "seal", 4) == 4);
+        char *before = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, sealed, 0);
+        CHECK(before != MAP_FAILED);
+        if (!later) CHECK(munmap(before, 4096) == 0);
+        CHECK(fcntl(sealed, F_ADD_SEALS, later ? F_SEAL_FUTURE_WRITE : F_SEAL_WRITE) == 0);
+        refused(sealed, PROT_READ | PROT_WRITE, MAP_SHARED, EPERM);
+        map = mmap(NULL, 4096, PROT_READ, MAP_SHARED, sealed, 0);
+        CHECK(map != MAP_FAILED && map[0] == 's');
+        CHECK(mprotect(map, 4096, PROT_READ | PROT_WRITE) == -1 && errno == EACCES);
+        if (later) {
+            before[0] = 'S';
+            CHECK(map[0] == 'S');
+        }
+    }
+    CHECK(munmap((void *)(1L << 62), 4096) == -1 && errno == EINVAL);
+    CHECK(munmap((void *)0x7ffffffff000, 4096) == -1 && errno == EINVAL);
+    return ok();
+}
