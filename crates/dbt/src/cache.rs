@@ -8,10 +8,8 @@
 use relive_host::layout::CACHE_START;
 use relive_host::{sys, window};
 
+use crate::align;
 use crate::stop::Error;
-
-/// Start alignment of a fragment.
-const ALIGN: u32 = 16;
 
 /// Bytes at the start of the cache that fragments leave free, for code at fixed addresses.
 pub(crate) const FIXED: u32 = 192;
@@ -68,7 +66,7 @@ impl Cache {
 
     /// Where the next fragment starts.
     pub(crate) fn next_hot(&self) -> u32 {
-        self.hot.next_multiple_of(ALIGN)
+        align::start(self.hot, self.hot - CACHE_START as u32)
     }
 
     /// Puts a fragment at [`Cache::next_hot`].

@@ -5,10 +5,14 @@ use relive_host::context::off;
 use relive_host::layout::TABLE;
 use relive_host::reading;
 
+use crate::align::LINE;
+
 /// Code for one place in the cache, not yet copied there.
 pub(crate) struct Asm {
     pub(crate) base: u32,
     pub(crate) buf: Vec<u8>,
+    /// See [`crate::align`].
+    pub(crate) block: u32,
 }
 
 /// Encoding number of rcx.
@@ -39,9 +43,15 @@ pub(crate) const CMP_BYTES: u32 = 7;
 
 impl Asm {
     pub(crate) fn new() -> Self {
+        Self::in_blocks(LINE)
+    }
+
+    /// An assembler whose branches keep to blocks of so many bytes.
+    pub(crate) fn in_blocks(block: u32) -> Self {
         Self {
             base: 0,
             buf: Vec::new(),
+            block,
         }
     }
 

@@ -1,7 +1,9 @@
 //! What can be chosen about translation. No option may change what guest code does or how
 //! ticks are counted: record and replay may run with different options.
 
-use relive_host::layout;
+use relive_host::{cpu, layout};
+
+use crate::align::{LINE, SHORT};
 
 /// Upper end of the part of the cache window that is used. The rest stays inaccessible:
 /// jumps to the topmost addresses of the address space (`-1`, the vsyscall page) look for
@@ -45,6 +47,9 @@ pub struct Options {
     pub own_file: Option<i32>,
     /// Which calls and returns are paired.
     pub pairs: Pairs,
+    /// Emitted branches neither cross nor end a block of so many bytes, 32 or 64: 32 on
+    /// Intel's processors.
+    pub branch_block: u32,
 }
 
 impl Default for Options {
@@ -55,6 +60,7 @@ impl Default for Options {
             fd_floor: 3,
             own_file: None,
             pairs: Pairs::Large,
+            branch_block: if cpu::is_intel() { SHORT } else { LINE },
         }
     }
 }
@@ -82,6 +88,9 @@ impl Options {
 
     pub(crate) fn checked(mut self) -> Self {
         self.max_insns = self.max_insns.clamp(1, 256);
+        if self.branch_block != SHORT {
+            self.branch_block = LINE;
+        }
         self.cache_bytes = self
             .cache_bytes
             .clamp(1 << 20, CACHE_USED_END - layout::CACHE_START)

@@ -65,7 +65,7 @@ impl Translator {
     pub fn new(options: Options) -> Result<Self, Error> {
         new_epoch();
         let options = options.checked();
-        let mut exits = Exits::new(Cache::new(options.cache_bytes)?);
+        let mut exits = Exits::new(Cache::new(options.cache_bytes)?, options.branch_block);
         add_miss_exits(&mut exits);
         let table = Table::new(options.fd_floor, options.own_file)?;
         let mut build = own_pages::identity(table.fd())?;
@@ -73,10 +73,15 @@ impl Translator {
             options.max_insns.into(),
             options.cache_bytes,
             options.pairs as u64,
+            options.branch_block.into(),
         ] {
             build.extend_from_slice(&word.to_le_bytes());
         }
-        let (asm, marks, stats) = (Asm::new(), Vec::new(), Counters::own());
+        let (asm, marks, stats) = (
+            Asm::in_blocks(options.branch_block),
+            Vec::new(),
+            Counters::own(),
+        );
         Ok(Self {
             options,
             exits,

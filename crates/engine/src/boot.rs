@@ -95,6 +95,8 @@ pub struct Continuation {
     pub streams: Vec<(i32, u8)>,
     /// What the old program's host knows of the processor.
     pub layout: XsaveLayout,
+    /// The same: whose it is.
+    pub intel: bool,
     /// What it knows of the kernel's vDSO ([`crate::vdso::found`]).
     pub vdso: Option<[u64; 2]>,
     /// What it has kept open, and the host's executable.
@@ -146,7 +148,7 @@ impl Boot {
             for (from, to) in c.layout.ranges {
                 w.num(from as u64).num(to as u64);
             }
-            w.num(c.layout.wide_masks.into());
+            w.num(c.layout.wide_masks.into()).num(c.intel.into());
             let [clock, cpu] = c.vdso.unwrap_or_default();
             w.num(c.vdso.is_some().into()).num(clock).num(cpu);
             w.num(c.reach.is_some().into());
@@ -194,6 +196,7 @@ impl Boot {
                 ranges: std::array::from_fn(|_| (r.num() as usize, r.num() as usize)),
                 wide_masks: r.num() != 0,
             },
+            intel: r.num() != 0,
             vdso: {
                 let there = r.num() != 0;
                 let functions = [r.num(), r.num()];
@@ -303,7 +306,7 @@ fn begin(boot: Boot) -> Result<Infallible> {
     match &boot.go_on {
         // The old program's host has looked: CPUID is slow where a hypervisor answers it.
         Some(c) => {
-            cpu::adopt_layout(c.layout);
+            cpu::adopt(c.layout, c.intel);
             crate::vdso::adopt(c.vdso);
         }
         None => cpu::check().map_err(|what| Failure::setup(format!("this machine lacks {what:?}: Relive needs Linux 5.9 or later and a processor with XSAVE and FSGSBASE")))?,

@@ -51,10 +51,23 @@ pub struct XsaveLayout {
 }
 
 static LAYOUT: OnceLock<XsaveLayout> = OnceLock::new();
+static INTEL: OnceLock<bool> = OnceLock::new();
 
-/// Takes over what [`xsave_layout`] gave another process on this machine.
-pub fn adopt_layout(layout: XsaveLayout) {
+/// Takes over what [`xsave_layout`] and [`is_intel`] gave another process on this machine.
+pub fn adopt(layout: XsaveLayout, intel: bool) {
     let _ = LAYOUT.set(layout);
+    let _ = INTEL.set(intel);
+}
+
+/// Whether this is a processor of Intel's.
+pub fn is_intel() -> bool {
+    *INTEL.get_or_init(|| {
+        let leaf0 = __cpuid_count(0, 0);
+        [leaf0.ebx, leaf0.edx, leaf0.ecx]
+            .map(u32::to_le_bytes)
+            .concat()
+            == *b"GenuineIntel"
+    })
 }
 
 /// The layout here.

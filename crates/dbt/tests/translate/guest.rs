@@ -77,6 +77,7 @@ impl Guest {
         Self::with(Options {
             max_insns,
             pairs: crate::PAIRS,
+            branch_block: crate::BLOCK,
             ..Options::default()
         })
     }

@@ -1,7 +1,8 @@
-//! The same tests once more, with calls and returns as pairs.
+//! The same tests once more, with calls and returns as pairs and branches in short blocks.
 
 use relive_dbt::Pairs;
 
 const PAIRS: Pairs = Pairs::Always;
+const BLOCK: u32 = 32;
 
 include!("modules.rs");
