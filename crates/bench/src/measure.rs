@@ -15,7 +15,9 @@ use anyhow::{Context, Result, bail};
 use relive_tests::escape::shell_quote;
 use relive_tests::needs::SEARCH_PATH;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
+};
 use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -46,6 +48,8 @@ pub struct Usage {
     /// Bytes of memory of the largest process at its largest. A child starts with what its
     /// parent had, so that values up to [`own_peak`] say nothing.
     pub peak: u64,
+    /// Bytes that all processes were given by read(2) and its relatives: proc(5), `rchar`.
+    pub read: u64,
 }
 
 impl Usage {
@@ -61,6 +65,7 @@ impl Usage {
             user: self.user + next.user,
             system: self.system + next.system,
             peak: self.peak.max(next.peak),
+            read: self.read + next.read,
         }
     }
 }
@@ -159,6 +164,7 @@ fn wait(id: Pid, started: Instant) -> Result<(ExitStatus, Usage)> {
     // SAFETY: rusage is plain numbers, for which all zeros are a value.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
     let mut status = 0;
+    let read = ended(id).then(|| bytes_read(id));
     // SAFETY: both pointers are to live variables of the types that wait4(2) writes. Nobody else
     // waits for this child: its `Child` is dropped without.
     let waited = unsafe { libc::wait4(id.as_raw_nonzero().get(), &mut status, 0, &mut used) };
@@ -171,8 +177,22 @@ fn wait(id: Pid, started: Instant) -> Result<(ExitStatus, Usage)> {
         user: seconds(used.ru_utime),
         system: seconds(used.ru_stime),
         peak: used.ru_maxrss as u64 * 1024,
+        read: read.flatten().unwrap_or_default(),
     };
     Ok((ExitStatus::from_raw(status), usage))
+}
+
+/// Waits for the end of a child, which stays to be asked about.
+fn ended(id: Pid) -> bool {
+    let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+    waitid(WaitId::Pid(id), options).is_ok()
+}
+
+/// What a child that has ended, and those that it waited for, were given to read.
+fn bytes_read(id: Pid) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{}/io", id.as_raw_nonzero())).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("rchar: "))?;
+    line.trim().parse().ok()
 }
 
 /// A child's peak begins at that of the process that starts it: proc(5), `clear_refs`.
@@ -249,6 +269,20 @@ mod tests {
             .finish(Duration::from_secs(60))
             .unwrap();
         assert!(usage.cpu() > 0.0 && usage.wall > 0.0 && usage.peak > 0);
+        fs::remove_file(spec.stderr).unwrap();
+    }
+
+    #[test]
+    fn what_descendants_read_counts() {
+        let script = "head -c 200000 /dev/zero | (read -r line; cat >/dev/null); exit 0";
+        let spec = shell("reads", script);
+        let usage = spec
+            .start()
+            .unwrap()
+            .finish(Duration::from_secs(60))
+            .unwrap();
+        // By head and behind the pipe, and what they are loaded from.
+        assert!((400_000..600_000).contains(&usage.read), "{}", usage.read);
         fs::remove_file(spec.stderr).unwrap();
     }
 

@@ -41,8 +41,10 @@ pub fn report(findings: &Findings) -> String {
     );
     text += &table(&ratio_table(rows));
     text += &means(rows);
-    text += "\nRecordings and memory. Input is what was read from files, each once; tapes \
-             are the rest of the trace without the copies of mapped files; memory is that of the largest process.\n\n";
+    text += "\nRecordings and memory. *Read natively* is what read(2) and its relatives gave to all \
+             processes; beside the copies of mapped files a trace should hold no more (bar of redis, \
+             git-status and tar). Input is what was read from files, each once; tapes are the rest. \
+             Memory is that of the largest process.\n\n";
     text += &table(&size_table(findings));
     text += &peers(findings);
     for row in rows {
@@ -168,9 +170,11 @@ fn means(rows: &[Row]) -> String {
 fn size_table(findings: &Findings) -> Vec<Vec<String>> {
     let mut all = vec![strings(&[
         "workload",
+        "read natively, MiB",
         "trace, MiB",
-        "input, MiB",
-        "tapes, MiB",
+        "mapped files in it, MiB",
+        "input in it, MiB",
+        "tapes in it, MiB",
         "events",
         "tapes, bytes per event",
         "tapes, MiB per second",
@@ -186,11 +190,13 @@ fn size_table(findings: &Findings) -> Vec<Vec<String>> {
     {
         let mut cells = vec![row.name.to_owned()];
         match row.trace() {
-            None => cells.extend(std::iter::repeat_n("–".to_owned(), 6)),
+            None => cells.extend(std::iter::repeat_n("–".to_owned(), 8)),
             Some(trace) => {
                 let tapes = trace.tape_bytes as f64;
                 cells.extend([
+                    row.read().map_or("–".to_owned(), mib),
                     mib(trace.bytes as f64),
+                    mib(trace.file_bytes as f64),
                     mib(trace.input_bytes as f64),
                     mib(tapes),
                     trace.events.to_string(),

@@ -14,7 +14,9 @@ pub struct TraceFacts {
     pub bytes: u64,
     /// Those of what the program read from files.
     pub input_bytes: u64,
-    /// The others without the copies of mapped files.
+    /// Copies of the files that it mapped.
+    pub file_bytes: u64,
+    /// The others.
     pub tape_bytes: u64,
     /// Events on all tapes.
     pub events: u64,
@@ -43,10 +45,12 @@ impl TraceFacts {
         } else {
             0
         };
+        let file_bytes = size(&trace.join("files"))?;
         Ok(Self {
             bytes,
             input_bytes,
-            tape_bytes: bytes - input_bytes - size(&trace.join("files"))?,
+            file_bytes,
+            tape_bytes: bytes - input_bytes - file_bytes,
             events,
             seconds,
         })
@@ -57,6 +61,7 @@ impl TraceFacts {
         Self {
             bytes: self.bytes + other.bytes,
             input_bytes: self.input_bytes + other.input_bytes,
+            file_bytes: self.file_bytes + other.file_bytes,
             tape_bytes: self.tape_bytes + other.tape_bytes,
             events: self.events + other.events,
             seconds: self.seconds + other.seconds,
