@@ -159,12 +159,22 @@ pub fn load(program: &Program, identify: Identify<'_>) -> Result<Loaded, i32> {
 /// The errno that execve(2) gives.
 pub fn check(file: &File) -> Result<(), i32> {
     let elf = Elf::read(file)?;
+    if elf.header.e_type.get(LE) == ET_EXEC && !elf.loads().all(is_in_reach) {
+        return Err(libc::ENOMEM);
+    }
     if let Some(name) = elf.interpreter(file)? {
         let path = std::str::from_utf8(&name).map_err(|_| libc::ENOENT)?;
         let interp = File::open(path).map_err(|e| e.raw_os_error().unwrap_or(libc::ENOENT))?;
         Elf::read(&interp).map_err(|_| libc::ELIBBAD)?;
     }
     Ok(())
+}
+
+/// Whether a segment that cannot be moved lies where executables can be.
+fn is_in_reach(segment: &ProgramHeader64<LE>) -> bool {
+    let start = segment.p_vaddr.get(LE);
+    let end = start.checked_add(segment.p_memsz.get(LE));
+    end.is_some_and(|end| end <= layout::LOW_END && layout::guest_may_map_range(start, end))
 }
 
 /// The canonical path of an open file, which was opened by the name `called`.

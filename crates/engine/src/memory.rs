@@ -160,7 +160,12 @@ impl Memory {
     /// # Errors
     /// The errno of mprotect(2).
     pub fn protect(&mut self, start: u64, end: u64, prot: u32) -> std::result::Result<(), i32> {
-        if !self.space.is_mapped(start, end) {
+        let hole = self.space.mapped_until(start, end);
+        if hole < end {
+            // Up to there it is done all the same.
+            if hole > start {
+                self.protect(start, hole, prot)?;
+            }
             return Err(libc::ENOMEM);
         }
         if prot & EXEC != 0 && !self.space.may_have_code(start, end) {

@@ -133,14 +133,20 @@ impl AddressSpace {
     /// Whether a range is mapped without a hole.
     #[must_use]
     pub fn is_mapped(&self, start: u64, end: u64) -> bool {
+        self.mapped_until(start, end) >= end
+    }
+
+    /// Where the first hole behind `start` begins; `end` or more if there is none before it.
+    #[must_use]
+    pub fn mapped_until(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
         for r in self.overlapping(start, end) {
             if r.start > at {
-                return false;
+                break;
             }
             at = r.end;
         }
-        at >= end
+        at
     }
 
     /// Adds a region, replacing what was there.

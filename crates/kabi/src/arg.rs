@@ -47,6 +47,12 @@ pub enum Special {
     /// `struct __user_cap_data_struct`, once or twice after the version in the header: capget(2).
     /// The argument is the pointer to the header.
     CapData(u8),
+    /// `struct fiemap` with room for its `fm_extent_count` extents. The argument is the pointer.
+    Extents(u8),
+    /// The same with its `fm_mapped_extents` extents.
+    ExtentsFound(u8),
+    /// `struct file_dedupe_range` with its `dest_count` targets. The argument is the pointer.
+    Targets(u8),
     /// A mount identifier: 8 bytes with `AT_HANDLE_MNT_ID_UNIQUE` among the flags, else 4:
     /// open_by_handle_at(2). The argument is the flags.
     MountId(u8),

@@ -89,8 +89,8 @@ pub(crate) const fn sub_table(rows: &[Sub]) {
             Arg::Int | Arg::Fd | Arg::Unused => {}
             Arg::Buf { cap, out, .. } => {
                 assert!(
-                    matches!((cap, out), (Len::Fixed(_), Len::Fixed(_))),
-                    "the size of a request's argument is fixed"
+                    of_request(cap) && of_request(out),
+                    "the size of a request's argument is fixed, or stands in it"
                 );
             }
             Arg::LengthAndBuffer => assert!(
@@ -111,6 +111,14 @@ pub(crate) const fn sub_table(rows: &[Sub]) {
         );
         at += 1;
     }
+}
+
+const fn of_request(len: Len) -> bool {
+    use Special::{Extents, ExtentsFound, Targets};
+    matches!(
+        len,
+        Len::Fixed(_) | Len::Special(Extents(2) | ExtentsFound(2) | Targets(2))
+    )
 }
 
 const fn columns(blocks: Blocks, restart: Restart, replay: Replay, note: &str) {
@@ -158,7 +166,11 @@ const fn length(len: Len, args: &[Arg]) {
             Special::FdSet(index) | Special::Pages(index) | Special::NodeMask(index) => {
                 number(args, index);
             }
-            Special::FileHandle(index) | Special::CapData(index) => pointer(args, index),
+            Special::FileHandle(index)
+            | Special::CapData(index)
+            | Special::Extents(index)
+            | Special::ExtentsFound(index)
+            | Special::Targets(index) => pointer(args, index),
             Special::MountId(index) => {
                 assert!(
                     matches!(at_index(args, index), Arg::Flags),

@@ -8,7 +8,9 @@ pub(crate) use crate::arg::Arg::{
 pub(crate) use crate::arg::Len::{
     ArgPlus, ArgTimes, Deref32, Fixed, Ret, RetPlus, RetTimes, Special,
 };
-pub(crate) use crate::arg::Special::{CapData, FdSet, FileHandle, MountId, NodeMask, Pages};
+pub(crate) use crate::arg::Special::{
+    CapData, Extents, ExtentsFound, FdSet, FileHandle, MountId, NodeMask, Pages, Targets,
+};
 use crate::arg::{Arg, Dir, Len, Written};
 pub(crate) use crate::errno::*;
 pub(crate) use crate::row::FdEffect::{Closes, Creates, CreatesPair};
@@ -57,6 +59,16 @@ pub(crate) const fn inout(len: Len) -> Arg {
         dir: Dir::InOut,
         cap: len,
         out: len,
+        when: Written::Success,
+    }
+}
+
+/// The same, of which `out` is written back.
+pub(crate) const fn inout_part(cap: Len, out: Len) -> Arg {
+    Arg::Buf {
+        dir: Dir::InOut,
+        cap,
+        out,
         when: Written::Success,
     }
 }

@@ -28,10 +28,12 @@ impl Row {
         ret: i64,
         mut peek: impl FnMut(u64, &mut [u8]) -> bool,
     ) -> Option<u64> {
-        let mut peek32 = |index: u8| {
+        let mut peek32_at = |index: u8, offset: u64| {
             let mut word = [0; 4];
-            peek(args[usize::from(index)], &mut word).then(|| u32::from_ne_bytes(word))
+            let at = args[usize::from(index)].wrapping_add(offset);
+            peek(at, &mut word).then(|| u32::from_ne_bytes(word))
         };
+        let mut peek32 = |index: u8| peek32_at(index, 0);
         // A failed call has no length: its result is an error number.
         let result = u64::try_from(ret).unwrap_or(0);
         Some(match len {
@@ -55,6 +57,15 @@ impl Row {
             Len::Special(Special::Pages(index)) => self.value(index, args).div_ceil(PAGE),
             Len::Special(Special::FileHandle(index)) => {
                 u64::from(FILE_HANDLE_HEADER) + u64::from(peek32(index)?)
+            }
+            // <linux/fiemap.h>
+            Len::Special(Special::Extents(index)) => 32 + 56 * u64::from(peek32_at(index, 24)?),
+            Len::Special(Special::ExtentsFound(index)) => {
+                32 + 56 * u64::from(peek32_at(index, 20)?)
+            }
+            // <linux/fs.h>: a `u16`, behind which the kernel wants zeros.
+            Len::Special(Special::Targets(index)) => {
+                24 + 32 * u64::from(peek32_at(index, 16)? & 0xffff)
             }
             Len::Special(Special::NodeMask(index)) => {
                 self.value(index, args).saturating_sub(1).div_ceil(64) * 8

@@ -61,5 +61,16 @@ int main(void) {
     CHECK(sigprocmask(SIG_SETMASK, &old, NULL) == 0);
     const int held[] = {SIGUSR1 * 100 + 3, (rt + 3) * 100 + 1};
     expect(held, 2);
+
+    // Those that faults raise come before all others, the lowest number first too.
+    static const int faults[] = {SIGSEGV, SIGTRAP, SIGILL, SIGFPE, SIGBUS};
+    for (int i = 0; i < 5; i++) handle(faults[i], note, 0);
+    CHECK(sigprocmask(SIG_BLOCK, &all, NULL) == 0);
+    queue(SIGUSR2, 9);
+    for (int i = 0; i < 5; i++) queue(faults[i], i);
+    CHECK(sigprocmask(SIG_SETMASK, &old, NULL) == 0);
+    const int first[] = {SIGUSR2 * 100 + 9, SIGSEGV * 100, SIGFPE * 100 + 3, SIGBUS * 100 + 4,
+                         SIGTRAP * 100 + 1, SIGILL * 100 + 2};
+    expect(first, 6);
     return ok();
 }

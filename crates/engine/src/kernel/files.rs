@@ -19,6 +19,9 @@ enum Virtual {
     Exe,
     Environ,
     Auxv,
+    /// May be read: the guest's memory is the host's, at the same addresses. What is written to
+    /// it would be on no tape.
+    Memory,
     Refused,
 }
 
@@ -67,7 +70,8 @@ fn opened(task: &mut Task, call: &Call, answer: Option<&Answer>, path: usize) ->
             let fd = unsafe { libc::open(exe.as_ptr(), flags & !libc::O_NOFOLLOW) };
             if fd < 0 { last_error() } else { i64::from(fd) }
         }
-        Some(Virtual::Refused) => -i64::from(libc::EACCES),
+        Some(Virtual::Memory) if flags & libc::O_ACCMODE == libc::O_RDONLY => generic(task, call),
+        Some(Virtual::Memory | Virtual::Refused) => -i64::from(libc::EACCES),
     }))
 }
 
@@ -176,7 +180,7 @@ const NAMES: &[(&[u8], Virtual)] = &[
     (b"exe", Virtual::Exe),
     (b"environ", Virtual::Environ),
     (b"auxv", Virtual::Auxv),
-    (b"mem", Virtual::Refused),
+    (b"mem", Virtual::Memory),
     (b"pagemap", Virtual::Refused),
 ];
 

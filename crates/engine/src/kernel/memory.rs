@@ -450,9 +450,9 @@ pub fn munmap(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
 /// mprotect(2).
 pub fn mprotect(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     let [start, len, prot, ..] = call.args;
-    if let Some(refused) = answer.map(|a| a.result).filter(|&result| result < 0) {
+    if answer.is_some_and(|a| a.result == -i64::from(libc::EACCES)) {
         // The file may forbid it, and in replay its copy would not.
-        return Ok(Reply::Value(refused));
+        return errno(libc::EACCES);
     }
     if start % PAGE != 0 || prot & !0x0300_000f != 0 {
         return errno(libc::EINVAL);

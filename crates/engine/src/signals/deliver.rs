@@ -36,23 +36,24 @@ pub fn deliver_noted(task: &mut Task) -> Flow {
     }
 }
 
-/// Delivers those of the noted signals that are not blocked.
+/// Delivers those of the noted signals that are not blocked, as the kernel does: the lowest number
+/// first.
 fn deliver_held(task: &mut Task) -> Flow {
-    while let Some(at) = task
-        .signals
-        .held
-        .iter()
-        .position(|i| !task.signals.mask.has(signo(i)))
-    {
-        let Some(info) = task.signals.held.remove(at) else {
-            break;
+    loop {
+        let held = task.signals.held.iter().enumerate();
+        let free = held.filter(|(_, info)| !task.signals.mask.has(signo(info)));
+        let first = free.min_by_key(|(_, info)| signo(info));
+        let Some(info) = first
+            .map(|(at, _)| at)
+            .and_then(|at| task.signals.held.remove(at))
+        else {
+            return Flow::Continue;
         };
         let flow = deliver(task, &info, None);
         if !matches!(flow, Flow::Continue) {
             return flow;
         }
     }
-    Flow::Continue
 }
 
 /// Delivers the signal of the next event in replay; the caller has brought the thread to
