@@ -2,14 +2,16 @@
 
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
+use std::path::Path;
 use std::process::Command;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::Status;
-use relive_engine::timeline::follow;
-use relive_gdb::{Address, Options, Server};
+use relive_engine::timeline::{Host, follow};
+use relive_gdb::{Address, Options, Server, ThreadLocal};
 
 use crate::args::DebugArgs;
+use crate::names::Guest;
 use crate::{names, output, pack, place};
 
 /// Debugs a recording.
@@ -22,6 +24,7 @@ pub fn execute(args: &DebugArgs) -> Result<Status, Failure> {
         trace: trace.directory(),
         follow: follow(&trace, place::process(&trace, args.process, args.at)?)?,
         at: args.at,
+        locate: thread_local,
     };
     match &args.serve {
         Some(address) => serve(&options, address.clone().unwrap_or_default()),
@@ -107,4 +110,17 @@ fn start(args: &DebugArgs, options: &Options<'_>) -> Result<Status, Failure> {
     let status = gdb.wait().map_err(Failure::setup)?;
     served?;
     Ok(Status::from_wait(status.into_raw()))
+}
+
+/// The address of a thread-local variable.
+fn thread_local(host: &mut Host, trace: &Path, wanted: ThreadLocal) -> Option<u64> {
+    let space = names::space_of(host, trace);
+    let ThreadLocal {
+        bias,
+        pointer,
+        offset,
+    } = wanted;
+    space
+        .thread_local(&mut Guest(host), bias, pointer, offset)
+        .ok()
 }

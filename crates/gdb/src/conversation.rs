@@ -16,6 +16,7 @@ use crate::family::{Family, Route};
 use crate::link::{Link, Stream, Wire};
 use crate::packets;
 use crate::resume::Reason;
+use crate::thread_locals::Asked;
 
 /// Bytes of the longest packet: all registers fit, and gdb reads memory in larger portions.
 const PACKET: usize = 64 << 10;
@@ -236,7 +237,13 @@ fn route(family: &mut Family, link: &mut Link, unit: &[u8]) -> io::Result<Option
         Route::To(member) => member,
         Route::Answer(answer) => return link.answer(&answer).map(|()| None),
     };
+    let locate = family.locate;
     let debuggee = family.get(member);
+    if let Some(asked) = Asked::of(body) {
+        let found = debuggee.thread_local(&asked, locate);
+        let answer = found.map_or("E01".to_owned(), |at| format!("{at:x}"));
+        return link.answer(&packets::packet(&answer)).map(|()| None);
+    }
     if let Some((at, conditions)) = packets::conditions(body) {
         debuggee.note(at, conditions, body.len());
     }

@@ -14,6 +14,7 @@ use relive_trace::Trace;
 
 use crate::debuggee::{At, Debuggee};
 use crate::packets;
+use crate::thread_locals::Locate;
 use crate::vfile::{MOST_OPEN, decode};
 
 /// Most children that a client may hold at a time: each is a replay.
@@ -48,11 +49,13 @@ pub struct Family {
     /// Its thread, as the packet `Hg` had it, as long as the library has not heard of it.
     unheard: Option<(u32, Vec<u8>)>,
     trace: PathBuf,
+    /// Finds thread-local variables.
+    pub locate: Locate,
 }
 
 impl Family {
     /// Of one process.
-    pub fn of(debuggee: Debuggee, trace: PathBuf) -> Self {
+    pub fn of(debuggee: Debuggee, trace: PathBuf, locate: Locate) -> Self {
         Self {
             members: vec![Member {
                 debuggee,
@@ -63,6 +66,7 @@ impl Family {
             away: None,
             unheard: None,
             trace,
+            locate,
         }
     }
 

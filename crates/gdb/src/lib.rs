@@ -25,8 +25,10 @@ mod serve;
 mod signals;
 mod stops;
 mod tables;
+mod thread_locals;
 mod vfile;
 
 pub use debuggee::At;
 pub use files::{How, mapped};
 pub use serve::{Address, Options, Server, Session};
+pub use thread_locals::{Locate, ThreadLocal};

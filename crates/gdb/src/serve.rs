@@ -14,6 +14,7 @@ use crate::conversation::{Ended, converse};
 use crate::debuggee::{At, Debuggee};
 use crate::family::Family;
 use crate::link::Stream;
+use crate::thread_locals::Locate;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,6 +57,8 @@ pub struct Options<'a> {
     pub follow: Follow,
     /// Where to begin.
     pub at: At,
+    /// Finds thread-local variables.
+    pub locate: Locate,
 }
 
 enum Listener {
@@ -99,7 +102,7 @@ impl Session {
     /// The trace is damaged, or has no such process.
     pub fn open(options: &Options<'_>) -> Result<Self, Failure> {
         let debuggee = Debuggee::open(options.trace, &options.follow, options.at)?;
-        let family = Family::of(debuggee, options.trace.to_owned());
+        let family = Family::of(debuggee, options.trace.to_owned(), options.locate);
         Ok(Self { family })
     }
 

@@ -8,6 +8,7 @@ use crate::evaluate::Where;
 use crate::find::{Finder, HEAD, read};
 use crate::module::{Kind, Line, Module, Symbol, demangled, plain};
 use crate::names::near;
+use crate::tls;
 use crate::types::Type;
 use crate::value::{Passing, Shower};
 use crate::{Map, Target};
@@ -178,6 +179,24 @@ impl Space {
         let all = self.modules.iter().flat_map(|m| m.module.names(kind));
         let all: Vec<String> = all.map(|n| plain(&demangled(n)).to_owned()).collect();
         near(name, all.iter().map(String::as_str))
+    }
+
+    /// The address of the variable at an offset in a module's thread-local block, for the thread
+    /// with this pointer. `bias` says which module: its addresses less those in its file.
+    ///
+    /// # Errors
+    /// Why it is not known.
+    pub fn thread_local(
+        &self,
+        target: &mut dyn Target,
+        bias: u64,
+        pointer: u64,
+        offset: u64,
+    ) -> Result<u64, String> {
+        let has = |placed: &&Placed| placed.bias == bias && placed.module.tls.is_some();
+        let placed = self.modules.iter().find(has);
+        let placed = placed.ok_or("there is no module with such variables")?;
+        tls::address(target, placed, Some(pointer), offset)
     }
 
     /// Everything of a kind with this name.

@@ -6,7 +6,8 @@
 //! from that pointer, or the number of the library in the thread's vector of blocks.
 
 use object::elf::{
-    DF_1_PIE, DT_FLAGS_1, ET_EXEC, PT_INTERP, PT_TLS, R_X86_64_DTPMOD64, R_X86_64_TPOFF64,
+    DF_1_PIE, DT_FLAGS_1, DT_SONAME, ET_EXEC, PT_INTERP, PT_TLS, R_X86_64_DTPMOD64,
+    R_X86_64_TPOFF64,
 };
 use object::read::elf::ProgramHeader;
 use object::{Object, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget};
@@ -51,17 +52,23 @@ impl Block {
         let tls = headers.iter().find(|h| h.p_type.get(e) == PT_TLS)?;
         let interpreted = headers.iter().any(|h| h.p_type.get(e) == PT_INTERP);
         let fixed = elf.elf_header().e_type.get(e) == ET_EXEC;
-        let pie = headers.iter().any(|h| {
-            let entries = h.dynamic(e, elf.data()).ok().flatten().unwrap_or(&[]);
-            entries.iter().any(|d| {
-                d.d_tag.get(e) == DT_FLAGS_1 as u64 && d.d_val.get(e) & u64::from(DF_1_PIE) != 0
-            })
-        });
+        let entries = headers
+            .iter()
+            .flat_map(|h| h.dynamic(e, elf.data()).ok().flatten().unwrap_or(&[]));
+        let (mut pie, mut named) = (false, false);
+        for entry in entries {
+            match (entry.d_tag.get(e) as u32, entry.d_val.get(e)) {
+                (DT_FLAGS_1, flags) => pie |= flags & u64::from(DF_1_PIE) != 0,
+                (DT_SONAME, _) => named = true,
+                _ => {}
+            }
+        }
         let mut block = Self {
             size: tls.p_memsz(e),
             align: tls.p_align(e).max(1),
             address: tls.p_vaddr(e),
-            program: interpreted || fixed || pie,
+            // The C library can be run too, and names an interpreter.
+            program: interpreted && !named || fixed || pie,
             slots: Vec::new(),
         };
         let symbols = file.dynamic_symbol_table();

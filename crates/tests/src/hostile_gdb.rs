@@ -304,7 +304,7 @@ fn other(random: &mut Random, known: &Known) -> Vec<u8> {
         "qSearch:memory:0;ffffffffffffffff;00",
     ];
     let n = number(random, known);
-    match random.below(9) {
+    match random.below(10) {
         0..4 => (*random.pick(&PLAIN)).to_owned(),
         4 => format!(
             "H{}{}",
@@ -326,6 +326,10 @@ fn other(random: &mut Random, known: &Known) -> Vec<u8> {
             ])
         ),
         7 => format!("QCatchSyscalls:1;{n};{n}"),
+        8 => {
+            let module = number(random, known);
+            format!("qGetTLSAddr:{},{n},{module}", thread(random, known))
+        }
         _ => return bytes(random),
     }
     .into_bytes()
