@@ -238,12 +238,54 @@ impl Drop for Server {
     }
 }
 
-/// Binds a socket file that nobody else may connect to.
+/// Binds a socket file that nobody else may connect to. Whoever sees it may connect: it gets its
+/// name once the socket listens.
 fn bind_private(path: &std::path::Path) -> io::Result<UnixListener> {
+    let hidden = path.with_file_name(format!(".relive-{}", std::process::id()));
     // SAFETY: a setting of this process, put back below.
     let old = unsafe { libc::umask(0o177) };
-    let bound = UnixListener::bind(path);
+    let bound = UnixListener::bind(&hidden);
     // SAFETY: as above.
     unsafe { libc::umask(old) };
-    bound
+    let listener = bound?;
+    let named = std::fs::hard_link(&hidden, path);
+    std::fs::remove_file(&hidden)?;
+    named.map(|()| listener)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    #[test]
+    fn whoever_sees_the_socket_may_connect() {
+        let folder = tempfile::tempdir().unwrap();
+        for round in 0..1000 {
+            let path = folder.path().join(round.to_string());
+            let seen = path.clone();
+            let client = std::thread::spawn(move || {
+                while !seen.exists() {
+                    std::hint::spin_loop();
+                }
+                UnixStream::connect(&seen).map(drop)
+            });
+            let _listener = bind_private(&path).unwrap();
+            client.join().unwrap().unwrap();
+            let mode = std::fs::metadata(&path).unwrap().permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1000);
+    }
+
+    #[test]
+    fn a_file_that_is_there_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("mine");
+        std::fs::write(&path, "mine").unwrap();
+        let refused = bind_private(&path).unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::AlreadyExists);
+        assert_eq!(std::fs::read(&path).unwrap(), b"mine");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
 }
