@@ -42,8 +42,9 @@ pub fn report(findings: &Findings) -> String {
     text += &table(&ratio_table(rows));
     text += &means(rows);
     text += "\nRecordings and memory. *Read natively* is what read(2) and its relatives gave to all \
-             processes; beside the copies of mapped files a trace should hold no more (bar of redis, \
-             git-status and tar). Input is what was read from files, each once; tapes are the rest. \
+             processes, without what stat(2) and getdents(2) told them; beside the copies of mapped \
+             files a trace should hold no more than all of it (redis, git-status and tar). Input is \
+             what was read from files, each once; tapes are the rest. \
              Memory is that of the largest process.\n\n";
     text += &table(&size_table(findings));
     text += &peers(findings);
