@@ -1,5 +1,6 @@
 # About ten seconds of work, with one write to an array half-way, whose address is printed.
 import array
+import os
 
 watched = array.array("Q", [0])
 print(watched.buffer_info()[0], flush=True)
@@ -27,3 +28,5 @@ for i in range(ROUNDS):
         seen[key] = seen.get(key, 0) + 1
     if i == ROUNDS // 2:
         watched[0] = i
+# Freed at the end, the array would be written once more.
+os._exit(0)
