@@ -2,11 +2,11 @@
 //!
 //! The displacement of each branch lies in one cache line, so that one store can change it while
 //! other threads execute it: emitted code is moved by no-operations so that no branch crosses or
-//! ends a line. The Skylake family of Intel's processors, with the microcode against its "jump conditional code"
-//! erratum, does not cache decoded code in a block of 32 bytes that a branch crosses or ends: such
-//! code is decoded anew each time, which made a translated sort a fifth slower. There branches
-//! keep to such blocks. Elsewhere the no-operations only cost: a translated fib was a seventh slower
-//! with them (AMD, Zen 3).
+//! ends a line. The Skylake family of Intel's processors, with the microcode against its "jump
+//! conditional code" erratum, does not cache decoded code in a block of 32 bytes that a branch
+//! crosses or ends: such code is decoded anew each time, which made a translated sort a fifth
+//! slower. There branches keep to such blocks. Elsewhere the no-operations only cost: a translated
+//! fib was a seventh slower with them (AMD, Zen 3).
 //!
 //! Fragments start at the start of a line, or of half a line where there are too many of them for
 //! that: fib, sort and sqlite gained a tenth over starts at multiples of 16 (Zen 3).

@@ -3,8 +3,6 @@
 
 use relive_host::{cpu, layout};
 
-use crate::align::{LINE, SHORT};
-
 /// Upper end of the part of the cache window that is used. The rest stays inaccessible:
 /// jumps to the topmost addresses of the address space (`-1`, the vsyscall page) look for
 /// their table slot there and must fault.
@@ -47,9 +45,8 @@ pub struct Options {
     pub own_file: Option<i32>,
     /// Which calls and returns are paired.
     pub pairs: Pairs,
-    /// Emitted branches neither cross nor end a block of so many bytes, 32 or 64: 32 on
-    /// Intel's processors.
-    pub branch_block: u32,
+    /// Emitted branches keep to blocks of 32 bytes and not to cache lines (see `align`).
+    pub short_blocks: bool,
 }
 
 impl Default for Options {
@@ -60,7 +57,7 @@ impl Default for Options {
             fd_floor: 3,
             own_file: None,
             pairs: Pairs::Large,
-            branch_block: if cpu::is_intel() { SHORT } else { LINE },
+            short_blocks: cpu::is_intel(),
         }
     }
 }
@@ -88,9 +85,6 @@ impl Options {
 
     pub(crate) fn checked(mut self) -> Self {
         self.max_insns = self.max_insns.clamp(1, 256);
-        if self.branch_block != SHORT {
-            self.branch_block = LINE;
-        }
         self.cache_bytes = self
             .cache_bytes
             .clamp(1 << 20, CACHE_USED_END - layout::CACHE_START)

@@ -37,12 +37,12 @@ pub(crate) struct Exits {
 }
 
 impl Exits {
-    pub(crate) fn new(cache: Cache, branch_block: u32) -> Self {
+    pub(crate) fn new(cache: Cache) -> Self {
         Self {
             cache,
             all: Records::default(),
             ops: Vec::new(),
-            stub: Asm::in_blocks(branch_block),
+            stub: Asm::new(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::ptr::NonNull;
 use relive_host::{GuestAddr, layout};
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::align::{LINE, SHORT};
 use crate::cache::Cache;
 use crate::code::Code;
 use crate::emit::Asm;
@@ -65,7 +66,7 @@ impl Translator {
     pub fn new(options: Options) -> Result<Self, Error> {
         new_epoch();
         let options = options.checked();
-        let mut exits = Exits::new(Cache::new(options.cache_bytes)?, options.branch_block);
+        let mut exits = Exits::new(Cache::new(options.cache_bytes)?);
         add_miss_exits(&mut exits);
         let table = Table::new(options.fd_floor, options.own_file)?;
         let mut build = own_pages::identity(table.fd())?;
@@ -73,15 +74,12 @@ impl Translator {
             options.max_insns.into(),
             options.cache_bytes,
             options.pairs as u64,
-            options.branch_block.into(),
+            options.short_blocks.into(),
         ] {
             build.extend_from_slice(&word.to_le_bytes());
         }
-        let (asm, marks, stats) = (
-            Asm::in_blocks(options.branch_block),
-            Vec::new(),
-            Counters::own(),
-        );
+        let block = if options.short_blocks { SHORT } else { LINE };
+        let (asm, marks, stats) = (Asm::in_blocks(block), Vec::new(), Counters::own());
         Ok(Self {
             options,
             exits,

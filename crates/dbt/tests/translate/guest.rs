@@ -77,7 +77,7 @@ impl Guest {
         Self::with(Options {
             max_insns,
             pairs: crate::PAIRS,
-            branch_block: crate::BLOCK,
+            short_blocks: crate::SHORT_BLOCKS,
             ..Options::default()
         })
     }

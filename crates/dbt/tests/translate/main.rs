@@ -8,6 +8,6 @@ use relive_dbt::Pairs;
 /// Calls and returns are jumps through the branch table.
 const PAIRS: Pairs = Pairs::Never;
 /// Branches keep to cache lines, as on most processors.
-const BLOCK: u32 = 64;
+const SHORT_BLOCKS: bool = false;
 
 include!("modules.rs");

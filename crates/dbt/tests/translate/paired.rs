@@ -3,6 +3,6 @@
 use relive_dbt::Pairs;
 
 const PAIRS: Pairs = Pairs::Always;
-const BLOCK: u32 = 32;
+const SHORT_BLOCKS: bool = true;
 
 include!("modules.rs");
