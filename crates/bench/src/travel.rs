@@ -198,7 +198,7 @@ fn times(trip: &Trip, inputs: &Inputs, bench: &Bench) -> Result<Times> {
             let address = first_call(bench, &trace, function)?;
             let mut traveller = Traveller::start(&bench.relive, &trace, &bench.scratch)?;
             traveller.order(&format!("break {address} never"))?;
-            Some((traveller.through()? - to_end).max(0.0) / f64::from(calls))
+            Some((traveller.through()? - to_end) / f64::from(calls))
         }
     };
     fs::remove_dir_all(&bench.scratch)?;
