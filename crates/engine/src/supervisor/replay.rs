@@ -173,7 +173,8 @@ fn forbidden() -> Failure {
     )
 }
 
-/// Whether there are children, which orphans of the tree are too; also such that have ended and have not been waited for.
+/// Whether there are children, which orphans of the tree are too; also such that have ended and
+/// have not been waited for.
 pub(super) fn has_children() -> bool {
     // SAFETY: plain numbers, for which all zeros are a value.
     let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
