@@ -5,12 +5,14 @@
 //! runs from the code cache only), and a writable page from which code was translated is
 //! kept read-only in the host until it is written (`write_fault`).
 
-use std::cell::{Cell, RefCell};
+mod code;
+mod moves;
+
 use std::collections::BTreeSet;
 use std::os::fd::RawFd;
 use std::sync::Arc;
 
-use relive_dbt::{Code, Options, Translator};
+use relive_dbt::{Options, Translator};
 use relive_host::{GuestAddr, addr::PAGE, copy, layout, sys, window};
 
 use crate::failure::{Failure, Result};
@@ -172,124 +174,10 @@ impl Memory {
             return Err(libc::EACCES);
         }
         self.forget_code(start, end);
-        // SAFETY: the range is mapped guest memory.
-        let got = unsafe {
-            sys::syscall(
-                libc::SYS_mprotect as u64,
-                [start, end - start, u64::from(host_prot(prot)), 0, 0, 0],
-            )
-        };
-        if got < 0 {
-            return Err(-got as i32);
-        }
+        protect_host(start, end, host_prot(prot))?;
         self.space.protect(start, end, prot);
         if prot & EXEC != 0 {
             self.add_code(start, end);
-        }
-        Ok(())
-    }
-
-    /// Moves or resizes what mremap(2) moves: pages go from one range to another, or grow
-    /// where they are. `new` must be free (or the grown old range).
-    ///
-    /// # Errors
-    /// The errno of mremap(2).
-    pub fn remap(&mut self, old: (u64, u64), new: (u64, u64)) -> std::result::Result<(), i32> {
-        let region = self.space.at(old.0).cloned().ok_or(libc::EFAULT)?;
-        self.forget_code(old.0, old.1);
-        self.gets(new.0, new.1);
-        let (old_len, new_len) = (old.1 - old.0, new.1 - new.0);
-        if new.0 == old.0 && new_len > old_len {
-            // The reserve lies behind the old range; only a fresh mapping can take its place.
-            // SAFETY: the caller made sure that the range behind is free guest window.
-            let got = unsafe {
-                sys::syscall(
-                    libc::SYS_munmap as u64,
-                    [old.1, new_len - old_len, 0, 0, 0, 0],
-                )
-            };
-            assert!(got >= 0, "the reserve can be unmapped");
-        }
-        let flags = if new.0 == old.0 {
-            0
-        } else {
-            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED
-        };
-        // SAFETY: both ranges are guest memory; a fixed target replaces reserve only.
-        let got = unsafe {
-            sys::syscall(
-                libc::SYS_mremap as u64,
-                [old.0, old_len, new_len, flags as u64, new.0, 0],
-            )
-        };
-        if got < 0 {
-            if new.0 == old.0 && new_len > old_len {
-                // SAFETY: puts the reserve back where it was.
-                unsafe { window::release(old.1, new_len - old_len) };
-            }
-            return Err(-got as i32);
-        }
-        if new.0 != old.0 {
-            // SAFETY: the pages have moved away; the hole goes back to the reserve.
-            unsafe { window::release(old.0, old_len) };
-            self.space.remove(old.0, old.1);
-        } else if new_len < old_len {
-            // SAFETY: mremap has unmapped the tail.
-            unsafe { window::release(new.1, old_len - new_len) };
-            self.space.remove(new.1, old.1);
-        }
-        let offset = region.offset + (old.0 - region.start);
-        self.space.insert(Region {
-            start: new.0,
-            end: new.1,
-            offset,
-            ..region
-        });
-        Ok(())
-    }
-
-    /// Maps the pages from `old` at `new` and leaves the old range mapped: the same memory under
-    /// a second name if `old_len` is 0 (shared maps only), and otherwise without content
-    /// (mremap(2), `MREMAP_DONTUNMAP`).
-    ///
-    /// # Errors
-    /// The errno of mremap(2).
-    pub fn remap_beside(
-        &mut self,
-        old: u64,
-        old_len: u64,
-        new: (u64, u64),
-    ) -> std::result::Result<(), i32> {
-        let region = self.space.at(old).cloned().ok_or(libc::EFAULT)?;
-        let keeps = if old_len == 0 {
-            0
-        } else {
-            libc::MREMAP_DONTUNMAP
-        };
-        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | keeps;
-        self.forget_code(old, old + old_len);
-        self.forget_code(new.0, new.1);
-        self.gets(new.0, new.1);
-        // SAFETY: both ranges are guest memory; the target is free.
-        let got = unsafe {
-            sys::syscall(
-                libc::SYS_mremap as u64,
-                [old, old_len, new.1 - new.0, flags as u64, new.0, 0],
-            )
-        };
-        if got < 0 {
-            return Err(-got as i32);
-        }
-        let offset = region.offset + (old - region.start);
-        let prot = region.prot;
-        self.space.insert(Region {
-            start: new.0,
-            end: new.1,
-            offset,
-            ..region
-        });
-        if prot & EXEC != 0 {
-            self.add_code(new.0, new.1);
         }
         Ok(())
     }
@@ -403,12 +291,6 @@ impl Memory {
         Ok(())
     }
 
-    /// Drops what was translated from a range whose content has changed behind the guest's
-    /// back.
-    pub fn code_changed(&mut self, start: u64, end: u64) {
-        self.translator.invalidate(GuestAddr(start), GuestAddr(end));
-    }
-
     /// The guest is about to get memory in a range.
     fn gets(&mut self, start: u64, end: u64) {
         if let Err(e) = self.translator.guest_gets(GuestAddr(start), GuestAddr(end)) {
@@ -429,55 +311,15 @@ impl Memory {
             return Ok(());
         }
         let n = ((page + PAGE - at) as usize).min(bytes.len() - *done);
-        let set = |prot: u32| {
-            // SAFETY: one mapped guest page.
-            unsafe {
-                sys::syscall(
-                    libc::SYS_mprotect as u64,
-                    [page, PAGE, u64::from(prot), 0, 0, 0],
-                )
-            }
-        };
-        set(READ | WRITE);
+        let set = |prot: u32| protect_host(page, page + PAGE, prot).map_err(|_| bad);
+        set(READ | WRITE)?;
         let wrote = copy::write(GuestAddr(at), &bytes[*done..*done + n]);
-        set(host_prot(prot));
+        set(host_prot(prot))?;
         wrote?;
         self.translator
             .invalidate(GuestAddr(page), GuestAddr(page + PAGE));
         *done += n;
         Ok(())
-    }
-
-    /// Handles a write to a page that only the host made read-only: translations are
-    /// dropped, the page becomes writable. `false` if the fault is the guest's own.
-    pub fn write_fault(&mut self, addr: u64) -> bool {
-        let page = addr & !(PAGE - 1);
-        if !self.guarded.remove(&page) {
-            return false;
-        }
-        for alias in self.space.aliases(page) {
-            self.translator
-                .invalidate(GuestAddr(alias), GuestAddr(alias + PAGE));
-        }
-        self.set_guard(page, READ | WRITE);
-        true
-    }
-
-    /// Another process has run that may have written to common memory: code in it may have
-    /// changed. (What this process writes itself is noticed page by page.)
-    pub fn forget_common_code(&mut self) {
-        if !std::mem::take(&mut self.common_code) {
-            return;
-        }
-        let common: Vec<(u64, u64)> = self
-            .space
-            .iter()
-            .filter(|r| r.common && r.prot & EXEC != 0)
-            .map(|r| (r.start, r.end))
-            .collect();
-        for (start, end) in common {
-            self.translator.invalidate(GuestAddr(start), GuestAddr(end));
-        }
     }
 
     /// What the memory holds that other processes may write, without pages of zeros at the
@@ -497,54 +339,6 @@ impl Memory {
             .collect()
     }
 
-    /// Lets the kernel write into a range (it would answer EFAULT for guarded pages).
-    pub fn unguard(&mut self, start: u64, end: u64) {
-        if self.guarded.is_empty() {
-            return;
-        }
-        let pages: Vec<u64> = self
-            .guarded
-            .range(start & !(PAGE - 1)..end)
-            .copied()
-            .collect();
-        for page in pages {
-            self.write_fault(page);
-        }
-    }
-
-    /// Write-protects the pages that code has just been translated from.
-    fn guard(&mut self, pages: &[u64]) {
-        for &page in pages {
-            if self.guarded.insert(page) {
-                self.set_guard(page, READ);
-            }
-        }
-    }
-
-    fn set_guard(&self, page: u64, prot: u32) {
-        // SAFETY: one mapped guest page; only its host protection changes.
-        let got = unsafe {
-            sys::syscall(
-                libc::SYS_mprotect as u64,
-                [page, PAGE, u64::from(prot), 0, 0, 0],
-            )
-        };
-        if got < 0 {
-            crate::failure::die(&Failure::setup(format!(
-                "cannot protect a page of code (errno {}): raise vm.max_map_count",
-                -got
-            )));
-        }
-    }
-
-    fn forget_code(&mut self, start: u64, end: u64) {
-        let pages: Vec<u64> = self.guarded.range(start..end).copied().collect();
-        for page in pages {
-            self.guarded.remove(&page);
-        }
-        self.translator.invalidate(GuestAddr(start), GuestAddr(end));
-    }
-
     /// Whether the annex is the guest's to map: the table has no slots there, now or later.
     fn gives_annex(&self) -> bool {
         self.space.annex_is_free()
@@ -552,142 +346,6 @@ impl Memory {
                 .translator
                 .has_slots(layout::ANNEX_CODE_START, layout::ANNEX_CODE_END)
     }
-
-    fn add_code(&mut self, start: u64, end: u64) {
-        if layout::is_low(start) {
-            let end = end.min(layout::LOW_END);
-            if let Err(e) = self
-                .translator
-                .add_code_range(GuestAddr(start), GuestAddr(end))
-            {
-                crate::failure::die(&Failure::setup(e));
-            }
-            if self
-                .space
-                .at(start)
-                .is_some_and(|r| r.prot & WRITE == 0 && !r.shared)
-            {
-                self.translator.activate(start, end, &mut same);
-            }
-        }
-    }
-
-    /// Guest code that a later process may find at the same place again: of private files,
-    /// in the low window, not writable.
-    #[must_use]
-    pub fn lasting_code(&self) -> Vec<(u64, u64)> {
-        let lasting =
-            |r: &&Region| r.prot & EXEC != 0 && r.prot & WRITE == 0 && !r.shared && r.inode != 0;
-        let low = |r: &Region| r.end <= layout::LOW_END;
-        self.space
-            .iter()
-            .filter(lasting)
-            .filter(|r| low(r))
-            .map(|r| (r.start, r.end))
-            .collect()
-    }
-
-    /// Whether only the host protects this address from being written.
-    #[must_use]
-    pub fn is_guarded(&self, addr: u64) -> bool {
-        self.guarded.contains(&(addr & !(PAGE - 1)))
-    }
-
-    /// Drops what was translated from the page of `addr`.
-    pub fn forget_page(&mut self, addr: u64) {
-        for alias in self.space.aliases(addr & !(PAGE - 1)) {
-            self.translator
-                .invalidate(GuestAddr(alias), GuestAddr(alias + PAGE));
-        }
-    }
-
-    /// Runs `f` with the translator and a view of the guest's code, then guards the writable
-    /// pages that were read (unless the caller will drop their translations itself).
-    pub fn with_code<R>(
-        &mut self,
-        guard: bool,
-        f: impl FnOnce(&mut Translator, &dyn Code) -> R,
-    ) -> R {
-        let view = CodeView {
-            space: &self.space,
-            writable: RefCell::new(Vec::new()),
-            common: Cell::new(false),
-        };
-        let result = f(&mut self.translator, &view);
-        let pages = view.writable.into_inner();
-        self.common_code |= view.common.get();
-        if guard && !pages.is_empty() {
-            self.guard(&pages);
-        }
-        result
-    }
-}
-
-struct CodeView<'a> {
-    space: &'a AddressSpace,
-    /// Guest-writable pages that were read.
-    writable: RefCell<Vec<u64>>,
-    /// Common memory was read.
-    common: Cell<bool>,
-}
-
-impl CodeView<'_> {
-    /// Remembers a page and its other names, as far as they can be written.
-    fn note_writable(&self, page: u64) {
-        let mut pages = self.writable.borrow_mut();
-        for alias in self.space.aliases(page) {
-            if self.space.at(alias).is_some_and(|r| r.prot & WRITE != 0) && !pages.contains(&alias)
-            {
-                pages.push(alias);
-            }
-        }
-    }
-}
-
-impl Code for CodeView<'_> {
-    fn fetch(&self, pc: GuestAddr, buf: &mut [u8; 16]) -> usize {
-        let Some(region) = self.space.at(pc.0).filter(|r| r.prot & EXEC != 0) else {
-            return 0;
-        };
-        let mut n = 16.min(region.end - pc.0);
-        let mut writable = region.prot & WRITE != 0 || region.shared;
-        let mut common = region.common;
-        if n < 16
-            && let Some(next) = self.space.at(region.end).filter(|r| r.prot & EXEC != 0)
-        {
-            n = 16.min(next.end - pc.0);
-            writable |= next.prot & WRITE != 0 || next.shared;
-            common |= next.common;
-        }
-        self.common.set(self.common.get() || common);
-        let n = n as usize;
-        if copy::read(pc, &mut buf[..n]).is_err() {
-            return 0;
-        }
-        if writable {
-            for page in [pc.0 & !(PAGE - 1), (pc.0 + n as u64 - 1) & !(PAGE - 1)] {
-                self.note_writable(page);
-            }
-        }
-        n
-    }
-
-    fn lasting(&self, pc: GuestAddr) -> bool {
-        let writable = |r: &Region| r.prot & WRITE != 0 || r.shared || r.common;
-        let region = self.space.at(pc.0).filter(|r| r.prot & EXEC != 0);
-        region.is_some_and(|r| !writable(r))
-    }
-}
-
-/// Whether guest memory holds these bytes.
-fn same(mut at: u64, bytes: &[u8]) -> bool {
-    let mut seen = [0; PAGE as usize];
-    bytes.chunks(seen.len()).all(|expected| {
-        let seen = &mut seen[..expected.len()];
-        let equal = copy::read(GuestAddr(at), seen).is_ok() && seen == expected;
-        at += expected.len() as u64;
-        equal
-    })
 }
 
 /// The host's protection for guest memory: never executable, readable where executable.
@@ -697,6 +355,15 @@ fn host_prot(prot: u32) -> u32 {
         host |= READ;
     }
     host
+}
+
+/// Changes the host's protection of mapped guest memory.
+fn protect_host(start: u64, end: u64, prot: u32) -> std::result::Result<(), i32> {
+    let args = [start, end - start, u64::from(prot), 0, 0, 0];
+    // SAFETY: the callers name mapped guest memory, to which the host holds no reference; what lies
+    // in it stays.
+    let got = unsafe { sys::syscall(libc::SYS_mprotect as u64, args) };
+    if got < 0 { Err(-got as i32) } else { Ok(()) }
 }
 
 /// A name for anonymous memory.

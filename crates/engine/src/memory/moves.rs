@@ -1,0 +1,113 @@
+//! mremap(2): memory that moves, grows, shrinks or gets a second name.
+
+use relive_host::{sys, window};
+
+use super::Memory;
+use crate::space::{EXEC, Region};
+
+impl Memory {
+    /// Moves or resizes what mremap(2) moves: pages go from one range to another, or grow
+    /// where they are. `new` must be free (or the grown old range).
+    ///
+    /// # Errors
+    /// The errno of mremap(2).
+    pub fn remap(&mut self, old: (u64, u64), new: (u64, u64)) -> std::result::Result<(), i32> {
+        let region = self.space.at(old.0).cloned().ok_or(libc::EFAULT)?;
+        self.forget_code(old.0, old.1);
+        self.gets(new.0, new.1);
+        let (old_len, new_len) = (old.1 - old.0, new.1 - new.0);
+        if new.0 == old.0 && new_len > old_len {
+            // The reserve lies behind the old range; only a fresh mapping can take its place.
+            // SAFETY: the caller made sure that the range behind is free guest window.
+            let got = unsafe {
+                sys::syscall(
+                    libc::SYS_munmap as u64,
+                    [old.1, new_len - old_len, 0, 0, 0, 0],
+                )
+            };
+            assert!(got >= 0, "the reserve can be unmapped");
+        }
+        let flags = if new.0 == old.0 {
+            0
+        } else {
+            libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED
+        };
+        // SAFETY: both ranges are guest memory; a fixed target replaces reserve only.
+        let got = unsafe {
+            sys::syscall(
+                libc::SYS_mremap as u64,
+                [old.0, old_len, new_len, flags as u64, new.0, 0],
+            )
+        };
+        if got < 0 {
+            if new.0 == old.0 && new_len > old_len {
+                // SAFETY: puts the reserve back where it was.
+                unsafe { window::release(old.1, new_len - old_len) };
+            }
+            return Err(-got as i32);
+        }
+        if new.0 != old.0 {
+            // SAFETY: the pages have moved away; the hole goes back to the reserve.
+            unsafe { window::release(old.0, old_len) };
+            self.space.remove(old.0, old.1);
+        } else if new_len < old_len {
+            // SAFETY: mremap has unmapped the tail.
+            unsafe { window::release(new.1, old_len - new_len) };
+            self.space.remove(new.1, old.1);
+        }
+        let offset = region.offset + (old.0 - region.start);
+        self.space.insert(Region {
+            start: new.0,
+            end: new.1,
+            offset,
+            ..region
+        });
+        Ok(())
+    }
+
+    /// Maps the pages from `old` at `new` and leaves the old range mapped: the same memory under
+    /// a second name if `old_len` is 0 (shared maps only), and otherwise without content
+    /// (mremap(2), `MREMAP_DONTUNMAP`).
+    ///
+    /// # Errors
+    /// The errno of mremap(2).
+    pub fn remap_beside(
+        &mut self,
+        old: u64,
+        old_len: u64,
+        new: (u64, u64),
+    ) -> std::result::Result<(), i32> {
+        let region = self.space.at(old).cloned().ok_or(libc::EFAULT)?;
+        let keeps = if old_len == 0 {
+            0
+        } else {
+            libc::MREMAP_DONTUNMAP
+        };
+        let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | keeps;
+        self.forget_code(old, old + old_len);
+        self.forget_code(new.0, new.1);
+        self.gets(new.0, new.1);
+        // SAFETY: both ranges are guest memory; the target is free.
+        let got = unsafe {
+            sys::syscall(
+                libc::SYS_mremap as u64,
+                [old, old_len, new.1 - new.0, flags as u64, new.0, 0],
+            )
+        };
+        if got < 0 {
+            return Err(-got as i32);
+        }
+        let offset = region.offset + (old - region.start);
+        let prot = region.prot;
+        self.space.insert(Region {
+            start: new.0,
+            end: new.1,
+            offset,
+            ..region
+        });
+        if prot & EXEC != 0 {
+            self.add_code(new.0, new.1);
+        }
+        Ok(())
+    }
+}
