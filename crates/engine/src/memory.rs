@@ -3,7 +3,8 @@
 //! Every change of the guest's memory goes through here, live and in replay, so that map,
 //! pages and translations can not disagree. Host pages are never executable (guest code
 //! runs from the code cache only), and a writable page from which code was translated is
-//! kept read-only in the host until it is written (`write_fault`).
+//! kept read-only in the host until it is written (`code`). Otherwise the host's protection of a
+//! page is what the map says (`settle`).
 
 mod code;
 mod moves;
@@ -27,6 +28,10 @@ pub struct Memory {
     /// Pages that the guest may write and the host has made read-only, because code was
     /// translated from them.
     guarded: BTreeSet<u64>,
+    /// Pages that code was translated from for one instruction and that were left open for it.
+    open: BTreeSet<u64>,
+    /// How many shared maps without a file there have been.
+    unnamed: u64,
     /// Code was translated from memory that other processes may write.
     common_code: bool,
     /// A forked child may get something else than a copy (`Traits::on_fork`).
@@ -61,6 +66,8 @@ impl Memory {
             space: AddressSpace::new(),
             translator,
             guarded: BTreeSet::new(),
+            open: BTreeSet::new(),
+            unnamed: 0,
             common_code: false,
             on_fork: false,
         })
@@ -71,17 +78,19 @@ impl Memory {
     ///
     /// # Errors
     /// The errno of mmap(2).
-    pub fn map(&mut self, region: Region, source: Source) -> std::result::Result<(), i32> {
+    pub fn map(&mut self, mut region: Region, source: Source) -> std::result::Result<(), i32> {
         let (start, len) = (region.start, region.end - region.start);
         assert!(
             layout::guest_may_map_range(start, region.end),
             "map outside the guest window: {region:x?}"
         );
         let end = region.end;
-        if region.prot & EXEC != 0 && !self.space.may_have_code(start, end)
-            || (layout::ANNEX_START..layout::ANNEX_END).contains(&start) && !self.gives_annex()
-        {
+        if !self.has_room(start, end, region.prot) {
             return Err(libc::ENOMEM);
+        }
+        if region.shared && region.inode == 0 {
+            self.unnamed += 1;
+            region.traits.unnamed = self.unnamed;
         }
         self.forget_code(start, end);
         self.gets(start, end);
@@ -110,11 +119,8 @@ impl Memory {
         if got < 0 {
             return Err(-got as i32);
         }
-        let prot = region.prot;
         self.space.insert(region);
-        if prot & EXEC != 0 {
-            self.add_code(start, end);
-        }
+        self.appears(start, end);
         Ok(())
     }
 
@@ -135,7 +141,9 @@ impl Memory {
         if got < 0 {
             return Err(-got as i32);
         }
+        let (start, end) = (region.start, region.end);
         self.space.insert(region);
+        self.appears(start, end);
         Ok(())
     }
 
@@ -174,11 +182,13 @@ impl Memory {
             return Err(libc::EACCES);
         }
         self.forget_code(start, end);
-        protect_host(start, end, host_prot(prot))?;
-        self.space.protect(start, end, prot);
-        if prot & EXEC != 0 {
-            self.add_code(start, end);
+        if let Err(e) = protect_host(start, end, host_prot(prot)) {
+            // Of several regions some may have changed.
+            self.settle(start, end);
+            return Err(e);
         }
+        self.space.protect(start, end, prot);
+        self.appears(start, end);
         Ok(())
     }
 
@@ -186,6 +196,7 @@ impl Memory {
     /// `MADV_REMOVE`). The kernel's answer.
     pub fn remove(&mut self, start: u64, end: u64) -> i64 {
         self.forget_code(start, end);
+        self.code_changed(start, end);
         let shared = self.space.at(start).is_some_and(|r| r.shared);
         // Of one process alone, which shares with nobody.
         let advice = if shared {
@@ -276,12 +287,8 @@ impl Memory {
         let mut done = 0;
         while done < bytes.len() {
             match copy::write(GuestAddr(addr + done as u64), &bytes[done..]) {
-                Ok(()) => {
-                    if self.space.at(addr).is_some_and(|r| r.prot & EXEC != 0) {
-                        self.code_changed(addr, addr + bytes.len() as u64);
-                    }
-                    return Ok(());
-                }
+                // What the host can write has no translations.
+                Ok(()) => return Ok(()),
                 Err(copy::BadAddress(at)) => {
                     done = (at.0 - addr) as usize;
                     self.poke_page(at.0, bytes, &mut done)?;
@@ -305,19 +312,17 @@ impl Memory {
         done: &mut usize,
     ) -> std::result::Result<(), copy::BadAddress> {
         let bad = copy::BadAddress(GuestAddr(at));
-        let prot = self.space.at(at).ok_or(bad)?.prot;
+        self.space.at(at).ok_or(bad)?;
         let page = at & !(PAGE - 1);
         if self.write_fault(at) {
             return Ok(());
         }
         let n = ((page + PAGE - at) as usize).min(bytes.len() - *done);
-        let set = |prot: u32| protect_host(page, page + PAGE, prot).map_err(|_| bad);
-        set(READ | WRITE)?;
+        protect_host(page, page + PAGE, READ | WRITE).map_err(|_| bad)?;
         let wrote = copy::write(GuestAddr(at), &bytes[*done..*done + n]);
-        set(host_prot(prot))?;
+        self.settle(page, page + PAGE);
+        self.code_changed(page, page + PAGE);
         wrote?;
-        self.translator
-            .invalidate(GuestAddr(page), GuestAddr(page + PAGE));
         *done += n;
         Ok(())
     }
@@ -339,12 +344,52 @@ impl Memory {
             .collect()
     }
 
+    /// Whether a range may be mapped so, as far as annex and branch table are concerned.
+    fn has_room(&self, start: u64, end: u64, prot: u32) -> bool {
+        let is_annex = (layout::ANNEX_START..layout::ANNEX_END).contains(&start);
+        (prot & EXEC == 0 || self.space.may_have_code(start, end))
+            && (!is_annex || self.gives_annex())
+    }
+
     /// Whether the annex is the guest's to map: the table has no slots there, now or later.
     fn gives_annex(&self) -> bool {
         self.space.annex_is_free()
             && !self
                 .translator
                 .has_slots(layout::ANNEX_CODE_START, layout::ANNEX_CODE_END)
+    }
+
+    /// A range has been mapped, or been given another protection, one for all of it.
+    fn appears(&mut self, start: u64, end: u64) {
+        let writable = |r: &Region| r.shared && r.prot & WRITE != 0;
+        if self.space.overlapping(start, end).any(writable) {
+            // Its code under other names is guarded here too from its next translation on.
+            self.code_changed(start, end);
+        }
+        if self.space.at(start).is_some_and(|r| r.prot & EXEC != 0) {
+            self.add_code(start, end);
+        }
+    }
+
+    /// Gives the pages of a range the host's protection that the map says, and guarded ones that
+    /// of guarded ones.
+    fn settle(&self, start: u64, end: u64) {
+        for r in self.space.overlapping(start, end) {
+            protect_or_die(start.max(r.start), end.min(r.end), host_prot(r.prot));
+        }
+        for &page in self.guarded.range(start..end) {
+            protect_or_die(page, page + PAGE, READ);
+        }
+    }
+
+    /// Makes a page of mapped memory inaccessible for a while.
+    pub fn close(&self, page: u64) {
+        protect_or_die(page, page + PAGE, 0);
+    }
+
+    /// The end of that.
+    pub fn reopen(&self, page: u64) {
+        self.settle(page, page + PAGE);
     }
 }
 
@@ -364,6 +409,15 @@ fn protect_host(start: u64, end: u64, prot: u32) -> std::result::Result<(), i32>
     // in it stays.
     let got = unsafe { sys::syscall(libc::SYS_mprotect as u64, args) };
     if got < 0 { Err(-got as i32) } else { Ok(()) }
+}
+
+/// The same where the kernel can refuse it for want of maps only.
+fn protect_or_die(start: u64, end: u64, prot: u32) {
+    if let Err(e) = protect_host(start, end, prot) {
+        crate::failure::die(&Failure::setup(format!(
+            "cannot change the protection of memory at {start:#x} (errno {e}): raise vm.max_map_count"
+        )));
+    }
 }
 
 /// A name for anonymous memory.

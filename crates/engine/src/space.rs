@@ -48,6 +48,27 @@ pub struct Traits {
     pub grows: bool,
     /// What a forked child gets of it.
     pub on_fork: OnFork,
+    /// Tells shared memory without a file, which mremap(2) may show under several names, from
+    /// other such; 0 for what is not shared or has a file.
+    pub unnamed: u64,
+}
+
+/// What may show under several names.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Object {
+    File(u64),
+    Unnamed(u64),
+}
+
+impl Region {
+    /// What it shows, if that may show elsewhere too.
+    fn object(&self) -> Option<Object> {
+        match (self.shared, self.inode, self.traits.unnamed) {
+            (false, ..) | (_, 0, 0) => None,
+            (_, 0, number) => Some(Object::Unnamed(number)),
+            (_, inode, _) => Some(Object::File(inode)),
+        }
+    }
 }
 
 /// What a forked child gets of a region (madvise(2)).
@@ -201,6 +222,12 @@ impl AddressSpace {
         self.regions.insert(addr, upper);
     }
 
+    /// Whether the guest may write at an address.
+    #[must_use]
+    pub fn may_write(&self, addr: u64) -> bool {
+        self.at(addr).is_some_and(|r| r.prot & WRITE != 0)
+    }
+
     /// Finds room for `len` bytes (a multiple of the page size): in the low window for
     /// code, in the high window for the rest. Deterministic.
     pub fn find_free(&mut self, len: u64, low: bool) -> Option<u64> {
@@ -240,34 +267,42 @@ impl AddressSpace {
         }
     }
 
-    /// All pages that show the same memory as `page`: itself, and where it lies in a shared
-    /// file map, the same part of the file in other shared maps.
+    /// Where the memory of a mapped range shows: there, and what of it is mapped shared, wherever
+    /// else it is. Starts and ends.
     #[must_use]
-    pub fn aliases(&self, page: u64) -> Vec<u64> {
-        let Some(r) = self.at(page).filter(|r| r.shared && r.inode != 0) else {
-            return vec![page];
-        };
-        let at = r.offset + (page - r.start);
-        let same = self.iter().filter(|o| o.shared && o.inode == r.inode);
-        same.filter(|o| (o.offset..o.offset + (o.end - o.start)).contains(&at))
-            .map(|o| o.start + (at - o.offset))
-            .collect()
+    pub fn views(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let mut all = Vec::new();
+        for r in self.overlapping(start, end) {
+            let (from, to) = (start.max(r.start), end.min(r.end));
+            match r.object() {
+                None => all.push((from, to)),
+                Some(object) => {
+                    let at = r.offset + (from - r.start);
+                    all.extend(self.showing(object, at, to - from));
+                }
+            }
+        }
+        all
     }
 
-    /// The parts of `len` bytes from `offset` of a file that shared maps show.
+    /// Where shared maps show the part of `len` bytes from `offset` of a file.
     pub fn shared_views(
         &self,
         inode: u64,
         offset: u64,
         len: u64,
     ) -> impl Iterator<Item = (u64, u64)> {
-        self.iter()
-            .filter(move |r| r.shared && r.inode == inode)
-            .filter_map(move |r| {
-                let from = offset.max(r.offset);
-                let to = (offset.saturating_add(len)).min(r.offset + (r.end - r.start));
-                (from < to).then(|| (r.start + (from - r.offset), to - from))
-            })
+        self.showing(Object::File(inode), offset, len)
+    }
+
+    fn showing(&self, object: Object, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
+        let views = self.iter().filter(move |r| r.object() == Some(object));
+        views.filter_map(move |r| {
+            let from = offset.max(r.offset);
+            let to = (offset.saturating_add(len)).min(r.offset + (r.end - r.start));
+            let place = |at: u64| r.start + (at - r.offset);
+            (from < to).then(|| (place(from), place(to)))
+        })
     }
 
     /// Whether any file is mapped shared.

@@ -179,7 +179,7 @@ impl Task {
             // with the page open, and the page is looked at afresh afterwards.
             machine().memory().write_fault(page);
             stop = self.enter(true, false);
-            machine().memory().forget_page(page);
+            machine().memory().forget_unguarded();
             if !step && matches!(stop, Stop::Stepped { .. }) {
                 stop = self.enter(false, true);
             }
@@ -198,8 +198,11 @@ impl Task {
     fn guarded_page(&self) -> Option<u64> {
         let info = &self.ctx.fault.siginfo;
         let addr = crate::signals::fault_addr(info);
-        (crate::signals::signo(info) == libc::SIGSEGV && machine().memory().is_guarded(addr))
-            .then_some(addr)
+        let memory = machine().memory();
+        // Where threads run together another one may have opened the page since.
+        let guarded =
+            memory.is_guarded(addr) || machine().mode == Mode::Run && memory.space.may_write(addr);
+        (crate::signals::signo(info) == libc::SIGSEGV && guarded).then_some(addr)
     }
 
     fn enter(&mut self, step: bool, guard: bool) -> Stop {

@@ -60,6 +60,18 @@ int main(void) {
     CHECK(across() == 5);
     border[4] = 1;
     CHECK(across() == 0x1000005);
+    // A store from the first page that changes code on both, itself too: incl (%rdi); mov $7, %eax; ret
+    // and the last bytes of a loaded constant on the second page.
+    static const unsigned char both[] = {0x48, 0x8d, 0x05, 0, 0, 0, 0, 0xff, 0x07, 0xb8, 7, 0, 0, 0, 0xc3};
+    unsigned char *store = code + PAGE - 2 - (int)sizeof both;
+    memset(code, 0x90, 2 * PAGE);
+    memcpy(store, both, sizeof both);
+    memcpy(code + PAGE - 2, load, sizeof load);
+    int (*stores)(void *) = (int (*)(void *))store;
+    for (int i = 0; i < 300; i++) {
+        CHECK(stores(code + PAGE - 1) == 7);
+        CHECK(((int (*)(void))(code + PAGE - 2))() == i + 1);
+    }
     // A page that goes away and comes back with other code at the same place.
     for (int i = 0; i < 20; i++) {
         CHECK(mmap(code, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1, 0) == code);

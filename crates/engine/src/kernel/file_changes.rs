@@ -54,14 +54,16 @@ pub fn may_change(nr: u16) -> bool {
 
 /// Notes the guest memory that a call has changed through a file that is mapped shared.
 pub fn note(task: &mut Task, call: &Call, result: i64) {
-    if result < 0 || !task.tape.recording() {
+    if result < 0 {
         return;
     }
     let nr = i64::from(call.nr);
     let Some((_, change)) = CHANGES.iter().find(|(n, _)| *n == nr) else {
         return;
     };
-    let users = machine().shm.as_ref().map(|s| &s.header().shared);
+    let recording = task.tape.recording();
+    let users = machine().shm.as_ref().filter(|_| recording);
+    let users = users.map(|s| &s.header().shared);
     if !users.map_or_else(|| machine().memory().space.has_shared_files(), Users::any) {
         return;
     }
@@ -69,20 +71,26 @@ pub fn note(task: &mut Task, call: &Call, result: i64) {
         return;
     };
     let mut memory = machine().memory();
+    if !recording {
+        // Other threads may have moved the position meanwhile.
+        let views: Vec<(u64, u64)> = memory.space.shared_views(file, 0, WHOLE).collect();
+        views.iter().for_each(|v| memory.code_changed(v.0, v.1));
+        return;
+    }
     let views: Vec<(u64, u64)> = memory.space.shared_views(file, start, len).collect();
-    let seen: u64 = views.iter().map(|v| v.1).sum();
+    let seen: u64 = views.iter().map(|(start, end)| end - start).sum();
     // Of a change without an end it is enough to see some of it. A new length is mostly the old
     // one, or a larger one, which changes nothing.
     let least = if len == WHOLE { 1 } else { len };
     if seen < least && nr != libc::SYS_ftruncate {
         refuse_unseen(call, file);
     }
-    for &(addr, len) in &views {
-        memory.code_changed(addr, addr + len);
+    for &(start, end) in &views {
+        memory.code_changed(start, end);
     }
     drop(memory);
-    for (addr, len) in views {
-        task.log.changed(addr, len);
+    for (start, end) in views {
+        task.log.changed(start, end - start);
     }
 }
 

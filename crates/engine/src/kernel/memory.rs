@@ -118,7 +118,7 @@ fn traits(flags: i32) -> Traits {
     let asked = libc::MAP_GROWSDOWN | libc::MAP_ANONYMOUS;
     Traits {
         grows: flags & asked == asked && flags & libc::MAP_TYPE == libc::MAP_PRIVATE,
-        on_fork: OnFork::Keep,
+        ..Traits::default()
     }
 }
 

@@ -1,33 +1,43 @@
 //! What is translated from guest memory, and how changes of it are noticed.
 
 use std::cell::{Cell, RefCell};
+use std::collections::BTreeSet;
 
 use relive_dbt::{Code, Translator};
 use relive_host::{GuestAddr, addr::PAGE, copy, layout};
 
-use super::{Memory, protect_host};
+use super::{Memory, protect_or_die};
 use crate::failure::Failure;
 use crate::space::{AddressSpace, EXEC, READ, Region, WRITE};
 
 impl Memory {
-    /// Drops what was translated from a range whose content has changed behind the guest's
-    /// back.
+    /// Drops what was translated from a range whose content has changed, under all its names.
     pub fn code_changed(&mut self, start: u64, end: u64) {
-        self.translator.invalidate(GuestAddr(start), GuestAddr(end));
+        for (start, end) in self.space.views(start, end) {
+            self.translator.invalidate(GuestAddr(start), GuestAddr(end));
+        }
     }
 
     /// Handles a write to a page that only the host made read-only: translations are
     /// dropped, the page becomes writable. `false` if the fault is the guest's own.
     pub fn write_fault(&mut self, addr: u64) -> bool {
         let page = addr & !(PAGE - 1);
-        if !self.guarded.remove(&page) {
+        self.unguard(page, page + PAGE)
+    }
+
+    /// Opens the guarded pages of a range, for the guest or for the kernel (which would answer
+    /// EFAULT), and drops what was translated from them. Says whether there are any.
+    pub fn unguard(&mut self, start: u64, end: u64) -> bool {
+        let pages = self.guarded.range(start & !(PAGE - 1)..end);
+        let pages: Vec<u64> = pages.copied().collect();
+        let (Some(first), Some(last)) = (pages.first(), pages.last()) else {
             return false;
+        };
+        for page in &pages {
+            self.guarded.remove(page);
+            self.code_changed(*page, page + PAGE);
         }
-        for alias in self.space.aliases(page) {
-            self.translator
-                .invalidate(GuestAddr(alias), GuestAddr(alias + PAGE));
-        }
-        self.set_guard(page, READ | WRITE);
+        self.settle(*first, last + PAGE);
         true
     }
 
@@ -48,43 +58,9 @@ impl Memory {
         }
     }
 
-    /// Lets the kernel write into a range (it would answer EFAULT for guarded pages).
-    pub fn unguard(&mut self, start: u64, end: u64) {
-        if self.guarded.is_empty() {
-            return;
-        }
-        let pages: Vec<u64> = self
-            .guarded
-            .range(start & !(PAGE - 1)..end)
-            .copied()
-            .collect();
-        for page in pages {
-            self.write_fault(page);
-        }
-    }
-
-    /// Write-protects the pages that code has just been translated from.
-    fn guard(&mut self, pages: &[u64]) {
-        for &page in pages {
-            if self.guarded.insert(page) {
-                self.set_guard(page, READ);
-            }
-        }
-    }
-
-    fn set_guard(&self, page: u64, prot: u32) {
-        if let Err(e) = protect_host(page, page + PAGE, prot) {
-            crate::failure::die(&Failure::setup(format!(
-                "cannot protect a page of code (errno {e}): raise vm.max_map_count"
-            )));
-        }
-    }
-
+    /// The map of a range is about to change: nothing translated from it stays, and no guard.
     pub(super) fn forget_code(&mut self, start: u64, end: u64) {
-        let pages: Vec<u64> = self.guarded.range(start..end).copied().collect();
-        for page in pages {
-            self.guarded.remove(&page);
-        }
+        self.unguard(start, end);
         self.translator.invalidate(GuestAddr(start), GuestAddr(end));
     }
 
@@ -128,16 +104,15 @@ impl Memory {
         self.guarded.contains(&(addr & !(PAGE - 1)))
     }
 
-    /// Drops what was translated from the page of `addr`.
-    pub fn forget_page(&mut self, addr: u64) {
-        for alias in self.space.aliases(addr & !(PAGE - 1)) {
-            self.translator
-                .invalidate(GuestAddr(alias), GuestAddr(alias + PAGE));
+    /// Drops what was translated from pages that were not guarded.
+    pub fn forget_unguarded(&mut self) {
+        for page in std::mem::take(&mut self.open) {
+            self.code_changed(page, page + PAGE);
         }
     }
 
-    /// Runs `f` with the translator and a view of the guest's code, then guards the writable
-    /// pages that were read (unless the caller will drop their translations itself).
+    /// Runs `f` with the translator and a view of the guest's code, which guards the writable
+    /// pages that are read (unless the caller will forget what was made of them).
     pub fn with_code<R>(
         &mut self,
         guard: bool,
@@ -145,35 +120,43 @@ impl Memory {
     ) -> R {
         let view = CodeView {
             space: &self.space,
-            writable: RefCell::new(Vec::new()),
+            guard,
+            guarded: RefCell::new(&mut self.guarded),
+            open: RefCell::new(&mut self.open),
             common: Cell::new(false),
         };
         let result = f(&mut self.translator, &view);
-        let pages = view.writable.into_inner();
         self.common_code |= view.common.get();
-        if guard && !pages.is_empty() {
-            self.guard(&pages);
-        }
         result
     }
 }
 
 struct CodeView<'a> {
     space: &'a AddressSpace,
-    /// Guest-writable pages that were read.
-    writable: RefCell<Vec<u64>>,
+    /// Whether writable pages are to be guarded.
+    guard: bool,
+    /// Those that are.
+    guarded: RefCell<&'a mut BTreeSet<u64>>,
+    /// Those that were read and are not.
+    open: RefCell<&'a mut BTreeSet<u64>>,
     /// Common memory was read.
     common: Cell<bool>,
 }
 
 impl CodeView<'_> {
-    /// Remembers a page and its other names, as far as they can be written.
-    fn note_writable(&self, page: u64) {
-        let mut pages = self.writable.borrow_mut();
-        for alias in self.space.aliases(page) {
-            if self.space.at(alias).is_some_and(|r| r.prot & WRITE != 0) && !pages.contains(&alias)
-            {
-                pages.push(alias);
+    /// A page that may be written, under this name or another, is about to be read: under each
+    /// that may be written it is guarded first. What other threads write to it afterwards is noticed.
+    fn reads(&self, page: u64) {
+        let mut guarded = self.guarded.borrow_mut();
+        for (view, _) in self.space.views(page, page + PAGE) {
+            if !self.space.may_write(view) || guarded.contains(&view) {
+                continue;
+            }
+            if self.guard {
+                guarded.insert(view);
+                protect_or_die(view, view + PAGE, READ);
+            } else {
+                self.open.borrow_mut().insert(page);
             }
         }
     }
@@ -196,15 +179,14 @@ impl Code for CodeView<'_> {
         }
         self.common.set(self.common.get() || common);
         let n = n as usize;
-        if copy::read(pc, &mut buf[..n]).is_err() {
-            return 0;
-        }
         if writable {
-            for page in [pc.0 & !(PAGE - 1), (pc.0 + n as u64 - 1) & !(PAGE - 1)] {
-                self.note_writable(page);
+            let (first, last) = (pc.0 & !(PAGE - 1), (pc.0 + n as u64 - 1) & !(PAGE - 1));
+            self.reads(first);
+            if last != first {
+                self.reads(last);
             }
         }
-        n
+        copy::read(pc, &mut buf[..n]).map_or(0, |()| n)
     }
 
     fn lasting(&self, pc: GuestAddr) -> bool {

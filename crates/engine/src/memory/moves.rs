@@ -3,7 +3,7 @@
 use relive_host::{sys, window};
 
 use super::Memory;
-use crate::space::{EXEC, Region};
+use crate::space::Region;
 
 impl Memory {
     /// Moves or resizes what mremap(2) moves: pages go from one range to another, or grow
@@ -13,6 +13,9 @@ impl Memory {
     /// The errno of mremap(2).
     pub fn remap(&mut self, old: (u64, u64), new: (u64, u64)) -> std::result::Result<(), i32> {
         let region = self.space.at(old.0).cloned().ok_or(libc::EFAULT)?;
+        if !self.has_room(new.0, new.1, region.prot) {
+            return Err(libc::ENOMEM);
+        }
         self.forget_code(old.0, old.1);
         self.gets(new.0, new.1);
         let (old_len, new_len) = (old.1 - old.0, new.1 - new.0);
@@ -40,19 +43,18 @@ impl Memory {
             )
         };
         if got < 0 {
-            if new.0 == old.0 && new_len > old_len {
-                // SAFETY: puts the reserve back where it was.
-                unsafe { window::release(old.1, new_len - old_len) };
+            if new.0 != old.0 {
+                put_back(new.0, new_len);
+            } else if new_len > old_len {
+                put_back(old.1, new_len - old_len);
             }
             return Err(-got as i32);
         }
         if new.0 != old.0 {
-            // SAFETY: the pages have moved away; the hole goes back to the reserve.
-            unsafe { window::release(old.0, old_len) };
+            put_back(old.0, old_len);
             self.space.remove(old.0, old.1);
         } else if new_len < old_len {
-            // SAFETY: mremap has unmapped the tail.
-            unsafe { window::release(new.1, old_len - new_len) };
+            put_back(new.1, old_len - new_len);
             self.space.remove(new.1, old.1);
         }
         let offset = region.offset + (old.0 - region.start);
@@ -62,11 +64,12 @@ impl Memory {
             offset,
             ..region
         });
+        self.appears(new.0, new.1);
         Ok(())
     }
 
     /// Maps the pages from `old` at `new` and leaves the old range mapped: the same memory under
-    /// a second name if `old_len` is 0 (shared maps only), and otherwise without content
+    /// a second name if `old_len` is 0 (shared maps only), and otherwise without pages
     /// (mremap(2), `MREMAP_DONTUNMAP`).
     ///
     /// # Errors
@@ -84,6 +87,9 @@ impl Memory {
             libc::MREMAP_DONTUNMAP
         };
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | keeps;
+        if !self.has_room(new.0, new.1, region.prot) {
+            return Err(libc::ENOMEM);
+        }
         self.forget_code(old, old + old_len);
         self.forget_code(new.0, new.1);
         self.gets(new.0, new.1);
@@ -95,19 +101,27 @@ impl Memory {
             )
         };
         if got < 0 {
+            put_back(new.0, new.1 - new.0);
             return Err(-got as i32);
         }
         let offset = region.offset + (old - region.start);
-        let prot = region.prot;
         self.space.insert(Region {
             start: new.0,
             end: new.1,
             offset,
             ..region
         });
-        if prot & EXEC != 0 {
-            self.add_code(new.0, new.1);
-        }
+        // With an old length of 0 a guarded page's protection comes along.
+        self.settle(new.0, new.1);
+        self.appears(new.0, new.1);
         Ok(())
     }
+}
+
+/// What the kernel has unmapped, or may have (it does so first where the target is fixed), goes back
+/// to the reserve.
+fn put_back(start: u64, len: u64) {
+    // SAFETY: the callers name parts of the window that nothing is mapped in any more.
+    let got = unsafe { window::release(start, len) };
+    assert!(got >= 0, "the reserve can be mapped: errno {}", -got);
 }

@@ -5,7 +5,6 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use relive_host::addr::PAGE;
-use relive_host::sys;
 use relive_trace::{Event, Kind};
 
 use super::SYNCHRONOUS;
@@ -24,7 +23,6 @@ pub fn possible() {
 /// A page that the recording has not found behind the end of its file.
 pub struct BeyondFile {
     page: u64,
-    prot: u32,
     info: SigInfo,
 }
 
@@ -48,15 +46,10 @@ impl BeyondFile {
             _ => return None,
         };
         let page = fault_addr(&info) & !(PAGE - 1);
-        let prot = machine()
-            .memory()
-            .space
-            .at(page)
-            .filter(|r| r.common || r.shared)?
-            .prot;
-        let armed = Self { page, prot, info };
-        armed.protect(0);
-        Some(armed)
+        let memory = machine().memory();
+        memory.space.at(page).filter(|r| r.common || r.shared)?;
+        memory.close(page);
+        Some(Self { page, info })
     }
 
     /// Whether the fault at hand is the recorded one: it becomes that.
@@ -72,16 +65,6 @@ impl BeyondFile {
 
     /// Makes the page accessible again.
     pub fn disarm(self) {
-        self.protect(self.prot & (crate::space::READ | crate::space::WRITE));
-    }
-
-    fn protect(&self, prot: u32) {
-        // SAFETY: one mapped guest page; only its host protection changes.
-        unsafe {
-            sys::syscall(
-                libc::SYS_mprotect as u64,
-                [self.page, PAGE, u64::from(prot), 0, 0, 0],
-            )
-        };
+        machine().memory().reopen(self.page);
     }
 }

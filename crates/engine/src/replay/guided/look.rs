@@ -47,9 +47,7 @@ pub fn write(addr: u64, bytes: &[u8]) -> bool {
     if !memory.space.is_mapped(addr, end) {
         return false;
     }
-    let written = memory.poke(addr, bytes).is_ok();
-    memory.code_changed(addr, end);
-    written
+    memory.poke(addr, bytes).is_ok()
 }
 
 /// The memory map.
