@@ -3,13 +3,8 @@
 
 use relive_host::{cpu, layout};
 
-/// Upper end of the part of the cache window that is used. The rest stays inaccessible:
-/// jumps to the topmost addresses of the address space (`-1`, the vsyscall page) look for
-/// their table slot there and must fault.
-const USED_END: u64 = layout::CACHE_END - (128 << 20);
-
-/// Where the filter of watched memory lies (see `watch`): the last part of what is used.
-pub(crate) const FILTER: u64 = USED_END - FILTER_BYTES;
+/// Where the filter of watched memory lies (see `watch`): the last part of the cache's window.
+pub(crate) const FILTER: u64 = layout::CACHE_END - FILTER_BYTES;
 /// Its size: 64 Ki entries and what wide accesses read behind them.
 pub(crate) const FILTER_BYTES: u64 = (64 << 10) + 4096;
 
@@ -36,7 +31,7 @@ pub enum Pairs {
 pub struct Options {
     /// Most guest instructions in a fragment, 1 to 256.
     pub max_insns: u32,
-    /// Bytes of the code cache to use, at most 384 MiB; rounded up to pages.
+    /// Bytes of the code cache to use, at most 320 MiB; rounded up to pages.
     pub cache_bytes: u64,
     /// The translator's one file descriptor gets a number of at least this.
     pub fd_floor: i32,

@@ -2,12 +2,14 @@
 //!
 //! ```text
 //! 0x0000_0001_0000  guest low window: images, and whatever asks for a low address
-//! 0x0000_4000_0000  code cache (512 MiB)
+//! 0x0000_4000_0000  code cache (320 MiB)
+//! 0x0000_5400_0000  the host's image (64 MiB)
+//! 0x0000_5800_0000  never mapped
 //! 0x0000_6000_0000  branch table: one 8-byte slot per byte of the low window (8 GiB)
 //! 0x0000_7fff_7000  guest annex: AddressSanitizer's shadow memory, over part of the table
 //! 0x0004_8000_0000  guest middle window: only for mappings that ask for it by address
 //! 0x1000_0000_0000  guest high window: heap, stacks, anonymous and data mappings
-//! 0x5000_0000_0000  the host: its image, its heap, its stacks, rings
+//! 0x5000_0000_0000  the host: its heap, its stacks, rings
 //! 0x6000_0000_0000  guest far window, in the middle of the host's part: AddressSanitizer's heap
 //! ```
 //!
@@ -23,7 +25,13 @@ pub const LOW_END: u64 = 0x4000_0000;
 /// Start of the code cache.
 pub const CACHE_START: u64 = 0x4000_0000;
 /// End of the code cache.
-pub const CACHE_END: u64 = 0x6000_0000;
+pub const CACHE_END: u64 = 0x5400_0000;
+/// Where the host's executable lies (`.cargo/config.toml`): a fixed address needs no relocation at
+/// each start, and one below 2 GiB lets the C library's calls of functions that are not there be linked.
+pub const IMAGE_START: u64 = CACHE_END;
+/// Behind the room for it. From here to the table nothing is ever mapped: jumps to the topmost
+/// addresses of the address space (`-1`, the vsyscall page) look for their slot there and must fault.
+pub const IMAGE_END: u64 = TABLE - (128 << 20);
 /// Base of the branch table: the slot of guest address `a` is at `TABLE + 8 * a`.
 pub const TABLE: u64 = 0x6000_0000;
 /// End of the branch table.

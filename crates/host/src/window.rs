@@ -2,6 +2,31 @@
 
 use crate::layout;
 
+// The page behind which the heap lies: see `layout.ld`. Its address does not fit into 32 bits, as those
+// of the image do, and so lies in memory.
+std::arch::global_asm!(
+    ".pushsection .relive_heap, \"a\", @nobits",
+    "relive_heap: .skip 4096",
+    ".popsection",
+    ".pushsection .rodata, \"a\", @progbits",
+    ".balign 8",
+    ".globl relive_heap_at",
+    "relive_heap_at: .quad relive_heap",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    /// Where the page for the heap lies.
+    #[link_name = "relive_heap_at"]
+    safe static HEAP_AT: u64;
+    /// The image's first byte.
+    #[link_name = "__ehdr_start"]
+    safe static IMAGE: u8;
+    /// Behind its last.
+    #[link_name = "_end"]
+    safe static IMAGE_BEHIND: u8;
+}
+
 /// Why the window could not be reserved.
 #[derive(Debug, Clone, Copy)]
 pub struct ReserveError {
@@ -11,15 +36,22 @@ pub struct ReserveError {
     pub errno: i32,
 }
 
-/// Reserves `WINDOW_START..WINDOW_END` and the far window as inaccessible memory that costs
-/// nothing (`PROT_NONE`, `MAP_NORESERVE`). Once per process.
+/// Reserves `WINDOW_START..WINDOW_END` around the host's image, and the far window, as inaccessible
+/// memory that costs nothing (`PROT_NONE`, `MAP_NORESERVE`). Once per process.
 ///
 /// # Errors
 /// The kernel's refusal, e.g. because an address-space limit (`ulimit -v`) is set or
 /// something already lies in the window.
 pub fn reserve() -> Result<(), ReserveError> {
+    assert!(
+        HEAP_AT == layout::WINDOW_END
+            && &raw const IMAGE as u64 == layout::IMAGE_START
+            && &raw const IMAGE_BEHIND as u64 <= layout::IMAGE_END,
+        "not linked as .cargo/config.toml says: does RUSTFLAGS replace what it asks for?"
+    );
     for (start, end) in [
-        (layout::WINDOW_START, layout::WINDOW_END),
+        (layout::WINDOW_START, layout::IMAGE_START),
+        (layout::IMAGE_END, layout::WINDOW_END),
         (layout::FAR_START, layout::FAR_END),
     ] {
         // SAFETY: MAP_FIXED_NOREPLACE never touches an existing mapping.
