@@ -159,13 +159,6 @@ impl Row {
         self.median(way, |sample| Some(sample.usage.peak as f64))
     }
 
-    /// Median bytes that all processes read natively, where the system tells.
-    pub fn read(&self) -> Option<f64> {
-        self.median(Way::Native, |sample| {
-            sample.usage.read.map(|bytes| bytes as f64)
-        })
-    }
-
     fn median(&self, way: Way, value: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
         let samples = self
             .repetitions

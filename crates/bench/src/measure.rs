@@ -15,9 +15,7 @@ use anyhow::{Context, Result, bail};
 use relive_tests::escape::shell_quote;
 use relive_tests::needs::SEARCH_PATH;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{
-    Pid, PidfdFlags, Signal, WaitId, WaitIdOptions, kill_process_group, pidfd_open, waitid,
-};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
 
@@ -48,9 +46,6 @@ pub struct Usage {
     /// Bytes of memory of the largest process at its largest. A child starts with what its
     /// parent had, so that values up to [`own_peak`] say nothing.
     pub peak: u64,
-    /// Bytes that all processes were given by read(2) and its relatives, where the system tells:
-    /// proc(5), `rchar`.
-    pub read: Option<u64>,
 }
 
 impl Usage {
@@ -66,7 +61,6 @@ impl Usage {
             user: self.user + next.user,
             system: self.system + next.system,
             peak: self.peak.max(next.peak),
-            read: self.read.zip(next.read).map(|(one, other)| one + other),
         }
     }
 }
@@ -165,7 +159,6 @@ fn wait(id: Pid, started: Instant) -> Result<(ExitStatus, Usage)> {
     // SAFETY: rusage is plain numbers, for which all zeros are a value.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
     let mut status = 0;
-    let read = bytes_read(id);
     // SAFETY: both pointers are to live variables of the types that wait4(2) writes. Nobody else
     // waits for this child: its `Child` is dropped without.
     let waited = unsafe { libc::wait4(id.as_raw_nonzero().get(), &mut status, 0, &mut used) };
@@ -178,22 +171,8 @@ fn wait(id: Pid, started: Instant) -> Result<(ExitStatus, Usage)> {
         user: seconds(used.ru_utime),
         system: seconds(used.ru_stime),
         peak: used.ru_maxrss as u64 * 1024,
-        read,
     };
     Ok((ExitStatus::from_raw(status), usage))
-}
-
-/// What a child, and those that it waited for, were given to read until its end. Waits for that,
-/// and leaves the child to be waited for.
-fn bytes_read(id: Pid) -> Option<u64> {
-    waitid(
-        WaitId::Pid(id),
-        WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
-    )
-    .ok()?;
-    let text = fs::read_to_string(format!("/proc/{}/io", id.as_raw_nonzero())).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("rchar: "))?;
-    line.trim().parse().ok()
 }
 
 /// A child's peak begins at that of the process that starts it: proc(5), `clear_refs`.
@@ -270,21 +249,6 @@ mod tests {
             .finish(Duration::from_secs(60))
             .unwrap();
         assert!(usage.cpu() > 0.0 && usage.wall > 0.0 && usage.peak > 0);
-        fs::remove_file(spec.stderr).unwrap();
-    }
-
-    #[test]
-    fn what_descendants_read_counts() {
-        let script = "head -c 200000 /dev/zero | (read -r line; cat >/dev/null); exit 0";
-        let spec = shell("reads", script);
-        let usage = spec
-            .start()
-            .unwrap()
-            .finish(Duration::from_secs(60))
-            .unwrap();
-        // By head and behind the pipe, and what they are loaded from.
-        let read = usage.read.unwrap();
-        assert!((400_000..600_000).contains(&read), "{read}");
         fs::remove_file(spec.stderr).unwrap();
     }
 

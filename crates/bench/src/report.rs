@@ -41,10 +41,10 @@ pub fn report(findings: &Findings) -> String {
     );
     text += &table(&ratio_table(rows));
     text += &means(rows);
-    text += "\nRecordings and memory. *Read natively* is what read(2) and its relatives gave to all \
-             processes, without what stat(2) and getdents(2) told them; beside the copies of mapped \
-             files a trace should hold no more than all of it (redis, git-status and tar). Input is \
-             what was read from files, each once; tapes are the rest. \
+    text += "\nRecordings and memory. *Given by calls* is what system calls wrote into the \
+             program's memory, uncompressed, each time counted; beside the copies of mapped files a \
+             trace should hold no more (redis, git-status and tar). Input is what was read from \
+             files, each once; tapes are the rest. \
              Memory is that of the largest process.\n\n";
     text += &table(&size_table(findings));
     text += &peers(findings);
@@ -171,7 +171,7 @@ fn means(rows: &[Row]) -> String {
 fn size_table(findings: &Findings) -> Vec<Vec<String>> {
     let mut all = vec![strings(&[
         "workload",
-        "read natively, MiB",
+        "given by calls, MiB",
         "trace, MiB",
         "mapped files in it, MiB",
         "input in it, MiB",
@@ -195,7 +195,7 @@ fn size_table(findings: &Findings) -> Vec<Vec<String>> {
             Some(trace) => {
                 let tapes = trace.tape_bytes as f64;
                 cells.extend([
-                    row.read().map_or("–".to_owned(), mib),
+                    mib(trace.given_bytes as f64),
                     mib(trace.bytes as f64),
                     mib(trace.file_bytes as f64),
                     mib(trace.input_bytes as f64),

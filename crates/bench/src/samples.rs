@@ -86,7 +86,7 @@ impl Bench {
             let traces = (0..ready.workload.repeat).map(|n| self.trace(n));
             let seconds = sample.usage.wall / f64::from(ready.workload.repeat);
             let facts: Result<Vec<_>> = traces
-                .map(|trace| TraceFacts::of(&self.relive, &trace, seconds))
+                .map(|trace| TraceFacts::of(&trace, seconds))
                 .collect();
             result.trace = facts?.into_iter().reduce(TraceFacts::and);
             result.verified = verify.then(|| self.verify());

@@ -1,11 +1,10 @@
 //! Facts about a recording on disk.
 
 use std::path::Path;
-use std::process::Command;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::Result;
+use relive_trace::{Kind, Syscall, Trace};
 use serde::Serialize;
-use serde_json::Value;
 
 /// How large a recording is.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
@@ -18,6 +17,8 @@ pub struct TraceFacts {
     pub file_bytes: u64,
     /// The others.
     pub tape_bytes: u64,
+    /// What system calls wrote into the program's memory, uncompressed, each time counted.
+    pub given_bytes: u64,
     /// Events on all tapes.
     pub events: u64,
     /// Seconds that the recording took.
@@ -28,16 +29,9 @@ impl TraceFacts {
     /// Of a trace whose recording took so long.
     ///
     /// # Errors
-    /// `relive info` failed, or the folder cannot be read.
-    pub fn of(relive: &Path, trace: &Path, seconds: f64) -> Result<Self> {
-        let output = Command::new(relive)
-            .args(["info", "--json"])
-            .arg(trace)
-            .output()?;
-        let said = String::from_utf8_lossy(&output.stderr);
-        ensure!(output.status.success(), "relive info: {}", said.trim());
-        let info: Value = serde_json::from_slice(&output.stdout)?;
-        let events = info["events"].as_u64().context("relive info: no events")?;
+    /// The trace cannot be read.
+    pub fn of(trace: &Path, seconds: f64) -> Result<Self> {
+        let (events, given_bytes) = contents(trace)?;
         let bytes = size(trace)?;
         let input = trace.join("input");
         let input_bytes = if input.exists() {
@@ -51,6 +45,7 @@ impl TraceFacts {
             input_bytes,
             file_bytes,
             tape_bytes: bytes - input_bytes - file_bytes,
+            given_bytes,
             events,
             seconds,
         })
@@ -63,10 +58,35 @@ impl TraceFacts {
             input_bytes: self.input_bytes + other.input_bytes,
             file_bytes: self.file_bytes + other.file_bytes,
             tape_bytes: self.tape_bytes + other.tape_bytes,
+            given_bytes: self.given_bytes + other.given_bytes,
             events: self.events + other.events,
             seconds: self.seconds + other.seconds,
         }
     }
+}
+
+/// How many events a trace has, and how many bytes its system calls wrote into the program's memory.
+fn contents(trace: &Path) -> Result<(u64, u64)> {
+    let trace = Trace::open(trace)?;
+    let (mut events, mut given) = (0, 0);
+    for tape in trace.tapes() {
+        let mut tape = trace.tape(tape.id)?;
+        while let Some(event) = tape.next()? {
+            events += 1;
+            if let Kind::Syscall(call) = event.kind {
+                given += written(&call);
+            }
+        }
+    }
+    Ok((events, given))
+}
+
+/// How many bytes a system call wrote into the program's memory.
+fn written(call: &Syscall<'_>) -> u64 {
+    let by_value = call.writes.iter().map(|(_, bytes)| bytes.len() as u64);
+    by_value
+        .chain(call.refs.iter().map(|part| part.length))
+        .sum()
 }
 
 /// Bytes of all files below a folder; 0 if there is none.
@@ -84,4 +104,33 @@ fn size(folder: &Path) -> Result<u64> {
         }
     }
     Ok(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_trace::{Args, InputRef, Refs, Writes};
+
+    use super::*;
+
+    #[test]
+    fn what_a_call_writes_counts_by_value_and_by_reference() {
+        let by_value: [(u64, &[u8]); 2] = [(0x1000, b"four"), (0x2000, b"three")];
+        let by_reference = [InputRef {
+            address: 0x3000,
+            offset: 7,
+            length: 4096,
+        }];
+        let call = Syscall {
+            nr: 0,
+            args: Args::new(&[]),
+            result: 0,
+            switched: false,
+            order: None,
+            stream: 0,
+            writes: Writes::new(&by_value),
+            refs: Refs::new(&by_reference),
+            extra: b"not written",
+        };
+        assert_eq!(written(&call), 4 + 5 + 4096);
+    }
 }
