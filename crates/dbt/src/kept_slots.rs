@@ -15,6 +15,8 @@ use crate::table::MISS;
 const SLOT: u64 = 8;
 /// Runs with so few unused pages between them are one: a run more costs as much as mapping them.
 const GAP: u32 = 16;
+/// Slots of a run at least: to move its pages costs about as much as so many misses.
+const LEAST_SLOTS: usize = 8;
 /// Pages of runs in a file at most: 96 MiB.
 const MOST_PAGES: u32 = 24 << 10;
 
@@ -80,17 +82,21 @@ fn landings(fragment: &Fragment) -> impl Iterator<Item = Slot> + use<> {
     })
 }
 
-/// The pages that slots, in ascending order, lie on.
+/// The pages that slots, in ascending order, lie on, but for those where it does not pay.
 pub(crate) fn runs(slots: &[Slot]) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+    let mut runs: Vec<(Run, usize)> = Vec::new();
     for slot in slots {
         let page = (slot.offset() / PAGE) as u32;
         match runs.last_mut() {
-            Some(last) if page <= last.page + last.pages + GAP => last.pages = page + 1 - last.page,
-            _ => runs.push(Run { page, pages: 1 }),
+            Some((last, slots)) if page <= last.page + last.pages + GAP => {
+                last.pages = page + 1 - last.page;
+                *slots += 1;
+            }
+            _ => runs.push((Run { page, pages: 1 }, 1)),
         }
     }
-    runs
+    let worth = runs.into_iter().filter(|(_, slots)| *slots >= LEAST_SLOTS);
+    worth.map(|(run, _)| run).collect()
 }
 
 /// Leaves out runs that would make a file too large; their slots will be set one by one.
@@ -149,13 +155,10 @@ mod tests {
     #[test]
     fn runs_hold_every_slot_and_nothing_else() {
         let far = 1024 + 512 * (GAP + 3);
-        let slots = [
-            slot(1024, 7),
-            slot(1024, 9),
-            slot(1535, 8),
-            slot(2047, 5),
-            slot(far, 6),
-        ];
+        // The first eight make a run of two pages, the others one of one.
+        let mut slots = vec![slot(1024, 7), slot(1024, 9), slot(1535, 8), slot(2047, 5)];
+        slots.splice(3..3, (1600..1604).map(|addr| slot(addr, 4)));
+        slots.extend((far..far + 8).map(|addr| slot(addr, 6)));
         let runs = runs(&slots);
         assert_eq!(
             runs,
@@ -176,8 +179,9 @@ mod tests {
             let expected = match i {
                 0 => 7,
                 511 => 8,
+                576..580 => 4,
                 1023 => 5,
-                1024 => 6,
+                1024..1032 => 6,
                 _ => MISS[i & 1],
             };
             assert_eq!(word(&pages, i), expected, "{i}");
@@ -185,9 +189,16 @@ mod tests {
     }
 
     #[test]
+    fn a_few_slots_are_left_out() {
+        let slots: Vec<Slot> = (0..LEAST_SLOTS as u32).map(|i| slot(i, 1)).collect();
+        assert_eq!(runs(&slots), [Run { page: 0, pages: 1 }]);
+        assert_eq!(runs(&slots[1..]), []);
+    }
+
+    #[test]
     fn neighbours_are_one_run() {
-        let slots: Vec<Slot> = (0..5).map(|i| slot(i * 512 * (GAP + 1), i)).collect();
-        let pages = 4 * (GAP + 1) + 1;
+        let slots: Vec<Slot> = (0..8).map(|i| slot(i * 512 * (GAP + 1), i)).collect();
+        let pages = 7 * (GAP + 1) + 1;
         assert_eq!(runs(&slots), [Run { page: 0, pages }]);
         let mut all = [
             runs(&slots),

@@ -286,7 +286,13 @@ impl Memory {
     pub fn poke(&mut self, addr: u64, bytes: &[u8]) -> std::result::Result<(), copy::BadAddress> {
         let mut done = 0;
         while done < bytes.len() {
-            match copy::write(GuestAddr(addr + done as u64), &bytes[done..]) {
+            let at = addr + done as u64;
+            // No need to fault first where the map says that it is read-only.
+            if self.space.at(at).is_some_and(|r| r.prot & WRITE == 0) {
+                self.poke_page(at, bytes, &mut done)?;
+                continue;
+            }
+            match copy::write(GuestAddr(at), &bytes[done..]) {
                 // What the host can write has no translations.
                 Ok(()) => return Ok(()),
                 Err(copy::BadAddress(at)) => {

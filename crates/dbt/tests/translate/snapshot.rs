@@ -11,23 +11,28 @@ use crate::guest::*;
 
 const NAME: &[u8] = b"a program";
 const RANGE: (u64, u64) = (LOW_CODE, LOW_CODE + CODE_LEN);
-/// A function on another page.
+/// Functions on another page, so many that the slots for them are worth keeping.
 const F: u64 = LOW_CODE + 0x2000;
+const FUNCTIONS: u64 = 9;
 
 fn program(guest: &mut Guest) {
-    guest.assemble(F, |a| {
-        a.add(rax, 3)?;
-        a.ret()
-    });
+    let functions = (0..FUNCTIONS).map(|i| F + 16 * i);
+    for f in functions.clone() {
+        guest.assemble(f, |a| {
+            a.add(rax, 3)?;
+            a.ret()
+        });
+    }
     guest.assemble(LOW_CODE, |a| {
         let mut head = a.create_label();
         a.mov(r14d, 5)?;
-        a.mov(edx, F as u32)?;
         a.set_label(&mut head)?;
         a.call(F)?;
-        a.call(rdx)?;
+        for f in functions {
+            a.mov(edx, f as u32)?;
+            a.call(rdx)?;
+        }
         a.cpuid()?;
-        a.mov(edx, F as u32)?;
         a.dec(r14d)?;
         a.jne(head)?;
         a.syscall()
@@ -49,7 +54,7 @@ fn run(guest: &mut Guest) -> u64 {
             other => panic!("{other:?}"),
         }
     }
-    assert_eq!(guest.ctx.gpr[0], 30);
+    assert_eq!(guest.ctx.gpr[0], 5 * (1 + FUNCTIONS) * 3);
     guest.t.stats().fragments - before
 }
 
