@@ -1,6 +1,6 @@
 //! Wrong command lines: status 2 and what is wrong.
 
-use crate::sandbox::Sandbox;
+use crate::sandbox::{Sandbox, finish};
 
 #[test]
 fn wrong_command_lines_end_with_2() {
@@ -41,4 +41,22 @@ fn help_and_version() {
             .stdout
             .starts_with("relive ")
     );
+}
+
+#[test]
+fn log_levels() {
+    let sandbox = Sandbox::new();
+    for (wanted, told) in [
+        ("syscall=debug", Some("DEBUG syscall: p0.t0 exit_group")),
+        ("dbt=warn", None),
+        ("syscall=debug=dbt", Some("RELIVE_LOG=syscall=debug=dbt: ")),
+    ] {
+        let mut command = sandbox.command(&["run", "true"]);
+        command.env("RELIVE_LOG", wanted);
+        let said = finish(command).ok().stderr;
+        match told {
+            Some(told) => assert!(said.contains(told), "{wanted}: {said}"),
+            None => assert_eq!(said, "", "{wanted}"),
+        }
+    }
 }
