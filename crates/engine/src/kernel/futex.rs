@@ -39,14 +39,13 @@ pub fn futex(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
         WAIT | WAIT_BITSET => wait(task, call),
         WAKE | WAKE_BITSET | REQUEUE | CMP_REQUEUE => direct(call),
         WAKE_OP => {
-            machine()
-                .memory()
-                .unguard(call.args[4], call.args[4].saturating_add(4));
+            unguard(call.args[4]);
             let r = direct(call);
             task.log.wrote(call.args[4], 4);
             r
         }
         LOCK_PI | LOCK_PI2 | UNLOCK_PI | TRYLOCK_PI if machine().mode == Mode::Run => {
+            unguard(call.args[0]);
             let result = blocking(task, call.nr, &call.args);
             interrupted(task, call, result)
         }
@@ -85,6 +84,11 @@ pub fn waitv(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
     }
     let result = blocking(task, call.nr, &call.args);
     Ok(Reply::Value(interrupted(task, call, result)))
+}
+
+/// The kernel is about to write a word.
+fn unguard(word: u64) {
+    machine().memory().unguard(word, word.saturating_add(4));
 }
 
 fn direct(call: &Call) -> i64 {
