@@ -12,7 +12,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use relive_host::cpu::{self, XsaveLayout};
+use relive_host::cpu::{self, Known, XsaveLayout};
 use relive_host::signal;
 use relive_host::signal::{KernelAction, Mask};
 use relive_sched::{Chaos, Fair, Policy, Seed};
@@ -94,9 +94,7 @@ pub struct Continuation {
     /// Descriptors that lead to standard streams.
     pub streams: Vec<(i32, u8)>,
     /// What the old program's host knows of the processor.
-    pub layout: XsaveLayout,
-    /// The same: whose it is.
-    pub intel: bool,
+    pub cpu: Known,
     /// What it knows of the kernel's vDSO ([`crate::vdso::found`]).
     pub vdso: Option<[u64; 2]>,
     /// What it has kept open, and the host's executable.
@@ -144,11 +142,12 @@ impl Boot {
             for &(fd, s) in &c.streams {
                 w.num(fd as u64).num(s.into());
             }
-            w.num(c.layout.components).num(c.layout.size as u64);
-            for (from, to) in c.layout.ranges {
+            let Known { layout, intel } = c.cpu;
+            w.num(layout.components).num(layout.size as u64);
+            for (from, to) in layout.ranges {
                 w.num(from as u64).num(to as u64);
             }
-            w.num(c.layout.wide_masks.into()).num(c.intel.into());
+            w.num(layout.wide_masks.into()).num(intel.into());
             let [clock, cpu] = c.vdso.unwrap_or_default();
             w.num(c.vdso.is_some().into()).num(clock).num(cpu);
             w.num(c.reach.is_some().into());
@@ -190,13 +189,15 @@ impl Boot {
             streams: (0..r.num())
                 .map(|_| (r.num() as i32, r.num() as u8))
                 .collect(),
-            layout: XsaveLayout {
-                components: r.num(),
-                size: r.num() as usize,
-                ranges: std::array::from_fn(|_| (r.num() as usize, r.num() as usize)),
-                wide_masks: r.num() != 0,
+            cpu: Known {
+                layout: XsaveLayout {
+                    components: r.num(),
+                    size: r.num() as usize,
+                    ranges: std::array::from_fn(|_| (r.num() as usize, r.num() as usize)),
+                    wide_masks: r.num() != 0,
+                },
+                intel: r.num() != 0,
             },
-            intel: r.num() != 0,
             vdso: {
                 let there = r.num() != 0;
                 let functions = [r.num(), r.num()];
@@ -306,7 +307,7 @@ fn begin(boot: Boot) -> Result<Infallible> {
     match &boot.go_on {
         // The old program's host has looked: CPUID is slow where a hypervisor answers it.
         Some(c) => {
-            cpu::adopt(c.layout, c.intel);
+            cpu::adopt(c.cpu);
             crate::vdso::adopt(c.vdso);
         }
         None => cpu::check().map_err(|what| Failure::setup(format!("this machine lacks {what:?}: Relive needs Linux 5.9 or later and a processor with XSAVE and FSGSBASE")))?,

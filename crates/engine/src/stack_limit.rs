@@ -13,7 +13,7 @@ const ORDINARY: u64 = 64 << 20;
 
 /// Lowers a limit that is too large for the start of a host, and returns what it was.
 pub fn lower() -> Option<u64> {
-    let before = get()?;
+    let before = limit()?.rlim_cur;
     (before > MOST && set(ORDINARY)).then_some(before)
 }
 
@@ -31,10 +31,6 @@ fn limit() -> Option<libc::rlimit> {
     };
     // SAFETY: fills the structure.
     (unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) } == 0).then_some(limit)
-}
-
-fn get() -> Option<u64> {
-    limit().map(|l| l.rlim_cur)
 }
 
 /// Sets the soft limit and leaves the hard one, which every process may do up to that.

@@ -36,8 +36,7 @@ pub fn check() -> Result<(), Lacking> {
     Ok(())
 }
 
-/// What the XSAVE area of a guest thread looks like on this processor. Asked once: CPUID is
-/// slow where a hypervisor answers it.
+/// What the XSAVE area of a guest thread looks like on this processor.
 #[derive(Debug, Clone, Copy)]
 pub struct XsaveLayout {
     /// Guest-owned components that are enabled.
@@ -50,45 +49,64 @@ pub struct XsaveLayout {
     pub wide_masks: bool,
 }
 
-static LAYOUT: OnceLock<XsaveLayout> = OnceLock::new();
-static INTEL: OnceLock<bool> = OnceLock::new();
+/// What is asked of the processor once: CPUID is slow where a hypervisor answers it.
+#[derive(Debug, Clone, Copy)]
+pub struct Known {
+    /// The layout of extended state.
+    pub layout: XsaveLayout,
+    /// It is one of Intel's.
+    pub intel: bool,
+}
 
-/// Takes over what [`xsave_layout`] and [`is_intel`] gave another process on this machine.
-pub fn adopt(layout: XsaveLayout, intel: bool) {
-    let _ = LAYOUT.set(layout);
-    let _ = INTEL.set(intel);
+static KNOWN: OnceLock<Known> = OnceLock::new();
+
+/// What is known of this processor.
+pub fn known() -> &'static Known {
+    KNOWN.get_or_init(|| Known {
+        layout: look_at_layout(),
+        intel: look_at_maker(),
+    })
+}
+
+/// Takes over what another process on this machine knows.
+pub fn adopt(known: Known) {
+    let _ = KNOWN.set(known);
 }
 
 /// Whether this is a processor of Intel's.
 pub fn is_intel() -> bool {
-    *INTEL.get_or_init(|| {
-        let leaf0 = __cpuid_count(0, 0);
-        [leaf0.ebx, leaf0.edx, leaf0.ecx]
-            .map(u32::to_le_bytes)
-            .concat()
-            == *b"GenuineIntel"
-    })
+    known().intel
 }
 
 /// The layout here.
 pub fn xsave_layout() -> &'static XsaveLayout {
-    LAYOUT.get_or_init(|| {
-        // SAFETY: `check` has established XSAVE, without which Relive does not start.
-        let components = (unsafe { xgetbv() }) & XSAVE_MASK;
-        let (mut size, mut ranges) = (576, [(0, 0); 8]);
-        for i in (2..8).filter(|i| components >> i & 1 == 1) {
-            let l = __cpuid_count(0xd, i);
-            ranges[i as usize] = (l.ebx as usize, (l.ebx + l.eax) as usize);
-            size = size.max(ranges[i as usize].1);
-        }
-        let wide_masks = components & AVX512 == AVX512 && __cpuid_count(7, 0).ebx >> 30 & 1 == 1;
-        XsaveLayout {
-            components,
-            size,
-            ranges,
-            wide_masks,
-        }
-    })
+    &known().layout
+}
+
+fn look_at_maker() -> bool {
+    let leaf0 = __cpuid_count(0, 0);
+    [leaf0.ebx, leaf0.edx, leaf0.ecx]
+        .map(u32::to_le_bytes)
+        .concat()
+        == *b"GenuineIntel"
+}
+
+fn look_at_layout() -> XsaveLayout {
+    // SAFETY: `check` has established XSAVE, without which Relive does not start.
+    let components = (unsafe { xgetbv() }) & XSAVE_MASK;
+    let (mut size, mut ranges) = (576, [(0, 0); 8]);
+    for i in (2..8).filter(|i| components >> i & 1 == 1) {
+        let l = __cpuid_count(0xd, i);
+        ranges[i as usize] = (l.ebx as usize, (l.ebx + l.eax) as usize);
+        size = size.max(ranges[i as usize].1);
+    }
+    let wide_masks = components & AVX512 == AVX512 && __cpuid_count(7, 0).ebx >> 30 & 1 == 1;
+    XsaveLayout {
+        components,
+        size,
+        ranges,
+        wide_masks,
+    }
 }
 
 /// Guest-owned XSAVE components that are enabled here.

@@ -302,8 +302,7 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
                 .map(|m| m.encode())
                 .unwrap_or_default(),
             streams: state.streams.pairs().collect(),
-            layout: *relive_host::cpu::xsave_layout(),
-            intel: relive_host::cpu::is_intel(),
+            cpu: *relive_host::cpu::known(),
             vdso: crate::vdso::found(),
             reach: state.reach.map(|reach| (reach, host)),
         }),
