@@ -161,3 +161,11 @@ fn thread_local_variables_of_a_library_that_was_opened() {
     assert_eq!(text.matches("(n=").count(), 2, "{text}");
     assert!(text.contains("called by main"), "{text}");
 }
+
+#[test]
+fn a_second_address_of_memory_without_a_file_is_refused() {
+    let sandbox = Sandbox::new();
+    recorded(&sandbox, "names.c", &["-x", "c"], &[]);
+    assert_eq!(sandbox.relive(&["replay"]).ok().stdout, "x\n");
+    sandbox.relive(&["backtrace"]).refused("[RL1]");
+}

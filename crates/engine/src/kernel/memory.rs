@@ -544,6 +544,11 @@ pub fn mremap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
     if copies && !region.common && !region.shared {
         return errno(libc::EINVAL);
     }
+    // See `remap_recorded`: a replay of one process alone has such memory for itself.
+    if (copies || flags & keeps != 0) && region.common && !region.shared {
+        let what = "a second address of shared memory without a file, in one process by itself";
+        return Err(super::unsupported(call, what));
+    }
     let more = new_len.saturating_sub(if flags & keeps != 0 { 0 } else { old_len });
     if answer.is_none() && more != 0 {
         let kind = if region.shared {
