@@ -5,7 +5,7 @@
 //! other threads run: they could see the bytes earlier than a replay would show them. So
 //! its buffers are ours, and are copied when the baton is back.
 
-use relive_host::{GuestAddr, copy};
+use relive_host::{GuestAddr, copy, layout};
 use relive_kabi::{Arg, Dir, Len, Written};
 
 use super::Call;
@@ -14,6 +14,8 @@ use crate::task::Task;
 
 /// Buffers beyond this are used where they are.
 const BOUNCE_MAX: u64 = 16 << 20;
+/// Where nobody has memory: below what mmap(2) gives out.
+const NOWHERE: u64 = 0x1000;
 const MSGHDR: u64 = 56;
 const MMSGHDR: u64 = 64;
 
@@ -50,10 +52,50 @@ pub struct Buffers {
     pointers: Vec<(usize, usize)>,
     bounced: bool,
     overflow: bool,
+    /// Arguments that point to where the host lies, as bits.
+    astray: u8,
+    /// So does a pointer in memory.
+    astray_within: bool,
+}
+
+/// Whether an argument is an address that the kernel follows.
+pub(super) fn points(arg: Arg) -> bool {
+    match arg {
+        Arg::Str
+        | Arg::StrVec
+        | Arg::Buf { .. }
+        | Arg::Iovec { .. }
+        | Arg::Msghdr { .. }
+        | Arg::Mmsghdr { .. }
+        | Arg::LengthAndBuffer => true,
+        Arg::Int
+        | Arg::Uint
+        | Arg::Hex
+        | Arg::Size
+        | Arg::Off
+        | Arg::Fd
+        | Arg::DirFd
+        | Arg::Pid
+        | Arg::Sig
+        | Arg::Mode
+        | Arg::Flags
+        | Arg::Addr
+        // The host reads these masks itself.
+        | Arg::TempMask { .. }
+        | Arg::TempMaskPair
+        | Arg::Select
+        | Arg::Unused => false,
+    }
+}
+
+/// Whether the host lies there, or nobody.
+pub(super) fn is_astray(at: u64) -> bool {
+    !layout::guest_may_map(at)
 }
 
 impl Buffers {
-    /// Collects what `call` may touch. Bad pointers are left for the kernel to refuse.
+    /// Collects what `call` may touch. Bad pointers are left for the kernel to refuse; see
+    /// [`Buffers::arguments`].
     pub fn collect(task: &Task, call: &Call) -> Self {
         let mut b = Self {
             pieces: Vec::new(),
@@ -62,6 +104,8 @@ impl Buffers {
             pointers: Vec::new(),
             bounced: false,
             overflow: false,
+            astray: 0,
+            astray_within: false,
         };
         let Some(row) = call.row else { return b };
         for (i, arg) in row.args.iter().enumerate() {
@@ -78,6 +122,10 @@ impl Buffers {
     fn argument(&mut self, task: &Task, call: &Call, i: usize, arg: Arg) {
         let at = call.args[i];
         if at == 0 {
+            return;
+        }
+        if points(arg) && is_astray(at) {
+            self.astray |= 1 << i;
             return;
         }
         match arg {
@@ -113,6 +161,7 @@ impl Buffers {
 
     fn piece(&mut self, guest: u64, cap: u64, dir: Dir, rule: Rule) {
         if guest != 0 && cap != 0 {
+            self.astray_within |= is_astray(guest);
             self.pieces.push(Piece {
                 guest,
                 cap,
@@ -150,6 +199,22 @@ impl Buffers {
         self.piece(at + 48, 4, dir, Rule::All);
     }
 
+    /// The arguments for the kernel. Memory of the host is there for it, but not for the guest:
+    /// what points there leads nowhere instead.
+    ///
+    /// # Errors
+    /// EFAULT, for a pointer that the kernel would find in memory.
+    pub fn arguments(&self, call: &Call) -> Result<[u64; 6], i32> {
+        if self.astray_within {
+            return Err(libc::EFAULT);
+        }
+        let kept = |i: usize| self.astray >> i & 1 == 0;
+        Ok(std::array::from_fn(|i| match call.args[i] {
+            at if kept(i) => at,
+            at => NOWHERE + at % NOWHERE,
+        }))
+    }
+
     /// Whether somebody else could see these buffers, or change what the arguments point to,
     /// while the call sleeps: another thread, or through shared memory another process.
     pub fn seen_by_others(&self, call: &Call) -> bool {
@@ -167,9 +232,9 @@ impl Buffers {
             || call.args.iter().any(|&at| shared(at, at.saturating_add(1)))
     }
 
-    /// Makes host copies and returns the arguments to use instead. Calls with message
+    /// Makes host copies and returns the arguments to use instead of `args`. Calls with message
     /// headers or vectors get copies of those too.
-    pub fn bounce(&mut self, task: &Task, call: &Call) -> [u64; 6] {
+    pub fn bounce(&mut self, task: &Task, call: &Call, mut args: [u64; 6]) -> [u64; 6] {
         let total: u64 = self
             .pieces
             .iter()
@@ -177,14 +242,13 @@ impl Buffers {
             .fold(0, u64::saturating_add);
         if total > BOUNCE_MAX {
             self.overflow = true;
-            return call.args;
+            return args;
         }
         if !self.is_writable() {
             // The kernel says so better than we could.
             self.overflow = true;
-            return call.args;
+            return args;
         }
-        let mut args = call.args;
         let Some(row) = call.row else { return args };
         // Room for everything first: pointers into the arena must stay good.
         for p in &mut self.pieces {
@@ -194,7 +258,7 @@ impl Buffers {
             let bytes = &mut self.arena[p.host..p.host + p.cap as usize];
             if p.dir != Dir::Out && copy::read(GuestAddr(p.guest), bytes).is_err() {
                 self.overflow = true;
-                return call.args;
+                return args;
             }
         }
         let mut patches = [None; 6];

@@ -24,20 +24,22 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         return output::make(task, call, stream);
     }
     let mut buffers = Buffers::collect(task, call);
+    let mut args = match buffers.arguments(call) {
+        Ok(args) => args,
+        Err(errno) => return -i64::from(errno),
+    };
     buffers.unguard();
     let mut temporary = TemporaryMask::enter(task, call);
     let sleeps = call.blocks() && fds::may_sleep(task, call);
     let mut result = if temporary.lets_in(task) {
         sys::INTERRUPTED as i64
     } else if sleeps && machine().mode == Mode::Record && machine().baton.shared() {
-        let mut args = match buffers.seen_by_others(call) {
-            true => buffers.bounce(task, call),
-            false => call.args,
-        };
+        if buffers.seen_by_others(call) {
+            args = buffers.bounce(task, call, args);
+        }
         temporary.patch(&mut args);
         blocking(task, call.nr, &args)
     } else {
-        let mut args = call.args;
         temporary.patch(&mut args);
         enter_kernel(call.nr, &args, sleeps)
     };

@@ -9,17 +9,31 @@ use relive_host::{GuestAddr, Reg, sys};
 use relive_kabi::{Arg, Blocks, Dir, FdEffect, Replay, Row, SubTable};
 use relive_trace::Bare;
 
+use super::buffers::{is_astray, points};
 use super::call::{go_behind, registers};
 use super::{file_changes, hooks, output};
 use crate::tape::{Tape, digest};
 use crate::task::Task;
 
-/// Number of arguments by the number of a plain call.
-static PLAIN: LazyLock<[Option<u8>; 512]> = LazyLock::new(|| {
+/// What there is to know of a plain call.
+#[derive(Clone, Copy)]
+struct Plain {
+    /// Number of its arguments.
+    arguments: u8,
+    /// Those that are addresses, as bits.
+    pointers: u8,
+}
+
+/// The plain calls by their numbers.
+static PLAIN: LazyLock<[Option<Plain>; 512]> = LazyLock::new(|| {
     let mut plain = [None; 512];
     for row in relive_kabi::TABLE.iter().filter(|row| is_plain(row)) {
+        let pointers = row.args.iter().enumerate().filter(|(_, arg)| points(**arg));
         if let Some(slot) = plain.get_mut(usize::from(row.nr)) {
-            *slot = Some(row.args.len() as u8);
+            *slot = Some(Plain {
+                arguments: row.args.len() as u8,
+                pointers: pointers.fold(0, |bits, (i, _)| bits | 1 << i),
+            });
         }
     }
     plain
@@ -67,7 +81,7 @@ fn is_plain(row: &Row) -> bool {
 pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
     let nr = task.ctx.reg(Reg::Rax);
     let known = usize::try_from(nr).ok().and_then(|nr| PLAIN.get(nr));
-    let Some(n) = known.copied().flatten() else {
+    let Some(plain) = known.copied().flatten() else {
         return false;
     };
     // A mask is to be put back behind some earlier call, or somebody wants to be told of this one.
@@ -78,11 +92,15 @@ pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
         return false;
     }
     let args = registers(task);
+    let mut pointers = (0..6).filter(|i| plain.pointers >> i & 1 == 1);
+    if plain.pointers != 0 && pointers.any(|i: usize| args[i] != 0 && is_astray(args[i])) {
+        return false;
+    }
     let call = |task: &Task| Bare {
         ticks: task.ctx.ticks(),
         digest: digest(&task.ctx),
         nr: nr as u32,
-        args: &args[..usize::from(n)],
+        args: &args[..usize::from(plain.arguments)],
     };
     let result = match &mut task.tape {
         Tape::None | Tape::Blank => make(nr, args),
