@@ -16,6 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
 use crate::input;
 use crate::kernel::leads::Leads;
+use crate::replay::Abreast;
 use crate::sharing::group::Group;
 use crate::sharing::objects::Objects;
 use crate::sharing::processes::Processes;
@@ -84,8 +85,8 @@ pub struct Header {
     pub output_lock: AtomicU32,
     /// Highest ring index in use, plus one.
     pub rings_used: AtomicU32,
-    /// Processes that have begun and not ended (replay).
-    pub running: AtomicU32,
+    /// Processes that run side by side (replay).
+    pub abreast: Abreast,
     /// Events of the whole tree (replay).
     pub events: AtomicU64,
     /// Whether processes are to count what they do.

@@ -75,6 +75,8 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_close_range, fds::close_range),
     (libc::SYS_dup2, fds::dup2),
     (libc::SYS_dup3, fds::dup2),
+    (libc::SYS_wait4, tasks::wait),
+    (libc::SYS_waitid, tasks::wait),
     (libc::SYS_sched_yield, tasks::sched_yield),
     (libc::SYS_setuid, users::rights),
     (libc::SYS_setgid, users::rights),

@@ -396,7 +396,7 @@ fn replay_fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Rep
     }
     let index = answer.child_index();
     let parent = task.id();
-    if !crate::replay::fork_host(index)? {
+    if !crate::replay::fork_host(index, answer.result as u32)? {
         return Ok(Reply::Value(answer.result));
     }
     become_child(task, index, answer.result as u32);
@@ -406,6 +406,47 @@ fn replay_fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Rep
     crate::replay::start_child(task, Origin::Fork, member)?;
     begin_child(task, args, parent);
     Ok(Reply::Flow(Flow::Continue))
+}
+
+/// wait4(2), waitid(2).
+///
+/// # Errors
+/// A process of the replay is gone.
+pub fn wait(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    let Some(answer) = answer else {
+        return Ok(Reply::Value(super::generic(task, call)));
+    };
+    if let Some(pid) = ended_child(call, answer) {
+        crate::replay::has_ended(pid)?;
+    }
+    Ok(Reply::Value(answer.result))
+}
+
+/// Of which child the guest was told that it has ended; not that it was stopped or goes on.
+fn ended_child(call: &Call, answer: &Answer) -> Option<u32> {
+    let written = |argument: usize| {
+        let mut writes = answer.writes();
+        writes.find_map(|(at, bytes)| (at == call.args[argument]).then_some(bytes))
+    };
+    let word = |bytes: &[u8], at: usize| {
+        let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
+        Some(i32::from_le_bytes(bytes))
+    };
+    if i64::from(call.nr) == libc::SYS_wait4 {
+        let pid = u32::try_from(answer.result).ok().filter(|&pid| pid > 0)?;
+        let ended = match written(1) {
+            Some(status) => {
+                let status = word(status, 0)?;
+                libc::WIFEXITED(status) || libc::WIFSIGNALED(status)
+            }
+            None => call.int(2) & (libc::WUNTRACED | libc::WCONTINUED) == 0,
+        };
+        return ended.then_some(pid);
+    }
+    let info = written(2)?;
+    let (code, pid) = (word(info, 8)?, word(info, 12)?);
+    let ended = matches!(code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
+    (ended && pid > 0).then_some(pid as u32)
 }
 
 /// exit(2): ends the calling thread.

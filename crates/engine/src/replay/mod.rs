@@ -1,6 +1,7 @@
 //! Replay: the recorded threads of one process run as saved contexts on one host thread;
 //! the kernel is answered from the tapes. Every event is checked before it is believed.
 
+mod abreast;
 mod advance;
 mod beyond;
 pub mod checksum;
@@ -11,6 +12,7 @@ mod report;
 mod session;
 mod turns;
 
+pub use abreast::{Abreast, has_ended};
 pub use advance::{Found, SYNCHRONOUS, answer, ends_thread, expect_fault, instruction, reading};
 pub use beyond::{BeyondFile, possible as may_fault_behind_files};
 pub use guided::{VARIABLE as GUIDE, is_guided, wrote};

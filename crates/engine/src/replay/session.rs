@@ -27,6 +27,8 @@ pub struct Shared {
     pub trace: Trace,
     /// Threads made since the loop last looked.
     born: Vec<Task>,
+    /// Indices of the children of this process, by pid in the recording.
+    pub(super) children: BTreeMap<u32, u32>,
     /// Set in a forked child: the schedule of the process that it is now.
     became: Option<Turns>,
     /// What all processes of the replay map for files that are mapped shared.
@@ -176,12 +178,12 @@ pub fn add_task(_parent: &Task, child: Box<Task>) {
     NEWS.store(true, Ordering::Relaxed);
 }
 
-/// Forks the replay at the birth of process `child`. `true` in the child. A replay of one
+/// Forks the replay at the birth of process `child`, recorded as `pid`. `true` in the child. A replay of one
 /// process alone does not fork: it goes on as that process or as its parent.
 ///
 /// # Errors
 /// The kernel's refusal.
-pub fn fork_host(child: u32) -> Result<bool> {
+pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
     if let Some(follows) = with(|s| s.follow.as_ref().map(|f| f.contains(&child))) {
         return Ok(follows);
     }
@@ -190,21 +192,25 @@ pub fn fork_host(child: u32) -> Result<bool> {
         .as_ref()
         .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
     super::foreign::forks()?;
-    shm.header().running.fetch_add(1, Ordering::AcqRel);
+    let running = &shm.header().abreast.running;
+    running.fetch_add(1, Ordering::AcqRel);
     // SAFETY: a replay has one host thread, which holds no lock here.
-    let pid = unsafe { libc::fork() };
-    if pid < 0 {
-        shm.header().running.fetch_sub(1, Ordering::AcqRel);
+    let host = unsafe { libc::fork() };
+    if host < 0 {
+        running.fetch_sub(1, Ordering::AcqRel);
         return Err(Failure::setup(format!(
             "cannot fork the replay: {}",
             std::io::Error::last_os_error()
         )));
     }
-    if pid == 0 {
+    if host == 0 {
+        with(|s| s.children.clear());
         shm.register(std::process::id());
         crate::stats::begin();
+        return Ok(true);
     }
-    Ok(pid == 0)
+    with(|s| s.children.insert(pid, child));
+    Ok(false)
 }
 
 /// Takes the first event of a child's tape; in a forked child also the process over, which
@@ -256,9 +262,9 @@ fn leave() -> ! {
 fn finished() {
     crate::stats::end();
     if let Some(shm) = machine().shm.as_ref() {
-        shm.header().running.fetch_sub(1, Ordering::AcqRel);
-        shm.header().wake.fetch_add(1, Ordering::AcqRel);
-        sys::futex_wake(&shm.header().wake, u32::MAX >> 1);
+        let running = &shm.header().abreast.running;
+        running.fetch_sub(1, Ordering::AcqRel);
+        super::abreast::tell(shm);
     }
 }
 
@@ -299,6 +305,7 @@ pub fn main() -> Result<Infallible> {
     let shared = Shared {
         trace,
         born: Vec::new(),
+        children: BTreeMap::new(),
         became: None,
         pool,
         quiet,
@@ -446,7 +453,7 @@ impl Session {
     fn exec(&mut self, task: &mut Task, bytes: &[u8]) -> Result<()> {
         let img = Image::decode(bytes).map_err(Failure::setup)?;
         if task.vforked.is_some() {
-            if !fork_host(task.process.index)? {
+            if !fork_host(task.process.index, task.process.pid)? {
                 kernel::vfork::resume_parent(task)?;
                 return Ok(());
             }

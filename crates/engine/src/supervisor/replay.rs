@@ -70,7 +70,7 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     if options.count {
         shm.count();
     }
-    shm.header().running.store(1, Ordering::Release);
+    shm.header().abreast.begin();
     crate::translations::choose();
     let shown = vec![b"relive-replay".to_vec()];
     let boot = Boot {
@@ -145,7 +145,7 @@ fn watch(shm: &Shm, root: i32, recorded: Option<ExitStatus>) -> Result<Status> {
             return Err(Failure::Told(text));
         }
         if let Some(s) = status
-            && shm.header().running.load(Ordering::Acquire) == 0
+            && shm.header().abreast.running.load(Ordering::Acquire) == 0
         {
             return Ok(s);
         }

@@ -6,7 +6,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::protocol::{
     Map, Output, Past, Ran, Reply, Request, Run, Status, Stops, Thread, receive, send,
@@ -59,7 +58,7 @@ impl Host {
         let (shm, descriptor) = Shm::create()?;
         // SAFETY: the descriptor was just made and is nobody else's.
         let descriptor = unsafe { std::os::fd::FromRawFd::from_raw_fd(descriptor) };
-        shm.header().running.store(1, Ordering::Release);
+        shm.header().abreast.begin();
         let (ours, theirs) = UnixStream::pair().map_err(Failure::setup)?;
         // SAFETY: the host process must find its end open after exec.
         unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };

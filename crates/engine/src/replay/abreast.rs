@@ -1,0 +1,132 @@
+//! How many processes of a replay run side by side.
+//!
+//! What wait(2) told a parent is on its tape, so a replayed parent need not wait for its
+//! children. Left to itself a replay of make would start every compiler of a build at once: they
+//! would take the caches from each other, and memory that the machine may not have. So where the
+//! recorded parent learnt that a child had ended, the replayed one waits for that child too, as
+//! long as there is other work for all cores. It waits for what had happened before in the
+//! recording, as all do that wait in a replay: so nobody can wait in a circle.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use relive_host::sys;
+
+use super::session;
+use crate::failure::{EXIT_STATUS, Result};
+use crate::machine::machine;
+use crate::sharing::processes::Slot;
+use crate::shm::{Header, Shm};
+
+/// How many are to run at once, and how many do. Lies in the shared memory.
+#[repr(C)]
+pub struct Abreast {
+    /// Processes that have begun and not ended.
+    pub running: AtomicU32,
+    /// Those of them that wait for a child here.
+    waiting: AtomicU32,
+    /// As many as there are cores.
+    most: AtomicU32,
+}
+
+impl Abreast {
+    /// The first process begins.
+    pub fn begin(&self) {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        self.most.store(cores as u32, Ordering::Release);
+        self.running.store(1, Ordering::Release);
+    }
+
+    /// Whether there is a core for everyone who does not wait, and for so many more.
+    fn has_room(&self, more: u32) -> bool {
+        let waiting = self.waiting.load(Ordering::Acquire);
+        let busy = self.running.load(Ordering::Acquire).wrapping_sub(waiting);
+        busy + more <= self.most.load(Ordering::Acquire)
+    }
+}
+
+/// The guest has learnt that its child `pid` (in the recording) has ended.
+///
+/// # Errors
+/// The process that replays the child is gone.
+pub fn has_ended(pid: u32) -> Result<()> {
+    let Some(shm) = machine().shm.as_ref() else {
+        return Ok(());
+    };
+    let child = session::with(|s| s.children.remove(&pid));
+    let header = shm.header();
+    match child.and_then(|child| header.processes.get(child)) {
+        Some(slot) if !header.abreast.has_room(0) => wait(shm, slot),
+        _ => Ok(()),
+    }
+}
+
+fn wait(shm: &Shm, child: &Slot) -> Result<()> {
+    let Header { wake, abreast, .. } = shm.header();
+    abreast.waiting.fetch_add(1, Ordering::AcqRel);
+    tell(shm);
+    loop {
+        let seen = wake.load(Ordering::Acquire);
+        // Several may see the same room: then they are a few too many for a while.
+        if child.ended.load(Ordering::Acquire) != 0 || abreast.has_room(1) {
+            break;
+        }
+        sys::futex_wait(wake, seen, Some(100));
+        if shm.failure().is_some() {
+            sys::exit_group(EXIT_STATUS);
+        }
+        child.need()?;
+    }
+    abreast.waiting.fetch_sub(1, Ordering::AcqRel);
+    Ok(())
+}
+
+/// Lets all look again that wait for something to happen in the tree.
+pub fn tell(shm: &Shm) {
+    let wake = &shm.header().wake;
+    wake.fetch_add(1, Ordering::AcqRel);
+    sys::futex_wake(wake, u32::MAX >> 1);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_room_until_all_cores_have_something_to_do() {
+        let words = |running, waiting| Abreast {
+            running: AtomicU32::new(running),
+            waiting: AtomicU32::new(waiting),
+            most: AtomicU32::new(2),
+        };
+        assert!(words(1, 0).has_room(0) && words(2, 0).has_room(0));
+        assert!(!words(3, 0).has_room(0) && !words(3, 1).has_room(1));
+        assert!(words(3, 2).has_room(1) && words(9, 8).has_room(1));
+    }
+
+    #[test]
+    fn a_parent_waits_for_its_child_or_for_a_core() {
+        let (shm, _fd) = Shm::create().expect("shared memory");
+        let header = shm.header();
+        let abreast = &header.abreast;
+        abreast.begin();
+        let child = |index| header.processes.get(index).expect("a place");
+        for ends in [true, false] {
+            abreast.running.store(100_000, Ordering::Release);
+            std::thread::scope(|scope| {
+                let parent = scope.spawn(|| wait(&shm, child(u32::from(ends))));
+                while abreast.waiting.load(Ordering::Acquire) == 0 {
+                    std::thread::yield_now();
+                }
+                assert!(!parent.is_finished(), "all cores have something to do");
+                match ends {
+                    true => child(1).over(1, true),
+                    false => abreast.running.store(1, Ordering::Release),
+                }
+                tell(&shm);
+                let waited = parent.join().expect("no panic");
+                waited.expect("nobody is gone");
+            });
+            assert_eq!(abreast.waiting.load(Ordering::Acquire), 0);
+        }
+    }
+}
