@@ -66,8 +66,8 @@ pub struct Fault {
     pub err: u64,
 }
 
-/// One guest thread's registers and what emitted code needs besides. Lives in its own
-/// page-aligned mapping.
+/// One guest thread's registers and what emitted code needs besides. Stays where it is, as emitted
+/// code reaches it through FS.
 #[repr(C, align(64))]
 pub struct Context {
     /// Ticks left until the thread leaves to the host, in several counters: an entry of a
