@@ -67,7 +67,7 @@ pub struct Fault {
 }
 
 /// One guest thread's registers and what emitted code needs besides. Stays where it is, as emitted
-/// code reaches it through FS.
+/// code reaches it through GS.
 #[repr(C, align(64))]
 pub struct Context {
     /// Ticks left until the thread leaves to the host, in several counters: an entry of a
