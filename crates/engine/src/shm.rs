@@ -537,13 +537,18 @@ impl Shm {
         let _ = self.header().replaying.iter().find(free);
     }
 
-    /// Host processes of the replay so far.
+    /// A host process of a replay is about to end: its number may soon be another's.
+    pub fn unregister(&self, pid: u32) {
+        let mut slots = self.header().replaying.iter();
+        if let Some(own) = slots.find(|slot| slot.load(Ordering::Acquire) == pid) {
+            own.store(0, Ordering::Release);
+        }
+    }
+
+    /// Host processes of the replay.
     pub fn registered(&self) -> impl Iterator<Item = u32> {
-        self.header()
-            .replaying
-            .iter()
-            .map(|p| p.load(Ordering::Acquire))
-            .take_while(|&p| p != 0)
+        let slots = self.header().replaying.iter();
+        slots.map(|p| p.load(Ordering::Acquire)).filter(|&p| p != 0)
     }
 
     /// Keeps the first failure of the tree.

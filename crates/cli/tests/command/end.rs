@@ -1,5 +1,7 @@
 //! `relive` ends as the program ends.
 
+use std::collections::BTreeMap;
+
 use crate::sandbox::{Sandbox, text};
 
 #[test]
@@ -67,4 +69,52 @@ fn what_is_no_program_is_refused() {
     sandbox.relive(&["record", text(&plain)]).refused("plain");
     sandbox.relive(&["record", "/"]).refused("/");
     assert_eq!(sandbox.recordings(), [""; 0]);
+}
+
+#[test]
+fn processes_that_have_ended_are_gone_from_a_replay() {
+    let sandbox = Sandbox::new();
+    let script = "i=0; while [ $i -lt 200 ]; do /bin/true; i=$((i+1)); done";
+    sandbox.relive(&["record", "sh", "-c", script]).ok();
+    let mut replay = sandbox.command(&["replay"]).spawn().unwrap();
+    let (mut seen, mut ended) = (0, 0);
+    while replay.try_wait().unwrap().is_none() {
+        let states = descendants(replay.id());
+        seen = seen.max(states.len());
+        ended = ended.max(states.iter().filter(|&&state| state == 'Z').count());
+    }
+    assert!(replay.wait().unwrap().success());
+    assert!(seen > 1, "the replay was not looked at");
+    // The first process is waited for, and may have ended just now.
+    assert!(ended <= 1, "{ended} processes were there that had ended");
+}
+
+/// The states of all processes below one (proc(5)).
+fn descendants(of: u32) -> Vec<char> {
+    let mut parents = BTreeMap::new();
+    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
+        let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
+        // Behind the name in brackets, which may hold anything.
+        let mut words = stat.rsplit(')').next().unwrap_or("").split_whitespace();
+        let state = words.next().and_then(|word| word.chars().next());
+        let parent = words.next().and_then(|word| word.parse::<u32>().ok());
+        let pid = entry
+            .file_name()
+            .to_str()
+            .and_then(|name| name.parse::<u32>().ok());
+        if let (Some(pid), Some(state), Some(parent)) = (pid, state, parent) {
+            parents.insert(pid, (state, parent));
+        }
+    }
+    let below = |mut pid: u32| {
+        while let Some(&(_, parent)) = parents.get(&pid) {
+            if parent == of {
+                return true;
+            }
+            pid = parent;
+        }
+        false
+    };
+    let states = parents.iter().filter(|(pid, _)| below(**pid));
+    states.map(|(_, (state, _))| *state).collect()
 }

@@ -6,6 +6,7 @@ use std::fs::File;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
+use relive_host::signal::{self, Disposition};
 use relive_host::{enter, sys};
 use relive_trace::{Ending, FileId, Image, Kind, Origin, TapeId, TapeReader, Trace};
 
@@ -264,6 +265,7 @@ fn finished() {
     if let Some(shm) = machine().shm.as_ref() {
         let running = &shm.header().abreast.running;
         running.fetch_sub(1, Ordering::AcqRel);
+        shm.unregister(std::process::id());
         super::abreast::tell(shm);
     }
 }
@@ -334,8 +336,10 @@ pub fn main() -> Result<Infallible> {
     let mut task = Box::new(Task::new(process, 0, pid, tape));
     live::prepare_thread(&mut task);
     for sig in relive_host::signal::SYNCHRONOUS {
-        relive_host::signal::set_disposition(sig, relive_host::signal::Disposition::Handler);
+        signal::set_disposition(sig, Disposition::Handler);
     }
+    // Nobody waits for the processes that the replay forks: what became of them is on the tapes.
+    signal::set_disposition(libc::SIGCHLD, Disposition::Ignore);
     let mut session = Session {
         tasks: BTreeMap::new(),
         turns: Turns::of(0)?,

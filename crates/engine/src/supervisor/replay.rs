@@ -186,7 +186,7 @@ pub(super) fn has_children() -> bool {
 fn kill_all(shm: &Shm, root: i32) {
     for pid in shm.registered().map(|p| p as i32).chain([root]) {
         // SAFETY: a host process of this replay, which has not been waited for if it is the
-        // first; the others are descendants that end with it.
+        // first; the others take themselves off the list before they end.
         unsafe { libc::kill(pid, libc::SIGKILL) };
     }
 }
