@@ -156,15 +156,15 @@ impl Row {
 
     /// Median bytes of the largest process.
     pub fn peak(&self, way: Way) -> Option<f64> {
-        self.median(way, |sample| Some(sample.usage.peak as f64))
+        self.median(way, |sample| sample.usage.peak as f64)
     }
 
-    fn median(&self, way: Way, value: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
+    fn median(&self, way: Way, value: impl Fn(&Sample) -> f64) -> Option<f64> {
         let samples = self
             .repetitions
             .iter()
             .filter_map(|repetition| repetition.samples.get(&way));
-        Spread::of(samples.filter_map(value)).map(|spread| spread.median)
+        Spread::of(samples.map(value)).map(|spread| spread.median)
     }
 }
 

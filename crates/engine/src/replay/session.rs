@@ -179,8 +179,8 @@ pub fn add_task(_parent: &Task, child: Box<Task>) {
     NEWS.store(true, Ordering::Relaxed);
 }
 
-/// Forks the replay at the birth of process `child`, recorded as `pid`. `true` in the child. A replay of one
-/// process alone does not fork: it goes on as that process or as its parent.
+/// Forks the replay at the birth of process `child`, recorded as `pid`. `true` in the child. A
+/// replay of one process alone does not fork: it goes on as that process or as its parent.
 ///
 /// # Errors
 /// The kernel's refusal.
