@@ -33,9 +33,7 @@ pub fn report(findings: &Findings) -> String {
     let _ = writeln!(
         text,
         "Ratios to the native run of the same repetition: median of {}, least and most in \
-         brackets. CPU is user and system time of all processes, the recorder's too; \
-         only that of a replay leaves out the processes that it forks and nobody waits for (tar, \
-         true-200, make, redis).\n",
+         brackets. CPU is user and system time of all processes, the recorder's too.\n",
         match findings.repetitions {
             1 => "one repetition".to_owned(),
             n => format!("{n} repetitions"),

@@ -105,7 +105,7 @@ impl Written {
 /// may also be bad, or its length may reach beyond mapped memory although the kernel was content
 /// with less: what the engine captures, it reads with a fault-tolerant copy.
 ///
-/// The variants up to `Addr` are plain values. They differ in how they print and in the width of
+/// The variants up to `Addr` are plain values ([`Arg::is_value`]). They differ in how they print and in the width of
 /// the kernel's parameter: the upper half of the register is garbage for a 32-bit parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arg {
@@ -191,4 +191,26 @@ pub enum Arg {
     Select,
     /// The kernel ignores the register.
     Unused,
+}
+
+impl Arg {
+    /// Whether it is a number that leads to nothing in memory.
+    #[must_use]
+    pub const fn is_value(self) -> bool {
+        matches!(
+            self,
+            Self::Int
+                | Self::Uint
+                | Self::Hex
+                | Self::Size
+                | Self::Off
+                | Self::Fd
+                | Self::DirFd
+                | Self::Pid
+                | Self::Sig
+                | Self::Mode
+                | Self::Flags
+                | Self::Unused
+        )
+    }
 }

@@ -85,8 +85,8 @@ fn processes_that_have_ended_are_gone_from_a_replay() {
     }
     assert!(replay.wait().unwrap().success());
     assert!(seen > 1, "the replay was not looked at");
-    // The first process is waited for, and may have ended just now.
-    assert!(ended <= 1, "{ended} processes were there that had ended");
+    // Those that have ended since their parent last forked: as many as run side by side.
+    assert!(ended <= 20, "{ended} processes were there that had ended");
 }
 
 /// The states of all processes below one (proc(5)).

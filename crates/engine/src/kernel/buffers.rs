@@ -61,30 +61,9 @@ pub struct Buffers {
 /// Whether an argument is an address that the kernel follows.
 pub(super) fn points(arg: Arg) -> bool {
     match arg {
-        Arg::Str
-        | Arg::StrVec
-        | Arg::Buf { .. }
-        | Arg::Iovec { .. }
-        | Arg::Msghdr { .. }
-        | Arg::Mmsghdr { .. }
-        | Arg::LengthAndBuffer => true,
-        Arg::Int
-        | Arg::Uint
-        | Arg::Hex
-        | Arg::Size
-        | Arg::Off
-        | Arg::Fd
-        | Arg::DirFd
-        | Arg::Pid
-        | Arg::Sig
-        | Arg::Mode
-        | Arg::Flags
-        | Arg::Addr
         // The host reads these masks itself.
-        | Arg::TempMask { .. }
-        | Arg::TempMaskPair
-        | Arg::Select
-        | Arg::Unused => false,
+        Arg::Addr | Arg::TempMask { .. } | Arg::TempMaskPair | Arg::Select => false,
+        other => !other.is_value(),
     }
 }
 

@@ -41,29 +41,9 @@ static PLAIN: LazyLock<[Option<Plain>; 512]> = LazyLock::new(|| {
 
 fn is_plain(row: &Row) -> bool {
     let harmless = |arg: &Arg| match arg {
-        Arg::Int
-        | Arg::Uint
-        | Arg::Hex
-        | Arg::Size
-        | Arg::Off
-        | Arg::Fd
-        | Arg::DirFd
-        | Arg::Pid
-        | Arg::Sig
-        | Arg::Mode
-        | Arg::Flags
-        | Arg::Str
-        | Arg::StrVec
-        | Arg::Unused => true,
+        Arg::Str | Arg::StrVec => true,
         Arg::Buf { dir, .. } => *dir == Dir::In,
-        Arg::Addr
-        | Arg::Iovec { .. }
-        | Arg::Msghdr { .. }
-        | Arg::Mmsghdr { .. }
-        | Arg::TempMask { .. }
-        | Arg::TempMaskPair
-        | Arg::LengthAndBuffer
-        | Arg::Select => false,
+        other => other.is_value(),
     };
     row.replay == Replay::Apply
         && row.blocks == Blocks::Never
@@ -93,7 +73,7 @@ pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
     }
     let args = registers(task);
     let mut pointers = (0..6).filter(|i| plain.pointers >> i & 1 == 1);
-    if plain.pointers != 0 && pointers.any(|i: usize| args[i] != 0 && is_astray(args[i])) {
+    if pointers.any(|i: usize| args[i] != 0 && is_astray(args[i])) {
         return false;
     }
     let call = |task: &Task| Bare {

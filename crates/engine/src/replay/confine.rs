@@ -80,6 +80,7 @@ const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_sendfile, Any),
     // Recorded processes, each a fork of this one.
     (libc::SYS_clone, OneOf(0, &[FORK])),
+    (libc::SYS_wait4, Any),
     (libc::SYS_set_robust_list, Any),
     (libc::SYS_getpid, Any),
     (libc::SYS_gettid, Any),
@@ -143,6 +144,17 @@ pub fn enter(appends: bool, guided: bool) -> Result<()> {
             "cannot confine the replay: {}; it needs a kernel with seccomp filters",
             std::io::Error::last_os_error()
         ))),
+    }
+}
+
+/// What to say where a process of the replay was killed by a signal.
+pub fn killed(signal: i32) -> Failure {
+    match signal {
+        libc::SIGSYS => Failure::internal(
+            "the replay tried a system call that it must not make (a trace from a stranger may have \
+             made it do so)",
+        ),
+        _ => Failure::setup("a process of the replay is gone before its end; was it killed?"),
     }
 }
 

@@ -5,7 +5,7 @@ mod abreast;
 mod advance;
 mod beyond;
 pub mod checksum;
-mod confine;
+pub mod confine;
 pub mod foreign;
 mod guided;
 mod report;

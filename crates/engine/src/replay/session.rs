@@ -193,6 +193,7 @@ pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
         .as_ref()
         .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
     super::foreign::forks()?;
+    bury()?;
     let running = &shm.header().abreast.running;
     running.fetch_add(1, Ordering::AcqRel);
     // SAFETY: a replay has one host thread, which holds no lock here.
@@ -212,6 +213,23 @@ pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
     }
     with(|s| s.children.insert(pid, child));
     Ok(false)
+}
+
+/// Takes the processes off the kernel's list that this one forked and that have ended: what became
+/// of them is on the tapes, but the time that they used is to be found where it is looked for, with
+/// their parent's. Those that outlive their parent the supervisor inherits.
+///
+/// # Errors
+/// One was killed: of a signal no forked process dies by itself.
+fn bury() -> Result<()> {
+    let mut status = 0;
+    // SAFETY: only fills the status.
+    while unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } > 0 {
+        if libc::WIFSIGNALED(status) {
+            return Err(super::confine::killed(libc::WTERMSIG(status)));
+        }
+    }
+    Ok(())
 }
 
 /// Takes the first event of a child's tape; in a forked child also the process over, which
@@ -338,8 +356,6 @@ pub fn main() -> Result<Infallible> {
     for sig in relive_host::signal::SYNCHRONOUS {
         signal::set_disposition(sig, Disposition::Handler);
     }
-    // Nobody waits for the processes that the replay forks: what became of them is on the tapes.
-    signal::set_disposition(libc::SIGCHLD, Disposition::Ignore);
     let mut session = Session {
         tasks: BTreeMap::new(),
         turns: Turns::of(0)?,

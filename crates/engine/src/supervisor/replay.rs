@@ -11,7 +11,7 @@ use super::{Status, absolute};
 use crate::boot::Boot;
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::machine::Mode;
-use crate::replay::{checksum, foreign};
+use crate::replay::{checksum, confine, foreign};
 use crate::shm::Shm;
 use crate::stats::Totals;
 
@@ -104,9 +104,11 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
         extra.push(("RELIVE_FRAGMENT_INSNS", n.to_string()));
     }
     wake_at_child_end(&shm);
+    // Of the program that this process was before.
+    let had_children = has_children();
     let root = start_with(&boot, &shown, false, &extra)?;
     let recorded = manifest.summary.as_ref().map(|s| s.exit);
-    let status = watch(&shm, root, recorded)?;
+    let status = watch(&shm, root, had_children, recorded)?;
     let events = shm.header().events.load(Ordering::Relaxed);
     // The tape of a process that was killed from outside does not say so; the manifest does.
     let status = match manifest.summary.map(|s| s.exit) {
@@ -121,8 +123,9 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     })
 }
 
-/// Waits for all processes of the replay; `recorded` is how the program ended.
-fn watch(shm: &Shm, root: i32, recorded: Option<ExitStatus>) -> Result<Status> {
+/// Waits for all processes of the replay, and for no other children if there were some;
+/// `recorded` is how the program ended.
+fn watch(shm: &Shm, root: i32, had_children: bool, recorded: Option<ExitStatus>) -> Result<Status> {
     // Only the first process dies of the signal that it was recorded to die of.
     let may_die_of_sigsys = recorded == Some(ExitStatus::Signal(libc::SIGSYS));
     let mut status = None;
@@ -134,7 +137,7 @@ fn watch(shm: &Shm, root: i32, recorded: Option<ExitStatus>) -> Result<Status> {
             let ended = Status::from_wait(s);
             if ended == Status::Signal(libc::SIGSYS) && !(pid == root && may_die_of_sigsys) {
                 kill_all(shm, root);
-                return Err(forbidden());
+                return Err(confine::killed(libc::SIGSYS));
             }
             if pid == root {
                 status = Some(ended);
@@ -147,6 +150,12 @@ fn watch(shm: &Shm, root: i32, recorded: Option<ExitStatus>) -> Result<Status> {
         if let Some(s) = status
             && shm.header().abreast.running.load(Ordering::Acquire) == 0
         {
+            // They have said that they end: what they used counts once they have.
+            while !had_children && has_children() {
+                if reap().is_none() {
+                    std::thread::yield_now();
+                }
+            }
             return Ok(s);
         }
         if status.is_some() && children == 0 && !has_children() {
@@ -155,22 +164,13 @@ fn watch(shm: &Shm, root: i32, recorded: Option<ExitStatus>) -> Result<Status> {
                 Some(Status::Code(EXIT_STATUS)) => {
                     Err(Failure::internal("the replay ended without a reason"))
                 }
-                Some(Status::Signal(libc::SIGSYS)) => Err(forbidden()),
-                Some(_) => Err(Failure::setup(
-                    "a process of the replay is gone before its end; was it killed?",
-                )),
+                Some(Status::Signal(libc::SIGSYS)) => Err(confine::killed(libc::SIGSYS)),
+                Some(_) => Err(confine::killed(0)),
                 None => continue,
             };
         }
         sys::futex_wait(&shm.header().wake, seen, Some(20));
     }
-}
-
-/// See `replay::confine`.
-fn forbidden() -> Failure {
-    Failure::internal(
-        "the replay tried a system call that it must not make (a trace from a stranger may have made it do so)",
-    )
 }
 
 /// Whether there are children, which orphans of the tree are too; also such that have ended and
