@@ -36,6 +36,8 @@ pub(crate) const JCC_BYTES: u32 = 6;
 pub(crate) const JMP_BYTES: u32 = 5;
 /// Length of [`Asm::jrcxz`].
 pub(crate) const JRCXZ_BYTES: u32 = 2;
+/// Length of [`Asm::loop_into_load`].
+pub(crate) const LOOP_BYTES: u32 = 2;
 /// Length of [`Asm::jmp_slot`].
 pub(crate) const JMP_SLOT_BYTES: u32 = 7;
 /// Length of [`Asm::cmp_rcx`].
@@ -244,6 +246,13 @@ impl Asm {
         self.bytes(&[0xe3, rel as u8]);
     }
 
+    /// `loop`: takes 1 from rcx, and unless that leaves 0 goes behind the first byte of what follows,
+    /// which must be [`Asm::load`]. Without its prefix that is a load at an offset instead of in
+    /// the context: a fault, as nobody has memory there.
+    pub(crate) fn loop_into_load(&mut self) {
+        self.bytes(&[0xe2, 1]);
+    }
+
     /// A jump of [`AHEAD_BYTES`] to where [`Asm::land`] is called with what this returns.
     pub(crate) fn jump_ahead(&mut self) -> usize {
         self.bytes(&[0xeb, 0]);
@@ -302,6 +311,7 @@ impl Asm {
 mod tests {
     use super::*;
     use iced_x86::{Decoder, DecoderOptions, FastFormatter};
+    use relive_host::context::LANES;
 
     fn text(f: impl FnOnce(&mut Asm)) -> Vec<String> {
         let mut asm = Asm::new();
@@ -380,6 +390,7 @@ mod tests {
         assert_eq!(text(|a| a.jmp(0x4000_1000)), ["jmp 40001000h"]);
         assert_eq!(text(|a| a.jcc(5, 0x4000_1000)), ["jne 40001000h"]);
         assert_eq!(text(|a| a.jrcxz(0x4000_0010)), ["jrcxz 40000010h"]);
+        assert_eq!(text(Asm::loop_into_load), ["loop 40000003h"]);
         assert_eq!(
             text(|a| a.dec_lane(off::LANES + 8)),
             [format!("dec qword ptr gs:[{:X}h]", off::LANES + 8)]
@@ -398,7 +409,7 @@ mod tests {
 
     #[test]
     fn the_flag_free_tick_is_the_one_the_signal_handler_knows() {
-        use relive_host::{context::LANES, signal::tick_store};
+        use relive_host::signal::tick_store;
         let stored_to = |offset| {
             let mut asm = Asm::new();
             asm.start(0);
@@ -410,6 +421,25 @@ mod tests {
         }
         assert_eq!(stored_to(off::LANES + 8 * LANES as i32), None);
         assert_eq!(stored_to(off::SPILL_RCX), None);
+    }
+
+    #[test]
+    fn without_its_prefix_a_load_faults() {
+        for offset in (0..LANES as i32)
+            .map(|n| off::LANES + 8 * n)
+            .chain([off::SPILL_RCX])
+        {
+            let mut asm = Asm::new();
+            asm.start(0);
+            asm.load(RCX, offset);
+            let mut decoder = Decoder::new(64, &asm.buf[1..], DecoderOptions::NONE);
+            let insn = decoder.decode();
+            assert_eq!(insn.to_string(), format!("mov rcx,[{offset:X}h]"));
+            assert!(!relive_host::layout::guest_may_map(
+                insn.memory_displacement64()
+            ));
+            assert!(!decoder.can_decode());
+        }
     }
 
     #[test]

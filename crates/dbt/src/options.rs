@@ -42,6 +42,9 @@ pub struct Options {
     pub pairs: Pairs,
     /// Emitted branches keep to blocks of 32 bytes and not to cache lines (see `align`).
     pub short_blocks: bool,
+    /// Landings look by `loop` whether they are meant: one operation for AMD's processors, seven
+    /// for Intel's.
+    pub loops: bool,
 }
 
 impl Default for Options {
@@ -53,6 +56,7 @@ impl Default for Options {
             own_file: None,
             pairs: Pairs::Large,
             short_blocks: cpu::is_intel(),
+            loops: !cpu::is_intel(),
         }
     }
 }

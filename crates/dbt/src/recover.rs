@@ -10,6 +10,7 @@ use relive_host::{Context, Reg};
 use crate::classify::Class;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
+use crate::exits::{Exit, Record};
 use crate::fragment::Entry;
 use crate::records::Plain;
 use crate::translator::Translator;
@@ -35,6 +36,9 @@ pub(crate) enum Undo {
     Return,
     /// Where a paired call returns to; faults if the fragment is dead.
     Landing,
+    /// A return that leads elsewhere has come to the landing at this guest address: rcx says by
+    /// how much.
+    Misled,
 }
 
 /// A place in a fragment that can fault.
@@ -72,6 +76,7 @@ impl MarkRecord {
             Undo::CalledByTable => (6, 0),
             Undo::Return => (7, 0),
             Undo::Landing => (8, 0),
+            Undo::Misled => (9, 0),
         };
         let (cache, guest) = (mark.cache, mark.guest);
         Self {
@@ -97,6 +102,7 @@ impl MarkRecord {
                 6 => Undo::CalledByTable,
                 7 => Undo::Return,
                 8 => Undo::Landing,
+                9 => Undo::Misled,
                 _ => return None,
             },
         })
@@ -122,6 +128,13 @@ pub(crate) enum Recovered {
     Return { pc: u64, target: u64 },
     /// A paired call has returned to a dead fragment; rcx is the return address.
     Landed,
+    /// A branch to `target` has come to the landing for `pc`: that of `exit`, or if there is none one
+    /// of a paired call.
+    Misled {
+        pc: u64,
+        target: u64,
+        exit: Option<Exit>,
+    },
     /// The same through the hashed table, whose target has not been compared yet; rcx is not
     /// the guest's.
     Hashed { is_return: bool },
@@ -132,6 +145,11 @@ pub(crate) fn take_target(ctx: &mut Context) -> u64 {
     let target = ctx.reg(Reg::Rcx);
     ctx.set_reg(Reg::Rcx, ctx.spill_rcx);
     target
+}
+
+/// The same where rcx says how far behind `pc` it is.
+fn take_difference(ctx: &mut Context, pc: u64) -> u64 {
+    take_target(ctx).wrapping_add(pc)
 }
 
 fn add_rsp(ctx: &mut Context, n: u64) {
@@ -157,7 +175,15 @@ impl Translator {
                 kind,
             });
         }
-        let (fragment, mark) = self.frags.mark_at(cache_pc).ok_or_else(lost)?;
+        let Some((fragment, mark)) = self.frags.mark_at(cache_pc) else {
+            let exit = self.misled_at(cache_pc).ok_or_else(lost)?;
+            let target = take_difference(ctx, exit.pc);
+            return Ok(Recovered::Misled {
+                pc: exit.pc,
+                target,
+                exit: Some(exit),
+            });
+        };
         let pc = fragment.pc.wrapping_add(u64::from(mark.guest));
         match mark.undo {
             Undo::Exact => {}
@@ -177,6 +203,14 @@ impl Translator {
                 add_rsp(ctx, SHADOW_BELOW);
                 return Ok(Recovered::Landed);
             }
+            Undo::Misled => {
+                let target = take_difference(ctx, pc);
+                return Ok(Recovered::Misled {
+                    pc,
+                    target,
+                    exit: None,
+                });
+            }
             Undo::JumpMiss | Undo::ReturnMiss => {
                 let target = take_target(ctx);
                 return Ok(Recovered::Miss {
@@ -187,6 +221,12 @@ impl Translator {
             }
         }
         Ok(Recovered::Guest(pc))
+    }
+
+    /// The exit of a landing that faults at this cache address if it is not meant.
+    fn misled_at(&self, at: u32) -> Option<Exit> {
+        let mut exits = (0..self.exits.all.len()).filter_map(|i| self.exits.all.get(i));
+        exits.find(|exit| exit.stub == at).and_then(Record::exit)
     }
 }
 

@@ -101,7 +101,10 @@ impl Translator {
             Kind::MissEven | Kind::MissOdd => {
                 return Ok(self.table_miss(code, ctx, exit.kind == Kind::MissOdd));
             }
-            Kind::JumpMismatch | Kind::ReturnMismatch => return Ok(self.mismatch(code, ctx, exit)),
+            Kind::JumpMismatch | Kind::ReturnMismatch => {
+                let target = take_target(ctx);
+                return Ok(self.mismatch(code, ctx, exit, target));
+            }
             Kind::HashedJump => return self.hashed_miss(code, ctx, false),
             Kind::HashedReturn => return self.hashed_miss(code, ctx, true),
             Kind::ReturnLost => return self.return_lost(code, ctx),
@@ -237,9 +240,8 @@ impl Translator {
 
     /// The landing for `exit.pc` was reached through a slot that serves `pc` for jumps and
     /// `pc + 1` for returns; the lower 61 bits of the target say which it was.
-    fn mismatch(&mut self, code: &dyn Code, ctx: &mut Context, exit: Exit) -> Next {
+    fn mismatch(&mut self, code: &dyn Code, ctx: &mut Context, exit: Exit, target: u64) -> Next {
         self.stats.mismatches += 1;
-        let target = take_target(ctx);
         let slot = if exit.kind == Kind::JumpMismatch {
             exit.pc
         } else {
@@ -247,6 +249,15 @@ impl Translator {
         };
         let is_return = (target ^ slot) << 3 != 0;
         self.indirect(code, ctx, target, is_return)
+    }
+
+    /// The landing for `pc`, which may be that of a `paired` call before, was reached by a branch
+    /// that leads elsewhere, at the price of a signal: the next time there is a way out.
+    fn misled(&mut self, pc: u64, paired: bool) {
+        self.stats.misled += 1;
+        self.misled.insert(pc, ());
+        let start = pc.wrapping_sub(paired.into());
+        self.invalidate(GuestAddr(start), GuestAddr(start.wrapping_add(1)));
     }
 
     /// An indirect branch to `target`, whose own work is done.
@@ -376,6 +387,13 @@ impl Translator {
                 self.return_to(code, ctx, pc, target)
             }
             Recovered::Landed => self.return_lost(code, ctx),
+            Recovered::Misled { pc, target, exit } => {
+                self.misled(pc, exit.is_none());
+                match exit {
+                    Some(exit) => Ok(self.mismatch(code, ctx, exit, target)),
+                    None => self.return_to(code, ctx, ctx.return_pc.into(), target),
+                }
+            }
         }
     }
 }

@@ -36,6 +36,8 @@ pub struct Stats {
     pub mismatches: u64,
     /// Indirect branches to where the table is not mapped (each costs a signal).
     pub table_faults: u64,
+    /// Landings that turned out to be reached by branches that lead elsewhere (each costs a signal).
+    pub misled: u64,
     /// Paired calls and returns that found no shadow (each costs a signal).
     pub shadow_faults: u64,
     /// Entries into fragments that were invalidated just before.
@@ -93,6 +95,7 @@ impl Stats {
         let faults = [
             ("fault of the guest", self.guest_faults),
             ("indirect branch outside of the table", self.table_faults),
+            ("landing that was not meant", self.misled),
             ("paired call or return without a shadow", self.shadow_faults),
             ("way into forgotten code", self.stale_entries),
         ];
@@ -121,6 +124,7 @@ impl Add for Stats {
             return_misses: self.return_misses + other.return_misses,
             mismatches: self.mismatches + other.mismatches,
             table_faults: self.table_faults + other.table_faults,
+            misled: self.misled + other.misled,
             shadow_faults: self.shadow_faults + other.shadow_faults,
             stale_entries: self.stale_entries + other.stale_entries,
             guest_faults: self.guest_faults + other.guest_faults,

@@ -8,7 +8,7 @@
 use relive_host::context::{LANES, off};
 use relive_host::layout::SHADOW_BELOW;
 
-use crate::emit::{Asm, CMP_BYTES, JCC_BYTES, JMP_BYTES, JRCXZ_BYTES, RCX};
+use crate::emit::{Asm, CMP_BYTES, JCC_BYTES, JMP_BYTES, JRCXZ_BYTES, LOOP_BYTES, RCX};
 use crate::exits::{Exit, Kind};
 use crate::flags::Dead;
 use crate::fragment::Entry;
@@ -18,7 +18,7 @@ use crate::translate::Exits;
 pub(crate) const ENTRY_BYTES: u32 = 128;
 
 /// Emits entry `kind` of fragment `frag` at `pc`; the body, or a jump to it, must follow.
-/// Returns the entry's cache address.
+/// Returns the entry's cache address. `meant`: no branch is known that leads elsewhere and comes here.
 pub(crate) fn emit(
     asm: &mut Asm,
     exits: &mut Exits,
@@ -26,6 +26,7 @@ pub(crate) fn emit(
     frag: u32,
     pc: u64,
     dead: &Dead,
+    meant: bool,
 ) -> u32 {
     match kind {
         Entry::Plain => asm.here(),
@@ -57,7 +58,7 @@ pub(crate) fn emit(
         }
         Entry::Jump | Entry::HashedJump if dead.all_but_carry() => {
             let entry = asm.here();
-            check(asm, exits, kind, frag, pc, dead);
+            check(asm, exits, kind, frag, pc, dead, meant);
             asm.restore_rcx();
             tick_by_flags(asm, exits, frag, pc, 0, dead.all());
             entry
@@ -65,13 +66,13 @@ pub(crate) fn emit(
         Entry::Jump | Entry::HashedJump => {
             let out = trampoline_out(asm, exits, frag, pc);
             let entry = asm.here();
-            check(asm, exits, kind, frag, pc, dead);
+            check(asm, exits, kind, frag, pc, dead, meant);
             tick_flag_free(asm, out, pc);
             entry
         }
         Entry::Return | Entry::HashedReturn => {
             let entry = asm.here();
-            check(asm, exits, kind, frag, pc, dead);
+            check(asm, exits, kind, frag, pc, dead, meant);
             asm.restore_rcx();
             entry
         }
@@ -79,7 +80,15 @@ pub(crate) fn emit(
 }
 
 /// Compares the target with `pc`; rcx is of no use afterwards.
-fn check(asm: &mut Asm, exits: &mut Exits, entry: Entry, frag: u32, pc: u64, dead: &Dead) {
+fn check(
+    asm: &mut Asm,
+    exits: &mut Exits,
+    entry: Entry,
+    frag: u32,
+    pc: u64,
+    dead: &Dead,
+    meant: bool,
+) {
     let mismatch = match entry {
         Entry::Jump => Kind::JumpMismatch,
         Entry::Return => Kind::ReturnMismatch,
@@ -90,6 +99,7 @@ fn check(asm: &mut Asm, exits: &mut Exits, entry: Entry, frag: u32, pc: u64, dea
     let hashed = matches!(entry, Entry::HashedJump | Entry::HashedReturn);
     match (hashed, dead.all()) {
         (false, true) => check_by_flags(asm, exits, mismatch, frag, pc),
+        (false, false) if meant => check_by_fault(asm, exits, mismatch, frag, pc),
         (false, false) => check_flag_free(asm, exits, mismatch, frag, pc),
         (true, _) => check_hashed(asm, exits, mismatch, frag, pc),
     }
@@ -159,6 +169,14 @@ fn check_flag_free(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, 
     asm.keep_whole(JRCXZ_BYTES + JMP_BYTES);
     asm.jrcxz(asm.here() + JRCXZ_BYTES + JMP_BYTES);
     asm.jmp(stub);
+}
+
+/// Leaves rcx as 0. A load from the context must follow.
+fn check_by_fault(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64) {
+    asm.add_rcx(1 - low(pc));
+    asm.keep_whole(LOOP_BYTES);
+    asm.loop_into_load();
+    exits.add_inline(Exit::new(mismatch, frag, pc), asm.here() + 1);
 }
 
 /// Compares the target in the context with `pc`. Another target, for which flags may be alive,

@@ -146,7 +146,8 @@ impl Translator {
         if kind != Entry::Plain {
             let dead = flags::scan(code, pc);
             let (asm, exits) = (&mut self.asm, &mut self.exits);
-            entries[kind as usize] = ticks::emit(asm, exits, kind, frag, pc, &dead);
+            let meant = self.options.loops && !self.misled.contains_key(&pc);
+            entries[kind as usize] = ticks::emit(asm, exits, kind, frag, pc, &dead, meant);
             unrolls = dead.all_but_carry() && !step && max > 1 && self.watch.is_empty();
             all_dead = dead.all();
             spans = dependence(dead);
@@ -164,6 +165,7 @@ impl Translator {
             fused: None,
             pairs: self.pairs,
             hashed: hashed.then_some(&self.hashed_sites),
+            misled: self.options.loops.then_some(&self.misled),
         };
         self.paired |= self.pairs;
 
@@ -278,7 +280,8 @@ impl Translator {
         let dead = flags::scan(code, fragment.pc);
         self.asm.start(self.exits.cache.next_hot());
         let (asm, exits) = (&mut self.asm, &mut self.exits);
-        let at = ticks::emit(asm, exits, kind, id, fragment.pc, &dead);
+        let meant = self.options.loops && !self.misled.contains_key(&fragment.pc);
+        let at = ticks::emit(asm, exits, kind, id, fragment.pc, &dead, meant);
         self.asm.keep_whole(JMP_BYTES);
         self.asm.jmp(fragment.plain());
         self.exits.cache.push_hot(&self.asm.buf);

@@ -54,6 +54,8 @@ pub struct Translator {
     pub(crate) paired: bool,
     /// Branches in low code that have been seen to lead out of the low window.
     pub(crate) hashed_sites: AddrMap<()>,
+    /// Guest addresses whose landings branches have reached that lead elsewhere.
+    pub(crate) misled: AddrMap<()>,
     /// Names this build of the translator: its executable and its options.
     build: Vec<u8>,
 }
@@ -75,6 +77,7 @@ impl Translator {
             options.cache_bytes,
             options.pairs as u64,
             options.short_blocks.into(),
+            options.loops.into(),
         ] {
             build.extend_from_slice(&word.to_le_bytes());
         }
@@ -94,6 +97,7 @@ impl Translator {
             watch: Watch::default(),
             hashed: Hashed::default(),
             hashed_sites: AddrMap::default(),
+            misled: AddrMap::default(),
             shadow: Shadow::default(),
             pairs: options.pairs == Pairs::Always,
             paired: false,

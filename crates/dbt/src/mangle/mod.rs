@@ -52,6 +52,8 @@ pub(crate) struct Unit<'t> {
     pub(crate) pairs: bool,
     /// Where the hashed table is there: the branches in low code that use it.
     pub(crate) hashed: Option<&'t AddrMap<()>>,
+    /// Where landings look by `loop` whether they are meant: those that were not.
+    pub(crate) misled: Option<&'t AddrMap<()>>,
 }
 
 /// Emits the translation of `insn`.
@@ -103,6 +105,16 @@ impl Unit<'_> {
         let cache = (self.asm.buf.len() - self.body) as u16;
         let guest = insn.pc().wrapping_sub(self.pc) as u16;
         self.marks.push(Mark { cache, guest, undo });
+    }
+
+    /// Notes the fault behind the first byte of what is emitted next: see [`Asm::loop_into_load`].
+    /// It is to be told of with the guest address behind `insn`.
+    fn mark_misled(&mut self, insn: &Insn) {
+        self.marks.push(Mark {
+            cache: (self.asm.buf.len() - self.body) as u16 + 1,
+            guest: insn.next().wrapping_sub(self.pc) as u16,
+            undo: Undo::Misled,
+        });
     }
 
     /// A new exit with its stub; returns the stub's cache address.

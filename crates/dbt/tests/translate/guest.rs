@@ -72,14 +72,20 @@ pub struct Guest {
 /// A budget that no test uses up, unless it loops forever.
 pub const PLENTY: i64 = 1_000_000;
 
+/// Those of this test binary.
+pub fn options(max_insns: u32) -> Options {
+    Options {
+        max_insns,
+        pairs: crate::PAIRS,
+        short_blocks: crate::SHORT_BLOCKS,
+        loops: true,
+        ..Options::default()
+    }
+}
+
 impl Guest {
     pub fn new(max_insns: u32) -> Self {
-        Self::with(Options {
-            max_insns,
-            pairs: crate::PAIRS,
-            short_blocks: crate::SHORT_BLOCKS,
-            ..Options::default()
-        })
+        Self::with(options(max_insns))
     }
 
     pub fn with(options: Options) -> Self {

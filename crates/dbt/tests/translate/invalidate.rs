@@ -1,7 +1,7 @@
 //! Guest code that changes, a full cache, and starting over.
 
 use iced_x86::code_asm::*;
-use relive_dbt::{Options, Stop};
+use relive_dbt::{Options, Pairs, Stop};
 use relive_host::layout::TABLE;
 use relive_host::{GuestAddr, enter};
 
@@ -117,7 +117,10 @@ fn dead_entries_lead_to_the_new_code() {
 /// and a jump's tick is counted.
 #[test]
 fn dead_landings_lead_to_the_new_code() {
-    let mut guest = Guest::new(64);
+    let mut guest = Guest::with(Options {
+        pairs: Pairs::Never,
+        ..options(64)
+    });
     program(&mut guest);
     guest.load(F, &f(1));
     guest.ctx.rip = LOW_CODE;

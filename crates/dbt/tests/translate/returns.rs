@@ -1,7 +1,7 @@
 //! Returns: to where the call was, to elsewhere, from strange stacks, and while code changes.
 
 use iced_x86::code_asm::*;
-use relive_dbt::{Options, Stop};
+use relive_dbt::{Options, Pairs, Stop};
 use relive_host::GuestAddr;
 
 use crate::guest::*;
@@ -40,7 +40,19 @@ fn what_lies_above_the_stack_is_the_guests() {
 /// them, the one further on reads them.
 #[test]
 fn another_return_address_than_the_calls() {
-    let mut guest = Guest::new(64);
+    for loops in [false, true] {
+        let mut guest = Guest::with(Options {
+            loops,
+            ..options(64)
+        });
+        elsewhere(&mut guest);
+        // The landing learns of it once.
+        let expected = u64::from(loops && crate::PAIRS == Pairs::Always);
+        assert_eq!(guest.t.stats().misled, expected);
+    }
+}
+
+fn elsewhere(guest: &mut Guest) {
     // pop rcx; add rcx, rsi; push rcx; stc; ret
     guest.load(F, b"\x59\x48\x01\xf1\x51\xf9\xc3");
     // call F; xor ebx, ebx; syscall / sbb ebx, ebx; syscall
