@@ -10,7 +10,7 @@ use relive_host::{Context, Reg};
 use crate::classify::Class;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
-use crate::exits::{Exit, Record};
+use crate::exits::{Exit, Kind, Record};
 use crate::fragment::Entry;
 use crate::records::Plain;
 use crate::translator::Translator;
@@ -226,7 +226,8 @@ impl Translator {
     /// The exit of a landing that faults at this cache address if it is not meant.
     fn misled_at(&self, at: u32) -> Option<Exit> {
         let mut exits = (0..self.exits.all.len()).filter_map(|i| self.exits.all.get(i));
-        exits.find(|exit| exit.stub == at).and_then(Record::exit)
+        let exit = exits.find(|exit| exit.stub == at).and_then(Record::exit);
+        exit.filter(|exit| matches!(exit.kind, Kind::JumpMismatch | Kind::ReturnMismatch))
     }
 }
 
