@@ -134,6 +134,7 @@ fn bar(row: &Row) -> String {
     against(measured, row.bar)
 }
 
+/// A bar, and whether what was measured meets it.
 fn against(measured: Option<f64>, bar: f64) -> String {
     let word = match measured {
         None => "",
@@ -151,21 +152,20 @@ fn means(rows: &[Row]) -> String {
         .collect();
     // Nothing is asked of the mean of some.
     let all = names.len() == WORKLOADS.iter().filter(|w| w.in_mean).count();
-    let asked = rows.iter().find(|row| row.in_mean && all);
-    let asked = asked.map(|row| row.bar);
     let mut text = String::new();
     for way in Way::OWN {
         if let Some(mean) = mean(rows, way) {
-            let bar = asked.filter(|_| way == Way::Record);
-            let bar = bar.map_or(String::new(), |bar| {
-                format!(" ({})", against(Some(mean), bar))
-            });
+            let bar = match rows.iter().find(|row| row.in_mean) {
+                Some(row) if all && way == Way::Record => {
+                    format!(" ({})", against(Some(mean), row.bar))
+                }
+                _ => String::new(),
+            };
             let _ = writeln!(
                 text,
-                "\nGeometric mean of CPU ratios over {}, {}: **{mean:.2}**{}",
+                "\nGeometric mean of CPU ratios over {}, {}: **{mean:.2}**{bar}",
                 names.join(", "),
-                way.name(),
-                bar
+                way.name()
             );
         }
     }

@@ -37,7 +37,7 @@ pub(crate) const JMP_BYTES: u32 = 5;
 /// Length of [`Asm::jrcxz`].
 pub(crate) const JRCXZ_BYTES: u32 = 2;
 /// Length of [`Asm::loop_into_load`].
-pub(crate) const LOOP_BYTES: u32 = 2;
+const LOOP_BYTES: u32 = 2;
 /// Length of [`Asm::jmp_slot`].
 pub(crate) const JMP_SLOT_BYTES: u32 = 7;
 /// Length of [`Asm::cmp_rcx`].
@@ -249,8 +249,23 @@ impl Asm {
     /// `loop`: takes 1 from rcx, and unless that leaves 0 goes behind the first byte of what follows,
     /// which must be [`Asm::load`]. Without its prefix that is a load at an offset instead of in
     /// the context: a fault, as nobody has memory there.
-    pub(crate) fn loop_into_load(&mut self) {
+    fn loop_into_load(&mut self) {
         self.bytes(&[0xe2, 1]);
+    }
+
+    /// Leaves rcx as 0 if it is `value`. Otherwise what follows, which must be [`Asm::load`], faults
+    /// at its second byte, and rcx says by how much it is more.
+    pub(crate) fn expect_rcx(&mut self, value: i32) {
+        self.add_rcx(1 - value);
+        self.keep_whole(LOOP_BYTES);
+        self.loop_into_load();
+    }
+
+    /// Jumps unless rcx is 0.
+    pub(crate) fn jmp_unless_zero(&mut self, target: u32) {
+        self.keep_whole(JRCXZ_BYTES + JMP_BYTES);
+        self.jrcxz(self.here() + JRCXZ_BYTES + JMP_BYTES);
+        self.jmp(target);
     }
 
     /// A jump of [`AHEAD_BYTES`] to where [`Asm::land`] is called with what this returns.

@@ -8,7 +8,7 @@
 use relive_host::context::{LANES, off};
 use relive_host::layout::SHADOW_BELOW;
 
-use crate::emit::{Asm, CMP_BYTES, JCC_BYTES, JMP_BYTES, JRCXZ_BYTES, LOOP_BYTES, RCX};
+use crate::emit::{Asm, CMP_BYTES, JCC_BYTES, JRCXZ_BYTES, RCX};
 use crate::exits::{Exit, Kind};
 use crate::flags::Dead;
 use crate::fragment::Entry;
@@ -166,16 +166,12 @@ fn check_by_flags(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, p
 fn check_flag_free(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64) {
     let stub = exits.add(Exit::new(mismatch, frag, pc), |stub| stub.add_rcx(low(pc)));
     asm.add_rcx(-low(pc));
-    asm.keep_whole(JRCXZ_BYTES + JMP_BYTES);
-    asm.jrcxz(asm.here() + JRCXZ_BYTES + JMP_BYTES);
-    asm.jmp(stub);
+    asm.jmp_unless_zero(stub);
 }
 
 /// Leaves rcx as 0. A load from the context must follow.
 fn check_by_fault(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64) {
-    asm.add_rcx(1 - low(pc));
-    asm.keep_whole(LOOP_BYTES);
-    asm.loop_into_load();
+    asm.expect_rcx(low(pc));
     exits.add_inline(Exit::new(mismatch, frag, pc), asm.here() + 1);
 }
 
@@ -190,9 +186,7 @@ fn check_hashed(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc:
     asm.mov_imm64(RCX, pc.wrapping_neg());
     asm.add_rdx_to_rcx();
     asm.load(RDX, RDX_SLOT);
-    asm.keep_whole(JRCXZ_BYTES + JMP_BYTES);
-    asm.jrcxz(asm.here() + JRCXZ_BYTES + JMP_BYTES);
-    asm.jmp(stub);
+    asm.jmp_unless_zero(stub);
 }
 
 fn low(pc: u64) -> i32 {

@@ -145,8 +145,8 @@ impl Translator {
         let (mut unrolls, mut all_dead) = (false, false);
         if kind != Entry::Plain {
             let dead = flags::scan(code, pc);
+            let meant = self.is_meant(pc);
             let (asm, exits) = (&mut self.asm, &mut self.exits);
-            let meant = self.options.loops && !self.misled.contains_key(&pc);
             entries[kind as usize] = ticks::emit(asm, exits, kind, frag, pc, &dead, meant);
             unrolls = dead.all_but_carry() && !step && max > 1 && self.watch.is_empty();
             all_dead = dead.all();
@@ -256,6 +256,11 @@ impl Translator {
         Ok(id)
     }
 
+    /// Whether the landings for `pc` look by `loop` whether they are meant.
+    fn is_meant(&self, pc: u64) -> bool {
+        self.options.loops && !self.misled.contains_key(&pc)
+    }
+
     /// Makes sure that a fragment has entry `kind`; returns its cache address.
     pub(crate) fn ensure_entry(
         &mut self,
@@ -279,8 +284,8 @@ impl Translator {
         let before = self.exits.cache.used();
         let dead = flags::scan(code, fragment.pc);
         self.asm.start(self.exits.cache.next_hot());
+        let meant = self.is_meant(fragment.pc);
         let (asm, exits) = (&mut self.asm, &mut self.exits);
-        let meant = self.options.loops && !self.misled.contains_key(&fragment.pc);
         let at = ticks::emit(asm, exits, kind, id, fragment.pc, &dead, meant);
         self.asm.keep_whole(JMP_BYTES);
         self.asm.jmp(fragment.plain());

@@ -105,8 +105,9 @@ impl Written {
 /// may also be bad, or its length may reach beyond mapped memory although the kernel was content
 /// with less: what the engine captures, it reads with a fault-tolerant copy.
 ///
-/// The variants up to `Addr` are plain values ([`Arg::is_value`]). They differ in how they print and in the width of
-/// the kernel's parameter: the upper half of the register is garbage for a 32-bit parameter.
+/// The variants up to `Addr` are plain values ([`Arg::is_value`]). They differ in how they print and
+/// in the width of the kernel's parameter: the upper half of the register is garbage for a 32-bit
+/// parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Arg {
     /// `int`, 32 bits, signed decimal.

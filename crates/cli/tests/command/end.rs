@@ -85,7 +85,8 @@ fn processes_that_have_ended_are_gone_from_a_replay() {
     }
     assert!(replay.wait().unwrap().success());
     assert!(seen > 1, "the replay was not looked at");
-    // Those that have ended since their parent last forked: as many as run side by side.
+    // Of 200: the first process, which is waited for, and those that have ended since it last forked.
+    // A process has said that it ends before it has, so these may be some more than there are cores.
     assert!(ended <= 20, "{ended} processes were there that had ended");
 }
 

@@ -23,7 +23,7 @@ use relive_host::layout::{SHADOW_BELOW, is_low};
 use super::branch::push_return;
 use super::{Flow, Unit};
 use crate::decode::Insn;
-use crate::emit::{AHEAD_BYTES, CALL_BYTES, JMP_BYTES, JMP_SLOT_BYTES, JRCXZ_BYTES, LOOP_BYTES};
+use crate::emit::{AHEAD_BYTES, CALL_BYTES, JMP_SLOT_BYTES};
 use crate::exits::{Exit, Kind};
 use crate::recover::Undo;
 
@@ -87,22 +87,16 @@ pub(super) fn ret(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 /// Where the paired call `insn` returns to, with the guest's return address in rcx.
 fn landing(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     let next = insn.next() as i32;
-    if unit.misled.is_some_and(|m| !m.contains_key(&insn.next())) {
-        unit.asm.add_rsp(BELOW);
-        unit.asm.add_rcx(1 - next);
-        unit.asm.keep_whole(LOOP_BYTES);
-        unit.asm.loop_into_load();
-        unit.mark_misled(insn);
-        unit.asm.restore_rcx();
-        return Flow::Continue;
-    }
-    let exit = Exit::new(Kind::ReturnLost, unit.frag, insn.next());
-    let stub = unit.exits.add(exit, |stub| stub.add_rcx(next));
     unit.asm.add_rsp(BELOW);
-    unit.asm.add_rcx(-next);
-    unit.asm.keep_whole(JRCXZ_BYTES + JMP_BYTES);
-    unit.asm.jrcxz(unit.asm.here() + JRCXZ_BYTES + JMP_BYTES);
-    unit.asm.jmp(stub);
+    if unit.misled.is_some_and(|m| !m.contains_key(&insn.next())) {
+        unit.asm.expect_rcx(next);
+        unit.mark_misled(insn);
+    } else {
+        let exit = Exit::new(Kind::ReturnLost, unit.frag, insn.next());
+        let stub = unit.exits.add(exit, |stub| stub.add_rcx(next));
+        unit.asm.add_rcx(-next);
+        unit.asm.jmp_unless_zero(stub);
+    }
     unit.asm.restore_rcx();
     Flow::Continue
 }

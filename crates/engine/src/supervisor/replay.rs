@@ -151,11 +151,8 @@ fn watch(shm: &Shm, root: i32, had_children: bool, recorded: Option<ExitStatus>)
             && shm.header().abreast.running.load(Ordering::Acquire) == 0
         {
             // They have said that they end: what they used counts once they have.
-            while !had_children && has_children() {
-                if reap().is_none() {
-                    std::thread::yield_now();
-                }
-            }
+            // SAFETY: asks for no status.
+            while !had_children && unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0 {}
             return Ok(s);
         }
         if status.is_some() && children == 0 && !has_children() {
@@ -164,8 +161,8 @@ fn watch(shm: &Shm, root: i32, had_children: bool, recorded: Option<ExitStatus>)
                 Some(Status::Code(EXIT_STATUS)) => {
                     Err(Failure::internal("the replay ended without a reason"))
                 }
-                Some(Status::Signal(libc::SIGSYS)) => Err(confine::killed(libc::SIGSYS)),
-                Some(_) => Err(confine::killed(0)),
+                Some(Status::Signal(signal)) => Err(confine::killed(signal)),
+                Some(Status::Code(_)) => Err(confine::killed(0)),
                 None => continue,
             };
         }
