@@ -63,6 +63,17 @@ impl Usage {
             peak: self.peak.max(next.peak),
         }
     }
+
+    /// The mean of two runs; the peak of both.
+    pub fn mean(&self, other: &Self) -> Self {
+        let both = self.then(*other);
+        Self {
+            wall: both.wall / 2.0,
+            user: both.user / 2.0,
+            system: both.system / 2.0,
+            ..both
+        }
+    }
 }
 
 /// A child that runs.

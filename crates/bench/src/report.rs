@@ -6,6 +6,7 @@ use crate::figures::{Row, Spread, mean};
 use crate::machine::Machine;
 use crate::modes::Way;
 use crate::peers::Gdb;
+use crate::samples::NOT_INSTALLED;
 use crate::table::WORKLOADS;
 use crate::travel;
 
@@ -51,7 +52,7 @@ pub fn report(findings: &Findings) -> String {
     text += &peers(findings);
     for row in rows {
         for (way, why) in row.failures() {
-            if why != "not installed" {
+            if why != NOT_INSTALLED {
                 let _ = writeln!(text, "\n{} failed in {way}: {}", row.name, shorten(why));
             }
         }

@@ -1,4 +1,7 @@
-//! One repetition of one workload: every way in turn, outputs compared.
+//! One repetition of one workload: every way in turn, there and back, outputs compared.
+//!
+//! A machine that becomes slower or faster meanwhile does so for all ways alike, as each has its
+//! two turns at the same distance from the middle.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,6 +18,9 @@ use crate::redis;
 use crate::table::{Action, Output};
 use crate::traces::TraceFacts;
 
+/// Why a way has no sample where its tool is missing: no failure.
+pub const NOT_INSTALLED: &str = "not installed";
+
 /// No single run may take longer.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
@@ -27,6 +33,17 @@ pub struct Sample {
     /// Requests per second, for a server.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub requests_per_second: Option<f64>,
+}
+
+impl Sample {
+    /// The mean of two turns.
+    fn mean(&self, other: &Self) -> Self {
+        let rates = self.requests_per_second.zip(other.requests_per_second);
+        Self {
+            usage: self.usage.mean(&other.usage),
+            requests_per_second: rates.map(|(one, two)| (one + two) / 2.0),
+        }
+    }
 }
 
 /// What one repetition gave.
@@ -64,22 +81,27 @@ impl Bench {
         }
         fs::create_dir_all(&self.scratch)?;
         let mut result = Repetition::default();
-        let mut ways = vec![Way::Native];
-        ways.extend(Way::OWN);
-        if peers && ready.workload.peers {
-            ways.extend(Way::PEERS);
-        }
-        let mut digests = BTreeMap::new();
-        for way in ways {
-            if way == Way::Replay && !result.samples.contains_key(&Way::Record) {
-                let why = "there is no recording".to_owned();
-                result.failures.insert(way, why);
+        let there = [Way::Native].into_iter().chain(Way::OWN);
+        let others: &[Way] = match peers && ready.workload.peers {
+            true => &Way::PEERS,
+            false => &[],
+        };
+        let turns = there.clone().chain(others.iter().copied());
+        let mut outputs = BTreeMap::new();
+        for way in turns.chain(there.rev()) {
+            if result.failures.contains_key(&way) {
                 continue;
             }
-            match self.way(ready, way, &mut digests) {
-                Ok(Some(sample)) => drop(result.samples.insert(way, sample)),
-                Ok(None) => drop(result.failures.insert(way, "not installed".to_owned())),
-                Err(error) => drop(result.failures.insert(way, format!("{error:#}"))),
+            match self.turn(ready, way, &mut outputs) {
+                Ok(sample) => {
+                    let first = result.samples.get(&way);
+                    let mean = first.map_or(sample, |first| first.mean(&sample));
+                    result.samples.insert(way, mean);
+                }
+                Err(error) => {
+                    result.samples.remove(&way);
+                    result.failures.insert(way, format!("{error:#}"));
+                }
             }
         }
         if let Some(sample) = result.samples.get(&Way::Record) {
@@ -99,19 +121,23 @@ impl Bench {
         self.scratch.join(format!("trace-{number}"))
     }
 
-    /// One way; `None` if its tool is not installed.
-    fn way(
+    /// One way once. `outputs`: digests of what each way has written at its latest turn.
+    fn turn(
         &self,
         ready: &Ready,
         way: Way,
-        digests: &mut BTreeMap<Way, Vec<u128>>,
-    ) -> Result<Option<Sample>> {
+        outputs: &mut BTreeMap<Way, Vec<u128>>,
+    ) -> Result<Sample> {
         let mut total: Option<Sample> = None;
+        let mut written = Vec::new();
+        let recorded = outputs.contains_key(&Way::Record);
+        ensure!(way != Way::Replay || recorded, "there is no recording");
         for number in 0..ready.workload.repeat {
             let trace = self.trace(number);
-            let Some(spec) = self.spec(ready, way, &trace) else {
-                return Ok(None);
-            };
+            if way == Way::Record && trace.exists() {
+                fs::remove_dir_all(&trace)?;
+            }
+            let spec = self.spec(ready, way, &trace).context(NOT_INSTALLED)?;
             let sample = match ready.workload.action {
                 Action::Redis => redis::sample(&spec, way, &self.scratch)?,
                 Action::Command { .. } => Sample {
@@ -120,7 +146,7 @@ impl Bench {
                 },
             };
             if let Some(output) = &spec.stdout {
-                digests.entry(way).or_default().push(digest(output)?);
+                written.push(digest(output)?);
             }
             total = Some(match total {
                 None => sample,
@@ -136,11 +162,11 @@ impl Bench {
             (Output::Same, _) => Some(Way::Native),
             (Output::Varies, _) => None,
         };
-        if let Some(like) = like.filter(|like| digests.contains_key(like)) {
-            let same = digests.get(&way) == digests.get(&like);
-            ensure!(same, "its output is not that of {}", like.name());
+        if let Some((like, its)) = like.and_then(|like| outputs.get_key_value(&like)) {
+            ensure!(*its == written, "its output is not that of {}", like.name());
         }
-        total.context("a workload runs at least once").map(Some)
+        outputs.insert(way, written);
+        total.context("a workload runs at least once")
     }
 
     fn spec(&self, ready: &Ready, way: Way, trace: &Path) -> Option<Spec> {

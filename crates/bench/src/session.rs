@@ -14,7 +14,7 @@ use crate::page;
 use crate::peers;
 use crate::prepare::prepare;
 use crate::report::{Findings, report, travel_report};
-use crate::samples::{Bench, Repetition};
+use crate::samples::{Bench, NOT_INSTALLED, Repetition};
 use crate::table::{WORKLOADS, Workload};
 use crate::travel::{self, TRIPS, Trip};
 
@@ -127,7 +127,7 @@ fn finish(options: &Options, findings: &Findings) -> Result<bool> {
         .workloads
         .iter()
         .flat_map(Row::failures)
-        .any(|(_, why)| why != "not installed");
+        .any(|(_, why)| why != NOT_INSTALLED);
     let lost = findings.travel.iter().any(|row| row.times.is_err());
     Ok(!failed && !lost && !matches!(findings.gdb, Some(Err(_))))
 }
