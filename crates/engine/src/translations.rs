@@ -17,6 +17,8 @@ use crate::file_table::FileTable;
 use crate::machine::{Mode, machine, shm};
 use crate::memory::Memory;
 
+mod checked;
+
 /// Names the folder; empty: nothing is kept.
 pub const VARIABLE: &str = "RELIVE_CACHE_DIR";
 /// Fewer new fragments than this are worth a file only now and then: one run in [`SELDOM`], or
@@ -109,8 +111,8 @@ impl Store {
 }
 
 /// Takes over what is kept for a program, before its code is mapped. The translator must be
-/// fresh or flushed. One process of a tree checks a file for all: it is replaced as a whole, and
-/// never changed.
+/// fresh or flushed. One process checks a file for its whole tree, and for later ones: it is
+/// replaced as a whole, and never changed.
 pub fn load(memory: &mut Memory, program: &[u8]) {
     let Some(store) = store() else { return };
     let key = memory.translator.key(program);
@@ -119,15 +121,22 @@ pub fn load(memory: &mut Memory, program: &[u8]) {
     };
     let stamp = FileTable::stamp(&meta);
     let table = shm().map(|shm| &shm.header().checked);
-    let checked = table.is_some_and(|t| t.find(stamp).is_some());
-    let offered = memory.translator.load(key, &file, checked);
-    match table {
-        _ if offered == 0 && machine().mode != Mode::Replay => {
+    let here = table.is_some_and(|t| t.find(stamp).is_some());
+    let before = !here && checked::is_noted(store, key, stamp);
+    let offered = memory.translator.load(key, &file, here || before);
+    let may_write = machine().mode != Mode::Replay;
+    if offered == 0 {
+        if may_write {
             // Damaged: it must not stand in the way of a better one.
             let _ = std::fs::remove_file(store.path(key));
         }
-        Some(table) if offered > 0 && !checked => table.insert(stamp, [0; 32]),
-        _ => {}
+    } else if !here {
+        if !before && may_write {
+            checked::note(store, key, stamp);
+        }
+        if let Some(table) = table {
+            table.insert(stamp, [0; 32]);
+        }
     }
     tracing::debug!(target: "dbt", "{offered} fragments taken over");
 }
@@ -152,10 +161,9 @@ pub fn save(memory: &Memory, program: &[u8]) {
         return;
     }
     let mut read = |at, buf: &mut [u8]| copy::read(GuestAddr(at), buf).is_ok();
-    if let Some(bytes) = translator.save(key, &memory.lasting_code(), &mut read)
-        && fits(bytes.len())
-    {
-        put(store, key, &bytes);
+    if let Some(bytes) = translator.save(key, &memory.lasting_code(), &mut read) {
+        put(&store.path(key), &bytes);
+        prune(&store.folder);
     }
 }
 
@@ -192,21 +200,21 @@ fn fits(len: usize) -> bool {
 }
 
 /// Puts a whole file in place of what was there.
-fn put(store: &Store, key: u128, bytes: &[u8]) {
-    let new = store
-        .folder
-        .join(format!("{key:032x}.{}", std::process::id()));
+fn put(path: &Path, bytes: &[u8]) {
+    if !fits(bytes.len()) {
+        return;
+    }
+    let new = path.with_extension(std::process::id().to_string());
     let written = OpenOptions::new()
         .write(true)
         .create_new(true)
         .mode(0o600)
         .open(&new)
         .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| std::fs::rename(&new, store.path(key)));
+        .and_then(|()| std::fs::rename(&new, path));
     if written.is_err() {
         let _ = std::fs::remove_file(&new);
     }
-    prune(&store.folder);
 }
 
 /// Removes the oldest files when all together take too much.

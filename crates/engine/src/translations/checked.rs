@@ -1,0 +1,66 @@
+//! Which kept translations an earlier run has checked, so that not each start reads all of them
+//! again: a note beside each, which names the file as its inode describes it, and the time since
+//! which the machine runs. While that lasts the file's bytes are those that were compared, but
+//! for a disk that errs; so now and then one is checked again. It must never say that a file is
+//! good which nobody has compared.
+
+use std::path::{Path, PathBuf};
+
+use super::Store;
+use crate::file_table::Stamp;
+
+/// Says which start of the machine this is; proc_sys_kernel(5).
+const BOOT: &str = "/proc/sys/kernel/random/boot_id";
+/// One start in so many checks again.
+const AGAIN: u32 = 64;
+
+/// Whether the file with this stamp has been checked since the machine started, and is not to be
+/// checked again.
+pub(super) fn is_noted(store: &Store, key: u128, stamp: Stamp) -> bool {
+    !std::process::id().is_multiple_of(AGAIN) && says_so(&path(store, key), stamp)
+}
+
+/// The file with this stamp has been checked.
+pub(super) fn note(store: &Store, key: u128, stamp: Stamp) {
+    if let Some(note) = text(stamp) {
+        super::put(&path(store, key), &note);
+    }
+}
+
+fn path(store: &Store, key: u128) -> PathBuf {
+    store.path(key).with_extension("checked")
+}
+
+fn says_so(path: &Path, stamp: Stamp) -> bool {
+    let there = std::fs::read(path).ok();
+    there.is_some_and(|there| text(stamp).is_some_and(|note| there == note))
+}
+
+fn text([one, two]: Stamp) -> Option<Vec<u8>> {
+    let mut text = std::fs::read(BOOT).ok().filter(|boot| !boot.is_empty())?;
+    text.extend_from_slice(format!("{one:016x}{two:016x}\n").as_bytes());
+    Some(text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_speaks_of_one_file_and_one_start() {
+        let folder = std::env::temp_dir().join(format!("relive-checked-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let store = Store { folder, user: 0 };
+        let at = path(&store, 7);
+        assert!(!says_so(&at, [1, 2]), "nothing is noted yet");
+        note(&store, 7, [1, 2]);
+        assert!(says_so(&at, [1, 2]));
+        assert!(!says_so(&at, [1, 3]), "another file");
+        assert!(!says_so(&path(&store, 8), [1, 2]), "another program");
+        let mut old = std::fs::read(&at).unwrap();
+        old[0] ^= 1;
+        std::fs::write(&at, old).unwrap();
+        assert!(!says_so(&at, [1, 2]), "the machine has started anew");
+        std::fs::remove_dir_all(&store.folder).unwrap();
+    }
+}
