@@ -74,8 +74,20 @@ fn a_folder_that_others_can_write_to_is_not_used() {
 #[test]
 fn damaged_translations_are_passed_over() {
     let sandbox = Sandbox::new();
-    sandbox.relive(&["run", "/bin/echo", "one"]).ok();
     let cache = sandbox.path("translations");
+    let notes = || {
+        inodes(&cache)
+            .into_keys()
+            .filter(|n| n.ends_with(".checked"))
+    };
+    sandbox.relive(&["run", "/bin/echo", "one"]).ok();
+    assert_eq!(notes().count(), 0, "nobody has read it");
+    sandbox.relive(&["run", "/bin/echo", "one"]).ok();
+    assert_eq!(
+        notes().count(),
+        1,
+        "it has been compared, and that is noted"
+    );
     for name in inodes(&cache).keys().filter(|n| n.ends_with(".code")) {
         let path = cache.join(name);
         let mut bytes = std::fs::read(&path).unwrap();
