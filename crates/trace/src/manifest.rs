@@ -5,7 +5,7 @@
 //! version; a field added later must have a default.
 
 use std::fmt;
-use std::io::{Read as _, Write as _};
+use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -249,7 +249,8 @@ impl System {
 
 impl Cpu {
     fn this() -> Self {
-        std::fs::read_to_string("/proc/cpuinfo")
+        std::fs::File::open("/proc/cpuinfo")
+            .and_then(first_processor)
             .map_or_else(|_| Self::default(), |text| Self::parse(&text))
     }
 
@@ -270,6 +271,19 @@ impl Cpu {
                 .collect(),
         }
     }
+}
+
+/// What `/proc/cpuinfo` says of the first processor, up to the empty line behind it: of hundreds
+/// the kernel takes its time to say the same.
+fn first_processor(mut cpuinfo: impl Read) -> std::io::Result<String> {
+    let (mut text, mut part) = (Vec::new(), [0; 4096]);
+    while !text.windows(2).any(|two| two == b"\n\n") {
+        match cpuinfo.read(&mut part)? {
+            0 => break,
+            n => text.extend_from_slice(&part[..n]),
+        }
+    }
+    Ok(String::from_utf8_lossy(&text).into_owned())
 }
 
 #[cfg(test)]
@@ -333,5 +347,14 @@ mod tests {
         assert_eq!(cpu.model, "A: B");
         assert_eq!(cpu.features, ["fpu", "sse"]);
         assert_eq!(Cpu::parse(""), Cpu::default());
+    }
+
+    #[test]
+    fn of_many_processors_the_first_is_read() {
+        let one = format!("processor\t: 0\nflags\t\t: {}\n\n", "fpu ".repeat(2000));
+        let all = one.repeat(100);
+        let read = first_processor(all.as_bytes()).unwrap();
+        assert!(read.starts_with(&one) && read.len() < 2 * one.len());
+        assert_eq!(first_processor(&b"none"[..]).unwrap(), "none");
     }
 }
