@@ -22,6 +22,7 @@ const VFORK: u64 = libc::CLONE_VFORK as u64;
 const PARENT: u64 = libc::CLONE_PARENT as u64;
 const THREAD: u64 = libc::CLONE_THREAD as u64;
 const SYSVSEM: u64 = libc::CLONE_SYSVSEM as u64;
+const UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
 const DETACHED: u64 = libc::CLONE_DETACHED as u64;
 const IO: u64 = libc::CLONE_IO as u64;
 /// What the engine does itself for the new task.
@@ -31,7 +32,7 @@ const OURS: u64 = (libc::CLONE_SETTLS
     | libc::CLONE_CHILD_CLEARTID) as u64
     | CLEAR_SIGHAND;
 /// Without effect: nobody traces, and a bit that the kernel ignores.
-const VOID: u64 = (libc::CLONE_UNTRACED | libc::CLONE_PTRACE) as u64 | DETACHED;
+const VOID: u64 = UNTRACED | libc::CLONE_PTRACE as u64 | DETACHED;
 
 /// What a new task shares and where its ids go.
 #[derive(Clone, Copy, Default)]
@@ -201,6 +202,15 @@ fn make(task: &mut Task, call: &Call, args: &CloneArgs, answer: Option<&Answer>)
     }
     if shares & !(SYSVSEM | IO) == SAME_THREADS {
         return tasks::thread(task, args, answer);
+    }
+    // It is going to trace its parent, and waits until that is ready for it: as it is waited for
+    // here, that would be for ever.
+    const TRACER: u64 = VM | UNTRACED;
+    if args.flags & (TRACER | VFORK) == TRACER {
+        return Ok(Reply::Value(answer.map_or_else(
+            || refuse(task, call, libc::EPERM),
+            |a| a.result,
+        )));
     }
     // A process that shares its parent's memory without being waited for is waited for here.
     const PROCESS: u64 = FS | FILES | SYSVSEM | IO | PIDFD | PARENT;
