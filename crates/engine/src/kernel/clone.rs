@@ -207,10 +207,9 @@ fn make(task: &mut Task, call: &Call, args: &CloneArgs, answer: Option<&Answer>)
     // here, that would be for ever.
     const TRACER: u64 = VM | UNTRACED;
     if args.flags & (TRACER | VFORK) == TRACER {
-        return Ok(Reply::Value(answer.map_or_else(
-            || refuse(task, call, libc::EPERM),
-            |a| a.result,
-        )));
+        return Ok(Reply::Value(
+            answer.map_or_else(|| refuse(task, call, libc::EPERM), |a| a.result),
+        ));
     }
     // A process that shares its parent's memory without being waited for is waited for here.
     const PROCESS: u64 = FS | FILES | SYSVSEM | IO | PIDFD | PARENT;
