@@ -5,7 +5,7 @@
 //! that are changed by processes outside of the recording are not seen.
 
 use super::Call;
-use super::memory::identity_of;
+use super::memory::identity_at;
 use crate::failure::die;
 use crate::machine::{Mode, machine};
 use crate::sharing::users::Users;
@@ -132,7 +132,7 @@ fn extent(task: &Task, call: &Call, change: &Change, result: i64) -> Option<(u64
         // Nothing else can be mapped shared and written.
         return None;
     }
-    let file = identity(fd)?;
+    let file = identity_at(fd)?;
     let done = result as u64;
     let behind = || position(fd).saturating_sub(done);
     let (start, len) = match *change {
@@ -147,11 +147,6 @@ fn extent(task: &Task, call: &Call, change: &Change, result: i64) -> Option<(u64
         Change::Opened { .. } => (0, WHOLE),
     };
     (len != 0).then_some((file, start, len))
-}
-
-/// The file that a descriptor leads to.
-fn identity(fd: i32) -> Option<u64> {
-    super::fds::status(fd).map(|st| identity_of(st.st_ino, st.st_dev))
 }
 
 /// The position of a descriptor; 0 where it has none.

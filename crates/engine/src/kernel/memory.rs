@@ -330,16 +330,29 @@ pub fn is_generated(fd: i32) -> bool {
     }
 }
 
-/// A number for a file, from device and inode; never 0.
+/// A number for a file, from device, inode and time of birth; never 0. A file system may give the inode
+/// of a removed file to the next one (ext4 does so at once), which is not the same file: what is known
+/// of a file's users and writers outlives the file. Where files have no time of birth (statx(2)),
+/// the inode alone decides, and the next file is taken for the last one.
 #[must_use]
 pub fn identity(meta: &std::fs::Metadata) -> u64 {
-    identity_of(meta.ino(), meta.dev())
+    let born = meta.created().ok();
+    let born = born.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+    let born = born.map_or(0, |t| t.as_nanos() as u64);
+    let mixed = born.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // System V segments have the second bit set (`segments::IDENTITY`).
+    ((meta.ino() ^ meta.dev().rotate_left(40) ^ mixed) & (u64::MAX >> 2)).max(1)
 }
 
-/// The same, from inode and device.
+/// The same, of the file that a descriptor of the guest leads to.
 #[must_use]
-pub fn identity_of(inode: u64, device: u64) -> u64 {
-    (inode ^ device.rotate_left(40)).max(1)
+pub fn identity_at(fd: i32) -> Option<u64> {
+    if fd < 0 {
+        return None;
+    }
+    // SAFETY: the guest's descriptor is borrowed: ManuallyDrop never closes it; a bad one gives EBADF.
+    let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
+    file.metadata().ok().as_ref().map(identity)
 }
 
 /// Puts a file's content into the trace; one that the tree has mapped before, and that has
