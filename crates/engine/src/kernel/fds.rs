@@ -192,6 +192,11 @@ pub fn times_out(call: &Call) -> bool {
     asked == 0 && (limit.tv_sec, limit.tv_usec) != (0, 0)
 }
 
+/// Whether the guest has such a descriptor.
+pub(super) fn is_open(task: &Task, fd: i32) -> bool {
+    status(fd).is_some() && own(task).all(|own| own != fd)
+}
+
 /// What fstat(2) says of a descriptor; `None` for a bad one.
 pub fn status(fd: i32) -> Option<libc::stat> {
     // SAFETY: for plain integers all-zero bytes are a value.

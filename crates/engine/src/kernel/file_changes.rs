@@ -4,9 +4,11 @@
 //! It looks at what a call has done and never makes one that the guest could notice. Files
 //! that are changed by processes outside of the recording are not seen.
 
+use std::sync::atomic::Ordering;
+
 use super::Call;
 use super::memory::identity_at;
-use crate::failure::die;
+use crate::failure::{Failure, die};
 use crate::machine::{Mode, machine};
 use crate::sharing::users::Users;
 use crate::task::Task;
@@ -67,7 +69,7 @@ pub fn note(task: &mut Task, call: &Call, result: i64) {
     if !users.map_or_else(|| machine().memory().space.has_shared_files(), Users::any) {
         return;
     }
-    let Some((file, start, len)) = extent(task, call, change, result) else {
+    let Some((fd, file, start, len)) = extent(task, call, change, result) else {
         return;
     };
     let mut memory = machine().memory();
@@ -83,7 +85,7 @@ pub fn note(task: &mut Task, call: &Call, result: i64) {
     // one, or a larger one, which changes nothing.
     let least = if len == WHOLE { 1 } else { len };
     if seen < least && nr != libc::SYS_ftruncate {
-        refuse_unseen(call, file);
+        refuse_unseen(call, fd, file);
     }
     for &(start, end) in &views {
         memory.code_changed(start, end);
@@ -96,24 +98,29 @@ pub fn note(task: &mut Task, call: &Call, result: i64) {
 
 /// Ends the recording if another process maps the file shared: its memory has changed, and
 /// no tape says so.
-fn refuse_unseen(call: &Call, file: u64) {
+fn refuse_unseen(call: &Call, fd: i32, file: u64) {
     if let (Some(shm), Mode::Record) = (&machine().shm, machine().mode)
-        && let Some(other) =
-            shm.header()
-                .shared
-                .maps(&shm.header().processes, file, machine().baton.process())
+        && let header = shm.header()
+        && let Some(other) = header
+            .shared
+            .maps(&header.processes, file, machine().baton.process())
     {
-        die(&super::unsupported(
-            call,
-            &format!(
-                "process {other} of the recording maps this file shared, and the writer does not: what it writes is on no tape"
-            ),
-        ));
+        let path = std::fs::read_link(format!("/proc/self/fd/{fd}"))
+            .map_or_else(|_| format!("descriptor {fd}"), |p| p.display().to_string());
+        let pid = header.processes.get(other);
+        let pid = pid.map_or(0, |slot| slot.pid.load(Ordering::Relaxed));
+        let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        die(&Failure::unsupported(format!(
+            "{} writes to {path:?}, which process {pid} ({}) of the recording maps shared and the writer \
+             does not: what it writes is on no tape",
+            call.name(),
+            program.trim_end()
+        )));
     }
 }
 
-/// The file and the part of it that has changed: start and length.
-fn extent(task: &Task, call: &Call, change: &Change, result: i64) -> Option<(u64, u64, u64)> {
+/// The descriptor of the file, its identity, and the part of it that has changed: start and length.
+fn extent(task: &Task, call: &Call, change: &Change, result: i64) -> Option<(i32, u64, u64, u64)> {
     let fd = match *change {
         Change::Behind { fd }
         | Change::At { fd, .. }
@@ -146,7 +153,7 @@ fn extent(task: &Task, call: &Call, change: &Change, result: i64) -> Option<(u64
         Change::From { offset, .. } => (call.args[offset], WHOLE),
         Change::Opened { .. } => (0, WHOLE),
     };
-    (len != 0).then_some((file, start, len))
+    (len != 0).then_some((fd, file, start, len))
 }
 
 /// The position of a descriptor; 0 where it has none.

@@ -17,7 +17,12 @@ pub const ERESTART: i64 = -512;
 /// Makes a call that has no hook, and notes what it wrote.
 pub fn generic(task: &mut Task, call: &Call) -> i64 {
     if let Some(errno) = call.refused {
-        return refuse(task, call, errno);
+        // The kernel looks at the descriptor before the request.
+        let takes_fd = call.row.is_some_and(|r| r.args.first() == Some(&Arg::Fd));
+        return match takes_fd && !fds::is_open(task, call.int(0)) {
+            true => -i64::from(libc::EBADF),
+            false => refuse(task, call, errno),
+        };
     }
     let stream = output::stream_of(task, call);
     if stream != 0 {
