@@ -12,7 +12,7 @@ use relive_gdb::{Address, Options, Server, ThreadLocal};
 
 use crate::args::DebugArgs;
 use crate::names::Guest;
-use crate::{names, output, pack, place};
+use crate::{names, output, pack, peer, place};
 
 /// Debugs a recording.
 ///
@@ -33,7 +33,7 @@ pub fn execute(args: &DebugArgs) -> Result<Status, Failure> {
 }
 
 fn serve(options: &Options<'_>, address: Address) -> Result<Status, Failure> {
-    let mut server = Server::start(options, &address)?;
+    let mut server = Server::start(options, &address, peer::admit)?;
     tell(&mut server);
     output::complain(&format!(
         "waiting for a debugger: target extended-remote {}",
@@ -61,7 +61,7 @@ fn start(args: &DebugArgs, options: &Options<'_>) -> Result<Status, Failure> {
     let socket = folder.path().join("gdb");
     let commands = folder.path().join("commands");
     std::fs::write(&commands, COMMANDS).map_err(Failure::setup)?;
-    let mut server = Server::start(options, &Address::Unix(socket.clone()))?;
+    let mut server = Server::start(options, &Address::Unix(socket.clone()), peer::admit)?;
     tell(&mut server);
     // The keyboard's interrupt is gdb's.
     // SAFETY: a disposition of this process; gdb gets the default back.

@@ -26,6 +26,7 @@ mod names;
 mod output;
 mod pack;
 mod packed;
+mod peer;
 mod place;
 mod progress;
 mod query;

@@ -30,5 +30,5 @@ mod vfile;
 
 pub use debuggee::At;
 pub use files::{How, mapped};
-pub use serve::{Address, Options, Server, Session};
+pub use serve::{Address, Admit, Options, Server, Session};
 pub use thread_locals::{Locate, ThreadLocal};

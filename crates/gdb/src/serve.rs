@@ -1,7 +1,7 @@
 //! Waiting for clients, and the conversation with one.
 
 use std::io;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -61,6 +61,10 @@ pub struct Options<'a> {
     pub locate: Locate,
 }
 
+/// Whether a client over TCP may be served; says why it may not. A socket file needs no such
+/// question, as its mode answers it.
+pub type Admit = fn(&TcpStream) -> bool;
+
 enum Listener {
     Tcp(TcpListener),
     Unix(UnixListener, PathBuf),
@@ -86,6 +90,7 @@ impl Listener {
 /// Serves one recording to one client after the other.
 pub struct Server {
     listener: Listener,
+    admit: Admit,
     session: Session,
 }
 
@@ -139,7 +144,7 @@ impl Server {
     ///
     /// # Errors
     /// The trace, or the address.
-    pub fn start(options: &Options<'_>, address: &Address) -> Result<Self, Failure> {
+    pub fn start(options: &Options<'_>, address: &Address, admit: Admit) -> Result<Self, Failure> {
         let session = Session::open(options)?;
         let told = |e: io::Error| Failure::setup(format!("cannot listen: {e}"));
         let listener = match address {
@@ -155,7 +160,11 @@ impl Server {
                 Listener::Unix(listener, path.clone())
             }
         };
-        Ok(Self { listener, session })
+        Ok(Self {
+            listener,
+            admit,
+            session,
+        })
     }
 
     /// Where clients find it, in gdb's words.
@@ -202,6 +211,11 @@ impl Server {
                 Err(e) if is_clients(&e) => continue,
                 Err(e) => return Err(Failure::setup(format!("cannot accept a client: {e}"))),
             };
+            if let Stream::Tcp(s) = &stream
+                && !(self.admit)(s)
+            {
+                continue;
+            }
             if !self.session.converse(stream)? {
                 return Ok(());
             }

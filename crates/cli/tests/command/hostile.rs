@@ -1,13 +1,15 @@
 //! Clients of `relive debug --serve` that are no debuggers: whatever they send, and however
 //! they go, the next one is served.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::sandbox::{Sandbox, wait};
+use crate::sandbox::{Sandbox, finish, wait};
 
 /// A server on a recording of a small program.
 struct Server {
@@ -80,7 +82,7 @@ fn packet(body: &str) -> Vec<u8> {
 }
 
 /// Sends a packet and returns the answer's body.
-fn ask(client: &mut UnixStream, body: &str) -> String {
+fn ask(client: &mut (impl Read + Write), body: &str) -> String {
     client.write_all(&packet(body)).unwrap();
     let mut answer = Vec::new();
     let mut byte = [0];
@@ -259,4 +261,57 @@ fn the_socket_is_the_owners_alone() {
         .permissions()
         .mode();
     assert_eq!(mode & 0o077, 0);
+}
+
+/// Any user of a machine reaches the loopback interface.
+#[test]
+fn another_user_is_not_served_over_tcp() {
+    const NOBODY: u32 = 65534;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only root can start a client as another user");
+        return;
+    }
+    let sandbox = Sandbox::new();
+    sandbox.relive(&["record", "sh", "-c", "exit 3"]);
+    for host in ["127.0.0.1", "[::1]", "0.0.0.0"] {
+        let address = format!("{host}:0");
+        if std::net::TcpListener::bind(&address).is_err() {
+            eprintln!("skipped: {host} is no address of this machine");
+            continue;
+        }
+        let mut server = sandbox
+            .command(&["debug", "--serve", &address])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(server.stderr.take().unwrap()).lines();
+        let line = said.next().unwrap().unwrap();
+        let port = line.rsplit(':').next().unwrap();
+        let host = if host == "0.0.0.0" { "127.0.0.1" } else { host };
+        let request = String::from_utf8(packet("qSupported:multiprocess+")).unwrap();
+        let script = format!(
+            "exec 3<>/dev/tcp/{}/{port}; printf '%s' '{request}' >&3; head -c 1 <&3",
+            host.trim_matches(['[', ']'])
+        );
+        let mut stranger = Command::new("bash");
+        stranger.args(["-c", &script]).current_dir("/").uid(NOBODY);
+        stranger.stdin(Stdio::null());
+        let answer = finish(stranger).stdout;
+        // The next one is served.
+        let mut client = TcpStream::connect(format!("{host}:{port}")).unwrap();
+        let limit = Some(Duration::from_secs(60));
+        client.set_read_timeout(limit).unwrap();
+        let own = ask(&mut client, "qSupported:multiprocess+");
+        drop(client);
+        let _ = server.kill();
+        wait(&mut server);
+        assert_eq!(answer, "", "{host}");
+        assert!(own.contains("PacketSize="), "{own}");
+        let said: Vec<String> = said.map(Result::unwrap).collect();
+        assert!(
+            matches!(&said[..], [word] if word.contains("belongs to another user")),
+            "{said:?}"
+        );
+    }
 }
