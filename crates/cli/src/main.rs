@@ -57,11 +57,22 @@ pub extern "C" fn main() -> i32 {
     failure::report_panics();
     match execute(&args::parse()) {
         Ok(status) => status.mimic(),
+        // As any filter, and without a word. Whoever has had SIGPIPE ignored gets the sentence.
+        Err(Failure::Closed) if !ignores_sigpipe() => Status::Signal(libc::SIGPIPE).mimic(),
         Err(failure) => {
             output::complain(&failure.to_string());
             std::process::exit(EXIT_STATUS);
         }
     }
+}
+
+/// Whether whoever started this process has had SIGPIPE ignored.
+fn ignores_sigpipe() -> bool {
+    // SAFETY: plain numbers, for which all zeros are a value.
+    let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: sets nothing, only fills the structure.
+    unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut action) };
+    action.sa_sigaction == libc::SIG_IGN
 }
 
 /// Does what was asked; the answer is how this process is to end.

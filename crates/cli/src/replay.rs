@@ -76,7 +76,8 @@ fn precedes(one: &Point, other: &Point) -> bool {
 /// # Errors
 /// The replay's own failure, and a recording without its end.
 pub fn judged<T>(trace: &Trace, replayed: Result<T, Failure>) -> Result<T, Failure> {
-    if !place::is_cut_off(trace) {
+    // That the reader has gone says nothing of the recording.
+    if !place::is_cut_off(trace) || matches!(replayed, Err(Failure::Closed)) {
         return replayed;
     }
     // How the program ended is not known, so no status of its own can be given. And where

@@ -5,6 +5,9 @@ use std::fmt;
 /// Exit status of every `relive` command that cannot go on.
 pub const EXIT_STATUS: i32 = 125;
 
+/// What [`Failure::Closed`] says. Between processes it is known by this sentence.
+const CLOSED: &str = "nobody reads the output of the replay any more: the pipe is closed";
+
 /// Why Relive cannot go on. The class is printed as a stable code, see `docs/limits.md`.
 #[derive(Debug, Clone, thiserror::Error)]
 pub enum Failure {
@@ -22,6 +25,9 @@ pub enum Failure {
     /// What a host process said, with its class.
     #[error("{0}")]
     Told(String),
+    /// Whoever read the replayed output has closed it. A filter dies of SIGPIPE then.
+    #[error("{CLOSED}")]
+    Closed,
     /// The surroundings do not allow it: no such program, no space, no permission.
     #[error("{0}")]
     Setup(String),
@@ -36,6 +42,15 @@ impl Failure {
     /// A fault of Relive itself.
     pub fn internal(what: impl fmt::Display) -> Self {
         Self::Internal(what.to_string())
+    }
+
+    /// What a host process said.
+    #[must_use]
+    pub fn told(text: String) -> Self {
+        match &*text {
+            CLOSED => Self::Closed,
+            _ => Self::Told(text),
+        }
     }
 
     /// A refusal by the surroundings.

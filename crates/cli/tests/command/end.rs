@@ -1,8 +1,11 @@
 //! `relive` ends as the program ends.
 
 use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::Read;
+use std::process::Stdio;
 
-use crate::sandbox::{Sandbox, text};
+use crate::sandbox::{Outcome, Sandbox, text, wait};
 
 #[test]
 fn exit_statuses_pass_through() {
@@ -81,7 +84,7 @@ fn processes_that_have_ended_are_gone_from_a_replay() {
     while replay.try_wait().unwrap().is_none() {
         let states = descendants(replay.id());
         seen = seen.max(states.len());
-        ended = ended.max(states.iter().filter(|&&state| state == 'Z').count());
+        ended = ended.max(states.iter().filter(|(_, state, _)| *state == 'Z').count());
     }
     assert!(replay.wait().unwrap().success());
     assert!(seen > 1, "the replay was not looked at");
@@ -90,8 +93,40 @@ fn processes_that_have_ended_are_gone_from_a_replay() {
     assert!(ended <= 20, "{ended} processes were there that had ended");
 }
 
-/// The states of all processes below one (proc(5)).
-fn descendants(of: u32) -> Vec<char> {
+#[test]
+fn a_killed_process_ends_its_replay() {
+    let sandbox = Sandbox::new();
+    // The shell writes last: until then it waits for its turn.
+    let script = "seq 1 200000; echo end";
+    sandbox.relive(&["record", "sh", "-c", script]).ok();
+    for first in [true, false] {
+        let errors = sandbox.path("errors");
+        let mut command = sandbox.command(&["replay"]);
+        command
+            .stdout(Stdio::piped())
+            .stderr(File::create(&errors).unwrap());
+        let mut replay = command.spawn().unwrap();
+        // The pipe is too small for all of it, so the child has not ended when some is there.
+        let mut output = replay.stdout.take().unwrap();
+        output.read_exact(&mut [0]).unwrap();
+        let all = descendants(replay.id());
+        let (pid, ..) = all
+            .into_iter()
+            .find(|(_, _, parent)| (*parent == replay.id()) == first)
+            .unwrap();
+        // SAFETY: a process of the replay that was started here.
+        unsafe { libc::kill(pid as i32, libc::SIGKILL) };
+        let outcome = Outcome {
+            status: wait(&mut replay),
+            stdout: String::new(),
+            stderr: std::fs::read_to_string(errors).unwrap(),
+        };
+        outcome.refused("a process of the replay is gone before its end");
+    }
+}
+
+/// All processes below one, with their states and parents (proc(5)).
+fn descendants(of: u32) -> Vec<(u32, char, u32)> {
     let mut parents = BTreeMap::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
         let stat = std::fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
@@ -116,6 +151,7 @@ fn descendants(of: u32) -> Vec<char> {
         }
         false
     };
-    let states = parents.iter().filter(|(pid, _)| below(**pid));
-    states.map(|(_, (state, _))| *state).collect()
+    let all = parents.iter().filter(|(pid, _)| below(**pid));
+    all.map(|(pid, (state, parent))| (*pid, *state, *parent))
+        .collect()
 }

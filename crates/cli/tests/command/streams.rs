@@ -1,9 +1,10 @@
 //! The program has standard input, output and error for itself.
 
 use std::fs::File;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
-use crate::sandbox::{Sandbox, finish, wait};
+use crate::sandbox::{Outcome, Sandbox, finish, wait};
 
 #[test]
 fn nothing_is_added_to_the_output() {
@@ -113,8 +114,68 @@ fn a_reader_that_goes_away_ends_the_program() {
 }
 
 #[test]
+fn a_reader_that_goes_away_ends_the_replay() {
+    let sandbox = Sandbox::new();
+    let several = "for i in 1 2 3 4 5 6 7 8 9; do seq 1 20000; done";
+    sandbox
+        .relive(&["record", "-o", "several", "sh", "-c", several])
+        .ok();
+    sandbox
+        .relive(&["record", "-o", "one", "seq", "1", "200000"])
+        .ok();
+    for words in [
+        &["replay", "several"][..],
+        &["replay", "one"],
+        &["replay", "--to", "end", "one"],
+    ] {
+        for ignored in [false, true] {
+            let outcome = unread(&sandbox, words, ignored);
+            if ignored {
+                let outcome = outcome.refused("nobody reads the output of the replay");
+                assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:#?}");
+            } else {
+                assert_eq!(
+                    outcome.signal(),
+                    Some(libc::SIGPIPE),
+                    "{words:?} {outcome:#?}"
+                );
+                assert_eq!(outcome.stderr, "", "{words:?}");
+            }
+        }
+    }
+}
+
+/// Runs a command whose standard output nobody reads.
+fn unread(sandbox: &Sandbox, words: &[&str], ignored: bool) -> Outcome {
+    let errors = sandbox.path("errors");
+    let mut command = sandbox.command(words);
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    command
+        .stdout(writer)
+        .stderr(File::create(&errors).unwrap());
+    let action = if ignored {
+        libc::SIG_IGN
+    } else {
+        libc::SIG_DFL
+    };
+    // SAFETY: signal(2) may be called between fork and exec.
+    unsafe {
+        command.pre_exec(move || {
+            libc::signal(libc::SIGPIPE, action);
+            Ok(())
+        })
+    };
+    let status = wait(&mut command.spawn().unwrap());
+    Outcome {
+        status,
+        stdout: String::new(),
+        stderr: std::fs::read_to_string(errors).unwrap(),
+    }
+}
+
+#[test]
 fn the_keyboard_belongs_to_the_program() {
-    use std::os::unix::process::CommandExt;
     let sandbox = Sandbox::new();
     let script = "trap 'echo caught; exit 3' INT; echo ready; while :; do :; done";
     let out = sandbox.path("out");

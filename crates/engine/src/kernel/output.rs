@@ -119,15 +119,15 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
             sys::futex_wait(&shm.header().wake, seen, Some(100));
         }
     }
-    let outcome = if crate::replay::quiet() {
-        Ok(())
-    } else {
-        write_all(i32::from(answer.stream), &bytes)
-    };
+    if !crate::replay::quiet() {
+        // After a failure nobody gets the next turn: what comes later must not be written
+        // where this is missing.
+        write_all(i32::from(answer.stream), &bytes)?;
+    }
     turn.store(order + 1, Ordering::Release);
     shm.header().wake.fetch_add(1, Ordering::AcqRel);
     sys::futex_wake(&shm.header().wake, u32::MAX >> 1);
-    outcome
+    Ok(())
 }
 
 fn gather(task: &Task, call: &Call, len: u64) -> Option<Vec<u8>> {
@@ -180,6 +180,7 @@ fn write_all(fd: i32, mut bytes: &[u8]) -> Result<()> {
             n if n == -(libc::EAGAIN as isize) => {
                 std::thread::sleep(std::time::Duration::from_millis(1))
             }
+            n if n == -(libc::EPIPE as isize) => return Err(Failure::Closed),
             n => {
                 return Err(Failure::setup(format!(
                     "cannot write the replayed output to descriptor {fd}: {}",

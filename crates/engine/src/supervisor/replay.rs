@@ -135,9 +135,18 @@ fn watch(shm: &Shm, root: i32, had_children: bool, recorded: Option<ExitStatus>)
         while let Some((pid, s)) = reap() {
             children += 1;
             let ended = Status::from_wait(s);
-            if ended == Status::Signal(libc::SIGSYS) && !(pid == root && may_die_of_sigsys) {
-                kill_all(shm, root);
-                return Err(confine::killed(libc::SIGSYS));
+            let sigsys =
+                ended == Status::Signal(libc::SIGSYS) && !(pid == root && may_die_of_sigsys);
+            // Whoever ends in order takes itself off the list before.
+            let unannounced = shm.registered().any(|p| p as i32 == pid);
+            // Its number may be another's from now on.
+            shm.unregister(pid as u32);
+            if sigsys || unannounced {
+                let signal = match ended {
+                    Status::Signal(signal) => signal,
+                    Status::Code(_) => 0,
+                };
+                return Err(end_all(shm, root, signal));
             }
             if pid == root {
                 status = Some(ended);
@@ -145,7 +154,7 @@ fn watch(shm: &Shm, root: i32, had_children: bool, recorded: Option<ExitStatus>)
         }
         if let Some(text) = shm.failure() {
             kill_all(shm, root);
-            return Err(Failure::Told(text));
+            return Err(Failure::told(text));
         }
         if let Some(s) = status
             && shm.header().abreast.running.load(Ordering::Acquire) == 0
@@ -167,6 +176,54 @@ fn watch(shm: &Shm, root: i32, had_children: bool, recorded: Option<ExitStatus>)
             };
         }
         sys::futex_wait(&shm.header().wake, seen, Some(20));
+        // Who waits for one that is gone wakes nobody: it is enough to look when all is quiet.
+        if shm.header().wake.load(Ordering::Acquire) == seen
+            && let Some(signal) = lost(shm)
+        {
+            return Err(end_all(shm, root, signal));
+        }
+    }
+}
+
+/// The signal that ended a forked process of the replay which had not said that it ends; 0 if it
+/// was none. Its parent need not notice: it may wait for a turn of that process.
+fn lost(shm: &Shm) -> Option<i32> {
+    shm.registered().find_map(|pid| {
+        let signal = unwaited(pid)?;
+        // It may have taken itself off the list between the two looks.
+        shm.registered().any(|p| p == pid).then_some(signal)
+    })
+}
+
+/// The signal (0: none) that ended a process that nobody has waited for yet; `None` if it runs,
+/// or somebody has waited for it: its parent says what became of it then.
+fn unwaited(pid: u32) -> Option<i32> {
+    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
+    // The name, in parentheses, may hold anything. Behind it are the state and, as the last of
+    // all, the status as wait(2) gives it (proc(5)).
+    let rest = text.rsplit(|&b| b == b')').next()?;
+    let mut fields = rest
+        .split(|b| b.is_ascii_whitespace())
+        .filter(|f| !f.is_empty());
+    if fields.next()? != b"Z" {
+        return None;
+    }
+    let status: i32 = std::str::from_utf8(fields.next_back()?)
+        .ok()?
+        .parse()
+        .ok()?;
+    Some(status & 0x7f)
+}
+
+/// Ends the replay because a process of it has ended unannounced, by a signal if not 0; says why.
+fn end_all(shm: &Shm, root: i32, signal: i32) -> Failure {
+    // Whoever stops for a reason of its own says so before; else those that are just being forked,
+    // and are on no list yet, learn from this that all is over.
+    shm.fail(&confine::killed(signal).to_string());
+    kill_all(shm, root);
+    match shm.failure() {
+        Some(text) => Failure::told(text),
+        None => confine::killed(signal),
     }
 }
 

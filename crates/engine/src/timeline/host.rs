@@ -100,7 +100,7 @@ impl Host {
 
     fn gone(&self, e: &io::Error) -> Failure {
         match self.common.shm.failure() {
-            Some(text) => Failure::Told(text),
+            Some(text) => Failure::told(text),
             None => Failure::internal(format!("a replaying process is gone ({e})")),
         }
     }
@@ -112,7 +112,7 @@ impl Host {
 
     fn answer(&mut self) -> Result<(Reply, Vec<u8>)> {
         match receive(&mut self.socket).map_err(|e| self.gone(&e))? {
-            (Reply::Failed(text), _) => Err(Failure::Told(text)),
+            (Reply::Failed(text), _) => Err(Failure::told(text)),
             answer => Ok(answer),
         }
     }
