@@ -229,8 +229,9 @@ unsafe extern "C" fn handler(
     let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
     let gregs = &mut uc.uc_mcontext.gregs;
     let rip = gregs[REG_RIP] as u64;
-    // si_code > 0: sent by the kernel for a fault, not by kill, tgkill or sigqueue.
-    if SYNCHRONOUS.contains(&sig) && code > 0 {
+    // si_code > 0: sent by the kernel for a fault, not by kill, tgkill or sigqueue; but a thread
+    // may send itself any siginfo, as crash handlers do that pass on the one they got.
+    if SYNCHRONOUS.contains(&sig) && code > 0 && !sys::is_behind_call(rip) {
         if layout::in_cache(rip) {
             ctx.exit = EXIT_FAULT;
             ctx.fault.cache_pc = rip;

@@ -68,6 +68,9 @@ pub unsafe extern "C" fn syscall_interruptible(nr: u64, args: *const [u64; 6]) -
         ".hidden relive_interruptible_end",
         "relive_interruptible_end:",
         "syscall",
+        ".globl relive_interruptible_made",
+        ".hidden relive_interruptible_made",
+        "relive_interruptible_made:",
         "ret",
         ".globl relive_interrupted",
         ".hidden relive_interrupted",
@@ -79,10 +82,46 @@ pub unsafe extern "C" fn syscall_interruptible(nr: u64, args: *const [u64; 6]) -
     )
 }
 
+/// As [`syscall`], at an address that the signal handler knows (see [`is_behind_call`]): a call of
+/// the guest's own may send its thread a signal with any siginfo (rt_tgsigqueueinfo(2) allows every
+/// `si_code` to oneself), and that comes as the kernel leaves the call.
+///
+/// # Safety
+/// As unsafe as the call itself.
+#[unsafe(naked)]
+pub unsafe extern "C" fn syscall_marked(nr: u64, args: *const [u64; 6]) -> isize {
+    naked_asm!(
+        "mov rax, rdi",
+        "mov r11, rsi",
+        "mov rdi, [r11]",
+        "mov rsi, [r11 + 8]",
+        "mov rdx, [r11 + 16]",
+        "mov r10, [r11 + 24]",
+        "mov r8, [r11 + 32]",
+        "mov r9, [r11 + 40]",
+        "syscall",
+        ".globl relive_marked_made",
+        ".hidden relive_marked_made",
+        "relive_marked_made:",
+        "ret",
+    )
+}
+
 unsafe extern "C" {
     safe static relive_interruptible_start: u8;
     safe static relive_interruptible_end: u8;
+    safe static relive_interruptible_made: u8;
     safe static relive_interrupted: u8;
+    safe static relive_marked_made: u8;
+}
+
+/// For the signal handler: whether a signal that interrupted `rip` was sent, whatever its `si_code`
+/// says, because the thread has just left a call of the guest's. The instruction there only
+/// returns and does not fault.
+#[must_use]
+pub fn is_behind_call(rip: u64) -> bool {
+    rip == &raw const relive_marked_made as u64
+        || rip == &raw const relive_interruptible_made as u64
 }
 
 /// For the signal handler: where to move a thread interrupted at `rip`, if it is just

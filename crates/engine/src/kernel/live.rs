@@ -85,7 +85,7 @@ fn enter_kernel(nr: u32, args: &[u64; 6], sleeps: bool) -> i64 {
         if sleeps {
             sys::syscall_interruptible(u64::from(nr), args)
         } else {
-            sys::syscall(u64::from(nr), *args)
+            sys::syscall_marked(u64::from(nr), args)
         }
     };
     result as i64
