@@ -2,19 +2,18 @@
 
 use relive_trace::Bytes;
 
+use crate::escape;
+
 /// The words, quoted for a shell where they need it, cut to `max` characters.
 pub fn shown(words: &[Bytes], max: usize) -> String {
     let line: Vec<String> = words.iter().map(|word| quoted(&word.0)).collect();
     cut(&line.join(" "), max)
 }
 
-/// One word; control characters and what is not UTF-8 are replaced, so that a terminal
+/// One word; control characters are escaped and what is not UTF-8 is replaced, so that a terminal
 /// shows it as it is.
 fn quoted(word: &[u8]) -> String {
-    let text: String = String::from_utf8_lossy(word)
-        .chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect();
+    let text = escape::line(word);
     let plain = |c: char| c.is_alphanumeric() || "_-./=:,+@%".contains(c);
     if !text.is_empty() && text.chars().all(plain) {
         text
@@ -58,7 +57,7 @@ mod tests {
         let words: Vec<Bytes> = ["sh", "-c", "echo it's", "", "a\nb"]
             .map(Bytes::from)
             .to_vec();
-        assert_eq!(shown(&words, 100), r"sh -c 'echo it'\''s' '' 'a�b'");
+        assert_eq!(shown(&words, 100), r"sh -c 'echo it'\''s' '' 'a\u000ab'");
         assert_eq!(shown(&words, 8), "sh -c '…");
     }
 }

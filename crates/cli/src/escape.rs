@@ -32,10 +32,26 @@ pub fn bytes(bytes: &[u8]) -> String {
 
 /// Text from a trace, on one line.
 pub fn line(text: &[u8]) -> String {
-    String::from_utf8_lossy(text)
-        .chars()
-        .map(|c| if c.is_control() { '\u{fffd}' } else { c })
-        .collect()
+    without_controls(&String::from_utf8_lossy(text), |_| false)
+}
+
+/// Text of several lines, or with tabs.
+pub fn lines(text: &str) -> String {
+    without_controls(text, |c| matches!(c, '\n' | '\t'))
+}
+
+/// Control characters as JSON has them, so that JSON keeps its meaning: a terminal would obey
+/// them, also those of two bytes (U+0080 to U+009F), which JSON leaves as they are.
+fn without_controls(text: &str, harmless: impl Fn(char) -> bool) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() && !harmless(c) {
+            let _ = write!(out, "\\u{:04x}", u32::from(c));
+        } else {
+            out.push(c);
+        }
+    }
+    out
 }
 
 #[cfg(test)]
@@ -47,6 +63,7 @@ mod tests {
         assert_eq!(bytes(b"a\"\\\n\x1b[1m\xff\0"), r#""a\"\\\n\x1b[1m\xff\0""#);
         assert_eq!(bytes(b"\x001"), r#""\x001""#);
         assert_eq!(bytes(&[b'x'; 49]), format!("\"{}\"…", "x".repeat(48)));
-        assert_eq!(line(b"a\x1bb\n"), "a\u{fffd}b\u{fffd}");
+        assert_eq!(line(b"a\x1bb\n"), r"a\u001bb\u000a");
+        assert_eq!(lines("a\u{9b}b\n\tc\r\x7f"), "a\\u009bb\n\tc\\u000d\\u007f");
     }
 }

@@ -1,5 +1,6 @@
 //! `relive ls`.
 
+use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +10,7 @@ use relive_trace::{Listed, Manifest};
 use serde_json::{Value, json};
 
 use crate::args::LsArgs;
-use crate::{command_line, format, output};
+use crate::{command_line, escape, format, output};
 
 /// Longest command line in the table.
 const COMMAND_MAX: usize = 48;
@@ -52,7 +53,7 @@ pub fn execute(args: &LsArgs) -> Result<Status, Failure> {
 
 fn row(listed: &Listed, latest: bool) -> Vec<String> {
     let mark = if latest { "*" } else { "" }.to_owned();
-    let name = listed.name.to_string_lossy().into_owned();
+    let name = escape::line(listed.name.as_bytes());
     let size = format::size(size_of_folder(&listed.path));
     match &listed.manifest {
         Ok(manifest) => {
@@ -82,7 +83,7 @@ fn row(listed: &Listed, latest: bool) -> Vec<String> {
             String::new(),
             String::new(),
             "unreadable".to_owned(),
-            error.to_string(),
+            escape::line(error.to_string().as_bytes()),
         ],
     }
 }

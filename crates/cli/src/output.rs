@@ -6,6 +6,8 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use relive_engine::Failure;
 use relive_engine::supervisor::Status;
 
+use crate::escape;
+
 /// What ends the writing of a page.
 pub enum Stop {
     /// Standard output does not take it.
@@ -32,13 +34,34 @@ impl From<relive_trace::Error> for Stop {
     }
 }
 
+/// Takes whole characters, and hands on what no terminal takes for a command: much of what is
+/// shown comes from a trace, which may be a stranger's.
+struct Plain<W>(W);
+
+impl<W: Write> Write for Plain<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        // Most text is of this kind, and there may be a lot of it.
+        if bytes.iter().all(|b| matches!(b, b'\n' | 0x20..0x7f)) {
+            self.0.write_all(bytes)?;
+        } else {
+            let text = escape::lines(&String::from_utf8_lossy(bytes));
+            self.0.write_all(text.as_bytes())?;
+        }
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.flush()
+    }
+}
+
 /// Writes to standard output; what was written before a failure stays.
 ///
 /// # Errors
 /// Of `write`, and of standard output other than a closed pipe.
 pub fn print(write: impl FnOnce(&mut dyn Write) -> Result<(), Stop>) -> Result<Status, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
-    let written = write(&mut out);
+    let written = write(&mut Plain(&mut out));
     match (written, out.flush()) {
         (Err(Stop::Failure(failure)), _) => Err(failure),
         (Err(Stop::Output(error)), _) | (Ok(()), Err(error))
@@ -54,7 +77,7 @@ pub fn print(write: impl FnOnce(&mut dyn Write) -> Result<(), Stop>) -> Result<S
 
 /// Says one thing on standard error. Whether it can be heard changes nothing.
 pub fn complain(text: &str) {
-    let _ = writeln!(io::stderr(), "relive: {text}");
+    let _ = writeln!(io::stderr(), "relive: {}", escape::lines(text));
 }
 
 /// Says one thing on standard error if a person reads it there.

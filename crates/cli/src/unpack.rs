@@ -19,7 +19,7 @@ use crate::args::UnpackArgs;
 use crate::format::size;
 use crate::place::Place;
 use crate::progress::Bar;
-use crate::{output, place};
+use crate::{escape, output, place};
 
 /// Most bytes of an entry's name that is in an entry of its own.
 const LONGEST_NAME: u64 = 4096;
@@ -170,7 +170,7 @@ fn fill(archive: &mut Archive<impl Read>, folder: &Path, most: u64) -> std::io::
         else {
             return Err(std::io::Error::other(format!(
                 "it holds {}, which is no part of a recording",
-                name.display()
+                escape::line(name.as_os_str().as_bytes())
             )));
         };
         let to = folder.join(to);

@@ -230,6 +230,56 @@ fn what_is_no_recording_is_refused_and_leaves_nothing() {
     assert_eq!(sandbox.recordings(), ["sh-0"]);
 }
 
+/// Names and text of a stranger's recording are no commands to a terminal.
+#[test]
+fn a_terminal_gets_no_commands_from_a_stranger() {
+    let sandbox = Sandbox::new();
+    let clean = |text: &str| !text.contains(|c: char| c.is_control() && c != '\n');
+    for name in [
+        "x/\x1b]0;owned\x07",
+        "x/\u{9b}2J",
+        "x/a\nrelive: all is well",
+    ] {
+        archive(&sandbox.path("bad.tar.zst"), name, tar::EntryType::Regular);
+        let outcome = sandbox.relive(&["unpack", "bad.tar.zst"]);
+        assert!(clean(&outcome.stderr), "{outcome:?}");
+        assert_eq!(outcome.stderr.lines().count(), 1, "{outcome:?}");
+        outcome.refused("no part of a recording");
+    }
+    sandbox
+        .relive(&["record", "sh", "-c", "exit 0", "\x1b[2J\u{9b}2J"])
+        .ok();
+    // What the manifest says of itself, too.
+    let path = sandbox.base().join("sh-0/manifest.json");
+    let whole = std::fs::read_to_string(&path).unwrap();
+    let at = whole.find("\"features\": [").unwrap() + "\"features\": [".len();
+    let forged = format!("{}\"\\u001b[2J\\u009b2J\", {}", &whole[..at], &whole[at..]);
+    std::fs::write(&path, forged).unwrap();
+    for words in [
+        &["ls"][..],
+        &["ls", "--json"],
+        &["info"],
+        &["info", "--json"],
+        &["dump"],
+        &["dump", "--json"],
+        &["replay"],
+        &["verify"],
+    ] {
+        let outcome = sandbox.relive(words);
+        assert!(clean(&outcome.stdout), "{words:?} {outcome:?}");
+        assert!(clean(&outcome.stderr), "{words:?} {outcome:?}");
+    }
+    // A recording that cannot be read says why, in the words of its manifest.
+    let forged = whole.replacen("\"relive\"", "\"\\u001b[2J\\u009b2J\"", 1);
+    assert_ne!(forged, whole);
+    std::fs::write(&path, forged).unwrap();
+    for words in [&["ls"][..], &["info"], &["replay"]] {
+        let outcome = sandbox.relive(words);
+        assert!(clean(&outcome.stdout), "{words:?} {outcome:?}");
+        assert!(clean(&outcome.stderr), "{words:?} {outcome:?}");
+    }
+}
+
 /// Small files that would fill a disk or the memory, and kinds of entries that are none of a
 /// recording's.
 #[test]
