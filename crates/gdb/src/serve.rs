@@ -255,16 +255,20 @@ impl Drop for Server {
 /// Binds a socket file that nobody else may connect to. Whoever sees it may connect: it gets its
 /// name once the socket listens.
 fn bind_private(path: &std::path::Path) -> io::Result<UnixListener> {
-    let hidden = path.with_file_name(format!(".relive-{}", std::process::id()));
-    // SAFETY: a setting of this process, put back below.
-    let old = unsafe { libc::umask(0o177) };
-    let bound = UnixListener::bind(&hidden);
-    // SAFETY: as above.
-    unsafe { libc::umask(old) };
-    let listener = bound?;
-    let named = std::fs::hard_link(&hidden, path);
-    std::fs::remove_file(&hidden)?;
-    named.map(|()| listener)
+    use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+    // Not by umask(2), which all threads share: another one could put it back too early.
+    let folder = path.with_file_name(format!(".relive-{}", std::process::id()));
+    std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
+    let hidden = folder.join("s");
+    let bound = UnixListener::bind(&hidden).and_then(|listener| {
+        std::fs::set_permissions(&hidden, std::fs::Permissions::from_mode(0o600))?;
+        std::fs::hard_link(&hidden, path)?;
+        Ok(listener)
+    });
+    // The first error is the one that is told.
+    let _ = std::fs::remove_file(&hidden);
+    let removed = std::fs::remove_dir(&folder);
+    bound.and_then(|listener| removed.map(|()| listener))
 }
 
 #[cfg(test)]
