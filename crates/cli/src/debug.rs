@@ -33,6 +33,9 @@ pub fn execute(args: &DebugArgs) -> Result<Status, Failure> {
 }
 
 fn serve(options: &Options<'_>, address: Address) -> Result<Status, Failure> {
+    // Nobody need hear what is said of clients: a closed standard error ends no server.
+    // SAFETY: a disposition of this process.
+    unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let mut server = Server::start(options, &address, peer::admit)?;
     tell(&mut server);
     output::complain(&format!(

@@ -6,34 +6,49 @@ use std::net::{IpAddr, SocketAddr, TcpStream};
 
 use crate::output;
 
-/// Whether a client may be served; of one that may not, it is said why.
+/// Of a client.
+#[derive(Debug, PartialEq)]
+enum Peer {
+    /// May be served.
+    Own,
+    /// Belongs to another user.
+    Stranger(SocketAddr),
+    /// Has closed its end already: nobody is there to be served.
+    Gone,
+}
+
+/// Whether a client may be served; of another user's it is said.
 pub fn admit(stream: &TcpStream) -> bool {
     match judge(stream) {
-        Ok(None) => true,
-        Ok(Some(from)) => {
+        Ok(Peer::Own) => return true,
+        Ok(Peer::Gone) => {}
+        Ok(Peer::Stranger(from)) => {
             output::complain(&format!("{from} belongs to another user and is not served"));
-            false
         }
         Err(e) => {
             output::complain(&format!(
                 "a client is not served, as it cannot be told whose it is: {e}"
             ));
-            false
         }
     }
+    false
 }
 
-/// The address of a client that is not this user's.
-fn judge(stream: &TcpStream) -> io::Result<Option<SocketAddr>> {
-    let (from, at) = (stream.peer_addr()?, stream.local_addr()?);
+fn judge(stream: &TcpStream) -> io::Result<Peer> {
+    let from = match stream.peer_addr() {
+        Err(e) if e.kind() == io::ErrorKind::NotConnected => return Ok(Peer::Gone),
+        from => from?,
+    };
+    let at = stream.local_addr()?;
     let own = rustix::process::geteuid().as_raw();
-    let ours = match find(from, at)? {
-        Some(owner) => owner == own,
+    Ok(match find(from, at)? {
+        Some(owner) if owner == own => Peer::Own,
+        Some(_) => Peer::Stranger(from),
         // Another machine's client comes only where the user has named an address that other
         // machines reach. A local one that is not in the tables has closed its end already.
-        None => !from.ip().to_canonical().is_loopback() && from.ip() != at.ip(),
-    };
-    Ok((!ours).then_some(from))
+        None if from.ip().to_canonical().is_loopback() || from.ip() == at.ip() => Peer::Gone,
+        None => Peer::Own,
+    })
 }
 
 /// The owner of a connection's other end. A socket of IPv6 can have connected to an address of
@@ -113,10 +128,9 @@ mod tests {
             let at = stream.local_addr().unwrap();
             assert_eq!(find(from, at).unwrap(), Some(own), "{listens} {connects}");
             assert_eq!(find(at, at).unwrap(), None);
-            assert_eq!(judge(&stream).unwrap(), None);
-            // Who has gone belongs to nobody.
+            assert_eq!(judge(&stream).unwrap(), Peer::Own);
             drop(client);
-            assert_eq!(judge(&stream).unwrap(), Some(from));
+            assert_eq!(judge(&stream).unwrap(), Peer::Gone);
         }
     }
 }
