@@ -1,15 +1,21 @@
-//! The code cache: one mapping that is writable and executable at once, because other
-//! threads may run in it while a branch is patched.
+//! The code cache. At its own addresses it can be read and executed, and not written: a wild store
+//! of the guest faults there, as it does without Relive.
 //!
 //! Fragments grow from its start upwards, exit stubs, which are rarely executed, from its
 //! end downwards. Emitted code is never changed but for the displacement of a linkable
 //! branch and the first byte of a dead entry.
+//!
+//! The part that is still free is written through a second mapping of the same memory
+//! ([`crate::alias`]). What lies around it, code of a file of kept translations and code that
+//! was there at a fork, is private to the process and shared with nobody's second mapping; the
+//! few changes there are forced ([`crate::forced`]).
 
 use relive_host::layout::CACHE_START;
-use relive_host::{sys, window};
+use relive_host::{addr::PAGE, cpu, window};
 
+use crate::alias::Alias;
 use crate::align;
-use crate::stop::Error;
+use crate::forced::{self, Forced};
 
 /// Bytes at the start of the cache that fragments leave free, for code at fixed addresses.
 pub(crate) const FIXED: u32 = 192;
@@ -18,34 +24,73 @@ pub(crate) const FIXED: u32 = 192;
 /// entries of dead fragments.
 const DEAD: u8 = 0xf4;
 
+const START: u32 = CACHE_START as u32;
+
 /// The mapping and its two growing ends.
 pub(crate) struct Cache {
     hot: u32,
     cold: u32,
     end: u32,
+    /// The pages that nothing but the alias's memory is mapped at, or will be.
+    open: (u32, u32),
+    /// The second mapping of the open pages; made when it is first needed.
+    alias: Option<Alias>,
+    forced: Forced,
+    /// Something has been written that no thread has been told of.
+    changed: bool,
 }
 
 impl Cache {
-    /// Maps the first `bytes` of the cache window.
-    pub(crate) fn new(bytes: u64) -> Result<Self, Error> {
-        let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
-        let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
-        let args = [CACHE_START, bytes, prot as u64, flags as u64, u64::MAX, 0];
-        // SAFETY: the cache window is reserved for this mapping alone.
-        let ret = unsafe { sys::syscall(libc::SYS_mmap as u64, args) };
-        Error::check("mapping the code cache", ret)?;
-        let start = CACHE_START as u32;
-        Ok(Self {
-            hot: start + FIXED,
-            cold: start + bytes as u32,
-            end: start + bytes as u32,
-        })
+    /// A cache in the first `bytes` of its window.
+    pub(crate) fn new(bytes: u64, forced: Forced) -> Self {
+        let end = START + bytes as u32;
+        Self {
+            hot: START + FIXED,
+            cold: end,
+            end,
+            open: (START, end),
+            alias: None,
+            forced,
+            changed: false,
+        }
     }
 
     /// Forgets all contents.
     pub(crate) fn clear(&mut self) {
-        self.hot = CACHE_START as u32 + FIXED;
+        self.hot = START + FIXED;
         self.cold = self.end;
+        self.open = (START, self.end);
+        self.alias = None;
+    }
+
+    /// Maps memory for what is to be emitted next, if that has not been done.
+    ///
+    /// # Panics
+    /// The kernel refuses to map memory over what is reserved for it.
+    pub(crate) fn prepare(&mut self) {
+        let (start, end) = self.open;
+        self.alias.get_or_insert_with(|| Alias::new(start, end));
+    }
+
+    /// This process is about to be forked. Parent and child go on with the pages as they are and
+    /// each with memory of its own for what follows: nobody writes to shared memory any more.
+    pub(crate) fn close(&mut self) {
+        if self.alias.take().is_some() {
+            self.close_around(self.hot, self.cold);
+        }
+    }
+
+    /// The pages below and from these addresses on are not the alias's.
+    fn close_around(&mut self, hot: u32, cold: u32) {
+        let page = PAGE as u32;
+        self.hot = hot.next_multiple_of(page);
+        self.cold = cold / page * page;
+        if self.hot > self.cold {
+            // One page was left, and holds code of both kinds.
+            self.cold = self.hot;
+        }
+        self.open = (self.hot, self.cold);
+        self.alias = None;
     }
 
     /// First free byte above the fragments, first byte of the stubs, end.
@@ -56,7 +101,7 @@ impl Cache {
     /// Takes over code that was put in place by somebody else.
     pub(crate) fn take_over(&mut self, hot: u32, cold: u32) {
         assert!(hot <= cold && cold <= self.end, "outside of the cache");
-        (self.hot, self.cold) = (hot, cold);
+        self.close_around(hot, cold);
     }
 
     /// Whether `bytes` more fit.
@@ -89,39 +134,44 @@ impl Cache {
 
     /// Writes code that no thread can be executing.
     pub(crate) fn write(&mut self, at: u32, code: &[u8]) {
-        assert!(
-            u64::from(at) >= CACHE_START && at as usize + code.len() <= self.end as usize,
-            "outside of the cache"
-        );
         assert!(self.hot <= self.cold, "the code cache has run over");
-        // SAFETY: the range lies in our mapping, which no Rust object lives in, as asserted.
-        unsafe { std::ptr::copy_nonoverlapping(code.as_ptr(), at as *mut u8, code.len()) };
+        self.change(at, code);
     }
 
     /// Makes the branch whose displacement is at `site` go to `target`, for all threads at once.
     pub(crate) fn patch_branch(&mut self, site: u32, target: u32) {
-        assert!(
-            u64::from(site) >= CACHE_START && site + 4 <= self.end && site % 64 <= 60,
-            "not a link"
-        );
-        let rel = target.wrapping_sub(site + 4);
-        // SAFETY: the site is the displacement of a branch in our mapping; one store
-        // within a cache line, so that a thread executing it sees the old or the new value.
-        unsafe {
-            std::arch::asm!("mov dword ptr [{}], {:e}", in(reg) u64::from(site), in(reg) rel, options(nostack, preserves_flags))
-        };
+        assert!(site % 64 <= 60, "not a link");
+        // One store within a cache line: a thread that executes it sees the old or the new value.
+        self.change(site, &target.wrapping_sub(site + 4).to_le_bytes());
     }
 
     /// Makes an entry fault from now on.
     pub(crate) fn kill_entry(&mut self, at: u32) {
+        self.change(at, &[DEAD]);
+    }
+
+    fn change(&mut self, at: u32, bytes: &[u8]) {
         assert!(
-            u64::from(at) >= CACHE_START && at < self.end,
-            "not an entry"
+            at >= START && at as usize + bytes.len() <= self.end as usize,
+            "outside of the cache"
         );
-        // SAFETY: a byte of our mapping; one-byte stores are seen whole.
+        self.changed = true;
+        let alias = self.alias.as_mut().and_then(|a| a.of(at, bytes.len()));
+        // SAFETY: the range lies in our mapping, which no Rust object lives in, as asserted.
         unsafe {
-            std::arch::asm!("mov byte ptr [{}], {}", in(reg) u64::from(at), in(reg_byte) DEAD, options(nostack, preserves_flags))
-        };
+            match alias {
+                Some(at) => forced::store(at, bytes),
+                None => self.forced.write(at.into(), bytes),
+            }
+        }
+    }
+
+    /// Lets this thread execute what was written since the last time: through another address than
+    /// it is executed at (Intel's manual, volume 3, "Self-Modifying Code").
+    pub(crate) fn settle(&mut self) {
+        if std::mem::take(&mut self.changed) {
+            cpu::serialize();
+        }
     }
 
     /// A copy of emitted code.

@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use relive_host::layout::CACHE_START;
 use relive_host::{sys, window};
 
+use crate::forced::Forced;
 use crate::options::HASHED;
 use crate::stop::Error;
 
@@ -28,12 +29,20 @@ pub(crate) fn base(is_return: bool) -> u64 {
 }
 
 /// Both tables' memory.
-#[derive(Default)]
 pub(crate) struct Hashed {
     mapped: bool,
+    forced: Forced,
 }
 
 impl Hashed {
+    /// No tables yet.
+    pub(crate) fn new(forced: Forced) -> Self {
+        Self {
+            mapped: false,
+            forced,
+        }
+    }
+
     /// Whether the tables are there.
     pub(crate) fn is_mapped(&self) -> bool {
         self.mapped
@@ -44,42 +53,58 @@ impl Hashed {
         if self.mapped {
             return Ok(());
         }
+        self.map()?;
+        self.mapped = true;
+        Ok(())
+    }
+
+    /// Gives every slot its default value. No thread may be in the cache.
+    ///
+    /// # Errors
+    /// The kernel refuses memory.
+    pub(crate) fn clear(&mut self) -> Result<(), Error> {
+        if self.mapped { self.map() } else { Ok(()) }
+    }
+
+    /// Maps both tables, which can be written until they are filled.
+    fn map(&self) -> Result<(), Error> {
+        let what = "mapping the hashed branch table";
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let args = [HASHED, BYTES, prot as u64, flags as u64, u64::MAX, 0];
         // SAFETY: the range belongs to these tables, reserved for this mapping alone.
         let ret = unsafe { sys::syscall(libc::SYS_mmap as u64, args) };
-        Error::check("mapping the hashed branch table", ret)?;
-        self.mapped = true;
-        self.clear();
-        Ok(())
-    }
-
-    /// Gives every slot its default value.
-    pub(crate) fn clear(&mut self) {
-        if !self.mapped {
-            return;
-        }
+        Error::check(what, ret)?;
         for is_return in [false, true] {
             let miss = MISS[usize::from(is_return)];
             (0..SLOTS).for_each(|i| slot(is_return, i).store(miss, Ordering::Relaxed));
         }
+        let args = [HASHED, BYTES, libc::PROT_READ as u64, 0, 0, 0];
+        // SAFETY: as above.
+        let ret = unsafe { sys::syscall(libc::SYS_mprotect as u64, args) };
+        Error::check(what, ret).map(drop)
     }
 
     /// Lets branches to `target` go to `landing`.
     pub(crate) fn set(&mut self, is_return: bool, target: u64, landing: u64) {
         assert!(self.mapped, "there is no hashed table");
-        slot(is_return, hash(target)).store(landing, Ordering::Release);
+        self.store(is_return, hash(target), landing);
     }
 
     /// Sets the slot of `target` back if it leads to `landing`.
     pub(crate) fn unset(&mut self, is_return: bool, target: u64, landing: u64) {
         if self.mapped {
-            let slot = slot(is_return, hash(target));
-            if slot.load(Ordering::Relaxed) == landing {
-                slot.store(MISS[usize::from(is_return)], Ordering::Release);
+            let index = hash(target);
+            if slot(is_return, index).load(Ordering::Relaxed) == landing {
+                self.store(is_return, index, MISS[usize::from(is_return)]);
             }
         }
+    }
+
+    fn store(&self, is_return: bool, index: u64, landing: u64) {
+        let at = slot(is_return, index).as_ptr() as u64;
+        // SAFETY: a slot of a table that is mapped; others only ever read it.
+        unsafe { self.forced.write(at, &landing.to_le_bytes()) };
     }
 }
 

@@ -19,6 +19,7 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod access;
+mod alias;
 mod align;
 mod cache;
 mod classify;
@@ -28,6 +29,7 @@ mod emit;
 mod exits;
 mod fip;
 mod flags;
+mod forced;
 mod fragment;
 mod hashed;
 mod instr_op;

@@ -38,6 +38,8 @@ pub struct Options {
     /// An open descriptor of this executable's file, which the translator takes over; without one
     /// it opens the file by its name.
     pub own_file: Option<i32>,
+    /// Several threads may be in the cache at once.
+    pub together: bool,
     /// Which calls and returns are paired.
     pub pairs: Pairs,
     /// Emitted branches keep to blocks of 32 bytes and not to cache lines (see `align`).
@@ -54,6 +56,7 @@ impl Default for Options {
             cache_bytes: CACHE_USED_END - layout::CACHE_START,
             fd_floor: 3,
             own_file: None,
+            together: false,
             pairs: Pairs::Large,
             short_blocks: cpu::is_intel(),
             loops: !cpu::is_intel(),

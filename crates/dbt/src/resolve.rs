@@ -80,6 +80,7 @@ impl Translator {
         if matches!(next, Next::Stop(_)) {
             ctx.forget_x87_pointers();
         }
+        self.exits.cache.settle();
         next
     }
 
@@ -278,8 +279,14 @@ impl Translator {
         } else {
             &mut self.stats.jump_misses
         }) += 1;
-        let fill = layout::is_low(target) && self.table.is_free(slot);
-        let first = if fill { kind } else { Entry::Plain };
+        // Much code is come to once. A slot costs more than another miss.
+        let known = self.frags.find(target).is_some();
+        let fill = known && layout::is_low(target) && self.table.is_free(slot);
+        let first = if layout::is_low(target) {
+            kind
+        } else {
+            Entry::Plain
+        };
         let found = self.fragment(code, target, first).and_then(|id| {
             if fill {
                 let landing = self.ensure_entry(code, id, kind)?;

@@ -319,6 +319,7 @@ impl Translator {
         for (at, len, offset) in pages(parsed.hot, parsed.cold, end) {
             if !map(file, at, len, offset) {
                 let part = &view.bytes()[offset as usize..(offset + len) as usize];
+                self.exits.cache.prepare();
                 self.exits.cache.write(at as u32, part);
             }
         }
@@ -510,6 +511,7 @@ fn open(key: u128, file: &File, checked: bool) -> Option<(View, Header, View)> {
     let pages = usize::try_from(header.0[count::TABLE]).ok()?;
     let table = view.len().checked_sub(pages.checked_mul(PAGE as usize)?)?;
     let table = view.split_off(table)?;
+    table.protect();
     Some((view, header, table))
 }
 
@@ -588,7 +590,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 /// Maps a part of the file over the cache; `false` if the kernel does not like it.
 fn map(file: &File, at: u64, len: u64, offset: u64) -> bool {
     let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
-    let prot = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
+    let prot = libc::PROT_READ | libc::PROT_EXEC;
     let fd = file.as_raw_fd() as u64;
     let args = [at, len, prot as u64, flags as u64, fd, offset];
     // SAFETY: the range lies in the code cache, as `parse` has checked, which is empty; a map

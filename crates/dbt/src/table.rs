@@ -3,7 +3,8 @@
 //!
 //! Slot `a` serves jumps and calls to `a` and returns to `a + 1` (which follows a call, so
 //! `a` lies inside that call). A slot belongs to whoever came first: every landing checks
-//! that it was meant. Memory is mapped in chunks, where guest code is, and comes prefilled:
+//! that it was meant. The table cannot be written at its addresses: slots are set by force
+//! ([`crate::forced`]). Memory is mapped in chunks, where guest code is, and comes prefilled:
 //! even slots lead to one stub, odd ones to another, so that a miss tells jumps from returns.
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -11,6 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use relive_host::layout::{CACHE_START, LOW_END, TABLE};
 use relive_host::{sys, window};
 
+use crate::forced::Forced;
 use crate::kept_slots::Run;
 use crate::own_pages;
 use crate::stop::Error;
@@ -37,11 +39,12 @@ pub(crate) struct Table {
     /// Offset of a chunk of unused slots in that file.
     offset: u64,
     mapped: Vec<bool>,
+    forced: Forced,
 }
 
 impl Table {
     /// Makes an empty table whose unused slots lead to [`MISS`].
-    pub(crate) fn new(fd_floor: i32, own_file: Option<i32>) -> Result<Self, Error> {
+    pub(crate) fn new(fd_floor: i32, own_file: Option<i32>, forced: Forced) -> Result<Self, Error> {
         // SAFETY: the static is plain bytes.
         let bytes =
             unsafe { std::slice::from_raw_parts((&raw const UNUSED).cast::<u8>(), CHUNK as usize) };
@@ -50,6 +53,7 @@ impl Table {
             fd,
             offset,
             mapped: vec![false; (LOW_END / CHUNK_GUEST) as usize],
+            forced,
         })
     }
 
@@ -87,11 +91,10 @@ impl Table {
 
     fn map(&self, chunk: u64) -> Result<(), Error> {
         let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
-        let prot = libc::PROT_READ | libc::PROT_WRITE;
         let args = [
             TABLE + chunk * CHUNK,
             CHUNK,
-            prot as u64,
+            libc::PROT_READ as u64,
             flags as u64,
             self.fd as u64,
             self.offset,
@@ -122,8 +125,8 @@ impl Table {
 
     /// Lets branches through the slot of `addr` go to `landing`.
     pub(crate) fn set(&mut self, addr: u64, landing: u64) {
-        if let Some(slot) = self.slot(addr) {
-            slot.store(landing, Ordering::Release);
+        if self.is_mapped(addr) {
+            self.store(addr, landing);
         }
     }
 
@@ -150,8 +153,14 @@ impl Table {
         if let Some(slot) = self.slot(addr)
             && slot.load(Ordering::Relaxed) == landing
         {
-            slot.store(MISS[(addr & 1) as usize], Ordering::Release);
+            self.store(addr, MISS[(addr & 1) as usize]);
         }
+    }
+
+    /// Sets a slot that is mapped.
+    fn store(&self, addr: u64, landing: u64) {
+        // SAFETY: the slot lies in a mapped chunk, is aligned, and is only ever read by others.
+        unsafe { self.forced.write(TABLE + addr * 8, &landing.to_le_bytes()) };
     }
 }
 

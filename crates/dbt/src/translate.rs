@@ -2,20 +2,22 @@
 
 use std::time::Instant;
 
-use relive_host::layout::is_low;
+use relive_host::layout::{self, is_low};
 
 use crate::cache::Cache;
 use crate::classify::Class;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
 use crate::emit::{Asm, EXIT_BYTES, JMP_BYTES};
-use crate::exits::{Exit, NONE, Record};
+use crate::exits::{Exit, Kind, NONE, Record};
 use crate::flags::{self, Dead};
 use crate::fragment::{ENTRIES, Entry, Fragment};
+use crate::hashed;
 use crate::instr_op::InstrOp;
 use crate::mangle::{self, Flow, Unit};
 use crate::records::Records;
 use crate::stop::Bad;
+use crate::table;
 use crate::ticks;
 use crate::translator::Translator;
 
@@ -82,6 +84,27 @@ impl Exits {
     }
 }
 
+/// The exits that unused table slots lead to, at the addresses that the table expects.
+fn add_miss_exits(exits: &mut Exits) {
+    let [even, odd] = table::MISS;
+    let [jump, ret] = hashed::MISS;
+    for (kind, at) in [
+        (Kind::MissEven, even),
+        (Kind::MissOdd, odd),
+        (Kind::HashedJump, jump),
+        (Kind::HashedReturn, ret),
+        (Kind::ReturnLost, layout::SHADOW_MISS),
+    ] {
+        let mut asm = Asm::new();
+        asm.start(at as u32);
+        if kind == Kind::ReturnLost {
+            asm.add_rsp(layout::SHADOW_BELOW as i32);
+        }
+        asm.exit(exits.add_inline(Exit::new(kind, NONE, 0), at as u32));
+        exits.cache.write(at as u32, &asm.buf);
+    }
+}
+
 impl Translator {
     /// Translates a fragment at `pc`, with entry `kind` in line. Returns its number.
     pub(crate) fn translate(
@@ -96,6 +119,18 @@ impl Translator {
         self.stats.translation_ns += start.elapsed().as_nanos() as u64;
         self.count_bytes(before);
         result
+    }
+
+    /// Sees to memory for so many bytes of code.
+    fn make_room(&mut self, bytes: u32, pc: u64) -> Result<(), Bad> {
+        if !self.exits.cache.has_room(bytes) {
+            return Err(Bad::CacheFull { pc: pc.into() });
+        }
+        self.exits.cache.prepare();
+        if self.exits.next() == 0 {
+            add_miss_exits(&mut self.exits);
+        }
+        Ok(())
     }
 
     /// Counts what has been emitted since the cache was so full.
@@ -117,13 +152,10 @@ impl Translator {
             true => (max, INSN_BYTES),
             false => (max.min(CHECKED_INSNS), INSN_BYTES + mangle::CHECK_BYTES),
         };
-        if !self
-            .exits
-            .cache
-            .has_room(max * insn_bytes + 2 * ticks::ENTRY_BYTES + 4 * EXIT_BYTES + 64)
-        {
-            return Err(Bad::CacheFull { pc: pc.into() });
-        }
+        self.make_room(
+            max * insn_bytes + 2 * ticks::ENTRY_BYTES + 4 * EXIT_BYTES + 64,
+            pc,
+        )?;
         let mut window = Window::new(code);
         let mut insn = Insn::new();
         let mut decoded = insn.decode(&mut window, pc);
@@ -272,15 +304,7 @@ impl Translator {
         if let Some(at) = fragment.entry(kind) {
             return Ok(at);
         }
-        if !self
-            .exits
-            .cache
-            .has_room(ticks::ENTRY_BYTES + 4 * EXIT_BYTES + 64)
-        {
-            return Err(Bad::CacheFull {
-                pc: fragment.pc.into(),
-            });
-        }
+        self.make_room(ticks::ENTRY_BYTES + 4 * EXIT_BYTES + 64, fragment.pc)?;
         let before = self.exits.cache.used();
         let dead = flags::scan(code, fragment.pc);
         self.asm.start(self.exits.cache.next_hot());

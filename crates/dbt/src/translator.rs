@@ -10,9 +10,9 @@ use crate::align::{LINE, SHORT};
 use crate::cache::Cache;
 use crate::code::Code;
 use crate::emit::Asm;
-use crate::exits::{Exit, Kind, NONE};
+use crate::forced::Forced;
 use crate::fragment::{AddrMap, Entry, Fragments};
-use crate::hashed::{self, Hashed};
+use crate::hashed::Hashed;
 use crate::options::{Options, Pairs};
 use crate::own_pages;
 use crate::recover::Mark;
@@ -20,7 +20,7 @@ use crate::resolve::new_epoch;
 use crate::shadow::Shadow;
 use crate::stats::{Counters, Stats};
 use crate::stop::{Bad, Error};
-use crate::table::{self, Table};
+use crate::table::Table;
 use crate::translate::Exits;
 use crate::watch::{Watch, Watched};
 
@@ -47,6 +47,7 @@ pub struct Translator {
     pub(crate) breakpoints: BTreeSet<u64>,
     pub(crate) watch: Watch,
     pub(crate) hashed: Hashed,
+    forced: Forced,
     pub(crate) shadow: Shadow,
     /// Whether calls and returns are translated as pairs from now on.
     pub(crate) pairs: bool,
@@ -68,9 +69,9 @@ impl Translator {
     pub fn new(options: Options) -> Result<Self, Error> {
         new_epoch();
         let options = options.checked();
-        let mut exits = Exits::new(Cache::new(options.cache_bytes)?);
-        add_miss_exits(&mut exits);
-        let table = Table::new(options.fd_floor, options.own_file)?;
+        let forced = Forced::new(options.fd_floor, options.together)?;
+        let exits = Exits::new(Cache::new(options.cache_bytes, forced.clone()));
+        let table = Table::new(options.fd_floor, options.own_file, forced.clone())?;
         let mut build = own_pages::identity(table.fd())?;
         for word in [
             options.max_insns.into(),
@@ -95,7 +96,8 @@ impl Translator {
             stats,
             breakpoints: BTreeSet::new(),
             watch: Watch::default(),
-            hashed: Hashed::default(),
+            hashed: Hashed::new(forced.clone()),
+            forced,
             hashed_sites: AddrMap::default(),
             misled: AddrMap::default(),
             shadow: Shadow::default(),
@@ -152,6 +154,7 @@ impl Translator {
     /// There is no code at `pc`, or no room for its translation.
     pub fn entry(&mut self, code: &dyn Code, pc: GuestAddr) -> Result<u64, Bad> {
         let id = self.fragment(code, pc.0, Entry::Plain)?;
+        self.exits.cache.settle();
         Ok(u64::from(self.frags.get(id).plain()))
     }
 
@@ -166,6 +169,7 @@ impl Translator {
             Some(id) => id,
             None => self.translate(code, pc.0, Entry::Plain, true)?,
         };
+        self.exits.cache.settle();
         Ok(u64::from(self.frags.get(id).plain()))
     }
 
@@ -187,9 +191,8 @@ impl Translator {
         self.exits.all.clear();
         self.exits.ops.clear();
         self.frags.clear();
-        add_miss_exits(&mut self.exits);
         self.stats.flushes += 1;
-        self.hashed.clear();
+        self.hashed.clear()?;
         self.shadow.clear();
         self.paired = false;
         self.table.clear()
@@ -252,10 +255,33 @@ impl Translator {
         self.stats = unsafe { Counters::elsewhere(at) };
     }
 
-    /// The one file descriptor that the translator keeps open.
+    /// The descriptor of this executable's file, which the translator keeps open.
     #[must_use]
     pub fn fd(&self) -> i32 {
         self.table.fd()
+    }
+
+    /// All descriptors that the translator keeps open; their numbers never change.
+    pub fn descriptors(&self) -> impl Iterator<Item = i32> + use<> {
+        [Some(self.table.fd()), self.forced.fd()]
+            .into_iter()
+            .flatten()
+    }
+
+    /// The process is about to be forked. No other thread may be translating.
+    pub fn about_to_fork(&mut self) {
+        self.exits.cache.close();
+    }
+
+    /// Another process begins, or ends, to run in this memory with descriptors of its own.
+    pub fn lend(&mut self, begins: bool) {
+        self.forced.lend(begins);
+    }
+
+    /// The process is about to lose the right to open files: in what is forked from it changes of
+    /// code that is there already will cost more.
+    pub fn confine(&mut self) {
+        self.forced.confine();
     }
 
     /// The fragment for `pc`, translated with entry `kind` in line if there is none yet.
@@ -264,26 +290,5 @@ impl Translator {
             Some(id) => Ok(id),
             None => self.translate(code, pc, kind, false),
         }
-    }
-}
-
-/// The exits that unused table slots lead to, at the addresses that the table expects.
-fn add_miss_exits(exits: &mut Exits) {
-    let [even, odd] = table::MISS;
-    let [jump, ret] = hashed::MISS;
-    for (kind, at) in [
-        (Kind::MissEven, even),
-        (Kind::MissOdd, odd),
-        (Kind::HashedJump, jump),
-        (Kind::HashedReturn, ret),
-        (Kind::ReturnLost, layout::SHADOW_MISS),
-    ] {
-        let mut asm = Asm::new();
-        asm.start(at as u32);
-        if kind == Kind::ReturnLost {
-            asm.add_rsp(layout::SHADOW_BELOW as i32);
-        }
-        asm.exit(exits.add_inline(Exit::new(kind, NONE, 0), at as u32));
-        exits.cache.write(at as u32, &asm.buf);
     }
 }

@@ -65,6 +65,13 @@ impl View {
         unsafe { sys::syscall(libc::SYS_madvise as u64, args) };
     }
 
+    /// Takes the right to write away: pages keep it where they are moved.
+    pub(crate) fn protect(&self) {
+        let args = [self.at, self.len as u64, libc::PROT_READ as u64, 0, 0, 0];
+        // SAFETY: our own map, which nobody writes to.
+        unsafe { sys::syscall(libc::SYS_mprotect as u64, args) };
+    }
+
     /// Its bytes, for as long as nobody changes any.
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: our own map of this length, which lives as long as `self`.

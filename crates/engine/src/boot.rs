@@ -332,6 +332,7 @@ fn begin(boot: Boot) -> Result<Infallible> {
     let mut options = relive_dbt::Options::from_env();
     options.fd_floor = descriptor_floor();
     options.own_file = reach.map(|(_, host)| host);
+    options.together = boot.mode == Mode::Run;
     let memory = Memory::new(options)?;
     crate::vdso::prepare(boot.mode);
     translations::attach();

@@ -155,6 +155,30 @@ pub fn fs_base() -> u64 {
     v
 }
 
+/// Serialises instruction execution: what follows is fetched anew. By a return to the next
+/// instruction, as cpuid leaves a virtual machine.
+pub fn serialize() {
+    // SAFETY: pushes a frame, which `iretq` takes off again, with the stack, flags and segments as
+    // they are.
+    unsafe {
+        asm!(
+            "mov {sp}, rsp",
+            "mov {seg:e}, ss",
+            "push {seg}",
+            "push {sp}",
+            "pushfq",
+            "mov {seg:e}, cs",
+            "push {seg}",
+            "lea {seg}, [rip + 2f]",
+            "push {seg}",
+            "iretq",
+            "2:",
+            sp = out(reg) _,
+            seg = out(reg) _,
+        )
+    };
+}
+
 /// Points this host thread's GS base at a context.
 ///
 /// # Safety

@@ -87,7 +87,10 @@ fn worker(t: &Mutex<&mut Translator>, memory: &Memory, number: u64, done: &Atomi
 #[test]
 fn threads_share_a_cache_that_changes_under_them() {
     for max in [1, 64] {
-        let mut guest = Guest::new(max);
+        let mut guest = Guest::with(relive_dbt::Options {
+            together: true,
+            ..options(max)
+        });
         guest.assemble(LOW_CODE, program);
         let Guest { t, memory, .. } = &mut guest;
         let (t, memory) = (Mutex::new(t), &*memory);

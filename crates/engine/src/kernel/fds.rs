@@ -76,17 +76,12 @@ pub(super) fn share(task: &Task) {
 
 /// The descriptors that are the host's, in order.
 pub(super) fn own(task: &Task) -> impl Iterator<Item = i32> + use<> {
-    let mut all = [
-        Some(machine().memory().translator.fd()),
-        crate::input::own(),
-        None,
-        None,
-    ];
+    let mut all = [None; 5];
     let kept = task.process.state().reach;
-    for (slot, fd) in all[2..]
-        .iter_mut()
-        .zip(kept.iter().flat_map(|r| r.descriptors()))
-    {
+    let open = machine().memory().translator.descriptors();
+    let open = open.chain(crate::input::own());
+    let open = open.chain(kept.iter().flat_map(|r| r.descriptors()));
+    for (slot, fd) in all.iter_mut().zip(open) {
         *slot = Some(fd);
     }
     all.sort_unstable();

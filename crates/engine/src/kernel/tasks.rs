@@ -234,7 +234,8 @@ pub fn fork_with(task: &mut Task, args: &CloneArgs, answer: Option<&Answer>) -> 
     if args.has(libc::CLONE_FILES) {
         fds::share(task);
     }
-    let memory = machine().memory();
+    let mut memory = machine().memory();
+    memory.translator.about_to_fork();
     let frozen = machine().baton.freeze();
     let state = task.process.state();
     let old = set_mask(Mask::all_async());

@@ -110,6 +110,7 @@ pub fn spawn(
     task.vforked = Some(parent);
     let old = set_mask(Mask::all_async());
     let host_stack = HostStack::new();
+    machine().memory().translator.lend(true);
     // SAFETY: the child runs `child` on a stack of its own while this thread sleeps; both
     // `birth` and the stack outlive it.
     let pid = unsafe {
@@ -136,6 +137,7 @@ pub fn spawn(
             crate::schedule::turn(task, taken.before);
         }
     }
+    machine().memory().translator.lend(false);
     set_mask(old);
     if pid < 0 {
         return Ok(Reply::Value(-i64::from(errno)));

@@ -27,10 +27,12 @@ enum Args {
     Without(u8, u32),
     /// Argument 0 to 5 has one of these values.
     OneOf(u8, &'static [u32]),
-    /// A map: executable in the code cache only, which is executable and writable anyway.
+    /// A map: executable in the code cache only.
     Map,
+    /// A protection: executable in the code cache only, whose pages are opened to be changed.
+    Protect,
 }
-use Args::{Any, Map, OneOf, Without};
+use Args::{Any, Map, OneOf, Protect, Without};
 
 /// Flags with which a file may be opened: for reading, as it is.
 const READING: u32 =
@@ -52,7 +54,7 @@ const FCNTL: &[u32] = &[
 const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_pread64, Any),
     (libc::SYS_write, Any),
-    (libc::SYS_mprotect, Without(2, EXEC)),
+    (libc::SYS_mprotect, Protect),
     (libc::SYS_rt_sigreturn, Any),
     (libc::SYS_futex, Any),
     // Guest memory, and the host's own.
@@ -205,22 +207,24 @@ fn check(args: Args) -> Vec<sock_filter> {
             ret(KILL),
         ],
         OneOf(n, values) => equal(n, values, KILL),
-        Map => map(),
+        Map => in_cache(&[(argument(3), libc::BPF_JSET, libc::MAP_FIXED as u32)]),
+        Protect => in_cache(&[]),
     }
 }
 
-/// Allows maps that are not executable, and those that replace a part of the code cache.
-fn map() -> Vec<sock_filter> {
+/// Allows what is not executable (argument 2), and what is if it lies in the code cache (arguments 0
+/// and 1) and besides passes these tests.
+fn in_cache(besides: &[(sock_filter, u32, u32)]) -> Vec<sock_filter> {
     const START: u32 = CACHE_START as u32;
     const END: u32 = CACHE_END as u32;
     let mut body = check(Without(2, EXEC));
     body.pop();
-    for (what, test, than) in [
-        (argument(3), libc::BPF_JSET, libc::MAP_FIXED as u32),
+    let low = [
         (high_argument(0), libc::BPF_JEQ, 0),
         (high_argument(1), libc::BPF_JEQ, 0),
         (argument(0), libc::BPF_JGE, START),
-    ] {
+    ];
+    for &(what, test, than) in besides.iter().chain(&low) {
         body.extend([what, jump(test, than, 1, 0), ret(KILL)]);
     }
     // Neither may be so large that their sum overflows.

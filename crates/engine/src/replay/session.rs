@@ -196,6 +196,7 @@ pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
     bury()?;
     let running = &shm.header().abreast.running;
     running.fetch_add(1, Ordering::AcqRel);
+    machine().memory().translator.about_to_fork();
     // SAFETY: a replay has one host thread, which holds no lock here.
     let host = unsafe { libc::fork() };
     if host < 0 {
@@ -314,6 +315,7 @@ pub(super) enum Settled {
 pub fn main() -> Result<Infallible> {
     let guide = super::guided::requested();
     let appends = Checksums::requested().is_some() | super::foreign::requested();
+    machine().memory().translator.confine();
     super::confine::enter(appends, guide.is_some())?;
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
     crate::input::attach(trace.input())?;

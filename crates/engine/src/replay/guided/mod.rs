@@ -23,6 +23,7 @@ use drive::Driver;
 
 use super::session::Session;
 use crate::failure::{Failure, Result};
+use crate::machine::machine;
 use crate::task::Task;
 use crate::timeline::{Reply, Request};
 
@@ -94,6 +95,7 @@ fn fork(channel: &mut Channel) {
         let e = Failure::internal("an order to fork comes with a socket");
         return channel.send(&Reply::Failed(e.to_string()), &[]);
     };
+    machine().memory().translator.about_to_fork();
     // SAFETY: a replay has one thread, which holds no lock here.
     let pid = unsafe { libc::fork() };
     if pid == 0 {

@@ -1,0 +1,225 @@
+//! Writes to memory of this process that is mapped without the right to write: the code cache
+//! and the branch table, which a wild store of the guest must not change.
+//!
+//! The usual way is `/proc/self/mem`, through which the kernel writes to private maps whatever
+//! their protection says, and copies a page first that somebody else has too (proc(5)). Where
+//! there is no such file, or the kernel was told not to do that, and where other threads may be
+//! reading (the kernel copies byte by byte, so they could see half of a value), the page is made
+//! writable for as long as the store takes.
+//!
+//! The descriptor names the memory of the process that opened it. A forked child that used its
+//! parent's would write into the parent: so that it is open is noted on a page that the kernel
+//! clears in a child, which then opens its own at the same number.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
+
+use relive_host::layout::in_cache;
+use relive_host::{addr::PAGE, sys};
+
+use crate::options::HASHED;
+use crate::stop::Error;
+
+/// A way to write; clones are the same one.
+#[derive(Clone)]
+pub(crate) struct Forced(Arc<State>);
+
+struct State {
+    here: &'static Here,
+    /// The number of the descriptor, of this process or of the one that it was forked from;
+    /// negative as long as there has been none.
+    number: AtomicI32,
+    floor: i32,
+    /// Files may be opened, and nobody reads while something is written.
+    usable: AtomicBool,
+}
+
+/// What holds for this process alone: all zero in a forked child.
+#[repr(C)]
+struct Here {
+    /// `number` names this process's memory.
+    open: AtomicBool,
+    /// The kernel has refused to open it or to write.
+    refused: AtomicBool,
+    /// Processes that run in this memory with descriptors of their own.
+    guests: AtomicU32,
+}
+
+impl Forced {
+    /// The descriptor will have a number of at least `floor`. With `together` other threads may be
+    /// reading what is written.
+    ///
+    /// # Errors
+    /// The kernel refuses a page.
+    pub(crate) fn new(floor: i32, together: bool) -> Result<Self, Error> {
+        Ok(Self(Arc::new(State {
+            here: here()?,
+            number: AtomicI32::new(-1),
+            floor,
+            usable: AtomicBool::new(!together),
+        })))
+    }
+
+    /// The descriptor, if there is one.
+    pub(crate) fn fd(&self) -> Option<i32> {
+        Some(self.0.number.load(Relaxed)).filter(|&fd| fd >= 0)
+    }
+
+    /// Opens the descriptor as long as that is possible: from now on it is not, here and in what
+    /// is forked from here.
+    pub(crate) fn confine(&self) {
+        if self.0.usable.load(Relaxed) {
+            let _ = self.memory();
+        }
+        self.0.usable.store(false, Relaxed);
+    }
+
+    /// Another process begins, or ends, to run in this memory with descriptors of its own: none is
+    /// opened meanwhile, as only one of the two would have it.
+    pub(crate) fn lend(&self, begins: bool) {
+        let guests = &self.0.here.guests;
+        if begins {
+            guests.fetch_add(1, Relaxed);
+        } else {
+            guests.fetch_sub(1, Relaxed);
+        }
+    }
+
+    /// Writes bytes to the cache or to the table. Other threads see 1, 4 and 8 of them, aligned,
+    /// all at once.
+    ///
+    /// # Safety
+    /// The range lies in the cache or the table, where it is mapped, and may be written to.
+    pub(crate) unsafe fn write(&self, at: u64, bytes: &[u8]) {
+        if let Some(fd) = self.memory() {
+            let args = [fd, bytes.as_ptr() as u64, bytes.len() as u64, at, 0, 0];
+            // SAFETY: the descriptor names this process's memory, and the caller owns the range.
+            let written = unsafe { sys::syscall(libc::SYS_pwrite64 as u64, args) };
+            if written == bytes.len() as isize {
+                return;
+            }
+            self.0.here.refused.store(true, Relaxed);
+        }
+        // SAFETY: as promised by the caller.
+        unsafe { write_opened(at, bytes) };
+    }
+
+    /// The descriptor of this process's memory, opened if need be.
+    fn memory(&self) -> Option<u64> {
+        let (state, here) = (&self.0, self.0.here);
+        if here.refused.load(Relaxed) {
+            return None;
+        }
+        if !here.open.load(Relaxed) {
+            if !state.usable.load(Relaxed) || here.guests.load(Relaxed) > 0 {
+                return None;
+            }
+            match open(state.number.load(Relaxed), state.floor) {
+                Some(fd) => {
+                    state.number.store(fd, Relaxed);
+                    here.open.store(true, Relaxed);
+                }
+                None => {
+                    here.refused.store(true, Relaxed);
+                    return None;
+                }
+            }
+        }
+        Some(state.number.load(Relaxed) as u64)
+    }
+}
+
+impl Drop for State {
+    fn drop(&mut self) {
+        if let fd @ 0.. = *self.number.get_mut() {
+            // SAFETY: closes our own descriptor.
+            unsafe { sys::syscall(libc::SYS_close as u64, [fd as u64, 0, 0, 0, 0, 0]) };
+        }
+    }
+}
+
+/// Opens `/proc/self/mem` in place of the descriptor `old`, or, if there is none, at a number of at
+/// least `floor`.
+fn open(old: i32, floor: i32) -> Option<i32> {
+    let path = c"/proc/self/mem".as_ptr() as u64;
+    let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
+    let cloexec = libc::O_CLOEXEC as u64;
+    let duplicate = libc::F_DUPFD_CLOEXEC as u64;
+    // SAFETY: the path outlives the call; `old` and the new descriptors are the translator's own.
+    let fd = unsafe {
+        let low = sys::syscall(libc::SYS_open as u64, [path, flags, 0, 0, 0, 0]);
+        let low = u64::try_from(low).ok()?;
+        let fd = match old {
+            0.. => sys::syscall(libc::SYS_dup3 as u64, [low, old as u64, cloexec, 0, 0, 0]),
+            _ => sys::syscall(
+                libc::SYS_fcntl as u64,
+                [low, duplicate, floor as u64, 0, 0, 0],
+            ),
+        };
+        sys::syscall(libc::SYS_close as u64, [low, 0, 0, 0, 0, 0]);
+        fd
+    };
+    i32::try_from(fd).ok().filter(|&fd| fd >= 0)
+}
+
+/// Writes with the pages made writable meanwhile.
+///
+/// # Safety
+/// As [`Forced::write`].
+unsafe fn write_opened(at: u64, bytes: &[u8]) {
+    let start = at & !(PAGE - 1);
+    let len = (at + bytes.len() as u64).next_multiple_of(PAGE) - start;
+    let closed = if in_cache(at) && at < HASHED {
+        libc::PROT_READ | libc::PROT_EXEC
+    } else {
+        libc::PROT_READ
+    };
+    let protect = |prot: i32| {
+        let args = [start, len, prot as u64, 0, 0, 0];
+        // SAFETY: the caller owns the range, whose pages stay what they are.
+        let ret = unsafe { sys::syscall(libc::SYS_mprotect as u64, args) };
+        assert_eq!(ret, 0, "mprotect of the translator's own pages");
+    };
+    protect(closed | libc::PROT_WRITE);
+    // SAFETY: the range is writable now.
+    unsafe { store(at, bytes) };
+    protect(closed);
+}
+
+/// Writes to writable memory; 1, 4 and 8 bytes by one store.
+///
+/// # Safety
+/// The range may be written to, and no Rust object lives in it.
+pub(crate) unsafe fn store(at: u64, bytes: &[u8]) {
+    // SAFETY: as promised by the caller. The stores are no Rust accesses, as other threads may be
+    // executing or reading there.
+    unsafe {
+        match *bytes {
+            [byte] => std::arch::asm!("mov byte ptr [{}], {}", in(reg) at, in(reg_byte) byte,
+                options(nostack, preserves_flags)),
+            [a, b, c, d] => std::arch::asm!("mov dword ptr [{}], {:e}", in(reg) at,
+                in(reg) u32::from_le_bytes([a, b, c, d]), options(nostack, preserves_flags)),
+            [a, b, c, d, e, f, g, h] => std::arch::asm!("mov qword ptr [{}], {}", in(reg) at,
+                in(reg) u64::from_le_bytes([a, b, c, d, e, f, g, h]),
+                options(nostack, preserves_flags)),
+            _ => std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()),
+        }
+    }
+}
+
+/// A page that is all zero in a forked child. It is never given back: there is one translator in
+/// a process, but for tests.
+fn here() -> Result<&'static Here, Error> {
+    let what = "mapping a page for the translator";
+    let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    let prot = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+    // SAFETY: a fresh map that holds one object, for which zeros are a value.
+    unsafe {
+        let at = sys::syscall(libc::SYS_mmap as u64, [0, PAGE, prot, flags, u64::MAX, 0]);
+        Error::check(what, at)?;
+        let advice = libc::MADV_WIPEONFORK as u64;
+        let args = [at as u64, PAGE, advice, 0, 0, 0];
+        Error::check(what, sys::syscall(libc::SYS_madvise as u64, args))?;
+        Ok(&*(at as *const Here))
+    }
+}
