@@ -149,49 +149,67 @@ impl Baton {
 
     /// Gives the baton up: to a waiting thread that the policy chooses, or to whoever comes.
     pub fn release(&self, task: &Task) {
-        let thread = task.slot;
         if self.slot().is_some_and(Slot::pause) {
             self.release_group(task);
         }
         let mut s = self.lock();
-        assert_eq!(s.holder, Some(thread), "only the holder releases the baton");
-        s.last = thread;
-        s.holder = None;
-        if !s.queue.is_empty() {
-            let ids: Vec<u32> = s.queue.iter().map(|w| w.thread).collect();
-            let pick = s.policy.choose(&ids);
-            let next = s.queue.remove(pick);
-            self.waiting.fetch_sub(1, Ordering::Relaxed);
-            s.holder = Some(next.thread);
-            // SAFETY: the waiter is in `take` until `go` is 1.
-            let go = unsafe { &*next.go };
-            go.store(1, Ordering::Release);
-            drop(s);
-            sys::futex_wake(go, 1);
+        match s.hand_over(task.slot, &self.waiting) {
+            Some(next) => {
+                drop(s);
+                wake(next);
+            }
+            None => s.holder = None,
         }
     }
 
     /// Takes the baton, waiting for it if need be.
     pub fn take(&self, task: &Task) -> Taken {
-        let thread = task.slot;
         let go = AtomicU32::new(0);
         let mut s = self.lock();
         if s.holder.is_none() {
-            s.holder = Some(thread);
+            s.holder = Some(task.slot);
         } else {
-            s.queue.push(Waiter {
-                thread,
-                go: &raw const go,
-            });
-            self.waiting.fetch_add(1, Ordering::Relaxed);
+            s.enqueue(task.slot, &go, &self.waiting);
             drop(s);
-            while go.load(Ordering::Acquire) == 0 {
-                sys::futex_wait(&go, 0, None);
-            }
+            wait(&go);
             s = self.lock();
         }
-        let switched = s.last != thread;
-        s.last = thread;
+        self.begin_turn(task, s)
+    }
+
+    /// Hands the baton to a waiting thread and waits for it to come back. In line before the next
+    /// one is woken: that one would otherwise see nobody waiting, and if it spins keep the baton.
+    pub fn pass(&self, task: &Task) -> Taken {
+        let member = self.slot().is_some_and(Slot::pause);
+        let mut s = self.lock();
+        if member && s.queue.is_empty() {
+            drop(s);
+            let before = self.pass_group(task);
+            return Taken {
+                switched: before.is_some(),
+                before,
+            };
+        }
+        if member {
+            drop(s);
+            self.release_group(task);
+            s = self.lock();
+        }
+        if let Some(next) = s.hand_over(task.slot, &self.waiting) {
+            let go = AtomicU32::new(0);
+            s.enqueue(task.slot, &go, &self.waiting);
+            drop(s);
+            wake(next);
+            wait(&go);
+            s = self.lock();
+        }
+        self.begin_turn(task, s)
+    }
+
+    /// The thread has its process's baton, and takes the group's if need be.
+    fn begin_turn(&self, task: &Task, mut s: MutexGuard<'_, State>) -> Taken {
+        let switched = s.last != task.slot;
+        s.last = task.slot;
         drop(s);
         let before = match self.slot().is_some_and(Slot::begin) {
             true => self.take_group(task),
@@ -202,11 +220,48 @@ impl Baton {
             before,
         }
     }
+}
 
-    /// Hands the baton to a waiting thread and waits for it to come back.
-    pub fn pass(&self, task: &Task) -> Taken {
-        self.release(task);
-        self.take(task)
+impl State {
+    /// Makes a waiting thread the holder, if there is one, in place of `thread`; returns what to
+    /// wake it by.
+    fn hand_over(&mut self, thread: u32, waiting: &AtomicU32) -> Option<*const AtomicU32> {
+        assert_eq!(
+            self.holder,
+            Some(thread),
+            "only the holder releases the baton"
+        );
+        self.last = thread;
+        if self.queue.is_empty() {
+            return None;
+        }
+        let ids: Vec<u32> = self.queue.iter().map(|w| w.thread).collect();
+        let next = self.queue.remove(self.policy.choose(&ids));
+        waiting.fetch_sub(1, Ordering::Relaxed);
+        self.holder = Some(next.thread);
+        Some(next.go)
+    }
+
+    fn enqueue(&mut self, thread: u32, go: &AtomicU32, waiting: &AtomicU32) {
+        self.queue.push(Waiter {
+            thread,
+            go: std::ptr::from_ref(go),
+        });
+        waiting.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Wakes the thread that has just been made the holder.
+fn wake(go: *const AtomicU32) {
+    // SAFETY: its owner stays in `wait` until the word is 1.
+    let go = unsafe { &*go };
+    go.store(1, Ordering::Release);
+    sys::futex_wake(go, 1);
+}
+
+fn wait(go: &AtomicU32) {
+    while go.load(Ordering::Acquire) == 0 {
+        sys::futex_wait(go, 0, None);
     }
 }
 
@@ -419,14 +474,27 @@ impl Baton {
 
     fn release_group(&self, task: &Task) {
         if let (Some(group), Some(slot)) = (self.group(), self.slot()) {
-            let turn = slot.turns.load(Ordering::Relaxed);
-            let locked = crate::kernel::tasks::holds_locks(task);
-            slot.locked.store(locked.into(), Ordering::Release);
+            let turn = end_turn(slot, task);
             group.release(self.process(), keepers(task), turn, |ids| {
                 self.among().choose(ids)
             });
         }
     }
+
+    fn pass_group(&self, task: &Task) -> Option<Before> {
+        let (group, slot) = (self.group()?, self.slot()?);
+        let turn = end_turn(slot, task);
+        group.pass(self.process(), keepers(task), turn, |ids| {
+            self.among().choose(ids)
+        })
+    }
+}
+
+/// Notes what others may need to know while a member does not run; returns its turn.
+fn end_turn(slot: &Slot, task: &Task) -> u32 {
+    let locked = crate::kernel::tasks::holds_locks(task);
+    slot.locked.store(locked.into(), Ordering::Release);
+    slot.turns.load(Ordering::Relaxed)
 }
 
 /// The threads that stand for a task that holds the group's baton.

@@ -34,6 +34,7 @@ mod sharing;
 mod shm;
 mod signals;
 mod space;
+mod spin;
 mod stack_limit;
 pub mod stats;
 mod stops;

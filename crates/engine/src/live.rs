@@ -9,6 +9,7 @@ use relive_trace::Kind;
 use crate::failure::{Result, die};
 use crate::kernel::apply_mask;
 use crate::machine::{Mode, machine};
+use crate::spin::{self, Found};
 use crate::task::{End, Flow, Task};
 use crate::{schedule, signals, stops};
 
@@ -150,10 +151,14 @@ const ALONE: i64 = 1 << 22;
 pub fn new_slice(task: &mut Task) {
     let baton = &machine().baton;
     let ticks = match machine().mode {
-        Mode::Record if baton.shared() => (baton.slice() as i64).max(1),
-        Mode::Record => ALONE,
-        _ => PLENTY,
+        Mode::Record if baton.shared() => task.spin.begin((baton.slice() as i64).max(1)),
+        Mode::Record => task.spin.all(ALONE),
+        _ => task.spin.all(PLENTY),
     };
+    grant(task, ticks);
+}
+
+fn grant(task: &mut Task, ticks: i64) {
     // Where exactly a slice ends is chance in any case.
     task.ctx.grant_about(ticks, ticks / 8);
 }
@@ -165,8 +170,11 @@ fn slice_end(task: &mut Task) -> Result<Flow> {
         shm.need_supervisor();
     }
     if signalled || machine().mode != Mode::Record || !machine().baton.wanted() {
-        new_slice(task);
+        go_on(task);
         return Ok(Flow::Continue);
+    }
+    if task.spin.goes_on() {
+        return part_end(task);
     }
     // The steps may pass many ticks; none of them ends anything.
     task.ctx.grant(PLENTY);
@@ -176,6 +184,32 @@ fn slice_end(task: &mut Task) -> Result<Flow> {
     if matches!(flow, Flow::Continue) && task.exact && task.ctx.pending == 0 {
         switch(task);
     }
+    Ok(flow)
+}
+
+/// Grants the next part of the slice, or a new one.
+fn go_on(task: &mut Task) {
+    match task.spin.next_part() {
+        Some(ticks) => grant(task, ticks),
+        None => new_slice(task),
+    }
+}
+
+/// A part of a slice is used up, while others wait: whoever spins loses the rest.
+fn part_end(task: &mut Task) -> Result<Flow> {
+    task.ctx.grant(PLENTY);
+    let flow = match spin::look(task)? {
+        Found::Spinning => {
+            machine().baton.spinning(task.slot);
+            switch(task);
+            task.spin.wakes();
+            new_slice(task);
+            return Ok(Flow::Continue);
+        }
+        Found::Busy => Flow::Continue,
+        Found::Other(flow) => flow,
+    };
+    go_on(task);
     Ok(flow)
 }
 

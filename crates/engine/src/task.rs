@@ -13,6 +13,7 @@ use crate::kernel::Log;
 use crate::machine::{Mode, machine};
 use crate::process::Process;
 use crate::signals::TaskSignals;
+use crate::spin::Spin;
 use crate::tape::{Tape, digest};
 use crate::trap_flag::{self, TrapFlag};
 
@@ -58,6 +59,8 @@ pub struct Task {
     pub seccomp: Option<crate::seccomp::Mode>,
     /// How many filters for all threads of the process it has looked at.
     pub filters_seen: u32,
+    /// What is known of how it waits for others.
+    pub spin: Spin,
     /// Where to go on behind the last system call.
     behind: Behind,
     /// A vfork child runs in this task: what the parent goes on with.
@@ -112,6 +115,7 @@ impl Task {
             forbidden: Forbidden::default(),
             seccomp: None,
             filters_seen: 0,
+            spin: Spin::default(),
             behind: Behind::default(),
             vforked: None,
         }

@@ -76,6 +76,31 @@ impl Group {
     /// has had it since this one last did.
     pub fn take(&self, process: u32, keepers: Keepers) -> Option<Before> {
         self.acquire(process + 1, keepers);
+        self.before(process)
+    }
+
+    /// Gives the baton up as [`Group::release`] and takes it again; waits in line before the next
+    /// one is woken, who would otherwise see nobody waiting.
+    pub fn pass(
+        &self,
+        process: u32,
+        keepers: Keepers,
+        turn: u32,
+        choose: impl FnOnce(&[u32]) -> usize,
+    ) -> Option<Before> {
+        let mut waiter = None;
+        self.give_up(process, keepers, turn, choose, || {
+            waiter = Some(self.enqueue(process + 1, keepers));
+        });
+        match waiter {
+            Some(waiter) => self.wait(waiter, process + 1, keepers),
+            None => self.acquire(process + 1, keepers),
+        }
+        self.before(process)
+    }
+
+    /// What the turn of a process that has just taken the baton follows.
+    fn before(&self, process: u32) -> Option<Before> {
         let last = self.last.load(Ordering::Acquire);
         let before = (last >> 32) as u32;
         (before != 0 && before != process + 1).then(|| Before {
@@ -93,6 +118,17 @@ impl Group {
         turn: u32,
         choose: impl FnOnce(&[u32]) -> usize,
     ) {
+        self.give_up(process, keepers, turn, choose, || {});
+    }
+
+    fn give_up(
+        &self,
+        process: u32,
+        keepers: Keepers,
+        turn: u32,
+        choose: impl FnOnce(&[u32]) -> usize,
+        handed: impl FnOnce(),
+    ) {
         let guard = self.lock.take(keepers[0]);
         assert!(
             self.is_held_by(process),
@@ -102,7 +138,7 @@ impl Group {
             u64::from(process + 1) << 32 | u64::from(turn),
             Ordering::Release,
         );
-        self.hand_over(guard, choose);
+        self.hand_over(guard, choose, handed);
     }
 
     /// Runs `f` while no member runs.
@@ -111,7 +147,7 @@ impl Group {
         let result = f();
         let guard = self.lock.take(tid);
         if self.holder.load(Ordering::Acquire) == LENT {
-            self.hand_over(guard, |_| 0);
+            self.hand_over(guard, |_| 0, || {});
         }
         result
     }
@@ -165,6 +201,11 @@ impl Group {
         }
         let waiter = self.enqueue(holder, keepers);
         drop(guard);
+        self.wait(waiter, holder, keepers);
+    }
+
+    /// Waits in line.
+    fn wait(&self, waiter: &Waiter, holder: u32, keepers: Keepers) {
         while waiter.go.load(Ordering::Acquire) == 0 {
             sys::futex_wait(&waiter.go, 0, Some(PATIENCE));
             if waiter.go.load(Ordering::Acquire) != 0 {
@@ -258,7 +299,13 @@ impl Group {
         self.waiters[..used].iter()
     }
 
-    fn hand_over(&self, guard: Guard<'_>, choose: impl FnOnce(&[u32]) -> usize) {
+    /// Hands the baton to a waiter; `handed` is done before that one is woken, if there is one.
+    fn hand_over(
+        &self,
+        guard: Guard<'_>,
+        choose: impl FnOnce(&[u32]) -> usize,
+        handed: impl FnOnce(),
+    ) {
         self.holder.store(0, Ordering::Release);
         if self.waiting.load(Ordering::Acquire) == 0 {
             return;
@@ -283,6 +330,7 @@ impl Group {
         let keepers = [0, 1].map(|i| next.keepers[i].load(Ordering::Acquire));
         self.own(next.process.load(Ordering::Acquire), keepers);
         self.dequeue(next);
+        handed();
         drop(guard);
         sys::futex_wake(&next.go, 1);
     }
