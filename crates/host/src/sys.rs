@@ -38,6 +38,20 @@ pub unsafe fn syscall(nr: u64, args: [u64; 6]) -> isize {
     ret
 }
 
+/// Loads a call from the arguments of a function: its number, and a pointer to its arguments.
+macro_rules! load_call {
+    () => {
+        "mov rax, rdi
+         mov r11, rsi
+         mov rdi, [r11]
+         mov rsi, [r11 + 8]
+         mov rdx, [r11 + 16]
+         mov r10, [r11 + 24]
+         mov r8, [r11 + 32]
+         mov r9, [r11 + 40]"
+    };
+}
+
 /// Makes a system call that may sleep, unless a signal has been noted for the current
 /// context: then, or if one is noted just before the kernel is entered, returns
 /// [`INTERRUPTED`]. A signal during the call makes the kernel return EINTR, because the
@@ -51,14 +65,7 @@ pub unsafe fn syscall(nr: u64, args: [u64; 6]) -> isize {
 #[unsafe(naked)]
 pub unsafe extern "C" fn syscall_interruptible(nr: u64, args: *const [u64; 6]) -> isize {
     naked_asm!(
-        "mov rax, rdi",
-        "mov r11, rsi",
-        "mov rdi, [r11]",
-        "mov rsi, [r11 + 8]",
-        "mov rdx, [r11 + 16]",
-        "mov r10, [r11 + 24]",
-        "mov r8, [r11 + 32]",
-        "mov r9, [r11 + 40]",
+        load_call!(),
         ".globl relive_interruptible_start",
         ".hidden relive_interruptible_start",
         "relive_interruptible_start:",
@@ -91,14 +98,7 @@ pub unsafe extern "C" fn syscall_interruptible(nr: u64, args: *const [u64; 6]) -
 #[unsafe(naked)]
 pub unsafe extern "C" fn syscall_marked(nr: u64, args: *const [u64; 6]) -> isize {
     naked_asm!(
-        "mov rax, rdi",
-        "mov r11, rsi",
-        "mov rdi, [r11]",
-        "mov rsi, [r11 + 8]",
-        "mov rdx, [r11 + 16]",
-        "mov r10, [r11 + 24]",
-        "mov r8, [r11 + 32]",
-        "mov r9, [r11 + 40]",
+        load_call!(),
         "syscall",
         ".globl relive_marked_made",
         ".hidden relive_marked_made",

@@ -65,7 +65,8 @@ reverse-step, reverse-next, reverse-finish. The program's files are read out of 
 What is written into the program, and functions that are called from gdb, go into a copy that \
 is thrown away when the recording goes on. gdb's `monitor help` lists what Relive adds.
 
-With --serve gdb is not started; any front end may connect that speaks its remote protocol.";
+With --serve gdb is not started; any front end of the same user may connect that speaks \
+its remote protocol.";
 
 pub(super) const DEBUG_AFTER: &str = "\
 Examples:
