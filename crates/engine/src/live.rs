@@ -112,7 +112,7 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
     new_slice(task);
     loop {
         if task.exact {
-            let flow = signals::deliver_noted(task);
+            let flow = signals::deliver_noted(task)?;
             if !matches!(flow, Flow::Continue) {
                 return Ok(flow);
             }

@@ -4,17 +4,13 @@ use relive_host::signal::{KernelAction, Mask, set_disposition_with};
 use relive_host::{Reg, sys};
 
 use super::frame::altstack_flags;
-use super::{
-    AltStack, DefaultAction, SIG_DFL, SIG_IGN, SS_AUTODISARM, default_action, host_disposition,
-    signo,
-};
+use super::{DefaultAction, SIG_DFL, SIG_IGN, default_action, host_disposition, signo};
 use crate::failure::Result;
 use crate::kernel::{Answer, Call, Reply, blocking, generic, interrupted};
 use crate::task::{Flow, Task};
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
 const UNBLOCKABLE: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
-const MINSIGSTKSZ: u64 = 2048;
 
 /// Calls that the kernel answers; the engine only has to know that they exist.
 ///
@@ -223,26 +219,8 @@ fn altstack(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
     let sp = task.ctx.reg(Reg::Rsp);
     let before = task.signals.altstack;
     if new != 0 {
-        let b = task.read::<24>(new)?;
-        let w = |i: usize| u64::from_le_bytes(b[i..i + 8].try_into().unwrap_or_default());
-        let flags = w(8) as i32;
-        if before.holds(sp) {
-            return Err(-i64::from(libc::EPERM));
-        }
-        let mode = flags & 0x7fff_ffff;
-        task.signals.altstack = match mode {
-            libc::SS_DISABLE => AltStack {
-                flags: flags & SS_AUTODISARM,
-                ..AltStack::default()
-            },
-            0 | libc::SS_ONSTACK if w(16) < MINSIGSTKSZ => return Err(-i64::from(libc::ENOMEM)),
-            0 | libc::SS_ONSTACK => AltStack {
-                sp: w(0),
-                flags: flags & !libc::SS_ONSTACK,
-                size: w(16),
-            },
-            _ => return Err(EINVAL),
-        };
+        let stack = task.read::<24>(new)?;
+        task.signals.set_altstack(&stack, sp)?;
     }
     if old != 0 {
         let mut b = [0; 24];

@@ -12,13 +12,18 @@ use crate::machine::machine;
 use crate::replay::SYNCHRONOUS;
 use crate::task::{End, Flow, Task};
 
+const SI_KERNEL: i32 = 128;
+
 /// Delivers what the host's handler has noted (live only), at the present safe point.
-pub fn deliver_noted(task: &mut Task) -> Flow {
+///
+/// # Errors
+/// None: nothing diverges from itself.
+pub fn deliver_noted(task: &mut Task) -> Result<Flow> {
     if task.vforked.is_none() && machine().baton.is_doomed() {
-        return killed(task, libc::SIGKILL, false);
+        return Ok(killed(task, libc::SIGKILL, false));
     }
     if task.ctx.pending == 0 && task.signals.held.is_empty() {
-        return Flow::Continue;
+        return Ok(Flow::Continue);
     }
     loop {
         if std::mem::take(&mut task.ctx.pending) != 0 {
@@ -26,19 +31,19 @@ pub fn deliver_noted(task: &mut Task) -> Flow {
             let noted = task.ctx.signals;
             task.signals.held.extend(&noted[..n]);
         }
-        let flow = deliver_held(task);
+        let flow = deliver_held(task)?;
         // The kernel hands over one at a time. What the new mask lets through comes now, before
         // the first instruction of the handler, and its own handler runs first.
         set_mask(task.signals.mask.for_host());
         if task.ctx.pending == 0 || !matches!(flow, Flow::Continue) {
-            return flow;
+            return Ok(flow);
         }
     }
 }
 
 /// Delivers those of the noted signals that are not blocked, as the kernel does: the lowest number
 /// first.
-fn deliver_held(task: &mut Task) -> Flow {
+fn deliver_held(task: &mut Task) -> Result<Flow> {
     loop {
         let held = task.signals.held.iter().enumerate();
         let free = held.filter(|(_, info)| !task.signals.mask.has(signo(info)));
@@ -47,11 +52,11 @@ fn deliver_held(task: &mut Task) -> Flow {
             .map(|(at, _)| at)
             .and_then(|at| task.signals.held.remove(at))
         else {
-            return Flow::Continue;
+            return Ok(Flow::Continue);
         };
-        let flow = deliver(task, &info, None);
+        let flow = deliver(task, &info, None)?;
         if !matches!(flow, Flow::Continue) {
-            return flow;
+            return Ok(flow);
         }
     }
 }
@@ -62,7 +67,7 @@ fn deliver_held(task: &mut Task) -> Flow {
 /// # Errors
 /// The event does not fit.
 pub fn deliver_recorded(task: &mut Task, info: &SigInfo) -> Result<Flow> {
-    Ok(deliver(task, info, None))
+    deliver(task, info, None)
 }
 
 /// Raises a synchronous signal at the present instruction. In replay the next event must be
@@ -79,7 +84,7 @@ pub fn fault(task: &mut Task, info: &SigInfo, trap: (u64, u64)) -> Result<Flow> 
     if !task.live() {
         crate::replay::expect_fault(task, info)?;
     }
-    Ok(deliver(task, info, Some(trap)))
+    deliver(task, info, Some(trap))
 }
 
 fn fault_address(info: &SigInfo) -> u64 {
@@ -92,7 +97,7 @@ fn fault_address(info: &SigInfo) -> u64 {
 
 /// Delivers a signal; with `fault`, one that the present instruction has raised: blocked or
 /// ignored, that one kills.
-fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Flow {
+fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Result<Flow> {
     let sig = signo(info);
     let (synchronous, trap) = (fault.is_some(), fault.unwrap_or_default());
     let mut action = task.process.state().actions[sig as usize];
@@ -100,10 +105,10 @@ fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Flow {
         action.handler = SIG_DFL;
     }
     match (action.handler, default_action(sig)) {
-        (SIG_IGN, _) | (SIG_DFL, DefaultAction::Ignore) => return Flow::Continue,
+        (SIG_IGN, _) | (SIG_DFL, DefaultAction::Ignore) => return Ok(Flow::Continue),
         (SIG_DFL, DefaultAction::Stop) => {
             stop(sig, task.live());
-            return Flow::Continue;
+            return Ok(Flow::Continue);
         }
         (SIG_DFL, DefaultAction::Terminate) => {
             if synchronous && sig == libc::SIGBUS {
@@ -114,7 +119,7 @@ fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Flow {
                     siginfo: info,
                 }));
             }
-            return killed(task, sig, synchronous);
+            return Ok(killed(task, sig, synchronous));
         }
         _ => {}
     }
@@ -125,42 +130,51 @@ fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Flow {
         siginfo: info,
     }));
     interrupt_call(task, action.flags & libc::SA_RESTART as u64 != 0);
-    let back = task.signals.saved_mask.take().unwrap_or(task.signals.mask);
-    if frame::push(task, &action, info, back, trap).is_err() {
-        // As the kernel: a handler that cannot be entered is a forced SIGSEGV.
-        return if sig == libc::SIGSEGV {
-            killed(task, sig, true)
-        } else {
-            deliver(
-                task,
-                &fault_info(libc::SIGSEGV, 128, 0),
-                Some(Trap {
-                    trapno: 13,
-                    err: 0,
-                    cr2: 0,
-                }),
-            )
-        };
+    if action.flags & libc::SA_RESETHAND as u64 != 0 {
+        reset(task, sig);
     }
+    let back = task.signals.saved_mask.unwrap_or(task.signals.mask);
+    if frame::push(task, &action, info, back, trap).is_err() {
+        return force_segv(task, sig);
+    }
+    task.signals.saved_mask = None;
     let mut mask = task.signals.mask.0 | action.mask;
     if action.flags & libc::SA_NODEFER as u64 == 0 {
         mask |= 1 << (sig - 1);
     }
     task.signals.mask = Mask(mask & !(1 << (libc::SIGKILL - 1)) & !(1 << (libc::SIGSTOP - 1)));
-    if action.flags & libc::SA_RESETHAND as u64 != 0 {
-        let mut state = task.process.state();
-        state.actions[sig as usize].handler = SIG_DFL;
-        if task.live() {
-            relive_host::signal::set_disposition(
-                sig,
-                super::host_disposition(sig, &state.actions[sig as usize]),
-            );
-        }
-    }
     if synchronous && task.live() {
         set_mask(task.signals.mask.for_host());
     }
-    Flow::Continue
+    Ok(Flow::Continue)
+}
+
+/// The handler of a signal is called once only (`SA_RESETHAND`).
+fn reset(task: &Task, sig: i32) {
+    let mut state = task.process.state();
+    state.actions[sig as usize].handler = SIG_DFL;
+    if task.live() {
+        let now = super::host_disposition(sig, &state.actions[sig as usize]);
+        relive_host::signal::set_disposition(sig, now);
+    }
+}
+
+/// The handler of `sig` cannot have its frame. As in the kernel: SIGSEGV, at the same place, which
+/// ends the process if that was the signal.
+fn force_segv(task: &mut Task, sig: i32) -> Result<Flow> {
+    let info = fault_info(libc::SIGSEGV, SI_KERNEL, 0);
+    if !task.live() {
+        crate::replay::expect_fault(task, &info)?;
+    }
+    if sig == libc::SIGSEGV {
+        return Ok(killed(task, sig, true));
+    }
+    let trap = Trap {
+        trapno: 13,
+        err: 0,
+        cr2: 0,
+    };
+    deliver(task, &info, Some(trap))
 }
 
 /// The end of the process as by a signal that nobody can handle, at the present instruction;
@@ -248,14 +262,18 @@ fn again(task: &mut Task, nr: u32) {
 /// # Errors
 /// Divergence of the fault that a bad frame raises.
 pub fn return_from_handler(task: &mut Task) -> Result<Flow> {
-    match frame::pop(task) {
-        Ok(mask) => {
-            task.signals.mask = mask;
-            if task.live() {
-                set_mask(mask.for_host());
-            }
-            Ok(Flow::Continue)
+    let (mask, good) = match frame::pop(task) {
+        Ok(mask) => (Some(mask), true),
+        Err(bad) => (bad.mask, false),
+    };
+    if let Some(mask) = mask {
+        task.signals.mask = mask;
+        if task.live() {
+            set_mask(mask.for_host());
         }
-        Err(_) => fault(task, &fault_info(libc::SIGSEGV, 128, 0), (13, 0)),
     }
+    if good {
+        return Ok(Flow::Continue);
+    }
+    fault(task, &fault_info(libc::SIGSEGV, SI_KERNEL, 0), (13, 0))
 }

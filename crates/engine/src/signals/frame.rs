@@ -1,11 +1,12 @@
 //! The guest's signal frame, as the kernel builds it: `struct rt_sigframe` of
-//! arch/x86/include/asm/sigframe.h, with the extended state behind it.
+//! arch/x86/include/asm/sigframe.h, with the extended state (`xstate`) behind it. Where the kernel
+//! refuses to build one or to return from one, so does this.
 
-use relive_host::context::XsaveArea;
 use relive_host::signal::{KernelAction, Mask};
-use relive_host::{Reg, cpu};
+use relive_host::{GuestAddr, Reg, cpu};
 
-use super::{AltStack, SS_AUTODISARM, SigInfo, signo};
+use super::{AltStack, SS_AUTODISARM, SigInfo, signo, xstate};
+use crate::machine::machine;
 use crate::task::Task;
 use crate::trap_flag::TrapFlag;
 
@@ -13,16 +14,17 @@ use crate::trap_flag::TrapFlag;
 const FRAME: u64 = 8 + UCONTEXT + 128;
 const UCONTEXT: u64 = 304;
 const RED_ZONE: u64 = 128;
-const MAGIC1: u32 = 0x4650_5853;
-const MAGIC2: u32 = 0x4650_5845;
-/// Offset in the legacy area of the bytes that the kernel reserves for software.
-const SW_RESERVED: usize = 464;
+const EFAULT: i64 = -(libc::EFAULT as i64);
+const SA_RESTORER: u64 = 0x0400_0000;
 /// UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS
 const UC_FLAGS: u64 = 7;
 const CS: u64 = 0x33;
 const SS: u64 = 0x2b;
 /// Flags a program may set by returning from a handler: the arithmetic ones, DF, AC.
 const USER_FLAGS: u64 = 0x4_0cd5;
+
+/// `struct sigcontext` without what is reserved at its end.
+const SIGCONTEXT_BYTES: usize = 192;
 
 /// Order of the general registers in `struct sigcontext`.
 const SIGCONTEXT: [Reg; 16] = [
@@ -66,22 +68,13 @@ pub fn push(
     back: Mask,
     trap: Trap,
 ) -> Result<(), i64> {
-    let size = cpu::xsave_size();
-    let mut sp = task.ctx.reg(Reg::Rsp) - RED_ZONE;
     let alt = task.signals.altstack;
-    if action.flags & libc::SA_ONSTACK as u64 != 0
-        && alt.size != 0
-        && !alt.holds(task.ctx.reg(Reg::Rsp))
-    {
-        sp = alt.sp + alt.size;
+    let (frame, fp) = place(task, action).ok_or(EFAULT)?;
+    // What the kernel writes makes a stack grow as well.
+    for at in [fp, frame] {
+        machine().memory().grow(at);
     }
-    let fp = (sp - (size as u64 + 4)) & !63;
-    let frame = ((fp - FRAME) & !15) - 8;
-    let on_alt = alt.holds(task.ctx.reg(Reg::Rsp)) || sp == alt.sp + alt.size;
-    if alt.size != 0 && on_alt && frame < alt.sp {
-        return Err(-i64::from(libc::EFAULT));
-    }
-    task.write(fp, &xstate(&task.ctx.vectors(), size))?;
+    task.write(fp, &xstate::saved(&task.ctx.vectors()))?;
     let mut bytes = Vec::with_capacity(FRAME as usize);
     let mut put = |v: u64| bytes.extend_from_slice(&v.to_le_bytes());
     put(action.restorer);
@@ -126,6 +119,26 @@ pub fn push(
     Ok(())
 }
 
+/// Where the frame goes, and the extended state; `None` where the kernel builds none: without a
+/// restorer, or on an alternate stack that has no room.
+fn place(task: &Task, action: &KernelAction) -> Option<(u64, u64)> {
+    let (alt, here) = (task.signals.altstack, task.ctx.reg(Reg::Rsp));
+    if action.flags & SA_RESTORER == 0 {
+        return None;
+    }
+    let mut sp = here.wrapping_sub(RED_ZONE);
+    let wanted = action.flags & libc::SA_ONSTACK as u64 != 0 && alt.size != 0;
+    let enters = wanted && !alt.holds(sp);
+    if enters {
+        sp = alt.sp.wrapping_add(alt.size);
+    }
+    let size = cpu::xsave_size() as u64 + xstate::END;
+    let fp = sp.wrapping_sub(size) & !63;
+    let frame = (fp.wrapping_sub(FRAME) & !15).wrapping_sub(8);
+    let overflows = (enters || alt.holds(here)) && !alt.reaches(frame);
+    (!overflows).then_some((frame, fp))
+}
+
 /// The flags of sigaltstack(2) as the guest sees them.
 #[must_use]
 pub fn altstack_flags(alt: &AltStack, sp: u64) -> i32 {
@@ -138,105 +151,68 @@ pub fn altstack_flags(alt: &AltStack, sp: u64) -> i32 {
     }
 }
 
-/// The extended state with the kernel's software bytes; parts in their initial state zeroed,
-/// because what a processor leaves there differs from run to run.
-fn xstate(area: &XsaveArea, size: usize) -> Vec<u8> {
-    let mut out = area.0[..size].to_vec();
-    let bv = area.xstate_bv();
-    for (component, from, to) in components(size) {
-        if bv >> component & 1 == 0 {
-            out[from..to].fill(0);
-        }
-    }
-    if bv & 1 == 0 {
-        out[0..24].fill(0);
-        out[0..2].copy_from_slice(&0x37f_u16.to_le_bytes());
-        out[32..160].fill(0);
-    }
-    let sw = &mut out[SW_RESERVED..512];
-    sw.fill(0);
-    sw[0..4].copy_from_slice(&MAGIC1.to_le_bytes());
-    sw[4..8].copy_from_slice(&(size as u32 + 4).to_le_bytes());
-    sw[8..16].copy_from_slice(&cpu::xcr0().to_le_bytes());
-    sw[16..20].copy_from_slice(&(size as u32).to_le_bytes());
-    // The kernel shows x87 and SSE as in use always.
-    let bv = (bv | 3).to_le_bytes();
-    out[512..520].copy_from_slice(&bv);
-    out.extend_from_slice(&MAGIC2.to_le_bytes());
-    out
-}
-
-/// Component number and byte range of everything behind x87.
-fn components(size: usize) -> impl Iterator<Item = (u32, usize, usize)> {
-    let layout = cpu::xsave_layout();
-    let extended = (2..8u32)
-        .map(|i| (i, layout.ranges[i as usize].0, layout.ranges[i as usize].1))
-        .filter(|&(_, _, to)| to != 0);
-    std::iter::once((1, 160, 416))
-        .chain(extended)
-        .filter(move |&(_, _, to)| to <= size)
+/// A frame that cannot be returned from.
+pub struct Bad {
+    /// The mask that it sets all the same.
+    pub mask: Option<Mask>,
 }
 
 /// Restores what `push` saved (rt_sigreturn(2)); returns the mask to set.
 ///
 /// # Errors
-/// The frame is not readable.
-pub fn pop(task: &mut Task) -> Result<Mask, i64> {
+/// The frame, or something in it, is bad. As in the kernel, what came before that is restored.
+pub fn pop(task: &mut Task) -> Result<Mask, Bad> {
     let uc = task.ctx.reg(Reg::Rsp);
-    let word = |i: u64| task.read_u64(uc + i);
-    let mut gpr = [0; 16];
-    for (i, slot) in gpr.iter_mut().enumerate() {
-        *slot = word(40 + 8 * i as u64)?;
+    // What a bad frame leaves as it is shows the call behind itself, with a result of 0.
+    let next = GuestAddr(task.ctx.rip + 2);
+    crate::kernel::go_behind(task, next);
+    task.ctx.set_reg(Reg::Rax, 0);
+    let mask = mask(task, uc).map_err(|_| Bad { mask: None })?;
+    match restore(task, uc) {
+        Ok(segments) if leads_back(segments, task.ctx.rip) => Ok(mask),
+        Ok(_) => Err(Bad { mask: Some(mask) }),
+        Err(_) => {
+            task.ctx.set_reg(Reg::Rax, 0);
+            Err(Bad { mask: Some(mask) })
+        }
     }
-    let (rip, flags) = (word(168)?, word(176)?);
-    if word(184)? & 0xffff | 3 != CS {
-        // Such a segment is not for this code, and the way back faults.
-        return Err(-i64::from(libc::EFAULT));
-    }
-    let (fp, mask) = (word(224)?, word(296)?);
-    let alt = AltStack {
-        sp: word(16)?,
-        flags: word(24)? as i32 & !libc::SS_ONSTACK,
-        size: word(32)?,
-    };
-    restore_xstate(task, fp)?;
-    for (reg, value) in SIGCONTEXT.into_iter().zip(gpr) {
-        task.ctx.set_reg(reg, value);
-    }
-    task.ctx.rip = rip;
-    task.ctx.rflags = (task.ctx.rflags & !USER_FLAGS) | (flags & USER_FLAGS) | 0x202;
-    task.trap_flag = TrapFlag::of(flags);
-    if !task.signals.altstack.holds(task.ctx.reg(Reg::Rsp)) {
-        let off = alt.flags & libc::SS_DISABLE != 0;
-        task.signals.altstack = if off { AltStack::default() } else { alt };
-    }
+}
+
+/// Whether the processor goes there: with these segments and a canonical pc. Otherwise the kernel's
+/// own return faults.
+fn leads_back(segments: u64, rip: u64) -> bool {
+    let canonical = (rip as i64) << 16 >> 16 == rip as i64;
+    segments & 0xffff | 3 == CS && segments >> 48 | 3 == SS && canonical
+}
+
+/// The mask in a frame.
+fn mask(task: &Task, uc: u64) -> Result<Mask, i64> {
+    // All of it has to be where a program may have memory.
+    task.read::<1>(uc.wrapping_sub(8))?;
+    task.read::<8>(uc)?;
+    let mask = task.read_u64(uc.wrapping_add(296))?;
     Ok(Mask(
         mask & !(1 << (libc::SIGKILL - 1)) & !(1 << (libc::SIGSTOP - 1)),
     ))
 }
 
-fn restore_xstate(task: &mut Task, fp: u64) -> Result<(), i64> {
-    if fp == 0 {
-        task.ctx.vectors_mut().reset();
-        return Ok(());
+/// Restores registers and stack; returns the segments.
+fn restore(task: &mut Task, uc: u64) -> Result<u64, i64> {
+    let context: [u8; SIGCONTEXT_BYTES] = task.read(uc.wrapping_add(40))?;
+    let word = |i: usize| {
+        let at = i - 40;
+        u64::from_le_bytes(context[at..at + 8].try_into().unwrap_or_default())
+    };
+    for (i, reg) in SIGCONTEXT.into_iter().enumerate() {
+        task.ctx.set_reg(reg, word(40 + 8 * i));
     }
-    let size = cpu::xsave_size();
-    let legacy: [u8; 512] = task.read(fp)?;
-    let sw = &legacy[SW_RESERVED..];
-    let word = |at: usize| u32::from_le_bytes([sw[at], sw[at + 1], sw[at + 2], sw[at + 3]]);
-    task.ctx.vectors_mut().reset();
-    if word(0) == MAGIC1 && word(16) as usize == size {
-        let mut all = vec![0u8; size];
-        relive_host::copy::read(relive_host::GuestAddr(fp), &mut all)
-            .map_err(|_| -i64::from(libc::EFAULT))?;
-        let bv = u64::from_le_bytes(all[512..520].try_into().unwrap_or_default()) & cpu::xcr0();
-        all[520..576].fill(0);
-        task.ctx.vectors_mut().0[..size].copy_from_slice(&all);
-        task.ctx.vectors_mut().set_xstate_bv(bv);
-    } else {
-        task.ctx.vectors_mut().0[..512].copy_from_slice(&legacy);
-        task.ctx.vectors_mut().set_xstate_bv(3);
-    }
-    task.ctx.vectors_mut().drop_reserved_mxcsr();
-    Ok(())
+    let flags = word(176);
+    task.ctx.rip = word(168);
+    task.ctx.rflags = (task.ctx.rflags & !USER_FLAGS) | (flags & USER_FLAGS) | 0x202;
+    task.trap_flag = TrapFlag::of(flags);
+    xstate::restore(task, word(224))?;
+    let stack = task.read::<24>(uc.wrapping_add(16))?;
+    // What is wrong with the stack itself does not matter.
+    let _ = task.signals.set_altstack(&stack, task.ctx.reg(Reg::Rsp));
+    Ok(word(184))
 }

@@ -4,6 +4,7 @@
 pub mod calls;
 mod deliver;
 mod frame;
+mod xstate;
 
 pub use deliver::{
     deliver_noted, deliver_recorded, fault, finish_restart, kill, return_from_handler,
@@ -46,14 +47,51 @@ pub struct AltStack {
 /// use it again (sigaltstack(2)).
 const SS_AUTODISARM: i32 = i32::MIN;
 
+/// The least that sigaltstack(2) takes.
+const MINSIGSTKSZ: u64 = 2048;
+
 impl AltStack {
     /// Whether a stack pointer is on it.
     #[must_use]
     pub fn holds(&self, sp: u64) -> bool {
-        self.size != 0
-            && self.flags & SS_AUTODISARM == 0
-            && sp > self.sp
-            && sp <= self.sp + self.size
+        self.size != 0 && self.flags & SS_AUTODISARM == 0 && self.reaches(sp)
+    }
+
+    /// Whether an address is on it, whatever its flags.
+    #[must_use]
+    pub fn reaches(&self, at: u64) -> bool {
+        at > self.sp && at - self.sp <= self.size
+    }
+}
+
+impl TaskSignals {
+    /// Takes the alternate stack over that a `stack_t` describes, as sigaltstack(2) does for a
+    /// thread with this stack pointer.
+    ///
+    /// # Errors
+    /// Its errno (negative).
+    pub fn set_altstack(&mut self, stack: &[u8; 24], sp: u64) -> Result<(), i64> {
+        let word = |i: usize| u64::from_le_bytes(stack[i..i + 8].try_into().unwrap_or_default());
+        let flags = word(8) as i32;
+        if self.altstack.holds(sp) {
+            return Err(-i64::from(libc::EPERM));
+        }
+        self.altstack = match flags & !SS_AUTODISARM {
+            libc::SS_DISABLE => AltStack {
+                flags: flags & SS_AUTODISARM,
+                ..AltStack::default()
+            },
+            0 | libc::SS_ONSTACK if word(16) < MINSIGSTKSZ => {
+                return Err(-i64::from(libc::ENOMEM));
+            }
+            0 | libc::SS_ONSTACK => AltStack {
+                sp: word(0),
+                flags: flags & !libc::SS_ONSTACK,
+                size: word(16),
+            },
+            _ => return Err(-i64::from(libc::EINVAL)),
+        };
+        Ok(())
     }
 }
 
