@@ -17,6 +17,7 @@ const UNKNOWN: u8 = 0;
 const KEPT: u8 = 1;
 const MADE_UP: u8 = 2;
 const OTHER: u8 = 3;
+const MEMORY: u8 = 4;
 
 static KINDS: [AtomicU8; KNOWN] = [const { AtomicU8::new(UNKNOWN) }; KNOWN];
 /// Threads of this process have different descriptors.
@@ -31,7 +32,13 @@ pub(super) fn is_kept(task: &Task, fd: i32) -> bool {
 /// Whether a descriptor leads to a regular file.
 #[must_use]
 pub fn is_regular(task: &Task, fd: i32) -> bool {
-    matches!(kind(task, fd), KEPT | MADE_UP)
+    matches!(kind(task, fd), KEPT | MADE_UP | MEMORY)
+}
+
+/// Whether a descriptor leads to the memory of a process.
+#[must_use]
+pub fn is_memory(task: &Task, fd: i32) -> bool {
+    kind(task, fd) == MEMORY
 }
 
 fn kind(task: &Task, fd: i32) -> u8 {
@@ -55,11 +62,16 @@ fn kind(task: &Task, fd: i32) -> u8 {
 
 fn ask(fd: i32) -> u8 {
     let regular = |st: &libc::stat| st.st_mode & libc::S_IFMT == libc::S_IFREG;
-    let Some(st) = crate::kernel::status(fd).filter(regular) else {
-        return OTHER;
+    let Some(st) = crate::kernel::status(fd) else {
+        // Nothing is said of what comes to be there.
+        return UNKNOWN;
     };
+    if !regular(&st) {
+        return OTHER;
+    }
     // What the kernel makes up is on no device, whose number is 0 then.
     match libc::major(st.st_dev) == 0 && crate::kernel::is_generated(fd) {
+        true if crate::kernel::owner(fd).is_some() => MEMORY,
         true => MADE_UP,
         false => KEPT,
     }

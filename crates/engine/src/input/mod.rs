@@ -16,7 +16,7 @@ mod recorded;
 mod refer;
 mod store;
 
-pub use descriptors::{forget, forget_many, is_regular};
+pub use descriptors::{forget, forget_many, is_memory, is_regular};
 pub use find::Cursors;
 pub use recorded::{attach, recorded};
 pub use refer::{Split, Way};

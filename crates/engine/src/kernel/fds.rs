@@ -35,6 +35,7 @@ pub fn after(task: &Task, call: &Call, result: i64) {
     }
     let mut found = false;
     for fd in leads::came(task, call, result) {
+        crate::input::forget(fd);
         if let Some(stream) = leads::stream(fd) {
             streams.leads(fd, stream);
             found = true;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use relive_host::{GuestAddr, copy};
 
 use super::live::generic;
-use super::{Answer, Call, Reply};
+use super::{Answer, Call, Reply, own_memory, refuse};
 use crate::failure::Result;
 use crate::machine::machine;
 use crate::task::Task;
@@ -19,9 +19,10 @@ enum Virtual {
     Exe,
     Environ,
     Auxv,
-    /// May be read: the guest's memory is the host's, at the same addresses. What is written to
-    /// it would be on no tape.
+    /// Opened as it is; what is read and written is looked at (`own_memory`).
     Memory,
+    /// What is written to it would be on no tape.
+    AnothersMemory,
     Refused,
 }
 
@@ -70,8 +71,14 @@ fn opened(task: &mut Task, call: &Call, answer: Option<&Answer>, path: usize) ->
             let fd = unsafe { libc::open(exe.as_ptr(), flags & !libc::O_NOFOLLOW) };
             if fd < 0 { last_error() } else { i64::from(fd) }
         }
-        Some(Virtual::Memory) if flags & libc::O_ACCMODE == libc::O_RDONLY => generic(task, call),
-        Some(Virtual::Memory | Virtual::Refused) => -i64::from(libc::EACCES),
+        Some(Virtual::AnothersMemory) if flags & libc::O_ACCMODE != libc::O_RDONLY => {
+            refuse(task, call, libc::EACCES)
+        }
+        Some(Virtual::Memory | Virtual::AnothersMemory) => {
+            own_memory::opened();
+            generic(task, call)
+        }
+        Some(Virtual::Refused) => -i64::from(libc::EACCES),
     }))
 }
 
@@ -197,37 +204,38 @@ fn classify(task: &Task, call: &Call, path: usize) -> Option<Virtual> {
     let name = text.rsplit(|&b| b == b'/').next()?;
     let found = NAMES.iter().find(|row| row.0 == name)?.1;
     let parent = &text[..text.len() - name.len()];
-    let own = task.process.pid.to_string();
-    let usual = parent == b"/proc/self/" || parent == b"/proc/thread-self/";
-    (usual || is_process(folder, parent, &own)).then_some(found)
+    if parent == b"/proc/self/" || parent == b"/proc/thread-self/" {
+        return Some(found);
+    }
+    let process = process_of(folder, parent)?;
+    match found {
+        found if process == task.process.pid => Some(found),
+        Virtual::Memory if own_memory::is_own(task, process) => Some(found),
+        Virtual::Memory => Some(Virtual::AnothersMemory),
+        _ => None,
+    }
 }
 
-/// Whether a folder, however it is named, is that of the process with this number, or of a thread
-/// of it, in `/proc`.
-fn is_process(folder: i32, path: &[u8], pid: &str) -> bool {
+/// The process whose folder in `/proc`, or a thread's of it, this is, however it is named.
+fn process_of(folder: i32, path: &[u8]) -> Option<u32> {
     let path = if path.is_empty() { b"." } else { path };
-    let Ok(path) = CString::new(path) else {
-        return false;
-    };
+    let path = CString::new(path).ok()?;
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: the path outlives the call; the descriptor is new.
     let opened = unsafe { libc::openat(folder, path.as_ptr(), flags) };
     if opened < 0 {
-        return false;
+        return None;
     }
     // SAFETY: nobody else has it.
     let opened = unsafe { OwnedFd::from_raw_fd(opened) };
-    let name = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd()));
-    let name = name.unwrap_or_default();
-    let Ok(rest) = name.strip_prefix("/proc") else {
-        return false;
-    };
+    let name = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
+    let rest = name.strip_prefix("/proc").ok()?;
     let parts: Vec<_> = rest.iter().map(|part| part.as_bytes()).collect();
-    match parts[..] {
-        [process] => process == pid.as_bytes(),
-        [process, b"task", _] => process == pid.as_bytes(),
-        _ => false,
-    }
+    let process = match parts[..] {
+        [process] | [process, b"task", _] => process,
+        _ => return None,
+    };
+    std::str::from_utf8(process).ok()?.parse().ok()
 }
 
 /// A descriptor from which `bytes` can be read.

@@ -2,7 +2,7 @@
 
 use super::{
     Answer, Call, Reply, clone, exec, fds, files, futex, kill, limits, memory, misc, namespaces,
-    segments, tasks, users, vfork,
+    own_memory, segments, tasks, users, vfork,
 };
 use crate::failure::Result;
 use crate::signals::calls;
@@ -48,7 +48,18 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_clone3, clone::clone3),
     (libc::SYS_unshare, namespaces::unshare),
     (libc::SYS_futex_waitv, futex::waitv),
-    (libc::SYS_process_vm_writev, misc::write_own),
+    (libc::SYS_process_vm_readv, own_memory::read_vectors),
+    (libc::SYS_process_vm_writev, own_memory::write_vectors),
+    (libc::SYS_read, own_memory::read),
+    (libc::SYS_pread64, own_memory::read),
+    (libc::SYS_readv, own_memory::read),
+    (libc::SYS_preadv, own_memory::read),
+    (libc::SYS_preadv2, own_memory::read),
+    (libc::SYS_write, own_memory::write),
+    (libc::SYS_pwrite64, own_memory::write),
+    (libc::SYS_writev, own_memory::write),
+    (libc::SYS_pwritev, own_memory::write),
+    (libc::SYS_pwritev2, own_memory::write),
     (libc::SYS_fork, tasks::fork),
     (libc::SYS_vfork, vfork::vfork),
     (libc::SYS_execve, exec::execve),

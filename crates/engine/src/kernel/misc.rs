@@ -1,10 +1,9 @@
 //! Small hooks: segment bases, limits, process options.
 
 use super::live::generic;
-use super::{Answer, Call, Reply, refuse};
+use super::{Answer, Call, Reply};
 use crate::failure::Result;
 use crate::forbidden::Forbidden;
-use crate::machine::machine;
 use crate::task::Task;
 
 const ARCH_SET_GS: i32 = 0x1001;
@@ -76,32 +75,6 @@ pub fn personality(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<R
 /// Calls that would act on the host as a whole and change nothing that a program can see.
 pub fn pretend(_: &mut Task, _: &Call, _: Option<&Answer>) -> Result<Reply> {
     Ok(Reply::Value(0))
-}
-
-/// process_vm_writev(2) to the caller's own memory.
-pub fn write_own(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
-    }
-    let (pid, vector, count) = (call.int(0) as u32, call.args[3], call.args[4].min(1024));
-    if pid != task.process.pid && pid != task.tid {
-        return Ok(Reply::Value(refuse(task, call, libc::EPERM)));
-    }
-    let piece = |k: u64| {
-        let at = vector.wrapping_add(16 * k);
-        Some((task.read_u64(at).ok()?, task.read_u64(at + 8).ok()?))
-    };
-    let pieces: Vec<(u64, u64)> = (0..count).map_while(piece).collect();
-    for &(at, len) in &pieces {
-        machine().memory().unguard(at, at.saturating_add(len));
-    }
-    let result = generic(task, call);
-    let mut left = result.max(0) as u64;
-    for (at, len) in pieces {
-        task.log.wrote(at, len.min(left));
-        left -= len.min(left);
-    }
-    Ok(Reply::Value(result))
 }
 
 /// mlockall(2): the host's memory is as large as the address space, and is not locked.

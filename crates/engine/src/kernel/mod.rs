@@ -23,6 +23,7 @@ mod misc;
 mod moved;
 mod namespaces;
 mod output;
+mod own_memory;
 mod plain;
 mod robust;
 mod segments;
@@ -35,6 +36,7 @@ pub use call::{Answer, Call, Log, Reply, go_behind};
 pub use fds::status;
 pub use live::{ERESTART, apply_mask, blocking, generic, interrupted};
 pub use memory::{is_generated, keep};
+pub use own_memory::owner;
 
 use relive_host::{GuestAddr, Reg};
 use relive_kabi::Restart;
