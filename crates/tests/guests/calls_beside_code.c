@@ -65,6 +65,12 @@ static void descriptors(void) {
     message->msg_control = data + 500;
     message->msg_controllen = 100;
     WRITES(recvmsg(other, message, 0) == 5 && memcmp(data, "hello", 5) == 0 && message->msg_controllen == 0);
+    struct mmsghdr *many = (struct mmsghdr *)data;
+    struct iovec text = {"many", 4};
+    memset(many, 0, 2 * sizeof *many);
+    many[0].msg_hdr.msg_iov = many[1].msg_hdr.msg_iov = &text;
+    many[0].msg_hdr.msg_iovlen = many[1].msg_hdr.msg_iovlen = 1;
+    WRITES(sendmmsg(one, many, 2, 0) == 2 && many[0].msg_len == 4 && many[1].msg_len == 4);
     struct pollfd *asked = (struct pollfd *)data;
     *asked = (struct pollfd){.fd = out, .events = POLLOUT};
     WRITES(poll(asked, 1, 0) == 1 && asked->revents == POLLOUT);

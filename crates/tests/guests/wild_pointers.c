@@ -37,12 +37,16 @@ static void *try_all(void *unused)
         faults("read", where[i], read(file, at, 8));
         faults("fstat", where[i], fstat(file, at));
         faults("write", where[i], write(pipes[1], at, 8));
+        // Standard output has a way of its own.
+        faults("output", where[i], write(1, at, 8));
         faults("open", where[i], open(at, O_RDONLY));
         faults("access", where[i], access(at, F_OK));
         faults("pipe", where[i], pipe(at));
         struct iovec one = { at, 8 };
         faults("readv", where[i], readv(file, &one, 1));
         faults("writev", where[i], writev(pipes[1], &one, 1));
+        faults("output of a vector", where[i], writev(1, &one, 1));
+        faults("output of", where[i], writev(1, at, 1));
         faults("readv of", where[i], readv(file, at, 1));
         struct msghdr message = { .msg_iov = &one, .msg_iovlen = 1 };
         faults("sendmsg", where[i], sendmsg(sockets[0], &message, 0));

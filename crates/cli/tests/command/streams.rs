@@ -1,10 +1,14 @@
 //! The program has standard input, output and error for itself.
 
 use std::fs::File;
+use std::io::Read;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::sandbox::{Outcome, Sandbox, finish, wait};
+use crate::sandbox::{Outcome, Sandbox, finish, text, wait};
 
 #[test]
 fn nothing_is_added_to_the_output() {
@@ -53,6 +57,54 @@ fn output_and_error_keep_their_order() {
     let recorded = together(&["record", "sh", "-c", script], "recorded");
     assert_eq!(recorded.lines().count(), 15);
     assert_eq!(together(&["replay"], "replayed"), recorded);
+}
+
+/// Sockets as standard output: what is sent is output as what is written is.
+#[test]
+fn what_is_sent_is_repeated() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/command/sends.c"
+    ));
+    let sends = sandbox.compile(source, "sends");
+    let (mut reader, writer) = UnixStream::pair().unwrap();
+    let mut command = sandbox.command(&["record", text(&sends)]);
+    command.stdout(Stdio::from(OwnedFd::from(writer)));
+    assert!(wait(&mut command.spawn().unwrap()).success());
+    drop(command);
+    let mut recorded = String::new();
+    reader.read_to_string(&mut recorded).unwrap();
+    assert_eq!(
+        recorded,
+        "send\nsendto\nsendmsg\nfirst\nsecond\nchild: msg\nend\n"
+    );
+    assert_eq!(sandbox.relive(&["replay"]).ok().stdout, recorded);
+}
+
+#[test]
+fn output_through_another_name_of_the_file_is_repeated() {
+    let sandbox = Sandbox::new();
+    let script = "echo first; echo second >> out; ln out other; echo third >> other; \
+                  sh -c 'exec 7<> other; echo fourth >> out'; echo no output > elsewhere; \
+                  ln -s out link; echo fifth | tee -a link elsewhere >&2; cat out > elsewhere; \
+                  mv out moved; echo no output >> out; echo last";
+    let out = File::options()
+        .create(true)
+        .append(true)
+        .open(sandbox.path("out"));
+    let errors = sandbox.path("errors");
+    let mut command = sandbox.command(&["record", "sh", "-c", script]);
+    command
+        .stdout(out.unwrap())
+        .stderr(File::create(&errors).unwrap());
+    assert!(wait(&mut command.spawn().unwrap()).success());
+    let read = |path| std::fs::read_to_string(path).unwrap();
+    let recorded = read(sandbox.path("moved"));
+    assert_eq!(recorded, "first\nsecond\nthird\nfourth\nfifth\nlast\n");
+    let outcome = sandbox.relive(&["replay"]).ok();
+    assert_eq!(outcome.stdout, recorded);
+    assert_eq!(outcome.stderr, read(errors));
 }
 
 #[test]

@@ -438,12 +438,15 @@ impl Buffers {
     /// Makes the pages writable that only the host protects: the kernel would answer EFAULT,
     /// or stop half-way.
     pub fn unguard(&self) {
-        if self.pieces.is_empty() {
+        if self.pieces.is_empty() && self.lengths.is_empty() {
             return;
         }
         let mut memory = crate::machine::machine().memory();
         for p in self.pieces.iter().filter(|p| p.dir != Dir::In) {
             memory.unguard(p.guest, p.guest.saturating_add(p.cap));
+        }
+        for &at in &self.lengths {
+            memory.unguard(at, at.saturating_add(4));
         }
     }
 }

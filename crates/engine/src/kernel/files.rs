@@ -149,8 +149,28 @@ fn without_entries(mut bytes: &[u8], names: &[String]) -> Vec<u8> {
     out
 }
 
+/// Which argument of a call that opens a file is its path.
+fn path_argument(call: &Call) -> usize {
+    usize::from(matches!(
+        i64::from(call.nr),
+        libc::SYS_openat | libc::SYS_openat2
+    ))
+}
+
 fn opened_path(call: &Call) -> u64 {
-    call.args[usize::from(i64::from(call.nr) == libc::SYS_openat)]
+    call.args[path_argument(call)]
+}
+
+/// Whether a file is opened to be written, by open(2) or its like.
+pub fn may_write(task: &Task, call: &Call) -> bool {
+    let next = call.args[path_argument(call) + 1];
+    let flags = match i64::from(call.nr) {
+        libc::SYS_creat => return true,
+        // `struct open_how` begins with them.
+        libc::SYS_openat2 => task.read_u64(next).unwrap_or(0),
+        _ => next,
+    };
+    flags as i32 & libc::O_ACCMODE != libc::O_RDONLY
 }
 
 /// Whether a path to be opened may be another name of an open descriptor or of the terminal.

@@ -1,5 +1,6 @@
 //! Descriptors that lead to a standard stream without being copies of one: received from another
-//! process, taken from it, or opened by the terminal's name. They are known by what they lead to.
+//! process, taken from it, or opened by the name of the terminal or file. They are known by what
+//! they lead to.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -67,7 +68,11 @@ pub fn stream(fd: i32) -> Option<u8> {
 pub(super) fn came(task: &Task, call: &Call, result: i64) -> Vec<i32> {
     match i64::from(call.nr) {
         libc::SYS_pidfd_getfd => vec![result as i32],
-        libc::SYS_open | libc::SYS_openat if files::is_device(call) => vec![result as i32],
+        libc::SYS_open | libc::SYS_openat | libc::SYS_creat | libc::SYS_openat2
+            if files::may_write(task, call) || files::is_device(call) =>
+        {
+            vec![result as i32]
+        }
         libc::SYS_recvmsg => received(task, call.args[1]),
         libc::SYS_recvmmsg => {
             // `struct mmsghdr`: the message, the number of its bytes.

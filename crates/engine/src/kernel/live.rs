@@ -5,7 +5,7 @@ use relive_host::sys;
 use relive_kabi::{Arg, Restart};
 
 use super::buffers::Buffers;
-use super::{Call, fds, output, refuse};
+use super::{Call, fds, moved, output, refuse};
 use crate::machine::{Mode, machine};
 use crate::signals::signo;
 use crate::task::Task;
@@ -25,8 +25,8 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         };
     }
     let stream = output::stream_of(task, call);
-    if stream != 0 {
-        return output::make(task, call, stream);
+    if stream != 0 && moved::moves(call.nr) {
+        return output::make_moved(task, call, stream);
     }
     let mut buffers = Buffers::collect(task, call);
     let mut args = match buffers.arguments(call) {
@@ -34,6 +34,11 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         Err(errno) => return -i64::from(errno),
     };
     buffers.unguard();
+    if stream != 0 {
+        let result = output::make(task, call, stream, &args);
+        buffers.finish(task, call, result);
+        return result;
+    }
     let mut temporary = TemporaryMask::enter(task, call);
     let sleeps = call.blocks() && fds::may_sleep(task, call);
     let mut result = if temporary.lets_in(task) {

@@ -20,6 +20,8 @@ pub fn written(nr: u32) -> Option<usize> {
         | libc::SYS_pwritev
         | libc::SYS_pwritev2
         | libc::SYS_sendto
+        | libc::SYS_sendmsg
+        | libc::SYS_sendmmsg
         | libc::SYS_sendfile
         | libc::SYS_vmsplice => 0,
         libc::SYS_tee => 1,
@@ -42,24 +44,26 @@ pub fn stream_of(task: &Task, call: &Call) -> u8 {
     })
 }
 
-/// Makes the call under the lock that orders the output of all processes. The baton is
-/// kept: the order of outputs is also the order of the threads.
-pub fn make(task: &mut Task, call: &Call, stream: u8) -> i64 {
-    if moved::moves(call.nr) {
-        let fd = written(call.nr).map_or(-1, |argument| call.int(argument));
-        return moved::make(task, call, |task, bytes| {
-            let args = [
-                fd as u64,
-                bytes.as_ptr() as u64,
-                bytes.len() as u64,
-                0,
-                0,
-                0,
-            ];
-            locked(task, call, stream, libc::SYS_write as u32, &args)
-        });
-    }
-    locked(task, call, stream, call.nr, &call.args)
+/// Makes the call, with these arguments for the kernel, under the lock that orders the output of
+/// all processes. The baton is kept: the order of outputs is also the order of the threads.
+pub fn make(task: &mut Task, call: &Call, stream: u8, args: &[u64; 6]) -> i64 {
+    locked(task, call, stream, call.nr, args)
+}
+
+/// As [`make`], for output that is moved to the stream.
+pub fn make_moved(task: &mut Task, call: &Call, stream: u8) -> i64 {
+    let fd = written(call.nr).map_or(-1, |argument| call.int(argument));
+    moved::make(task, call, |task, bytes| {
+        let args = [
+            fd as u64,
+            bytes.as_ptr() as u64,
+            bytes.len() as u64,
+            0,
+            0,
+            0,
+        ];
+        locked(task, call, stream, libc::SYS_write as u32, &args)
+    })
 }
 
 /// Writes under the lock; the result is numbered.
@@ -130,32 +134,49 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
     Ok(())
 }
 
+/// The bytes that a call wrote, which returned `len`, from the guest's buffers.
 fn gather(task: &Task, call: &Call, len: u64) -> Option<Vec<u8>> {
     let mut out = Vec::new();
-    let mut take = |addr: u64, n: u64| {
-        let from = out.len();
-        out.resize(from + n as usize, 0);
-        copy::read(GuestAddr(addr), &mut out[from..]).is_ok()
-    };
     match i64::from(call.nr) {
         libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 | libc::SYS_vmsplice => {
-            let mut left = len;
-            for k in 0..call.args[2] {
-                let base = task.read_u64(call.args[1] + 16 * k).ok()?;
-                let n = task.read_u64(call.args[1] + 16 * k + 8).ok()?.min(left);
-                if n > 0 && !take(base, n) {
-                    return None;
-                }
-                left -= n;
+            take_vector(task, call.args[1], call.args[2], len, &mut out)?;
+        }
+        libc::SYS_sendmsg => take_message(task, call.args[1], len, &mut out)?,
+        libc::SYS_sendmmsg => {
+            // `struct mmsghdr`: the message, the number of its bytes.
+            for message in (0..len).map(|k| call.args[1] + 64 * k) {
+                let sent = u32::from_le_bytes(task.read(message + 56).ok()?);
+                take_message(task, message, sent.into(), &mut out)?;
             }
         }
-        _ => {
-            if !take(call.args[1], len) {
-                return None;
-            }
-        }
+        _ => take(call.args[1], len, &mut out)?,
     }
     Some(out)
+}
+
+fn take(addr: u64, n: u64, out: &mut Vec<u8>) -> Option<()> {
+    let from = out.len();
+    out.resize(from + n as usize, 0);
+    copy::read(GuestAddr(addr), &mut out[from..]).ok()
+}
+
+fn take_vector(task: &Task, at: u64, count: u64, len: u64, out: &mut Vec<u8>) -> Option<()> {
+    let mut left = len;
+    for part in (0..count).map(|k| at + 16 * k) {
+        let base = task.read_u64(part).ok()?;
+        let n = task.read_u64(part + 8).ok()?.min(left);
+        if n > 0 {
+            take(base, n, out)?;
+        }
+        left -= n;
+    }
+    Some(())
+}
+
+/// From a `struct msghdr`.
+fn take_message(task: &Task, at: u64, len: u64, out: &mut Vec<u8>) -> Option<()> {
+    let (vector, count) = (task.read_u64(at + 16).ok()?, task.read_u64(at + 24).ok()?);
+    take_vector(task, vector, count, len, out)
 }
 
 fn write_all(fd: i32, mut bytes: &[u8]) -> Result<()> {
