@@ -112,8 +112,7 @@ struct Transfer {
     fd: u64,
     whose: Whose,
     writes: bool,
-    /// The guest's buffers: address, length.
-    parts: Vec<(u64, u64)>,
+    parts: Parts,
     /// Where in the memory it goes on.
     at: u64,
     /// It goes on at the descriptor's position, which it moves.
@@ -234,8 +233,11 @@ impl Transfer {
     }
 }
 
+/// Buffers of the guest: address, length.
+type Parts = Vec<(u64, u64)>;
+
 /// The buffers of a call, and its offset if it has one.
-fn arguments(task: &Task, call: &Call) -> std::result::Result<(Vec<(u64, u64)>, Option<u64>), i64> {
+fn arguments(task: &Task, call: &Call) -> std::result::Result<(Parts, Option<u64>), i64> {
     let [_, buffer, count, offset, _, flags] = call.args;
     let (vector, offset) = match i64::from(call.nr) {
         libc::SYS_read | libc::SYS_write => (false, None),
@@ -267,7 +269,7 @@ fn arguments(task: &Task, call: &Call) -> std::result::Result<(Vec<(u64, u64)>, 
 }
 
 /// The parts of a vector: address, length.
-fn read_vector(task: &Task, at: u64, count: u64) -> std::result::Result<Vec<(u64, u64)>, i64> {
+fn read_vector(task: &Task, at: u64, count: u64) -> std::result::Result<Parts, i64> {
     if count > PARTS {
         return Err(EINVAL);
     }

@@ -86,7 +86,7 @@ fn read(task: &Task, fp: u64) -> Result<XsaveArea, i64> {
     area.reset();
     let Some(wanted) = wanted else {
         // FXRSTOR.
-        if fp % 16 != 0 {
+        if !fp.is_multiple_of(16) {
             return Err(BAD);
         }
         area.0[..416].copy_from_slice(&legacy[..416]);
@@ -95,7 +95,7 @@ fn read(task: &Task, fp: u64) -> Result<XsaveArea, i64> {
     };
     let header: [u8; HEADER_END - LEGACY] = task.read(fp + LEGACY as u64)?;
     let bv = u64::from_le_bytes(header[..8].try_into().unwrap_or_default());
-    if fp % 64 != 0 || bv & !cpu::xcr0() != 0 || header[8..24].iter().any(|b| *b != 0) {
+    if !fp.is_multiple_of(64) || bv & !cpu::xcr0() != 0 || header[8..24].iter().any(|b| *b != 0) {
         return Err(BAD);
     }
     let used = bv & wanted;
