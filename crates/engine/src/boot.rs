@@ -29,7 +29,7 @@ use crate::process::{Limits, Process, State};
 use crate::reach::Reach;
 use crate::schedule::Schedule;
 use crate::shm::Shm;
-use crate::signals::{SIG_IGN, host_disposition};
+use crate::signals::{SIG_IGN, Trap, host_disposition};
 use crate::streams::Streams;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
@@ -83,6 +83,8 @@ pub struct Continuation {
     pub mask: u64,
     /// Ignored signals.
     pub ignored: u64,
+    /// The thread's last fault, which exec keeps.
+    pub trap: Trap,
     /// Limits that the engine keeps.
     pub limits: Limits,
     /// personality(2), which exec keeps.
@@ -133,6 +135,7 @@ impl Boot {
                 w.num(v.into());
             }
             w.num(c.ticks).num(c.logged).num(c.mask).num(c.ignored);
+            w.num(c.trap.trapno).num(c.trap.err).num(c.trap.cr2);
             for (soft, hard) in [c.limits.space, c.limits.data] {
                 w.num(soft).num(hard);
             }
@@ -179,6 +182,11 @@ impl Boot {
             logged: r.num(),
             mask: r.num(),
             ignored: r.num(),
+            trap: Trap {
+                trapno: r.num(),
+                err: r.num(),
+                cr2: r.num(),
+            },
             limits: Limits {
                 space: (r.num(), r.num()),
                 data: (r.num(), r.num()),
@@ -513,6 +521,7 @@ fn set_signals(task: &mut Task, go_on: Option<&Continuation>) {
         None => inherited(),
     };
     task.signals.mask = Mask(mask);
+    task.signals.trap = go_on.map(|c| c.trap).unwrap_or_default();
     let mut state = task.process.state();
     for sig in 1..=64 {
         if ignored >> (sig - 1) & 1 == 1 {

@@ -293,6 +293,7 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
             logged,
             mask: task.signals.mask.0,
             ignored,
+            trap: task.signals.trap,
             limits: state.limits,
             personality: state.personality,
             death_signal: state.death_signal,

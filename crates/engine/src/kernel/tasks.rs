@@ -98,6 +98,7 @@ fn child_thread(
     };
     child.ctx.guest_gs = task.ctx.guest_gs;
     child.signals.mask = task.signals.mask;
+    child.signals.trap = task.signals.trap;
     child.comm = task.comm;
     child.forbid(task.forbidden);
     child.seccomp.clone_from(&task.seccomp);

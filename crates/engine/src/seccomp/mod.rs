@@ -150,7 +150,7 @@ pub fn before(task: &mut Task, call: &Call, next: GuestAddr) -> Result<Verdict> 
         Judgement::Errno(errno) => Verdict::Errno(errno),
         Judgement::Trap(info) => {
             kernel::go_behind(task, next);
-            Verdict::Flow(signals::fault(task, &info, (0, 0))?)
+            Verdict::Flow(signals::force(task, &info)?)
         }
         Judgement::Kill { thread } => Verdict::Flow(signals::kill(task, libc::SIGSYS, thread)?),
         Judgement::Strict => Verdict::Flow(signals::kill(task, libc::SIGKILL, true)?),

@@ -5,8 +5,11 @@ use relive_host::Reg;
 use relive_host::signal::{Mask, set_mask};
 use relive_trace::{Ending, Kind, Signal};
 
-use super::frame::{self, Trap};
-use super::{DefaultAction, SIG_DFL, SIG_IGN, SigInfo, default_action, fault_info, signo};
+use super::frame;
+use super::{
+    DefaultAction, PAGE_FAULT, PROTECTION, SIG_DFL, SIG_IGN, SigInfo, default_action, fault_info,
+    signo,
+};
 use crate::failure::Result;
 use crate::machine::machine;
 use crate::replay::SYNCHRONOUS;
@@ -54,7 +57,7 @@ fn deliver_held(task: &mut Task) -> Result<Flow> {
         else {
             return Ok(Flow::Continue);
         };
-        let flow = deliver(task, &info, None)?;
+        let flow = deliver(task, &info, false)?;
         if !matches!(flow, Flow::Continue) {
             return Ok(flow);
         }
@@ -67,39 +70,39 @@ fn deliver_held(task: &mut Task) -> Result<Flow> {
 /// # Errors
 /// The event does not fit.
 pub fn deliver_recorded(task: &mut Task, info: &SigInfo) -> Result<Flow> {
-    deliver(task, info, None)
+    deliver(task, info, false)
 }
 
-/// Raises a synchronous signal at the present instruction. In replay the next event must be
-/// this very signal.
+/// Raises the signal of an exception at the present instruction, with its number and error code.
+/// In replay the next event must be this very signal.
 ///
 /// # Errors
 /// A divergence.
-pub fn fault(task: &mut Task, info: &SigInfo, trap: (u64, u64)) -> Result<Flow> {
-    let trap = Trap {
-        trapno: trap.0,
-        err: trap.1,
-        cr2: fault_address(info),
-    };
+pub fn fault(task: &mut Task, info: &SigInfo, (trapno, err): (u64, u64)) -> Result<Flow> {
+    let trap = &mut task.signals.trap;
+    (trap.trapno, trap.err) = (trapno, err);
+    if trapno == PAGE_FAULT {
+        trap.cr2 = super::fault_addr(info);
+    }
+    force(task, info)
+}
+
+/// Raises a signal at the present instruction that is no exception of the processor. In replay the
+/// next event must be this very signal.
+///
+/// # Errors
+/// A divergence.
+pub fn force(task: &mut Task, info: &SigInfo) -> Result<Flow> {
     if !task.live() {
         crate::replay::expect_fault(task, info)?;
     }
-    deliver(task, info, Some(trap))
+    deliver(task, info, true)
 }
 
-fn fault_address(info: &SigInfo) -> u64 {
-    if matches!(signo(info), libc::SIGSEGV | libc::SIGBUS) {
-        super::fault_addr(info)
-    } else {
-        0
-    }
-}
-
-/// Delivers a signal; with `fault`, one that the present instruction has raised: blocked or
+/// Delivers a signal; a synchronous one the present instruction has raised: blocked or
 /// ignored, that one kills.
-fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Result<Flow> {
+fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
     let sig = signo(info);
-    let (synchronous, trap) = (fault.is_some(), fault.unwrap_or_default());
     let mut action = task.process.state().actions[sig as usize];
     if synchronous && (action.handler == SIG_IGN || task.signals.mask.has(sig)) {
         action.handler = SIG_DFL;
@@ -134,7 +137,7 @@ fn deliver(task: &mut Task, info: &SigInfo, fault: Option<Trap>) -> Result<Flow>
         reset(task, sig);
     }
     let back = task.signals.saved_mask.unwrap_or(task.signals.mask);
-    if frame::push(task, &action, info, back, trap).is_err() {
+    if frame::push(task, &action, info, back).is_err() {
         return force_segv(task, sig);
     }
     task.signals.saved_mask = None;
@@ -163,18 +166,13 @@ fn reset(task: &Task, sig: i32) {
 /// ends the process if that was the signal.
 fn force_segv(task: &mut Task, sig: i32) -> Result<Flow> {
     let info = fault_info(libc::SIGSEGV, SI_KERNEL, 0);
+    if sig != libc::SIGSEGV {
+        return force(task, &info);
+    }
     if !task.live() {
         crate::replay::expect_fault(task, &info)?;
     }
-    if sig == libc::SIGSEGV {
-        return Ok(killed(task, sig, true));
-    }
-    let trap = Trap {
-        trapno: 13,
-        err: 0,
-        cr2: 0,
-    };
-    deliver(task, &info, Some(trap))
+    Ok(killed(task, sig, true))
 }
 
 /// The end of the process as by a signal that nobody can handle, at the present instruction;
@@ -262,9 +260,9 @@ fn again(task: &mut Task, nr: u32) {
 /// # Errors
 /// Divergence of the fault that a bad frame raises.
 pub fn return_from_handler(task: &mut Task) -> Result<Flow> {
-    let (mask, good) = match frame::pop(task) {
-        Ok(mask) => (Some(mask), true),
-        Err(bad) => (bad.mask, false),
+    let (mask, bad) = match frame::pop(task) {
+        Ok(mask) => (Some(mask), None),
+        Err(bad) => (bad.mask, Some(bad.refused)),
     };
     if let Some(mask) = mask {
         task.signals.mask = mask;
@@ -272,8 +270,10 @@ pub fn return_from_handler(task: &mut Task) -> Result<Flow> {
             set_mask(mask.for_host());
         }
     }
-    if good {
-        return Ok(Flow::Continue);
+    let info = fault_info(libc::SIGSEGV, SI_KERNEL, 0);
+    match bad {
+        None => Ok(Flow::Continue),
+        Some(None) => force(task, &info),
+        Some(Some(code)) => fault(task, &info, (PROTECTION, code)),
     }
-    fault(task, &fault_info(libc::SIGSEGV, SI_KERNEL, 0), (13, 0))
 }

@@ -46,29 +46,12 @@ const SIGCONTEXT: [Reg; 16] = [
     Reg::Rsp,
 ];
 
-/// What the handler learns about a fault besides the siginfo.
-#[derive(Clone, Copy, Default, Debug)]
-pub struct Trap {
-    /// Processor exception number.
-    pub trapno: u64,
-    /// Its error code.
-    pub err: u64,
-    /// Faulting address of a page fault.
-    pub cr2: u64,
-}
-
 /// Builds the frame for `info` and points the task at its handler.
 ///
 /// # Errors
 /// The frame does not fit into writable memory.
-pub fn push(
-    task: &mut Task,
-    action: &KernelAction,
-    info: &SigInfo,
-    back: Mask,
-    trap: Trap,
-) -> Result<(), i64> {
-    let alt = task.signals.altstack;
+pub fn push(task: &mut Task, action: &KernelAction, info: &SigInfo, back: Mask) -> Result<(), i64> {
+    let (alt, trap) = (task.signals.altstack, task.signals.trap);
     let (frame, fp) = place(task, action).ok_or(EFAULT)?;
     // What the kernel writes makes a stack grow as well.
     for at in [fp, frame] {
@@ -155,6 +138,8 @@ pub fn altstack_flags(alt: &AltStack, sp: u64) -> i32 {
 pub struct Bad {
     /// The mask that it sets all the same.
     pub mask: Option<Mask>,
+    /// The error code, where it is the processor that refuses.
+    pub refused: Option<u64>,
 }
 
 /// Restores what `push` saved (rt_sigreturn(2)); returns the mask to set.
@@ -167,22 +152,30 @@ pub fn pop(task: &mut Task) -> Result<Mask, Bad> {
     let next = GuestAddr(task.ctx.rip + 2);
     crate::kernel::go_behind(task, next);
     task.ctx.set_reg(Reg::Rax, 0);
-    let mask = mask(task, uc).map_err(|_| Bad { mask: None })?;
+    let bad = |mask, refused| Bad { mask, refused };
+    let mask = mask(task, uc).map_err(|_| bad(None, None))?;
     match restore(task, uc) {
-        Ok(segments) if leads_back(segments, task.ctx.rip) => Ok(mask),
-        Ok(_) => Err(Bad { mask: Some(mask) }),
+        Ok(segments) => match refusal(segments, task.ctx.rip) {
+            None => Ok(mask),
+            code => Err(bad(Some(mask), code)),
+        },
         Err(_) => {
             task.ctx.set_reg(Reg::Rax, 0);
-            Err(Bad { mask: Some(mask) })
+            Err(bad(Some(mask), None))
         }
     }
 }
 
-/// Whether the processor goes there: with these segments and a canonical pc. Otherwise the kernel's
-/// own return faults.
-fn leads_back(segments: u64, rip: u64) -> bool {
+/// The error code with which the processor refuses to go on with these segments and this pc: the
+/// kernel's own return faults.
+fn refusal(segments: u64, rip: u64) -> Option<u64> {
     let canonical = (rip as i64) << 16 >> 16 == rip as i64;
-    segments & 0xffff | 3 == CS && segments >> 48 | 3 == SS && canonical
+    let selectors = [(segments & 0xffff, CS), (segments >> 48, SS)];
+    let wrong = selectors.iter().find(|(there, good)| there | 3 != *good);
+    match wrong {
+        Some((there, _)) => Some(there & 0xfffc),
+        None => (!canonical).then_some(0),
+    }
 }
 
 /// The mask in a frame.

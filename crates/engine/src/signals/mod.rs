@@ -7,7 +7,7 @@ mod frame;
 mod xstate;
 
 pub use deliver::{
-    deliver_noted, deliver_recorded, fault, finish_restart, kill, return_from_handler,
+    deliver_noted, deliver_recorded, fault, finish_restart, force, kill, return_from_handler,
 };
 
 use std::collections::VecDeque;
@@ -30,7 +30,24 @@ pub struct TaskSignals {
     pub held: VecDeque<SigInfo>,
     /// A system call that a signal interrupted.
     pub restart: Option<Interrupted>,
+    /// The last fault: every signal frame shows it.
+    pub trap: Trap,
 }
+
+/// What a handler learns about a fault besides the siginfo.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+pub struct Trap {
+    /// Processor exception number.
+    pub trapno: u64,
+    /// Its error code.
+    pub err: u64,
+    /// Faulting address of the last page fault.
+    pub cr2: u64,
+}
+
+/// The exception number of a page fault, and of a general protection fault.
+const PAGE_FAULT: u64 = 14;
+const PROTECTION: u64 = 13;
 
 /// sigaltstack(2).
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
