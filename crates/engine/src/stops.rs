@@ -5,7 +5,7 @@ use relive_host::{GuestAddr, Reg};
 
 use crate::failure::{Failure, Result};
 use crate::machine::{Mode, machine};
-use crate::signals::{self, fault_info};
+use crate::signals::{self, SigInfo, fault_info};
 use crate::task::{Flow, Task};
 use crate::trap_flag::TrapFlag;
 use crate::{instr, kernel};
@@ -127,17 +127,28 @@ fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
         info[16..24].copy_from_slice(&pc.0.to_le_bytes());
     }
     let mut trap = (task.ctx.fault.trapno, task.ctx.fault.err);
-    let addr = signals::fault_addr(&info);
-    if sig == libc::SIGSEGV
-        && info[8..12] == SEGV_ACCERR.to_le_bytes()
-        && relive_host::layout::guest_may_map_range(addr, addr.saturating_add(1))
-        && machine().memory().space.at(addr).is_none()
-    {
-        // To the kernel the whole window is a map that nobody may touch.
-        info[8..12].copy_from_slice(&SEGV_MAPERR.to_le_bytes());
-        trap.1 &= !1;
+    if sig == libc::SIGSEGV && trap.0 == TRAP_PF {
+        settle_page_fault(&mut info, &mut trap.1);
     }
     signals::fault(task, &info, trap)
+}
+
+/// What a page fault of the guest's says of its page, by the guest's map: to the kernel the whole
+/// window is a map that nobody may touch; and whether a page is there at this moment depends on who
+/// else has looked at it, which in a replay are others.
+fn settle_page_fault(info: &mut SigInfo, err: &mut u64) {
+    /// Of the error code: the page was there.
+    const PRESENT: u64 = 1;
+    let addr = signals::fault_addr(info);
+    if !relive_host::layout::guest_may_map_range(addr, addr.saturating_add(1)) {
+        return;
+    }
+    *err &= !PRESENT;
+    match machine().memory().space.at(addr) {
+        None => info[8..12].copy_from_slice(&SEGV_MAPERR.to_le_bytes()),
+        Some(region) if region.prot != 0 => *err |= PRESENT,
+        Some(_) => {}
+    }
 }
 
 fn trap(task: &mut Task, pc: GuestAddr, next: GuestAddr, kind: TrapKind) -> Result<Flow> {

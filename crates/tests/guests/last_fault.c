@@ -48,6 +48,27 @@ static void *in_a_thread(void *unused) {
     return unused;
 }
 
+// Whether the page was there: also where only the kernel has looked at it.
+static void pages(void) {
+    int pipes[2];
+    CHECK(pipe(pipes) == 0);
+    char *page = mmap(NULL, 3 * 4096, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(page != MAP_FAILED && page[0] == 0 && write(pipes[1], page + 4096, 100) == 100);
+    writes((long)page);
+    CHECK(shows(14, 7, (long)page));
+    writes((long)page + 4096);
+    CHECK(shows(14, 7, (long)page + 4096));
+    CHECK(mprotect(page, 4096, PROT_NONE) == 0);
+    reads((long)page);
+    CHECK(shows(14, 4, (long)page));
+    writes((long)page);
+    CHECK(shows(14, 6, (long)page));
+    CHECK(munmap(page, 3 * 4096) == 0);
+    writes((long)page);
+    CHECK(shows(14, 6, (long)page));
+    close(pipes[0]), close(pipes[1]);
+}
+
 static char alternate[1 << 16];
 
 static void forced(int number, siginfo_t *info, void *context) {
@@ -113,6 +134,7 @@ int main(int count, char **args) {
         static const int all[] = {SIGSEGV, SIGILL, SIGTRAP, SIGFPE};
         handle(all[i], look, 0);
     }
+    pages();
     reads(0x654321);
     CHECK(seen.number == 14 && seen.error == 4 && seen.address == 0x654321);
     CHECK(shows(14, 4, 0x654321));
