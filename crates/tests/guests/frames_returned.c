@@ -215,6 +215,25 @@ static void no_frames(void) {
         }
 }
 
+static char *edge;
+
+static void from_the_edge(int number, siginfo_t *info, void *context) {
+    (void)number, (void)info;
+    in_handler++;
+    memcpy(edge, context, 304);
+    __asm__ volatile("mov %0, %%rsp\n\tmov $15, %%eax\n\tsyscall\n\tud2" : : "r"(edge) : "memory");
+}
+
+// A frame at the start of a map, with nothing before it.
+static void moved_frame(void) {
+    handle(SIGUSR1, from_the_edge, 0);
+    in_handler = 0;
+    for (int i = 1; i <= 3; i++) {
+        raise(SIGUSR1);
+        CHECK(in_handler == i);
+    }
+}
+
 // The alternate stack in a frame becomes the thread's, if sigaltstack would take it.
 static stack_t put;
 
@@ -251,6 +270,10 @@ int main(void) {
     bad_ones();
     no_frames();
     good_ones();
+    // What was closed is unmapped: the last page has nothing before it.
+    CHECK(munmap((char *)closed, 4096) == 0);
+    edge = (char *)closed + 4096;
+    moved_frame();
     stacks();
     return ok();
 }

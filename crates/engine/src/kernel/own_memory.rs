@@ -177,9 +177,17 @@ impl Transfer {
         result
     }
 
-    /// One of the guest's buffers, in pieces of a page: what is bad in a piece leaves those before
-    /// as they are.
+    /// One of the guest's buffers; the number of bytes, or what is wrong.
     fn part(&mut self, task: &mut Task, buffer: u64, len: u64) -> i64 {
+        let mut stored = 0;
+        let moved = self.pieces(task, buffer, len, &mut stored);
+        task.log.wrote(buffer, stored);
+        moved
+    }
+
+    /// In pieces of a page: what is bad in one leaves those before as they are. `stored` is how much
+    /// of the guest's buffer may have changed.
+    fn pieces(&mut self, task: &Task, buffer: u64, len: u64, stored: &mut u64) -> i64 {
         let mut page = [0; PAGE as usize];
         let mut done = 0;
         while done < len {
@@ -195,9 +203,8 @@ impl Transfer {
             if self.writes {
                 self.written += n as u64;
             } else {
-                let stored = task.write(here, &piece[..n as usize]);
-                task.log.wrote(here, n as u64);
-                if let Err(e) = stored {
+                *stored = done + n as u64;
+                if let Err(e) = task.write(here, &piece[..n as usize]) {
                     return e;
                 }
             }

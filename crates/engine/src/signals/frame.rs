@@ -180,8 +180,8 @@ fn refusal(segments: u64, rip: u64) -> Option<u64> {
 
 /// The mask in a frame.
 fn mask(task: &Task, uc: u64) -> Result<Mask, i64> {
-    // All of it has to be where a program may have memory.
-    task.read::<1>(uc.wrapping_sub(8))?;
+    // The word before has been popped: it need not be there any more, but could be.
+    uc.checked_sub(8).ok_or(EFAULT)?;
     task.read::<8>(uc)?;
     let mask = task.read_u64(uc.wrapping_add(296))?;
     Ok(Mask(
