@@ -13,7 +13,8 @@ use relive_engine::supervisor::Status;
 use relive_engine::{EXIT_STATUS, Failure};
 
 use crate::place::Place;
-use crate::{command_line, format, ls, output};
+use crate::room::Room;
+use crate::{command_line, format, output};
 
 const SOURCE: &str = include_str!("bank.c");
 const FLAGS: [&str; 2] = ["-g", "-pthread"];
@@ -109,7 +110,7 @@ fn record(program: &Path) -> Result<Option<(Place, Output)>, Failure> {
                 say(&format!(
                     "Kept as {}: {took}, {}.",
                     place.name(),
-                    format::size(ls::size_of_folder(place.path()))
+                    format::size(Room::of(place.path()).all)
                 ));
                 return Ok(Some((place, output)));
             }

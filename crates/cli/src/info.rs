@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 use crate::args::InfoArgs;
 use crate::format::{self, number};
 use crate::output::{self, Stop};
+use crate::room::Room;
 use crate::scan::{Scan, TapeScan};
-use crate::{command_line, escape, ls, place};
+use crate::{command_line, escape, place};
 
 /// Instruction sets that a program may use after it has asked cpuid, in the kernel's
 /// spelling (`/proc/cpuinfo`). A replay executes the same instructions.
@@ -116,8 +117,8 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
         (
             "size",
             format!(
-                "{} on disk; events {}, compressed {}",
-                format::size(ls::size_of_folder(trace.directory())),
+                "{}; events {}, compressed {}",
+                Room::of(trace.directory()).shown(),
                 format::size(raw),
                 format::size(stored)
             ),
@@ -228,6 +229,7 @@ fn object(trace: &Trace, scan: &Scan) -> Value {
             "threads": scan.threads_of(index).map(thread).collect::<Vec<_>>(),
         })
     };
+    let room = Room::of(trace.directory());
     json!({
         "path": trace.directory().to_string_lossy(),
         "format": manifest.format.to_string(),
@@ -239,7 +241,8 @@ fn object(trace: &Trace, scan: &Scan) -> Value {
         "complete": !place::is_cut_off(trace),
         "exit": manifest.summary.as_ref().map(|s| s.exit),
         "wall_ms": manifest.summary.as_ref().map(|s| s.wall_ms),
-        "bytes": ls::size_of_folder(trace.directory()),
+        "bytes": room.all,
+        "own_bytes": room.own,
         "events": scan.events(),
         "digests": scan.digests(),
         "ticks": scan.ticks(),

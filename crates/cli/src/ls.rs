@@ -1,7 +1,6 @@
 //! `relive ls`.
 
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use relive_engine::Failure;
@@ -10,6 +9,7 @@ use relive_trace::{Listed, Manifest};
 use serde_json::{Value, json};
 
 use crate::args::LsArgs;
+use crate::room::Room;
 use crate::{command_line, escape, format, output};
 
 /// Longest command line in the table.
@@ -54,7 +54,7 @@ pub fn execute(args: &LsArgs) -> Result<Status, Failure> {
 fn row(listed: &Listed, latest: bool) -> Vec<String> {
     let mark = if latest { "*" } else { "" }.to_owned();
     let name = escape::line(listed.name.as_bytes());
-    let size = format::size(size_of_folder(&listed.path));
+    let size = format::size(Room::of(&listed.path).own);
     match &listed.manifest {
         Ok(manifest) => {
             let now = SystemTime::now()
@@ -100,11 +100,13 @@ fn end(manifest: &Manifest) -> String {
 }
 
 fn object(listed: &Listed, latest: bool) -> Value {
+    let room = Room::of(&listed.path);
     let mut object = json!({
         "name": listed.name.to_string_lossy(),
         "path": listed.path.to_string_lossy(),
         "latest": latest,
-        "bytes": size_of_folder(&listed.path),
+        "bytes": room.all,
+        "own_bytes": room.own,
     });
     match &listed.manifest {
         Ok(manifest) => {
@@ -117,20 +119,4 @@ fn object(listed: &Listed, latest: bool) -> Value {
         Err(error) => object["error"] = json!(error.to_string()),
     }
     object
-}
-
-/// Bytes of all files of a trace. One that is being recorded may change meanwhile, so what
-/// cannot be read counts as nothing.
-pub fn size_of_folder(path: &Path) -> u64 {
-    let Ok(entries) = std::fs::read_dir(path) else {
-        return 0;
-    };
-    entries
-        .flatten()
-        .map(|entry| match entry.metadata() {
-            Ok(data) if data.is_dir() => size_of_folder(&entry.path()),
-            Ok(data) if data.is_file() => data.len(),
-            _ => 0,
-        })
-        .sum()
 }

@@ -32,6 +32,7 @@ mod progress;
 mod query;
 mod record;
 mod replay;
+mod room;
 mod run;
 mod scan;
 mod stats;

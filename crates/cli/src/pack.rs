@@ -17,7 +17,8 @@ use tar::{Builder, HeaderMode};
 
 use crate::args::PackArgs;
 use crate::format::{count, size};
-use crate::{ls, names, output, place};
+use crate::room::Room;
+use crate::{names, output, place};
 
 /// Folder in a trace for source files, under their absolute paths.
 pub const SOURCES: &str = "sources";
@@ -68,7 +69,7 @@ pub fn execute(args: &PackArgs) -> Result<Status, Failure> {
             out,
             "packed {} ({}) into {} ({}), with {} and {}",
             name.display(),
-            size(ls::size_of_folder(&folder)),
+            size(Room::of(&folder).all),
             path.display(),
             size(bytes),
             count(extras.debug, "file") + " of debug information",
