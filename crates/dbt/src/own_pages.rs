@@ -62,14 +62,10 @@ pub(crate) fn open(
 /// # Errors
 /// The kernel refuses.
 pub(crate) fn identity(fd: i32) -> Result<Vec<u8>, Error> {
-    // SAFETY: for plain integers all-zero bytes are a value.
-    let mut stat: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: fills the structure.
-    let ret = unsafe {
-        let args = [fd as u64, &raw mut stat as u64, 0, 0, 0, 0];
-        sys::syscall(libc::SYS_fstat as u64, args)
-    };
-    Error::check("asking for the own executable", ret)?;
+    let stat = sys::fstat(fd).map_err(|errno| Error::System {
+        what: "asking for the own executable",
+        errno,
+    })?;
     let words = [
         stat.st_dev,
         stat.st_ino,

@@ -15,7 +15,7 @@ pub(crate) struct View {
 impl View {
     /// Maps a file of at most so many bytes.
     pub(crate) fn of(file: &File, most: usize) -> Option<Self> {
-        let len = usize::try_from(file.metadata().ok()?.len()).ok()?;
+        let len = usize::try_from(sys::fstat(file.as_raw_fd()).ok()?.st_size).ok()?;
         if len == 0 || len > most {
             return None;
         }

@@ -312,6 +312,9 @@ pub fn host_main(fd: i32) -> ! {
 }
 
 fn begin(boot: Boot) -> Result<Infallible> {
+    if boot.mode == Mode::Replay {
+        crate::replay::close_inherited()?;
+    }
     match &boot.go_on {
         // The old program's host has looked: CPUID is slow where a hypervisor answers it.
         Some(c) => {

@@ -3,7 +3,8 @@
 //!
 //! Lives in the shared memory: atomics only, entries are never changed once they are whole.
 
-use std::fs::Metadata;
+use std::fs::{File, Metadata};
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -31,7 +32,7 @@ impl FileTable {
     /// The stamp of a file.
     #[must_use]
     pub fn stamp(meta: &Metadata) -> Stamp {
-        let parts = [
+        Self::of_parts([
             meta.dev(),
             meta.ino(),
             meta.size(),
@@ -39,7 +40,25 @@ impl FileTable {
             meta.mtime_nsec() as u64,
             meta.ctime() as u64,
             meta.ctime_nsec() as u64,
-        ];
+        ])
+    }
+
+    /// The same of an open file, by a call that a replay may make; `None` if the kernel refuses.
+    #[must_use]
+    pub fn stamp_of(file: &File) -> Option<Stamp> {
+        let stat = relive_host::sys::fstat(file.as_raw_fd()).ok()?;
+        Some(Self::of_parts([
+            stat.st_dev,
+            stat.st_ino,
+            stat.st_size as u64,
+            stat.st_mtime as u64,
+            stat.st_mtime_nsec as u64,
+            stat.st_ctime as u64,
+            stat.st_ctime_nsec as u64,
+        ]))
+    }
+
+    fn of_parts(parts: [u64; 7]) -> Stamp {
         let mix = |seed: u64| {
             parts.iter().fold(seed, |h, p| {
                 (h.rotate_left(29) ^ p).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (h >> 31)

@@ -10,6 +10,7 @@
 
 mod baton;
 pub mod boot;
+mod broker;
 mod cpuid;
 pub mod failure;
 mod file_table;

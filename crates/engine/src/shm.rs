@@ -575,7 +575,8 @@ impl Shm {
         if h.failed.load(Ordering::Acquire) != 2 {
             return None;
         }
-        let n = h.text_len.load(Ordering::Relaxed) as usize;
+        // A replay that was taken over may write anything here.
+        let n = (h.text_len.load(Ordering::Relaxed) as usize).min(TEXT);
         let bytes: Vec<u8> = h.text[..n]
             .iter()
             .map(|b| b.load(Ordering::Relaxed))

@@ -13,11 +13,12 @@ use std::sync::OnceLock;
 use relive_dbt::Translator;
 use relive_host::{GuestAddr, copy};
 
-use crate::file_table::FileTable;
+use crate::broker;
+use crate::file_table::{FileTable, Stamp};
 use crate::machine::{Mode, machine, shm};
 use crate::memory::Memory;
 
-mod checked;
+pub mod checked;
 
 /// Names the folder; empty: nothing is kept.
 pub const VARIABLE: &str = "RELIVE_CACHE_DIR";
@@ -75,11 +76,29 @@ pub fn chosen() -> Option<PathBuf> {
 
 /// Hosts: remembers the folder, before anything is confined.
 pub fn attach() {
-    STORE.get_or_init(|| {
-        let folder = PathBuf::from(std::env::var_os(VARIABLE).filter(|v| !v.is_empty())?);
-        let user = user();
-        private(&std::fs::metadata(&folder).ok()?, user).then_some(Store { folder, user })
-    });
+    STORE.get_or_init(Store::requested);
+}
+
+/// The chosen folder, made if need be, if only the calling user can have written what is in it.
+pub fn own_folder() -> Option<PathBuf> {
+    Store::at(chosen()?).map(|store| store.folder)
+}
+
+/// What is kept, for a replay, which opens nothing itself.
+pub struct Served(Store);
+
+impl Served {
+    /// What the environment names.
+    pub fn requested() -> Option<Self> {
+        Store::requested().map(Self)
+    }
+
+    /// Translations with a key, and whether they have been checked.
+    pub fn open(&self, key: u128) -> Option<(File, bool)> {
+        let (file, meta) = self.0.open(key)?;
+        let checked = checked::is_noted(&self.0, key, FileTable::stamp(&meta));
+        Some((file, checked))
+    }
 }
 
 fn store() -> Option<&'static Store> {
@@ -99,6 +118,16 @@ fn private(meta: &Metadata, user: u32) -> bool {
 }
 
 impl Store {
+    fn requested() -> Option<Self> {
+        let named = std::env::var_os(VARIABLE).filter(|v| !v.is_empty())?;
+        Self::at(PathBuf::from(named))
+    }
+
+    fn at(folder: PathBuf) -> Option<Self> {
+        let user = user();
+        private(&std::fs::metadata(&folder).ok()?, user).then_some(Self { folder, user })
+    }
+
     fn path(&self, key: u128) -> PathBuf {
         self.folder.join(format!("{key:032x}.code"))
     }
@@ -114,31 +143,52 @@ impl Store {
 /// fresh or flushed. One process checks a file for its whole tree, and for later ones: it is
 /// replaced as a whole, and never changed.
 pub fn load(memory: &mut Memory, program: &[u8]) {
+    if machine().mode == Mode::Replay {
+        return load_served(memory, program);
+    }
     let Some(store) = store() else { return };
     let key = memory.translator.key(program);
     let Some((file, meta)) = store.open(key) else {
         return;
     };
     let stamp = FileTable::stamp(&meta);
-    let table = shm().map(|shm| &shm.header().checked);
-    let here = table.is_some_and(|t| t.find(stamp).is_some());
+    let here = was_checked_here(stamp);
     let before = !here && checked::is_noted(store, key, stamp);
-    let offered = memory.translator.load(key, &file, here || before);
-    let may_write = machine().mode != Mode::Replay;
-    if offered == 0 {
-        if may_write {
-            // Damaged: it must not stand in the way of a better one.
-            let _ = std::fs::remove_file(store.path(key));
-        }
-    } else if !here {
-        if !before && may_write {
-            checked::note(store, key, stamp);
-        }
-        if let Some(table) = table {
-            table.insert(stamp, [0; 32]);
-        }
+    match take_over(memory, key, &file, stamp, here || before) {
+        // Damaged: it must not stand in the way of a better one.
+        0 => drop(std::fs::remove_file(store.path(key))),
+        _ if here || before => {}
+        _ => checked::note(store, key, stamp),
     }
+}
+
+/// The same in a replay, which writes nothing either.
+fn load_served(memory: &mut Memory, program: &[u8]) {
+    let key = memory.translator.key(program);
+    if let Some((file, checked)) = broker::translations(key)
+        && let Some(stamp) = FileTable::stamp_of(&file)
+    {
+        let checked = checked || was_checked_here(stamp);
+        take_over(memory, key, &file, stamp, checked);
+    }
+}
+
+/// Whether a process of the tree has checked a file.
+fn was_checked_here(stamp: Stamp) -> bool {
+    shm().is_some_and(|shm| shm.header().checked.find(stamp).is_some())
+}
+
+/// How many fragments a file has brought; then it is a checked one.
+fn take_over(memory: &mut Memory, key: u128, file: &File, stamp: Stamp, checked: bool) -> u64 {
+    let offered = memory.translator.load(key, file, checked);
     tracing::debug!(target: "dbt", "{offered} fragments taken over");
+    if offered > 0
+        && !was_checked_here(stamp)
+        && let Some(shm) = shm()
+    {
+        shm.header().checked.insert(stamp, [0; 32]);
+    }
+    offered
 }
 
 /// Keeps what this process has translated, if that is much more than what is kept already.

@@ -129,7 +129,7 @@ pub enum Error {
     NotRegular(&'static str),
     /// A copied file is missing.
     #[error(
-        "{path} lacks the file {id} that the guest mapped: copy the trace again, with its files folder"
+        "{path} is damaged (the file {id} that the guest mapped is missing): copy the trace again, with its files folder"
     )]
     NoFile {
         /// The trace.

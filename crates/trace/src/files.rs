@@ -30,6 +30,16 @@ const ALIGNMENT: usize = 4096;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FileId(pub [u8; 32]);
 
+impl FileId {
+    /// Hash of a file's whole content, its file offset untouched.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub fn of(file: &File) -> io::Result<Self> {
+        hash(file)
+    }
+}
+
 impl fmt::Display for FileId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&to_hex(&self.0))
@@ -184,8 +194,12 @@ impl FileStore {
         Ok(id)
     }
 
-    /// Opens the copy with this content without hashing it.
-    pub(crate) fn open(&self, id: FileId) -> Result<File> {
+    /// Opens the copy with this content without hashing it, for who reads a trace that may be a
+    /// stranger's: it is a regular file.
+    ///
+    /// # Errors
+    /// When it is not there, or something else.
+    pub fn open(&self, id: FileId) -> Result<File> {
         let path = self.path(id);
         match open_regular(&path) {
             Err(Error::Read { source, .. }) if source.kind() == io::ErrorKind::NotFound => {

@@ -176,7 +176,7 @@ fn attach_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
     let identity = u64::from_le_bytes(identity.try_into().unwrap_or_default());
     let start = answer.result as u64;
     let content = crate::replay::open_copy(&answer.extra)?;
-    let size = content.metadata().map_err(Failure::setup)?.len();
+    let size = crate::sharing::objects::length(&content).map_err(Failure::setup)?;
     let (Some(len), true) = (pages(size), layout::guest_may_map(start)) else {
         return Err(crate::replay::divergence(
             task,

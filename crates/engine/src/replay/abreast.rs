@@ -74,7 +74,6 @@ fn wait(shm: &Shm, child: &Slot) -> Result<()> {
         if shm.failure().is_some() {
             sys::exit_group(EXIT_STATUS);
         }
-        child.need()?;
     }
     abreast.waiting.fetch_sub(1, Ordering::AcqRel);
     Ok(())

@@ -2,23 +2,21 @@
 //! different translations must see the same memory at the same events.
 
 use std::fs::File;
-use std::io::Write;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
-use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard};
 
 use relive_host::{addr::PAGE, sys};
 
-use crate::failure::{Failure, Result};
+use crate::broker::{self, Proc, Sum};
+use crate::failure::Result;
 use crate::machine::machine;
 use crate::space::{READ, Region};
 use crate::task::Task;
 
-/// Where checksums go and how often; from `RELIVE_CHECKSUMS=EVERY:FOLDER`.
+/// How often checksums are taken; from `RELIVE_CHECKSUMS=EVERY`. They go to the supervisor: a
+/// replay writes to no file.
 pub struct Checksums {
     every: u64,
-    folder: PathBuf,
-    file: Option<(u32, File)>,
     next: u64,
 }
 
@@ -30,26 +28,14 @@ impl Checksums {
     #[must_use]
     pub fn requested() -> Option<Self> {
         let value = std::env::var(VARIABLE).ok()?;
-        let (every, folder) = value.split_once(':')?;
-        let every = every.parse().ok().filter(|&n| n > 0)?;
-        Some(Self {
-            every,
-            folder: PathBuf::from(folder),
-            file: None,
-            next: every,
-        })
-    }
-
-    /// The value for the environment.
-    #[must_use]
-    pub fn value(every: u64, folder: &Path) -> String {
-        format!("{every}:{}", folder.display())
+        let every = value.parse().ok().filter(|&n| n > 0)?;
+        Some(Self { every, next: every })
     }
 
     /// Takes a checksum if `events` of this process have gone by since the last one.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Nobody takes it.
     pub fn tick(&mut self, task: &Task, events: u64) -> Result<()> {
         if events < self.next {
             return Ok(());
@@ -61,36 +47,38 @@ impl Checksums {
     /// Takes a checksum now.
     ///
     /// # Errors
-    /// The file cannot be written.
+    /// Nobody takes it.
     pub fn take(&mut self, task: &Task, events: u64) -> Result<()> {
-        let process = task.process.index;
-        let told = |e: std::io::Error| Failure::setup(format!("cannot write checksums: {e}"));
-        if self.file.as_ref().is_none_or(|(p, _)| *p != process) {
-            let file = std::fs::OpenOptions::new()
-                .append(true)
-                .create(true)
-                .mode(0o600)
-                .open(self.folder.join(process.to_string()))
-                .map_err(told)?;
-            self.file = Some((process, file));
-        }
-        let line = format!(
-            "event {events} thread {} tick {} memory {:016x}\n",
-            task.id(),
-            task.ctx.ticks(),
-            memory()
-        );
-        if let Some((_, file)) = &mut self.file {
-            file.write_all(line.as_bytes()).map_err(told)?;
-        }
-        Ok(())
+        broker::report(Sum {
+            process: task.process.index,
+            thread: task.index,
+            event: events,
+            tick: task.ctx.ticks(),
+            memory: memory(),
+        })
     }
+}
+
+/// The list of this process's pages, once it has been asked for; `Some(None)`: there is none.
+static PAGES: Mutex<Option<Option<File>>> = Mutex::new(None);
+
+fn pages() -> MutexGuard<'static, Option<Option<File>>> {
+    PAGES.lock().expect("no thread panics: panics abort")
+}
+
+/// This process has just been forked: the list is another one's.
+pub(super) fn is_forked() {
+    *pages() = None;
 }
 
 /// Sum over all guest pages that are not all zero, of a hash of address and content.
 pub(super) fn memory() -> u64 {
-    // Opened each time: it belongs to one process, and a replay forks.
-    let pagemap = File::open("/proc/self/pagemap").ok();
+    let mut pages = pages();
+    let pages = pages.get_or_insert_with(|| broker::proc_file(Proc::Pagemap));
+    sum(pages.as_ref())
+}
+
+fn sum(pages: Option<&File>) -> u64 {
     let memory = machine().memory();
     let mut sum = 0u64;
     for r in memory.space.iter().filter(|r| r.prot & READ != 0) {
@@ -102,7 +90,7 @@ pub(super) fn memory() -> u64 {
         // Anonymous pages that are not there are zeros; asking keeps them from appearing.
         if r.inode != 0 {
             add(r.start, r.end);
-        } else if !pagemap.as_ref().is_some_and(|p| scan(p, r, &mut add)) {
+        } else if !pages.is_some_and(|p| scan(p, r, &mut add)) {
             ask(r, &mut add);
         }
     }

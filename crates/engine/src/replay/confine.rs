@@ -2,15 +2,18 @@
 //!
 //! A trace may come from a stranger, and its program runs inside the host process. So before
 //! the first recorded instruction runs, the process gives up every system call that a replay
-//! has no use for: it can read files and write to what is open already, and it cannot open
-//! anything for writing, reach the network, start a program or touch another process. The
-//! filter passes to forked children and cannot be taken off.
+//! has no use for. The host process is taken to be the recorded program's from then on, which
+//! could change it: so what the filter allows must be harmless whoever asks for it. It can use what
+//! is open already, and nothing else: no path is opened or looked at, no other process touched,
+//! no program started, the network not reached. What is needed later comes from the supervisor
+//! (`crate::broker`). The filter passes to forked children and cannot be taken off.
 //!
 //! A call that is not in the table kills the process with SIGSYS, which the supervisor
 //! reports. It must never be answered with an error number instead: the call would be a
 //! fault of Relive, and a replay that goes on in spite of it would hide that fault.
 
 use std::mem::offset_of;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_long, seccomp_data, sock_filter};
 use relive_host::layout::{CACHE_END, CACHE_START};
@@ -34,11 +37,6 @@ enum Args {
 }
 use Args::{Any, Map, OneOf, Protect, Without};
 
-/// Flags with which a file may be opened: for reading, as it is.
-const READING: u32 =
-    (libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NONBLOCK | libc::O_NOFOLLOW) as u32;
-/// Flags with which a file of checksums is opened.
-const APPENDING: u32 = (libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC) as u32;
 /// What fork(3) passes to clone(2): a plain copy of the process, no thread, no namespace.
 const FORK: u32 = (libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD) as u32;
 const EXEC: u32 = libc::PROT_EXEC as u32;
@@ -47,6 +45,7 @@ const FCNTL: &[u32] = &[
     libc::F_SETFD as u32,
     libc::F_GETFL as u32,
     libc::F_DUPFD_CLOEXEC as u32,
+    libc::F_SETLKW as u32,
 ];
 
 /// What a replay may call, the frequent ones first. The code cache exists already, so no
@@ -68,18 +67,15 @@ const ALLOWED: &[(c_long, Args)] = &[
         OneOf(1, &[super::checksum::PAGEMAP_SCAN as u32]),
     ),
     (libc::SYS_brk, Any),
-    // The trace's files, and memory that stands for files mapped shared.
-    (libc::SYS_openat, Without(2, !READING)),
-    (libc::SYS_read, Any),
-    (libc::SYS_statx, Any),
+    // The trace's files, which come by messages, and memory that stands for files mapped shared.
+    (libc::SYS_recvmsg, Any),
+    (libc::SYS_fstat, Any),
     (libc::SYS_lseek, Any),
     (libc::SYS_close, Any),
     (libc::SYS_fcntl, OneOf(1, FCNTL)),
     (libc::SYS_memfd_create, Any),
     (libc::SYS_pwrite64, Any),
     (libc::SYS_ftruncate, Any),
-    (libc::SYS_copy_file_range, Any),
-    (libc::SYS_sendfile, Any),
     // Recorded processes, each a fork of this one.
     (libc::SYS_clone, OneOf(0, &[FORK])),
     (libc::SYS_wait4, Any),
@@ -101,10 +97,17 @@ const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_getrandom, Any),
 ];
 
-/// What a replay may call besides that is guided from outside, for a timeline: take commands
-/// from the one socket that it was started with, and with them the sockets of its snapshots.
-/// Nothing can be sent this way, nor any other socket be made.
-const GUIDED: &[(c_long, Args)] = &[(libc::SYS_recvmsg, Any), (libc::SYS_recvfrom, Any)];
+/// What a replay may call besides that is guided from outside, for a timeline: look whether there
+/// is a command on the one socket that it was started with. With commands come the sockets of its
+/// snapshots. No other socket can be made.
+const GUIDED: &[(c_long, Args)] = &[(libc::SYS_recvfrom, Any)];
+
+static CONFINED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process is a replay that opens nothing any more.
+pub fn is_confined() -> bool {
+    CONFINED.load(Ordering::Relaxed)
+}
 
 /// linux/audit.h: EM_X86_64, 64 bits, little endian.
 const ARCH_X86_64: u32 = 0xc000_003e;
@@ -114,13 +117,12 @@ const ALLOW: u32 = libc::SECCOMP_RET_ALLOW;
 const EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 
 /// Confines the calling process, which has one thread, for the rest of its life. Only where
-/// `appends` says so (verification, which writes checksums) may files be opened for appending, and only
-/// where `guided` says so may commands be taken from a socket.
+/// `guided` says so may it look for commands on a socket.
 ///
 /// # Errors
 /// The kernel does not take the filter: then nothing may be replayed.
-pub fn enter(appends: bool, guided: bool) -> Result<()> {
-    let mut program = filter(std::process::id(), appends, guided);
+pub fn enter(guided: bool) -> Result<()> {
+    let mut program = filter(std::process::id(), guided);
     let len = program.len() as u16;
     let description = libc::sock_fprog {
         len,
@@ -141,7 +143,10 @@ pub fn enter(appends: bool, guided: bool) -> Result<()> {
             ) != 0
     };
     match refused {
-        false => Ok(()),
+        false => {
+            CONFINED.store(true, Ordering::Relaxed);
+            Ok(())
+        }
         true => Err(Failure::setup(format!(
             "cannot confine the replay: {}; it needs a kernel with seccomp filters",
             std::io::Error::last_os_error()
@@ -161,23 +166,13 @@ pub fn killed(signal: i32) -> Failure {
 }
 
 /// The filter for a process with this pid and the children that it will fork.
-fn filter(pid: u32, appends: bool, guided: bool) -> Vec<sock_filter> {
+fn filter(pid: u32, guided: bool) -> Vec<sock_filter> {
     let mut program = vec![
         load(offset_of!(seccomp_data, arch)),
         jump(libc::BPF_JEQ, ARCH_X86_64, 1, 0),
         ret(KILL),
         load(offset_of!(seccomp_data, nr)),
     ];
-    if appends {
-        // An answer of its own for these flags; all others fall through to the table.
-        program.extend([
-            jump(libc::BPF_JEQ, libc::SYS_openat as u32, 0, 4),
-            argument(2),
-            jump(libc::BPF_JEQ, APPENDING, 0, 1),
-            ret(ALLOW),
-            load(offset_of!(seccomp_data, nr)),
-        ]);
-    }
     let guide = if guided { GUIDED } else { &[] };
     for &(nr, args) in ALLOWED.iter().chain(guide) {
         rule(&mut program, nr, &check(args));

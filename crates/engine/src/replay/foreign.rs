@@ -8,7 +8,7 @@
 //! Both replays take the same turns, so a turn that is not written down is an error.
 
 use std::collections::BTreeMap;
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -32,8 +32,8 @@ const WORD: usize = 8;
 
 /// Writes changes down.
 struct Recorder {
-    folder: PathBuf,
-    processes: Vec<u32>,
+    /// The processes that are asked for, and where what is written of each goes.
+    files: BTreeMap<u32, File>,
     /// Address and content of shared memory when the process last gave the baton away.
     before: Vec<(u64, Vec<u8>)>,
     /// What is in `before` is the parent's, from right before the process was made.
@@ -54,22 +54,64 @@ pub fn order(folder: &Path, processes: &[u32]) -> String {
     format!("{}:{}", folder.display(), list.join(","))
 }
 
-/// Begins to write down, if the environment asks for it. Whether it does.
-pub fn requested() -> bool {
-    let recorder = std::env::var(RECORD).ok().and_then(|value| {
-        let (folder, list) = value.rsplit_once(':')?;
-        let processes: std::result::Result<Vec<u32>, _> = list.split(',').map(str::parse).collect();
-        Some(Recorder {
-            folder: PathBuf::from(folder),
-            processes: processes.ok()?,
+/// What the environment asks to be written down: a folder, and the processes.
+fn requested() -> Option<(PathBuf, Vec<u32>)> {
+    let value = std::env::var(RECORD).ok()?;
+    let (folder, list) = value.rsplit_once(':')?;
+    let processes: std::result::Result<Vec<u32>, _> = list.split(',').map(str::parse).collect();
+    Some((PathBuf::from(folder), processes.ok()?))
+}
+
+/// Opens what is to be written, or for a replay that follows some processes alone read, before the
+/// process is confined.
+///
+/// # Errors
+/// It cannot be opened.
+pub fn open(follow: &[u32]) -> Result<()> {
+    if let Some((folder, processes)) = requested() {
+        let recorder = Recorder {
+            files: open_each(
+                &folder,
+                &processes,
+                &mut options().append(true).create(true),
+            )?,
             before: Vec::new(),
             inherited: false,
-        })
-    });
-    let asked = recorder.is_some();
-    *RECORDER.lock().expect("no thread panics: panics abort") = recorder;
-    asked
+        };
+        *RECORDER.lock().expect("no thread panics: panics abort") = Some(recorder);
+    }
+    if let Some(folder) = std::env::var_os(FOLDER) {
+        let files = open_each(Path::new(&folder), follow, options().read(true))?;
+        *FOUND.lock().expect("no thread panics: panics abort") = Some(files);
+    }
+    Ok(())
 }
+
+fn options() -> OpenOptions {
+    let mut options = OpenOptions::new();
+    options.mode(0o600);
+    options
+}
+
+/// The files of these processes, as far as they are there.
+fn open_each(
+    folder: &Path,
+    processes: &[u32],
+    options: &OpenOptions,
+) -> Result<BTreeMap<u32, File>> {
+    let mut files = BTreeMap::new();
+    for &process in processes {
+        match options.open(folder.join(process.to_string())) {
+            Ok(file) => drop(files.insert(process, file)),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+            Err(e) => return Err(Failure::setup(format!("what others changed: {e}"))),
+        }
+    }
+    Ok(files)
+}
+
+/// What there is to read of each process; `None`: nobody has looked for changes.
+static FOUND: Mutex<Option<BTreeMap<u32, File>>> = Mutex::new(None);
 
 /// The process is about to give the group's baton to another one.
 ///
@@ -77,7 +119,7 @@ pub fn requested() -> bool {
 /// The shared memory cannot be read.
 pub fn leaves(process: u32) -> Result<()> {
     with(|r| {
-        if r.processes.contains(&process) && !std::mem::take(&mut r.inherited) {
+        if r.files.contains_key(&process) && !std::mem::take(&mut r.inherited) {
             r.before = shared()?;
         }
         Ok(())
@@ -112,9 +154,9 @@ pub fn is_born() {
 /// The changes cannot be written down.
 pub fn returns(process: u32, turn: u32) -> Result<()> {
     with(|r| {
-        if !r.processes.contains(&process) {
+        let Some(mut file) = r.files.get(&process) else {
             return Ok(());
-        }
+        };
         let mut changes = Vec::new();
         for (start, old) in &r.before {
             let mut new = vec![0; old.len()];
@@ -123,12 +165,6 @@ pub fn returns(process: u32, turn: u32) -> Result<()> {
         }
         let told =
             |e: std::io::Error| Failure::setup(format!("cannot write what others changed: {e}"));
-        let mut file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .mode(0o600)
-            .open(r.folder.join(process.to_string()))
-            .map_err(told)?;
         file.write_all(&encode(turn, &changes)).map_err(told)
     })
     .map(drop)
@@ -217,25 +253,21 @@ type Turn = Vec<(u64, Vec<u8>)>;
 pub struct Changes(Option<BTreeMap<u32, Turn>>);
 
 impl Changes {
-    /// Those of a process, if the environment says where they are. One that never got the
-    /// baton from another process has none.
+    /// Those of a process, if somebody has looked for them. One that never got the baton from
+    /// another process has none.
     ///
     /// # Errors
     /// They cannot be read.
     pub fn of(process: u32) -> Result<Self> {
-        let Some(folder) = std::env::var_os(FOLDER) else {
+        let found = FOUND.lock().expect("no thread panics: panics abort");
+        let Some(files) = &*found else {
             return Ok(Self::default());
         };
-        let told = |e: std::io::Error| Failure::setup(format!("what others changed: {e}"));
-        let file = match File::open(Path::new(&folder).join(process.to_string())) {
-            Ok(file) => file,
-            Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-                return Ok(Self(Some(BTreeMap::new())));
-            }
-            Err(e) => return Err(told(e)),
+        let Some(file) = files.get(&process) else {
+            return Ok(Self(Some(BTreeMap::new())));
         };
-        let mut bytes = Vec::new();
-        std::io::Read::read_to_end(&mut { file }, &mut bytes).map_err(told)?;
+        let told = |e: std::io::Error| Failure::setup(format!("what others changed: {e}"));
+        let bytes = super::guided::read(file).map_err(told)?;
         decode(&bytes)
             .map(|turns| Self(Some(turns)))
             .ok_or_else(|| Failure::internal("what others changed is cut off"))

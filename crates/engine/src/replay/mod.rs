@@ -8,6 +8,7 @@ pub mod checksum;
 pub mod confine;
 pub mod foreign;
 mod guided;
+mod inherited;
 mod report;
 mod session;
 mod turns;
@@ -15,7 +16,9 @@ mod turns;
 pub use abreast::{Abreast, has_ended};
 pub use advance::{Found, SYNCHRONOUS, answer, ends_thread, expect_fault, instruction, reading};
 pub use beyond::{BeyondFile, possible as may_fault_behind_files};
+pub use confine::is_confined;
 pub use guided::{VARIABLE as GUIDE, is_guided, wrote};
+pub use inherited::close as close_inherited;
 pub use report::divergence;
 pub use session::{
     add_task, alone, caught, count_event, count_quietly, fork_host, main, open_copy, open_tape,

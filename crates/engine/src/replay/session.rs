@@ -12,7 +12,9 @@ use relive_trace::{Ending, FileId, Image, Kind, Origin, TapeId, TapeReader, Trac
 
 use super::advance::{advance, advance_on};
 use super::checksum::Checksums;
+use super::foreign;
 use super::turns::Turns;
+use crate::broker;
 use crate::failure::{Failure, Result, die};
 use crate::machine::machine;
 use crate::process::{Process, State};
@@ -123,7 +125,7 @@ pub fn open_copy(extra: &[u8]) -> Result<File> {
         .get(..32)
         .and_then(|b| b.try_into().ok())
         .ok_or_else(|| Failure::setup("the trace is damaged: a map names no file"))?;
-    with(|s| s.trace.file(FileId(id))).map_err(Failure::setup)
+    broker::copy(&machine().trace, FileId(id))
 }
 
 /// The one memory of a file that is mapped shared, brought to the content that it had when
@@ -192,7 +194,7 @@ pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
         .shm
         .as_ref()
         .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
-    super::foreign::forks()?;
+    foreign::forks()?;
     bury()?;
     let running = &shm.header().abreast.running;
     running.fetch_add(1, Ordering::AcqRel);
@@ -207,6 +209,7 @@ pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
         )));
     }
     if host == 0 {
+        super::checksum::is_forked();
         with(|s| s.children.clear());
         shm.register(std::process::id());
         crate::stats::begin();
@@ -261,7 +264,7 @@ pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<()> 
     if origin == Origin::Fork {
         let mut turns = Turns::of(task.process.index)?;
         if member {
-            super::foreign::is_born();
+            foreign::is_born();
         }
         if member && turns.next()?.is_none() {
             turns.end();
@@ -313,11 +316,14 @@ pub(super) enum Settled {
 /// # Errors
 /// Divergence, a damaged trace.
 pub fn main() -> Result<Infallible> {
+    // All that a replay opens itself: afterwards there are no paths any more.
     let guide = super::guided::requested();
-    let appends = Checksums::requested().is_some() | super::foreign::requested();
-    machine().memory().translator.confine();
-    super::confine::enter(appends, guide.is_some())?;
+    let follow = guide.as_ref().map(|g| g.follow.clone());
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
+    foreign::open(follow.as_deref().unwrap_or_default())?;
+    broker::attach()?;
+    machine().memory().translator.confine();
+    super::confine::enter(guide.is_some())?;
     crate::input::attach(trace.input())?;
     if let (Some(_), Some(shm)) = (&guide, machine().shm.as_ref()) {
         shm.make_private()?;
@@ -332,7 +338,7 @@ pub fn main() -> Result<Infallible> {
         pool,
         quiet,
         caught: None,
-        follow: guide.as_ref().map(|g| g.follow.clone()),
+        follow,
     };
     if SHARED.set(Mutex::new(shared)).is_err() {
         return Err(Failure::internal("a replay starts once"));

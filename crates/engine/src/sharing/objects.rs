@@ -3,6 +3,7 @@
 //! object; which object lies where stands in the shared memory.
 
 use std::fs::File;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -44,7 +45,7 @@ impl Objects {
         };
         let object = &self.objects[at];
         let base = (at as u64) << ROOM_BITS;
-        let len = content.metadata()?.len();
+        let len = length(content)?;
         if len > 1 << ROOM_BITS {
             return Ok(None);
         }
@@ -68,10 +69,21 @@ impl Objects {
     /// The pool cannot grow.
     pub fn reach(&self, pool: &File, end: u64) -> std::io::Result<()> {
         let _guard = self.lock.take(sys::gettid());
-        if pool.metadata()?.len() < end {
+        if length(pool)? < end {
             pool.set_len(end)?;
         }
         Ok(())
+    }
+}
+
+/// Length of an open file, by a call that a replay may make.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn length(file: &File) -> std::io::Result<u64> {
+    match sys::fstat(file.as_raw_fd()) {
+        Ok(stat) => Ok(stat.st_size as u64),
+        Err(errno) => Err(std::io::Error::from_raw_os_error(errno)),
     }
 }
 

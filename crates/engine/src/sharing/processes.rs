@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use relive_host::sys;
 
 use super::dead_process;
-use crate::failure::{Failure, Result, die};
+use crate::failure::EXIT_STATUS;
 
 /// Processes with a higher index cannot share memory.
 pub const MAX: usize = 65536;
@@ -166,22 +166,9 @@ impl Slot {
         }
     }
 
-    /// Replay: fails if the process is gone before its end. Whoever stops for a reason of its own
-    /// says so; then all are ended.
-    ///
-    /// # Errors
-    /// So it is.
-    pub fn need(&self) -> Result<()> {
-        let pid = self.pid.load(Ordering::Acquire);
-        if pid != 0 && dead_process(pid) && self.ended.load(Ordering::Acquire) == 0 {
-            let what = format!("the replaying process {pid} is gone; was it killed?");
-            return Err(Failure::setup(what));
-        }
-        Ok(())
-    }
-
     /// Replay: waits until turn `turn` is over, or (`None`) until the process has ended.
-    /// `false`: its recording ends before that.
+    /// `false`: its recording ends before that. A process that is gone before its end is noticed
+    /// by the supervisor, which says so and ends all.
     pub fn await_turn(&self, turn: Option<u32>) -> bool {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let reached = loop {
@@ -193,7 +180,9 @@ impl Slot {
                 break over || turn.is_none();
             }
             sys::futex_wait(&self.moved, seen, Some(200));
-            self.need().unwrap_or_else(|e| die(&e));
+            if crate::machine::shm().is_some_and(|shm| shm.failure().is_some()) {
+                sys::exit_group(EXIT_STATUS);
+            }
         };
         self.waiting.fetch_sub(1, Ordering::SeqCst);
         reached

@@ -9,6 +9,7 @@ use relive_trace::{ExitStatus, Trace};
 use super::record::{reap, start_with, wake_at_child_end};
 use super::{Status, absolute};
 use crate::boot::Boot;
+use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::machine::Mode;
 use crate::replay::{checksum, confine, foreign};
@@ -21,9 +22,8 @@ pub struct ReplayOptions<'a> {
     pub trace: &'a Path,
     /// Nothing is written to standard output and error.
     pub quiet: bool,
-    /// Take a checksum of memory every so many events of a process, into files of this
-    /// folder, one per process.
-    pub checksums: Option<(u64, &'a Path)>,
+    /// Take a checksum of memory every so many events of a process.
+    pub checksums: Option<u64>,
     /// Most instructions in a fragment, if not the default.
     pub fragment_insns: Option<u32>,
     /// Count what is done.
@@ -56,6 +56,8 @@ pub struct Replayed {
     pub events: u64,
     /// What was counted, if that was asked for.
     pub totals: Option<Totals>,
+    /// Checksums of memory, if they were asked for.
+    pub gathered: Gathered,
 }
 
 /// Replays a trace to its end.
@@ -76,7 +78,7 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     let boot = Boot {
         file: None,
         mode: Mode::Replay,
-        trace: path,
+        trace: path.clone(),
         supervisor: Some(shm.descriptor()),
         called: b"relive-replay".to_vec(),
         path: Vec::new(),
@@ -91,11 +93,8 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     if options.quiet {
         extra.push(("RELIVE_QUIET", "1".to_owned()));
     }
-    if let Some((every, folder)) = options.checksums {
-        extra.push((
-            checksum::VARIABLE,
-            checksum::Checksums::value(every, folder),
-        ));
+    if let Some(every) = options.checksums {
+        extra.push((checksum::VARIABLE, every.to_string()));
     }
     if let Some((processes, folder)) = options.foreign {
         extra.push((foreign::RECORD, foreign::order(folder, processes)));
@@ -106,9 +105,21 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     wake_at_child_end(&shm);
     // Of the program that this process was before.
     let had_children = has_children();
+    let mut broker = Broker::new()?;
+    extra.push(broker.variable());
     let root = start_with(&boot, &shown, false, &extra)?;
     let recorded = manifest.summary.as_ref().map(|s| s.exit);
-    let status = watch(&shm, root, had_children, recorded)?;
+    let watched = Watched {
+        shm: &shm,
+        members: broker.members().clone(),
+        root,
+    };
+    if let Err(e) = broker.serve(&path) {
+        watched.kill_all();
+        return Err(e);
+    }
+    let status = watched.watch(had_children, recorded)?;
+    let gathered = broker.finish()?;
     let events = shm.header().events.load(Ordering::Relaxed);
     // The tape of a process that was killed from outside does not say so; the manifest does.
     let status = match manifest.summary.map(|s| s.exit) {
@@ -120,67 +131,101 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
         status,
         events,
         totals: shm.totals(),
+        gathered,
     })
 }
 
-/// Waits for all processes of the replay, and for no other children if there were some;
-/// `recorded` is how the program ended.
-fn watch(shm: &Shm, root: i32, had_children: bool, recorded: Option<ExitStatus>) -> Result<Status> {
-    // Only the first process dies of the signal that it was recorded to die of.
-    let may_die_of_sigsys = recorded == Some(ExitStatus::Signal(libc::SIGSYS));
-    let mut status = None;
-    loop {
-        let seen = shm.header().wake.load(Ordering::Acquire);
-        let mut children = 0;
-        while let Some((pid, s)) = reap() {
-            children += 1;
-            let ended = Status::from_wait(s);
-            let sigsys =
-                ended == Status::Signal(libc::SIGSYS) && !(pid == root && may_die_of_sigsys);
-            // Whoever ends in order takes itself off the list before.
-            let unannounced = shm.registered().any(|p| p as i32 == pid);
-            // Its number may be another's from now on.
-            shm.unregister(pid as u32);
-            if sigsys || unannounced {
-                let signal = match ended {
-                    Status::Signal(signal) => signal,
-                    Status::Code(_) => 0,
-                };
-                return Err(end_all(shm, root, signal));
-            }
-            if pid == root {
-                status = Some(ended);
-            }
-        }
-        if let Some(text) = shm.failure() {
-            kill_all(shm, root);
-            return Err(Failure::told(text));
-        }
-        if let Some(s) = status
-            && shm.header().abreast.running.load(Ordering::Acquire) == 0
-        {
-            // They have said that they end: what they used counts once they have.
-            // SAFETY: asks for no status.
-            while !had_children && unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0 {}
-            return Ok(s);
-        }
-        if status.is_some() && children == 0 && !has_children() {
-            // A process of the replay ended without saying so.
-            return match status {
-                Some(Status::Code(EXIT_STATUS)) => {
-                    Err(Failure::internal("the replay ended without a reason"))
+/// A replay that runs. What its processes write into the shared memory is not to be trusted: they
+/// may have been taken over.
+struct Watched<'a> {
+    shm: &'a Shm,
+    members: Members,
+    root: i32,
+}
+
+impl Watched<'_> {
+    /// Waits for all processes of the replay, and for no other children if there were some;
+    /// `recorded` is how the program ended.
+    fn watch(&self, had_children: bool, recorded: Option<ExitStatus>) -> Result<Status> {
+        let (shm, root) = (self.shm, self.root);
+        // Only the first process dies of the signal that it was recorded to die of.
+        let may_die_of_sigsys = recorded == Some(ExitStatus::Signal(libc::SIGSYS));
+        let mut status = None;
+        loop {
+            let seen = shm.header().wake.load(Ordering::Acquire);
+            let mut children = 0;
+            while let Some((pid, s)) = reap() {
+                children += 1;
+                let ended = Status::from_wait(s);
+                let sigsys =
+                    ended == Status::Signal(libc::SIGSYS) && !(pid == root && may_die_of_sigsys);
+                // Whoever ends in order takes itself off the list before.
+                let unannounced = shm.registered().any(|p| p as i32 == pid);
+                // Its number may be another's from now on.
+                shm.unregister(pid as u32);
+                if sigsys || unannounced {
+                    let signal = match ended {
+                        Status::Signal(signal) => signal,
+                        Status::Code(_) => 0,
+                    };
+                    return Err(self.end_all(signal));
                 }
-                Some(Status::Signal(signal)) => Err(confine::killed(signal)),
-                Some(Status::Code(_)) => Err(confine::killed(0)),
-                None => continue,
-            };
+                if pid == root {
+                    status = Some(ended);
+                }
+            }
+            if let Some(text) = shm.failure() {
+                self.kill_all();
+                return Err(Failure::told(text));
+            }
+            if let Some(s) = status
+                && shm.header().abreast.running.load(Ordering::Acquire) == 0
+            {
+                // They have said that they end: what they used counts once they have.
+                // SAFETY: asks for no status.
+                while !had_children && unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0 {}
+                return Ok(s);
+            }
+            if status.is_some() && children == 0 && !has_children() {
+                // A process of the replay ended without saying so.
+                return match status {
+                    Some(Status::Code(EXIT_STATUS)) => {
+                        Err(Failure::internal("the replay ended without a reason"))
+                    }
+                    Some(Status::Signal(signal)) => Err(confine::killed(signal)),
+                    Some(Status::Code(_)) => Err(confine::killed(0)),
+                    None => continue,
+                };
+            }
+            sys::futex_wait(&shm.header().wake, seen, Some(20));
+            // Who waits for one that is gone wakes nobody: it is enough to look when all is quiet.
+            if shm.header().wake.load(Ordering::Acquire) == seen
+                && let Some(signal) = lost(shm)
+            {
+                return Err(self.end_all(signal));
+            }
         }
-        sys::futex_wait(&shm.header().wake, seen, Some(20));
-        // Who waits for one that is gone wakes nobody: it is enough to look when all is quiet.
-        if shm.header().wake.load(Ordering::Acquire) == seen
-            && let Some(signal) = lost(shm)
-        {
-            return Err(end_all(shm, root, signal));
+    }
+
+    /// Ends the replay because a process of it has ended unannounced, by a signal if not 0; says why.
+    fn end_all(&self, signal: i32) -> Failure {
+        // Whoever stops for a reason of its own says so before; else those that are just being forked,
+        // and are on no list yet, learn from this that all is over.
+        self.shm.fail(&confine::killed(signal).to_string());
+        self.kill_all();
+        match self.shm.failure() {
+            Some(text) => Failure::told(text),
+            None => confine::killed(signal),
+        }
+    }
+
+    fn kill_all(&self) {
+        for pid in self.shm.registered() {
+            self.members.kill(pid);
+        }
+        if is_child(self.root) {
+            // SAFETY: a child of this process, which nobody has waited for.
+            unsafe { libc::kill(self.root, libc::SIGKILL) };
         }
     }
 }
@@ -215,16 +260,13 @@ fn unwaited(pid: u32) -> Option<i32> {
     Some(status & 0x7f)
 }
 
-/// Ends the replay because a process of it has ended unannounced, by a signal if not 0; says why.
-fn end_all(shm: &Shm, root: i32, signal: i32) -> Failure {
-    // Whoever stops for a reason of its own says so before; else those that are just being forked,
-    // and are on no list yet, learn from this that all is over.
-    shm.fail(&confine::killed(signal).to_string());
-    kill_all(shm, root);
-    match shm.failure() {
-        Some(text) => Failure::told(text),
-        None => confine::killed(signal),
-    }
+/// Whether a process is a child that nobody has waited for.
+fn is_child(pid: i32) -> bool {
+    // SAFETY: plain numbers, for which all zeros are a value.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: only fills the structure; with WNOWAIT nobody is waited for.
+    unsafe { libc::waitid(libc::P_PID, pid as u32, &raw mut info, options) == 0 }
 }
 
 /// Whether there are children, which orphans of the tree are too; also such that have ended and
@@ -235,14 +277,6 @@ pub(super) fn has_children() -> bool {
     let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
     // SAFETY: only fills the structure; with WNOWAIT nobody is waited for.
     unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, options) == 0 }
-}
-
-fn kill_all(shm: &Shm, root: i32) {
-    for pid in shm.registered().map(|p| p as i32).chain([root]) {
-        // SAFETY: a host process of this replay, which has not been waited for if it is the
-        // first; the others take themselves off the list before they end.
-        unsafe { libc::kill(pid, libc::SIGKILL) };
-    }
 }
 
 #[cfg(test)]

@@ -2,11 +2,14 @@
 //! are compared with the recording at every event of both; memory is summed at intervals
 //! and compared between the two.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 
+use relive_trace::TapeId;
+
 use super::Status;
-use super::folder::Folder;
 use super::replay::{ReplayOptions, replay};
+use crate::broker::{Gathered, Sum};
 use crate::failure::{Failure, Result};
 use crate::stats::Totals;
 
@@ -32,30 +35,25 @@ pub struct Verified {
 /// # Errors
 /// Divergence from the recording or between the two replays; whatever stops a replay.
 pub fn verify(trace: &Path, every: u64, count: bool) -> Result<Verified> {
-    let base = Folder::new("verify")?;
-    let run = |name: &str, fragment_insns: Option<u32>| {
-        let folder = base.path().join(name);
-        std::fs::create_dir(&folder)
-            .map_err(|e| Failure::setup(format!("cannot make {}: {e}", folder.display())))?;
-        let options = ReplayOptions {
+    let run = |fragment_insns: Option<u32>| {
+        replay(&ReplayOptions {
             trace,
             quiet: true,
-            checksums: Some((every, &folder)),
+            checksums: Some(every),
             fragment_insns,
             count,
             foreign: None,
-        };
-        replay(&options).map(|r| (r, folder))
+        })
     };
-    let (first, a) = run("large", None)?;
-    let (second, b) = run("small", Some(SMALL))?;
+    let first = run(None)?;
+    let second = run(Some(SMALL))?;
     if first.status != second.status || first.events != second.events {
         return Err(Failure::Divergence(format!(
             "two replays of the same trace differ:\n  with large fragments: {:?}, {} events\n  with small fragments: {:?}, {} events",
             first.status, first.events, second.status, second.events
         )));
     }
-    let checksums = compare(&a, &b)?;
+    let checksums = compare(&first.gathered, &second.gathered)?;
     Ok(Verified {
         events: first.events,
         checksums,
@@ -64,26 +62,75 @@ pub fn verify(trace: &Path, every: u64, count: bool) -> Result<Verified> {
     })
 }
 
-fn compare(a: &Path, b: &Path) -> Result<u64> {
+/// How many checksums there are; they must be the same in both.
+fn compare(large: &Gathered, small: &Gathered) -> Result<u64> {
+    let processes: BTreeSet<u32> = large
+        .sums
+        .keys()
+        .chain(small.sums.keys())
+        .copied()
+        .collect();
     let mut count = 0;
-    for entry in std::fs::read_dir(a).map_err(Failure::setup)? {
-        let name = entry.map_err(Failure::setup)?.file_name();
-        let read = |dir: &Path| std::fs::read_to_string(dir.join(&name)).unwrap_or_default();
-        let (x, y) = (read(a), read(b));
-        let (mut left, mut right) = (x.lines(), y.lines());
-        loop {
-            match (left.next(), right.next()) {
-                (None, None) => break,
-                (l, r) if l == r => count += 1,
-                (l, r) => {
-                    let (l, r) = (l.unwrap_or("(no more)"), r.unwrap_or("(no more)"));
-                    return Err(Failure::Divergence(format!(
-                        "memory differs between two replays of process {}\n  with large fragments: {l}\n  with small fragments: {r}",
-                        name.to_string_lossy()
-                    )));
-                }
-            }
+    for process in processes {
+        let of = |g: &Gathered| g.sums.get(&process).cloned().unwrap_or_default();
+        let (a, b) = (of(large), of(small));
+        let differs = (0..a.len().max(b.len())).find(|&i| a.get(i) != b.get(i));
+        if let Some(i) = differs {
+            return Err(Failure::Divergence(format!(
+                "memory differs between two replays of process {process}\n  with large fragments: {}\n  with small fragments: {}",
+                show(a.get(i)),
+                show(b.get(i))
+            )));
         }
+        count += a.len() as u64;
     }
     Ok(count)
+}
+
+fn show(sum: Option<&Sum>) -> String {
+    match sum {
+        None => "(no more)".to_owned(),
+        Some(s) => format!(
+            "event {} thread {} tick {} memory {:016x}",
+            s.event,
+            TapeId::new(s.process, s.thread),
+            s.tick,
+            s.memory
+        ),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gathered(sums: &[(u32, u64)]) -> Gathered {
+        let mut all = Gathered::default();
+        for &(process, memory) in sums {
+            let sum = Sum {
+                process,
+                thread: 0,
+                event: 500,
+                tick: 7,
+                memory,
+            };
+            all.sums.entry(process).or_default().push(sum);
+        }
+        all
+    }
+
+    #[test]
+    fn a_difference_in_any_process_is_told() {
+        let both = gathered(&[(0, 1), (1, 2), (0, 3)]);
+        assert_eq!(compare(&both, &both).expect("they are the same"), 3);
+        for (other, at) in [
+            (gathered(&[(0, 1), (1, 2), (0, 4)]), "process 0"),
+            (gathered(&[(0, 1), (0, 3)]), "process 1"),
+            (gathered(&[(0, 1), (1, 2), (0, 3), (5, 6)]), "process 5"),
+        ] {
+            let said = compare(&both, &other).expect_err("they differ").to_string();
+            assert!(said.contains(at), "{said}");
+            assert!(compare(&other, &both).is_err());
+        }
+    }
 }

@@ -12,6 +12,7 @@ use super::protocol::{
 };
 use super::registers::Registers;
 use crate::boot::Boot;
+use crate::broker::Broker;
 use crate::failure::{Failure, Result};
 use crate::machine::Mode;
 use crate::replay::GUIDE;
@@ -25,6 +26,8 @@ struct Common {
     _descriptor: OwnedFd,
     /// The first process, which is a child of this one.
     root: i32,
+    /// Opens the recording's files for all of them.
+    _broker: Broker,
 }
 
 impl Drop for Common {
@@ -79,13 +82,18 @@ impl Host {
         let guide = format!("{}:{}", theirs.as_raw_fd(), list.join(","));
         let mut extra = vec![("RELIVE_QUIET", "1".to_owned()), (GUIDE, guide)];
         extra.extend(foreign.map(|path| (FOREIGN, path.display().to_string())));
+        let mut broker = Broker::new()?;
+        extra.push(broker.variable());
         let root = start_replay(&boot, &shown, &extra)?;
         drop(theirs);
+        let served = broker.serve(trace);
         let common = Common {
             shm,
             _descriptor: descriptor,
             root,
+            _broker: broker,
         };
+        served?;
         let mut host = Self {
             socket: ours,
             pid: root,

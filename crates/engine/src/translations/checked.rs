@@ -1,4 +1,4 @@
-//! Which kept translations an earlier run has checked, so that not each start reads all of them
+//! Which files (kept translations, and copies of a trace) an earlier run has checked, so that not each start reads all of them
 //! again: a note beside each, which names the file as its inode describes it, and the time since
 //! which the machine runs. While that lasts the file's bytes are those that were compared, but
 //! for a disk that errs; so now and then one is checked again. It must never say that a file is
@@ -17,13 +17,23 @@ const AGAIN: u32 = 64;
 /// Whether the file with this stamp has been checked since the machine started, and is not to be
 /// checked again.
 pub(super) fn is_noted(store: &Store, key: u128, stamp: Stamp) -> bool {
-    !std::process::id().is_multiple_of(AGAIN) && says_so(&path(store, key), stamp)
+    !is_due() && says_so(&path(store, key), stamp)
+}
+
+/// Whether this process shall check again what has been checked.
+pub fn is_due() -> bool {
+    std::process::id().is_multiple_of(AGAIN)
 }
 
 /// The file with this stamp has been checked.
 pub(super) fn note(store: &Store, key: u128, stamp: Stamp) {
+    write(&path(store, key), stamp);
+}
+
+/// Notes at `path` that a file has been checked.
+pub fn write(path: &Path, stamp: Stamp) {
     if let Some(note) = text(stamp) {
-        super::put(&path(store, key), &note);
+        super::put(path, &note);
     }
 }
 
@@ -31,7 +41,8 @@ fn path(store: &Store, key: u128) -> PathBuf {
     store.path(key).with_extension("checked")
 }
 
-fn says_so(path: &Path, stamp: Stamp) -> bool {
+/// Whether the note at `path` is of a file with this stamp, and of this start of the machine.
+pub fn says_so(path: &Path, stamp: Stamp) -> bool {
     let there = std::fs::read(path).ok();
     there.is_some_and(|there| text(stamp).is_some_and(|note| there == note))
 }

@@ -17,11 +17,11 @@ fn call(nr: c_long, args: [u64; 6]) -> i32 {
 
 /// wait(2) status of a confined child that makes one call and exits with its result.
 fn confined(nr: c_long, args: [u64; 6]) -> i32 {
-    in_child(false, || call(nr, args))
+    in_child(|| call(nr, args))
 }
 
 /// wait(2) status of a confined child that exits with what `body` says.
-fn in_child(appends: bool, body: impl FnOnce() -> i32) -> i32 {
+fn in_child(body: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child makes calls that are safe in a fork of a threaded process (glibc
     // keeps its allocator usable there) and ends without running destructors.
     let pid = unsafe { libc::fork() };
@@ -36,11 +36,7 @@ fn in_child(appends: bool, body: impl FnOnce() -> i32) -> i32 {
                 },
             )
         };
-        let code = if enter(appends, false).is_ok() {
-            body()
-        } else {
-            99
-        };
+        let code = if enter(false).is_ok() { body() } else { 99 };
         // SAFETY: ends the child.
         unsafe { libc::_exit(code) };
     }
@@ -63,17 +59,8 @@ fn path(text: &'static std::ffi::CStr) -> u64 {
     text.as_ptr() as u64
 }
 
-fn open(appends: bool, flags: i32) -> i32 {
-    let null = path(c"/dev/null");
-    let args = [libc::AT_FDCWD as u64, null, flags as u64, 0o600, 0, 0];
-    in_child(appends, || call(libc::SYS_openat, args))
-}
-
 #[test]
 fn what_a_replay_needs_is_allowed() {
-    for flags in [libc::O_RDONLY, libc::O_RDONLY | libc::O_CLOEXEC] {
-        assert_eq!(open(false, flags), 0);
-    }
     let map = |prot: i32| {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         confined(
@@ -122,30 +109,6 @@ fn only_the_code_cache_may_be_mapped_executable() {
     for (start, len, flags) in kept_out {
         assert!(killed(map(start, len, flags)), "{start:#x} {len:#x}");
     }
-}
-
-#[test]
-fn files_open_for_reading_only() {
-    let reading = [
-        libc::O_CREAT,
-        libc::O_TRUNC,
-        libc::O_APPEND,
-        libc::O_TMPFILE,
-        libc::O_PATH,
-    ];
-    for flags in [libc::O_WRONLY, libc::O_RDWR, 3].into_iter().chain(reading) {
-        assert!(killed(open(false, flags)), "flags {flags:#o}");
-    }
-}
-
-#[test]
-fn files_open_for_appending_where_it_was_asked_for() {
-    let append = libc::O_WRONLY | libc::O_CREAT | libc::O_APPEND | libc::O_CLOEXEC;
-    assert_eq!(open(true, append), 0);
-    assert_eq!(open(true, libc::O_RDONLY), 0);
-    assert!(killed(open(true, append | libc::O_TRUNC)));
-    assert!(killed(open(true, libc::O_RDWR)));
-    assert!(killed(open(false, append)));
 }
 
 #[test]
@@ -200,7 +163,7 @@ fn all_else_kills() {
 
 #[test]
 fn calls_of_the_old_gate_kill() {
-    let status = in_child(false, || {
+    let status = in_child(|| {
         let pid: u32;
         // SAFETY: getpid through the 32-bit gate, which changes nothing but eax (and r8
         // to r11 on old kernels).
@@ -219,7 +182,7 @@ fn calls_of_the_old_gate_kill() {
 #[test]
 fn a_fork_is_confined_and_has_no_signals() {
     let (mut from, mut to) = std::io::pipe().unwrap();
-    let status = in_child(false, || {
+    let status = in_child(|| {
         // SAFETY: as in `in_child`; the calls are a signal to itself and a socket.
         unsafe {
             if libc::fork() == 0 {
@@ -243,7 +206,7 @@ fn a_fork_is_confined_and_has_no_signals() {
 
 #[test]
 fn a_signal_to_itself_is_allowed_and_to_others_refused() {
-    let own = in_child(false, || {
+    let own = in_child(|| {
         let (pid, term) = (std::process::id(), libc::SIGTERM);
         // SAFETY: ends this child.
         unsafe { libc::syscall(libc::SYS_tgkill, pid, pid, term) as i32 }

@@ -27,6 +27,7 @@ use crate::machine::machine;
 use crate::task::Task;
 use crate::timeline::{Reply, Request};
 
+pub use shared::read;
 pub use watching::wrote;
 
 /// Names the socket of the orders, and the processes to follow: `FD:INDEX,INDEX…`.
@@ -51,10 +52,20 @@ pub struct Guide {
 /// What the environment asks for.
 #[must_use]
 pub fn requested() -> Option<Guide> {
+    let guide = guide()?;
+    GUIDED.store(true, Ordering::Relaxed);
+    Some(guide)
+}
+
+/// The socket of the orders, where there are any.
+pub fn socket() -> Option<i32> {
+    guide().map(|g| g.fd)
+}
+
+fn guide() -> Option<Guide> {
     let value = std::env::var(VARIABLE).ok()?;
     let (fd, follow) = value.split_once(':')?;
     let follow: std::result::Result<Vec<u32>, _> = follow.split(',').map(str::parse).collect();
-    GUIDED.store(true, Ordering::Relaxed);
     Some(Guide {
         fd: fd.parse().ok()?,
         follow: follow.ok()?,
@@ -100,6 +111,7 @@ fn fork(channel: &mut Channel) {
     let pid = unsafe { libc::fork() };
     if pid == 0 {
         *channel = Channel::new(socket);
+        super::checksum::is_forked();
         if let Err(e) = shared::separate() {
             crate::failure::die(&e);
         }

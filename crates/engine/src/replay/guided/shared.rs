@@ -6,10 +6,11 @@
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::FileExt;
 
-use relive_host::layout;
+use relive_host::{layout, sys};
 
+use crate::broker;
 use crate::failure::{Failure, Result};
 use crate::replay::session::with;
 use crate::sharing::objects;
@@ -21,21 +22,38 @@ const STEP: usize = 1 << 16;
 pub fn separate() -> Result<()> {
     let told = |e: io::Error| Failure::setup(format!("cannot copy shared memory: {e}"));
     let old = with(|s| s.pool.try_clone()).map_err(told)?;
-    let meta = old.metadata().map_err(told)?;
-    if meta.len() == 0 {
+    let stat = sys::fstat(old.as_raw_fd()).map_err(|e| told(io::Error::from_raw_os_error(e)))?;
+    let len = stat.st_size as u64;
+    if len == 0 {
         return Ok(());
     }
     let new = objects::pool().map_err(told)?;
-    copy(&old, &new, meta.len()).map_err(told)?;
-    let maps = std::fs::read("/proc/self/maps").map_err(told)?;
+    copy(&old, &new, len).map_err(told)?;
+    let maps = broker::proc_file(broker::Proc::Maps);
+    let maps = maps.ok_or_else(|| Failure::setup("a replay cannot read its own /proc/PID/maps"))?;
+    let maps = read(&maps).map_err(told)?;
     let text = String::from_utf8_lossy(&maps);
     for map in text.lines().filter_map(Mapping::parse) {
-        if map.inode == meta.ino() {
+        if map.inode == stat.st_ino {
             map.replace(&new).map_err(told)?;
         }
     }
     with(|s| s.pool = new);
     Ok(())
+}
+
+/// All of a file, by positioned reads (the standard library's way asks for its length by a call
+/// that takes a path).
+pub fn read(file: &File) -> io::Result<Vec<u8>> {
+    let (mut all, mut part) = (Vec::new(), vec![0; STEP]);
+    loop {
+        match file.read_at(&mut part, all.len() as u64) {
+            Ok(0) => return Ok(all),
+            Ok(n) => all.extend_from_slice(&part[..n]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
+    }
 }
 
 /// Copies what is there of a file with holes.

@@ -1,0 +1,160 @@
+//! What a replay gets from outside of its confinement. A replaying process may have been taken over
+//! by the recorded program, so it opens nothing by a name: its supervisor (of a timeline: the
+//! command) opens for it, on a thread of its own, and hands descriptors over a socket.
+//!
+//! A request has a fixed size and names no path, only content, the sender itself, or a number.
+//! The descriptors that come back are for reading. What the server learns from a request is from a
+//! stranger: it must never decide which file is opened beyond that, nor be believed.
+//!
+//! All processes of a replay share one socket. Who asks holds a lock of the kernel's until it has
+//! its answer, and knows it by its number: an answer to somebody who was killed meanwhile is
+//! thrown away by the next who asks.
+
+mod client;
+mod copies;
+mod server;
+mod socket;
+
+pub use client::{Proc, attach, copy, proc_file, report, requested, translations};
+pub use server::{Broker, Gathered, Members, Sum};
+
+/// Names the descriptor of the socket in the environment of a replaying process.
+pub const VARIABLE: &str = "RELIVE_BROKER";
+
+/// Bytes of a request.
+const REQUEST: usize = 48;
+/// Bytes of an answer.
+const ANSWER: usize = 16;
+
+/// What a request is about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Request {
+    /// The trace's copy of a file with this content.
+    Copy([u8; 32]),
+    /// Kept translations with this key.
+    Translations(u128),
+    /// The sender's own list of present pages, `/proc/PID/pagemap`.
+    Pagemap,
+    /// The sender's own maps, `/proc/PID/maps`.
+    Maps,
+    /// A checksum of memory, which is not answered.
+    Sum(Sum),
+}
+
+/// How a request went.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u32)]
+enum Outcome {
+    /// A descriptor comes with the answer.
+    Here = 0,
+    /// So it does, and what it leads to has been checked.
+    Checked = 1,
+    /// There is none.
+    Missing = 2,
+    /// It is not what its name says.
+    Damaged = 3,
+    /// It cannot be opened or read; the error number says why.
+    Unreadable = 4,
+}
+
+impl Request {
+    fn encode(self, number: u64) -> [u8; REQUEST] {
+        let mut bytes = [0; REQUEST];
+        let body = &mut bytes[16..];
+        let kind: u32 = match self {
+            Self::Copy(id) => {
+                body.copy_from_slice(&id);
+                1
+            }
+            Self::Translations(key) => {
+                body[..16].copy_from_slice(&key.to_le_bytes());
+                2
+            }
+            Self::Pagemap => 3,
+            Self::Maps => 4,
+            Self::Sum(sum) => {
+                body.copy_from_slice(&sum.encode());
+                5
+            }
+        };
+        bytes[..4].copy_from_slice(&kind.to_le_bytes());
+        bytes[8..16].copy_from_slice(&number.to_le_bytes());
+        bytes
+    }
+
+    /// A request and its number; `None` if it makes no sense.
+    fn decode(bytes: &[u8]) -> Option<(Self, u64)> {
+        let bytes: &[u8; REQUEST] = bytes.try_into().ok()?;
+        let (kind, rest) = bytes.split_first_chunk::<4>()?;
+        let (_, rest) = rest.split_first_chunk::<4>()?;
+        let (number, body) = rest.split_first_chunk::<8>()?;
+        let body: &[u8; 32] = body.try_into().ok()?;
+        let request = match u32::from_le_bytes(*kind) {
+            1 => Self::Copy(*body),
+            2 => Self::Translations(u128::from_le_bytes(*body.first_chunk()?)),
+            3 => Self::Pagemap,
+            4 => Self::Maps,
+            5 => Self::Sum(Sum::decode(body)),
+            _ => return None,
+        };
+        Some((request, u64::from_le_bytes(*number)))
+    }
+}
+
+impl Sum {
+    fn encode(self) -> [u8; 32] {
+        let mut bytes = [0; 32];
+        bytes[..4].copy_from_slice(&self.process.to_le_bytes());
+        bytes[4..8].copy_from_slice(&self.thread.to_le_bytes());
+        for (part, word) in bytes[8..]
+            .chunks_exact_mut(8)
+            .zip([self.event, self.tick, self.memory])
+        {
+            part.copy_from_slice(&word.to_le_bytes());
+        }
+        bytes
+    }
+
+    fn decode(bytes: &[u8; 32]) -> Self {
+        let word = |at: usize| {
+            let mut word = [0; 8];
+            word.copy_from_slice(&bytes[at..at + 8]);
+            u64::from_le_bytes(word)
+        };
+        Self {
+            process: word(0) as u32,
+            thread: (word(0) >> 32) as u32,
+            event: word(8),
+            tick: word(16),
+            memory: word(24),
+        }
+    }
+}
+
+/// Outcome, error number and number of the request.
+fn encode_answer(outcome: Outcome, errno: i32, number: u64) -> [u8; ANSWER] {
+    let mut bytes = [0; ANSWER];
+    bytes[..4].copy_from_slice(&(outcome as u32).to_le_bytes());
+    bytes[4..8].copy_from_slice(&errno.to_le_bytes());
+    bytes[8..].copy_from_slice(&number.to_le_bytes());
+    bytes
+}
+
+fn decode_answer(bytes: &[u8]) -> Option<(Outcome, i32, u64)> {
+    let bytes: &[u8; ANSWER] = bytes.try_into().ok()?;
+    let (outcome, rest) = bytes.split_first_chunk::<4>()?;
+    let (errno, number) = rest.split_first_chunk::<4>()?;
+    let outcome = match u32::from_le_bytes(*outcome) {
+        0 => Outcome::Here,
+        1 => Outcome::Checked,
+        2 => Outcome::Missing,
+        3 => Outcome::Damaged,
+        4 => Outcome::Unreadable,
+        _ => return None,
+    };
+    let number = number.try_into().map(u64::from_le_bytes).ok()?;
+    Some((outcome, i32::from_le_bytes(*errno), number))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,311 @@
+//! The supervisor's side: a thread that answers a replay's requests. See the module's head for what
+//! it may do.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use relive_host::signal::{Mask, set_mask};
+use relive_trace::FileId;
+
+use super::copies::{Copies, Refusal};
+use super::{Outcome, REQUEST, Request, VARIABLE, encode_answer, socket};
+use crate::failure::{Failure, Result};
+use crate::translations::{self, Served};
+
+/// The thread needs little: files are read into the heap.
+const STACK: usize = 256 << 10;
+/// More checksums than this are not kept: half a gigabyte of them.
+const MOST_SUMS: usize = 1 << 24;
+
+/// A checksum of a process's memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sum {
+    /// Index of the process.
+    pub process: u32,
+    /// The thread that runs.
+    pub thread: u32,
+    /// Events of the process so far.
+    pub event: u64,
+    /// Ticks of the thread.
+    pub tick: u64,
+    /// The sum.
+    pub memory: u64,
+}
+
+/// What a replay has reported.
+#[derive(Clone, Debug, Default)]
+pub struct Gathered {
+    /// Checksums of each process, in its order.
+    pub sums: BTreeMap<u32, Vec<Sum>>,
+    kept: usize,
+    refused: bool,
+}
+
+impl Gathered {
+    fn keep(&mut self, sum: Sum) {
+        if self.kept == MOST_SUMS {
+            self.refused = true;
+            return;
+        }
+        self.kept += 1;
+        self.sums.entry(sum.process).or_default().push(sum);
+    }
+}
+
+/// How to know that a process belongs to the replay: it has the replay's end of the socket, at the
+/// number that it was started with. Nobody else can have it.
+#[derive(Clone)]
+pub struct Members {
+    number: i32,
+    link: String,
+}
+
+impl Members {
+    fn of(end: &OwnedFd) -> std::io::Result<Self> {
+        let number = end.as_raw_fd();
+        let inode = File::from(end.try_clone()?).metadata()?.ino();
+        Ok(Self {
+            number,
+            link: format!("socket:[{inode}]"),
+        })
+    }
+
+    /// The folder of a process under `/proc`, if it is a member. It never becomes another one's,
+    /// whoever gets the number.
+    fn folder(&self, pid: i32) -> Option<OwnedFd> {
+        let path = std::ffi::CString::new(format!("/proc/{pid}")).ok()?;
+        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+        // SAFETY: opens a path that outlives the call; the descriptor is nobody else's.
+        let folder = unsafe {
+            let fd = libc::open(path.as_ptr(), flags);
+            (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))?
+        };
+        let name = std::ffi::CString::new(format!("fd/{}", self.number)).ok()?;
+        let mut link = [0_u8; 64];
+        // SAFETY: fills at most the buffer.
+        let n = unsafe {
+            libc::readlinkat(
+                folder.as_raw_fd(),
+                name.as_ptr(),
+                link.as_mut_ptr().cast(),
+                link.len(),
+            )
+        };
+        let link = link.get(..usize::try_from(n).ok()?)?;
+        (link == self.link.as_bytes()).then_some(folder)
+    }
+
+    /// Kills a process if it is a member: a replay that was taken over may name any.
+    pub fn kill(&self, pid: u32) {
+        let Ok(pid) = i32::try_from(pid) else { return };
+        if pid <= 0 {
+            return;
+        }
+        // SAFETY: plain numbers; a descriptor of a process never becomes another one's, which is
+        // why it is made before the look.
+        unsafe {
+            let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0) as i32;
+            if fd < 0 {
+                return;
+            }
+            let process = OwnedFd::from_raw_fd(fd);
+            if self.folder(pid).is_some() {
+                let none = std::ptr::null::<libc::siginfo_t>();
+                let fd = process.as_raw_fd();
+                libc::syscall(libc::SYS_pidfd_send_signal, fd, libc::SIGKILL, none, 0);
+            }
+        }
+    }
+}
+
+/// The server of one replay. Dropping it ends it.
+pub struct Broker {
+    ours: Arc<OwnedFd>,
+    theirs: Option<OwnedFd>,
+    members: Members,
+    thread: Option<JoinHandle<Gathered>>,
+}
+
+impl Broker {
+    /// A socket for a replay that is about to be started.
+    ///
+    /// # Errors
+    /// The kernel's refusal.
+    pub fn new() -> Result<Self> {
+        let made = || {
+            let (ours, theirs) = socket::pair()?;
+            // SAFETY: the host process must find its end open after exec.
+            unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };
+            Ok((ours, Members::of(&theirs)?, theirs))
+        };
+        let (ours, members, theirs) = made().map_err(no_server)?;
+        Ok(Self {
+            ours: Arc::new(ours),
+            theirs: Some(theirs),
+            members,
+            thread: None,
+        })
+    }
+
+    /// What the environment of the replay says of it.
+    #[must_use]
+    pub fn variable(&self) -> (&'static str, String) {
+        (VARIABLE, self.members.number.to_string())
+    }
+
+    /// How to know the replay's processes.
+    #[must_use]
+    pub fn members(&self) -> &Members {
+        &self.members
+    }
+
+    /// Begins to serve the replay of a trace, once its first process has been started.
+    ///
+    /// # Errors
+    /// No thread can be had.
+    pub fn serve(&mut self, trace: &Path) -> Result<()> {
+        self.theirs = None;
+        let mut service = Service {
+            copies: Copies::of(trace),
+            translations: translations::Served::requested(),
+            members: self.members.clone(),
+            gathered: Gathered::default(),
+        };
+        let ours = Arc::clone(&self.ours);
+        let serve = move || {
+            while service.one(ours.as_raw_fd()) {}
+            service.gathered
+        };
+        // Signals are for the thread that waits for them.
+        let before = set_mask(Mask::all_async());
+        let thread = std::thread::Builder::new().stack_size(STACK).spawn(serve);
+        set_mask(before);
+        self.thread = Some(thread.map_err(no_server)?);
+        Ok(())
+    }
+
+    /// Ends the server, and says what the replay has reported. All of its processes have ended, or
+    /// said that they do: what they sent before is there.
+    ///
+    /// # Errors
+    /// There was more than can be kept.
+    pub fn finish(mut self) -> Result<Gathered> {
+        let gathered = self.end();
+        if gathered.refused {
+            return Err(Failure::setup(format!(
+                "the replay takes more than {MOST_SUMS} checksums: choose a larger number with `--every`"
+            )));
+        }
+        Ok(gathered)
+    }
+
+    /// Another descriptor of the replay's end.
+    #[cfg(test)]
+    pub(super) fn end_for_tests(&self) -> OwnedFd {
+        let end = self.theirs.as_ref().and_then(|end| end.try_clone().ok());
+        end.expect("it has not been given away")
+    }
+
+    fn end(&mut self) -> Gathered {
+        // What has been sent is received still; then there is an end.
+        // SAFETY: only says that nothing more will be read or written.
+        unsafe { libc::shutdown(self.ours.as_raw_fd(), libc::SHUT_RDWR) };
+        match self.thread.take().map(JoinHandle::join) {
+            Some(Ok(gathered)) => gathered,
+            _ => Gathered::default(),
+        }
+    }
+}
+
+impl Drop for Broker {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+fn no_server(e: std::io::Error) -> Failure {
+    Failure::setup(format!("cannot serve a replay: {e}"))
+}
+
+/// What the thread has.
+struct Service {
+    copies: Copies,
+    translations: Option<Served>,
+    members: Members,
+    gathered: Gathered,
+}
+
+impl Service {
+    /// Serves one request; `false`: there will be none any more.
+    fn one(&mut self, socket: i32) -> bool {
+        let mut bytes = [0; REQUEST];
+        let message = match socket::receive(socket, &mut bytes) {
+            Ok(message) if message.len == 0 => return false,
+            Ok(message) => message,
+            Err(_) => return false,
+        };
+        if message.len != REQUEST {
+            return true;
+        }
+        let Some((request, number)) = Request::decode(&bytes) else {
+            return true;
+        };
+        let answer = match request {
+            Request::Sum(sum) => {
+                self.gathered.keep(sum);
+                return true;
+            }
+            Request::Copy(id) => self.copies.open(FileId(id)).map(|f| (f, Outcome::Here)),
+            Request::Translations(key) => self.translations(key),
+            Request::Pagemap => self.proc(message.sender, c"pagemap"),
+            Request::Maps => self.proc(message.sender, c"maps"),
+        };
+        let (file, outcome, errno) = match answer {
+            Ok((file, outcome)) => (Some(file), outcome, 0),
+            Err((outcome, errno)) => (None, outcome, errno),
+        };
+        let fd = file.as_ref().map(AsRawFd::as_raw_fd);
+        let bytes = encode_answer(outcome, errno, number);
+        // Whoever does not receive its answers, or is gone, goes without.
+        let _ = socket::send(socket, &bytes, fd);
+        true
+    }
+
+    fn translations(&self, key: u128) -> std::result::Result<(File, Outcome), Refusal> {
+        let served = self.translations.as_ref().and_then(|s| s.open(key));
+        match served {
+            Some((file, true)) => Ok((file, Outcome::Checked)),
+            Some((file, false)) => Ok((file, Outcome::Here)),
+            None => Err((Outcome::Missing, 0)),
+        }
+    }
+
+    /// A file about the sender, for whose number the kernel vouches.
+    fn proc(
+        &self,
+        sender: i32,
+        name: &std::ffi::CStr,
+    ) -> std::result::Result<(File, Outcome), Refusal> {
+        let folder = self.members.folder(sender);
+        let folder = folder.ok_or((Outcome::Missing, 0))?;
+        let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+        // SAFETY: opens a name that outlives the call; the descriptor is nobody else's.
+        unsafe {
+            let fd = libc::openat(folder.as_raw_fd(), name.as_ptr(), flags);
+            match fd {
+                0.. => Ok((File::from_raw_fd(fd), Outcome::Here)),
+                _ => Err((
+                    Outcome::Unreadable,
+                    std::io::Error::last_os_error()
+                        .raw_os_error()
+                        .unwrap_or(libc::EIO),
+                )),
+            }
+        }
+    }
+}
