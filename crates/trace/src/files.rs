@@ -225,7 +225,10 @@ impl FileStore {
 
     /// Ids of all copies, in order. Other names (copies that a crash left half-made) are
     /// passed over. No folder is one without copies: archives tend to drop empty ones.
-    pub(crate) fn ids(&self) -> Result<Vec<FileId>> {
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn ids(&self) -> Result<Vec<FileId>> {
         let failed = |error| Error::read(&self.folder, error);
         let mut ids = Vec::new();
         let entries = match std::fs::read_dir(&self.folder) {

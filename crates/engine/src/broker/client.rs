@@ -1,17 +1,22 @@
 //! The replay's side. Nothing here opens anything.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::Path;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use relive_trace::{Error, FileId};
 
-use super::{ANSWER, Outcome, Request, Sum, VARIABLE, decode_answer, socket};
+use super::{ANSWER, MOST, Outcome, Request, Sum, VARIABLE, decode_answer, socket};
 use crate::failure::{Failure, Result};
 
 struct Client {
+    /// Copies that are open already; a forked process has them too.
+    copies: Mutex<BTreeMap<FileId, File>>,
+    /// How many may be.
+    most: usize,
     socket: i32,
     /// Who has it locked asks. The kernel's lock, because that of a dead process is free.
     lock: File,
@@ -32,10 +37,41 @@ pub fn attach() -> Result<()> {
     let socket = requested()
         .ok_or_else(|| Failure::setup("this process is a part of Relive: use `relive replay`"))?;
     let lock = crate::kernel::exec::memfd(&[]).map_err(|e| cannot_ask(&e))?;
-    match CLIENT.set(Client { socket, lock }) {
-        Ok(()) => Ok(()),
-        Err(_) => Err(Failure::internal("a replay starts once")),
+    let client = Client {
+        copies: Mutex::default(),
+        most: most(),
+        socket,
+        lock,
+    };
+    if CLIENT.set(client).is_err() {
+        return Err(Failure::internal("a replay starts once"));
     }
+    take_known()
+}
+
+/// How many copies may stay open: a part of the descriptors that there can be.
+fn most() -> usize {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: fills the structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    (limit.rlim_cur / 8).min(MOST as u64) as usize
+}
+
+/// Gets what need not be asked for one by one.
+fn take_known() -> Result<()> {
+    let client = client()?;
+    let answer = ask(Request::Known(client.most as u32))?;
+    let mut copies = client
+        .copies
+        .lock()
+        .expect("no thread panics: panics abort");
+    for (id, file) in answer.names.chunks_exact(32).zip(answer.descriptors) {
+        copies.insert(FileId(id.try_into().unwrap_or_default()), file.into());
+    }
+    Ok(())
 }
 
 /// Files about this process.
@@ -52,7 +88,30 @@ pub enum Proc {
 /// # Errors
 /// It is missing, or another one.
 pub fn copy(trace: &Path, id: FileId) -> Result<File> {
-    let (outcome, errno, descriptor) = ask(Request::Copy(id.0))?;
+    let client = client()?;
+    let mut open = client
+        .copies
+        .lock()
+        .expect("no thread panics: panics abort");
+    let again = |file: &File| file.try_clone().map_err(|e| cannot_ask(&e));
+    if let Some(file) = open.get(&id) {
+        return again(file);
+    }
+    let file = ask_copy(trace, id)?;
+    if open.len() < client.most {
+        open.insert(id, again(&file)?);
+    }
+    Ok(file)
+}
+
+fn ask_copy(trace: &Path, id: FileId) -> Result<File> {
+    let Answer {
+        outcome,
+        errno,
+        mut descriptors,
+        ..
+    } = ask(Request::Copy(id.0))?;
+    let descriptor = descriptors.pop();
     let folder = trace.join("files");
     let path = folder.join(id.to_string());
     Err(Failure::setup(match (outcome, descriptor) {
@@ -72,8 +131,9 @@ pub fn copy(trace: &Path, id: FileId) -> Result<File> {
 
 /// Kept translations with a key, and whether somebody has checked them, if there are some.
 pub fn translations(key: u128) -> Option<(File, bool)> {
-    let (outcome, _, descriptor) = ask(Request::Translations(key)).ok()?;
-    Some((descriptor?.into(), outcome == Outcome::Checked))
+    let mut answer = ask(Request::Translations(key)).ok()?;
+    let file = answer.descriptors.pop()?.into();
+    Some((file, answer.outcome == Outcome::Checked))
 }
 
 /// A file about this process, if it can be had.
@@ -82,8 +142,7 @@ pub fn proc_file(which: Proc) -> Option<File> {
         Proc::Pagemap => Request::Pagemap,
         Proc::Maps => Request::Maps,
     };
-    let (_, _, descriptor) = ask(request).ok()?;
-    descriptor.map(File::from)
+    ask(request).ok()?.descriptors.pop().map(File::from)
 }
 
 /// Tells the supervisor a checksum.
@@ -100,23 +159,41 @@ fn client() -> Result<&'static Client> {
         .ok_or_else(|| Failure::internal("a replay asks its supervisor"))
 }
 
-fn ask(request: Request) -> Result<(Outcome, i32, Option<OwnedFd>)> {
+struct Answer {
+    outcome: Outcome,
+    errno: i32,
+    /// Content of the descriptors, where there may be several.
+    names: Vec<u8>,
+    descriptors: Vec<OwnedFd>,
+}
+
+fn ask(request: Request) -> Result<Answer> {
     let client = client()?;
     let _alone = lock(&client.lock)?;
     let number = unique();
     send(client.socket, request, number)?;
     loop {
-        let mut bytes = [0; ANSWER];
+        let mut bytes = [0; ANSWER + 32 * MOST];
         let message = socket::receive(client.socket, &mut bytes).map_err(|e| cannot_ask(&e))?;
         if message.len == 0 {
             return Err(gone());
         }
         // What somebody asked for who is dead comes first, and is closed again.
-        if message.len == ANSWER
-            && let Some((outcome, errno, to)) = decode_answer(&bytes)
+        let Some((head, names)) = bytes
+            .get(..message.len)
+            .and_then(|b| b.split_at_checked(ANSWER))
+        else {
+            continue;
+        };
+        if let Some((outcome, errno, to)) = decode_answer(head)
             && to == number
         {
-            return Ok((outcome, errno, message.descriptor));
+            return Ok(Answer {
+                outcome,
+                errno,
+                names: names.to_vec(),
+                descriptors: message.descriptors,
+            });
         }
     }
 }

@@ -23,14 +23,18 @@ pub const VARIABLE: &str = "RELIVE_BROKER";
 
 /// Bytes of a request.
 const REQUEST: usize = 48;
-/// Bytes of an answer.
+/// Bytes of an answer; the one about what is known has the names of the copies behind that.
 const ANSWER: usize = 16;
+/// Most descriptors that come with one answer, and that a replay keeps.
+const MOST: usize = 64;
 
 /// What a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Request {
     /// The trace's copy of a file with this content.
     Copy([u8; 32]),
+    /// The copies that have been checked already, so many at most. Asked once, at the start.
+    Known(u32),
     /// Kept translations with this key.
     Translations(u128),
     /// The sender's own list of present pages, `/proc/PID/pagemap`.
@@ -70,6 +74,10 @@ impl Request {
                 body[..16].copy_from_slice(&key.to_le_bytes());
                 2
             }
+            Self::Known(most) => {
+                body[..4].copy_from_slice(&most.to_le_bytes());
+                6
+            }
             Self::Pagemap => 3,
             Self::Maps => 4,
             Self::Sum(sum) => {
@@ -95,6 +103,7 @@ impl Request {
             3 => Self::Pagemap,
             4 => Self::Maps,
             5 => Self::Sum(Sum::decode(body)),
+            6 => Self::Known(u32::from_le_bytes(*body.first_chunk()?)),
             _ => return None,
         };
         Some((request, u64::from_le_bytes(*number)))

@@ -13,7 +13,7 @@ use relive_host::signal::{Mask, set_mask};
 use relive_trace::FileId;
 
 use super::copies::{Copies, Refusal};
-use super::{Outcome, REQUEST, Request, VARIABLE, encode_answer, socket};
+use super::{MOST, Outcome, REQUEST, Request, VARIABLE, encode_answer, socket};
 use crate::failure::{Failure, Result};
 use crate::translations::{self, Served};
 
@@ -260,6 +260,10 @@ impl Service {
                 self.gathered.keep(sum);
                 return true;
             }
+            Request::Known(most) => {
+                self.known(socket, most, number);
+                return true;
+            }
             Request::Copy(id) => self.copies.open(FileId(id)).map(|f| (f, Outcome::Here)),
             Request::Translations(key) => self.translations(key),
             Request::Pagemap => self.proc(message.sender, c"pagemap"),
@@ -272,8 +276,18 @@ impl Service {
         let fd = file.as_ref().map(AsRawFd::as_raw_fd);
         let bytes = encode_answer(outcome, errno, number);
         // Whoever does not receive its answers, or is gone, goes without.
-        let _ = socket::send(socket, &bytes, fd);
+        let _ = socket::send(socket, &bytes, fd.as_slice());
         true
+    }
+
+    fn known(&mut self, socket: i32, most: u32, number: u64) {
+        let known = self.copies.known(MOST.min(most as usize));
+        let mut bytes = encode_answer(Outcome::Checked, 0, number).to_vec();
+        for (id, _) in &known {
+            bytes.extend_from_slice(&id.0);
+        }
+        let fds: Vec<i32> = known.iter().map(|(_, file)| file.as_raw_fd()).collect();
+        let _ = socket::send(socket, &bytes, &fds);
     }
 
     fn translations(&self, key: u128) -> std::result::Result<(File, Outcome), Refusal> {

@@ -5,8 +5,9 @@
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Words of room for what comes beside a message: one header with either kind of content.
-const BESIDE: usize = 6;
+/// Words of room for what comes beside a message: a header with descriptors, and one with who sent
+/// it.
+const BESIDE: usize = 2 + super::MOST / 2 + 4;
 
 /// A message that was received.
 #[derive(Default)]
@@ -16,7 +17,7 @@ pub struct Message {
     /// The process that sent it, if the socket asks for that; 0 otherwise.
     pub sender: i32,
     /// What came with it.
-    pub descriptor: Option<OwnedFd>,
+    pub descriptors: Vec<OwnedFd>,
 }
 
 /// Two ends; what is received at the first one says who sent it.
@@ -88,8 +89,11 @@ pub fn receive(fd: i32, buf: &mut [u8]) -> io::Result<Message> {
             let data = libc::CMSG_DATA(at);
             match (*at).cmsg_type {
                 libc::SCM_RIGHTS => {
-                    let fd = data.cast::<i32>().read_unaligned();
-                    message.descriptor = Some(OwnedFd::from_raw_fd(fd));
+                    let bytes = (*at).cmsg_len - libc::CMSG_LEN(0) as usize;
+                    for i in 0..bytes / size_of::<i32>() {
+                        let fd = data.cast::<i32>().add(i).read_unaligned();
+                        message.descriptors.push(OwnedFd::from_raw_fd(fd));
+                    }
                 }
                 libc::SCM_CREDENTIALS => {
                     message.sender = data.cast::<libc::ucred>().read_unaligned().pid;
@@ -102,12 +106,16 @@ pub fn receive(fd: i32, buf: &mut [u8]) -> io::Result<Message> {
     Ok(message)
 }
 
-/// Sends a message, with a descriptor if there is one. Does not wait: who asks has room for its
+/// Sends a message, with at most [`super::MOST`] descriptors. Does not wait: who asks has room for its
 /// answer, and who never receives any must not stop the server.
 ///
 /// # Errors
 /// There is no room, or nobody any more.
-pub fn send(fd: i32, bytes: &[u8], descriptor: Option<i32>) -> io::Result<()> {
+pub fn send(fd: i32, bytes: &[u8], descriptors: &[i32]) -> io::Result<()> {
+    assert!(
+        descriptors.len() <= super::MOST,
+        "there is room for no more"
+    );
     let mut beside = [0_u64; BESIDE];
     let mut part = libc::iovec {
         iov_base: bytes.as_ptr().cast_mut().cast(),
@@ -117,18 +125,20 @@ pub fn send(fd: i32, bytes: &[u8], descriptor: Option<i32>) -> io::Result<()> {
     let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
     header.msg_iov = &raw mut part;
     header.msg_iovlen = 1;
-    if let Some(descriptor) = descriptor {
+    if !descriptors.is_empty() {
+        let size = size_of_val(descriptors) as u32;
         header.msg_control = beside.as_mut_ptr().cast();
-        // SAFETY: there is room for one header with one descriptor.
+        // SAFETY: there is room for one header with so many descriptors.
         unsafe {
-            header.msg_controllen = libc::CMSG_SPACE(size_of::<i32>() as u32) as usize;
+            header.msg_controllen = libc::CMSG_SPACE(size) as usize;
             let first = libc::CMSG_FIRSTHDR(&raw const header);
             (*first).cmsg_level = libc::SOL_SOCKET;
             (*first).cmsg_type = libc::SCM_RIGHTS;
-            (*first).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
-            libc::CMSG_DATA(first)
-                .cast::<i32>()
-                .write_unaligned(descriptor);
+            (*first).cmsg_len = libc::CMSG_LEN(size) as usize;
+            let data = libc::CMSG_DATA(first).cast::<i32>();
+            for (i, descriptor) in descriptors.iter().enumerate() {
+                data.add(i).write_unaligned(*descriptor);
+            }
         }
     }
     let flags = libc::MSG_NOSIGNAL | libc::MSG_DONTWAIT;

@@ -35,10 +35,10 @@ fn ask(end: &OwnedFd, bytes: &[u8]) {
 
 fn answer(end: &OwnedFd) -> (Outcome, i32, u64, Option<OwnedFd>) {
     let mut bytes = [0; ANSWER];
-    let message = socket::receive(end.as_raw_fd(), &mut bytes).expect("an answer");
+    let mut message = socket::receive(end.as_raw_fd(), &mut bytes).expect("an answer");
     assert_eq!(message.len, ANSWER);
     let (outcome, errno, number) = decode_answer(&bytes).expect("it makes sense");
-    (outcome, errno, number, message.descriptor)
+    (outcome, errno, number, message.descriptors.pop())
 }
 
 #[test]
@@ -55,6 +55,7 @@ fn requests_and_answers_are_read_as_they_were_written() {
         Request::Translations(u128::MAX - 5),
         Request::Pagemap,
         Request::Maps,
+        Request::Known(7),
         Request::Sum(sum),
     ] {
         let bytes = request.encode(99);

@@ -70,11 +70,7 @@ fn requested() -> Option<(PathBuf, Vec<u32>)> {
 pub fn open(follow: &[u32]) -> Result<()> {
     if let Some((folder, processes)) = requested() {
         let recorder = Recorder {
-            files: open_each(
-                &folder,
-                &processes,
-                &mut options().append(true).create(true),
-            )?,
+            files: open_each(&folder, &processes, options().append(true).create(true))?,
             before: Vec::new(),
             inherited: false,
         };
