@@ -14,6 +14,7 @@ mod pack;
 mod place;
 mod positions;
 mod sandbox;
+mod shut_in;
 mod stats;
 mod streams;
 mod terminal;

@@ -15,8 +15,8 @@ use crate::boot::Boot;
 use crate::broker::Broker;
 use crate::failure::{Failure, Result};
 use crate::machine::Mode;
-use crate::replay::GUIDE;
 use crate::replay::foreign::FOLDER as FOREIGN;
+use crate::replay::{GUIDE, confine};
 use crate::shm::Shm;
 use crate::supervisor::start_replay;
 
@@ -28,6 +28,40 @@ struct Common {
     root: i32,
     /// Opens the recording's files for all of them.
     _broker: Broker,
+}
+
+impl Common {
+    /// The signal that has killed the first process; 0 if none has.
+    fn root_signal(&self) -> i32 {
+        // Its socket is closed a little before it has ended.
+        for _ in 0..200 {
+            // SAFETY: plain numbers, for which all zeros are a value.
+            let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+            let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+            // SAFETY: only fills the structure: a child of this process, which stays one.
+            let ended = unsafe {
+                libc::waitid(libc::P_PID, self.root as u32, &raw mut info, options) == 0
+                    && info.si_pid() == self.root
+            };
+            if ended {
+                // SAFETY: the kernel has filled in what it tells of a child's end.
+                return match info.si_code {
+                    libc::CLD_KILLED => unsafe { info.si_status() },
+                    _ => 0,
+                };
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+        0
+    }
+}
+
+/// Whether an error says that there is nobody any more.
+fn is_end(e: &io::Error) -> bool {
+    matches!(
+        e.kind(),
+        io::ErrorKind::UnexpectedEof | io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset
+    )
 }
 
 impl Drop for Common {
@@ -109,7 +143,8 @@ impl Host {
     fn gone(&self, e: &io::Error) -> Failure {
         match self.common.shm.failure() {
             Some(text) => Failure::told(text),
-            None => Failure::internal(format!("a replaying process is gone ({e})")),
+            None if is_end(e) => confine::killed(self.common.root_signal()),
+            None => Failure::internal(format!("a replaying process cannot be asked ({e})")),
         }
     }
 
