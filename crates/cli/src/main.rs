@@ -42,9 +42,12 @@ mod unpack;
 mod verify;
 
 use relive_engine::supervisor::Status;
-use relive_engine::{EXIT_STATUS, Failure, boot, failure};
+use relive_engine::{EXIT_STATUS, Failure, boot, failure, heap};
 
 use args::Command;
+
+#[global_allocator]
+static HEAP: heap::Heap = heap::Heap;
 
 /// The C entry point: the Rust runtime's own start would open descriptors 0 to 2 where they
 /// are closed, ignore SIGPIPE and take over SIGSEGV, all of which a guest would inherit.

@@ -23,7 +23,7 @@ use crate::failure::{Failure, Result, die};
 use crate::kernel::exec::{drain, memfd};
 use crate::kernel::leads;
 use crate::loader::{self, Program};
-use crate::machine::{Machine, Mode, install, machine};
+use crate::machine::{Machine, Mode, begins, install, machine};
 use crate::memory::Memory;
 use crate::process::{Limits, Process, State};
 use crate::reach::Reach;
@@ -340,8 +340,11 @@ fn begin(boot: Boot) -> Result<Infallible> {
     };
     // A program that is only run uses it for its counters alone.
     let shm = found.filter(|_| boot.mode != Mode::Run);
+    if let Some(shm) = shm.filter(|_| boot.mode == Mode::Replay) {
+        begins(shm);
+    }
     let mut options = relive_dbt::Options::from_env();
-    options.fd_floor = descriptor_floor();
+    options.fd_floor = descriptor_floor()?;
     options.own_file = reach.map(|(_, host)| host);
     options.together = boot.mode == Mode::Run;
     let memory = Memory::new(options)?;
@@ -568,14 +571,24 @@ const MOST_DESCRIPTORS: u64 = 1024;
 
 /// The lowest number for descriptors of the host's own: just below the limit, where guests
 /// seldom come.
-fn descriptor_floor() -> i32 {
+///
+/// # Errors
+/// There can be none.
+fn descriptor_floor() -> Result<i32> {
     let mut limit = libc::rlimit {
         rlim_cur: 1024,
         rlim_max: 1024,
     };
     // SAFETY: fills the structure.
     unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    limit.rlim_cur.clamp(16, MOST_DESCRIPTORS) as i32 - 8
+    let floor = limit.rlim_cur.clamp(16, MOST_DESCRIPTORS) - 8;
+    if floor >= limit.rlim_cur {
+        return Err(Failure::setup(format!(
+            "the limit on open files is {}, and Relive needs more itself: raise it (`ulimit -n`)",
+            limit.rlim_cur
+        )));
+    }
+    Ok(floor as i32)
 }
 
 /// Shows the guest's name as the thread's name.

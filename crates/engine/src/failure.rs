@@ -65,24 +65,61 @@ pub type Result<T> = std::result::Result<T, Failure>;
 /// Ends this host process because of `failure`: the first failure of a process tree is kept
 /// in the shared memory for the supervisor to print; without a supervisor it is printed here.
 pub fn die(failure: &Failure) -> ! {
-    let text = failure.to_string();
-    match crate::machine::shm() {
+    end_with(&failure.to_string())
+}
+
+fn end_with(text: &str) -> ! {
+    match crate::machine::teller() {
         // Nobody sees the memory of a guided replay.
-        Some(shm) if !crate::replay::is_guided() => shm.fail(&text),
-        _ => complain(&text),
+        Some(shm) if !crate::replay::is_guided() => shm.fail(text),
+        _ => complain(text),
     }
     relive_host::sys::exit_group(EXIT_STATUS)
 }
 
-/// Writes one line on the host's standard error.
+/// Writes one line on the host's standard error. Short ones need no heap.
 pub fn complain(text: &str) {
-    let line = format!("relive: {text}\n");
+    let parts = ["relive: ", text, "\n"].map(str::as_bytes);
+    let mut short = [0; 512];
+    let len: usize = parts.iter().map(|part| part.len()).sum();
+    match short.get_mut(..len) {
+        Some(line) => {
+            let mut rest = &mut *line;
+            for part in parts {
+                let (here, behind) = rest.split_at_mut(part.len());
+                here.copy_from_slice(part);
+                rest = behind;
+            }
+            write(line);
+        }
+        None => write(&parts.concat()),
+    }
+}
+
+fn write(line: &[u8]) {
+    let args = [2, line.as_ptr() as u64, line.len() as u64, 0, 0, 0];
     // SAFETY: the buffer outlives the call.
+    unsafe { relive_host::sys::syscall(libc::SYS_write as u64, args) };
+}
+
+/// What is said where the kernel gives no memory.
+const NO_MEMORY: &str = "no memory can be had: free some, or lift the limits on it (`ulimit -v unlimited`, `ulimit -d unlimited`)";
+/// A replay or a recorder that cannot have so much has none.
+const LITTLE: usize = 1 << 20;
+
+/// Ends this process because it gets no memory; does not need any.
+pub fn out_of_memory() -> ! {
+    end_with(NO_MEMORY)
+}
+
+/// Whether memory is all there is to complain of. Libraries of C panic where they get none.
+fn has_memory() -> bool {
+    // SAFETY: gets memory and gives it back.
     unsafe {
-        relive_host::sys::syscall(
-            libc::SYS_write as u64,
-            [2, line.as_ptr() as u64, line.len() as u64, 0, 0, 0],
-        );
+        // Else the compiler would leave out both.
+        let some = std::hint::black_box(libc::malloc(LITTLE));
+        libc::free(some);
+        !some.is_null()
     }
 }
 
@@ -90,6 +127,9 @@ pub fn complain(text: &str) {
 /// The standard library's own way out, SIGABRT, would reach the guest's signal handling.
 pub fn report_panics() {
     std::panic::set_hook(Box::new(|info| {
+        if !has_memory() {
+            out_of_memory();
+        }
         let what = info.payload_as_str().unwrap_or("a panic");
         let place = info
             .location()

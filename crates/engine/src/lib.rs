@@ -15,6 +15,7 @@ mod cpuid;
 pub mod failure;
 mod file_table;
 mod forbidden;
+pub mod heap;
 mod image;
 mod input;
 mod instr;

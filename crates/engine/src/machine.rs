@@ -63,6 +63,19 @@ pub fn shm() -> Option<&'static Shm> {
     MACHINE.get().and_then(|m| m.shm.as_ref())
 }
 
+/// As [`shm`], or of a replay that begins and has no machine yet: who can be told why it ends.
+pub fn teller() -> Option<&'static Shm> {
+    shm().or_else(|| EARLY.get())
+}
+
+static EARLY: OnceLock<Shm> = OnceLock::new();
+
+/// A replay has found the memory that it shares with its supervisor.
+pub fn begins(shm: Shm) {
+    // Once in a process; and the first is as good as a second.
+    let _ = EARLY.set(shm);
+}
+
 impl Machine {
     /// Locks the guest's memory map and translations.
     pub fn memory(&self) -> MutexGuard<'_, Memory> {

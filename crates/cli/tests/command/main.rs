@@ -10,6 +10,7 @@ mod hostile;
 mod hunt;
 mod inspect;
 mod kept;
+mod limits;
 mod pack;
 mod place;
 mod positions;

@@ -15,6 +15,7 @@ use relive_trace::FileId;
 use super::copies::{Copies, Refusal};
 use super::{MOST, Outcome, REQUEST, Request, VARIABLE, encode_answer, socket};
 use crate::failure::{Failure, Result};
+use crate::replay::above_streams;
 use crate::translations::{self, Served};
 
 /// The thread needs little: files are read into the heap.
@@ -139,6 +140,8 @@ impl Broker {
     pub fn new() -> Result<Self> {
         let made = || {
             let (ours, theirs) = socket::pair()?;
+            // Replays have their streams at the numbers below.
+            let theirs = above_streams(&theirs)?;
             // SAFETY: the host process must find its end open after exec.
             unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };
             Ok((ours, Members::of(&theirs)?, theirs))

@@ -122,35 +122,42 @@ const EPERM: u32 = libc::SECCOMP_RET_ERRNO | libc::EPERM as u32;
 /// # Errors
 /// The kernel does not take the filter: then nothing may be replayed.
 pub fn enter(guided: bool) -> Result<()> {
-    let mut program = filter(std::process::id(), guided);
-    let len = program.len() as u16;
+    let no = |e: std::io::Error| {
+        Failure::setup(format!(
+            "cannot confine the replay: {e}; it needs a kernel with seccomp filters"
+        ))
+    };
+    // SAFETY: changes what this process may get by exec, which it will not do.
+    if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
+        return Err(no(std::io::Error::last_os_error()));
+    }
+    landlock::enter().map_err(no)?;
+    set_filter(&mut filter(std::process::id(), guided)).map_err(no)?;
+    CONFINED.store(true, Ordering::Relaxed);
+    Ok(())
+}
+
+fn set_filter(program: &mut [sock_filter]) -> std::io::Result<()> {
     let description = libc::sock_fprog {
-        len,
+        len: program.len() as u16,
         filter: program.as_mut_ptr(),
     };
     // Speculation is left as it is: the kernel's defence costs much, and there is no secret
     // in this process that is not its program's own.
     let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
-    // SAFETY: the description and the program that it points to outlive the calls, which
-    // change what this process may call and nothing in its memory.
+    // SAFETY: the description and the program that it points to outlive the call, which changes
+    // what this process may call and nothing in its memory.
     let refused = unsafe {
-        libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0
-            || libc::syscall(
-                libc::SYS_seccomp,
-                libc::SECCOMP_SET_MODE_FILTER,
-                flags,
-                &raw const description,
-            ) != 0
+        libc::syscall(
+            libc::SYS_seccomp,
+            libc::SECCOMP_SET_MODE_FILTER,
+            flags,
+            &raw const description,
+        )
     };
     match refused {
-        false => {
-            CONFINED.store(true, Ordering::Relaxed);
-            Ok(())
-        }
-        true => Err(Failure::setup(format!(
-            "cannot confine the replay: {}; it needs a kernel with seccomp filters",
-            std::io::Error::last_os_error()
-        ))),
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
     }
 }
 
@@ -275,6 +282,8 @@ fn instruction(code: u32, k: u32, jt: u8, jf: u8) -> sock_filter {
         k,
     }
 }
+
+mod landlock;
 
 #[cfg(test)]
 mod tests;

@@ -2,13 +2,14 @@
 //! open in all that it starts, and the recorded program could write to them. Done first of all,
 //! when what is open is still known.
 
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use crate::broker;
 use crate::failure::{Failure, Result};
 
-/// Closes all but the standard streams and the two sockets of a replay, and leaves nothing to read
-/// at the standard input: what is typed is not for a recording.
+/// Closes all but the standard streams and the two sockets of a replay. At the standard input
+/// nothing is left to read: what is typed is not for a recording. Where one of the other two is
+/// closed, it stays of no use, and no file of the replay's own can get its number.
 ///
 /// # Errors
 /// The kernel's refusal: then nothing may be replayed.
@@ -18,11 +19,38 @@ pub fn close() -> Result<()> {
         Failure::setup(format!("cannot close what the replay must not have: {e}"))
     };
     close_but(&mut kept.into_iter().flatten().collect::<Vec<_>>()).map_err(told)?;
-    let nothing = crate::kernel::exec::memfd(&[]).map_err(told)?;
-    // SAFETY: replaces the standard input by a descriptor of ours, which is closed then.
-    match unsafe { libc::dup2(nothing.as_raw_fd(), 0) } {
-        0 => Ok(()),
-        _ => Err(told(std::io::Error::last_os_error())),
+    // It has an end at once, and cannot be written to.
+    let nothing = nothing().map_err(told)?;
+    for stream in 0..=2 {
+        // SAFETY: asks for a descriptor, or replaces it, which nothing here has the number of.
+        let done = unsafe {
+            let is_open = || libc::fcntl(stream, libc::F_GETFD) >= 0;
+            stream > 0 && is_open() || libc::dup2(nothing.as_raw_fd(), stream) == stream
+        };
+        if !done {
+            return Err(told(std::io::Error::last_os_error()));
+        }
+    }
+    Ok(())
+}
+
+/// An end of a pipe that nobody writes to, above the standard streams.
+fn nothing() -> std::io::Result<OwnedFd> {
+    let (end, _) = std::io::pipe()?;
+    above_streams(&end)
+}
+
+/// The same at a number that no standard stream has, even if one is closed.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn above_streams(fd: &impl AsRawFd) -> std::io::Result<OwnedFd> {
+    // SAFETY: makes a descriptor, which is nobody else's.
+    unsafe {
+        match libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) {
+            fd @ 0.. => Ok(OwnedFd::from_raw_fd(fd)),
+            _ => Err(std::io::Error::last_os_error()),
+        }
     }
 }
 

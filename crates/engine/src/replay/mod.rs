@@ -18,7 +18,7 @@ pub use advance::{Found, SYNCHRONOUS, answer, ends_thread, expect_fault, instruc
 pub use beyond::{BeyondFile, possible as may_fault_behind_files};
 pub use confine::is_confined;
 pub use guided::{VARIABLE as GUIDE, is_guided, wrote};
-pub use inherited::close as close_inherited;
+pub use inherited::{above_streams, close as close_inherited};
 pub use report::divergence;
 pub use session::{
     add_task, alone, caught, count_event, count_quietly, fork_host, main, open_copy, open_tape,

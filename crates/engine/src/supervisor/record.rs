@@ -144,8 +144,13 @@ pub(super) fn start_with(
     silent: bool,
     extra: &[(&str, String)],
 ) -> Result<i32> {
-    // SAFETY: this process has one thread; the child only makes calls that are allowed there
-    // and replaces itself.
+    if !Path::new("/proc/self/exe").exists() {
+        return Err(Failure::setup(
+            "there is no /proc here, and Relive needs it: mount it",
+        ));
+    }
+    // SAFETY: the other threads of this process, if there are some, serve replays and look at no
+    // environment; the child only makes calls that are allowed there and replaces itself.
     let pid = unsafe { libc::fork() };
     if pid < 0 {
         return Err(Failure::setup(format!(

@@ -190,7 +190,8 @@ impl Watched<'_> {
                 // A process of the replay ended without saying so.
                 return match status {
                     Some(Status::Code(EXIT_STATUS)) => {
-                        Err(Failure::internal("the replay ended without a reason"))
+                        // It could not even reach the shared memory, and has said so itself.
+                        Err(Failure::setup("the replay could not be started"))
                     }
                     Some(Status::Signal(signal)) => Err(confine::killed(signal)),
                     Some(Status::Code(_)) => Err(confine::killed(0)),

@@ -16,7 +16,7 @@ use crate::broker::Broker;
 use crate::failure::{Failure, Result};
 use crate::machine::Mode;
 use crate::replay::foreign::FOLDER as FOREIGN;
-use crate::replay::{GUIDE, confine};
+use crate::replay::{GUIDE, above_streams, confine};
 use crate::shm::Shm;
 use crate::supervisor::start_replay;
 
@@ -54,6 +54,10 @@ impl Common {
         }
         0
     }
+}
+
+fn no_socket(e: io::Error) -> Failure {
+    Failure::setup(format!("cannot start a replay: {e}"))
 }
 
 /// Whether an error says that there is nobody any more.
@@ -96,7 +100,9 @@ impl Host {
         // SAFETY: the descriptor was just made and is nobody else's.
         let descriptor = unsafe { std::os::fd::FromRawFd::from_raw_fd(descriptor) };
         shm.header().abreast.begin();
-        let (ours, theirs) = UnixStream::pair().map_err(Failure::setup)?;
+        let (ours, end) = UnixStream::pair().map_err(no_socket)?;
+        let theirs = above_streams(&end).map_err(no_socket)?;
+        drop(end);
         // SAFETY: the host process must find its end open after exec.
         unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };
         let shown = vec![b"relive-timeline".to_vec()];
@@ -169,7 +175,7 @@ impl Host {
     /// # Errors
     /// No memory, no processes.
     pub fn fork(&mut self) -> Result<Self> {
-        let (ours, theirs) = UnixStream::pair().map_err(Failure::setup)?;
+        let (ours, theirs) = UnixStream::pair().map_err(no_socket)?;
         let mut message = Vec::new();
         send(&mut message, &Request::Fork, &[]).map_err(Failure::internal)?;
         send_descriptor(&self.socket, &message, &theirs).map_err(|e| self.gone(&e))?;
