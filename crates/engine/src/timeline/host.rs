@@ -45,8 +45,9 @@ impl Common {
             };
             if ended {
                 // SAFETY: the kernel has filled in what it tells of a child's end.
+                let how = unsafe { info.si_status() };
                 return match info.si_code {
-                    libc::CLD_KILLED => unsafe { info.si_status() },
+                    libc::CLD_KILLED => how,
                     _ => 0,
                 };
             }
