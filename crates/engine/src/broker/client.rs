@@ -168,32 +168,34 @@ struct Answer {
 }
 
 fn ask(request: Request) -> Result<Answer> {
-    let client = client()?;
-    let _alone = lock(&client.lock)?;
-    let number = unique();
-    send(client.socket, request, number)?;
-    loop {
-        let mut bytes = [0; ANSWER + 32 * MOST];
-        let message = socket::receive(client.socket, &mut bytes).map_err(|e| cannot_ask(&e))?;
-        if message.len == 0 {
-            return Err(gone());
-        }
-        // What somebody asked for who is dead comes first, and is closed again.
-        let Some((head, names)) = bytes
-            .get(..message.len)
-            .and_then(|b| b.split_at_checked(ANSWER))
-        else {
-            continue;
-        };
-        if let Some((outcome, errno, to)) = decode_answer(head)
-            && to == number
-        {
-            return Ok(Answer {
-                outcome,
-                errno,
-                names: names.to_vec(),
-                descriptors: message.descriptors,
-            });
+    client()?.ask(request, unique())
+}
+
+impl Client {
+    fn ask(&self, request: Request, number: u64) -> Result<Answer> {
+        let _alone = lock(&self.lock)?;
+        send(self.socket, request, number)?;
+        loop {
+            let mut bytes = [0; ANSWER + 32 * MOST];
+            let message = socket::receive(self.socket, &mut bytes).map_err(|e| cannot_ask(&e))?;
+            if message.len == 0 {
+                return Err(gone());
+            }
+            // What somebody asked for who is dead comes first, and is closed again.
+            let whole = bytes.get(..message.len);
+            let Some((head, names)) = whole.and_then(|b| b.split_at_checked(ANSWER)) else {
+                continue;
+            };
+            if let Some((outcome, errno, to)) = decode_answer(head)
+                && to == number
+            {
+                return Ok(Answer {
+                    outcome,
+                    errno,
+                    names: names.to_vec(),
+                    descriptors: message.descriptors,
+                });
+            }
         }
     }
 }
@@ -265,5 +267,58 @@ fn cannot_ask(e: &io::Error) -> Failure {
     match e.raw_os_error() {
         Some(libc::EMFILE | libc::ENFILE) => no_descriptor(),
         _ => Failure::setup(format!("the replay cannot ask for its files: {e}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::broker::{REQUEST, encode_answer};
+    use std::os::fd::IntoRawFd;
+
+    fn client(socket: OwnedFd) -> Client {
+        Client {
+            copies: Mutex::default(),
+            most: 0,
+            socket: socket.into_raw_fd(),
+            lock: crate::kernel::exec::memfd(&[]).expect("a memory file"),
+        }
+    }
+
+    #[test]
+    fn an_answer_to_the_dead_is_thrown_away() {
+        let (server, end) = socket::pair().expect("a socket");
+        let client = client(end);
+        let answer = |errno, number, descriptors: &[i32]| {
+            let bytes = encode_answer(Outcome::Unreadable, errno, number);
+            socket::send(server.as_raw_fd(), &bytes, descriptors).expect("there is room");
+        };
+        answer(1, 7, &[2]);
+        answer(2, 8, &[]);
+        answer(3, 9, &[]);
+        let got = client.ask(Request::Maps, 9).expect("an answer");
+        assert_eq!(got.errno, 3);
+        assert!(got.descriptors.is_empty(), "that was the dead one's");
+        let mut bytes = [0; REQUEST];
+        let asked = socket::receive(server.as_raw_fd(), &mut bytes).expect("a request");
+        assert_eq!(asked.sender, std::process::id() as i32);
+        drop(server);
+        assert!(client.ask(Request::Maps, 10).is_err(), "nobody is there");
+    }
+
+    #[test]
+    fn who_dies_with_the_lock_loses_it() {
+        let file = crate::kernel::exec::memfd(&[]).expect("a memory file");
+        // SAFETY: the child makes plain calls and ends.
+        let pid = unsafe { libc::fork() };
+        if pid == 0 {
+            let taken = set(&file, libc::F_WRLCK).is_ok();
+            relive_host::sys::exit_group(i32::from(!taken));
+        }
+        let mut status = -1;
+        // SAFETY: waits for the child made above.
+        unsafe { libc::waitpid(pid, &raw mut status, 0) };
+        assert_eq!(status, 0);
+        drop(lock(&file).expect("it is free again"));
     }
 }

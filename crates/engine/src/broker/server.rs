@@ -108,17 +108,22 @@ impl Members {
             return;
         }
         // SAFETY: plain numbers; a descriptor of a process never becomes another one's, which is
-        // why it is made before the look.
+        // why it is made before the look. Where containers forbid it the number must do.
         unsafe {
             let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0) as i32;
-            if fd < 0 {
+            let process = (fd >= 0).then(|| OwnedFd::from_raw_fd(fd));
+            if self.folder(pid).is_none() {
                 return;
             }
-            let process = OwnedFd::from_raw_fd(fd);
-            if self.folder(pid).is_some() {
-                let none = std::ptr::null::<libc::siginfo_t>();
-                let fd = process.as_raw_fd();
-                libc::syscall(libc::SYS_pidfd_send_signal, fd, libc::SIGKILL, none, 0);
+            match process {
+                Some(process) => {
+                    let none = std::ptr::null::<libc::siginfo_t>();
+                    let fd = process.as_raw_fd();
+                    libc::syscall(libc::SYS_pidfd_send_signal, fd, libc::SIGKILL, none, 0);
+                }
+                None => {
+                    libc::kill(pid, libc::SIGKILL);
+                }
             }
         }
     }

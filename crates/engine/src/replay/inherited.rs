@@ -74,8 +74,29 @@ fn close_range(first: u32, last: u32) -> std::io::Result<()> {
     // SAFETY: nothing in this process, which has just begun, uses a descriptor of that range.
     match unsafe { libc::syscall(libc::SYS_close_range, first, last, 0) } {
         0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
+        // Some containers forbid the call.
+        _ => close_each(first, last),
     }
+}
+
+/// The same, one by one.
+fn close_each(first: u32, last: u32) -> std::io::Result<()> {
+    let mut open = Vec::new();
+    for entry in std::fs::read_dir("/proc/self/fd")? {
+        open.extend(
+            entry?
+                .file_name()
+                .to_str()
+                .and_then(|n| n.parse::<i32>().ok()),
+        );
+    }
+    // The folder's own is among them, and closed by now.
+    open.retain(|&fd| u32::try_from(fd).is_ok_and(|fd| (first..=last).contains(&fd)));
+    for fd in open {
+        // SAFETY: as above.
+        unsafe { libc::close(fd) };
+    }
+    Ok(())
 }
 
 #[cfg(test)]
@@ -97,6 +118,11 @@ mod tests {
                     && close_but(&mut [b, -1, 2]).is_ok()
                     && [0, 1, 2, b].into_iter().all(open)
                     && !open(a)
+                    && !open(other)
+                    && open(libc::dup2(2, other))
+                    && close_each(3, (b - 1) as u32).is_ok()
+                    && close_each((b + 1) as u32, u32::MAX).is_ok()
+                    && [0, 1, 2, b].into_iter().all(open)
                     && !open(other)
             };
             relive_host::sys::exit_group(i32::from(!right));
