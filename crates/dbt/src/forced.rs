@@ -9,10 +9,12 @@
 //!
 //! The descriptor names the memory of the process that opened it. A forked child that used its
 //! parent's would write into the parent: so that it is open is noted on a page that the kernel
-//! clears in a child, which then opens its own at the same number.
+//! clears in a child, which then opens its own at the same number. A replay, which opens nothing, asks
+//! its supervisor for it.
 
-use std::sync::Arc;
+use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
+use std::sync::{Arc, OnceLock};
 
 use relive_host::layout::in_cache;
 use relive_host::{addr::PAGE, sys};
@@ -30,9 +32,14 @@ struct State {
     /// negative as long as there has been none.
     number: AtomicI32,
     floor: i32,
-    /// Files may be opened, and nobody reads while something is written.
-    usable: AtomicBool,
+    /// Several threads may be in the cache: nobody else's store will do.
+    together: bool,
+    /// Where the descriptor comes from, in a process that opens nothing any more.
+    ask: OnceLock<Ask>,
 }
+
+/// Gives a descriptor of the calling process's memory, to be read and written.
+pub type Ask = fn() -> Option<OwnedFd>;
 
 /// What holds for this process alone: all zero in a forked child.
 #[repr(C)]
@@ -56,7 +63,8 @@ impl Forced {
             here: here()?,
             number: AtomicI32::new(-1),
             floor,
-            usable: AtomicBool::new(!together),
+            together,
+            ask: OnceLock::new(),
         })))
     }
 
@@ -65,13 +73,10 @@ impl Forced {
         Some(self.0.number.load(Relaxed)).filter(|&fd| fd >= 0)
     }
 
-    /// Opens the descriptor as long as that is possible: from now on it is not, here and in what
-    /// is forked from here.
-    pub(crate) fn confine(&self) {
-        if self.0.usable.load(Relaxed) {
-            let _ = self.memory();
-        }
-        self.0.usable.store(false, Relaxed);
+    /// The process opens nothing any more from now on, and what is forked from it neither: the
+    /// descriptor comes from somebody else.
+    pub(crate) fn confine(&self, ask: Ask) {
+        let _ = self.0.ask.set(ask);
     }
 
     /// Another process begins, or ends, to run in this memory with descriptors of its own: none is
@@ -111,10 +116,17 @@ impl Forced {
             return None;
         }
         if !here.open.load(Relaxed) {
-            if !state.usable.load(Relaxed) || here.guests.load(Relaxed) > 0 {
+            if state.together || here.guests.load(Relaxed) > 0 {
                 return None;
             }
-            match open(state.number.load(Relaxed), state.floor) {
+            let fd = match state.ask.get() {
+                Some(ask) => {
+                    close(state.number.load(Relaxed));
+                    ask().map(IntoRawFd::into_raw_fd)
+                }
+                None => open(state.number.load(Relaxed), state.floor),
+            };
+            match fd {
                 Some(fd) => {
                     state.number.store(fd, Relaxed);
                     here.open.store(true, Relaxed);
@@ -131,10 +143,15 @@ impl Forced {
 
 impl Drop for State {
     fn drop(&mut self) {
-        if let fd @ 0.. = *self.number.get_mut() {
-            // SAFETY: closes our own descriptor.
-            unsafe { sys::syscall(libc::SYS_close as u64, [fd as u64, 0, 0, 0, 0, 0]) };
-        }
+        close(*self.number.get_mut());
+    }
+}
+
+/// Closes the translator's own descriptor, if there is one.
+fn close(fd: i32) {
+    if fd >= 0 {
+        // SAFETY: nobody else uses it.
+        unsafe { sys::syscall(libc::SYS_close as u64, [fd as u64, 0, 0, 0, 0, 0]) };
     }
 }
 

@@ -10,7 +10,7 @@ use crate::align::{LINE, SHORT};
 use crate::cache::Cache;
 use crate::code::Code;
 use crate::emit::Asm;
-use crate::forced::Forced;
+use crate::forced::{Ask, Forced};
 use crate::fragment::{AddrMap, Entry, Fragments};
 use crate::hashed::Hashed;
 use crate::options::{Options, Pairs};
@@ -278,10 +278,10 @@ impl Translator {
         self.forced.lend(begins);
     }
 
-    /// The process is about to lose the right to open files: in what is forked from it changes of
-    /// code that is there already will cost more.
-    pub fn confine(&mut self) {
-        self.forced.confine();
+    /// The process is about to lose the right to open files: `ask` gives a descriptor of its memory
+    /// then, as it does in what is forked from it.
+    pub fn confine(&mut self, ask: Ask) {
+        self.forced.confine(ask);
     }
 
     /// The fragment for `pc`, translated with entry `kind` in line if there is none yet.

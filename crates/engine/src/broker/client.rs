@@ -81,6 +81,8 @@ pub enum Proc {
     Pagemap,
     /// Its maps.
     Maps,
+    /// Its memory, to be read and written.
+    Memory,
 }
 
 /// The trace's copy of a file, whose content is what its name says.
@@ -141,6 +143,7 @@ pub fn proc_file(which: Proc) -> Option<File> {
     let request = match which {
         Proc::Pagemap => Request::Pagemap,
         Proc::Maps => Request::Maps,
+        Proc::Memory => Request::Memory,
     };
     ask(request).ok()?.descriptors.pop().map(File::from)
 }

@@ -3,7 +3,7 @@
 //! command) opens for it, on a thread of its own, and hands descriptors over a socket.
 //!
 //! A request has a fixed size and names no path, only content, the sender itself, or a number.
-//! The descriptors that come back are for reading. What the server learns from a request is from a
+//! The descriptors that come back are for reading, but for that of the sender's own memory. What the server learns from a request is from a
 //! stranger: it must never decide which file is opened beyond that, nor be believed.
 //!
 //! All processes of a replay share one socket. Who asks holds a lock of the kernel's until it has
@@ -41,6 +41,9 @@ enum Request {
     Pagemap,
     /// The sender's own maps, `/proc/PID/maps`.
     Maps,
+    /// The sender's own memory, `/proc/PID/mem`, to be written: for changes of what the sender has
+    /// mapped without the right to write. It could give itself that right as well.
+    Memory,
     /// A checksum of memory, which is not answered.
     Sum(Sum),
 }
@@ -80,6 +83,7 @@ impl Request {
             }
             Self::Pagemap => 3,
             Self::Maps => 4,
+            Self::Memory => 7,
             Self::Sum(sum) => {
                 body.copy_from_slice(&sum.encode());
                 5
@@ -103,6 +107,7 @@ impl Request {
             3 => Self::Pagemap,
             4 => Self::Maps,
             5 => Self::Sum(Sum::decode(body)),
+            7 => Self::Memory,
             6 => Self::Known(u32::from_le_bytes(*body.first_chunk()?)),
             _ => return None,
         };

@@ -274,8 +274,9 @@ impl Service {
             }
             Request::Copy(id) => self.copies.open(FileId(id)).map(|f| (f, Outcome::Here)),
             Request::Translations(key) => self.translations(key),
-            Request::Pagemap => self.proc(message.sender, c"pagemap"),
-            Request::Maps => self.proc(message.sender, c"maps"),
+            Request::Pagemap => self.proc(message.sender, c"pagemap", libc::O_RDONLY),
+            Request::Maps => self.proc(message.sender, c"maps", libc::O_RDONLY),
+            Request::Memory => self.proc(message.sender, c"mem", libc::O_RDWR),
         };
         let (file, outcome, errno) = match answer {
             Ok((file, outcome)) => (Some(file), outcome, 0),
@@ -312,10 +313,11 @@ impl Service {
         &self,
         sender: i32,
         name: &std::ffi::CStr,
+        access: i32,
     ) -> std::result::Result<(File, Outcome), Refusal> {
         let folder = self.members.folder(sender);
         let folder = folder.ok_or((Outcome::Missing, 0))?;
-        let flags = libc::O_RDONLY | libc::O_CLOEXEC;
+        let flags = access | libc::O_CLOEXEC;
         // SAFETY: opens a name that outlives the call; the descriptor is nobody else's.
         unsafe {
             let fd = libc::openat(folder.as_raw_fd(), name.as_ptr(), flags);

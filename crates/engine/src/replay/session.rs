@@ -322,7 +322,8 @@ pub fn main() -> Result<Infallible> {
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
     foreign::open(follow.as_deref().unwrap_or_default())?;
     broker::attach()?;
-    machine().memory().translator.confine();
+    let memory = || broker::proc_file(broker::Proc::Memory).map(Into::into);
+    machine().memory().translator.confine(memory);
     super::confine::enter(guide.is_some())?;
     crate::input::attach(trace.input())?;
     if let (Some(_), Some(shm)) = (&guide, machine().shm.as_ref()) {
