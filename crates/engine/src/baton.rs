@@ -6,13 +6,14 @@
 //! that the tape names the holders in order. Waiting happens outside every lock; a woken
 //! thread touches no engine state before it holds the baton.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use relive_host::sys;
 use relive_sched::Policy;
 
 use crate::failure::{Failure, Result};
+use crate::sharing::changes::{Part, Since};
 use crate::sharing::group::{Before, Group, Keepers};
 use crate::sharing::processes::{Slot, standing};
 use crate::shm::Shm;
@@ -29,6 +30,8 @@ pub struct Baton {
     process: AtomicU32,
     /// Deaths of the group's holders that this process has answered.
     deaths: AtomicU32,
+    /// Changes of files that this process has heard of.
+    heard: AtomicU64,
     /// Which process is next; asked by the group's holder only.
     among: Mutex<Box<dyn Policy>>,
 }
@@ -59,6 +62,17 @@ pub struct Taken {
     pub before: Option<Before>,
 }
 
+impl Taken {
+    /// The thread has given the baton up and taken it once more, and done nothing between: one
+    /// turn says all.
+    pub fn and_then(self, later: Self) -> Self {
+        Self {
+            switched: self.switched || later.switched,
+            before: later.before.or(self.before),
+        }
+    }
+}
+
 impl Baton {
     /// A baton held by thread `slot` of the process; `policies` choose among its threads and
     /// among the processes that share memory with it.
@@ -78,6 +92,7 @@ impl Baton {
             shm,
             process: AtomicU32::new(process),
             deaths: AtomicU32::new(0),
+            heard: AtomicU64::new(0),
             among: Mutex::new(among),
         }
     }
@@ -315,6 +330,9 @@ impl Baton {
         {
             slot.pid.store(std::process::id(), Ordering::Release);
             slot.become_one(standing::RUNNING);
+            // What happened before is in what it will map.
+            let told = self.shm.as_ref().map_or(0, |s| s.header().changes.told());
+            self.heard.store(told, Ordering::Relaxed);
         }
         Ok(())
     }
@@ -425,6 +443,7 @@ impl Baton {
         };
         let turn = slot.turns.load(Ordering::Relaxed);
         let member = slot.become_private() == standing::MEMBER;
+        slot.programs.fetch_add(1, Ordering::AcqRel);
         slot.turns.store(turn + 1, Ordering::Release);
         if member {
             let keepers = [std::process::id(), 0];
@@ -457,6 +476,27 @@ impl Baton {
         };
         let deaths = group.deaths();
         self.is_member() && self.deaths.swap(deaths, Ordering::Relaxed) != deaths
+    }
+
+    /// What members have changed in files since this process last asked; it has the group's baton.
+    pub fn news(&self) -> Since {
+        let (true, Some(shm)) = (self.is_member(), &self.shm) else {
+            return Since::Parts(Vec::new());
+        };
+        let changes = &shm.header().changes;
+        let heard = self.heard.swap(changes.told(), Ordering::Relaxed);
+        changes.since(heard)
+    }
+
+    /// Tells the other members what this one, which has the group's baton, has changed in a file.
+    pub fn tell(&self, part: Part) {
+        let Some(shm) = &self.shm else { return };
+        let changes = &shm.header().changes;
+        changes.tell(part);
+        // Its own news is none to itself.
+        let last = changes.told() - 1;
+        let (old, new) = (Ordering::Relaxed, Ordering::Relaxed);
+        let _ = self.heard.compare_exchange(last, last + 1, old, new);
     }
 
     fn take_group(&self, task: &Task) -> Option<Before> {

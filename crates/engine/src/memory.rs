@@ -333,11 +333,33 @@ impl Memory {
         Ok(())
     }
 
-    /// What the memory holds that other processes may write, without pages of zeros at the
+    /// What mapped memory holds, whether the guest may read it or not; zeros behind the end of a file.
+    #[must_use]
+    pub fn content(&mut self, start: u64, end: u64) -> Vec<u8> {
+        let mut bytes = vec![0; (end - start) as usize];
+        let parts = self.space.overlapping(start, end);
+        let parts = parts.map(|r| (r.start.max(start), r.end.min(end), r.prot));
+        for (from, to, prot) in parts {
+            let hidden = host_prot(prot) & READ == 0;
+            let (first, last) = (from & !(PAGE - 1), (to + PAGE - 1) & !(PAGE - 1));
+            if hidden {
+                protect_or_die(first, last, READ);
+            }
+            // Behind the end of a file there is nothing to read, and zeros stay.
+            let part = &mut bytes[(from - start) as usize..(to - start) as usize];
+            let _ = copy::read(GuestAddr(from), part);
+            if hidden {
+                self.settle(first, last);
+            }
+        }
+        bytes
+    }
+
+    /// What the memory holds that other processes share, without pages of zeros at the
     /// ends of a region.
     #[must_use]
     pub fn common_contents(&self) -> Vec<(u64, Vec<u8>)> {
-        let common = self.space.iter().filter(|r| r.common && r.prot & READ != 0);
+        let common = self.space.iter().filter(|r| r.shared && r.prot & READ != 0);
         common
             .map(|r| {
                 let mut bytes = vec![0; (r.end - r.start) as usize];

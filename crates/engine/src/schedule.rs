@@ -6,6 +6,7 @@ use relive_trace::{Event, Kind, TapeId, Writes};
 
 use crate::failure::{Failure, Result, die};
 use crate::machine::{machine, shm};
+use crate::sharing::changes::Since;
 use crate::sharing::group::Before;
 use crate::shm::Shm;
 use crate::tape::TapeOut;
@@ -44,15 +45,33 @@ pub fn turn(task: &Task, before: Option<Before>) {
     }
     if before.is_some() {
         machine().memory().forget_common_code();
-        if machine().baton.mourns() {
-            log_memory(&mut schedule);
-        }
+        log_news(&mut schedule);
     }
 }
 
 /// The turn at hand also follows turn `turn` of process `process`, or its end.
 pub fn after(process: u32, turn: Option<u32>) {
     machine().schedule().put(Kind::After { process, turn });
+}
+
+/// What has happened to shared memory that no tape of another process tells of.
+fn log_news(schedule: &mut Schedule) {
+    let baton = &machine().baton;
+    let news = baton.news();
+    if baton.mourns() {
+        log_memory(schedule);
+        return;
+    }
+    let parts = match news {
+        Since::Parts(parts) if parts.is_empty() => return,
+        Since::Parts(parts) => parts,
+        Since::Anything => machine().memory().space.shared_files(),
+    };
+    let mut memory = machine().memory();
+    for (start, end) in memory.space.views_of(&parts) {
+        let bytes = memory.content(start, end);
+        schedule.put(Kind::Memory(Writes::new(&[(start, &bytes)])));
+    }
 }
 
 /// A process died with the group's baton: what it did to shared memory is seen there only.

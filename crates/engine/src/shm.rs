@@ -17,6 +17,7 @@ use crate::file_table::FileTable;
 use crate::input;
 use crate::kernel::leads::Leads;
 use crate::replay::Abreast;
+use crate::sharing::changes::Changes;
 use crate::sharing::group::Group;
 use crate::sharing::objects::Objects;
 use crate::sharing::processes::Processes;
@@ -108,6 +109,8 @@ pub struct Header {
     pub checked: FileTable,
     /// Who maps which files shared.
     pub shared: Users,
+    /// Who changes files that others may map (recording).
+    pub changes: Changes,
     /// What processes that share memory know of each other.
     pub processes: Processes,
     /// Which of them runs (recording).

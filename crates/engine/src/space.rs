@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use relive_host::layout;
 
+use crate::sharing::changes::Part;
+
 /// Protection bits of mmap(2).
 pub const READ: u32 = libc::PROT_READ as u32;
 /// See [`READ`].
@@ -91,6 +93,8 @@ pub struct AddressSpace {
     next_high: u64,
     /// Start of the heap that brk(2) moves, and its present end.
     pub brk: (u64, u64),
+    /// See [`AddressSpace::take_dropped`].
+    dropped: Vec<u64>,
 }
 
 impl AddressSpace {
@@ -182,7 +186,10 @@ impl AddressSpace {
         self.cut(end);
         let gone: Vec<u64> = self.regions.range(start..end).map(|(&s, _)| s).collect();
         for s in gone {
-            self.regions.remove(&s);
+            let region = self.regions.remove(&s);
+            if let Some(file) = region.filter(|r| r.shared && r.inode != 0) {
+                self.may_drop(file.inode);
+            }
         }
     }
 
@@ -303,6 +310,54 @@ impl AddressSpace {
             let place = |at: u64| r.start + (at - r.offset);
             (from < to).then(|| (place(from), place(to)))
         })
+    }
+
+    /// Where shared maps show these parts of files, in order and each address once.
+    #[must_use]
+    pub fn views_of(&self, parts: &[Part]) -> Vec<(u64, u64)> {
+        let views = parts
+            .iter()
+            .flat_map(|p| self.shared_views(p.file, p.start, p.end - p.start));
+        let mut views: Vec<(u64, u64)> = views.collect();
+        views.sort_unstable();
+        views.dedup_by(|next, last| {
+            let joins = next.0 <= last.1;
+            if joins {
+                last.1 = last.1.max(next.1);
+            }
+            joins
+        });
+        views
+    }
+
+    /// What is mapped shared of files.
+    #[must_use]
+    pub fn shared_files(&self) -> Vec<Part> {
+        let files = self.iter().filter(|r| r.shared && r.inode != 0);
+        let part = |r: &Region| Part {
+            file: r.inode,
+            start: r.offset,
+            end: r.offset + (r.end - r.start),
+        };
+        files.map(part).collect()
+    }
+
+    /// Whether a file is mapped shared.
+    #[must_use]
+    pub fn shares_file(&self, inode: u64) -> bool {
+        self.shared_views(inode, 0, u64::MAX).next().is_some()
+    }
+
+    /// The files that were mapped shared, and in some place are no more, since this was last asked.
+    pub fn take_dropped(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// A file may not be mapped shared after all.
+    pub fn may_drop(&mut self, inode: u64) {
+        if !self.dropped.contains(&inode) {
+            self.dropped.push(inode);
+        }
     }
 
     /// Whether any file is mapped shared.

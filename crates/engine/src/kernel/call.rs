@@ -156,6 +156,8 @@ pub struct Log {
     pub order: Option<u64>,
     /// Which standard stream it wrote to.
     pub stream: u8,
+    /// Nobody else may run while it is made, and it does not sleep.
+    pub keeps_baton: bool,
     /// Room for references into the store of input.
     pub refs: Vec<InputRef>,
     /// What cannot be read of the ranges is zeros in the file behind them.
@@ -169,7 +171,7 @@ impl Log {
         self.spans.clear();
         self.extra.clear();
         (self.switched, self.order, self.stream) = (false, None, 0);
-        self.padded = false;
+        (self.padded, self.keeps_baton) = (false, false);
     }
 
     /// Notes that the kernel wrote `len` bytes at `addr`.

@@ -142,6 +142,9 @@ pub fn close_range(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Res
 /// Whether a call that its row says may sleep really may, on this descriptor: reading and
 /// writing regular files does not, and need not cost a switch.
 pub fn may_sleep(task: &Task, call: &Call) -> bool {
+    if task.log.keeps_baton {
+        return false;
+    }
     if !machine().baton.shared() {
         return true;
     }

@@ -6,6 +6,7 @@ use relive_kabi::{Arg, Restart};
 
 use super::buffers::Buffers;
 use super::{Call, fds, moved, output, refuse};
+use crate::baton::Taken;
 use crate::machine::{Mode, machine};
 use crate::signals::signo;
 use crate::task::Task;
@@ -61,22 +62,30 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
 /// Enters the kernel with the baton given up: other threads run while the call sleeps. The
 /// arguments must not point into guest memory that the kernel writes and others see.
 pub fn blocking(task: &mut Task, nr: u32, args: &[u64; 6]) -> i64 {
-    let baton = &machine().baton;
-    let recording = machine().mode == Mode::Record;
-    if recording {
-        task.flush_readings();
-        baton.release(task);
-    }
-    let result = enter_kernel(nr, args, true);
-    if recording {
-        take_back(task);
-    }
+    let (result, taken) = asleep(task, nr, args);
+    taken_back(task, taken);
     result
+}
+
+/// The same; the turn with which the thread goes on is not logged yet.
+pub fn asleep(task: &mut Task, nr: u32, args: &[u64; 6]) -> (i64, Taken) {
+    let baton = &machine().baton;
+    if machine().mode != Mode::Record {
+        return (enter_kernel(nr, args, true), Taken::default());
+    }
+    task.flush_readings();
+    baton.release(task);
+    let result = enter_kernel(nr, args, true);
+    (result, baton.take(task))
 }
 
 /// Takes the baton after it was given up inside a call.
 pub fn take_back(task: &mut Task) {
     let taken = machine().baton.take(task);
+    taken_back(task, taken);
+}
+
+fn taken_back(task: &mut Task, taken: Taken) {
     if taken.switched {
         crate::schedule::turn(task, taken.before);
         task.log.switched = true;

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 
 use relive_host::addr::PAGE;
-use relive_host::layout;
+use relive_host::{GuestAddr, copy, layout};
 use relive_trace::FileId;
 
 use super::{Answer, Call, Reply, limits, sharing};
@@ -606,10 +606,17 @@ pub fn mremap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
         let behind = region.offset + (old - region.start);
         crate::replay::shared_grows(region.inode, behind.saturating_add(new_len))?;
     }
+    // What the map shows more of the file than before.
+    let shown = if copies { 0 } else { old_len.min(new_len) };
+    let more = (target + shown, target + new_len);
     if copies || flags & keeps != 0 {
         let range = (target, target + new_len);
         return match memory.remap_beside(old, old_len, range) {
-            Ok(()) => Ok(Reply::Value(target as i64)),
+            Ok(()) => {
+                drop(memory);
+                shows_more(task, &region, more);
+                Ok(Reply::Value(target as i64))
+            }
             Err(e) => errno(e),
         };
     }
@@ -619,9 +626,35 @@ pub fn mremap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
         from_end = old + new_len;
     }
     match memory.remap((old, from_end), (target, target + new_len)) {
-        Ok(()) => Ok(Reply::Value(target as i64)),
+        Ok(()) => {
+            drop(memory);
+            shows_more(task, &region, more);
+            Ok(Reply::Value(target as i64))
+        }
         Err(e) => errno(e),
     }
+}
+
+/// A map has grown over a part of its file. What was written there by calls is on no tape: nobody
+/// had mapped it.
+fn shows_more(task: &mut Task, region: &Region, (start, end): (u64, u64)) {
+    let (Some(shm), Mode::Record) = (&machine().shm, machine().mode) else {
+        return;
+    };
+    if !region.shared || start >= end || !shm.header().shared.ever_changed(region.inode) {
+        return;
+    }
+    // Only as far as the file reaches: the rest may be large, and is nothing.
+    let readable = |at: u64| copy::read_array::<1>(GuestAddr(at)).is_ok();
+    let (mut least, mut most) = (0, (end - start) / PAGE);
+    while least < most {
+        let middle = least + (most - least) / 2;
+        match readable(start + middle * PAGE) {
+            true => least = middle + 1,
+            false => most = middle,
+        }
+    }
+    task.log.wrote(start, least * PAGE);
 }
 
 /// madvise(2): what changes contents is done in both modes; advice is taken as given.

@@ -87,11 +87,18 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
     crate::stats::call(call.nr);
     tracing::debug!(target: "syscall", "{} {call} at tick {}", task.id(), task.ctx.ticks());
     let hook = hooks::find(call).filter(|_| filtered.is_none());
+    let mut change = match (&answer, filtered) {
+        (None, None) => file_changes::begin(task, call)?,
+        _ => None,
+    };
     let reply = match (hook, filtered) {
         (Some(hook), _) => hook(task, call, answer.as_ref())?,
         (_, Some(errno)) => Reply::Value(-i64::from(errno)),
         (None, None) => Reply::Value(match &answer {
-            None => live::generic(task, call),
+            None => match &mut change {
+                Some(change) => change.make(task, call)?,
+                None => live::generic(task, call),
+            },
             Some(answer) => {
                 live::TemporaryMask::enter(task, call);
                 answer.result
@@ -110,7 +117,12 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
         None => {
             if filtered.is_none() {
                 fds::after(task, call, result);
-                file_changes::note(task, call, result);
+            }
+            if let Some(change) = change {
+                change.end(task, call, result);
+            }
+            if sharing::may_release(call.nr) {
+                sharing::release();
             }
             log(task, call, result);
         }

@@ -111,7 +111,7 @@ pub fn make(task: &mut Task, call: &Call, write: impl FnOnce(&mut Task, &[u8]) -
 
 /// Waits, with the baton given up, until there is something to read.
 fn wait(task: &mut Task, call: &Call, source: &Source) -> Result<(), i64> {
-    if source.flags & libc::SPLICE_F_NONBLOCK != 0 {
+    if source.flags & libc::SPLICE_F_NONBLOCK != 0 || task.log.keeps_baton {
         return Ok(());
     }
     let mut poll = libc::pollfd {

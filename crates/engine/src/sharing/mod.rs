@@ -7,6 +7,7 @@
 //! maps what another process has mapped; it leaves at exec. All others run concurrently.
 //! Nothing here may look at guest memory.
 
+pub mod changes;
 pub mod group;
 pub mod lock;
 pub mod objects;

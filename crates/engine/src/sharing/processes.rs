@@ -38,6 +38,8 @@ pub struct Slot {
     pub turns: AtomicU32,
     /// Recording: `turns` when it last became private.
     pub left: AtomicU32,
+    /// Recording: programs that it has executed: what the ones before mapped is gone.
+    pub programs: AtomicU32,
     /// Recording: one of its threads holds a robust lock, while it does not run.
     pub locked: AtomicU32,
     /// Recording: it has been killed, and does what the kernel would do for it.
@@ -200,6 +202,7 @@ mod tests {
             pid: AtomicU32::new(std::process::id()),
             turns: word(),
             left: word(),
+            programs: word(),
             locked: word(),
             doomed: word(),
             ended: word(),

@@ -1,6 +1,9 @@
 //! Which processes of the tree map which files (and segments) shared, so that those who see
 //! each other's writes are found. Lies in the shared memory; what processes that have ended
 //! had is taken over.
+//!
+//! An entry outlives the maps: who maps a file whose content has changed meanwhile must come
+//! after those who saw the old one, in replay too.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -11,7 +14,10 @@ use super::processes::{Processes, Slot};
 
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 16;
+/// The process could write the file through its map.
 const WRITES: u32 = 1;
+/// The file was changed in another way since the process first mapped it.
+const CHANGED: u32 = 2;
 
 /// An open-addressing table from a file's identity to its users; one entry for each user.
 #[repr(C)]
@@ -27,13 +33,42 @@ struct Entry {
     /// 0 = never used.
     file: AtomicU64,
     process: AtomicU32,
-    /// [`WRITES`], or 0.
+    /// [`WRITES`], [`CHANGED`], or 0.
     flags: AtomicU32,
+    /// 0 = it does not map the file now; or `Slot::programs` plus one.
+    mapped: AtomicU32,
+}
+
+impl Entry {
+    fn is_of(&self, file: u64) -> bool {
+        self.file.load(Ordering::Acquire) == file
+    }
+
+    fn process(&self) -> u32 {
+        self.process.load(Ordering::Acquire)
+    }
+
+    fn has(&self, flag: u32) -> bool {
+        self.flags.load(Ordering::Acquire) & flag != 0
+    }
+
+    /// Whether its process maps the file now.
+    fn is_live(&self, processes: &Processes) -> bool {
+        let mapped = self.mapped.load(Ordering::Acquire);
+        let slot = processes.get(self.process()).filter(|_| mapped != 0);
+        slot.is_some_and(|slot| mapped == mark(slot) && slot.may_share())
+    }
+}
+
+/// What an entry's `mapped` says of a process that maps the file now.
+fn mark(slot: &Slot) -> u32 {
+    slot.programs.load(Ordering::Acquire) + 1
 }
 
 impl Users {
     /// Notes that a process maps `file` shared. Returns the others that do or did, as far as
-    /// they or the process itself could write; `None`: the table is full.
+    /// they or the process itself could write, or the file has changed since; `None`: the table is
+    /// full.
     pub fn claim(
         &self,
         processes: &Processes,
@@ -42,71 +77,109 @@ impl Users {
         writes: bool,
     ) -> Option<Vec<u32>> {
         let _guard = self.lock.take(sys::gettid());
-        let shares = |p: u32| processes.get(p).is_some_and(Slot::may_share);
-        let (mut own, mut free, mut others) = (None, None, Vec::new());
-        for e in self.chain(file) {
-            let (f, p) = (
-                e.file.load(Ordering::Acquire),
-                e.process.load(Ordering::Acquire),
-            );
-            let wrote = e.flags.load(Ordering::Acquire) & WRITES != 0;
-            match (f == file, f == 0) {
-                (_, true) => {
-                    free = free.or(Some(e));
-                    break;
-                }
-                (true, _) if p == process => own = Some(e),
-                (same, _) => {
-                    if same && (writes || wrote) {
-                        others.push(p);
-                    }
-                    // That a file was once written this way is never forgotten.
-                    if free.is_none() && (same || !wrote) && !shares(p) {
-                        free = Some(e);
-                    }
-                }
+        let others = self
+            .entries_of(file)
+            .filter(|e| e.process() != process && (writes || e.has(WRITES | CHANGED)))
+            .map(Entry::process)
+            .collect();
+        let mapped = processes.get(process).map_or(1, mark);
+        self.enter(processes, file, process, u32::from(writes), Some(mapped))?;
+        Some(others)
+    }
+
+    /// A process maps a file no more.
+    pub fn release(&self, file: u64, process: u32) {
+        let _guard = self.lock.take(sys::gettid());
+        for entry in self.entries_of(file).filter(|e| e.process() == process) {
+            entry.mapped.store(0, Ordering::Release);
+        }
+    }
+
+    /// Notes that a process is about to change a file, which it need not map. Returns the others
+    /// that map it now: who maps it from now on learns of the process; `None`: the table is full.
+    pub fn change(&self, processes: &Processes, file: u64, process: u32) -> Option<Vec<u32>> {
+        let _guard = self.lock.take(sys::gettid());
+        let mut others = Vec::new();
+        for entry in self.entries_of(file) {
+            entry.flags.fetch_or(CHANGED, Ordering::AcqRel);
+            if entry.process() != process && entry.is_live(processes) {
+                others.push(entry.process());
             }
         }
-        let entry = own.or(free)?;
-        let before = match entry.file.load(Ordering::Acquire) == file {
-            true => entry.flags.load(Ordering::Acquire),
-            false => 0,
-        };
-        entry
-            .flags
-            .store(before | u32::from(writes), Ordering::Release);
-        entry.process.store(process, Ordering::Release);
-        self.used.store(1, Ordering::Relaxed);
-        entry.file.store(file, Ordering::Release);
+        if !others.is_empty() {
+            self.enter(processes, file, process, CHANGED, None)?;
+        }
         Some(others)
+    }
+
+    /// Under the lock: makes the entry of a process for a file, or adds to it. `None`: no room.
+    fn enter(
+        &self,
+        processes: &Processes,
+        file: u64,
+        process: u32,
+        flags: u32,
+        mapped: Option<u32>,
+    ) -> Option<()> {
+        let shares = |e: &Entry| processes.get(e.process()).is_some_and(Slot::may_share);
+        // That a file was once written is never forgotten.
+        let usable = |e: &Entry| (e.is_of(file) || !e.has(WRITES | CHANGED)) && !shares(e);
+        let own = self.entries_of(file).find(|e| e.process() == process);
+        let entry = match own {
+            Some(own) => own,
+            None => self.chain(file).find(|e| e.is_of(0) || usable(e))?,
+        };
+        if !entry.is_of(file) {
+            entry.flags.store(0, Ordering::Release);
+        }
+        if own.is_none() {
+            entry.mapped.store(0, Ordering::Release);
+        }
+        entry.process.store(process, Ordering::Release);
+        entry.flags.fetch_or(flags, Ordering::AcqRel);
+        if let Some(mapped) = mapped {
+            entry.mapped.store(mapped, Ordering::Release);
+        }
+        self.used.store(1, Ordering::SeqCst);
+        entry.file.store(file, Ordering::SeqCst);
+        Some(())
     }
 
     /// Whether any file has ever been mapped shared.
     #[must_use]
     pub fn any(&self) -> bool {
-        self.used.load(Ordering::Relaxed) != 0
+        self.used.load(Ordering::SeqCst) != 0
     }
 
-    /// Another process that maps the file shared.
+    /// Whether any process maps the file shared, or has once.
+    #[must_use]
+    pub fn mentions(&self, file: u64) -> bool {
+        self.entries_of(file).next().is_some()
+    }
+
+    /// Another process that maps the file shared now.
     #[must_use]
     pub fn maps(&self, processes: &Processes, file: u64, process: u32) -> Option<u32> {
-        self.chain(file)
-            .take_while(|e| e.file.load(Ordering::Acquire) != 0)
-            .filter(|e| e.file.load(Ordering::Acquire) == file)
-            .map(|e| e.process.load(Ordering::Acquire))
-            .find(|&p| p != process && processes.get(p).is_some_and(Slot::may_share))
+        let mut others = self.entries_of(file).filter(|e| e.process() != process);
+        others.find(|e| e.is_live(processes)).map(Entry::process)
     }
 
     /// Whether any process has ever been able to write the file through a map: its times do
     /// not tell whether it has changed.
     #[must_use]
     pub fn ever_written(&self, file: u64) -> bool {
-        self.chain(file)
-            .map_while(|e| match e.file.load(Ordering::Acquire) {
-                0 => None,
-                f => Some(f == file && e.flags.load(Ordering::Acquire) & WRITES != 0),
-            })
-            .any(|hit| hit)
+        self.entries_of(file).any(|e| e.has(WRITES))
+    }
+
+    /// Whether a file that is or was mapped has been changed in another way.
+    #[must_use]
+    pub fn ever_changed(&self, file: u64) -> bool {
+        self.entries_of(file).any(|e| e.has(CHANGED))
+    }
+
+    fn entries_of(&self, file: u64) -> impl Iterator<Item = &Entry> {
+        let chain = self.chain(file).take_while(|e| !e.is_of(0));
+        chain.filter(move |e| e.is_of(file))
     }
 
     /// The entries that may be of a file, in order; the first unused one ends them.

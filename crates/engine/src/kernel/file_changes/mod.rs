@@ -1,0 +1,277 @@
+//! Calls that change the content of a file which is mapped shared: memory changes with it, of the
+//! caller or of other processes, and a tape has to say so. How that is found out whatever the
+//! others do meanwhile is said in `sharing/changes.rs`.
+//!
+//! What the caller maps itself is logged with its call, as memory that the call wrote. The others
+//! are members of the group when the file changes, and log what they map of it at their next turn.
+//! It makes no call that the guest could notice. Files that are changed by processes outside of
+//! the recording are not seen.
+
+mod part;
+mod rows;
+
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::sync::atomic::Ordering;
+
+use relive_host::sys;
+
+use super::live::{generic, interrupted};
+use super::memory::identity_at;
+use super::sharing::Owed;
+use super::{Call, status, unsupported};
+use crate::failure::{Failure, Result, die};
+use crate::machine::{machine, shm};
+use crate::sharing::changes::{self, Part, Underway};
+use crate::shm::Shm;
+use crate::task::Task;
+
+use part::{Before, range};
+use rows::{Row, Which};
+pub use rows::may_change;
+
+/// A call at hand that may change a file.
+pub struct Change {
+    row: &'static Row,
+    /// The file, if it is known before the call.
+    file: Option<u64>,
+    /// What the others see of the call while it is made.
+    underway: Option<Underway<'static>>,
+    owed: Owed,
+    /// Other processes map it.
+    others: bool,
+    /// The size of a file that the call names.
+    size: Option<u64>,
+    /// What there is to know of the file before, if anybody maps it.
+    before: Option<Before>,
+    /// A file that the call names by its path.
+    pinned: Option<OwnedFd>,
+}
+
+/// Before a call: if it may change a file, what must be known and done before.
+///
+/// # Errors
+/// Too many processes or files.
+pub fn begin(task: &mut Task, call: &Call) -> Result<Option<Change>> {
+    let Some(row) = rows::find(call) else {
+        return Ok(None);
+    };
+    let mut change = Change {
+        row,
+        file: None,
+        underway: None,
+        owed: Owed::default(),
+        others: false,
+        size: None,
+        before: None,
+        pinned: None,
+    };
+    if !task.tape.recording() {
+        let shares = machine().memory().space.has_shared_files();
+        return Ok(shares.then_some(change));
+    }
+    let Some(shm) = shm() else { return Ok(None) };
+    let fd = match row.which {
+        Which::Descriptor(argument) => call.int(argument),
+        _ => -1,
+    };
+    if matches!(row.which, Which::Descriptor(_)) && !crate::input::is_regular(task, fd) {
+        // Nothing else can be mapped shared and written.
+        return Ok(None);
+    }
+    if !shm.header().shared.any() {
+        // What the call opens may be anything, and make it sleep: that is looked at afterwards.
+        if !matches!(row.which, Which::Opened { .. }) {
+            let announced = shm.header().changes.announce(changes::WHICHEVER, task.tid);
+            change.underway = Some(announced);
+        }
+        if !shm.header().shared.any() {
+            task.log.keeps_baton = change.underway.is_some();
+            return Ok(Some(change));
+        }
+        change.underway = None;
+    }
+    match row.which {
+        Which::Descriptor(_) => change.file = identity_at(fd),
+        Which::Named => {
+            change.pinned = rows::pin(call);
+            let pinned = change.pinned.as_ref().map(AsRawFd::as_raw_fd);
+            change.file = match pinned {
+                Some(fd) => identity_at(fd),
+                None => rows::named(call).map(|named| named.0),
+            };
+            change.size = pinned.and_then(status).map(|st| st.st_size as u64);
+        }
+        Which::Opened { .. } => {
+            (change.file, change.size) = rows::named(call).unzip();
+        }
+    }
+    if let Some(file) = change.file {
+        task.log.keeps_baton = true;
+        change.look(task, call, shm, file)?;
+    }
+    Ok(Some(change))
+}
+
+impl Change {
+    /// Sees to it that whoever maps the file hears of the change.
+    fn look(&mut self, task: &mut Task, call: &Call, shm: &'static Shm, file: u64) -> Result<()> {
+        let header = shm.header();
+        let (users, processes) = (&header.shared, &header.processes);
+        let baton = &machine().baton;
+        self.others = false;
+        loop {
+            let underway = header.changes.announce(file, task.tid);
+            if !users.mentions(file) {
+                self.underway = Some(underway);
+                return Ok(());
+            }
+            let Some(others) = users.change(processes, file, baton.process()) else {
+                return Err(unsupported(call, "it changes one shared file too many"));
+            };
+            if others.is_empty() {
+                self.underway = Some(underway);
+                break;
+            }
+            // Nobody may wait for this process while it waits for others.
+            drop(underway);
+            baton.meet()?;
+            if !self.owed.meet(task, &others)? {
+                self.others = true;
+                break;
+            }
+        }
+        if self.others && !baton.is_member() {
+            return Err(Failure::internal("a change of a shared file by itself"));
+        }
+        let own = machine().memory().space.shares_file(file);
+        self.before = (own || self.others).then(|| Before::of(task, call, self.row, self.size));
+        Ok(())
+    }
+
+    /// Makes a call that has no hook.
+    ///
+    /// # Errors
+    /// As [`begin`].
+    pub fn make(&mut self, task: &mut Task, call: &Call) -> Result<i64> {
+        if let Some(result) = self.pinned.as_ref().and_then(|fd| cut(fd, call)) {
+            return Ok(result);
+        }
+        let waits = i64::from(call.nr) == libc::SYS_splice
+            && call.args[5] as u32 & libc::SPLICE_F_NONBLOCK == 0;
+        let (true, Some(file), Some(shm)) = (waits, self.file, shm()) else {
+            return Ok(generic(task, call));
+        };
+        let mut at_once = *call;
+        at_once.args[5] |= u64::from(libc::SPLICE_F_NONBLOCK);
+        loop {
+            let result = generic(task, &at_once);
+            if result != -i64::from(libc::EAGAIN) {
+                return Ok(result);
+            }
+            // Whoever fills the pipe may need the baton, or wait for the change.
+            self.underway = None;
+            let mut poll = libc::pollfd {
+                fd: call.int(0),
+                events: libc::POLLIN,
+                revents: 0,
+            };
+            let args = [&raw mut poll as u64, 1, u64::MAX, 0, 0, 0];
+            let woken = self.owed.wait(task, libc::SYS_poll, &args);
+            let woken = interrupted(task, call, woken);
+            if woken < 0 {
+                return Ok(woken);
+            }
+            self.look(task, call, shm, file)?;
+        }
+    }
+
+    /// After the call: notes the memory that it has changed, and tells the others.
+    pub fn end(self, task: &mut Task, call: &Call, result: i64) {
+        if !task.tape.recording() {
+            self.run(call, result);
+            return;
+        }
+        self.owed.settle(task);
+        let opened = matches!(self.row.which, Which::Opened { .. });
+        let file = match (opened, result >= 0) {
+            (true, true) => identity_at(result as i32),
+            (true, false) => None,
+            (false, _) => self.file,
+        };
+        let Some(file) = file else { return };
+        if opened && self.file != Some(file) {
+            refuse_unseen(call, result as i32, file);
+            return;
+        }
+        let changed = match &self.before {
+            Some(before) => range(task, call, self.row, before, &self.pinned, result),
+            None => None,
+        };
+        let Some((start, end)) = changed.filter(|(start, end)| start < end) else {
+            return;
+        };
+        if self.others {
+            machine().baton.tell(Part { file, start, end });
+        }
+        let mut memory = machine().memory();
+        let views = memory.space.shared_views(file, start, end - start);
+        let views: Vec<(u64, u64)> = views.collect();
+        for &(start, end) in &views {
+            memory.code_changed(start, end);
+        }
+        drop(memory);
+        for (start, end) in views {
+            task.log.changed(start, end - start);
+        }
+    }
+
+    /// Where nothing is recorded: code that was translated from the file. Other threads may have
+    /// moved the position meanwhile.
+    fn run(&self, call: &Call, result: i64) {
+        let file = match self.row.which {
+            _ if result < 0 => None,
+            Which::Descriptor(argument) => identity_at(call.int(argument)),
+            Which::Named => rows::named(call).map(|named| named.0),
+            Which::Opened { .. } => identity_at(result as i32),
+        };
+        let Some(file) = file else { return };
+        let mut memory = machine().memory();
+        let views = memory.space.shared_views(file, 0, u64::MAX);
+        let views: Vec<(u64, u64)> = views.collect();
+        views.iter().for_each(|v| memory.code_changed(v.0, v.1));
+    }
+}
+
+/// Cuts the file that the call names, whatever has that name by now. `None`: there is no `/proc`.
+fn cut(pinned: &OwnedFd, call: &Call) -> Option<i64> {
+    let path = std::ffi::CString::new(format!("/proc/self/fd/{}", pinned.as_raw_fd())).ok()?;
+    let args = [path.as_ptr() as u64, call.args[1], 0, 0, 0, 0];
+    // SAFETY: only reads the path, which outlives the call.
+    let result = (unsafe { sys::syscall(libc::SYS_truncate as u64, args) }) as i64;
+    (result != -i64::from(libc::ENOENT)).then_some(result)
+}
+
+/// A file was cut under a name that it has got while it was opened: ends the recording if it is
+/// mapped shared, for then memory has changed, and no tape says so.
+fn refuse_unseen(call: &Call, fd: i32, file: u64) {
+    let Some(header) = shm().map(Shm::header).filter(|h| h.shared.any()) else {
+        return;
+    };
+    let own = machine().memory().space.shares_file(file);
+    let me = machine().baton.process();
+    let other = header.shared.maps(&header.processes, file, me);
+    let Some(process) = other.or(own.then_some(me)) else {
+        return;
+    };
+    let path = std::fs::read_link(format!("/proc/self/fd/{fd}"))
+        .map_or_else(|_| format!("descriptor {fd}"), |p| p.display().to_string());
+    let pid = header.processes.get(process);
+    let pid = pid.map_or(0, |slot| slot.pid.load(Ordering::Relaxed));
+    let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    die(&Failure::unsupported(format!(
+        "{} cuts {path:?}, which process {pid} ({}) of the recording maps shared, and the file came \
+         to this name at the same moment: what changes is on no tape",
+        call.name(),
+        program.trim_end()
+    )));
+}
