@@ -335,24 +335,45 @@ impl Memory {
 
     /// What mapped memory holds, whether the guest may read it or not; zeros behind the end of a file.
     #[must_use]
-    pub fn content(&mut self, start: u64, end: u64) -> Vec<u8> {
+    pub fn content(&self, start: u64, end: u64) -> Vec<u8> {
         let mut bytes = vec![0; (end - start) as usize];
         let parts = self.space.overlapping(start, end);
-        let parts = parts.map(|r| (r.start.max(start), r.end.min(end), r.prot));
-        for (from, to, prot) in parts {
-            let hidden = host_prot(prot) & READ == 0;
-            let (first, last) = (from & !(PAGE - 1), (to + PAGE - 1) & !(PAGE - 1));
-            if hidden {
-                protect_or_die(first, last, READ);
-            }
+        for (from, to) in parts.map(|r| (r.start.max(start), r.end.min(end))) {
             // Behind the end of a file there is nothing to read, and zeros stay.
             let part = &mut bytes[(from - start) as usize..(to - start) as usize];
-            let _ = copy::read(GuestAddr(from), part);
-            if hidden {
-                self.settle(first, last);
-            }
+            let _ = self.uncovered(from, to, || copy::read(GuestAddr(from), part));
         }
         bytes
+    }
+
+    /// Where the file ends that is mapped at a page, in whole pages; `end` if it goes on.
+    #[must_use]
+    pub fn file_end(&self, start: u64, end: u64) -> u64 {
+        let there = |page: u64| copy::read_array::<1>(GuestAddr(start + page * PAGE)).is_ok();
+        let (mut least, mut most) = (0, (end - start) / PAGE);
+        self.uncovered(start, end, || {
+            while least < most {
+                let middle = least + (most - least) / 2;
+                match there(middle) {
+                    true => least = middle + 1,
+                    false => most = middle,
+                }
+            }
+        });
+        start + least * PAGE
+    }
+
+    /// Lets the host read a part of a region, if it may not.
+    fn uncovered<R>(&self, start: u64, end: u64, f: impl FnOnce() -> R) -> R {
+        let prot = self.space.at(start).map_or(READ, |r| r.prot);
+        if host_prot(prot) & READ != 0 {
+            return f();
+        }
+        let (start, end) = (start & !(PAGE - 1), (end + PAGE - 1) & !(PAGE - 1));
+        protect_or_die(start, end, READ);
+        let result = f();
+        self.settle(start, end);
+        result
     }
 
     /// What the memory holds that other processes share, without pages of zeros at the

@@ -67,7 +67,7 @@ fn log_news(schedule: &mut Schedule) {
         Since::Parts(parts) => parts,
         Since::Anything => machine().memory().space.shared_files(),
     };
-    let mut memory = machine().memory();
+    let memory = machine().memory();
     for (start, end) in memory.space.views_of(&parts) {
         let bytes = memory.content(start, end);
         schedule.put(Kind::Memory(Writes::new(&[(start, &bytes)])));

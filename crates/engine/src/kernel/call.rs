@@ -160,7 +160,7 @@ pub struct Log {
     pub keeps_baton: bool,
     /// Room for references into the store of input.
     pub refs: Vec<InputRef>,
-    /// What cannot be read of the ranges is zeros in the file behind them.
+    /// What the guest cannot read of the ranges is the file's, or zeros behind its end.
     padded: bool,
     bytes: Vec<u8>,
 }
@@ -232,7 +232,8 @@ impl Log {
         };
         let readable = start + (bad.0 - addr) as usize;
         if self.padded {
-            bytes[readable..end].fill(0);
+            let rest = machine().memory().content(bad.0, addr + len);
+            bytes[readable..end].copy_from_slice(&rest);
             return end;
         }
         readable

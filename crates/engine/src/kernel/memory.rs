@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 
 use relive_host::addr::PAGE;
-use relive_host::{GuestAddr, copy, layout};
+use relive_host::layout;
 use relive_trace::FileId;
 
 use super::{Answer, Call, Reply, limits, sharing};
@@ -644,17 +644,9 @@ fn shows_more(task: &mut Task, region: &Region, (start, end): (u64, u64)) {
     if !region.shared || start >= end || !shm.header().shared.ever_changed(region.inode) {
         return;
     }
-    // Only as far as the file reaches: the rest may be large, and is nothing.
-    let readable = |at: u64| copy::read_array::<1>(GuestAddr(at)).is_ok();
-    let (mut least, mut most) = (0, (end - start) / PAGE);
-    while least < most {
-        let middle = least + (most - least) / 2;
-        match readable(start + middle * PAGE) {
-            true => least = middle + 1,
-            false => most = middle,
-        }
-    }
-    task.log.wrote(start, least * PAGE);
+    // The rest may be large, and is nothing.
+    let reached = machine().memory().file_end(start, end);
+    task.log.changed(start, reached - start);
 }
 
 /// madvise(2): what changes contents is done in both modes; advice is taken as given.

@@ -113,6 +113,9 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
             return Ok(Flow::Continue);
         }
     };
+    if sharing::may_release(call.nr) {
+        sharing::release();
+    }
     match answer {
         None => {
             if filtered.is_none() {
@@ -120,9 +123,6 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
             }
             if let Some(change) = change {
                 change.end(task, call, result);
-            }
-            if sharing::may_release(call.nr) {
-                sharing::release();
             }
             log(task, call, result);
         }

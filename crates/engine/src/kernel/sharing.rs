@@ -132,11 +132,12 @@ pub fn claim(task: &mut Task, call: &Call, file: u64, writes: bool, name: &str) 
 
 /// Ends the claims to files that the process maps no more, after a call that changes its map.
 pub fn release() {
+    let mut memory = machine().memory();
+    let dropped = memory.space.take_dropped();
     let (Some(shm), Mode::Record) = (&machine().shm, machine().mode) else {
         return;
     };
-    let mut memory = machine().memory();
-    for file in memory.space.take_dropped() {
+    for file in dropped {
         if !memory.space.shares_file(file) {
             shm.header().shared.release(file, machine().baton.process());
         }

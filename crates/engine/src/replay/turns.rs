@@ -12,6 +12,7 @@ use super::foreign::{self, Changes};
 use super::session::{alone, with};
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
+use crate::memory::Memory;
 use crate::sharing::processes::Slot;
 use crate::stats;
 
@@ -179,6 +180,9 @@ impl Turns {
 fn apply(process: u32, writes: &Writes<'_>) -> Result<()> {
     let mut memory = machine().memory();
     for (at, bytes) in writes.iter() {
+        if let Some((first, len)) = difference(&memory, at, bytes) {
+            super::wrote(first, len);
+        }
         memory.poke(at, bytes).map_err(|bad| {
             Failure::Divergence(format!(
                 "shared memory of process {process} was recorded at {at:#x}, and nothing is mapped at {} in the replay",
@@ -187,6 +191,15 @@ fn apply(process: u32, writes: &Writes<'_>) -> Result<()> {
         })?;
     }
     Ok(())
+}
+
+/// Where the memory differs from what it is to hold: start and length.
+fn difference(memory: &Memory, at: u64, bytes: &[u8]) -> Option<(u64, u64)> {
+    let old = memory.content(at, at.checked_add(bytes.len() as u64)?);
+    let differs = |i: &usize| old[*i] != bytes[*i];
+    let first = (0..bytes.len()).find(differs)?;
+    let last = (0..bytes.len()).rfind(differs)?;
+    Some((at + first as u64, (last + 1 - first) as u64))
 }
 
 fn damaged(process: u32) -> Failure {

@@ -18,6 +18,8 @@ const SLOT_BITS: u32 = 16;
 const WRITES: u32 = 1;
 /// The file was changed in another way since the process first mapped it.
 const CHANGED: u32 = 2;
+/// The file was cut since.
+const CUT: u32 = 4;
 
 /// An open-addressing table from a file's identity to its users; one entry for each user.
 #[repr(C)]
@@ -169,6 +171,20 @@ impl Users {
     #[must_use]
     pub fn ever_written(&self, file: u64) -> bool {
         self.entries_of(file).any(|e| e.has(WRITES))
+    }
+
+    /// A file has become smaller.
+    pub fn cut(&self, file: u64) {
+        let _guard = self.lock.take(sys::gettid());
+        for entry in self.entries_of(file) {
+            entry.flags.fetch_or(CUT, Ordering::AcqRel);
+        }
+    }
+
+    /// Whether a file that is or was mapped has ever become smaller.
+    #[must_use]
+    pub fn ever_cut(&self, file: u64) -> bool {
+        self.entries_of(file).any(|e| e.has(CUT))
     }
 
     /// Whether a file that is or was mapped has been changed in another way.

@@ -25,7 +25,7 @@ use crate::sharing::changes::{self, Part, Underway};
 use crate::shm::Shm;
 use crate::task::Task;
 
-use part::{Before, range};
+use part::{Before, changed};
 use rows::{Row, Which};
 pub use rows::may_change;
 
@@ -203,13 +203,18 @@ impl Change {
             refuse_unseen(call, result as i32, file);
             return;
         }
-        let changed = match &self.before {
-            Some(before) => range(task, call, self.row, before, &self.pinned, result),
-            None => None,
-        };
-        let Some((start, end)) = changed.filter(|(start, end)| start < end) else {
+        let (Some(before), Some(shm)) = (&self.before, shm()) else {
             return;
         };
+        let users = &shm.header().shared;
+        let cut = users.ever_cut(file);
+        let Some(changed) = changed(call, self.row, before, &self.pinned, result, cut) else {
+            return;
+        };
+        if changed.cut {
+            users.cut(file);
+        }
+        let (start, end) = changed.part;
         if self.others {
             machine().baton.tell(Part { file, start, end });
         }

@@ -56,16 +56,24 @@ fn start(task: &Task, call: &Call, row: &Row, fd: i32, size: u64) -> Option<Star
     })
 }
 
-/// The part that has changed: where it starts and ends.
-pub fn range(
-    task: &Task,
+/// What a call has done to a file.
+pub struct Changed {
+    /// The part that has changed: where it starts and ends.
+    pub part: (u64, u64),
+    /// The file has become smaller.
+    pub cut: bool,
+}
+
+/// What a call has done to a file of which the state before is known. `cut`: the file has been cut
+/// before, so that what it gets by growing may have been something else once.
+pub fn changed(
     call: &Call,
     row: &Row,
     before: &Before,
     pinned: &Option<OwnedFd>,
     result: i64,
-) -> Option<(u64, u64)> {
-    debug_assert!(task.tape.recording());
+    cut: bool,
+) -> Option<Changed> {
     let after = size(call, row, pinned, result);
     let (least, most) = (before.size.min(after), up(before.size.max(after)));
     // What was behind the end is new, to the end of the last page.
@@ -73,31 +81,43 @@ pub fn range(
         true => (start, end),
         false => (start.min(least), end.max(most)),
     };
+    // What is new is zeros, as it was.
+    let resized = match after > before.size && !cut {
+        true => (least, up(least)),
+        false => (least, most),
+    };
     let done = u64::try_from(result).unwrap_or(0);
-    match row.what {
-        What::Written { .. } | What::Through { .. } if done == 0 => None,
-        What::Written { .. } | What::Through { .. } => Some(match before.start {
+    let part = match row.what {
+        What::Written { .. } | What::Through { .. } if done == 0 => return None,
+        What::Written { .. } | What::Through { .. } => match before.start {
             Some(Start::At(at)) => grown((at, at.saturating_add(done))),
             Some(Start::Position(fd, at)) if position(fd) == at + done => grown((at, at + done)),
             // Somebody has moved it meanwhile.
             _ => (0, most),
-        }),
-        What::Cut => Some((least, most)),
-        What::Allocated => Some(grown(allocated(call, most))),
-        What::Everything => Some((0, most)),
-    }
+        },
+        What::Cut => resized,
+        What::Allocated => match allocated(call, most) {
+            Some((start, end)) => (start.min(resized.0), end.max(resized.1)),
+            None => resized,
+        },
+        What::Everything => (0, most),
+    };
+    (part.0 < part.1).then_some(Changed {
+        part,
+        cut: after < before.size,
+    })
 }
 
 /// The part that fallocate(2) changes within the file, even if it fails on the way.
-fn allocated(call: &Call, end: u64) -> (u64, u64) {
+fn allocated(call: &Call, end: u64) -> Option<(u64, u64)> {
     const ZEROES: i32 = 0x80;
     const WIPES: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE | ZEROES;
     const MOVES: i32 = libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE;
     let (start, len) = (call.args[2], call.args[3]);
     match call.int(1) {
-        mode if mode & MOVES != 0 => (start, end),
-        mode if mode & WIPES != 0 => (start, up(start.saturating_add(len)).min(end)),
-        _ => (end, end),
+        mode if mode & MOVES != 0 => Some((start, end)),
+        mode if mode & WIPES != 0 => Some((start, up(start.saturating_add(len)).min(end))),
+        _ => None,
     }
 }
 
