@@ -253,16 +253,40 @@ mod tests {
                 return;
             }
             match step.0 {
-                0 => go((1, step.1), [true, saw_claim, changed, claimed, must_wait], orders),
-                1 => go((2, step.1), [!claimed, claimed, changed, claimed, must_wait], orders),
+                0 => go(
+                    (1, step.1),
+                    [true, saw_claim, changed, claimed, must_wait],
+                    orders,
+                ),
+                1 => go(
+                    (2, step.1),
+                    [!claimed, claimed, changed, claimed, must_wait],
+                    orders,
+                ),
                 // Who has seen a claim asks first; that is another story.
-                2 => go((3, step.1), [announced, saw_claim, true, claimed, must_wait], orders),
-                3 => go((4, step.1), [false, saw_claim, changed, claimed, must_wait], orders),
+                2 => go(
+                    (3, step.1),
+                    [announced, saw_claim, true, claimed, must_wait],
+                    orders,
+                ),
+                3 => go(
+                    (4, step.1),
+                    [false, saw_claim, changed, claimed, must_wait],
+                    orders,
+                ),
                 _ => {}
             }
             match step.1 {
-                0 => go((step.0, 1), [announced, saw_claim, changed, true, must_wait], orders),
-                1 => go((step.0, 2), [announced, saw_claim, changed, claimed, announced], orders),
+                0 => go(
+                    (step.0, 1),
+                    [announced, saw_claim, changed, true, must_wait],
+                    orders,
+                ),
+                1 => go(
+                    (step.0, 2),
+                    [announced, saw_claim, changed, claimed, announced],
+                    orders,
+                ),
                 2 if must_wait && announced => {}
                 2 => go((step.0, 3), state, orders),
                 3 => {
@@ -293,6 +317,9 @@ mod tests {
         assert_eq!(changes.since(1), Since::Parts(vec![part(1), part(2)]));
         (0..NEWS as u64).for_each(|i| changes.tell(part(i)));
         assert_eq!(changes.since(2), Since::Anything);
-        assert_eq!(changes.since(changes.told() - 1), Since::Parts(vec![part(255)]));
+        assert_eq!(
+            changes.since(changes.told() - 1),
+            Since::Parts(vec![part(255)])
+        );
     }
 }

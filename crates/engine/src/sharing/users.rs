@@ -269,4 +269,47 @@ mod tests {
         }
         assert!(users.ever_written(5));
     }
+
+    #[test]
+    fn a_claim_ends_with_the_last_map_and_with_the_program() {
+        let (users, processes) = tables();
+        let claim = |p| users.claim(&processes, 9, p, false).expect("room");
+        let maps = |me| users.maps(&processes, 9, me);
+        claim(1);
+        assert_eq!((maps(2), maps(1)), (Some(1), None));
+        users.release(9, 1);
+        assert_eq!(maps(2), None);
+        claim(1);
+        assert_eq!(maps(2), Some(1));
+        let slot = processes.get(1).expect("in range");
+        slot.programs.store(1, Ordering::Release);
+        assert_eq!(maps(2), None, "the new program maps nothing");
+        claim(1);
+        assert_eq!(maps(2), Some(1));
+    }
+
+    #[test]
+    fn who_changes_a_file_is_met_by_those_who_map_it_later() {
+        let (users, processes) = tables();
+        let claim = |p| users.claim(&processes, 9, p, false).expect("room");
+        let change = |p| users.change(&processes, 9, p).expect("room");
+        assert!(change(1).is_empty() && !users.mentions(9));
+        claim(2);
+        assert!(users.mentions(9) && !users.ever_changed(9));
+        assert_eq!(change(1), [2]);
+        assert!(users.ever_changed(9) && !users.ever_written(9));
+        assert_eq!(claim(3), [2, 1]);
+    }
+
+    #[test]
+    fn who_saw_the_old_content_is_met_by_who_sees_the_new() {
+        let (users, processes) = tables();
+        let claim = |p| users.claim(&processes, 9, p, false).expect("room");
+        claim(2);
+        users.release(9, 2);
+        assert!(claim(3).is_empty());
+        users.release(9, 3);
+        assert!(users.change(&processes, 9, 1).expect("room").is_empty());
+        assert_eq!(claim(4), [2, 3]);
+    }
 }

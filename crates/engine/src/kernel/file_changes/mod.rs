@@ -26,8 +26,8 @@ use crate::shm::Shm;
 use crate::task::Task;
 
 use part::{Before, changed};
-use rows::{Row, Which};
 pub use rows::may_change;
+use rows::{Row, Which};
 
 /// A call at hand that may change a file.
 pub struct Change {

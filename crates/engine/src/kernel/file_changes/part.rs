@@ -39,8 +39,8 @@ fn start(task: &Task, call: &Call, row: &Row, fd: i32, size: u64) -> Option<Star
     let position = || Start::Position(fd, position(fd));
     // SAFETY: only asks.
     let appends = unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_APPEND != 0;
-    let appends = appends
-        || i64::from(call.nr) == libc::SYS_pwritev2 && call.int(5) & libc::RWF_APPEND != 0;
+    let appends =
+        appends || i64::from(call.nr) == libc::SYS_pwritev2 && call.int(5) & libc::RWF_APPEND != 0;
     Some(match row.what {
         What::Written { .. } if appends => Start::At(size),
         What::Written { offset: None } => position(),
