@@ -34,7 +34,10 @@ pub struct Owed {
 
 impl Owed {
     /// The process becomes a member, if it is none.
-    fn join(&mut self, task: &mut Task) -> Result<()> {
+    ///
+    /// # Errors
+    /// Too many processes.
+    pub fn join(&mut self, task: &mut Task) -> Result<()> {
         if let Some(taken) = machine().baton.join(task)? {
             self.taken = self.taken.and_then(taken);
             // The slice of one that nobody waited for is long.
@@ -66,8 +69,13 @@ impl Owed {
         if slots.iter().any(|(_, slot)| slot.may_share()) {
             self.join(task)?;
         }
+        let member = machine().baton.is_member();
         for (other, slot) in slots {
-            if let Some(turn) = slot.ask() {
+            // The group's order is that of all its members.
+            if let Some(turn) = (!(member && slot.is_member()))
+                .then(|| slot.ask())
+                .flatten()
+            {
                 self.after.push((other, turn));
             }
         }

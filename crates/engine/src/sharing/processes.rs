@@ -148,12 +148,23 @@ impl Slot {
         }
     }
 
+    /// Whether it maps nothing that others could share.
+    #[must_use]
+    pub fn is_private(&self) -> bool {
+        self.standing.load(Ordering::Acquire) == standing::PRIVATE
+    }
+
+    /// Whether it is a member of the group.
+    #[must_use]
+    pub fn is_member(&self) -> bool {
+        self.standing.load(Ordering::Acquire) == standing::MEMBER
+    }
+
     /// Whether it maps something that others could share, and lives.
     #[must_use]
     pub fn may_share(&self) -> bool {
         let pid = self.pid.load(Ordering::Acquire);
-        self.standing.load(Ordering::Acquire) != standing::PRIVATE
-            && (pid == 0 || !dead_process(pid))
+        !self.is_private() && (pid == 0 || !dead_process(pid))
     }
 
     /// Replay: this many turns are over, or all that there will be.

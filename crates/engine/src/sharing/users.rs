@@ -20,6 +20,15 @@ const WRITES: u32 = 1;
 const CHANGED: u32 = 2;
 /// The file was cut since.
 const CUT: u32 = 4;
+/// Whoever changes the file comes after what the process has done with it.
+const MET: u32 = 8;
+/// Processes that had this entry before have read the file, and are forgotten.
+const FORGOTTEN: u32 = 16;
+
+/// As many processes are remembered that have read a file and ended.
+const READERS: usize = 256;
+/// As many entries are looked at.
+const PROBES: usize = 4096;
 
 /// An open-addressing table from a file's identity to its users; one entry for each user.
 #[repr(C)]
@@ -27,6 +36,8 @@ pub struct Users {
     lock: Lock,
     /// Not 0 once there is an entry.
     used: AtomicU32,
+    /// Not 0 once a reader has been forgotten for another file's sake.
+    full: AtomicU32,
     entries: [Entry; SLOTS],
 }
 
@@ -54,17 +65,28 @@ impl Entry {
         self.flags.load(Ordering::Acquire) & flag != 0
     }
 
-    /// Whether its process maps the file now.
+    /// Whether its process maps the file now, or was killed when it did.
     fn is_live(&self, processes: &Processes) -> bool {
         let mapped = self.mapped.load(Ordering::Acquire);
         let slot = processes.get(self.process()).filter(|_| mapped != 0);
-        slot.is_some_and(|slot| mapped == mark(slot) && slot.may_share())
+        slot.is_some_and(|slot| mapped == mark(slot) && !slot.is_private())
     }
 }
 
 /// What an entry's `mapped` says of a process that maps the file now.
 fn mark(slot: &Slot) -> u32 {
     slot.programs.load(Ordering::Acquire) + 1
+}
+
+/// What a process has to know of the others before it changes a file.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Met {
+    /// Those that map it now, and those that did and that nobody has come after yet.
+    pub others: Vec<u32>,
+    /// Any of them maps it now.
+    pub live: bool,
+    /// There were more of those that did than can be remembered.
+    pub forgotten: bool,
 }
 
 impl Users {
@@ -97,21 +119,30 @@ impl Users {
         }
     }
 
-    /// Notes that a process is about to change a file, which it need not map. Returns the others
-    /// that map it now: who maps it from now on learns of the process; `None`: the table is full.
-    pub fn change(&self, processes: &Processes, file: u64, process: u32) -> Option<Vec<u32>> {
+    /// Notes that a process is about to change a file, which it need not map: who maps it from now
+    /// on learns of the process. Returns what it has to know of the others; `None`: the table is full.
+    pub fn change(&self, processes: &Processes, file: u64, process: u32) -> Option<Met> {
         let _guard = self.lock.take(sys::gettid());
-        let mut others = Vec::new();
+        let mut met = Met {
+            forgotten: self.full.load(Ordering::Acquire) != 0,
+            ..Met::default()
+        };
         for entry in self.entries_of(file) {
-            entry.flags.fetch_or(CHANGED, Ordering::AcqRel);
-            if entry.process() != process && entry.is_live(processes) {
-                others.push(entry.process());
+            let flags = entry.flags.fetch_or(CHANGED, Ordering::AcqRel);
+            let live = entry.process() != process && entry.is_live(processes);
+            met.live |= live;
+            met.forgotten |= flags & FORGOTTEN != 0;
+            if entry.process() != process && (live || flags & MET == 0) {
+                met.others.push(entry.process());
             }
         }
-        if !others.is_empty() {
-            self.enter(processes, file, process, CHANGED, None)?;
+        if met.live {
+            for entry in self.entries_of(file) {
+                entry.flags.fetch_or(MET, Ordering::AcqRel);
+            }
+            self.enter(processes, file, process, CHANGED | MET, None)?;
         }
-        Some(others)
+        Some(met)
     }
 
     /// Under the lock: makes the entry of a process for a file, or adds to it. `None`: no room.
@@ -123,23 +154,36 @@ impl Users {
         flags: u32,
         mapped: Option<u32>,
     ) -> Option<()> {
-        let shares = |e: &Entry| processes.get(e.process()).is_some_and(Slot::may_share);
-        // That a file was once written is never forgotten.
-        let usable = |e: &Entry| (e.is_of(file) || !e.has(WRITES | CHANGED)) && !shares(e);
+        let ended = |e: &&Entry| !processes.get(e.process()).is_some_and(Slot::may_share);
+        // That a file was once changed is never forgotten; who follows comes after the last one.
+        let marked = |e: &&Entry| e.has(WRITES | CHANGED);
         let own = self.entries_of(file).find(|e| e.process() == process);
-        let entry = match own {
-            Some(own) => own,
-            None => self.chain(file).find(|e| e.is_of(0) || usable(e))?,
+        let follows = || self.entries_of(file).find(|e| marked(e) && ended(e));
+        let unused = || self.chain(file).find(|e| e.is_of(0));
+        let forgets = || self.entries_of(file).find(ended);
+        let other = || self.chain(file).find(|e| !marked(e) && ended(e));
+        let entry = match own.or_else(follows) {
+            Some(entry) => entry,
+            None if self.entries_of(file).count() < READERS => {
+                unused().or_else(forgets).or_else(other)?
+            }
+            None => forgets().or_else(unused).or_else(other)?,
         };
+        let lost = entry.is_of(file) && own.is_none() && !marked(&entry);
         if !entry.is_of(file) {
+            self.full
+                .fetch_or(u32::from(!entry.is_of(0)), Ordering::AcqRel);
             entry.flags.store(0, Ordering::Release);
         }
         if own.is_none() {
             entry.mapped.store(0, Ordering::Release);
         }
         entry.process.store(process, Ordering::Release);
-        entry.flags.fetch_or(flags, Ordering::AcqRel);
+        let lost = if lost { FORGOTTEN } else { 0 };
+        entry.flags.fetch_or(flags | lost, Ordering::AcqRel);
         if let Some(mapped) = mapped {
+            // What it does with this map nobody has come after.
+            entry.flags.fetch_and(!MET, Ordering::AcqRel);
             entry.mapped.store(mapped, Ordering::Release);
         }
         self.used.store(1, Ordering::SeqCst);
@@ -201,7 +245,7 @@ impl Users {
     /// The entries that may be of a file, in order; the first unused one ends them.
     fn chain(&self, file: u64) -> impl Iterator<Item = &Entry> {
         let start = start(file);
-        (0..SLOTS).map(move |i| &self.entries[(start + i) % SLOTS])
+        (0..PROBES).map(move |i| &self.entries[(start + i) % SLOTS])
     }
 }
 
@@ -293,10 +337,10 @@ mod tests {
         let (users, processes) = tables();
         let claim = |p| users.claim(&processes, 9, p, false).expect("room");
         let change = |p| users.change(&processes, 9, p).expect("room");
-        assert!(change(1).is_empty() && !users.mentions(9));
+        assert!(change(1) == Met::default() && !users.mentions(9));
         claim(2);
         assert!(users.mentions(9) && !users.ever_changed(9));
-        assert_eq!(change(1), [2]);
+        assert!(change(1).live && change(1).others == [2]);
         assert!(users.ever_changed(9) && !users.ever_written(9));
         assert_eq!(claim(3), [2, 1]);
     }
@@ -309,7 +353,28 @@ mod tests {
         users.release(9, 2);
         assert!(claim(3).is_empty());
         users.release(9, 3);
-        assert!(users.change(&processes, 9, 1).expect("room").is_empty());
+        assert!(!users.change(&processes, 9, 1).expect("room").live);
         assert_eq!(claim(4), [2, 3]);
+        let met = users.change(&processes, 9, 1).expect("room");
+        assert!(met.live && met.others == [2, 3, 4]);
+        let again = users.change(&processes, 9, 1).expect("room");
+        assert_eq!(again.others, [4], "the others have been met");
+    }
+
+    #[test]
+    fn readers_that_have_ended_are_remembered_to_a_number() {
+        let (users, processes) = tables();
+        let claim = |p| users.claim(&processes, 9, p, false).expect("room");
+        let forgotten = || users.change(&processes, 9, 1).expect("room").forgotten;
+        for p in 0..READERS as u32 {
+            let slot = processes.get(100 + p).expect("in range");
+            slot.become_one(standing::RUNNING);
+            claim(100 + p);
+            slot.become_one(standing::PRIVATE);
+        }
+        assert_eq!(users.entries_of(9).count(), READERS);
+        claim(2);
+        assert_eq!(users.entries_of(9).count(), READERS);
+        assert!(forgotten());
     }
 }

@@ -125,23 +125,26 @@ impl Change {
                 self.underway = Some(underway);
                 return Ok(());
             }
-            let Some(others) = users.change(processes, file, baton.process()) else {
+            let Some(met) = users.change(processes, file, baton.process()) else {
                 return Err(unsupported(call, "it changes one shared file too many"));
             };
-            if others.is_empty() {
+            if !met.live {
                 self.underway = Some(underway);
                 break;
+            }
+            if met.forgotten {
+                let what =
+                    "it changes a file that is mapped shared, and too many others have read it";
+                return Err(unsupported(call, what));
             }
             // Nobody may wait for this process while it waits for others.
             drop(underway);
             baton.meet()?;
-            if !self.owed.meet(task, &others)? {
+            self.owed.join(task)?;
+            if !self.owed.meet(task, &met.others)? {
                 self.others = true;
                 break;
             }
-        }
-        if self.others && !baton.is_member() {
-            return Err(Failure::internal("a change of a shared file by itself"));
         }
         let own = machine().memory().space.shares_file(file);
         self.before = (own || self.others).then(|| Before::of(task, call, self.row, self.size));
