@@ -38,6 +38,8 @@ pub struct Users {
     used: AtomicU32,
     /// Not 0 once a reader has been forgotten for another file's sake.
     full: AtomicU32,
+    /// Claims so far.
+    clock: AtomicU64,
     entries: [Entry; SLOTS],
 }
 
@@ -50,6 +52,8 @@ struct Entry {
     flags: AtomicU32,
     /// 0 = it does not map the file now; or `Slot::programs` plus one.
     mapped: AtomicU32,
+    /// When it was last claimed, by [`Users::clock`].
+    claimed: AtomicU64,
 }
 
 impl Entry {
@@ -184,6 +188,8 @@ impl Users {
         if let Some(mapped) = mapped {
             // What it does with this map nobody has come after.
             entry.flags.fetch_and(!MET, Ordering::AcqRel);
+            let claims = self.clock.fetch_add(1, Ordering::SeqCst);
+            entry.claimed.store(claims + 1, Ordering::Release);
             entry.mapped.store(mapped, Ordering::Release);
         }
         self.used.store(1, Ordering::SeqCst);
@@ -203,11 +209,20 @@ impl Users {
         self.entries_of(file).next().is_some()
     }
 
-    /// Another process that maps the file shared now.
+    /// How many claims there have been.
     #[must_use]
-    pub fn maps(&self, processes: &Processes, file: u64, process: u32) -> Option<u32> {
+    pub fn clock(&self) -> u64 {
+        self.clock.load(Ordering::SeqCst)
+    }
+
+    /// Another process that maps the file shared now, and has claimed it up to that time.
+    #[must_use]
+    pub fn maps(&self, processes: &Processes, file: u64, process: u32, until: u64) -> Option<u32> {
+        let early = |e: &Entry| e.claimed.load(Ordering::Acquire) <= until;
         let mut others = self.entries_of(file).filter(|e| e.process() != process);
-        others.find(|e| e.is_live(processes)).map(Entry::process)
+        others
+            .find(|e| early(e) && e.is_live(processes))
+            .map(Entry::process)
     }
 
     /// Whether any process has ever been able to write the file through a map: its times do
@@ -318,9 +333,12 @@ mod tests {
     fn a_claim_ends_with_the_last_map_and_with_the_program() {
         let (users, processes) = tables();
         let claim = |p| users.claim(&processes, 9, p, false).expect("room");
-        let maps = |me| users.maps(&processes, 9, me);
+        let maps = |me| users.maps(&processes, 9, me, u64::MAX);
+        let before = users.clock();
         claim(1);
         assert_eq!((maps(2), maps(1)), (Some(1), None));
+        let early = |until| users.maps(&processes, 9, 2, until);
+        assert_eq!((early(before), early(users.clock())), (None, Some(1)));
         users.release(9, 1);
         assert_eq!(maps(2), None);
         claim(1);

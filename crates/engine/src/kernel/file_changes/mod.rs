@@ -27,7 +27,7 @@ use crate::task::Task;
 
 use part::{Before, changed};
 pub use rows::may_change;
-use rows::{Row, Which};
+use rows::{Named, Row, Which};
 
 /// A call at hand that may change a file.
 pub struct Change {
@@ -41,6 +41,8 @@ pub struct Change {
     others: bool,
     /// The size of a file that the call names.
     size: Option<u64>,
+    /// Claims to files that there were when others knew of the call.
+    since: u64,
     /// What there is to know of the file before, if anybody maps it.
     before: Option<Before>,
     /// A file that the call names by its path.
@@ -62,6 +64,7 @@ pub fn begin(task: &mut Task, call: &Call) -> Result<Option<Change>> {
         owed: Owed::default(),
         others: false,
         size: None,
+        since: 0,
         before: None,
         pinned: None,
     };
@@ -78,49 +81,71 @@ pub fn begin(task: &mut Task, call: &Call) -> Result<Option<Change>> {
         // Nothing else can be mapped shared and written.
         return Ok(None);
     }
-    if !shm.header().shared.any() {
-        // What the call opens may be anything, and make it sleep: that is looked at afterwards.
-        if !matches!(row.which, Which::Opened { .. }) {
-            let announced = shm.header().changes.announce(changes::WHICHEVER, task.tid);
-            change.underway = Some(announced);
-        }
-        if !shm.header().shared.any() {
-            task.log.keeps_baton = change.underway.is_some();
-            return Ok(Some(change));
-        }
-        change.underway = None;
-    }
-    match row.which {
-        Which::Descriptor(_) => change.file = identity_at(fd),
-        Which::Named => {
-            change.pinned = rows::pin(call);
-            let pinned = change.pinned.as_ref().map(AsRawFd::as_raw_fd);
-            change.file = match pinned {
-                Some(fd) => identity_at(fd),
-                None => rows::named(call).map(|named| named.0),
-            };
-            change.size = pinned.and_then(status).map(|st| st.st_size as u64);
-        }
-        Which::Opened { .. } => {
-            (change.file, change.size) = rows::named(call).unzip();
-        }
-    }
-    if let Some(file) = change.file {
-        task.log.keeps_baton = true;
-        change.look(task, call, shm, file)?;
-    }
+    change.find(task, call, shm)?;
     Ok(Some(change))
 }
 
 impl Change {
+    /// Finds the file that the call changes, and sees to it that whoever maps it hears of that.
+    fn find(&mut self, task: &mut Task, call: &Call, shm: &'static Shm) -> Result<()> {
+        let header = shm.header();
+        let announced = header.changes.announce(changes::WHICHEVER, task.tid);
+        // Who claims a file from now on waits until the call is over.
+        self.since = header.shared.clock();
+        match self.row.which {
+            Which::Opened { .. } => match rows::named(call) {
+                Named::File(file, size) => (self.file, self.size) = (Some(file), Some(size)),
+                Named::Nothing => {}
+                Named::Other => {
+                    // The call may sleep.
+                    self.since = u64::MAX;
+                    return Ok(());
+                }
+            },
+            _ if !header.shared.any() => {}
+            Which::Descriptor(argument) => self.file = identity_at(call.int(argument)),
+            Which::Named => self.pin(call),
+        }
+        task.log.keeps_baton = true;
+        match self.file.filter(|_| header.shared.any()) {
+            Some(file) => self.look(task, call, shm, file, announced),
+            None => {
+                self.underway = Some(announced);
+                Ok(())
+            }
+        }
+    }
+
+    /// Holds the file that the call names.
+    fn pin(&mut self, call: &Call) {
+        self.pinned = rows::pin(call);
+        let Some(pinned) = &self.pinned else {
+            if let Named::File(file, size) = rows::named(call) {
+                (self.file, self.size) = (Some(file), Some(size));
+            }
+            return;
+        };
+        self.file = identity_at(pinned.as_raw_fd());
+        self.size = status(pinned.as_raw_fd()).map(|st| st.st_size as u64);
+    }
+
     /// Sees to it that whoever maps the file hears of the change.
-    fn look(&mut self, task: &mut Task, call: &Call, shm: &'static Shm, file: u64) -> Result<()> {
+    fn look(
+        &mut self,
+        task: &mut Task,
+        call: &Call,
+        shm: &'static Shm,
+        file: u64,
+        mut underway: Underway<'static>,
+    ) -> Result<()> {
         let header = shm.header();
         let (users, processes) = (&header.shared, &header.processes);
         let baton = &machine().baton;
+        // Others are kept waiting by what is changed in this file only.
+        self.since = u64::MAX;
         self.others = false;
+        underway.of(file);
         loop {
-            let underway = header.changes.announce(file, task.tid);
             if !users.mentions(file) {
                 self.underway = Some(underway);
                 return Ok(());
@@ -145,6 +170,7 @@ impl Change {
                 self.others = true;
                 break;
             }
+            underway = header.changes.announce(file, task.tid);
         }
         let own = machine().memory().space.shares_file(file);
         self.before = (own || self.others).then(|| Before::of(task, call, self.row, self.size));
@@ -161,7 +187,7 @@ impl Change {
         }
         let waits = i64::from(call.nr) == libc::SYS_splice
             && call.args[5] as u32 & libc::SPLICE_F_NONBLOCK == 0;
-        let (true, Some(file), Some(shm)) = (waits, self.file, shm()) else {
+        let (true, Some(shm)) = (waits && task.tape.recording(), shm()) else {
             return Ok(generic(task, call));
         };
         let mut at_once = *call;
@@ -184,7 +210,7 @@ impl Change {
             if woken < 0 {
                 return Ok(woken);
             }
-            self.look(task, call, shm, file)?;
+            self.find(task, call, shm)?;
         }
     }
 
@@ -203,7 +229,7 @@ impl Change {
         };
         let Some(file) = file else { return };
         if opened && self.file != Some(file) {
-            refuse_unseen(call, result as i32, file);
+            refuse_unseen(call, result as i32, file, self.since);
             return;
         }
         let (Some(before), Some(shm)) = (&self.before, shm()) else {
@@ -239,7 +265,10 @@ impl Change {
         let file = match self.row.which {
             _ if result < 0 => None,
             Which::Descriptor(argument) => identity_at(call.int(argument)),
-            Which::Named => rows::named(call).map(|named| named.0),
+            Which::Named => match rows::named(call) {
+                Named::File(file, _) => Some(file),
+                _ => None,
+            },
             Which::Opened { .. } => identity_at(result as i32),
         };
         let Some(file) = file else { return };
@@ -261,13 +290,13 @@ fn cut(pinned: &OwnedFd, call: &Call) -> Option<i64> {
 
 /// A file was cut under a name that it has got while it was opened: ends the recording if it is
 /// mapped shared, for then memory has changed, and no tape says so.
-fn refuse_unseen(call: &Call, fd: i32, file: u64) {
+fn refuse_unseen(call: &Call, fd: i32, file: u64, since: u64) {
     let Some(header) = shm().map(Shm::header).filter(|h| h.shared.any()) else {
         return;
     };
     let own = machine().memory().space.shares_file(file);
     let me = machine().baton.process();
-    let other = header.shared.maps(&header.processes, file, me);
+    let other = header.shared.maps(&header.processes, file, me, since);
     let Some(process) = other.or(own.then_some(me)) else {
         return;
     };

@@ -115,21 +115,35 @@ fn cuts(call: &Call, flags: &Flags) -> bool {
     flags & libc::O_TRUNC as u64 != 0
 }
 
-/// The regular file that a path in a call names now: identity and size. It makes no descriptor, whose
-/// number the guest could miss.
-pub fn named(call: &Call) -> Option<(u64, u64)> {
-    let path = match find(call)?.which {
-        Which::Opened { path: NO_PATH, .. } => return None,
-        Which::Opened { path, .. } => path,
-        _ => 0,
+/// What a path in a call names.
+pub enum Named {
+    /// A regular file: identity and size.
+    File(u64, u64),
+    /// Nothing: what is made there is a regular file.
+    Nothing,
+    /// What cannot be mapped, or is not known.
+    Other,
+}
+
+/// What a path in a call names now. It makes no descriptor, whose number the guest could miss.
+pub fn named(call: &Call) -> Named {
+    let path = match find(call).map(|row| &row.which) {
+        None | Some(Which::Opened { path: NO_PATH, .. }) => return Named::Other,
+        Some(Which::Opened { path, .. }) => *path,
+        Some(_) => 0,
     };
-    let mut text = text(call.args[path])?;
+    let Some(mut text) = text(call.args[path]) else {
+        return Named::Other;
+    };
     let folder = call.int(0);
     if path != 0 && folder != libc::AT_FDCWD && text.first() != Some(&b'/') {
         text.splice(0..0, format!("/proc/self/fd/{folder}/").into_bytes());
     }
-    let meta = std::fs::metadata(OsStr::from_bytes(&text)).ok()?;
-    meta.is_file().then(|| (identity(&meta), meta.len()))
+    match std::fs::metadata(OsStr::from_bytes(&text)) {
+        Ok(meta) if meta.is_file() => Named::File(identity(&meta), meta.len()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Named::Nothing,
+        _ => Named::Other,
+    }
 }
 
 /// Holds the file that is named by the path in a call's first argument, without any effect on it.
