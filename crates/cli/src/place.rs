@@ -156,6 +156,7 @@ pub fn find(name: Option<&Path>) -> Result<PathBuf, Failure> {
 /// # Errors
 /// There is none, or it is damaged.
 pub fn open(name: Option<&Path>) -> Result<Trace, Failure> {
+    relive_engine::raise_descriptor_limit()?;
     Trace::open(&find(name)?).map_err(Failure::setup)
 }
 

@@ -12,7 +12,6 @@
 //! clears in a child, which then opens its own at the same number. A replay, which opens nothing, asks
 //! its supervisor for it.
 
-use std::os::fd::{IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 
@@ -34,12 +33,13 @@ struct State {
     floor: i32,
     /// Several threads may be in the cache: nobody else's store will do.
     together: bool,
-    /// Where the descriptor comes from, in a process that opens nothing any more.
+    /// Where the descriptor comes from, if not from [`open_memory`].
     ask: OnceLock<Ask>,
 }
 
-/// Gives a descriptor of the calling process's memory, to be read and written.
-pub type Ask = fn() -> Option<OwnedFd>;
+/// Gives a descriptor of the calling process's memory, to be read and written, in place of `old`, or if
+/// that is negative at a number of at least `floor` (the second argument).
+pub type Ask = fn(i32, i32) -> Option<i32>;
 
 /// What holds for this process alone: all zero in a forked child.
 #[repr(C)]
@@ -73,9 +73,8 @@ impl Forced {
         Some(self.0.number.load(Relaxed)).filter(|&fd| fd >= 0)
     }
 
-    /// The process opens nothing any more from now on, and what is forked from it neither: the
-    /// descriptor comes from somebody else.
-    pub(crate) fn confine(&self, ask: Ask) {
+    /// From now on the descriptor comes from there, here and in what is forked from here.
+    pub(crate) fn ask(&self, ask: Ask) {
         let _ = self.0.ask.set(ask);
     }
 
@@ -119,12 +118,10 @@ impl Forced {
             if state.together || here.guests.load(Relaxed) > 0 {
                 return None;
             }
+            let old = state.number.load(Relaxed);
             let fd = match state.ask.get() {
-                Some(ask) => {
-                    close(state.number.load(Relaxed));
-                    ask().map(IntoRawFd::into_raw_fd)
-                }
-                None => open(state.number.load(Relaxed), state.floor),
+                Some(ask) => ask(old, state.floor),
+                None => open_memory(old, state.floor),
             };
             match fd {
                 Some(fd) => {
@@ -155,9 +152,10 @@ fn close(fd: i32) {
     }
 }
 
-/// Opens `/proc/self/mem` in place of the descriptor `old`, or, if there is none, at a number of at
-/// least `floor`.
-fn open(old: i32, floor: i32) -> Option<i32> {
+/// Opens `/proc/self/mem` in place of the descriptor `old`, or, if that is negative, at a number of at
+/// least `floor`. `None` if the kernel refuses.
+#[must_use]
+pub fn open_memory(old: i32, floor: i32) -> Option<i32> {
     let path = c"/proc/self/mem".as_ptr() as u64;
     let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
     let cloexec = libc::O_CLOEXEC as u64;

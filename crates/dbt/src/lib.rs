@@ -58,7 +58,7 @@ mod xsave;
 pub use access::{Access, accesses, repeats};
 pub use code::Code;
 pub use flags::{dead_flags_at, flags_dead_at};
-pub use forced::Ask;
+pub use forced::{Ask, open_memory};
 pub use instr_op::{GeneralProtection, InstrOp, Width};
 pub use options::{Options, Pairs};
 pub use resolve::Behind;

@@ -33,14 +33,7 @@ pub(crate) fn open(
             Error::check("opening the own executable", ret)?
         }
     };
-    // SAFETY: duplicates our own descriptor, then closes the original.
-    let ret = unsafe {
-        let args = [low, libc::F_DUPFD_CLOEXEC as u64, fd_floor as u64, 0, 0, 0];
-        let ret = sys::syscall(libc::SYS_fcntl as u64, args);
-        sys::syscall(libc::SYS_close as u64, [low, 0, 0, 0, 0, 0]);
-        ret
-    };
-    let fd = Error::check("moving the own executable's descriptor", ret)?;
+    let fd = place(low, fd_floor)?;
     for at in [0, bytes.len() - 64] {
         let mut seen = [0u8; 64];
         // SAFETY: fills the buffer.
@@ -54,6 +47,25 @@ pub(crate) fn open(
         }
     }
     Ok((fd as i32, offset))
+}
+
+/// Moves a descriptor to a number that is high enough; one that is stays where it is, as the limit
+/// may be lower by now.
+fn place(low: u64, fd_floor: i32) -> Result<u64, Error> {
+    const WHAT: &str = "moving the own executable's descriptor";
+    // SAFETY: changes our own descriptor.
+    let fcntl = |what: i32, value: i32| unsafe {
+        let args = [low, what as u64, value as u64, 0, 0, 0];
+        sys::syscall(libc::SYS_fcntl as u64, args)
+    };
+    if low >= fd_floor as u64 {
+        Error::check(WHAT, fcntl(libc::F_SETFD, libc::FD_CLOEXEC))?;
+        return Ok(low);
+    }
+    let ret = fcntl(libc::F_DUPFD_CLOEXEC, fd_floor);
+    // SAFETY: nobody else uses the original.
+    unsafe { sys::syscall(libc::SYS_close as u64, [low, 0, 0, 0, 0, 0]) };
+    Error::check(WHAT, ret)
 }
 
 /// What tells this build of the executable, open as `fd`, from every other one: its file, and

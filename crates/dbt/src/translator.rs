@@ -278,10 +278,10 @@ impl Translator {
         self.forced.lend(begins);
     }
 
-    /// The process is about to lose the right to open files: `ask` gives a descriptor of its memory
-    /// then, as it does in what is forked from it.
-    pub fn confine(&mut self, ask: Ask) {
-        self.forced.confine(ask);
+    /// From now on a descriptor of the process's memory comes from there, here and in what is forked
+    /// from here.
+    pub fn ask_for_memory(&mut self, ask: Ask) {
+        self.forced.ask(ask);
     }
 
     /// The fragment for `pc`, translated with entry `kind` in line if there is none yet.

@@ -19,9 +19,10 @@ use relive_sched::{Chaos, Fair, Policy, Seed};
 use relive_trace::{Image, Kind, Origin, Start, StreamFd, TapeId};
 
 use crate::baton::Baton;
+use crate::descriptor_limit::{self, Limit, Room};
 use crate::failure::{Failure, Result, die};
 use crate::kernel::exec::{drain, memfd};
-use crate::kernel::leads;
+use crate::kernel::{leads, own};
 use crate::loader::{self, Program};
 use crate::machine::{Machine, Mode, begins, install, machine};
 use crate::memory::Memory;
@@ -106,9 +107,11 @@ pub struct Continuation {
 const MODES: [Mode; 3] = [Mode::Run, Mode::Record, Mode::Replay];
 
 impl Boot {
-    /// What the new host is told; `stack` is the limit that it gives back to itself.
-    fn encode(&self, stack: Option<u64>) -> Vec<u8> {
+    /// What the new host is told, and the limits that it gives back to itself.
+    fn encode(&self, stack: Option<u64>, descriptors: Option<Limit>) -> Vec<u8> {
         let mut w = Writer::default();
+        let (soft, hard) = descriptors.unwrap_or_default();
+        w.num(descriptors.is_some().into()).num(soft).num(hard);
         w.num(stack.is_some().into()).num(stack.unwrap_or(0));
         w.num(MODES.iter().position(|m| *m == self.mode).unwrap_or(0) as u64);
         w.bytes(self.trace.as_os_str().as_bytes());
@@ -162,9 +165,11 @@ impl Boot {
         w.0
     }
 
-    /// What [`Boot::encode`] has made, and the limit on stacks.
-    fn decode(bytes: &[u8]) -> (Self, Option<u64>) {
+    /// What [`Boot::encode`] has made.
+    fn decode(bytes: &[u8]) -> (Self, Option<u64>, Option<Limit>) {
         let mut r = Reader(bytes);
+        let raised = r.num() != 0;
+        let descriptors = Some((r.num(), r.num())).filter(|_| raised);
         let (lowered, stack) = (r.num() != 0, r.num());
         let mode = MODES[r.num() as usize];
         let trace = PathBuf::from(std::ffi::OsString::from_vec(r.bytes()));
@@ -234,17 +239,23 @@ impl Boot {
             seed: has.then_some((seed, chaos)),
             go_on,
         };
-        (boot, lowered.then_some(stack))
+        (boot, lowered.then_some(stack), descriptors)
     }
 
     /// Replaces the calling process by a host process that does this. `shown` are the
-    /// arguments that others see.
+    /// arguments that others see; `descriptors` is the guest's limit on open files, if it is not the
+    /// one that holds now.
     ///
     /// # Errors
     /// The errno of a refusal.
-    pub fn exec(&self, shown: &[Vec<u8>]) -> std::result::Result<Infallible, i32> {
+    pub fn exec(
+        &self,
+        shown: &[Vec<u8>],
+        descriptors: Option<Limit>,
+    ) -> std::result::Result<Infallible, i32> {
         let stack = stack_limit::lower();
-        let refused = self.exec_with(shown, stack);
+        let room = Room::make();
+        let refused = self.exec_with(shown, stack, descriptors.or(room.before()));
         stack_limit::restore(stack);
         refused
     }
@@ -253,9 +264,10 @@ impl Boot {
         &self,
         shown: &[Vec<u8>],
         stack: Option<u64>,
+        descriptors: Option<Limit>,
     ) -> std::result::Result<Infallible, i32> {
         let errno = |e: std::io::Error| e.raw_os_error().unwrap_or(libc::EIO);
-        let data = memfd(&self.encode(stack)).map_err(errno)?;
+        let data = memfd(&self.encode(stack, descriptors)).map_err(errno)?;
         let c = |b: &[u8]| CString::new(b).map_err(|_| libc::EINVAL);
         let argv = shown
             .iter()
@@ -303,15 +315,15 @@ pub fn requested() -> Option<i32> {
 pub fn host_main(fd: i32) -> ! {
     crate::logging::init();
     crate::failure::report_panics();
-    let (boot, stack) = Boot::decode(&drain(fd));
+    let (boot, stack, descriptors) = Boot::decode(&drain(fd));
     stack_limit::restore(stack);
-    match begin(boot) {
+    match begin(boot, descriptors) {
         Ok(never) => match never {},
         Err(e) => die(&e),
     }
 }
 
-fn begin(boot: Boot) -> Result<Infallible> {
+fn begin(boot: Boot, descriptors: Option<Limit>) -> Result<Infallible> {
     if boot.mode == Mode::Replay {
         crate::replay::close_inherited()?;
     }
@@ -344,7 +356,8 @@ fn begin(boot: Boot) -> Result<Infallible> {
         begins(shm);
     }
     let mut options = relive_dbt::Options::from_env();
-    options.fd_floor = descriptor_floor()?;
+    options.fd_floor = descriptor_limit::floor();
+    own::begin_at(options.fd_floor);
     options.own_file = reach.map(|(_, host)| host);
     options.together = boot.mode == Mode::Run;
     let memory = Memory::new(options)?;
@@ -381,11 +394,19 @@ fn begin(boot: Boot) -> Result<Infallible> {
     if boot.mode == Mode::Replay {
         return crate::replay::main();
     }
-    run_program(boot, process)
+    machine().memory().translator.ask_for_memory(own_memory);
+    run_program(boot, process, descriptors)
+}
+
+/// Opens this process's memory, in place of the descriptor that it has from the one that it was
+/// forked from.
+fn own_memory(old: i32, floor: i32) -> Option<i32> {
+    let _room = Room::for_host();
+    relive_dbt::open_memory(old, floor)
 }
 
 /// Loads the program and runs it; while recording, its image is the first event.
-fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
+fn run_program(boot: Boot, index: u32, descriptors: Option<Limit>) -> Result<Infallible> {
     let target = match boot.file {
         // SAFETY: the old program's host has left it open for this one.
         Some(fd) => unsafe { std::fs::File::from_raw_fd(fd) },
@@ -482,6 +503,7 @@ fn run_program(boot: Boot, index: u32) -> Result<Infallible> {
         loader::descriptor(&files, id).ok_or_else(|| Failure::internal("an image names its files"))
     })?;
     drop((files, program.file, image));
+    descriptor_limit::restore(descriptors);
     live::run(task);
     unreachable!("the first thread of a process ends by itself")
 }
@@ -563,32 +585,6 @@ fn first_streams(streams: &mut Streams) {
 fn is_open(fd: i32) -> bool {
     // SAFETY: only asks.
     unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
-}
-
-/// The usual limit. Far above it the kernel's table of descriptors, which each fork copies, would
-/// be large for the one number's sake.
-const MOST_DESCRIPTORS: u64 = 1024;
-
-/// The lowest number for descriptors of the host's own: just below the limit, where guests
-/// seldom come.
-///
-/// # Errors
-/// There can be none.
-fn descriptor_floor() -> Result<i32> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 1024,
-        rlim_max: 1024,
-    };
-    // SAFETY: fills the structure.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    let floor = limit.rlim_cur.clamp(16, MOST_DESCRIPTORS) - 8;
-    if floor >= limit.rlim_cur {
-        return Err(Failure::setup(format!(
-            "the limit on open files is {}, and Relive needs more itself: raise it (`ulimit -n`)",
-            limit.rlim_cur
-        )));
-    }
-    Ok(floor as i32)
 }
 
 /// Shows the guest's name as the thread's name.

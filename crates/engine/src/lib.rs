@@ -12,6 +12,7 @@ mod baton;
 pub mod boot;
 mod broker;
 mod cpuid;
+mod descriptor_limit;
 pub mod failure;
 mod file_table;
 mod forbidden;
@@ -50,6 +51,7 @@ mod trap_flag;
 mod vdso;
 mod wire;
 
+pub use descriptor_limit::for_command as raise_descriptor_limit;
 pub use failure::{EXIT_STATUS, Failure};
 pub use instr::name as instruction_name;
 pub use readings::name as clock_name;

@@ -9,6 +9,7 @@ use std::sync::atomic::Ordering;
 
 use relive_trace::{FileId, FileStore};
 
+use crate::descriptor_limit::Room;
 use crate::machine::{Mode, machine};
 use crate::task::Task;
 
@@ -67,6 +68,7 @@ fn open(moved: bool) -> Option<Reach> {
     let m = machine();
     let shm = m.shm.or_else(crate::stats::memory);
     let floor = m.memory().translator.fd();
+    let _room = Room::for_host();
     let above = |path: &std::path::Path, flags: i32| {
         let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).ok()?;
         // SAFETY: the path outlives the call; the descriptors are new.

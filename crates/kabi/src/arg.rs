@@ -36,6 +36,8 @@ pub enum Special {
     /// is the `nfds` of the call. The kernel may use less (never more) when the process has
     /// a smaller descriptor table.
     FdSet(u8),
+    /// An array of `struct pollfd`, of so many elements: poll(2).
+    PollFds(u8),
     /// One byte for each page of a range whose length in bytes is that argument: mincore(2).
     Pages(u8),
     /// `struct file_handle`, whose first `u32` is the number of bytes that follow its 8-byte

@@ -163,7 +163,10 @@ const fn length(len: Len, args: &[Arg]) {
         Len::Arg(index) | Len::ArgTimes(index, _) | Len::ArgPlus(index, _) => number(args, index),
         Len::Deref32(index) | Len::Deref64(index) => pointer(args, index),
         Len::Special(special) => match special {
-            Special::FdSet(index) | Special::Pages(index) | Special::NodeMask(index) => {
+            Special::FdSet(index)
+            | Special::PollFds(index)
+            | Special::Pages(index)
+            | Special::NodeMask(index) => {
                 number(args, index);
             }
             Special::FileHandle(index)

@@ -3,7 +3,7 @@
 
 use crate::arg::{Arg, Len, Special};
 use crate::row::Row;
-use crate::structs::{CAP_DATA, FILE_HANDLE_HEADER};
+use crate::structs::{CAP_DATA, FILE_HANDLE_HEADER, POLLFD};
 
 const PAGE: u64 = 4096;
 const AT_HANDLE_MNT_ID_UNIQUE: u64 = 1;
@@ -54,6 +54,9 @@ impl Row {
             Len::RetPlus(_) if ret < 0 => 0,
             Len::RetPlus(size) => result.saturating_add(u64::from(size)),
             Len::Special(Special::FdSet(index)) => self.value(index, args).div_ceil(64) * 8,
+            Len::Special(Special::PollFds(index)) => {
+                self.value(index, args).saturating_mul(u64::from(POLLFD))
+            }
             Len::Special(Special::Pages(index)) => self.value(index, args).div_ceil(PAGE),
             Len::Special(Special::FileHandle(index)) => {
                 u64::from(FILE_HANDLE_HEADER) + u64::from(peek32(index)?)

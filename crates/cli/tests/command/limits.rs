@@ -1,22 +1,53 @@
-//! Surroundings that are too small for Relive: one sentence says so, and it is never called a fault
-//! of Relive.
+//! Limits that the caller has set (`ulimit`). Where they are too small for Relive one sentence says so,
+//! and it is never called a fault of Relive.
 
 use std::process::Command;
 
 use crate::sandbox::{Outcome, Sandbox, finish};
 
-/// `relive` with these words under a limit of the shell's.
+/// Runs `relive` behind a line of the shell that sets limits.
 fn limited(sandbox: &Sandbox, limit: &str, words: &[&str]) -> Outcome {
     let relive = sandbox.command(words);
-    let mut command = Command::new("sh");
-    command
-        .arg("-c")
-        .arg(format!("ulimit {limit} && exec \"$0\" \"$@\""))
+    let mut shell = Command::new("sh");
+    shell
+        .args(["-c", &format!("{limit} && exec \"$@\""), "sh"])
         .arg(relive.get_program())
-        .args(words)
-        .current_dir(sandbox.path(""))
-        .env("RELIVE_CACHE_DIR", "");
-    finish(command)
+        .args(relive.get_args())
+        .current_dir(relive.get_current_dir().unwrap());
+    for (name, value) in relive.get_envs() {
+        match value {
+            Some(value) => shell.env(name, value),
+            None => shell.env_remove(name),
+        };
+    }
+    finish(shell)
+}
+
+#[test]
+fn few_open_files_are_enough() {
+    let sandbox = Sandbox::new();
+    for soft in ["4", "5", "8", "9", "12"] {
+        let limit = format!("ulimit -Sn {soft}");
+        let record = ["record", "sh", "-c", "ulimit -Sn; /bin/true"];
+        let recorded = limited(&sandbox, &limit, &record).ok();
+        assert_eq!(recorded.stdout, format!("{soft}\n"));
+        let replayed = limited(&sandbox, &limit, &["replay"]).ok();
+        assert_eq!(replayed.stdout, recorded.stdout);
+        limited(&sandbox, &limit, &["verify"]).ok();
+        limited(&sandbox, &limit, &["run", "/bin/true"]).ok();
+    }
+}
+
+#[test]
+fn a_hard_limit_that_is_too_small_is_named() {
+    let sandbox = Sandbox::new();
+    limited(&sandbox, "ulimit -n 16", &["record", "/bin/true"]).ok();
+    let small = "ulimit -n 9";
+    // A privileged caller is above it.
+    let outcome = limited(&sandbox, small, &["record", "/bin/true"]);
+    if outcome.code() != Some(0) {
+        outcome.refused("no more than 9 files may be open at once, and Relive needs 16");
+    }
 }
 
 const WAYS: [&[&str]; 4] = [
@@ -32,7 +63,7 @@ fn try_all(limit: &str, remedy: &str) {
     sandbox.relive(&["record", "-o", "trace", "true"]).ok();
     for way in WAYS {
         let _ = std::fs::remove_dir_all(sandbox.path("new"));
-        let outcome = limited(&sandbox, limit, way);
+        let outcome = limited(&sandbox, &format!("ulimit {limit}"), way);
         let said = &outcome.stderr;
         assert!(!said.contains("RL3"), "{limit} {way:?} {outcome:#?}");
         assert!(!said.contains("panicked"), "{limit} {way:?} {outcome:#?}");
@@ -47,7 +78,7 @@ fn try_all(limit: &str, remedy: &str) {
 #[test]
 fn few_descriptors() {
     for most in [5, 8, 9, 10, 12, 14, 16, 18, 24] {
-        try_all(&format!("-n {most}"), "open files");
+        try_all(&format!("-n {most}"), "files may be open");
     }
 }
 

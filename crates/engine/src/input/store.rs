@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use relive_trace::{INPUT_MAX, PIECE_MAX, Piece, input_path, input_sum};
 
 use super::find::Guesses;
+use crate::descriptor_limit::Room;
 use crate::machine::machine;
 use crate::sharing::lock::Lock;
 use crate::shm::Shm;
@@ -154,6 +155,7 @@ impl Store {
             // Its name may lead elsewhere.
             return None;
         }
+        let _room = Room::for_host();
         let file = File::options()
             .read(true)
             .write(true)

@@ -6,9 +6,9 @@
 //! its buffers are ours, and are copied when the baton is back.
 
 use relive_host::{GuestAddr, copy, layout};
-use relive_kabi::{Arg, Dir, Len, Written};
+use relive_kabi::{Arg, Dir, Len, Special, Written};
 
-use super::Call;
+use super::{Call, own};
 use crate::space::{Region, WRITE};
 use crate::task::Task;
 
@@ -50,6 +50,8 @@ pub struct Buffers {
     arena: Vec<u8>,
     /// Words in the arena that hold pointers into it: (offset of the word, offset meant).
     pointers: Vec<(usize, usize)>,
+    /// Descriptors of the host's in the arena: where they are, and what is there for the guest.
+    hidden: Vec<(usize, [u8; 4])>,
     bounced: bool,
     overflow: bool,
     /// Arguments that point to where the host lies, as bits.
@@ -81,6 +83,7 @@ impl Buffers {
             lengths: Vec::new(),
             arena: Vec::new(),
             pointers: Vec::new(),
+            hidden: Vec::new(),
             bounced: false,
             overflow: false,
             astray: 0,
@@ -279,6 +282,21 @@ impl Buffers {
         args
     }
 
+    /// Has poll(2) look at closed descriptors in the place of the host's: they are for the guest.
+    pub fn hide(&mut self, task: &Task) {
+        let polled =
+            |p: &&Piece| matches!(p.rule, Rule::Table(Len::Special(Special::PollFds(_)), _));
+        let Some(p) = self.pieces.iter().find(polled).filter(|_| self.bounced) else {
+            return;
+        };
+        let (at, end) = (p.host, p.host + p.cap as usize);
+        let hidden = own::hide_polled(task, &mut self.arena[at..end]);
+        self.hidden = hidden
+            .into_iter()
+            .map(|(offset, fd)| (at + offset, fd))
+            .collect();
+    }
+
     /// Whether all that the kernel may write is memory that the guest may write.
     fn is_writable(&self) -> bool {
         let memory = crate::machine::machine().memory();
@@ -358,7 +376,10 @@ impl Buffers {
 
     /// After the call: copies back what was bounced and notes in the task's log what the
     /// kernel wrote.
-    pub fn finish(&self, task: &mut Task, call: &Call, result: i64) {
+    pub fn finish(&mut self, task: &mut Task, call: &Call, result: i64) {
+        for (at, fd) in self.hidden.drain(..) {
+            self.arena[at..at + fd.len()].copy_from_slice(&fd);
+        }
         let failed = (-4095..0).contains(&result);
         // Length words first: the lengths of others are read from them.
         for p in self

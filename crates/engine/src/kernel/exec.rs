@@ -12,6 +12,7 @@ use relive_host::{GuestAddr, copy};
 
 use super::{Answer, Call, ERESTART, Reply};
 use crate::boot::{Boot, Continuation};
+use crate::descriptor_limit::{Limit, Room};
 use crate::failure::{Failure, Result, die};
 use crate::loader;
 use crate::machine::machine;
@@ -118,6 +119,7 @@ fn vanishing_script(fd: i32) -> bool {
 
 /// Returns the errno (negative) of an exec that fails; otherwise does not return.
 fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> i64 {
+    let room = Room::make();
     let prepared = (|| {
         let mut argv = strings(argv)?;
         if argv.is_empty() {
@@ -138,7 +140,7 @@ fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> i64 {
         Ok((target, env))
     })();
     match prepared {
-        Ok((target, env)) => start(task, target, env),
+        Ok((target, env)) => start(task, target, env, room.before()),
         Err(errno) => errno,
     }
 }
@@ -256,7 +258,7 @@ fn shebang(line: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
 }
 
 /// Replaces the host by a fresh one that runs `target`. Returns the errno on refusal.
-fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
+fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option<Limit>) -> i64 {
     let m = machine();
     task.flush_readings();
     let (ring, logged) = match &task.tape {
@@ -332,7 +334,7 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>) -> i64 {
         }
     };
     pass_on(true);
-    let Err(e) = boot.exec(&argv);
+    let Err(e) = boot.exec(&argv, descriptors);
     pass_on(false);
     set_mask(mask);
     -i64::from(e)

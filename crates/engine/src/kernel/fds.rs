@@ -3,7 +3,6 @@
 
 use relive_kabi::FdEffect;
 
-use super::live::generic;
 use super::{Answer, Call, Reply, leads};
 use crate::failure::Result;
 use crate::machine::machine;
@@ -87,24 +86,6 @@ pub(super) fn own(task: &Task) -> impl Iterator<Item = i32> + use<> {
     }
     all.sort_unstable();
     all.into_iter().flatten()
-}
-
-/// close(2): the host's descriptors are not there.
-pub fn close(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    guarded(task, call, answer, call.int(0))
-}
-
-/// dup2(2) and dup3(2) onto the host's descriptors: beyond the limit.
-pub fn dup2(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    guarded(task, call, answer, call.int(1))
-}
-
-fn guarded(task: &mut Task, call: &Call, answer: Option<&Answer>, fd: i32) -> Result<Reply> {
-    Ok(Reply::Value(match answer {
-        Some(a) => a.result,
-        None if own(task).any(|own| own == fd) => -i64::from(libc::EBADF),
-        None => generic(task, call),
-    }))
 }
 
 /// close_range(2), around the host's descriptors.

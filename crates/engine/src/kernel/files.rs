@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use relive_host::{GuestAddr, copy};
 
 use super::live::generic;
-use super::{Answer, Call, Reply, own_memory, refuse};
+use super::{Answer, Call, Reply, own, own_memory, refuse};
 use crate::failure::Result;
 use crate::machine::machine;
 use crate::task::Task;
@@ -104,8 +104,8 @@ fn linked(task: &mut Task, call: &Call, answer: Option<&Answer>, path: usize) ->
     }))
 }
 
-/// getdents64(2): the host's own descriptors are not shown in `/proc/self/fd`.
-pub fn getdents64(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+/// getdents(2), getdents64(2): the hosts' own descriptors are not shown in `/proc/self/fd`.
+pub fn entries(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     if let Some(a) = answer {
         return Ok(Reply::Value(a.result));
     }
@@ -113,17 +113,29 @@ pub fn getdents64(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Resu
     if result <= 0 || !super::memory::is_generated(call.int(0)) {
         return Ok(Reply::Value(result));
     }
-    let dir = std::fs::read_link(format!("/proc/self/fd/{}", call.int(0))).unwrap_or_default();
-    let dir = dir.to_string_lossy();
-    if !(dir.starts_with("/proc/") && (dir.ends_with("/fd") || dir.ends_with("/fdinfo"))) {
+    let Some(pid) = own::listing(call.int(0)) else {
         return Ok(Reply::Value(result));
-    }
+    };
     let mut bytes = vec![0; result as usize];
     if copy::read(GuestAddr(call.args[1]), &mut bytes).is_err() {
         return Ok(Reply::Value(result));
     }
-    let own: Vec<String> = super::fds::own(task).map(|fd| fd.to_string()).collect();
-    let kept = without_entries(&bytes, &own);
+    // `struct linux_dirent64` has the type before the name, `struct linux_dirent` behind it.
+    let name = if i64::from(call.nr) == libc::SYS_getdents64 {
+        19
+    } else {
+        18
+    };
+    let kept = without_entries(&bytes, name, |name| {
+        let fd = std::str::from_utf8(name)
+            .ok()
+            .and_then(|name| name.parse().ok());
+        fd.is_some_and(|fd| own::is_hidden(task, pid, fd))
+    });
+    if kept.is_empty() {
+        // Nothing would say that this is the end: what comes next is.
+        return entries(task, call, None);
+    }
     task.log.spans.clear();
     task.log.wrote(call.args[1], kept.len() as u64);
     Ok(Reply::Value(
@@ -132,16 +144,15 @@ pub fn getdents64(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Resu
     ))
 }
 
-/// A buffer of `struct linux_dirent64` without the entries of these names.
-fn without_entries(mut bytes: &[u8], names: &[String]) -> Vec<u8> {
-    const NAME: usize = 19;
+/// A buffer of entries without those whose names, so far behind their beginnings, are hidden.
+fn without_entries(mut bytes: &[u8], name: usize, hidden: impl Fn(&[u8]) -> bool) -> Vec<u8> {
     let mut out = Vec::with_capacity(bytes.len());
-    while bytes.len() > NAME {
+    while bytes.len() > name {
         let len =
-            usize::from(u16::from_le_bytes([bytes[16], bytes[17]])).clamp(NAME + 1, bytes.len());
+            usize::from(u16::from_le_bytes([bytes[16], bytes[17]])).clamp(name + 1, bytes.len());
         let (entry, rest) = bytes.split_at(len);
-        let name = entry[NAME..].split(|&b| b == 0).next().unwrap_or_default();
-        if names.iter().all(|own| own.as_bytes() != name) {
+        let text = entry[name..].split(|&b| b == 0).next().unwrap_or_default();
+        if !hidden(text) {
             out.extend_from_slice(entry);
         }
         bytes = rest;

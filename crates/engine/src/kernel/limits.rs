@@ -71,6 +71,9 @@ pub fn limits(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
                 // Before the limit is there: it may be another process's.
                 shm.input().look_for_limits();
             }
+            if asked.resource == libc::RLIMIT_NOFILE as i32 && asked.own && asked.new != 0 {
+                keep_descriptors(task, &asked);
+            }
             generic(task, call)
         }
     };
@@ -79,6 +82,14 @@ pub fn limits(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
         resize_stack(task, stack_bytes(soft));
     }
     Ok(Reply::Value(result))
+}
+
+/// The next program's host must come to all it needs without new descriptors.
+fn keep_descriptors(task: &Task, asked: &Asked) {
+    let hard = task.read_u64(asked.new + 8);
+    if hard.is_ok_and(|hard| hard < crate::descriptor_limit::ENOUGH) {
+        crate::reach::prepare(task, false);
+    }
 }
 
 fn kept(task: &mut Task, asked: &Asked, answer: Option<&Answer>) -> std::result::Result<(), i64> {

@@ -5,7 +5,7 @@ use relive_host::sys;
 use relive_kabi::{Arg, Restart};
 
 use super::buffers::Buffers;
-use super::{Call, fds, moved, output, refuse};
+use super::{Call, fds, moved, output, own, refuse};
 use crate::baton::Taken;
 use crate::machine::{Mode, machine};
 use crate::signals::signo;
@@ -29,6 +29,12 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
     if stream != 0 && moved::moves(call.nr) {
         return output::make_moved(task, call, stream);
     }
+    let shortened = own::messages(task, call).map(|count| {
+        let mut call = *call;
+        call.args[2] = count;
+        call
+    });
+    let call = shortened.as_ref().unwrap_or(call);
     let mut buffers = Buffers::collect(task, call);
     let mut args = match buffers.arguments(call) {
         Ok(args) => args,
@@ -42,15 +48,23 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
     }
     let mut temporary = TemporaryMask::enter(task, call);
     let sleeps = call.blocks() && fds::may_sleep(task, call);
+    let hides = own::polled(task, call);
     let mut result = if temporary.lets_in(task) {
         sys::INTERRUPTED as i64
     } else if sleeps && machine().mode == Mode::Record && machine().baton.shared() {
-        if buffers.seen_by_others(call) {
+        if hides || buffers.seen_by_others(call) {
             args = buffers.bounce(task, call, args);
+        }
+        if hides {
+            buffers.hide(task);
         }
         temporary.patch(&mut args);
         blocking(task, call.nr, &args)
     } else {
+        if hides {
+            args = buffers.bounce(task, call, args);
+            buffers.hide(task);
+        }
         temporary.patch(&mut args);
         enter_kernel(call.nr, &args, sleeps)
     };

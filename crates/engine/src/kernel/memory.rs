@@ -10,6 +10,7 @@ use relive_host::layout;
 use relive_trace::FileId;
 
 use super::{Answer, Call, Reply, limits, sharing};
+use crate::descriptor_limit::Room;
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
 use crate::kept_files;
@@ -46,9 +47,12 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         return errno(libc::EINVAL);
     }
     let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
+    // For the trace's copy, until the map is made.
+    let _room;
     let file = if flags & libc::MAP_ANONYMOUS != 0 {
         None
     } else {
+        _room = Room::for_host();
         match Mapped::open(fd) {
             Ok(f) => Some(f).filter(|f| !f.zeros),
             Err(e) => return errno(e),

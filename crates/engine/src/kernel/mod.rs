@@ -23,6 +23,7 @@ mod misc;
 mod moved;
 mod namespaces;
 mod output;
+pub mod own;
 mod own_memory;
 mod plain;
 mod robust;
@@ -83,6 +84,10 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
             }
         }
     };
+    let filtered = filtered.or_else(|| match answer {
+        None => own::refuses(task, call),
+        Some(_) => None,
+    });
     task.log.clear();
     crate::stats::call(call.nr);
     tracing::debug!(target: "syscall", "{} {call} at tick {}", task.id(), task.ctx.ticks());

@@ -11,7 +11,7 @@ use relive_trace::Bare;
 
 use super::buffers::{is_astray, points};
 use super::call::{go_behind, registers};
-use super::{file_changes, hooks, output};
+use super::{file_changes, hooks, output, own};
 use crate::tape::{Tape, digest};
 use crate::task::Task;
 
@@ -22,17 +22,26 @@ struct Plain {
     arguments: u8,
     /// Those that are addresses, as bits.
     pointers: u8,
+    /// Those that are paths.
+    paths: u8,
+    /// Those that are descriptors.
+    descriptors: u8,
 }
 
 /// The plain calls by their numbers.
 static PLAIN: LazyLock<[Option<Plain>; 512]> = LazyLock::new(|| {
     let mut plain = [None; 512];
     for row in relive_kabi::TABLE.iter().filter(|row| is_plain(row)) {
-        let pointers = row.args.iter().enumerate().filter(|(_, arg)| points(**arg));
+        let bits = |fits: fn(Arg) -> bool| {
+            let args = row.args.iter().enumerate().filter(|(_, arg)| fits(**arg));
+            args.fold(0, |bits, (i, _)| bits | 1 << i)
+        };
         if let Some(slot) = plain.get_mut(usize::from(row.nr)) {
             *slot = Some(Plain {
                 arguments: row.args.len() as u8,
-                pointers: pointers.fold(0, |bits, (i, _)| bits | 1 << i),
+                pointers: bits(points),
+                paths: bits(|arg| arg == Arg::Str),
+                descriptors: bits(|arg| matches!(arg, Arg::Fd | Arg::DirFd)),
             });
         }
     }
@@ -72,8 +81,10 @@ pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
         return false;
     }
     let args = registers(task);
-    let mut pointers = (0..6).filter(|i| plain.pointers >> i & 1 == 1);
-    if pointers.any(|i: usize| args[i] != 0 && is_astray(args[i])) {
+    if own::arguments(plain.pointers).any(|i| args[i] != 0 && is_astray(args[i]))
+        || own::arguments(plain.descriptors).any(|i| own::may_be(args[i]))
+        || own::arguments(plain.paths).any(|i| own::may_name(args[i]))
+    {
         return false;
     }
     let call = |task: &Task| Bare {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::fs::File;
+use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
@@ -311,6 +312,16 @@ pub(super) enum Settled {
     Ended(Option<Box<Task>>, Option<End>),
 }
 
+/// Asks for a descriptor of this process's memory, in place of that of the one that it was forked
+/// from.
+fn own_memory(old: i32, _: i32) -> Option<i32> {
+    if old >= 0 {
+        // SAFETY: the translator's, which uses it no more.
+        unsafe { libc::close(old) };
+    }
+    broker::proc_file(broker::Proc::Memory).map(IntoRawFd::into_raw_fd)
+}
+
 /// Replays the first process of the trace, and by forking all others.
 ///
 /// # Errors
@@ -322,8 +333,7 @@ pub fn main() -> Result<Infallible> {
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
     foreign::open(follow.as_deref().unwrap_or_default())?;
     broker::attach()?;
-    let memory = || broker::proc_file(broker::Proc::Memory).map(Into::into);
-    machine().memory().translator.confine(memory);
+    machine().memory().translator.ask_for_memory(own_memory);
     super::confine::enter(guide.is_some())?;
     crate::input::attach(trace.input())?;
     if let (Some(_), Some(shm)) = (&guide, machine().shm.as_ref()) {

@@ -56,6 +56,7 @@ impl Status {
 /// # Errors
 /// It is not there or not executable.
 pub fn find_program(name: &OsStr, args: &[OsString]) -> Result<Target> {
+    crate::descriptor_limit::for_command()?;
     let argv: Vec<Vec<u8>> = std::iter::once(name.to_owned())
         .chain(args.iter().cloned())
         .map(OsString::into_vec)

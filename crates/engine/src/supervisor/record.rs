@@ -175,7 +175,7 @@ pub(super) fn start_with(
             // SAFETY: the child has one thread.
             unsafe { std::env::set_var(name, value) };
         }
-        let Err(e) = boot.exec(shown);
+        let Err(e) = boot.exec(shown, crate::descriptor_limit::of_program());
         crate::failure::complain(&format!(
             "cannot start the host process: {}",
             std::io::Error::from_raw_os_error(e)

@@ -65,6 +65,7 @@ pub struct Replayed {
 /// # Errors
 /// Divergence, a damaged trace, or whatever else stops Relive.
 pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
+    crate::descriptor_limit::for_command()?;
     let path = absolute(options.trace)?;
     let trace = Trace::open(&path).map_err(Failure::setup)?;
     let manifest = trace.manifest().clone();

@@ -32,12 +32,13 @@ pub struct Counted {
 /// The program cannot be started.
 pub fn run(program: &OsStr, args: &[OsString]) -> Result<std::convert::Infallible> {
     let (boot, shown) = boot(program, args, None)?;
-    boot.exec(&shown).map_err(|e| {
-        Failure::setup(format!(
-            "cannot start the host process: {}",
-            std::io::Error::from_raw_os_error(e)
-        ))
-    })
+    boot.exec(&shown, crate::descriptor_limit::of_program())
+        .map_err(|e| {
+            Failure::setup(format!(
+                "cannot start the host process: {}",
+                std::io::Error::from_raw_os_error(e)
+            ))
+        })
 }
 
 /// Runs a program translated only, and counts what is done until it ends.
@@ -45,6 +46,7 @@ pub fn run(program: &OsStr, args: &[OsString]) -> Result<std::convert::Infallibl
 /// # Errors
 /// The program cannot be started.
 pub fn run_counted(program: &OsStr, args: &[OsString]) -> Result<Counted> {
+    crate::descriptor_limit::for_command()?;
     let (shm, _fd) = Shm::create()?;
     shm.count();
     let (boot, shown) = boot(program, args, Some(shm.descriptor()))?;

@@ -97,6 +97,7 @@ impl Host {
     /// # Errors
     /// It cannot be started, or the trace is damaged.
     pub fn start(trace: &Path, follow: &[u32], foreign: Option<&Path>) -> Result<(Self, Status)> {
+        crate::descriptor_limit::for_command()?;
         let (shm, descriptor) = Shm::create()?;
         // SAFETY: the descriptor was just made and is nobody else's.
         let descriptor = unsafe { std::os::fd::FromRawFd::from_raw_fd(descriptor) };

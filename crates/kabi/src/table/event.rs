@@ -6,7 +6,7 @@ use crate::dsl::*;
 /// An `fd_set` of select(2), whose `nfds` is the first argument.
 const FDS: Arg = inout(Special(FdSet(0)));
 /// The array of poll(2): the kernel writes `revents` even when it was interrupted.
-const POLLFDS: Arg = always(inout(ArgTimes(1, structs::POLLFD)));
+const POLLFDS: Arg = always(inout(Special(PollFds(1))));
 /// The time left is written back, after success, a timeout and a signal alike.
 const TIME_LEFT: Arg = always(inout_of(structs::TIMESPEC));
 const EVENTS: Arg = output(

@@ -1,0 +1,120 @@
+//! The limit on open files, which is the guest's: the host's own few descriptors must find room
+//! beside it. They lie above a small soft limit, which holds for new descriptors only, so it is
+//! raised for as long as the host makes some, up to the hard limit (a privileged process raises
+//! that too). Neither the guest nor its children see another one.
+
+use std::sync::OnceLock;
+
+use crate::failure::{Failure, Result};
+use crate::machine::{Mode, machine};
+
+/// The usual limit. Far above it the kernel's table of descriptors, which each fork copies, would
+/// be large for the one number's sake.
+const USUAL: u64 = 1024;
+/// Numbers that are left for the host below a limit.
+const OWN: u64 = 8;
+/// More than the host ever opens for a moment.
+const SPARE: u64 = 24;
+/// Of a hard limit: a host finds room below it whatever its guest has open, as a rule.
+pub const ENOUGH: u64 = 64;
+/// With fewer nothing can be recorded or replayed.
+const LEAST: u64 = 16;
+
+/// A soft and a hard limit.
+pub type Limit = (u64, u64);
+
+/// The lowest number for descriptors of the host's own: just below the limit, where guests
+/// seldom come. The limit has been raised.
+#[must_use]
+pub fn floor() -> i32 {
+    let soft = limit().map_or(USUAL, |(soft, _)| soft);
+    (soft.clamp(LEAST, USUAL) - OWN) as i32
+}
+
+/// While it lives the host may have more descriptors than the guest.
+pub struct Room(Option<Limit>);
+
+impl Room {
+    /// For a host that runs a guest. Threads of `relive run` run at the same time, and would take the
+    /// raised limit for the guest's.
+    pub fn for_host() -> Self {
+        match machine().mode {
+            Mode::Record => Self::make(),
+            Mode::Run | Mode::Replay => Self(None),
+        }
+    }
+
+    /// For the start of a host, from a process with one thread.
+    pub fn make() -> Self {
+        Self(raise())
+    }
+
+    /// The limit that will hold again; `None`: it was not raised.
+    #[must_use]
+    pub fn before(&self) -> Option<Limit> {
+        self.0
+    }
+}
+
+impl Drop for Room {
+    fn drop(&mut self) {
+        restore(self.0);
+    }
+}
+
+/// Raises the limit; returns what it was, if it was too small.
+fn raise() -> Option<Limit> {
+    let before @ (soft, hard) = limit()?;
+    let wanted = soft.saturating_add(SPARE).max(USUAL + SPARE);
+    let raised = set((wanted, hard.max(wanted))) || soft < hard && set((wanted.min(hard), hard));
+    raised.then_some(before)
+}
+
+/// Undoes what a [`Room`] has done: in a new host, before its guest runs.
+pub fn restore(before: Option<Limit>) {
+    if let Some(before) = before {
+        set(before);
+    }
+}
+
+/// What a command was started with, which is what its program shall have.
+static COMMANDS: OnceLock<Option<Limit>> = OnceLock::new();
+
+/// For a command that starts hosts: it needs some descriptors, whatever its user allows the program.
+///
+/// # Errors
+/// The hard limit is too small.
+pub fn for_command() -> Result<()> {
+    COMMANDS.get_or_init(raise);
+    match limit() {
+        Some((soft, _)) if soft < LEAST => Err(Failure::setup(format!(
+            "no more than {soft} files may be open at once, and Relive needs {LEAST}: raise the hard limit (ulimit -Hn)"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// The limit of a command's program; `None`: the limit as it is.
+#[must_use]
+pub fn of_program() -> Option<Limit> {
+    COMMANDS.get().copied().flatten()
+}
+
+fn limit() -> Option<Limit> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: fills the structure.
+    let asked = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
+    (asked == 0).then_some((limit.rlim_cur, limit.rlim_max))
+}
+
+fn set((soft, hard): Limit) -> bool {
+    let limit = libc::rlimit {
+        rlim_cur: soft,
+        rlim_max: hard,
+    };
+    // SAFETY: reads the structure. Descriptors above a limit stay open.
+    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) == 0 }
+}

@@ -1,0 +1,362 @@
+//! The host's own descriptors among the guest's: for a call of the guest they are not there, however
+//! it names them. Looked at once for all calls, before one is made, by what the table says of its
+//! arguments; hooks need not know. Live only: in replay the answer is on the tape.
+
+use std::ffi::CString;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::unix::ffi::OsStrExt;
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+use relive_host::addr::PAGE;
+use relive_host::{GuestAddr, copy};
+use relive_kabi::{Arg, Dir, Len, Special};
+
+use super::{Call, fds};
+use crate::descriptor_limit::Room;
+use crate::task::Task;
+
+/// No descriptor of the host's has a lower number. What is above is looked at more closely.
+static FLOOR: AtomicI32 = AtomicI32::new(i32::MAX);
+
+/// A number that is never open.
+const CLOSED: i32 = i32::MAX;
+/// Limits of the kernel's: descriptors in a call of poll(2), bytes of control data in a message.
+const MOST_POLLED: u64 = 1 << 20;
+const MOST_CONTROL: u64 = 20480;
+const CMSG_HEADER: usize = 16;
+
+/// The host's descriptors are at this number or above.
+pub fn begin_at(floor: i32) {
+    FLOOR.store(floor, Ordering::Relaxed);
+}
+
+/// The arguments that some bits mean.
+#[inline]
+pub(super) fn arguments(mut bits: u8) -> impl Iterator<Item = usize> {
+    std::iter::from_fn(move || {
+        let i = bits.trailing_zeros() as usize;
+        bits &= bits.wrapping_sub(1);
+        (i < 8).then_some(i)
+    })
+}
+
+/// Whether a descriptor may be one of the host's: nearly never, and then [`fds::own`] knows.
+#[inline]
+pub(super) fn may_be(fd: u64) -> bool {
+    fd as i32 >= FLOOR.load(Ordering::Relaxed)
+}
+
+fn is_own(task: &Task, fd: i32) -> bool {
+    may_be(fd as u64) && fds::own(task).any(|own| own == fd)
+}
+
+/// Where a call has descriptors, as bits by argument.
+#[derive(Clone, Copy, Default)]
+struct Places {
+    numbers: u8,
+    /// Where the next argument is a path: of no meaning before one that begins at the root.
+    folders: u8,
+    paths: u8,
+    polled: u8,
+    sets: u8,
+    messages: u8,
+    /// Depends on the request.
+    selected: u8,
+}
+
+impl Places {
+    fn of(args: &[Arg]) -> Self {
+        let mut places = Self::default();
+        for (i, arg) in args.iter().enumerate() {
+            let bit = 1 << i;
+            match arg {
+                Arg::DirFd if args.get(i + 1) == Some(&Arg::Str) => places.folders |= bit,
+                Arg::Fd | Arg::DirFd => places.numbers |= bit,
+                Arg::Str => places.paths |= bit,
+                Arg::Buf {
+                    cap: Len::Special(Special::PollFds(_)),
+                    ..
+                } => places.polled |= bit,
+                Arg::Buf {
+                    cap: Len::Special(Special::FdSet(_)),
+                    ..
+                } => places.sets |= bit,
+                Arg::Msghdr { dir: Dir::In } | Arg::Mmsghdr { dir: Dir::In, .. } => {
+                    places.messages |= bit;
+                }
+                Arg::Select => places.selected |= bit,
+                _ => {}
+            }
+        }
+        places
+    }
+}
+
+static PLACES: LazyLock<[Places; 512]> = LazyLock::new(|| {
+    let mut all = [Places::default(); 512];
+    for row in relive_kabi::TABLE {
+        if let Some(places) = all.get_mut(usize::from(row.nr)) {
+            *places = Places::of(row.args);
+        }
+    }
+    all
+});
+
+/// The errno of a call that names a descriptor of the host's, as if that were not open.
+pub(super) fn refuses(task: &Task, call: &Call) -> Option<i32> {
+    let places = PLACES.get(call.nr as usize)?;
+    let named = |bits: u8| arguments(bits).any(|i| is_own(task, call.int(i)));
+    let selected = || {
+        let number = call.sub.is_some_and(|sub| sub.arg == Arg::Fd);
+        number && named(places.selected)
+    };
+    let from_root = |i: usize| matches!(copy::read_array(GuestAddr(call.args[i + 1])), Ok([b'/']));
+    let folder = |i: usize| is_own(task, call.int(i)) && !from_root(i);
+    let looked_at = !maps_no_file(call);
+    if looked_at && named(places.numbers) || selected() || arguments(places.folders).any(folder) {
+        return Some(libc::EBADF);
+    }
+    if arguments(places.sets).any(|i| in_set(task, call, call.args[i]))
+        || arguments(places.messages).any(|i| in_message(task, call.args[i]))
+        || in_request(task, call)
+    {
+        return Some(libc::EBADF);
+    }
+    let path = |i: usize| {
+        let folder = i.checked_sub(1).filter(|i| places.folders >> i & 1 == 1);
+        may_name(call.args[i])
+            && names(
+                task,
+                folder.map_or(libc::AT_FDCWD, |i| call.int(i)),
+                call.args[i],
+            )
+    };
+    arguments(places.paths).any(path).then_some(libc::ENOENT)
+}
+
+/// mmap(2) does not look at the descriptor of anonymous memory.
+fn maps_no_file(call: &Call) -> bool {
+    i64::from(call.nr) == libc::SYS_mmap && call.int(3) & libc::MAP_ANONYMOUS != 0
+}
+
+/// Whether a set of select(2) has one.
+fn in_set(task: &Task, call: &Call, set: u64) -> bool {
+    set != 0
+        && call.args[0] as i32 > FLOOR.load(Ordering::Relaxed)
+        && fds::own(task).any(|own| {
+            let byte = copy::read_array::<1>(GuestAddr(set.wrapping_add(own as u64 / 8)));
+            own < call.int(0) && byte.is_ok_and(|[byte]| byte >> (own % 8) & 1 == 1)
+        })
+}
+
+/// Whether a message passes one on (unix(7), `SCM_RIGHTS`).
+fn in_message(task: &Task, header: u64) -> bool {
+    let word = |offset: u64| task.read_u64(header.wrapping_add(offset)).unwrap_or(0);
+    let (control, length) = (word(32), word(40).min(MOST_CONTROL));
+    if control == 0 || length < CMSG_HEADER as u64 {
+        return false;
+    }
+    let mut bytes = vec![0; length as usize];
+    if copy::read(GuestAddr(control), &mut bytes).is_err() {
+        return false;
+    }
+    let mut rest = &bytes[..];
+    while rest.len() >= CMSG_HEADER {
+        let word =
+            |at: usize| i32::from_le_bytes([rest[at], rest[at + 1], rest[at + 2], rest[at + 3]]);
+        let length = (word(0) as u32 as usize).clamp(CMSG_HEADER, rest.len());
+        if (word(8), word(12)) == (libc::SOL_SOCKET, libc::SCM_RIGHTS) {
+            let (words, _) = rest[CMSG_HEADER..length].as_chunks::<4>();
+            if words
+                .iter()
+                .any(|word| is_own(task, i32::from_le_bytes(*word)))
+            {
+                return true;
+            }
+        }
+        rest = rest.get(length.next_multiple_of(8)..).unwrap_or_default();
+    }
+    false
+}
+
+/// Whether a request has one in its structure, or in an argument that is a number otherwise.
+fn in_request(task: &Task, call: &Call) -> bool {
+    const KCMP_FILE: i32 = 0;
+    let long_at = |at: u64| task.read_u64(at).is_ok_and(|fd| is_own(task, fd as i32));
+    match (i64::from(call.nr), call.sub.map_or("", |sub| sub.name)) {
+        (libc::SYS_ioctl, "FICLONERANGE") => long_at(call.args[2]),
+        (libc::SYS_ioctl, "FIDEDUPERANGE") => {
+            let count = task.read::<2>(call.args[2].wrapping_add(16));
+            let count = u64::from(count.map_or(0, u16::from_le_bytes));
+            (0..count).any(|k| long_at(call.args[2].wrapping_add(24 + 32 * k)))
+        }
+        (libc::SYS_kcmp, _) if call.int(2) == KCMP_FILE => [(0, 3), (1, 4)]
+            .iter()
+            .any(|&(of, fd)| call.int(of) as u32 == task.process.pid && is_own(task, call.int(fd))),
+        (libc::SYS_pidfd_getfd, _) => {
+            may_be(call.args[1])
+                && of_pidfd(call.int(0)).is_some_and(|pid| is_hidden(task, pid, call.int(1)))
+        }
+        _ => false,
+    }
+}
+
+/// Of several messages (sendmmsg(2)) those before the first that passes one on are sent: how many.
+pub(super) fn messages(task: &Task, call: &Call) -> Option<u64> {
+    const SIZE: u64 = 64;
+    if i64::from(call.nr) != libc::SYS_sendmmsg {
+        return None;
+    }
+    let count = u64::from(call.args[2] as u32).min(1024);
+    (1..count).find(|&k| in_message(task, call.args[1].wrapping_add(SIZE * k)))
+}
+
+/// Whether poll(2) is asked about one.
+pub(super) fn polled(task: &Task, call: &Call) -> bool {
+    let Some(places) = PLACES.get(call.nr as usize) else {
+        return false;
+    };
+    arguments(places.polled).any(|i| {
+        let count = u64::from(call.args[1] as u32).min(MOST_POLLED) as usize;
+        let mut entries = [[0u8; 8]; 32];
+        (0..count).step_by(entries.len()).any(|from| {
+            let part = &mut entries[..(count - from).min(32)];
+            let at = GuestAddr(call.args[i].wrapping_add(8 * from as u64));
+            copy::read(at, part.as_flattened_mut()).is_ok()
+                && part
+                    .iter()
+                    .any(|&[a, b, c, d, ..]| is_own(task, i32::from_le_bytes([a, b, c, d])))
+        })
+    })
+}
+
+/// Replaces them in a copy of what poll(2) is given; what was there, to be put back behind the call.
+pub(super) fn hide_polled(task: &Task, polled: &mut [u8]) -> Vec<(usize, [u8; 4])> {
+    let mut hidden = Vec::new();
+    for (k, entry) in polled.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        let [a, b, c, d, ..] = *entry;
+        if is_own(task, i32::from_le_bytes([a, b, c, d])) {
+            hidden.push((8 * k, [a, b, c, d]));
+            entry[..4].copy_from_slice(&CLOSED.to_le_bytes());
+        }
+    }
+    hidden
+}
+
+/// Whether a path may lead through a descriptor of the host's: a part of it is such a number.
+pub(super) fn may_name(path: u64) -> bool {
+    let floor = FLOOR.load(Ordering::Relaxed) as u64;
+    let (mut at, mut number, mut digits) = (path, 0u64, true);
+    let mut bytes = [0u8; 64];
+    for _ in 0..libc::PATH_MAX as usize / bytes.len() + 2 {
+        let chunk = &mut bytes[..(PAGE - at % PAGE).min(64) as usize];
+        if copy::read(GuestAddr(at), chunk).is_err() {
+            return false;
+        }
+        for &byte in chunk.iter() {
+            match byte {
+                b'0'..=b'9' => {
+                    number = number
+                        .saturating_mul(10)
+                        .saturating_add((byte - b'0').into())
+                }
+                b'/' | 0 if digits && number >= floor => return true,
+                0 => return false,
+                b'/' => (number, digits) = (0, true),
+                _ => digits = false,
+            }
+        }
+        at += chunk.len() as u64;
+    }
+    false
+}
+
+/// Whether it does.
+fn names(task: &Task, folder: i32, path: u64) -> bool {
+    let mut text = Vec::new();
+    if copy::read_cstr(GuestAddr(path), libc::PATH_MAX as usize, &mut text).is_err() {
+        return false;
+    }
+    let mut start = 0;
+    for part in text.split(|&byte| byte == b'/') {
+        let number = std::str::from_utf8(part)
+            .ok()
+            .and_then(|part| part.parse().ok());
+        if let Some(fd) = number.filter(|&fd: &i32| may_be(fd as u64))
+            && let Some(pid) = lists_descriptors(folder, &text[..start])
+            && is_hidden(task, pid, fd)
+        {
+            return true;
+        }
+        start += part.len() + 1;
+    }
+    false
+}
+
+/// The process whose descriptors a folder in `/proc` lists.
+fn lists_descriptors(folder: i32, path: &[u8]) -> Option<u32> {
+    let _room = Room::for_host();
+    let path = CString::new(if path.is_empty() { b"." } else { path }).ok()?;
+    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
+    // SAFETY: the path outlives the call; the descriptor is new.
+    let opened = unsafe { libc::openat(folder, path.as_ptr(), flags) };
+    if opened < 0 {
+        return None;
+    }
+    // SAFETY: nobody else has it.
+    let opened = unsafe { OwnedFd::from_raw_fd(opened) };
+    listing(opened.as_raw_fd())
+}
+
+/// The same of an open folder.
+pub(super) fn listing(fd: i32) -> Option<u32> {
+    let name = std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?;
+    let parts: Vec<_> = name
+        .strip_prefix("/proc")
+        .ok()?
+        .iter()
+        .map(|part| part.as_bytes())
+        .collect();
+    let pid = match parts[..] {
+        [pid, b"fd" | b"fdinfo"] | [pid, b"task", _, b"fd" | b"fdinfo"] => pid,
+        _ => return None,
+    };
+    std::str::from_utf8(pid).ok()?.parse().ok()
+}
+
+/// Whether a descriptor of a process is its host's. Of another process only what it leads to can be
+/// looked at: to what the hosts of a recording have open, at a number where they have it.
+pub(super) fn is_hidden(task: &Task, pid: u32, fd: i32) -> bool {
+    if !may_be(fd as u64) {
+        return false;
+    }
+    if pid == task.process.pid {
+        return is_own(task, fd);
+    }
+    let Ok(path) = CString::new(format!("/proc/{pid}/fd/{fd}")) else {
+        return false;
+    };
+    // SAFETY: for plain integers all-zero bytes are a value.
+    let mut there: libc::stat = unsafe { std::mem::zeroed() };
+    // SAFETY: the path outlives the call, which fills the structure.
+    if unsafe { libc::stat(path.as_ptr(), &raw mut there) } != 0 {
+        return false;
+    }
+    let same = |st: libc::stat| (st.st_dev, st.st_ino) == (there.st_dev, there.st_ino);
+    fds::own(task).filter_map(fds::status).any(same) || is_trace(&there)
+}
+
+/// Whether it is the store of input, which only those have open who have kept something in it.
+fn is_trace(there: &libc::stat) -> bool {
+    use std::os::unix::fs::MetadataExt;
+    let store = std::fs::metadata(relive_trace::input_path(&crate::machine::machine().trace));
+    store.is_ok_and(|store| (store.dev(), store.ino()) == (there.st_dev, there.st_ino))
+}
+
+/// The process that a descriptor of pidfd_open(2) stands for.
+fn of_pidfd(fd: i32) -> Option<u32> {
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
+    line.trim().parse().ok()
+}
