@@ -36,6 +36,10 @@ pub struct Memory {
     common_code: bool,
     /// A forked child may get something else than a copy (`Traits::on_fork`).
     pub on_fork: bool,
+    /// Some memory is locked.
+    locked: bool,
+    /// All that is mapped from now on is locked (mlockall(2)).
+    lock_future: bool,
 }
 
 /// What is to be mapped.
@@ -70,6 +74,8 @@ impl Memory {
             unnamed: 0,
             common_code: false,
             on_fork: false,
+            locked: false,
+            lock_future: false,
         })
     }
 
@@ -92,6 +98,8 @@ impl Memory {
             self.unnamed += 1;
             region.traits.unnamed = self.unnamed;
         }
+        region.traits.locked |= self.lock_future;
+        self.locked |= region.traits.locked;
         self.forget_code(start, end);
         self.gets(start, end);
         let mut flags = libc::MAP_FIXED | libc::MAP_NORESERVE;
@@ -213,8 +221,29 @@ impl Memory {
         }
     }
 
+    /// Locks what is mapped in a range, or unlocks it: marks it only.
+    pub fn lock(&mut self, start: u64, end: u64, locked: bool) {
+        self.locked |= locked;
+        self.space.change(start, end, |t| t.locked = locked);
+    }
+
+    /// Whether new memory will be locked.
+    pub fn lock_future(&mut self, locked: bool) {
+        self.lock_future = locked;
+    }
+
+    /// See [`Memory::lock_future`].
+    #[must_use]
+    pub fn locks_future(&self) -> bool {
+        self.lock_future
+    }
+
     /// In a forked child: what it does not get of its parent's memory.
     pub fn forked(&mut self) {
+        self.lock_future = false;
+        if std::mem::take(&mut self.locked) {
+            self.space.change(0, u64::MAX, |t| t.locked = false);
+        }
         if !std::mem::take(&mut self.on_fork) {
             return;
         }
@@ -266,14 +295,22 @@ impl Memory {
     }
 
     /// Drops the contents of anonymous memory, or returns private file memory to the file's
-    /// (madvise `MADV_DONTNEED`).
+    /// (madvise `MADV_DONTNEED`). Locked memory that the kernel has locked too takes a kernel that
+    /// knows of such (Linux 5.18).
     pub fn discard(&mut self, start: u64, end: u64) -> i64 {
+        const MADV_DONTNEED_LOCKED: i32 = 24;
         self.forget_code(start, end);
+        let locked = self.space.at(start).is_some_and(|r| r.traits.locked);
+        let advice = match locked && crate::machine::machine().mode != crate::machine::Mode::Replay
+        {
+            true => MADV_DONTNEED_LOCKED,
+            false => libc::MADV_DONTNEED,
+        };
         // SAFETY: the range is guest memory.
         unsafe {
             sys::syscall(
                 libc::SYS_madvise as u64,
-                [start, end - start, libc::MADV_DONTNEED as u64, 0, 0, 0],
+                [start, end - start, advice as u64, 0, 0, 0],
             ) as i64
         }
     }

@@ -50,6 +50,8 @@ pub struct Traits {
     pub grows: bool,
     /// What a forked child gets of it.
     pub on_fork: OnFork,
+    /// Its pages may not be dropped (mlock(2)).
+    pub locked: bool,
     /// Tells shared memory without a file, which mremap(2) may show under several names, from
     /// other such; 0 for what is not shared or has a file.
     pub unnamed: u64,

@@ -1,8 +1,8 @@
 //! Which calls have a hook: one table, by number.
 
 use super::{
-    Answer, Call, Reply, clone, exec, fds, files, futex, kill, limits, memory, misc, namespaces,
-    own_memory, segments, tasks, users, vfork,
+    Answer, Call, Reply, advice, clone, exec, fds, files, futex, kill, limits, locks, memory, misc,
+    namespaces, own_memory, segments, tasks, users, vfork,
 };
 use crate::failure::Result;
 use crate::signals::calls;
@@ -24,11 +24,14 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_semctl, segments::semctl),
     (libc::SYS_shmdt, segments::shmdt),
     (libc::SYS_mremap, memory::mremap),
-    (libc::SYS_madvise, memory::madvise),
+    (libc::SYS_madvise, advice::madvise),
     (libc::SYS_mincore, memory::mincore),
     (libc::SYS_msync, memory::msync),
-    (libc::SYS_mlockall, misc::mlockall),
-    (libc::SYS_munlockall, misc::pretend),
+    (libc::SYS_mlock, locks::range),
+    (libc::SYS_mlock2, locks::range),
+    (libc::SYS_munlock, locks::range),
+    (libc::SYS_mlockall, locks::all),
+    (libc::SYS_munlockall, locks::none),
     (libc::SYS_rt_sigaction, calls::rt_sigaction),
     (libc::SYS_rt_sigprocmask, calls::rt_sigprocmask),
     (libc::SYS_rt_sigreturn, calls::rt_sigreturn),

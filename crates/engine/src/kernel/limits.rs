@@ -172,7 +172,7 @@ pub fn may_map(
 
 /// Bytes of all memory, and of what is data: private, writable, no stack. Of the first thread's
 /// stack, which is mapped as a whole, the kernel would have mapped little.
-fn used(memory: &Memory) -> (u64, u64) {
+pub(super) fn used(memory: &Memory) -> (u64, u64) {
     const FIRST: u64 = 33 * PAGE;
     let (mut space, mut data) = (0, 0);
     for r in memory.space.iter() {

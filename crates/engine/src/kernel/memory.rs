@@ -9,14 +9,14 @@ use relive_host::addr::PAGE;
 use relive_host::layout;
 use relive_trace::FileId;
 
-use super::{Answer, Call, Reply, limits, sharing};
+use super::{Answer, Call, Reply, limits, locks, sharing};
 use crate::descriptor_limit::Room;
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
 use crate::kept_files;
 use crate::machine::{Mode, machine};
-use crate::memory::{Source, unnamed};
-use crate::space::{self, OnFork, Region, Traits, pages};
+use crate::memory::{Memory, Source, unnamed};
+use crate::space::{self, Region, Traits, pages};
 use crate::task::Task;
 
 const MAP_DENYWRITE: i32 = 0x800;
@@ -46,10 +46,14 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
     {
         return errno(libc::EINVAL);
     }
+    let anonymous = flags & libc::MAP_ANONYMOUS != 0;
+    if anonymous && flags & libc::MAP_TYPE == libc::MAP_SHARED_VALIDATE {
+        return errno(libc::EINVAL);
+    }
     let shared = flags & libc::MAP_TYPE != libc::MAP_PRIVATE;
     // For the trace's copy, until the map is made.
     let _room;
-    let file = if flags & libc::MAP_ANONYMOUS != 0 {
+    let file = if anonymous {
         None
     } else {
         _room = Room::for_host();
@@ -74,7 +78,9 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         _ => None,
     };
     let mut memory = machine().memory();
-    if let Err(e) = limits::may_map(task, &memory, (addr, len), prot, flags) {
+    let may = locks::may_map(&memory, len, flags)
+        .and_then(|()| limits::may_map(task, &memory, (addr, len), prot, flags));
+    if let Err(e) = may {
         return errno(e);
     }
     let (start, end) = match barrier(addr, len, prot, flags) {
@@ -122,6 +128,7 @@ fn traits(flags: i32) -> Traits {
     let asked = libc::MAP_GROWSDOWN | libc::MAP_ANONYMOUS;
     Traits {
         grows: flags & asked == asked && flags & libc::MAP_TYPE == libc::MAP_PRIVATE,
+        locked: flags & libc::MAP_LOCKED != 0,
         ..Traits::default()
     }
 }
@@ -422,6 +429,9 @@ pub fn msync(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
     if let Some(a) = answer {
         return Ok(Reply::Value(a.result));
     }
+    if call.int(2) & libc::MS_INVALIDATE != 0 && has_locked(call) {
+        return errno(libc::EBUSY);
+    }
     let result = super::live::generic(task, call);
     let hole = result == 0 && has_hole(call);
     Ok(Reply::Value(if hole {
@@ -429,6 +439,25 @@ pub fn msync(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
     } else {
         result
     }))
+}
+
+/// Whether a range that msync(2) would take has locked parts.
+fn has_locked(call: &Call) -> bool {
+    const KNOWN: i32 = libc::MS_ASYNC | libc::MS_INVALIDATE | libc::MS_SYNC;
+    let [start, len, ..] = call.args;
+    let flags = call.int(2);
+    let wrong = flags & !KNOWN != 0 || flags & libc::MS_ASYNC != 0 && flags & libc::MS_SYNC != 0;
+    let end = pages(len).and_then(|len| start.checked_add(len));
+    match end.filter(|_| start % PAGE == 0 && !wrong) {
+        Some(end) => {
+            let memory = machine().memory();
+            memory
+                .space
+                .overlapping(start, end)
+                .any(|r| r.traits.locked)
+        }
+        None => false,
+    }
 }
 
 /// Whether a range, whose start and length come first in a call, has parts that the guest has not
@@ -451,17 +480,19 @@ pub fn munmap(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     let Some(end) = start.checked_add(len).filter(|&end| end <= ADDRESSES) else {
         return errno(libc::EINVAL);
     };
-    let mut memory = machine().memory();
-    // Only what is mapped is released; a range outside the window holds nothing.
-    let parts: Vec<(u64, u64)> = memory
-        .space
-        .overlapping(start, end)
+    release(&mut machine().memory(), start, end);
+    Ok(Reply::Value(0))
+}
+
+/// Unmaps what is mapped in a range; outside the window that is nothing.
+fn release(memory: &mut Memory, start: u64, end: u64) {
+    let overlapping = memory.space.overlapping(start, end);
+    let parts: Vec<(u64, u64)> = overlapping
         .map(|r| (r.start.max(start), r.end.min(end)))
         .collect();
     for (s, e) in parts {
         memory.unmap(s, e);
     }
-    Ok(Reply::Value(0))
 }
 
 /// mprotect(2).
@@ -471,7 +502,8 @@ pub fn mprotect(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
         // The file may forbid it, and in replay its copy would not.
         return errno(libc::EACCES);
     }
-    if start % PAGE != 0 || prot & !0x0300_000f != 0 {
+    let (down, up) = (libc::PROT_GROWSDOWN as u64, libc::PROT_GROWSUP as u64);
+    if start % PAGE != 0 || prot & (down | up) == down | up {
         return errno(libc::EINVAL);
     }
     let Some(len) = pages(len) else {
@@ -484,8 +516,37 @@ pub fn mprotect(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
     let Some(end) = start.checked_add(len) else {
         return errno(libc::ENOMEM);
     };
-    let result = machine().memory().protect(start, end, prot as u32 & 7);
+    if prot & !(down | up | 0xf) != 0 {
+        return errno(libc::EINVAL);
+    }
+    let mut memory = machine().memory();
+    let start = match prot & (down | up) {
+        0 => start,
+        _ if answer.is_some_and(|a| a.result == 0) && !grows_at(&memory, start, end) => start,
+        way => match grown_from(&memory, start, end, way == down) {
+            Ok(from) => from,
+            Err(e) => return errno(e),
+        },
+    };
+    let result = memory.protect(start, end, prot as u32 & 7);
     Ok(Reply::Value(result.map_or_else(|e| -i64::from(e), |()| 0)))
+}
+
+/// Whether a region grows downwards, as the stack of the first thread does.
+fn grows_at(memory: &Memory, start: u64, end: u64) -> bool {
+    let region = memory.space.overlapping(start, end).next();
+    region.is_some_and(|r| r.traits.grows || &*r.name == crate::loader::STACK_NAME)
+}
+
+/// Where a change of protection begins that is meant for a region with all that it grows by
+/// (mprotect(2), `PROT_GROWSDOWN`). None grows upwards.
+fn grown_from(memory: &Memory, start: u64, end: u64, down: bool) -> std::result::Result<u64, i32> {
+    let region = memory.space.overlapping(start, end).next();
+    let region = region.filter(|r| down || r.start <= start);
+    match region.ok_or(libc::ENOMEM)?.start {
+        from if down && grows_at(memory, start, end) => Ok(from),
+        _ => Err(libc::EINVAL),
+    }
 }
 
 /// brk(2).
@@ -555,6 +616,11 @@ pub fn mremap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
     let Some(region) = memory.space.at(old).cloned() else {
         return errno(libc::EFAULT);
     };
+    if new_len <= old_len && flags & (libc::MREMAP_FIXED | keeps) == 0 && old_len != 0 {
+        // What is left is not looked at, and may have holes.
+        release(&mut memory, grown, old_end);
+        return Ok(Reply::Value(old as i64));
+    }
     if region.end < old_end && !memory.space.is_mapped(old, old_end) {
         return errno(libc::EFAULT);
     }
@@ -651,86 +717,4 @@ fn shows_more(task: &mut Task, region: &Region, (start, end): (u64, u64)) {
     // The rest may be large, and is nothing.
     let reached = machine().memory().file_end(start, end);
     task.log.changed(start, reached - start);
-}
-
-/// madvise(2): what changes contents is done in both modes; advice is taken as given.
-pub fn madvise(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
-    let [start, len, advice, ..] = call.args;
-    let Some(len) = pages(len) else {
-        return Ok(Reply::Value(0));
-    };
-    let Some(end) = start.checked_add(len).filter(|_| start % PAGE == 0) else {
-        return errno(libc::EINVAL);
-    };
-    let mut memory = machine().memory();
-    let whole = memory.space.is_mapped(start, end);
-    let private = |r: &Region| !r.shared && !r.common && r.inode == 0;
-    match advice as i32 {
-        libc::MADV_FREE | libc::MADV_WIPEONFORK
-            if !memory.space.overlapping(start, end).all(private) =>
-        {
-            return errno(libc::EINVAL);
-        }
-        libc::MADV_DONTFORK | libc::MADV_WIPEONFORK => {
-            let what = if advice as i32 == libc::MADV_DONTFORK {
-                OnFork::Drop
-            } else {
-                OnFork::Wipe
-            };
-            memory.space.change(start, end, |t| t.on_fork = what);
-            memory.on_fork = true;
-        }
-        libc::MADV_DOFORK | libc::MADV_KEEPONFORK => {
-            memory
-                .space
-                .change(start, end, |t| t.on_fork = OnFork::Keep);
-        }
-        libc::MADV_REMOVE => {
-            let parts: Vec<(u64, u64)> = memory
-                .space
-                .overlapping(start, end)
-                .map(|r| (r.start.max(start), r.end.min(end)))
-                .collect();
-            let writable = |r: &Region| r.common && r.prot & space::WRITE != 0;
-            if !memory.space.overlapping(start, end).all(writable) {
-                return errno(libc::EINVAL);
-            }
-            for (s, e) in parts {
-                let result = memory.remove(s, e);
-                if result != 0 {
-                    return Ok(Reply::Value(result));
-                }
-            }
-        }
-        libc::MADV_DONTNEED => {
-            let parts: Vec<(u64, u64)> = memory
-                .space
-                .overlapping(start, end)
-                // Shared memory keeps its content, in a replay of one process alone too.
-                .filter(|r| r.shared || !r.common)
-                .map(|r| (r.start.max(start), r.end.min(end)))
-                .collect();
-            for (s, e) in parts {
-                memory.discard(s, e);
-            }
-        }
-        // MADV_FREE may drop pages at any later time: kept instead, which it allows too.
-        libc::MADV_FREE
-        | libc::MADV_NORMAL
-        | libc::MADV_RANDOM
-        | libc::MADV_SEQUENTIAL
-        | libc::MADV_WILLNEED => {}
-        libc::MADV_HUGEPAGE
-        | libc::MADV_NOHUGEPAGE
-        | libc::MADV_MERGEABLE
-        | libc::MADV_UNMERGEABLE => {}
-        libc::MADV_DONTDUMP | libc::MADV_DODUMP | libc::MADV_COLD | libc::MADV_PAGEOUT => {}
-        libc::MADV_POPULATE_READ | libc::MADV_POPULATE_WRITE => {}
-        _ => return errno(libc::EINVAL),
-    }
-    if whole {
-        Ok(Reply::Value(0))
-    } else {
-        errno(libc::ENOMEM)
-    }
 }

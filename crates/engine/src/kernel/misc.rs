@@ -72,23 +72,6 @@ pub fn personality(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<R
     Ok(Reply::Value(old as i64))
 }
 
-/// Calls that would act on the host as a whole and change nothing that a program can see.
-pub fn pretend(_: &mut Task, _: &Call, _: Option<&Answer>) -> Result<Reply> {
-    Ok(Reply::Value(0))
-}
-
-/// mlockall(2): the host's memory is as large as the address space, and is not locked.
-pub fn mlockall(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
-    let all = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
-    let flags = call.int(0);
-    let wrong = flags & !all != 0 || flags & !libc::MCL_ONFAULT == 0;
-    Ok(Reply::Value(if wrong {
-        -i64::from(libc::EINVAL)
-    } else {
-        0
-    }))
-}
-
 /// prctl(2): most operations are the kernel's; the host must stay traceable by its
 /// supervisor whatever the guest says.
 pub fn prctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {

@@ -5,6 +5,7 @@
 //! both modes: live it makes the call, in replay it gets the tape's answer and repeats only
 //! the effect. Nothing without a row is ever passed to the kernel.
 
+mod advice;
 mod buffers;
 mod call;
 pub mod clone;
@@ -18,6 +19,7 @@ mod kill;
 pub mod leads;
 mod limits;
 mod live;
+mod locks;
 mod memory;
 mod misc;
 mod moved;

@@ -111,6 +111,9 @@ impl Memory {
             offset,
             ..region
         });
+        if keeps != 0 {
+            self.space.change(old, old + old_len, |t| t.locked = false);
+        }
         // With an old length of 0 a guarded page's protection comes along.
         self.settle(new.0, new.1);
         self.appears(new.0, new.1);

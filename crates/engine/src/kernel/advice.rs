@@ -1,0 +1,164 @@
+//! madvise(2): what changes contents, or what a forked child gets, is done in both modes; all other
+//! advice is taken as given. Region by region, as the kernel goes: what comes before an error is done.
+
+use relive_host::addr::PAGE;
+
+use super::{Answer, Call, Reply};
+use crate::failure::Result;
+use crate::machine::machine;
+use crate::memory::Memory;
+use crate::space::{self, OnFork, Region, pages};
+use crate::task::Task;
+
+const MADV_DONTNEED_LOCKED: i32 = 24;
+
+/// What an advice comes to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Effect {
+    /// Nothing.
+    None,
+    /// The kernel may drop the pages at any later time: they are kept instead, which it allows too.
+    Free,
+    /// The pages may leave memory for a while.
+    Cold,
+    /// They are brought in, if they have this protection.
+    Populate(u32),
+    /// They are gone, in memory that is locked (or not) too.
+    Discard { locked: bool },
+    /// They are gone from the file too.
+    Remove,
+    /// What a forked child gets.
+    Fork(OnFork),
+}
+
+/// By advice. What is not here is not known, as to older kernels.
+const EFFECTS: &[(i32, Effect)] = &[
+    (libc::MADV_NORMAL, Effect::None),
+    (libc::MADV_RANDOM, Effect::None),
+    (libc::MADV_SEQUENTIAL, Effect::None),
+    (libc::MADV_WILLNEED, Effect::None),
+    (libc::MADV_DONTNEED, Effect::Discard { locked: false }),
+    (libc::MADV_FREE, Effect::Free),
+    (libc::MADV_REMOVE, Effect::Remove),
+    (libc::MADV_DONTFORK, Effect::Fork(OnFork::Drop)),
+    (libc::MADV_DOFORK, Effect::Fork(OnFork::Keep)),
+    (libc::MADV_MERGEABLE, Effect::None),
+    (libc::MADV_UNMERGEABLE, Effect::None),
+    (libc::MADV_HUGEPAGE, Effect::None),
+    (libc::MADV_NOHUGEPAGE, Effect::None),
+    (libc::MADV_DONTDUMP, Effect::None),
+    (libc::MADV_DODUMP, Effect::None),
+    (libc::MADV_WIPEONFORK, Effect::Fork(OnFork::Wipe)),
+    (libc::MADV_KEEPONFORK, Effect::Fork(OnFork::Keep)),
+    (libc::MADV_COLD, Effect::Cold),
+    (libc::MADV_PAGEOUT, Effect::Cold),
+    (libc::MADV_POPULATE_READ, Effect::Populate(space::READ)),
+    (libc::MADV_POPULATE_WRITE, Effect::Populate(space::WRITE)),
+    (MADV_DONTNEED_LOCKED, Effect::Discard { locked: true }),
+];
+
+/// madvise(2).
+pub fn madvise(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    let result = advise(call, answer).map_or_else(|e| -i64::from(e), |()| 0);
+    Ok(Reply::Value(result))
+}
+
+fn advise(call: &Call, answer: Option<&Answer>) -> std::result::Result<(), i32> {
+    let [start, len, ..] = call.args;
+    let known = EFFECTS.iter().find(|(advice, _)| *advice == call.int(2));
+    let effect = known.ok_or(libc::EINVAL)?.1;
+    if let (Some(a), Effect::None | Effect::Free | Effect::Cold | Effect::Populate(_)) =
+        (answer, effect)
+    {
+        return told(a);
+    }
+    if start % PAGE != 0 {
+        return Err(libc::EINVAL);
+    }
+    let Some(len) = pages(len) else {
+        return match (len, answer) {
+            (0, _) => Ok(()),
+            (_, Some(a)) => told(a),
+            (_, None) => Err(libc::EINVAL),
+        };
+    };
+    let end = start.checked_add(len).ok_or(libc::EINVAL)?;
+    let mut memory = machine().memory();
+    let parts: Vec<Region> = memory.space.overlapping(start, end).cloned().collect();
+    let (mut at, mut hole) = (start, false);
+    for part in parts {
+        hole |= part.start > at;
+        if hole && matches!(effect, Effect::Populate(_)) {
+            break;
+        }
+        at = part.end;
+        let range = (part.start.max(start), part.end.min(end));
+        apply(&mut memory, effect, &part, range, answer)?;
+    }
+    match hole || at < end {
+        true => Err(libc::ENOMEM),
+        false => Ok(()),
+    }
+}
+
+/// What the tape says.
+fn told(answer: &Answer) -> std::result::Result<(), i32> {
+    match answer.result {
+        0 => Ok(()),
+        error => Err(-error as i32),
+    }
+}
+
+fn apply(
+    memory: &mut Memory,
+    effect: Effect,
+    region: &Region,
+    (start, end): (u64, u64),
+    answer: Option<&Answer>,
+) -> std::result::Result<(), i32> {
+    let private = !region.shared && !region.common;
+    let refuse_if = |no: bool| if no { Err(libc::EINVAL) } else { Ok(()) };
+    let locked = region.traits.locked;
+    match effect {
+        Effect::None => Ok(()),
+        Effect::Free => refuse_if(locked || !private || region.inode != 0),
+        Effect::Cold => refuse_if(locked),
+        Effect::Populate(prot) => refuse_if(region.prot & prot == 0),
+        Effect::Discard { locked: false } if locked => match answer {
+            // An older recording says that all was well, and nothing had been dropped.
+            Some(a) => told(a),
+            None => Err(libc::EINVAL),
+        },
+        Effect::Discard { .. } => {
+            // Shared memory keeps its content, in a replay of one process alone too.
+            if !region.shared && region.common {
+                return Ok(());
+            }
+            if let Some(Err(refused)) = answer.filter(|_| locked).map(told)
+                && refused == libc::EINVAL
+            {
+                return Err(refused);
+            }
+            match memory.discard(start, end) {
+                e if locked && e < 0 => Err(-e as i32),
+                _ => Ok(()),
+            }
+        }
+        Effect::Remove => {
+            refuse_if(locked || private && region.inode == 0)?;
+            if !region.common {
+                return Err(libc::EACCES);
+            }
+            match memory.remove(start, end) {
+                e if e < 0 => Err(-e as i32),
+                _ => Ok(()),
+            }
+        }
+        Effect::Fork(what) => {
+            refuse_if(what == OnFork::Wipe && (!private || region.inode != 0))?;
+            memory.space.change(start, end, |t| t.on_fork = what);
+            memory.on_fork |= what != OnFork::Keep;
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! Locked memory: mlock(2) and its family. That pages stay in memory nobody can see; that they cannot
+//! be dropped (madvise(2)) everybody can. Single ranges are locked by the kernel too. Everything at
+//! once is not: the host's memory is as large as the address space.
+
+use relive_host::addr::PAGE;
+
+use super::live::generic;
+use super::{Answer, Call, Reply};
+use crate::failure::Result;
+use crate::machine::machine;
+use crate::memory::Memory;
+use crate::task::Task;
+
+const CAP_IPC_LOCK: u32 = 14;
+const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
+
+/// mlock(2), mlock2(2), munlock(2): the kernel's work up to the first hole in the guest's memory,
+/// which is none to the kernel.
+pub fn range(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    let locks = i64::from(call.nr) != libc::SYS_munlock;
+    let Some((start, end)) = rounded(call) else {
+        let result = answer.map_or_else(|| generic(task, call), |a| a.result);
+        return Ok(Reply::Value(result));
+    };
+    let hole = machine().memory().space.mapped_until(start, end).min(end);
+    let result = match answer {
+        Some(a) => a.result,
+        None => {
+            let mut part = *call;
+            (part.args[0], part.args[1]) = (start, hole - start);
+            match generic(task, &part) {
+                0 if hole < end => -i64::from(libc::ENOMEM),
+                result => result,
+            }
+        }
+    };
+    let mut memory = machine().memory();
+    // What cannot be brought into memory is locked all the same; above a limit nothing is.
+    let inaccessible = memory.space.overlapping(start, hole).any(|r| r.prot == 0);
+    let no_memory = result == -i64::from(libc::ENOMEM) && (hole < end || inaccessible);
+    if result == 0 || result == -i64::from(libc::EAGAIN) || no_memory {
+        memory.lock(start, hole, locks);
+    }
+    Ok(Reply::Value(result))
+}
+
+/// The whole pages of a range.
+fn rounded(call: &Call) -> Option<(u64, u64)> {
+    let [start, len, ..] = call.args;
+    let from = start & !(PAGE - 1);
+    let len = len
+        .checked_add(start - from)?
+        .checked_next_multiple_of(PAGE)?;
+    Some((from, from.checked_add(len)?))
+}
+
+/// mlockall(2).
+pub fn all(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    let known = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
+    let flags = call.int(0);
+    if flags & !known != 0 || flags & !libc::MCL_ONFAULT == 0 {
+        return Ok(Reply::Value(-i64::from(libc::EINVAL)));
+    }
+    let mut memory = machine().memory();
+    let now = flags & libc::MCL_CURRENT != 0;
+    let result = match answer {
+        Some(a) => a.result,
+        None => {
+            let (used, _) = super::limits::used(&memory);
+            may_lock(if now { used } else { 0 }, libc::ENOMEM)
+                .map_or_else(|e| -i64::from(e), |()| 0)
+        }
+    };
+    if result == 0 {
+        memory.lock_future(flags & libc::MCL_FUTURE != 0);
+        if now {
+            memory.lock(0, u64::MAX, true);
+        }
+    }
+    Ok(Reply::Value(result))
+}
+
+/// munlockall(2).
+pub fn none(_: &mut Task, _: &Call, _: Option<&Answer>) -> Result<Reply> {
+    let mut memory = machine().memory();
+    memory.lock_future(false);
+    memory.lock(0, u64::MAX, false);
+    Ok(Reply::Value(0))
+}
+
+/// Whether a new map may be locked (`MAP_LOCKED`, or mlockall(2) before): getrlimit(2),
+/// `RLIMIT_MEMLOCK`. Live only.
+///
+/// # Errors
+/// The errno of mmap(2).
+pub fn may_map(memory: &Memory, len: u64, flags: i32) -> std::result::Result<(), i32> {
+    if flags & libc::MAP_LOCKED == 0 && !memory.locks_future() {
+        return Ok(());
+    }
+    let locked = memory.space.iter().filter(|r| r.traits.locked);
+    let locked: u64 = locked.map(|r| r.end - r.start).sum();
+    may_lock(locked.saturating_add(len), libc::EAGAIN)
+}
+
+/// Whether the process may have so much locked memory; `much` is what too much is called.
+fn may_lock(bytes: u64, much: i32) -> std::result::Result<(), i32> {
+    let mut limit = libc::rlimit {
+        rlim_cur: 0,
+        rlim_max: 0,
+    };
+    // SAFETY: fills the structure.
+    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
+    match limit.rlim_cur {
+        _ if is_privileged() => Ok(()),
+        0 => Err(libc::EPERM),
+        most if bytes > most => Err(much),
+        _ => Ok(()),
+    }
+}
+
+fn is_privileged() -> bool {
+    let header = [CAPABILITY_VERSION_3, 0];
+    let mut sets = [[0u32; 3]; 2];
+    // SAFETY: reads the header and fills the two structures of three words.
+    let asked = unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) };
+    asked == 0 && sets[0][0] >> CAP_IPC_LOCK & 1 == 1
+}
