@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
-use iced_x86::{Code, Mnemonic, Register};
+use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 
 /// A question about an opcode.
 type Test = fn(Code) -> bool;
@@ -34,7 +34,8 @@ pub(crate) enum Class {
     /// The engine provides the result.
     Instr,
     Popf,
-    /// Stores the x87 instruction pointer, or the address of a table of the kernel.
+    /// Stores the x87 instruction pointer, or the address of a table of the kernel, or loads DS or ES:
+    /// the host settles what came of it.
     StoresFip,
     /// `int n`.
     Int,
@@ -42,12 +43,12 @@ pub(crate) enum Class {
     Unsupported(u8),
 }
 
+const LOAD: &str = "load of a segment register";
+
 /// Refused instructions and what they are called in messages.
 const UNSUPPORTED: &[(Mnemonic, &str)] = &[
-    (Mnemonic::Sysenter, "sysenter"),
-    (Mnemonic::Lgs, "load of a segment register"),
-    (Mnemonic::Lfs, "load of a segment register"),
-    (Mnemonic::Lss, "load of a segment register"),
+    (Mnemonic::Lgs, LOAD),
+    (Mnemonic::Lfs, LOAD),
     (Mnemonic::Iret, "iret"),
     (Mnemonic::Iretd, "iret"),
     (Mnemonic::Iretq, "iret"),
@@ -56,8 +57,9 @@ const UNSUPPORTED: &[(Mnemonic, &str)] = &[
 ];
 
 /// Instructions of extensions that `cpuid` hides from guests: undefined, as on a processor without
-/// them.
+/// them. `sysenter` is so on AMD's in 64-bit mode.
 const HIDDEN: &[Mnemonic] = &[
+    Mnemonic::Sysenter,
     Mnemonic::Xbegin,
     Mnemonic::Xabort,
     Mnemonic::Xend,
@@ -147,6 +149,20 @@ pub(crate) fn class_of(code: Code) -> Class {
     }
 }
 
+/// The class of an instruction: its opcode's, unless that is refused for some operands only.
+pub(crate) fn class_of_insn(insn: &Instruction) -> Class {
+    let class = class_of(insn.code());
+    let from_register = insn.op1_kind() == OpKind::Register;
+    match (class, insn.mnemonic(), insn.op0_register()) {
+        // The processor itself says which selectors are good.
+        (Class::Unsupported(_), Mnemonic::Mov, Register::SS) => Class::Copy,
+        (Class::Unsupported(_), Mnemonic::Mov, Register::DS | Register::ES) => Class::StoresFip,
+        (Class::Unsupported(_), Mnemonic::Mov, Register::CS) => Class::Undefined,
+        (Class::Unsupported(_), Mnemonic::Mov | Mnemonic::Lsl, _) if from_register => Class::Instr,
+        _ => class,
+    }
+}
+
 impl Class {
     /// All classes that are one word.
     const PLAIN: [Self; 17] = [
@@ -199,7 +215,7 @@ fn classify(code: Code) -> Class {
         return Class::Unsupported(i as u8);
     }
     if SEGMENT_LOADS.contains(&code) {
-        return class_of_unsupported(Mnemonic::Lss);
+        return class_of_unsupported(Mnemonic::Lgs);
     }
     if code.is_jmp_far()
         || code.is_call_far()
@@ -289,14 +305,15 @@ mod tests {
 
     #[test]
     fn names_belong_to_the_right_instructions() {
-        let Class::Unsupported(i) = classify(Code::Sysenter) else {
-            panic!("sysenter is copied")
+        let Class::Unsupported(i) = classify(Code::Iretq) else {
+            panic!("iretq is copied")
         };
-        assert_eq!(unsupported_name(i), "sysenter");
+        assert_eq!(unsupported_name(i), "iret");
+        assert_eq!(classify(Code::Sysenter), Class::Undefined);
         assert_eq!(classify(Code::Wrpkru), Class::Undefined);
         assert_eq!(
             classify(Code::Mov_Sreg_rm16),
-            class_of_unsupported(Mnemonic::Lss)
+            class_of_unsupported(Mnemonic::Lgs)
         );
         assert_eq!(classify(Code::Retfq), class_of_unsupported(Mnemonic::Retf));
         assert_eq!(classify(Code::Mov_rm64_r64), Class::Copy);

@@ -2,7 +2,7 @@
 
 use iced_x86::{Decoder, DecoderOptions, Instruction, Mnemonic, OpKind, Register};
 
-use crate::classify::{Class, class_of};
+use crate::classify::{Class, class_of_insn};
 use crate::code::Window;
 
 /// A decoded guest instruction.
@@ -139,7 +139,7 @@ impl Insn {
                 .displacement_offset();
             self.modrm = (at - 1) as u8;
         }
-        self.class = class_of(self.iced.code());
+        self.class = class_of_insn(&self.iced);
         Decoded::Insn
     }
 }

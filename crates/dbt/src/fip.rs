@@ -2,9 +2,11 @@
 //! code cache as the last instruction's. And whether the processor keeps the other pointers
 //! (operand, opcode) over a stop in the host depends on its make. All of them are
 //! overwritten with 0, what processors store anyway unless an x87 exception is pending.
-//! `sgdt` and `sidt`, which store addresses of the kernel's, are treated the same.
+//! `sgdt` and `sidt`, which store addresses of the kernel's, are treated the same, and loads of
+//! DS and ES, whose null selectors have bits that the next interrupt clears.
 
 use iced_x86::{Code as Op, Instruction, Mnemonic, Register};
+use relive_host::segments::Segments;
 use relive_host::{Context, GuestAddr, Reg, copy};
 
 use crate::classify::gpr_number;
@@ -21,6 +23,10 @@ pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<()
         return Err(format!("the instruction at {pc:#x} is none any more"));
     };
     let insn = &insn.iced;
+    if insn.mnemonic() == Mnemonic::Mov {
+        Segments::stored().settled().load();
+        return Ok(());
+    }
     let base = operand(insn, ctx, pc)?;
     if let Some(dummy) = table_register(insn.mnemonic()) {
         return copy::write(base, &dummy)

@@ -52,9 +52,16 @@ pub enum InstrOp {
     Popf { narrow: bool },
     /// Values: none; the GS base goes into a register.
     RdGsBase { reg: u8, width: Width },
+    /// Values: none. A selector for FS or GS: the base is 0 then.
+    LoadBase { reg: u8, gs: bool },
+    /// Values: TSC_AUX, which is the limit of one descriptor. The selector is in `from`.
+    Lsl { reg: u8, width: Width, from: u8 },
 }
 
 const CARRY: u64 = 1;
+const ZERO: u64 = 1 << 6;
+/// [`InstrOp::to_bytes`]: the first of three tags, for each width.
+const LSL: u8 = 14;
 /// Flags that a program may pop, without the trap flag: arithmetic, DF, NT, AC, ID.
 const POPPED: u64 = 0x24_4cd5;
 
@@ -79,11 +86,23 @@ impl InstrOp {
             Self::WrGsBase { reg, width } => [10, reg, width as u8],
             Self::RdGsBase { reg, width } => [11, reg, width as u8],
             Self::Popf { narrow } => [12, narrow.into(), 0],
+            Self::LoadBase { reg, gs } => [13, reg, gs.into()],
+            Self::Lsl { reg, width, from } => [LSL + width as u8, reg, from],
         }
     }
 
     /// From what [`InstrOp::to_bytes`] gave.
     pub(crate) fn from_bytes([tag, reg, width]: [u8; 3]) -> Option<Self> {
+        if let Some(&of) = tag
+            .checked_sub(LSL)
+            .and_then(|n| Width::ALL.get(usize::from(n)))
+        {
+            return (reg < 16 && width < 16).then_some(Self::Lsl {
+                reg,
+                width: of,
+                from: width,
+            });
+        }
         let width = *Width::ALL.get(usize::from(width))?;
         let reg = (reg < 16).then_some(reg)?;
         Some(match tag {
@@ -100,6 +119,10 @@ impl InstrOp {
             10 => Self::WrGsBase { reg, width },
             11 => Self::RdGsBase { reg, width },
             12 => Self::Popf { narrow: reg != 0 },
+            13 => Self::LoadBase {
+                reg,
+                gs: width as u8 != 0,
+            },
             _ => return None,
         })
     }
@@ -156,6 +179,28 @@ impl InstrOp {
                 ctx.set_reg(Reg::Rsp, ctx.reg(Reg::Rsp).wrapping_add(size));
             }
             Self::RdGsBase { reg, width } => set(ctx, reg, width, ctx.guest_gs),
+            Self::LoadBase { reg, gs } => {
+                let selector = ctx.gpr[reg as usize] as u16;
+                if selector > RPL && !descriptor(selector) {
+                    return Err(GeneralProtection);
+                }
+                match gs {
+                    true => ctx.guest_gs = 0,
+                    false => ctx.guest_fs = 0,
+                }
+            }
+            Self::Lsl { reg, width, from } => {
+                let selector = ctx.gpr[from as usize] as u16;
+                let there = descriptor(selector);
+                if there {
+                    let limit = match selector & !RPL {
+                        CPU_NODE => low(values[0]),
+                        _ => 0xffff_ffff,
+                    };
+                    set(ctx, reg, width, limit);
+                }
+                ctx.rflags = ctx.rflags & !ZERO | if there { ZERO } else { 0 };
+            }
             Self::WrFsBase { reg, width } | Self::WrGsBase { reg, width } => {
                 let value = ctx.gpr[reg as usize];
                 let base = if width == Width::W64 {
@@ -217,9 +262,29 @@ impl InstrOp {
             Code::Wrfsbase_r32 | Code::Wrfsbase_r64 => Self::WrFsBase { reg, width },
             Code::Wrgsbase_r32 | Code::Wrgsbase_r64 => Self::WrGsBase { reg, width },
             Code::Rdgsbase_r32 | Code::Rdgsbase_r64 => Self::RdGsBase { reg, width },
+            Code::Lsl_r16_rm16 | Code::Lsl_r32_r32m16 | Code::Lsl_r64_r64m16 => Self::Lsl {
+                reg,
+                width,
+                from: register(insn.op1_register()).0,
+            },
+            Code::Mov_Sreg_rm16 | Code::Mov_Sreg_r32m16 | Code::Mov_Sreg_r64m16 => Self::LoadBase {
+                reg: register(insn.op1_register()).0,
+                gs: insn.op0_register() == Register::GS,
+            },
             _ => return None,
         })
     }
+}
+
+/// The part of a selector that says for whom it is.
+const RPL: u16 = 3;
+/// The descriptor whose limit is the number of processor and node.
+const CPU_NODE: u16 = 0x78;
+
+/// Whether a program may use a descriptor, of those that Linux has: 32-bit code, data, 64-bit code,
+/// and the one of processor and node.
+fn descriptor(selector: u16) -> bool {
+    matches!(selector & !RPL, 0x20 | 0x28 | 0x30 | CPU_NODE)
 }
 
 /// Whether bits 47 to 63 are all equal.

@@ -34,7 +34,7 @@ pub fn values(task: &Task, op: &InstrOp) -> [u64; 4] {
             let n = unsafe { libc::getrandom(b.as_mut_ptr().cast(), 8, 0) };
             [u64::from_le_bytes(b), u64::from(n == 8), 0, 0]
         }
-        InstrOp::Rdpid { .. } => {
+        InstrOp::Rdpid { .. } | InstrOp::Lsl { .. } => {
             let mut aux = 0;
             // SAFETY: as for rdtscp, which reads the same register.
             unsafe { __rdtscp(&raw mut aux) };
@@ -49,7 +49,10 @@ pub fn values(task: &Task, op: &InstrOp) -> [u64; 4] {
             [u64::from(aux & 0xfff), u64::from(aux >> 12), 0, 0]
         }
         InstrOp::Popf { .. } => [task.read_u64(task.ctx.reg(Reg::Rsp)).unwrap_or(0), 0, 0, 0],
-        InstrOp::WrFsBase { .. } | InstrOp::WrGsBase { .. } | InstrOp::RdGsBase { .. } => [0; 4],
+        InstrOp::WrFsBase { .. }
+        | InstrOp::WrGsBase { .. }
+        | InstrOp::RdGsBase { .. }
+        | InstrOp::LoadBase { .. } => [0; 4],
     }
 }
 
@@ -109,11 +112,13 @@ fn row(op: &InstrOp) -> (u8, u8) {
         InstrOp::Cpuid => (3, 4),
         InstrOp::Rdrand { .. } => (4, 2),
         InstrOp::Rdseed { .. } => (5, 2),
-        InstrOp::Rdpid { .. } => (6, 1),
+        // The same number, of the processor and its node.
+        InstrOp::Rdpid { .. } | InstrOp::Lsl { .. } => (6, 1),
         InstrOp::Xgetbv => (7, 1),
         InstrOp::WrFsBase { .. }
         | InstrOp::WrGsBase { .. }
         | InstrOp::RdGsBase { .. }
+        | InstrOp::LoadBase { .. }
         | InstrOp::Popf { .. }
         | InstrOp::Clock
         | InstrOp::Cpu => (0, 0),
@@ -152,7 +157,7 @@ pub fn name(number: u8) -> &'static str {
 /// Divergence.
 pub fn execute(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
     if task.forbidden.has(&op) {
-        return general_protection(task);
+        return general_protection(task, 0);
     }
     if matches!(op, InstrOp::Popf { .. }) {
         return pop_flags(task, op, next);
@@ -179,7 +184,14 @@ pub fn execute(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
     }
     match op.apply(&mut task.ctx, next, v) {
         Ok(()) => Ok(Flow::Continue),
-        Err(_) => general_protection(task),
+        Err(_) => {
+            // What was to be loaded.
+            let selector = match op {
+                InstrOp::LoadBase { reg, .. } => task.ctx.gpr[usize::from(reg)] as u16 & !3,
+                _ => 0,
+            };
+            general_protection(task, selector.into())
+        }
     }
 }
 
@@ -187,7 +199,7 @@ pub fn execute(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
 fn pop_flags(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
     let sp = task.ctx.reg(Reg::Rsp);
     let Ok(low) = task.read::<2>(sp) else {
-        return general_protection(task);
+        return general_protection(task, 0);
     };
     let whole = task.read_u64(sp);
     let flags = whole.unwrap_or_else(|_| u16::from_le_bytes(low).into());
@@ -201,12 +213,13 @@ fn pop_flags(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
             };
             Ok(Flow::Continue)
         }
-        Err(_) => general_protection(task),
+        Err(_) => general_protection(task, 0),
     }
 }
 
-fn general_protection(task: &mut Task) -> Result<Flow> {
-    signals::fault(task, &signals::fault_info(libc::SIGSEGV, 128, 0), (13, 0))
+fn general_protection(task: &mut Task, code: u64) -> Result<Flow> {
+    let info = signals::fault_info(libc::SIGSEGV, 128, 0);
+    signals::fault(task, &info, (13, code))
 }
 
 /// In replay: whether the tape has the instruction as an event of its own, as recordings

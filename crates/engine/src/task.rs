@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use relive_dbt::{Behind, Next, Stop};
+use relive_host::segments::Segments;
 use relive_host::{Context, GuestAddr, enter};
 use relive_trace::{Event, Kind, TapeId};
 
@@ -53,6 +54,8 @@ pub struct Task {
     pub comm: [u8; 16],
     /// Whether it steps itself.
     pub trap_flag: TrapFlag,
+    /// Its segment registers, in replay; live they are the host thread's. A new one has its creator's.
+    pub segments: Segments,
     /// Which instructions it may not execute.
     pub forbidden: Forbidden,
     /// What it may call, if it has been confined.
@@ -112,6 +115,7 @@ impl Task {
             parked: false,
             comm: [0; 16],
             trap_flag: TrapFlag::Off,
+            segments: Segments::stored(),
             forbidden: Forbidden::default(),
             seccomp: None,
             filters_seen: 0,
@@ -210,6 +214,16 @@ impl Task {
     }
 
     fn enter(&mut self, step: bool, guard: bool) -> Stop {
+        if machine().mode != Mode::Replay {
+            return self.enter_as_is(step, guard);
+        }
+        self.segments.load();
+        let stop = self.enter_as_is(step, guard);
+        self.segments = Segments::stored();
+        stop
+    }
+
+    fn enter_as_is(&mut self, step: bool, guard: bool) -> Stop {
         let m = machine();
         let pc = GuestAddr(self.ctx.rip);
         let entry = match self.behind.entry(pc).filter(|_| !step) {

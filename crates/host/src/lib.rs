@@ -13,6 +13,7 @@ pub mod cpu;
 pub mod enter;
 pub mod layout;
 pub mod reading;
+pub mod segments;
 pub mod signal;
 pub mod sys;
 mod ticks;

@@ -1,7 +1,7 @@
 //! Instructions that stop, and processor state that must not leak or change.
 
 use iced_x86::code_asm::*;
-use relive_dbt::{Behind, GeneralProtection, InstrOp, Stop, Width};
+use relive_dbt::{TrapKind, Behind, GeneralProtection, InstrOp, Stop, Width};
 use relive_host::{GuestAddr, Reg};
 
 use crate::guest::*;
@@ -280,9 +280,9 @@ fn pause_counts_and_stops() {
 #[test]
 fn refused_instructions_are_named() {
     let rows: [(&[u8], &str); 7] = [
-        (b"\x0f\x34", "sysenter"),
+        (b"\x0f\x03\x04\x24", "read of a segment descriptor"),
         (b"\x65\xff\x24\x25\0\0\0\0", "branch through the GS segment"),
-        (b"\x8e\xd8", "load of a segment register"),
+        (b"\x8e\x24\x24", "load of a segment register"),
         (b"\x0f\xa9", "load of a segment register"),
         (b"\x48\xcf", "iret"),
         (b"\xcb", "far return"),
@@ -299,6 +299,55 @@ fn refused_instructions_are_named() {
             },
             "{code:02x?}"
         );
+    }
+}
+
+#[test]
+fn segment_registers_take_what_the_processor_takes() {
+    let load = |code: &[u8], selector: u64| {
+        let mut guest = Guest::new(64);
+        guest.ctx.gpr[0] = selector;
+        let mut code = code.to_vec();
+        code.extend_from_slice(b"\x8c\xda\x0f\x05"); // mov edx, ds; syscall
+        guest.load(LOW_CODE, &code);
+        let stop = guest.run();
+        (stop, guest.ctx.gpr[2])
+    };
+    // mov ds, eax
+    for (selector, read) in [(0x2b, 0x2b), (0x28, 0x28), (0x33, 0x33), (3, 0), (0, 0)] {
+        let (stop, there) = load(b"\x8e\xd8", selector);
+        assert!(matches!(stop, Stop::Syscall { .. }), "{selector:#x}: {stop:?}");
+        assert_eq!(there, read, "{selector:#x}");
+    }
+    let (stop, _) = load(b"\x8e\xd8", 0x1234);
+    assert!(matches!(stop, Stop::Fault { .. }), "{stop:?}");
+    // mov gs, eax, which must never reach the processor
+    let (stop, _) = load(b"\x8e\xe8", 0);
+    let Stop::Instr { op, .. } = stop else {
+        panic!("{stop:?}");
+    };
+    assert_eq!(op, InstrOp::LoadBase { reg: 0, gs: true });
+    // mov cs, eax
+    assert!(matches!(load(b"\x8e\xc8", 0x33).0, Stop::Trap { kind: TrapKind::Undefined, .. }));
+}
+
+#[test]
+fn loads_of_bases_and_limits_know_the_descriptors() {
+    let mut guest = Guest::new(64);
+    let next = GuestAddr(LOW_CODE + 3);
+    let (ctx, value) = (&mut guest.ctx, [0x1007, 0, 0, 0]);
+    for (selector, limit) in [(0x33, Some(0xffff_ffff)), (0x28, Some(0xffff_ffff)), (0x7b, Some(0x1007)), (0x10, None), (0, None)] {
+        (ctx.gpr[0], ctx.gpr[1], ctx.rflags) = (7, selector, 2);
+        let width = relive_dbt::Width::W32;
+        InstrOp::Lsl { reg: 0, width, from: 1 }.apply(ctx, next, value).unwrap();
+        assert_eq!(ctx.gpr[0], limit.unwrap_or(7), "{selector:#x}");
+        assert_eq!(ctx.rflags >> 6 & 1 == 1, limit.is_some(), "{selector:#x}");
+    }
+    for (selector, good) in [(0, true), (3, true), (0x2b, true), (0x10, false), (0x1234, false)] {
+        (ctx.gpr[0], ctx.guest_fs, ctx.guest_gs) = (selector, 1, 2);
+        let loaded = InstrOp::LoadBase { reg: 0, gs: true }.apply(ctx, next, value);
+        assert_eq!((loaded.is_ok(), ctx.guest_fs), (good, 1), "{selector:#x}");
+        assert_eq!(ctx.guest_gs, if good { 0 } else { 2 }, "{selector:#x}");
     }
 }
 

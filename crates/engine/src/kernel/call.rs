@@ -54,7 +54,8 @@ impl Call {
     /// The call whose `syscall` instruction the task stands at.
     #[must_use]
     pub fn at(task: &Task) -> Self {
-        let nr = task.ctx.reg(Reg::Rax);
+        // The kernel looks at the lower half.
+        let nr = u64::from(task.ctx.reg(Reg::Rax) as u32);
         let args = registers(task);
         let row = relive_kabi::row(nr);
         let (sub, refused) = match row {

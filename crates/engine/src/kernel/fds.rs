@@ -172,9 +172,11 @@ pub fn times_out(call: &Call) -> bool {
     asked == 0 && (limit.tv_sec, limit.tv_usec) != (0, 0)
 }
 
-/// Whether the guest has such a descriptor.
-pub(super) fn is_open(task: &Task, fd: i32) -> bool {
-    status(fd).is_some() && own(task).all(|own| own != fd)
+/// Whether there is such a descriptor, and more can be done with it than to name it.
+pub(super) fn takes_requests(fd: i32) -> bool {
+    // SAFETY: only asks.
+    let status = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    status >= 0 && status & libc::O_PATH == 0
 }
 
 /// What fstat(2) says of a descriptor; `None` for a bad one.

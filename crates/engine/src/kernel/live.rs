@@ -18,9 +18,10 @@ pub const ERESTART: i64 = -512;
 /// Makes a call that has no hook, and notes what it wrote.
 pub fn generic(task: &mut Task, call: &Call) -> i64 {
     if let Some(errno) = call.refused {
-        // The kernel looks at the descriptor before the request.
+        // The kernel looks at the descriptor before the request, which a mere place in the file tree
+        // (`O_PATH`) knows none of.
         let takes_fd = call.row.is_some_and(|r| r.args.first() == Some(&Arg::Fd));
-        return match takes_fd && !fds::is_open(task, call.int(0)) {
+        return match takes_fd && !fds::takes_requests(call.int(0)) {
             true => -i64::from(libc::EBADF),
             false => refuse(task, call, errno),
         };

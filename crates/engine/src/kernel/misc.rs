@@ -72,6 +72,32 @@ pub fn personality(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<R
     Ok(Reply::Value(old as i64))
 }
 
+/// prctl(2), `PR_SET_MM`: what the kernel keeps of the memory map is the host's, and nobody may change
+/// it, as without the capability for it.
+fn set_mm(task: &mut Task, call: &Call) -> i64 {
+    // <linux/prctl.h>: `struct prctl_mm_map`.
+    const MAP_BYTES: u32 = 104;
+    let [_, what, at, size, last, _] = call.args;
+    let sized = [
+        libc::PR_SET_MM_AUXV,
+        libc::PR_SET_MM_MAP,
+        libc::PR_SET_MM_MAP_SIZE,
+    ];
+    let has_size = sized.contains(&(what as i32));
+    match what as i32 {
+        _ if last != 0 || size != 0 && !has_size => -i64::from(libc::EINVAL),
+        libc::PR_SET_MM_MAP_SIZE => match task.write(at, &MAP_BYTES.to_le_bytes()) {
+            Ok(()) => {
+                task.log.wrote(at, 4);
+                0
+            }
+            Err(e) => e,
+        },
+        libc::PR_SET_MM_MAP if size != u64::from(MAP_BYTES) => -i64::from(libc::EINVAL),
+        _ => refuse(task, call, libc::EPERM),
+    }
+}
+
 /// prctl(2): most operations are the kernel's; the host must stay traceable by its
 /// supervisor whatever the guest says.
 pub fn prctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
@@ -107,6 +133,10 @@ pub fn prctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
             task.log.wrote(call.args[1], 4);
             Ok(Reply::Value(written.map_or_else(|e| e, |()| 0)))
         }
+        libc::PR_SET_MM => Ok(Reply::Value(match answer {
+            Some(a) => a.result,
+            None => set_mm(task, call),
+        })),
         libc::PR_GET_SECCOMP => Ok(Reply::Value(crate::seccomp::get_mode(task))),
         libc::PR_SET_SECCOMP => crate::seccomp::set_mode(task, call, answer),
         libc::PR_SET_PDEATHSIG => {

@@ -68,7 +68,7 @@ fn is_plain(row: &Row) -> bool {
 /// not, or the tape has something else; nothing has been done.
 #[inline]
 pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
-    let nr = task.ctx.reg(Reg::Rax);
+    let nr = u64::from(task.ctx.reg(Reg::Rax) as u32);
     let known = usize::try_from(nr).ok().and_then(|nr| PLAIN.get(nr));
     let Some(plain) = known.copied().flatten() else {
         return false;

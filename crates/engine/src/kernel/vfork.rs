@@ -4,8 +4,9 @@
 
 use std::sync::Arc;
 
+use relive_host::segments::Segments;
 use relive_host::signal::{Mask, set_mask};
-use relive_host::{Context, sys};
+use relive_host::sys;
 use relive_trace::{Kind, Origin, Start, TapeId};
 
 use super::clone::CloneArgs;
@@ -48,6 +49,7 @@ impl Parent {
 }
 
 struct Registers {
+    segments: Segments,
     gpr: [u64; 16],
     rflags: u64,
     rip: u64,
@@ -58,8 +60,10 @@ struct Registers {
 }
 
 impl Registers {
-    fn save(ctx: &Context) -> Self {
+    fn save(task: &Task) -> Self {
+        let ctx = &task.ctx;
         Self {
+            segments: task.segments,
             gpr: ctx.gpr,
             rflags: ctx.rflags,
             rip: ctx.rip,
@@ -70,7 +74,9 @@ impl Registers {
         }
     }
 
-    fn restore(self, ctx: &mut Context) {
+    fn restore(self, task: &mut Task) {
+        task.segments = self.segments;
+        let ctx = &mut task.ctx;
         (ctx.gpr, ctx.rflags, ctx.rip, ctx.guest_fs) = (self.gpr, self.rflags, self.rip, self.fs);
         ctx.guest_gs = self.gs;
         *ctx.vectors_mut() = *self.xsave;
@@ -193,7 +199,7 @@ fn put_aside(task: &mut Task, args: &CloneArgs, answer: Option<(Call, Answer)>) 
         clear_tid: task.clear_tid,
         robust: task.robust,
         tape: std::mem::replace(&mut task.tape, Tape::None),
-        registers: Registers::save(&task.ctx),
+        registers: Registers::save(task),
         shares: *args,
         outer: task.vforked.take(),
         answer,
@@ -218,7 +224,7 @@ fn take_back(task: &mut Task, parent: Parent) -> Option<(Call, Answer)> {
     (task.seccomp, task.filters_seen) = parent.seccomp;
     task.forbid(parent.forbidden);
     task.vforked = parent.outer;
-    parent.registers.restore(&mut task.ctx);
+    parent.registers.restore(task);
     parent.answer
 }
 

@@ -599,6 +599,7 @@ fn exec_state(task: &mut Task, image: &Image) {
     task.signals.restart = None;
     task.forbid(crate::forbidden::Forbidden::default());
     task.trap_flag = crate::trap_flag::TrapFlag::Off;
+    task.segments = relive_host::segments::Segments::default();
     (task.robust, task.clear_tid) = ((0, 24), 0);
     task.tid = task.process.pid;
     task.slot = task.index;

@@ -32,7 +32,7 @@ subs! {
     32 PR_TASK_PERF_EVENTS_ENABLE(Unused);
     33 PR_MCE_KILL(Int);
     34 PR_MCE_KILL_GET(Unused);
-    35 PR_SET_MM(Int) => errno(EPERM, "the host's own memory map");
+    35 PR_SET_MM(Int) => hook("EPERM: the host's own memory map");
     36 PR_SET_CHILD_SUBREAPER(Int);
     37 PR_GET_CHILD_SUBREAPER(output_of(INT));
     38 PR_SET_NO_NEW_PRIVS(Int);
