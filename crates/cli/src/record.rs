@@ -38,6 +38,7 @@ pub fn execute(args: &RecordArgs) -> Result<Status, Failure> {
     };
     match supervisor::record(&options) {
         Ok(recording) => {
+            recording.remarks.iter().for_each(|remark| complain(remark));
             if let (Some(how), Some(totals)) = (args.stats.stats, &recording.totals) {
                 Stats::new(totals, Some(&recording.summary)).tell(how);
             }

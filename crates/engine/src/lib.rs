@@ -30,6 +30,7 @@ mod memory;
 mod process;
 mod reach;
 mod readings;
+mod remarks;
 mod replay;
 mod schedule;
 mod seccomp;

@@ -16,6 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
 use crate::input;
 use crate::kernel::leads::Leads;
+use crate::remarks::Remarks;
 use crate::replay::Abreast;
 use crate::sharing::changes::Changes;
 use crate::sharing::group::Group;
@@ -99,6 +100,8 @@ pub struct Header {
     failed: AtomicU32,
     text_len: AtomicU32,
     text: [std::sync::atomic::AtomicU8; TEXT],
+    /// What the recording will say at its end.
+    pub remarks: Remarks,
     /// What the processor says of itself.
     pub cpuid: Answers,
     /// Where the standard streams of the recording lead.

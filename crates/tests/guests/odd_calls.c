@@ -1,10 +1,16 @@
 // relive:
 // System calls that are odd or not there: numbers with rubbish in their upper halves, unknown numbers,
-// unknown requests, settings of the memory map.
+// unknown requests, and requests of devices; settings of the memory map.
 #include "check.h"
 #include <fcntl.h>
+#include <linux/if_tun.h>
+#include <linux/kd.h>
+#include <linux/sockios.h>
+#include <linux/vt.h>
+#include <net/if.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 #define FAILS(wanted, call) CHECK((call) == -1 && errno == (wanted))
@@ -28,6 +34,22 @@ int main(void) {
     FAILS(EBADF, syscall(SYS_fcntl, place, 4321));
     FAILS(EINVAL, syscall(SYS_fcntl, null, 4321));
     FAILS(EINVAL, prctl(4321, 0, 0, 0, 0));
+    FAILS(ENOTTY, ioctl(null, KDGKBTYPE, buffer));
+    FAILS(ENOTTY, ioctl(null, VT_GETSTATE, buffer));
+    struct ifreq request;
+    memset(&request, 0, sizeof request);
+    int tunnel = open("/dev/net/tun", O_RDWR);
+    unsigned features = 0;
+    if (tunnel >= 0 && ioctl(tunnel, TUNGETFEATURES, &features) == 0) {
+        CHECK(features & IFF_TUN);
+        FAILS(EBADFD, ioctl(tunnel, TUNGETIFF, &request));
+        request.ifr_flags = 0;
+        CHECK(ioctl(tunnel, TUNSETIFF, &request) == -1);
+    }
+    int inet = socket(AF_INET, SOCK_DGRAM, 0);
+    CHECK(inet >= 0);
+    // There is none of this name.
+    CHECK(ioctl(inet, SIOCBRDELBR, "nosuchbridge0") == -1 && errno != ENOTTY);
     FAILS(EINVAL, prctl(PR_SET_MM, PR_SET_MM_ARG_START, 0, 0, 1));
     FAILS(EINVAL, prctl(PR_SET_MM, PR_SET_MM_BRK, 0, 1, 0));
     unsigned size = 0;

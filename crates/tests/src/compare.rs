@@ -108,7 +108,12 @@ pub fn check_like_native(
 pub fn check_same(recorded: &Outcome, replayed: &Outcome) -> Result<(), String> {
     let (left, right) = (("recorded", recorded), ("replayed", replayed));
     check_stream("stdout", left, right, |outcome| &outcome.stdout)?;
-    check_stream("stderr", left, right, |outcome| &outcome.stderr)?;
+    check_texts(
+        "stderr",
+        left,
+        right,
+        (of_program(&recorded.stderr), &replayed.stderr),
+    )?;
     if recorded.status == replayed.status {
         return Ok(());
     }
@@ -128,7 +133,26 @@ fn check_stream(
     right: (&str, &Outcome),
     get: fn(&Outcome) -> &Vec<u8>,
 ) -> Result<(), String> {
-    let Some(difference) = first_difference(get(left.1), get(right.1)) else {
+    check_texts(stream, left, right, (get(left.1), get(right.1)))
+}
+
+/// What the program itself said: at the end of a recording Relive may remark on it.
+fn of_program(mut stderr: &[u8]) -> &[u8] {
+    while let Some(line) = stderr.split_inclusive(is_newline).next_back()
+        && line.starts_with(b"relive: ")
+    {
+        stderr = &stderr[..stderr.len() - line.len()];
+    }
+    stderr
+}
+
+fn check_texts(
+    stream: &str,
+    left: (&str, &Outcome),
+    right: (&str, &Outcome),
+    texts: (&[u8], &[u8]),
+) -> Result<(), String> {
+    let Some(difference) = first_difference(texts.0, texts.1) else {
         return Ok(());
     };
     Err(complain(

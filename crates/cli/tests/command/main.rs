@@ -14,6 +14,7 @@ mod limits;
 mod pack;
 mod place;
 mod positions;
+mod remarks;
 mod sandbox;
 mod shut_in;
 mod stats;

@@ -5,6 +5,7 @@ use relive_host::{GuestAddr, copy};
 
 use super::{Answer, Call, Reply, refuse, tasks, vfork};
 use crate::failure::Result;
+use crate::remarks::{self, Remark};
 use crate::signals::{SIG_DFL, SIG_IGN};
 use crate::task::Task;
 
@@ -207,9 +208,13 @@ fn make(task: &mut Task, call: &Call, args: &CloneArgs, answer: Option<&Answer>)
     // here, that would be for ever.
     const TRACER: u64 = VM | UNTRACED;
     if args.flags & (TRACER | VFORK) == TRACER {
-        return Ok(Reply::Value(
-            answer.map_or_else(|| refuse(task, call, libc::EPERM), |a| a.result),
-        ));
+        return Ok(Reply::Value(match answer {
+            Some(a) => a.result,
+            None => {
+                remarks::note(Remark::Tracer, &task.process.state().exe);
+                refuse(task, call, libc::EPERM)
+            }
+        }));
     }
     // A process that shares its parent's memory without being waited for is waited for here.
     const PROCESS: u64 = FS | FILES | SYSVSEM | IO | PIDFD | PARENT;

@@ -16,6 +16,7 @@ use crate::descriptor_limit::{Limit, Room};
 use crate::failure::{Failure, Result, die};
 use crate::loader;
 use crate::machine::machine;
+use crate::remarks::{self, Remark};
 use crate::signals::SIG_IGN;
 use crate::tape::Tape;
 use crate::task::Task;
@@ -141,8 +142,20 @@ fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> i64 {
     })();
     match prepared {
         Ok((target, env)) => start(task, target, env, room.before()),
-        Err(errno) => errno,
+        Err(errno) => {
+            if errno == -i64::from(libc::ENOEXEC) && is_foreign(path) {
+                remarks::note(Remark::Foreign, path);
+            }
+            errno
+        }
     }
+}
+
+/// Whether a file that is not executed is a program all the same.
+fn is_foreign(path: &[u8]) -> bool {
+    let mut magic = [0; 4];
+    let file = File::open(std::ffi::OsStr::from_bytes(path));
+    file.is_ok_and(|file| file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF")
 }
 
 fn string(addr: u64, max: usize) -> std::result::Result<Vec<u8>, i64> {

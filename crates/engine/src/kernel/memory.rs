@@ -16,9 +16,12 @@ use crate::file_table::FileTable;
 use crate::kept_files;
 use crate::machine::{Mode, machine};
 use crate::memory::{Memory, Source, unnamed};
+use crate::remarks::{self, Remark};
 use crate::space::{self, Region, Traits, pages};
 use crate::task::Task;
 
+/// As much memory at a fixed address as sanitizers only want.
+const MUCH: u64 = 1 << 34;
 const MAP_DENYWRITE: i32 = 0x800;
 /// The end of what the kernel gives to a process.
 const ADDRESSES: u64 = 0x7fff_ffff_f000;
@@ -87,7 +90,12 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         Some(part) => part,
         None => match choose(&mut memory.space, addr, len, flags, low) {
             Ok(a) => (a, a + len),
-            Err(e) => return errno(e),
+            Err(e) => {
+                if e == libc::ENOMEM && len >= MUCH && flags & libc::MAP_FIXED != 0 {
+                    remarks::note(Remark::FixedMemory, &task.process.state().exe);
+                }
+                return errno(e);
+            }
         },
     };
     let (name, inode) = file

@@ -51,6 +51,8 @@ pub struct Recording {
     pub summary: Summary,
     /// What was counted, if that was asked for.
     pub totals: Option<Totals>,
+    /// What is to be said of programs that could not do something.
+    pub remarks: Vec<String>,
 }
 
 /// Records a program to its end.
@@ -319,6 +321,7 @@ impl Drain {
             timed_out,
             summary: manifest.summary.unwrap_or(summary),
             totals: self.shm.totals(),
+            remarks: self.shm.header().remarks.sentences(),
         })
     }
 

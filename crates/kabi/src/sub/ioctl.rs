@@ -6,17 +6,21 @@ use crate::dsl::subs;
 
 pub(super) const SORTED: [Sub; COUNT] = sort(&[
     (0, terminal::ROWS),
+    (0, console::ROWS),
     (0, any_file::ROWS),
     (0, file_system::ROWS),
     (0, block::ROWS),
     (0, socket::ROWS),
+    (0, tunnel::ROWS),
 ]);
 
 const COUNT: usize = terminal::ROWS.len()
+    + console::ROWS.len()
     + any_file::ROWS.len()
     + file_system::ROWS.len()
     + block::ROWS.len()
-    + socket::ROWS.len();
+    + socket::ROWS.len()
+    + tunnel::ROWS.len();
 
 mod terminal {
     use super::subs;
@@ -79,6 +83,64 @@ mod terminal {
         0x402c542b TCSETS2(input_of(TERMIOS2)) => blocks(Handler);
         0x402c542c TCSETSW2(input_of(TERMIOS2)) => blocks(Handler);
         0x402c542d TCSETSF2(input_of(TERMIOS2)) => blocks(Handler);
+    }
+}
+
+mod console {
+    use super::subs;
+    use crate::dsl::*;
+    use crate::structs::INT;
+
+    // ioctl_console(2), `<linux/kd.h>`, `<linux/vt.h>`. `struct vt_mode` has 8 bytes, `struct vt_stat`
+    // and `struct vt_sizes` have 6.
+    subs! {
+        0x4b2f KIOCSOUND(Int);
+        0x4b30 KDMKTONE(Int);
+        0x4b31 KDGETLED(output_of(1));
+        0x4b32 KDSETLED(Int);
+        0x4b33 KDGKBTYPE(output_of(1));
+        0x4b3a KDSETMODE(Int);
+        0x4b3b KDGETMODE(output_of(INT));
+        0x4b44 KDGKBMODE(output_of(INT));
+        0x4b45 KDSKBMODE(Int);
+        0x4b62 KDGKBMETA(output_of(INT));
+        0x4b63 KDSKBMETA(Int);
+        0x4b64 KDGKBLED(output_of(1));
+        0x4b65 KDSKBLED(Int);
+        0x5600 VT_OPENQRY(output_of(INT));
+        0x5601 VT_GETMODE(output_of(8));
+        0x5602 VT_SETMODE(input_of(8));
+        0x5603 VT_GETSTATE(output_of(6));
+        0x5605 VT_RELDISP(Int);
+        0x5606 VT_ACTIVATE(Int);
+        0x5607 VT_WAITACTIVE(Int) => blocks(Handler);
+        0x5608 VT_DISALLOCATE(Int);
+        0x5609 VT_RESIZE(input_of(6));
+    }
+}
+
+mod tunnel {
+    use super::subs;
+    use crate::dsl::*;
+    use crate::structs::{IFREQ, INT};
+
+    // `<linux/if_tun.h>`. Those that set a number and not a pointer say `int` all the same.
+    subs! {
+        0x400454c8 TUNSETNOCSUM(Int);
+        0x400454c9 TUNSETDEBUG(Int);
+        0x400454ca TUNSETIFF(inout_of(IFREQ));
+        0x400454cb TUNSETPERSIST(Int);
+        0x400454cc TUNSETOWNER(Int);
+        0x400454cd TUNSETLINK(Int);
+        0x400454ce TUNSETGROUP(Int);
+        0x400454d0 TUNSETOFFLOAD(Int);
+        0x400454d4 TUNSETSNDBUF(input_of(INT));
+        0x400454d8 TUNSETVNETHDRSZ(input_of(INT));
+        0x400454d9 TUNSETQUEUE(input_of(IFREQ));
+        0x800454cf TUNGETFEATURES(output_of(INT));
+        0x800454d2 TUNGETIFF(output_of(IFREQ));
+        0x800454d3 TUNGETSNDBUF(output_of(INT));
+        0x800454d7 TUNGETVNETHDRSZ(output_of(INT));
     }
 }
 
@@ -209,5 +271,9 @@ mod socket {
         0x8954 SIOCGARP(inout_of(ARPREQ));
         0x8955 SIOCSARP(input_of(ARPREQ));
         0x8970 SIOCGIFMAP(inout_of(IFREQ));
+        0x89a0 SIOCBRADDBR(input_of(16));
+        0x89a1 SIOCBRDELBR(input_of(16));
+        0x89a2 SIOCBRADDIF(inout_of(IFREQ));
+        0x89a3 SIOCBRDELIF(inout_of(IFREQ));
     }
 }
