@@ -59,14 +59,20 @@ const EFFECTS: &[(i32, Effect)] = &[
 
 /// madvise(2).
 pub fn madvise(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    let result = advise(call, answer).map_or_else(|e| -i64::from(e), |()| 0);
-    Ok(Reply::Value(result))
+    Ok(Reply::Value(match (advise(call, answer), answer) {
+        (Ok(()), _) => 0,
+        // Older recordings have other errors for the same.
+        (Err(_), Some(a)) if a.result < 0 => a.result,
+        (Err(e), _) => -i64::from(e),
+    }))
 }
 
 fn advise(call: &Call, answer: Option<&Answer>) -> std::result::Result<(), i32> {
     let [start, len, ..] = call.args;
     let known = EFFECTS.iter().find(|(advice, _)| *advice == call.int(2));
-    let effect = known.ok_or(libc::EINVAL)?.1;
+    let Some(&(_, effect)) = known else {
+        return answer.map_or(Err(libc::EINVAL), told);
+    };
     if let (Some(a), Effect::None | Effect::Free | Effect::Cold | Effect::Populate(_)) =
         (answer, effect)
     {
@@ -85,6 +91,14 @@ fn advise(call: &Call, answer: Option<&Answer>) -> std::result::Result<(), i32> 
     let end = start.checked_add(len).ok_or(libc::EINVAL)?;
     let mut memory = machine().memory();
     let parts: Vec<Region> = memory.space.overlapping(start, end).cloned().collect();
+    // An older recording may have been refused where the kernel would not refuse: nothing was done.
+    let accepts = || parts.iter().all(|part| check(effect, part, answer).is_ok());
+    if let Some(Err(refused)) = answer.map(told)
+        && refused != libc::ENOMEM
+        && accepts()
+    {
+        return Err(refused);
+    }
     let (mut at, mut hole) = (start, false);
     for part in parts {
         hole |= part.start > at;
@@ -93,7 +107,8 @@ fn advise(call: &Call, answer: Option<&Answer>) -> std::result::Result<(), i32> 
         }
         at = part.end;
         let range = (part.start.max(start), part.end.min(end));
-        apply(&mut memory, effect, &part, range, answer)?;
+        check(effect, &part, answer)?;
+        apply(&mut memory, effect, range, &part)?;
     }
     match hole || at < end {
         true => Err(libc::ENOMEM),
@@ -109,13 +124,8 @@ fn told(answer: &Answer) -> std::result::Result<(), i32> {
     }
 }
 
-fn apply(
-    memory: &mut Memory,
-    effect: Effect,
-    region: &Region,
-    (start, end): (u64, u64),
-    answer: Option<&Answer>,
-) -> std::result::Result<(), i32> {
+/// Whether the kernel would do it to a region.
+fn check(effect: Effect, region: &Region, answer: Option<&Answer>) -> std::result::Result<(), i32> {
     let private = !region.shared && !region.common;
     let refuse_if = |no: bool| if no { Err(libc::EINVAL) } else { Ok(()) };
     let locked = region.traits.locked;
@@ -124,38 +134,43 @@ fn apply(
         Effect::Free => refuse_if(locked || !private || region.inode != 0),
         Effect::Cold => refuse_if(locked),
         Effect::Populate(prot) => refuse_if(region.prot & prot == 0),
-        Effect::Discard { locked: false } if locked => match answer {
-            // An older recording says that all was well, and nothing had been dropped.
-            Some(a) => told(a),
-            None => Err(libc::EINVAL),
+        // An older recording says that all was well, and nothing had been dropped.
+        Effect::Discard { locked: false } if locked => match answer.map(told) {
+            Some(Ok(())) => Ok(()),
+            _ => Err(libc::EINVAL),
         },
-        Effect::Discard { .. } => {
-            // Shared memory keeps its content, in a replay of one process alone too.
-            if !region.shared && region.common {
-                return Ok(());
-            }
-            if let Some(Err(refused)) = answer.filter(|_| locked).map(told)
-                && refused == libc::EINVAL
-            {
-                return Err(refused);
-            }
-            match memory.discard(start, end) {
-                e if locked && e < 0 => Err(-e as i32),
-                _ => Ok(()),
-            }
-        }
-        Effect::Remove => {
-            refuse_if(locked || private && region.inode == 0)?;
-            if !region.common {
-                return Err(libc::EACCES);
-            }
-            match memory.remove(start, end) {
-                e if e < 0 => Err(-e as i32),
-                _ => Ok(()),
-            }
-        }
+        Effect::Discard { .. } => Ok(()),
+        Effect::Remove => match private && region.inode == 0 {
+            _ if locked => Err(libc::EINVAL),
+            true => Err(libc::EINVAL),
+            false if !region.common => Err(libc::EACCES),
+            false => Ok(()),
+        },
+        Effect::Fork(what) => refuse_if(what == OnFork::Wipe && (!private || region.inode != 0)),
+    }
+}
+
+fn apply(
+    memory: &mut Memory,
+    effect: Effect,
+    (start, end): (u64, u64),
+    region: &Region,
+) -> std::result::Result<(), i32> {
+    let locked = region.traits.locked;
+    match effect {
+        Effect::None | Effect::Free | Effect::Cold | Effect::Populate(_) => Ok(()),
+        Effect::Discard { locked: false } if locked => Ok(()),
+        // Shared memory keeps its content, in a replay of one process alone too.
+        Effect::Discard { .. } if !region.shared && region.common => Ok(()),
+        Effect::Discard { .. } => match memory.discard(start, end) {
+            e if locked && e < 0 => Err(-e as i32),
+            _ => Ok(()),
+        },
+        Effect::Remove => match memory.remove(start, end) {
+            e if e < 0 => Err(-e as i32),
+            _ => Ok(()),
+        },
         Effect::Fork(what) => {
-            refuse_if(what == OnFork::Wipe && (!private || region.inode != 0))?;
             memory.space.change(start, end, |t| t.on_fork = what);
             memory.on_fork |= what != OnFork::Keep;
             Ok(())

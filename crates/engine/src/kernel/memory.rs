@@ -511,12 +511,14 @@ pub fn mprotect(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
         return errno(libc::EACCES);
     }
     let (down, up) = (libc::PROT_GROWSDOWN as u64, libc::PROT_GROWSUP as u64);
-    if start % PAGE != 0 || prot & (down | up) == down | up {
+    // Older recordings did not look at what grows.
+    let accepted = answer.is_some_and(|a| a.result == 0);
+    if start % PAGE != 0 || prot & (down | up) == down | up && !accepted {
         return errno(libc::EINVAL);
     }
     let Some(len) = pages(len) else {
         return if len == 0 {
-            Ok(Reply::Value(0))
+            Ok(Reply::Value(answer.map_or(0, |a| a.result)))
         } else {
             errno(libc::ENOMEM)
         };
@@ -530,7 +532,7 @@ pub fn mprotect(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
     let mut memory = machine().memory();
     let start = match prot & (down | up) {
         0 => start,
-        _ if answer.is_some_and(|a| a.result == 0) && !grows_at(&memory, start, end) => start,
+        _ if accepted && (prot & up != 0 || !grows_at(&memory, start, end)) => start,
         way => match grown_from(&memory, start, end, way == down) {
             Ok(from) => from,
             Err(e) => return errno(e),
