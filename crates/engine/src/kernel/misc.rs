@@ -1,7 +1,7 @@
 //! Small hooks: segment bases, limits, process options.
 
 use super::live::generic;
-use super::{Answer, Call, Reply};
+use super::{Answer, Call, Reply, refuse};
 use crate::failure::Result;
 use crate::forbidden::Forbidden;
 use crate::task::Task;
