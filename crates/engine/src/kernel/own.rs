@@ -344,7 +344,18 @@ pub(super) fn is_hidden(task: &Task, pid: u32, fd: i32) -> bool {
         return false;
     }
     let same = |st: libc::stat| (st.st_dev, st.st_ino) == (there.st_dev, there.st_ino);
-    fds::own(task).filter_map(fds::status).any(same) || is_trace(&there)
+    fds::own(task).filter_map(fds::status).any(same) || is_trace(&there) || is_memory(pid, fd)
+}
+
+/// Whether it is a process's memory: a host has its own open, or that of the one that it was forked
+/// from.
+fn is_memory(pid: u32, fd: i32) -> bool {
+    let name = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();
+    let name = name.as_os_str().as_bytes();
+    let middle = name
+        .strip_prefix(b"/proc/")
+        .and_then(|n| n.strip_suffix(b"/mem"));
+    middle.is_some_and(|m| !m.is_empty() && m.iter().all(u8::is_ascii_digit))
 }
 
 /// Whether it is the store of input, which only those have open who have kept something in it.
