@@ -46,9 +46,15 @@ pub fn apply(
         })?;
     }
     for (addr, bytes) in &image.writes {
-        memory
-            .poke(*addr, bytes)
-            .map_err(|e| Failure::internal(format!("image write at {} failed", e.0)))?;
+        // An address that is mapped can be written, if there is memory for it.
+        memory.poke(*addr, bytes).map_err(|e| {
+            let mapped = memory.space.at(e.0.0).is_some();
+            Failure::setup(if mapped {
+                format!("no memory can be had for the program at {}: lift the limits on it (`ulimit -d unlimited`)", e.0)
+            } else {
+                format!("the recording is damaged: its program begins with a write to {}, where nothing is mapped", e.0)
+            })
+        })?;
     }
     memory.space.brk = (image.brk, image.brk);
     ctx.gpr = [0; 16];

@@ -168,7 +168,6 @@ fn a_replay_has_none_of_its_callers_descriptors() {
     assert!(open.len() > 3, "{open:?}");
     for (number, leads) in &open {
         assert_ne!(leads, &secret, "descriptor {number} of {host} {open:?}");
-        assert_ne!(*number, 7, "{open:?}");
     }
     assert_eq!(
         std::fs::read_to_string(&secret).unwrap(),
