@@ -110,7 +110,7 @@ pub fn entries(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<
         return Ok(Reply::Value(a.result));
     }
     let result = generic(task, call);
-    if result <= 0 || !super::memory::is_generated(call.int(0)) {
+    if result <= 0 || !super::mapped::is_generated(call.int(0)) {
         return Ok(Reply::Value(result));
     }
     let Some(pid) = own::listing(call.int(0)) else {

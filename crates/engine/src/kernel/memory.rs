@@ -1,19 +1,15 @@
 //! Hooks of the memory map. Every address is ours to choose; in replay the tape's result is
 //! taken instead, so that a later version may choose differently.
 
-use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd};
-use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+use std::os::fd::AsRawFd;
 
 use relive_host::addr::PAGE;
 use relive_host::layout;
-use relive_trace::FileId;
 
+use super::mapped::Mapped;
 use super::{Answer, Call, Reply, limits, locks, sharing};
 use crate::descriptor_limit::Room;
 use crate::failure::{Failure, Result};
-use crate::file_table::FileTable;
-use crate::kept_files;
 use crate::machine::{Mode, machine};
 use crate::memory::{Memory, Source, unnamed};
 use crate::remarks::{self, Remark};
@@ -77,7 +73,7 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
     // A private map shows the trace's copy: what others do to the file later must not be seen
     // through it, for no tape would tell. mmap(2) leaves open whether it is.
     let copy = match (&file, machine().mode) {
-        (Some(f), Mode::Record) => Some(copy_of(f)?),
+        (Some(f), Mode::Record) => Some(f.copy()?),
         _ => None,
     };
     let mut memory = machine().memory();
@@ -114,7 +110,7 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
     };
     let source = match (&copy, &file) {
         (Some((_, copy)), _) if !shared => Source::File(copy.as_raw_fd(), offset),
-        (_, Some(f)) => Source::File(f.file.as_raw_fd(), offset),
+        (_, Some(f)) => Source::File(f.descriptor(), offset),
         (_, None) => Source::Anon,
     };
     if let Err(e) = memory.map(region, source) {
@@ -270,157 +266,6 @@ pub(super) fn choose(
             }
         })
         .ok_or(libc::ENOMEM)
-}
-
-/// A file being mapped.
-struct Mapped {
-    file: std::mem::ManuallyDrop<File>,
-    meta: std::fs::Metadata,
-    inode: u64,
-    path: String,
-    /// The descriptor may write, so a shared map may too, sooner or later.
-    writable: bool,
-    /// It is /dev/zero: anonymous memory by another name.
-    zeros: bool,
-}
-
-impl Mapped {
-    fn open(fd: i32) -> std::result::Result<Self, i32> {
-        if fd < 0 {
-            return Err(libc::EBADF);
-        }
-        // SAFETY: the guest's descriptor is borrowed: ManuallyDrop never closes it; a bad one
-        // only gives EBADF below.
-        let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-        let meta = file.metadata().map_err(|_| libc::EBADF)?;
-        let path = std::fs::read_link(format!("/proc/self/fd/{fd}"))
-            .map_or(String::new(), |p| p.to_string_lossy().into_owned());
-        // SAFETY: only asks.
-        let status = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-        if status & libc::O_PATH != 0 {
-            return Err(libc::EBADF);
-        }
-        let mode = status & libc::O_ACCMODE;
-        let zeros = meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 5);
-        // What the kernel makes up is on no device, whose number is 0 then.
-        let made_up = libc::major(meta.dev()) == 0 && is_generated(fd);
-        if !(meta.is_file() || zeros) || made_up {
-            // Pipes, folders, most devices and the files of /proc have no map natively either.
-            return Err(libc::ENODEV);
-        }
-        if mode == libc::O_WRONLY {
-            return Err(libc::EACCES);
-        }
-        Ok(Self {
-            file,
-            inode: identity(&meta),
-            meta,
-            path,
-            writable: mode == libc::O_RDWR && !is_sealed(fd),
-            zeros,
-        })
-    }
-
-    fn name(&self) -> &str {
-        &self.path
-    }
-
-    fn is_elf(&self) -> bool {
-        let mut magic = [0; 4];
-        self.file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF"
-    }
-}
-
-/// Whether what a descriptor leads to may never be written through a map that is made now
-/// (memfd_create(2), "File sealing").
-fn is_sealed(fd: i32) -> bool {
-    // SAFETY: only asks, or fails on what cannot be sealed.
-    let seals = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
-    seals > 0 && seals & (libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE) != 0
-}
-
-/// Whether a descriptor leads to /proc or /sys.
-pub fn is_generated(fd: i32) -> bool {
-    // SAFETY: only fills the structure.
-    unsafe {
-        let mut fs: libc::statfs = std::mem::zeroed();
-        libc::fstatfs(fd, &raw mut fs) == 0
-            && [libc::PROC_SUPER_MAGIC, libc::SYSFS_MAGIC].contains(&fs.f_type)
-    }
-}
-
-/// A number for a file, from device, inode and time of birth; never 0. A file system may give the inode
-/// of a removed file to the next one (ext4 does so at once), which is not the same file: what is known
-/// of a file's users and writers outlives the file. Where files have no time of birth (statx(2)),
-/// the inode alone decides, and the next file is taken for the last one.
-#[must_use]
-pub fn identity(meta: &std::fs::Metadata) -> u64 {
-    let born = meta.created().ok();
-    let born = born.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
-    let born = born.map_or(0, |t| t.as_nanos() as u64);
-    let mixed = born.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    // System V segments have the second bit set (`segments::IDENTITY`).
-    ((meta.ino() ^ meta.dev().rotate_left(40) ^ mixed) & (u64::MAX >> 2)).max(1)
-}
-
-/// The same, of the file that a descriptor of the guest leads to.
-#[must_use]
-pub fn identity_at(fd: i32) -> Option<u64> {
-    if fd < 0 {
-        return None;
-    }
-    // SAFETY: the guest's descriptor is borrowed: ManuallyDrop never closes it; a bad one gives EBADF.
-    let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-    file.metadata().ok().as_ref().map(identity)
-}
-
-/// Puts a file's content into the trace; one that the tree has mapped before, and that has
-/// not changed since by what its inode says, is not read again.
-///
-/// # Errors
-/// The trace cannot be written.
-pub fn keep(file: &File) -> Result<FileId> {
-    keep_known(file, &file.metadata().map_err(Failure::setup)?)
-}
-
-/// The same, of a file whose inode has been looked at just now.
-fn keep_known(file: &File, meta: &std::fs::Metadata) -> Result<FileId> {
-    let known = machine()
-        .shm
-        .as_ref()
-        .map(|s| s.header())
-        .filter(|h| !h.shared.ever_written(identity(meta)))
-        .map(|h| &h.files);
-    let stamp = FileTable::stamp(meta);
-    if let Some(id) = known.and_then(|t| t.find(stamp)) {
-        return Ok(FileId(id));
-    }
-    let store = crate::reach::store();
-    // What the tree has written to through a map tells by its times too late.
-    let lasting = known.filter(|_| !crate::reach::is_changed());
-    let kept = lasting.and_then(|_| kept_files::find(meta, stamp, &store));
-    let id = match kept {
-        Some(id) => id,
-        None => {
-            let id = store.add(file).map_err(Failure::setup)?;
-            if lasting.is_some() {
-                kept_files::remember(meta, stamp, id, &store);
-            }
-            id
-        }
-    };
-    crate::reach::added(&store, id);
-    if let Some(table) = known.filter(|_| FileTable::settled(meta)) {
-        table.insert(stamp, id.0);
-    }
-    Ok(id)
-}
-
-/// The trace's copy of a file, made if need be.
-fn copy_of(file: &Mapped) -> Result<(FileId, File)> {
-    let id = keep_known(&file.file, &file.meta)?;
-    let copy = crate::reach::store().copy(id).map_err(Failure::setup)?;
-    Ok((id, copy))
 }
 
 /// mincore(2): to the kernel the whole window is mapped.

@@ -20,6 +20,7 @@ pub mod leads;
 mod limits;
 mod live;
 mod locks;
+mod mapped;
 mod memory;
 mod misc;
 mod moved;
@@ -38,7 +39,7 @@ pub mod vfork;
 pub use call::{Answer, Call, Log, Reply, go_behind};
 pub use fds::status;
 pub use live::{ERESTART, apply_mask, blocking, generic, interrupted};
-pub use memory::{is_generated, keep};
+pub use mapped::{is_generated, keep};
 pub use own_memory::owner;
 
 use relive_host::{GuestAddr, Reg};

@@ -18,7 +18,7 @@ use crate::memory::Source;
 use crate::space::{self, Region, Traits, pages};
 use crate::task::Task;
 
-/// Begins the identity of each segment; no file has one like it (`memory::identity`).
+/// Begins the identity of each segment; no file has one like it (`mapped::identity`).
 const IDENTITY: u64 = 0x5359_5356 << 32;
 
 fn errno(e: i32) -> Result<Reply> {

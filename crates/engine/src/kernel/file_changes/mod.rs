@@ -16,7 +16,7 @@ use std::sync::atomic::Ordering;
 use relive_host::sys;
 
 use super::live::{generic, interrupted};
-use super::memory::identity_at;
+use super::mapped::identity_at;
 use super::sharing::Owed;
 use super::{Call, status, unsupported};
 use crate::failure::{Failure, Result, die};

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use relive_host::{GuestAddr, copy};
 
 use crate::kernel::Call;
-use crate::kernel::memory::identity;
+use crate::kernel::mapped::identity;
 
 /// A call that changes a file.
 pub struct Row {

@@ -1,0 +1,182 @@
+//! Files that the guest maps: which file it is, whether it may be mapped, and the copy of it in the
+//! trace. It must never change a file, nor close a descriptor of the guest's.
+
+use std::fs::{File, Metadata};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
+
+use relive_trace::FileId;
+
+use crate::failure::{Failure, Result};
+use crate::file_table::FileTable;
+use crate::kept_files;
+use crate::machine::machine;
+
+/// A file being mapped.
+pub(super) struct Mapped {
+    file: ManuallyDrop<File>,
+    meta: Metadata,
+    /// Its identity.
+    pub inode: u64,
+    path: String,
+    /// The descriptor may write, so a shared map may too, sooner or later.
+    pub writable: bool,
+    /// It is /dev/zero: anonymous memory by another name.
+    pub zeros: bool,
+}
+
+impl Mapped {
+    /// What a descriptor of the guest leads to.
+    ///
+    /// # Errors
+    /// The errno of mmap(2): it cannot be mapped.
+    pub fn open(fd: i32) -> std::result::Result<Self, i32> {
+        if fd < 0 {
+            return Err(libc::EBADF);
+        }
+        let file = borrow(fd);
+        let meta = file.metadata().map_err(|_| libc::EBADF)?;
+        let path = std::fs::read_link(format!("/proc/self/fd/{fd}"))
+            .map_or(String::new(), |p| p.to_string_lossy().into_owned());
+        // SAFETY: only asks.
+        let status = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+        if status & libc::O_PATH != 0 {
+            return Err(libc::EBADF);
+        }
+        let mode = status & libc::O_ACCMODE;
+        let zeros = meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 5);
+        // What the kernel makes up is on no device, whose number is 0 then.
+        let made_up = libc::major(meta.dev()) == 0 && is_generated(fd);
+        if !(meta.is_file() || zeros) || made_up {
+            // Pipes, folders, most devices and the files of /proc have no map natively either.
+            return Err(libc::ENODEV);
+        }
+        if mode == libc::O_WRONLY {
+            return Err(libc::EACCES);
+        }
+        Ok(Self {
+            file,
+            inode: identity(&meta),
+            meta,
+            path,
+            writable: mode == libc::O_RDWR && !is_sealed(fd),
+            zeros,
+        })
+    }
+
+    /// Its path.
+    pub fn name(&self) -> &str {
+        &self.path
+    }
+
+    /// The descriptor.
+    pub fn descriptor(&self) -> i32 {
+        self.file.as_raw_fd()
+    }
+
+    /// The trace's copy of it, made if need be.
+    ///
+    /// # Errors
+    /// The trace cannot be written.
+    pub fn copy(&self) -> Result<(FileId, File)> {
+        let id = keep_known(&self.file, &self.meta)?;
+        let copy = crate::reach::store().copy(id).map_err(Failure::setup)?;
+        Ok((id, copy))
+    }
+
+    /// Whether it is a program or a library.
+    pub fn is_elf(&self) -> bool {
+        let mut magic = [0; 4];
+        self.file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF"
+    }
+}
+
+/// A descriptor of the guest's, which is not negative, as a file.
+fn borrow(fd: i32) -> ManuallyDrop<File> {
+    // SAFETY: ManuallyDrop never closes it; a bad one gives EBADF wherever it is used.
+    ManuallyDrop::new(unsafe { File::from_raw_fd(fd) })
+}
+
+/// Whether what a descriptor leads to may never be written through a map that is made now
+/// (memfd_create(2), "File sealing").
+fn is_sealed(fd: i32) -> bool {
+    // SAFETY: only asks, or fails on what cannot be sealed.
+    let seals = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
+    seals > 0 && seals & (libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE) != 0
+}
+
+/// Whether a descriptor leads to /proc or /sys.
+pub fn is_generated(fd: i32) -> bool {
+    // SAFETY: only fills the structure.
+    unsafe {
+        let mut fs: libc::statfs = std::mem::zeroed();
+        libc::fstatfs(fd, &raw mut fs) == 0
+            && [libc::PROC_SUPER_MAGIC, libc::SYSFS_MAGIC].contains(&fs.f_type)
+    }
+}
+
+/// A number for a file, from device, inode and time of birth; never 0. A file system may give the inode
+/// of a removed file to the next one (ext4 does so at once), which is not the same file: what is known
+/// of a file's users and writers outlives the file. Where files have no time of birth (statx(2)),
+/// the inode alone decides, and the next file is taken for the last one.
+#[must_use]
+pub fn identity(meta: &Metadata) -> u64 {
+    let born = meta.created().ok();
+    let born = born.and_then(|t| t.duration_since(std::time::UNIX_EPOCH).ok());
+    let born = born.map_or(0, |t| t.as_nanos() as u64);
+    let mixed = born.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    // System V segments have the second bit set (`segments::IDENTITY`).
+    ((meta.ino() ^ meta.dev().rotate_left(40) ^ mixed) & (u64::MAX >> 2)).max(1)
+}
+
+/// The same, of the file that a descriptor of the guest leads to.
+#[must_use]
+pub fn identity_at(fd: i32) -> Option<u64> {
+    if fd < 0 {
+        return None;
+    }
+    borrow(fd).metadata().ok().as_ref().map(identity)
+}
+
+/// Puts a file's content into the trace; one that the tree has mapped before, and that has
+/// not changed since by what its inode says, is not read again.
+///
+/// # Errors
+/// The trace cannot be written.
+pub fn keep(file: &File) -> Result<FileId> {
+    keep_known(file, &file.metadata().map_err(Failure::setup)?)
+}
+
+/// The same, of a file whose inode has been looked at just now.
+fn keep_known(file: &File, meta: &Metadata) -> Result<FileId> {
+    let known = machine()
+        .shm
+        .as_ref()
+        .map(|s| s.header())
+        .filter(|h| !h.shared.ever_written(identity(meta)))
+        .map(|h| &h.files);
+    let stamp = FileTable::stamp(meta);
+    if let Some(id) = known.and_then(|t| t.find(stamp)) {
+        return Ok(FileId(id));
+    }
+    let store = crate::reach::store();
+    // What the tree has written to through a map tells by its times too late.
+    let lasting = known.filter(|_| !crate::reach::is_changed());
+    let kept = lasting.and_then(|_| kept_files::find(meta, stamp, &store));
+    let id = match kept {
+        Some(id) => id,
+        None => {
+            let id = store.add(file).map_err(Failure::setup)?;
+            if lasting.is_some() {
+                kept_files::remember(meta, stamp, id, &store);
+            }
+            id
+        }
+    };
+    crate::reach::added(&store, id);
+    if let Some(table) = known.filter(|_| FileTable::settled(meta)) {
+        table.insert(stamp, id.0);
+    }
+    Ok(id)
+}
