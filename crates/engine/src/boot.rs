@@ -15,27 +15,28 @@ use std::sync::{Arc, Mutex};
 use relive_host::cpu::{self, Known, XsaveLayout};
 use relive_host::signal;
 use relive_host::signal::{KernelAction, Mask};
-use relive_sched::{Chaos, Fair, Policy, Seed};
 use relive_trace::{Image, Kind, Origin, Start, StreamFd, TapeId};
 
-use crate::baton::Baton;
 use crate::descriptor_limit::{self, Limit, Room};
 use crate::failure::{Failure, Result, die};
 use crate::kernel::exec::{drain, memfd};
 use crate::kernel::{leads, own};
 use crate::loader::{self, Program};
-use crate::machine::{Machine, Mode, begins, install, machine};
+use crate::machine::{Machine, begins, install, machine};
 use crate::memory::Memory;
+use crate::mode::{HandedOn, Name};
+use crate::modes::live;
+use crate::modes::serial;
 use crate::process::{Limits, Process, State};
 use crate::reach::Reach;
-use crate::schedule::Schedule;
+use crate::registry::Threads;
 use crate::shm::Shm;
 use crate::signals::{SIG_IGN, Trap, host_disposition};
 use crate::streams::Streams;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use crate::wire::{Reader, Writer};
-use crate::{image, live, seccomp, stack_limit, stats, translations};
+use crate::{image, modes, seccomp, stack_limit, stats, translations};
 
 /// Names the descriptor of the start data in the environment of a host process.
 pub const VARIABLE: &str = "RELIVE_BOOT";
@@ -43,7 +44,7 @@ pub const VARIABLE: &str = "RELIVE_BOOT";
 /// What a host process is told.
 pub struct Boot {
     /// What to do.
-    pub mode: Mode,
+    pub mode: Name,
     /// The trace, absolute.
     pub trace: PathBuf,
     /// Where the shared memory is.
@@ -58,8 +59,8 @@ pub struct Boot {
     pub argv: Vec<Vec<u8>>,
     /// Its environment.
     pub env: Vec<Vec<u8>>,
-    /// Seed of the schedule, and whether it is a chaotic one.
-    pub seed: Option<(u64, bool)>,
+    /// What its mode begins with.
+    pub handed_on: HandedOn,
     /// What goes on over exec; `None` for the first program.
     pub go_on: Option<Continuation>,
 }
@@ -72,14 +73,8 @@ pub struct Continuation {
     pub thread: u32,
     /// Index of the next thread.
     pub next_thread: u32,
-    /// The thread's ring.
-    pub ring: Option<u32>,
-    /// The schedule's ring.
-    pub schedule: Option<u32>,
     /// Ticks so far.
     pub ticks: u64,
-    /// Ticks of the last event on the tape.
-    pub logged: u64,
     /// Signal mask.
     pub mask: u64,
     /// Ignored signals.
@@ -104,8 +99,6 @@ pub struct Continuation {
     pub reach: Option<(Reach, i32)>,
 }
 
-const MODES: [Mode; 3] = [Mode::Run, Mode::Record, Mode::Replay];
-
 impl Boot {
     /// What the new host is told, and the limits that it gives back to itself.
     fn encode(&self, stack: Option<u64>, descriptors: Option<Limit>) -> Vec<u8> {
@@ -113,7 +106,7 @@ impl Boot {
         let (soft, hard) = descriptors.unwrap_or_default();
         w.num(descriptors.is_some().into()).num(soft).num(hard);
         w.num(stack.is_some().into()).num(stack.unwrap_or(0));
-        w.num(MODES.iter().position(|m| *m == self.mode).unwrap_or(0) as u64);
+        w.num(self.mode as u64);
         w.bytes(self.trace.as_os_str().as_bytes());
         let (pid, fd) = self.supervisor.unwrap_or((0, 0));
         w.num(pid.into()).num(fd.into());
@@ -122,22 +115,25 @@ impl Boot {
             .bytes(&self.path)
             .list(&self.argv)
             .list(&self.env);
-        let (seed, chaos) = self.seed.unwrap_or((0, false));
-        w.num(self.seed.is_some().into())
-            .num(seed)
-            .num(chaos.into());
+        let HandedOn {
+            seed,
+            ring,
+            logged,
+            schedule,
+        } = self.handed_on;
+        let (number, chaos) = seed.unwrap_or((0, false));
+        w.num(seed.is_some().into())
+            .num(number)
+            .num(chaos.into())
+            .num(ring.map_or(0, |r| r + 1).into())
+            .num(logged)
+            .num(schedule.map_or(0, |r| r + 1).into());
         w.num(self.go_on.is_some().into());
         if let Some(c) = &self.go_on {
-            for v in [
-                c.process,
-                c.thread,
-                c.next_thread,
-                c.ring.map_or(0, |r| r + 1),
-                c.schedule.map_or(0, |r| r + 1),
-            ] {
+            for v in [c.process, c.thread, c.next_thread] {
                 w.num(v.into());
             }
-            w.num(c.ticks).num(c.logged).num(c.mask).num(c.ignored);
+            w.num(c.ticks).num(c.mask).num(c.ignored);
             w.num(c.trap.trapno).num(c.trap.err).num(c.trap.cr2);
             for (soft, hard) in [c.limits.space, c.limits.data] {
                 w.num(soft).num(hard);
@@ -171,20 +167,23 @@ impl Boot {
         let raised = r.num() != 0;
         let descriptors = Some((r.num(), r.num())).filter(|_| raised);
         let (lowered, stack) = (r.num() != 0, r.num());
-        let mode = MODES[r.num() as usize];
+        let mode = Name::ALL[r.num() as usize];
         let trace = PathBuf::from(std::ffi::OsString::from_vec(r.bytes()));
         let at = (r.num() as u32, r.num() as u32);
         let file = (r.num() as i32).checked_sub(1).filter(|&fd| fd >= 0);
         let (called, path, argv, env) = (r.bytes(), r.bytes(), r.list(), r.list());
         let (has, seed, chaos) = (r.num() != 0, r.num(), r.num() != 0);
+        let handed_on = HandedOn {
+            seed: has.then_some((seed, chaos)),
+            ring: (r.num() as u32).checked_sub(1),
+            logged: r.num(),
+            schedule: (r.num() as u32).checked_sub(1),
+        };
         let go_on = (r.num() != 0).then(|| Continuation {
             process: r.num() as u32,
             thread: r.num() as u32,
             next_thread: r.num() as u32,
-            ring: (r.num() as u32).checked_sub(1),
-            schedule: (r.num() as u32).checked_sub(1),
             ticks: r.num(),
-            logged: r.num(),
             mask: r.num(),
             ignored: r.num(),
             trap: Trap {
@@ -236,7 +235,7 @@ impl Boot {
             file,
             argv,
             env,
-            seed: has.then_some((seed, chaos)),
+            handed_on,
             go_on,
         };
         (boot, lowered.then_some(stack), descriptors)
@@ -324,8 +323,8 @@ pub fn host_main(fd: i32) -> ! {
 }
 
 fn begin(boot: Boot, descriptors: Option<Limit>) -> Result<Infallible> {
-    if boot.mode == Mode::Replay {
-        crate::replay::close_inherited()?;
+    if boot.mode == Name::Replay {
+        crate::modes::replay::close_inherited()?;
     }
     match &boot.go_on {
         // The old program's host has looked: CPUID is slow where a hypervisor answers it.
@@ -351,48 +350,46 @@ fn begin(boot: Boot, descriptors: Option<Limit>) -> Result<Infallible> {
         None => boot.supervisor.map(Shm::find).transpose()?,
     };
     // A program that is only run uses it for its counters alone.
-    let shm = found.filter(|_| boot.mode != Mode::Run);
-    if let Some(shm) = shm.filter(|_| boot.mode == Mode::Replay) {
+    let shm = found.filter(|_| boot.mode != Name::Run);
+    if let Some(shm) = shm.filter(|_| boot.mode == Name::Replay) {
         begins(shm);
     }
     let mut options = relive_dbt::Options::from_env();
     options.fd_floor = descriptor_limit::floor();
     own::begin_at(options.fd_floor);
     options.own_file = reach.map(|(_, host)| host);
-    options.together = boot.mode == Mode::Run;
-    let memory = Memory::new(options)?;
-    crate::vdso::prepare(boot.mode);
-    translations::attach();
     let go_on = boot.go_on.as_ref();
     let process = match (go_on, &shm) {
         (Some(c), _) => c.process,
-        (None, Some(shm)) if boot.mode == Mode::Record => shm.new_process(),
+        (None, Some(shm)) if boot.mode == Name::Serial => shm.new_process(),
         _ => 0,
     };
     let slot = go_on.map_or(0, |c| c.thread);
-    let policies = [process, !process].map(|p| policy(boot.seed, p));
-    let baton = Baton::new(policies, shm, process, slot);
-    if boot.mode == Mode::Record && go_on.is_some() {
-        baton.after_exec();
-    }
+    let start = serial::Start {
+        process,
+        slot,
+        goes_on: go_on.is_some(),
+        handed_on: boot.handed_on,
+    };
+    let mode = modes::choose(boot.mode, shm, start)?;
+    let traits = mode.traits();
+    options.together = traits.together;
+    let memory = Memory::new(options)?;
+    crate::vdso::prepare(traits.clocks);
+    translations::attach();
     install(Machine {
-        mode: boot.mode,
+        mode,
+        name: boot.mode,
         memory: Mutex::new(memory),
-        baton,
-        schedule: Mutex::new(Schedule::attach(
-            process,
-            go_on.and_then(|c| c.schedule),
-            shm,
-        )),
+        threads: Threads::default(),
         shm,
         trace: boot.trace.clone(),
-        seed: boot.seed,
     });
     if let Some(shm) = found {
         stats::attach(shm);
     }
-    if boot.mode == Mode::Replay {
-        return crate::replay::main();
+    if boot.mode == Name::Replay {
+        return crate::modes::replay::main();
     }
     machine().memory().translator.ask_for_memory(own_memory);
     run_program(boot, process, descriptors)
@@ -424,7 +421,7 @@ fn run_program(boot: Boot, index: u32, descriptors: Option<Limit>) -> Result<Inf
         argv: boot.argv,
         env: boot.env,
     };
-    let recording = boot.mode == Mode::Record;
+    let recording = machine().mode.traits().keeps;
     let identify = |file: &std::fs::File| {
         if recording {
             crate::kernel::keep(file).map_err(|e| die(&e))
@@ -448,7 +445,7 @@ fn run_program(boot: Boot, index: u32, descriptors: Option<Limit>) -> Result<Inf
         Streams::from_pairs(c.streams.iter().copied())
     });
     streams.retain(is_open);
-    if boot.go_on.is_none() && boot.mode == Mode::Record {
+    if boot.go_on.is_none() && recording {
         first_streams(&mut streams);
     }
     loaded.image.streams = streams
@@ -467,14 +464,7 @@ fn run_program(boot: Boot, index: u32, descriptors: Option<Limit>) -> Result<Inf
         state.reach = c.reach.map(|(reach, _)| reach);
     }
     let process = Arc::new(Process::new(index, pid, next_thread, state));
-    let tape = make_tape(
-        &boot.go_on,
-        TapeId {
-            process: index,
-            thread: slot,
-        },
-        pid,
-    )?;
+    let tape = make_tape(&boot.handed_on, TapeId::new(index, slot), pid)?;
     let mut task = Box::new(Task::new(process, slot, pid, tape));
     set_signals(&mut task, boot.go_on.as_ref());
     task.seccomp = boot
@@ -515,30 +505,11 @@ fn record_image(task: &mut Task, image: &Image) {
     task.record(Kind::Exec(&bytes));
 }
 
-fn make_tape(go_on: &Option<Continuation>, id: TapeId, pid: u32) -> Result<Tape> {
-    let (Some(shm), Mode::Record) = (machine().shm, machine().mode) else {
-        return Ok(Tape::None);
-    };
-    Ok(Tape::Out(
-        match go_on.as_ref().and_then(|c| c.ring.map(|r| (r, c.logged))) {
-            Some((ring, last)) => TapeOut::attach(shm, ring, last),
-            None => TapeOut::create(shm, id, pid)?,
-        },
-    ))
-}
-
-fn policy(seed: Option<(u64, bool)>, process: u32) -> Box<dyn Policy> {
-    let (seed, chaos) = seed.unwrap_or_else(|| {
-        let mut b = [0u8; 8];
-        // SAFETY: fills the array; a failure leaves a fixed seed, which is as good.
-        unsafe { libc::getrandom(b.as_mut_ptr().cast(), 8, 0) };
-        (u64::from_le_bytes(b), false)
-    });
-    let seed = Seed(seed.wrapping_add(u64::from(process).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-    if chaos {
-        Box::new(Chaos::new(seed))
-    } else {
-        Box::new(Fair::new(seed))
+/// The tape that the program goes on with, or a new one.
+fn make_tape(handed_on: &HandedOn, id: TapeId, pid: u32) -> Result<Tape> {
+    match (machine().shm, handed_on.ring) {
+        (Some(shm), Some(ring)) => Ok(Tape::Out(TapeOut::attach(shm, ring, handed_on.logged))),
+        _ => machine().mode.tape(id, pid),
     }
 }
 

@@ -6,7 +6,7 @@
 use std::sync::OnceLock;
 
 use crate::failure::{Failure, Result};
-use crate::machine::{Mode, machine};
+use crate::machine::machine;
 
 /// The usual limit. Far above it the kernel's table of descriptors, which each fork copies, would
 /// be large for the one number's sake.
@@ -38,9 +38,9 @@ impl Room {
     /// For a host that runs a guest. Threads of `relive run` run at the same time, and would take the
     /// raised limit for the guest's.
     pub fn for_host() -> Self {
-        match machine().mode {
-            Mode::Record => Self::make(),
-            Mode::Run | Mode::Replay => Self(None),
+        match machine().mode.traits().keeps {
+            true => Self::make(),
+            false => Self(None),
         }
     }
 

@@ -71,7 +71,7 @@ pub fn die(failure: &Failure) -> ! {
 fn end_with(text: &str) -> ! {
     match crate::machine::teller() {
         // Nobody sees the memory of a guided replay.
-        Some(shm) if !crate::replay::is_guided() => shm.fail(text),
+        Some(shm) if !crate::modes::replay::is_guided() => shm.fail(text),
         _ => complain(text),
     }
     relive_host::sys::exit_group(EXIT_STATUS)

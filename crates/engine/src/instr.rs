@@ -4,14 +4,13 @@
 use std::arch::x86_64::{__rdtscp, _rdtsc};
 
 use relive_dbt::InstrOp;
-use relive_host::reading::{self, CLOCKS, Entry};
+use relive_host::reading::{self, CLOCKS};
 use relive_host::{GuestAddr, Reg, cpu};
-use relive_trace::Kind;
 
 use crate::cpuid::Answers;
 use crate::failure::Result;
+use crate::mode::Reading;
 use crate::signals;
-use crate::tape::{Tape, digest};
 use crate::task::{Flow, Task};
 use crate::trap_flag::TrapFlag;
 
@@ -163,21 +162,13 @@ pub fn execute(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
         return pop_flags(task, op, next);
     }
     let (number, n) = row(&op);
-    if is_reading(&op) && !is_event(task, number)? {
+    let mode = task.mode();
+    if is_reading(&op) && !(number != 0 && mode.reads_by_event(task, number)?) {
         return read(task, op, next);
     }
-    let v = if n == 0 {
-        [0; 4]
-    } else if task.live() {
-        let v = values(task, &op);
-        task.record(Kind::Instr {
-            op: number,
-            values: v,
-            n,
-        });
-        v
-    } else {
-        crate::replay::instruction(task, number)?
+    let v = match n {
+        0 => [0; 4],
+        _ => mode.instruction(task, number, n, &mut |task| values(task, &op))?,
     };
     if n == 0 {
         task.inexact();
@@ -222,16 +213,6 @@ fn general_protection(task: &mut Task, code: u64) -> Result<Flow> {
     signals::fault(task, &info, (13, code))
 }
 
-/// In replay: whether the tape has the instruction as an event of its own, as recordings
-/// before version 1.3 of the format do.
-fn is_event(task: &mut Task, number: u8) -> Result<bool> {
-    if task.live() || number == 0 || task.tape.unread().is_some() {
-        return Ok(false);
-    }
-    let event = task.tape.peek()?.map(|e| e.kind);
-    Ok(matches!(event, Some(Kind::Instr { op, .. }) if op == number))
-}
-
 /// A reading of a clock that translated code has left to us: there was no buffer yet, or
 /// what it holds is used up.
 fn read(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
@@ -245,27 +226,15 @@ fn read(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
     let mut values = [task.ctx.reg(Reg::Rax), u64::MAX, 0, 0];
     let mut event = false;
     if op != InstrOp::Clock || reading::is_readable(clock) {
-        if task.live() {
-            event = make_room(task);
-            values = self::values(task, &op);
-            let ticks = task.ctx.ticks();
-            if let Tape::Out(tape) = &mut task.tape {
-                let (value, extra) = (values[0], values[1] as u32);
-                let entry = Entry {
-                    value,
-                    source,
-                    extra,
-                };
-                tape.readings.push(entry, ticks);
+        match task
+            .mode()
+            .reading(task, source, &mut |task| self::values(task, &op))?
+        {
+            Reading::Values([value, extra], logged) => {
+                event = logged;
+                values = [value, extra, 0, 0];
             }
-        } else {
-            task.inexact();
-            let Some(entry) = crate::replay::reading(task, source)? else {
-                return Ok(Flow::Park);
-            };
-            // An event on the way has made it exact.
-            event = task.exact;
-            values = [entry.value, entry.extra.into(), 0, 0];
+            Reading::Over => return Ok(Flow::Park),
         }
     }
     if !event {
@@ -274,18 +243,5 @@ fn read(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
     match op.apply(&mut task.ctx, next, values) {
         Ok(()) => Ok(Flow::Continue),
         Err(e) => Err(crate::failure::Failure::internal(e)),
-    }
-}
-
-/// Writes a full buffer: an event, at the reading that is about to be made. Whether it was.
-fn make_room(task: &mut Task) -> bool {
-    let (ticks, digest) = (task.ctx.ticks(), digest(&task.ctx));
-    match &mut task.tape {
-        Tape::Out(tape) if tape.readings.is_full() => {
-            tape.put_full(ticks, digest);
-            task.at_event();
-            true
-        }
-        _ => false,
     }
 }

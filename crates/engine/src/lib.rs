@@ -8,9 +8,9 @@
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
-mod baton;
 pub mod boot;
 mod broker;
+mod closed_page;
 mod cpuid;
 mod descriptor_limit;
 pub mod failure;
@@ -18,27 +18,27 @@ mod file_table;
 mod forbidden;
 pub mod heap;
 mod image;
+mod inherit;
 mod input;
 mod instr;
 mod kept_files;
 mod kernel;
-mod live;
 mod loader;
 mod logging;
 mod machine;
 mod memory;
+mod mode;
+mod modes;
 mod process;
 mod reach;
 mod readings;
+mod registry;
 mod remarks;
-mod replay;
-mod schedule;
 mod seccomp;
 mod sharing;
 mod shm;
 mod signals;
 mod space;
-mod spin;
 mod stack_limit;
 pub mod stats;
 mod stops;
@@ -50,6 +50,7 @@ pub mod timeline;
 mod translations;
 mod trap_flag;
 mod vdso;
+mod vforked;
 mod wire;
 
 pub use descriptor_limit::for_command as raise_descriptor_limit;

@@ -1,44 +1,31 @@
-//! What belongs to one host process as a whole: the mode, the guest's memory with its
-//! translations, the baton, the shared memory of the recording.
+//! What belongs to one host process as a whole: its mode, the guest's memory with its
+//! translations, its threads, the memory shared with the supervisor.
 //!
-//! Lock order: baton, then process state, then memory. Nothing is locked while the guest
-//! runs, and while recording only the holder of the baton locks anything.
+//! Lock order: process state, then memory. Nothing is locked while the guest runs; what a mode locks
+//! besides is said in its folder.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, OnceLock};
 
-use crate::baton::Baton;
 use crate::memory::Memory;
-use crate::schedule::Schedule;
+use crate::mode::{Mode, Name};
+use crate::registry::Threads;
 use crate::shm::Shm;
-
-/// What this host process does.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Translate only; threads run on all cores.
-    Run,
-    /// Translate and log; one thread at a time.
-    Record,
-    /// Everything from the tapes; one host thread.
-    Replay,
-}
 
 /// The host process.
 pub struct Machine {
-    /// What it does.
-    pub mode: Mode,
+    /// How it runs its guest.
+    pub mode: &'static dyn Mode,
+    /// The name of that, for the next program's host.
+    pub name: Name,
     /// The guest's memory and its translations.
     pub memory: Mutex<Memory>,
-    /// Who may run (recording only).
-    pub baton: Baton,
+    /// The guest's threads.
+    pub threads: Threads,
     /// The memory shared with the supervisor and the other processes of the tree.
     pub shm: Option<Shm>,
-    /// Where turns are logged (recording only).
-    pub schedule: Mutex<Schedule>,
     /// Directory of the trace, absolute (recording and replay).
     pub trace: PathBuf,
-    /// Seed of the schedule and whether it is a chaotic one (recording only).
-    pub seed: Option<(u64, bool)>,
 }
 
 static MACHINE: OnceLock<Machine> = OnceLock::new();
@@ -80,12 +67,5 @@ impl Machine {
     /// Locks the guest's memory map and translations.
     pub fn memory(&self) -> MutexGuard<'_, Memory> {
         self.memory.lock().expect("no thread panics: panics abort")
-    }
-
-    /// Locks the schedule; only the holder of the baton does.
-    pub fn schedule(&self) -> MutexGuard<'_, Schedule> {
-        self.schedule
-            .lock()
-            .expect("no thread panics: panics abort")
     }
 }

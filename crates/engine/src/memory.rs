@@ -301,8 +301,7 @@ impl Memory {
         const MADV_DONTNEED_LOCKED: i32 = 24;
         self.forget_code(start, end);
         let locked = self.space.at(start).is_some_and(|r| r.traits.locked);
-        let advice = match locked && crate::machine::machine().mode != crate::machine::Mode::Replay
-        {
+        let advice = match locked && !crate::machine::machine().mode.traits().confined {
             true => MADV_DONTNEED_LOCKED,
             false => libc::MADV_DONTNEED,
         };

@@ -10,7 +10,7 @@ use std::sync::atomic::Ordering;
 use relive_trace::{FileId, FileStore};
 
 use crate::descriptor_limit::Room;
-use crate::machine::{Mode, machine};
+use crate::machine::machine;
 use crate::task::Task;
 
 /// The descriptors. A vfork child's are in its own table alone, so each process keeps them in its
@@ -84,7 +84,7 @@ fn open(moved: bool) -> Option<Reach> {
         Some(shm) => above(&shm.path(), libc::O_RDWR)?,
         None => -1,
     };
-    let copies = shm.filter(|_| m.mode == Mode::Record).map(|shm| {
+    let copies = shm.filter(|_| m.mode.traits().keeps).map(|shm| {
         let store = FileStore::new(&m.trace);
         // From now on new copies can be read by all who come to them, and then the old ones.
         shm.header().users.store(1, Ordering::SeqCst);

@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 use relive_dbt::Stats;
 use relive_trace::Kind;
 
-use crate::machine::{Mode, machine};
+use crate::machine::machine;
 use crate::shm::Shm;
 
 /// How many host processes can count at the same time.
@@ -143,7 +143,7 @@ fn slot() -> Option<&'static Slot> {
 }
 
 fn count(counter: &AtomicU64) {
-    if machine().mode == Mode::Run {
+    if machine().mode.traits().together {
         counter.fetch_add(1, Relaxed);
     } else {
         // One writer at a time, and no locked instruction for it.

@@ -4,7 +4,7 @@ use relive_dbt::{InstrOp, Stop, TrapKind};
 use relive_host::{GuestAddr, Reg};
 
 use crate::failure::{Failure, Result};
-use crate::machine::{Mode, machine};
+use crate::machine::machine;
 use crate::signals::{self, SigInfo, fault_info};
 use crate::task::{Flow, Task};
 use crate::trap_flag::TrapFlag;
@@ -61,7 +61,7 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
         Stop::BadTarget { .. } => {
             signals::fault(task, &fault_info(libc::SIGSEGV, SI_KERNEL, 0), (TRAP_GP, 0))
         }
-        Stop::CacheFull { .. } if machine().mode == Mode::Run => Err(Failure::unsupported(
+        Stop::CacheFull { .. } if task.mode().traits().together => Err(Failure::unsupported(
             "the program has more code than the code cache holds; without recording it cannot be emptied while threads run",
         )),
         Stop::CacheFull { .. } => {

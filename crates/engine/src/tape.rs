@@ -10,6 +10,9 @@ use crate::failure::{Failure, Result};
 use crate::readings::{Batch, Kept};
 use crate::shm::{Shm, state};
 
+/// `steps` of a signal that a fault raised: its position is its instruction.
+pub const SYNCHRONOUS: u32 = u32::MAX;
+
 /// The tape of a task.
 pub enum Tape {
     /// `relive run` keeps none.
@@ -160,12 +163,6 @@ impl TapeOut {
 }
 
 impl Tape {
-    /// Whether this is a recording.
-    #[must_use]
-    pub fn recording(&self) -> bool {
-        matches!(self, Self::Out(_))
-    }
-
     /// The next event in replay; `None` at the end of the tape.
     ///
     /// # Errors
@@ -332,7 +329,7 @@ impl TapeIn {
             return Ok(false);
         }
         self.skip()?;
-        crate::replay::count_quietly();
+        crate::modes::replay::count_quietly();
         Ok(true)
     }
 

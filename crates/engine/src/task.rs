@@ -7,14 +7,15 @@ use relive_host::segments::Segments;
 use relive_host::{Context, GuestAddr, enter};
 use relive_trace::{Event, Kind, TapeId};
 
-use crate::failure::Result;
+use crate::closed_page::ClosedPage;
 use crate::forbidden::Forbidden;
 use crate::input::Cursors;
 use crate::kernel::Log;
-use crate::machine::{Mode, machine};
+use crate::machine::machine;
+use crate::mode::Mode;
+use crate::modes::serial::spin::Spin;
 use crate::process::Process;
 use crate::signals::TaskSignals;
-use crate::spin::Spin;
 use crate::tape::{Tape, digest};
 use crate::trap_flag::{self, TrapFlag};
 
@@ -67,7 +68,7 @@ pub struct Task {
     /// Where to go on behind the last system call.
     behind: Behind,
     /// A vfork child runs in this task: what the parent goes on with.
-    pub vforked: Option<Box<crate::kernel::vfork::Parent>>,
+    pub vforked: Option<Box<crate::vforked::Parent>>,
 }
 
 /// What becomes of a task after an event.
@@ -162,7 +163,7 @@ impl Task {
     }
 
     fn go_armed(&mut self, step: bool) -> Stop {
-        let armed = crate::replay::BeyondFile::arm(self);
+        let armed = self.mode().arm(self);
         let stop = self.go_on(step, armed.as_ref());
         if let Some(armed) = armed {
             armed.disarm();
@@ -170,7 +171,7 @@ impl Task {
         stop
     }
 
-    fn go_on(&mut self, step: bool, armed: Option<&crate::replay::BeyondFile>) -> Stop {
+    fn go_on(&mut self, step: bool, armed: Option<&ClosedPage>) -> Stop {
         let mut stop = self.enter(step, true);
         while let Stop::Fault { .. } = stop {
             if armed.is_some_and(|a| a.is_hit(self)) {
@@ -208,13 +209,13 @@ impl Task {
         let addr = crate::signals::fault_addr(info);
         let memory = machine().memory();
         // Where threads run together another one may have opened the page since.
-        let guarded =
-            memory.is_guarded(addr) || machine().mode == Mode::Run && memory.space.may_write(addr);
+        let guarded = memory.is_guarded(addr)
+            || self.mode().traits().together && memory.space.may_write(addr);
         (crate::signals::signo(info) == libc::SIGSEGV && guarded).then_some(addr)
     }
 
     fn enter(&mut self, step: bool, guard: bool) -> Stop {
-        if machine().mode != Mode::Replay {
+        if !self.mode().traits().multiplexed {
             return self.enter_as_is(step, guard);
         }
         self.segments.load();
@@ -298,10 +299,10 @@ impl Task {
         self.exact = false;
     }
 
-    /// Whether system calls are really made.
+    /// How its process runs.
     #[must_use]
-    pub fn live(&self) -> bool {
-        machine().mode != Mode::Replay
+    pub fn mode(&self) -> &'static dyn Mode {
+        machine().mode
     }
 
     /// Writes guest memory as the kernel would: into writable pages only.
@@ -309,7 +310,7 @@ impl Task {
     /// # Errors
     /// EFAULT (negative), as a system call returns it.
     pub fn write(&self, addr: u64, bytes: &[u8]) -> std::result::Result<(), i64> {
-        crate::replay::wrote(addr, bytes.len() as u64);
+        self.mode().wrote(addr, bytes.len() as u64);
         if relive_host::copy::write(GuestAddr(addr), bytes).is_ok() {
             return Ok(());
         }
@@ -332,21 +333,5 @@ impl Task {
     /// As [`Task::read`].
     pub fn read_u64(&self, addr: u64) -> std::result::Result<u64, i64> {
         self.read(addr).map(u64::from_le_bytes)
-    }
-
-    /// Consumes the next event of the tape in replay.
-    ///
-    /// # Errors
-    /// A damaged trace, or a divergence: there are readings of clocks before it.
-    pub fn consume(&mut self) -> Result<()> {
-        if let Some(batch) = self.tape.unread() {
-            let expected = format!("{} ({} in all)", batch.next(), batch.left());
-            let actual = "its next event without them";
-            return Err(crate::replay::divergence(self, &expected, actual));
-        }
-        self.tape.skip()?;
-        crate::replay::count_event();
-        self.at_event();
-        Ok(())
     }
 }

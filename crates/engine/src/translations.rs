@@ -15,7 +15,7 @@ use relive_host::{GuestAddr, copy};
 
 use crate::broker;
 use crate::file_table::{FileTable, Stamp};
-use crate::machine::{Mode, machine, shm};
+use crate::machine::{machine, shm};
 use crate::memory::Memory;
 
 pub mod checked;
@@ -143,7 +143,7 @@ impl Store {
 /// fresh or flushed. One process checks a file for its whole tree, and for later ones: it is
 /// replaced as a whole, and never changed.
 pub fn load(memory: &mut Memory, program: &[u8]) {
-    if machine().mode == Mode::Replay {
+    if machine().mode.traits().confined {
         return load_served(memory, program);
     }
     let Some(store) = store() else { return };

@@ -51,7 +51,8 @@ static void do_harm(ucontext_t *uc) {
     case AREA_AT_ONE: point(uc, 1); break;
     case RESERVED_MXCSR: *mxcsr(uc) |= 1u << 16; break;
     case UNKNOWN_COMPONENT: header(uc)->used |= 1ull << 40; break;
-    case COMPACTED: header(uc)->compacted = 1ull << 63 | 7; break;
+    // Without a component that is in use: no processor takes that.
+    case COMPACTED: header(uc)->used |= 4, header(uc)->compacted = 1ull << 63 | 3; break;
     case RESERVED_HEADER: header(uc)->compacted = 1; break;
     case RESERVED_MXCSR_OLD: *mxcsr(uc) |= 1u << 20, sw->magic1 = 0; break;
     case MISALIGNED_OLD: {

@@ -15,7 +15,7 @@ use relive_trace::FileId;
 use super::copies::{Copies, Refusal};
 use super::{MOST, Outcome, REQUEST, Request, VARIABLE, encode_answer, socket};
 use crate::failure::{Failure, Result};
-use crate::replay::above_streams;
+use crate::modes::replay::above_streams;
 use crate::translations::{self, Served};
 
 /// The thread needs little: files are read into the heap.

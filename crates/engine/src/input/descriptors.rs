@@ -7,7 +7,6 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
-use crate::machine::{Mode, machine};
 use crate::task::Task;
 
 /// Higher ones are asked for each time.
@@ -45,7 +44,7 @@ fn kind(task: &Task, fd: i32) -> u8 {
     let known = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd));
     let holds = || {
         // Elsewhere than in a recording threads run at the same time.
-        machine().mode == Mode::Record && task.vforked.is_none() && !APART.load(Ordering::Relaxed)
+        !task.mode().traits().together && task.vforked.is_none() && !APART.load(Ordering::Relaxed)
     };
     match known.filter(|_| holds()) {
         None => ask(fd),

@@ -31,7 +31,7 @@ impl Way {
     /// How a call's bytes are logged that it has brought by now.
     #[must_use]
     pub fn of(task: &Task, call: &Call, result: i64) -> Self {
-        if result < SMALL || !task.tape.recording() {
+        if result < SMALL || !task.mode().traits().keeps {
             return Self::Value;
         }
         match i64::from(call.nr) {

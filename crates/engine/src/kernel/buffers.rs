@@ -201,7 +201,7 @@ impl Buffers {
     /// while the call sleeps: another thread, or through shared memory another process.
     pub fn seen_by_others(&self, call: &Call) -> bool {
         let machine = crate::machine::machine();
-        if !machine.baton.single() {
+        if !machine.threads.single() {
             return true;
         }
         let memory = machine.memory();

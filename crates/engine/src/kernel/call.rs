@@ -6,7 +6,6 @@ use relive_host::{GuestAddr, Reg, copy};
 use relive_kabi::{Blocks, Choice, Restart, Row, Sub};
 use relive_trace::{InputRef, Syscall};
 
-use crate::failure::Result;
 use crate::machine::machine;
 use crate::task::{Flow, Task};
 
@@ -254,7 +253,8 @@ pub struct Answer {
     pub stream: u8,
     writes: Vec<(u64, usize)>,
     bytes: Vec<u8>,
-    refs: Vec<InputRef>,
+    /// References into the store of input.
+    pub refs: Vec<InputRef>,
 }
 
 impl Answer {
@@ -284,6 +284,12 @@ impl Answer {
         a
     }
 
+    /// Whether memory is to be written.
+    #[must_use]
+    pub fn has_writes(&self) -> bool {
+        !self.writes.is_empty() || !self.refs.is_empty()
+    }
+
     /// The bytes written, by address.
     pub fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
         let mut rest = &self.bytes[..];
@@ -292,44 +298,5 @@ impl Answer {
             rest = tail;
             (addr, head)
         })
-    }
-
-    /// Applies the writes and the output; `result` is what the engine made of the call.
-    ///
-    /// # Errors
-    /// Divergence: the result differs, or a write does not fit the memory map.
-    pub fn finish(&self, task: &mut Task, call: &Call, result: i64) -> Result<()> {
-        if result != self.result {
-            return Err(crate::replay::divergence(
-                task,
-                &format!("{call} = {}", self.result),
-                &format!("{call} = {result}"),
-            ));
-        }
-        if !self.writes.is_empty() || !self.refs.is_empty() {
-            let mut memory = machine().memory();
-            let stored = self.refs.iter().map(|r| {
-                let bytes = crate::input::recorded(r.offset, r.length)?;
-                Ok((r.address, bytes))
-            });
-            for write in self.writes().map(Ok).chain(stored) {
-                let (addr, bytes) = write?;
-                crate::replay::wrote(addr, bytes.len() as u64);
-                if let Err(bad) = memory.poke(addr, bytes) {
-                    drop(memory);
-                    let expected = format!("{call} writing {} bytes at {addr:#x}", bytes.len());
-                    return Err(crate::replay::divergence(
-                        task,
-                        &expected,
-                        &format!("nothing mapped at {}", bad.0),
-                    ));
-                }
-            }
-        }
-        if self.stream != 0 {
-            super::output::replay(task, call, self)?;
-        }
-        task.at_event();
-        Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use relive_host::{GuestAddr, copy};
 
-use super::{Answer, Call, Reply, refuse, tasks, vfork};
+use super::{Answer, Call, Reply, refuse};
 use crate::failure::Result;
 use crate::remarks::{self, Remark};
 use crate::signals::{SIG_DFL, SIG_IGN};
@@ -95,13 +95,16 @@ impl CloneArgs {
         for (sig, action) in state.actions.iter_mut().enumerate().skip(1) {
             if action.handler != SIG_IGN && action.handler != SIG_DFL {
                 *action = relive_host::signal::KernelAction::default();
-                if task.live() {
-                    let what = crate::signals::host_disposition(sig as i32, action);
-                    relive_host::signal::set_disposition(sig as i32, what);
-                }
+                task.mode().host().action(sig as i32, action);
             }
         }
     }
+}
+
+/// vfork(2).
+pub fn vfork(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+    let mode = task.mode();
+    mode.vfork(task, call, &CloneArgs::vfork(), answer)
 }
 
 /// clone(2).
@@ -202,7 +205,7 @@ fn make(task: &mut Task, call: &Call, args: &CloneArgs, answer: Option<&Answer>)
         return Ok(Reply::Value(-i64::from(libc::EPERM)));
     }
     if shares & !(SYSVSEM | IO) == SAME_THREADS {
-        return tasks::thread(task, args, answer);
+        return task.mode().clone_thread(task, args, answer);
     }
     // It is going to trace its parent, and waits until that is ready for it: as it is waited for
     // here, that would be for ever.
@@ -212,20 +215,19 @@ fn make(task: &mut Task, call: &Call, args: &CloneArgs, answer: Option<&Answer>)
             Some(a) => a.result,
             None => {
                 remarks::note(Remark::Tracer, &task.process.state().exe);
-                refuse(task, call, libc::EPERM)
+                refuse(call, libc::EPERM)
             }
         }));
     }
     // A process that shares its parent's memory without being waited for is waited for here.
     const PROCESS: u64 = FS | FILES | SYSVSEM | IO | PIDFD | PARENT;
     if shares & !(PROCESS | VFORK | SIGHAND) == VM {
-        return vfork::spawn(task, call, args, answer);
+        return task.mode().vfork(task, call, args, answer);
     }
     if shares & !(PROCESS | VFORK) == 0 {
-        return tasks::fork_with(task, args, answer);
+        return task.mode().fork(task, args, answer);
     }
-    Ok(Reply::Value(answer.map_or_else(
-        || refuse(task, call, libc::EINVAL),
-        |a| a.result,
-    )))
+    Ok(Reply::Value(
+        answer.map_or_else(|| refuse(call, libc::EINVAL), |a| a.result),
+    ))
 }

@@ -18,7 +18,6 @@ use crate::loader;
 use crate::machine::machine;
 use crate::remarks::{self, Remark};
 use crate::signals::SIG_IGN;
-use crate::tape::Tape;
 use crate::task::Task;
 
 const OWN: &[u8] = b"/proc/self/exe";
@@ -274,11 +273,8 @@ fn shebang(line: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
 fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option<Limit>) -> i64 {
     let m = machine();
     task.flush_readings();
-    let (ring, logged) = match &task.tape {
-        Tape::Out(t) => (Some(t.ring), t.last),
-        _ => (None, 0),
-    };
     let alone = task.vforked.is_none();
+    let handed_on = m.mode.handed_on(task, alone);
     let state = task.process.state().clone();
     let ignored = (1..=64)
         .filter(|&s| state.actions[s].handler == SIG_IGN)
@@ -286,7 +282,8 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option
     let host = m.memory().translator.fd();
     let argv = target.argv.clone();
     let boot = Boot {
-        mode: m.mode,
+        mode: m.name,
+        handed_on,
         trace: m.trace.clone(),
         supervisor: m
             .shm
@@ -297,15 +294,11 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option
         file: Some(target.file.as_raw_fd()),
         argv: target.argv,
         env,
-        seed: m.seed,
         go_on: Some(Continuation {
             process: task.process.index,
             thread: task.index,
             next_thread: if alone { task.process.next_thread() } else { 1 },
-            ring,
-            schedule: if alone { m.schedule().ring() } else { None },
             ticks: task.ctx.ticks(),
-            logged,
             mask: task.signals.mask.0,
             ignored,
             trap: task.signals.trap,
@@ -333,8 +326,7 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option
         return ERESTART;
     }
     if alone {
-        // The new host gives the group's baton up; it runs in the process's first thread.
-        m.baton.keep([task.tid, std::process::id()]);
+        m.mode.executes(task);
     }
     // The new host opens nothing by its name: the file may have none.
     // SAFETY: changes a descriptor of ours, which is closed if exec fails.

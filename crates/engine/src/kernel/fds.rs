@@ -13,7 +13,7 @@ pub fn after(task: &Task, call: &Call, result: i64) {
     let effect = call
         .sub
         .map_or_else(|| call.row.map_or(FdEffect::None, |r| r.fds), |s| s.fds);
-    if effect == FdEffect::None || !task.tape.recording() {
+    if effect == FdEffect::None || !task.mode().traits().keeps {
         return;
     }
     match effect {
@@ -66,7 +66,7 @@ pub(super) fn created(task: &Task, fd: i32) {
 
 /// The table of descriptors will be another process's too: what it does with it is seen by
 /// asking only.
-pub(super) fn share(task: &Task) {
+pub fn share(task: &Task) {
     crate::input::forget_many(true);
     task.process.state().streams.share(|fd| {
         let st = status(fd)?;
@@ -126,7 +126,7 @@ pub fn may_sleep(task: &Task, call: &Call) -> bool {
     if task.log.keeps_baton {
         return false;
     }
-    if !machine().baton.shared() {
+    if !task.mode().others_see() {
         return true;
     }
     match i64::from(call.nr) {

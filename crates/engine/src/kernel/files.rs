@@ -72,7 +72,7 @@ fn opened(task: &mut Task, call: &Call, answer: Option<&Answer>, path: usize) ->
             if fd < 0 { last_error() } else { i64::from(fd) }
         }
         Some(Virtual::AnothersMemory) if flags & libc::O_ACCMODE != libc::O_RDONLY => {
-            refuse(task, call, libc::EACCES)
+            refuse(call, libc::EACCES)
         }
         Some(Virtual::Memory | Virtual::AnothersMemory) => {
             own_memory::opened();

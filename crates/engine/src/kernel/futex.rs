@@ -7,7 +7,7 @@
 use super::live::interrupted;
 use super::{Answer, Call, ERESTART, Reply, blocking, refuse};
 use crate::failure::Result;
-use crate::machine::{Mode, machine};
+use crate::machine::machine;
 use crate::task::Task;
 use relive_host::sys;
 
@@ -44,7 +44,7 @@ pub fn futex(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
             task.log.wrote(call.args[4], 4);
             r
         }
-        LOCK_PI | LOCK_PI2 | UNLOCK_PI | TRYLOCK_PI if machine().mode == Mode::Run => {
+        LOCK_PI | LOCK_PI2 | UNLOCK_PI | TRYLOCK_PI if task.mode().traits().together => {
             unguard(call.args[0]);
             let result = blocking(task, call.nr, &call.args);
             interrupted(task, call, result)
@@ -52,7 +52,7 @@ pub fn futex(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
         LOCK_PI | LOCK_PI2 => lock(task, call).unwrap_or_else(|e| e),
         TRYLOCK_PI => try_lock(task, call).unwrap_or_else(|e| e),
         UNLOCK_PI => unlock(task, call).unwrap_or_else(|e| e),
-        _ => refuse(task, call, libc::ENOSYS),
+        _ => refuse(call, libc::ENOSYS),
     }))
 }
 

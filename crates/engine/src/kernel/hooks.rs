@@ -2,7 +2,7 @@
 
 use super::{
     Answer, Call, Reply, advice, clone, exec, fds, files, futex, kill, limits, locks, memory, misc,
-    namespaces, own_memory, segments, tasks, users, vfork,
+    namespaces, own_memory, segments, tasks, users,
 };
 use crate::failure::Result;
 use crate::signals::calls;
@@ -64,7 +64,7 @@ const TABLE: &[(i64, Hook)] = &[
     (libc::SYS_pwritev, own_memory::write),
     (libc::SYS_pwritev2, own_memory::write),
     (libc::SYS_fork, tasks::fork),
-    (libc::SYS_vfork, vfork::vfork),
+    (libc::SYS_vfork, clone::vfork),
     (libc::SYS_execve, exec::execve),
     (libc::SYS_execveat, exec::execveat),
     (libc::SYS_seccomp, crate::seccomp::seccomp),

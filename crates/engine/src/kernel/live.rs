@@ -6,8 +6,6 @@ use relive_kabi::{Arg, Restart};
 
 use super::buffers::Buffers;
 use super::{Call, fds, moved, output, own, refuse};
-use crate::baton::Taken;
-use crate::machine::{Mode, machine};
 use crate::signals::signo;
 use crate::task::Task;
 
@@ -23,7 +21,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         let takes_fd = call.row.is_some_and(|r| r.args.first() == Some(&Arg::Fd));
         return match takes_fd && !fds::takes_requests(call.int(0)) {
             true => -i64::from(libc::EBADF),
-            false => refuse(task, call, errno),
+            false => refuse(call, errno),
         };
     }
     let stream = output::stream_of(task, call);
@@ -52,7 +50,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
     let hides = own::polled(task, call);
     let mut result = if temporary.lets_in(task) {
         sys::INTERRUPTED as i64
-    } else if sleeps && machine().mode == Mode::Record && machine().baton.shared() {
+    } else if sleeps && task.mode().others_see() {
         if hides || buffers.seen_by_others(call) {
             args = buffers.bounce(task, call, args);
         }
@@ -74,40 +72,15 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
     result
 }
 
-/// Enters the kernel with the baton given up: other threads run while the call sleeps. The
-/// arguments must not point into guest memory that the kernel writes and others see.
+/// Makes a call during which other threads run. The arguments must not point into guest memory
+/// that the kernel writes and others see.
 pub fn blocking(task: &mut Task, nr: u32, args: &[u64; 6]) -> i64 {
-    let (result, taken) = asleep(task, nr, args);
-    taken_back(task, taken);
-    result
+    let mode = task.mode();
+    mode.asleep(task, &mut || enter_kernel(nr, args, true))
 }
 
-/// The same; the turn with which the thread goes on is not logged yet.
-pub fn asleep(task: &mut Task, nr: u32, args: &[u64; 6]) -> (i64, Taken) {
-    let baton = &machine().baton;
-    if machine().mode != Mode::Record {
-        return (enter_kernel(nr, args, true), Taken::default());
-    }
-    task.flush_readings();
-    baton.release(task);
-    let result = enter_kernel(nr, args, true);
-    (result, baton.take(task))
-}
-
-/// Takes the baton after it was given up inside a call.
-pub fn take_back(task: &mut Task) {
-    let taken = machine().baton.take(task);
-    taken_back(task, taken);
-}
-
-fn taken_back(task: &mut Task, taken: Taken) {
-    if taken.switched {
-        crate::schedule::turn(task, taken.before);
-        task.log.switched = true;
-    }
-}
-
-fn enter_kernel(nr: u32, args: &[u64; 6], sleeps: bool) -> i64 {
+/// Makes a call as it is; one that `sleeps` is cut short by a signal that has been noted.
+pub fn enter_kernel(nr: u32, args: &[u64; 6], sleeps: bool) -> i64 {
     // SAFETY: the table says that this call touches only the buffers that its row names,
     // and hooks cover those that change the process itself.
     let result = unsafe {

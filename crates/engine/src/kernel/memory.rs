@@ -7,10 +7,10 @@ use relive_host::addr::PAGE;
 use relive_host::layout;
 
 use super::mapped::Mapped;
-use super::{Answer, Call, Reply, limits, locks, sharing};
+use super::{Answer, Call, Reply, limits, locks};
 use crate::descriptor_limit::Room;
 use crate::failure::{Failure, Result};
-use crate::machine::{Mode, machine};
+use crate::machine::machine;
 use crate::memory::{Memory, Source, unnamed};
 use crate::remarks::{self, Remark};
 use crate::space::{self, Region, Traits, pages};
@@ -68,12 +68,14 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         || reserves_library(call);
     let common = shared && file.as_ref().is_none_or(|f| f.writable);
     if let (Some(f), true) = (&file, shared) {
-        sharing::claim(task, call, f.inode, f.writable, f.name())?;
+        let mode = task.mode();
+        mode.order()
+            .acquire_file(task, call, f.inode, f.writable, f.name())?;
     }
     // A private map shows the trace's copy: what others do to the file later must not be seen
     // through it, for no tape would tell. mmap(2) leaves open whether it is.
-    let copy = match (&file, machine().mode) {
-        (Some(f), Mode::Record) => Some(f.copy()?),
+    let copy = match (&file, task.mode().traits().keeps) {
+        (Some(f), true) => Some(f.copy()?),
         _ => None,
     };
     let mut memory = machine().memory();
@@ -173,7 +175,7 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
         fits.or_else(|| barrier(start, len, prot, flags as i32))
     });
     let Some((start, end)) = range else {
-        return Err(crate::replay::divergence(
+        return Err(crate::modes::replay::divergence(
             task,
             &format!("{call} = {start:#x}"),
             "an impossible map",
@@ -183,7 +185,7 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
     // A replay of one process alone has nobody to share with but its own copies, which must
     // not see what it writes.
     let shares = flags as i32 & libc::MAP_TYPE != libc::MAP_PRIVATE;
-    let shared = shares && !(anon && crate::replay::alone());
+    let shared = shares && !(anon && crate::modes::replay::alone());
     let region = Region {
         start,
         end,
@@ -203,12 +205,12 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
         };
         let inode = u64::from_le_bytes(inode.try_into().unwrap_or_default());
         if shared {
-            crate::replay::may_fault_behind_files();
+            crate::modes::replay::may_fault_behind_files();
         }
         let (file, base) = if shared {
-            crate::replay::shared_copy(inode, &answer.extra, offset + len)?
+            crate::modes::replay::shared_copy(inode, &answer.extra, offset + len)?
         } else {
-            (crate::replay::open_copy(&answer.extra)?, 0)
+            (crate::modes::replay::open_copy(&answer.extra)?, 0)
         };
         let region = Region {
             name: String::from_utf8_lossy(name).as_ref().into(),
@@ -529,7 +531,7 @@ pub fn mremap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
     };
     if answer.is_some() && region.shared {
         let behind = region.offset + (old - region.start);
-        crate::replay::shared_grows(region.inode, behind.saturating_add(new_len))?;
+        crate::modes::replay::shared_grows(region.inode, behind.saturating_add(new_len))?;
     }
     // What the map shows more of the file than before.
     let shown = if copies { 0 } else { old_len.min(new_len) };
@@ -563,7 +565,7 @@ pub fn mremap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
 /// A map has grown over a part of its file. What was written there by calls is on no tape: nobody
 /// had mapped it.
 fn shows_more(task: &mut Task, region: &Region, (start, end): (u64, u64)) {
-    let (Some(shm), Mode::Record) = (&machine().shm, machine().mode) else {
+    let (Some(shm), true) = (&machine().shm, task.mode().traits().keeps) else {
         return;
     };
     if !region.shared || start >= end || !shm.header().shared.ever_changed(region.inode) {

@@ -94,7 +94,7 @@ fn set_mm(task: &mut Task, call: &Call) -> i64 {
             Err(e) => e,
         },
         libc::PR_SET_MM_MAP if size != u64::from(MAP_BYTES) => -i64::from(libc::EINVAL),
-        _ => refuse(task, call, libc::EPERM),
+        _ => refuse(call, libc::EPERM),
     }
 }
 

@@ -8,10 +8,10 @@
 mod advice;
 mod buffers;
 mod call;
+pub mod changed_files;
 pub mod clone;
 pub mod exec;
 mod fds;
-mod file_changes;
 mod files;
 mod futex;
 pub mod hooks;
@@ -25,21 +25,19 @@ mod memory;
 mod misc;
 mod moved;
 mod namespaces;
-mod output;
+pub mod output;
 pub mod own;
 mod own_memory;
 mod plain;
 mod robust;
 mod segments;
-mod sharing;
 pub mod tasks;
 mod users;
-pub mod vfork;
 
 pub use call::{Answer, Call, Log, Reply, go_behind};
-pub use fds::status;
-pub use live::{ERESTART, apply_mask, blocking, generic, interrupted};
-pub use mapped::{is_generated, keep};
+pub use fds::{share as share_descriptors, status};
+pub use live::{ERESTART, apply_mask, blocking, enter_kernel, generic, interrupted};
+pub use mapped::{identity_at, is_generated, keep};
 pub use own_memory::owner;
 
 use relive_host::{GuestAddr, Reg};
@@ -48,6 +46,7 @@ use relive_trace::{Args, Kind, Refs, Syscall, Writes};
 
 use crate::failure::{Failure, Result};
 use crate::input::{Split, Way};
+use crate::mode::Begun;
 use crate::seccomp::Verdict;
 use crate::signals::Interrupted;
 use crate::task::{Flow, Task};
@@ -74,44 +73,31 @@ pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
 
 /// Makes a call that the guest's filters allow, or lets it fail as one of them says.
 fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) -> Result<Flow> {
-    let answer = if task.live() {
-        None
-    } else {
-        match crate::replay::answer(task, call)? {
-            crate::replay::Found::Answer(a) => Some(a),
-            crate::replay::Found::Flow(flow) => {
-                if matches!(flow, Flow::Exec(_)) {
-                    crate::stats::call(call.nr);
-                }
-                return Ok(flow);
+    let mode = task.mode();
+    let told = match mode.begin_call(task, call)? {
+        Begun::Live => None,
+        Begun::Told(answer) => Some(answer),
+        Begun::Flow(flow) => {
+            if matches!(flow, Flow::Exec(_)) {
+                crate::stats::call(call.nr);
             }
+            return Ok(flow);
         }
     };
-    let filtered = filtered.or_else(|| match answer {
+    let filtered = filtered.or_else(|| match told {
         None => own::refuses(task, call),
         Some(_) => None,
     });
     task.log.clear();
     crate::stats::call(call.nr);
     tracing::debug!(target: "syscall", "{} {call} at tick {}", task.id(), task.ctx.ticks());
-    let hook = hooks::find(call).filter(|_| filtered.is_none());
-    let mut change = match (&answer, filtered) {
-        (None, None) => file_changes::begin(task, call)?,
-        _ => None,
-    };
-    let reply = match (hook, filtered) {
-        (Some(hook), _) => hook(task, call, answer.as_ref())?,
-        (_, Some(errno)) => Reply::Value(-i64::from(errno)),
-        (None, None) => Reply::Value(match &answer {
-            None => match &mut change {
-                Some(change) => change.make(task, call)?,
-                None => live::generic(task, call),
-            },
-            Some(answer) => {
-                live::TemporaryMask::enter(task, call);
-                answer.result
-            }
-        }),
+    let reply = match (filtered, &told) {
+        (Some(errno), _) => Reply::Value(-i64::from(errno)),
+        (None, Some(answer)) => outcome(task, call, Some(answer))?,
+        (None, None) => {
+            let order = mode.order();
+            order.change_files(task, call, &mut |task, call| outcome(task, call, None))?
+        }
     };
     let result = match reply {
         Reply::Value(v) => v,
@@ -121,31 +107,45 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
             return Ok(Flow::Continue);
         }
     };
-    if sharing::may_release(call.nr) {
-        sharing::release();
+    if may_unmap(call.nr) {
+        mode.order().release_files();
     }
-    match answer {
-        None => {
-            if filtered.is_none() {
-                fds::after(task, call, result);
-            }
-            if let Some(change) = change {
-                change.end(task, call, result);
-            }
-            log(task, call, result);
-        }
-        Some(answer) => answer.finish(task, call, result)?,
+    if told.is_none() && filtered.is_none() {
+        fds::after(task, call, result);
     }
+    mode.end_call(task, call, result, told.as_ref())?;
     resume(task, call, result, next);
     Ok(Flow::Continue)
 }
 
+/// The outcome of a call, from the kernel or from what a tape says, with what the engine makes of it.
+fn outcome(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+    if let Some(hook) = hooks::find(call) {
+        return hook(task, call, told);
+    }
+    Ok(Reply::Value(match told {
+        None => live::generic(task, call),
+        Some(answer) => {
+            live::TemporaryMask::enter(task, call);
+            answer.result
+        }
+    }))
+}
+
+/// Whether a call may change the guest's map, by its number.
+fn may_unmap(nr: u32) -> bool {
+    const CALLS: [i64; 5] = [
+        libc::SYS_munmap,
+        libc::SYS_mmap,
+        libc::SYS_mremap,
+        libc::SYS_shmdt,
+        libc::SYS_shmat,
+    ];
+    CALLS.contains(&i64::from(nr))
+}
+
 /// Logs a call with everything that `task.log` holds.
 pub fn log(task: &mut Task, call: &Call, result: i64) {
-    if !task.tape.recording() {
-        task.at_event();
-        return;
-    }
     let mut log = std::mem::take(&mut task.log);
     let way = Way::of(task, call, result);
     let mut refs = std::mem::take(&mut log.refs);
@@ -198,20 +198,18 @@ fn resume(task: &mut Task, call: &Call, result: i64, next: GuestAddr) {
         task.ctx.set_reg(Reg::Rax, result as u64);
         if let Some(mask) = task.signals.saved_mask.take() {
             task.signals.mask = mask;
-            if task.live() {
-                relive_host::signal::set_mask(mask.for_host());
-            }
+            task.mode().host().mask(mask);
         }
     }
 }
 
 /// A refusal that is told once.
-pub fn refuse(task: &Task, call: &Call, errno: i32) -> i64 {
+pub fn refuse(call: &Call, errno: i32) -> i64 {
     use std::sync::atomic::{AtomicU64, Ordering};
     static TOLD: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
     let bit = 1 << (call.nr % 64);
     let told = TOLD[(call.nr as usize / 64) % 8].fetch_or(bit, Ordering::Relaxed) & bit != 0;
-    if !told && task.live() {
+    if !told {
         let name = relive_kabi::errno_name(errno).unwrap_or("an error");
         tracing::warn!(target: "syscall", "{call} is not supported and fails with {name}");
     }

@@ -4,7 +4,7 @@
 use super::live::generic;
 use super::{Answer, Call, Reply, refuse};
 use crate::failure::Result;
-use crate::machine::{Mode, machine};
+use crate::machine::machine;
 use crate::task::Task;
 
 /// Of the calling thread alone, and nothing that the host uses by itself.
@@ -25,17 +25,16 @@ pub fn unshare(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<
         return Ok(Reply::Value(a.result));
     }
     let flags = call.args[0];
-    let m = machine();
-    let alone = m.mode == Mode::Run || m.baton.single() && task.vforked.is_none();
+    let alone = machine().threads.single() && task.vforked.is_none();
     Ok(Reply::Value(if flags & !(KERNEL | OF_THREADS) != 0 {
         let known = (libc::CLONE_NEWUSER | libc::CLONE_NEWPID | 0x80) as u64;
         match flags & !(KERNEL | OF_THREADS | known) {
-            0 => refuse(task, call, libc::EPERM),
+            0 => refuse(call, libc::EPERM),
             _ => -i64::from(libc::EINVAL),
         }
     } else if flags & OF_THREADS != 0 && !alone {
         match flags & OF_THREADS == libc::CLONE_FILES as u64 {
-            true => refuse(task, call, libc::EPERM),
+            true => refuse(call, libc::EPERM),
             false => -i64::from(libc::EINVAL),
         }
     } else {

@@ -1,13 +1,10 @@
 //! Output to the recording's standard streams: numbered over the whole tree while
-//! recording, written again in that order in replay.
-
-use std::sync::atomic::Ordering;
+//! recording; `modes/replay/output.rs` writes it again in that order.
 
 use relive_host::{GuestAddr, copy, sys};
 
 use super::live::interrupted;
-use super::{Answer, Call, moved};
-use crate::failure::{Failure, Result};
+use super::{Call, moved};
 use crate::machine::machine;
 use crate::task::Task;
 
@@ -30,12 +27,17 @@ pub fn written(nr: u32) -> Option<usize> {
     })
 }
 
+/// Whether a call moves its output there, without having it in its memory.
+pub fn is_moved(nr: u32) -> bool {
+    moved::moves(nr)
+}
+
 /// The stream that a call writes to, 0 if none.
 pub fn stream_of(task: &Task, call: &Call) -> u8 {
     let Some(fd) = written(call.nr).map(|argument| call.int(argument)) else {
         return 0;
     };
-    if fd < 0 || !task.tape.recording() {
+    if fd < 0 || !task.mode().traits().keeps {
         return 0;
     }
     task.process.state().streams.find(fd, |fd| {
@@ -86,56 +88,8 @@ fn locked(task: &mut Task, call: &Call, stream: u8, nr: u32, args: &[u64; 6]) ->
     interrupted(task, call, result)
 }
 
-/// Writes the recorded output, when it is its turn among the processes of the tree.
-///
-/// # Errors
-/// The guest's buffer is not there, or the output cannot be written.
-pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
-    let moved = moved::moves(call.nr).then(|| answer.extra.clone());
-    let bytes = moved.or_else(|| gather(task, call, answer.result as u64));
-    let bytes = bytes.ok_or_else(|| {
-        crate::replay::divergence(
-            task,
-            &format!("{call} = {}", answer.result),
-            "an unreadable buffer",
-        )
-    })?;
-    if crate::replay::alone() {
-        // Of all processes that write, only one is there: it waits for nobody.
-        crate::replay::caught(answer.stream, &bytes);
-        return match crate::replay::quiet() {
-            true => Ok(()),
-            false => write_all(i32::from(answer.stream), &bytes),
-        };
-    }
-    let shm = machine()
-        .shm
-        .as_ref()
-        .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
-    let turn = &shm.header().next_order;
-    let order = answer.order.unwrap_or(0);
-    while turn.load(Ordering::Acquire) < order {
-        if shm.failure().is_some() {
-            sys::exit_group(crate::failure::EXIT_STATUS);
-        }
-        let seen = shm.header().wake.load(Ordering::Acquire);
-        if turn.load(Ordering::Acquire) < order {
-            sys::futex_wait(&shm.header().wake, seen, Some(100));
-        }
-    }
-    if !crate::replay::quiet() {
-        // After a failure nobody gets the next turn: what comes later must not be written
-        // where this is missing.
-        write_all(i32::from(answer.stream), &bytes)?;
-    }
-    turn.store(order + 1, Ordering::Release);
-    shm.header().wake.fetch_add(1, Ordering::AcqRel);
-    sys::futex_wake(&shm.header().wake, u32::MAX >> 1);
-    Ok(())
-}
-
 /// The bytes that a call wrote, which returned `len`, from the guest's buffers.
-fn gather(task: &Task, call: &Call, len: u64) -> Option<Vec<u8>> {
+pub fn gather(task: &Task, call: &Call, len: u64) -> Option<Vec<u8>> {
     let mut out = Vec::new();
     match i64::from(call.nr) {
         libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 | libc::SYS_vmsplice => {
@@ -177,38 +131,4 @@ fn take_vector(task: &Task, at: u64, count: u64, len: u64, out: &mut Vec<u8>) ->
 fn take_message(task: &Task, at: u64, len: u64, out: &mut Vec<u8>) -> Option<()> {
     let (vector, count) = (task.read_u64(at + 16).ok()?, task.read_u64(at + 24).ok()?);
     take_vector(task, vector, count, len, out)
-}
-
-fn write_all(fd: i32, mut bytes: &[u8]) -> Result<()> {
-    while !bytes.is_empty() {
-        // SAFETY: the buffer is ours.
-        let n = unsafe {
-            sys::syscall(
-                libc::SYS_write as u64,
-                [
-                    fd as u64,
-                    bytes.as_ptr() as u64,
-                    bytes.len() as u64,
-                    0,
-                    0,
-                    0,
-                ],
-            )
-        };
-        match n {
-            n if n > 0 => bytes = &bytes[n as usize..],
-            n if n == -(libc::EINTR as isize) => {}
-            n if n == -(libc::EAGAIN as isize) => {
-                std::thread::sleep(std::time::Duration::from_millis(1))
-            }
-            n if n == -(libc::EPIPE as isize) => return Err(Failure::Closed),
-            n => {
-                return Err(Failure::setup(format!(
-                    "cannot write the replayed output to descriptor {fd}: {}",
-                    std::io::Error::from_raw_os_error(-n as i32)
-                )));
-            }
-        }
-    }
-    Ok(())
 }

@@ -13,7 +13,7 @@ use relive_host::{GuestAddr, addr::PAGE, copy, layout, sys};
 use super::live::generic;
 use super::{Answer, Call, Reply, refuse};
 use crate::failure::Result;
-use crate::machine::{Mode, machine};
+use crate::machine::machine;
 use crate::task::Task;
 
 const EFAULT: i64 = -(libc::EFAULT as i64);
@@ -68,7 +68,7 @@ pub fn is_own(task: &Task, pid: u32) -> bool {
 }
 
 fn whose(task: &Task, fd: i32) -> Option<Whose> {
-    if machine().mode == Mode::Run && !OPENED.load(Ordering::Relaxed)
+    if task.mode().traits().together && !OPENED.load(Ordering::Relaxed)
         || !crate::input::is_memory(task, fd)
     {
         return None;
@@ -99,7 +99,7 @@ pub fn write(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
     }
     let result = match whose(task, call.int(0)) {
         None => generic(task, call),
-        Some(Whose::Another) => refuse(task, call, libc::EPERM),
+        Some(Whose::Another) => refuse(call, libc::EPERM),
         Some(Whose::Own) => {
             Transfer::of(task, call, Whose::Own, true).map_or_else(|e| e, |t| t.make(task))
         }
@@ -317,12 +317,16 @@ fn again(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
         while done < len.min(left) {
             let n = PAGE.min(len - done).min(left - done);
             let piece = &mut page[..n as usize];
-            crate::replay::wrote(at, n);
+            crate::modes::replay::wrote(at, n);
             if copy::read(GuestAddr(buffer + done), piece).is_err()
                 || machine().memory().poke(at, piece).is_err()
             {
                 let expected = format!("{call} writing {n} bytes at {at:#x}");
-                return Err(crate::replay::divergence(task, &expected, "a bad address"));
+                return Err(crate::modes::replay::divergence(
+                    task,
+                    &expected,
+                    "a bad address",
+                ));
             }
             at += n;
             done += n;
@@ -349,7 +353,7 @@ pub fn write_vectors(task: &mut Task, call: &Call, answer: Option<&Answer>) -> R
         return Ok(Reply::Value(a.result));
     }
     if !is_own(task, call.int(0) as u32) {
-        return Ok(Reply::Value(refuse(task, call, libc::EPERM)));
+        return Ok(Reply::Value(refuse(call, libc::EPERM)));
     }
     let (result, parts) = with_remote(task, call, |parts| {
         for &[at, len] in parts {

@@ -5,14 +5,12 @@
 
 use std::sync::LazyLock;
 
-use relive_host::{GuestAddr, Reg, sys};
+use relive_host::{GuestAddr, Reg};
 use relive_kabi::{Arg, Blocks, Dir, FdEffect, Replay, Row, SubTable};
-use relive_trace::Bare;
 
 use super::buffers::{is_astray, points};
 use super::call::{go_behind, registers};
-use super::{file_changes, hooks, output, own};
-use crate::tape::{Tape, digest};
+use super::{changed_files, hooks, output, own};
 use crate::task::Task;
 
 /// What there is to know of a plain call.
@@ -59,7 +57,7 @@ fn is_plain(row: &Row) -> bool {
         && row.fds == FdEffect::None
         && row.sub == SubTable::None
         && !hooks::has(row.nr)
-        && !file_changes::may_change(row.nr)
+        && !changed_files::may_change(row.nr)
         && output::written(row.nr.into()).is_none()
         && row.args.iter().all(harmless)
 }
@@ -87,45 +85,14 @@ pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
     {
         return false;
     }
-    let call = |task: &Task| Bare {
-        ticks: task.ctx.ticks(),
-        digest: digest(&task.ctx),
-        nr: nr as u32,
-        args: &args[..usize::from(plain.arguments)],
-    };
-    let result = match &mut task.tape {
-        Tape::None | Tape::Blank => make(nr, args),
-        Tape::Out(_) => {
-            let result = make(nr, args);
-            let call = call(task);
-            if let Tape::Out(tape) = &mut task.tape {
-                tape.put_bare(&call, result);
-            }
-            result
-        }
-        Tape::In(_) if task.parked => return false,
-        Tape::In(_) => {
-            let call = call(task);
-            let Tape::In(tape) = &mut task.tape else {
-                return false;
-            };
-            let Some(result) = tape.bare(&call) else {
-                return false;
-            };
-            crate::replay::count_event();
-            result
-        }
+    let mode = task.mode();
+    let Some(result) = mode.plain_call(task, nr, &args, plain.arguments.into()) else {
+        return false;
     };
     task.at_event();
     go_behind(task, next);
     task.ctx.set_reg(Reg::Rax, result as u64);
     true
-}
-
-#[inline]
-fn make(nr: u64, args: [u64; 6]) -> i64 {
-    // SAFETY: by its row the call writes no memory and changes nothing that the host relies on.
-    (unsafe { sys::syscall(nr, args) }) as i64
 }
 
 #[cfg(test)]

@@ -11,9 +11,9 @@ use relive_kabi::structs::{SEMID_DS, SHMID_DS, SHMID_SIZE};
 
 use super::live::generic;
 use super::memory::{MAP_FIXED_NOREPLACE, choose};
-use super::{Answer, Call, Reply, exec, sharing};
+use super::{Answer, Call, Reply, exec};
 use crate::failure::{Failure, Result};
-use crate::machine::{Mode, machine};
+use crate::machine::machine;
 use crate::memory::Source;
 use crate::space::{self, Region, Traits, pages};
 use crate::task::Task;
@@ -86,7 +86,9 @@ pub fn shmat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
         flags & libc::SHM_RDONLY == 0,
     );
     let name = format!("/SYSV{id:08x}");
-    sharing::claim(task, call, identity, writes, &name)?;
+    let mode = task.mode();
+    mode.order()
+        .acquire_file(task, call, identity, writes, &name)?;
     let mut memory = machine().memory();
     let start = match choose(&mut memory.space, addr, len, fixed, false) {
         Ok(a) => a,
@@ -98,7 +100,7 @@ pub fn shmat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
         return errno(e);
     }
     drop(memory);
-    if machine().mode == Mode::Record {
+    if task.mode().traits().keeps {
         let content = snapshot(start, size)?;
         task.log.extra.extend_from_slice(&super::keep(&content)?.0);
         task.log.extra.extend_from_slice(&identity.to_le_bytes());
@@ -175,16 +177,16 @@ fn attach_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
     };
     let identity = u64::from_le_bytes(identity.try_into().unwrap_or_default());
     let start = answer.result as u64;
-    let content = crate::replay::open_copy(&answer.extra)?;
+    let content = crate::modes::replay::open_copy(&answer.extra)?;
     let size = crate::sharing::objects::length(&content).map_err(Failure::setup)?;
     let (Some(len), true) = (pages(size), layout::guest_may_map(start)) else {
-        return Err(crate::replay::divergence(
+        return Err(crate::modes::replay::divergence(
             task,
             &format!("{call} = {start:#x}"),
             "an impossible map",
         ));
     };
-    let (pool, base) = crate::replay::shared_copy(identity, &answer.extra, len)?;
+    let (pool, base) = crate::modes::replay::shared_copy(identity, &answer.extra, len)?;
     let name = String::from_utf8_lossy(name);
     let region = region(start, len, call.int(2), identity, &name);
     let source = Source::File(pool.as_raw_fd(), base);

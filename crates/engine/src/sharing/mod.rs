@@ -38,7 +38,7 @@ pub fn stopped_thread(tid: u32) -> bool {
 /// thread. Where there is no `/proc`, it is taken to run. So it is in a replay, which may not look:
 /// its supervisor notices when one of its processes dies, and ends the others.
 fn stat(id: u32) -> Option<(u8, u32)> {
-    if crate::replay::is_confined() {
+    if crate::modes::replay::is_confined() {
         return Some((b'?', 1));
     }
     let text = match std::fs::read(format!("/proc/{id}/stat")) {

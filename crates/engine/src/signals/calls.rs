@@ -1,10 +1,10 @@
 //! System calls about signals. Most are emulated: the guest's actions and mask are ours.
 
-use relive_host::signal::{KernelAction, Mask, set_disposition_with};
+use relive_host::signal::{KernelAction, Mask};
 use relive_host::{Reg, sys};
 
 use super::frame::altstack_flags;
-use super::{DefaultAction, SIG_DFL, SIG_IGN, default_action, host_disposition, signo};
+use super::{DefaultAction, SIG_DFL, SIG_IGN, default_action, signo};
 use crate::failure::Result;
 use crate::kernel::{Answer, Call, Reply, blocking, generic, interrupted};
 use crate::task::{Flow, Task};
@@ -115,9 +115,7 @@ fn action(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
     if let Some(mut action) = wanted {
         action.mask &= !UNBLOCKABLE;
         task.process.state().actions[sig as usize] = action;
-        if task.live() {
-            set_disposition_with(sig, host_disposition(sig, &action), action.flags);
-        }
+        task.mode().host().action(sig, &action);
         // Setting a signal to be ignored drops it where it is pending.
         if action.handler == SIG_IGN
             || (action.handler == SIG_DFL && default_action(sig) == DefaultAction::Ignore)
@@ -178,9 +176,7 @@ fn procmask(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
             _ => return Err(EINVAL),
         };
         task.signals.mask = Mask(after & !UNBLOCKABLE);
-        if task.live() {
-            relive_host::signal::set_mask(task.signals.mask.for_host());
-        }
+        task.mode().host().mask(task.signals.mask);
     }
     if old != 0 {
         task.write(old, &before.to_le_bytes())?;
@@ -194,10 +190,7 @@ fn procmask(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
 /// # Errors
 /// Divergence.
 pub fn rt_sigreturn(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    match answer {
-        None => crate::kernel::log(task, call, 0),
-        Some(_) => task.at_event(),
-    }
+    task.mode().end_call(task, call, 0, answer)?;
     Ok(match super::return_from_handler(task)? {
         Flow::Continue => Reply::Returned,
         flow => Reply::Flow(flow),

@@ -11,8 +11,7 @@ use super::{
     signo,
 };
 use crate::failure::Result;
-use crate::machine::machine;
-use crate::replay::SYNCHRONOUS;
+use crate::tape::SYNCHRONOUS;
 use crate::task::{End, Flow, Task};
 
 const SI_KERNEL: i32 = 128;
@@ -22,7 +21,7 @@ const SI_KERNEL: i32 = 128;
 /// # Errors
 /// None: nothing diverges from itself.
 pub fn deliver_noted(task: &mut Task) -> Result<Flow> {
-    if task.vforked.is_none() && machine().baton.is_doomed() {
+    if task.mode().is_doomed(task) {
         return Ok(killed(task, libc::SIGKILL, false));
     }
     if task.ctx.pending == 0 && task.signals.held.is_empty() {
@@ -93,9 +92,7 @@ pub fn fault(task: &mut Task, info: &SigInfo, (trapno, err): (u64, u64)) -> Resu
 /// # Errors
 /// A divergence.
 pub fn force(task: &mut Task, info: &SigInfo) -> Result<Flow> {
-    if !task.live() {
-        crate::replay::expect_fault(task, info)?;
-    }
+    task.mode().raised(task, info)?;
     deliver(task, info, true)
 }
 
@@ -110,7 +107,7 @@ fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
     match (action.handler, default_action(sig)) {
         (SIG_IGN, _) | (SIG_DFL, DefaultAction::Ignore) => return Ok(Flow::Continue),
         (SIG_DFL, DefaultAction::Stop) => {
-            stop(sig, task.live());
+            task.mode().host().stop(sig);
             return Ok(Flow::Continue);
         }
         (SIG_DFL, DefaultAction::Terminate) => {
@@ -146,8 +143,8 @@ fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
         mask |= 1 << (sig - 1);
     }
     task.signals.mask = Mask(mask & !(1 << (libc::SIGKILL - 1)) & !(1 << (libc::SIGSTOP - 1)));
-    if synchronous && task.live() {
-        set_mask(task.signals.mask.for_host());
+    if synchronous {
+        task.mode().host().mask(task.signals.mask);
     }
     Ok(Flow::Continue)
 }
@@ -156,10 +153,7 @@ fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
 fn reset(task: &Task, sig: i32) {
     let mut state = task.process.state();
     state.actions[sig as usize].handler = SIG_DFL;
-    if task.live() {
-        let now = super::host_disposition(sig, &state.actions[sig as usize]);
-        relive_host::signal::set_disposition(sig, now);
-    }
+    task.mode().host().action(sig, &state.actions[sig as usize]);
 }
 
 /// The handler of `sig` cannot have its frame. As in the kernel: SIGSEGV, at the same place, which
@@ -169,9 +163,7 @@ fn force_segv(task: &mut Task, sig: i32) -> Result<Flow> {
     if sig != libc::SIGSEGV {
         return force(task, &info);
     }
-    if !task.live() {
-        crate::replay::expect_fault(task, &info)?;
-    }
+    task.mode().raised(task, &info)?;
     Ok(killed(task, sig, true))
 }
 
@@ -181,11 +173,8 @@ fn force_segv(task: &mut Task, sig: i32) -> Result<Flow> {
 /// # Errors
 /// A divergence.
 pub fn kill(task: &mut Task, sig: i32, thread: bool) -> Result<Flow> {
-    let alone = match task.live() {
-        true => task.vforked.is_some() || machine().baton.single(),
-        false => !crate::replay::ends_thread(task)?,
-    };
-    if thread && !alone {
+    let one_of_several = task.mode().ends_thread_alone(task)?;
+    if thread && one_of_several {
         task.record(Kind::End {
             how: Ending::ThreadExit,
             code: sig,
@@ -194,9 +183,7 @@ pub fn kill(task: &mut Task, sig: i32, thread: bool) -> Result<Flow> {
         crate::kernel::tasks::leave(task);
         return Ok(Flow::ThreadEnd(sig));
     }
-    if !task.live() {
-        crate::replay::expect_fault(task, &fault_info(sig, 0, 0))?;
-    }
+    task.mode().raised(task, &fault_info(sig, 0, 0))?;
     Ok(killed(task, sig, true))
 }
 
@@ -209,15 +196,6 @@ fn killed(task: &mut Task, sig: i32, synchronous: bool) -> Flow {
         steps,
     });
     Flow::ProcessEnd(End::Signal(sig))
-}
-
-/// The default action of a stop signal that reached us because its action changed meanwhile.
-fn stop(sig: i32, live: bool) {
-    if live {
-        relive_host::signal::set_disposition(sig, relive_host::signal::Disposition::Default);
-        // SAFETY: stops this process, as the signal would have.
-        unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
-    }
 }
 
 /// A handler is about to run: the interrupted call fails with EINTR or is made again.
@@ -239,9 +217,7 @@ pub fn finish_restart(task: &mut Task) {
     };
     if let Some(mask) = task.signals.saved_mask.take() {
         task.signals.mask = mask;
-        if task.live() {
-            set_mask(mask.for_host());
-        }
+        task.mode().host().mask(mask);
     }
     if call.always || call.without_handler {
         again(task, call.nr);
@@ -266,9 +242,7 @@ pub fn return_from_handler(task: &mut Task) -> Result<Flow> {
     };
     if let Some(mask) = mask {
         task.signals.mask = mask;
-        if task.live() {
-            set_mask(mask.for_host());
-        }
+        task.mode().host().mask(mask);
     }
     let info = fault_info(libc::SIGSEGV, SI_KERNEL, 0);
     match bad {

@@ -46,7 +46,7 @@ impl Status {
     pub fn mimic(self) -> ! {
         match self {
             Self::Code(code) => std::process::exit(code),
-            Self::Signal(sig) => crate::live::die_of(sig),
+            Self::Signal(sig) => crate::modes::live::die_of(sig),
         }
     }
 }

@@ -13,7 +13,7 @@ use relive_trace::{Bytes, ExitStatus, Manifest, Summary, TraceWriter};
 use super::{Status, absolute, environment, find_program};
 use crate::boot::Boot;
 use crate::failure::{Failure, Result};
-use crate::machine::Mode;
+use crate::mode::{HandedOn, Name};
 use crate::shm::{RINGS, Shm, alive, state};
 use crate::stats::Totals;
 
@@ -72,14 +72,17 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     let shown = target.argv.clone();
     let boot = Boot {
         file: None,
-        mode: Mode::Record,
+        mode: Name::Serial,
         trace,
         supervisor: Some(shm.descriptor()),
         called: target.called,
         path: target.path,
         argv: target.argv,
         env: environment(),
-        seed: options.seed,
+        handed_on: HandedOn {
+            seed: options.seed,
+            ..HandedOn::default()
+        },
         go_on: None,
     };
     drop(target.file);

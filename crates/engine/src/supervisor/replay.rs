@@ -11,8 +11,8 @@ use super::{Status, absolute};
 use crate::boot::Boot;
 use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
-use crate::machine::Mode;
-use crate::replay::{checksum, confine, foreign};
+use crate::mode::{HandedOn, Name};
+use crate::modes::replay::{checksum, confine, foreign};
 use crate::shm::Shm;
 use crate::stats::Totals;
 
@@ -78,14 +78,14 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     let shown = vec![b"relive-replay".to_vec()];
     let boot = Boot {
         file: None,
-        mode: Mode::Replay,
+        mode: Name::Replay,
         trace: path.clone(),
         supervisor: Some(shm.descriptor()),
         called: b"relive-replay".to_vec(),
         path: Vec::new(),
         argv: Vec::new(),
         env: Vec::new(),
-        seed: None,
+        handed_on: HandedOn::default(),
         go_on: None,
     };
     // SAFETY: changes how orphans are inherited, nothing else.

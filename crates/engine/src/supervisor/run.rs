@@ -13,7 +13,7 @@ use super::record::{
 use super::{Status, environment, find_program};
 use crate::boot::Boot;
 use crate::failure::{Failure, Result};
-use crate::machine::Mode;
+use crate::mode::{HandedOn, Name};
 use crate::shm::Shm;
 use crate::stats::Totals;
 
@@ -80,14 +80,14 @@ fn boot(
     let shown = target.argv.clone();
     let boot = Boot {
         file: None,
-        mode: Mode::Run,
+        mode: Name::Run,
         trace: PathBuf::new(),
         supervisor,
         called: target.called,
         path: target.path,
         argv: target.argv,
         env: environment(),
-        seed: None,
+        handed_on: HandedOn::default(),
         go_on: None,
     };
     Ok((boot, shown))

@@ -14,9 +14,9 @@ use super::registers::Registers;
 use crate::boot::Boot;
 use crate::broker::Broker;
 use crate::failure::{Failure, Result};
-use crate::machine::Mode;
-use crate::replay::foreign::FOLDER as FOREIGN;
-use crate::replay::{GUIDE, above_streams, confine};
+use crate::mode::{HandedOn, Name};
+use crate::modes::replay::foreign::FOLDER as FOREIGN;
+use crate::modes::replay::{GUIDE, above_streams, confine};
 use crate::shm::Shm;
 use crate::supervisor::start_replay;
 
@@ -110,14 +110,14 @@ impl Host {
         let shown = vec![b"relive-timeline".to_vec()];
         let boot = Boot {
             file: None,
-            mode: Mode::Replay,
+            mode: Name::Replay,
             trace: trace.to_owned(),
             supervisor: Some(shm.descriptor()),
             called: b"relive-timeline".to_vec(),
             path: Vec::new(),
             argv: Vec::new(),
             env: Vec::new(),
-            seed: None,
+            handed_on: HandedOn::default(),
             go_on: None,
         };
         let list: Vec<String> = follow.iter().map(u32::to_string).collect();

@@ -14,21 +14,18 @@ use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSymbol};
 use relive_host::reading::{self, Use, Vdso};
 
-use crate::machine::Mode;
-
 pub use image::image;
 
 /// The functions of the host's vDSO that guests' readings are made with.
 static HOST: OnceLock<Option<Vdso>> = OnceLock::new();
 
 /// Prepares this process for the readings of its guest; before its first task is made.
-pub fn prepare(mode: Mode) {
-    let (what, vdso) = match mode {
-        Mode::Run => (Use::Live, usable()),
-        Mode::Record => (Use::Record, usable()),
-        Mode::Replay => (Use::Replay, None),
+pub fn prepare(clocks: Use) {
+    let vdso = match clocks {
+        Use::Replay => None,
+        _ => usable(),
     };
-    reading::install(what, vdso);
+    reading::install(clocks, vdso);
 }
 
 /// Whether a program that is started now is shown a vDSO.

@@ -4,23 +4,24 @@
 mod abreast;
 mod advance;
 mod beyond;
+mod births;
 pub mod checksum;
 pub mod confine;
+mod finish;
 pub mod foreign;
 mod guided;
 mod inherited;
+mod mode;
+mod output;
 mod report;
 mod session;
 mod turns;
 
-pub use abreast::{Abreast, has_ended};
-pub use advance::{Found, SYNCHRONOUS, answer, ends_thread, expect_fault, instruction, reading};
-pub use beyond::{BeyondFile, possible as may_fault_behind_files};
+pub use abreast::Abreast;
+pub use beyond::possible as may_fault_behind_files;
 pub use confine::is_confined;
 pub use guided::{VARIABLE as GUIDE, is_guided, wrote};
 pub use inherited::{above_streams, close as close_inherited};
+pub use mode::Replay;
 pub use report::divergence;
-pub use session::{
-    add_task, alone, caught, count_event, count_quietly, fork_host, main, open_copy, open_tape,
-    quiet, shared_copy, shared_grows, start_child,
-};
+pub use session::{alone, count_quietly, main, open_copy, shared_copy, shared_grows};

@@ -6,8 +6,8 @@ use std::os::unix::ffi::OsStrExt;
 
 use relive_host::{GuestAddr, copy};
 
-use crate::kernel::Call;
-use crate::kernel::mapped::identity;
+use super::Call;
+use super::mapped::{identity, identity_at};
 
 /// A call that changes a file.
 pub struct Row {
@@ -153,6 +153,20 @@ pub fn pin(call: &Call) -> Option<OwnedFd> {
     let fd = unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
     // SAFETY: the descriptor is new; nobody else has it.
     (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// The file that a call with this result may have changed (an identity). Other threads may have changed
+/// what its name or descriptor leads to meanwhile.
+pub fn changed(call: &Call, result: i64) -> Option<u64> {
+    match find(call)?.which {
+        _ if result < 0 => None,
+        Which::Descriptor(argument) => identity_at(call.int(argument)),
+        Which::Named => match named(call) {
+            Named::File(file, _) => Some(file),
+            _ => None,
+        },
+        Which::Opened { .. } => identity_at(result as i32),
+    }
 }
 
 fn text(at: u64) -> Option<Vec<u8>> {

@@ -9,22 +9,12 @@ use super::divergence;
 use super::report::show;
 use crate::failure::Result;
 use crate::kernel::{Answer, Call};
+use crate::mode::Begun;
 use crate::readings::Misfit;
 use crate::signals::{self, SigInfo, signo};
-use crate::tape::{Tape, digest};
+use crate::tape::{SYNCHRONOUS, Tape, digest};
 use crate::task::{End, Flow, Task};
 use crate::{kernel, stops};
-
-/// `steps` of a signal that a fault raised: its position is its instruction.
-pub const SYNCHRONOUS: u32 = u32::MAX;
-
-/// What the tape says of a system call at hand.
-pub enum Found {
-    /// Its result and effects.
-    Answer(Answer),
-    /// The task goes on like this instead.
-    Flow(Flow),
-}
 
 /// The next event, as far as it decides how to run towards it.
 pub(super) enum Target {
@@ -58,7 +48,7 @@ pub fn advance(task: &mut Task, more_turns: bool) -> Result<Flow> {
     if task.parked {
         if task.vforked.is_some() && task.tape.at_end()? {
             task.parked = false;
-            kernel::vfork::resume_parent(task)?;
+            super::births::resume_parent(task)?;
             return Ok(Flow::Continue);
         }
         // The baton is back inside the call.
@@ -66,7 +56,7 @@ pub fn advance(task: &mut Task, more_turns: bool) -> Result<Flow> {
     }
     match target(task)? {
         // A vfork child that was killed: its parent goes on.
-        Target::End if kernel::vfork::resume_parent(task)? => Ok(Flow::Continue),
+        Target::End if super::births::resume_parent(task)? => Ok(Flow::Continue),
         // The thread gave the baton away once more: inside a call that never returned.
         Target::End if more_turns => {
             signals::finish_restart(task);
@@ -74,7 +64,7 @@ pub fn advance(task: &mut Task, more_turns: bool) -> Result<Flow> {
         }
         Target::End => Ok(Flow::Park),
         Target::Start => {
-            task.consume()?;
+            consume(task)?;
             Ok(Flow::Continue)
         }
         Target::Own { ticks } => {
@@ -125,7 +115,7 @@ pub(super) fn arrive(task: &mut Task, steps: u32, recorded: u32, what: Happening
             "other register values at that position",
         ));
     }
-    task.consume()?;
+    consume(task)?;
     task.steps = steps;
     match what {
         Happening::Signal(info) => signals::deliver_recorded(task, &info),
@@ -224,7 +214,7 @@ fn first_image(task: &mut Task) -> Result<Flow> {
             return Err(divergence(task, &expected, "a program without an image"));
         }
     };
-    task.consume()?;
+    consume(task)?;
     Ok(Flow::Exec(bytes))
 }
 
@@ -285,20 +275,20 @@ pub(super) fn describe(task: &mut Task) -> Result<String> {
 ///
 /// # Errors
 /// The tape has something else here.
-pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
+pub fn answer(task: &mut Task, call: &Call) -> Result<Begun> {
     let resumed = std::mem::take(&mut task.parked);
     let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
     let nr = i64::from(call.nr);
     let event = task.tape.peek()?;
     let found = match &event {
         // A call that never returned.
-        None => return Ok(Found::Flow(Flow::Park)),
+        None => return Ok(Begun::Flow(Flow::Park)),
         Some(Event {
             kind: Kind::Exec(bytes),
             ticks: t,
             ..
         }) if *t == ticks && matches!(nr, libc::SYS_execve | libc::SYS_execveat) => {
-            Some(Found::Flow(Flow::Exec(bytes.to_vec())))
+            Some(Begun::Flow(Flow::Exec(bytes.to_vec())))
         }
         Some(Event {
             ticks: t,
@@ -310,7 +300,7 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
                 code,
                 ..
             } if nr == libc::SYS_exit && *code == call.int(0) => {
-                Some(Found::Answer(Answer::default()))
+                Some(Begun::Told(Answer::default()))
             }
             Kind::End {
                 how: Ending::ProcessExit,
@@ -319,14 +309,14 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
             } if matches!(nr, libc::SYS_exit | libc::SYS_exit_group)
                 && *code == call.int(0) & 0xff =>
             {
-                Some(Found::Answer(Answer::default()))
+                Some(Begun::Told(Answer::default()))
             }
             Kind::Syscall(s) if s.nr == call.nr && s.args.as_slice() == call.used() => {
                 if s.switched && !resumed {
                     task.parked = true;
-                    return Ok(Found::Flow(Flow::Park));
+                    return Ok(Begun::Flow(Flow::Park));
                 }
-                Some(Found::Answer(Answer::of(s)))
+                Some(Begun::Told(Answer::of(s)))
             }
             _ => None,
         },
@@ -346,7 +336,7 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Found> {
             &format!("{call} at tick {ticks}{same}"),
         ));
     };
-    task.consume()?;
+    consume(task)?;
     Ok(found)
 }
 
@@ -372,7 +362,7 @@ pub fn reading(task: &mut Task, source: u32) -> Result<Option<Entry>> {
             Ok(entry) => return Ok(Some(entry)),
             Err(Misfit::Over) if over => return Ok(None),
             Err(Misfit::Over) if goes_on => {
-                task.consume()?;
+                consume(task)?;
                 continue;
             }
             Err(Misfit::Over) => describe(task)?,
@@ -400,7 +390,7 @@ pub fn instruction(task: &mut Task, number: u8) -> Result<[u64; 4]> {
         && (op, t) == (number, ticks)
         && d == registers
     {
-        task.consume()?;
+        consume(task)?;
         return Ok(values);
     }
     let expected = describe(task)?;
@@ -422,7 +412,7 @@ pub fn ends_thread(task: &mut Task) -> Result<bool> {
         e.ticks == ticks && matches!(e.kind, Kind::End { how: h, .. } if h == how)
     });
     if ends {
-        task.consume()?;
+        consume(task)?;
     }
     Ok(ends)
 }
@@ -467,7 +457,7 @@ pub fn expect_fault(task: &mut Task, info: &SigInfo) -> Result<()> {
         ));
     }
     let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
-    task.consume()?;
+    consume(task)?;
     // A death by SIGBUS has the signal, which says where, before its own event.
     let same = |e: &Event<'_>| {
         let how = Ending::Killed;
@@ -475,7 +465,23 @@ pub fn expect_fault(task: &mut Task, info: &SigInfo) -> Result<()> {
             && (e.ticks, e.digest) == (ticks, registers)
     };
     if sig == libc::SIGBUS && task.tape.peek()?.is_some_and(|e| same(&e)) {
-        task.consume()?;
+        consume(task)?;
     }
+    Ok(())
+}
+
+/// Consumes the next event of the task's tape.
+///
+/// # Errors
+/// A damaged trace, or a divergence: there are readings of clocks before it.
+pub fn consume(task: &mut Task) -> Result<()> {
+    if let Some(batch) = task.tape.unread() {
+        let expected = format!("{} ({} in all)", batch.next(), batch.left());
+        let actual = "its next event without them";
+        return Err(divergence(task, &expected, actual));
+    }
+    task.tape.skip()?;
+    super::session::count_event();
+    task.at_event();
     Ok(())
 }

@@ -4,7 +4,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use relive_host::addr::PAGE;
 
-use super::rows::{Row, What, Which};
+use crate::kernel::changed_files::{Row, What, Which};
 use crate::kernel::{Call, status};
 use crate::task::Task;
 

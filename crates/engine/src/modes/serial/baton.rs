@@ -13,8 +13,10 @@ use relive_host::sys;
 use relive_sched::Policy;
 
 use crate::failure::{Failure, Result};
+use crate::machine::machine;
 use crate::sharing::changes::{Part, Since};
-use crate::sharing::group::{Before, Group, Keepers};
+pub use crate::sharing::group::Before;
+use crate::sharing::group::{Group, Keepers};
 use crate::sharing::processes::{Slot, standing};
 use crate::shm::Shm;
 use crate::task::Task;
@@ -24,8 +26,7 @@ pub struct Baton {
     state: Mutex<State>,
     /// How many threads wait; read without the lock to see whether a switch makes sense.
     waiting: AtomicU32,
-    threads: AtomicU32,
-    shm: Option<Shm>,
+    shm: Shm,
     /// Index of the process that the address space belongs to.
     process: AtomicU32,
     /// Deaths of the group's holders that this process has answered.
@@ -77,7 +78,7 @@ impl Baton {
     /// A baton held by thread `slot` of the process; `policies` choose among its threads and
     /// among the processes that share memory with it.
     #[must_use]
-    pub fn new(policies: [Box<dyn Policy>; 2], shm: Option<Shm>, process: u32, slot: u32) -> Self {
+    pub fn new(policies: [Box<dyn Policy>; 2], shm: Shm, process: u32, slot: u32) -> Self {
         let [policy, among] = policies;
         let state = State {
             holder: Some(slot),
@@ -88,7 +89,6 @@ impl Baton {
         Self {
             state: Mutex::new(state),
             waiting: AtomicU32::new(0),
-            threads: AtomicU32::new(1),
             shm,
             process: AtomicU32::new(process),
             deaths: AtomicU32::new(0),
@@ -116,24 +116,13 @@ impl Baton {
         s.queue.clear();
         (s.holder, s.last) = (Some(0), 0);
         self.waiting.store(0, Ordering::Relaxed);
-        self.threads.store(1, Ordering::Relaxed);
         self.process.store(process, Ordering::Relaxed);
-    }
-
-    /// Notes that a thread has been made or has ended.
-    pub fn count(&self, more: i32) {
-        self.threads.fetch_add(more as u32, Ordering::AcqRel);
     }
 
     /// Whether others could see what a sleeping call does to memory: other threads, or
     /// processes that map the same memory.
     pub fn shared(&self) -> bool {
-        self.threads.load(Ordering::Acquire) > 1 || self.standing() != standing::PRIVATE
-    }
-
-    /// Whether the process has one thread.
-    pub fn single(&self) -> bool {
-        self.threads.load(Ordering::Acquire) == 1
+        !machine().threads.single() || self.standing() != standing::PRIVATE
     }
 
     /// Whether somebody waits.
@@ -141,7 +130,7 @@ impl Baton {
         self.waiting.load(Ordering::Relaxed) != 0
             || match self.standing() {
                 standing::ASKED => true,
-                standing::MEMBER => self.group().is_some_and(Group::wanted),
+                standing::MEMBER => self.group().wanted(),
                 _ => false,
             }
     }
@@ -288,12 +277,11 @@ impl Baton {
     }
 
     fn slot(&self) -> Option<&Slot> {
-        let shm = self.shm.as_ref()?;
-        shm.header().processes.get(self.process())
+        self.shm.header().processes.get(self.process())
     }
 
-    fn group(&self) -> Option<&Group> {
-        Some(&self.shm.as_ref()?.header().group)
+    fn group(&self) -> &Group {
+        &self.shm.header().group
     }
 
     fn standing(&self) -> u32 {
@@ -307,12 +295,8 @@ impl Baton {
     }
 
     /// The slot of a process that is about to share memory.
-    fn sharing_slot(&self, process: u32) -> Result<Option<&Slot>> {
-        let Some(shm) = &self.shm else {
-            return Ok(None);
-        };
-        let slot = shm.header().processes.get(process);
-        slot.map(Some).ok_or_else(|| {
+    fn sharing_slot(&self, process: u32) -> Result<&Slot> {
+        self.shm.header().processes.get(process).ok_or_else(|| {
             Failure::unsupported(format!(
                 "process {process} of the recording shares memory; only the first {} can",
                 crate::sharing::processes::MAX
@@ -325,13 +309,12 @@ impl Baton {
     /// # Errors
     /// Too many processes.
     pub fn meet(&self) -> Result<()> {
-        if let Some(slot) = self.sharing_slot(self.process())?
-            && slot.standing.load(Ordering::Acquire) == standing::PRIVATE
-        {
+        let slot = self.sharing_slot(self.process())?;
+        if slot.standing.load(Ordering::Acquire) == standing::PRIVATE {
             slot.pid.store(std::process::id(), Ordering::Release);
             slot.become_one(standing::RUNNING);
             // What happened before is in what it will map.
-            let told = self.shm.as_ref().map_or(0, |s| s.header().changes.told());
+            let told = self.shm.header().changes.told();
             self.heard.store(told, Ordering::Relaxed);
         }
         Ok(())
@@ -343,9 +326,7 @@ impl Baton {
     /// # Errors
     /// Too many processes.
     pub fn join(&self, task: &Task) -> Result<Option<Taken>> {
-        let Some(slot) = self.sharing_slot(self.process())? else {
-            return Ok(None);
-        };
+        let slot = self.sharing_slot(self.process())?;
         if self.is_member() {
             return Ok(None);
         }
@@ -386,16 +367,13 @@ impl Baton {
             standing::MEMBER => standing::JOINING,
             _ => standing::RUNNING,
         };
-        if let Some(slot) = self.sharing_slot(process)? {
-            slot.become_one(to);
-        }
+        self.sharing_slot(process)?.become_one(to);
         Ok(to == standing::JOINING)
     }
 
     /// The forked child has this kernel pid, or there is none.
     pub fn child_is(&self, process: u32, pid: Option<u32>) {
-        let Some(shm) = &self.shm else { return };
-        let Some(slot) = shm.header().processes.get(process) else {
+        let Some(slot) = self.shm.header().processes.get(process) else {
             return;
         };
         match pid {
@@ -420,9 +398,10 @@ impl Baton {
         if self.lock().holder != Some(task.slot) {
             return self.take(task);
         }
-        let (true, Some(group)) = (self.is_member(), self.group()) else {
+        if !self.is_member() {
             return Taken::default();
-        };
+        }
+        let group = self.group();
         group.forget(self.process(), task.tid);
         if group.is_held_by(self.process()) {
             group.keep(self.process(), keepers(task));
@@ -438,7 +417,7 @@ impl Baton {
     /// After exec: the new program maps nothing that others map, and runs by itself, in a new
     /// turn.
     pub fn after_exec(&self) {
-        let (Some(slot), Some(group)) = (self.slot(), self.group()) else {
+        let (Some(slot), group) = (self.slot(), self.group()) else {
             return;
         };
         let turn = slot.turns.load(Ordering::Relaxed);
@@ -455,9 +434,8 @@ impl Baton {
 
     /// The threads of an address space change while it has the baton (vfork).
     pub fn keep(&self, keepers: Keepers) {
-        if let (true, Some(group)) = (self.is_member(), self.group())
-            && group.is_held_by(self.process())
-        {
+        let group = self.group();
+        if self.is_member() && group.is_held_by(self.process()) {
             group.keep(self.process(), keepers);
         }
     }
@@ -471,27 +449,23 @@ impl Baton {
     /// Whether a holder of the group's baton has died since this was last asked: what it did
     /// to shared memory is on no tape.
     pub fn mourns(&self) -> bool {
-        let Some(group) = self.group() else {
-            return false;
-        };
-        let deaths = group.deaths();
+        let deaths = self.group().deaths();
         self.is_member() && self.deaths.swap(deaths, Ordering::Relaxed) != deaths
     }
 
     /// What members have changed in files since this process last asked; it has the group's baton.
     pub fn news(&self) -> Since {
-        let (true, Some(shm)) = (self.is_member(), &self.shm) else {
+        if !self.is_member() {
             return Since::Parts(Vec::new());
-        };
-        let changes = &shm.header().changes;
+        }
+        let changes = &self.shm.header().changes;
         let heard = self.heard.swap(changes.told(), Ordering::Relaxed);
         changes.since(heard)
     }
 
     /// Tells the other members what this one, which has the group's baton, has changed in a file.
     pub fn tell(&self, part: Part) {
-        let Some(shm) = &self.shm else { return };
-        let changes = &shm.header().changes;
+        let changes = &self.shm.header().changes;
         changes.tell(part);
         // Its own news is none to itself.
         let last = changes.told() - 1;
@@ -500,8 +474,7 @@ impl Baton {
     }
 
     fn take_group(&self, task: &Task) -> Option<Before> {
-        let group = self.group()?;
-        let before = group.take(self.process(), keepers(task));
+        let before = self.group().take(self.process(), keepers(task));
         if self.is_member() {
             return before;
         }
@@ -513,16 +486,17 @@ impl Baton {
     }
 
     fn release_group(&self, task: &Task) {
-        if let (Some(group), Some(slot)) = (self.group(), self.slot()) {
+        if let Some(slot) = self.slot() {
             let turn = end_turn(slot, task);
-            group.release(self.process(), keepers(task), turn, |ids| {
-                self.among().choose(ids)
-            });
+            self.group()
+                .release(self.process(), keepers(task), turn, |ids| {
+                    self.among().choose(ids)
+                });
         }
     }
 
     fn pass_group(&self, task: &Task) -> Option<Before> {
-        let (group, slot) = (self.group()?, self.slot()?);
+        let (group, slot) = (self.group(), self.slot()?);
         let turn = end_turn(slot, task);
         group.pass(self.process(), keepers(task), turn, |ids| {
             self.among().choose(ids)

@@ -8,34 +8,31 @@
 //! the recording are not seen.
 
 mod part;
-mod rows;
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use relive_host::sys;
 
-use super::live::{generic, interrupted};
-use super::mapped::identity_at;
+use super::Serial;
 use super::sharing::Owed;
-use super::{Call, status, unsupported};
 use crate::failure::{Failure, Result, die};
-use crate::machine::{machine, shm};
+use crate::kernel::changed_files::{self as rows, Named, Row, Which};
+use crate::kernel::{Call, Reply, generic, identity_at, interrupted, status, unsupported};
+use crate::machine::machine;
 use crate::sharing::changes::{self, Part, Underway};
-use crate::shm::Shm;
 use crate::task::Task;
 
 use part::{Before, changed};
-pub use rows::may_change;
-use rows::{Named, Row, Which};
 
 /// A call at hand that may change a file.
-pub struct Change {
+struct Change<'a> {
+    serial: &'a Serial,
     row: &'static Row,
     /// The file, if it is known before the call.
     file: Option<u64>,
     /// What the others see of the call while it is made.
-    underway: Option<Underway<'static>>,
+    underway: Option<Underway<'a>>,
     owed: Owed,
     /// Other processes map it.
     others: bool,
@@ -49,48 +46,67 @@ pub struct Change {
     pinned: Option<OwnedFd>,
 }
 
-/// Before a call: if it may change a file, what must be known and done before.
-///
-/// # Errors
-/// Too many processes or files.
-pub fn begin(task: &mut Task, call: &Call) -> Result<Option<Change>> {
-    let Some(row) = rows::find(call) else {
-        return Ok(None);
-    };
-    let mut change = Change {
-        row,
-        file: None,
-        underway: None,
-        owed: Owed::default(),
-        others: false,
-        size: None,
-        since: 0,
-        before: None,
-        pinned: None,
-    };
-    if !task.tape.recording() {
-        let shares = machine().memory().space.has_shared_files();
-        return Ok(shares.then_some(change));
+impl Serial {
+    /// Makes a call by `make`, or in its place; if it may change a file, those who map it hear of that,
+    /// and the memory that it changes is noted for its event.
+    ///
+    /// # Errors
+    /// Too many processes or files.
+    pub(super) fn around_change(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        make: &mut dyn FnMut(&mut Task, &Call) -> Result<Reply>,
+    ) -> Result<Reply> {
+        let Some(mut change) = self.begin_change(task, call)? else {
+            return make(task, call);
+        };
+        let made = match change.make(task, call)? {
+            Some(result) => Reply::Value(result),
+            None => make(task, call)?,
+        };
+        if let Reply::Value(result) = made {
+            change.end(task, call, result);
+        }
+        Ok(made)
     }
-    let Some(shm) = shm() else { return Ok(None) };
-    let fd = match row.which {
-        Which::Descriptor(argument) => call.int(argument),
-        _ => -1,
-    };
-    if matches!(row.which, Which::Descriptor(_)) && !crate::input::is_regular(task, fd) {
-        // Nothing else can be mapped shared and written.
-        return Ok(None);
+
+    /// If a call may change a file: brings about what must be known and done before.
+    fn begin_change(&self, task: &mut Task, call: &Call) -> Result<Option<Change<'_>>> {
+        let Some(row) = rows::find(call) else {
+            return Ok(None);
+        };
+        let fd = match row.which {
+            Which::Descriptor(argument) => call.int(argument),
+            _ => -1,
+        };
+        if matches!(row.which, Which::Descriptor(_)) && !crate::input::is_regular(task, fd) {
+            // Nothing else can be mapped shared and written.
+            return Ok(None);
+        }
+        let mut change = Change {
+            serial: self,
+            row,
+            file: None,
+            underway: None,
+            owed: Owed::default(),
+            others: false,
+            size: None,
+            since: 0,
+            before: None,
+            pinned: None,
+        };
+        change.find(task, call)?;
+        Ok(Some(change))
     }
-    change.find(task, call, shm)?;
-    Ok(Some(change))
 }
 
-impl Change {
-    /// Finds the file that the call changes, and sees to it that whoever maps it hears of that.
-    fn find(&mut self, task: &mut Task, call: &Call, shm: &'static Shm) -> Result<()> {
-        let header = shm.header();
+impl<'a> Change<'a> {
+    /// Finds the file that the call changes, and sees to it that those who map it hear of that.
+    fn find(&mut self, task: &mut Task, call: &Call) -> Result<()> {
+        let header = self.serial.shm.header();
         let announced = header.changes.announce(changes::WHICHEVER, task.tid);
-        // Who claims a file from now on waits until the call is over.
+        // A process that claims a file from now on waits until the call is over.
         self.since = header.shared.clock();
         match self.row.which {
             Which::Opened { .. } => match rows::named(call) {
@@ -108,7 +124,7 @@ impl Change {
         }
         task.log.keeps_baton = true;
         match self.file.filter(|_| header.shared.any()) {
-            Some(file) => self.look(task, call, shm, file, announced),
+            Some(file) => self.look(task, call, file, announced),
             None => {
                 self.underway = Some(announced);
                 Ok(())
@@ -134,13 +150,12 @@ impl Change {
         &mut self,
         task: &mut Task,
         call: &Call,
-        shm: &'static Shm,
         file: u64,
-        mut underway: Underway<'static>,
+        mut underway: Underway<'a>,
     ) -> Result<()> {
-        let header = shm.header();
+        let header = self.serial.shm.header();
         let (users, processes) = (&header.shared, &header.processes);
-        let baton = &machine().baton;
+        let baton = &self.serial.baton;
         // Others are kept waiting by what is changed in this file only.
         self.since = u64::MAX;
         self.others = false;
@@ -165,8 +180,8 @@ impl Change {
             // Nobody may wait for this process while it waits for others.
             drop(underway);
             baton.meet()?;
-            self.owed.join(task)?;
-            if !self.owed.meet(task, &met.others)? {
+            self.owed.join(self.serial, task)?;
+            if !self.owed.meet(self.serial, task, &met.others)? {
                 self.others = true;
                 break;
             }
@@ -177,27 +192,24 @@ impl Change {
         Ok(())
     }
 
-    /// Makes a call that has no hook.
-    ///
-    /// # Errors
-    /// As [`begin`].
-    pub fn make(&mut self, task: &mut Task, call: &Call) -> Result<i64> {
+    /// Makes the call here, where it must be made in another way.
+    fn make(&mut self, task: &mut Task, call: &Call) -> Result<Option<i64>> {
         if let Some(result) = self.pinned.as_ref().and_then(|fd| cut(fd, call)) {
-            return Ok(result);
+            return Ok(Some(result));
         }
         let waits = i64::from(call.nr) == libc::SYS_splice
             && call.args[5] as u32 & libc::SPLICE_F_NONBLOCK == 0;
-        let (true, Some(shm)) = (waits && task.tape.recording(), shm()) else {
-            return Ok(generic(task, call));
-        };
+        if !waits {
+            return Ok(None);
+        }
         let mut at_once = *call;
         at_once.args[5] |= u64::from(libc::SPLICE_F_NONBLOCK);
         loop {
             let result = generic(task, &at_once);
             if result != -i64::from(libc::EAGAIN) {
-                return Ok(result);
+                return Ok(Some(result));
             }
-            // Whoever fills the pipe may need the baton, or wait for the change.
+            // The process that fills the pipe may need the baton, or wait for the change.
             self.underway = None;
             let mut poll = libc::pollfd {
                 fd: call.int(0),
@@ -205,22 +217,18 @@ impl Change {
                 revents: 0,
             };
             let args = [&raw mut poll as u64, 1, u64::MAX, 0, 0, 0];
-            let woken = self.owed.wait(task, libc::SYS_poll, &args);
+            let woken = self.owed.wait(self.serial, task, libc::SYS_poll, &args);
             let woken = interrupted(task, call, woken);
             if woken < 0 {
-                return Ok(woken);
+                return Ok(Some(woken));
             }
-            self.find(task, call, shm)?;
+            self.find(task, call)?;
         }
     }
 
     /// After the call: notes the memory that it has changed, and tells the others.
-    pub fn end(self, task: &mut Task, call: &Call, result: i64) {
-        if !task.tape.recording() {
-            self.run(call, result);
-            return;
-        }
-        self.owed.settle(task);
+    fn end(self, task: &mut Task, call: &Call, result: i64) {
+        self.owed.settle(self.serial, task);
         let opened = matches!(self.row.which, Which::Opened { .. });
         let file = match (opened, result >= 0) {
             (true, true) => identity_at(result as i32),
@@ -229,13 +237,12 @@ impl Change {
         };
         let Some(file) = file else { return };
         if opened && self.file != Some(file) {
-            refuse_unseen(call, result as i32, file, self.since);
+            self.serial
+                .refuse_unseen(call, result as i32, file, self.since);
             return;
         }
-        let (Some(before), Some(shm)) = (&self.before, shm()) else {
-            return;
-        };
-        let users = &shm.header().shared;
+        let Some(before) = &self.before else { return };
+        let users = &self.serial.shm.header().shared;
         let cut = users.ever_cut(file);
         let Some(changed) = changed(call, self.row, before, &self.pinned, result, cut) else {
             return;
@@ -245,7 +252,7 @@ impl Change {
         }
         let (start, end) = changed.part;
         if self.others {
-            machine().baton.tell(Part { file, start, end });
+            self.serial.baton.tell(Part { file, start, end });
         }
         let mut memory = machine().memory();
         let views = memory.space.shared_views(file, start, end - start);
@@ -258,25 +265,6 @@ impl Change {
             task.log.changed(start, end - start);
         }
     }
-
-    /// Where nothing is recorded: code that was translated from the file. Other threads may have
-    /// moved the position meanwhile.
-    fn run(&self, call: &Call, result: i64) {
-        let file = match self.row.which {
-            _ if result < 0 => None,
-            Which::Descriptor(argument) => identity_at(call.int(argument)),
-            Which::Named => match rows::named(call) {
-                Named::File(file, _) => Some(file),
-                _ => None,
-            },
-            Which::Opened { .. } => identity_at(result as i32),
-        };
-        let Some(file) = file else { return };
-        let mut memory = machine().memory();
-        let views = memory.space.shared_views(file, 0, u64::MAX);
-        let views: Vec<(u64, u64)> = views.collect();
-        views.iter().for_each(|v| memory.code_changed(v.0, v.1));
-    }
 }
 
 /// Cuts the file that the call names, whatever has that name by now. `None`: there is no `/proc`.
@@ -288,27 +276,30 @@ fn cut(pinned: &OwnedFd, call: &Call) -> Option<i64> {
     (result != -i64::from(libc::ENOENT)).then_some(result)
 }
 
-/// A file was cut under a name that it has got while it was opened: ends the recording if it is
-/// mapped shared, for then memory has changed, and no tape says so.
-fn refuse_unseen(call: &Call, fd: i32, file: u64, since: u64) {
-    let Some(header) = shm().map(Shm::header).filter(|h| h.shared.any()) else {
-        return;
-    };
-    let own = machine().memory().space.shares_file(file);
-    let me = machine().baton.process();
-    let other = header.shared.maps(&header.processes, file, me, since);
-    let Some(process) = other.or(own.then_some(me)) else {
-        return;
-    };
-    let path = std::fs::read_link(format!("/proc/self/fd/{fd}"))
-        .map_or_else(|_| format!("descriptor {fd}"), |p| p.display().to_string());
-    let pid = header.processes.get(process);
-    let pid = pid.map_or(0, |slot| slot.pid.load(Ordering::Relaxed));
-    let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    die(&Failure::unsupported(format!(
-        "{} cuts {path:?}, which process {pid} ({}) of the recording maps shared, and the file came \
+impl Serial {
+    /// A file was cut under a name that it has got while it was opened: ends the recording if it is
+    /// mapped shared, for then memory has changed, and no tape says so.
+    fn refuse_unseen(&self, call: &Call, fd: i32, file: u64, since: u64) {
+        let header = self.shm.header();
+        if !header.shared.any() {
+            return;
+        }
+        let own = machine().memory().space.shares_file(file);
+        let me = self.baton.process();
+        let other = header.shared.maps(&header.processes, file, me, since);
+        let Some(process) = other.or(own.then_some(me)) else {
+            return;
+        };
+        let path = std::fs::read_link(format!("/proc/self/fd/{fd}"))
+            .map_or_else(|_| format!("descriptor {fd}"), |p| p.display().to_string());
+        let pid = header.processes.get(process);
+        let pid = pid.map_or(0, |slot| slot.pid.load(Ordering::Relaxed));
+        let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+        die(&Failure::unsupported(format!(
+            "{} cuts {path:?}, which process {pid} ({}) of the recording maps shared, and the file came \
          to this name at the same moment: what changes is on no tape",
-        call.name(),
-        program.trim_end()
-    )));
+            call.name(),
+            program.trim_end()
+        )));
+    }
 }

@@ -12,9 +12,9 @@ use super::fence::Fence;
 use super::watching;
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
-use crate::replay::advance::{Target, advance, describe, target};
-use crate::replay::divergence;
-use crate::replay::session::{self, Session};
+use crate::modes::replay::advance::{Target, advance, describe, target};
+use crate::modes::replay::divergence;
+use crate::modes::replay::session::{self, Session};
 use crate::signals::SigInfo;
 use crate::tape::digest;
 use crate::task::{Flow, Task};
@@ -258,7 +258,7 @@ impl Driver {
             let one = u64::from(digest(&t.ctx)) ^ u64::from(t.slot) << 32;
             sum.wrapping_add(one.wrapping_mul(0x9e37_79b9_7f4a_7c15))
         });
-        crate::replay::checksum::memory().wrapping_add(threads)
+        crate::modes::replay::checksum::memory().wrapping_add(threads)
     }
 
     fn here_at(&self, steps: Steps) -> Point {

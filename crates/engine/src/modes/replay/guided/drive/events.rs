@@ -7,9 +7,9 @@ use relive_trace::Image;
 
 use super::{Driver, EVENT_WORK, Going, RDI, RSP};
 use crate::failure::{Failure, Result};
-use crate::replay::advance::{Happening, advance, arrive};
-use crate::replay::guided::watching;
-use crate::replay::session::{self, Settled};
+use crate::modes::replay::advance::{Happening, advance, arrive};
+use crate::modes::replay::guided::watching;
+use crate::modes::replay::session::{self, Settled};
 use crate::signals::signo;
 use crate::stops;
 use crate::task::{End, Flow, Task};

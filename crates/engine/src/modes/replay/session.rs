@@ -18,12 +18,13 @@ use super::turns::Turns;
 use crate::broker;
 use crate::failure::{Failure, Result, die};
 use crate::machine::machine;
+use crate::modes::live;
 use crate::process::{Process, State};
 use crate::sharing::objects::Objects;
 use crate::streams::Streams;
 use crate::tape::{Tape, TapeIn};
 use crate::task::{End, Flow, Task};
-use crate::{image, kernel, live, translations};
+use crate::{image, translations};
 
 /// What hooks need of the session, while the loop holds the tasks.
 pub struct Shared {
@@ -177,7 +178,7 @@ fn no_copy(e: std::io::Error) -> Failure {
 }
 
 /// A thread has been made; it gets its first turn from the schedule.
-pub fn add_task(_parent: &Task, child: Box<Task>) {
+pub fn add_task(child: Box<Task>) {
     with(|s| s.born.push(*child));
     NEWS.store(true, Ordering::Relaxed);
 }
@@ -442,7 +443,7 @@ impl Session {
                 }
             }
             Flow::ProcessEnd(end) => {
-                if kernel::vfork::resume_parent(&mut task)? {
+                if super::births::resume_parent(&mut task)? {
                     Settled::Goes(task)
                 } else {
                     Settled::Ended(Some(task), Some(end))
@@ -499,7 +500,7 @@ impl Session {
         let img = Image::decode(bytes).map_err(Failure::setup)?;
         if task.vforked.is_some() {
             if !fork_host(task.process.index, task.process.pid)? {
-                kernel::vfork::resume_parent(task)?;
+                super::births::resume_parent(task)?;
                 return Ok(());
             }
             task.vforked = None;

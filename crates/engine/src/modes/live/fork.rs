@@ -1,0 +1,132 @@
+//! fork(2) by forking the host: the child is a host process with a copy of the memory.
+
+use relive_host::signal::{Mask, set_mask};
+use relive_host::sys;
+
+use crate::failure::Result;
+use crate::inherit;
+use crate::kernel::clone::CloneArgs;
+use crate::kernel::{Reply, share_descriptors, tasks};
+use crate::machine::machine;
+use crate::mode::Mode;
+use crate::task::Task;
+
+/// What a mode does around the fork of a host process.
+pub trait Births: Mode {
+    /// Before the fork of process `child`. Says whether the child waits for a turn of its own before
+    /// it runs.
+    ///
+    /// # Errors
+    /// Something unsupported.
+    fn before_fork(&self, _task: &mut Task, _child: u32) -> Result<bool> {
+        Ok(false)
+    }
+
+    /// Forks by `fork` with nothing of the mode's changing meanwhile.
+    fn while_quiet(&self, fork: &mut dyn FnMut()) {
+        fork();
+    }
+
+    /// In the child, whose task is process `child` by now.
+    fn in_child(&self, _task: &mut Task, _child: u32, _waits: bool) {}
+
+    /// In the parent; `None`: there is no child.
+    fn in_parent(&self, _child: u32, _pid: Option<u32>) {}
+}
+
+/// Behind the child's index in the data of a fork: the child waits for its first turn.
+pub const MEMBER: u8 = 1;
+
+/// Makes a process with a copy of the memory.
+///
+/// # Errors
+/// What the mode says before.
+pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Reply> {
+    let index = machine().shm.map_or(0, |s| s.new_process());
+    let parent = task.id();
+    let member = births.before_fork(task, index)?;
+    if args.has(libc::CLONE_FILES) {
+        share_descriptors(task);
+    }
+    let mut memory = machine().memory();
+    memory.translator.about_to_fork();
+    let state = task.process.state();
+    let old = set_mask(Mask::all_async());
+    // One that shares memory with its child takes turns with it, and must be there for that.
+    let waits = args.has(libc::CLONE_VFORK) && !member && machine().threads.single();
+    let (mut pid, mut pidfd) = (0, -1);
+    births.while_quiet(&mut || pid = fork_host(args, waits, &mut pidfd));
+    drop((state, memory));
+    if pid == 0 {
+        crate::stats::begin();
+        machine().threads.start_over();
+        inherit::forked(task, index, std::process::id());
+        births.in_child(task, index, member);
+        inherit::begin_forked(task, args, parent);
+        set_mask(task.signals.mask.for_host());
+        return Ok(Reply::Returned);
+    }
+    set_mask(old);
+    births.in_parent(index, u32::try_from(pid).ok());
+    if pid < 0 {
+        return Ok(Reply::Value(pid));
+    }
+    let pid = pid as i32;
+    task.log.extra.extend_from_slice(&index.to_le_bytes());
+    if member {
+        task.log.extra.push(MEMBER);
+    }
+    if args.has(libc::CLONE_PARENT_SETTID)
+        && task.write(args.parent_tid, &pid.to_le_bytes()).is_ok()
+    {
+        task.log.wrote(args.parent_tid, 4);
+    }
+    tasks::give_pidfd(task, args, pidfd);
+    Ok(Reply::Value(i64::from(pid)))
+}
+
+/// Forks the host; as the kernel answers, in both. With `waits` the parent sleeps until the child
+/// executes a program or ends.
+fn fork_host(args: &CloneArgs, waits: bool, pidfd: &mut i32) -> i64 {
+    let vfork = if waits { libc::CLONE_VFORK as u64 } else { 0 };
+    let flags = args.for_host() | vfork;
+    if flags == libc::SIGCHLD as u64 {
+        // SAFETY: the C library makes its own locks usable in the child; ours
+        // are held, by this thread: all that other threads may hold at this moment.
+        let pid = unsafe { libc::fork() };
+        return match pid {
+            0.. => i64::from(pid),
+            _ => -i64::from(
+                std::io::Error::last_os_error()
+                    .raw_os_error()
+                    .unwrap_or(libc::EAGAIN),
+            ),
+        };
+    }
+    // What the C library notes of the calling thread's id has to be the child's in the child:
+    // where it is, the kernel knows from the start of the thread.
+    let mut own = 0u64;
+    // SAFETY: fills the word.
+    let known = unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, &raw mut own) } == 0 && own != 0;
+    let settid = if known {
+        libc::CLONE_CHILD_SETTID as u64
+    } else {
+        0
+    };
+    // SAFETY: as a fork: the child has a copy of all memory and goes on behind the call on a
+    // copy of the stack. No other thread is inside the C library's allocator: they wait for the
+    // baton, or sleep in the kernel.
+    (unsafe {
+        sys::syscall(
+            libc::SYS_clone as u64,
+            [
+                flags | settid,
+                0,
+                std::ptr::from_mut(pidfd) as u64,
+                own,
+                0,
+                0,
+            ],
+        )
+    }) as i64
+}

@@ -1,0 +1,57 @@
+//! The kernel's state of guest threads that are host threads: it is kept equal to the guest's.
+
+use relive_host::signal::{
+    Disposition, KernelAction, Mask, set_disposition, set_disposition_with, set_mask,
+};
+use relive_host::sys;
+
+use crate::machine::machine;
+use crate::mode::Host;
+use crate::signals::host_disposition;
+
+/// The kernel behind guest threads; the engine marks the robust locks of those that end.
+pub static KERNEL: Kernel = Kernel { marks_locks: false };
+
+/// The same, and the kernel marks the locks: where no tape has to say so.
+pub static KERNEL_WITH_LISTS: Kernel = Kernel { marks_locks: true };
+
+/// The kernel, which knows the host's threads.
+pub struct Kernel {
+    marks_locks: bool,
+}
+
+impl Host for Kernel {
+    fn mask(&self, mask: Mask) {
+        set_mask(mask.for_host());
+    }
+
+    fn action(&self, sig: i32, action: &KernelAction) {
+        set_disposition_with(sig, host_disposition(sig, action), action.flags);
+    }
+
+    fn wake(&self, at: u64) {
+        // The kernel's own exit path uses shared keys; those who wait may have used private ones.
+        for private in [0, libc::FUTEX_PRIVATE_FLAG] {
+            let op = (libc::FUTEX_WAKE | private) as u64;
+            // SAFETY: wakes a waiter on a guest word; touches no memory.
+            unsafe { sys::syscall(libc::SYS_futex as u64, [at, op, 1, 0, 0, 0]) };
+        }
+    }
+
+    fn stop(&self, sig: i32) {
+        set_disposition(sig, Disposition::Default);
+        // SAFETY: stops this process, as the signal would have.
+        unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+    }
+
+    fn leaves(&self) {
+        machine().threads.ended();
+    }
+
+    fn robust_list(&self, head: u64, len: u64) {
+        if self.marks_locks {
+            // SAFETY: the kernel reads the list when this thread ends, and takes no bad one amiss.
+            unsafe { sys::syscall(libc::SYS_set_robust_list as u64, [head, len, 0, 0, 0, 0]) };
+        }
+    }
+}

@@ -1,0 +1,142 @@
+//! Guest threads that are host threads, as in all modes but replay: the loop of a thread, its
+//! birth ([`threads`], [`fork`], [`vfork`]) and its end, and the state that the kernel keeps of it
+//! ([`host`]). It must never decide who runs: that is the mode's.
+
+pub mod fork;
+pub mod host;
+pub mod threads;
+pub mod vfork;
+
+use relive_dbt::Stop;
+use relive_host::signal::install_stack;
+use relive_host::{enter, sys};
+
+use crate::failure::{Result, die};
+use crate::kernel::apply_mask;
+use crate::machine::machine;
+use crate::task::{End, Flow, Task};
+use crate::{signals, stops};
+
+/// Gets a host thread ready for its task: context, signal stack, mask.
+pub fn prepare_thread(task: &mut Task) {
+    // SAFETY: the context lives in the task's box, which this thread keeps until it ends.
+    unsafe { enter::adopt(&raw mut *task.ctx) };
+    install_stack();
+    apply_mask(task);
+}
+
+/// Runs a thread to its end. Returns only for a thread that is not the first of its process.
+pub fn run(mut task: Box<Task>) {
+    let main = task.tid == std::process::id();
+    finish_thread(&mut task, main);
+}
+
+/// Runs a vfork child, which ends as a process.
+pub fn run_in_place(task: &mut Task) -> ! {
+    finish_thread(task, true);
+    unreachable!("a process does not outlive its only thread")
+}
+
+fn finish_thread(task: &mut Task, main: bool) {
+    let flow = match run_until_end(task) {
+        Ok(flow) => flow,
+        Err(e) => die(&e),
+    };
+    match flow {
+        Flow::ProcessEnd(end) => end_process(task, end),
+        flow => {
+            if let crate::tape::Tape::Out(t) = &task.tape {
+                t.close();
+            }
+            task.mode().thread_ends(task);
+            if main {
+                let code = match flow {
+                    Flow::ThreadEnd(code) => code,
+                    _ => 0,
+                };
+                // SAFETY: the first thread's stack is not needed any more; the process lives
+                // on with the others, and ends with this code when they have ended.
+                unsafe { sys::exit_thread(code) }
+            }
+        }
+    }
+}
+
+/// Ends the host process as the guest process ended.
+fn end_process(task: &Task, end: End) -> ! {
+    if let crate::tape::Tape::Out(t) = &task.tape {
+        t.close();
+    }
+    task.mode().process_ends(task);
+    if task.vforked.is_none() && matches!(end, End::Code(_)) {
+        let program = task.process.state().exe.clone();
+        crate::translations::save(&machine().memory(), &program);
+    }
+    if task.vforked.is_none() {
+        crate::stats::end();
+    }
+    match end {
+        End::Code(code) => sys::exit_group(code),
+        End::Signal(sig) => die_of(sig),
+    }
+}
+
+/// Dies of a signal as the guest did, without a core file of the host.
+pub fn die_of(sig: i32) -> ! {
+    use relive_host::signal::{Disposition, Mask, set_disposition, set_mask};
+    set_disposition(sig, Disposition::Default);
+    // SAFETY: sets a limit of this process, which is about to end, and sends the signal.
+    unsafe {
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        set_mask(Mask::default());
+        // To this thread: a signal to the process may land on another one, later.
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), sys::gettid(), sig);
+    }
+    sys::exit_group(128 + sig)
+}
+
+fn run_until_end(task: &mut Task) -> Result<Flow> {
+    let mode = task.mode();
+    mode.begin_slice(task);
+    loop {
+        if task.exact {
+            let flow = signals::deliver_noted(task)?;
+            if !matches!(flow, Flow::Continue) {
+                return Ok(flow);
+            }
+            signals::finish_restart(task);
+        }
+        let stop = task.go(false);
+        let flow = match stop {
+            Stop::Budget { .. } => {
+                task.at_event();
+                mode.end_budget(task)?
+            }
+            Stop::Pause { .. } => {
+                task.at_event();
+                mode.pause(task);
+                Flow::Continue
+            }
+            stop => stops::handle(task, stop)?,
+        };
+        if !matches!(flow, Flow::Continue) {
+            return Ok(flow);
+        }
+        // A thread that steps itself may have used up its slice with an instruction that trapped.
+        if !task.ctx.has_budget() {
+            let flow = mode.end_budget(task)?;
+            if !matches!(flow, Flow::Continue) {
+                return Ok(flow);
+            }
+        }
+    }
+}
+
+/// Whether other threads of the guest's process use its memory beside this one.
+pub fn has_others(task: &Task) -> bool {
+    task.vforked.is_none() && !machine().threads.single()
+}

@@ -1,0 +1,135 @@
+//! vfork(2) by clone(2): the child is a host process in the memory of its parent, whose thread sleeps.
+//! It takes the parent's place in its task ([`crate::vforked`]) and runs on a stack of its own.
+
+use relive_host::signal::{Mask, set_mask};
+use relive_host::sys;
+use relive_trace::{Kind, Origin, Start};
+
+use crate::failure::Result;
+use crate::inherit;
+use crate::kernel::clone::CloneArgs;
+use crate::kernel::{Reply, tasks};
+use crate::machine::machine;
+use crate::mode::Mode;
+use crate::task::Task;
+use crate::vforked;
+
+/// What a mode does around a process in its parent's memory.
+pub trait Visits: Mode {
+    /// In the child: its tape, before its first event.
+    fn child_begins(&self, _task: &mut Task) {}
+
+    /// In the parent, when the child has left its memory: ended, or become another program.
+    fn child_left(&self, _task: &mut Task) {}
+}
+
+/// A clone(2) that shares memory; the parent waits until the child has left it.
+///
+/// # Errors
+/// None.
+pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<Reply> {
+    let index = machine().shm.map_or(0, |s| s.new_process());
+    let mut pidfd = -1;
+    let mut birth = Birth {
+        task: std::ptr::from_mut(task),
+        index,
+        args: *args,
+        visits,
+    };
+    // The child runs, and threads beside it, before the parent's call is logged.
+    task.flush_readings();
+    vforked::put_aside(task, args, None);
+    let old = set_mask(Mask::all_async());
+    let host_stack = HostStack::new();
+    machine().memory().translator.lend(true);
+    // SAFETY: the child runs `child` on a stack of its own while this thread sleeps; both
+    // `birth` and the stack outlive it.
+    let pid = unsafe {
+        libc::clone(
+            child,
+            host_stack.top(),
+            libc::CLONE_VM | libc::CLONE_VFORK | args.for_host() as i32,
+            (&raw mut birth).cast(),
+            &raw mut pidfd,
+        )
+    };
+    let errno = std::io::Error::last_os_error()
+        .raw_os_error()
+        .unwrap_or(libc::EAGAIN);
+    drop(host_stack);
+    vforked::take_back(task);
+    visits.begin_slice(task);
+    visits.child_left(task);
+    machine().memory().translator.lend(false);
+    set_mask(old);
+    if pid < 0 {
+        return Ok(Reply::Value(-i64::from(errno)));
+    }
+    task.log.clear();
+    task.log.extra.extend_from_slice(&index.to_le_bytes());
+    tasks::give_pidfd(task, args, pidfd);
+    Ok(Reply::Value(i64::from(pid)))
+}
+
+/// What the child begins with; on the parent's stack.
+struct Birth<'a> {
+    task: *mut Task,
+    index: u32,
+    args: CloneArgs,
+    visits: &'a dyn Visits,
+}
+
+extern "C" fn child(birth: *mut libc::c_void) -> i32 {
+    // SAFETY: the parent sleeps in clone(2) until this process is gone from its memory.
+    let birth = unsafe { &*birth.cast::<Birth<'_>>() };
+    // SAFETY: as above: the task is used by nobody else.
+    let task = unsafe { &mut *birth.task };
+    let parent = task.id();
+    let pid = std::process::id();
+    inherit::vforked(task, birth.index, pid, &birth.args);
+    birth.visits.child_begins(task);
+    relive_host::signal::install_stack();
+    task.record(Kind::Start(Start {
+        origin: Origin::Vfork,
+        parent,
+        tid: pid,
+        pid,
+    }));
+    inherit::begin_vforked(task, &birth.args);
+    set_mask(task.signals.mask.for_host());
+    super::run_in_place(task)
+}
+
+/// A host stack for the child.
+struct HostStack {
+    base: u64,
+}
+
+impl HostStack {
+    const SIZE: u64 = 512 * 1024;
+
+    fn new() -> Self {
+        let prot = (libc::PROT_READ | libc::PROT_WRITE) as u64;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+        // SAFETY: a fresh anonymous mapping.
+        let base = unsafe {
+            sys::syscall(
+                libc::SYS_mmap as u64,
+                [0, Self::SIZE, prot, flags, u64::MAX, 0],
+            )
+        };
+        assert!(base > 0, "no memory for a stack");
+        Self { base: base as u64 }
+    }
+
+    fn top(&self) -> *mut libc::c_void {
+        (self.base + Self::SIZE) as *mut libc::c_void
+    }
+}
+
+impl Drop for HostStack {
+    fn drop(&mut self) {
+        // SAFETY: the child that used it has left this memory.
+        unsafe { sys::syscall(libc::SYS_munmap as u64, [self.base, Self::SIZE, 0, 0, 0, 0]) };
+    }
+}

@@ -1,0 +1,47 @@
+//! SIGBUS in replay: an access to a shared map behind the end of its file. The replay's own
+//! memory for a file has no such end, so the page of a recorded fault is made inaccessible
+//! until the thread has come there. Must never make a fault that is not on the tape.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use relive_host::addr::PAGE;
+use relive_trace::{Event, Kind};
+
+use crate::closed_page::ClosedPage;
+use crate::machine::machine;
+use crate::signals::{SigInfo, fault_addr};
+use crate::tape::SYNCHRONOUS;
+use crate::task::Task;
+
+/// A file is mapped shared: without one nothing is looked for.
+static POSSIBLE: AtomicBool = AtomicBool::new(false);
+
+/// A file has been mapped shared.
+pub fn possible() {
+    POSSIBLE.store(true, Ordering::Relaxed);
+}
+
+/// Makes the page inaccessible if the next event of the task's tape is such a fault.
+pub fn arm(task: &mut Task) -> Option<ClosedPage> {
+    if !POSSIBLE.load(Ordering::Relaxed) {
+        return None;
+    }
+    // A damaged tape is told of by who takes the event.
+    if task.tape.outline().ok()??.syscall {
+        return None;
+    }
+    let info = match task.tape.peek().ok()?? {
+        Event {
+            kind: Kind::Signal(s),
+            ..
+        } if s.steps == SYNCHRONOUS && i32::from(s.signo) == libc::SIGBUS => {
+            SigInfo::try_from(s.siginfo).ok()?
+        }
+        _ => return None,
+    };
+    let page = fault_addr(&info) & !(PAGE - 1);
+    let memory = machine().memory();
+    memory.space.at(page).filter(|r| r.common || r.shared)?;
+    memory.close(page);
+    Some(ClosedPage { page, info })
+}

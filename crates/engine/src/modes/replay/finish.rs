@@ -1,0 +1,47 @@
+//! The end of a call in a replay: its result is compared, and what the tape says of it besides is brought
+//! about.
+
+use super::{divergence, output, wrote};
+use crate::failure::Result;
+use crate::kernel::{Answer, Call};
+use crate::machine::machine;
+use crate::task::Task;
+
+/// Applies the writes and the output; `result` is what the engine made of the call.
+///
+/// # Errors
+/// Divergence: the result differs, or a write does not fit the memory map.
+pub fn finish(answer: &Answer, task: &mut Task, call: &Call, result: i64) -> Result<()> {
+    if result != answer.result {
+        return Err(divergence(
+            task,
+            &format!("{call} = {}", answer.result),
+            &format!("{call} = {result}"),
+        ));
+    }
+    if answer.has_writes() {
+        let mut memory = machine().memory();
+        let stored = answer.refs.iter().map(|r| {
+            let bytes = crate::input::recorded(r.offset, r.length)?;
+            Ok((r.address, bytes))
+        });
+        for write in answer.writes().map(Ok).chain(stored) {
+            let (addr, bytes) = write?;
+            wrote(addr, bytes.len() as u64);
+            if let Err(bad) = memory.poke(addr, bytes) {
+                drop(memory);
+                let expected = format!("{call} writing {} bytes at {addr:#x}", bytes.len());
+                return Err(divergence(
+                    task,
+                    &expected,
+                    &format!("nothing mapped at {}", bad.0),
+                ));
+            }
+        }
+    }
+    if answer.stream != 0 {
+        output::replay(task, call, answer)?;
+    }
+    task.at_event();
+    Ok(())
+}

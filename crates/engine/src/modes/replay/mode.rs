@@ -1,0 +1,216 @@
+//! The mode of a replaying process. Must never ask the kernel for an outcome.
+
+use relive_host::reading::Use;
+use relive_host::signal::{KernelAction, Mask};
+use relive_trace::{Bare, Kind, TapeId};
+
+use super::{abreast, advance, beyond, births, finish, session};
+use crate::closed_page::ClosedPage;
+use crate::failure::Result;
+use crate::kernel::clone::CloneArgs;
+use crate::kernel::{Answer, Call, Reply};
+use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
+use crate::signals::SigInfo;
+use crate::tape::{Tape, digest};
+use crate::task::{Flow, Task};
+
+/// The mode of `relive replay` and of all commands that look at a recording.
+pub struct Replay;
+
+/// The kernel keeps nothing of replayed threads.
+struct Nobody;
+
+impl Host for Nobody {
+    fn mask(&self, _: Mask) {}
+    fn action(&self, _: i32, _: &KernelAction) {}
+    fn wake(&self, _: u64) {}
+    fn stop(&self, _: i32) {}
+    fn leaves(&self) {}
+    fn robust_list(&self, _: u64, _: u64) {}
+}
+
+impl Order for Replay {}
+
+impl Mode for Replay {
+    fn traits(&self) -> Traits {
+        Traits {
+            together: false,
+            multiplexed: true,
+            confined: true,
+            keeps: false,
+            clocks: Use::Replay,
+        }
+    }
+
+    fn host(&self) -> &'static dyn Host {
+        &Nobody
+    }
+
+    fn order(&self) -> &dyn Order {
+        self
+    }
+
+    fn begin_call(&self, task: &mut Task, call: &Call) -> Result<Begun> {
+        advance::answer(task, call)
+    }
+
+    fn end_call(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        result: i64,
+        told: Option<&Answer>,
+    ) -> Result<()> {
+        match told {
+            Some(answer) => finish::finish(answer, task, call, result),
+            None => unreachable!("a replay is told of every call"),
+        }
+    }
+
+    fn plain_call(&self, task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Option<i64> {
+        if task.parked {
+            return None;
+        }
+        let call = Bare {
+            ticks: task.ctx.ticks(),
+            digest: digest(&task.ctx),
+            nr: nr as u32,
+            args: &args[..used],
+        };
+        let Tape::In(tape) = &mut task.tape else {
+            return None;
+        };
+        let result = tape.bare(&call)?;
+        session::count_event();
+        Some(result)
+    }
+
+    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> i64 {
+        unreachable!("a replay makes no call of the guest's")
+    }
+
+    fn others_see(&self) -> bool {
+        false
+    }
+
+    fn send_signal(
+        &self,
+        _: &mut Task,
+        _: &Call,
+        _: i32,
+        _: &mut dyn FnMut(&mut Task) -> i64,
+    ) -> Result<i64> {
+        unreachable!("a replay makes no call of the guest's")
+    }
+
+    fn instruction(
+        &self,
+        task: &mut Task,
+        number: u8,
+        _: u8,
+        _: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<[u64; 4]> {
+        advance::instruction(task, number)
+    }
+
+    fn reads_by_event(&self, task: &mut Task, number: u8) -> Result<bool> {
+        if task.tape.unread().is_some() {
+            return Ok(false);
+        }
+        let event = task.tape.peek()?.map(|e| e.kind);
+        Ok(matches!(event, Some(Kind::Instr { op, .. }) if op == number))
+    }
+
+    fn reading(
+        &self,
+        task: &mut Task,
+        source: u32,
+        _: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<Reading> {
+        task.inexact();
+        Ok(match advance::reading(task, source)? {
+            // An event on the way has made it exact.
+            Some(entry) => Reading::Values([entry.value, entry.extra.into()], task.exact),
+            None => Reading::Over,
+        })
+    }
+
+    fn begin_slice(&self, _: &mut Task) {}
+
+    fn end_budget(&self, _: &mut Task) -> Result<Flow> {
+        Ok(Flow::Continue)
+    }
+
+    fn pause(&self, _: &mut Task) {}
+
+    fn give_way(&self, _: &mut Task, _: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
+        unreachable!("a replay makes no call of the guest's")
+    }
+
+    fn raised(&self, task: &mut Task, info: &SigInfo) -> Result<()> {
+        advance::expect_fault(task, info)
+    }
+
+    fn ends_thread_alone(&self, task: &mut Task) -> Result<bool> {
+        advance::ends_thread(task)
+    }
+
+    fn is_doomed(&self, _: &Task) -> bool {
+        false
+    }
+
+    fn tape(&self, id: TapeId, _: u32) -> Result<Tape> {
+        session::open_tape(id)
+    }
+
+    fn clone_thread(
+        &self,
+        task: &mut Task,
+        args: &CloneArgs,
+        told: Option<&Answer>,
+    ) -> Result<Reply> {
+        births::thread(task, args, answer(told))
+    }
+
+    fn fork(&self, task: &mut Task, args: &CloneArgs, told: Option<&Answer>) -> Result<Reply> {
+        births::fork(task, args, answer(told))
+    }
+
+    fn vfork(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        args: &CloneArgs,
+        told: Option<&Answer>,
+    ) -> Result<Reply> {
+        births::vfork(task, call, args, answer(told))
+    }
+
+    fn thread_begins(&self, _: &mut Task, _: Kind<'_>) {}
+
+    fn thread_ends(&self, _: &mut Task) {}
+
+    fn process_ends(&self, _: &Task) {}
+
+    fn handed_on(&self, _: &Task, _: bool) -> HandedOn {
+        HandedOn::default()
+    }
+
+    fn executes(&self, _: &Task) {}
+
+    fn reaped(&self, pid: u32) -> Result<()> {
+        abreast::has_ended(pid)
+    }
+
+    fn wrote(&self, addr: u64, len: u64) {
+        super::guided::wrote(addr, len);
+    }
+
+    fn arm(&self, task: &mut Task) -> Option<ClosedPage> {
+        beyond::arm(task)
+    }
+}
+
+fn answer(told: Option<&Answer>) -> &Answer {
+    told.expect("a replay is told of every call")
+}

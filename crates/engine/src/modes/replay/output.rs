@@ -1,0 +1,93 @@
+//! Output of a replay: written again, in the order that the recorded processes wrote it.
+
+use std::sync::atomic::Ordering;
+
+use relive_host::sys;
+
+use super::{divergence, session};
+use crate::failure::{Failure, Result};
+use crate::kernel::{Answer, Call, output};
+use crate::machine::machine;
+use crate::task::Task;
+
+/// Writes the recorded output, when it is its turn among the processes of the tree.
+///
+/// # Errors
+/// The guest's buffer is not there, or the output cannot be written.
+pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
+    let moved = output::is_moved(call.nr).then(|| answer.extra.clone());
+    let bytes = moved.or_else(|| output::gather(task, call, answer.result as u64));
+    let bytes = bytes.ok_or_else(|| {
+        divergence(
+            task,
+            &format!("{call} = {}", answer.result),
+            "an unreadable buffer",
+        )
+    })?;
+    if session::alone() {
+        // Of all processes that write, only one is there: it waits for nobody.
+        session::caught(answer.stream, &bytes);
+        return match session::quiet() {
+            true => Ok(()),
+            false => write_all(i32::from(answer.stream), &bytes),
+        };
+    }
+    let shm = machine()
+        .shm
+        .as_ref()
+        .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
+    let turn = &shm.header().next_order;
+    let order = answer.order.unwrap_or(0);
+    while turn.load(Ordering::Acquire) < order {
+        if shm.failure().is_some() {
+            sys::exit_group(crate::failure::EXIT_STATUS);
+        }
+        let seen = shm.header().wake.load(Ordering::Acquire);
+        if turn.load(Ordering::Acquire) < order {
+            sys::futex_wait(&shm.header().wake, seen, Some(100));
+        }
+    }
+    if !session::quiet() {
+        // After a failure nobody gets the next turn: what comes later must not be written
+        // where this is missing.
+        write_all(i32::from(answer.stream), &bytes)?;
+    }
+    turn.store(order + 1, Ordering::Release);
+    shm.header().wake.fetch_add(1, Ordering::AcqRel);
+    sys::futex_wake(&shm.header().wake, u32::MAX >> 1);
+    Ok(())
+}
+
+fn write_all(fd: i32, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        // SAFETY: the buffer is ours.
+        let n = unsafe {
+            sys::syscall(
+                libc::SYS_write as u64,
+                [
+                    fd as u64,
+                    bytes.as_ptr() as u64,
+                    bytes.len() as u64,
+                    0,
+                    0,
+                    0,
+                ],
+            )
+        };
+        match n {
+            n if n > 0 => bytes = &bytes[n as usize..],
+            n if n == -(libc::EINTR as isize) => {}
+            n if n == -(libc::EAGAIN as isize) => {
+                std::thread::sleep(std::time::Duration::from_millis(1))
+            }
+            n if n == -(libc::EPIPE as isize) => return Err(Failure::Closed),
+            n => {
+                return Err(Failure::setup(format!(
+                    "cannot write the replayed output to descriptor {fd}: {}",
+                    std::io::Error::from_raw_os_error(-n as i32)
+                )));
+            }
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! `relive run`: the guest is translated, and nothing is logged. Threads run on all cores.
+//!
+//! Logs: nothing. Exact: nothing is replayed. Lock order: process state, then memory. It has no order
+//! of its own, so whatever the engine keeps must bear threads that run at the same time.
+
+use relive_host::context::PLENTY;
+use relive_host::reading::Use;
+use relive_host::sys;
+use relive_trace::{Kind, TapeId};
+
+use super::live::host::KERNEL_WITH_LISTS;
+use super::live::{fork, threads, vfork};
+use crate::failure::Result;
+use crate::kernel::clone::CloneArgs;
+use crate::kernel::{Answer, Call, Reply, changed_files};
+use crate::machine::machine;
+use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
+use crate::signals::SigInfo;
+use crate::tape::Tape;
+use crate::task::{Flow, Task};
+
+/// The mode of `relive run`.
+pub struct Run;
+
+impl Mode for Run {
+    fn traits(&self) -> Traits {
+        Traits {
+            together: true,
+            multiplexed: false,
+            confined: false,
+            keeps: false,
+            clocks: Use::Live,
+        }
+    }
+
+    fn host(&self) -> &'static dyn Host {
+        &KERNEL_WITH_LISTS
+    }
+
+    fn order(&self) -> &dyn Order {
+        self
+    }
+
+    fn begin_call(&self, _: &mut Task, _: &Call) -> Result<Begun> {
+        Ok(Begun::Live)
+    }
+
+    fn end_call(&self, task: &mut Task, _: &Call, _: i64, _: Option<&Answer>) -> Result<()> {
+        task.at_event();
+        Ok(())
+    }
+
+    fn plain_call(&self, _: &mut Task, nr: u64, args: &[u64; 6], _: usize) -> Option<i64> {
+        // SAFETY: by its row the call writes no memory and changes nothing that the host relies on.
+        Some((unsafe { sys::syscall(nr, *args) }) as i64)
+    }
+
+    fn asleep(&self, _: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
+        enter()
+    }
+
+    fn others_see(&self) -> bool {
+        false
+    }
+
+    fn send_signal(
+        &self,
+        task: &mut Task,
+        _: &Call,
+        _: i32,
+        send: &mut dyn FnMut(&mut Task) -> i64,
+    ) -> Result<i64> {
+        Ok(send(task))
+    }
+
+    fn instruction(
+        &self,
+        task: &mut Task,
+        _: u8,
+        _: u8,
+        values: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<[u64; 4]> {
+        let values = values(task);
+        task.at_event();
+        Ok(values)
+    }
+
+    fn reading(
+        &self,
+        task: &mut Task,
+        _: u32,
+        values: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<Reading> {
+        let [value, extra, ..] = values(task);
+        Ok(Reading::Values([value, extra], false))
+    }
+
+    fn begin_slice(&self, task: &mut Task) {
+        task.ctx.grant_about(PLENTY, PLENTY / 8);
+    }
+
+    fn end_budget(&self, task: &mut Task) -> Result<Flow> {
+        self.begin_slice(task);
+        Ok(Flow::Continue)
+    }
+
+    fn pause(&self, _: &mut Task) {}
+
+    fn give_way(&self, task: &mut Task, enter: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
+        enter(task)
+    }
+
+    fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
+        Ok(())
+    }
+
+    fn ends_thread_alone(&self, task: &mut Task) -> Result<bool> {
+        Ok(super::live::has_others(task))
+    }
+
+    fn is_doomed(&self, _: &Task) -> bool {
+        false
+    }
+
+    fn tape(&self, _: TapeId, _: u32) -> Result<Tape> {
+        Ok(Tape::None)
+    }
+
+    fn clone_thread(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        threads::make(task, args)
+    }
+
+    fn fork(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        fork::fork(task, args, self)
+    }
+
+    fn vfork(
+        &self,
+        task: &mut Task,
+        _: &Call,
+        args: &CloneArgs,
+        _: Option<&Answer>,
+    ) -> Result<Reply> {
+        vfork::spawn(task, args, self)
+    }
+
+    fn thread_begins(&self, task: &mut Task, _: Kind<'_>) {
+        task.at_event();
+    }
+
+    fn thread_ends(&self, _: &mut Task) {}
+
+    fn process_ends(&self, _: &Task) {}
+
+    fn handed_on(&self, _: &Task, _: bool) -> HandedOn {
+        HandedOn::default()
+    }
+
+    fn executes(&self, _: &Task) {}
+}
+
+impl fork::Births for Run {}
+
+impl vfork::Visits for Run {}
+
+impl Order for Run {
+    /// Code that was translated from the file is translated anew.
+    fn change_files(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        make: &mut dyn FnMut(&mut Task, &Call) -> Result<Reply>,
+    ) -> Result<Reply> {
+        let reply = make(task, call)?;
+        if let Reply::Value(result) = reply
+            && machine().memory().space.has_shared_files()
+            && let Some(file) = changed_files::changed(call, result)
+        {
+            let mut memory = machine().memory();
+            let views = memory.space.shared_views(file, 0, u64::MAX);
+            let views: Vec<(u64, u64)> = views.collect();
+            views.iter().for_each(|v| memory.code_changed(v.0, v.1));
+        }
+        Ok(reply)
+    }
+}

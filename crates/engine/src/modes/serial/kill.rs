@@ -1,0 +1,127 @@
+//! Sending signals while processes are recorded. SIGKILL needs care while they share memory: the last
+//! actions of the victim must be on its tape, and the robust locks that it holds must be marked, which
+//! the kernel would do behind the tapes.
+
+use std::sync::atomic::Ordering;
+
+use relive_host::sys;
+
+use super::Serial;
+use crate::failure::Result;
+use crate::kernel::{Call, blocking, tasks, unsupported};
+use crate::sharing::processes::{Slot, standing};
+use crate::shm::Shm;
+use crate::task::Task;
+
+/// Makes the call that sends a signal.
+type Send<'a> = &'a mut dyn FnMut(&mut Task) -> i64;
+
+impl Serial {
+    /// Sends `sig` by `send`, when nobody's tape is the worse for it.
+    ///
+    /// # Errors
+    /// Something unsupported.
+    pub(super) fn send(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        sig: i32,
+        send: Send<'_>,
+    ) -> Result<i64> {
+        let stops = matches!(
+            sig,
+            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU
+        );
+        match (sig, self.baton.is_member()) {
+            (libc::SIGKILL, true) => self.kill(task, call, send),
+            // A thread that stops itself must not keep the baton meanwhile.
+            (_, true) if stops && concerns_itself(task, call) => {
+                Ok(blocking(task, call.nr, &call.args))
+            }
+            (_, false) if sig == libc::SIGKILL || stops => {
+                // Its victims are found between two turns.
+                let (group, tid) = (&self.shm.header().group, task.tid);
+                group.while_quiet(tid, || match sig {
+                    libc::SIGKILL => self.kill(task, call, send),
+                    _ => Ok(send(task)),
+                })
+            }
+            _ => Ok(send(task)),
+        }
+    }
+
+    /// SIGKILL, while no other member of the group runs.
+    fn kill(&self, task: &mut Task, call: &Call, send: Send<'_>) -> Result<i64> {
+        let target = match i64::from(call.nr) {
+            libc::SYS_pidfd_send_signal => None,
+            _ => Some(call.int(0)),
+        };
+        let own = task.process.pid as i32;
+        if target == Some(own) && self.baton.is_member() {
+            tasks::release_locks(task);
+        }
+        for slot in locked(&self.shm) {
+            let pid = slot.pid.load(Ordering::Acquire) as i32;
+            if target == Some(pid) && pid != own {
+                return Ok(doom(slot, pid));
+            }
+            if pid != own && target.is_none_or(|t| is_in(pid, t)) {
+                return Err(unsupported(
+                    call,
+                    &format!(
+                        "SIGKILL to a group with process {pid}, which holds a robust lock; kill it by its own id"
+                    ),
+                ));
+            }
+        }
+        Ok(send(task))
+    }
+}
+
+/// Whether a call may send its signal to the caller.
+fn concerns_itself(task: &Task, call: &Call) -> bool {
+    let target = call.int(0);
+    match i64::from(call.nr) {
+        libc::SYS_pidfd_send_signal => false,
+        libc::SYS_tkill => target == task.tid as i32,
+        _ => target <= 0 || target == task.process.pid as i32,
+    }
+}
+
+/// The members that hold robust locks.
+fn locked(shm: &Shm) -> impl Iterator<Item = &Slot> {
+    let all = (0..shm.processes()).filter_map(|p| shm.header().processes.get(p));
+    all.filter(|s| {
+        s.locked.load(Ordering::Acquire) != 0
+            && s.standing.load(Ordering::Acquire) == standing::MEMBER
+    })
+}
+
+/// Whether kill(2) with this target, which names no single process, means the process.
+fn is_in(pid: i32, target: i32) -> bool {
+    // SAFETY: only asks.
+    let group = |pid: i32| unsafe { libc::getpgid(pid) };
+    match target {
+        -1 => true,
+        0 => group(pid) == group(0),
+        t if t < 0 => group(pid) == -t,
+        _ => false,
+    }
+}
+
+/// Leaves the rest to the process: it marks its locks and ends at its next safe point, for
+/// which it is woken.
+fn doom(slot: &Slot, pid: i32) -> i64 {
+    slot.doomed.store(1, Ordering::Release);
+    // One that is stopped dies too. The host never blocks SIGTRAP.
+    for sig in [libc::SIGTRAP, libc::SIGCONT] {
+        // SAFETY: signals a recorded process, as the caller asked for.
+        let got =
+            unsafe { sys::syscall(libc::SYS_kill as u64, [pid as u64, sig as u64, 0, 0, 0, 0]) };
+        if got < 0 {
+            slot.doomed.store(0, Ordering::Release);
+            return got as i64;
+        }
+    }
+    0
+}

@@ -1,0 +1,391 @@
+//! Serial recording: one guest thread of a process runs at a time, and all that its own state does not
+//! decide is logged.
+//!
+//! Logs: every call with its effects, values of instructions, signals and switches with their
+//! positions, and the order in which threads held the [`baton`] ([`schedule`]). Exact: always. Lock
+//! order, outermost first: the baton (a token), the group's baton (a token, [`crate::sharing`]), the
+//! lock of the store of input, the output lock, process state, memory, the schedule. Only the holder
+//! of the baton takes any of these.
+
+pub mod baton;
+mod file_changes;
+mod kill;
+mod schedule;
+mod sharing;
+pub mod spin;
+mod turns;
+
+use std::sync::Mutex;
+
+use relive_host::reading::{Entry, Use};
+use relive_host::sys;
+use relive_sched::{Chaos, Fair, Policy, Seed};
+use relive_trace::{Bare, Kind, TapeId};
+
+use super::live::host::KERNEL;
+use super::live::{fork, threads, vfork};
+use crate::failure::{Result, die};
+use crate::kernel::clone::CloneArgs;
+use crate::kernel::{self, Answer, Call, Reply};
+use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
+use crate::shm::Shm;
+use crate::signals::SigInfo;
+use crate::tape::{Tape, TapeOut, digest};
+use crate::task::{Flow, Task};
+use baton::Baton;
+use schedule::Schedule;
+
+/// The mode of `relive record`.
+pub struct Serial {
+    /// Who may run.
+    baton: Baton,
+    /// Where turns are logged.
+    schedule: Mutex<Schedule>,
+    shm: Shm,
+    seed: Option<(u64, bool)>,
+}
+
+/// What a recording process begins with.
+pub struct Start {
+    /// Index of the process.
+    pub process: u32,
+    /// Index of the thread that runs first.
+    pub slot: u32,
+    /// Whether it goes on with another program.
+    pub goes_on: bool,
+    /// The seed, and what goes on then.
+    pub handed_on: HandedOn,
+}
+
+impl Serial {
+    /// The mode of one process.
+    #[must_use]
+    pub fn new(shm: Shm, start: Start) -> Self {
+        let policies = [start.process, !start.process].map(|p| policy(start.handed_on.seed, p));
+        let baton = Baton::new(policies, shm, start.process, start.slot);
+        if start.goes_on {
+            baton.after_exec();
+        }
+        let schedule = Schedule::attach(start.process, start.handed_on.schedule, shm);
+        Self {
+            baton,
+            schedule: Mutex::new(schedule),
+            shm,
+            seed: start.handed_on.seed,
+        }
+    }
+
+    fn create_tape(&self, id: TapeId, pid: u32) -> Result<Tape> {
+        Ok(Tape::Out(TapeOut::create(self.shm, id, pid)?))
+    }
+}
+
+fn policy(seed: Option<(u64, bool)>, process: u32) -> Box<dyn Policy> {
+    let (seed, chaos) = seed.unwrap_or_else(|| {
+        let mut b = [0u8; 8];
+        // SAFETY: fills the array; a failure leaves a fixed seed, which is as good.
+        unsafe { libc::getrandom(b.as_mut_ptr().cast(), 8, 0) };
+        (u64::from_le_bytes(b), false)
+    });
+    let seed = Seed(seed.wrapping_add(u64::from(process).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
+    if chaos {
+        Box::new(Chaos::new(seed))
+    } else {
+        Box::new(Fair::new(seed))
+    }
+}
+
+impl Mode for Serial {
+    fn traits(&self) -> Traits {
+        Traits {
+            together: false,
+            multiplexed: false,
+            confined: false,
+            keeps: true,
+            clocks: Use::Record,
+        }
+    }
+
+    fn host(&self) -> &'static dyn Host {
+        &KERNEL
+    }
+
+    fn order(&self) -> &dyn Order {
+        self
+    }
+
+    fn begin_call(&self, _: &mut Task, _: &Call) -> Result<Begun> {
+        Ok(Begun::Live)
+    }
+
+    fn end_call(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        result: i64,
+        _: Option<&Answer>,
+    ) -> Result<()> {
+        kernel::log(task, call, result);
+        Ok(())
+    }
+
+    fn plain_call(&self, task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Option<i64> {
+        // SAFETY: by its row the call writes no memory and changes nothing that the host relies on.
+        let result = (unsafe { sys::syscall(nr, *args) }) as i64;
+        let call = Bare {
+            ticks: task.ctx.ticks(),
+            digest: digest(&task.ctx),
+            nr: nr as u32,
+            args: &args[..used],
+        };
+        if let Tape::Out(tape) = &mut task.tape {
+            tape.put_bare(&call, result);
+        }
+        Some(result)
+    }
+
+    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
+        let (result, taken) = self.asleep_unlogged(task, enter);
+        self.taken_back(task, taken);
+        result
+    }
+
+    fn others_see(&self) -> bool {
+        self.baton.shared()
+    }
+
+    fn send_signal(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        sig: i32,
+        send: &mut dyn FnMut(&mut Task) -> i64,
+    ) -> Result<i64> {
+        self.send(task, call, sig, send)
+    }
+
+    fn instruction(
+        &self,
+        task: &mut Task,
+        number: u8,
+        n: u8,
+        values: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<[u64; 4]> {
+        let values = values(task);
+        task.record(Kind::Instr {
+            op: number,
+            values,
+            n,
+        });
+        Ok(values)
+    }
+
+    fn reading(
+        &self,
+        task: &mut Task,
+        source: u32,
+        values: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<Reading> {
+        let event = make_room(task);
+        let [value, extra, ..] = values(task);
+        let ticks = task.ctx.ticks();
+        if let Tape::Out(tape) = &mut task.tape {
+            let entry = Entry {
+                value,
+                source,
+                extra: extra as u32,
+            };
+            tape.readings.push(entry, ticks);
+        }
+        Ok(Reading::Values([value, extra], event))
+    }
+
+    fn begin_slice(&self, task: &mut Task) {
+        self.new_slice(task);
+    }
+
+    fn end_budget(&self, task: &mut Task) -> Result<Flow> {
+        self.slice_end(task)
+    }
+
+    fn pause(&self, task: &mut Task) {
+        if self.baton.wanted() && task.ctx.pending == 0 {
+            self.baton.spinning(task.slot);
+            self.switch(task);
+        }
+    }
+
+    fn give_way(&self, task: &mut Task, _: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
+        if self.baton.wanted() {
+            self.baton.spinning(task.slot);
+            self.asleep(task, &mut || 0);
+        } else {
+            // A thread that is about to want the baton may lack a processor to say so.
+            std::thread::yield_now();
+        }
+        0
+    }
+
+    fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
+        Ok(())
+    }
+
+    fn ends_thread_alone(&self, task: &mut Task) -> Result<bool> {
+        Ok(super::live::has_others(task))
+    }
+
+    fn is_doomed(&self, task: &Task) -> bool {
+        task.vforked.is_none() && self.baton.is_doomed()
+    }
+
+    fn tape(&self, id: TapeId, pid: u32) -> Result<Tape> {
+        self.create_tape(id, pid)
+    }
+
+    fn clone_thread(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        threads::make(task, args)
+    }
+
+    fn fork(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        fork::fork(task, args, self)
+    }
+
+    fn vfork(
+        &self,
+        task: &mut Task,
+        _: &Call,
+        args: &CloneArgs,
+        _: Option<&Answer>,
+    ) -> Result<Reply> {
+        vfork::spawn(task, args, self)
+    }
+
+    fn thread_begins(&self, task: &mut Task, start: Kind<'_>) {
+        let taken = self.baton.take(task);
+        self.turn(task, taken.before);
+        task.record(start);
+    }
+
+    fn thread_ends(&self, task: &mut Task) {
+        self.baton.release(task);
+    }
+
+    fn process_ends(&self, task: &Task) {
+        match &task.vforked {
+            None => {
+                self.schedule().close();
+                self.baton.leave(task);
+            }
+            // The parent's thread goes on, with the baton.
+            Some(parent) => self.baton.keep([parent.tid(), 0]),
+        }
+    }
+
+    fn handed_on(&self, task: &Task, alone: bool) -> HandedOn {
+        let (ring, logged) = match &task.tape {
+            Tape::Out(t) => (Some(t.ring), t.last),
+            _ => (None, 0),
+        };
+        HandedOn {
+            seed: self.seed,
+            ring,
+            logged,
+            schedule: alone.then(|| self.schedule().ring()).flatten(),
+        }
+    }
+
+    fn executes(&self, task: &Task) {
+        // The new host gives the group's baton up; it runs in the process's first thread.
+        self.baton.keep([task.tid, std::process::id()]);
+    }
+}
+
+/// Writes a full buffer: an event, at the reading that is about to be made. Whether it was.
+fn make_room(task: &mut Task) -> bool {
+    let (ticks, digest) = (task.ctx.ticks(), digest(&task.ctx));
+    match &mut task.tape {
+        Tape::Out(tape) if tape.readings.is_full() => {
+            tape.put_full(ticks, digest);
+            task.at_event();
+            true
+        }
+        _ => false,
+    }
+}
+
+impl fork::Births for Serial {
+    fn before_fork(&self, task: &mut Task, child: u32) -> Result<bool> {
+        self.share_with_child(task, child)
+    }
+
+    fn while_quiet(&self, fork: &mut dyn FnMut()) {
+        let frozen = self.baton.freeze();
+        self.shm.begin_fork();
+        fork();
+        drop(frozen);
+    }
+
+    fn in_child(&self, task: &mut Task, child: u32, waits: bool) {
+        task.tape = self
+            .create_tape(task.id(), task.process.pid)
+            .unwrap_or_else(|e| die(&e));
+        self.shm.end_fork();
+        *self.schedule() = Schedule::new(self.shm, child);
+        self.baton.start_over(child);
+        if waits {
+            self.baton.child_is(child, Some(task.tid));
+            let taken = self.baton.first_turn(task);
+            self.turn(task, taken.before);
+        }
+    }
+
+    fn in_parent(&self, child: u32, pid: Option<u32>) {
+        self.baton.child_is(child, pid);
+        if pid.is_none() {
+            self.shm.end_fork();
+        }
+    }
+}
+
+impl vfork::Visits for Serial {
+    fn child_begins(&self, task: &mut Task) {
+        task.tape = self
+            .create_tape(task.id(), task.process.pid)
+            .unwrap_or_else(|e| die(&e));
+        self.baton.keep(baton::keepers(task));
+    }
+
+    fn child_left(&self, task: &mut Task) {
+        let taken = self.baton.regain(task);
+        if taken.switched {
+            // The child was killed while it slept, without the baton.
+            self.turn(task, taken.before);
+        }
+    }
+}
+
+impl Order for Serial {
+    fn acquire_file(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        file: u64,
+        writes: bool,
+        name: &str,
+    ) -> Result<()> {
+        self.claim(task, call, file, writes, name)
+    }
+
+    fn release_files(&self) {
+        self.release();
+    }
+
+    fn change_files(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        make: &mut dyn FnMut(&mut Task, &Call) -> Result<Reply>,
+    ) -> Result<Reply> {
+        self.around_change(task, call, make)
+    }
+}

@@ -1,0 +1,143 @@
+//! The turns of serial recording: slices of ticks, switches between two instructions, and sleep inside
+//! calls. Where a switch happens is chance, or a policy's choice; it is recorded where it was made.
+
+use std::sync::MutexGuard;
+
+use relive_dbt::Stop;
+use relive_host::context::PLENTY;
+use relive_trace::Kind;
+
+use super::Serial;
+use super::baton::Taken;
+use super::schedule::Schedule;
+use super::spin::{self, Found};
+use crate::failure::Result;
+use crate::stops;
+use crate::task::{Flow, Task};
+
+/// Ticks between two looks at the recorder, of a thread that nobody can wait for.
+const ALONE: i64 = 1 << 22;
+
+impl Serial {
+    pub(super) fn schedule(&self) -> MutexGuard<'_, Schedule> {
+        self.schedule
+            .lock()
+            .expect("no thread panics: panics abort")
+    }
+
+    /// Grants the thread a new slice of ticks.
+    pub(super) fn new_slice(&self, task: &mut Task) {
+        let ticks = match self.baton.shared() {
+            true => task.spin.begin((self.baton.slice() as i64).max(1)),
+            false => task.spin.all(ALONE),
+        };
+        grant(task, ticks);
+    }
+
+    /// The budget is used up: by a signal, which the loop delivers first, or by the slice.
+    pub(super) fn slice_end(&self, task: &mut Task) -> Result<Flow> {
+        let signalled = task.ctx.pending != 0;
+        self.shm.need_supervisor();
+        if signalled || !self.baton.wanted() {
+            self.go_on(task);
+            return Ok(Flow::Continue);
+        }
+        if task.spin.goes_on() {
+            return self.part_end(task);
+        }
+        // The steps may pass many ticks; none of them ends anything.
+        task.ctx.grant(PLENTY);
+        let flow = self.step_on(task);
+        self.new_slice(task);
+        let flow = flow?;
+        if matches!(flow, Flow::Continue) && task.exact && task.ctx.pending == 0 {
+            self.switch(task);
+        }
+        Ok(flow)
+    }
+
+    /// Grants the next part of the slice, or a new one.
+    fn go_on(&self, task: &mut Task) {
+        match task.spin.next_part() {
+            Some(ticks) => grant(task, ticks),
+            None => self.new_slice(task),
+        }
+    }
+
+    /// A part of a slice is used up, while others wait: a thread that spins loses the rest.
+    fn part_end(&self, task: &mut Task) -> Result<Flow> {
+        task.ctx.grant(PLENTY);
+        let flow = match spin::look(task)? {
+            Found::Spinning => {
+                self.baton.spinning(task.slot);
+                self.switch(task);
+                task.spin.wakes();
+                self.new_slice(task);
+                return Ok(Flow::Continue);
+            }
+            Found::Busy => Flow::Continue,
+            Found::Other(flow) => flow,
+        };
+        self.go_on(task);
+        Ok(flow)
+    }
+
+    /// Runs some instructions one by one, up to a safe point.
+    fn step_on(&self, task: &mut Task) -> Result<Flow> {
+        // A switch must be possible between any two instructions, not only at ticks.
+        for _ in 0..self.baton.steps() {
+            let before = task.ctx.ticks();
+            match task.go(true) {
+                Stop::Stepped { .. } if task.ctx.ticks() == before => task.steps += 1,
+                Stop::Stepped { .. } => task.at_event(),
+                Stop::Budget { .. } | Stop::Pause { .. } => task.at_event(),
+                stop => {
+                    let flow = stops::handle(task, stop)?;
+                    if !matches!(flow, Flow::Continue) || !task.exact {
+                        return Ok(flow);
+                    }
+                    break;
+                }
+            }
+            if task.ctx.pending != 0 {
+                return Ok(Flow::Continue);
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// Hands the baton to another thread, at the present safe point.
+    pub(super) fn switch(&self, task: &mut Task) {
+        if !self.baton.wanted() {
+            return;
+        }
+        task.record(Kind::Switch { steps: task.steps });
+        let taken = self.baton.pass(task);
+        self.turn(task, taken.before);
+    }
+
+    /// Gives the baton up around `enter`; the turn with which the thread goes on is not logged yet.
+    pub(super) fn asleep_unlogged(
+        &self,
+        task: &mut Task,
+        enter: &mut dyn FnMut() -> i64,
+    ) -> (i64, Taken) {
+        task.flush_readings();
+        self.baton.release(task);
+        let result = enter();
+        (result, self.baton.take(task))
+    }
+
+    /// The thread has the baton again inside a call.
+    pub(super) fn taken_back(&self, task: &mut Task, taken: Taken) {
+        if taken.switched {
+            self.turn(task, taken.before);
+            task.log.switched = true;
+        }
+    }
+}
+
+fn grant(task: &mut Task, ticks: i64) {
+    // Where exactly a slice ends is chance in any case.
+    task.ctx.grant_about(ticks, ticks / 8);
+}
