@@ -100,7 +100,9 @@ pub fn of_program() -> Option<Limit> {
     COMMANDS.get().copied().flatten()
 }
 
-fn limit() -> Option<Limit> {
+/// The limit as it is; `None`: the kernel does not tell.
+#[must_use]
+pub fn limit() -> Option<Limit> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,

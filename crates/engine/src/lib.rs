@@ -27,6 +27,7 @@ mod loader;
 mod logging;
 mod machine;
 mod memory;
+mod messages;
 mod mode;
 mod modes;
 mod process;

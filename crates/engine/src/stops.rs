@@ -23,6 +23,37 @@ const TRAP_UD: u64 = 6;
 const TRAP_GP: u64 = 13;
 const TRAP_PF: u64 = 14;
 
+/// What one instruction came to.
+pub enum Step {
+    /// It was made, and the task goes on.
+    Made,
+    /// It was a matter for [`handle`].
+    Handled {
+        /// It was an instruction that the engine executes: a look at a clock, for one.
+        instruction: bool,
+        /// What becomes of the task.
+        flow: Flow,
+    },
+}
+
+/// Runs a task that records by one instruction. Neither a slice nor a pause ends here.
+///
+/// # Errors
+/// As [`handle`].
+pub fn step(task: &mut Task) -> Result<Step> {
+    let before = task.ctx.ticks();
+    match task.go(true) {
+        Stop::Stepped { .. } if task.ctx.ticks() == before => task.steps += 1,
+        Stop::Stepped { .. } | Stop::Budget { .. } | Stop::Pause { .. } => task.at_event(),
+        stop => {
+            let instruction = matches!(stop, Stop::Instr { .. });
+            let flow = handle(task, stop)?;
+            return Ok(Step::Handled { instruction, flow });
+        }
+    }
+    Ok(Step::Made)
+}
+
 /// Handles a stop that is no matter of scheduling.
 ///
 /// # Errors

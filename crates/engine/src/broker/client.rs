@@ -9,8 +9,10 @@ use std::sync::{Mutex, OnceLock};
 
 use relive_trace::{Error, FileId};
 
-use super::{ANSWER, MOST, Outcome, Request, Sum, VARIABLE, decode_answer, socket};
+use super::{ANSWER, Outcome, Request, Sum, VARIABLE, decode_answer, socket};
+use crate::descriptor_limit;
 use crate::failure::{Failure, Result};
+use crate::messages::MOST;
 
 struct Client {
     /// Copies that are open already; a forked process has them too.
@@ -49,15 +51,11 @@ pub fn attach() -> Result<()> {
     take_known()
 }
 
-/// How many copies may stay open: a part of the descriptors that there can be.
+/// How many copies may stay open: a part of the descriptors that there can be, and no more than
+/// come with one answer.
 fn most() -> usize {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: fills the structure.
-    unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    (limit.rlim_cur / 8).min(MOST as u64) as usize
+    let soft = descriptor_limit::limit().map_or(0, |(soft, _)| soft);
+    (soft / 8).min(MOST as u64) as usize
 }
 
 /// Gets what need not be asked for one by one.

@@ -25,8 +25,6 @@ pub const VARIABLE: &str = "RELIVE_BROKER";
 const REQUEST: usize = 48;
 /// Bytes of an answer; the one about what is known has the names of the copies behind that.
 const ANSWER: usize = 16;
-/// Most descriptors that come with one answer, and that a replay keeps.
-const MOST: usize = 64;
 
 /// What a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,9 @@ use relive_host::signal::{Mask, set_mask};
 use relive_trace::FileId;
 
 use super::copies::{Copies, Refusal};
-use super::{MOST, Outcome, REQUEST, Request, VARIABLE, encode_answer, socket};
+use super::{Outcome, REQUEST, Request, VARIABLE, encode_answer, socket};
 use crate::failure::{Failure, Result};
+use crate::messages::MOST;
 use crate::modes::replay::above_streams;
 use crate::translations::{self, Served};
 

@@ -13,6 +13,7 @@ use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::mode::{HandedOn, Name};
 use crate::modes::replay::{checksum, confine, foreign};
+use crate::sharing;
 use crate::shm::Shm;
 use crate::stats::Totals;
 
@@ -236,30 +237,10 @@ impl Watched<'_> {
 /// was none. Its parent need not notice: it may wait for a turn of that process.
 fn lost(shm: &Shm) -> Option<i32> {
     shm.registered().find_map(|pid| {
-        let signal = unwaited(pid)?;
+        let signal = sharing::unwaited(pid)?;
         // It may have taken itself off the list between the two looks.
         shm.registered().any(|p| p == pid).then_some(signal)
     })
-}
-
-/// The signal (0: none) that ended a process that nobody has waited for yet; `None` if it runs,
-/// or somebody has waited for it: its parent says what became of it then.
-fn unwaited(pid: u32) -> Option<i32> {
-    let text = std::fs::read(format!("/proc/{pid}/stat")).ok()?;
-    // The name, in parentheses, may hold anything. Behind it are the state and, as the last of
-    // all, the status as wait(2) gives it (proc(5)).
-    let rest = text.rsplit(|&b| b == b')').next()?;
-    let mut fields = rest
-        .split(|b| b.is_ascii_whitespace())
-        .filter(|f| !f.is_empty());
-    if fields.next()? != b"Z" {
-        return None;
-    }
-    let status: i32 = std::str::from_utf8(fields.next_back()?)
-        .ok()?
-        .parse()
-        .ok()?;
-    Some(status & 0x7f)
 }
 
 /// Whether a process is a child that nobody has waited for.

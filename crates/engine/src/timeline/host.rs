@@ -17,6 +17,7 @@ use crate::failure::{Failure, Result};
 use crate::mode::{HandedOn, Name};
 use crate::modes::replay::foreign::FOLDER as FOREIGN;
 use crate::modes::replay::{GUIDE, above_streams, confine};
+use crate::messages;
 use crate::shm::Shm;
 use crate::supervisor::start_replay;
 
@@ -456,34 +457,11 @@ fn readable(socket: &UnixStream, ms: i32) -> bool {
     unsafe { libc::poll(&raw mut poll, 1, ms) > 0 }
 }
 
-/// Sends bytes with a descriptor (unix(7), SCM_RIGHTS).
+/// Sends bytes with a descriptor.
 fn send_descriptor(to: &UnixStream, bytes: &[u8], what: &UnixStream) -> io::Result<()> {
-    let mut control = [0u64; 3];
-    let mut part = libc::iovec {
-        iov_base: bytes.as_ptr().cast_mut().cast(),
-        iov_len: bytes.len(),
-    };
-    // SAFETY: all-zero is a value of this plain structure.
-    let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-    header.msg_iov = &raw mut part;
-    header.msg_iovlen = 1;
-    header.msg_control = control.as_mut_ptr().cast();
-    header.msg_controllen = size_of_val(&control);
-    // SAFETY: the control buffer has room for one header with one descriptor; all that the
-    // message points to lives through the call.
-    let sent = unsafe {
-        let first = libc::CMSG_FIRSTHDR(&raw const header);
-        (*first).cmsg_level = libc::SOL_SOCKET;
-        (*first).cmsg_type = libc::SCM_RIGHTS;
-        (*first).cmsg_len = libc::CMSG_LEN(size_of::<i32>() as u32) as usize;
-        libc::CMSG_DATA(first)
-            .cast::<i32>()
-            .write_unaligned(what.as_raw_fd());
-        libc::sendmsg(to.as_raw_fd(), &raw const header, libc::MSG_NOSIGNAL)
-    };
-    match sent {
-        n if n < 0 => Err(io::Error::last_os_error()),
-        n if n as usize == bytes.len() => Ok(()),
+    let descriptors = [what.as_raw_fd()];
+    match messages::send(to.as_raw_fd(), bytes, &descriptors, 0)? {
+        n if n == bytes.len() => Ok(()),
         _ => Err(io::Error::other("a short write")),
     }
 }

@@ -11,12 +11,12 @@
 //! at ever more seldom, so that this costs it little. It must never decide anything that a replay
 //! would have to decide again: a switch is recorded where it was made.
 
-use relive_dbt::{Access, Stop, accesses};
+use relive_dbt::{Access, accesses};
 use relive_host::{GuestAddr, Reg, copy};
 
 use crate::failure::Result;
 use crate::machine::machine;
-use crate::stops;
+use crate::stops::{self, Step};
 use crate::task::{Flow, Task};
 
 /// Ticks of the first part of a slice, for a thread that was not found spinning last time.
@@ -166,8 +166,14 @@ pub fn look(task: &mut Task) -> Result<Found> {
     while seen.steps < MOST_STEPS {
         let written = seen.add(task);
         let before: Vec<_> = written.iter().map(contents).collect();
-        if let Some(flow) = step(task)? {
-            return Ok(Found::Other(flow));
+        match stops::step(task)? {
+            // A look at a clock belongs to many such loops, a system call to none.
+            Step::Handled {
+                instruction: true,
+                flow: Flow::Continue,
+            } if task.exact => {}
+            Step::Handled { flow, .. } => return Ok(Found::Other(flow)),
+            Step::Made => {}
         }
         if task.ctx.pending != 0 {
             return Ok(Found::Busy);
@@ -240,24 +246,6 @@ fn contents(access: &Access) -> Vec<u8> {
         bytes.clear();
     }
     bytes
-}
-
-/// One instruction. `Some` if the task does not simply go on.
-fn step(task: &mut Task) -> Result<Option<Flow>> {
-    let before = task.ctx.ticks();
-    match task.go(true) {
-        Stop::Stepped { .. } if task.ctx.ticks() == before => task.steps += 1,
-        Stop::Stepped { .. } | Stop::Budget { .. } | Stop::Pause { .. } => task.at_event(),
-        stop => {
-            // A look at a clock belongs to many such loops, a system call to none.
-            let looks = matches!(stop, Stop::Instr { .. });
-            let flow = stops::handle(task, stop)?;
-            if !looks || !matches!(flow, Flow::Continue) || !task.exact {
-                return Ok(Some(flow));
-            }
-        }
-    }
-    Ok(None)
 }
 
 #[cfg(test)]

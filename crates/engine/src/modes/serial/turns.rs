@@ -3,7 +3,6 @@
 
 use std::sync::MutexGuard;
 
-use relive_dbt::Stop;
 use relive_host::context::PLENTY;
 use relive_trace::Kind;
 
@@ -12,7 +11,7 @@ use super::baton::Taken;
 use super::schedule::Schedule;
 use super::spin::{self, Found};
 use crate::failure::Result;
-use crate::stops;
+use crate::stops::{self, Step};
 use crate::task::{Flow, Task};
 
 /// Ticks between two looks at the recorder, of a thread that nobody can wait for.
@@ -86,18 +85,8 @@ impl Serial {
     fn step_on(&self, task: &mut Task) -> Result<Flow> {
         // A switch must be possible between any two instructions, not only at ticks.
         for _ in 0..self.baton.steps() {
-            let before = task.ctx.ticks();
-            match task.go(true) {
-                Stop::Stepped { .. } if task.ctx.ticks() == before => task.steps += 1,
-                Stop::Stepped { .. } => task.at_event(),
-                Stop::Budget { .. } | Stop::Pause { .. } => task.at_event(),
-                stop => {
-                    let flow = stops::handle(task, stop)?;
-                    if !matches!(flow, Flow::Continue) || !task.exact {
-                        return Ok(flow);
-                    }
-                    break;
-                }
+            if let Step::Handled { flow, .. } = stops::step(task)? {
+                return Ok(flow);
             }
             if task.ctx.pending != 0 {
                 return Ok(Flow::Continue);

@@ -1,14 +1,16 @@
 //! The socket of a guided replay: orders come in, sometimes with a descriptor, answers go out.
 
 use std::io::{self, Read, Write};
+use std::os::fd::OwnedFd;
 
+use crate::messages;
 use crate::timeline::{Reply, Request, receive, send};
 
 /// The socket.
 pub struct Channel {
     fd: i32,
     /// What came with the last message.
-    descriptor: Option<i32>,
+    descriptor: Option<OwnedFd>,
 }
 
 impl Channel {
@@ -32,7 +34,7 @@ impl Channel {
     }
 
     /// The descriptor that came with the last message.
-    pub fn take_descriptor(&mut self) -> Option<i32> {
+    pub fn take_descriptor(&mut self) -> Option<OwnedFd> {
         self.descriptor.take()
     }
 
@@ -47,31 +49,11 @@ impl Channel {
 
 impl Read for Channel {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        // Room for one descriptor, aligned as a cmsghdr is.
-        let mut control = [0u64; 4];
-        let mut part = libc::iovec {
-            iov_base: buf.as_mut_ptr().cast(),
-            iov_len: buf.len(),
-        };
-        // SAFETY: all-zero is a value of this plain structure.
-        let mut header: libc::msghdr = unsafe { std::mem::zeroed() };
-        header.msg_iov = &raw mut part;
-        header.msg_iovlen = 1;
-        header.msg_control = control.as_mut_ptr().cast();
-        header.msg_controllen = size_of_val(&control);
-        // SAFETY: the header and all that it points to live through the call.
-        let n = unsafe { libc::recvmsg(self.fd, &raw mut header, libc::MSG_CMSG_CLOEXEC) };
-        if n < 0 {
-            return Err(io::Error::last_os_error());
+        let message = messages::receive(self.fd, buf, 0)?;
+        if let Some(descriptor) = message.descriptors.into_iter().next() {
+            self.descriptor = Some(descriptor);
         }
-        // SAFETY: the kernel has filled the header; a message is looked at only if it is there.
-        unsafe {
-            let first = libc::CMSG_FIRSTHDR(&raw const header);
-            if !first.is_null() && (*first).cmsg_type == libc::SCM_RIGHTS {
-                self.descriptor = Some(libc::CMSG_DATA(first).cast::<i32>().read_unaligned());
-            }
-        }
-        Ok(n as usize)
+        Ok(message.len)
     }
 }
 

@@ -16,6 +16,7 @@ mod stray;
 mod watching;
 
 use std::convert::Infallible;
+use std::os::fd::IntoRawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use channel::Channel;
@@ -110,15 +111,15 @@ fn fork(channel: &mut Channel) {
     // SAFETY: a replay has one thread, which holds no lock here.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        *channel = Channel::new(socket);
+        *channel = Channel::new(socket.into_raw_fd());
         super::checksum::is_forked();
         if let Err(e) = shared::separate() {
             crate::failure::die(&e);
         }
         return;
     }
-    // SAFETY: the copy has its own.
-    unsafe { libc::close(socket) };
+    // The copy has its own.
+    drop(socket);
     if pid < 0 {
         let e = std::io::Error::last_os_error();
         channel.send(&Reply::Failed(format!("cannot fork the replay: {e}")), &[]);
