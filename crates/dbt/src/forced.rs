@@ -19,6 +19,7 @@ use relive_host::layout::in_cache;
 use relive_host::{addr::PAGE, sys};
 
 use crate::options::HASHED;
+use crate::own_pages;
 use crate::stop::Error;
 
 /// A way to write; clones are the same one.
@@ -158,23 +159,26 @@ fn close(fd: i32) {
 pub fn open_memory(old: i32, floor: i32) -> Option<i32> {
     let path = c"/proc/self/mem".as_ptr() as u64;
     let flags = (libc::O_RDWR | libc::O_CLOEXEC) as u64;
-    let cloexec = libc::O_CLOEXEC as u64;
-    let duplicate = libc::F_DUPFD_CLOEXEC as u64;
-    // SAFETY: the path outlives the call; `old` and the new descriptors are the translator's own.
-    let fd = unsafe {
-        let low = sys::syscall(libc::SYS_open as u64, [path, flags, 0, 0, 0, 0]);
-        let low = u64::try_from(low).ok()?;
-        let fd = match old {
-            0.. => sys::syscall(libc::SYS_dup3 as u64, [low, old as u64, cloexec, 0, 0, 0]),
-            _ => sys::syscall(
-                libc::SYS_fcntl as u64,
-                [low, duplicate, floor as u64, 0, 0, 0],
-            ),
-        };
-        sys::syscall(libc::SYS_close as u64, [low, 0, 0, 0, 0, 0]);
-        fd
+    // SAFETY: the path outlives the call.
+    let low = unsafe { sys::syscall(libc::SYS_open as u64, [path, flags, 0, 0, 0, 0]) };
+    let low = u64::try_from(low).ok()?;
+    let fd = if old < 0 {
+        own_pages::place(low, floor).ok()
+    } else {
+        replace(old as u64, low)
     };
-    i32::try_from(fd).ok().filter(|&fd| fd >= 0)
+    i32::try_from(fd?).ok()
+}
+
+/// Moves a descriptor in place of another one.
+fn replace(old: u64, low: u64) -> Option<u64> {
+    let args = [low, old, libc::O_CLOEXEC as u64, 0, 0, 0];
+    // SAFETY: both are the translator's own.
+    unsafe {
+        let fd = sys::syscall(libc::SYS_dup3 as u64, args);
+        sys::syscall(libc::SYS_close as u64, [low, 0, 0, 0, 0, 0]);
+        u64::try_from(fd).ok()
+    }
 }
 
 /// Writes with the pages made writable meanwhile.

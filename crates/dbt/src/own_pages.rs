@@ -51,8 +51,8 @@ pub(crate) fn open(
 
 /// Moves a descriptor to a number that is high enough; one that is stays where it is, as the limit
 /// may be lower by now.
-fn place(low: u64, fd_floor: i32) -> Result<u64, Error> {
-    const WHAT: &str = "moving the own executable's descriptor";
+pub(crate) fn place(low: u64, fd_floor: i32) -> Result<u64, Error> {
+    const WHAT: &str = "moving an own descriptor";
     // SAFETY: changes our own descriptor.
     let fcntl = |what: i32, value: i32| unsafe {
         let args = [low, what as u64, value as u64, 0, 0, 0];

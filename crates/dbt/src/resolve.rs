@@ -280,15 +280,15 @@ impl Translator {
             &mut self.stats.jump_misses
         }) += 1;
         // Much code is come to once. A slot costs more than another miss.
-        let known = self.frags.find(target).is_some();
-        let fill = known && layout::is_low(target) && self.table.is_free(slot);
-        let first = if layout::is_low(target) {
-            kind
-        } else {
-            Entry::Plain
+        let known = self.frags.find(target);
+        let free = layout::is_low(target) && self.table.is_free(slot);
+        let first = if free { kind } else { Entry::Plain };
+        let found = match known {
+            Some(id) => Ok(id),
+            None => self.translate(code, target, first, false),
         };
-        let found = self.fragment(code, target, first).and_then(|id| {
-            if fill {
+        let found = found.and_then(|id| {
+            if free && known.is_some() {
                 let landing = self.ensure_entry(code, id, kind)?;
                 self.table.set(slot, u64::from(landing));
             }
