@@ -11,8 +11,6 @@
 //! Fragments start at the start of a line, or of half a line where there are too many of them for
 //! that: fib, sort and sqlite gained a tenth over starts at multiples of 16 (Zen 3).
 
-use crate::emit::Asm;
-
 /// Length of a cache line.
 pub(crate) const LINE: u32 = 64;
 /// Length of the blocks that Intel's processors cache decoded code by.
@@ -26,33 +24,15 @@ pub(crate) fn start(at: u32, used: u32) -> u32 {
     at.next_multiple_of(if used < SPACIOUS { LINE } else { LINE / 2 })
 }
 
-impl Asm {
-    /// Makes the next `len` bytes, which are a branch and what processors fuse with it, lie in one
-    /// block.
-    pub(crate) fn keep_whole(&mut self, len: u32) {
-        let pad = padding(self.here(), len, self.block);
-        self.buf.extend(nops(pad));
-    }
-
-    /// The same where the first of these bytes have been emitted, from `start` in the buffer on, and
-    /// `len` are yet to come. Returns how far they were moved.
-    pub(crate) fn keep_whole_from(&mut self, start: usize, len: u32) -> u32 {
-        let emitted = (self.buf.len() - start) as u32;
-        let pad = padding(self.base + start as u32, emitted + len, self.block);
-        self.buf.splice(start..start, nops(pad));
-        pad
-    }
-}
-
 /// How far code of `len` bytes at `at` has to be moved.
-fn padding(at: u32, len: u32, block: u32) -> u32 {
+pub(crate) fn padding(at: u32, len: u32, block: u32) -> u32 {
     let over = at % block;
     debug_assert!(len < block, "{len} bytes can not be kept whole");
     if over + len >= block { block - over } else { 0 }
 }
 
 /// So many bytes that do nothing.
-fn nops(bytes: u32) -> impl Iterator<Item = u8> {
+pub(crate) fn nops(bytes: u32) -> impl Iterator<Item = u8> {
     const NOPS: [&[u8]; 10] = [
         &[],
         &[0x90],
@@ -73,6 +53,7 @@ fn nops(bytes: u32) -> impl Iterator<Item = u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::emit::Asm;
     use iced_x86::{Decoder, DecoderOptions, Mnemonic};
 
     const BASE: u32 = 0x4000_0000;

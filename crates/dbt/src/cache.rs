@@ -15,10 +15,8 @@ use relive_host::{addr::PAGE, cpu, window};
 
 use crate::alias::Alias;
 use crate::align;
+use crate::cache_window::FIXED;
 use crate::forced::{self, Forced};
-
-/// Bytes at the start of the cache that fragments leave free, for code at fixed addresses.
-pub(crate) const FIXED: u32 = 192;
 
 /// One-byte instruction that faults at itself in user mode (`hlt`): written over the
 /// entries of dead fragments.

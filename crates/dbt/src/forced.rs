@@ -18,15 +18,15 @@ use std::sync::{Arc, OnceLock};
 use relive_host::layout::in_cache;
 use relive_host::{addr::PAGE, sys};
 
-use crate::options::HASHED;
+use crate::cache_window::HASHED;
 use crate::own_pages;
 use crate::stop::Error;
 
 /// A way to write; clones are the same one.
 #[derive(Clone)]
-pub(crate) struct Forced(Arc<State>);
+pub(crate) struct Forced(Arc<Shared>);
 
-struct State {
+struct Shared {
     here: &'static Here,
     /// The number of the descriptor, of this process or of the one that it was forked from;
     /// negative as long as there has been none.
@@ -60,7 +60,7 @@ impl Forced {
     /// # Errors
     /// The kernel refuses a page.
     pub(crate) fn new(floor: i32, together: bool) -> Result<Self, Error> {
-        Ok(Self(Arc::new(State {
+        Ok(Self(Arc::new(Shared {
             here: here()?,
             number: AtomicI32::new(-1),
             floor,
@@ -139,7 +139,7 @@ impl Forced {
     }
 }
 
-impl Drop for State {
+impl Drop for Shared {
     fn drop(&mut self) {
         close(*self.number.get_mut());
     }

@@ -8,24 +8,15 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use relive_host::layout::CACHE_START;
 use relive_host::{sys, window};
 
+use crate::cache_window::{HASHED, HASHED_BYTES, HASHED_MISS, HASHED_SLOTS};
 use crate::forced::Forced;
-use crate::options::HASHED;
 use crate::stop::Error;
-
-/// Slots of each table: what [`crate::emit::Asm::hash_target`] leaves in rcx is below.
-const SLOTS: u64 = 1 << 16;
-/// Bytes of both.
-pub(crate) const BYTES: u64 = 2 * SLOTS * 8;
-
-/// Where unused slots lead: for jumps, for returns.
-pub(crate) const MISS: [u64; 2] = [CACHE_START + 64, CACHE_START + 96];
 
 /// Address of the table for jumps and calls, or of that for returns.
 pub(crate) fn base(is_return: bool) -> u64 {
-    HASHED + u64::from(is_return) * SLOTS * 8
+    HASHED + u64::from(is_return) * HASHED_SLOTS * 8
 }
 
 /// Both tables' memory.
@@ -71,15 +62,15 @@ impl Hashed {
         let what = "mapping the hashed branch table";
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
         let prot = libc::PROT_READ | libc::PROT_WRITE;
-        let args = [HASHED, BYTES, prot as u64, flags as u64, u64::MAX, 0];
+        let args = [HASHED, HASHED_BYTES, prot as u64, flags as u64, u64::MAX, 0];
         // SAFETY: the range belongs to these tables, reserved for this mapping alone.
         let ret = unsafe { sys::syscall(libc::SYS_mmap as u64, args) };
         Error::check(what, ret)?;
         for is_return in [false, true] {
-            let miss = MISS[usize::from(is_return)];
-            (0..SLOTS).for_each(|i| slot(is_return, i).store(miss, Ordering::Relaxed));
+            let miss = HASHED_MISS[usize::from(is_return)];
+            (0..HASHED_SLOTS).for_each(|i| slot(is_return, i).store(miss, Ordering::Relaxed));
         }
-        let args = [HASHED, BYTES, libc::PROT_READ as u64, 0, 0, 0];
+        let args = [HASHED, HASHED_BYTES, libc::PROT_READ as u64, 0, 0, 0];
         // SAFETY: as above.
         let ret = unsafe { sys::syscall(libc::SYS_mprotect as u64, args) };
         Error::check(what, ret).map(drop)
@@ -96,7 +87,7 @@ impl Hashed {
         if self.mapped {
             let index = hash(target);
             if slot(is_return, index).load(Ordering::Relaxed) == landing {
-                self.store(is_return, index, MISS[usize::from(is_return)]);
+                self.store(is_return, index, HASHED_MISS[usize::from(is_return)]);
             }
         }
     }
@@ -110,7 +101,7 @@ impl Hashed {
 
 /// A slot of a table that is mapped.
 fn slot(is_return: bool, index: u64) -> &'static AtomicU64 {
-    assert!(index < SLOTS, "no slot {index}");
+    assert!(index < HASHED_SLOTS, "no slot {index}");
     let at = base(is_return) + 8 * index;
     // SAFETY: callers have made sure that the tables are mapped, and they are released only
     // with the translator; slots are accessed atomically (by emitted code as whole loads).
@@ -125,14 +116,14 @@ fn hash(target: u64) -> u64 {
         std::arch::asm!("crc32 {crc}, {target}", crc = inout(reg) 0_u64 => crc,
             target = in(reg) target, options(pure, nomem, nostack, preserves_flags));
     }
-    crc & (SLOTS - 1)
+    crc & (HASHED_SLOTS - 1)
 }
 
 impl Drop for Hashed {
     fn drop(&mut self) {
         if self.mapped {
             // SAFETY: the tables are ours; no thread runs in the cache any more.
-            unsafe { window::release(HASHED, BYTES) };
+            unsafe { window::release(HASHED, HASHED_BYTES) };
         }
     }
 }

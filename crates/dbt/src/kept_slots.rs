@@ -7,9 +7,10 @@
 use relive_host::addr::PAGE;
 use relive_host::layout::is_low;
 
-use crate::fragment::{Entry, Fragment};
+use crate::cache_window::TABLE_MISS;
+use crate::entry::Entry;
+use crate::fragment::Fragment;
 use crate::records::Plain;
-use crate::table::MISS;
 
 /// Bytes of a slot.
 const SLOT: u64 = 8;
@@ -22,12 +23,12 @@ const MOST_PAGES: u32 = 24 << 10;
 
 /// A slot of the branch table that a fragment's landing was made for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Slot {
+pub(crate) struct LandingSlot {
     pub(crate) addr: u32,
     pub(crate) landing: u32,
 }
 
-impl Slot {
+impl LandingSlot {
     /// In the table, in bytes.
     fn offset(&self) -> u64 {
         u64::from(self.addr) * SLOT
@@ -37,16 +38,16 @@ impl Slot {
 /// Pages of the table that follow each other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
-pub(crate) struct Run {
+pub(crate) struct PageRun {
     /// Number of the first one.
     page: u32,
     pages: u32,
 }
 
 // SAFETY: `repr(C)`, plain numbers, no padding.
-unsafe impl Plain for Run {}
+unsafe impl Plain for PageRun {}
 
-impl Run {
+impl PageRun {
     /// Bytes of its pages.
     pub(crate) fn len(&self) -> u64 {
         u64::from(self.pages) * PAGE
@@ -60,14 +61,14 @@ impl Run {
 }
 
 /// The slots of these fragments' landings, in ascending order.
-pub(crate) fn of<'a>(fragments: impl Iterator<Item = &'a Fragment>) -> Vec<Slot> {
-    let mut slots: Vec<Slot> = fragments.flat_map(landings).collect();
+pub(crate) fn of<'a>(fragments: impl Iterator<Item = &'a Fragment>) -> Vec<LandingSlot> {
+    let mut slots: Vec<LandingSlot> = fragments.flat_map(landings).collect();
     slots.sort_unstable();
     slots
 }
 
 /// The slots that a fragment's landings were made for.
-fn landings(fragment: &Fragment) -> impl Iterator<Item = Slot> + use<> {
+fn landings(fragment: &Fragment) -> impl Iterator<Item = LandingSlot> + use<> {
     let slots = [
         (Entry::Jump, fragment.pc),
         (Entry::Return, fragment.pc.wrapping_sub(1)),
@@ -75,7 +76,7 @@ fn landings(fragment: &Fragment) -> impl Iterator<Item = Slot> + use<> {
     let made = slots.map(|(kind, addr)| (fragment.entry(kind), addr));
     made.into_iter().filter_map(|(landing, addr)| {
         let landing = landing.filter(|_| is_low(addr))?;
-        Some(Slot {
+        Some(LandingSlot {
             addr: addr as u32,
             landing,
         })
@@ -83,8 +84,8 @@ fn landings(fragment: &Fragment) -> impl Iterator<Item = Slot> + use<> {
 }
 
 /// The pages that slots, in ascending order, lie on, but for those where it does not pay.
-pub(crate) fn runs(slots: &[Slot]) -> Vec<Run> {
-    let mut runs: Vec<(Run, usize)> = Vec::new();
+pub(crate) fn runs(slots: &[LandingSlot]) -> Vec<PageRun> {
+    let mut runs: Vec<(PageRun, usize)> = Vec::new();
     for slot in slots {
         let page = (slot.offset() / PAGE) as u32;
         match runs.last_mut() {
@@ -92,7 +93,7 @@ pub(crate) fn runs(slots: &[Slot]) -> Vec<Run> {
                 last.pages = page + 1 - last.page;
                 *slots += 1;
             }
-            _ => runs.push((Run { page, pages: 1 }, 1)),
+            _ => runs.push((PageRun { page, pages: 1 }, 1)),
         }
     }
     let worth = runs.into_iter().filter(|(_, slots)| *slots >= LEAST_SLOTS);
@@ -100,7 +101,7 @@ pub(crate) fn runs(slots: &[Slot]) -> Vec<Run> {
 }
 
 /// Leaves out runs that would make a file too large; their slots will be set one by one.
-pub(crate) fn limit<'a>(all: impl Iterator<Item = &'a mut Vec<Run>>) {
+pub(crate) fn limit<'a>(all: impl Iterator<Item = &'a mut Vec<PageRun>>) {
     let mut pages = 0;
     for runs in all {
         runs.retain(|run| {
@@ -111,8 +112,8 @@ pub(crate) fn limit<'a>(all: impl Iterator<Item = &'a mut Vec<Run>>) {
 }
 
 /// Appends the pages of runs with these slots, in ascending order, and returns how many.
-pub(crate) fn append(runs: &[Run], slots: &[Slot], out: &mut Vec<u8>) -> u64 {
-    let unused = MISS.map(u64::to_le_bytes).concat();
+pub(crate) fn append(runs: &[PageRun], slots: &[LandingSlot], out: &mut Vec<u8>) -> u64 {
+    let unused = TABLE_MISS.map(u64::to_le_bytes).concat();
     let unused = unused.repeat(PAGE as usize / unused.len());
     let mut count = 0;
     for run in runs {
@@ -132,7 +133,7 @@ pub(crate) fn append(runs: &[Run], slots: &[Slot], out: &mut Vec<u8>) -> u64 {
 }
 
 /// Runs of a file with the offset of each one's pages among all.
-pub(crate) fn placed(runs: &[Run]) -> impl Iterator<Item = (Run, u64)> {
+pub(crate) fn placed(runs: &[PageRun]) -> impl Iterator<Item = (PageRun, u64)> {
     runs.iter().scan(0, |at, run| {
         let here = *at;
         *at += run.len();
@@ -144,8 +145,8 @@ pub(crate) fn placed(runs: &[Run]) -> impl Iterator<Item = (Run, u64)> {
 mod tests {
     use super::*;
 
-    fn slot(addr: u32, landing: u32) -> Slot {
-        Slot { addr, landing }
+    fn slot(addr: u32, landing: u32) -> LandingSlot {
+        LandingSlot { addr, landing }
     }
 
     fn word(pages: &[u8], i: usize) -> u64 {
@@ -163,8 +164,8 @@ mod tests {
         assert_eq!(
             runs,
             [
-                Run { page: 2, pages: 2 },
-                Run {
+                PageRun { page: 2, pages: 2 },
+                PageRun {
                     page: far / 512,
                     pages: 1
                 }
@@ -182,7 +183,7 @@ mod tests {
                 576..580 => 4,
                 1023 => 5,
                 1024..1032 => 6,
-                _ => MISS[i & 1],
+                _ => TABLE_MISS[i & 1],
             };
             assert_eq!(word(&pages, i), expected, "{i}");
         }
@@ -190,19 +191,19 @@ mod tests {
 
     #[test]
     fn a_few_slots_are_left_out() {
-        let slots: Vec<Slot> = (0..LEAST_SLOTS as u32).map(|i| slot(i, 1)).collect();
-        assert_eq!(runs(&slots), [Run { page: 0, pages: 1 }]);
+        let slots: Vec<LandingSlot> = (0..LEAST_SLOTS as u32).map(|i| slot(i, 1)).collect();
+        assert_eq!(runs(&slots), [PageRun { page: 0, pages: 1 }]);
         assert_eq!(runs(&slots[1..]), []);
     }
 
     #[test]
     fn neighbours_are_one_run() {
-        let slots: Vec<Slot> = (0..8).map(|i| slot(i * 512 * (GAP + 1), i)).collect();
+        let slots: Vec<LandingSlot> = (0..8).map(|i| slot(i * 512 * (GAP + 1), i)).collect();
         let pages = 7 * (GAP + 1) + 1;
-        assert_eq!(runs(&slots), [Run { page: 0, pages }]);
+        assert_eq!(runs(&slots), [PageRun { page: 0, pages }]);
         let mut all = [
             runs(&slots),
-            vec![Run {
+            vec![PageRun {
                 page: 9,
                 pages: MOST_PAGES,
             }],

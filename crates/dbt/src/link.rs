@@ -1,8 +1,8 @@
 //! Linking direct branches to fragments, and taking fragments out of use again.
 
-use crate::exits::{Kind, NONE, UNLINKED};
-use crate::fragment::{ENTRIES, Entry};
-use crate::resolve::new_epoch;
+use crate::behind::new_epoch;
+use crate::entry::{ENTRIES, Entry};
+use crate::exit::{ExitKind, NONE, UNLINKED};
 use crate::translator::Translator;
 
 impl Translator {
@@ -10,7 +10,7 @@ impl Translator {
     pub(crate) fn link_new(&mut self, first: usize) {
         for number in first..self.exits.next() {
             let exit = self.exits.all[number];
-            let Some(kind) = exit.kind().and_then(wanted_entry) else {
+            let Some(kind) = exit.kind().and_then(ExitKind::entry) else {
                 continue;
             };
             let Some(id) = self.frags.find(exit.pc) else {
@@ -70,15 +70,5 @@ impl Translator {
         }
         self.frags.bury(id);
         self.stats.invalidated += 1;
-    }
-}
-
-/// Which entry a linkable exit leads to.
-pub(crate) fn wanted_entry(kind: Kind) -> Option<Entry> {
-    match kind {
-        Kind::Link => Some(Entry::Plain),
-        Kind::LinkTicked => Some(Entry::Ticked),
-        Kind::LinkCalled => Some(Entry::Called),
-        _ => None,
     }
 }

@@ -7,7 +7,7 @@ use iced_x86::{Decoder, DecoderOptions, FastFormatter, Instruction};
 use relive_host::GuestAddr;
 
 use crate::code::Code;
-use crate::fragment::Entry;
+use crate::entry::Entry;
 use crate::translator::Translator;
 
 impl Translator {

@@ -3,16 +3,7 @@
 
 use relive_host::{cpu, layout};
 
-/// Where the filter of watched memory lies (see `watch`): the last part of the cache's window.
-pub(crate) const FILTER: u64 = layout::CACHE_END - FILTER_BYTES;
-/// Its size: 64 Ki entries and what wide accesses read behind them.
-pub(crate) const FILTER_BYTES: u64 = (64 << 10) + 4096;
-
-/// Where the hashed branch table lies, before that.
-pub(crate) const HASHED: u64 = FILTER - crate::hashed::BYTES;
-
-/// Upper end of the code cache.
-pub(crate) const CACHE_USED_END: u64 = HASHED;
+use crate::cache_window::CACHE_USED_END;
 
 /// Which calls and returns are translated as pairs, with the processor's own `call` and `ret`. That
 /// pays where there are so many returns that it does not foresee indirect jumps in their place.

@@ -1,70 +1,19 @@
 //! What to do after each exit from the cache: link and go on, or stop with exact state.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use relive_host::context::{EXIT_FAULT, EXIT_TOLD};
 use relive_host::{Context, GuestAddr, Reg, layout};
 
 use crate::code::Code;
 use crate::emit::EXIT_BYTES;
-use crate::exits::{Exit, Kind, Record};
-use crate::flags;
-use crate::fragment::Entry;
+use crate::entry::Entry;
+use crate::exit::{Exit, ExitKind, ExitRecord};
+use crate::guest_state::{bad_target, budget, stepped, stop, take_target};
 use crate::instr_op::is_canonical;
-use crate::link::wanted_entry;
 use crate::mangle;
-use crate::recover::{self, Recovered, take_target};
+use crate::recover::Recovered;
 use crate::stop::{Bad, Next, Stop, TrapKind};
 use crate::translator::Translator;
 use crate::{emit, fip, xsave};
-
-/// Length of `syscall`.
-pub(crate) const SYSCALL_BYTES: usize = 2;
-
-/// Moves whenever translations are forgotten.
-static EPOCH: AtomicU64 = AtomicU64::new(0);
-
-/// Where to enter the cache for the guest to go on behind a system call, without asking the
-/// translator.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Behind {
-    pc: u64,
-    entry: u64,
-    epoch: u64,
-}
-
-impl Behind {
-    /// The exit that `ctx` has been left by, if that is a system call which says all about itself.
-    /// Then the guest's state in the context is complete and `ctx.rip` is the instruction.
-    #[must_use]
-    pub fn call(ctx: &mut Context) -> Option<(Stop, Self)> {
-        if ctx.exit == EXIT_FAULT || ctx.exit & EXIT_TOLD == 0 {
-            return None;
-        }
-        ctx.forget_x87_pointers();
-        let pc = GuestAddr(ctx.rip);
-        let next = pc.offset(SYSCALL_BYTES as u64);
-        let behind = Self {
-            pc: next.0,
-            entry: ctx.entry,
-            epoch: EPOCH.load(Ordering::Acquire),
-        };
-        Some((Stop::Syscall { pc, next }, behind))
-    }
-
-    /// The cache address to go on at, if the guest is to go on at `pc` and no translation has been
-    /// forgotten since.
-    #[must_use]
-    pub fn entry(&self, pc: GuestAddr) -> Option<u64> {
-        let good = self.entry != 0 && self.pc == pc.0;
-        (good && self.epoch == EPOCH.load(Ordering::Acquire)).then_some(self.entry)
-    }
-}
-
-/// Translations are forgotten: what has been learned from them is of no use any more.
-pub(crate) fn new_epoch() {
-    EPOCH.fetch_add(1, Ordering::AcqRel);
-}
 
 impl Translator {
     /// Answers the exit in `ctx` after a return from `enter`. Links branches and resolves
@@ -90,29 +39,31 @@ impl Translator {
             .exits
             .all
             .get(number as usize)
-            .and_then(Record::exit)
+            .and_then(ExitRecord::exit)
             .ok_or_else(|| format!("there is no exit {number}"))?;
         self.stats.count_exit(exit.kind);
         let pc = GuestAddr(exit.pc);
         let next = pc.offset(u64::from(exit.len));
         let stop = match exit.kind {
-            Kind::Link | Kind::LinkTicked | Kind::LinkCalled => {
+            ExitKind::Link | ExitKind::LinkTicked | ExitKind::LinkCalled => {
                 return Ok(self.direct(code, ctx, number, exit));
             }
-            Kind::MissEven | Kind::MissOdd => {
-                return Ok(self.table_miss(code, ctx, exit.kind == Kind::MissOdd));
+            ExitKind::MissEven | ExitKind::MissOdd => {
+                return Ok(self.table_miss(code, ctx, exit.kind == ExitKind::MissOdd));
             }
-            Kind::JumpMismatch | Kind::ReturnMismatch => {
+            ExitKind::JumpMismatch | ExitKind::ReturnMismatch => {
                 let target = take_target(ctx);
                 return Ok(self.mismatch(code, ctx, exit, target));
             }
-            Kind::HashedJump => return self.hashed_miss(code, ctx, false),
-            Kind::HashedReturn => return self.hashed_miss(code, ctx, true),
-            Kind::ReturnLost => return self.return_lost(code, ctx),
-            Kind::Site => return Err("the record of a branch was taken as a way out".to_owned()),
-            Kind::StepJump | Kind::StepReturn => return self.step_branch(code, ctx, exit),
-            Kind::Step => return Ok(stepped(code, ctx, exit.pc)),
-            Kind::StepTicked => {
+            ExitKind::HashedJump => return self.hashed_miss(code, ctx, false),
+            ExitKind::HashedReturn => return self.hashed_miss(code, ctx, true),
+            ExitKind::ReturnLost => return self.return_lost(code, ctx),
+            ExitKind::Site => {
+                return Err("the record of a branch was taken as a way out".to_owned());
+            }
+            ExitKind::StepJump | ExitKind::StepReturn => return self.step_branch(code, ctx, exit),
+            ExitKind::Step => return Ok(stepped(code, ctx, exit.pc)),
+            ExitKind::StepTicked => {
                 let used_up = ctx.count_tick();
                 return Ok(if used_up {
                     budget(code, ctx, exit.pc)
@@ -120,7 +71,7 @@ impl Translator {
                     stepped(code, ctx, exit.pc)
                 });
             }
-            Kind::Xsave => {
+            ExitKind::Xsave => {
                 let behind = u64::from(exit.stub + EXIT_BYTES);
                 return Ok(match xsave::store(code, ctx, &exit)? {
                     true if self.frags.get(exit.frag).is_step() => stepped(code, ctx, next.0),
@@ -128,7 +79,7 @@ impl Translator {
                     false => Next::Enter(behind + u64::from(emit::AHEAD_BYTES)),
                 });
             }
-            Kind::Fip => {
+            ExitKind::Fip => {
                 fip::clear_stored(code, ctx, exit.pc)?;
                 let step = self.frags.get(exit.frag).is_step();
                 return Ok(if step {
@@ -137,33 +88,33 @@ impl Translator {
                     self.go(code, ctx, next.0)
                 });
             }
-            Kind::Pause => {
+            ExitKind::Pause => {
                 if ctx.count_tick() {
                     return Ok(budget(code, ctx, exit.pc));
                 }
                 Stop::Pause { next: pc }
             }
-            Kind::Budget if ctx.deal_on() => return Ok(self.go(code, ctx, exit.pc)),
-            Kind::Budget => Stop::Budget { pc },
-            Kind::Breakpoint => Stop::Breakpoint { pc },
-            Kind::Watch => Stop::Watch { pc },
-            Kind::Syscall => {
+            ExitKind::Budget if ctx.deal_on() => return Ok(self.go(code, ctx, exit.pc)),
+            ExitKind::Budget => Stop::Budget { pc },
+            ExitKind::Breakpoint => Stop::Breakpoint { pc },
+            ExitKind::Watch => Stop::Watch { pc },
+            ExitKind::Syscall => {
                 // No look ahead needed: it ends at every instruction that is not copied.
                 ctx.rip = exit.pc;
                 return Ok(Next::Stop(Stop::Syscall { pc, next }));
             }
-            Kind::Instr => {
+            ExitKind::Instr => {
                 // No look ahead needed: it ends at every instruction that is not copied.
                 ctx.rip = exit.pc;
                 let op = self.exits.ops[exit.aux as usize];
                 return Ok(Next::Stop(Stop::Instr { op, pc, next }));
             }
-            Kind::Int3 => Stop::Trap {
+            ExitKind::Int3 => Stop::Trap {
                 pc,
                 next,
                 kind: TrapKind::Int3,
             },
-            Kind::Int1 => Stop::Trap {
+            ExitKind::Int1 => Stop::Trap {
                 pc,
                 next,
                 kind: match exit.aux {
@@ -172,22 +123,22 @@ impl Translator {
                     _ => TrapKind::Int1,
                 },
             },
-            Kind::Undefined => Stop::Trap {
+            ExitKind::Undefined => Stop::Trap {
                 pc,
                 next,
                 kind: TrapKind::Undefined,
             },
-            Kind::Unsupported => Stop::Unsupported {
+            ExitKind::Unsupported => Stop::Unsupported {
                 pc,
                 what: mangle::unsupported_name(exit.aux),
             },
         };
-        Ok(self::stop(code, ctx, exit.pc, stop))
+        Ok(crate::guest_state::stop(code, ctx, exit.pc, stop))
     }
 
     /// A direct branch that is not linked yet.
     fn direct(&mut self, code: &dyn Code, ctx: &mut Context, number: u32, exit: Exit) -> Next {
-        let kind = wanted_entry(exit.kind).unwrap_or(Entry::Plain);
+        let kind = exit.kind.entry().unwrap_or(Entry::Plain);
         let found = self
             .fragment(code, exit.pc, kind)
             .and_then(|id| Ok((id, self.ensure_entry(code, id, kind)?)));
@@ -243,7 +194,7 @@ impl Translator {
     /// `pc + 1` for returns; the lower 61 bits of the target say which it was.
     fn mismatch(&mut self, code: &dyn Code, ctx: &mut Context, exit: Exit, target: u64) -> Next {
         self.stats.mismatches += 1;
-        let slot = if exit.kind == Kind::JumpMismatch {
+        let slot = if exit.kind == ExitKind::JumpMismatch {
             exit.pc
         } else {
             exit.pc.wrapping_sub(1)
@@ -352,7 +303,7 @@ impl Translator {
         if !is_canonical(target) {
             return bad_target(code, ctx, exit.pc, target);
         }
-        if exit.kind == Kind::StepJump && ctx.count_tick() {
+        if exit.kind == ExitKind::StepJump && ctx.count_tick() {
             return Ok(budget(code, ctx, target));
         }
         Ok(stepped(code, ctx, target))
@@ -403,38 +354,4 @@ impl Translator {
             }
         }
     }
-}
-
-/// Stops at `pc`. Where guest state becomes visible, flags that are dead (and may have been
-/// lost by a tick) are 0.
-fn stop(code: &dyn Code, ctx: &mut Context, pc: u64, stop: Stop) -> Next {
-    ctx.rip = pc;
-    ctx.rflags &= !flags::dead_among(code, pc, ctx.rflags);
-    Next::Stop(stop)
-}
-
-fn budget(code: &dyn Code, ctx: &mut Context, pc: u64) -> Next {
-    stop(code, ctx, pc, Stop::Budget { pc: GuestAddr(pc) })
-}
-
-fn stepped(code: &dyn Code, ctx: &mut Context, pc: u64) -> Next {
-    stop(code, ctx, pc, Stop::Stepped { pc: GuestAddr(pc) })
-}
-
-pub(crate) fn bad_target(
-    code: &dyn Code,
-    ctx: &mut Context,
-    pc: u64,
-    target: u64,
-) -> Result<Next, String> {
-    recover::undo_branch(code, ctx, pc)?;
-    Ok(stop(
-        code,
-        ctx,
-        pc,
-        Stop::BadTarget {
-            pc: GuestAddr(pc),
-            target,
-        },
-    ))
 }

@@ -20,21 +20,19 @@ use relive_host::layout::CACHE_START;
 use relive_host::sys;
 use xxhash_rust::xxh3::Xxh3;
 
-use crate::exits::{self, NONE, UNLINKED};
-use crate::fragment::{Fragment, SpansById};
+use crate::exit::{ExitRecord, NONE, UNLINKED};
+use crate::fragment::Fragment;
+use crate::fragments::SpansById;
 use crate::instr_op::InstrOp;
-use crate::kept_slots::{self, Run, Slot};
+use crate::kept_slots::{self, LandingSlot, PageRun};
+use crate::marks::MarkRecord;
 use crate::records::{Mapped, Plain, Records, bytes_of};
-use crate::recover::MarkRecord;
-use crate::taken_over::{self, Farther, Lists, RegionRecord, Span, TakenOver};
+use crate::taken_over::{self, Compare, Farther, Lists, RegionRecord, Span, TakenOver};
 use crate::translator::Translator;
 use crate::view::View;
 
 /// Reads guest memory for [`Translator::save`]; `false` if that is not possible.
 pub type Read<'a> = dyn FnMut(u64, &mut [u8]) -> bool + 'a;
-/// Says whether guest memory at an address holds these bytes.
-pub type Compare<'a> = dyn FnMut(u64, &[u8]) -> bool + 'a;
-
 const MAGIC: u64 = 0x3430_444f_4356_4c52;
 const PAGE: u64 = 4096;
 /// Words of the header; the checksum covers those from [`SUMMED`] on, and all that follows.
@@ -136,7 +134,7 @@ impl Translator {
         let (hot, cold, end) = self.exits.cache.bounds();
         let code = pages(hot, cold, end);
         let estimate = (code[0].1 + code[1].1) as usize
-            + self.exits.all.len() * size_of::<exits::Record>()
+            + self.exits.all.len() * size_of::<ExitRecord>()
             + all.len() * (size_of::<Fragment>() + 20)
             + marks.len() * size_of::<MarkRecord>();
         if estimate > MOST_BYTES || !self.is_plain() {
@@ -157,7 +155,7 @@ impl Translator {
         }
 
         let table = regions.iter().flat_map(|r| &r.runs);
-        let table: u64 = table.map(Run::len).sum();
+        let table: u64 = table.map(PageRun::len).sum();
         let mut out = Out::with_room(estimate + table as usize);
         for (at, len, _) in code {
             out.bytes(&self.exits.cache.read(at as u32, len as u32));
@@ -402,14 +400,14 @@ impl Out {
 }
 
 /// A region of guest code with what is kept of it.
-struct Region {
+struct KeptRegion {
     start: u64,
     end: u64,
     ids: Vec<u32>,
     /// Address and bytes that they depend on.
     guest: Vec<(u64, Vec<u8>)>,
-    slots: Vec<Slot>,
-    runs: Vec<Run>,
+    slots: Vec<LandingSlot>,
+    runs: Vec<PageRun>,
 }
 
 /// Groups the kept fragments by region, with the guest bytes that they depend on. A region
@@ -420,7 +418,7 @@ fn regions(
     region_of: &mut [u32],
     ranges: &[(u64, u64)],
     read: &mut Read<'_>,
-) -> Vec<Region> {
+) -> Vec<KeptRegion> {
     let mut members: Vec<Vec<u32>> = vec![Vec::new(); ranges.len()];
     for (id, range) in (0..).zip(region_of.iter_mut()) {
         // Regions that are kept are numbered anew.
@@ -429,7 +427,7 @@ fn regions(
             range => members[range as usize].push(id),
         }
     }
-    let mut found: Vec<Region> = Vec::new();
+    let mut found: Vec<KeptRegion> = Vec::new();
     for ids in members.into_iter().filter(|ids| !ids.is_empty()) {
         let fragments = || ids.iter().map(|id| &all[*id as usize]);
         let mut needed: Vec<(u64, u64)> = fragments().map(|f| (f.pc, f.end)).collect();
@@ -460,7 +458,7 @@ fn regions(
         let (start, end) = (spans[0].0, spans[spans.len() - 1].1);
         ids.iter()
             .for_each(|id| region_of[*id as usize] = found.len() as u32);
-        found.push(Region {
+        found.push(KeptRegion {
             start,
             end,
             ids,
@@ -478,7 +476,7 @@ struct Parsed {
     kept: u64,
     hot: u32,
     cold: u32,
-    exits: Mapped<exits::Record>,
+    exits: Mapped<ExitRecord>,
     fragments: Mapped<Fragment>,
     marks: Mapped<MarkRecord>,
     ops: Vec<InstrOp>,

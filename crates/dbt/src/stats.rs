@@ -3,7 +3,7 @@
 use std::ops::{Add, Deref, DerefMut};
 use std::ptr::NonNull;
 
-use crate::exits::Kind;
+use crate::exit::ExitKind;
 
 /// What a [`crate::Translator`] has done since it was made.
 ///
@@ -71,21 +71,25 @@ const REASONS: [&str; 13] = [
     "watched memory",
 ];
 
-fn reason(kind: Kind) -> usize {
+fn reason(kind: ExitKind) -> usize {
     match kind {
-        Kind::Link | Kind::LinkTicked | Kind::LinkCalled => 0,
-        Kind::MissEven | Kind::MissOdd | Kind::HashedJump | Kind::HashedReturn | Kind::Site => 1,
-        Kind::JumpMismatch | Kind::ReturnMismatch | Kind::ReturnLost => 2,
-        Kind::Budget => 3,
-        Kind::Syscall => 4,
-        Kind::Instr => 5,
-        Kind::Pause => 6,
-        Kind::Int3 | Kind::Int1 | Kind::Undefined => 7,
-        Kind::Unsupported => 8,
-        Kind::Fip | Kind::Xsave => 9,
-        Kind::Step | Kind::StepTicked | Kind::StepJump | Kind::StepReturn => 10,
-        Kind::Breakpoint => 11,
-        Kind::Watch => 12,
+        ExitKind::Link | ExitKind::LinkTicked | ExitKind::LinkCalled => 0,
+        ExitKind::MissEven
+        | ExitKind::MissOdd
+        | ExitKind::HashedJump
+        | ExitKind::HashedReturn
+        | ExitKind::Site => 1,
+        ExitKind::JumpMismatch | ExitKind::ReturnMismatch | ExitKind::ReturnLost => 2,
+        ExitKind::Budget => 3,
+        ExitKind::Syscall => 4,
+        ExitKind::Instr => 5,
+        ExitKind::Pause => 6,
+        ExitKind::Int3 | ExitKind::Int1 | ExitKind::Undefined => 7,
+        ExitKind::Unsupported => 8,
+        ExitKind::Fip | ExitKind::Xsave => 9,
+        ExitKind::Step | ExitKind::StepTicked | ExitKind::StepJump | ExitKind::StepReturn => 10,
+        ExitKind::Breakpoint => 11,
+        ExitKind::Watch => 12,
     }
 }
 
@@ -102,7 +106,7 @@ impl Stats {
         REASONS.into_iter().zip(self.exits).chain(faults)
     }
 
-    pub(crate) fn count_exit(&mut self, kind: Kind) {
+    pub(crate) fn count_exit(&mut self, kind: ExitKind) {
         self.exits[reason(kind)] += 1;
     }
 }

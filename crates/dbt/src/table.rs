@@ -9,11 +9,12 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use relive_host::layout::{CACHE_START, LOW_END, TABLE};
+use relive_host::layout::{LOW_END, TABLE};
 use relive_host::{sys, window};
 
+use crate::cache_window::TABLE_MISS;
 use crate::forced::Forced;
-use crate::kept_slots::Run;
+use crate::kept_slots::PageRun;
 use crate::own_pages;
 use crate::stop::Error;
 
@@ -23,15 +24,12 @@ const CHUNK_GUEST: u64 = 256 << 10;
 /// Bytes of a chunk.
 const CHUNK: u64 = CHUNK_GUEST * 8;
 
-/// Where unused slots lead: even ones, odd ones.
-pub(crate) const MISS: [u64; 2] = [CACHE_START, CACHE_START + 32];
-
 /// A chunk of unused slots. It is part of the executable, so that a process that starts need
 /// not fill any: chunks are private maps of it.
 #[repr(C, align(4096))]
 struct Chunk([[u64; 2]; CHUNK as usize / 16]);
 
-static UNUSED: Chunk = Chunk([MISS; CHUNK as usize / 16]);
+static UNUSED: Chunk = Chunk([TABLE_MISS; CHUNK as usize / 16]);
 
 /// The table's memory.
 pub(crate) struct Table {
@@ -43,7 +41,7 @@ pub(crate) struct Table {
 }
 
 impl Table {
-    /// Makes an empty table whose unused slots lead to [`MISS`].
+    /// Makes an empty table whose unused slots lead to [`TABLE_MISS`].
     pub(crate) fn new(fd_floor: i32, own_file: Option<i32>, forced: Forced) -> Result<Self, Error> {
         // SAFETY: the static is plain bytes.
         let bytes =
@@ -120,7 +118,7 @@ impl Table {
     /// Whether the slot of `addr` is mapped and has its default value.
     pub(crate) fn is_free(&self, addr: u64) -> bool {
         self.slot(addr)
-            .is_some_and(|s| s.load(Ordering::Relaxed) == MISS[(addr & 1) as usize])
+            .is_some_and(|s| s.load(Ordering::Relaxed) == TABLE_MISS[(addr & 1) as usize])
     }
 
     /// Lets branches through the slot of `addr` go to `landing`.
@@ -133,7 +131,7 @@ impl Table {
     /// Puts pages in place of those that a run names, if all of these are mapped; `kept` is where
     /// they lie, in a private map of a file that nothing else uses. Slots that were set there are
     /// lost: who needs them misses once more. If the kernel knows no way to do it, they stay unset.
-    pub(crate) fn adopt(&mut self, run: Run, kept: u64) {
+    pub(crate) fn adopt(&mut self, run: PageRun, kept: u64) {
         let (start, end) = run.bytes();
         let mut chunks = start / CHUNK..end.div_ceil(CHUNK);
         if start == end || !chunks.all(|c| self.mapped.get(c as usize) == Some(&true)) {
@@ -153,7 +151,7 @@ impl Table {
         if let Some(slot) = self.slot(addr)
             && slot.load(Ordering::Relaxed) == landing
         {
-            self.store(addr, MISS[(addr & 1) as usize]);
+            self.store(addr, TABLE_MISS[(addr & 1) as usize]);
         }
     }
 

@@ -5,10 +5,12 @@
 use std::ops::Range;
 
 use crate::fragment::Fragment;
-use crate::kept_slots::{self, Run};
+use crate::kept_slots::{self, PageRun};
 use crate::records::{Mapped, Plain, Records};
-use crate::snapshot::Compare;
 use crate::view::View;
+
+/// Says whether guest memory at an address holds these bytes.
+pub type Compare<'a> = dyn FnMut(u64, &[u8]) -> bool + 'a;
 
 /// Guest bytes that a region depends on.
 #[derive(Clone, Copy)]
@@ -66,24 +68,24 @@ pub(crate) struct Lists {
     pub(crate) regions: Mapped<RegionRecord>,
     pub(crate) ids: Mapped<u32>,
     pub(crate) spans: Mapped<Span>,
-    pub(crate) runs: Mapped<Run>,
+    pub(crate) runs: Mapped<PageRun>,
     pub(crate) buckets: Mapped<u32>,
     pub(crate) guest: Mapped<u8>,
     pub(crate) farther: Mapped<Farther>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum State {
+enum RegionState {
     Dormant,
     Active,
     /// Its guest code is another one.
     Gone,
 }
 
-struct Region {
+struct TakenRegion {
     start: u64,
     end: u64,
-    state: State,
+    state: RegionState,
     ids: Range<usize>,
     spans: Range<usize>,
     runs: Range<usize>,
@@ -92,9 +94,9 @@ struct Region {
 /// What was taken over, region by region.
 pub(crate) struct TakenOver {
     lists: Lists,
-    regions: Vec<Region>,
+    regions: Vec<TakenRegion>,
     /// Runs of table pages, and where these lie.
-    placed: Vec<(Run, u64)>,
+    placed: Vec<(PageRun, u64)>,
     /// The pages of all runs.
     _pages: View,
 }
@@ -130,10 +132,10 @@ impl TakenOver {
                 *from = range.end;
                 range
             };
-            regions.push(Region {
+            regions.push(TakenRegion {
                 start: r.start,
                 end: r.end,
-                state: State::Dormant,
+                state: RegionState::Dormant,
                 ids: next(&mut ids, r.ids),
                 spans: next(&mut spans, r.spans),
                 runs: next(&mut runs, r.runs),
@@ -141,7 +143,7 @@ impl TakenOver {
         }
         let start = pages.start() as u64;
         let end = start + pages.len() as u64;
-        let placed: Vec<(Run, u64)> = kept_slots::placed(lists.runs.all())
+        let placed: Vec<(PageRun, u64)> = kept_slots::placed(lists.runs.all())
             .map(|(run, offset)| (run, start + offset))
             .collect();
         let fits = ids == lists.ids.all().len()
@@ -165,7 +167,7 @@ impl TakenOver {
             let id = table[(start + i) & (table.len() - 1)];
             let fragment = all.get(id as usize)?;
             if fragment.pc == pc {
-                let active = self.regions[fragment.region as usize].state == State::Active;
+                let active = self.regions[fragment.region as usize].state == RegionState::Active;
                 return (active && fragment.is_live()).then_some(id);
             }
         }
@@ -179,7 +181,8 @@ impl TakenOver {
         start: u64,
         end: u64,
     ) -> impl Iterator<Item = u32> {
-        let touched = move |r: &Region| r.state == State::Active && r.start < end && start < r.end;
+        let touched =
+            move |r: &TakenRegion| r.state == RegionState::Active && r.start < end && start < r.end;
         let regions = self.regions.iter().filter(move |r| touched(r));
         let ids = regions.flat_map(|r| self.lists.ids.all()[r.ids.clone()].iter().copied());
         let made_from = ids.filter(move |id| {
@@ -192,7 +195,8 @@ impl TakenOver {
         };
         let depend = farther.iter().filter(move |f| {
             let (from, to) = f.span();
-            let active = |f: &&Fragment| self.regions[f.region as usize].state == State::Active;
+            let active =
+                |f: &&Fragment| self.regions[f.region as usize].state == RegionState::Active;
             let fragment = all.get(f.id as usize).filter(active);
             from < end && start < to && fragment.is_some_and(Fragment::is_live)
         });
@@ -207,10 +211,15 @@ impl TakenOver {
     /// Guest code lies in `start..end` now: regions that were made from the very same bytes there
     /// come into use. Returns the runs of table pages with the slots of their landings, and
     /// where these pages lie.
-    pub(crate) fn wake(&mut self, start: u64, end: u64, same: &mut Compare<'_>) -> Vec<(Run, u64)> {
+    pub(crate) fn wake(
+        &mut self,
+        start: u64,
+        end: u64,
+        same: &mut Compare<'_>,
+    ) -> Vec<(PageRun, u64)> {
         let (lists, mut woken) = (&self.lists, Vec::new());
         for region in &mut self.regions {
-            if region.state != State::Dormant || region.start < start || region.end > end {
+            if region.state != RegionState::Dormant || region.start < start || region.end > end {
                 continue;
             }
             let equal = lists.spans.all()[region.spans.clone()].iter().all(|s| {
@@ -218,7 +227,11 @@ impl TakenOver {
                 let bytes = lists.guest.all().get(from..from + s.len as usize);
                 bytes.is_some_and(|bytes| same(s.at, bytes))
             });
-            region.state = if equal { State::Active } else { State::Gone };
+            region.state = if equal {
+                RegionState::Active
+            } else {
+                RegionState::Gone
+            };
             if equal {
                 woken.extend_from_slice(&self.placed[region.runs.clone()]);
             }
@@ -229,8 +242,8 @@ impl TakenOver {
     /// What is dormant stays so for ever.
     pub(crate) fn forget_dormant(&mut self) {
         for region in &mut self.regions {
-            if region.state == State::Dormant {
-                region.state = State::Gone;
+            if region.state == RegionState::Dormant {
+                region.state = RegionState::Gone;
             }
         }
     }

@@ -9,10 +9,10 @@ use relive_host::context::{LANES, off};
 use relive_host::layout::SHADOW_BELOW;
 
 use crate::emit::{Asm, CMP_BYTES, JCC_BYTES, JRCXZ_BYTES, RCX};
-use crate::exits::{Exit, Kind};
+use crate::entry::Entry;
+use crate::exit::{Exit, ExitKind};
+use crate::exits::Exits;
 use crate::flags::Dead;
-use crate::fragment::Entry;
-use crate::translate::Exits;
 
 /// Most bytes that an entry takes, its jump to the body included.
 pub(crate) const ENTRY_BYTES: u32 = 128;
@@ -90,10 +90,10 @@ fn check(
     meant: bool,
 ) {
     let mismatch = match entry {
-        Entry::Jump => Kind::JumpMismatch,
-        Entry::Return => Kind::ReturnMismatch,
-        Entry::HashedJump => Kind::HashedJump,
-        Entry::HashedReturn => Kind::HashedReturn,
+        Entry::Jump => ExitKind::JumpMismatch,
+        Entry::Return => ExitKind::ReturnMismatch,
+        Entry::HashedJump => ExitKind::HashedJump,
+        Entry::HashedReturn => ExitKind::HashedReturn,
         Entry::Plain | Entry::Ticked | Entry::Called => return,
     };
     let hashed = matches!(entry, Entry::HashedJump | Entry::HashedReturn);
@@ -151,10 +151,10 @@ fn lane(pc: u64, further: usize) -> i32 {
 }
 
 fn budget(frag: u32, pc: u64) -> Exit {
-    Exit::new(Kind::Budget, frag, pc)
+    Exit::new(ExitKind::Budget, frag, pc)
 }
 
-fn check_by_flags(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64) {
+fn check_by_flags(asm: &mut Asm, exits: &mut Exits, mismatch: ExitKind, frag: u32, pc: u64) {
     const NOT_EQUAL: u8 = 5;
     let stub = exits.add(Exit::new(mismatch, frag, pc), |_| ());
     asm.keep_whole(CMP_BYTES + JCC_BYTES);
@@ -163,21 +163,21 @@ fn check_by_flags(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, p
 }
 
 /// Leaves rcx as 0.
-fn check_flag_free(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64) {
+fn check_flag_free(asm: &mut Asm, exits: &mut Exits, mismatch: ExitKind, frag: u32, pc: u64) {
     let stub = exits.add(Exit::new(mismatch, frag, pc), |stub| stub.add_rcx(low(pc)));
     asm.add_rcx(-low(pc));
     asm.jmp_unless_zero(stub);
 }
 
 /// Leaves rcx as 0. A load from the context must follow.
-fn check_by_fault(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64) {
+fn check_by_fault(asm: &mut Asm, exits: &mut Exits, mismatch: ExitKind, frag: u32, pc: u64) {
     asm.expect_rcx(low(pc));
     exits.add_inline(Exit::new(mismatch, frag, pc), asm.here() + 1);
 }
 
 /// Compares the target in the context with `pc`. Another target, for which flags may be alive,
 /// gets here by the same slot: no flag changes. What is left in rcx is of no use.
-fn check_hashed(asm: &mut Asm, exits: &mut Exits, mismatch: Kind, frag: u32, pc: u64) {
+fn check_hashed(asm: &mut Asm, exits: &mut Exits, mismatch: ExitKind, frag: u32, pc: u64) {
     const RDX: u8 = 2;
     const RDX_SLOT: i32 = off::SPILL + 8;
     let stub = exits.add(Exit::new(mismatch, frag, pc), |_| ());

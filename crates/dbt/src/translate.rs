@@ -2,24 +2,21 @@
 
 use std::time::Instant;
 
-use relive_host::layout::{self, is_low};
+use relive_host::layout::is_low;
 
-use crate::cache::Cache;
 use crate::classify::Class;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
-use crate::emit::{Asm, EXIT_BYTES, JMP_BYTES};
-use crate::exits::{Exit, Kind, NONE, Record};
+use crate::emit::{EXIT_BYTES, JMP_BYTES};
+use crate::entry::{ENTRIES, Entry};
+use crate::exit::NONE;
 use crate::flags::{self, Dead};
-use crate::fragment::{ENTRIES, Entry, Fragment};
-use crate::hashed;
-use crate::instr_op::InstrOp;
-use crate::mangle::{self, Flow, Unit};
-use crate::records::Records;
+use crate::fragment::Fragment;
+use crate::mangle;
 use crate::stop::Bad;
-use crate::table;
 use crate::ticks;
 use crate::translator::Translator;
+use crate::unit::{Flow, Unit};
 
 /// Most bytes that one instruction is translated to, its stubs included.
 const INSN_BYTES: u32 = 224;
@@ -29,81 +26,6 @@ const UNROLLED: u32 = 24;
 
 /// Most instructions of a fragment whose memory accesses are checked.
 const CHECKED_INSNS: u32 = 64;
-
-/// The cache and the exits out of it, which grow together.
-pub(crate) struct Exits {
-    pub(crate) cache: Cache,
-    pub(crate) all: Records<Record>,
-    pub(crate) ops: Vec<InstrOp>,
-    stub: Asm,
-}
-
-impl Exits {
-    pub(crate) fn new(cache: Cache) -> Self {
-        Self {
-            cache,
-            all: Records::default(),
-            ops: Vec::new(),
-            stub: Asm::new(),
-        }
-    }
-
-    /// Adds an exit with a stub of its own, which does `before` first. Returns the stub's
-    /// cache address.
-    pub(crate) fn add(&mut self, mut exit: Exit, before: impl FnOnce(&mut Asm)) -> u32 {
-        self.stub.start(0);
-        before(&mut self.stub);
-        self.stub.exit(self.all.len() as u32);
-        exit.stub = self.cache.reserve_cold(self.stub.buf.len() as u32);
-        self.cache.write(exit.stub, &self.stub.buf);
-        self.all.push(Record::of(&exit));
-        exit.stub
-    }
-
-    /// Adds an exit whose code the caller emits at `at`. Returns its number.
-    pub(crate) fn add_inline(&mut self, mut exit: Exit, at: u32) -> u32 {
-        exit.stub = at;
-        self.all.push(Record::of(&exit));
-        self.all.len() as u32 - 1
-    }
-
-    /// Puts a word into the cache, for emitted code to read. Returns its address.
-    pub(crate) fn add_word(&mut self, word: u64) -> u32 {
-        let at = self.cache.reserve_cold(8);
-        self.cache.write(at, &word.to_le_bytes());
-        at
-    }
-
-    pub(crate) fn add_op(&mut self, op: InstrOp) -> u32 {
-        self.ops.push(op);
-        self.ops.len() as u32 - 1
-    }
-
-    pub(crate) fn next(&self) -> usize {
-        self.all.len()
-    }
-}
-
-/// The exits that unused table slots lead to, at the addresses that the table expects.
-fn add_miss_exits(exits: &mut Exits) {
-    let [even, odd] = table::MISS;
-    let [jump, ret] = hashed::MISS;
-    for (kind, at) in [
-        (Kind::MissEven, even),
-        (Kind::MissOdd, odd),
-        (Kind::HashedJump, jump),
-        (Kind::HashedReturn, ret),
-        (Kind::ReturnLost, layout::SHADOW_MISS),
-    ] {
-        let mut asm = Asm::new();
-        asm.start(at as u32);
-        if kind == Kind::ReturnLost {
-            asm.add_rsp(layout::SHADOW_BELOW as i32);
-        }
-        asm.exit(exits.add_inline(Exit::new(kind, NONE, 0), at as u32));
-        exits.cache.write(at as u32, &asm.buf);
-    }
-}
 
 impl Translator {
     /// Translates a fragment at `pc`, with entry `kind` in line. Returns its number.
@@ -128,7 +50,7 @@ impl Translator {
         }
         self.exits.cache.prepare();
         if self.exits.next() == 0 {
-            add_miss_exits(&mut self.exits);
+            self.exits.add_misses();
         }
         Ok(())
     }

@@ -6,22 +6,24 @@ use std::ptr::NonNull;
 use relive_host::{GuestAddr, layout};
 use xxhash_rust::xxh3::xxh3_128;
 
+use crate::addr_map::AddrMap;
 use crate::align::{LINE, SHORT};
+use crate::behind::new_epoch;
 use crate::cache::Cache;
 use crate::code::Code;
 use crate::emit::Asm;
+use crate::entry::Entry;
+use crate::exits::Exits;
 use crate::forced::{Ask, Forced};
-use crate::fragment::{AddrMap, Entry, Fragments};
+use crate::fragments::Fragments;
 use crate::hashed::Hashed;
+use crate::marks::Mark;
 use crate::options::{Options, Pairs};
 use crate::own_pages;
-use crate::recover::Mark;
-use crate::resolve::new_epoch;
 use crate::shadow::Shadow;
 use crate::stats::{Counters, Stats};
 use crate::stop::{Bad, Error};
 use crate::table::Table;
-use crate::translate::Exits;
 use crate::watch::{Watch, Watched};
 
 /// Bytes of one executable map from which on a program is large: it has more hot returns than a

@@ -6,7 +6,7 @@
 
 use relive_host::sys;
 
-use crate::options::{FILTER, FILTER_BYTES};
+use crate::cache_window::{FILTER, FILTER_BYTES};
 use crate::stop::Error;
 
 /// Bytes of a granule.

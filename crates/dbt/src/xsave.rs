@@ -11,7 +11,7 @@ use relive_host::{Context, GuestAddr, Reg, copy, cpu};
 use crate::classify::gpr_number;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
-use crate::exits::Exit;
+use crate::exit::Exit;
 use crate::fip;
 
 /// State components, as bits of bitmaps.

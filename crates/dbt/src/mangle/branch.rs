@@ -1,11 +1,12 @@
 //! Direct branches: linkable, and tick sites where they go backwards or call.
 
-use super::{Flow, Unit, pairs};
+use super::pairs;
 use crate::classify::Class;
 use crate::decode::Insn;
 use crate::emit::{JCC_BYTES, JMP_BYTES};
-use crate::exits::{Exit, Kind};
-use crate::recover::Undo;
+use crate::exit::{Exit, ExitKind};
+use crate::marks::Undo;
+use crate::unit::{Flow, Unit};
 
 /// What a direct branch is emitted as.
 #[derive(Clone, Copy)]
@@ -73,24 +74,9 @@ pub(super) fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     if pairs::is_paired_call(unit, insn) && insn.iced.near_branch_target() != insn.next() {
         return pairs::call(unit, insn);
     }
-    push_return(unit, insn, Undo::Exact);
+    unit.push_return(insn, Undo::Exact);
     link(unit, Opcode::Jmp, insn.iced.near_branch_target(), true);
     Flow::End
-}
-
-/// Pushes the guest return address. `undo` says how to recover from a fault of the push. A
-/// high address comes from memory: two stores of its halves would keep the return that loads
-/// it waiting.
-pub(super) fn push_return(unit: &mut Unit<'_>, insn: &Insn, undo: Undo) {
-    let next = insn.next();
-    if next as i32 as u64 == next {
-        unit.mark(insn, undo);
-        unit.asm.push_imm(next as u32);
-    } else {
-        let at = unit.exits.add_word(next);
-        unit.mark(insn, undo);
-        unit.asm.push_at(at);
-    }
 }
 
 /// Goes on at `pc`, which no branch leads to.
@@ -104,10 +90,10 @@ fn is_backward(insn: &Insn) -> bool {
 
 fn link(unit: &mut Unit<'_>, opcode: Opcode, target: u64, ticked: bool) {
     let kind = match (unit.step, ticked) {
-        (false, false) => Kind::Link,
-        (false, true) => Kind::LinkTicked,
-        (true, false) => Kind::Step,
-        (true, true) => Kind::StepTicked,
+        (false, false) => ExitKind::Link,
+        (false, true) => ExitKind::LinkTicked,
+        (true, false) => ExitKind::Step,
+        (true, true) => ExitKind::StepTicked,
     };
     let (ahead, len) = match opcode {
         Opcode::Jmp => (1, JMP_BYTES),

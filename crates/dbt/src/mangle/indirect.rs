@@ -2,17 +2,17 @@
 //! jump through the branch table leads to the target's landing or, on a miss, to the host.
 //! Branches in high code, and those that were seen to lead there, use the hashed table.
 
-use super::branch::push_return;
-use super::{Flow, Unit, memory, pairs};
+use super::{memory, pairs};
 use crate::decode::{Insn, is_legacy_prefix};
 use crate::emit::{JMP_SLOT_BYTES, RCX};
-use crate::exits::{Exit, Kind};
+use crate::exit::{Exit, ExitKind};
 use crate::hashed;
-use crate::recover::Undo;
+use crate::marks::Undo;
+use crate::unit::{Flow, Unit};
 
 pub(super) fn jmp(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     load_target(unit, insn);
-    go(unit, insn, Kind::StepJump);
+    go(unit, insn, ExitKind::StepJump);
     Flow::End
 }
 
@@ -22,8 +22,8 @@ pub(super) fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     if pairs::is_paired_call(unit, insn) && !unit.is_hashed(insn) {
         return pairs::call_by_table(unit, insn);
     }
-    push_return(unit, insn, Undo::Rcx);
-    go(unit, insn, Kind::StepJump);
+    unit.push_return(insn, Undo::Rcx);
+    go(unit, insn, ExitKind::StepJump);
     Flow::End
 }
 
@@ -37,11 +37,11 @@ pub(super) fn ret(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     if insn.iced.op_count() == 1 {
         unit.asm.add_rsp(i32::from(insn.iced.immediate16()));
     }
-    go(unit, insn, Kind::StepReturn);
+    go(unit, insn, ExitKind::StepReturn);
     Flow::End
 }
 
-fn go(unit: &mut Unit<'_>, insn: &Insn, step: Kind) {
+fn go(unit: &mut Unit<'_>, insn: &Insn, step: ExitKind) {
     if unit.step {
         let mut exit = Exit::new(step, unit.frag, insn.pc());
         exit.len = insn.bytes().len() as u8;
@@ -51,14 +51,14 @@ fn go(unit: &mut Unit<'_>, insn: &Insn, step: Kind) {
     if unit.is_hashed(insn) {
         let site = unit
             .exits
-            .add_inline(Exit::new(Kind::Site, unit.frag, insn.pc()), 0);
+            .add_inline(Exit::new(ExitKind::Site, unit.frag, insn.pc()), 0);
         unit.asm.hash_target(site);
         unit.asm.keep_whole(JMP_SLOT_BYTES);
         unit.asm
-            .jmp_slot(hashed::base(step == Kind::StepReturn) as u32);
+            .jmp_slot(hashed::base(step == ExitKind::StepReturn) as u32);
         return;
     }
-    let (undo, adjust) = if step == Kind::StepReturn {
+    let (undo, adjust) = if step == ExitKind::StepReturn {
         (Undo::ReturnMiss, -8)
     } else {
         (Undo::JumpMiss, 0)

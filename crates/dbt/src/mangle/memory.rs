@@ -3,11 +3,11 @@
 use iced_x86::{InstructionInfoFactory, Register};
 use relive_host::context::{Reg, off};
 
-use super::{Flow, Unit};
 use crate::classify::gpr_number;
 use crate::decode::{Insn, is_legacy_prefix};
 use crate::emit::RCX;
-use crate::recover::Undo;
+use crate::marks::Undo;
+use crate::unit::{Flow, Unit};
 
 pub(super) fn copy(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     if insn.is_repeated() {

@@ -15,17 +15,16 @@
 //!
 //! What lies in the shadow is the landing of some call, whichever was made last from there; each
 //! landing looks at what the guest's return address says. So a return without a paired call, or to
-//! a changed address, is noticed, and the host brings it about ([`Kind::ReturnLost`]): no flag
+//! a changed address, is noticed, and the host brings it about ([`ExitKind::ReturnLost`]): no flag
 //! has changed, for flags may be alive where it leads.
 
 use relive_host::layout::{SHADOW_BELOW, is_low};
 
-use super::branch::push_return;
-use super::{Flow, Unit};
 use crate::decode::Insn;
 use crate::emit::{AHEAD_BYTES, CALL_BYTES, JMP_SLOT_BYTES};
-use crate::exits::{Exit, Kind};
-use crate::recover::Undo;
+use crate::exit::{Exit, ExitKind};
+use crate::marks::Undo;
+use crate::unit::{Flow, Unit};
 
 const BELOW: i32 = SHADOW_BELOW as i32;
 
@@ -41,10 +40,14 @@ pub(super) fn is_paired_return(unit: &Unit<'_>, insn: &Insn) -> bool {
 
 /// A direct call.
 pub(super) fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
-    push_return(unit, insn, Undo::Exact);
+    unit.push_return(insn, Undo::Exact);
     unit.asm.add_rsp(8 - BELOW);
     unit.asm.keep_whole(CALL_BYTES);
-    let mut exit = Exit::new(Kind::LinkCalled, unit.frag, insn.iced.near_branch_target());
+    let mut exit = Exit::new(
+        ExitKind::LinkCalled,
+        unit.frag,
+        insn.iced.near_branch_target(),
+    );
     exit.site = unit.asm.here() + 1;
     let stub = unit.exits.add(exit, |stub| stub.add_rsp(BELOW));
     unit.mark(insn, Undo::Called);
@@ -55,7 +58,7 @@ pub(super) fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 
 /// An indirect call, whose target is in rcx.
 pub(super) fn call_by_table(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
-    push_return(unit, insn, Undo::Rcx);
+    unit.push_return(insn, Undo::Rcx);
     unit.asm.add_rsp(8 - BELOW);
     unit.asm.keep_whole(CALL_BYTES + AHEAD_BYTES);
     unit.mark(insn, Undo::CalledByTable);
@@ -92,7 +95,7 @@ fn landing(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         unit.asm.expect_rcx(next);
         unit.mark_misled(insn);
     } else {
-        let exit = Exit::new(Kind::ReturnLost, unit.frag, insn.next());
+        let exit = Exit::new(ExitKind::ReturnLost, unit.frag, insn.next());
         let stub = unit.exits.add(exit, |stub| stub.add_rcx(next));
         unit.asm.add_rcx(-next);
         unit.asm.jmp_unless_zero(stub);

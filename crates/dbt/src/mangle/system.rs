@@ -3,21 +3,22 @@
 use relive_host::context::{EXIT_TOLD, off};
 use relive_host::layout::is_low;
 
-use super::{Flow, Unit, fall_through};
+use super::branch::fall_through;
+use crate::behind::SYSCALL_BYTES;
 use crate::classify::Class;
 use crate::decode::Insn;
 use crate::emit::{EXIT_BYTES, RCX, RSP, STORE_IMM_BYTES};
-use crate::exits::{Exit, Kind};
+use crate::exit::{Exit, ExitKind};
 use crate::instr_op::InstrOp;
-use crate::recover::Undo;
-use crate::resolve::SYSCALL_BYTES;
+use crate::marks::Undo;
+use crate::unit::{Flow, Unit};
 
 /// Names of refused things that are no opcode of their own; the others follow them.
 const NAMES: [&str; 2] = ["branch through the GS segment", "16-bit branch"];
 pub(super) const GS_PREFIX: u32 = 0;
 pub(super) const BRANCH_16: u32 = 1;
 
-/// The name for an exit of kind [`Kind::Unsupported`].
+/// The name for an exit of kind [`ExitKind::Unsupported`].
 pub(crate) fn unsupported_name(aux: u32) -> &'static str {
     match NAMES.get(aux as usize) {
         Some(name) => name,
@@ -28,21 +29,23 @@ pub(crate) fn unsupported_name(aux: u32) -> &'static str {
 pub(super) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     match insn.class {
         Class::Syscall => call(unit, insn),
-        Class::Int3 => unit.stop_at(insn, Kind::Int3, 0),
-        Class::Int1 => unit.stop_at(insn, Kind::Int1, 0),
+        Class::Int3 => unit.stop_at(insn, ExitKind::Int3, 0),
+        Class::Int1 => unit.stop_at(insn, ExitKind::Int1, 0),
         Class::Undefined => match InstrOp::of_vdso(&insn.iced) {
             Some(op) => answered(unit, insn, op),
-            None => unit.stop_at(insn, Kind::Undefined, 0),
+            None => unit.stop_at(insn, ExitKind::Undefined, 0),
         },
-        Class::Unsupported(i) => {
-            unit.stop_at(insn, Kind::Unsupported, NAMES.len() as u32 + u32::from(i))
-        }
+        Class::Unsupported(i) => unit.stop_at(
+            insn,
+            ExitKind::Unsupported,
+            NAMES.len() as u32 + u32::from(i),
+        ),
         Class::Instr => instr(unit, insn),
         Class::Popf => popf(unit, insn),
         Class::Int => int(unit, insn),
         Class::StoresFip => stores_fip(unit, insn),
         Class::Pause => {
-            unit.leave(Exit::new(Kind::Pause, unit.frag, insn.next()));
+            unit.leave(Exit::new(ExitKind::Pause, unit.frag, insn.next()));
             Flow::End
         }
         class => unreachable!("{class:?} is no system instruction"),
@@ -54,9 +57,9 @@ pub(super) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     let known = u32::try_from(insn.pc()).ok().filter(|_| is_low(insn.pc()));
     let (Some(pc), false, true) = (known, unit.step, insn.bytes().len() == SYSCALL_BYTES) else {
-        return unit.stop_at(insn, Kind::Syscall, 0);
+        return unit.stop_at(insn, ExitKind::Syscall, 0);
     };
-    let mut exit = Exit::new(Kind::Syscall, unit.frag, insn.pc());
+    let mut exit = Exit::new(ExitKind::Syscall, unit.frag, insn.pc());
     exit.len = SYSCALL_BYTES as u8;
     let behind = unit.asm.here() + 2 * STORE_IMM_BYTES + EXIT_BYTES;
     unit.asm.store_imm(off::RIP, pc);
@@ -70,7 +73,7 @@ fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 
 /// Bytes that are no instruction.
 pub(crate) fn undefined(unit: &mut Unit<'_>, pc: u64) {
-    unit.leave(Exit::new(Kind::Undefined, unit.frag, pc));
+    unit.leave(Exit::new(ExitKind::Undefined, unit.frag, pc));
 }
 
 fn instr(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
@@ -83,10 +86,10 @@ fn instr(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 fn answered(unit: &mut Unit<'_>, insn: &Insn, op: InstrOp) -> Flow {
     let index = unit.exits.add_op(op);
     let Some(routine) = op.routine() else {
-        return unit.stop_at(insn, Kind::Instr, index);
+        return unit.stop_at(insn, ExitKind::Instr, index);
     };
     unit.asm.call_host(off::ROUTINES + 8 * routine as i32);
-    unit.stop_at(insn, Kind::Instr, index);
+    unit.stop_at(insn, ExitKind::Instr, index);
     Flow::Continue
 }
 
@@ -96,15 +99,15 @@ fn answered(unit: &mut Unit<'_>, insn: &Insn, op: InstrOp) -> Flow {
 fn stores_fip(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     if !crate::fip::is_xsave(&insn.iced) {
         super::memory::copy(unit, insn);
-        return unit.stop_at(insn, Kind::Fip, 0);
+        return unit.stop_at(insn, ExitKind::Fip, 0);
     }
-    let mut exit = Exit::new(Kind::Xsave, unit.frag, insn.pc());
+    let mut exit = Exit::new(ExitKind::Xsave, unit.frag, insn.pc());
     exit.len = insn.bytes().len() as u8;
     (exit.aux, exit.site) = crate::xsave::describe(&insn.iced).unwrap_or_default();
     unit.leave(exit);
     let over = unit.asm.jump_ahead();
     super::memory::copy(unit, insn);
-    unit.stop_at(insn, Kind::Fip, 0);
+    unit.stop_at(insn, ExitKind::Fip, 0);
     unit.asm.land(over);
     match unit.step {
         true => Flow::End,
@@ -116,8 +119,8 @@ fn stores_fip(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 /// expects; all others fault at the instruction.
 fn int(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     match insn.iced.immediate8() {
-        3 => unit.stop_at(insn, Kind::Int3, 0),
-        n @ (4 | 0x80) => unit.stop_at(insn, Kind::Int1, n.into()),
+        3 => unit.stop_at(insn, ExitKind::Int3, 0),
+        n @ (4 | 0x80) => unit.stop_at(insn, ExitKind::Int1, n.into()),
         _ => super::memory::copy(unit, insn),
     }
 }
@@ -136,7 +139,7 @@ fn popf(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     unit.asm.bytes(&[0xf6, 0x44, 0x24, 1, 1]); // test byte ptr [rsp + 1], 1
     let clear = unit.asm.jump_ahead_if(ZERO);
     // Flags are lost on this way, and all of them come from the stack.
-    unit.stop_at(insn, Kind::Instr, op);
+    unit.stop_at(insn, ExitKind::Instr, op);
     unit.asm.land(clear);
     let asm = &mut *unit.asm;
     asm.spill_rcx();

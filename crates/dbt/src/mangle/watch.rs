@@ -6,12 +6,12 @@
 use iced_x86::{InstructionInfoFactory, OpAccess, Register, UsedMemory};
 use relive_host::context::off;
 
-use super::{Flow, Unit};
+use crate::cache_window::FILTER;
 use crate::classify::{Class, gpr_number};
 use crate::decode::Insn;
 use crate::emit::RCX;
-use crate::exits::{Exit, Kind};
-use crate::options::FILTER;
+use crate::exit::{Exit, ExitKind};
+use crate::unit::{Flow, Unit};
 use crate::watch::{GRANULE, Watch};
 
 /// Most bytes that the checks of one instruction take.
@@ -52,7 +52,7 @@ pub(crate) fn check(unit: &mut Unit<'_>, insn: &Insn, watch: &Watch) -> Flow {
         .filter(|c| !matches!(c, Check::None))
         .collect();
     if checks.len() > IN_LINE || checks.iter().any(|c| matches!(c, Check::Always)) {
-        unit.leave(Exit::new(Kind::Watch, unit.frag, insn.pc()));
+        unit.leave(Exit::new(ExitKind::Watch, unit.frag, insn.pc()));
         return Flow::End;
     }
     for c in &checks {
@@ -146,6 +146,6 @@ fn emit(unit: &mut Unit<'_>, insn: &Insn, address: &Address, size: u64) {
     let (restore, exit) = (9, crate::emit::EXIT_BYTES);
     asm.jrcxz(asm.here() + 2 + restore + exit);
     asm.restore_rcx();
-    unit.leave(Exit::new(Kind::Watch, unit.frag, insn.pc()));
+    unit.leave(Exit::new(ExitKind::Watch, unit.frag, insn.pc()));
     unit.asm.restore_rcx();
 }

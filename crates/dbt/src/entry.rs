@@ -1,0 +1,32 @@
+//! The entries of a fragment: the ways in which control comes to it. Nothing else is known here.
+
+/// How control comes to a fragment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(usize)]
+pub(crate) enum Entry {
+    /// Guest state is in place.
+    Plain = 0,
+    /// The same, and a tick is counted.
+    Ticked = 1,
+    /// Through the table with the target in rcx, a tick is counted.
+    Jump = 2,
+    /// Through the table with the target in rcx.
+    Return = 3,
+    /// Through the hashed table with the target in the context, a tick is counted.
+    HashedJump = 4,
+    /// Through the hashed table with the target in the context.
+    HashedReturn = 5,
+    /// By a paired call, on the shadow stack; a tick is counted.
+    Called = 6,
+}
+
+/// All kinds of entry.
+pub(crate) const ENTRIES: [Entry; 7] = [
+    Entry::Plain,
+    Entry::Ticked,
+    Entry::Jump,
+    Entry::Return,
+    Entry::HashedJump,
+    Entry::HashedReturn,
+    Entry::Called,
+];

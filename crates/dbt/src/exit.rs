@@ -1,0 +1,203 @@
+//! An exit of the code cache: each has a number, a stub that stores it, and a record of
+//! what it means. Numbers are indices here and are all forgotten by a flush.
+
+use crate::entry::Entry;
+use crate::records::Plain;
+
+/// What an exit means; `pc` is the record's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub(crate) enum ExitKind {
+    /// A table slot at an even address has its default value.
+    MissEven,
+    /// A table slot at an odd address has its default value.
+    MissOdd,
+    /// A direct branch to `pc` that is no tick site.
+    Link,
+    /// A direct branch to `pc` that is a tick site.
+    LinkTicked,
+    /// A paired call of `pc`, a tick site (see `mangle/pairs.rs`).
+    LinkCalled,
+    /// The budget ran out on the way to `pc`.
+    Budget,
+    /// The jump landing of `pc` was reached with another target in rcx.
+    JumpMismatch,
+    /// The return landing of `pc` was reached with another target in rcx.
+    ReturnMismatch,
+    Syscall,
+    /// `aux`: index of the operation.
+    Instr,
+    /// `pc`: behind the instruction.
+    Pause,
+    Int3,
+    /// `aux`: the vector, if it is another software interrupt (`int 4`, `int 0x80`), or 0.
+    Int1,
+    Undefined,
+    /// `aux`: index of the name.
+    Unsupported,
+    /// The instruction at `pc` has just stored an x87 instruction pointer.
+    Fip,
+    /// The instruction at `pc` is one of the XSAVE family, and the host does it; `aux` and `site`
+    /// describe it (`xsave::describe`) or are 0. Behind this exit is
+    /// a jump over the instruction itself, for where that faults.
+    Xsave,
+    /// A breakpoint lies on the instruction at `pc`, which has not been executed.
+    Breakpoint,
+    /// The instruction at `pc` may be about to touch watched memory.
+    Watch,
+    /// A single step arrived at `pc`.
+    Step,
+    /// A single step arrived at `pc` by way of a tick site.
+    StepTicked,
+    /// A single step over an indirect jump or call: rcx is the target.
+    StepJump,
+    /// A single step over a return: rcx is the target.
+    StepReturn,
+    /// A jump or call through the hashed table has found no landing, or another's.
+    HashedJump,
+    /// The same for a return.
+    HashedReturn,
+    /// A paired return has come where its return address does not lead.
+    ReturnLost,
+    /// No way out, but the record of a branch through the hashed table: the branch at `pc`.
+    Site,
+}
+
+impl ExitKind {
+    /// All kinds, by their number.
+    pub(crate) const ALL: [Self; 27] = [
+        Self::MissEven,
+        Self::MissOdd,
+        Self::Link,
+        Self::LinkTicked,
+        Self::LinkCalled,
+        Self::Budget,
+        Self::JumpMismatch,
+        Self::ReturnMismatch,
+        Self::Syscall,
+        Self::Instr,
+        Self::Pause,
+        Self::Int3,
+        Self::Int1,
+        Self::Undefined,
+        Self::Unsupported,
+        Self::Fip,
+        Self::Xsave,
+        Self::Breakpoint,
+        Self::Watch,
+        Self::Step,
+        Self::StepTicked,
+        Self::StepJump,
+        Self::StepReturn,
+        Self::HashedJump,
+        Self::HashedReturn,
+        Self::ReturnLost,
+        Self::Site,
+    ];
+
+    /// Which entry a linkable exit leads to.
+    pub(crate) fn entry(self) -> Option<Entry> {
+        match self {
+            Self::Link => Some(Entry::Plain),
+            Self::LinkTicked => Some(Entry::Ticked),
+            Self::LinkCalled => Some(Entry::Called),
+            _ => None,
+        }
+    }
+}
+
+/// No fragment, no exit.
+pub(crate) const NONE: u32 = u32::MAX;
+
+/// What is known about one exit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Exit {
+    pub(crate) kind: ExitKind,
+    /// Length of the instruction.
+    pub(crate) len: u8,
+    /// Guest address, see [`ExitKind`].
+    pub(crate) pc: u64,
+    pub(crate) aux: u32,
+    /// The fragment that the exit leaves.
+    pub(crate) frag: u32,
+    /// Cache address of the branch's displacement, for links.
+    pub(crate) site: u32,
+    /// Cache address of the stub.
+    pub(crate) stub: u32,
+}
+
+impl Exit {
+    pub(crate) fn new(kind: ExitKind, frag: u32, pc: u64) -> Self {
+        Self {
+            kind,
+            len: 0,
+            pc,
+            aux: 0,
+            frag,
+            site: 0,
+            stub: 0,
+        }
+    }
+}
+
+/// An exit as it is kept, in memory and in files.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct ExitRecord {
+    pub(crate) pc: u64,
+    aux: u32,
+    pub(crate) frag: u32,
+    pub(crate) site: u32,
+    pub(crate) stub: u32,
+    /// The next exit linked to the same fragment, [`NONE`] if it is the last one, [`UNLINKED`] if
+    /// its branch goes to its own stub.
+    pub(crate) next_incoming: u32,
+    zero: u16,
+    kind: u8,
+    len: u8,
+}
+
+const _: () = assert!(size_of::<ExitRecord>() == 32, "records have no padding");
+
+// SAFETY: `repr(C)`, plain numbers, no padding.
+unsafe impl Plain for ExitRecord {}
+
+/// Not in the chain of any fragment.
+pub(crate) const UNLINKED: u32 = NONE - 1;
+
+impl ExitRecord {
+    pub(crate) fn of(exit: &Exit) -> Self {
+        Self {
+            pc: exit.pc,
+            aux: exit.aux,
+            frag: exit.frag,
+            site: exit.site,
+            stub: exit.stub,
+            next_incoming: UNLINKED,
+            zero: 0,
+            kind: exit.kind as u8,
+            len: exit.len,
+        }
+    }
+
+    /// `None` if it is none: a file says what it likes.
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        Some(Exit {
+            kind: self.kind()?,
+            len: self.len,
+            pc: self.pc,
+            aux: self.aux,
+            frag: self.frag,
+            site: self.site,
+            stub: self.stub,
+        })
+    }
+
+    pub(crate) fn kind(&self) -> Option<ExitKind> {
+        ExitKind::ALL.get(usize::from(self.kind)).copied()
+    }
+
+    pub(crate) fn linked(&self) -> bool {
+        self.next_incoming != UNLINKED
+    }
+}

@@ -1,0 +1,327 @@
+//! All fragments: how they are found by guest address, by page and by cache address.
+//!
+//! A dead fragment keeps its record until the next flush: a thread may still be in it.
+
+use std::cmp::Ordering::{Equal, Greater, Less};
+
+use relive_host::addr::PAGE;
+
+use crate::addr_map::AddrMap;
+use crate::entry::{ENTRIES, Entry};
+use crate::exit::NONE;
+use crate::fragment::Fragment;
+use crate::marks::{Mark, MarkRecord, Undo};
+use crate::records::{Mapped, Records};
+use crate::taken_over::TakenOver;
+
+/// Ranges of guest bytes by the number of a fragment.
+pub(crate) type SpansById = AddrMap<Vec<(u64, u64)>>;
+
+/// All fragments. Those that were taken over come first; they are found through what came with
+/// them, all others through the maps here.
+#[derive(Default)]
+pub(crate) struct Fragments {
+    all: Records<Fragment>,
+    marks: Records<MarkRecord>,
+    taken_over: Option<TakenOver>,
+    by_pc: AddrMap<u32>,
+    steps: AddrMap<u32>,
+    by_page: AddrMap<Vec<u32>>,
+    /// Further guest bytes that fragments depend on, by number.
+    farther: SpansById,
+    dead_entries: AddrMap<(u32, Entry)>,
+}
+
+impl Fragments {
+    pub(crate) fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// The number that the next fragment gets.
+    pub(crate) fn next_id(&self) -> u32 {
+        self.all.len() as u32
+    }
+
+    pub(crate) fn get(&self, id: u32) -> &Fragment {
+        &self.all[id as usize]
+    }
+
+    pub(crate) fn get_mut(&mut self, id: u32) -> &mut Fragment {
+        &mut self.all[id as usize]
+    }
+
+    pub(crate) fn find(&self, pc: u64) -> Option<u32> {
+        let own = self.by_pc.get(&pc).copied();
+        own.or_else(|| self.taken_over.as_ref()?.find(&self.all, pc))
+    }
+
+    pub(crate) fn find_step(&self, pc: u64) -> Option<u32> {
+        self.steps.get(&pc).copied()
+    }
+
+    /// Adds a fragment whose code follows that of all others in the cache.
+    pub(crate) fn add(&mut self, mut fragment: Fragment, marks: &[Mark]) -> u32 {
+        let id = self.next_id();
+        fragment.first_mark = self.marks.len() as u32;
+        fragment.marks = marks.len() as u16;
+        self.marks.extend(marks.iter().map(MarkRecord::of));
+        let index = if fragment.is_step() {
+            &mut self.steps
+        } else {
+            &mut self.by_pc
+        };
+        index.insert(fragment.pc, id);
+        self.all.push(fragment);
+        self.index_pages(id, fragment.pc, fragment.end);
+        id
+    }
+
+    /// Makes a fragment depend on the bytes of these ranges too.
+    pub(crate) fn depend(&mut self, id: u32, spans: &[(u64, u64)]) {
+        let fragment = *self.get(id);
+        for &(start, end) in spans {
+            if fragment.pc <= start && end <= fragment.end {
+                continue;
+            }
+            let farther = self.farther.entry(id.into()).or_default();
+            if !farther.contains(&(start, end)) {
+                farther.push((start, end));
+                self.index_pages(id, start, end);
+            }
+        }
+    }
+
+    /// What fragments depend on beside the bytes that they were made from.
+    pub(crate) fn all_farther(&self) -> SpansById {
+        let mut all = self.farther.clone();
+        for farther in self.taken_over.iter().flat_map(TakenOver::farther) {
+            let spans = all.entry(farther.id.into()).or_default();
+            spans.push(farther.span());
+        }
+        all
+    }
+
+    /// All fragments and their marks, in the order of their code.
+    pub(crate) fn parts(&self) -> (&Records<Fragment>, &Records<MarkRecord>) {
+        (&self.all, &self.marks)
+    }
+
+    /// Takes over fragments, which nothing finds before their region is there.
+    pub(crate) fn take_over(
+        &mut self,
+        all: Mapped<Fragment>,
+        marks: Mapped<MarkRecord>,
+        found_by: TakenOver,
+    ) {
+        self.all.take_over(all);
+        self.marks.take_over(marks);
+        self.taken_over = Some(found_by);
+    }
+
+    /// What was taken over.
+    pub(crate) fn taken_over(&mut self) -> Option<&mut TakenOver> {
+        self.taken_over.as_mut()
+    }
+
+    fn index_pages(&mut self, id: u32, start: u64, end: u64) {
+        if start < end {
+            for page in start / PAGE..=(end - 1) / PAGE {
+                let ids = self.by_page.entry(page).or_default();
+                if ids.last() != Some(&id) {
+                    ids.push(id);
+                }
+            }
+        }
+    }
+
+    /// Live fragments that depend on bytes in `start..end`.
+    pub(crate) fn overlapping(&mut self, start: u64, end: u64) -> Vec<u32> {
+        let taken_over = self.taken_over.iter();
+        let mut found: Vec<u32> = taken_over
+            .flat_map(|t| t.members(&self.all, start, end))
+            .collect();
+        for page in self.pages(start, end) {
+            let all = &self.all;
+            if let Some(ids) = self.by_page.get_mut(&page) {
+                ids.retain(|id| all[*id as usize].is_live());
+            }
+            if let Some(ids) = self.by_page.get(&page) {
+                found.extend(ids.iter().filter(|id| self.depends(**id, start, end)));
+            }
+        }
+        found.sort_unstable();
+        found.dedup();
+        found
+    }
+
+    fn depends(&self, id: u32, start: u64, end: u64) -> bool {
+        let overlaps = |&(from, to): &(u64, u64)| from < end && start < to;
+        let farther = self.farther.get(&id.into());
+        self.get(id).overlaps(start, end) || farther.is_some_and(|f| f.iter().any(overlaps))
+    }
+
+    /// Whether any live fragment depends on bytes in `start..end`.
+    pub(crate) fn any(&self, start: u64, end: u64) -> bool {
+        let hit = |id: &u32| self.all[*id as usize].is_live() && self.depends(*id, start, end);
+        let mut taken_over = self
+            .taken_over
+            .iter()
+            .flat_map(|t| t.members(&self.all, start, end));
+        taken_over.next().is_some()
+            || self.pages(start, end).iter().any(|page| {
+                self.by_page
+                    .get(page)
+                    .is_some_and(|ids| ids.iter().any(hit))
+            })
+    }
+
+    /// The indexed pages of a range, which may be far larger than what has been translated.
+    fn pages(&self, start: u64, end: u64) -> Vec<u64> {
+        if start >= end {
+            return Vec::new();
+        }
+        let range = start / PAGE..=(end - 1) / PAGE;
+        if range.end() - range.start() < self.by_page.len() as u64 {
+            range
+                .filter(|page| self.by_page.contains_key(page))
+                .collect()
+        } else {
+            self.by_page
+                .keys()
+                .copied()
+                .filter(|page| range.contains(page))
+                .collect()
+        }
+    }
+
+    /// Takes a fragment out of every index and remembers its entries as dead ones.
+    pub(crate) fn bury(&mut self, id: u32) {
+        self.farther.remove(&id.into());
+        let fragment = &mut self.all[id as usize];
+        fragment.live = 0;
+        fragment.incoming = NONE;
+        let fragment = *fragment;
+        let index = if fragment.is_step() {
+            &mut self.steps
+        } else {
+            &mut self.by_pc
+        };
+        if index.get(&fragment.pc) == Some(&id) {
+            index.remove(&fragment.pc);
+        }
+        for kind in ENTRIES {
+            if let Some(at) = fragment.entry(kind) {
+                self.dead_entries.insert(u64::from(at), (id, kind));
+            }
+        }
+    }
+
+    /// Cache addresses of the places in a fragment where its paired calls return to.
+    pub(crate) fn landings(&self, id: u32) -> Vec<u32> {
+        let fragment = self.get(id);
+        let first = fragment.first_mark as usize;
+        (first..first + usize::from(fragment.marks))
+            .filter_map(|i| self.marks.get(i)?.mark())
+            .filter(|mark| mark.undo == Undo::Landing)
+            .map(|mark| fragment.plain() + u32::from(mark.cache))
+            .collect()
+    }
+
+    /// The dead entry at a cache address.
+    pub(crate) fn dead_entry(&self, at: u32) -> Option<(u32, Entry)> {
+        self.dead_entries.get(&u64::from(at)).copied()
+    }
+
+    /// The fragment whose body holds a cache address, and the mark exactly there.
+    pub(crate) fn mark_at(&self, at: u32) -> Option<(&Fragment, Mark)> {
+        let i = self.all.partition_point(|f| f.plain() <= at);
+        let fragment = self.all.get(i.checked_sub(1)?)?;
+        let offset = u16::try_from(at - fragment.plain()).ok()?;
+        let first = fragment.first_mark as usize;
+        let (mut low, mut high) = (first, first + usize::from(fragment.marks));
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.marks.get(middle)?.cache.cmp(&offset) {
+                Less => low = middle + 1,
+                Greater => high = middle,
+                Equal => return Some((fragment, self.marks[middle].mark()?)),
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn fragment(pc: u64, end: u64, at: u32) -> Fragment {
+        Fragment {
+            pc,
+            end,
+            entries: [at, 0, 0, 0, 0, 0, 0],
+            zero: 0,
+            first_mark: 0,
+            incoming: NONE,
+            region: NONE,
+            marks: 0,
+            live: 1,
+            step: 0,
+        }
+    }
+
+    #[test]
+    fn ranges_find_fragments_by_page_and_by_byte() {
+        let mut all = Fragments::default();
+        let a = all.add(fragment(0x1ff0, 0x2010, 0x100), &[]);
+        let b = all.add(fragment(0x5000, 0x5004, 0x200), &[]);
+        assert!(all.any(0x2000, 0x3000) && !all.any(0x2010, 0x3000));
+        assert_eq!(all.overlapping(0, u64::MAX), [a, b]);
+        all.depend(b, &[(0x5000, 0x5004), (0x1ff8, 0x1ffc), (0x9ffe, 0xa002)]);
+        assert_eq!(
+            all.all_farther()[&u64::from(b)],
+            [(0x1ff8, 0x1ffc), (0x9ffe, 0xa002)]
+        );
+        assert_eq!(all.overlapping(0xa000, 0xa001), [b]);
+        assert_eq!(all.overlapping(0x1ffa, 0x1ffb), [a, b]);
+        assert!(all.any(0x9fff, 0xa000) && !all.any(0xa002, 0xb000));
+        assert_eq!(all.overlapping(0x1ffc, 0x2000), [a]);
+        all.bury(a);
+        assert_eq!(all.overlapping(0x1000, 0x3000), [b]);
+        assert_eq!(all.overlapping(0x2000, 0x3000), [0; 0]);
+        assert_eq!(all.dead_entry(0x100), Some((a, Entry::Plain)));
+        assert!(all.find(0x1ff0).is_none() && all.find(0x5000) == Some(b));
+    }
+
+    #[test]
+    fn marks_are_found_exactly_or_not_at_all() {
+        let mut all = Fragments::default();
+        let marks = [
+            Mark {
+                cache: 0,
+                guest: 0,
+                undo: Undo::Exact,
+            },
+            Mark {
+                cache: 7,
+                guest: 3,
+                undo: Undo::Rcx,
+            },
+        ];
+        all.add(fragment(0x1000, 0x1004, 0x100), &marks);
+        all.add(fragment(0x2000, 0x2004, 0x200), &marks[..1]);
+        assert_eq!(
+            all.mark_at(0x107).map(|(f, m)| (f.pc, m.guest)),
+            Some((0x1000, 3))
+        );
+        assert_eq!(
+            all.mark_at(0x200).map(|(f, m)| (f.pc, m.guest)),
+            Some((0x2000, 0))
+        );
+        assert!(
+            all.mark_at(0x106).is_none()
+                && all.mark_at(0x207).is_none()
+                && all.mark_at(0xff).is_none()
+        );
+    }
+}

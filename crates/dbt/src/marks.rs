@@ -1,0 +1,98 @@
+//! Marks: the host instructions of a fragment that can fault, each with its guest instruction and
+//! what has to be undone. A fault anywhere else is an error of the translator.
+
+use crate::records::Plain;
+
+/// What a partly executed translation has changed already.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Undo {
+    /// Nothing.
+    Exact,
+    /// Guest rcx is spilled.
+    Rcx,
+    /// This register is spilled.
+    Scratch(u8),
+    /// The table slot of an indirect jump or call is not there: rcx is the target.
+    JumpMiss,
+    /// The table slot of a return is not there: rcx is the target.
+    ReturnMiss,
+    /// A paired call finds no shadow; all that the guest's call does is done.
+    Called,
+    /// The same of an indirect one: rcx is the target.
+    CalledByTable,
+    /// A paired return finds no shadow.
+    Return,
+    /// Where a paired call returns to; faults if the fragment is dead.
+    Landing,
+    /// A return that leads elsewhere has come to the landing at this guest address: rcx says by
+    /// how much.
+    Misled,
+}
+
+/// A place in a fragment that can fault.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Mark {
+    /// Offset from the fragment's plain entry.
+    pub(crate) cache: u16,
+    /// Offset of the guest instruction from the fragment's guest address.
+    pub(crate) guest: u16,
+    pub(crate) undo: Undo,
+}
+
+/// A mark as it is kept, in memory and in files.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct MarkRecord {
+    pub(crate) cache: u16,
+    guest: u16,
+    undo: u8,
+    reg: u8,
+}
+
+// SAFETY: `repr(C)`, plain numbers, no padding: two of two bytes, two of one.
+unsafe impl Plain for MarkRecord {}
+
+impl MarkRecord {
+    pub(crate) fn of(mark: &Mark) -> Self {
+        let (undo, reg) = match mark.undo {
+            Undo::Exact => (0, 0),
+            Undo::Rcx => (1, 0),
+            Undo::JumpMiss => (2, 0),
+            Undo::ReturnMiss => (3, 0),
+            Undo::Scratch(reg) => (4, reg),
+            Undo::Called => (5, 0),
+            Undo::CalledByTable => (6, 0),
+            Undo::Return => (7, 0),
+            Undo::Landing => (8, 0),
+            Undo::Misled => (9, 0),
+        };
+        let (cache, guest) = (mark.cache, mark.guest);
+        Self {
+            cache,
+            guest,
+            undo,
+            reg,
+        }
+    }
+
+    /// `None` if it is none: a file says what it likes.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        Some(Mark {
+            cache: self.cache,
+            guest: self.guest,
+            undo: match self.undo {
+                0 => Undo::Exact,
+                1 => Undo::Rcx,
+                2 => Undo::JumpMiss,
+                3 => Undo::ReturnMiss,
+                4 if self.reg < 16 => Undo::Scratch(self.reg),
+                5 => Undo::Called,
+                6 => Undo::CalledByTable,
+                7 => Undo::Return,
+                8 => Undo::Landing,
+                9 => Undo::Misled,
+                _ => return None,
+            },
+        })
+    }
+}

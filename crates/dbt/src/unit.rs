@@ -1,0 +1,103 @@
+//! A fragment under construction: what the emitters of single instructions share. It knows no
+//! instruction.
+
+use relive_host::layout::is_low;
+
+use crate::addr_map::AddrMap;
+use crate::decode::Insn;
+use crate::emit::{Asm, EXIT_BYTES};
+use crate::exit::{Exit, ExitKind};
+use crate::exits::Exits;
+use crate::marks::{Mark, Undo};
+
+/// Whether the fragment goes on behind an instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Flow {
+    Continue,
+    End,
+}
+
+/// A fragment under construction.
+pub(crate) struct Unit<'t> {
+    pub(crate) asm: &'t mut Asm,
+    pub(crate) exits: &'t mut Exits,
+    pub(crate) marks: &'t mut Vec<Mark>,
+    /// Its number.
+    pub(crate) frag: u32,
+    /// Its guest address.
+    pub(crate) pc: u64,
+    /// Where its body starts in `asm`.
+    pub(crate) body: usize,
+    /// Whether it is for single-stepping: no links, no table.
+    pub(crate) step: bool,
+    /// Where the last instruction starts in `asm`, if processors may make one with a conditional
+    /// branch that follows.
+    pub(crate) fused: Option<usize>,
+    /// Whether calls and returns are paired.
+    pub(crate) pairs: bool,
+    /// Where the hashed table is there: the branches in low code that use it.
+    pub(crate) hashed: Option<&'t AddrMap<()>>,
+    /// Where landings look by `loop` whether they are meant: those that were not.
+    pub(crate) misled: Option<&'t AddrMap<()>>,
+}
+
+impl Unit<'_> {
+    /// Whether an indirect branch goes through the hashed table.
+    pub(crate) fn is_hashed(&self, insn: &Insn) -> bool {
+        self.hashed
+            .is_some_and(|sites| !is_low(insn.pc()) || sites.contains_key(&insn.pc()))
+    }
+
+    /// Notes how to recover from a fault of the host instruction emitted next.
+    pub(crate) fn mark(&mut self, insn: &Insn, undo: Undo) {
+        let cache = (self.asm.buf.len() - self.body) as u16;
+        let guest = insn.pc().wrapping_sub(self.pc) as u16;
+        self.marks.push(Mark { cache, guest, undo });
+    }
+
+    /// Notes the fault behind the first byte of what is emitted next: see [`Asm::loop_into_load`].
+    /// It is to be told of with the guest address behind `insn`.
+    pub(crate) fn mark_misled(&mut self, insn: &Insn) {
+        self.marks.push(Mark {
+            cache: (self.asm.buf.len() - self.body) as u16 + 1,
+            guest: insn.next().wrapping_sub(self.pc) as u16,
+            undo: Undo::Misled,
+        });
+    }
+
+    /// Pushes the guest return address. `undo` says how to recover from a fault of the push. A
+    /// high address comes from memory: two stores of its halves would keep the return that loads
+    /// it waiting.
+    pub(crate) fn push_return(&mut self, insn: &Insn, undo: Undo) {
+        let next = insn.next();
+        if next as i32 as u64 == next {
+            self.mark(insn, undo);
+            self.asm.push_imm(next as u32);
+        } else {
+            let at = self.exits.add_word(next);
+            self.mark(insn, undo);
+            self.asm.push_at(at);
+        }
+    }
+
+    /// A new exit with its stub; returns the stub's cache address.
+    pub(crate) fn exit(&mut self, exit: Exit) -> u32 {
+        self.exits.add(exit, |_| ())
+    }
+
+    /// Ends the fragment with an exit at an instruction.
+    pub(crate) fn stop_at(&mut self, insn: &Insn, kind: ExitKind, aux: u32) -> Flow {
+        let mut exit = Exit::new(kind, self.frag, insn.pc());
+        (exit.aux, exit.len) = (aux, insn.bytes().len() as u8);
+        self.leave(exit);
+        Flow::End
+    }
+
+    /// Leaves to the host unconditionally, in line.
+    pub(crate) fn leave(&mut self, exit: Exit) {
+        let number = self.exits.add_inline(exit, self.asm.here());
+        let start = self.asm.here();
+        self.asm.exit(number);
+        debug_assert_eq!(self.asm.here() - start, EXIT_BYTES);
+    }
+}
