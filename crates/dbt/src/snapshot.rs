@@ -16,96 +16,27 @@ use std::fs::File;
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-use relive_host::layout::CACHE_START;
+use relive_host::addr::PAGE;
 use relive_host::sys;
-use xxhash_rust::xxh3::Xxh3;
 
 use crate::exit::{ExitRecord, NONE, UNLINKED};
 use crate::fragment::Fragment;
 use crate::fragments::SpansById;
-use crate::instr_op::InstrOp;
-use crate::kept_slots::{self, LandingSlot, PageRun};
+use crate::kept_file::{self, HEADER_BYTES, MOST_BYTES, Out, count};
+use crate::kept_regions::{Read, regions};
+use crate::kept_slots::{self, PageRun};
 use crate::marks::MarkRecord;
-use crate::records::{Mapped, Plain, Records, bytes_of};
-use crate::taken_over::{self, Compare, Farther, Lists, RegionRecord, Span, TakenOver};
+use crate::taken_over::{self, Compare, Farther, RegionRecord, Span};
 use crate::translator::Translator;
-use crate::view::View;
-
-/// Reads guest memory for [`Translator::save`]; `false` if that is not possible.
-pub type Read<'a> = dyn FnMut(u64, &mut [u8]) -> bool + 'a;
-const MAGIC: u64 = 0x3430_444f_4356_4c52;
-const PAGE: u64 = 4096;
-/// Words of the header; the checksum covers those from [`SUMMED`] on, and all that follows.
-const WORDS: usize = SUMMED + count::ALL;
-const SUMMED: usize = 4;
-/// Sections begin at multiples of this.
-const ALIGN: usize = 8;
-/// Bytes of an operation.
-const OP: usize = 3;
-/// Spans of guest bytes with gaps up to this are one.
-const GAP: u64 = 32;
-/// Larger files cost more to write and to check than they are worth.
-const MOST_BYTES: usize = 128 << 20;
-
-/// The counts of a file, in the order of its header: places in the array.
-mod count {
-    pub const KEPT: usize = 0;
-    pub const HOT: usize = 1;
-    pub const COLD: usize = 2;
-    pub const FRAGMENTS: usize = 3;
-    pub const EXITS: usize = 4;
-    pub const MARKS: usize = 5;
-    pub const OPS: usize = 6;
-    pub const REGIONS: usize = 7;
-    pub const IDS: usize = 8;
-    pub const SPANS: usize = 9;
-    /// Runs of pages of the branch table.
-    pub const RUNS: usize = 10;
-    pub const BUCKETS: usize = 11;
-    pub const GUEST: usize = 12;
-    pub const FARTHER: usize = 13;
-    /// 1 if branches use the hashed table.
-    pub const HASHED: usize = 14;
-    /// Pages in the runs, at the end of the file.
-    pub const TABLE: usize = 15;
-    /// 1 if calls may be paired, 2 if they can never be in this program.
-    pub const PAIRED: usize = 16;
-    pub const ALL: usize = 17;
-}
-
-struct Header([u64; count::ALL]);
-
-/// The pages of the cache that fragments and stubs lie on, and where they are in the file.
-fn pages(hot: u32, cold: u32, end: u32) -> [(u64, u64, u64); 2] {
-    let start = CACHE_START;
-    let hot = u64::from(hot).next_multiple_of(PAGE);
-    let cold = u64::from(cold) / PAGE * PAGE;
-    let hot_bytes = hot - start;
-    [
-        (start, hot_bytes, PAGE),
-        (cold, u64::from(end) - cold, PAGE + hot_bytes),
-    ]
-}
-
-/// How many fragments a file offers, if it has this key; looks at its beginning only.
-#[must_use]
-pub(crate) fn offered(key: u128, head: &[u8]) -> Option<u64> {
-    let word = |i: usize| {
-        let bytes = head.get(8 * i..8 * i + 8)?;
-        bytes.try_into().map(u64::from_le_bytes).ok()
-    };
-    let same = word(0)? == MAGIC && word(1)? == key as u64 && word(2)? == (key >> 64) as u64;
-    same.then(|| word(SUMMED)).flatten()
-}
 
 impl Translator {
     /// How many fragments the file behind `file` offers for this key.
     #[must_use]
     pub fn offered(key: u128, file: &File) -> Option<u64> {
         use std::os::unix::fs::FileExt;
-        let mut head = [0; 8 * WORDS];
+        let mut head = [0; HEADER_BYTES];
         file.read_exact_at(&mut head, 0).ok()?;
-        offered(key, &head)
+        kept_file::offered(key, &head)
     }
 
     /// Whether translations say nothing but what guest code says: nothing is watched, nowhere
@@ -132,7 +63,7 @@ impl Translator {
     pub fn save(&self, key: u128, ranges: &[(u64, u64)], read: &mut Read<'_>) -> Option<Vec<u8>> {
         let (all, marks) = self.frags.parts();
         let (hot, cold, end) = self.exits.cache.bounds();
-        let code = pages(hot, cold, end);
+        let code = kept_file::pages(hot, cold, end);
         let estimate = (code[0].1 + code[1].1) as usize
             + self.exits.all.len() * size_of::<ExitRecord>()
             + all.len() * (size_of::<Fragment>() + 20)
@@ -296,12 +227,12 @@ impl Translator {
         if !self.is_plain() {
             return 0;
         }
-        let Some((view, header, table)) = open(key, file, checked) else {
+        let Some((view, header, table)) = kept_file::open(key, file, checked) else {
             return 0;
         };
         let view = Arc::new(view);
         let (_, _, end) = self.exits.cache.bounds();
-        let Some(parsed) = parse(&view, header, table, end) else {
+        let Some(parsed) = kept_file::parse(&view, header, table, end) else {
             return 0;
         };
         if parsed.hashed && self.hashed.need().is_err() {
@@ -314,7 +245,7 @@ impl Translator {
             return 0;
         }
         self.paired = parsed.paired & 1 != 0;
-        for (at, len, offset) in pages(parsed.hot, parsed.cold, end) {
+        for (at, len, offset) in kept_file::pages(parsed.hot, parsed.cold, end) {
             if !map(file, at, len, offset) {
                 let part = &view.bytes()[offset as usize..(offset + len) as usize];
                 self.exits.cache.prepare();
@@ -354,235 +285,6 @@ impl Translator {
 struct Chains {
     first: Vec<u32>,
     next: Vec<u32>,
-}
-
-/// A file in the making.
-struct Out(Vec<u8>);
-
-impl Out {
-    /// With an empty header, for about so many bytes.
-    fn with_room(bytes: usize) -> Self {
-        let mut out = Vec::with_capacity(bytes + bytes / 8 + PAGE as usize);
-        out.resize(PAGE as usize, 0);
-        Self(out)
-    }
-
-    fn bytes(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-    }
-
-    fn set(&mut self, place: usize, n: u64) {
-        let at = 8 * (SUMMED + place);
-        self.0[at..at + 8].copy_from_slice(&n.to_le_bytes());
-    }
-
-    /// Appends a list, and its length to the header.
-    fn section<T: Plain>(&mut self, place: usize, records: impl Iterator<Item = T>) {
-        self.0.resize(self.0.len().next_multiple_of(ALIGN), 0);
-        let mut n = 0;
-        for record in records {
-            self.0.extend_from_slice(bytes_of(&record));
-            n += 1;
-        }
-        self.set(place, n);
-    }
-
-    fn finish(mut self, key: u128) -> Vec<u8> {
-        let sum = checksum(&self.0);
-        for (i, word) in [MAGIC, key as u64, (key >> 64) as u64, sum]
-            .iter()
-            .enumerate()
-        {
-            self.0[8 * i..8 * i + 8].copy_from_slice(&word.to_le_bytes());
-        }
-        self.0
-    }
-}
-
-/// A region of guest code with what is kept of it.
-struct KeptRegion {
-    start: u64,
-    end: u64,
-    ids: Vec<u32>,
-    /// Address and bytes that they depend on.
-    guest: Vec<(u64, Vec<u8>)>,
-    slots: Vec<LandingSlot>,
-    runs: Vec<PageRun>,
-}
-
-/// Groups the kept fragments by region, with the guest bytes that they depend on. A region
-/// whose bytes cannot be read is not kept.
-fn regions(
-    all: &Records<Fragment>,
-    farther: &SpansById,
-    region_of: &mut [u32],
-    ranges: &[(u64, u64)],
-    read: &mut Read<'_>,
-) -> Vec<KeptRegion> {
-    let mut members: Vec<Vec<u32>> = vec![Vec::new(); ranges.len()];
-    for (id, range) in (0..).zip(region_of.iter_mut()) {
-        // Regions that are kept are numbered anew.
-        match std::mem::replace(range, NONE) {
-            NONE => {}
-            range => members[range as usize].push(id),
-        }
-    }
-    let mut found: Vec<KeptRegion> = Vec::new();
-    for ids in members.into_iter().filter(|ids| !ids.is_empty()) {
-        let fragments = || ids.iter().map(|id| &all[*id as usize]);
-        let mut needed: Vec<(u64, u64)> = fragments().map(|f| (f.pc, f.end)).collect();
-        let farther = ids.iter().filter_map(|id| farther.get(&u64::from(*id)));
-        needed.extend(farther.flatten());
-        needed.sort_unstable();
-        let mut spans: Vec<(u64, u64)> = Vec::new();
-        for (from, to) in needed {
-            match spans.last_mut() {
-                Some(last) if from <= last.1 + GAP => last.1 = last.1.max(to),
-                _ => spans.push((from, to)),
-            }
-        }
-        let mut readable = true;
-        let guest: Vec<(u64, Vec<u8>)> = spans
-            .iter()
-            .map(|&(from, to)| {
-                let mut bytes = vec![0; (to - from) as usize];
-                readable &= read(from, &mut bytes);
-                (from, bytes)
-            })
-            .collect();
-        if !readable {
-            continue;
-        }
-        let slots = kept_slots::of(fragments());
-        let runs = kept_slots::runs(&slots);
-        let (start, end) = (spans[0].0, spans[spans.len() - 1].1);
-        ids.iter()
-            .for_each(|id| region_of[*id as usize] = found.len() as u32);
-        found.push(KeptRegion {
-            start,
-            end,
-            ids,
-            guest,
-            slots,
-            runs,
-        });
-    }
-    kept_slots::limit(found.iter_mut().map(|r| &mut r.runs));
-    found
-}
-
-/// A file's content.
-struct Parsed {
-    kept: u64,
-    hot: u32,
-    cold: u32,
-    exits: Mapped<ExitRecord>,
-    fragments: Mapped<Fragment>,
-    marks: Mapped<MarkRecord>,
-    ops: Vec<InstrOp>,
-    found_by: TakenOver,
-    hashed: bool,
-    paired: u64,
-}
-
-/// The file in memory, if it has this key: its header, all before the table's pages, and these.
-fn open(key: u128, file: &File, checked: bool) -> Option<(View, Header, View)> {
-    let mut view = View::of(file, 2 * MOST_BYTES)?;
-    let word = |i: usize| {
-        let word = view.bytes().get(8 * i..8 * i + 8)?;
-        word.try_into().map(u64::from_le_bytes).ok()
-    };
-    offered(key, view.bytes())?;
-    if view.len() < PAGE as usize {
-        return None;
-    }
-    if !checked {
-        view.populate();
-        if word(3)? != checksum(view.bytes()) {
-            return None;
-        }
-    }
-    let mut header = Header([0; count::ALL]);
-    for (i, n) in header.0.iter_mut().enumerate() {
-        *n = word(SUMMED + i)?;
-    }
-    let pages = usize::try_from(header.0[count::TABLE]).ok()?;
-    let table = view.len().checked_sub(pages.checked_mul(PAGE as usize)?)?;
-    let table = view.split_off(table)?;
-    table.protect();
-    Some((view, header, table))
-}
-
-fn parse(view: &Arc<View>, header: Header, table: View, cache_end: u32) -> Option<Parsed> {
-    let (hot, cold) = (
-        u32::try_from(header.0[count::HOT]).ok()?,
-        u32::try_from(header.0[count::COLD]).ok()?,
-    );
-    if u64::from(hot) < CACHE_START || hot > cold || cold > cache_end {
-        return None;
-    }
-    let [_, (_, cold_bytes, cold_at)] = pages(hot, cold, cache_end);
-    let mut rest = Rest {
-        view,
-        header,
-        at: usize::try_from(cold_at + cold_bytes).ok()?,
-    };
-    let fragments = rest.section(count::FRAGMENTS)?;
-    let exits = rest.section(count::EXITS)?;
-    let marks = rest.section(count::MARKS)?;
-    let ops: Mapped<u8> = rest.section(count::OPS)?;
-    let (ops, _) = ops.all().as_chunks::<OP>();
-    let ops = ops.iter().map(|b| InstrOp::from_bytes(*b));
-    let ops = ops.collect::<Option<Vec<_>>>()?;
-    let lists = Lists {
-        regions: rest.section(count::REGIONS)?,
-        ids: rest.section(count::IDS)?,
-        spans: rest.section(count::SPANS)?,
-        runs: rest.section(count::RUNS)?,
-        buckets: rest.section(count::BUCKETS)?,
-        guest: rest.section(count::GUEST)?,
-        farther: rest.section(count::FARTHER)?,
-    };
-    if rest.at.next_multiple_of(PAGE as usize) != view.len() {
-        return None;
-    }
-    Some(Parsed {
-        kept: rest.header.0[count::KEPT],
-        hashed: rest.header.0[count::HASHED] != 0,
-        paired: rest.header.0[count::PAIRED],
-        hot,
-        cold,
-        exits,
-        fragments,
-        marks,
-        ops,
-        found_by: TakenOver::new(lists, table)?,
-    })
-}
-
-/// What is still to be read.
-struct Rest<'a> {
-    view: &'a Arc<View>,
-    header: Header,
-    at: usize,
-}
-
-impl Rest<'_> {
-    /// The next list.
-    fn section<T: Plain>(&mut self, place: usize) -> Option<Mapped<T>> {
-        let at = self.at.checked_next_multiple_of(ALIGN)?;
-        let n = usize::try_from(self.header.0[place]).ok()?;
-        let list = Mapped::new(self.view, at, n)?;
-        self.at = at + n * size_of::<T>();
-        Some(list)
-    }
-}
-
-/// Of everything but the words in front of it.
-fn checksum(bytes: &[u8]) -> u64 {
-    let mut sum = Xxh3::new();
-    sum.update(&bytes[8 * SUMMED..]);
-    sum.digest()
 }
 
 /// Maps a part of the file over the cache; `false` if the kernel does not like it.
