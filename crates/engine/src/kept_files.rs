@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 
 use relive_trace::{FileId, FileStore};
 
+use crate::copy_notes::Notes;
 use crate::file_table::Stamp;
 use crate::translations;
 
@@ -46,14 +47,19 @@ pub fn find(meta: &Metadata, stamp: Stamp, trace: &FileStore) -> Option<FileId> 
     let folder = folder().filter(|_| settled(meta))?;
     let text = std::fs::read_link(link(&folder, stamp)).ok()?;
     let id: FileId = text.to_str()?.parse().ok()?;
-    let there = trace.path(id);
-    match hard_link(folder.join(id.to_string()), &there) {
-        Ok(()) => {}
-        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}
+    let (kept, there) = (folder.join(id.to_string()), trace.path(id));
+    let before = std::fs::symlink_metadata(&kept).ok();
+    let linked = match hard_link(&kept, &there) {
+        Ok(()) => true,
+        Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => false,
         Err(_) => return None,
-    }
+    };
     let copy = std::fs::symlink_metadata(&there).ok()?;
-    (copy.is_file() && copy.len() == meta.len()).then_some(id)
+    let id = (copy.is_file() && copy.len() == meta.len()).then_some(id)?;
+    if let Some(before) = before.filter(|_| linked) {
+        Notes::within(translations::folder()?).renew(id, &before, &copy);
+    }
+    Some(id)
 }
 
 /// Keeps a trace's copy of a file for later recordings.

@@ -11,6 +11,7 @@
 pub mod boot;
 mod broker;
 mod closed_page;
+mod copy_notes;
 mod cpuid;
 mod descriptor_limit;
 pub mod failure;

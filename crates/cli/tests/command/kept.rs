@@ -1,8 +1,10 @@
 //! What is kept from run to run: translations, and copies of mapped files.
 
 use std::collections::BTreeMap;
-use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::fs::{File, FileTimes};
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::Path;
+use std::time::{Duration, SystemTime};
 
 use crate::sandbox::Sandbox;
 
@@ -101,5 +103,72 @@ fn damaged_translations_are_passed_over() {
             bytes,
             "nothing better was kept"
         );
+    }
+}
+
+/// The notes on copies, and when each was written.
+fn notes(cache: &Path) -> BTreeMap<String, (Vec<u8>, SystemTime)> {
+    let note = |name: &String| {
+        let path = cache.join("copies").join(name);
+        let written = path.metadata().unwrap().modified().unwrap();
+        (std::fs::read(path).unwrap(), written)
+    };
+    let names = inodes(&cache.join("copies")).into_keys();
+    names.map(|name| (name.clone(), note(&name))).collect()
+}
+
+/// Two recordings of a program, whose copies are noted as good between them, and the notes after the
+/// second one.
+fn recorded_twice(sandbox: &Sandbox) -> BTreeMap<String, (Vec<u8>, SystemTime)> {
+    let record = |name| sandbox.relive(&["record", "-o", name, "/bin/true"]).ok();
+    record("first");
+    // As if the copies had been made a while ago.
+    let past = SystemTime::now() - Duration::from_secs(100);
+    for name in inodes(&sandbox.path("first/files")).keys() {
+        let copy = sandbox.path("first/files").join(name);
+        let copy = File::options().write(true).open(copy).unwrap();
+        copy.set_times(FileTimes::new().set_modified(past)).unwrap();
+    }
+    std::thread::sleep(Duration::from_millis(20));
+    sandbox.relive(&["replay", "first"]).ok();
+    let cache = sandbox.path("translations");
+    let before = notes(&cache);
+    let copies = inodes(&sandbox.path("first/files"));
+    assert_eq!(before.len(), copies.len(), "{before:?}");
+    record("second");
+    assert_eq!(inodes(&sandbox.path("second/files")), copies);
+    let after = notes(&cache);
+    for (name, (text, _)) in &before {
+        assert_ne!(text, &after[name].0, "the copy's times have moved");
+    }
+    after
+}
+
+/// A replay that hashes a copy because no note of it holds writes one.
+#[test]
+fn copies_that_have_been_hashed_are_not_hashed_again_after_another_recording() {
+    let sandbox = Sandbox::new();
+    let noted = recorded_twice(&sandbox);
+    for trace in ["second", "first"] {
+        sandbox.relive(&["replay", trace]).ok();
+        assert_eq!(notes(&sandbox.path("translations")), noted);
+    }
+}
+
+#[test]
+fn a_copy_that_is_changed_after_another_recording_is_noticed() {
+    let sandbox = Sandbox::new();
+    recorded_twice(&sandbox);
+    let name = inodes(&sandbox.path("second/files")).into_keys().next();
+    let copy = sandbox.path("second/files").join(name.unwrap());
+    let file = File::options().write(true).open(&copy).unwrap();
+    let before = file.metadata().unwrap();
+    file.write_all_at(b"X", before.len() - 1).unwrap();
+    let times = FileTimes::new().set_modified(before.modified().unwrap());
+    file.set_times(times).unwrap();
+    let after = file.metadata().unwrap();
+    assert_eq!(before.modified().unwrap(), after.modified().unwrap());
+    for trace in ["second", "first"] {
+        sandbox.relive(&["replay", trace]).refused("damaged");
     }
 }

@@ -4,27 +4,21 @@
 //! is good whose content nobody has compared with its name.
 
 use std::collections::HashMap;
-use std::fs::{DirBuilder, File, Metadata};
-use std::io::ErrorKind;
-use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::fs::{File, Metadata};
+use std::path::Path;
 
 use relive_trace::{Error, FileId, FileStore};
 
 use super::Outcome;
+use crate::copy_notes::{Notes, is_settled};
 use crate::file_table::{FileTable, Stamp};
-use crate::translations::{self, checked};
-
-/// More notes than this are not kept, for long.
-const MOST_NOTES: usize = 8192;
-/// One process in so many looks how many there are.
-const SELDOM: u32 = 16;
+use crate::translations;
 
 /// The copies of one trace.
 pub struct Copies {
     files: FileStore,
-    /// Where notes are; `None`: nowhere.
-    notes: Option<PathBuf>,
+    /// `None`: nothing is noted.
+    notes: Option<Notes>,
     /// Found good before, with the file that it was.
     good: HashMap<FileId, Stamp>,
 }
@@ -35,10 +29,10 @@ pub type Refusal = (Outcome, i32);
 impl Copies {
     /// Those of the trace in a folder.
     pub fn of(trace: &Path) -> Self {
-        Self::noting(trace, translations::own_folder().map(|f| f.join("copies")))
+        Self::noting(trace, translations::own_folder().map(|f| Notes::within(&f)))
     }
 
-    fn noting(trace: &Path, notes: Option<PathBuf>) -> Self {
+    fn noting(trace: &Path, notes: Option<Notes>) -> Self {
         Self {
             files: FileStore::new(trace),
             notes,
@@ -52,8 +46,8 @@ impl Copies {
         let meta = file.metadata().map_err(|e| unreadable(&e))?;
         let stamp = FileTable::stamp(&meta);
         if self.good.get(&id) != Some(&stamp) {
-            if !self.is_noted(id, stamp) {
-                self.check(id, &file, &meta, stamp)?;
+            if !self.is_noted(id, &meta) {
+                self.check(id, &file, &meta)?;
             }
             self.good.insert(id, stamp);
         }
@@ -73,43 +67,30 @@ impl Copies {
             else {
                 continue;
             };
-            let stamp = FileTable::stamp(&meta);
-            if self.is_noted(id, stamp) {
-                self.good.insert(id, stamp);
+            if self.is_noted(id, &meta) {
+                self.good.insert(id, FileTable::stamp(&meta));
                 known.push((id, file));
             }
         }
         known
     }
 
-    fn is_noted(&self, id: FileId, stamp: Stamp) -> bool {
-        let path = self.note(id, stamp);
-        !checked::is_due() && path.is_some_and(|path| checked::says_so(&path, stamp))
+    fn is_noted(&self, id: FileId, meta: &Metadata) -> bool {
+        self.notes
+            .as_ref()
+            .is_some_and(|notes| notes.hold(id, meta))
     }
 
-    fn note(&self, id: FileId, [one, two]: Stamp) -> Option<PathBuf> {
-        let folder = self.notes.as_ref()?;
-        // Part of the content's name is enough: the stamp says which file it is.
-        let id = &id.to_string()[..16];
-        Some(folder.join(format!("{id}-{one:016x}{two:016x}")))
-    }
-
-    fn check(&self, id: FileId, file: &File, meta: &Metadata, stamp: Stamp) -> Result<(), Refusal> {
+    fn check(&self, id: FileId, file: &File, meta: &Metadata) -> Result<(), Refusal> {
+        // A change from here on must show in the inode, of which the note speaks.
+        let notes = self.notes.as_ref().filter(|_| is_settled(meta));
         match FileId::of(file) {
             Ok(found) if found == id => {}
             Ok(_) => return Err((Outcome::Damaged, 0)),
             Err(e) => return Err(unreadable(&e)),
         }
-        // The note speaks of the file as it is now: a change while it was read has another stamp,
-        // and one soon after could have the same.
-        if FileTable::settled(meta)
-            && let (Some(folder), Some(path)) = (&self.notes, self.note(id, stamp))
-        {
-            let _ = DirBuilder::new().mode(0o700).create(folder);
-            checked::write(&path, stamp);
-            if std::process::id().is_multiple_of(SELDOM) {
-                prune(folder);
-            }
+        if let Some(notes) = notes {
+            notes.write(id, meta);
         }
         Ok(())
     }
@@ -134,30 +115,14 @@ fn unreadable(error: &std::io::Error) -> Refusal {
     )
 }
 
-/// Removes the older half of the notes when there are too many.
-fn prune(folder: &Path) {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return;
-    };
-    let mut notes: Vec<_> = entries
-        .flatten()
-        .filter_map(|e| Some((e.metadata().ok()?.modified().ok()?, e.path())))
-        .collect();
-    if notes.len() > MOST_NOTES {
-        notes.sort_unstable();
-        for (_, path) in &notes[..notes.len() / 2] {
-            match std::fs::remove_file(path) {
-                Err(e) if e.kind() != ErrorKind::NotFound => return,
-                _ => {}
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::translations::checked;
+    use std::fs::FileTimes;
     use std::os::unix::fs::{FileExt, MetadataExt};
+    use std::path::PathBuf;
+    use std::time::{Duration, SystemTime};
 
     /// A trace folder with one copy, whose content is `text`.
     fn one(text: &[u8]) -> (tempfile::TempDir, FileId, PathBuf) {
@@ -209,25 +174,74 @@ mod tests {
         assert_eq!(open(&mut copies), Err((Outcome::Damaged, 0)), "a folder");
     }
 
+    /// As if nothing had been written for a while.
+    fn settle(path: &Path) {
+        let file = File::options().write(true).open(path).expect("it is ours");
+        let old = SystemTime::now() - Duration::from_secs(100);
+        let times = FileTimes::new().set_modified(old);
+        file.set_times(times).expect("it is ours");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+
     #[test]
     fn a_note_is_of_the_very_file() {
         let (base, id, path) = one(b"some content");
-        let notes = base.path().join("notes");
-        let copies = || Copies::noting(base.path(), Some(notes.clone()));
-        let stamp = |path: &Path| FileTable::stamp(&std::fs::metadata(path).expect("it is there"));
+        let notes = || Notes::within(base.path());
+        let copies = || Copies::noting(base.path(), Some(notes()));
+        let meta = |path: &Path| std::fs::metadata(path).expect("it is there");
+        settle(&path);
+        let old = meta(&path);
         copies().open(id).expect("it is good");
-        assert!(!notes.exists(), "it has been changed just now");
-        let old = stamp(&path);
-        // As it would be two seconds later.
-        std::fs::create_dir(&notes).expect("a folder");
-        checked::write(&copies().note(id, old).expect("a folder"), old);
-        let known: Vec<FileId> = copies().known(9).iter().map(|k| k.0).collect();
         let due = checked::is_due();
+        let known: Vec<FileId> = copies().known(9).iter().map(|k| k.0).collect();
         assert_eq!(known, if due { vec![] } else { vec![id] });
         assert!(copies().known(0).is_empty());
         flip(&path);
-        assert_ne!(stamp(&path), old, "its inode tells");
+        assert_ne!(
+            FileTable::stamp(&old),
+            FileTable::stamp(&meta(&path)),
+            "its inode tells"
+        );
         assert!(copies().known(9).is_empty());
         assert_eq!(copies().open(id).map(drop), Err((Outcome::Damaged, 0)));
+    }
+
+    #[test]
+    fn what_has_just_been_written_is_not_noted() {
+        let (base, id, _) = one(b"some content");
+        let mut copies = Copies::noting(base.path(), Some(Notes::within(base.path())));
+        copies.open(id).expect("it is good");
+        assert!(!base.path().join("copies").exists());
+    }
+
+    #[test]
+    fn a_link_renews_a_note_that_held_and_no_other() {
+        let (base, id, path) = one(b"some content");
+        let notes = || Notes::within(base.path());
+        let meta = || std::fs::metadata(&path).expect("it is there");
+        let says_so = || {
+            let file = std::fs::read_dir(base.path().join("copies"));
+            let file = file.expect("a folder").next().expect("a note");
+            let path = file.expect("its name").path();
+            checked::says_so(&path, FileTable::stamp(&meta()))
+        };
+        let link = |name: &str, between: &dyn Fn()| {
+            let before = meta();
+            std::fs::hard_link(&path, base.path().join(name)).expect("a link");
+            between();
+            notes().renew(id, &before, &meta());
+        };
+        settle(&path);
+        notes().write(id, &meta());
+        assert!(says_so());
+        link("one", &|| ());
+        assert!(says_so(), "its link has moved its time");
+        link("two", &|| {
+            std::fs::write(&path, b"some other!!").expect("ours")
+        });
+        assert!(!says_so(), "changed meanwhile");
+        settle(&path);
+        link("three", &|| ());
+        assert!(!says_so(), "changed before");
     }
 }

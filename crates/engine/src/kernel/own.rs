@@ -244,8 +244,45 @@ pub(super) fn hide_polled(task: &Task, polled: &mut [u8]) -> Vec<(usize, [u8; 4]
     hidden
 }
 
-/// Whether a path may lead through a descriptor of the host's: a part of it is such a number.
+/// Whether a path may lead through a descriptor of the host's: a part of it is such a number. Each
+/// call with a path asks, so what has no number is seen eight bytes at a time.
 pub(super) fn may_name(path: u64) -> bool {
+    let mut start = [0; 64];
+    let there = (PAGE - path % PAGE).min(64) as usize;
+    if copy::read(GuestAddr(path), &mut start[..there]).is_err() {
+        return false;
+    }
+    !is_without_numbers(&start, there) && has_number(path)
+}
+
+/// Whether a path ends within its first bytes, so many of `start`, and no part of it begins with a
+/// digit (or one of the six characters behind them).
+fn is_without_numbers(start: &[u8; 64], there: usize) -> bool {
+    const LOW: u64 = u64::from_ne_bytes([0x7f; 8]);
+    const HIGH: u64 = !LOW;
+    const EACH: u64 = u64::from_ne_bytes([1; 8]);
+    // The high bits of those bytes that are 0.
+    let zeros = |x: u64| !(((x & LOW) + LOW) | x | LOW);
+    // The first part begins where the path does.
+    let mut behind = 0x80;
+    for (k, word) in start.as_chunks().0.iter().enumerate() {
+        let word = u64::from_le_bytes(*word);
+        let (ends, slashes) = (zeros(word), zeros(word ^ (EACH * u64::from(b'/'))));
+        let digits = zeros((word & (EACH * 0xf0)) ^ (EACH * 0x30));
+        // Bytes before the end, which is the lowest of those that are 0.
+        let before = (ends & ends.wrapping_neg()).wrapping_sub(1) & HIGH;
+        if digits & (slashes << 8 | behind) & before != 0 {
+            return false;
+        }
+        if ends != 0 {
+            return 8 * k + (ends.trailing_zeros() / 8) as usize <= there.saturating_sub(1);
+        }
+        behind = slashes >> 56;
+    }
+    false
+}
+
+fn has_number(path: u64) -> bool {
     let floor = FLOOR.load(Ordering::Relaxed) as u64;
     let (mut at, mut number, mut digits) = (path, 0u64, true);
     let mut bytes = [0u8; 64];
@@ -370,4 +407,31 @@ fn of_pidfd(fd: i32) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
     line.trim().parse().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn without(path: &[u8]) -> bool {
+        let mut start = [0xff; 64];
+        let there = path.len().min(64);
+        start[..there].copy_from_slice(&path[..there]);
+        is_without_numbers(&start, there)
+    }
+
+    #[test]
+    fn a_part_that_begins_with_a_digit_is_seen_wherever_it_is() {
+        for before in 0..40 {
+            let path = |text: &str| [vec![b'a'; before], text.into()].concat();
+            assert!(without(&path("/proc/self/x9\0/1")), "{before}");
+            assert!(without(&path("\0")), "{before}");
+            assert!(!without(&path("/proc/self/fd/9\0")), "{before}");
+            assert!(!without(&path("/9/\0")), "{before}");
+            assert!(!without(&path("/proc/self/fd")), "no end, {before}");
+        }
+        assert!(!without(b"1020\0") && !without(b"") && without(b"\0"));
+        assert!(!without(&[b'a'; 64]) && !without(b"\xff/\xb0/0\0"));
+        assert!(without(b"/\xb0/\xb9\0"), "no digits");
+    }
 }

@@ -4,7 +4,10 @@
 //! for a disk that errs; so now and then one is checked again. It must never say that a file is
 //! good which nobody has compared.
 
+use std::fs::OpenOptions;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::Store;
 use crate::file_table::Stamp;
@@ -32,8 +35,27 @@ pub(super) fn note(store: &Store, key: u128, stamp: Stamp) {
 
 /// Notes at `path` that a file has been checked.
 pub fn write(path: &Path, stamp: Stamp) {
-    if let Some(note) = text(stamp) {
-        super::put(path, &note);
+    if let Some(note) = text(stamp).filter(|note| super::fits(note.len())) {
+        let _ = write_over(path, &note);
+    }
+}
+
+/// A note that is half written is of no file: so it need not be replaced as a whole, which costs
+/// more.
+fn write_over(path: &Path, note: &[u8]) -> std::io::Result<()> {
+    let mut how = OpenOptions::new();
+    how.write(true).create(true).truncate(false).mode(0o600);
+    let file = how.open(path)?;
+    if file.metadata()?.len() > note.len() as u64 {
+        file.set_len(0)?;
+    }
+    file.write_all_at(note, 0)
+}
+
+/// Changes the note at `path` from one stamp to another, if it is of the first one.
+pub fn renew(path: &Path, old: Stamp, new: Stamp) {
+    if says_so(path, old) {
+        write(path, new);
     }
 }
 
@@ -48,7 +70,9 @@ pub fn says_so(path: &Path, stamp: Stamp) -> bool {
 }
 
 fn text([one, two]: Stamp) -> Option<Vec<u8>> {
-    let mut text = std::fs::read(BOOT).ok().filter(|boot| !boot.is_empty())?;
+    static START: OnceLock<Option<Vec<u8>>> = OnceLock::new();
+    let start = START.get_or_init(|| std::fs::read(BOOT).ok().filter(|boot| !boot.is_empty()));
+    let mut text = start.clone()?;
     text.extend_from_slice(format!("{one:016x}{two:016x}\n").as_bytes());
     Some(text)
 }
