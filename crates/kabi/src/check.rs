@@ -1,7 +1,8 @@
 //! What is checked while compiling: an impossible row never becomes a program.
 
 use crate::arg::{Arg, Dir, Len, Special};
-use crate::row::{Blocks, FdEffect, Replay, Restart, Row};
+use crate::columns::{Blocks, FdEffect, Replay, Restart};
+use crate::row::Row;
 use crate::sub::{Sub, SubTable};
 
 /// Whether each number is there once, in ascending order.

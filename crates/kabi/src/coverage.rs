@@ -2,8 +2,9 @@
 
 use std::fmt::Write;
 
+use crate::columns::{Blocks, Replay};
 use crate::errno::errno_name;
-use crate::row::{Blocks, Replay, Row};
+use crate::row::Row;
 use crate::sub::{Sub, SubTable};
 use crate::table::TABLE;
 

@@ -12,9 +12,9 @@ pub(crate) use crate::arg::Special::{
     CapData, Extents, ExtentsFound, FdSet, FileHandle, MountId, NodeMask, Pages, PollFds, Targets,
 };
 use crate::arg::{Arg, Dir, Len, Written};
+pub(crate) use crate::columns::FdEffect::{Closes, Creates, CreatesPair};
+pub(crate) use crate::columns::Restart::{Handler, Never as NotRestarted, NoHandler, Timed};
 pub(crate) use crate::errno::*;
-pub(crate) use crate::row::FdEffect::{Closes, Creates, CreatesPair};
-pub(crate) use crate::row::Restart::{Handler, Never as NotRestarted, NoHandler, Timed};
 pub(crate) use crate::structs;
 
 /// As many bytes as that argument says.
@@ -135,8 +135,8 @@ pub(crate) use rows;
 /// `number NAME(argument) => column(value), ...;` for each row of a sub-table, in any order.
 macro_rules! subs {
     ($($key:literal $name:ident ($arg:expr) $(=> $($column:ident ($($value:expr),*)),+)?;)*) => {
-        pub(super) const ROWS: &[crate::sub::Sub] = &[
-            $(crate::sub::Sub::new($key, stringify!($name), $arg)
+        pub(super) const ROWS: &[crate::sub::request::Sub] = &[
+            $(crate::sub::request::Sub::new($key, stringify!($name), $arg)
                 $($(.$column($($value),*))+)?),*
         ];
     };

@@ -21,6 +21,8 @@
 
 mod arg;
 mod check;
+mod choice;
+mod columns;
 mod coverage;
 mod dsl;
 pub mod errno;
@@ -33,13 +35,14 @@ mod sub;
 mod table;
 
 pub use arg::{Arg, Dir, Len, Special, Written};
+pub use choice::Choice;
+pub use columns::{Blocks, FdEffect, Replay, Restart};
 pub use coverage::coverage_page;
 pub use errno::errno_name;
 pub use flags::show_flags;
-pub use row::{Blocks, FdEffect, Replay, Restart, Row};
+pub use row::Row;
 pub use signal::signal_name;
 pub use sub::{
-    Choice, IoctlDir, Sub, SubTable, fcntl, ioc_decode, ioctl, msgctl, prctl, semctl, shmctl,
-    sockopt,
+    IoctlDir, Sub, SubTable, fcntl, ioc_decode, ioctl, msgctl, prctl, semctl, shmctl, sockopt,
 };
 pub use table::{TABLE, row};

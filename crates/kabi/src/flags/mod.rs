@@ -7,17 +7,6 @@ use std::fmt::Write;
 
 pub use tables::*;
 
-/// How a value made of flags is spelt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlagTable {
-    /// The bits that together hold one of `choices`; 0 if there is no such field.
-    pub field: u64,
-    /// The values of that field.
-    pub choices: &'static [(u64, &'static str)],
-    /// Single bits, after names that stand for several of them.
-    pub bits: &'static [(u64, &'static str)],
-}
-
 /// Spells a value: names joined by `|`, what has no name in hexadecimal, `0` for nothing.
 ///
 /// ```

@@ -1,6 +1,15 @@
 //! The tables: values and bits with their names, and nothing else.
 
-use super::FlagTable;
+/// How a value made of flags is spelt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlagTable {
+    /// The bits that together hold one of `choices`; 0 if there is no such field.
+    pub field: u64,
+    /// The values of that field.
+    pub choices: &'static [(u64, &'static str)],
+    /// Single bits, after names that stand for several of them.
+    pub bits: &'static [(u64, &'static str)],
+}
 
 /// Flags of open(2).
 pub const OPEN: FlagTable = FlagTable {

@@ -1,6 +1,6 @@
 //! fcntl(2): commands on a descriptor. See also `<linux/fcntl.h>`.
 
-use super::{Sub, sort};
+use super::request::{Sub, sort};
 use crate::dsl::*;
 use crate::structs::{F_OWNER_EX, FLOCK};
 

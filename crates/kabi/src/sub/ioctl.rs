@@ -1,7 +1,7 @@
 //! ioctl(2): terminals, sockets, files and block devices. See ioctl_tty(2), netdevice(7),
 //! `<asm-generic/ioctls.h>`, `<linux/sockios.h>`, `<linux/fs.h>`.
 
-use super::{Sub, sort};
+use super::request::{Sub, sort};
 use crate::dsl::subs;
 
 pub(super) const SORTED: [Sub; COUNT] = sort(&[

@@ -8,7 +8,7 @@ pub(super) use shmctl::SORTED as SHMCTL_SORTED;
 mod shmctl {
     use crate::dsl::*;
     use crate::structs::{SHM_INFO, SHMID_DS, SHMINFO};
-    use crate::sub::{Sub, sort};
+    use crate::sub::request::{Sub, sort};
 
     pub(in crate::sub) const SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
 
@@ -28,7 +28,7 @@ mod shmctl {
 mod semctl {
     use crate::dsl::*;
     use crate::structs::{SEMID_DS, SEMINFO};
-    use crate::sub::{Sub, sort};
+    use crate::sub::request::{Sub, sort};
 
     pub(in crate::sub) const SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
 
@@ -53,7 +53,7 @@ mod semctl {
 mod msgctl {
     use crate::dsl::*;
     use crate::structs::{MSGINFO, MSQID_DS};
-    use crate::sub::{Sub, sort};
+    use crate::sub::request::{Sub, sort};
 
     pub(in crate::sub) const SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
 

@@ -1,7 +1,7 @@
 //! prctl(2): operations on the calling thread or process, by the names of `<linux/prctl.h>`.
 //! The argument described here is the second of the call; no operation writes through another.
 
-use super::{Sub, sort};
+use super::request::{Sub, sort};
 use crate::dsl::*;
 use crate::structs::{COMM, INT};
 

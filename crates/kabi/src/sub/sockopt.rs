@@ -2,7 +2,7 @@
 //! netlink(7), packet(7), vsock(7). Options that make the kernel share memory with the program
 //! (packet rings, zero-copy receive) are refused, whatever their direction.
 
-use super::{Sub, sort};
+use super::request::{Sub, sort};
 use crate::dsl::subs;
 
 pub(super) const SORTED: [Sub; COUNT] = sort(&[

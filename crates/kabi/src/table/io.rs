@@ -1,8 +1,8 @@
 //! Reading, writing and moving data through descriptors, and the descriptors themselves.
 
 use crate::arg::{Arg, Dir};
+use crate::columns::FdEffect;
 use crate::dsl::*;
-use crate::row::FdEffect;
 use crate::sub::SubTable;
 
 rows! {

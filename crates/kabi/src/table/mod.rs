@@ -16,6 +16,7 @@ mod time;
 
 use crate::check;
 use crate::row::Row;
+use crate::sub::SubTable;
 
 const FAMILIES: [&[Row]; 12] = [
     admin::ROWS,
@@ -96,5 +97,10 @@ const _: () = {
     while at < COUNT {
         check::row(&SORTED[at]);
         at += 1;
+    }
+    let mut table = 0;
+    while table < SubTable::ALL.len() {
+        check::sub_table(SubTable::ALL[table].rows());
+        table += 1;
     }
 };

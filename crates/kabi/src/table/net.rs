@@ -1,8 +1,8 @@
 //! Sockets.
 
 use crate::arg::{Arg, Dir};
+use crate::columns::FdEffect;
 use crate::dsl::*;
-use crate::row::FdEffect;
 use crate::sub::SubTable;
 
 /// An address that the kernel fills in; the length word behind that argument holds the room

@@ -1,7 +1,7 @@
 //! Tasks: creating, ending, waiting for and describing them; identities and limits.
 
+use crate::columns::FdEffect;
 use crate::dsl::*;
-use crate::row::FdEffect;
 use crate::sub::SubTable;
 
 rows! {

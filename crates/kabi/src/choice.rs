@@ -1,9 +1,10 @@
 //! From a row and its arguments to the one request that is meant. A request that no table lists
 //! must come out of here as a refusal.
 
-use super::{Sub, SubTable};
 use crate::arg::Arg;
-use crate::row::{Blocks, FdEffect, Replay, Restart, Row};
+use crate::columns::{Blocks, FdEffect, Replay, Restart};
+use crate::row::Row;
+use crate::sub::{Sub, SubTable};
 
 /// What refines a row, for the arguments at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,0 +1,93 @@
+//! One request of a call with a sub-table: its row, and how the rows of a table are put in order.
+
+use crate::arg::Arg;
+use crate::columns::{Blocks, FdEffect, Replay, Restart};
+
+/// One request of a call with a sub-table. Stands in for the call's own columns.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sub {
+    /// The request: see [`super::SubTable::key`].
+    pub key: u64,
+    /// Its name in the manual or the header.
+    pub name: &'static str,
+    /// What the argument means that the row marks with [`Arg::Select`]: unused, a value, a
+    /// descriptor or a flat buffer, whose lengths speak of the arguments of the whole call.
+    ///
+    /// In the table of socket options `InOut` marks what can be both set and got, with its usual
+    /// size: the buffer itself is described by the rows of setsockopt and getsockopt.
+    pub arg: Arg,
+    /// May it sleep?
+    pub blocks: Blocks,
+    /// What a signal does to it while it sleeps.
+    pub restart: Restart,
+    /// What it does to the descriptor table.
+    pub fds: FdEffect,
+    /// What a replay does with it.
+    pub replay: Replay,
+    /// A short remark; never empty for a hook or a refusal.
+    pub note: &'static str,
+}
+
+/// Building a row, in constants only: what `subs!` writes out.
+impl Sub {
+    pub(crate) const fn new(key: u64, name: &'static str, arg: Arg) -> Sub {
+        Sub {
+            key,
+            name,
+            arg,
+            blocks: Blocks::Never,
+            restart: Restart::Never,
+            fds: FdEffect::None,
+            replay: Replay::Apply,
+            note: "",
+        }
+    }
+
+    pub(crate) const fn blocks(mut self, restart: Restart) -> Sub {
+        self.blocks = Blocks::Maybe;
+        self.restart = restart;
+        self
+    }
+
+    pub(crate) const fn fds(mut self, fds: FdEffect) -> Sub {
+        self.fds = fds;
+        self
+    }
+
+    pub(crate) const fn hook(mut self, note: &'static str) -> Sub {
+        self.replay = Replay::Hook;
+        self.note = note;
+        self
+    }
+
+    pub(crate) const fn errno(mut self, errno: i32, note: &'static str) -> Sub {
+        self.replay = Replay::Errno(errno);
+        self.note = note;
+        self
+    }
+}
+
+/// The rows of some families, sorted by key. Each family's keys have its base added.
+pub(super) const fn sort<const N: usize>(families: &[(u64, &[Sub])]) -> [Sub; N] {
+    let mut sorted = [families[0].1[0]; N];
+    let (mut filled, mut family) = (0, 0);
+    while family < families.len() {
+        let (base, rows) = families[family];
+        let mut at = 0;
+        while at < rows.len() {
+            let mut sub = rows[at];
+            sub.key += base;
+            let mut hole = filled;
+            while hole > 0 && sorted[hole - 1].key > sub.key {
+                sorted[hole] = sorted[hole - 1];
+                hole -= 1;
+            }
+            sorted[hole] = sub;
+            filled += 1;
+            at += 1;
+        }
+        family += 1;
+    }
+    assert!(filled == N, "the families do not fill the table");
+    sorted
+}
