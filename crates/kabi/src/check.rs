@@ -1,7 +1,7 @@
 //! What is checked while compiling: an impossible row never becomes a program.
 
 use crate::arg::{Arg, Dir, Len, Special};
-use crate::columns::{Blocks, FdEffect, Replay, Restart};
+use crate::columns::{At, Blocks, End, FdEffect, Moves, Replay, Restart, Transfer};
 use crate::row::Row;
 use crate::sub::{Sub, SubTable};
 
@@ -73,7 +73,90 @@ pub(crate) const fn row(row: &Row) {
         }
         FdEffect::None | FdEffect::Creates | FdEffect::Special => {}
     }
+    transfer(row.input, row, true);
+    transfer(row.output, row, false);
+    moves(row);
     columns(row.blocks, row.restart, row.replay, row.note);
+}
+
+/// Panics unless the ends of a transfer are what the arguments say.
+const fn transfer(transfer: Transfer, row: &Row, input: bool) {
+    let Some(fd) = transfer.fd() else { return };
+    assert!(
+        matches!(at_index(row.args, fd), Arg::Fd),
+        "a transfer has a descriptor at its end"
+    );
+    assert!(
+        matches!(row.blocks, Blocks::Maybe),
+        "a transfer may have to wait"
+    );
+    let Some(End { at, memory, .. }) = transfer.bytes() else {
+        return;
+    };
+    if let Some(index) = memory {
+        let dir = match at_index(row.args, index) {
+            Arg::Buf { dir, .. }
+            | Arg::Iovec { dir, .. }
+            | Arg::Msghdr { dir }
+            | Arg::Mmsghdr { dir, .. } => dir,
+            _ => panic!("no memory for the bytes of a transfer"),
+        };
+        let fits = match dir {
+            Dir::In => !input,
+            Dir::Out => input,
+            Dir::InOut => true,
+        };
+        assert!(fits, "bytes go the other way");
+    }
+    match at {
+        At::Stream | At::Position => {}
+        At::Offset(index) => offset(row.args, index),
+        At::Flagged {
+            offset: index,
+            flags,
+        } => {
+            offset(row.args, index);
+            assert!(
+                matches!(at_index(row.args, flags), Arg::Flags),
+                "flags say where"
+            );
+        }
+        At::Pointer(index) => pointer(row.args, index),
+    }
+}
+
+/// Panics unless a call moves exactly the bytes that have descriptors at both ends.
+const fn moves(row: &Row) {
+    let ends = match (row.input.bytes(), row.output.bytes()) {
+        (Some(from), Some(to)) => from.memory.is_none() && to.memory.is_none(),
+        (Some(end), None) | (None, Some(end)) => {
+            assert!(end.memory.is_some(), "a transfer has two ends");
+            false
+        }
+        (None, None) => false,
+    };
+    match row.moves {
+        Moves::No => assert!(!ends, "it moves bytes"),
+        Moves::FromFile { len, .. } => {
+            assert!(ends, "there are no two descriptors");
+            number(row.args, len);
+        }
+        Moves::ByPipe { len, flags } | Moves::Copies { len, flags } => {
+            assert!(ends, "there are no two descriptors");
+            number(row.args, len);
+            assert!(
+                matches!(at_index(row.args, flags), Arg::Flags),
+                "flags say how"
+            );
+        }
+    }
+}
+
+const fn offset(args: &[Arg], index: u8) {
+    assert!(
+        matches!(at_index(args, index), Arg::Off),
+        "an offset in a file"
+    );
 }
 
 /// Panics unless the rows of a sub-table are sorted, unique and make sense.

@@ -67,3 +67,95 @@ impl Replay {
         }
     }
 }
+
+/// What a call takes from a descriptor, or brings to one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transfer {
+    /// Nothing.
+    None,
+    /// Bytes: their number is the result.
+    Bytes(End),
+    /// A connection, through the socket in that argument: accept(2), connect(2).
+    Connection(u8),
+}
+
+impl Transfer {
+    /// The argument with the descriptor.
+    pub const fn fd(self) -> Option<u8> {
+        match self {
+            Transfer::None => None,
+            Transfer::Bytes(End { fd, .. }) | Transfer::Connection(fd) => Some(fd),
+        }
+    }
+
+    /// The end of a transfer of bytes.
+    pub const fn bytes(self) -> Option<End> {
+        match self {
+            Transfer::Bytes(end) => Some(end),
+            Transfer::None | Transfer::Connection(_) => None,
+        }
+    }
+}
+
+/// One end of a transfer of bytes: a descriptor. At the other end is the caller's memory, or
+/// another descriptor.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct End {
+    /// The argument with the descriptor.
+    pub fd: u8,
+    /// Where in the file.
+    pub at: At,
+    /// The argument with the memory that the bytes go to or come from: a buffer, an `iovec` array
+    /// or messages. None: they come from the call's [`Row::input`](crate::Row::input) or go to its
+    /// [`Row::output`](crate::Row::output).
+    pub memory: Option<u8>,
+}
+
+/// Where in a file a call reads or writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// Nowhere: it takes no files, but pipes or sockets.
+    Stream,
+    /// At the descriptor's position.
+    Position,
+    /// At the offset in that argument.
+    Offset(u8),
+    /// At the offset in that argument, or at the position if it is -1; the flags in another one
+    /// (`RWF_APPEND`, `RWF_NOAPPEND`) may say otherwise.
+    Flagged {
+        /// The argument with the offset.
+        offset: u8,
+        /// The argument with the flags.
+        flags: u8,
+    },
+    /// At the offset that the pointer in that argument leads to, or at the position if it is NULL.
+    Pointer(u8),
+}
+
+/// How a call moves bytes from one descriptor to another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Moves {
+    /// It does not.
+    No,
+    /// From a file: as many bytes as that argument says, or up to the file's end.
+    FromFile {
+        /// The argument with the number of bytes.
+        len: u8,
+        /// To a file only.
+        to_file: bool,
+    },
+    /// What a pipe at either end has or takes.
+    ByPipe {
+        /// The argument with the largest number of bytes.
+        len: u8,
+        /// The argument with the flags: `SPLICE_F_*`.
+        flags: u8,
+    },
+    /// The same between two pipes; the bytes also stay where they are.
+    Copies {
+        /// The argument with the largest number of bytes.
+        len: u8,
+        /// The argument with the flags: `SPLICE_F_*`.
+        flags: u8,
+    },
+}

@@ -12,8 +12,11 @@ pub(crate) use crate::arg::Special::{
     CapData, Extents, ExtentsFound, FdSet, FileHandle, MountId, NodeMask, Pages, PollFds, Targets,
 };
 use crate::arg::{Arg, Dir, Len, Written};
+pub(crate) use crate::columns::At::{Flagged, Offset, Pointer, Position, Stream};
 pub(crate) use crate::columns::FdEffect::{Closes, Creates, CreatesPair};
+pub(crate) use crate::columns::Moves::{ByPipe, Copies, FromFile};
 pub(crate) use crate::columns::Restart::{Handler, Never as NotRestarted, NoHandler, Timed};
+use crate::columns::{At, End};
 pub(crate) use crate::errno::*;
 pub(crate) use crate::structs;
 
@@ -114,6 +117,23 @@ pub(crate) const fn scatter(count: u8) -> Arg {
         dir: Dir::Out,
         count,
     }
+}
+
+/// An end of a transfer between a descriptor and the memory of an argument.
+pub(crate) const fn file(fd: u8, memory: u8, at: At) -> End {
+    let memory = Some(memory);
+    End { fd, at, memory }
+}
+
+/// The same for what is no file.
+pub(crate) const fn stream(fd: u8, memory: u8) -> End {
+    file(fd, memory, At::Stream)
+}
+
+/// An end of a transfer between two descriptors.
+pub(crate) const fn end(fd: u8, at: At) -> End {
+    let memory = None;
+    End { fd, at, memory }
 }
 
 /// A signal mask for the time of the call, its size in that argument.

@@ -36,7 +36,7 @@ mod table;
 
 pub use arg::{Arg, Dir, Len, Special, Written};
 pub use choice::Choice;
-pub use columns::{Blocks, FdEffect, Replay, Restart};
+pub use columns::{At, Blocks, End, FdEffect, Moves, Replay, Restart, Transfer};
 pub use coverage::coverage_page;
 pub use errno::errno_name;
 pub use flags::show_flags;

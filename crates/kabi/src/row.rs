@@ -1,7 +1,7 @@
 //! One system call: the row of the table.
 
 use crate::arg::Arg;
-use crate::columns::{Blocks, FdEffect, Replay, Restart};
+use crate::columns::{Blocks, End, FdEffect, Moves, Replay, Restart, Transfer};
 use crate::sub::SubTable;
 
 /// One row of the system call table.
@@ -19,6 +19,12 @@ pub struct Row {
     pub restart: Restart,
     /// What it does to the descriptor table.
     pub fds: FdEffect,
+    /// What it takes from a descriptor.
+    pub input: Transfer,
+    /// What it brings to a descriptor.
+    pub output: Transfer,
+    /// How it moves the bytes that have a descriptor at both ends.
+    pub moves: Moves,
     /// What a replay does with it.
     pub replay: Replay,
     /// The table that refines this row, if any: see [`Row::choice`].
@@ -37,6 +43,9 @@ impl Row {
             blocks: Blocks::Never,
             restart: Restart::Never,
             fds: FdEffect::None,
+            input: Transfer::None,
+            output: Transfer::None,
+            moves: Moves::No,
             replay: Replay::Apply,
             sub: SubTable::None,
             note: "",
@@ -51,6 +60,33 @@ impl Row {
 
     pub(crate) const fn fds(mut self, fds: FdEffect) -> Row {
         self.fds = fds;
+        self
+    }
+
+    /// Takes bytes from a descriptor.
+    pub(crate) const fn from(mut self, end: End) -> Row {
+        self.input = Transfer::Bytes(end);
+        self
+    }
+
+    /// Brings bytes to a descriptor.
+    pub(crate) const fn to(mut self, end: End) -> Row {
+        self.output = Transfer::Bytes(end);
+        self
+    }
+
+    pub(crate) const fn accepts(mut self, fd: u8) -> Row {
+        self.input = Transfer::Connection(fd);
+        self
+    }
+
+    pub(crate) const fn connects(mut self, fd: u8) -> Row {
+        self.output = Transfer::Connection(fd);
+        self
+    }
+
+    pub(crate) const fn moves(mut self, moves: Moves) -> Row {
+        self.moves = moves;
         self
     }
 

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use relive_kabi::{
-    Arg, Blocks, Choice, FdEffect, Len, Replay, Restart, Row, SubTable, TABLE, errno, fcntl, ioctl,
-    msgctl, prctl, row, semctl, shmctl, sockopt,
+    Arg, Blocks, Choice, FdEffect, Len, Moves, Replay, Restart, Row, SubTable, TABLE, Transfer,
+    errno, fcntl, ioctl, msgctl, prctl, row, semctl, shmctl, sockopt,
 };
 
 fn named(name: &str) -> &'static Row {
@@ -235,6 +235,46 @@ fn columns_of_well_known_calls() {
     }
     assert_eq!(named("ptrace").replay.refused(), Some(errno::EPERM));
     assert_eq!(named("read").replay.refused(), None);
+}
+
+#[test]
+fn transfers_of_well_known_calls() {
+    let of = |column: fn(&Row) -> Option<u8>, fd: u8| {
+        let rows = TABLE.iter().filter(move |row| column(row) == Some(fd));
+        rows.map(|row| row.name).collect::<Vec<_>>()
+    };
+    let input = |row: &Row| row.input.bytes().map(|end| end.fd);
+    let output = |row: &Row| row.output.bytes().map(|end| end.fd);
+    let reading = [
+        "read", "pread64", "readv", "recvfrom", "recvmsg", "splice", "tee", "vmsplice",
+    ];
+    let reading = reading
+        .into_iter()
+        .chain(["preadv", "recvmmsg", "copy_file_range", "preadv2"]);
+    assert_eq!(of(input, 0), reading.collect::<Vec<_>>());
+    assert_eq!(of(input, 1), ["sendfile"]);
+    let writing = [
+        "write", "pwrite64", "writev", "sendfile", "sendto", "sendmsg", "vmsplice",
+    ];
+    let writing = writing
+        .into_iter()
+        .chain(["pwritev", "sendmmsg", "pwritev2"]);
+    assert_eq!(of(output, 0), writing.collect::<Vec<_>>());
+    assert_eq!(of(output, 1), ["tee"]);
+    assert_eq!(of(output, 2), ["splice", "copy_file_range"]);
+    let moving = TABLE.iter().filter(|row| row.moves != Moves::No);
+    let moving: Vec<_> = moving.map(|row| row.name).collect();
+    assert_eq!(moving, ["sendfile", "splice", "tee", "copy_file_range"]);
+    for (name, input, output) in [
+        ("accept", Transfer::Connection(0), Transfer::None),
+        ("accept4", Transfer::Connection(0), Transfer::None),
+        ("connect", Transfer::None, Transfer::Connection(0)),
+        // A descriptor of a message queue looks like a file's, and reading waits all the same.
+        ("mq_timedreceive", Transfer::None, Transfer::None),
+    ] {
+        let row = named(name);
+        assert_eq!((row.input, row.output), (input, output), "{name}");
+    }
 }
 
 #[test]

@@ -23,6 +23,17 @@ int main(void) {
     CHECK(tee(ends[0], 1, 8, 0) == 8 && splice(ends[0], NULL, 1, NULL, 8, 0) == 8);
     CHECK(vmsplice(1, &vector, 1, 0) == 10);
     CHECK(sendfile(1, 999, NULL, 3) == -1 && errno == EBADF);
+    // What the kernel refuses.
+    off_t nowhere = 0;
+    loff_t place = 0;
+    CHECK(write(ends[1], "left", 4) == 4);
+    CHECK(sendfile(1, ends[0], NULL, 3) == -1 && errno == EINVAL);
+    CHECK(sendfile(1, ends[0], &nowhere, 3) == -1 && errno == ESPIPE);
+    CHECK(splice(ends[0], &place, 1, NULL, 3, 0) == -1 && errno == ESPIPE);
+    CHECK(splice(ends[0], NULL, 1, &place, 3, 0) == -1 && errno == ESPIPE);
+    CHECK(splice(999, NULL, 1, NULL, 3, 0) == -1 && errno == EBADF);
+    CHECK(copy_file_range(fd, NULL, 1, NULL, 3, 0) == -1 && errno == EINVAL);
+    CHECK(tee(fd, 1, 3, 0) == -1 && errno == EINVAL);
     const char *names[] = {"/dev/stdout", "/dev/fd/1", "/proc/self/fd/1", "/dev/stderr"};
     for (int i = 0; i < 4; i++) {
         int other = open(names[i], O_WRONLY);

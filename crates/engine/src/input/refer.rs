@@ -1,6 +1,7 @@
 //! What becomes of the bytes that a call brought: references into the store, and what is left
 //! to be logged by value.
 
+use relive_kabi::At;
 use relive_trace::InputRef;
 
 use super::descriptors::is_kept;
@@ -14,7 +15,7 @@ const STEP: usize = 512;
 
 /// Calls that bring fewer bytes are logged by value. A program that is only loaded (ld.so reads
 /// 832 bytes of each library) does not need the store.
-const SMALL: i64 = 1024;
+const SMALL: u64 = 1024;
 
 /// How the bytes of a call are logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -28,23 +29,18 @@ pub enum Way {
 }
 
 impl Way {
-    /// How a call's bytes are logged that it has brought by now.
+    /// How the bytes that a call has brought are logged.
     #[must_use]
-    pub fn of(task: &Task, call: &Call, result: i64) -> Self {
-        if result < SMALL || !task.mode().traits().keeps {
+    pub fn of(task: &Task, call: &Call, brought: u64) -> Self {
+        if brought < SMALL || !task.mode().traits().keeps {
             return Self::Value;
         }
-        match i64::from(call.nr) {
-            libc::SYS_read
-            | libc::SYS_pread64
-            | libc::SYS_readv
-            | libc::SYS_preadv
-            | libc::SYS_preadv2 => match is_kept(task, call.int(0)) {
-                true => Self::Kept,
-                false => Self::Known,
-            },
-            libc::SYS_recvfrom | libc::SYS_recvmsg => Self::Known,
-            _ => Self::Value,
+        match call.input().filter(|end| end.memory.is_some()) {
+            None => Self::Value,
+            Some(end) if end.at != At::Stream && is_kept(task, call.arg(end.fd) as i32) => {
+                Self::Kept
+            }
+            Some(_) => Self::Known,
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use relive_host::{GuestAddr, Reg, copy};
-use relive_kabi::{Blocks, Choice, Restart, Row, Sub};
+use relive_kabi::{Blocks, Choice, End, Restart, Row, Sub};
 use relive_trace::{InputRef, Syscall};
 
 use crate::machine::machine;
@@ -89,6 +89,18 @@ impl Call {
         )
     }
 
+    /// Where it takes bytes from.
+    #[must_use]
+    pub fn input(&self) -> Option<End> {
+        self.row.and_then(|r| r.input.bytes())
+    }
+
+    /// Where it brings bytes to.
+    #[must_use]
+    pub fn output(&self) -> Option<End> {
+        self.row.and_then(|r| r.output.bytes())
+    }
+
     /// What a signal does to it.
     #[must_use]
     pub fn restart(&self) -> Restart {
@@ -116,6 +128,12 @@ impl Call {
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.row.map_or("unknown", |r| r.name)
+    }
+
+    /// An argument that a column of the row names.
+    #[must_use]
+    pub fn arg(&self, i: u8) -> u64 {
+        self.args[usize::from(i)]
     }
 
     /// An argument as a C int.
@@ -186,6 +204,14 @@ impl Log {
     pub fn changed(&mut self, addr: u64, len: u64) {
         self.wrote(addr, len);
         self.padded = true;
+    }
+
+    /// How many bytes the call brought.
+    #[must_use]
+    pub fn brought(&self) -> u64 {
+        self.spans
+            .iter()
+            .fold(0, |sum, (_, len)| sum.saturating_add(*len))
     }
 
     /// Reads the written ranges from guest memory and passes them on. A range that cannot be

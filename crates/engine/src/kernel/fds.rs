@@ -1,7 +1,7 @@
 //! The little that the engine knows of the guest's descriptors: which lead to standard
 //! streams, and which cannot make a call sleep.
 
-use relive_kabi::FdEffect;
+use relive_kabi::{FdEffect, Transfer};
 
 use super::{Answer, Call, Reply, leads};
 use crate::failure::Result;
@@ -120,8 +120,8 @@ pub fn close_range(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Res
     Ok(Reply::Value(if rest { part(from, last) } else { 0 }))
 }
 
-/// Whether a call that its row says may sleep really may, on this descriptor: reading and
-/// writing regular files does not, and need not cost a switch.
+/// Whether a call that its row says may sleep really may, on these descriptors: what only moves
+/// bytes to and from regular files does not, and need not cost a switch.
 pub fn may_sleep(task: &Task, call: &Call) -> bool {
     if task.log.keeps_baton {
         return false;
@@ -129,36 +129,30 @@ pub fn may_sleep(task: &Task, call: &Call) -> bool {
     if !task.mode().others_see() {
         return true;
     }
-    match i64::from(call.nr) {
-        libc::SYS_read
-        | libc::SYS_write
-        | libc::SYS_readv
-        | libc::SYS_writev
-        | libc::SYS_pread64
-        | libc::SYS_pwrite64 => !crate::input::is_regular(task, call.int(0)),
-        _ => true,
+    let mut ends = ends(call).map(|(fd, _)| crate::input::is_regular(task, fd));
+    match ends.next() {
+        None => true,
+        Some(first) => !first || !ends.all(|regular| regular),
     }
+}
+
+/// The descriptors that a call takes something from or brings something to, and the option of a
+/// socket that says how long it waits there at most.
+fn ends(call: &Call) -> impl Iterator<Item = (i32, i32)> {
+    let end = |column: Transfer, option: i32| Some((call.arg(column.fd()?) as i32, option));
+    let input = call.row.and_then(|r| end(r.input, libc::SO_RCVTIMEO));
+    let output = call.row.and_then(|r| end(r.output, libc::SO_SNDTIMEO));
+    input.into_iter().chain(output)
 }
 
 /// Whether a call waits on a socket for as long as SO_RCVTIMEO or SO_SNDTIMEO allows: then it is
 /// never made again (signal(7)).
 pub fn times_out(call: &Call) -> bool {
-    let option = match i64::from(call.nr) {
-        libc::SYS_read
-        | libc::SYS_readv
-        | libc::SYS_accept
-        | libc::SYS_accept4
-        | libc::SYS_recvfrom
-        | libc::SYS_recvmsg
-        | libc::SYS_recvmmsg => libc::SO_RCVTIMEO,
-        libc::SYS_write
-        | libc::SYS_writev
-        | libc::SYS_connect
-        | libc::SYS_sendto
-        | libc::SYS_sendmsg
-        | libc::SYS_sendmmsg => libc::SO_SNDTIMEO,
-        _ => return false,
-    };
+    ends(call).any(|(fd, option)| limits_waits(fd, option))
+}
+
+/// Whether the option of a socket limits how long calls wait.
+fn limits_waits(fd: i32, option: i32) -> bool {
     let mut limit = libc::timeval {
         tv_sec: 0,
         tv_usec: 0,
@@ -167,7 +161,7 @@ pub fn times_out(call: &Call) -> bool {
     // SAFETY: fills the structure, or fails on what is no socket.
     let asked = unsafe {
         let (to, size) = ((&raw mut limit).cast(), &raw mut size);
-        libc::getsockopt(call.int(0), libc::SOL_SOCKET, option, to, size)
+        libc::getsockopt(fd, libc::SOL_SOCKET, option, to, size)
     };
     asked == 0 && (limit.tv_sec, limit.tv_usec) != (0, 0)
 }

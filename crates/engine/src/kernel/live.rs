@@ -25,7 +25,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         };
     }
     let stream = output::stream_of(task, call);
-    if stream != 0 && moved::moves(call.nr) {
+    if stream != 0 && moved::moves(call) {
         return output::make_moved(task, call, stream);
     }
     let shortened = own::messages(task, call).map(|count| {

@@ -147,7 +147,7 @@ fn may_unmap(nr: u32) -> bool {
 /// Logs a call with everything that `task.log` holds.
 pub fn log(task: &mut Task, call: &Call, result: i64) {
     let mut log = std::mem::take(&mut task.log);
-    let way = Way::of(task, call, result);
+    let way = Way::of(task, call, log.brought());
     let mut refs = std::mem::take(&mut log.refs);
     log.with_slices(|log, slices| {
         let record = |task: &mut Task, writes, refs| {

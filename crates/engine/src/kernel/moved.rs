@@ -3,11 +3,13 @@
 //! call, so that a replay has them.
 
 use relive_host::sys;
+use relive_kabi::{At, End, Moves};
 
 use super::live::interrupted;
 use super::{Call, blocking, fds};
 use crate::task::Task;
 
+const EINVAL: i64 = -(libc::EINVAL as i64);
 /// One piece, as much as a pipe holds by default.
 const PIECE: usize = 64 * 1024;
 
@@ -26,48 +28,60 @@ struct Source {
 }
 
 impl Source {
-    /// `None` for what the kernel refuses.
-    fn of(call: &Call) -> Option<Self> {
-        let kind = |fd: i32| fds::status(fd).map_or(0, |st| st.st_mode & libc::S_IFMT);
-        let pipe = |i: usize| kind(call.int(i)) == libc::S_IFIFO;
-        let file = |i: usize| kind(call.int(i)) == libc::S_IFREG;
-        let (fd, offset, len, whole, flags) = match i64::from(call.nr) {
-            libc::SYS_sendfile => (1, call.args[2], call.args[3], true, 0),
-            libc::SYS_splice if pipe(0) || pipe(2) => {
-                (0, call.args[1], call.args[4], false, call.args[5])
-            }
-            libc::SYS_tee if pipe(0) && pipe(1) => (0, 0, call.args[2], false, call.args[3]),
-            libc::SYS_copy_file_range if file(0) && file(2) && call.args[3] == 0 => {
-                (0, call.args[1], call.args[4], true, 0)
-            }
-            _ => return None,
+    /// The errno (negative) for what the kernel refuses.
+    fn of(call: &Call) -> Result<Self, i64> {
+        let (Some(row), Some(input), Some(output)) = (call.row, call.input(), call.output()) else {
+            return Err(EINVAL);
         };
-        let onto = i64::from(call.nr) == libc::SYS_splice && call.args[3] != 0;
-        (!onto).then_some(Self {
-            fd: call.int(fd),
-            offset,
-            len: len as usize,
-            whole,
-            copies: i64::from(call.nr) == libc::SYS_tee,
+        let kind = |end: End| match fds::status(call.arg(end.fd) as i32) {
+            Some(st) => Ok(st.st_mode & libc::S_IFMT),
+            None => Err(-i64::from(libc::EBADF)),
+        };
+        let offset = |end: End| match end.at {
+            At::Pointer(argument) => call.arg(argument),
+            _ => 0,
+        };
+        let (from, to) = (kind(input)?, kind(output)?);
+        let pipes = [from, to].map(|kind| kind == libc::S_IFIFO);
+        if pipes[0] && offset(input) != 0 || pipes[1] && offset(output) != 0 {
+            return Err(-i64::from(libc::ESPIPE));
+        }
+        let (len, flags, fits) = match row.moves {
+            Moves::No => return Err(EINVAL),
+            Moves::FromFile {
+                len,
+                to_file: false,
+            } => (len, 0, !pipes[0]),
+            Moves::FromFile { len, to_file: true } => (len, 0, [from, to] == [libc::S_IFREG; 2]),
+            Moves::ByPipe { len, flags } => (len, call.arg(flags), pipes[0] || pipes[1]),
+            Moves::Copies { len, flags } => (len, call.arg(flags), pipes[0] && pipes[1]),
+        };
+        if !fits || offset(output) != 0 {
+            return Err(EINVAL);
+        }
+        Ok(Self {
+            fd: call.arg(input.fd) as i32,
+            offset: offset(input),
+            len: call.arg(len) as usize,
+            whole: matches!(row.moves, Moves::FromFile { .. }),
+            copies: matches!(row.moves, Moves::Copies { .. }),
             flags: flags as u32,
         })
     }
 }
 
-/// Whether it is one of these calls.
+/// Whether it is a call that moves bytes from one descriptor to another.
 #[must_use]
-pub fn moves(nr: u32) -> bool {
-    matches!(
-        i64::from(nr),
-        libc::SYS_sendfile | libc::SYS_splice | libc::SYS_tee | libc::SYS_copy_file_range
-    )
+pub fn moves(call: &Call) -> bool {
+    call.row.is_some_and(|r| r.moves != Moves::No)
 }
 
 /// Takes the bytes of a call into the task's log; `write` writes them to the stream. The result
 /// of the call.
 pub fn make(task: &mut Task, call: &Call, write: impl FnOnce(&mut Task, &[u8]) -> i64) -> i64 {
-    let Some(source) = Source::of(call) else {
-        return -i64::from(libc::EINVAL);
+    let source = match Source::of(call) {
+        Ok(source) => source,
+        Err(e) => return e,
     };
     if let Err(e) = wait(task, call, &source) {
         return e;

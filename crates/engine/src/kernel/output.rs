@@ -2,39 +2,22 @@
 //! recording; `modes/replay/output.rs` writes it again in that order.
 
 use relive_host::{GuestAddr, copy, sys};
+use relive_kabi::Arg;
+use relive_kabi::structs::{MMSGHDR, MMSGHDR_LEN, MSGHDR_IOV, MSGHDR_IOVLEN};
 
 use super::live::interrupted;
 use super::{Call, moved};
 use crate::machine::machine;
 use crate::task::Task;
 
-/// The argument with the descriptor that a call writes to, by its number.
-pub fn written(nr: u32) -> Option<usize> {
-    Some(match i64::from(nr) {
-        libc::SYS_write
-        | libc::SYS_writev
-        | libc::SYS_pwrite64
-        | libc::SYS_pwritev
-        | libc::SYS_pwritev2
-        | libc::SYS_sendto
-        | libc::SYS_sendmsg
-        | libc::SYS_sendmmsg
-        | libc::SYS_sendfile
-        | libc::SYS_vmsplice => 0,
-        libc::SYS_tee => 1,
-        libc::SYS_splice | libc::SYS_copy_file_range => 2,
-        _ => return None,
-    })
-}
-
 /// Whether a call moves its output there, without having it in its memory.
-pub fn is_moved(nr: u32) -> bool {
-    moved::moves(nr)
+pub fn is_moved(call: &Call) -> bool {
+    moved::moves(call)
 }
 
 /// The stream that a call writes to, 0 if none.
 pub fn stream_of(task: &Task, call: &Call) -> u8 {
-    let Some(fd) = written(call.nr).map(|argument| call.int(argument)) else {
+    let Some(fd) = call.output().map(|end| call.arg(end.fd) as i32) else {
         return 0;
     };
     if fd < 0 || !task.mode().traits().keeps {
@@ -54,16 +37,9 @@ pub fn make(task: &mut Task, call: &Call, stream: u8, args: &[u64; 6]) -> i64 {
 
 /// As [`make`], for output that is moved to the stream.
 pub fn make_moved(task: &mut Task, call: &Call, stream: u8) -> i64 {
-    let fd = written(call.nr).map_or(-1, |argument| call.int(argument));
+    let fd = call.output().map_or(u64::MAX, |end| call.arg(end.fd));
     moved::make(task, call, |task, bytes| {
-        let args = [
-            fd as u64,
-            bytes.as_ptr() as u64,
-            bytes.len() as u64,
-            0,
-            0,
-            0,
-        ];
+        let args = [fd, bytes.as_ptr() as u64, bytes.len() as u64, 0, 0, 0];
         locked(task, call, stream, libc::SYS_write as u32, &args)
     })
 }
@@ -90,20 +66,19 @@ fn locked(task: &mut Task, call: &Call, stream: u8, nr: u32, args: &[u64; 6]) ->
 
 /// The bytes that a call wrote, which returned `len`, from the guest's buffers.
 pub fn gather(task: &Task, call: &Call, len: u64) -> Option<Vec<u8>> {
+    let memory = usize::from(call.output()?.memory?);
+    let at = call.args[memory];
     let mut out = Vec::new();
-    match i64::from(call.nr) {
-        libc::SYS_writev | libc::SYS_pwritev | libc::SYS_pwritev2 | libc::SYS_vmsplice => {
-            take_vector(task, call.args[1], call.args[2], len, &mut out)?;
-        }
-        libc::SYS_sendmsg => take_message(task, call.args[1], len, &mut out)?,
-        libc::SYS_sendmmsg => {
-            // `struct mmsghdr`: the message, the number of its bytes.
-            for message in (0..len).map(|k| call.args[1] + 64 * k) {
-                let sent = u32::from_le_bytes(task.read(message + 56).ok()?);
-                take_message(task, message, sent.into(), &mut out)?;
+    match call.row?.args[memory] {
+        Arg::Iovec { count, .. } => take_vector(task, at, call.arg(count), len, &mut out)?,
+        Arg::Msghdr { .. } => take_message(task, at, len, &mut out)?,
+        Arg::Mmsghdr { .. } => {
+            for message in (0..len).map(|k| at + u64::from(MMSGHDR) * k) {
+                let sent = task.read(message + u64::from(MMSGHDR_LEN)).ok()?;
+                take_message(task, message, u32::from_le_bytes(sent).into(), &mut out)?;
             }
         }
-        _ => take(call.args[1], len, &mut out)?,
+        _ => take(at, len, &mut out)?,
     }
     Some(out)
 }
@@ -129,6 +104,6 @@ fn take_vector(task: &Task, at: u64, count: u64, len: u64, out: &mut Vec<u8>) ->
 
 /// From a `struct msghdr`.
 fn take_message(task: &Task, at: u64, len: u64, out: &mut Vec<u8>) -> Option<()> {
-    let (vector, count) = (task.read_u64(at + 16).ok()?, task.read_u64(at + 24).ok()?);
-    take_vector(task, vector, count, len, out)
+    let word = |offset: u32| task.read_u64(at + u64::from(offset)).ok();
+    take_vector(task, word(MSGHDR_IOV)?, word(MSGHDR_IOVLEN)?, len, out)
 }

@@ -9,6 +9,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use relive_host::{GuestAddr, addr::PAGE, copy, layout, sys};
+use relive_kabi::{Arg, At};
 
 use super::live::generic;
 use super::{Answer, Call, Reply, refuse};
@@ -245,20 +246,23 @@ type Parts = Vec<(u64, u64)>;
 
 /// The buffers of a call, and its offset if it has one.
 fn arguments(task: &Task, call: &Call) -> std::result::Result<(Parts, Option<u64>), i64> {
-    let [_, buffer, count, offset, _, flags] = call.args;
-    let (vector, offset) = match i64::from(call.nr) {
-        libc::SYS_read | libc::SYS_write => (false, None),
-        libc::SYS_pread64 | libc::SYS_pwrite64 => (false, Some(offset)),
-        libc::SYS_readv | libc::SYS_writev => (true, None),
-        libc::SYS_preadv | libc::SYS_pwritev => (true, Some(offset)),
-        _ if flags & !(libc::RWF_HIPRI as u64) != 0 => {
+    let end = call.input().or_else(|| call.output());
+    let (Some(row), Some((end, memory))) = (call.row, end.and_then(|e| Some((e, e.memory?))))
+    else {
+        return Err(EINVAL);
+    };
+    let offset = match end.at {
+        At::Offset(offset) => Some(call.arg(offset)),
+        At::Flagged { flags, .. } if call.arg(flags) & !(libc::RWF_HIPRI as u64) != 0 => {
             return Err(-i64::from(libc::EOPNOTSUPP));
         }
-        _ => (true, (offset != u64::MAX).then_some(offset)),
+        At::Flagged { offset, .. } => Some(call.arg(offset)).filter(|at| *at != u64::MAX),
+        At::Position | At::Pointer(_) | At::Stream => None,
     };
-    let mut parts = match vector {
-        true => read_vector(task, buffer, count)?,
-        false => vec![(buffer, count)],
+    let at = call.arg(memory);
+    let mut parts = match row.args[usize::from(memory)] {
+        Arg::Iovec { count, .. } => read_vector(task, at, call.arg(count))?,
+        _ => vec![(at, call.args[2])],
     };
     let mut room = MOST;
     for (at, len) in &mut parts {

@@ -6,11 +6,11 @@
 use std::sync::LazyLock;
 
 use relive_host::{GuestAddr, Reg};
-use relive_kabi::{Arg, Blocks, Dir, FdEffect, Replay, Row, SubTable};
+use relive_kabi::{Arg, Blocks, Dir, FdEffect, Replay, Row, SubTable, Transfer};
 
 use super::buffers::{is_astray, points};
 use super::call::{go_behind, registers};
-use super::{changed_files, hooks, output, own};
+use super::{changed_files, hooks, own};
 use crate::task::Task;
 
 /// What there is to know of a plain call.
@@ -58,7 +58,8 @@ fn is_plain(row: &Row) -> bool {
         && row.sub == SubTable::None
         && !hooks::has(row.nr)
         && !changed_files::may_change(row.nr)
-        && output::written(row.nr.into()).is_none()
+        && row.input == Transfer::None
+        && row.output == Transfer::None
         && row.args.iter().all(harmless)
 }
 

@@ -16,13 +16,13 @@ const LENGTH: Arg = inout_of(structs::INT);
 
 rows! {
     41 socket(Int, Int, Int) => fds(Creates);
-    42 connect(Fd, input(arg(2)), Int) => blocks(Handler);
-    43 accept(Fd, name(2), LENGTH) => blocks(Handler), fds(Creates);
-    44 sendto(Fd, input(arg(2)), Size, Flags, input(arg(5)), Int) => blocks(Handler);
-    45 recvfrom(Fd, output(arg(2), Ret), Size, Flags, name(5), LENGTH) => blocks(Handler);
-    46 sendmsg(Fd, Arg::Msghdr { dir: Dir::In }, Flags) => blocks(Handler);
+    42 connect(Fd, input(arg(2)), Int) => blocks(Handler), connects(0);
+    43 accept(Fd, name(2), LENGTH) => blocks(Handler), fds(Creates), accepts(0);
+    44 sendto(Fd, input(arg(2)), Size, Flags, input(arg(5)), Int) => blocks(Handler), to(stream(0, 1));
+    45 recvfrom(Fd, output(arg(2), Ret), Size, Flags, name(5), LENGTH) => blocks(Handler), from(stream(0, 1));
+    46 sendmsg(Fd, Arg::Msghdr { dir: Dir::In }, Flags) => blocks(Handler), to(stream(0, 1));
     47 recvmsg(Fd, Arg::Msghdr { dir: Dir::Out }, Flags)
-        => blocks(Handler), fds(FdEffect::Special);
+        => blocks(Handler), fds(FdEffect::Special), from(stream(0, 1));
     48 shutdown(Fd, Int);
     49 bind(Fd, input(arg(2)), Int);
     50 listen(Fd, Int);
@@ -32,8 +32,8 @@ rows! {
     54 setsockopt(Fd, Int, Int, input(arg(4)), Int) => sub(SubTable::Sockopt);
     55 getsockopt(Fd, Int, Int, name(4), always(LENGTH)) => sub(SubTable::Sockopt),
         note("too little room for SO_PEERGROUPS is answered with the room it needs");
-    288 accept4(Fd, name(2), LENGTH, Flags) => blocks(Handler), fds(Creates);
+    288 accept4(Fd, name(2), LENGTH, Flags) => blocks(Handler), fds(Creates), accepts(0);
     299 recvmmsg(Fd, Arg::Mmsghdr { dir: Dir::Out, count: 2 }, Uint, Flags,
-        inout_of(structs::TIMESPEC)) => blocks(Handler), fds(FdEffect::Special);
-    307 sendmmsg(Fd, Arg::Mmsghdr { dir: Dir::In, count: 2 }, Uint, Flags) => blocks(Handler);
+        inout_of(structs::TIMESPEC)) => blocks(Handler), fds(FdEffect::Special), from(stream(0, 1));
+    307 sendmmsg(Fd, Arg::Mmsghdr { dir: Dir::In, count: 2 }, Uint, Flags) => blocks(Handler), to(stream(0, 1));
 }
