@@ -1,7 +1,9 @@
 //! What is checked while compiling: an impossible row never becomes a program.
 
 use crate::arg::{Arg, Dir, Len, Special};
-use crate::columns::{At, Blocks, End, FdEffect, Moves, Replay, Restart, Transfer};
+use crate::columns::{
+    At, Blocks, Changes, End, FdEffect, Moves, OpenFlags, Opening, Replay, Restart, Transfer,
+};
 use crate::row::Row;
 use crate::sub::{Sub, SubTable};
 
@@ -71,12 +73,53 @@ pub(crate) const fn row(row: &Row) {
                 "only a descriptor is closed"
             );
         }
-        FdEffect::None | FdEffect::Creates | FdEffect::Special => {}
+        FdEffect::Copies(index) => copied(at_index(row.args, index)),
+        FdEffect::Receives(index) => {
+            assert!(
+                matches!(
+                    at_index(row.args, index),
+                    Arg::Msghdr { dir: Dir::Out } | Arg::Mmsghdr { dir: Dir::Out, .. }
+                ),
+                "only messages bring descriptors"
+            );
+        }
+        FdEffect::Opens(opening) => opens(opening, row.args),
+        FdEffect::None
+        | FdEffect::Creates
+        | FdEffect::Finds
+        | FdEffect::ClosesRange
+        | FdEffect::Table => {}
     }
     transfer(row.input, row, true);
     transfer(row.output, row, false);
     moves(row);
+    changes(row.changes, row.args);
     columns(row.blocks, row.restart, row.replay, row.note);
+}
+
+const fn copied(arg: Arg) {
+    assert!(matches!(arg, Arg::Fd), "only a descriptor is copied");
+}
+
+const fn opens(opening: Opening, args: &[Arg]) {
+    if let Some(path) = opening.path {
+        assert!(
+            matches!(at_index(args, path), Arg::Str),
+            "a file has a path"
+        );
+        assert!(
+            path == 0 || matches!(at_index(args, path - 1), Arg::DirFd),
+            "a path begins in a folder"
+        );
+    }
+    let found = match opening.flags {
+        OpenFlags::In(index) => matches!(at_index(args, index), Arg::Flags),
+        OpenFlags::Behind(index) => {
+            matches!(at_index(args, index), Arg::Buf { dir: Dir::In, .. })
+        }
+        OpenFlags::Create => true,
+    };
+    assert!(found, "flags say how a file is opened");
 }
 
 /// Panics unless the ends of a transfer are what the arguments say.
@@ -141,7 +184,7 @@ const fn moves(row: &Row) {
             assert!(ends, "there are no two descriptors");
             number(row.args, len);
         }
-        Moves::ByPipe { len, flags } | Moves::Copies { len, flags } => {
+        Moves::ByPipe { len, flags } | Moves::Tees { len, flags } => {
             assert!(ends, "there are no two descriptors");
             number(row.args, len);
             assert!(
@@ -150,6 +193,22 @@ const fn moves(row: &Row) {
             );
         }
     }
+}
+
+/// Panics unless a changed file is one that the arguments name.
+const fn changes(changes: Changes, args: &[Arg]) {
+    let fits = match changes {
+        Changes::Nothing => true,
+        Changes::Size(fd) | Changes::All(fd) => matches!(at_index(args, fd), Arg::Fd),
+        Changes::Space(fd) => {
+            matches!(at_index(args, fd), Arg::Fd)
+                && matches!(at_index(args, fd + 1), Arg::Int)
+                && matches!(at_index(args, fd + 2), Arg::Off)
+                && matches!(at_index(args, fd + 3), Arg::Off)
+        }
+        Changes::SizeOfNamed(path) => matches!(at_index(args, path), Arg::Str),
+    };
+    assert!(fits, "no such file");
 }
 
 const fn offset(args: &[Arg], index: u8) {
@@ -184,8 +243,15 @@ pub(crate) const fn sub_table(rows: &[Sub]) {
             _ => panic!("no such argument in a sub-table"),
         }
         assert!(
-            matches!(rows[at].fds, FdEffect::None | FdEffect::Creates),
+            matches!(
+                rows[at].fds,
+                FdEffect::None | FdEffect::Creates | FdEffect::Finds | FdEffect::Copies(0)
+            ),
             "a request at most makes a descriptor"
+        );
+        assert!(
+            matches!(rows[at].changes, Changes::Nothing | Changes::All(0)),
+            "a request changes all of the file that it is made of"
         );
         columns(
             rows[at].blocks,

@@ -2,7 +2,7 @@
 //! must come out of here as a refusal.
 
 use crate::arg::Arg;
-use crate::columns::{Blocks, FdEffect, Replay, Restart};
+use crate::columns::{Blocks, Changes, FdEffect, Replay, Restart};
 use crate::row::Row;
 use crate::sub::{Sub, SubTable};
 
@@ -30,7 +30,7 @@ impl Row {
     }
 
     /// This row with the columns of the request in the place of its own: whether it blocks,
-    /// restarts, touches descriptors, and what a replay does. Only the arguments stay as they
+    /// restarts, touches descriptors, changes files, and what a replay does. Only the arguments stay as they
     /// are; see [`Row::argument`]. A request that is not listed becomes a refusal.
     pub fn refined(&self, choice: Choice) -> Row {
         match choice {
@@ -39,6 +39,7 @@ impl Row {
                 blocks: sub.blocks,
                 restart: sub.restart,
                 fds: sub.fds,
+                changes: sub.changes,
                 replay: sub.replay,
                 note: sub.note,
                 ..*self
@@ -47,6 +48,7 @@ impl Row {
                 blocks: Blocks::Never,
                 restart: Restart::Never,
                 fds: FdEffect::None,
+                changes: Changes::Nothing,
                 replay: Replay::Errno(errno),
                 note: "not listed",
                 ..*self

@@ -31,14 +31,46 @@ pub enum Restart {
 pub enum FdEffect {
     /// Nothing.
     None,
-    /// The result is a new descriptor.
+    /// The result is a new descriptor of something that the call makes.
     Creates,
-    /// The two `int`s behind that argument are new descriptors.
+    /// The two `int`s behind that argument are new descriptors of something that the call makes.
     CreatesPair(u8),
+    /// The result is a new descriptor of a file.
+    Opens(Opening),
+    /// The result is a new descriptor of something that was there, and is no file that it names.
+    Finds,
+    /// The result is a copy of the descriptor in that argument.
+    Copies(u8),
+    /// The messages in that argument may bring descriptors (unix(7), `SCM_RIGHTS`).
+    Receives(u8),
     /// The descriptor in that argument is gone (even if the call says EINTR or EIO).
     Closes(u8),
-    /// More than that: dup2, close_range, a received `SCM_RIGHTS`, close-on-exec.
-    Special,
+    /// The descriptors from the first argument to the second are gone, or will be with the next
+    /// program, as the flags in the third say: close_range(2).
+    ClosesRange,
+    /// There is a table of a new process or program.
+    Table,
+}
+
+/// Which file a call opens, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Opening {
+    /// The argument with the path, behind that with its folder if it is not the first. None: the
+    /// file is named in another way.
+    pub path: Option<u8>,
+    /// Where the flags of open(2) are.
+    pub flags: OpenFlags,
+}
+
+/// Where a call has the flags of open(2).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenFlags {
+    /// In that argument.
+    In(u8),
+    /// At the beginning of the structure that the argument points to.
+    Behind(u8),
+    /// It has none: to write, made if it is not there, and cut, as by creat(2).
+    Create,
 }
 
 /// What a replay does with a call.
@@ -152,10 +184,27 @@ pub enum Moves {
         flags: u8,
     },
     /// The same between two pipes; the bytes also stay where they are.
-    Copies {
+    Tees {
         /// The argument with the largest number of bytes.
         len: u8,
         /// The argument with the flags: `SPLICE_F_*`.
         flags: u8,
     },
+}
+
+/// What a call changes in a file besides what its [`Row::output`](crate::Row::output) writes and
+/// its [`FdEffect::Opens`] cuts: other processes may have the file in their memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Changes {
+    /// Nothing that memory shows.
+    Nothing,
+    /// The size of the file of the descriptor in that argument.
+    Size(u8),
+    /// The size of the file with the path in that argument.
+    SizeOfNamed(u8),
+    /// The space of the file of the descriptor in that argument, as fallocate(2) is asked to: by
+    /// mode, offset and length in the arguments that follow.
+    Space(u8),
+    /// All of the file of the descriptor in that argument, perhaps.
+    All(u8),
 }

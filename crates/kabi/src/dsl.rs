@@ -13,10 +13,14 @@ pub(crate) use crate::arg::Special::{
 };
 use crate::arg::{Arg, Dir, Len, Written};
 pub(crate) use crate::columns::At::{Flagged, Offset, Pointer, Position, Stream};
-pub(crate) use crate::columns::FdEffect::{Closes, Creates, CreatesPair};
-pub(crate) use crate::columns::Moves::{ByPipe, Copies, FromFile};
+pub(crate) use crate::columns::Changes::{All, Size as ChangesSize, SizeOfNamed, Space};
+pub(crate) use crate::columns::FdEffect::{
+    Closes, ClosesRange, Copies, Creates, CreatesPair, Finds, Receives, Table,
+};
+pub(crate) use crate::columns::Moves::{ByPipe, FromFile, Tees};
+pub(crate) use crate::columns::OpenFlags::{Behind, Create, In};
 pub(crate) use crate::columns::Restart::{Handler, Never as NotRestarted, NoHandler, Timed};
-use crate::columns::{At, End};
+use crate::columns::{At, End, FdEffect, OpenFlags, Opening};
 pub(crate) use crate::errno::*;
 pub(crate) use crate::structs;
 
@@ -134,6 +138,18 @@ pub(crate) const fn stream(fd: u8, memory: u8) -> End {
 pub(crate) const fn end(fd: u8, at: At) -> End {
     let memory = None;
     End { fd, at, memory }
+}
+
+/// A new descriptor of the file with the path in that argument.
+pub(crate) const fn opens(path: u8, flags: OpenFlags) -> FdEffect {
+    let path = Some(path);
+    FdEffect::Opens(Opening { path, flags })
+}
+
+/// The same of a file that has no path.
+pub(crate) const fn opens_unnamed(flags: OpenFlags) -> FdEffect {
+    let path = None;
+    FdEffect::Opens(Opening { path, flags })
 }
 
 /// A signal mask for the time of the call, its size in that argument.

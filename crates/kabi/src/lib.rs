@@ -36,7 +36,9 @@ mod table;
 
 pub use arg::{Arg, Dir, Len, Special, Written};
 pub use choice::Choice;
-pub use columns::{At, Blocks, End, FdEffect, Moves, Replay, Restart, Transfer};
+pub use columns::{
+    At, Blocks, Changes, End, FdEffect, Moves, OpenFlags, Opening, Replay, Restart, Transfer,
+};
 pub use coverage::coverage_page;
 pub use errno::errno_name;
 pub use flags::show_flags;

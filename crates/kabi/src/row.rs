@@ -1,7 +1,7 @@
 //! One system call: the row of the table.
 
 use crate::arg::Arg;
-use crate::columns::{Blocks, End, FdEffect, Moves, Replay, Restart, Transfer};
+use crate::columns::{Blocks, Changes, End, FdEffect, Moves, Replay, Restart, Transfer};
 use crate::sub::SubTable;
 
 /// One row of the system call table.
@@ -25,6 +25,8 @@ pub struct Row {
     pub output: Transfer,
     /// How it moves the bytes that have a descriptor at both ends.
     pub moves: Moves,
+    /// What else it changes in a file.
+    pub changes: Changes,
     /// What a replay does with it.
     pub replay: Replay,
     /// The table that refines this row, if any: see [`Row::choice`].
@@ -46,6 +48,7 @@ impl Row {
             input: Transfer::None,
             output: Transfer::None,
             moves: Moves::No,
+            changes: Changes::Nothing,
             replay: Replay::Apply,
             sub: SubTable::None,
             note: "",
@@ -87,6 +90,11 @@ impl Row {
 
     pub(crate) const fn moves(mut self, moves: Moves) -> Row {
         self.moves = moves;
+        self
+    }
+
+    pub(crate) const fn changes(mut self, changes: Changes) -> Row {
+        self.changes = changes;
         self
     }
 

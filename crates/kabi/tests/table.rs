@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use relive_kabi::{
-    Arg, Blocks, Choice, FdEffect, Len, Moves, Replay, Restart, Row, SubTable, TABLE, Transfer,
-    errno, fcntl, ioctl, msgctl, prctl, row, semctl, shmctl, sockopt,
+    Arg, Blocks, Choice, FdEffect, Len, Moves, OpenFlags, Opening, Replay, Restart, Row, SubTable,
+    TABLE, Transfer, errno, fcntl, ioctl, msgctl, prctl, row, semctl, shmctl, sockopt,
 };
 
 fn named(name: &str) -> &'static Row {
@@ -211,10 +211,6 @@ fn columns_of_well_known_calls() {
         assert_eq!(named(name).blocks, Blocks::Never, "{name}");
     }
     for name in [
-        "open",
-        "openat",
-        "openat2",
-        "dup",
         "socket",
         "accept4",
         "eventfd2",
@@ -227,6 +223,23 @@ fn columns_of_well_known_calls() {
     ] {
         assert_eq!(named(name).fds, FdEffect::Creates, "{name}");
     }
+    for (name, path, flags) in [
+        ("open", Some(0), OpenFlags::In(1)),
+        ("creat", Some(0), OpenFlags::Create),
+        ("openat", Some(1), OpenFlags::In(2)),
+        ("openat2", Some(1), OpenFlags::Behind(2)),
+        ("open_by_handle_at", None, OpenFlags::In(2)),
+    ] {
+        let opens = FdEffect::Opens(Opening { path, flags });
+        assert_eq!(named(name).fds, opens, "{name}");
+    }
+    for name in ["dup", "dup2", "dup3"] {
+        assert_eq!(named(name).fds, FdEffect::Copies(0), "{name}");
+    }
+    for name in ["recvmsg", "recvmmsg"] {
+        assert_eq!(named(name).fds, FdEffect::Receives(1), "{name}");
+    }
+    assert_eq!(named("pidfd_getfd").fds, FdEffect::Finds);
     assert_eq!(named("close").fds, FdEffect::Closes(0));
     assert_eq!(named("socketpair").fds, FdEffect::CreatesPair(3));
     for name in ["io_uring_setup", "rseq", "userfaultfd", "io_setup"] {

@@ -82,6 +82,32 @@ fn what_is_sent_is_repeated() {
     assert_eq!(sandbox.relive(&["replay"]).ok().stdout, recorded);
 }
 
+/// Every call that opens standard output by another name, be it a file or swallows everything.
+#[test]
+fn output_by_every_call_that_opens_it_is_repeated() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/command/opens.c"
+    ));
+    let opens = sandbox.compile(source, "opens");
+    let out = sandbox.path("out");
+    for stdout in [&out, Path::new("/dev/null")] {
+        let file = File::options().create(true).append(true).open(stdout);
+        let mut command = sandbox.command(&["record", text(&opens)]);
+        command.stdout(file.unwrap());
+        assert!(wait(&mut command.spawn().unwrap()).success());
+        let outcome = sandbox.relive(&["replay"]).ok();
+        let expected = "open\nopenat\nopenat2\nopen_by_handle_at\n";
+        assert_eq!(outcome.stdout, expected, "{}", stdout.display());
+    }
+    assert!(
+        std::fs::read_to_string(out)
+            .unwrap()
+            .ends_with("open_by_handle_at\n")
+    );
+}
+
 #[test]
 fn output_through_another_name_of_the_file_is_repeated() {
     let sandbox = Sandbox::new();

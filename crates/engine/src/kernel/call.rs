@@ -3,7 +3,7 @@
 use std::fmt;
 
 use relive_host::{GuestAddr, Reg, copy};
-use relive_kabi::{Blocks, Choice, End, Restart, Row, Sub};
+use relive_kabi::{Blocks, Changes, Choice, End, FdEffect, OpenFlags, Opening, Restart, Row, Sub};
 use relive_trace::{InputRef, Syscall};
 
 use crate::machine::machine;
@@ -86,6 +86,43 @@ impl Call {
         self.sub.map_or_else(
             || self.row.is_some_and(|r| r.blocks == Blocks::Maybe),
             |s| s.blocks == Blocks::Maybe,
+        )
+    }
+
+    /// What it does to the table of descriptors.
+    #[must_use]
+    pub fn fds(&self) -> FdEffect {
+        self.sub
+            .map_or_else(|| self.row.map_or(FdEffect::None, |r| r.fds), |s| s.fds)
+    }
+
+    /// How it opens a file, if it does.
+    #[must_use]
+    pub fn opening(&self) -> Option<Opening> {
+        match self.fds() {
+            FdEffect::Opens(opening) => Some(opening),
+            _ => None,
+        }
+    }
+
+    /// The flags of open(2) with which it opens a file; none if they cannot be read.
+    #[must_use]
+    pub fn open_flags(&self, opening: Opening) -> u64 {
+        match opening.flags {
+            OpenFlags::In(argument) => self.arg(argument),
+            OpenFlags::Behind(argument) => {
+                copy::read_u64(GuestAddr(self.arg(argument))).unwrap_or(0)
+            }
+            OpenFlags::Create => (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as u64,
+        }
+    }
+
+    /// What it changes in a file besides what it writes and cuts.
+    #[must_use]
+    pub fn changes(&self) -> Changes {
+        self.sub.map_or_else(
+            || self.row.map_or(Changes::Nothing, |r| r.changes),
+            |s| s.changes,
         )
     }
 

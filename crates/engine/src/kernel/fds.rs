@@ -8,60 +8,61 @@ use crate::failure::Result;
 use crate::machine::machine;
 use crate::task::Task;
 
-/// Keeps the table of streams true after a call that succeeded.
+/// Keeps the table of streams true after a call, and what is known of descriptors.
 pub fn after(task: &Task, call: &Call, result: i64) {
-    let effect = call
-        .sub
-        .map_or_else(|| call.row.map_or(FdEffect::None, |r| r.fds), |s| s.fds);
+    let effect = call.fds();
     if effect == FdEffect::None || !task.mode().traits().keeps {
         return;
     }
+    let fd = |argument: u8| call.arg(argument) as i32;
+    let new = result as i32;
     match effect {
-        FdEffect::Closes(i) => crate::input::forget(call.int(usize::from(i))),
-        _ if i64::from(call.nr) == libc::SYS_close_range => {
-            crate::input::forget_many(call.int(2) as u32 & libc::CLOSE_RANGE_UNSHARE != 0);
+        FdEffect::Closes(argument) => created(task, fd(argument)),
+        FdEffect::ClosesRange => closed_range(task, call, result),
+        _ if result < 0 => {}
+        FdEffect::Creates => created(task, new),
+        FdEffect::CreatesPair(argument) => {
+            let pair = task.read::<8>(call.arg(argument)).map(u64::from_le_bytes);
+            for fd in pair.map_or([-1; 2], |pair| [pair as i32, (pair >> 32) as i32]) {
+                created(task, fd);
+            }
         }
-        _ => crate::input::forget(result as i32),
-    }
-    let mut state = task.process.state();
-    let streams = &mut state.streams;
-    if let FdEffect::Closes(i) = effect {
-        streams.close(call.int(usize::from(i)));
-        return;
-    }
-    if result < 0 {
-        return;
-    }
-    let mut found = false;
-    for fd in leads::came(task, call, result) {
-        crate::input::forget(fd);
-        if let Some(stream) = leads::stream(fd) {
-            streams.leads(fd, stream);
-            found = true;
+        FdEffect::Copies(argument) => {
+            crate::input::forget(new);
+            task.process.state().streams.dup(fd(argument), new);
         }
-    }
-    if found {
-        return;
-    }
-    match i64::from(call.nr) {
-        libc::SYS_dup | libc::SYS_dup2 | libc::SYS_dup3 => streams.dup(call.int(0), result as i32),
-        libc::SYS_fcntl if effect == FdEffect::Creates => streams.dup(call.int(0), result as i32),
-        libc::SYS_close_range if call.int(2) as u32 & libc::CLOSE_RANGE_CLOEXEC == 0 => {
-            streams.close_range(call.args[0] as u32, call.args[1] as u32)
+        FdEffect::Opens(opening) => leads_to(task, new, leads::opened(task, call, opening, new)),
+        FdEffect::Finds => leads_to(task, new, leads::stream(new)),
+        FdEffect::Receives(argument) => {
+            for fd in leads::received(task, call, argument, result) {
+                leads_to(task, fd, leads::stream(fd));
+            }
         }
-        libc::SYS_open | libc::SYS_openat | libc::SYS_creat => match super::files::named(call) {
-            Some(old) => streams.dup(old, result as i32),
-            None => streams.close(result as i32),
-        },
-        _ if effect == FdEffect::Creates => streams.close(result as i32),
-        _ => {}
+        FdEffect::None | FdEffect::Table => {}
     }
 }
 
-/// The kernel has made a descriptor beside the result of a call.
-pub(super) fn created(task: &Task, fd: i32) {
+fn closed_range(task: &Task, call: &Call, result: i64) {
+    let [first, last, flags, ..] = call.args.map(|arg| arg as u32);
+    crate::input::forget_many(flags & libc::CLOSE_RANGE_UNSHARE != 0);
+    if result >= 0 && flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
+        task.process.state().streams.close_range(first, last);
+    }
+}
+
+/// A descriptor is new, and leads to a stream or to something else.
+fn leads_to(task: &Task, fd: i32, stream: Option<u8>) {
     crate::input::forget(fd);
-    task.process.state().streams.close(fd);
+    let streams = &mut task.process.state().streams;
+    match stream {
+        Some(stream) => streams.leads(fd, stream),
+        None => streams.close(fd),
+    }
+}
+
+/// A descriptor is gone, or leads to something that the kernel has made.
+pub(super) fn created(task: &Task, fd: i32) {
+    leads_to(task, fd, None);
 }
 
 /// The table of descriptors will be another process's too: what it does with it is seen by

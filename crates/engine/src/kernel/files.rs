@@ -5,6 +5,7 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use relive_host::{GuestAddr, copy};
+use relive_kabi::{Arg, OpenFlags};
 
 use super::live::generic;
 use super::{Answer, Call, Reply, own, own_memory, refuse};
@@ -26,32 +27,33 @@ enum Virtual {
     Refused,
 }
 
-/// open(2).
+/// Every call that opens a file by its path.
 pub fn open(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    opened(task, call, answer, 0)
-}
-
-/// openat(2).
-pub fn openat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    opened(task, call, answer, 1)
-}
-
-/// readlink(2).
-pub fn readlink(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    linked(task, call, answer, 0)
-}
-
-/// readlinkat(2).
-pub fn readlinkat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    linked(task, call, answer, 1)
-}
-
-fn opened(task: &mut Task, call: &Call, answer: Option<&Answer>, path: usize) -> Result<Reply> {
     if let Some(a) = answer {
         return Ok(Reply::Value(a.result));
     }
-    let flags = call.int(path + 1);
-    Ok(Reply::Value(match classify(task, call, path) {
+    let opening = call.opening().and_then(|o| Some((o, o.path?)));
+    let Some((opening, path)) = opening else {
+        return Ok(Reply::Value(generic(task, call)));
+    };
+    let flags = call.open_flags(opening) as i32;
+    let found = classify(task, call, usize::from(path));
+    if matches!(
+        found,
+        Some(Virtual::Maps | Virtual::Environ | Virtual::Auxv | Virtual::Exe)
+    ) {
+        // The kernel says first whether the program may open it like this.
+        match i32::try_from(generic(task, call)) {
+            // SAFETY: it was opened just now; the guest does not know it.
+            Ok(fd @ 0..) => drop(unsafe { OwnedFd::from_raw_fd(fd) }),
+            refused => {
+                return Ok(Reply::Value(
+                    refused.map_or(-i64::from(libc::EIO), i64::from),
+                ));
+            }
+        }
+    }
+    Ok(Reply::Value(match found {
         None => generic(task, call),
         Some(Virtual::Maps) => {
             let text = machine().memory().space.proc_maps();
@@ -82,10 +84,13 @@ fn opened(task: &mut Task, call: &Call, answer: Option<&Answer>, path: usize) ->
     }))
 }
 
-fn linked(task: &mut Task, call: &Call, answer: Option<&Answer>, path: usize) -> Result<Reply> {
+/// readlink(2), readlinkat(2).
+pub fn readlink(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
     if let Some(a) = answer {
         return Ok(Reply::Value(a.result));
     }
+    let args = call.row.map_or(&[][..], |r| r.args);
+    let path = args.iter().position(|arg| *arg == Arg::Str).unwrap_or(0);
     if !matches!(classify(task, call, path), Some(Virtual::Exe)) {
         return Ok(Reply::Value(generic(task, call)));
     }
@@ -160,43 +165,14 @@ fn without_entries(mut bytes: &[u8], name: usize, hidden: impl Fn(&[u8]) -> bool
     out
 }
 
-/// Which argument of a call that opens a file is its path.
-fn path_argument(call: &Call) -> usize {
-    usize::from(matches!(
-        i64::from(call.nr),
-        libc::SYS_openat | libc::SYS_openat2
-    ))
-}
-
-fn opened_path(call: &Call) -> u64 {
-    call.args[path_argument(call)]
-}
-
-/// Whether a file is opened to be written, by open(2) or its like.
-pub fn may_write(task: &Task, call: &Call) -> bool {
-    let next = call.args[path_argument(call) + 1];
-    let flags = match i64::from(call.nr) {
-        libc::SYS_creat => return true,
-        // `struct open_how` begins with them.
-        libc::SYS_openat2 => task.read_u64(next).unwrap_or(0),
-        _ => next,
-    };
-    flags as i32 & libc::O_ACCMODE != libc::O_RDONLY
-}
-
-/// Whether a path to be opened may be another name of an open descriptor or of the terminal.
-pub fn is_device(call: &Call) -> bool {
-    let head = copy::read_array::<5>(GuestAddr(opened_path(call)));
-    matches!(head, Ok(head) if &head == b"/dev/" || &head == b"/proc")
-}
-
 /// The descriptor of the caller that a path to be opened names: `/dev/stdout`, `/dev/fd/5`,
 /// `/proc/self/fd/5`.
 pub fn named(call: &Call) -> Option<i32> {
-    if !is_device(call) {
+    let path = call.arg(call.opening()?.path?);
+    let head = copy::read_array::<5>(GuestAddr(path)).ok()?;
+    if &head != b"/dev/" && &head != b"/proc" {
         return None;
     }
-    let path = opened_path(call);
     let mut text = Vec::new();
     copy::read_cstr(GuestAddr(path), 64, &mut text).ok()?;
     match &text[..] {
@@ -232,6 +208,10 @@ fn classify(task: &Task, call: &Call, path: usize) -> Option<Virtual> {
     };
     let mut text = Vec::new();
     copy::read_cstr(GuestAddr(call.args[path]), 4096, &mut text).ok()?;
+    if in_root(call) {
+        let beginning = text.iter().take_while(|&&b| b == b'/').count();
+        text.drain(..beginning);
+    }
     let name = text.rsplit(|&b| b == b'/').next()?;
     let found = NAMES.iter().find(|row| row.0 == name)?.1;
     let parent = &text[..text.len() - name.len()];
@@ -244,6 +224,19 @@ fn classify(task: &Task, call: &Call, path: usize) -> Option<Virtual> {
         Virtual::Memory if own_memory::is_own(task, process) => Some(found),
         Virtual::Memory => Some(Virtual::AnothersMemory),
         _ => None,
+    }
+}
+
+/// Whether the folder of a path is the root of it: openat2(2), `RESOLVE_IN_ROOT`.
+fn in_root(call: &Call) -> bool {
+    /// `struct open_how`: flags, mode, resolve.
+    const RESOLVE: u64 = 16;
+    match call.opening().map(|o| o.flags) {
+        Some(OpenFlags::Behind(how)) => {
+            let resolve = copy::read_u64(GuestAddr(call.arg(how).wrapping_add(RESOLVE)));
+            resolve.is_ok_and(|resolve| resolve & libc::RESOLVE_IN_ROOT != 0)
+        }
+        _ => false,
     }
 }
 

@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use relive_host::GuestAddr;
 use relive_host::copy;
+use relive_kabi::structs::{MMSGHDR, MSGHDR_CONTROL, MSGHDR_CONTROLLEN};
+use relive_kabi::{Arg, Opening};
 
 use super::{Call, fds, files};
 use crate::machine::machine;
@@ -57,39 +59,49 @@ fn identity(fd: i32) -> Option<Identity> {
     (asked == 0).then_some((TERMINAL, u64::from(number)))
 }
 
-/// The stream that a descriptor leads to, however it came about; `None` for none.
+/// The stream that a descriptor leads to, however it came about; `None` for none, and for one
+/// that only reads: the end of a pipe that a stream is the other end of is the same file.
 #[must_use]
 pub fn stream(fd: i32) -> Option<u8> {
+    // SAFETY: only asks.
+    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    if flags & libc::O_ACCMODE == libc::O_RDONLY {
+        return None;
+    }
     let leads = &machine().shm.as_ref()?.header().leads;
     leads.find(identity(fd)?)
 }
 
-/// The descriptors that a call has brought in from elsewhere.
-pub(super) fn came(task: &Task, call: &Call, result: i64) -> Vec<i32> {
-    match i64::from(call.nr) {
-        libc::SYS_pidfd_getfd => vec![result as i32],
-        libc::SYS_open | libc::SYS_openat | libc::SYS_creat | libc::SYS_openat2
-            if files::may_write(task, call) || files::is_device(call) =>
-        {
-            vec![result as i32]
-        }
-        libc::SYS_recvmsg => received(task, call.args[1]),
-        libc::SYS_recvmmsg => {
-            // `struct mmsghdr`: the message, the number of its bytes.
-            let each = (0..result as u64).map(|i| received(task, call.args[1] + 64 * i));
-            each.flatten().collect()
-        }
-        _ => Vec::new(),
+/// The stream that a file leads to which a call has opened.
+pub(super) fn opened(task: &Task, call: &Call, opening: Opening, fd: i32) -> Option<u8> {
+    if call.open_flags(opening) as i32 & libc::O_ACCMODE == libc::O_RDONLY {
+        return None;
     }
+    let named = || {
+        let stream = task.process.state().streams.of(files::named(call)?);
+        (stream != 0).then_some(stream)
+    };
+    stream(fd).or_else(named)
+}
+
+/// The descriptors that the messages in an argument have brought.
+pub(super) fn received(task: &Task, call: &Call, argument: u8, result: i64) -> Vec<i32> {
+    let (at, one) = (call.arg(argument), u64::from(MMSGHDR));
+    let messages = match call.row.map(|r| r.args[usize::from(argument)]) {
+        Some(Arg::Mmsghdr { .. }) => result as u64,
+        _ => 1,
+    };
+    let each = (0..messages).map(|i| passed(task, at.wrapping_add(one * i)));
+    each.flatten().collect()
 }
 
 /// The descriptors in the control data of a message (unix(7), `SCM_RIGHTS`).
-fn received(task: &Task, message: u64) -> Vec<i32> {
+fn passed(task: &Task, message: u64) -> Vec<i32> {
     /// `struct cmsghdr`.
     const HEAD: usize = 16;
     const LARGEST: u64 = 1 << 16;
-    let word = |at: u64| task.read_u64(message + at).unwrap_or(0);
-    let (control, len) = (word(32), word(40).min(LARGEST));
+    let word = |at: u32| task.read_u64(message + u64::from(at)).unwrap_or(0);
+    let (control, len) = (word(MSGHDR_CONTROL), word(MSGHDR_CONTROLLEN).min(LARGEST));
     let mut bytes = vec![0; len as usize];
     if control == 0 || copy::read(GuestAddr(control), &mut bytes).is_err() {
         return Vec::new();

@@ -54,7 +54,7 @@ impl Source {
             } => (len, 0, !pipes[0]),
             Moves::FromFile { len, to_file: true } => (len, 0, [from, to] == [libc::S_IFREG; 2]),
             Moves::ByPipe { len, flags } => (len, call.arg(flags), pipes[0] || pipes[1]),
-            Moves::Copies { len, flags } => (len, call.arg(flags), pipes[0] && pipes[1]),
+            Moves::Tees { len, flags } => (len, call.arg(flags), pipes[0] && pipes[1]),
         };
         if !fits || offset(output) != 0 {
             return Err(EINVAL);
@@ -64,7 +64,7 @@ impl Source {
             offset: offset(input),
             len: call.arg(len) as usize,
             whole: matches!(row.moves, Moves::FromFile { .. }),
-            copies: matches!(row.moves, Moves::Copies { .. }),
+            copies: matches!(row.moves, Moves::Tees { .. }),
             flags: flags as u32,
         })
     }

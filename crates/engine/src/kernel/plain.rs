@@ -6,11 +6,11 @@
 use std::sync::LazyLock;
 
 use relive_host::{GuestAddr, Reg};
-use relive_kabi::{Arg, Blocks, Dir, FdEffect, Replay, Row, SubTable, Transfer};
+use relive_kabi::{Arg, Blocks, Changes, Dir, FdEffect, Replay, Row, SubTable, Transfer};
 
 use super::buffers::{is_astray, points};
 use super::call::{go_behind, registers};
-use super::{changed_files, hooks, own};
+use super::{hooks, own};
 use crate::task::Task;
 
 /// What there is to know of a plain call.
@@ -57,7 +57,7 @@ fn is_plain(row: &Row) -> bool {
         && row.fds == FdEffect::None
         && row.sub == SubTable::None
         && !hooks::has(row.nr)
-        && !changed_files::may_change(row.nr)
+        && row.changes == Changes::Nothing
         && row.input == Transfer::None
         && row.output == Transfer::None
         && row.args.iter().all(harmless)

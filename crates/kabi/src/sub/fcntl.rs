@@ -4,10 +4,10 @@ use super::request::{Sub, sort};
 use crate::dsl::*;
 use crate::structs::{F_OWNER_EX, FLOCK};
 
-pub(super) const SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
+pub(super) static SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
 
 subs! {
-    0 F_DUPFD(Int) => fds(Creates);
+    0 F_DUPFD(Int) => fds(Copies(0));
     1 F_GETFD(Unused);
     2 F_SETFD(Int);
     3 F_GETFL(Unused);
@@ -30,7 +30,7 @@ subs! {
     1026 F_NOTIFY(Int);
     1027 F_DUPFD_QUERY(Fd);
     1028 F_CREATED_QUERY(Unused);
-    1030 F_DUPFD_CLOEXEC(Int) => fds(Creates);
+    1030 F_DUPFD_CLOEXEC(Int) => fds(Copies(0));
     1031 F_SETPIPE_SZ(Int);
     1032 F_GETPIPE_SZ(Unused);
     1033 F_ADD_SEALS(Int);

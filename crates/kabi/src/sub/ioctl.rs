@@ -4,7 +4,7 @@
 use super::request::{Sub, sort};
 use crate::dsl::subs;
 
-pub(super) const SORTED: [Sub; COUNT] = sort(&[
+pub(super) static SORTED: [Sub; COUNT] = sort(&[
     (0, terminal::ROWS),
     (0, console::ROWS),
     (0, any_file::ROWS),
@@ -66,7 +66,7 @@ mod terminal {
         0x5428 TIOCCBRK(Unused) => blocks(Handler);
         0x5429 TIOCGSID(output_of(INT));
         0x5437 TIOCVHANGUP(Unused);
-        0x5441 TIOCGPTPEER(Int) => fds(Creates);
+        0x5441 TIOCGPTPEER(Int) => fds(Finds);
         0x5456 TIOCGLCKTRMIOS(output_of(TERMIOS));
         0x5457 TIOCSLCKTRMIOS(input_of(TERMIOS));
         0x5459 TIOCSERGETLSR(output_of(INT));
@@ -175,8 +175,8 @@ mod file_system {
     subs! {
         0x1 FIBMAP(always(inout_of(INT)));
         0x2 FIGETBSZ(output_of(INT));
-        0x40049409 FICLONE(Fd);
-        0x4020940d FICLONERANGE(input_of(FILE_CLONE_RANGE));
+        0x40049409 FICLONE(Fd) => changes(All(0));
+        0x4020940d FICLONERANGE(input_of(FILE_CLONE_RANGE)) => changes(All(0));
         0xc0189436 FIDEDUPERANGE(inout(Special(Targets(2))));
         0xc020660b FS_IOC_FIEMAP(inout_part(Special(Extents(2)), Special(ExtentsFound(2))));
         0x80086601 FS_IOC_GETFLAGS(output_of(INT));

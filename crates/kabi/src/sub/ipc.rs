@@ -10,7 +10,7 @@ mod shmctl {
     use crate::structs::{SHM_INFO, SHMID_DS, SHMINFO};
     use crate::sub::request::{Sub, sort};
 
-    pub(in crate::sub) const SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
+    pub(in crate::sub) static SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
 
     subs! {
         0 IPC_RMID(Unused);
@@ -30,7 +30,7 @@ mod semctl {
     use crate::structs::{SEMID_DS, SEMINFO};
     use crate::sub::request::{Sub, sort};
 
-    pub(in crate::sub) const SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
+    pub(in crate::sub) static SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
 
     subs! {
         0 IPC_RMID(Unused);
@@ -55,7 +55,7 @@ mod msgctl {
     use crate::structs::{MSGINFO, MSQID_DS};
     use crate::sub::request::{Sub, sort};
 
-    pub(in crate::sub) const SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
+    pub(in crate::sub) static SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
 
     subs! {
         0 IPC_RMID(Unused);

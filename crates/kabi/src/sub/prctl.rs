@@ -5,7 +5,7 @@ use super::request::{Sub, sort};
 use crate::dsl::*;
 use crate::structs::{COMM, INT};
 
-pub(super) const SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
+pub(super) static SORTED: [Sub; ROWS.len()] = sort(&[(0, ROWS)]);
 
 subs! {
     1 PR_SET_PDEATHSIG(Int);

@@ -1,7 +1,7 @@
 //! One request of a call with a sub-table: its row, and how the rows of a table are put in order.
 
 use crate::arg::Arg;
-use crate::columns::{Blocks, FdEffect, Replay, Restart};
+use crate::columns::{Blocks, Changes, FdEffect, Replay, Restart};
 
 /// One request of a call with a sub-table. Stands in for the call's own columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +22,8 @@ pub struct Sub {
     pub restart: Restart,
     /// What it does to the descriptor table.
     pub fds: FdEffect,
+    /// What it changes in a file.
+    pub changes: Changes,
     /// What a replay does with it.
     pub replay: Replay,
     /// A short remark; never empty for a hook or a refusal.
@@ -38,6 +40,7 @@ impl Sub {
             blocks: Blocks::Never,
             restart: Restart::Never,
             fds: FdEffect::None,
+            changes: Changes::Nothing,
             replay: Replay::Apply,
             note: "",
         }
@@ -51,6 +54,11 @@ impl Sub {
 
     pub(crate) const fn fds(mut self, fds: FdEffect) -> Sub {
         self.fds = fds;
+        self
+    }
+
+    pub(crate) const fn changes(mut self, changes: Changes) -> Sub {
+        self.changes = changes;
         self
     }
 

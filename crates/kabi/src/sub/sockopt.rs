@@ -5,7 +5,7 @@
 use super::request::{Sub, sort};
 use crate::dsl::subs;
 
-pub(super) const SORTED: [Sub; COUNT] = sort(&[
+pub(super) static SORTED: [Sub; COUNT] = sort(&[
     (level(0), ip::ROWS),
     (level(1), socket::ROWS),
     (level(6), tcp::ROWS),

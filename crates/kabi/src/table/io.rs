@@ -1,7 +1,6 @@
 //! Reading, writing and moving data through descriptors, and the descriptors themselves.
 
 use crate::arg::{Arg, Dir};
-use crate::columns::FdEffect;
 use crate::dsl::*;
 use crate::sub::SubTable;
 
@@ -16,8 +15,8 @@ rows! {
     19 readv(Fd, scatter(2), Size) => blocks(Handler), from(file(0, 1, Position));
     20 writev(Fd, gather(2), Size) => blocks(Handler), to(file(0, 1, Position));
     22 pipe(output_of(8)) => fds(CreatesPair(0));
-    32 dup(Fd) => fds(Creates);
-    33 dup2(Fd, Fd) => fds(FdEffect::Special);
+    32 dup(Fd) => fds(Copies(0));
+    33 dup2(Fd, Fd) => fds(Copies(0));
     40 sendfile(Fd, Fd, always(inout_of(8)), Size)
         => blocks(Handler), from(end(1, Pointer(2))), to(end(0, Position)),
         moves(FromFile { len: 3, to_file: false });
@@ -25,7 +24,7 @@ rows! {
     73 flock(Fd, Int) => blocks(Handler);
     74 fsync(Fd);
     75 fdatasync(Fd);
-    77 ftruncate(Fd, Off);
+    77 ftruncate(Fd, Off) => changes(ChangesSize(0));
     162 sync();
     187 readahead(Fd, Off, Size);
     221 fadvise64(Fd, Off, Size, Int);
@@ -33,13 +32,13 @@ rows! {
         => blocks(Handler), from(end(0, Pointer(1))), to(end(2, Pointer(3))),
         moves(ByPipe { len: 4, flags: 5 });
     276 tee(Fd, Fd, Size, Flags) => blocks(Handler), from(end(0, Stream)), to(end(1, Stream)),
-        moves(Copies { len: 2, flags: 3 });
+        moves(Tees { len: 2, flags: 3 });
     277 sync_file_range(Fd, Off, Off, Flags);
     278 vmsplice(Fd, Arg::Iovec { dir: Dir::InOut, count: 2 }, Size, Flags)
         => blocks(Handler), from(stream(0, 1)), to(stream(0, 1)),
         note("the direction depends on the end of the pipe");
-    285 fallocate(Fd, Int, Off, Off);
-    292 dup3(Fd, Fd, Flags) => fds(FdEffect::Special);
+    285 fallocate(Fd, Int, Off, Off) => changes(Space(0));
+    292 dup3(Fd, Fd, Flags) => fds(Copies(0));
     293 pipe2(output_of(8), Flags) => fds(CreatesPair(0));
     295 preadv(Fd, scatter(2), Size, Off, Off) => blocks(Handler), from(file(0, 1, Offset(3)));
     296 pwritev(Fd, gather(2), Size, Off, Off) => blocks(Handler), to(file(0, 1, Offset(3)));
@@ -52,6 +51,6 @@ rows! {
         => blocks(Handler), from(file(0, 1, Flagged { offset: 3, flags: 5 }));
     328 pwritev2(Fd, gather(2), Size, Off, Off, Flags)
         => blocks(Handler), to(file(0, 1, Flagged { offset: 3, flags: 5 }));
-    436 close_range(Uint, Uint, Flags) => fds(FdEffect::Special);
+    436 close_range(Uint, Uint, Flags) => fds(ClosesRange);
     451 cachestat(Fd, input_of(structs::CACHESTAT_RANGE), output_of(structs::CACHESTAT), Flags);
 }

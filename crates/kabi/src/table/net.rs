@@ -1,7 +1,6 @@
 //! Sockets.
 
 use crate::arg::{Arg, Dir};
-use crate::columns::FdEffect;
 use crate::dsl::*;
 use crate::sub::SubTable;
 
@@ -22,7 +21,7 @@ rows! {
     45 recvfrom(Fd, output(arg(2), Ret), Size, Flags, name(5), LENGTH) => blocks(Handler), from(stream(0, 1));
     46 sendmsg(Fd, Arg::Msghdr { dir: Dir::In }, Flags) => blocks(Handler), to(stream(0, 1));
     47 recvmsg(Fd, Arg::Msghdr { dir: Dir::Out }, Flags)
-        => blocks(Handler), fds(FdEffect::Special), from(stream(0, 1));
+        => blocks(Handler), fds(Receives(1)), from(stream(0, 1));
     48 shutdown(Fd, Int);
     49 bind(Fd, input(arg(2)), Int);
     50 listen(Fd, Int);
@@ -34,6 +33,6 @@ rows! {
         note("too little room for SO_PEERGROUPS is answered with the room it needs");
     288 accept4(Fd, name(2), LENGTH, Flags) => blocks(Handler), fds(Creates), accepts(0);
     299 recvmmsg(Fd, Arg::Mmsghdr { dir: Dir::Out, count: 2 }, Uint, Flags,
-        inout_of(structs::TIMESPEC)) => blocks(Handler), fds(FdEffect::Special), from(stream(0, 1));
+        inout_of(structs::TIMESPEC)) => blocks(Handler), fds(Receives(1)), from(stream(0, 1));
     307 sendmmsg(Fd, Arg::Mmsghdr { dir: Dir::In, count: 2 }, Uint, Flags) => blocks(Handler), to(stream(0, 1));
 }

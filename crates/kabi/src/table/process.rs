@@ -1,18 +1,17 @@
 //! Tasks: creating, ending, waiting for and describing them; identities and limits.
 
-use crate::columns::FdEffect;
 use crate::dsl::*;
 use crate::sub::SubTable;
 
 rows! {
     39 getpid();
     56 clone(Flags, Addr, Addr, Addr, Addr)
-        => blocks(NotRestarted), fds(FdEffect::Special),
+        => blocks(NotRestarted), fds(Table),
         hook("a new task, with a tape of its own; a process that shares memory is waited for");
     57 fork() => hook("forks the host");
     58 vfork() => blocks(NotRestarted), hook("the child runs on the parent's memory until exec or exit");
     59 execve(Str, StrVec, StrVec)
-        => fds(FdEffect::Special), hook("starts the host afresh on the new program");
+        => fds(Table), hook("starts the host afresh on the new program");
     60 exit(Int) => hook("ends the task");
     61 wait4(Pid, output_of(structs::INT), Flags, output_of(structs::RUSAGE)) => blocks(Handler);
     97 getrlimit(Int, output_of(structs::RLIMIT)) => hook("the guest's limits are its own");
@@ -65,14 +64,14 @@ rows! {
     312 kcmp(Pid, Pid, Int, Hex, Hex);
     317 seccomp(Uint, Flags, Addr) => hook("the engine runs the filters before each call");
     322 execveat(DirFd, Str, StrVec, StrVec, Flags)
-        => fds(FdEffect::Special), hook("starts the host afresh on the new program");
+        => fds(Table), hook("starts the host afresh on the new program");
     324 membarrier(Int, Flags, Int);
     334 rseq(Addr, Uint, Flags, Uint) => enosys("the kernel would rewind translated code");
     335 uretprobe() => enosys("only for the kernel's own trampolines");
     434 pidfd_open(Pid, Flags) => fds(Creates);
     435 clone3(Addr, Size)
-        => blocks(NotRestarted), fds(FdEffect::Special), hook("as clone, with its arguments in a structure");
-    438 pidfd_getfd(Fd, Int, Flags) => fds(Creates);
+        => blocks(NotRestarted), fds(Table), hook("as clone, with its arguments in a structure");
+    438 pidfd_getfd(Fd, Int, Flags) => fds(Finds);
     444 landlock_create_ruleset(Addr, Size, Flags) => enosys("would confine the host as well");
     445 landlock_add_rule(Fd, Int, Addr, Flags) => enosys("would confine the host as well");
     446 landlock_restrict_self(Fd, Flags) => enosys("would confine the host as well");

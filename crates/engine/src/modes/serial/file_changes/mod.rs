@@ -8,16 +8,18 @@
 //! the recording are not seen.
 
 mod part;
+mod target;
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;
 
 use relive_host::sys;
+use relive_kabi::Moves;
 
 use super::Serial;
 use super::sharing::Owed;
 use crate::failure::{Failure, Result, die};
-use crate::kernel::changed_files::{self as rows, Named, Row, Which};
+use crate::kernel::changed_files::{self, Named, Target, Which};
 use crate::kernel::{Call, Reply, generic, identity_at, interrupted, status, unsupported};
 use crate::machine::machine;
 use crate::sharing::changes::{self, Part, Underway};
@@ -28,7 +30,7 @@ use part::{Before, changed};
 /// A call at hand that may change a file.
 struct Change<'a> {
     serial: &'a Serial,
-    row: &'static Row,
+    target: Target,
     /// The file, if it is known before the call.
     file: Option<u64>,
     /// What the others see of the call while it is made.
@@ -73,20 +75,18 @@ impl Serial {
 
     /// If a call may change a file: brings about what must be known and done before.
     fn begin_change(&self, task: &mut Task, call: &Call) -> Result<Option<Change<'_>>> {
-        let Some(row) = rows::find(call) else {
+        let Some(target) = changed_files::find(call) else {
             return Ok(None);
         };
-        let fd = match row.which {
-            Which::Descriptor(argument) => call.int(argument),
-            _ => -1,
-        };
-        if matches!(row.which, Which::Descriptor(_)) && !crate::input::is_regular(task, fd) {
+        if let Which::Descriptor(argument) = target.which
+            && !crate::input::is_regular(task, call.arg(argument) as i32)
+        {
             // Nothing else can be mapped shared and written.
             return Ok(None);
         }
         let mut change = Change {
             serial: self,
-            row,
+            target,
             file: None,
             underway: None,
             owed: Owed::default(),
@@ -108,8 +108,8 @@ impl<'a> Change<'a> {
         let announced = header.changes.announce(changes::WHICHEVER, task.tid);
         // A process that claims a file from now on waits until the call is over.
         self.since = header.shared.clock();
-        match self.row.which {
-            Which::Opened { .. } => match rows::named(call) {
+        match self.target.which {
+            Which::Opened(_) => match changed_files::named(call) {
                 Named::File(file, size) => (self.file, self.size) = (Some(file), Some(size)),
                 Named::Nothing => {}
                 Named::Other => {
@@ -119,8 +119,8 @@ impl<'a> Change<'a> {
                 }
             },
             _ if !header.shared.any() => {}
-            Which::Descriptor(argument) => self.file = identity_at(call.int(argument)),
-            Which::Named => self.pin(call),
+            Which::Descriptor(argument) => self.file = identity_at(call.arg(argument) as i32),
+            Which::Named(path) => self.pin(call, path),
         }
         task.log.keeps_baton = true;
         match self.file.filter(|_| header.shared.any()) {
@@ -133,10 +133,10 @@ impl<'a> Change<'a> {
     }
 
     /// Holds the file that the call names.
-    fn pin(&mut self, call: &Call) {
-        self.pinned = rows::pin(call);
+    fn pin(&mut self, call: &Call, path: u8) {
+        self.pinned = changed_files::pin(call.arg(path));
         let Some(pinned) = &self.pinned else {
-            if let Named::File(file, size) = rows::named(call) {
+            if let Named::File(file, size) = changed_files::named(call) {
                 (self.file, self.size) = (Some(file), Some(size));
             }
             return;
@@ -188,7 +188,7 @@ impl<'a> Change<'a> {
             underway = header.changes.announce(file, task.tid);
         }
         let own = machine().memory().space.shares_file(file);
-        self.before = (own || self.others).then(|| Before::of(task, call, self.row, self.size));
+        self.before = (own || self.others).then(|| Before::of(task, call, self.target, self.size));
         Ok(())
     }
 
@@ -197,13 +197,17 @@ impl<'a> Change<'a> {
         if let Some(result) = self.pinned.as_ref().and_then(|fd| cut(fd, call)) {
             return Ok(Some(result));
         }
-        let waits = i64::from(call.nr) == libc::SYS_splice
-            && call.args[5] as u32 & libc::SPLICE_F_NONBLOCK == 0;
-        if !waits {
+        let waits = match call.row.map(|r| r.moves) {
+            Some(Moves::ByPipe { flags, .. }) => Some(usize::from(flags)),
+            _ => None,
+        };
+        let nonblock = u64::from(libc::SPLICE_F_NONBLOCK);
+        let waits = waits.filter(|&flags| call.args[flags] & nonblock == 0);
+        let (Some(flags), Some(from)) = (waits, call.input()) else {
             return Ok(None);
-        }
+        };
         let mut at_once = *call;
-        at_once.args[5] |= u64::from(libc::SPLICE_F_NONBLOCK);
+        at_once.args[flags] |= nonblock;
         loop {
             let result = generic(task, &at_once);
             if result != -i64::from(libc::EAGAIN) {
@@ -212,7 +216,7 @@ impl<'a> Change<'a> {
             // The process that fills the pipe may need the baton, or wait for the change.
             self.underway = None;
             let mut poll = libc::pollfd {
-                fd: call.int(0),
+                fd: call.arg(from.fd) as i32,
                 events: libc::POLLIN,
                 revents: 0,
             };
@@ -229,7 +233,7 @@ impl<'a> Change<'a> {
     /// After the call: notes the memory that it has changed, and tells the others.
     fn end(self, task: &mut Task, call: &Call, result: i64) {
         self.owed.settle(self.serial, task);
-        let opened = matches!(self.row.which, Which::Opened { .. });
+        let opened = matches!(self.target.which, Which::Opened(_));
         let file = match (opened, result >= 0) {
             (true, true) => identity_at(result as i32),
             (true, false) => None,
@@ -244,7 +248,7 @@ impl<'a> Change<'a> {
         let Some(before) = &self.before else { return };
         let users = &self.serial.shm.header().shared;
         let cut = users.ever_cut(file);
-        let Some(changed) = changed(call, self.row, before, &self.pinned, result, cut) else {
+        let Some(changed) = changed(call, self.target, before, &self.pinned, result, cut) else {
             return;
         };
         if changed.cut {

@@ -3,10 +3,15 @@
 use std::os::fd::{AsRawFd, OwnedFd};
 
 use relive_host::addr::PAGE;
+use relive_kabi::At;
 
 use crate::kernel::changed_files::{Row, What, Which};
+use crate::kernel::changed_files::{Target, What, Which};
 use crate::kernel::{Call, status};
 use crate::task::Task;
+
+/// pwritev2(2): at the offset, although the descriptor appends.
+const RWF_NOAPPEND: i32 = 0x20;
 
 /// What is known of a file before it is changed. Nobody else changes it until the call is over;
 /// but a position may belong to other processes too, and move.
@@ -25,35 +30,46 @@ enum Start {
 
 impl Before {
     /// The state before a call; `size` is that of a file which it names, if it is known.
-    pub fn of(task: &Task, call: &Call, row: &Row, size: Option<u64>) -> Self {
-        let size = size.unwrap_or_else(|| self::size(call, row, &None, -1));
-        let start = match row.which {
-            Which::Descriptor(argument) => start(task, call, row, call.int(argument), size),
+    pub fn of(task: &Task, call: &Call, target: Target, size: Option<u64>) -> Self {
+        let size = size.unwrap_or_else(|| self::size(call, target, &None, -1));
+        let start = match (target.which, target.what) {
+            (Which::Descriptor(argument), What::Written(at)) => {
+                start(task, call, at, call.arg(argument) as i32, size)
+            }
             _ => None,
         };
         Self { size, start }
     }
 }
 
-fn start(task: &Task, call: &Call, row: &Row, fd: i32, size: u64) -> Option<Start> {
+fn start(task: &Task, call: &Call, at: At, fd: i32, size: u64) -> Option<Start> {
     let position = || Start::Position(fd, position(fd));
-    // SAFETY: only asks.
-    let appends = unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_APPEND != 0;
-    let appends =
-        appends || i64::from(call.nr) == libc::SYS_pwritev2 && call.int(5) & libc::RWF_APPEND != 0;
-    Some(match row.what {
-        What::Written { .. } if appends => Start::At(size),
-        What::Written { offset: None } => position(),
-        What::Written { offset: Some(at) } => match call.args[at] {
+    if appends(call, at, fd) {
+        return Some(Start::At(size));
+    }
+    Some(match at {
+        At::Stream | At::Position => position(),
+        At::Offset(offset) => Start::At(call.arg(offset)),
+        At::Flagged { offset, .. } => match call.arg(offset) {
             u64::MAX => position(),
             at => Start::At(at),
         },
-        What::Through { offset } => match call.args[offset] {
+        At::Pointer(pointer) => match call.arg(pointer) {
             0 => position(),
             at => Start::At(task.read_u64(at).ok()?),
         },
-        What::Cut | What::Allocated | What::Everything => return None,
     })
+}
+
+/// Whether a call writes at the end of its file.
+fn appends(call: &Call, at: At, fd: i32) -> bool {
+    let flags = match at {
+        At::Flagged { flags, .. } => call.arg(flags) as i32,
+        _ => 0,
+    };
+    // SAFETY: only asks.
+    let opened = || unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_APPEND != 0;
+    flags & libc::RWF_APPEND != 0 || flags & RWF_NOAPPEND == 0 && opened()
 }
 
 /// What a call has done to a file.
@@ -68,13 +84,13 @@ pub struct Changed {
 /// before, so that what it gets by growing may have been something else once.
 pub fn changed(
     call: &Call,
-    row: &Row,
+    target: Target,
     before: &Before,
     pinned: &Option<OwnedFd>,
     result: i64,
     cut: bool,
 ) -> Option<Changed> {
-    let after = size(call, row, pinned, result);
+    let after = size(call, target, pinned, result);
     let (least, most) = (before.size.min(after), up(before.size.max(after)));
     // What was behind the end is new, to the end of the last page.
     let grown = |(start, end): (u64, u64)| match after == before.size {
@@ -87,16 +103,16 @@ pub fn changed(
         false => (least, most),
     };
     let done = u64::try_from(result).unwrap_or(0);
-    let part = match row.what {
-        What::Written { .. } | What::Through { .. } if done == 0 => return None,
-        What::Written { .. } | What::Through { .. } => match before.start {
+    let part = match target.what {
+        What::Written(_) if done == 0 => return None,
+        What::Written(_) => match before.start {
             Some(Start::At(at)) => grown((at, at.saturating_add(done))),
             Some(Start::Position(fd, at)) if position(fd) == at + done => grown((at, at + done)),
             // Somebody has moved it meanwhile.
             _ => (0, most),
         },
         What::Cut => resized,
-        What::Allocated => match allocated(call, most) {
+        What::Allocated(mode) => match allocated(call, mode, most) {
             Some((start, end)) => (start.min(resized.0), end.max(resized.1)),
             None => resized,
         },
@@ -109,12 +125,12 @@ pub fn changed(
 }
 
 /// The part that fallocate(2) changes within the file, even if it fails on the way.
-fn allocated(call: &Call, end: u64) -> Option<(u64, u64)> {
+fn allocated(call: &Call, mode: u8, end: u64) -> Option<(u64, u64)> {
     const ZEROES: i32 = 0x80;
     const WIPES: i32 = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_ZERO_RANGE | ZEROES;
     const MOVES: i32 = libc::FALLOC_FL_COLLAPSE_RANGE | libc::FALLOC_FL_INSERT_RANGE;
-    let (start, len) = (call.args[2], call.args[3]);
-    match call.int(1) {
+    let (start, len) = (call.arg(mode + 1), call.arg(mode + 2));
+    match call.arg(mode) as i32 {
         mode if mode & MOVES != 0 => Some((start, end)),
         mode if mode & WIPES != 0 => Some((start, up(start.saturating_add(len)).min(end))),
         _ => None,
@@ -123,9 +139,9 @@ fn allocated(call: &Call, end: u64) -> Option<(u64, u64)> {
 
 /// The size of the file that a call changes; of one that is to be opened, after or (`result` is
 /// negative) before that.
-fn size(call: &Call, row: &Row, pinned: &Option<OwnedFd>, result: i64) -> u64 {
-    let fd = match (&row.which, pinned) {
-        (Which::Descriptor(argument), _) => call.int(*argument),
+fn size(call: &Call, target: Target, pinned: &Option<OwnedFd>, result: i64) -> u64 {
+    let fd = match (target.which, pinned) {
+        (Which::Descriptor(argument), _) => call.arg(argument) as i32,
         (_, Some(pinned)) => pinned.as_raw_fd(),
         (_, None) => result as i32,
     };
