@@ -273,7 +273,7 @@ const fn of_request(len: Len) -> bool {
 
 const fn columns(blocks: Blocks, restart: Restart, replay: Replay, note: &str) {
     assert!(
-        matches!(blocks, Blocks::Maybe) || matches!(restart, Restart::Never),
+        matches!(blocks, Blocks::Maybe) || matches!(restart, Restart::Never | Restart::Always),
         "a call that does not sleep is not restarted"
     );
     if let Replay::Errno(errno) = replay {

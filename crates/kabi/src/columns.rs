@@ -24,6 +24,31 @@ pub enum Restart {
     /// Restarted only when no handler ran, and then only for the time that was left: the call
     /// has a relative timeout that the kernel does not write back.
     Timed,
+    /// Restarted whatever handler ran: no error number says that it was interrupted. Also of calls
+    /// that do not sleep, but have to be made again.
+    Always,
+    /// As the operation of futex(2) and its timeout say: see [`Restart::of`].
+    Futex,
+}
+
+impl Restart {
+    /// The same for a call with these arguments: never [`Restart::Futex`].
+    #[must_use]
+    pub const fn of(self, args: &[u64; 6]) -> Restart {
+        /// FUTEX_PRIVATE_FLAG, FUTEX_CLOCK_REALTIME.
+        const OPTIONS: u64 = 128 | 256;
+        /// FUTEX_LOCK_PI, FUTEX_LOCK_PI2.
+        const LOCKS: [u64; 2] = [6, 13];
+        let Restart::Futex = self else { return self };
+        let operation = args[1] as u32 as u64 & !OPTIONS;
+        if operation == LOCKS[0] || operation == LOCKS[1] {
+            Restart::Always
+        } else if args[3] != 0 {
+            Restart::NoHandler
+        } else {
+            Restart::Handler
+        }
+    }
 }
 
 /// What a call does to the table of file descriptors, if it succeeds.

@@ -19,7 +19,7 @@ pub(crate) use crate::columns::FdEffect::{
 };
 pub(crate) use crate::columns::Moves::{ByPipe, FromFile, Tees};
 pub(crate) use crate::columns::OpenFlags::{Behind, Create, In};
-pub(crate) use crate::columns::Restart::{Handler, Never as NotRestarted, NoHandler, Timed};
+pub(crate) use crate::columns::Restart::{Futex, Handler, Never as NotRestarted, NoHandler, Timed};
 use crate::columns::{At, End, FdEffect, OpenFlags, Opening};
 pub(crate) use crate::errno::*;
 pub(crate) use crate::structs;

@@ -27,6 +27,10 @@ pub struct Row {
     pub moves: Moves,
     /// What else it changes in a file.
     pub changes: Changes,
+    /// Whether it may change what is mapped, and not only how.
+    pub maps: bool,
+    /// Whether seccomp(2) allows it in strict mode.
+    pub strict: bool,
     /// What a replay does with it.
     pub replay: Replay,
     /// The table that refines this row, if any: see [`Row::choice`].
@@ -49,6 +53,8 @@ impl Row {
             output: Transfer::None,
             moves: Moves::No,
             changes: Changes::Nothing,
+            maps: false,
+            strict: false,
             replay: Replay::Apply,
             sub: SubTable::None,
             note: "",
@@ -58,6 +64,12 @@ impl Row {
     pub(crate) const fn blocks(mut self, restart: Restart) -> Row {
         self.blocks = Blocks::Maybe;
         self.restart = restart;
+        self
+    }
+
+    /// Made again after whatever interrupted it, without having slept.
+    pub(crate) const fn again(mut self) -> Row {
+        self.restart = Restart::Always;
         self
     }
 
@@ -95,6 +107,16 @@ impl Row {
 
     pub(crate) const fn changes(mut self, changes: Changes) -> Row {
         self.changes = changes;
+        self
+    }
+
+    pub(crate) const fn maps(mut self) -> Row {
+        self.maps = true;
+        self
+    }
+
+    pub(crate) const fn strict(mut self) -> Row {
+        self.strict = true;
         self
     }
 

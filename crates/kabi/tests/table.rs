@@ -184,7 +184,6 @@ fn columns_of_well_known_calls() {
     for (name, restart) in [
         ("read", Handler),
         ("accept", Handler),
-        ("futex", Handler),
         ("wait4", Handler),
         ("flock", Handler),
         ("connect", Handler),
@@ -248,6 +247,36 @@ fn columns_of_well_known_calls() {
     }
     assert_eq!(named("ptrace").replay.refused(), Some(errno::EPERM));
     assert_eq!(named("read").replay.refused(), None);
+}
+
+/// futex(2): by the operation, with its options, and the timeout.
+#[test]
+fn a_futex_is_restarted_as_its_operation_says() {
+    use Restart::{Always, Handler, NoHandler};
+    let restart =
+        |operation: u64, timeout: u64| named("futex").restart.of(&[8, operation, 0, timeout, 0, 0]);
+    for options in [0, 128, 256, 128 | 256, 0xdead_beef_0000_0000] {
+        assert_eq!(restart(options, 0), Handler);
+        assert_eq!(restart(9 | options, 8), NoHandler);
+        for lock in [6, 13] {
+            assert_eq!(restart(lock | options, 0), Always);
+            assert_eq!(restart(lock | options, 8), Always);
+        }
+    }
+    assert_eq!(named("read").restart.of(&[0; 6]), Handler);
+    assert_eq!(named("execve").restart, Always);
+}
+
+#[test]
+fn few_calls_change_the_map_or_are_allowed_in_strict_mode() {
+    let names = |column: fn(&Row) -> bool| {
+        let rows = TABLE.iter().filter(|row| column(row));
+        rows.map(|row| row.name).collect::<Vec<_>>()
+    };
+    let maps = ["mmap", "munmap", "brk", "mremap", "shmat", "shmdt"];
+    assert_eq!(names(|row| row.maps), maps);
+    let strict = ["read", "write", "rt_sigreturn", "exit"];
+    assert_eq!(names(|row| row.strict), strict);
 }
 
 #[test]

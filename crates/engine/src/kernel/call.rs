@@ -141,24 +141,11 @@ impl Call {
     /// What a signal does to it.
     #[must_use]
     pub fn restart(&self) -> Restart {
-        // futex(2): a wait with a timeout is not made again after a handler.
-        if i64::from(self.nr) == libc::SYS_futex && self.args[3] != 0 {
-            return Restart::NoHandler;
-        }
-        self.sub.map_or_else(
+        let restart = self.sub.map_or_else(
             || self.row.map_or(Restart::Never, |r| r.restart),
             |s| s.restart,
-        )
-    }
-
-    /// Whether it is made again whatever handler ran: no error number says "interrupted".
-    #[must_use]
-    pub fn always_restarts(&self) -> bool {
-        match i64::from(self.nr) {
-            libc::SYS_execve | libc::SYS_execveat => true,
-            libc::SYS_futex => super::futex::locks(self),
-            _ => false,
-        }
+        );
+        restart.of(&self.args)
     }
 
     /// Its name.

@@ -56,11 +56,6 @@ pub fn futex(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
     }))
 }
 
-/// Whether the call waits for a priority-inheriting lock.
-pub fn locks(call: &Call) -> bool {
-    matches!(call.int(1) & COMMAND, LOCK_PI | LOCK_PI2)
-}
-
 fn wait(task: &mut Task, call: &Call) -> i64 {
     if !call.args[0].is_multiple_of(4) {
         return -i64::from(libc::EINVAL);

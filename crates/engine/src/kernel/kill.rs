@@ -1,5 +1,7 @@
 //! Sending signals (kill(2) and its relatives): the mode decides when.
 
+use relive_kabi::Arg;
+
 use super::{Answer, Call, Reply, generic};
 use crate::failure::Result;
 use crate::task::Task;
@@ -9,10 +11,9 @@ pub fn send(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
     if let Some(a) = answer {
         return Ok(Reply::Value(a.result));
     }
-    let sig = match i64::from(call.nr) {
-        libc::SYS_tgkill | libc::SYS_rt_tgsigqueueinfo => call.int(2),
-        _ => call.int(1),
-    };
+    let args = call.row.map_or(&[][..], |r| r.args);
+    let sig = args.iter().position(|arg| *arg == Arg::Sig);
+    let sig = sig.map_or(0, |i| call.int(i));
     let mode = task.mode();
     let result = mode.send_signal(task, call, sig, &mut |task| generic(task, call))?;
     Ok(Reply::Value(result))

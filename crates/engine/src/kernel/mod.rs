@@ -107,7 +107,7 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
             return Ok(Flow::Continue);
         }
     };
-    if may_unmap(call.nr) {
+    if call.row.is_some_and(|r| r.maps) {
         mode.order().release_files();
     }
     if told.is_none() && filtered.is_none() {
@@ -130,18 +130,6 @@ fn outcome(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply>
             answer.result
         }
     }))
-}
-
-/// Whether a call may change the guest's map, by its number.
-fn may_unmap(nr: u32) -> bool {
-    const CALLS: [i64; 5] = [
-        libc::SYS_munmap,
-        libc::SYS_mmap,
-        libc::SYS_mremap,
-        libc::SYS_shmdt,
-        libc::SYS_shmat,
-    ];
-    CALLS.contains(&i64::from(nr))
 }
 
 /// Logs a call with everything that `task.log` holds.
@@ -190,7 +178,7 @@ fn resume(task: &mut Task, call: &Call, result: i64, next: GuestAddr) {
         let restart = call.restart();
         task.signals.restart = Some(Interrupted {
             nr: call.nr,
-            always: call.always_restarts(),
+            always: restart == Restart::Always,
             with_handler: restart == Restart::Handler,
             without_handler: restart != Restart::Never,
         });

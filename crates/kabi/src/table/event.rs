@@ -18,7 +18,7 @@ rows! {
     7 poll(POLLFDS, Uint, Int) => blocks(Timed);
     23 select(Int, FDS, FDS, FDS, TIME_LEFT) => blocks(NoHandler);
     202 futex(Addr, Int, Uint, Addr, Addr, Uint)
-        => blocks(Handler), hook("with a timeout, restarted only when no handler ran");
+        => blocks(Futex), hook("with a timeout, restarted only when no handler ran");
     206 io_setup(Uint, Addr) => enosys("the kernel would write memory at any time");
     207 io_destroy(Addr) => enosys("goes with io_setup");
     208 io_getevents(Addr, Off, Off, Addr, Addr) => enosys("goes with io_setup");

@@ -5,8 +5,8 @@ use crate::dsl::*;
 use crate::sub::SubTable;
 
 rows! {
-    0 read(Fd, output(arg(2), Ret), Size) => blocks(Handler), from(file(0, 1, Position));
-    1 write(Fd, input(arg(2)), Size) => blocks(Handler), to(file(0, 1, Position));
+    0 read(Fd, output(arg(2), Ret), Size) => blocks(Handler), from(file(0, 1, Position)), strict();
+    1 write(Fd, input(arg(2)), Size) => blocks(Handler), to(file(0, 1, Position)), strict();
     3 close(Fd) => fds(Closes(0));
     8 lseek(Fd, Off, Int);
     16 ioctl(Fd, Uint, Select) => sub(SubTable::Ioctl);

@@ -5,12 +5,12 @@ use crate::sub::SubTable;
 
 rows! {
     29 shmget(Int, Size, Flags);
-    30 shmat(Int, Addr, Flags) => hook("the guest's memory map is ours");
+    30 shmat(Int, Addr, Flags) => hook("the guest's memory map is ours"), maps();
     31 shmctl(Int, Int, Select) => sub(SubTable::Shmctl);
     64 semget(Int, Int, Flags);
     65 semop(Int, input(ArgTimes(2, structs::SEMBUF)), Uint) => blocks(NotRestarted);
     66 semctl(Int, Int, Int, Select) => sub(SubTable::Semctl);
-    67 shmdt(Addr) => hook("the guest's memory map is ours");
+    67 shmdt(Addr) => hook("the guest's memory map is ours"), maps();
     68 msgget(Int, Flags);
     69 msgsnd(Int, input(ArgPlus(2, structs::MSG_TYPE)), Size, Flags) => blocks(NoHandler);
     70 msgrcv(Int, output(ArgPlus(2, structs::MSG_TYPE), RetPlus(structs::MSG_TYPE)), Size, Off,

@@ -3,11 +3,11 @@
 use crate::dsl::*;
 
 rows! {
-    9 mmap(Addr, Size, Flags, Flags, Fd, Off) => hook("the guest's map is ours");
+    9 mmap(Addr, Size, Flags, Flags, Fd, Off) => hook("the guest's map is ours"), maps();
     10 mprotect(Addr, Size, Flags) => redo();
-    11 munmap(Addr, Size) => redo();
-    12 brk(Addr) => hook("the guest has a break of its own");
-    25 mremap(Addr, Size, Size, Flags, Addr) => redo();
+    11 munmap(Addr, Size) => redo(), maps();
+    12 brk(Addr) => hook("the guest has a break of its own"), maps();
+    25 mremap(Addr, Size, Size, Flags, Addr) => redo(), maps();
     26 msync(Addr, Size, Flags);
     27 mincore(Addr, Size, output(Special(Pages(1)), Special(Pages(1))));
     28 madvise(Addr, Size, Int) => redo();

@@ -11,8 +11,8 @@ rows! {
     57 fork() => hook("forks the host");
     58 vfork() => blocks(NotRestarted), hook("the child runs on the parent's memory until exec or exit");
     59 execve(Str, StrVec, StrVec)
-        => fds(Table), hook("starts the host afresh on the new program");
-    60 exit(Int) => hook("ends the task");
+        => fds(Table), hook("starts the host afresh on the new program"), again();
+    60 exit(Int) => hook("ends the task"), strict();
     61 wait4(Pid, output_of(structs::INT), Flags, output_of(structs::RUSAGE)) => blocks(Handler);
     97 getrlimit(Int, output_of(structs::RLIMIT)) => hook("the guest's limits are its own");
     98 getrusage(Int, output_of(structs::RUSAGE));
@@ -64,7 +64,7 @@ rows! {
     312 kcmp(Pid, Pid, Int, Hex, Hex);
     317 seccomp(Uint, Flags, Addr) => hook("the engine runs the filters before each call");
     322 execveat(DirFd, Str, StrVec, StrVec, Flags)
-        => fds(Table), hook("starts the host afresh on the new program");
+        => fds(Table), hook("starts the host afresh on the new program"), again();
     324 membarrier(Int, Flags, Int);
     334 rseq(Addr, Uint, Flags, Uint) => enosys("the kernel would rewind translated code");
     335 uretprobe() => enosys("only for the kernel's own trampolines");

@@ -7,7 +7,7 @@ rows! {
         => hook("the guest's handlers are ours to call");
     14 rt_sigprocmask(Int, input(arg(3)), output(arg(3), arg(3)), Size)
         => hook("the guest's mask is ours");
-    15 rt_sigreturn() => hook("the guest's frames are ours");
+    15 rt_sigreturn() => hook("the guest's frames are ours"), strict();
     34 pause() => blocks(NoHandler);
     62 kill(Pid, Sig) => hook("may end or stop the caller");
     127 rt_sigpending(output(arg(1), arg(1)), Size) => hook("the guest's pending set is ours");

@@ -8,7 +8,6 @@
 //! the recording are not seen.
 
 mod part;
-mod target;
 
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::sync::atomic::Ordering;

@@ -5,7 +5,6 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use relive_host::addr::PAGE;
 use relive_kabi::At;
 
-use crate::kernel::changed_files::{Row, What, Which};
 use crate::kernel::changed_files::{Target, What, Which};
 use crate::kernel::{Call, status};
 use crate::task::Task;
