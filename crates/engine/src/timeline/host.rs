@@ -14,10 +14,10 @@ use super::registers::Registers;
 use crate::boot::Boot;
 use crate::broker::Broker;
 use crate::failure::{Failure, Result};
+use crate::messages;
 use crate::mode::{HandedOn, Name};
 use crate::modes::replay::foreign::FOLDER as FOREIGN;
 use crate::modes::replay::{GUIDE, above_streams, confine};
-use crate::messages;
 use crate::shm::Shm;
 use crate::supervisor::start_replay;
 
