@@ -1,6 +1,7 @@
 //! Small hooks: segment bases, limits, process options.
 
 use super::live::generic;
+use super::operation::follow;
 use super::{Answer, Call, Reply, refuse};
 use crate::failure::Result;
 use crate::forbidden::Forbidden;
@@ -146,7 +147,9 @@ pub fn prctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
             }
             Ok(Reply::Value(result))
         }
-        libc::PR_CAPBSET_DROP | libc::PR_SET_SECUREBITS => super::users::rights(task, call, answer),
+        libc::PR_CAPBSET_DROP | libc::PR_SET_SECUREBITS => {
+            follow::<super::users::Rights>(task, call, answer)
+        }
         libc::PR_SET_NAME => {
             let result = answer.map_or_else(|| generic(task, call), |a| a.result);
             let mut name = Vec::new();

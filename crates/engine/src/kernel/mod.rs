@@ -25,6 +25,7 @@ mod memory;
 mod misc;
 mod moved;
 mod namespaces;
+pub mod operation;
 pub mod output;
 pub mod own;
 mod own_memory;
@@ -39,6 +40,8 @@ pub use fds::{share as share_descriptors, status};
 pub use live::{ERESTART, apply_mask, blocking, enter_kernel, generic, interrupted};
 pub use mapped::{identity_at, is_generated, keep};
 pub use own_memory::owner;
+
+use operation::Part;
 
 use relive_host::{GuestAddr, Reg};
 use relive_kabi::Restart;
@@ -120,8 +123,10 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
 
 /// The outcome of a call, from the kernel or from what a tape says, with what the engine makes of it.
 fn outcome(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
-    if let Some(hook) = hooks::find(call) {
-        return hook(task, call, told);
+    match hooks::find(call) {
+        Some(Part::Computes(compute)) => return compute(task, call, told.map(|a| a.result)),
+        Some(Part::Follows(follow)) => return follow(task, call, told),
+        None => {}
     }
     Ok(Reply::Value(match told {
         None => live::generic(task, call),

@@ -1,0 +1,93 @@
+//! The steps of a call that the engine takes part in: *prepare* reads the arguments once, the mode brings
+//! the *outcome* about (from the kernel, or from the tape), *apply* changes what the engine keeps. A call
+//! that the engine answers by itself has one step, the same in every mode.
+
+use super::{Answer, Call, Reply};
+use crate::failure::Result;
+use crate::task::Task;
+
+/// How the engine takes part in a call.
+#[derive(Clone, Copy)]
+pub enum Part {
+    /// It computes the result from its own state, in every mode; a replay compares it with the tape.
+    Computes(fn(&mut Task, &Call, Told) -> Result<Reply>),
+    /// The kernel decides, and the engine follows: see [`follow`].
+    Follows(fn(&mut Task, &Call, Option<&Answer>) -> Result<Reply>),
+}
+
+/// The result on the tape, for a call that is computed: only where older versions of Relive answered
+/// otherwise, and recordings of theirs must replay.
+pub type Told = Option<i64>;
+
+/// A call of which the kernel decides the outcome, and that changes what the engine keeps.
+pub trait Operation {
+    /// The arguments, as far as they lie in guest memory or mean something together.
+    type Plan;
+
+    /// Reads the arguments, in every mode, before anything has changed. `Err`: the result, which needs
+    /// no kernel.
+    fn prepare(task: &mut Task, call: &Call) -> Prepared<Self::Plan>;
+
+    /// Brings the outcome about where the guest's calls are made: makes the call, notes in `task.log` the
+    /// memory that it wrote and the data that `apply` needs. Must not change what the engine keeps.
+    ///
+    /// # Errors
+    /// Something unsupported.
+    fn perform(task: &mut Task, call: &Call, plan: &mut Self::Plan) -> Result<i64> {
+        let _ = plan;
+        Ok(super::generic(task, call))
+    }
+
+    /// Changes what the engine keeps, in every mode. The result of the call.
+    ///
+    /// # Errors
+    /// Divergence, something unsupported.
+    fn apply(task: &mut Task, call: &Call, plan: Self::Plan, outcome: &Outcome<'_>) -> Result<i64> {
+        let _ = (task, call, plan);
+        Ok(outcome.result)
+    }
+}
+
+/// What prepare comes to: a plan, or the result.
+pub type Prepared<P> = std::result::Result<P, i64>;
+
+/// The outcome of a call, brought about by the kernel or told by a tape.
+pub struct Outcome<'a> {
+    /// Its result.
+    pub result: i64,
+    /// The tape's word, in a replay.
+    pub told: Option<&'a Answer>,
+}
+
+impl Outcome<'_> {
+    /// The data that `perform` has noted.
+    pub fn extra<'b>(&'b self, task: &'b Task) -> &'b [u8] {
+        match self.told {
+            Some(answer) => &answer.extra,
+            None => &task.log.extra,
+        }
+    }
+
+    /// Whether the call succeeded.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        !(-4095..0).contains(&self.result)
+    }
+}
+
+/// The three steps of an operation, with the outcome that the tape tells, if there is one.
+///
+/// # Errors
+/// Divergence, something unsupported.
+pub fn follow<O: Operation>(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+    let mut plan = match O::prepare(task, call) {
+        Ok(plan) => plan,
+        Err(result) => return Ok(Reply::Value(result)),
+    };
+    let result = match told {
+        Some(answer) => answer.result,
+        None => O::perform(task, call, &mut plan)?,
+    };
+    let outcome = Outcome { result, told };
+    O::apply(task, call, plan, &outcome).map(Reply::Value)
+}
