@@ -2,7 +2,8 @@
 
 use crate::arg::{Arg, Dir, Len, Special};
 use crate::columns::{
-    At, Blocks, Changes, End, FdEffect, Moves, OpenFlags, Opening, Replay, Restart, Transfer,
+    At, Blocks, Changes, End, FdEffect, Holds, Makes, Moves, OpenFlags, Opening, Replay, Reports,
+    Restart, Transfer,
 };
 use crate::row::Row;
 use crate::sub::{Sub, SubTable};
@@ -94,6 +95,7 @@ pub(crate) const fn row(row: &Row) {
     transfer(row.output, row, false);
     moves(row);
     changes(row.changes, row.args);
+    tasks(row);
     columns(row.blocks, row.restart, row.replay, row.note);
 }
 
@@ -211,6 +213,40 @@ const fn changes(changes: Changes, args: &[Arg]) {
     assert!(fits, "no such file");
 }
 
+/// Panics unless what a call says of tasks is in its arguments.
+const fn tasks(row: &Row) {
+    let makes = match row.makes {
+        Makes::Nothing | Makes::Process => true,
+        Makes::Flags(index) => matches!(at_index(row.args, index), Arg::Flags),
+        Makes::FlagsBehind(index) => matches!(at_index(row.args, index), Arg::Addr),
+    };
+    assert!(makes, "flags say what task is made");
+    let reports = match row.reports {
+        Reports::Nothing => true,
+        Reports::Status(index) => {
+            written(row.args, index) && matches!(at_index(row.args, index + 1), Arg::Flags)
+        }
+        Reports::Info(index) => written(row.args, index),
+    };
+    assert!(reports, "the end of a child is written");
+    let holds = match row.holds {
+        Holds::Nothing => true,
+        Holds::Word(index, _) | Holds::Targets(index) => {
+            matches!(at_index(row.args, index), Arg::Buf { .. })
+        }
+        Holds::OfPidfd(index) => {
+            matches!(at_index(row.args, index), Arg::Fd)
+                && matches!(at_index(row.args, index + 1), Arg::Int)
+        }
+        Holds::Compared => row.args.len() == 5 && matches!(row.args[0], Arg::Pid),
+    };
+    assert!(holds, "descriptors are not there");
+}
+
+const fn written(args: &[Arg], index: u8) -> bool {
+    matches!(at_index(args, index), Arg::Buf { dir: Dir::Out, .. })
+}
+
 const fn offset(args: &[Arg], index: u8) {
     assert!(
         matches!(at_index(args, index), Arg::Off),
@@ -253,6 +289,14 @@ pub(crate) const fn sub_table(rows: &[Sub]) {
             matches!(rows[at].changes, Changes::Nothing | Changes::All(0)),
             "a request changes all of the file that it is made of"
         );
+        match rows[at].holds {
+            Holds::Nothing => {}
+            Holds::Word(index, _) | Holds::Targets(index) => assert!(
+                index == 2 && matches!(rows[at].arg, Arg::Buf { .. }),
+                "descriptors are in the structure of a request"
+            ),
+            Holds::OfPidfd(_) | Holds::Compared => panic!("no descriptors of others in a request"),
+        }
         columns(
             rows[at].blocks,
             rows[at].restart,

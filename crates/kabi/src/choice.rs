@@ -2,7 +2,7 @@
 //! must come out of here as a refusal.
 
 use crate::arg::Arg;
-use crate::columns::{Blocks, Changes, FdEffect, Replay, Restart};
+use crate::columns::{Blocks, Changes, FdEffect, Holds, Replay, Restart};
 use crate::row::Row;
 use crate::sub::{Sub, SubTable};
 
@@ -40,6 +40,7 @@ impl Row {
                 restart: sub.restart,
                 fds: sub.fds,
                 changes: sub.changes,
+                holds: sub.holds,
                 replay: sub.replay,
                 note: sub.note,
                 ..*self
@@ -49,6 +50,7 @@ impl Row {
                 restart: Restart::Never,
                 fds: FdEffect::None,
                 changes: Changes::Nothing,
+                holds: Holds::Nothing,
                 replay: Replay::Errno(errno),
                 note: "not listed",
                 ..*self

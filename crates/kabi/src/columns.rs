@@ -233,3 +233,44 @@ pub enum Changes {
     /// All of the file of the descriptor in that argument, perhaps.
     All(u8),
 }
+
+/// Descriptors that a call is given elsewhere than in its arguments, sets and messages.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Holds {
+    /// None.
+    Nothing,
+    /// In the structure behind that argument, in a 64-bit word so many bytes from its beginning.
+    Word(u8, u32),
+    /// In each element of the `struct file_dedupe_range` behind that argument.
+    Targets(u8),
+    /// In the argument behind that one, which is a pidfd: of the process that it stands for.
+    OfPidfd(u8),
+    /// In the last two arguments if it is files that are compared: of the processes in the first
+    /// two, kcmp(2).
+    Compared,
+}
+
+/// What task a call makes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Makes {
+    /// None.
+    Nothing,
+    /// A process.
+    Process,
+    /// A process or a thread, as the flags of clone(2) in that argument say.
+    Flags(u8),
+    /// The same; the flags are at the beginning of the structure behind that argument.
+    FlagsBehind(u8),
+}
+
+/// Where a call says of a child that it has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reports {
+    /// Nowhere.
+    Nothing,
+    /// The child is the result, its status behind that argument; in the next argument are the
+    /// options: wait4(2).
+    Status(u8),
+    /// In the `siginfo_t` behind that argument: waitid(2).
+    Info(u8),
+}

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use crate::columns::{Blocks, Replay};
+use crate::columns::{At, Blocks, Changes, FdEffect, Replay};
 use crate::errno::errno_name;
 use crate::row::Row;
 use crate::sub::{Sub, SubTable};
@@ -37,6 +37,7 @@ This page is generated: `RELIVE_BLESS=1 cargo test -p relive-kabi` writes it ane
 pub fn coverage_page() -> String {
     let mut page = INTRODUCTION.to_owned();
     summary(&mut page);
+    effects(&mut page);
     heading(&mut page, "number", "system call");
     for row in TABLE {
         let note = match row.sub {
@@ -70,6 +71,43 @@ fn summary(page: &mut String) {
         TABLE.len() - refused,
         hooks,
     );
+}
+
+/// What calls do outside of the program, as far as it concerns a replay.
+fn effects(page: &mut String) {
+    let changes = |row: &Row| {
+        let writes = row.output.bytes().is_some_and(|end| end.at != At::Stream);
+        let opens = matches!(row.fds, FdEffect::Opens(_));
+        writes || opens || row.changes != Changes::Nothing || changing_requests(row).count() > 0
+    };
+    let _ = writeln!(
+        page,
+        "What these calls write to standard output or error, through whatever descriptor, a replay \
+         writes again: {}.\n\nWhat these change in a file that a program of the recording has mapped \
+         shared is recorded with them: {}.\n",
+        names(|row| row.output.bytes().is_some()),
+        names(changes),
+    );
+}
+
+fn changing_requests(row: &Row) -> impl Iterator<Item = &'static Sub> {
+    let rows = row.sub.rows().iter();
+    rows.filter(|sub| sub.changes != Changes::Nothing)
+}
+
+/// The names of the calls that are wanted, with their requests that change files.
+fn names(wanted: impl Fn(&Row) -> bool) -> String {
+    let rows = TABLE.iter().filter(|row| wanted(row));
+    let names = rows.map(|row| {
+        let requests: Vec<_> = changing_requests(row)
+            .map(|sub| format!("`{}`", sub.name))
+            .collect();
+        match requests.is_empty() {
+            true => format!("`{}`", row.name),
+            false => format!("`{}` ({})", row.name, requests.join(", ")),
+        }
+    });
+    names.collect::<Vec<_>>().join(", ")
 }
 
 fn sub_table(page: &mut String, table: SubTable) {

@@ -17,8 +17,11 @@ pub(crate) use crate::columns::Changes::{All, Size as ChangesSize, SizeOfNamed, 
 pub(crate) use crate::columns::FdEffect::{
     Closes, ClosesRange, Copies, Creates, CreatesPair, Finds, Receives, Table,
 };
+pub(crate) use crate::columns::Holds::{Compared, OfPidfd, Targets as HoldsTargets, Word};
+pub(crate) use crate::columns::Makes::{Flags as MakesFlags, FlagsBehind, Process};
 pub(crate) use crate::columns::Moves::{ByPipe, FromFile, Tees};
 pub(crate) use crate::columns::OpenFlags::{Behind, Create, In};
+pub(crate) use crate::columns::Reports::{Info, Status};
 pub(crate) use crate::columns::Restart::{Futex, Handler, Never as NotRestarted, NoHandler, Timed};
 use crate::columns::{At, End, FdEffect, OpenFlags, Opening};
 pub(crate) use crate::errno::*;

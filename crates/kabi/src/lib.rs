@@ -37,7 +37,8 @@ mod table;
 pub use arg::{Arg, Dir, Len, Special, Written};
 pub use choice::Choice;
 pub use columns::{
-    At, Blocks, Changes, End, FdEffect, Moves, OpenFlags, Opening, Replay, Restart, Transfer,
+    At, Blocks, Changes, End, FdEffect, Holds, Makes, Moves, OpenFlags, Opening, Replay, Reports,
+    Restart, Transfer,
 };
 pub use coverage::coverage_page;
 pub use errno::errno_name;

@@ -1,7 +1,9 @@
 //! One system call: the row of the table.
 
 use crate::arg::Arg;
-use crate::columns::{Blocks, Changes, End, FdEffect, Moves, Replay, Restart, Transfer};
+use crate::columns::{
+    Blocks, Changes, End, FdEffect, Holds, Makes, Moves, Replay, Reports, Restart, Transfer,
+};
 use crate::sub::SubTable;
 
 /// One row of the system call table.
@@ -27,6 +29,12 @@ pub struct Row {
     pub moves: Moves,
     /// What else it changes in a file.
     pub changes: Changes,
+    /// Descriptors that it is given elsewhere than in arguments, sets and messages.
+    pub holds: Holds,
+    /// What task it makes.
+    pub makes: Makes,
+    /// Where it says that a child has ended.
+    pub reports: Reports,
     /// Whether it may change what is mapped, and not only how.
     pub maps: bool,
     /// Whether seccomp(2) allows it in strict mode.
@@ -53,6 +61,9 @@ impl Row {
             output: Transfer::None,
             moves: Moves::No,
             changes: Changes::Nothing,
+            holds: Holds::Nothing,
+            makes: Makes::Nothing,
+            reports: Reports::Nothing,
             maps: false,
             strict: false,
             replay: Replay::Apply,
@@ -107,6 +118,21 @@ impl Row {
 
     pub(crate) const fn changes(mut self, changes: Changes) -> Row {
         self.changes = changes;
+        self
+    }
+
+    pub(crate) const fn holds(mut self, holds: Holds) -> Row {
+        self.holds = holds;
+        self
+    }
+
+    pub(crate) const fn makes(mut self, makes: Makes) -> Row {
+        self.makes = makes;
+        self
+    }
+
+    pub(crate) const fn reports(mut self, reports: Reports) -> Row {
+        self.reports = reports;
         self
     }
 

@@ -3,7 +3,9 @@
 use std::fmt;
 
 use relive_host::{GuestAddr, Reg, copy};
-use relive_kabi::{Blocks, Changes, Choice, End, FdEffect, OpenFlags, Opening, Restart, Row, Sub};
+use relive_kabi::{
+    Blocks, Changes, Choice, End, FdEffect, Holds, OpenFlags, Opening, Restart, Row, Sub,
+};
 use relive_trace::{InputRef, Syscall};
 
 use crate::machine::machine;
@@ -115,6 +117,13 @@ impl Call {
             }
             OpenFlags::Create => (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as u64,
         }
+    }
+
+    /// Descriptors that it is given elsewhere than in arguments, sets and messages.
+    #[must_use]
+    pub fn holds(&self) -> Holds {
+        self.sub
+            .map_or_else(|| self.row.map_or(Holds::Nothing, |r| r.holds), |s| s.holds)
     }
 
     /// What it changes in a file besides what it writes and cuts.

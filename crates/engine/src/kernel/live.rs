@@ -28,9 +28,9 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
     if stream != 0 && moved::moves(call) {
         return output::make_moved(task, call, stream);
     }
-    let shortened = own::messages(task, call).map(|count| {
+    let shortened = own::messages(task, call).map(|(argument, count)| {
         let mut call = *call;
-        call.args[2] = count;
+        call.args[argument] = count;
         call
     });
     let call = shortened.as_ref().unwrap_or(call);

@@ -10,7 +10,8 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy};
-use relive_kabi::{Arg, Dir, Len, Special};
+use relive_kabi::structs::MMSGHDR;
+use relive_kabi::{Arg, Dir, Holds, Len, Special};
 
 use super::{Call, fds};
 use crate::descriptor_limit::Room;
@@ -119,7 +120,7 @@ pub(super) fn refuses(task: &Task, call: &Call) -> Option<i32> {
     }
     if arguments(places.sets).any(|i| in_set(task, call, call.args[i]))
         || arguments(places.messages).any(|i| in_message(task, call.args[i]))
-        || in_request(task, call)
+        || holds(task, call)
     {
         return Some(libc::EBADF);
     }
@@ -180,36 +181,45 @@ fn in_message(task: &Task, header: u64) -> bool {
     false
 }
 
-/// Whether a request has one in its structure, or in an argument that is a number otherwise.
-fn in_request(task: &Task, call: &Call) -> bool {
+/// Whether a call has one in a structure, or in an argument that is a number otherwise.
+fn holds(task: &Task, call: &Call) -> bool {
     const KCMP_FILE: i32 = 0;
     let long_at = |at: u64| task.read_u64(at).is_ok_and(|fd| is_own(task, fd as i32));
-    match (i64::from(call.nr), call.sub.map_or("", |sub| sub.name)) {
-        (libc::SYS_ioctl, "FICLONERANGE") => long_at(call.args[2]),
-        (libc::SYS_ioctl, "FIDEDUPERANGE") => {
-            let count = task.read::<2>(call.args[2].wrapping_add(16));
+    match call.holds() {
+        Holds::Nothing => false,
+        Holds::Word(argument, offset) => long_at(call.arg(argument).wrapping_add(offset.into())),
+        Holds::Targets(argument) => {
+            let range = call.arg(argument);
+            let count = task.read::<2>(range.wrapping_add(16));
             let count = u64::from(count.map_or(0, u16::from_le_bytes));
-            (0..count).any(|k| long_at(call.args[2].wrapping_add(24 + 32 * k)))
+            (0..count).any(|k| long_at(range.wrapping_add(24 + 32 * k)))
         }
-        (libc::SYS_kcmp, _) if call.int(2) == KCMP_FILE => [(0, 3), (1, 4)]
+        Holds::Compared if call.int(2) == KCMP_FILE => [(0, 3), (1, 4)]
             .iter()
             .any(|&(of, fd)| call.int(of) as u32 == task.process.pid && is_own(task, call.int(fd))),
-        (libc::SYS_pidfd_getfd, _) => {
-            may_be(call.args[1])
-                && of_pidfd(call.int(0)).is_some_and(|pid| is_hidden(task, pid, call.int(1)))
+        Holds::Compared => false,
+        Holds::OfPidfd(pidfd) => {
+            let fd = call.arg(pidfd + 1);
+            may_be(fd)
+                && of_pidfd(call.arg(pidfd) as i32)
+                    .is_some_and(|pid| is_hidden(task, pid, fd as i32))
         }
-        _ => false,
     }
 }
 
-/// Of several messages (sendmmsg(2)) those before the first that passes one on are sent: how many.
-pub(super) fn messages(task: &Task, call: &Call) -> Option<u64> {
-    const SIZE: u64 = 64;
-    if i64::from(call.nr) != libc::SYS_sendmmsg {
-        return None;
-    }
-    let count = u64::from(call.args[2] as u32).min(1024);
-    (1..count).find(|&k| in_message(task, call.args[1].wrapping_add(SIZE * k)))
+/// Of several messages (sendmmsg(2)) those before the first that passes one on are sent: how many,
+/// and in which argument their number is.
+pub(super) fn messages(task: &Task, call: &Call) -> Option<(usize, u64)> {
+    const MOST: u64 = 1024;
+    arguments(PLACES.get(call.nr as usize)?.messages).find_map(|i| {
+        let Arg::Mmsghdr { count, .. } = call.row?.args[i] else {
+            return None;
+        };
+        let header = |k: u64| call.args[i].wrapping_add(u64::from(MMSGHDR) * k);
+        let number = u64::from(call.arg(count) as u32).min(MOST);
+        let sent = (1..number).find(|&k| in_message(task, header(k)))?;
+        Some((usize::from(count), sent))
+    })
 }
 
 /// Whether poll(2) is asked about one.

@@ -1,6 +1,12 @@
 //! Calls that make, end and wait for guest threads and processes.
 
 use relive_trace::{Ending, Kind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use relive_host::signal::{Mask, set_mask};
+use relive_host::{GuestAddr, Reg, sys};
+use relive_kabi::Reports;
+use relive_trace::{Ending, Kind, Origin, Start, TapeId};
 
 use super::clone::CloneArgs;
 use super::{Answer, Call, Reply, fds};
@@ -39,29 +45,35 @@ pub fn wait(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
 
 /// Of which child the guest was told that it has ended; not that it was stopped or goes on.
 fn ended_child(call: &Call, answer: &Answer) -> Option<u32> {
-    let written = |argument: usize| {
+    let written = |argument: u8| {
         let mut writes = answer.writes();
-        writes.find_map(|(at, bytes)| (at == call.args[argument]).then_some(bytes))
+        writes.find_map(|(at, bytes)| (at == call.arg(argument)).then_some(bytes))
     };
     let word = |bytes: &[u8], at: usize| {
         let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
         Some(i32::from_le_bytes(bytes))
     };
-    if i64::from(call.nr) == libc::SYS_wait4 {
-        let pid = u32::try_from(answer.result).ok().filter(|&pid| pid > 0)?;
-        let ended = match written(1) {
-            Some(status) => {
-                let status = word(status, 0)?;
-                libc::WIFEXITED(status) || libc::WIFSIGNALED(status)
-            }
-            None => call.int(2) & (libc::WUNTRACED | libc::WCONTINUED) == 0,
-        };
-        return ended.then_some(pid);
+    match call.row?.reports {
+        Reports::Nothing => None,
+        Reports::Status(argument) => {
+            let pid = u32::try_from(answer.result).ok().filter(|&pid| pid > 0)?;
+            let options = call.arg(argument + 1) as i32;
+            let ended = match written(argument) {
+                Some(status) => {
+                    let status = word(status, 0)?;
+                    libc::WIFEXITED(status) || libc::WIFSIGNALED(status)
+                }
+                None => options & (libc::WUNTRACED | libc::WCONTINUED) == 0,
+            };
+            ended.then_some(pid)
+        }
+        Reports::Info(argument) => {
+            let info = written(argument)?;
+            let (code, pid) = (word(info, 8)?, word(info, 12)?);
+            let ended = matches!(code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
+            (ended && pid > 0).then_some(pid as u32)
+        }
     }
-    let info = written(2)?;
-    let (code, pid) = (word(info, 8)?, word(info, 12)?);
-    let ended = matches!(code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
-    (ended && pid > 0).then_some(pid as u32)
 }
 
 /// exit(2): ends the calling thread.

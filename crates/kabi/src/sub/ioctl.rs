@@ -176,8 +176,8 @@ mod file_system {
         0x1 FIBMAP(always(inout_of(INT)));
         0x2 FIGETBSZ(output_of(INT));
         0x40049409 FICLONE(Fd) => changes(All(0));
-        0x4020940d FICLONERANGE(input_of(FILE_CLONE_RANGE)) => changes(All(0));
-        0xc0189436 FIDEDUPERANGE(inout(Special(Targets(2))));
+        0x4020940d FICLONERANGE(input_of(FILE_CLONE_RANGE)) => changes(All(0)), holds(Word(2, 0));
+        0xc0189436 FIDEDUPERANGE(inout(Special(Targets(2)))) => holds(HoldsTargets(2));
         0xc020660b FS_IOC_FIEMAP(inout_part(Special(Extents(2)), Special(ExtentsFound(2))));
         0x80086601 FS_IOC_GETFLAGS(output_of(INT));
         0x40086602 FS_IOC_SETFLAGS(input_of(INT));

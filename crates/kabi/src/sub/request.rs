@@ -1,7 +1,7 @@
 //! One request of a call with a sub-table: its row, and how the rows of a table are put in order.
 
 use crate::arg::Arg;
-use crate::columns::{Blocks, Changes, FdEffect, Replay, Restart};
+use crate::columns::{Blocks, Changes, FdEffect, Holds, Replay, Restart};
 
 /// One request of a call with a sub-table. Stands in for the call's own columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +24,8 @@ pub struct Sub {
     pub fds: FdEffect,
     /// What it changes in a file.
     pub changes: Changes,
+    /// Descriptors that it is given in the structure of its argument.
+    pub holds: Holds,
     /// What a replay does with it.
     pub replay: Replay,
     /// A short remark; never empty for a hook or a refusal.
@@ -41,6 +43,7 @@ impl Sub {
             restart: Restart::Never,
             fds: FdEffect::None,
             changes: Changes::Nothing,
+            holds: Holds::Nothing,
             replay: Replay::Apply,
             note: "",
         }
@@ -59,6 +62,11 @@ impl Sub {
 
     pub(crate) const fn changes(mut self, changes: Changes) -> Sub {
         self.changes = changes;
+        self
+    }
+
+    pub(crate) const fn holds(mut self, holds: Holds) -> Sub {
+        self.holds = holds;
         self
     }
 

@@ -7,13 +7,13 @@ rows! {
     39 getpid();
     56 clone(Flags, Addr, Addr, Addr, Addr)
         => blocks(NotRestarted), fds(Table),
-        hook("a new task, with a tape of its own; a process that shares memory is waited for");
-    57 fork() => hook("forks the host");
-    58 vfork() => blocks(NotRestarted), hook("the child runs on the parent's memory until exec or exit");
+        hook("a new task, with a tape of its own; a process that shares memory is waited for"), makes(MakesFlags(0));
+    57 fork() => hook("forks the host"), makes(Process);
+    58 vfork() => blocks(NotRestarted), hook("the child runs on the parent's memory until exec or exit"), makes(Process);
     59 execve(Str, StrVec, StrVec)
         => fds(Table), hook("starts the host afresh on the new program"), again();
     60 exit(Int) => hook("ends the task"), strict();
-    61 wait4(Pid, output_of(structs::INT), Flags, output_of(structs::RUSAGE)) => blocks(Handler);
+    61 wait4(Pid, output_of(structs::INT), Flags, output_of(structs::RUSAGE)) => blocks(Handler), reports(Status(1));
     97 getrlimit(Int, output_of(structs::RLIMIT)) => hook("the guest's limits are its own");
     98 getrusage(Int, output_of(structs::RUSAGE));
     101 ptrace(Int, Pid, Addr, Hex)
@@ -53,7 +53,7 @@ rows! {
     218 set_tid_address(Addr) => hook("the engine clears the word when the task ends");
     231 exit_group(Int) => hook("ends the process");
     247 waitid(Int, Pid, always(output_of(structs::WAITID_SIGINFO)), Flags,
-        output_of(structs::RUSAGE)) => blocks(Handler);
+        output_of(structs::RUSAGE)) => blocks(Handler), reports(Info(2));
     272 unshare(Flags) => hook("not of users and processes");
     273 set_robust_list(Addr, Size) => hook("the engine walks the list when the task ends");
     274 get_robust_list(Pid, output_of(structs::LONG), output_of(structs::LONG))
@@ -61,7 +61,7 @@ rows! {
     302 prlimit64(Pid, Int, input_of(structs::RLIMIT), output_of(structs::RLIMIT))
         => hook("the guest's limits are its own");
     308 setns(Fd, Flags) => errno(EPERM, "namespaces stay as they are");
-    312 kcmp(Pid, Pid, Int, Hex, Hex);
+    312 kcmp(Pid, Pid, Int, Hex, Hex) => holds(Compared);
     317 seccomp(Uint, Flags, Addr) => hook("the engine runs the filters before each call");
     322 execveat(DirFd, Str, StrVec, StrVec, Flags)
         => fds(Table), hook("starts the host afresh on the new program"), again();
@@ -70,8 +70,8 @@ rows! {
     335 uretprobe() => enosys("only for the kernel's own trampolines");
     434 pidfd_open(Pid, Flags) => fds(Creates);
     435 clone3(Addr, Size)
-        => blocks(NotRestarted), fds(Table), hook("as clone, with its arguments in a structure");
-    438 pidfd_getfd(Fd, Int, Flags) => fds(Finds);
+        => blocks(NotRestarted), fds(Table), hook("as clone, with its arguments in a structure"), makes(FlagsBehind(0));
+    438 pidfd_getfd(Fd, Int, Flags) => fds(Finds), holds(OfPidfd(0));
     444 landlock_create_ruleset(Addr, Size, Flags) => enosys("would confine the host as well");
     445 landlock_add_rule(Fd, Int, Addr, Flags) => enosys("would confine the host as well");
     446 landlock_restrict_self(Fd, Flags) => enosys("would confine the host as well");

@@ -32,7 +32,6 @@ const EVENT_WORK: u64 = 64;
 const MUCH_OUTPUT: usize = 256 << 10;
 /// Of the sixteen registers.
 const RSP: usize = 4;
-const RDI: usize = 7;
 /// Ticks that are never reached.
 const NEVER: u64 = u64::MAX / 4;
 

@@ -3,13 +3,15 @@
 //! It never runs guest code up to an event; that is the work of `execute`.
 
 use relive_dbt::Stop;
+use relive_kabi::Makes;
 use relive_trace::Image;
 
-use super::{Driver, EVENT_WORK, Going, RDI, RSP};
+use super::{Driver, EVENT_WORK, Going, RSP};
 use crate::failure::{Failure, Result};
 use crate::modes::replay::advance::{Happening, advance, arrive};
 use crate::modes::replay::guided::watching;
 use crate::modes::replay::session::{self, Settled};
+use crate::kernel::Call;
 use crate::signals::signo;
 use crate::stops;
 use crate::task::{End, Flow, Task};
@@ -57,7 +59,8 @@ impl Driver {
         let calls = matches!(stop, Some(Stop::Syscall { .. })) || self.task.parked;
         let call = calls.then_some(self.task.ctx.gpr[0] as u32);
         let pc = self.task.ctx.rip;
-        let (flags, process) = (self.task.ctx.gpr[RDI], self.task.process.index);
+        let process = self.task.process.index;
+        let forks = call.filter(|_| self.stops.forks).map(|_| self.forks());
         let flow = match stop {
             Some(stop) => stops::handle(&mut self.task, stop)?,
             None => {
@@ -79,7 +82,7 @@ impl Driver {
         let began = executes && self.task.process.index == process;
         let execs = (began && self.stops.execs).then_some(What::Exec);
         let forked = match self.stops.forks {
-            true => self.forked(returned, flags, process),
+            true => self.forked(returned.and(forks), process),
             false => None,
         };
         for what in [written, execs, forked].into_iter().flatten() {
@@ -103,9 +106,21 @@ impl Driver {
         Ok(None)
     }
 
-    /// The child process that the event just made; `returned` is the call that has returned,
-    /// `flags` its first argument, `process` whoever made it.
-    fn forked(&self, returned: Option<u32>, flags: u64, process: u32) -> Option<What> {
+    /// Whether the call that the thread stands at is to make a process, and no thread.
+    fn forks(&self) -> bool {
+        let call = Call::at(&self.task);
+        let flags = match call.row.map_or(Makes::Nothing, |row| row.makes) {
+            Makes::Nothing => return false,
+            Makes::Process => return true,
+            Makes::Flags(argument) => call.arg(argument),
+            Makes::FlagsBehind(argument) => self.task.read_u64(call.arg(argument)).unwrap_or(0),
+        };
+        flags & libc::CLONE_THREAD as u64 == 0
+    }
+
+    /// The child process that the event just made; `forks` says of a call that has returned whether
+    /// it was to make one, `process` whoever made it.
+    fn forked(&self, forks: Option<bool>, process: u32) -> Option<What> {
         let now = &self.task;
         let pid = u32::try_from(now.ctx.gpr[0] as i64)
             .ok()
@@ -115,12 +130,7 @@ impl Driver {
             // Its parent goes on, with the child's id as result.
             return (now.process.index == self.goal).then_some(What::Fork { pid, vfork });
         }
-        let forks = match i64::from(returned?) {
-            libc::SYS_fork => true,
-            libc::SYS_clone => flags & libc::CLONE_THREAD as u64 == 0,
-            _ => false,
-        };
-        forks.then_some(What::Fork { pid, vfork })
+        forks?.then_some(What::Fork { pid, vfork })
     }
 
     /// Goes on from an event, and tells what others wrote before the turn that begins.
