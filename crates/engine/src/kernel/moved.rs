@@ -2,11 +2,16 @@
 //! splice, tee and copy_file_range. The bytes are read and written here, and logged with the
 //! call, so that a replay has them.
 
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+
 use relive_host::sys;
 use relive_kabi::{At, End, Moves};
 
 use super::live::interrupted;
 use super::{Call, blocking, fds};
+use crate::descriptor_limit::Room;
 use crate::task::Task;
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
@@ -141,52 +146,45 @@ fn wait(task: &mut Task, call: &Call, source: &Source) -> Result<(), i64> {
     }
 }
 
-/// Appends up to `len` bytes; as read(2) answers.
+/// Appends up to `len` bytes, by way of a pipe of ours: what the kernel does not move, it does not
+/// move here. The number of bytes, or an errno (negative).
 fn take(source: &Source, offset: Option<u64>, len: usize, bytes: &mut Vec<u8>) -> i64 {
-    let from = bytes.len();
-    bytes.resize(from + len, 0);
-    let n = match (source.copies, offset) {
-        (true, _) => peek(source, &mut bytes[from..]),
-        (false, offset) => read(source.fd, offset, &mut bytes[from..]),
-    };
-    bytes.truncate(from + n.max(0) as usize);
-    n
-}
-
-fn read(fd: i32, offset: Option<u64>, buffer: &mut [u8]) -> i64 {
-    let (at, len) = (buffer.as_mut_ptr() as u64, buffer.len() as u64);
-    let (nr, offset) = match offset {
-        Some(o) => (libc::SYS_pread64, o),
-        None => (libc::SYS_read, 0),
-    };
-    // SAFETY: fills the buffer.
-    (unsafe { sys::syscall(nr as u64, [fd as u64, at, len, offset, 0, 0]) }) as i64
-}
-
-/// Looks at what is in a pipe, by way of one of ours.
-fn peek(source: &Source, buffer: &mut [u8]) -> i64 {
+    let _room = Room::for_host();
     let mut ends = [0i32; 2];
-    // SAFETY: makes two descriptors, closed below before the guest runs.
-    unsafe {
-        if libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) != 0 {
-            return -i64::from(libc::ENOMEM);
-        }
-        let args = [
-            source.fd as u64,
-            ends[1] as u64,
-            buffer.len() as u64,
-            u64::from(source.flags),
-            0,
-            0,
-        ];
-        let n = sys::syscall(libc::SYS_tee as u64, args) as i64;
-        let n = if n > 0 {
-            read(ends[0], None, &mut buffer[..n as usize])
-        } else {
-            n
-        };
-        libc::close(ends[0]);
-        libc::close(ends[1]);
-        n
+    // SAFETY: makes two descriptors.
+    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+        return -i64::from(libc::ENOMEM);
     }
+    // SAFETY: they are new; the guest does not run before they are closed.
+    let [from, to] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+    let n = fill(source, offset, &to, len);
+    let Ok(there) = usize::try_from(n) else {
+        return n;
+    };
+    let begin = bytes.len();
+    bytes.resize(begin + there, 0);
+    match File::from(from).read_exact(&mut bytes[begin..]) {
+        Ok(()) => n,
+        Err(_) => {
+            bytes.truncate(begin);
+            -i64::from(libc::EIO)
+        }
+    }
+}
+
+/// Moves or copies up to `len` bytes into a pipe.
+fn fill(source: &Source, offset: Option<u64>, pipe: &OwnedFd, len: usize) -> i64 {
+    let (from, to) = (source.fd as u64, pipe.as_raw_fd() as u64);
+    let (len, flags) = (len as u64, u64::from(source.flags));
+    let mut start = offset.unwrap_or(0);
+    let at = match offset {
+        Some(_) => &raw mut start as u64,
+        None => 0,
+    };
+    let (nr, args) = match source.copies {
+        true => (libc::SYS_tee, [from, to, len, flags, 0, 0]),
+        false => (libc::SYS_splice, [from, at, to, 0, len, flags]),
+    };
+    // SAFETY: writes at most the offset, which is ours.
+    (unsafe { sys::syscall(nr as u64, args) }) as i64
 }
