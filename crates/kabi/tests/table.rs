@@ -4,8 +4,9 @@ use std::collections::HashSet;
 
 use proptest::prelude::*;
 use relive_kabi::{
-    Arg, Blocks, Choice, FdEffect, Len, Moves, OpenFlags, Opening, Replay, Restart, Row, SubTable,
-    TABLE, Transfer, errno, fcntl, ioctl, msgctl, prctl, row, semctl, shmctl, sockopt,
+    Arg, Blocks, Changes, Choice, FdEffect, Holds, Len, Makes, Moves, OpenFlags, Opening, Replay,
+    Reports, Restart, Row, SubTable, TABLE, Transfer, errno, fcntl, ioctl, msgctl, prctl, row,
+    semctl, shmctl, sockopt,
 };
 
 fn named(name: &str) -> &'static Row {
@@ -48,6 +49,7 @@ proptest! {
             Choice::Listed(sub) => {
                 prop_assert_eq!(sub.key, row.sub.key(&args));
                 prop_assert_eq!((refined.replay, refined.fds), (sub.replay, sub.fds));
+                prop_assert_eq!((refined.changes, refined.holds), (sub.changes, sub.holds));
             }
             Choice::Unlisted(errno) => {
                 prop_assert_eq!(errno, row.sub.unlisted());
@@ -247,6 +249,30 @@ fn columns_of_well_known_calls() {
     }
     assert_eq!(named("ptrace").replay.refused(), Some(errno::EPERM));
     assert_eq!(named("read").replay.refused(), None);
+}
+
+#[test]
+fn files_and_tasks_of_well_known_calls() {
+    for (name, changes) in [
+        ("ftruncate", Changes::Size(0)),
+        ("truncate", Changes::SizeOfNamed(0)),
+        ("fallocate", Changes::Space(0)),
+        // By their outputs and openings.
+        ("write", Changes::Nothing),
+        ("open", Changes::Nothing),
+    ] {
+        assert_eq!(named(name).changes, changes, "{name}");
+    }
+    let clone = ioctl(0x4020_940d).expect("FICLONERANGE");
+    assert_eq!(
+        (clone.changes, clone.holds),
+        (Changes::All(0), Holds::Word(2, 0))
+    );
+    let making = TABLE.iter().filter(|row| row.makes != Makes::Nothing);
+    let making: Vec<_> = making.map(|row| row.name).collect();
+    assert_eq!(making, ["clone", "fork", "vfork", "clone3"]);
+    assert_eq!(named("wait4").reports, Reports::Status(1));
+    assert_eq!(named("waitid").reports, Reports::Info(2));
 }
 
 /// futex(2): by the operation, with its options, and the timeout.
