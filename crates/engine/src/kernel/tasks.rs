@@ -1,12 +1,7 @@
 //! Calls that make, end and wait for guest threads and processes.
 
-use relive_trace::{Ending, Kind};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
-use relive_host::signal::{Mask, set_mask};
-use relive_host::{GuestAddr, Reg, sys};
 use relive_kabi::Reports;
-use relive_trace::{Ending, Kind, Origin, Start, TapeId};
+use relive_trace::{Ending, Kind};
 
 use super::clone::CloneArgs;
 use super::{Answer, Call, Reply, fds};

@@ -8,10 +8,10 @@ use relive_trace::Image;
 
 use super::{Driver, EVENT_WORK, Going, RSP};
 use crate::failure::{Failure, Result};
+use crate::kernel::Call;
 use crate::modes::replay::advance::{Happening, advance, arrive};
 use crate::modes::replay::guided::watching;
 use crate::modes::replay::session::{self, Settled};
-use crate::kernel::Call;
 use crate::signals::signo;
 use crate::stops;
 use crate::task::{End, Flow, Task};
