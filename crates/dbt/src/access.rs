@@ -1,13 +1,12 @@
 //! The memory that one guest instruction is about to read and write, exactly, from the
 //! registers of a stopped thread.
 
-use iced_x86::{Instruction, InstructionInfoFactory, Register};
+use iced_x86::{Instruction, InstructionInfoFactory, OpAccess, Register};
 use relive_host::{Context, Reg, cpu};
 
 use crate::classify::gpr_number;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
-use crate::mangle::access_kinds;
 use crate::xsave;
 
 /// Bytes that an instruction is taken to touch whose size depends on the processor's state
@@ -25,6 +24,16 @@ pub struct Access {
     pub reads: bool,
     /// It writes (or may write: conditional and masked stores are taken as a whole).
     pub writes: bool,
+}
+
+/// Whether an access reads, and whether it writes.
+pub(crate) fn access_kinds(access: OpAccess) -> (bool, bool) {
+    match access {
+        OpAccess::Read | OpAccess::CondRead => (true, false),
+        OpAccess::Write | OpAccess::CondWrite => (false, true),
+        OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
+        OpAccess::None | OpAccess::NoMemAccess => (false, false),
+    }
 }
 
 /// What the instruction at `ctx.rip` will access. Nothing where no instruction is.

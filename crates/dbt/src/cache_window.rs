@@ -12,7 +12,7 @@ pub(crate) const TABLE_MISS: [u64; 2] = [CACHE_START, CACHE_START + 32];
 /// Where unused slots of the hashed tables lead: for jumps, for returns.
 pub(crate) const HASHED_MISS: [u64; 2] = [CACHE_START + 64, CACHE_START + 96];
 
-/// Where the filter of watched memory lies (see `watch`): the last part of the cache's window.
+/// Where the filter of watched memory lies (see `watched`): the last part of the cache's window.
 pub(crate) const FILTER: u64 = layout::CACHE_END - FILTER_BYTES;
 /// Its size: 64 Ki entries and what wide accesses read behind them.
 pub(crate) const FILTER_BYTES: u64 = (64 << 10) + 4096;

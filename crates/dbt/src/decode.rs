@@ -18,8 +18,6 @@ pub(crate) struct Insn {
 pub(crate) enum Decoded {
     /// `Insn` has been filled in.
     Insn,
-    /// Nothing was decoded: a breakpoint comes first.
-    Skipped,
     /// The bytes are no instruction.
     Undefined,
     /// The instruction goes on past executable memory.

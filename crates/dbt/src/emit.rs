@@ -20,6 +20,9 @@ pub(crate) const RCX: u8 = 1;
 /// Encoding number of rsp.
 pub(crate) const RSP: u8 = 4;
 
+/// How [`Asm::load`] begins, for one of the lower eight registers.
+pub(crate) const LOAD: [u8; 3] = [0x65, 0x48, 0x8b];
+
 /// Length of [`Asm::exit`].
 pub(crate) const EXIT_BYTES: u32 = 20;
 /// Length of [`Asm::call`].

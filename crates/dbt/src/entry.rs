@@ -30,3 +30,13 @@ pub(crate) const ENTRIES: [Entry; 7] = [
     Entry::HashedReturn,
     Entry::Called,
 ];
+
+impl Entry {
+    /// Whether the branches that come here are tick sites.
+    pub(crate) fn is_counted(self) -> bool {
+        match self {
+            Self::Ticked | Self::Jump | Self::HashedJump | Self::Called => true,
+            Self::Plain | Self::Return | Self::HashedReturn => false,
+        }
+    }
+}

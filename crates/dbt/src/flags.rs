@@ -69,44 +69,47 @@ const WRITERS: [Mnemonic; 20] = [
 /// These leave the flags alone if the masked count is 0.
 const SHIFTS: [Mnemonic; 3] = [Mnemonic::Shl, Mnemonic::Shr, Mnemonic::Sar];
 
-/// What a look ahead found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Dead {
-    /// The dead flags, as in RFLAGS.
-    pub(crate) mask: u16,
-    /// The ranges of bytes that the answer depends on.
-    pub(crate) spans: Vec<(u64, u64)>,
-}
+/// Dead flags, as bits of RFLAGS: those that may be lost.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct DeadFlags(pub(crate) u16);
 
-impl Dead {
+impl DeadFlags {
     /// Whether all flags may be lost.
-    pub(crate) fn all(&self) -> bool {
-        self.mask == ARITHMETIC
+    pub(crate) fn all(self) -> bool {
+        self.0 == ARITHMETIC
     }
 
     /// Whether all but CF may be lost: what a decrement changes.
-    pub(crate) fn all_but_carry(&self) -> bool {
-        self.mask | 1 == ARITHMETIC
+    pub(crate) fn all_but_carry(self) -> bool {
+        self.0 | 1 == ARITHMETIC
     }
+}
+
+/// What a look ahead found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Dead {
+    pub(crate) flags: DeadFlags,
+    /// The ranges of bytes that the answer depends on.
+    pub(crate) spans: Vec<(u64, u64)>,
 }
 
 /// The arithmetic flags, as bits of RFLAGS, that are certainly overwritten before they can
 /// be read by the code at `pc`.
 #[must_use]
 pub fn dead_flags_at(code: &dyn Code, pc: GuestAddr) -> u64 {
-    u64::from(scan(code, pc.0).mask)
+    u64::from(scan(code, pc.0).flags.0)
 }
 
 /// Whether all six arithmetic flags are dead at `pc`.
 #[must_use]
 pub fn flags_dead_at(code: &dyn Code, pc: GuestAddr) -> bool {
-    scan(code, pc.0).all()
+    scan(code, pc.0).flags.all()
 }
 
 /// The dead ones at `pc` among the flags that are set.
 pub(crate) fn dead_among(code: &dyn Code, pc: u64, set: u64) -> u64 {
     // What is not set need not be looked for.
-    look(code, pc, ARITHMETIC & !(set as u16)).mask.into()
+    look(code, pc, ARITHMETIC & !(set as u16)).flags.0.into()
 }
 
 /// Looks ahead from `pc`.
@@ -124,7 +127,7 @@ fn look(code: &dyn Code, pc: u64, seen: u16) -> Dead {
     };
     let mask = look.along(pc, seen, REACH, HOPS);
     Dead {
-        mask,
+        flags: DeadFlags(mask),
         spans: look.spans,
     }
 }
@@ -146,7 +149,7 @@ impl Look<'_> {
             let insn = &mut self.insn;
             match insn.decode(&mut self.window, at) {
                 Decoded::Insn => at = insn.next(),
-                Decoded::Undefined | Decoded::Skipped => {
+                Decoded::Undefined => {
                     at = at.wrapping_add(15);
                     break;
                 }
@@ -350,7 +353,7 @@ mod tests {
             let code = Bytes(code.leak(), true);
             let mut insn = Insn::new();
             for pc in 0x1000..0x1000 + code.0.len() as u64 {
-                let dead = scan(&code, pc).mask;
+                let dead = scan(&code, pc).flags.0;
                 let Decoded::Insn = insn.decode(&mut Window::new(&code), pc) else {
                     continue;
                 };
@@ -363,7 +366,7 @@ mod tests {
                 };
                 for next in nexts {
                     assert_eq!(
-                        kept & !scan(&code, next).mask,
+                        kept & !scan(&code, next).flags.0,
                         0,
                         "{:x?} at {pc:#x}",
                         code.0

@@ -3,7 +3,7 @@
 //!
 //! The path of a piece of guest code: `code` reads its bytes, `decode` and `classify`
 //! say what each instruction is, `mangle` emits its translation through `emit` into the
-//! `cache`, `link` and `table` connect fragments, `resolve` answers every exit to
+//! `cache`, `passes` instrument it, `link` and `table` connect fragments, `resolve` answers every exit to
 //! the host, and `recover` turns a fault in the cache back into exact guest state.
 //!
 //! The crate never makes a guest system call, never looks at a trace and never decides
@@ -18,11 +18,17 @@
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+// The tests that run guest code are shared with the integration tests, which see it by this name.
+#[cfg(test)]
+extern crate self as relive_dbt;
+
 mod access;
 mod addr_map;
 mod alias;
 mod align;
+mod arrival;
 mod behind;
+mod body;
 mod cache;
 mod cache_window;
 mod classify;
@@ -43,6 +49,7 @@ mod instr_op;
 mod kept_file;
 mod kept_regions;
 mod kept_slots;
+mod landing;
 mod link;
 mod log;
 mod mangle;
@@ -50,6 +57,7 @@ mod marks;
 mod options;
 mod own_pages;
 mod paired;
+mod passes;
 mod records;
 mod recover;
 mod resolve;
@@ -59,12 +67,11 @@ mod stats;
 mod stop;
 mod table;
 mod taken_over;
-mod ticks;
 mod translate;
 mod translator;
 mod unit;
 mod view;
-mod watch;
+mod watched;
 mod xsave;
 
 pub use access::{Access, accesses, repeats};
@@ -79,4 +86,4 @@ pub use stats::Stats;
 pub use stop::{Bad, Error, Next, Stop, TrapKind};
 pub use taken_over::Compare;
 pub use translator::Translator;
-pub use watch::Watched;
+pub use watched::Watched;

@@ -38,6 +38,9 @@ pub struct Options {
     /// Landings look by `loop` whether they are meant: one operation for AMD's processors, seven
     /// for Intel's.
     pub loops: bool,
+    /// A pass of the tests is on.
+    #[cfg(test)]
+    pub count_accesses: bool,
 }
 
 impl Default for Options {
@@ -51,6 +54,8 @@ impl Default for Options {
             pairs: Pairs::Large,
             short_blocks: cpu::is_intel(),
             loops: !cpu::is_intel(),
+            #[cfg(test)]
+            count_accesses: false,
         }
     }
 }

@@ -336,8 +336,7 @@ impl Translator {
             Recovered::Stale { pc, kind } => {
                 self.stats.stale_entries += 1;
                 let found = self.entry(code, GuestAddr(pc));
-                let tick = matches!(kind, Entry::Ticked | Entry::Jump | Entry::Called);
-                Ok(self.arrive(code, ctx, pc, tick, found))
+                Ok(self.arrive(code, ctx, pc, kind.is_counted(), found))
             }
             Recovered::Called { pc, target } => self.called_without_shadow(code, ctx, pc, target),
             Recovered::Return { pc, target } => {

@@ -2,8 +2,8 @@
 //! known about it, as one file that is mapped instead of translating again.
 //!
 //! Emitted code depends on nothing but guest bytes, guest addresses and this build of the
-//! translator with its options: all of the cache's references are to fixed addresses. So a
-//! file fits if its key does, which names build and options. What guest code there is in the
+//! translator with its options and passes: all of the cache's references are to fixed addresses. So
+//! a file fits if its key does, which names build, options and passes. What guest code there is in the
 //! new process is another matter: a fragment taken over is *dormant*, found by nothing and
 //! linked from nowhere outside its own region, until guest memory has been mapped where it
 //! stood and every byte that its region's translations were made from has been compared.
@@ -39,10 +39,10 @@ impl Translator {
         kept_file::offered(key, &head)
     }
 
-    /// Whether translations say nothing but what guest code says: nothing is watched, nowhere
-    /// does the guest stop for somebody who looks at it.
+    /// Whether translations are of use to other processes: nowhere does the guest stop for somebody
+    /// who looks at it, and all passes say what their code depends on.
     fn is_plain(&self) -> bool {
-        self.breakpoints.is_empty() && self.watch.is_empty()
+        self.breakpoints.is_empty() && self.passes.key().is_some()
     }
 
     /// Fragments translated here, not taken over.

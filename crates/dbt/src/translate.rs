@@ -1,31 +1,30 @@
-//! The translation of one fragment: the per-instruction loop.
+//! The translation of one fragment: room for it, its entry, its body, its record.
 
 use std::time::Instant;
 
 use relive_host::layout::is_low;
 
-use crate::classify::Class;
+use crate::arrival::Arrival;
+use crate::body::Body;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
-use crate::emit::{EXIT_BYTES, JMP_BYTES};
+use crate::emit::JMP_BYTES;
 use crate::entry::{ENTRIES, Entry};
 use crate::exit::NONE;
-use crate::flags::{self, Dead};
+use crate::flags::{self, Dead, DeadFlags};
 use crate::fragment::Fragment;
+use crate::landing;
 use crate::mangle;
 use crate::stop::Bad;
-use crate::ticks;
 use crate::translator::Translator;
-use crate::unit::{Flow, Unit};
+use crate::unit::Unit;
 
-/// Most bytes that one instruction is translated to, its stubs included.
-const INSN_BYTES: u32 = 224;
+/// Most bytes of a fragment beside its entries and its instructions: the jump that it may end with, and
+/// what lies between it and the one before.
+const FRAME_BYTES: u32 = 128;
 
-/// Most instructions that a loop is unrolled to.
-const UNROLLED: u32 = 24;
-
-/// Most instructions of a fragment whose memory accesses are checked.
-const CHECKED_INSNS: u32 = 64;
+/// Most bytes of a fragment's body: marks hold offsets in it.
+const MOST_BYTES: u32 = u16::MAX as u32;
 
 impl Translator {
     /// Translates a fragment at `pc`, with entry `kind` in line. Returns its number.
@@ -36,15 +35,14 @@ impl Translator {
         kind: Entry,
         step: bool,
     ) -> Result<u32, Bad> {
-        let (start, before) = (Instant::now(), self.exits.cache.used());
+        let start = Instant::now();
         let result = self.translate_unit(code, pc, kind, step);
         self.stats.translation_ns += start.elapsed().as_nanos() as u64;
-        self.count_bytes(before);
         result
     }
 
-    /// Sees to memory for so many bytes of code.
-    fn make_room(&mut self, bytes: u32, pc: u64) -> Result<(), Bad> {
+    /// Sees to memory for so many bytes of code. Returns how much of the cache is in use.
+    fn make_room(&mut self, bytes: u32, pc: u64) -> Result<(u32, u32), Bad> {
         if !self.exits.cache.has_room(bytes) {
             return Err(Bad::CacheFull { pc: pc.into() });
         }
@@ -52,14 +50,19 @@ impl Translator {
         if self.exits.next() == 0 {
             self.exits.add_misses();
         }
-        Ok(())
+        Ok(self.exits.cache.used())
     }
 
-    /// Counts what has been emitted since the cache was so full.
-    fn count_bytes(&mut self, before: (u32, u32)) {
+    /// Counts what has been emitted since so much of the cache was in use.
+    ///
+    /// # Panics
+    /// It is more than was reserved: somebody's budget is wrong.
+    fn count_bytes(&mut self, before: (u32, u32), reserved: u32) {
         let now = self.exits.cache.used();
-        self.stats.hot_bytes += u64::from(now.0 - before.0);
-        self.stats.cold_bytes += u64::from(now.1 - before.1);
+        let (hot, cold) = (now.0 - before.0, now.1 - before.1);
+        assert!(hot + cold <= reserved, "{hot} + {cold} bytes of {reserved}");
+        self.stats.hot_bytes += u64::from(hot);
+        self.stats.cold_bytes += u64::from(cold);
     }
 
     fn translate_unit(
@@ -70,17 +73,14 @@ impl Translator {
         step: bool,
     ) -> Result<u32, Bad> {
         let max = if step { 1 } else { self.options.max_insns };
-        let (max, insn_bytes) = match self.watch.is_empty() || step {
-            true => (max, INSN_BYTES),
-            false => (max.min(CHECKED_INSNS), INSN_BYTES + mangle::CHECK_BYTES),
-        };
-        self.make_room(
-            max * insn_bytes + 2 * ticks::ENTRY_BYTES + 4 * EXIT_BYTES + 64,
-            pc,
-        )?;
+        let insn_bytes = mangle::INSN_BYTES + self.passes.around_bytes(step);
+        let max = max.min((MOST_BYTES - FRAME_BYTES) / insn_bytes);
+        let reserved =
+            max * insn_bytes + landing::BYTES + self.passes.arrival_bytes(step) + FRAME_BYTES;
+        let before = self.make_room(reserved, pc)?;
         let mut window = Window::new(code);
         let mut insn = Insn::new();
-        let mut decoded = insn.decode(&mut window, pc);
+        let decoded = insn.decode(&mut window, pc);
         if let Decoded::Truncated { addr } = decoded {
             return Err(Bad::NoCode {
                 pc: pc.into(),
@@ -91,24 +91,23 @@ impl Translator {
         let hashed = (!is_low(pc) || !self.hashed_sites.is_empty()) && self.hashed.need().is_ok();
         let first_exit = self.exits.next();
         let frag = self.frags.next_id();
-        let mut end = pc.wrapping_add(1);
         self.asm.start(self.exits.cache.next_hot());
         self.marks.clear();
         let mut entries = [0; ENTRIES.len()];
         let mut spans = Vec::new();
-        let (mut unrolls, mut all_dead) = (false, false);
+        let (mut unrolls, mut dead) = (false, DeadFlags::default());
         if kind != Entry::Plain {
-            let dead = flags::scan(code, pc);
+            let scanned = flags::scan(code, pc);
+            dead = scanned.flags;
+            unrolls = dead.all_but_carry() && !step && max > 1 && self.passes.unroll();
+            spans = dependence(scanned);
             let meant = self.is_meant(pc);
-            let (asm, exits) = (&mut self.asm, &mut self.exits);
-            entries[kind as usize] = ticks::emit(asm, exits, kind, frag, pc, &dead, meant);
-            unrolls = dead.all_but_carry() && !step && max > 1 && self.watch.is_empty();
-            all_dead = dead.all();
-            spans = dependence(dead);
+            entries[kind as usize] = self.emit_entry(kind, frag, pc, dead, meant);
         }
         let body = self.asm.buf.len();
         entries[Entry::Plain as usize] = self.asm.here();
         let mut unit = Unit {
+            code,
             asm: &mut self.asm,
             exits: &mut self.exits,
             marks: &mut self.marks,
@@ -117,73 +116,27 @@ impl Translator {
             body,
             step,
             fused: None,
+            spans,
             pairs: self.pairs,
             hashed: hashed.then_some(&self.hashed_sites),
             misled: self.options.loops.then_some(&self.misled),
         };
         self.paired |= self.pairs;
 
-        let mut at = pc;
-        let (mut count, mut copies) = (0, 0);
-        if !step && self.breakpoints.contains(&pc) {
-            mangle::breakpoint(&mut unit, pc);
-            decoded = Decoded::Skipped;
-        }
-        loop {
-            match decoded {
-                Decoded::Insn => {}
-                Decoded::Skipped => break,
-                Decoded::Undefined => {
-                    mangle::undefined(&mut unit, at);
-                    end = end.max(at.wrapping_add(15));
-                    break;
-                }
-                Decoded::Truncated { .. } => {
-                    mangle::fall_through(&mut unit, at);
-                    break;
-                }
-            }
-            count += 1;
-            at = insn.next();
-            end = end.max(at);
-            if unrolls
-                && leads_back(&insn, pc)
-                && count / (copies + 1) * (copies + 2) <= UNROLLED.min(max)
-            {
-                copies += 1;
-                mangle::leave_loop(&mut unit, &insn);
-                let further = copies as usize;
-                ticks::tick_by_flags(unit.asm, unit.exits, frag, pc, further, all_dead);
-                decoded = insn.decode(&mut window, pc);
-                continue;
-            }
-            if !step && mangle::check(&mut unit, &insn, &self.watch) == Flow::End {
-                break;
-            }
-            let start = unit.asm.buf.len();
-            if mangle::translate(&mut unit, &insn) == Flow::End {
-                break;
-            }
-            unit.fused = insn.fuses().then_some(start);
-            if copies > 0 && leads_back(&insn, pc) {
-                mangle::fall_through(&mut unit, at);
-                break;
-            }
-            if !step && self.breakpoints.contains(&at) {
-                mangle::fall_through(&mut unit, at);
-                break;
-            }
-            let may_join = matches!(insn.class, Class::Jcc | Class::Call | Class::CallIndirect);
-            let joins = may_join && !step && self.frags.find(at).is_some();
-            if count == max || joins {
-                mangle::fall_through(&mut unit, at);
-                break;
-            }
-            decoded = insn.decode(&mut window, at);
-        }
+        let body = Body {
+            passes: &self.passes,
+            frags: &self.frags,
+            breakpoints: &self.breakpoints,
+            max,
+            unrolls,
+            dead,
+        };
+        let made = body.emit(&mut unit, &mut window, insn, decoded);
 
+        let spans = unit.spans;
         self.exits.cache.push_hot(&self.asm.buf);
-        self.stats.guest_insns += u64::from(count);
+        self.count_bytes(before, reserved);
+        self.stats.guest_insns += u64::from(made.insns);
         self.fresh += u64::from(!step);
         *(if step {
             &mut self.stats.step_fragments
@@ -192,7 +145,7 @@ impl Translator {
         }) += 1;
         let fragment = Fragment {
             pc,
-            end,
+            end: made.end,
             entries,
             zero: 0,
             first_mark: 0,
@@ -226,34 +179,40 @@ impl Translator {
         if let Some(at) = fragment.entry(kind) {
             return Ok(at);
         }
-        self.make_room(ticks::ENTRY_BYTES + 4 * EXIT_BYTES + 64, fragment.pc)?;
-        let before = self.exits.cache.used();
-        let dead = flags::scan(code, fragment.pc);
+        let reserved = landing::BYTES + self.passes.arrival_bytes(false);
+        let before = self.make_room(reserved, fragment.pc)?;
+        let scanned = flags::scan(code, fragment.pc);
         self.asm.start(self.exits.cache.next_hot());
         let meant = self.is_meant(fragment.pc);
-        let (asm, exits) = (&mut self.asm, &mut self.exits);
-        let at = ticks::emit(asm, exits, kind, id, fragment.pc, &dead, meant);
+        let at = self.emit_entry(kind, id, fragment.pc, scanned.flags, meant);
         self.asm.keep_whole(JMP_BYTES);
         self.asm.jmp(fragment.plain());
         self.exits.cache.push_hot(&self.asm.buf);
         self.frags.get_mut(id).entries[kind as usize] = at;
-        self.frags.depend(id, &dependence(dead));
+        self.frags.depend(id, &dependence(scanned));
         self.stats.late_entries += 1;
-        self.count_bytes(before);
+        self.count_bytes(before, reserved);
         Ok(at)
     }
-}
 
-/// Whether an instruction is the direct branch that closes the loop which begins at `pc`.
-fn leads_back(insn: &Insn, pc: u64) -> bool {
-    matches!(insn.class, Class::Jcc | Class::Jmp)
-        && !insn.is_16_bit_branch()
-        && insn.iced.near_branch_target() == pc
+    /// Emits entry `kind` of fragment `frag` at `pc`. Returns its cache address.
+    fn emit_entry(&mut self, kind: Entry, frag: u32, pc: u64, dead: DeadFlags, meant: bool) -> u32 {
+        let mut at = Arrival {
+            asm: &mut self.asm,
+            exits: &mut self.exits,
+            frag,
+            pc,
+            round: 0,
+            dead,
+            spilled: false,
+        };
+        landing::emit(&mut at, &self.passes, kind, meant)
+    }
 }
 
 /// The guest bytes that an entry depends on: those that let it lose the flags, if it does.
 fn dependence(dead: Dead) -> Vec<(u64, u64)> {
-    if dead.all_but_carry() {
+    if dead.flags.all_but_carry() {
         dead.spans
     } else {
         Vec::new()

@@ -20,11 +20,12 @@ use crate::hashed::Hashed;
 use crate::marks::Mark;
 use crate::options::{Options, Pairs};
 use crate::own_pages;
+use crate::passes::Passes;
 use crate::shadow::Shadow;
 use crate::stats::{Counters, Stats};
 use crate::stop::{Bad, Error};
 use crate::table::Table;
-use crate::watch::{Watch, Watched};
+use crate::watched::Watched;
 
 /// Bytes of one executable map from which on a program is large: it has more hot returns than a
 /// processor's indirect predictor holds.
@@ -47,7 +48,7 @@ pub struct Translator {
     pub(crate) stats: Counters,
     /// Guest addresses that fragments stop at.
     pub(crate) breakpoints: BTreeSet<u64>,
-    pub(crate) watch: Watch,
+    pub(crate) passes: Passes,
     pub(crate) hashed: Hashed,
     forced: Forced,
     pub(crate) shadow: Shadow,
@@ -97,7 +98,7 @@ impl Translator {
             taken_over: 0,
             stats,
             breakpoints: BTreeSet::new(),
-            watch: Watch::default(),
+            passes: Passes::chosen(&options),
             hashed: Hashed::new(forced.clone()),
             forced,
             hashed_sites: AddrMap::default(),
@@ -222,7 +223,7 @@ impl Translator {
     /// # Errors
     /// As [`Translator::flush`].
     pub fn set_watched(&mut self, wanted: &[Watched]) -> Result<(), Error> {
-        if self.watch.set(wanted)? {
+        if self.passes.watch.set(wanted)? {
             self.flush()?;
         }
         Ok(())
@@ -235,10 +236,11 @@ impl Translator {
     }
 
     /// The key under which translations of a program are kept: of use to this very build of
-    /// the translator with the same options only.
+    /// the translator with the same options and passes only.
     #[must_use]
     pub fn key(&self, program: &[u8]) -> u128 {
-        xxh3_128(&[&self.build, program].concat())
+        let passes = self.passes.key().unwrap_or_default();
+        xxh3_128(&[&self.build, &passes[..], program].concat())
     }
 
     /// What has been done so far.

@@ -4,10 +4,13 @@
 use relive_host::layout::is_low;
 
 use crate::addr_map::AddrMap;
+use crate::arrival::Arrival;
+use crate::code::Code;
 use crate::decode::Insn;
 use crate::emit::{Asm, EXIT_BYTES};
 use crate::exit::{Exit, ExitKind};
 use crate::exits::Exits;
+use crate::flags::{self, DeadFlags};
 use crate::marks::{Mark, Undo};
 
 /// Whether the fragment goes on behind an instruction.
@@ -19,6 +22,8 @@ pub(crate) enum Flow {
 
 /// A fragment under construction.
 pub(crate) struct Unit<'t> {
+    /// Guest code.
+    pub(crate) code: &'t dyn Code,
     pub(crate) asm: &'t mut Asm,
     pub(crate) exits: &'t mut Exits,
     pub(crate) marks: &'t mut Vec<Mark>,
@@ -33,6 +38,8 @@ pub(crate) struct Unit<'t> {
     /// Where the last instruction starts in `asm`, if processors may make one with a conditional
     /// branch that follows.
     pub(crate) fused: Option<usize>,
+    /// Guest bytes that it depends on beside those that it is made from: what let it lose flags.
+    pub(crate) spans: Vec<(u64, u64)>,
     /// Whether calls and returns are paired.
     pub(crate) pairs: bool,
     /// Where the hashed table is there: the branches in low code that use it.
@@ -46,6 +53,40 @@ impl Unit<'_> {
     pub(crate) fn is_hashed(&self, insn: &Insn) -> bool {
         self.hashed
             .is_some_and(|sites| !is_low(insn.pc()) || sites.contains_key(&insn.pc()))
+    }
+
+    /// Which flags may be lost before the instruction at `pc`. A pass that asks may lose them.
+    #[cfg_attr(
+        not(test),
+        expect(dead_code, reason = "no pass outside of tests asks yet")
+    )]
+    pub(crate) fn dead_flags(&mut self, pc: u64) -> DeadFlags {
+        let dead = flags::scan(self.code, pc);
+        if dead.flags != DeadFlags::default() {
+            self.spans.extend(dead.spans);
+        }
+        dead.flags
+    }
+
+    /// The arrival where a further round of an unrolled loop begins.
+    pub(crate) fn next_round(&mut self, round: usize, dead: DeadFlags) -> Arrival<'_> {
+        Arrival {
+            asm: self.asm,
+            exits: self.exits,
+            frag: self.frag,
+            pc: self.pc,
+            round,
+            dead,
+            spilled: false,
+        }
+    }
+
+    /// Something may have been emitted from `start` on between two instructions: then processors do not
+    /// fuse them.
+    pub(crate) fn parted(&mut self, start: usize) {
+        if self.asm.buf.len() != start {
+            self.fused = None;
+        }
     }
 
     /// Notes how to recover from a fault of the host instruction emitted next.

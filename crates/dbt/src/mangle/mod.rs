@@ -1,24 +1,24 @@
 //! From one guest instruction to its translation.
 //!
 //! [`translate`] is the one place where an instruction is given its translation, by its
-//! class; each family has a file. Instrumentation is emitted before an instruction's own
-//! translation: [`check`] is the one of watched memory.
+//! class; each family has a file. Instrumentation is none of its business: see `passes`.
 
 mod branch;
 mod indirect;
 mod memory;
 mod pairs;
 mod system;
-mod watch;
 
 pub(crate) use branch::{fall_through, leave_loop};
 pub(crate) use system::{undefined, unsupported_name};
-pub(crate) use watch::{BYTES as CHECK_BYTES, check, kinds as access_kinds};
 
 use crate::classify::Class;
 use crate::decode::Insn;
 use crate::exit::{Exit, ExitKind};
 use crate::unit::{Flow, Unit};
+
+/// Most bytes that one instruction is translated to, by its class or by a pass, stubs included.
+pub(crate) const INSN_BYTES: u32 = 224;
 
 /// Emits the translation of `insn`.
 pub(crate) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {

@@ -82,15 +82,10 @@ fn instr(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     answered(unit, insn, op)
 }
 
-/// By a host routine where there is one; what that cannot do, and all others, by the engine.
+/// By the engine.
 fn answered(unit: &mut Unit<'_>, insn: &Insn, op: InstrOp) -> Flow {
     let index = unit.exits.add_op(op);
-    let Some(routine) = op.routine() else {
-        return unit.stop_at(insn, ExitKind::Instr, index);
-    };
-    unit.asm.call_host(off::ROUTINES + 8 * routine as i32);
-    unit.stop_at(insn, ExitKind::Instr, index);
-    Flow::Continue
+    unit.stop_at(insn, ExitKind::Instr, index)
 }
 
 /// An instruction that stores the x87 instruction pointer, which the host then clears. What the

@@ -4,7 +4,7 @@ use iced_x86::code_asm::*;
 use relive_dbt::{Options, Stop};
 use relive_host::GuestAddr;
 
-use crate::guest::*;
+use super::guest::*;
 
 fn no_code(pc: u64) -> Stop {
     Stop::NoCode {

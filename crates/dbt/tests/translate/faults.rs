@@ -4,8 +4,8 @@ use iced_x86::code_asm::*;
 use relive_dbt::{Stop, TrapKind};
 use relive_host::{GuestAddr, Reg};
 
-use crate::guest::*;
-use crate::state::State;
+use super::guest::*;
+use super::state::State;
 
 const NOWHERE: u64 = 0x3000_0000;
 const RW: i32 = libc::PROT_READ | libc::PROT_WRITE;

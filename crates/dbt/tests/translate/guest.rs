@@ -72,14 +72,11 @@ pub struct Guest {
 /// A budget that no test uses up, unless it loops forever.
 pub const PLENTY: i64 = 1_000_000;
 
-/// Those of this test binary.
+/// Those of the tests that this module is part of.
 pub fn options(max_insns: u32) -> Options {
     Options {
         max_insns,
-        pairs: crate::PAIRS,
-        short_blocks: crate::SHORT_BLOCKS,
-        loops: true,
-        ..Options::default()
+        ..super::base_options()
     }
 }
 

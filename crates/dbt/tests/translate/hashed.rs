@@ -4,7 +4,7 @@ use iced_x86::code_asm::*;
 use relive_dbt::Stop;
 use relive_host::GuestAddr;
 
-use crate::guest::*;
+use super::guest::*;
 
 /// Addresses this far apart (by exclusive or) have one hash: the lower half of its CRC-32C is 0.
 const APART: u64 = 0x216f;

@@ -5,7 +5,7 @@ use relive_dbt::{Options, Pairs, Stop};
 use relive_host::layout::TABLE;
 use relive_host::{GuestAddr, enter};
 
-use crate::guest::*;
+use super::guest::*;
 
 /// `main` calls `f` directly, through a register and by a jump, 3 rounds; `f` is at
 /// [`F`], on a page of its own.

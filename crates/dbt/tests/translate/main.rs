@@ -3,11 +3,21 @@
 //! All tests share one binary and take turns: the guest window, the code cache and the
 //! branch table exist once in a process.
 
-use relive_dbt::Pairs;
+use relive_dbt::{Options, Pairs};
 
 /// Calls and returns are jumps through the branch table.
 const PAIRS: Pairs = Pairs::Never;
-/// Branches keep to cache lines, as on most processors.
-const SHORT_BLOCKS: bool = false;
+/// Programs that a random test runs.
+const CASES: u32 = 1600;
+
+/// What all tests of this binary translate with: branches keep to cache lines, as on most processors.
+fn base_options() -> Options {
+    Options {
+        pairs: PAIRS,
+        short_blocks: false,
+        loops: true,
+        ..Options::default()
+    }
+}
 
 include!("modules.rs");

@@ -4,7 +4,7 @@ use iced_x86::code_asm::*;
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use proptest::prelude::*;
 
-use crate::raw;
+use super::raw;
 
 /// A piece of a program.
 #[derive(Clone, Debug)]

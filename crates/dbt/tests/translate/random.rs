@@ -10,20 +10,20 @@ use proptest::prelude::*;
 use proptest::test_runner::Config;
 use relive_dbt::{Access, Stop, Watched, accesses};
 
-use crate::guest::*;
-use crate::program::{END_BYTES, Item, build, programs};
-use crate::raw::{INDEX, Rng};
-use crate::state::State;
+use super::guest::*;
+use super::program::{END_BYTES, Item, build, programs};
+use super::raw::{INDEX, Rng};
+use super::state::State;
 
 fn cases() -> u32 {
     std::env::var("RELIVE_DBT_CASES")
         .ok()
         .and_then(|v| v.parse().ok())
-        .unwrap_or(1600)
+        .unwrap_or(super::CASES)
 }
 
 /// Random registers and memory, as far as programs allow.
-fn first_state(seed: u64, guest: &mut Guest) -> State {
+pub fn first_state(seed: u64, guest: &mut Guest) -> State {
     let mut rng = Rng(seed);
     let mut state = State::of(guest);
     for reg in &mut state.gpr {

@@ -10,7 +10,7 @@ use iced_x86::{
     InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 
-use crate::guest::DATA;
+use super::guest::DATA;
 
 /// splitmix64.
 pub struct Rng(pub u64);

@@ -4,7 +4,7 @@ use relive_dbt::{InstrOp, Stop};
 use relive_host::reading::{Entry, TSC, TSCP, Window};
 use relive_host::{Context, Reg};
 
-use crate::guest::*;
+use super::guest::*;
 
 const RDTSC: [u8; 2] = *b"\x0f\x31";
 const RDTSCP: [u8; 3] = *b"\x0f\x01\xf9";

@@ -4,7 +4,7 @@ use iced_x86::code_asm::*;
 use relive_dbt::{Options, Pairs, Stop};
 use relive_host::GuestAddr;
 
-use crate::guest::*;
+use super::guest::*;
 
 const F: u64 = LOW_CODE + 0x2000;
 

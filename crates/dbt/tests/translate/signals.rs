@@ -9,7 +9,7 @@ use iced_x86::code_asm::*;
 use relive_dbt::Stop;
 use relive_host::signal::{self, Disposition, Mask};
 
-use crate::guest::*;
+use super::guest::*;
 
 const ROUNDS: u64 = 300;
 

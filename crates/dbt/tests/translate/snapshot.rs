@@ -7,7 +7,7 @@ use iced_x86::code_asm::*;
 use relive_dbt::{Options, Translator};
 use relive_host::GuestAddr;
 
-use crate::guest::*;
+use super::guest::*;
 
 const NAME: &[u8] = b"a program";
 const RANGE: (u64, u64) = (LOW_CODE, LOW_CODE + CODE_LEN);

@@ -5,7 +5,7 @@ use std::fmt;
 
 use relive_host::Context;
 
-use crate::guest::{DATA, DATA_LEN, Guest, HIGH_DATA, STACK, STACK_LEN};
+use super::guest::{DATA, DATA_LEN, Guest, HIGH_DATA, STACK, STACK_LEN};
 
 #[derive(Clone, PartialEq, Eq)]
 pub struct State {

@@ -4,7 +4,7 @@ use iced_x86::code_asm::*;
 use relive_dbt::{TrapKind, Behind, GeneralProtection, InstrOp, Stop, Width};
 use relive_host::{GuestAddr, Reg};
 
-use crate::guest::*;
+use super::guest::*;
 
 fn instr(code: &[u8]) -> (Guest, InstrOp, GuestAddr) {
     let mut guest = Guest::new(64);

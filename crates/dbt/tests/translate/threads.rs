@@ -9,7 +9,7 @@ use iced_x86::code_asm::*;
 use relive_dbt::{Next, Stop, Translator};
 use relive_host::{Context, GuestAddr, enter, signal};
 
-use crate::guest::*;
+use super::guest::*;
 
 const THREADS: u64 = 3;
 const ROUNDS: u64 = 20_000;

@@ -37,12 +37,12 @@ impl Watched {
 
 /// What is watched.
 #[derive(Default)]
-pub(crate) struct Watch {
+pub(crate) struct WatchedMemory {
     ranges: Vec<Watched>,
     mapped: bool,
 }
 
-impl Watch {
+impl WatchedMemory {
     pub(crate) fn is_empty(&self) -> bool {
         self.ranges.is_empty()
     }

@@ -1,21 +1,25 @@
-//! The check of memory accesses against watched memory, before an instruction's own
-//! translation. It changes no flag and no register, touches no guest memory, and therefore
-//! can not fault; where an address is not plain arithmetic it always leaves to the host,
-//! which looks at the exact addresses.
+//! The pass that checks memory accesses against watched memory, before each instruction that makes
+//! some: it looks into a filter, and leaves to the host on a hit. Where an address is not plain
+//! arithmetic it always leaves; the host looks at the exact addresses. Single steps pass it.
+//!
+//! It must never change a flag or a register or touch guest memory, and therefore can not fault.
 
-use iced_x86::{InstructionInfoFactory, OpAccess, Register, UsedMemory};
+use iced_x86::{InstructionInfoFactory, Register, UsedMemory};
 use relive_host::context::off;
 
+use super::pass::Pass;
+use crate::access::access_kinds;
 use crate::cache_window::FILTER;
 use crate::classify::{Class, gpr_number};
 use crate::decode::Insn;
-use crate::emit::RCX;
+use crate::emit::{EXIT_BYTES, RCX};
 use crate::exit::{Exit, ExitKind};
+use crate::stop::Error;
 use crate::unit::{Flow, Unit};
-use crate::watch::{GRANULE, Watch};
+use crate::watched::{GRANULE, Watched, WatchedMemory};
 
 /// Most bytes that the checks of one instruction take.
-pub(crate) const BYTES: u32 = 640;
+const BYTES: u32 = 640;
 /// Most accesses of one instruction that are checked in line.
 const IN_LINE: usize = 3;
 const RDX: u8 = 2;
@@ -38,34 +42,70 @@ struct Address {
     segment: Option<i32>,
 }
 
-/// Emits the checks of an instruction. The fragment ends where it always leaves.
-pub(crate) fn check(unit: &mut Unit<'_>, insn: &Insn, watch: &Watch) -> Flow {
-    if watch.is_empty() || matches!(insn.class, Class::Syscall | Class::Unsupported(_)) {
-        return Flow::Continue;
+/// The pass; on while anything is watched.
+#[derive(Default)]
+pub(crate) struct Watch(WatchedMemory);
+
+impl Watch {
+    /// Takes over a new set of watched memory; whether it differs from the old one.
+    ///
+    /// # Errors
+    /// The kernel refuses memory for the filter.
+    pub(crate) fn set(&mut self, wanted: &[Watched]) -> Result<bool, Error> {
+        self.0.set(wanted)
     }
-    let mut factory = InstructionInfoFactory::new();
-    let info = factory.info(&insn.iced);
-    let checks: Vec<Check> = info
-        .used_memory()
-        .iter()
-        .map(|m| plan(insn, m, watch))
-        .filter(|c| !matches!(c, Check::None))
-        .collect();
-    if checks.len() > IN_LINE || checks.iter().any(|c| matches!(c, Check::Always)) {
-        unit.leave(Exit::new(ExitKind::Watch, unit.frag, insn.pc()));
-        return Flow::End;
-    }
-    for c in &checks {
-        if let Check::Filter(address, size) = c {
-            emit(unit, insn, address, *size);
-        }
-    }
-    Flow::Continue
 }
 
-fn plan(insn: &Insn, memory: &UsedMemory, watch: &Watch) -> Check {
-    let (reads, writes) = kinds(memory.access());
-    if !(reads && watch.reads() || writes && watch.writes()) {
+impl Pass for Watch {
+    fn name(&self) -> &'static str {
+        "watch"
+    }
+
+    fn is_on(&self, step: bool) -> bool {
+        !step && !self.0.is_empty()
+    }
+
+    /// What is watched is nobody else's affair.
+    fn key(&self) -> Option<u64> {
+        None
+    }
+
+    fn around_bytes(&self) -> u32 {
+        BYTES
+    }
+
+    fn unrolls(&self) -> bool {
+        false
+    }
+
+    fn before(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+        if matches!(insn.class, Class::Syscall | Class::Unsupported(_)) {
+            return Flow::Continue;
+        }
+        let mut factory = InstructionInfoFactory::new();
+        let info = factory.info(&insn.iced);
+        let checks: Vec<Check> = info
+            .used_memory()
+            .iter()
+            .map(|m| plan(insn, m, &self.0))
+            .filter(|c| !matches!(c, Check::None))
+            .collect();
+        if checks.len() > IN_LINE || checks.iter().any(|c| matches!(c, Check::Always)) {
+            unit.leave(Exit::new(ExitKind::Watch, unit.frag, insn.pc()));
+            return Flow::End;
+        }
+        for c in &checks {
+            if let Check::Filter(address, size) = c {
+                emit(unit, insn, address, *size);
+            }
+        }
+        Flow::Continue
+    }
+}
+
+fn plan(insn: &Insn, memory: &UsedMemory, watched: &WatchedMemory) -> Check {
+    let (reads, writes) = access_kinds(memory.access());
+    if !(reads && watched.reads() || writes && watched.writes()) {
         return Check::None;
     }
     let size = memory.memory_size().size() as u64;
@@ -85,7 +125,7 @@ fn plan(insn: &Insn, memory: &UsedMemory, watch: &Watch) -> Check {
         && memory.index() == Register::None
         && segment.is_none()
     {
-        return if watch.touches(displacement, size) {
+        return if watched.touches(displacement, size) {
             Check::Always
         } else {
             Check::None
@@ -102,16 +142,6 @@ fn plan(insn: &Insn, memory: &UsedMemory, watch: &Watch) -> Check {
         segment,
     };
     Check::Filter(address, size)
-}
-
-/// Whether an access reads, and whether it writes.
-pub(crate) fn kinds(access: OpAccess) -> (bool, bool) {
-    match access {
-        OpAccess::Read | OpAccess::CondRead => (true, false),
-        OpAccess::Write | OpAccess::CondWrite => (false, true),
-        OpAccess::ReadWrite | OpAccess::ReadCondWrite => (true, true),
-        OpAccess::None | OpAccess::NoMemAccess => (false, false),
-    }
 }
 
 fn emit(unit: &mut Unit<'_>, insn: &Insn, address: &Address, size: u64) {
@@ -143,7 +173,7 @@ fn emit(unit: &mut Unit<'_>, insn: &Insn, address: &Address, size: u64) {
         _ => 8,
     };
     asm.load_filter_rcx(FILTER as i32, granules);
-    let (restore, exit) = (9, crate::emit::EXIT_BYTES);
+    let (restore, exit) = (9, EXIT_BYTES);
     asm.jrcxz(asm.here() + 2 + restore + exit);
     asm.restore_rcx();
     unit.leave(Exit::new(ExitKind::Watch, unit.frag, insn.pc()));

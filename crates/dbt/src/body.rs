@@ -1,0 +1,133 @@
+//! The body of a fragment: the loop over its instructions, and where it ends. What an instruction is
+//! translated to and what passes emit around it is no business of this loop.
+
+use std::collections::BTreeSet;
+
+use crate::classify::Class;
+use crate::code::Window;
+use crate::decode::{Decoded, Insn};
+use crate::flags::DeadFlags;
+use crate::fragments::Fragments;
+use crate::mangle;
+use crate::passes::{Ahead, Passes};
+use crate::unit::{Flow, Unit};
+
+/// Most instructions that a loop is unrolled to.
+const UNROLLED: u32 = 24;
+
+/// What decides on the body of a fragment beside guest code.
+pub(crate) struct Body<'t> {
+    pub(crate) passes: &'t Passes,
+    pub(crate) frags: &'t Fragments,
+    /// Where it ends; none count where it is for single-stepping.
+    pub(crate) breakpoints: &'t BTreeSet<u64>,
+    /// Most instructions.
+    pub(crate) max: u32,
+    /// Whether several rounds of a loop that leads back to its start may follow each other.
+    pub(crate) unrolls: bool,
+    /// Flags that may be lost at its start.
+    pub(crate) dead: DeadFlags,
+}
+
+/// What a body is made from.
+pub(crate) struct Made {
+    /// End of the guest bytes.
+    pub(crate) end: u64,
+    /// Guest instructions, those of further rounds too.
+    pub(crate) insns: u32,
+}
+
+impl Body<'_> {
+    /// Emits the body; `insn` has been decoded at its start.
+    pub(crate) fn emit(
+        &self,
+        unit: &mut Unit<'_>,
+        window: &mut Window<'_>,
+        mut insn: Insn,
+        mut decoded: Decoded,
+    ) -> Made {
+        let (pc, mut at) = (unit.pc, unit.pc);
+        let mut made = Made {
+            end: pc.wrapping_add(1),
+            insns: 0,
+        };
+        let mut round = 0;
+        if self.stops_at(unit, pc) {
+            mangle::breakpoint(unit, pc);
+            return made;
+        }
+        loop {
+            match decoded {
+                Decoded::Insn => {}
+                Decoded::Undefined => {
+                    mangle::undefined(unit, at);
+                    made.end = made.end.max(at.wrapping_add(15));
+                    return made;
+                }
+                Decoded::Truncated { .. } => {
+                    mangle::fall_through(unit, at);
+                    return made;
+                }
+            }
+            made.insns += 1;
+            at = insn.next();
+            made.end = made.end.max(at);
+            if self.passes.before(unit, &insn) == Flow::End {
+                return made;
+            }
+            if leads_back(&insn, pc) && self.has_room(made.insns, round) {
+                round += 1;
+                mangle::leave_loop(unit, &insn);
+                let mut next = unit.next_round(round as usize, self.dead);
+                self.passes.arrive(&mut next, Ahead::default());
+                decoded = insn.decode(window, pc);
+                continue;
+            }
+            if self.instruction(unit, &insn) == Flow::End {
+                return made;
+            }
+            let is_last = round > 0 && leads_back(&insn, pc);
+            if is_last || made.insns == self.max || self.is_end(unit, &insn) {
+                mangle::fall_through(unit, at);
+                return made;
+            }
+            decoded = insn.decode(window, at);
+        }
+    }
+
+    /// Emits one instruction and what comes behind it.
+    fn instruction(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+        let start = unit.asm.buf.len();
+        let own = self.passes.instead(unit, insn);
+        let flow = own.unwrap_or_else(|| mangle::translate(unit, insn));
+        if flow == Flow::Continue {
+            unit.fused = insn.fuses().then_some(start);
+            self.passes.after(unit, insn);
+        }
+        flow
+    }
+
+    /// Whether a round more has room behind `insns` instructions, which make `round` and all before.
+    fn has_room(&self, insns: u32, round: u32) -> bool {
+        self.unrolls && insns / (round + 1) * (round + 2) <= UNROLLED.min(self.max)
+    }
+
+    /// Whether the fragment ends behind an instruction because of what comes next.
+    fn is_end(&self, unit: &Unit<'_>, insn: &Insn) -> bool {
+        let may_join = matches!(insn.class, Class::Jcc | Class::Call | Class::CallIndirect);
+        let joins = || may_join && !unit.step && self.frags.find(insn.next()).is_some();
+        self.stops_at(unit, insn.next()) || joins()
+    }
+
+    /// Whether there is a breakpoint.
+    fn stops_at(&self, unit: &Unit<'_>, pc: u64) -> bool {
+        !unit.step && self.breakpoints.contains(&pc)
+    }
+}
+
+/// Whether an instruction is the direct branch that closes the loop which begins at `pc`.
+fn leads_back(insn: &Insn, pc: u64) -> bool {
+    matches!(insn.class, Class::Jcc | Class::Jmp)
+        && !insn.is_16_bit_branch()
+        && insn.iced.near_branch_target() == pc
+}

@@ -1,0 +1,151 @@
+//! The passes: all instrumentations of translated code, and the one place that chooses among them.
+//!
+//! The translator asks the whole set and no single pass. Hooks are called in the order of the list
+//! here, in which passes that leave to the host come first: what others emit before an instruction
+//! is not executed in vain then. The set must never depend on anything but options and what the
+//! user of the translator has set: what is on is named in the key of kept translations.
+
+#[cfg(test)]
+mod accesses;
+mod pass;
+mod readings;
+#[cfg(test)]
+mod tests;
+mod ticks;
+mod watch;
+
+use self::pass::Pass;
+use self::readings::Readings;
+use self::ticks::Ticks;
+use self::watch::Watch;
+use crate::arrival::Arrival;
+use crate::classify::Class;
+use crate::decode::Insn;
+use crate::options::Options;
+use crate::unit::{Flow, Unit};
+
+/// All passes.
+pub(crate) struct Passes {
+    pub(crate) watch: Watch,
+    readings: Readings,
+    ticks: Ticks,
+    #[cfg(test)]
+    accesses: accesses::Accesses,
+}
+
+/// Most passes that there are.
+const MOST: usize = 4;
+
+/// Does something with each pass, in order.
+macro_rules! each {
+    ($passes:expr, $pass:ident => $do:expr) => {{
+        let $pass = &$passes.watch;
+        $do;
+        let $pass = &$passes.readings;
+        $do;
+        let $pass = &$passes.ticks;
+        $do;
+        #[cfg(test)]
+        {
+            let $pass = &$passes.accesses;
+            $do;
+        }
+    }};
+}
+
+/// What passes have emitted ahead of an arrival, by their number in the list.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Ahead([u32; MOST]);
+
+impl Passes {
+    /// Those that options ask for.
+    pub(crate) fn chosen(_options: &Options) -> Self {
+        Self {
+            watch: Watch::default(),
+            readings: Readings,
+            ticks: Ticks,
+            #[cfg(test)]
+            accesses: accesses::Accesses {
+                on: _options.count_accesses,
+            },
+        }
+    }
+
+    /// Names the passes that are on, for the key of kept translations; `None` if translations made
+    /// with them are not to be kept, and none to be taken over.
+    pub(crate) fn key(&self) -> Option<Vec<u8>> {
+        let mut key = Vec::new();
+        each!(self, pass => if pass.is_on(false) {
+            key.extend_from_slice(pass.name().as_bytes());
+            key.push(0);
+            key.extend_from_slice(&pass.key()?.to_le_bytes());
+        });
+        Some(key)
+    }
+
+    /// Most bytes that are emitted before and behind one instruction.
+    pub(crate) fn around_bytes(&self, step: bool) -> u32 {
+        let mut sum = 0;
+        each!(self, pass => if pass.is_on(step) { sum += pass.around_bytes() });
+        sum
+    }
+
+    /// Most bytes that are emitted for one arrival.
+    pub(crate) fn arrival_bytes(&self, step: bool) -> u32 {
+        let mut sum = 0;
+        each!(self, pass => if pass.is_on(step) { sum += pass.arrival_bytes() });
+        sum
+    }
+
+    /// Whether fragments may hold several rounds of a loop.
+    pub(crate) fn unroll(&self) -> bool {
+        let mut all = true;
+        each!(self, pass => all &= pass.unrolls() || !pass.is_on(false));
+        all
+    }
+
+    /// See [`Pass::before`].
+    pub(crate) fn before(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+        let start = unit.asm.buf.len();
+        each!(self, pass => if pass.is_on(unit.step) && pass.before(unit, insn) == Flow::End {
+            return Flow::End;
+        });
+        unit.parted(start);
+        Flow::Continue
+    }
+
+    /// See [`Pass::instead`]; the first one that has something to emit has its way.
+    pub(crate) fn instead(&self, unit: &mut Unit<'_>, insn: &Insn) -> Option<Flow> {
+        each!(self, pass => if pass.is_on(unit.step) && let Some(flow) = pass.instead(unit, insn) {
+            return Some(flow);
+        });
+        None
+    }
+
+    /// See [`Pass::after`].
+    pub(crate) fn after(&self, unit: &mut Unit<'_>, insn: &Insn) {
+        if insn.class == Class::Copy {
+            let start = unit.asm.buf.len();
+            each!(self, pass => if pass.is_on(unit.step) { pass.after(unit, insn) });
+            unit.parted(start);
+        }
+    }
+
+    /// See [`Pass::ahead`].
+    pub(crate) fn ahead(&self, at: &mut Arrival<'_>) -> Ahead {
+        let mut ahead = Ahead::default();
+        let mut places = ahead.0.iter_mut();
+        each!(self, pass => if let Some(place) = places.next() && pass.is_on(false) {
+            *place = pass.ahead(at);
+        });
+        ahead
+    }
+
+    /// See [`Pass::arrive`].
+    pub(crate) fn arrive(&self, at: &mut Arrival<'_>, ahead: Ahead) {
+        let mut ahead = ahead.0.into_iter();
+        each!(self, pass => if let Some(ahead) = ahead.next() && pass.is_on(false) {
+            pass.arrive(at, ahead);
+        });
+    }
+}
