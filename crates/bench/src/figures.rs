@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 
 use crate::modes::Way;
-use crate::samples::{Repetition, Sample};
+use crate::sample::Sample;
+use crate::samples::Repetition;
 use crate::table::Workload;
 use crate::traces::TraceFacts;
 

@@ -17,6 +17,7 @@ pub mod peers;
 pub mod prepare;
 pub mod redis;
 pub mod report;
+pub mod sample;
 pub mod samples;
 pub mod session;
 pub mod sources;

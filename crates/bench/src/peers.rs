@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::inputs::{Input, Inputs};
 use crate::measure::Spec;
-use crate::samples::LIMIT;
+use crate::sample::LIMIT;
 
 /// Two instructions each.
 const ROUNDS: u32 = 20_000;

@@ -11,7 +11,7 @@ use relive_tests::needs::find_tool;
 
 use crate::measure::{Running, Spec};
 use crate::modes::Way;
-use crate::samples::{LIMIT, Sample};
+use crate::sample::{LIMIT, Sample};
 
 /// SET and GET requests, of each this many.
 const REQUESTS: u32 = 100_000;

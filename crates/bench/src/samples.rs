@@ -6,45 +6,20 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use serde::Serialize;
 
-use crate::measure::{Spec, Usage, digest};
+use crate::measure::{Spec, digest};
 use crate::modes::Way;
 use crate::prepare::Ready;
 use crate::redis;
+use crate::sample::{LIMIT, Sample};
 use crate::table::{Action, Output};
 use crate::traces::TraceFacts;
 
 /// Why a way has no sample where its tool is missing: no failure.
 pub const NOT_INSTALLED: &str = "not installed";
-
-/// No single run may take longer.
-pub const LIMIT: Duration = Duration::from_secs(300);
-
-/// What one way took.
-#[derive(Clone, Copy, Debug, Serialize)]
-pub struct Sample {
-    /// CPU time, wall time, memory.
-    #[serde(flatten)]
-    pub usage: Usage,
-    /// Requests per second, for a server.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub requests_per_second: Option<f64>,
-}
-
-impl Sample {
-    /// The mean of two turns.
-    fn mean(&self, other: &Self) -> Self {
-        let rates = self.requests_per_second.zip(other.requests_per_second);
-        Self {
-            usage: self.usage.mean(&other.usage),
-            requests_per_second: rates.map(|(one, two)| (one + two) / 2.0),
-        }
-    }
-}
 
 /// What one repetition gave.
 #[derive(Clone, Debug, Default, Serialize)]

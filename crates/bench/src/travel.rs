@@ -13,7 +13,8 @@ use serde::Serialize;
 
 use crate::inputs::{Input, Inputs};
 use crate::measure::Spec;
-use crate::samples::{Bench, LIMIT};
+use crate::sample::LIMIT;
+use crate::samples::Bench;
 
 /// One recording to go back in.
 #[derive(Clone, Copy, Debug)]

@@ -11,17 +11,17 @@ use serde_json::{Value, json};
 use crate::args::BacktraceArgs;
 use crate::names::{self, Guest};
 use crate::output::{self, Stop};
-use crate::place;
+use crate::traces;
 
 /// Shows call stacks at one place of a recording.
 ///
 /// # Errors
 /// Whatever stops the replay.
 pub fn execute(args: &BacktraceArgs) -> Result<Status, Failure> {
-    let trace = place::open_to_replay(args.trace.trace.as_deref())?;
-    let way = follow(&trace, place::process(&trace, args.process, args.at)?)?;
+    let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
+    let way = follow(&trace, traces::process(&trace, args.process, args.at)?)?;
     let mut timeline = Timeline::open(trace.directory(), &way)?;
-    place::go(&mut timeline, args.at)?;
+    traces::go(&mut timeline, args.at)?;
     let space = names::space(&mut timeline);
     let slot = timeline.status().slot;
     let mut threads = timeline.guest().threads()?;

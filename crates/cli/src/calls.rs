@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use crate::args::{self, CallsArgs};
 use crate::names::{self, Guest};
 use crate::output::{self, Stop};
-use crate::{command_line, place, query};
+use crate::{command_line, query, traces};
 
 /// Lines that wait for an earlier call to return, at most: beyond that they come as their calls
 /// return.
@@ -34,7 +34,7 @@ const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"];
 /// # Errors
 /// Whatever stops the replay.
 pub fn execute(args: &CallsArgs) -> Result<Exit, Failure> {
-    let trace = place::open_to_replay(args.trace.as_deref()).map_err(|e| remedy(args, e))?;
+    let trace = traces::open_to_replay(args.trace.as_deref()).map_err(|e| remedy(args, e))?;
     let way = follow(&trace, args.process)?;
     let mut timeline = Timeline::open(trace.directory(), &way)?;
     let list = RefCell::new(List {
@@ -73,7 +73,7 @@ fn remedy(args: &CallsArgs, error: Failure) -> Failure {
     let (args::Function::Name(first), Some(second)) = (&args.function, &args.trace) else {
         return error;
     };
-    if place::find(Some(Path::new(first))).is_err() {
+    if traces::find(Some(Path::new(first))).is_err() {
         return error;
     }
     let words = ["relive", "calls"].map(|word| Bytes(word.into()));

@@ -12,17 +12,17 @@ use relive_gdb::{Address, Options, Server, ThreadLocal};
 
 use crate::args::DebugArgs;
 use crate::names::Guest;
-use crate::{names, output, pack, peer, place};
+use crate::{names, output, pack, peer, traces};
 
 /// Debugs a recording.
 ///
 /// # Errors
 /// No such recording or process, no gdb, or whatever stops the replay.
 pub fn execute(args: &DebugArgs) -> Result<Status, Failure> {
-    let trace = place::open_to_replay(args.trace.trace.as_deref())?;
+    let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
     let options = Options {
         trace: trace.directory(),
-        follow: follow(&trace, place::process(&trace, args.process, args.at)?)?,
+        follow: follow(&trace, traces::process(&trace, args.process, args.at)?)?,
         at: args.at,
         locate: thread_local,
     };

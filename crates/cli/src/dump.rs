@@ -12,14 +12,14 @@ use serde_json::{Map, Value, json};
 
 use crate::args::DumpArgs;
 use crate::output::{self, Stop};
-use crate::{escape, format, place, syscall};
+use crate::{escape, format, syscall, traces};
 
 /// Prints the events that were asked for.
 ///
 /// # Errors
 /// The trace is damaged; what came before is printed.
 pub fn execute(args: &DumpArgs) -> Result<Status, Failure> {
-    let trace = place::open(args.trace.trace.as_deref())?;
+    let trace = traces::open(args.trace.trace.as_deref())?;
     let wanted = |id: &TapeId| {
         args.process.is_none_or(|p| p == id.process) && args.thread.is_none_or(|t| t == id.thread)
     };
@@ -35,7 +35,7 @@ pub fn execute(args: &DumpArgs) -> Result<Status, Failure> {
         ));
     }
     let printed = output::print(|out| ids.iter().try_for_each(|id| tape(out, &trace, *id, args)));
-    if place::is_cut_off(&trace) {
+    if traces::is_cut_off(&trace) {
         output::complain(
             "the recording was cut off before its end: these are the events that are there",
         );

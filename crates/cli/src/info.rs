@@ -6,66 +6,23 @@ use std::time::Duration;
 use relive_engine::Failure;
 use relive_engine::supervisor::Status;
 use relive_sched::Seed;
-use relive_trace::{Ending, Manifest, Trace};
+use relive_trace::{Ending, Trace};
 use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
 use crate::format::{self, number};
+use crate::instruction_sets::{missing, needed};
 use crate::output::{self, Stop};
 use crate::room::Room;
 use crate::scan::{Scan, TapeScan};
-use crate::{command_line, escape, place};
-
-/// Instruction sets that a program may use after it has asked cpuid, in the kernel's
-/// spelling (`/proc/cpuinfo`). A replay executes the same instructions.
-const INSTRUCTION_SETS: [&str; 39] = [
-    "cx16",
-    "lahf_lm",
-    "popcnt",
-    "pni",
-    "ssse3",
-    "sse4_1",
-    "sse4_2",
-    "movbe",
-    "f16c",
-    "fma",
-    "bmi1",
-    "bmi2",
-    "abm",
-    "avx",
-    "avx2",
-    "aes",
-    "pclmulqdq",
-    "sha_ni",
-    "adx",
-    "gfni",
-    "vaes",
-    "vpclmulqdq",
-    "avx_vnni",
-    "avx512f",
-    "avx512dq",
-    "avx512ifma",
-    "avx512cd",
-    "avx512bw",
-    "avx512vl",
-    "avx512vbmi",
-    "avx512_vbmi2",
-    "avx512_vnni",
-    "avx512_bitalg",
-    "avx512_vpopcntdq",
-    "avx512_bf16",
-    "avx512_fp16",
-    "sse4a",
-    "fma4",
-    "xop",
-];
+use crate::{command_line, escape, traces};
 
 /// Shows one recording.
 ///
 /// # Errors
 /// The trace is damaged.
 pub fn execute(args: &InfoArgs) -> Result<Status, Failure> {
-    let trace = place::open(args.trace.trace.as_deref())?;
+    let trace = traces::open(args.trace.trace.as_deref())?;
     let scan = Scan::of(&trace)?;
     output::print(|out| {
         if args.json {
@@ -140,7 +97,7 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
         ("processor", format!("{}; {cpu}", manifest.cpu.model)),
         ("may need", needed(manifest).join(" ")),
     ];
-    if place::is_cut_off(trace) {
+    if traces::is_cut_off(trace) {
         rows.push((
             "note",
             "the recording was cut off before its end".to_owned(),
@@ -184,29 +141,6 @@ fn ended(thread: &TapeScan) -> String {
     }
 }
 
-/// Instruction sets that the recording machine had and this one has not.
-pub fn missing(manifest: &Manifest) -> Vec<String> {
-    let here = relive_trace::Manifest::new(Vec::new(), "".into(), Vec::new())
-        .cpu
-        .features;
-    needed(manifest)
-        .into_iter()
-        .filter(|feature| !here.contains(feature))
-        .collect()
-}
-
-/// Instruction sets of the recording machine: the most that a replay can need.
-fn needed(manifest: &Manifest) -> Vec<String> {
-    let known = |feature: &&String| INSTRUCTION_SETS.contains(&feature.as_str());
-    manifest
-        .cpu
-        .features
-        .iter()
-        .filter(known)
-        .cloned()
-        .collect()
-}
-
 fn object(trace: &Trace, scan: &Scan) -> Value {
     let manifest = trace.manifest();
     let thread = |tape: &TapeScan| {
@@ -238,7 +172,7 @@ fn object(trace: &Trace, scan: &Scan) -> Value {
         "command": manifest.command,
         "directory": manifest.directory,
         "chaos_seed": manifest.chaos_seed,
-        "complete": !place::is_cut_off(trace),
+        "complete": !traces::is_cut_off(trace),
         "exit": manifest.summary.as_ref().map(|s| s.exit),
         "wall_ms": manifest.summary.as_ref().map(|s| s.wall_ms),
         "bytes": room.all,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::args::LastWriteArgs;
 use crate::names::{self, Guest};
 use crate::output::{self, Stop};
-use crate::{place, query};
+use crate::{query, traces};
 
 /// Bytes that are looked at where nobody says how many.
 const WORD: u64 = 8;
@@ -36,14 +36,14 @@ struct Variable {
 /// # Errors
 /// Whatever stops the replay.
 pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
-    let trace = place::open_to_replay(args.trace.trace.as_deref())?;
+    let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
     let at = args.at.or(args.before).unwrap_or(At::End);
-    let process = place::process(&trace, args.process, at)?;
+    let process = traces::process(&trace, args.process, at)?;
     let mut timeline = Timeline::open(trace.directory(), &follow(&trace, process)?)?;
     if let Some(addr) = &args.addr {
         timeline.note_writes(addr.0, args.len.unwrap_or(WORD));
     }
-    place::go(&mut timeline, at)?;
+    traces::go(&mut timeline, at)?;
     let goal = match (&args.addr, &args.var) {
         (Some(addr), _) => Goal {
             addr: addr.0,
@@ -54,7 +54,7 @@ pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
         (None, None) => return Err(Failure::internal("one of two arguments is required")),
     };
     if let Some(before) = args.before {
-        place::go(&mut timeline, before)?;
+        traces::go(&mut timeline, before)?;
     }
     // What a value points to is what it pointed to then.
     let mut values = Vec::new();

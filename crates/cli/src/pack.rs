@@ -18,7 +18,7 @@ use tar::{Builder, HeaderMode};
 use crate::args::PackArgs;
 use crate::format::{count, size};
 use crate::room::Room;
-use crate::{names, output, place};
+use crate::{names, output, traces};
 
 /// Folder in a trace for source files, under their absolute paths.
 pub const SOURCES: &str = "sources";
@@ -33,7 +33,7 @@ type Archive<'a> = Builder<&'a mut dyn Write>;
 /// # Errors
 /// It is damaged, or the file is there already or cannot be written.
 pub fn execute(args: &PackArgs) -> Result<Status, Failure> {
-    let trace = place::open(args.trace.trace.as_deref())?;
+    let trace = traces::open(args.trace.trace.as_deref())?;
     trace.verify_files().map_err(Failure::setup)?;
     let folder = fs::canonicalize(trace.directory()).map_err(Failure::setup)?;
     let name = PathBuf::from(folder.file_name().unwrap_or("recording".as_ref()));

@@ -7,15 +7,15 @@ use relive_gdb::At;
 use relive_trace::Trace;
 
 use crate::args::ReplayArgs;
-use crate::place;
 use crate::stats::Stats;
+use crate::traces;
 
 /// Replays a recording; ends as the program ended.
 ///
 /// # Errors
 /// Divergence, a recording without its end, or whatever else stops Relive.
 pub fn execute(args: &ReplayArgs) -> Result<Status, Failure> {
-    let trace = place::open_to_replay(args.trace.trace.as_deref())?;
+    let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
     if args.from.is_some() || args.to.is_some() || args.process.is_some() {
         return part(args, &trace);
     }
@@ -38,18 +38,18 @@ fn part(args: &ReplayArgs, trace: &Trace) -> Result<Status, Failure> {
         _ => None,
     });
     let crash = given.clone().find(|at| *at == At::Crash);
-    let process = place::process(trace, args.process.or(named), crash.unwrap_or(At::Start))?;
+    let process = traces::process(trace, args.process.or(named), crash.unwrap_or(At::Start))?;
     let mut timeline = Timeline::open(trace.directory(), &follow(trace, process)?)?;
     let to = match args.to {
         None | Some(At::End) => None,
         Some(At::Event(n)) => Some(Point::behind_event(n)),
         Some(to) => {
-            place::go(&mut timeline, to)?;
+            traces::go(&mut timeline, to)?;
             let there = timeline.status();
             there.ended.is_none().then_some(there.point)
         }
     };
-    place::go(&mut timeline, args.from.unwrap_or(At::Start))?;
+    traces::go(&mut timeline, args.from.unwrap_or(At::Start))?;
     let from = timeline.status().point;
     if args.from.is_some() && to.is_some_and(|to| to.event < from.event || precedes(&to, &from)) {
         return Err(Failure::setup(
@@ -77,7 +77,7 @@ fn precedes(one: &Point, other: &Point) -> bool {
 /// The replay's own failure, and a recording without its end.
 pub fn judged<T>(trace: &Trace, replayed: Result<T, Failure>) -> Result<T, Failure> {
     // That the reader has gone says nothing of the recording.
-    if !place::is_cut_off(trace) || matches!(replayed, Err(Failure::Closed)) {
+    if !traces::is_cut_off(trace) || matches!(replayed, Err(Failure::Closed)) {
         return replayed;
     }
     // How the program ended is not known, so no status of its own can be given. And where

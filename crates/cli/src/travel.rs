@@ -11,7 +11,7 @@ use relive_engine::timeline::{
 };
 
 use crate::args::TravelArgs;
-use crate::place;
+use crate::traces;
 
 /// A condition that never holds, as an agent expression of gdb: const8 0, end.
 const NEVER: [u8; 3] = [0x22, 0, 0x27];
@@ -21,7 +21,7 @@ const NEVER: [u8; 3] = [0x22, 0, 0x27];
 /// # Errors
 /// An order that is none, or whatever stops the replay.
 pub fn execute(args: &TravelArgs) -> Result<Exit, Failure> {
-    let trace = place::open(args.trace.trace.as_deref())?;
+    let trace = traces::open(args.trace.trace.as_deref())?;
     let way = follow(&trace, args.process)?;
     let mut timeline = Timeline::open(trace.directory(), &way)?;
     for line in std::io::stdin().lock().lines() {

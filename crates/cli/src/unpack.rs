@@ -19,7 +19,7 @@ use crate::args::UnpackArgs;
 use crate::format::size;
 use crate::place::Place;
 use crate::progress::Bar;
-use crate::{escape, output, place};
+use crate::{escape, instruction_sets, output};
 
 /// Most bytes of an entry's name that is in an entry of its own.
 const LONGEST_NAME: u64 = 4096;
@@ -74,7 +74,7 @@ pub fn execute(args: &UnpackArgs) -> Result<Status, Failure> {
     }
     place.make_latest()?;
     let trace = Trace::open(place.path()).map_err(Failure::setup)?;
-    place::tell_what_lacks(&trace);
+    instruction_sets::complain_of_missing(&trace);
     output::print(|out| {
         let name = place.name();
         let next = if place.is_numbered() { "" } else { &name };

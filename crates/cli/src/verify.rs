@@ -9,14 +9,14 @@ use relive_trace::Trace;
 use crate::args::VerifyArgs;
 use crate::format::{self, count};
 use crate::stats::Stats;
-use crate::{output, place, replay};
+use crate::{output, replay, traces};
 
 /// Replays a recording twice, quietly, checked all the way.
 ///
 /// # Errors
 /// Divergence, a damaged trace, a recording without its end, or whatever else stops Relive.
 pub fn execute(args: &VerifyArgs) -> Result<Status, Failure> {
-    let trace = place::open_to_replay(args.trace.trace.as_deref())?;
+    let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
     let files = trace.verify_files().map_err(Failure::setup)?;
     let counting = args.stats.stats.is_some();
     let started = Instant::now();

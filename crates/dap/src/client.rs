@@ -7,7 +7,7 @@ use std::thread;
 use serde_json::{Value, json};
 
 use crate::answers::Request;
-use crate::session::Event;
+use crate::event::Event;
 use crate::wire;
 
 /// Writes messages, each with its number.

@@ -7,8 +7,8 @@ use crate::answers::{Answer, Refusal, arguments};
 use crate::breakpoints::{Group, Wanted};
 use crate::memory::address;
 use crate::mi::quote;
+use crate::program::Frame;
 use crate::session::Session;
-use crate::stack::Frame;
 
 /// Bytes of the largest variable that is watched.
 const LENGTH_MAX: u64 = 1 << 20;

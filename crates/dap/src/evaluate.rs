@@ -5,8 +5,8 @@ use serde_json::{Value as Json, json};
 
 use crate::answers::{Answer, Refusal, arguments};
 use crate::mi::quote;
+use crate::program::Frame;
 use crate::session::Session;
-use crate::stack::Frame;
 use crate::variables::shortened;
 
 #[derive(Deserialize)]

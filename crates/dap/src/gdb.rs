@@ -12,8 +12,8 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
 
+use crate::event::Event;
 use crate::mi;
-use crate::session::Event;
 
 /// How long it may take to end by itself.
 const LAST_BREATH: Duration = Duration::from_secs(2);

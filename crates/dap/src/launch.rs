@@ -9,7 +9,7 @@ use serde_json::{Value as Json, json};
 use crate::answers::{Answer, Refusal, arguments};
 use crate::gdb::Gdb;
 use crate::mi::{Record, quote};
-use crate::resume::{Run, Way};
+use crate::run::{Run, Way};
 use crate::session::Session;
 
 /// Arguments of `launch` and `attach`.

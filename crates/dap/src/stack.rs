@@ -5,30 +5,9 @@ use serde_json::{Value as Json, json};
 
 use crate::answers::{Answer, Refusal, arguments};
 use crate::mi::Value;
+use crate::program::{Container, Frame};
 use crate::session::Session;
 use crate::source;
-use crate::variables::Container;
-
-/// A frame, as gdb finds it again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Frame {
-    /// gdb's number of the thread.
-    pub thread: u32,
-    /// 0 is the innermost.
-    pub level: u32,
-}
-
-impl Frame {
-    /// For commands of gdb's.
-    pub fn options(self) -> String {
-        format!("--thread {} --frame {}", self.thread, self.level)
-    }
-
-    /// The same, nothing for no frame.
-    pub fn options_of(frame: Option<Self>) -> String {
-        frame.map_or(String::new(), Self::options)
-    }
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -4,7 +4,7 @@ use serde_json::{Value as Json, json};
 
 use crate::answers::Answer;
 use crate::mi::Value;
-use crate::resume::{Run, Way};
+use crate::run::{Run, Way};
 use crate::session::Session;
 
 /// A reason in both languages: gdb's, the protocol's, and what the person reads.
@@ -86,7 +86,7 @@ impl Session {
         }
         match stop.text("reason").unwrap_or("") {
             "breakpoint-hit" => {
-                let (reason, description) = self.kind_of_breakpoint(number);
+                let (reason, description) = self.breakpoints.kind(number);
                 body["reason"] = json!(reason);
                 body["description"] = json!(description);
             }
@@ -144,7 +144,7 @@ impl Session {
     /// What a write has changed, in the order of the recorded time.
     fn change(&self, stop: &Value) -> Option<String> {
         let watch = watch(stop)?;
-        let name = self.name_of_watch(watch.number("number")?);
+        let name = self.breakpoints.name_of_watch(watch.number("number")?);
         let name = name.or(watch.text("exp")).unwrap_or("?");
         let value = stop.get("value")?;
         let (old, new) = (value.text("old"), value.text("new"));

@@ -6,10 +6,11 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::answers::Refusal;
+use crate::event::Event;
 use crate::gdb::Gdb;
 use crate::mi::{Record, Value};
-use crate::resume::Run;
-use crate::session::{BEAT, Event, Session};
+use crate::run::Run;
+use crate::session::{BEAT, Session};
 
 /// How long the last words of a dead gdb may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);

@@ -4,37 +4,8 @@
 use serde_json::{Value as Json, json};
 
 use crate::answers::{Answer, Refusal};
-use crate::mi::Value;
+use crate::program::Thread;
 use crate::session::Session;
-
-/// A thread.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Thread {
-    /// The recorded id.
-    pub id: i64,
-    /// gdb's number.
-    pub gdb: u32,
-    /// Its name, and where its tape is: `worker p0.t3`.
-    pub name: String,
-}
-
-impl Thread {
-    fn read(value: &Value) -> Option<Self> {
-        let gdb = value.number("id")?;
-        // "Thread PID.TID"
-        let target = value.text("target-id").unwrap_or("");
-        let id = target
-            .rsplit(['.', ' '])
-            .next()
-            .and_then(|id| id.parse().ok());
-        let name = value.text("details").or(value.text("name"));
-        Some(Self {
-            id: id.unwrap_or(i64::from(gdb)),
-            gdb,
-            name: name.unwrap_or(target).to_owned(),
-        })
-    }
-}
 
 impl Session {
     /// Asks gdb what threads there are, and tells the client what has changed.

@@ -5,40 +5,8 @@ use serde_json::{Value as Json, json};
 
 use crate::answers::{Answer, Refusal, arguments};
 use crate::mi::{Value, quote};
+use crate::program::{Container, Frame, Object};
 use crate::session::Session;
-use crate::stack::Frame;
-
-/// What has variables in it.
-#[derive(Clone, Debug)]
-pub enum Container {
-    /// Arguments of a frame's function.
-    Arguments(Frame),
-    /// Local variables of a frame.
-    Locals(Frame),
-    /// Registers, as a frame has them.
-    Registers(Frame),
-    /// The vector registers.
-    Vectors(Frame),
-    /// What the function that was just left has returned: gdb's name for it.
-    Returned(Frame, String),
-    /// The parts of a variable.
-    Parts(Object),
-}
-
-/// A variable object.
-#[derive(Clone, Debug)]
-pub struct Object {
-    /// gdb's name for it.
-    name: String,
-    /// The frame that it is of.
-    frame: Option<Frame>,
-    /// A pretty-printer says what its parts are.
-    dynamic: bool,
-    /// Its parts are keys and values by turns.
-    map: bool,
-    /// Its parts are numbered.
-    list: bool,
-}
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]

@@ -14,8 +14,8 @@ use relive_engine::timeline::Wanted;
 use crate::debuggee::Debuggee;
 use crate::family::{Family, Route};
 use crate::link::{Link, Stream, Wire};
+use crate::order::Reason;
 use crate::packets;
-use crate::resume::Reason;
 use crate::thread_locals::Asked;
 
 /// Bytes of the longest packet: all registers fit, and gdb reads memory in larger portions.

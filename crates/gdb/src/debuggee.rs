@@ -5,91 +5,29 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::rc::Rc;
 
-use gdbstub::common::{Pid, Tid};
-use gdbstub::target::ext::base::BaseOps;
-use gdbstub::target::ext::base::multithread::{MultiThreadBase, MultiThreadResumeOps};
-use gdbstub::target::ext::base::single_register_access::{
-    SingleRegisterAccess, SingleRegisterAccessOps,
-};
-use gdbstub::target::ext::extended_mode::{
-    Args, AttachKind, CurrentActivePid, ExtendedMode, ShouldTerminate,
-};
-use gdbstub::target::ext::thread_extra_info::ThreadExtraInfo;
-use gdbstub::target::{Target, TargetError, TargetResult};
+use gdbstub::common::Tid;
+use gdbstub::target::{TargetError, TargetResult};
 use relive_engine::Failure;
 use relive_engine::timeline::{
-    Follow, Patient, Registers, Spot, Status, Stopped, Thread, Timeline, Wanted, Watchpoint, What,
-    vector_places, vector_state,
+    Follow, Patient, Registers, Status, Stopped, Thread, Timeline, Watchpoint, What, vector_places,
+    vector_state,
 };
 use relive_trace::Trace;
 
-use crate::arch::{Amd64, Block, Number, Register, features, set, value};
+use crate::arch::{Register, features};
+use crate::at::At;
 use crate::description;
-use crate::files::Files;
+use crate::files::{Files, Open};
 use crate::interrupt::Interrupt;
-use crate::resume::{Order, Reason};
-use crate::tables::portion;
-use crate::vfile::Open;
+use crate::order::{Order, Reason};
 
 /// Errno values that a client gets.
-const EFAULT: u8 = 14;
-const ESRCH: u8 = 3;
-const EINVAL: u8 = 22;
+pub(crate) const EFAULT: u8 = 14;
+pub(crate) const ESRCH: u8 = 3;
+pub(crate) const EINVAL: u8 = 22;
 pub(crate) const ENOMEM: u8 = 12;
 /// The stack pointer among the general registers.
 pub(crate) const RSP: usize = 4;
-
-/// Where a session begins.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
-    /// At the process's first instruction.
-    Start,
-    /// At its end.
-    End,
-    /// Right before the signal that killed it.
-    Crash,
-    /// Where so many events have happened in it.
-    Event(u64),
-    /// At a position between two events.
-    Spot(Spot),
-}
-
-impl std::str::FromStr for At {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        Ok(match text {
-            "start" => Self::Start,
-            "end" => Self::End,
-            "crash" => Self::Crash,
-            n => match n.parse() {
-                Ok(event) => Self::Event(event),
-                Err(_) => Self::Spot(n.parse().map_err(|_| {
-                    format!(
-                        "'{n}' is no place: start, end, crash, a number of events, \
-                         EVENT:TICK, or a position as it was printed"
-                    )
-                })?),
-            },
-        })
-    }
-}
-
-impl At {
-    /// Takes a timeline there.
-    ///
-    /// # Errors
-    /// There is no such place, or divergence.
-    pub fn go(self, timeline: &mut Timeline, wanted: &mut dyn Wanted) -> Result<Stopped, Failure> {
-        match self {
-            Self::Start => timeline.goto_start(),
-            Self::End => timeline.goto_end(wanted),
-            Self::Crash => timeline.goto_crash(wanted),
-            Self::Event(n) => timeline.goto_event(n, wanted),
-            Self::Spot(spot) => timeline.goto_spot(&spot, wanted),
-        }
-    }
-}
 
 /// The process.
 pub struct Debuggee {
@@ -140,7 +78,7 @@ pub struct Debuggee {
     /// Where a function that the client called came to its end: slot, pc and stack pointer.
     pub(crate) finished: Option<(u32, u64, u64)>,
     /// The client can start the program anew.
-    extended: bool,
+    pub(crate) extended: bool,
     /// It has ended the program, and has not started it anew.
     pub(crate) killed: bool,
     /// Registers read since the last change, by slot.
@@ -298,7 +236,8 @@ impl Debuggee {
         tid(thread.map_or(self.status().tid, |t| t.tid))
     }
 
-    fn of(&mut self, tid: Tid) -> Result<Registers, TargetError<Failure>> {
+    /// Registers of a thread.
+    pub(crate) fn registers_of(&mut self, tid: Tid) -> Result<Registers, TargetError<Failure>> {
         let slot = self.slot(tid).ok_or(TargetError::Errno(ESRCH))?;
         if let Some((s, r)) = &self.cache
             && *s == slot
@@ -312,7 +251,8 @@ impl Debuggee {
         Ok(got)
     }
 
-    fn put(&mut self, tid: Tid, new: &Registers) -> TargetResult<(), Self> {
+    /// Sets registers of a thread.
+    pub(crate) fn set_registers_of(&mut self, tid: Tid, new: &Registers) -> TargetResult<(), Self> {
         let slot = self.slot(tid).ok_or(TargetError::Errno(ESRCH))?;
         self.cache = None;
         let guest = self.timeline.changeable().map_err(TargetError::Fatal)?;
@@ -360,233 +300,4 @@ fn auxiliary(timeline: &mut Timeline, rsp: u64) -> Result<Vec<u8>, Failure> {
         }
     }
     Ok(Vec::new())
-}
-
-impl Target for Debuggee {
-    type Arch = Amd64;
-    type Error = Failure;
-
-    fn base_ops(&mut self) -> BaseOps<'_, Amd64, Failure> {
-        BaseOps::MultiThread(self)
-    }
-
-    fn support_breakpoints(
-        &mut self,
-    ) -> Option<gdbstub::target::ext::breakpoints::BreakpointsOps<'_, Self>> {
-        Some(self)
-    }
-
-    fn support_target_description_xml_override(
-        &mut self,
-    ) -> Option<
-        gdbstub::target::ext::target_description_xml_override::TargetDescriptionXmlOverrideOps<
-            '_,
-            Self,
-        >,
-    > {
-        Some(self)
-    }
-
-    fn support_exec_file(
-        &mut self,
-    ) -> Option<gdbstub::target::ext::exec_file::ExecFileOps<'_, Self>> {
-        Some(self)
-    }
-
-    fn support_auxv(&mut self) -> Option<gdbstub::target::ext::auxv::AuxvOps<'_, Self>> {
-        Some(self)
-    }
-
-    fn support_host_io(&mut self) -> Option<gdbstub::target::ext::host_io::HostIoOps<'_, Self>> {
-        Some(self)
-    }
-
-    fn support_monitor_cmd(
-        &mut self,
-    ) -> Option<gdbstub::target::ext::monitor_cmd::MonitorCmdOps<'_, Self>> {
-        Some(self)
-    }
-
-    fn support_catch_syscalls(
-        &mut self,
-    ) -> Option<gdbstub::target::ext::catch_syscalls::CatchSyscallsOps<'_, Self>> {
-        Some(self)
-    }
-
-    fn support_host_info(
-        &mut self,
-    ) -> Option<gdbstub::target::ext::host_info::HostInfoOps<'_, Self>> {
-        Some(self)
-    }
-
-    fn support_process_info(
-        &mut self,
-    ) -> Option<gdbstub::target::ext::process_info::ProcessInfoOps<'_, Self>> {
-        Some(self)
-    }
-
-    fn support_extended_mode(
-        &mut self,
-    ) -> Option<gdbstub::target::ext::extended_mode::ExtendedModeOps<'_, Self>> {
-        Some(self)
-    }
-}
-
-impl MultiThreadBase for Debuggee {
-    fn read_registers(&mut self, regs: &mut Block, tid: Tid) -> TargetResult<(), Self> {
-        let guest = self.of(tid)?;
-        regs.0 = self
-            .registers
-            .iter()
-            .flat_map(|r| value(r, &guest))
-            .collect();
-        Ok(())
-    }
-
-    fn write_registers(&mut self, regs: &Block, tid: Tid) -> TargetResult<(), Self> {
-        let mut guest = self.of(tid)?;
-        let mut rest = &regs.0[..];
-        for register in &self.registers {
-            if !set(register, &mut guest, rest) {
-                break;
-            }
-            rest = &rest[register.size..];
-        }
-        self.put(tid, &guest)
-    }
-
-    fn support_single_register_access(&mut self) -> Option<SingleRegisterAccessOps<'_, Tid, Self>> {
-        Some(self)
-    }
-
-    fn read_addrs(&mut self, start: u64, data: &mut [u8], _: Tid) -> TargetResult<usize, Self> {
-        let bytes = self.timeline.guest().read(start, data.len() as u64);
-        let bytes = self.survive(bytes)?;
-        if bytes.is_empty() && !data.is_empty() {
-            return Err(TargetError::Errno(EFAULT));
-        }
-        data[..bytes.len()].copy_from_slice(&bytes);
-        Ok(bytes.len())
-    }
-
-    fn write_addrs(&mut self, start: u64, data: &[u8], _: Tid) -> TargetResult<(), Self> {
-        let guest = self.timeline.changeable().map_err(TargetError::Fatal)?;
-        let written = guest.write(start, data);
-        match self.survive(written)? {
-            true => Ok(()),
-            false => Err(TargetError::Errno(EFAULT)),
-        }
-    }
-
-    fn list_active_threads(&mut self, each: &mut dyn FnMut(Tid)) -> Result<(), Failure> {
-        if !self.killed {
-            self.threads.iter().for_each(|t| each(tid(t.tid)));
-        }
-        Ok(())
-    }
-
-    fn support_resume(&mut self) -> Option<MultiThreadResumeOps<'_, Self>> {
-        Some(self)
-    }
-
-    fn support_thread_extra_info(
-        &mut self,
-    ) -> Option<gdbstub::target::ext::thread_extra_info::ThreadExtraInfoOps<'_, Self>> {
-        Some(self)
-    }
-}
-
-impl SingleRegisterAccess<Tid> for Debuggee {
-    fn read_register(
-        &mut self,
-        tid: Tid,
-        reg_id: Number,
-        buf: &mut [u8],
-    ) -> TargetResult<usize, Self> {
-        let guest = self.of(tid)?;
-        let register = self.registers.get(reg_id.0);
-        let bytes = value(register.ok_or(TargetError::Errno(EINVAL))?, &guest);
-        let n = bytes.len().min(buf.len());
-        buf[..n].copy_from_slice(&bytes[..n]);
-        Ok(n)
-    }
-
-    fn write_register(&mut self, tid: Tid, reg_id: Number, val: &[u8]) -> TargetResult<(), Self> {
-        let mut guest = self.of(tid)?;
-        let register = self.registers.get(reg_id.0);
-        let register = register.ok_or(TargetError::Errno(EINVAL))?;
-        if !set(register, &mut guest, val) {
-            return Err(TargetError::Errno(EINVAL));
-        }
-        self.put(tid, &guest)
-    }
-}
-
-impl ThreadExtraInfo for Debuggee {
-    fn thread_extra_info(&self, tid: Tid, buf: &mut [u8]) -> Result<usize, Failure> {
-        let same = |t: &&Thread| t.tid as usize == tid.get();
-        let thread = self.threads.iter().find(same);
-        let text = thread.map_or_else(String::new, |t| {
-            let process = self.status().process;
-            format!("{} p{process}.t{}", t.name, t.index)
-        });
-        Ok(portion(text.as_bytes(), 0, buf.len(), buf))
-    }
-}
-
-impl ExtendedMode for Debuggee {
-    fn on_start(&mut self) -> Result<(), Failure> {
-        self.extended = true;
-        Ok(())
-    }
-
-    fn run(&mut self, _: Option<&[u8]>, _: Args<'_, '_>) -> TargetResult<Pid, Self> {
-        // Whatever program and arguments the client names: it is the recorded run.
-        self.restart().map_err(TargetError::Fatal)?;
-        self.killed = false;
-        Ok(tid(self.status().pid))
-    }
-
-    fn attach(&mut self, pid: Pid) -> TargetResult<(), Self> {
-        match pid == tid(self.status().pid) {
-            true => Ok(()),
-            false => Err(TargetError::Errno(ESRCH)),
-        }
-    }
-
-    fn query_if_attached(&mut self, _: Pid) -> TargetResult<AttachKind, Self> {
-        // A client that leaves then lets go of it instead of killing it.
-        Ok(AttachKind::Attach)
-    }
-
-    fn kill(&mut self, pid: Option<Pid>) -> TargetResult<ShouldTerminate, Self> {
-        if pid.is_some_and(|pid| pid != tid(self.status().pid)) {
-            return Err(TargetError::Errno(ESRCH));
-        }
-        // Who can start it anew may do so; if the client goes instead, that is the end.
-        self.killed = true;
-        Ok(match self.extended {
-            true => ShouldTerminate::No,
-            false => ShouldTerminate::Yes,
-        })
-    }
-
-    fn restart(&mut self) -> Result<(), Failure> {
-        self.timeline.goto_start()?;
-        (self.at_signal, self.owed, self.met) = (false, None, None);
-        (self.astray, self.finished) = (None, None);
-        self.look()
-    }
-
-    fn support_current_active_pid(
-        &mut self,
-    ) -> Option<gdbstub::target::ext::extended_mode::CurrentActivePidOps<'_, Self>> {
-        Some(self)
-    }
-}
-
-impl CurrentActivePid for Debuggee {
-    fn current_active_pid(&mut self) -> Result<Pid, Failure> {
-        Ok(tid(self.status().pid))
-    }
 }

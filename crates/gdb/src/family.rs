@@ -12,7 +12,8 @@ use relive_engine::Failure;
 use relive_engine::timeline::{child, follow};
 use relive_trace::Trace;
 
-use crate::debuggee::{At, Debuggee};
+use crate::at::At;
+use crate::debuggee::Debuggee;
 use crate::packets;
 use crate::thread_locals::Locate;
 use crate::vfile::{MOST_OPEN, decode};

@@ -62,6 +62,14 @@ pub fn mapped(
     Ok(())
 }
 
+/// A file that a client has open.
+pub enum Open {
+    /// A copy in the trace.
+    Copy(File),
+    /// What was made up when it was opened.
+    Text(Vec<u8>),
+}
+
 /// All files, by path.
 pub struct Files {
     trace: Trace,

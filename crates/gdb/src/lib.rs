@@ -9,6 +9,7 @@
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
 mod arch;
+mod at;
 mod conversation;
 mod debuggee;
 mod description;
@@ -18,6 +19,7 @@ mod interrupt;
 mod link;
 mod lldb;
 mod monitor;
+mod order;
 mod packets;
 mod proc_files;
 mod resume;
@@ -25,10 +27,11 @@ mod serve;
 mod signals;
 mod stops;
 mod tables;
+mod target;
 mod thread_locals;
 mod vfile;
 
-pub use debuggee::At;
+pub use at::At;
 pub use files::{How, mapped};
 pub use serve::{Address, Admit, Options, Server, Session};
 pub use thread_locals::{Locate, ThreadLocal};

@@ -6,9 +6,10 @@ use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd};
 use relive_engine::Failure;
 use relive_engine::timeline::{OTHERS, Patient, Place, Spot};
 
-use crate::debuggee::{At, Debuggee};
+use crate::at::At;
+use crate::debuggee::Debuggee;
 use crate::interrupt::Until;
-use crate::resume::Reason;
+use crate::order::Reason;
 
 const HELP: &str = "\
 position           where the replay is

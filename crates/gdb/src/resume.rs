@@ -1,7 +1,6 @@
 //! Going on: what the client has ordered, and what came of it.
 
 use gdbstub::common::{Signal, Tid};
-use gdbstub::stub::MultiThreadStopReason;
 use gdbstub::target::TargetError;
 use gdbstub::target::ext::base::multithread::{
     MultiThreadRangeStepping, MultiThreadRangeSteppingOps, MultiThreadResume,
@@ -16,34 +15,9 @@ use relive_engine::Failure;
 use relive_engine::timeline::{Ended, Hit, OTHERS, Stopped, Thread, Wanted, Watching, What, Why};
 
 use crate::debuggee::{Debuggee, RSP, tid};
+use crate::order::{Order, Reason};
 use crate::signals::to_gdb;
 use crate::stops::kind_to;
-
-/// A stop as the protocol tells it.
-pub type Reason = MultiThreadStopReason<u64>;
-
-/// How to go on.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Order {
-    /// All threads, forwards.
-    #[default]
-    Continue,
-    /// One instruction of a thread.
-    Step(Tid),
-    /// A thread, as long as its pc is in a range.
-    Range(Tid, u64, u64),
-    /// Backwards.
-    Back,
-    /// Back over one instruction of a thread.
-    StepBack(Tid),
-}
-
-impl Order {
-    /// Whether it leads backwards.
-    pub fn is_back(self) -> bool {
-        matches!(self, Self::Back | Self::StepBack(_))
-    }
-}
 
 impl MultiThreadResume for Debuggee {
     fn resume(&mut self) -> Result<(), Failure> {

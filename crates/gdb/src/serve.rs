@@ -10,8 +10,9 @@ use std::path::PathBuf;
 use relive_engine::Failure;
 use relive_engine::timeline::Follow;
 
+use crate::at::At;
 use crate::conversation::{Ended, converse};
-use crate::debuggee::{At, Debuggee};
+use crate::debuggee::Debuggee;
 use crate::family::Family;
 use crate::link::Stream;
 use crate::thread_locals::Locate;

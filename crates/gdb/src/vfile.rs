@@ -2,7 +2,6 @@
 //! they had, what `/proc` says of the recorded process (`proc_files`), and nothing else of this
 //! machine.
 
-use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 
 use gdbstub::target::ext::host_io::{
@@ -13,19 +12,12 @@ use gdbstub::target::ext::host_io::{
 };
 
 use crate::debuggee::Debuggee;
+use crate::files::Open;
 use crate::tables::portion;
 
 /// Most files that a client may have open in one process; a descriptor divided by it is the
 /// number of the process.
 pub const MOST_OPEN: usize = 256;
-
-/// An open file.
-pub enum Open {
-    /// A copy in the trace.
-    Copy(File),
-    /// What was made up when it was opened.
-    Text(Vec<u8>),
-}
 
 /// The bytes of hexadecimal digits.
 pub fn decode(hex: &str) -> Option<Vec<u8>> {

@@ -11,11 +11,29 @@
 use std::arch::naked_asm;
 
 use crate::context::{Context, LANES, off};
-use crate::{cpu, vectors};
+use crate::{cpu, reading, vectors};
 
 /// The arithmetic flags, and those that are always set in user mode (Intel SDM vol. 1, 3.4.3):
 /// bit 1 and IF.
 const USUAL_FLAGS: i32 = 0x8d5 | 0x202;
+
+impl Context {
+    /// A fresh context: all registers zero, vector state initial, no budget.
+    /// `host_fs` is filled in by [`adopt`].
+    #[must_use]
+    pub fn new() -> Box<Self> {
+        // SAFETY: every field is plain integers, for which all-zero bytes are a value; the
+        // allocation has the type's own layout.
+        let mut ctx: Box<Self> = unsafe { Box::new_zeroed().assume_init() };
+        ctx.this = &raw const *ctx as u64;
+        ctx.exit_fn = exit_to_host as *const () as u64;
+        (ctx.routines, ctx.vdso) = reading::in_use();
+        ctx.rflags = 0x202;
+        ctx.form = vectors::form();
+        ctx.xsave.reset();
+        ctx
+    }
+}
 
 /// Makes `ctx` the current context of this host thread (GS base, host FS base).
 ///

@@ -10,8 +10,9 @@
 
 use std::collections::BTreeMap;
 
+use crate::policy::Policy;
 use crate::rng::Rng;
-use crate::{Policy, Seed};
+use crate::seed::Seed;
 
 /// Random priorities, change points, starving, and slices from one tick to the longest.
 ///

@@ -1,8 +1,9 @@
 //! The default: close to what a kernel does, with enough variation that two recordings of a
 //! racy program differ.
 
+use crate::policy::Policy;
 use crate::rng::Rng;
-use crate::{Policy, Seed};
+use crate::seed::Seed;
 
 /// Mostly first come, first served, with slices of very different lengths.
 ///

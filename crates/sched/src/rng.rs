@@ -44,7 +44,7 @@ impl Rng {
     /// the middle of long straight code is reached too.
     pub(crate) fn steps(&mut self) -> u32 {
         let high = if self.one_in(12) {
-            crate::STEPS_MAX.ilog2()
+            crate::policy::STEPS_MAX.ilog2()
         } else {
             7
         };

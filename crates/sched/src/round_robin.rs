@@ -1,6 +1,6 @@
 //! Everyone in turn, the same slice for all: for tests that need to know what happens.
 
-use crate::{Policy, SLICE_MAX};
+use crate::policy::{Policy, SLICE_MAX};
 
 /// Hands the baton to whoever waits longest.
 #[derive(Debug, Clone)]

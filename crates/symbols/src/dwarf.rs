@@ -12,7 +12,6 @@ use object::Object;
 
 use crate::find::{Finder, read, relative};
 use crate::inflate;
-use crate::module::Line;
 
 /// Bytes of a section.
 pub(crate) type Bytes = EndianArcSlice<LittleEndian>;
@@ -31,6 +30,17 @@ pub struct Companion {
     pub below: PathBuf,
     /// Another such place, which is better as long as no other file has it: gdb looks there only.
     pub better: Option<PathBuf>,
+}
+
+/// A source line, and the function that it is in.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line {
+    /// Demangled name.
+    pub function: Option<String>,
+    /// Path of the source, as the compiler wrote it.
+    pub file: Option<String>,
+    /// Line from 1.
+    pub line: Option<u32>,
 }
 
 /// Debug information.

@@ -9,10 +9,9 @@ use gimli::{
 };
 
 use crate::dwarf::Bytes;
-use crate::space::Placed;
-use crate::tls;
+use crate::placed::Placed;
+use crate::target::{Registers, Target};
 use crate::units::{Die, Unit};
-use crate::{Registers, Target};
 
 /// Steps of one expression, at most.
 const MOST_STEPS: u32 = 10_000;
@@ -142,7 +141,8 @@ impl Evaluator<'_> {
                 }
                 EvaluationResult::RequiresTls(offset) => {
                     let at =
-                        tls::address(self.target, self.placed, self.view.thread_pointer, offset)?;
+                        self.placed
+                            .thread_local(self.target, self.view.thread_pointer, offset)?;
                     evaluation.resume_with_tls(at)
                 }
                 EvaluationResult::RequiresCallFrameCfa => {

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
-use crate::module::build_id;
+use object::Object;
 
 /// Bytes that a map and its file must have in common: the first page, which holds the headers
 /// and usually the build id.
@@ -152,6 +152,14 @@ impl Finder {
         let places = here.into_iter().chain(below);
         places.filter(|path| path.is_file()).collect()
     }
+}
+
+/// The build id of an ELF file.
+#[must_use]
+pub fn build_id(bytes: &[u8]) -> Option<Vec<u8>> {
+    let file = object::File::parse(bytes).ok()?;
+    let id = file.build_id().ok()??;
+    (!id.is_empty()).then(|| id.to_vec())
 }
 
 /// `.build-id/ab/cdef.debug`.

@@ -7,12 +7,13 @@ use std::rc::Rc;
 use gimli::constants::*;
 use gimli::{AttributeValue, DwAt};
 
-use crate::Target;
 use crate::evaluate::{Evaluator, View, Where, location};
 use crate::module::COPIES;
 use crate::names;
 use crate::passing::{Assigner, Convention, Slot, results};
-use crate::space::{Placed, Space};
+use crate::placed::Placed;
+use crate::space::Space;
+use crate::target::Target;
 use crate::types::{Shape, Type};
 use crate::units::{Die, Unit, Units};
 use crate::value::Passing;

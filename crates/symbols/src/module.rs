@@ -7,7 +7,8 @@ use std::sync::Arc;
 
 use object::{Object, ObjectSection, ObjectSegment, ObjectSymbol, SymbolKind};
 
-use crate::dwarf::{Bytes, Companion, Debug, section};
+use crate::demangle::{demangled, is_called};
+use crate::dwarf::{Bytes, Companion, Debug, Line, section};
 use crate::find::{Finder, below_build_id, read, relative};
 use crate::inflate;
 use crate::short;
@@ -39,17 +40,6 @@ pub struct Symbol {
     pub size: u64,
 }
 
-/// A source line, and the function that it is in.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Line {
-    /// Demangled name.
-    pub function: Option<String>,
-    /// Path of the source, as the compiler wrote it.
-    pub file: Option<String>,
-    /// Line from 1.
-    pub line: Option<u32>,
-}
-
 /// One file, with what belongs to it.
 pub struct Module {
     /// By address.
@@ -73,14 +63,6 @@ pub(crate) struct Tables {
     pub(crate) bases: gimli::BaseAddresses,
     /// The code is Go's, which has a calling convention of its own.
     pub(crate) go: bool,
-}
-
-/// The build id of an ELF file.
-#[must_use]
-pub fn build_id(bytes: &[u8]) -> Option<Vec<u8>> {
-    let file = object::File::parse(bytes).ok()?;
-    let id = file.build_id().ok()??;
-    (!id.is_empty()).then(|| id.to_vec())
 }
 
 impl Module {
@@ -308,59 +290,6 @@ fn separate(file: &object::File<'_>, name: &Path, finder: &Finder) -> Option<Com
     })
 }
 
-/// A name for people.
-pub(crate) fn demangled(name: &str) -> String {
-    addr2line::demangle_auto(name.into(), None).into_owned()
-}
-
-/// A demangled name without its parameters, the type of its result and what a compiler has
-/// added.
-pub(crate) fn plain(shown: &str) -> &str {
-    let mut depth = 0usize;
-    let mut end = shown.len();
-    // The last parenthesis that closes begins the way back to where parameters begin; behind it
-    // there is at most `const` and the like.
-    let close = shown.rfind(')').filter(|at| !shown[*at..].contains("::"));
-    for (at, byte) in shown.bytes().enumerate().rev() {
-        match byte {
-            b')' if depth > 0 || close == Some(at) => depth += 1,
-            b'(' if depth == 1 => {
-                end = at;
-                break;
-            }
-            b'(' if depth > 0 => depth -= 1,
-            _ => {}
-        }
-    }
-    let named = &shown[..end];
-    // Templates have the type of their result before their name.
-    let (mut angles, mut start) = (0usize, 0);
-    for (at, byte) in named.bytes().enumerate().filter(|_| end < shown.len()) {
-        match byte {
-            b'<' | b'(' | b'[' => angles += 1,
-            b'>' | b')' | b']' => angles = angles.saturating_sub(1),
-            b' ' if angles == 0 && !named[..at].ends_with("operator") => start = at + 1,
-            _ => {}
-        }
-    }
-    let plain = &named[start..];
-    // Rust's older names end with a hash.
-    match plain.rsplit_once("::h") {
-        Some((before, hash)) if hash.len() == 16 => before,
-        _ => plain,
-    }
-}
-
-/// Whether a mangled name reads so.
-fn is_called(mangled: &str, name: &str) -> bool {
-    // Only these two beginnings are mangled names.
-    if !mangled.starts_with("_Z") && !mangled.starts_with("_R") {
-        return false;
-    }
-    let shown = demangled(mangled);
-    shown == name || plain(&shown) == name
-}
-
 fn symbols(file: &object::File<'_>) -> Vec<Symbol> {
     let kind = |kind| match kind {
         SymbolKind::Text => Some(Kind::Function),
@@ -387,37 +316,4 @@ fn symbols(file: &object::File<'_>) -> Vec<Symbol> {
 fn sort(all: &mut Vec<Symbol>) {
     all.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));
     all.dedup();
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn parameters_and_hashes_are_no_part_of_a_name() {
-        for (shown, expected) in [
-            ("main", "main"),
-            ("deep::Box::fall(int)", "deep::Box::fall"),
-            ("deep::Box::get() const", "deep::Box::get"),
-            (
-                "a::(anonymous namespace)::f(int (*)(char))",
-                "a::(anonymous namespace)::f",
-            ),
-            (
-                "(anonymous namespace)::count",
-                "(anonymous namespace)::count",
-            ),
-            ("F::operator()(int)", "F::operator()"),
-            (
-                "void twice<std::pair<int, long> >(int)",
-                "twice<std::pair<int, long> >",
-            ),
-            ("shop::sell::h0123456789abcdef", "shop::sell"),
-            ("<a::B as c::D>::e", "<a::B as c::D>::e"),
-            (")(", ")("),
-            ("", ""),
-        ] {
-            assert_eq!(plain(shown), expected, "{shown}");
-        }
-    }
 }

@@ -8,9 +8,9 @@ use std::rc::Rc;
 use gimli::constants::*;
 use gimli::{AttributeValue, Operation, RangeIter};
 
+use crate::demangle::{demangled, plain};
 use crate::dwarf::Bytes;
 use crate::evaluate::location;
-use crate::module::{demangled, plain};
 use crate::units::{Die, Unit, Units};
 
 /// Scopes in scopes, at most.

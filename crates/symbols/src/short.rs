@@ -2,7 +2,7 @@
 //! `shop::Queue<Item>::push(Item)`, `price(int)` for `shop::price(int)`, `Circle::area` for
 //! `<shapes::Circle as shapes::Shape>::area`, `Sq.Area` for `main.(*Sq).Area`.
 
-use crate::module::plain;
+use crate::demangle::plain;
 
 /// Whether a demangled name of C++ or Rust is meant by a shorter one.
 pub(crate) fn is_meant(shown: &str, wanted: &str) -> bool {

@@ -4,23 +4,16 @@ use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 
+use crate::demangle::{demangled, plain};
+use crate::dwarf::Line;
 use crate::evaluate::Where;
 use crate::find::{Finder, HEAD, read};
-use crate::module::{Kind, Line, Module, Symbol, demangled, plain};
+use crate::module::{Kind, Module, Symbol};
 use crate::names::near;
-use crate::tls;
+use crate::placed::Placed;
+use crate::target::{Map, Target};
 use crate::types::Type;
 use crate::value::{Passing, Shower};
-use crate::{Map, Target};
-
-/// A module where it is mapped.
-pub(crate) struct Placed {
-    pub(crate) module: Module,
-    /// Its addresses in the target less those in the file.
-    pub(crate) bias: u64,
-    pub(crate) path: String,
-    ranges: Vec<(u64, u64)>,
-}
 
 /// What an address is called.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -196,7 +189,7 @@ impl Space {
         let has = |placed: &&Placed| placed.bias == bias && placed.module.tls.is_some();
         let placed = self.modules.iter().find(has);
         let placed = placed.ok_or("there is no module with such variables")?;
-        tls::address(target, placed, Some(pointer), offset)
+        placed.thread_local(target, Some(pointer), offset)
     }
 
     /// Everything of a kind with this name.

@@ -12,8 +12,7 @@ use object::elf::{
 use object::read::elf::ProgramHeader;
 use object::{Object, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget};
 
-use crate::Target;
-use crate::space::Placed;
+use crate::target::Target;
 
 /// No library's vector of blocks has more entries.
 const MOST_MODULES: u64 = 1 << 20;
@@ -110,19 +109,20 @@ impl Block {
 }
 
 /// The address of the variable at an offset in a module's block, for the thread whose pointer
-/// this is.
+/// this is. `bias` is the module's addresses less those in its file.
 ///
 /// # Errors
 /// Why it is not known.
 pub(crate) fn address(
     target: &mut dyn Target,
-    placed: &Placed,
+    block: Option<&Block>,
+    bias: u64,
     pointer: Option<u64>,
     offset: u64,
 ) -> Result<u64, String> {
     let pointer = pointer.ok_or("every thread has its own: say which with --thread")?;
     let unknown = || "where the library has its thread-local variables is not known".to_owned();
-    let block = placed.module.tls.as_ref().ok_or_else(unknown)?;
+    let block = block.ok_or_else(unknown)?;
     if !block.align.is_power_of_two() {
         return Err(unknown());
     }
@@ -135,7 +135,7 @@ pub(crate) fn address(
     for slot in &block.slots {
         match *slot {
             Slot::Distance(at, of) => {
-                let distance = target.word(at.wrapping_add(placed.bias));
+                let distance = target.word(at.wrapping_add(bias));
                 // Before the dynamic linker has been here it is what the file has.
                 if let Some(distance) = distance.filter(|d| d.cast_signed() < 0) {
                     let start = pointer.wrapping_add(distance).wrapping_sub(of);
@@ -143,7 +143,7 @@ pub(crate) fn address(
                 }
             }
             Slot::Module(at) => {
-                let number = target.word(at.wrapping_add(placed.bias));
+                let number = target.word(at.wrapping_add(bias));
                 let Some(number) = number.filter(|n| (1..MOST_MODULES).contains(n)) else {
                     continue;
                 };

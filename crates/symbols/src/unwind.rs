@@ -9,7 +9,7 @@ use gimli::{
 use crate::dwarf::Bytes;
 use crate::evaluate::View;
 use crate::space::Space;
-use crate::{Registers, Target};
+use crate::target::{Registers, Target};
 
 /// No stack is followed further.
 pub const MOST_FRAMES: usize = 1000;

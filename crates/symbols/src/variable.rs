@@ -8,17 +8,18 @@ use std::rc::Rc;
 use gimli::DW_TAG_formal_parameter;
 use gimli::constants::{DW_AT_const_value, DW_TAG_variable};
 
+use crate::demangle::demangled;
 use crate::evaluate::{Evaluator, View, Where, location};
-use crate::module::{Kind, demangled};
+use crate::module::Kind;
 use crate::names::{self, Named, is_file, is_meant, near};
+use crate::part::Walk;
 use crate::path::{Path, Step};
-use crate::space::{Placed, Space};
-use crate::types::{Member, Shape, Type};
+use crate::placed::Placed;
+use crate::space::Space;
+use crate::target::Target;
+use crate::types::Type;
 use crate::units::{Die, Unit, Units};
-use crate::{Registers, Target};
 
-/// Unnamed members and base classes in each other, at most.
-const MOST_DEPTH: usize = 16;
 /// Places that are listed where several are meant.
 const MOST_LISTED: usize = 20;
 
@@ -388,159 +389,4 @@ fn place_of(
         function,
     };
     evaluator.place(unit, location)
-}
-
-/// A value on the way to a part of it.
-struct Walk<'a> {
-    target: &'a mut dyn Target,
-    registers: Option<&'a Registers>,
-    of: Type,
-    place: Where,
-    /// Of a bit field: its first bit, and how many it has.
-    bits: Option<(u64, u64)>,
-}
-
-impl Walk<'_> {
-    fn member(&mut self, name: &str) -> Result<(), String> {
-        if matches!(self.of.shape(), Shape::Pointer(_)) {
-            self.target()?;
-        }
-        if !matches!(self.of.shape(), Shape::Class) {
-            return Err(format!("{} has no members", self.of.name()));
-        }
-        let mut names = Vec::new();
-        let Some((offset, found)) = find(&self.of, name, MOST_DEPTH, &mut names) else {
-            let near = near(name, names.iter().map(String::as_str));
-            let shown = if near.is_empty() { names } else { near };
-            let shown: Vec<String> = shown.into_iter().take(MOST_LISTED).collect();
-            return Err(format!(
-                "{} has no member {name}; it has {}",
-                self.of.name(),
-                shown.join(", ")
-            ));
-        };
-        self.at(offset)?;
-        self.bits = found.bits;
-        self.of = found.of;
-        Ok(())
-    }
-
-    fn index(&mut self, n: u64) -> Result<(), String> {
-        let (element, count) = match self.of.shape() {
-            Shape::Array(element, count) => (element, count),
-            Shape::Pointer(element) => {
-                self.target()?;
-                (element, 0)
-            }
-            Shape::Class => self.slice()?,
-            _ => return Err(format!("{} has no elements", self.of.name())),
-        };
-        if count > 0 && n >= count {
-            return Err(format!("{} has {count} elements", self.of.name()));
-        }
-        let size = element
-            .size()
-            .ok_or("the size of its elements is not known")?;
-        self.at(n.checked_mul(size).ok_or("no memory is that large")?)?;
-        self.of = element;
-        Ok(())
-    }
-
-    /// Goes to the elements of a slice of Rust or Go, or a vector of C++.
-    fn slice(&mut self) -> Result<(Type, u64), String> {
-        let whole = self.of.clone();
-        let none = || format!("{} has no elements that can be counted", whole.name());
-        let word = |walk: &mut Self, names: &[&str]| -> Option<(Type, u64)> {
-            let (mut of, mut at) = (whole.clone(), 0u64);
-            for name in names {
-                let (offset, inner) = find(&of, name, MOST_DEPTH, &mut Vec::new())?;
-                (of, at) = (inner.of, at.checked_add(offset)?);
-            }
-            let Where::Memory(start) = walk.place else {
-                return None;
-            };
-            Some((of, walk.target.word(start.checked_add(at)?)?))
-        };
-        let ways: [(&[&str], &[&str]); 3] = [
-            (&["data_ptr"], &["length"]),
-            (&["array"], &["len"]),
-            (&["_M_impl", "_M_start"], &["_M_impl", "_M_finish"]),
-        ];
-        for (data, end) in ways {
-            let Some(((to, start), (_, end))) = word(self, data).zip(word(self, end)) else {
-                continue;
-            };
-            let Shape::Pointer(element) = to.shape() else {
-                continue;
-            };
-            let count = if data.len() == 1 {
-                end
-            } else {
-                let size = element.size().filter(|size| *size > 0).ok_or_else(none)?;
-                end.wrapping_sub(start) / size
-            };
-            if count == 0 {
-                return Err(format!("{} is empty there", whole.name()));
-            }
-            self.place = Where::Memory(start);
-            return Ok((element, count));
-        }
-        Err(none())
-    }
-
-    fn target(&mut self) -> Result<(), String> {
-        let Shape::Pointer(to) = self.of.shape() else {
-            return Err(format!("{} is no pointer", self.of.name()));
-        };
-        let at = match &self.place {
-            Where::Memory(at) => {
-                let at = *at;
-                self.target
-                    .word(at)
-                    .ok_or_else(|| format!("nothing is mapped at {at:#x}, where the pointer is"))?
-            }
-            Where::Register(n) => {
-                let all = self.registers.map(|r| r.general);
-                let value = all.and_then(|all| all.get(usize::from(*n)).copied());
-                value.ok_or("the pointer's register is not known")?
-            }
-            Where::Value(bytes) if bytes.len() == 8 => {
-                u64::from_le_bytes(bytes[..].try_into().unwrap_or_default())
-            }
-            _ => return Err("the pointer was optimized out there".to_owned()),
-        };
-        if at == 0 {
-            return Err(format!("the pointer ({}) is null there", self.of.name()));
-        }
-        self.of = to;
-        self.place = Where::Memory(at);
-        Ok(())
-    }
-
-    /// Goes so many bytes into it.
-    fn at(&mut self, offset: u64) -> Result<(), String> {
-        match &mut self.place {
-            Where::Memory(at) => *at = at.wrapping_add(offset),
-            _ if offset == 0 => {}
-            _ => return Err("it is not in memory there".to_owned()),
-        }
-        Ok(())
-    }
-}
-
-/// A member of a class, of its base classes, or of unnamed ones in it.
-fn find(of: &Type, name: &str, depth: usize, names: &mut Vec<String>) -> Option<(u64, Member)> {
-    let depth = depth.checked_sub(1)?;
-    for member in of.members() {
-        match &member.name {
-            Some(own) if own == name => return Some((member.offset, member)),
-            Some(own) => names.push(own.clone()),
-            None => {
-                if let Some((offset, found)) = find(&member.of, name, depth, names) {
-                    return Some((member.offset.checked_add(offset)?, found));
-                }
-            }
-        }
-    }
-    None
 }

@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::event::TapeId;
-use crate::files::FileId;
-use crate::manifest::Version;
+use crate::file_id::FileId;
+use crate::version::Version;
 
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;

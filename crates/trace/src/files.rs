@@ -4,63 +4,20 @@
 //! its own, hashed as it lies there, and only then renamed to its hash. A file that is there
 //! under its hash is therefore always whole.
 
-use std::fmt;
 use std::fs::{File, OpenOptions, Permissions};
 use std::io;
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use rustix::fd::BorrowedFd;
 use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
-use crate::bytes::{from_hex, to_hex};
 use crate::error::{Error, Result};
+use crate::file_id::{FileId, each_block};
 
 /// Name of the store in a trace.
 pub(crate) const NAME: &str = "files";
-
-/// Bytes read at a time.
-const BLOCK: usize = 256 << 10;
-/// Where a file open with `O_DIRECT` may be read to, and from: open(2).
-const ALIGNMENT: usize = 4096;
-
-/// Content of a file: its BLAKE3 hash. Prints as 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct FileId(pub [u8; 32]);
-
-impl FileId {
-    /// Hash of a file's whole content, its file offset untouched.
-    ///
-    /// # Errors
-    /// When it cannot be read.
-    pub fn of(file: &File) -> io::Result<Self> {
-        hash(file)
-    }
-}
-
-impl fmt::Display for FileId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&to_hex(&self.0))
-    }
-}
-
-impl fmt::Debug for FileId {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Display::fmt(self, f)
-    }
-}
-
-impl FromStr for FileId {
-    /// Nothing more can be said than that it is none.
-    type Err = ();
-
-    fn from_str(text: &str) -> std::result::Result<Self, ()> {
-        let bytes = from_hex(text).ok_or(())?;
-        bytes.try_into().map(Self).map_err(|_| ())
-    }
-}
 
 /// The files folder of one trace.
 #[derive(Debug, Clone)]
@@ -157,7 +114,7 @@ impl FileStore {
             return Err(Error::NotRegular("not a regular file"));
         }
         // Most files are known already: hashing reads them once and writes nothing.
-        let id = hash(source).map_err(unreadable)?;
+        let id = FileId::of(source).map_err(unreadable)?;
         if self.has(id) {
             return Ok(id);
         }
@@ -183,7 +140,7 @@ impl FileStore {
         let sparse = is_sparse(source).map_err(failed)?;
         if !sparse && clone_or_copy(source, &copy) {
             // The kernel's copy of a special file system's file can come out short.
-            id = Some(hash(&copy).map_err(failed)?).filter(|id| *id == expected);
+            id = Some(FileId::of(&copy).map_err(failed)?).filter(|id| *id == expected);
         }
         let id = match id {
             Some(id) => id,
@@ -216,7 +173,7 @@ impl FileStore {
     pub(crate) fn open_verified(&self, id: FileId) -> Result<File> {
         let file = self.open(id)?;
         let path = self.path(id);
-        let found = hash(&file).map_err(|error| Error::read(&path, error))?;
+        let found = FileId::of(&file).map_err(|error| Error::read(&path, error))?;
         if found != id {
             return Err(Error::FileContent { path, found });
         }
@@ -294,40 +251,6 @@ fn copy_through(source: &File, copy: &mut File) -> io::Result<FileId> {
     })?;
     copy.set_len(at)?;
     Ok(FileId(hasher.finalize().into()))
-}
-
-/// Hash of a file's whole content, its file offset untouched.
-fn hash(file: &File) -> io::Result<FileId> {
-    let mut hasher = blake3::Hasher::new();
-    each_block(file, |block| {
-        hasher.update(block);
-        Ok(())
-    })?;
-    Ok(FileId(hasher.finalize().into()))
-}
-
-/// Reads a file in blocks. The descriptor may be a program's that has opened it with `O_DIRECT`:
-/// then buffer and position have to be aligned, and nothing may be asked for behind an odd end.
-fn each_block(file: &File, mut each: impl FnMut(&[u8]) -> io::Result<()>) -> io::Result<()> {
-    let mut room = vec![0; BLOCK + ALIGNMENT];
-    let skip = room.as_ptr().align_offset(ALIGNMENT);
-    let buffer = &mut room[skip..][..BLOCK];
-    let mut at = 0_u64;
-    loop {
-        let odd = !at.is_multiple_of(ALIGNMENT as u64);
-        if odd && at >= file.metadata()?.len() {
-            return Ok(());
-        }
-        match file.read_at(buffer, at) {
-            Ok(0) => return Ok(()),
-            Ok(n) => {
-                each(&buffer[..n])?;
-                at += n as u64;
-            }
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
-        }
-    }
 }
 
 /// Creates a file that only its owner may read: recordings hold secrets.

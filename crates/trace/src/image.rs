@@ -5,7 +5,7 @@
 
 use crate::cursor::{Cursor, DecodeError, Step};
 use crate::error::{Error, Result};
-use crate::files::FileId;
+use crate::file_id::FileId;
 use crate::varint;
 
 /// First byte of an encoded image; another one is another layout.

@@ -4,7 +4,6 @@
 //! file as a whole. Unknown fields are ignored, so fields can be added within one major
 //! version; a field added later must have a default.
 
-use std::fmt;
 use std::io::{Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -14,10 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::bytes::Bytes;
 use crate::error::{Error, Result};
 use crate::files::{create_private, open_regular};
-
-/// The format that this crate writes. The major number changes when an older reader would
-/// misread a trace; the minor number when something was added.
-pub const FORMAT: Version = Version { major: 1, minor: 3 };
+use crate::version::{FORMAT, Version};
 
 /// Name of the manifest in a trace.
 pub(crate) const NAME: &str = "manifest.json";
@@ -25,21 +21,6 @@ pub(crate) const NAME: &str = "manifest.json";
 /// Command line and environment are at most a few megabytes (execve(2), "Limits on size of
 /// arguments and environment"), six bytes each in the worst case of JSON.
 const LENGTH_MAX: u64 = 64 << 20;
-
-/// A version of the trace format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Version {
-    /// Readers refuse any other than their own.
-    pub major: u32,
-    /// Readers accept any.
-    pub minor: u32,
-}
-
-impl fmt::Display for Version {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}.{}", self.major, self.minor)
-    }
-}
 
 /// Facts about a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -10,15 +10,15 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use zstd::bulk::Decompressor;
-
 use crate::chunk::{HEADER_LEN, Header};
 use crate::error::{Error, Result};
 use crate::event::TapeId;
-use crate::files::{FileId, FileStore, open_regular};
+use crate::file_id::FileId;
+use crate::files::{FileStore, open_regular};
 use crate::input::Input;
 use crate::manifest::Manifest;
 use crate::tape::TapeReader;
+use crate::tapes::{Chunk, Tapes};
 use crate::writer::TAPES;
 
 /// A trace opened for reading.
@@ -45,23 +45,6 @@ pub struct TapeInfo {
     pub raw_bytes: u64,
     /// Bytes in the tapes file, headers included.
     pub stored_bytes: u64,
-}
-
-/// The tapes file, shared by all readers. Only positioned reads are used: a forked copy of
-/// the process shares the file's offset, and must not be able to disturb another.
-#[derive(Debug)]
-pub(crate) struct Tapes {
-    file: File,
-    pub(crate) path: PathBuf,
-    /// No tape may end inside an event.
-    pub(crate) whole: bool,
-}
-
-/// Where a chunk is.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Chunk {
-    offset: u64,
-    header: Header,
 }
 
 impl Trace {
@@ -244,39 +227,6 @@ fn zeros_to_the_end(file: &File, path: &Path, mut offset: u64, length: u64) -> R
         offset += part.len() as u64;
     }
     Ok(true)
-}
-
-impl Tapes {
-    /// Appends the events of one chunk to `out`, or leaves `out` as it was.
-    pub(crate) fn read(&self, chunk: &Chunk, out: &mut Vec<u8>) -> Result<()> {
-        let header = &chunk.header;
-        let damaged = |what| Error::Chunk {
-            path: self.path.clone(),
-            offset: chunk.offset,
-            what,
-        };
-        let mut stored = vec![0; header.stored_len as usize];
-        self.file
-            .read_exact_at(&mut stored, chunk.offset + HEADER_LEN as u64)
-            .map_err(|error| Error::read(&self.path, error))?;
-        if header.sum(&stored) != header.checksum {
-            return Err(damaged("the checksum of a chunk is wrong"));
-        }
-        if !header.zstd {
-            out.extend_from_slice(&stored);
-            return Ok(());
-        }
-        let start = out.len();
-        let raw_len = header.raw_len as usize;
-        out.resize(start + raw_len, 0);
-        let unpacked = Decompressor::new()
-            .and_then(|mut zstd| zstd.decompress_to_buffer(&stored, &mut out[start..]));
-        if !matches!(unpacked, Ok(length) if length == raw_len) {
-            out.truncate(start);
-            return Err(damaged("a chunk that does not unpack to its length"));
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::codec::Decoder;
 use crate::cursor::DecodeError;
 use crate::error::{Error, Result};
 use crate::event::{Event, Kind, TapeId};
-use crate::reader::{Chunk, Tapes};
+use crate::tapes::{Chunk, Tapes};
 
 /// A position on a tape.
 #[derive(Debug, Clone)]

@@ -1,6 +1,7 @@
 //! Reading one line of gdb's.
 
-use super::{Record, Value};
+use super::record::Record;
+use super::value::Value;
 
 /// Deepest value that is read: gdb's own are five or six deep, and a line may come from
 /// anything that writes into the same pipe.

@@ -13,64 +13,19 @@
 //! way out looks at `pending` and cuts the budget itself, and the handler does so behind
 //! that look ([`past_pending_check`]).
 
+pub(crate) mod entry;
+mod vdso;
+
 use std::arch::naked_asm;
 use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use crate::context::{LANES, off};
+pub use entry::{CLOCK, CLOCKS, CPU, Entry, READABLE, ROUTINES, TSC, TSCP, Window, is_readable};
+pub use vdso::{Vdso, keeps_vectors};
+
+use crate::context::{Context, LANES, off};
 
 /// Where a routine returns to, counted from its return address, when the host has to act.
 pub const LEAVE: u32 = 11;
-
-/// What can be read, by the index of its routine.
-pub const TSC: usize = 0;
-/// The time stamp counter with the processor's number.
-pub const TSCP: usize = 1;
-/// Processor and node.
-pub const CPU: usize = 2;
-/// A clock of clock_gettime(2).
-pub const CLOCK: usize = 3;
-/// Number of routines.
-pub const ROUTINES: usize = 4;
-
-/// [`Entry::source`] of a clock: this and its number.
-pub const CLOCKS: u32 = 16;
-
-/// The clocks that the vDSO reads, as bits: REALTIME, MONOTONIC, MONOTONIC_RAW,
-/// REALTIME_COARSE, MONOTONIC_COARSE, BOOTTIME, TAI. (clock_gettime(2)) Recordings depend on
-/// it: a clock that is added here needs another instruction.
-pub const READABLE: u32 = 1 | 1 << 1 | 1 << 4 | 1 << 5 | 1 << 6 | 1 << 7 | 1 << 11;
-
-/// Whether a clock can be read here.
-#[must_use]
-pub const fn is_readable(clock: u32) -> bool {
-    clock < 32 && READABLE >> clock & 1 == 1
-}
-
-/// One reading, as it lies in a thread's buffer.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Entry {
-    /// Counter, processor's number, or seconds.
-    pub value: u64,
-    /// [`TSC`], [`TSCP`], [`CPU`], or [`CLOCKS`] and the clock's number.
-    pub source: u32,
-    /// Processor's number (of TSCP), node, or nanoseconds.
-    pub extra: u32,
-}
-
-/// The part of a thread's buffer that its routines use: addresses of entries.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Window {
-    /// The first reading since the last event.
-    pub start: u64,
-    /// The next one.
-    pub next: u64,
-    /// Behind the last one that there is, or that there is room for.
-    pub end: u64,
-    /// Ticks of the thread at the reading at `start`.
-    pub first: u64,
-}
 
 /// What the routines do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -83,15 +38,6 @@ pub enum Use {
     Record,
     /// They take from the window, whatever the time is.
     Replay,
-}
-
-/// Where clock_gettime and getcpu of the kernel's vDSO lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Vdso {
-    /// `int (clockid_t, struct timespec *)`
-    pub clock: u64,
-    /// `int (unsigned *, unsigned *, void *)`
-    pub cpu: u64,
 }
 
 type Routines = [u64; ROUTINES];
@@ -141,6 +87,14 @@ pub(crate) fn in_use() -> (Routines, [u64; 2]) {
 /// Routines that do nothing.
 pub(crate) fn leaving() -> Routines {
     [leave as *const () as u64; ROUTINES]
+}
+
+impl Context {
+    /// Whether every reading of the time stamp counter leaves to the host.
+    pub fn leave_counter(&mut self, leave: bool) {
+        let routines = if leave { leaving() } else { in_use().0 };
+        (self.routines[TSC], self.routines[TSCP]) = (routines[TSC], routines[TSCP]);
+    }
 }
 
 /// For the signal handler: whether `rip` is in the common way out, behind its look at
@@ -424,53 +378,4 @@ unsafe extern "C" fn done() {
         dealt = const off::DEALT,
         count = const LANES,
     )
-}
-
-/// Whether the functions of the vDSO leave the vector registers alone, as the kernel builds
-/// them: found out by calling them for every clock.
-#[must_use]
-pub fn keeps_vectors(vdso: Vdso) -> bool {
-    let (mut at, mut node) = ([0u64; 2], [0u32; 2]);
-    let (time, nodes) = (&raw mut at as u64, &raw mut node as u64);
-    // SAFETY: both functions write at most these sixteen and four bytes.
-    let kept = unsafe { undisturbed(vdso.cpu, nodes, nodes + 4) };
-    kept && (0..32).filter(|c| is_readable(*c)).all(|clock| {
-        // SAFETY: as above.
-        unsafe { undisturbed(vdso.clock, u64::from(clock), time) }
-    })
-}
-
-/// Calls a function with patterns in all vector registers that compiled code could use, and
-/// says whether they are still there and the function returned 0.
-///
-/// # Safety
-/// As unsafe as the function.
-unsafe fn undisturbed(function: u64, a: u64, b: u64) -> bool {
-    let (before, mut after) = ([0x5a5a_1234_9876_a5a5_u64; 2], [[0u64; 2]; 16]);
-    let result: u64;
-    // SAFETY: the caller vouches for the function; all that it may change is declared.
-    unsafe {
-        std::arch::asm!(
-            "movups xmm0, [r12]", "movups xmm1, [r12]", "movups xmm2, [r12]", "movups xmm3, [r12]",
-            "movups xmm4, [r12]", "movups xmm5, [r12]", "movups xmm6, [r12]", "movups xmm7, [r12]",
-            "movups xmm8, [r12]", "movups xmm9, [r12]", "movups xmm10, [r12]", "movups xmm11, [r12]",
-            "movups xmm12, [r12]", "movups xmm13, [r12]", "movups xmm14, [r12]", "movups xmm15, [r12]",
-            "call r14",
-            "movups [r13], xmm0", "movups [r13 + 16], xmm1", "movups [r13 + 32], xmm2",
-            "movups [r13 + 48], xmm3", "movups [r13 + 64], xmm4", "movups [r13 + 80], xmm5",
-            "movups [r13 + 96], xmm6", "movups [r13 + 112], xmm7", "movups [r13 + 128], xmm8",
-            "movups [r13 + 144], xmm9", "movups [r13 + 160], xmm10", "movups [r13 + 176], xmm11",
-            "movups [r13 + 192], xmm12", "movups [r13 + 208], xmm13", "movups [r13 + 224], xmm14",
-            "movups [r13 + 240], xmm15",
-            in("r12") &raw const before,
-            in("r13") &raw mut after,
-            in("r14") function,
-            inlateout("rdi") a => _,
-            inlateout("rsi") b => _,
-            inlateout("rdx") 0 => _,
-            lateout("rax") result,
-            clobber_abi("C"),
-        );
-    }
-    result as u32 == 0 && after == [before; 16]
 }

@@ -1,0 +1,130 @@
+//! Which recording is meant, and which place in it.
+
+use std::path::{Path, PathBuf};
+
+use relive_engine::Failure;
+use relive_engine::timeline::{Patient, Timeline, crashes, processes};
+use relive_gdb::At;
+use relive_kabi::signal_name;
+use relive_trace::{ExitStatus, Trace};
+
+use crate::instruction_sets::complain_of_missing;
+use crate::{output, packed};
+
+/// The trace that is meant: by name or folder, or the latest; of a packed one the folder where
+/// it is unpacked.
+///
+/// # Errors
+/// There is none.
+pub fn find(name: Option<&Path>) -> Result<PathBuf, Failure> {
+    // A name in the folder for recordings comes before a file of that name.
+    match relive_trace::resolve(name) {
+        Ok(found) => Ok(found),
+        Err(e) => match name.filter(|path| path.is_file()) {
+            Some(file) => packed::folder(file),
+            None => Err(Failure::setup(e)),
+        },
+    }
+}
+
+/// Finds and opens a trace.
+///
+/// # Errors
+/// There is none, or it is damaged.
+pub fn open(name: Option<&Path>) -> Result<Trace, Failure> {
+    relive_engine::raise_descriptor_limit()?;
+    Trace::open(&find(name)?).map_err(Failure::setup)
+}
+
+/// Finds and opens a trace whose program is about to be executed again, and says what this
+/// machine lacks for that.
+///
+/// # Errors
+/// There is none, or it is damaged.
+pub fn open_to_replay(name: Option<&Path>) -> Result<Trace, Failure> {
+    let trace = open(name)?;
+    complain_of_missing(&trace);
+    Ok(trace)
+}
+
+/// Says so if a timeline was to go to an event that there is not: it is at the end then.
+pub fn tell_if_beyond(asked: u64, timeline: &Timeline) {
+    let status = timeline.status();
+    if status.ended.is_some() && status.point.event < asked {
+        output::complain(&format!(
+            "p{} has {} events and no more: this is its end",
+            status.process, status.point.event
+        ));
+    }
+}
+
+/// Whether the end of a recording is missing.
+pub fn is_cut_off(trace: &Trace) -> bool {
+    trace.truncated() || !trace.manifest().complete
+}
+
+/// Goes to a place of a recording.
+///
+/// # Errors
+/// Divergence.
+pub fn go(timeline: &mut Timeline, at: At) -> Result<(), Failure> {
+    at.go(timeline, &mut Patient)?;
+    if let At::Event(n) = at {
+        tell_if_beyond(n, timeline);
+    }
+    Ok(())
+}
+
+/// The function in which a panic can be found, where the exit status is that of one.
+fn panic_place(trace: &Trace) -> Option<&'static str> {
+    match trace.manifest().summary.as_ref()?.exit {
+        ExitStatus::Code(101) => Some("rust_panic"),
+        ExitStatus::Code(2) => Some("runtime.gopanic"),
+        _ => None,
+    }
+}
+
+/// The process that `--process` and `--at` mean: with a crash the one that died.
+///
+/// # Errors
+/// Nobody died, or the trace is damaged.
+pub fn process(trace: &Trace, given: Option<u32>, at: At) -> Result<u32, Failure> {
+    match (given, at) {
+        (Some(n), _) => Ok(n),
+        (None, At::Crash) => {
+            let all = crashes(trace)?;
+            let Some((process, _)) = all.first() else {
+                let count = processes(trace).len();
+                let what = if count == 1 {
+                    "The program"
+                } else {
+                    "None of its processes"
+                };
+                let none = if count == 1 { "not " } else { "" };
+                let panic = panic_place(trace).map(|function| {
+                    format!(". A panic is no signal: break {function} and reverse-continue lead to one from there")
+                });
+                return Err(Failure::setup(format!(
+                    "nothing crashed in this recording. {what} was {none}killed by a signal; \
+                     --at end shows how it ended, relive info all processes{}",
+                    panic.unwrap_or_default()
+                )));
+            };
+            if all.len() > 1 {
+                let name = |sig: i32| signal_name(sig).unwrap_or("a signal".into());
+                let each: Vec<String> = all
+                    .iter()
+                    .map(|(process, sig)| format!("p{process} by {}", name(*sig)))
+                    .collect();
+                output::complain(&format!(
+                    "{} processes were killed: {}. This is p{process}; --process shows another",
+                    all.len(),
+                    each.join(", ")
+                ));
+            }
+            Ok(*process)
+        }
+        (None, At::Spot(spot)) => Ok(spot.process.unwrap_or(0)),
+        (None, _) => Ok(0),
+    }
+}

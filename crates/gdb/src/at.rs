@@ -1,0 +1,58 @@
+//! Places in a recording where a session can begin.
+
+use std::str::FromStr;
+
+use relive_engine::Failure;
+use relive_engine::timeline::{Spot, Stopped, Timeline, Wanted};
+
+/// Where a session begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// At the process's first instruction.
+    Start,
+    /// At its end.
+    End,
+    /// Right before the signal that killed it.
+    Crash,
+    /// Where so many events have happened in it.
+    Event(u64),
+    /// At a position between two events.
+    Spot(Spot),
+}
+
+impl FromStr for At {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(match text {
+            "start" => Self::Start,
+            "end" => Self::End,
+            "crash" => Self::Crash,
+            n => match n.parse() {
+                Ok(event) => Self::Event(event),
+                Err(_) => Self::Spot(n.parse().map_err(|_| {
+                    format!(
+                        "'{n}' is no place: start, end, crash, a number of events, \
+                         EVENT:TICK, or a position as it was printed"
+                    )
+                })?),
+            },
+        })
+    }
+}
+
+impl At {
+    /// Takes a timeline there.
+    ///
+    /// # Errors
+    /// There is no such place, or divergence.
+    pub fn go(self, timeline: &mut Timeline, wanted: &mut dyn Wanted) -> Result<Stopped, Failure> {
+        match self {
+            Self::Start => timeline.goto_start(),
+            Self::End => timeline.goto_end(wanted),
+            Self::Crash => timeline.goto_crash(wanted),
+            Self::Event(n) => timeline.goto_event(n, wanted),
+            Self::Spot(spot) => timeline.goto_spot(&spot, wanted),
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! What a client orders, and what it is told came of it.
+
+use gdbstub::common::Tid;
+use gdbstub::stub::MultiThreadStopReason;
+
+/// A stop as the protocol tells it.
+pub type Reason = MultiThreadStopReason<u64>;
+
+/// How to go on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Order {
+    /// All threads, forwards.
+    #[default]
+    Continue,
+    /// One instruction of a thread.
+    Step(Tid),
+    /// A thread, as long as its pc is in a range.
+    Range(Tid, u64, u64),
+    /// Backwards.
+    Back,
+    /// Back over one instruction of a thread.
+    StepBack(Tid),
+}
+
+impl Order {
+    /// Whether it leads backwards.
+    pub fn is_back(self) -> bool {
+        matches!(self, Self::Back | Self::StepBack(_))
+    }
+}

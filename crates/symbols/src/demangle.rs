@@ -1,0 +1,87 @@
+//! Names as people read them.
+
+/// A name for people.
+pub(crate) fn demangled(name: &str) -> String {
+    addr2line::demangle_auto(name.into(), None).into_owned()
+}
+
+/// A demangled name without its parameters, the type of its result and what a compiler has
+/// added.
+pub(crate) fn plain(shown: &str) -> &str {
+    let mut depth = 0usize;
+    let mut end = shown.len();
+    // The last parenthesis that closes begins the way back to where parameters begin; behind it
+    // there is at most `const` and the like.
+    let close = shown.rfind(')').filter(|at| !shown[*at..].contains("::"));
+    for (at, byte) in shown.bytes().enumerate().rev() {
+        match byte {
+            b')' if depth > 0 || close == Some(at) => depth += 1,
+            b'(' if depth == 1 => {
+                end = at;
+                break;
+            }
+            b'(' if depth > 0 => depth -= 1,
+            _ => {}
+        }
+    }
+    let named = &shown[..end];
+    // Templates have the type of their result before their name.
+    let (mut angles, mut start) = (0usize, 0);
+    for (at, byte) in named.bytes().enumerate().filter(|_| end < shown.len()) {
+        match byte {
+            b'<' | b'(' | b'[' => angles += 1,
+            b'>' | b')' | b']' => angles = angles.saturating_sub(1),
+            b' ' if angles == 0 && !named[..at].ends_with("operator") => start = at + 1,
+            _ => {}
+        }
+    }
+    let plain = &named[start..];
+    // Rust's older names end with a hash.
+    match plain.rsplit_once("::h") {
+        Some((before, hash)) if hash.len() == 16 => before,
+        _ => plain,
+    }
+}
+
+/// Whether a mangled name reads so.
+pub(crate) fn is_called(mangled: &str, name: &str) -> bool {
+    // Only these two beginnings are mangled names.
+    if !mangled.starts_with("_Z") && !mangled.starts_with("_R") {
+        return false;
+    }
+    let shown = demangled(mangled);
+    shown == name || plain(&shown) == name
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parameters_and_hashes_are_no_part_of_a_name() {
+        for (shown, expected) in [
+            ("main", "main"),
+            ("deep::Box::fall(int)", "deep::Box::fall"),
+            ("deep::Box::get() const", "deep::Box::get"),
+            (
+                "a::(anonymous namespace)::f(int (*)(char))",
+                "a::(anonymous namespace)::f",
+            ),
+            (
+                "(anonymous namespace)::count",
+                "(anonymous namespace)::count",
+            ),
+            ("F::operator()(int)", "F::operator()"),
+            (
+                "void twice<std::pair<int, long> >(int)",
+                "twice<std::pair<int, long> >",
+            ),
+            ("shop::sell::h0123456789abcdef", "shop::sell"),
+            ("<a::B as c::D>::e", "<a::B as c::D>::e"),
+            (")(", ")("),
+            ("", ""),
+        ] {
+            assert_eq!(plain(shown), expected, "{shown}");
+        }
+    }
+}

@@ -1,0 +1,24 @@
+//! Versions of the trace format.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// The format that this crate writes. The major number changes when an older reader would
+/// misread a trace; the minor number when something was added.
+pub const FORMAT: Version = Version { major: 1, minor: 3 };
+
+/// A version of the trace format.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Version {
+    /// Readers refuse any other than their own.
+    pub major: u32,
+    /// Readers accept any.
+    pub minor: u32,
+}
+
+impl fmt::Display for Version {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
