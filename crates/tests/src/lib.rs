@@ -20,6 +20,7 @@ pub mod escape;
 pub mod gdb_client;
 pub mod header;
 pub mod hostile_gdb;
+pub mod layers;
 pub mod needs;
 pub mod random;
 pub mod readme;

@@ -1,0 +1,137 @@
+//! The order of the project is kept: which crate uses which other one, and that the files of a
+//! crate can be read from the bottom to the top.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use relive_tests::crate_dir;
+use relive_tests::layers::{Crate, dependencies};
+
+/// One crate.
+struct Layer {
+    name: &'static str,
+    /// All crates that it depends on, each in a row above: the order of ARCHITECTURE.md, "Crates".
+    uses: &'static [&'static str],
+    /// Files of its largest circle, at most; 1: there is none. To be lowered, never raised.
+    circle: usize,
+    /// Edges between files that lie against the order, at most. To be lowered, never raised.
+    back: usize,
+}
+
+/// A crate whose files are in order.
+const fn ordered(name: &'static str, uses: &'static [&'static str]) -> Layer {
+    Layer {
+        name,
+        uses,
+        circle: 1,
+        back: 0,
+    }
+}
+
+impl Layer {
+    /// A crate whose files are not in order yet.
+    const fn with_circles(self, circle: usize, back: usize) -> Self {
+        Self {
+            circle,
+            back,
+            ..self
+        }
+    }
+}
+
+const LAYERS: &[Layer] = &[
+    ordered("host", &[]),
+    ordered("kabi", &[]).with_circles(10, 10),
+    ordered("trace", &[]),
+    ordered("sched", &[]),
+    ordered("symbols", &[]),
+    ordered("dap", &[]),
+    ordered("tests", &[]),
+    ordered("dbt", &["host"]).with_circles(19, 20),
+    ordered("engine", &["host", "kabi", "trace", "sched", "dbt"]).with_circles(119, 97),
+    ordered("gdb", &["kabi", "trace", "engine"]),
+    ordered(
+        "cli",
+        &["kabi", "trace", "sched", "symbols", "dap", "engine", "gdb"],
+    ),
+    ordered("bench", &["trace", "tests"]),
+];
+
+fn folder() -> PathBuf {
+    crate_dir().join("..")
+}
+
+#[test]
+fn every_crate_has_its_place() {
+    let there: BTreeSet<String> = fs::read_dir(folder())
+        .expect("the folder of this crate is among the others")
+        .map(|entry| entry.expect("it can be read").file_name())
+        .map(|name| name.to_string_lossy().into_owned())
+        .collect();
+    let named: BTreeSet<String> = LAYERS.iter().map(|layer| layer.name.to_owned()).collect();
+    assert_eq!(
+        there, named,
+        "crates/ has a folder for each row, and no other"
+    );
+    for (at, layer) in LAYERS.iter().enumerate() {
+        let below = |name: &str| LAYERS[..at].iter().any(|other| other.name == name);
+        assert!(
+            layer.uses.iter().all(|name| below(name)),
+            "{}: what it uses stands above",
+            layer.name
+        );
+    }
+}
+
+#[test]
+fn crates_depend_on_those_below_them() {
+    for layer in LAYERS {
+        let path = folder().join(layer.name).join("Cargo.toml");
+        let manifest = fs::read_to_string(path).expect("every crate has a manifest");
+        let uses = layer.uses.iter().map(|name| (*name).to_owned());
+        assert_eq!(
+            dependencies(&manifest),
+            uses.collect(),
+            "crates/{}/Cargo.toml (left) is not as the order says (right): a crate takes from those \
+             below it only, so move what it needs down; a change of the order is one of this table \
+             and of ARCHITECTURE.md, \"Crates\"",
+            layer.name
+        );
+    }
+}
+
+#[test]
+fn files_are_in_order() {
+    let mut failures = Vec::new();
+    for layer in LAYERS {
+        let sources = Crate::read(&folder().join(layer.name)).expect("sources can be read");
+        if let Err(text) = sources.graph().check(layer.circle, layer.back) {
+            failures.push(format!("crates/{}: {text}", layer.name));
+        }
+    }
+    assert!(failures.is_empty(), "\n{}", failures.join("\n\n"));
+}
+
+#[test]
+fn a_circle_fails() {
+    let made_up = Crate::of(&[
+        ("lib.rs", "mod shop; mod till; pub use shop::Shop;"),
+        ("shop.rs", "use crate::till::Till; pub struct Shop(Till);"),
+        (
+            "till.rs",
+            "use crate::shop::{Price, Shop}; pub struct Till;",
+        ),
+    ]);
+    let text = made_up
+        .graph()
+        .check(1, 0)
+        .expect_err("a circle of two files");
+    for part in [
+        "a circle of 2: shop.rs → till.rs",
+        "till.rs takes Price, Shop from shop.rs",
+        "To mend it",
+    ] {
+        assert!(text.contains(part), "{text}");
+    }
+}
