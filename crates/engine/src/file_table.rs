@@ -32,7 +32,7 @@ impl FileTable {
     /// The stamp of a file.
     #[must_use]
     pub fn stamp(meta: &Metadata) -> Stamp {
-        Self::of_parts([
+        Self::of_parts(&[
             meta.dev(),
             meta.ino(),
             meta.size(),
@@ -47,7 +47,7 @@ impl FileTable {
     #[must_use]
     pub fn stamp_of(file: &File) -> Option<Stamp> {
         let stat = relive_host::sys::fstat(file.as_raw_fd()).ok()?;
-        Some(Self::of_parts([
+        Some(Self::of_parts(&[
             stat.st_dev,
             stat.st_ino,
             stat.st_size as u64,
@@ -58,7 +58,14 @@ impl FileTable {
         ]))
     }
 
-    fn of_parts(parts: [u64; 7]) -> Stamp {
+    /// The stamp of a part of a file.
+    #[must_use]
+    pub fn stamp_of_part(meta: &Metadata, start: u64, end: u64) -> Stamp {
+        let [one, two] = Self::stamp(meta);
+        Self::of_parts(&[one, two, start, end])
+    }
+
+    fn of_parts(parts: &[u64]) -> Stamp {
         let mix = |seed: u64| {
             parts.iter().fold(seed, |h, p| {
                 (h.rotate_left(29) ^ p).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ (h >> 31)

@@ -382,25 +382,8 @@ impl Memory {
         bytes
     }
 
-    /// Where the file ends that is mapped at a page, in whole pages; `end` if it goes on.
-    #[must_use]
-    pub fn file_end(&self, start: u64, end: u64) -> u64 {
-        let there = |page: u64| copy::read_array::<1>(GuestAddr(start + page * PAGE)).is_ok();
-        let (mut least, mut most) = (0, (end - start) / PAGE);
-        self.uncovered(start, end, || {
-            while least < most {
-                let middle = least + (most - least) / 2;
-                match there(middle) {
-                    true => least = middle + 1,
-                    false => most = middle,
-                }
-            }
-        });
-        start + least * PAGE
-    }
-
     /// Lets the host read a part of a region, if it may not.
-    fn uncovered<R>(&self, start: u64, end: u64, f: impl FnOnce() -> R) -> R {
+    pub fn uncovered<R>(&self, start: u64, end: u64, f: impl FnOnce() -> R) -> R {
         let prot = self.space.at(start).map_or(READ, |r| r.prot);
         if host_prot(prot) & READ != 0 {
             return f();

@@ -48,8 +48,11 @@ pub fn mapped(
                         }
                     }
                 }
+                // A part of a file, which begins with zeros, is no program.
                 Kind::Syscall(s)
-                    if i64::from(s.nr) == libc::SYS_mmap && s.extra.len() > MMAP_HEADER =>
+                    if i64::from(s.nr) == libc::SYS_mmap
+                        && s.extra.len() > MMAP_HEADER
+                        && !s.extra.starts_with(&[0; 32]) =>
                 {
                     let mut name = [0; 32];
                     name.copy_from_slice(&s.extra[..32]);

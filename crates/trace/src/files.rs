@@ -5,7 +5,7 @@
 //! under its hash is therefore always whole.
 
 use std::fs::{File, OpenOptions, Permissions};
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -15,9 +15,21 @@ use rustix::fs::{AtFlags, CWD, Mode, OFlags};
 
 use crate::error::{Error, Result};
 use crate::file_id::{FileId, each_block};
+use crate::part::{self, INLINE_MAX, Part, PartSource};
 
 /// Name of the store in a trace.
 pub(crate) const NAME: &str = "files";
+
+/// Longest encoding of a part that is not read again to be written.
+const HELD_MAX: usize = 4 << 20;
+/// Where a part of a file is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeptPart {
+    /// Here: it is small.
+    Inline(Vec<u8>),
+    /// In this copy.
+    Copy(FileId),
+}
 
 /// The files folder of one trace.
 #[derive(Debug, Clone)]
@@ -115,37 +127,85 @@ impl FileStore {
         }
         // Most files are known already: hashing reads them once and writes nothing.
         let id = FileId::of(source).map_err(unreadable)?;
-        if self.has(id) {
-            return Ok(id);
+        self.put(id, |copy| {
+            if !is_sparse(source)? && clone_or_copy(source, copy) {
+                // The kernel's copy of a special file system's file can come out short.
+                let found = FileId::of(copy)?;
+                if found == id {
+                    return Ok(found);
+                }
+            }
+            copy_through(source, copy)
+        })
+    }
+
+    /// Keeps a part of a file, as a copy if it is not small.
+    ///
+    /// # Errors
+    /// When `source` cannot be read, or the store cannot be written.
+    pub fn add_part(&self, part: Part, source: &mut dyn PartSource) -> Result<KeptPart> {
+        let unreadable = |error| Error::read(Path::new("the file to keep a part of"), error);
+        let (mut hasher, mut held) = (blake3::Hasher::new(), Vec::new());
+        let encoded = part::encode(part, source, |bytes| {
+            hasher.update(bytes);
+            if held.len() <= HELD_MAX {
+                held.extend_from_slice(bytes);
+            }
+            Ok(())
+        });
+        encoded.map_err(unreadable)?;
+        if held.len() <= INLINE_MAX {
+            return Ok(KeptPart::Inline(held));
+        }
+        let id = FileId(hasher.finalize().into());
+        let id = self.put(id, |copy| {
+            if held.len() <= HELD_MAX {
+                copy.write_all(&held)?;
+                return Ok(id);
+            }
+            let mut hasher = blake3::Hasher::new();
+            part::encode(part, source, |bytes| {
+                hasher.update(bytes);
+                copy.write_all(bytes)
+            })?;
+            Ok(FileId(hasher.finalize().into()))
+        })?;
+        Ok(KeptPart::Copy(id))
+    }
+
+    /// Makes a copy by `fill`, which says what it holds, unless there is one with the expected
+    /// content.
+    fn put(
+        &self,
+        expected: FileId,
+        fill: impl FnOnce(&mut File) -> io::Result<FileId>,
+    ) -> Result<FileId> {
+        if self.has(expected) {
+            return Ok(expected);
         }
         let temporary = temporary();
-        let kept = self.keep(source, id, &temporary);
+        let kept = self.write(&temporary, fill);
         if kept.is_err() {
             // Nothing refers to the half-made copy; failing to remove it costs only space.
             let (folder, name) = self.at(&temporary);
             let _ = rustix::fs::unlinkat(folder, &name, AtFlags::empty());
             // Somebody else may have been faster, and is not to be written over.
-            if self.has(id) {
-                return Ok(id);
+            if self.has(expected) {
+                return Ok(expected);
             }
         }
         kept
     }
 
-    fn keep(&self, source: &File, expected: FileId, temporary: &str) -> Result<FileId> {
+    fn write(
+        &self,
+        temporary: &str,
+        fill: impl FnOnce(&mut File) -> io::Result<FileId>,
+    ) -> Result<FileId> {
         let (folder, new) = self.at(temporary);
         let failed = |error| Error::write(&self.folder.join(temporary), error);
         let mut copy = create_private_at(folder, &new, false).map_err(failed)?;
-        let mut id = None;
-        let sparse = is_sparse(source).map_err(failed)?;
-        if !sparse && clone_or_copy(source, &copy) {
-            // The kernel's copy of a special file system's file can come out short.
-            id = Some(FileId::of(&copy).map_err(failed)?).filter(|id| *id == expected);
-        }
-        let id = match id {
-            Some(id) => id,
-            None => copy_through(source, &mut copy).map_err(failed)?,
-        };
+        let id = fill(&mut copy).map_err(failed)?;
         let (_, kept) = self.at(&id.to_string());
         rustix::fs::renameat(folder, &new, folder, &kept).map_err(|error| failed(error.into()))?;
         Ok(id)

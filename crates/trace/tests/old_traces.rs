@@ -4,6 +4,7 @@
 mod common;
 
 use std::fmt::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use relive_trace::*;
@@ -81,6 +82,25 @@ fn version_1_3() {
     checked("v1.3");
 }
 
+/// With a part of a file.
+#[test]
+fn version_1_4() {
+    checked("v1.4");
+    let files = FileStore::new(&testdata("v1.4").join("trace"));
+    let runs = |id| {
+        let copy = files.open(id).unwrap();
+        let encoded = Encoded::Copy(&copy, copy.metadata().unwrap().len());
+        let mut reader = PartReader::new(encoded).ok()?;
+        let mut runs = vec![(reader.part().start, reader.part().end)];
+        while let Some(run) = reader.run().unwrap() {
+            runs.push((run.offset, run.len));
+        }
+        Some(runs)
+    };
+    let parts: Vec<_> = files.ids().unwrap().into_iter().filter_map(runs).collect();
+    assert_eq!(parts, [[(4096, 28672), (8192, 4096), (16384, 4196)]]);
+}
+
 /// What the references of a trace's only tape lead to.
 fn input_of(trace: &Trace) -> String {
     let mut text = String::new();
@@ -111,6 +131,20 @@ fn make_present_version() {
     let file = std::fs::File::open(&source).unwrap();
     writer.files().add(&file).unwrap();
     std::fs::remove_file(source).unwrap();
+    let part = Part {
+        start: 4096,
+        end: 28672,
+        size: 20580,
+    };
+    let file = tempfile::tempfile().unwrap();
+    file.set_len(part.size).unwrap();
+    file.write_all_at(&[b'a'; 4096], 8192).unwrap();
+    file.write_all_at(&[b'z'; 4196], 16384).unwrap();
+    let mut source = FileSource {
+        file: &file,
+        holes: None,
+    };
+    writer.files().add_part(part, &mut source).unwrap();
     // Behind the last piece: of a process that died while it wrote.
     let input = b"not read: what the program read, and more; half";
     std::fs::write(input_path(&directory), input).unwrap();

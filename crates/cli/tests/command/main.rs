@@ -23,4 +23,5 @@ mod terminal;
 mod travel;
 mod usage;
 mod variables;
+mod windows;
 mod writes;

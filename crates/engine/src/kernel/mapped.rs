@@ -75,6 +75,11 @@ impl Mapped {
         self.file.as_raw_fd()
     }
 
+    /// The file itself, by the guest's descriptor.
+    pub(super) fn file(&self) -> &File {
+        &self.file
+    }
+
     /// The trace's copy of it, made if need be.
     ///
     /// # Errors
@@ -149,7 +154,7 @@ pub fn keep(file: &File) -> Result<FileId> {
 }
 
 /// The same, of a file whose inode has been looked at just now.
-fn keep_known(file: &File, meta: &Metadata) -> Result<FileId> {
+pub(super) fn keep_known(file: &File, meta: &Metadata) -> Result<FileId> {
     let known = machine()
         .shm
         .as_ref()

@@ -7,6 +7,7 @@ use relive_host::addr::PAGE;
 use relive_host::layout;
 
 use super::mapped::Mapped;
+use super::shown::{self, MapData, Shown};
 use super::{Answer, Call, Reply, limits, locks};
 use crate::descriptor_limit::Room;
 use crate::failure::{Failure, Result};
@@ -74,9 +75,13 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
     }
     // A private map shows the trace's copy: what others do to the file later must not be seen
     // through it, for no tape would tell. mmap(2) leaves open whether it is.
-    let copy = match (&file, task.mode().traits().keeps) {
-        (Some(f), true) => Some(f.copy()?),
-        _ => None,
+    let (shown, copy) = match (&file, task.mode().traits().keeps) {
+        (Some(f), true) if shared => (Some(f.shown(offset, offset.saturating_add(len))?), None),
+        (Some(f), true) => {
+            let (id, copy) = f.copy()?;
+            (Some(Shown::Whole(id)), Some(copy))
+        }
+        _ => (None, None),
     };
     let mut memory = machine().memory();
     let may = locks::may_map(&memory, len, flags)
@@ -111,7 +116,7 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         traits: traits(flags),
     };
     let source = match (&copy, &file) {
-        (Some((_, copy)), _) if !shared => Source::File(copy.as_raw_fd(), offset),
+        (Some(copy), _) => Source::File(copy.as_raw_fd(), offset),
         (_, Some(f)) => Source::File(f.descriptor(), offset),
         (_, None) => Source::Anon,
     };
@@ -119,10 +124,13 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
         return errno(e);
     }
     drop(memory);
-    if let (Some(f), Some((id, _))) = (&file, &copy) {
-        task.log.extra.extend_from_slice(&id.0);
-        task.log.extra.extend_from_slice(&f.inode.to_le_bytes());
-        task.log.extra.extend_from_slice(f.name().as_bytes());
+    if let (Some(f), Some(shown)) = (&file, shown) {
+        let data = MapData {
+            shown,
+            inode: f.inode,
+            name: f.name().as_bytes(),
+        };
+        data.encode(&mut task.log.extra);
     }
     // A fixed map is where it was asked for, whatever part of it is made.
     let fixed = flags & libc::MAP_FIXED != 0;
@@ -200,22 +208,18 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
     let (region, source, _file) = if anon {
         (region, Source::Anon, None)
     } else {
-        let (Some(inode), Some(name)) = (answer.extra.get(32..40), answer.extra.get(40..)) else {
-            return Err(Failure::setup("the trace is damaged: a map names no file"));
-        };
-        let inode = u64::from_le_bytes(inode.try_into().unwrap_or_default());
-        if shared {
-            crate::modes::replay::may_fault_behind_files();
-        }
+        let data = MapData::decode(&answer.extra)?;
         let (file, base) = if shared {
-            crate::modes::replay::shared_copy(inode, &answer.extra, offset + len)?
+            crate::modes::replay::may_fault_behind_files();
+            let end = offset.saturating_add(end - start);
+            crate::modes::replay::shared_copy(data.inode, &data.shown, (offset, end))?
         } else {
             (crate::modes::replay::open_copy(&answer.extra)?, 0)
         };
         let region = Region {
-            name: String::from_utf8_lossy(name).as_ref().into(),
+            name: String::from_utf8_lossy(data.name).as_ref().into(),
             offset,
-            inode,
+            inode: data.inode,
             ..region
         };
         let source = Source::File(file.as_raw_fd(), base + offset);
@@ -529,19 +533,24 @@ pub fn mremap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
             None => return errno(libc::ENOMEM),
         }
     };
-    if answer.is_some() && region.shared {
-        let behind = region.offset + (old - region.start);
-        crate::modes::replay::shared_grows(region.inode, behind.saturating_add(new_len))?;
-    }
     // What the map shows more of the file than before.
-    let shown = if copies { 0 } else { old_len.min(new_len) };
-    let more = (target + shown, target + new_len);
+    let before = if copies { 0 } else { old_len.min(new_len) };
+    let offset = region.offset + (old - region.start);
+    if let Some(answer) = answer.filter(|_| region.shared) {
+        let part = (
+            offset.saturating_add(before),
+            offset.saturating_add(new_len),
+        );
+        crate::modes::replay::shared_grows(region.inode, shown::grown(answer)?.as_ref(), part)?;
+    }
+    let offset = offset.saturating_add(before);
+    let more = (target + before, target + new_len);
     if copies || flags & keeps != 0 {
         let range = (target, target + new_len);
         return match memory.remap_beside(old, old_len, range) {
             Ok(()) => {
                 drop(memory);
-                shows_more(task, &region, more);
+                shown::grows(task, &region, offset, more)?;
                 Ok(Reply::Value(target as i64))
             }
             Err(e) => errno(e),
@@ -555,23 +564,9 @@ pub fn mremap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
     match memory.remap((old, from_end), (target, target + new_len)) {
         Ok(()) => {
             drop(memory);
-            shows_more(task, &region, more);
+            shown::grows(task, &region, offset, more)?;
             Ok(Reply::Value(target as i64))
         }
         Err(e) => errno(e),
     }
-}
-
-/// A map has grown over a part of its file. What was written there by calls is on no tape: nobody
-/// had mapped it.
-fn shows_more(task: &mut Task, region: &Region, (start, end): (u64, u64)) {
-    let (Some(shm), true) = (&machine().shm, task.mode().traits().keeps) else {
-        return;
-    };
-    if !region.shared || start >= end || !shm.header().shared.ever_changed(region.inode) {
-        return;
-    }
-    // The rest may be large, and is nothing.
-    let reached = machine().memory().file_end(start, end);
-    task.log.changed(start, reached - start);
 }

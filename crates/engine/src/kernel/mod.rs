@@ -32,6 +32,7 @@ mod own_memory;
 mod plain;
 mod robust;
 mod segments;
+pub mod shown;
 pub mod tasks;
 mod users;
 

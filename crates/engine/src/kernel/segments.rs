@@ -11,6 +11,7 @@ use relive_kabi::structs::{SEMID_DS, SHMID_DS, SHMID_SIZE};
 
 use super::live::generic;
 use super::memory::{MAP_FIXED_NOREPLACE, choose};
+use super::shown::MapData;
 use super::{Answer, Call, Reply, exec};
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
@@ -170,12 +171,11 @@ fn attach_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
     if (-4095..0).contains(&answer.result) {
         return Ok(Reply::Value(answer.result));
     }
-    let (Some(identity), Some(name)) = (answer.extra.get(32..40), answer.extra.get(40..)) else {
-        return Err(Failure::setup(
-            "the trace is damaged: a segment has no name",
-        ));
-    };
-    let identity = u64::from_le_bytes(identity.try_into().unwrap_or_default());
+    let MapData {
+        shown,
+        inode: identity,
+        name,
+    } = MapData::decode(&answer.extra)?;
     let start = answer.result as u64;
     let content = crate::modes::replay::open_copy(&answer.extra)?;
     let size = crate::sharing::objects::length(&content).map_err(Failure::setup)?;
@@ -186,7 +186,7 @@ fn attach_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
             "an impossible map",
         ));
     };
-    let (pool, base) = crate::modes::replay::shared_copy(identity, &answer.extra, len)?;
+    let (pool, base) = crate::modes::replay::shared_copy(identity, &shown, (0, len))?;
     let name = String::from_utf8_lossy(name);
     let region = region(start, len, call.int(2), identity, &name);
     let source = Source::File(pool.as_raw_fd(), base);

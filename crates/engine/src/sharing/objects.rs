@@ -7,14 +7,17 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use relive_host::addr::PAGE;
 use relive_host::sys;
+use relive_trace::PartReader;
 
 use super::lock::Lock;
 
 /// Browsers and the like make one for each picture that they pass on.
 const OBJECTS: usize = 1 << 16;
-/// Room for each object, as a power of two: more than any file that is mapped whole.
-const ROOM_BITS: u32 = 40;
+const ROOM_BITS: u32 = 46;
+/// Room for each object: more than any map reaches to.
+pub const ROOM: u64 = 1 << ROOM_BITS;
 
 /// Where each object lies.
 #[repr(C)]
@@ -39,21 +42,64 @@ impl Objects {
     /// The pool cannot grow.
     pub fn fill(&self, pool: &File, file: u64, content: &File) -> std::io::Result<Option<u64>> {
         let _guard = self.lock.take(sys::gettid());
-        let same = |o: &Object| matches!(o.file.load(Ordering::Acquire), f if f == 0 || f == file);
-        let Some(at) = self.objects.iter().position(same) else {
+        let len = length(content)?;
+        let Some(base) = self.place(file).filter(|_| len <= ROOM) else {
             return Ok(None);
         };
-        let object = &self.objects[at];
-        let base = (at as u64) << ROOM_BITS;
-        let len = length(content)?;
-        if len > 1 << ROOM_BITS {
-            return Ok(None);
-        }
-        object.file.store(file, Ordering::Release);
-        let old = object.len.swap(len, Ordering::AcqRel);
-        copy(content, pool, base, len)?;
-        zero(pool, base + len, old.saturating_sub(len))?;
+        let read = |bytes: &mut [u8], at| content.read_exact_at(bytes, at);
+        copy(pool, (base, len), read)?;
+        self.ends(pool, base, len)?;
         Ok(Some(base))
+    }
+
+    /// The same in a range only; what the object holds elsewhere stays.
+    ///
+    /// # Errors
+    /// The pool cannot grow, or the part is damaged.
+    pub fn fill_part(
+        &self,
+        pool: &File,
+        file: u64,
+        content: &mut PartReader,
+    ) -> std::io::Result<Option<u64>> {
+        let _guard = self.lock.take(sys::gettid());
+        let part = content.part();
+        let Some(base) = self.place(file).filter(|_| part.end <= ROOM) else {
+            return Ok(None);
+        };
+        // A map that has grown does not know it.
+        let size = (part.size != u64::MAX).then(|| part.size.min(ROOM));
+        let mut at = part.start;
+        while let Some(run) = content.run()? {
+            empty(pool, base + at, run.offset - at)?;
+            let read = |bytes: &mut [u8], from| content.read(&run, bytes, from);
+            copy(pool, (base + run.offset, run.len), read)?;
+            at = run.offset + run.len;
+        }
+        // Behind the end of the file its last page may hold what was written through maps.
+        let last = size.map_or(part.end, |size| size.min(part.end).max(at));
+        empty(pool, base + at, last - at)?;
+        let behind = last.next_multiple_of(PAGE);
+        empty(pool, base + behind, part.end.saturating_sub(behind))?;
+        if let Some(size) = size {
+            self.ends(pool, base, size)?;
+        }
+        Ok(Some(base))
+    }
+
+    /// Under the lock: where the object of a file lies, from now on; `None`: there are too many.
+    fn place(&self, file: u64) -> Option<u64> {
+        let same = |o: &Object| matches!(o.file.load(Ordering::Acquire), f if f == 0 || f == file);
+        let at = self.objects.iter().position(same)?;
+        self.objects[at].file.store(file, Ordering::Release);
+        Some((at as u64) << ROOM_BITS)
+    }
+
+    /// Under the lock: the content of an object ends here, and nothing is left behind that.
+    fn ends(&self, pool: &File, base: u64, len: u64) -> std::io::Result<()> {
+        let object = &self.objects[(base >> ROOM_BITS) as usize];
+        let old = object.len.swap(len, Ordering::AcqRel);
+        empty(pool, base + len, old.saturating_sub(len))
     }
 
     /// Where a file lies that has been filled in.
@@ -87,35 +133,40 @@ pub fn length(file: &File) -> std::io::Result<u64> {
     }
 }
 
+/// Brings a range, which is given by its start and its length, to what `read` has from 0 on.
 /// Writes what differs only: pages that are not there are zeros, and stay away.
-fn copy(from: &File, to: &File, base: u64, len: u64) -> std::io::Result<()> {
+fn copy(
+    to: &File,
+    (start, len): (u64, u64),
+    mut read: impl FnMut(&mut [u8], u64) -> std::io::Result<()>,
+) -> std::io::Result<()> {
     let room = (1 << 16).min(len as usize).max(1);
     let (mut new, mut old) = (vec![0; room], vec![0; room]);
     let mut at = 0;
     while at < len {
-        let n = from.read_at(&mut new, at)?;
-        if n == 0 {
-            break;
-        }
-        let there = to.read_at(&mut old[..n], base + at)?;
+        let n = room.min((len - at) as usize);
+        read(&mut new[..n], at)?;
+        let there = to.read_at(&mut old[..n], start + at)?;
         old[there..n].fill(0);
         if new[..n] != old[..n] {
-            to.write_all_at(&new[..n], base + at)?;
+            to.write_all_at(&new[..n], start + at)?;
         }
         at += n as u64;
     }
     Ok(())
 }
 
-fn zero(to: &File, from: u64, len: u64) -> std::io::Result<()> {
-    let zeros = [0; 4096];
-    let mut at = 0;
-    while at < len {
-        let n = (len - at).min(4096);
-        to.write_all_at(&zeros[..n as usize], from + at)?;
-        at += n;
+/// Makes a range zeros, and gives its memory back.
+fn empty(pool: &File, start: u64, len: u64) -> std::io::Result<()> {
+    if len == 0 {
+        return Ok(());
     }
-    Ok(())
+    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+    // SAFETY: changes a file of ours, which guests map and the host does not.
+    match unsafe { libc::fallocate(pool.as_raw_fd(), mode, start as i64, len as i64) } {
+        0 => Ok(()),
+        _ => Err(std::io::Error::last_os_error()),
+    }
 }
 
 /// The pool, with the largest room that the limits of this process allow.
@@ -166,5 +217,58 @@ mod tests {
             bytes
         };
         assert_eq!((read(a), read(b)), (*b"1st\0\0\0", *b"other\0"));
+    }
+
+    #[test]
+    fn a_part_changes_its_range_only_and_empties_its_holes() {
+        // SAFETY: all fields are atomics, for which zeros are a value.
+        let objects = unsafe { Box::<Objects>::new_zeroed().assume_init() };
+        let pool = crate::kernel::exec::memfd(b"").expect("a memfd");
+        let page = PAGE as usize;
+        let old = crate::kernel::exec::memfd(&vec![b'o'; 6 * page]).expect("a memfd");
+        let base = objects.fill(&pool, 7, &old).expect("it grows");
+        let base = base.expect("room");
+        let part = |words: [u64; 3], run: (u64, &[u8])| {
+            let mut bytes = b"RLVPART1".to_vec();
+            bytes.extend(words.iter().flat_map(|w| w.to_le_bytes()));
+            bytes.extend_from_slice(&run.0.to_le_bytes());
+            bytes.extend_from_slice(&(run.1.len() as u64).to_le_bytes());
+            bytes.extend_from_slice(run.1);
+            bytes
+        };
+        let fill = |bytes: &[u8]| {
+            let mut reader = PartReader::new(relive_trace::Encoded::Inline(bytes))?;
+            objects.fill_part(&pool, 7, &mut reader)
+        };
+        let there = |len: usize| {
+            let mut bytes = vec![1; len];
+            pool.read_exact_at(&mut bytes, base)
+                .expect("it reaches there");
+            bytes
+        };
+        let size = 6 * PAGE;
+        let new = part([PAGE, 4 * PAGE, size], (2 * PAGE + 5, b"new"));
+        assert_eq!(fill(&new).expect("it grows"), Some(base));
+        let mut expected = vec![b'o'; 6 * page];
+        expected[page..4 * page].fill(0);
+        expected[2 * page + 5..][..3].copy_from_slice(b"new");
+        assert!(there(6 * page) == expected);
+        // Where the file ends by now nothing is left; a map that has grown does not know where.
+        let cut = part([4 * PAGE, 8 * PAGE, 5 * PAGE + 2], (5 * PAGE, b"ab"));
+        fill(&cut).expect("it grows");
+        expected[4 * page..].fill(0);
+        expected[5 * page..][..2].copy_from_slice(b"ab");
+        assert!(there(6 * page) == expected);
+        let grown = part([0, PAGE, u64::MAX], (0, b"g"));
+        fill(&grown).expect("it grows");
+        expected[..page].fill(0);
+        expected[0] = b'g';
+        assert!(there(6 * page) == expected);
+        assert!(
+            fill(&part([0, PAGE, 2], (1, b"xy"))).is_err(),
+            "behind its end"
+        );
+        let far = part([ROOM, ROOM + PAGE, u64::MAX], (ROOM, b"x"));
+        assert_eq!(fill(&far).expect("it is none"), None);
     }
 }

@@ -76,6 +76,7 @@ const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_memfd_create, Any),
     (libc::SYS_pwrite64, Any),
     (libc::SYS_ftruncate, Any),
+    (libc::SYS_fallocate, Any),
     // Recorded processes, each a fork of this one.
     (libc::SYS_clone, OneOf(0, &[FORK])),
     (libc::SYS_wait4, Any),

@@ -112,6 +112,7 @@ pub fn changed(
         },
         What::Cut => resized,
         What::Allocated(mode) => match allocated(call, mode, most) {
+            Some(part) if after == before.size => part,
             Some((start, end)) => (start.min(resized.0), end.max(resized.1)),
             None => resized,
         },
