@@ -56,7 +56,7 @@ impl Translator {
     /// Counts what has been emitted since so much of the cache was in use.
     ///
     /// # Panics
-    /// It is more than was reserved: somebody's budget is wrong.
+    /// It is more than was reserved: the budget of the translator or of a pass is wrong.
     fn count_bytes(&mut self, before: (u32, u32), reserved: u32) {
         let now = self.exits.cache.used();
         let (hot, cold) = (now.0 - before.0, now.1 - before.1);
