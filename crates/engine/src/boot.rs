@@ -19,10 +19,11 @@ use relive_trace::{Image, Kind, Origin, Start, StreamFd, TapeId};
 
 use crate::descriptor_limit::{self, Limit, Room};
 use crate::failure::{Failure, Result, die};
-use crate::kernel::exec::{drain, memfd};
+use crate::kernel::leads::LEADS;
 use crate::kernel::{leads, own};
 use crate::loader::{self, Program};
-use crate::machine::{Machine, begins, install, machine};
+use crate::machine::{Machine, count_translations, install, machine};
+use crate::memfd;
 use crate::memory::Memory;
 use crate::mode::{HandedOn, Name};
 use crate::modes::live;
@@ -30,7 +31,7 @@ use crate::modes::serial;
 use crate::process::{Limits, Process, State};
 use crate::reach::Reach;
 use crate::registry::Threads;
-use crate::shm::Shm;
+use crate::shm::{Shm, share, shared};
 use crate::signals::{SIG_IGN, Trap, host_disposition};
 use crate::streams::Streams;
 use crate::tape::{Tape, TapeOut};
@@ -266,7 +267,7 @@ impl Boot {
         descriptors: Option<Limit>,
     ) -> std::result::Result<Infallible, i32> {
         let errno = |e: std::io::Error| e.raw_os_error().unwrap_or(libc::EIO);
-        let data = memfd(&self.encode(stack, descriptors)).map_err(errno)?;
+        let data = memfd::with(&self.encode(stack, descriptors)).map_err(errno)?;
         let c = |b: &[u8]| CString::new(b).map_err(|_| libc::EINVAL);
         let argv = shown
             .iter()
@@ -314,12 +315,20 @@ pub fn requested() -> Option<i32> {
 pub fn host_main(fd: i32) -> ! {
     crate::logging::init();
     crate::failure::report_panics();
-    let (boot, stack, descriptors) = Boot::decode(&drain(fd));
+    crate::failure::tell_by(tell_supervisor);
+    let (boot, stack, descriptors) = Boot::decode(&memfd::drain(fd));
     stack_limit::restore(stack);
     match begin(boot, descriptors) {
         Ok(never) => match never {},
         Err(e) => die(&e),
     }
+}
+
+/// The first failure of a tree of processes is kept in the shared memory, for the supervisor to print.
+fn tell_supervisor(text: &str) -> bool {
+    // Nobody sees the memory of a guided replay.
+    let shm = shared().filter(|_| !crate::modes::replay::is_guided());
+    shm.inspect(|shm| shm.fail(text)).is_some()
 }
 
 fn begin(boot: Boot, descriptors: Option<Limit>) -> Result<Infallible> {
@@ -344,6 +353,7 @@ fn begin(boot: Boot, descriptors: Option<Limit>) -> Result<Infallible> {
     if let Some((reach, _)) = reach {
         reach.adopt();
     }
+    crate::sections::place();
     let found = match reach {
         Some((reach, _)) if reach.memory >= 0 => Some(Shm::inherited(reach.memory)?),
         Some(_) => None,
@@ -351,8 +361,8 @@ fn begin(boot: Boot, descriptors: Option<Limit>) -> Result<Infallible> {
     };
     // A program that is only run uses it for its counters alone.
     let shm = found.filter(|_| boot.mode != Name::Run);
-    if let Some(shm) = shm.filter(|_| boot.mode == Name::Replay) {
-        begins(shm);
+    if let Some(shm) = shm {
+        share(shm);
     }
     let mut options = relive_dbt::Options::from_env();
     options.fd_floor = descriptor_limit::floor();
@@ -374,7 +384,7 @@ fn begin(boot: Boot, descriptors: Option<Limit>) -> Result<Infallible> {
     let mode = modes::choose(boot.mode, shm, start)?;
     let traits = mode.traits();
     options.together = traits.together;
-    let memory = Memory::new(options)?;
+    let memory = Memory::new(options, !traits.confined)?;
     crate::vdso::prepare(traits.clocks);
     translations::attach();
     install(Machine {
@@ -386,7 +396,7 @@ fn begin(boot: Boot, descriptors: Option<Limit>) -> Result<Infallible> {
         trace: boot.trace.clone(),
     });
     if let Some(shm) = found {
-        stats::attach(shm);
+        stats::attach(shm, traits.together, count_translations);
     }
     if boot.mode == Name::Replay {
         return crate::modes::replay::main();
@@ -398,7 +408,7 @@ fn begin(boot: Boot, descriptors: Option<Limit>) -> Result<Infallible> {
 /// Opens this process's memory, in place of the descriptor that it has from the one that it was
 /// forked from.
 fn own_memory(old: i32, floor: i32) -> Option<i32> {
-    let _room = Room::for_host();
+    let _room = Room::for_host(machine().mode.traits().keeps);
     relive_dbt::open_memory(old, floor)
 }
 
@@ -546,7 +556,7 @@ fn inherited() -> (u64, u64) {
 /// comes another way, and looks whether standard input leads there too (as a terminal does).
 fn first_streams(streams: &mut Streams) {
     if let Some(shm) = &machine().shm {
-        shm.header().leads.note();
+        LEADS.of(shm).note();
     }
     if let Some(stream) = leads::stream(0) {
         streams.leads(0, stream);

@@ -4,6 +4,7 @@
 //! Lives in the shared memory: atomics only, entries are never changed once they are whole. It
 //! must never hold an answer that another processor of the machine would give differently.
 
+use crate::section::{Section, Shareable};
 use std::arch::x86_64::__cpuid_count;
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -36,6 +37,12 @@ struct Slot {
 
 const ONE_KIND: u32 = 1;
 const SEVERAL_KINDS: u32 = 2;
+
+/// What the processor says of itself.
+pub static ANSWERS: Section<Answers> = Section::new();
+
+// SAFETY: all of it is atomic, and zeros are a value.
+unsafe impl Shareable for Answers {}
 
 impl Answers {
     /// No answers.

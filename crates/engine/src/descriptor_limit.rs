@@ -6,7 +6,6 @@
 use std::sync::OnceLock;
 
 use crate::failure::{Failure, Result};
-use crate::machine::machine;
 
 /// The usual limit. Far above it the kernel's table of descriptors, which each fork copies, would
 /// be large for the one number's sake.
@@ -35,10 +34,11 @@ pub fn floor() -> i32 {
 pub struct Room(Option<Limit>);
 
 impl Room {
-    /// For a host that runs a guest. Threads of `relive run` run at the same time, and would take the
+    /// For a host that runs a guest, if it `keeps` content for a trace. Threads of `relive run` run at the same time, and would take the
     /// raised limit for the guest's.
-    pub fn for_host() -> Self {
-        match machine().mode.traits().keeps {
+    #[must_use]
+    pub fn for_host(keeps: bool) -> Self {
+        match keeps {
             true => Self::make(),
             false => Self(None),
         }

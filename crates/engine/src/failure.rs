@@ -1,6 +1,7 @@
 //! What can stop Relive, in the classes a user can act on, and how a host process says so.
 
 use std::fmt;
+use std::sync::OnceLock;
 
 /// Exit status of every `relive` command that cannot go on.
 pub const EXIT_STATUS: i32 = 125;
@@ -68,10 +69,21 @@ pub fn die(failure: &Failure) -> ! {
     end_with(&failure.to_string())
 }
 
+/// Tells the supervisor why this process ends; `false`: nobody hears.
+pub type Tell = fn(&str) -> bool;
+
+/// A panic and an exhausted memory have nobody to ask how the supervisor is told.
+static TELL: OnceLock<Tell> = OnceLock::new();
+
+/// From now on the supervisor is told so why this process ends.
+pub fn tell_by(tell: Tell) {
+    // Once in a process; the same again changes nothing.
+    let _ = TELL.set(tell);
+}
+
 fn end_with(text: &str) -> ! {
-    match crate::machine::teller() {
-        // Nobody sees the memory of a guided replay.
-        Some(shm) if !crate::modes::replay::is_guided() => shm.fail(text),
+    match TELL.get() {
+        Some(tell) if tell(text) => {}
         _ => complain(text),
     }
     relive_host::sys::exit_group(EXIT_STATUS)

@@ -3,6 +3,7 @@
 //!
 //! Lives in the shared memory: atomics only, entries are never changed once they are whole.
 
+use crate::section::{Section, Shareable};
 use std::fs::{File, Metadata};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
@@ -27,6 +28,15 @@ struct Slot {
     stamp: [AtomicU64; 2],
     content: [AtomicU64; 4],
 }
+
+/// Files whose content is in the trace already.
+pub static FILES: Section<FileTable> = Section::new();
+
+/// Kept translations that a process of the tree has checked.
+pub static CHECKED: Section<FileTable> = Section::new();
+
+// SAFETY: all of it is atomic, and zeros are a value.
+unsafe impl Shareable for FileTable {}
 
 impl FileTable {
     /// The stamp of a file.

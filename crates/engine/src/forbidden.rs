@@ -4,8 +4,6 @@
 
 use relive_dbt::InstrOp;
 
-use crate::task::Task;
-
 /// What a thread may not execute; its children inherit it, a new program may do everything.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Forbidden {
@@ -24,14 +22,5 @@ impl Forbidden {
             InstrOp::Cpuid => self.cpuid,
             _ => false,
         }
-    }
-}
-
-impl Task {
-    /// Sets what it may not execute.
-    pub fn forbid(&mut self, forbidden: Forbidden) {
-        self.forbidden = forbidden;
-        // Translated code reads the counter by itself otherwise.
-        self.ctx.leave_counter(forbidden.counter);
     }
 }

@@ -7,6 +7,7 @@ use relive_dbt::InstrOp;
 use relive_host::reading::{self, CLOCKS};
 use relive_host::{GuestAddr, Reg, cpu};
 
+use crate::cpuid::ANSWERS;
 use crate::cpuid::Answers;
 use crate::failure::Result;
 use crate::mode::Reading;
@@ -70,7 +71,7 @@ fn clock(clock: u32) -> [u64; 4] {
 /// user code, FS/GS base instructions, shadow stacks, and state that Relive does not save.
 fn cpuid(leaf: u32, sub: u32) -> [u64; 4] {
     static OF_THIS_PROCESS: Answers = Answers::new();
-    let shared = crate::machine::shm().map(|shm| &shm.header().cpuid);
+    let shared = crate::shm::shared().map(|shm| ANSWERS.of(shm));
     let mut v = shared.unwrap_or(&OF_THIS_PROCESS).ask(leaf, sub);
     match (leaf, sub) {
         // 7.0: ebx FSGSBASE, SGX, HLE, RTM, (MPX); ecx PKU, OSPKE, WAITPKG, shadow stacks, PKS; edx RTM abort, IBT, AMX, user interrupts

@@ -5,7 +5,10 @@
 //! besides is said in its folder.
 
 use std::path::PathBuf;
+use std::ptr::NonNull;
 use std::sync::{Mutex, MutexGuard, OnceLock};
+
+use relive_dbt::Stats;
 
 use crate::memory::Memory;
 use crate::mode::{Mode, Name};
@@ -45,22 +48,11 @@ pub fn machine() -> &'static Machine {
         .expect("the machine is installed before any guest thread starts")
 }
 
-/// The shared memory, if there is any yet.
-pub fn shm() -> Option<&'static Shm> {
-    MACHINE.get().and_then(|m| m.shm.as_ref())
-}
-
-/// As [`shm`], or of a replay that begins and has no machine yet: who can be told why it ends.
-pub fn teller() -> Option<&'static Shm> {
-    shm().or_else(|| EARLY.get())
-}
-
-static EARLY: OnceLock<Shm> = OnceLock::new();
-
-/// A replay has found the memory that it shares with its supervisor.
-pub fn begins(shm: Shm) {
-    // Once in a process; and the first is as good as a second.
-    let _ = EARLY.set(shm);
+/// Lets the translator count into a slot of its process's counters.
+pub fn count_translations(at: NonNull<Stats>) {
+    // SAFETY: the slot lies in a mapping that is never removed, and is this process's
+    // until it ends; the translator is used by one thread at a time.
+    unsafe { machine().memory().translator.count_in(at) };
 }
 
 impl Machine {

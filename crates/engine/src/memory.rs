@@ -36,6 +36,8 @@ pub struct Memory {
     common_code: bool,
     /// A forked child may get something else than a copy (`Traits::on_fork`).
     pub on_fork: bool,
+    /// The kernel locks what the guest locks.
+    locks_for_real: bool,
     /// Some memory is locked.
     locked: bool,
     /// All that is mapped from now on is locked (mlockall(2)).
@@ -58,7 +60,7 @@ impl Memory {
     ///
     /// # Errors
     /// The window or the code cache cannot be had.
-    pub fn new(options: Options) -> Result<Self> {
+    pub fn new(options: Options, locks_for_real: bool) -> Result<Self> {
         window::reserve().map_err(|e| {
             Failure::setup(format!(
                 "cannot reserve the address range of the guest at {:#x} (errno {}): lift the limit on address space (`ulimit -v unlimited`)",
@@ -74,6 +76,7 @@ impl Memory {
             unnamed: 0,
             common_code: false,
             on_fork: false,
+            locks_for_real,
             locked: false,
             lock_future: false,
         })
@@ -301,7 +304,7 @@ impl Memory {
         const MADV_DONTNEED_LOCKED: i32 = 24;
         self.forget_code(start, end);
         let locked = self.space.at(start).is_some_and(|r| r.traits.locked);
-        let advice = match locked && !crate::machine::machine().mode.traits().confined {
+        let advice = match locked && self.locks_for_real {
             true => MADV_DONTNEED_LOCKED,
             false => libc::MADV_DONTNEED,
         };

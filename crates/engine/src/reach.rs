@@ -68,7 +68,7 @@ fn open(moved: bool) -> Option<Reach> {
     let m = machine();
     let shm = m.shm.or_else(crate::stats::memory);
     let floor = m.memory().translator.fd();
-    let _room = Room::for_host();
+    let _room = Room::for_host(m.mode.traits().keeps);
     let above = |path: &std::path::Path, flags: i32| {
         let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).ok()?;
         // SAFETY: the path outlives the call; the descriptors are new.
@@ -117,7 +117,7 @@ pub fn is_changed() -> bool {
 
 /// A copy is there: others may have to read it.
 pub fn added(store: &FileStore, id: FileId) {
-    let shown = crate::machine::shm().is_some_and(|s| s.header().users.load(Ordering::SeqCst) != 0);
+    let shown = crate::shm::shared().is_some_and(|s| s.header().users.load(Ordering::SeqCst) != 0);
     if shown {
         store.show(id);
     }

@@ -2,6 +2,7 @@
 //! program has been told by an errno, and its own words would lead astray. Kept in the shared memory,
 //! for the supervisor to print.
 
+use crate::section::{Section, Shareable};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
 const NAME: usize = 256;
@@ -43,6 +44,12 @@ struct Place {
     name: [[AtomicU8; 32]; NAME / 32],
 }
 
+/// The remarks of the tree.
+pub static REMARKS: Section<Remarks> = Section::new();
+
+// SAFETY: all of it is atomic, and zeros are a value.
+unsafe impl Shareable for Remarks {}
+
 /// The remarks of a tree of processes, in shared memory: zeros are none.
 #[derive(Default)]
 pub struct Remarks([Place; Remark::ALL.len()]);
@@ -82,8 +89,8 @@ impl Remarks {
 
 /// Notes a remark on this recording; `name` is the program's.
 pub fn note(remark: Remark, name: &[u8]) {
-    if let Some(shm) = crate::machine::shm() {
-        shm.header().remarks.note(remark, name);
+    if let Some(shm) = crate::shm::shared() {
+        REMARKS.of(shm).note(remark, name);
     }
 }
 

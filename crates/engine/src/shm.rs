@@ -6,24 +6,13 @@
 //! no pointer. A process that dies holding a lock of this module is noticed by the waiters.
 
 use std::os::fd::{AsRawFd, RawFd};
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use relive_host::sys;
 use relive_trace::{Short, TapeId, WIDE};
 
-use crate::cpuid::Answers;
 use crate::failure::{Failure, Result};
-use crate::file_table::FileTable;
-use crate::input;
-use crate::kernel::leads::Leads;
-use crate::modes::replay::Abreast;
-use crate::remarks::Remarks;
-use crate::sharing::changes::Changes;
-use crate::sharing::group::Group;
-use crate::sharing::objects::Objects;
-use crate::sharing::processes::Processes;
-use crate::sharing::users::Users;
-use crate::stats;
 
 /// How many tapes can be written at the same time.
 pub const RINGS: usize = 4096;
@@ -87,39 +76,13 @@ pub struct Header {
     pub output_lock: AtomicU32,
     /// Highest ring index in use, plus one.
     pub rings_used: AtomicU32,
-    /// Processes that run side by side (replay).
-    pub abreast: Abreast,
     /// Events of the whole tree (replay).
     pub events: AtomicU64,
-    /// Whether processes are to count what they do.
-    counting: AtomicU32,
-    /// Host processes that found no place to count in.
-    uncounted: AtomicU64,
     /// Some process of the tree is, or will be, another user's: copies are for all to read.
     pub users: AtomicU32,
     failed: AtomicU32,
     text_len: AtomicU32,
     text: [std::sync::atomic::AtomicU8; TEXT],
-    /// What the recording will say at its end.
-    pub remarks: Remarks,
-    /// What the processor says of itself.
-    pub cpuid: Answers,
-    /// Where the standard streams of the recording lead.
-    pub leads: Leads,
-    /// Files whose content is in the trace already.
-    pub files: FileTable,
-    /// Kept translations that a process of the tree has checked.
-    pub checked: FileTable,
-    /// Who maps which files shared.
-    pub shared: Users,
-    /// Who changes files that others may map (recording).
-    pub changes: Changes,
-    /// What processes that share memory know of each other.
-    pub processes: Processes,
-    /// Which of them runs (recording).
-    pub group: Group,
-    /// The memory that stands for files mapped shared (replay).
-    pub objects: Objects,
     /// Host processes of a replay, to end them together.
     replaying: [AtomicU32; REPLAYING],
     rings: [Ring; RINGS],
@@ -129,6 +92,8 @@ pub struct Header {
 #[derive(Clone, Copy)]
 pub struct Shm {
     base: *mut u8,
+    /// Where the rings' data lie.
+    data: *mut u8,
 }
 
 // SAFETY: all access goes through atomics or through a ring's exclusive producer/consumer side.
@@ -136,10 +101,54 @@ unsafe impl Send for Shm {}
 // SAFETY: as above.
 unsafe impl Sync for Shm {}
 
-const DATA: u64 = (size_of::<Header>() as u64 + 4095) & !4095;
-const COUNTERS: u64 = DATA + RINGS as u64 * RING_BYTES;
-const INPUT: u64 = (COUNTERS + (stats::SLOTS * size_of::<stats::Slot>()) as u64 + 4095) & !4095;
-const SIZE: u64 = INPUT + size_of::<input::Shared>() as u64;
+/// A section of the memory, of any type: [`crate::section`].
+pub trait Declared: Sync {
+    /// Size and alignment in bytes.
+    fn room(&self) -> (usize, usize);
+    /// Whether a guided replay has it for itself.
+    fn is_own(&self) -> bool;
+    /// It lies there from now on.
+    fn place(&self, offset: usize);
+}
+
+/// Where the parts of the memory lie behind the header and the sections that a guided replay has for
+/// itself: the rings' data, the other sections, the end.
+#[derive(Debug)]
+struct Layout {
+    data: usize,
+    size: usize,
+}
+
+static LAYOUT: OnceLock<Layout> = OnceLock::new();
+
+const PAGE: usize = 4096;
+
+/// Decides where all sections lie. Once in a process, before memory is shared.
+pub fn place(sections: &[&dyn Declared]) {
+    let mut end = size_of::<Header>();
+    let put = |end: &mut usize, own: bool| {
+        for section in sections.iter().filter(|s| s.is_own() == own) {
+            let (size, align) = section.room();
+            *end = end.next_multiple_of(align);
+            section.place(*end);
+            *end += size;
+        }
+    };
+    put(&mut end, true);
+    let data = end.next_multiple_of(PAGE);
+    end = data + RINGS * RING_BYTES as usize;
+    put(&mut end, false);
+    let size = end.next_multiple_of(PAGE);
+    LAYOUT
+        .set(Layout { data, size })
+        .expect("sections are placed once");
+}
+
+fn layout() -> &'static Layout {
+    LAYOUT
+        .get()
+        .expect("sections are placed before memory is shared")
+}
 
 impl Shm {
     /// Creates the shared memory; returns it with its descriptor.
@@ -159,7 +168,7 @@ impl Shm {
             return Err(no("create"));
         }
         // SAFETY: sizes the fresh memfd.
-        if unsafe { libc::ftruncate(fd, SIZE as i64) } < 0 {
+        if unsafe { libc::ftruncate(fd, layout().size as i64) } < 0 {
             return Err(no("size"));
         }
         let shm = Self::map(fd)?;
@@ -199,7 +208,7 @@ impl Shm {
     pub fn make_private(&self) -> Result<()> {
         // SAFETY: the header is that many bytes of this mapping, which others change with
         // atomic stores only, and which nobody changes now: the session has not begun.
-        let bytes = unsafe { std::slice::from_raw_parts(self.base, DATA as usize) }.to_vec();
+        let bytes = unsafe { std::slice::from_raw_parts(self.base, layout().data) }.to_vec();
         // SAFETY: replaces the pages of the header, to which no reference is held, and fills
         // them with what they held.
         unsafe {
@@ -231,7 +240,7 @@ impl Shm {
         let base = unsafe {
             libc::mmap(
                 std::ptr::null_mut(),
-                SIZE as usize,
+                layout().size,
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED,
                 fd,
@@ -244,7 +253,10 @@ impl Shm {
                 std::io::Error::last_os_error()
             )));
         }
-        Ok(Self { base: base.cast() })
+        let base = base.cast::<u8>();
+        // SAFETY: the data lie within the mapping.
+        let data = unsafe { base.add(layout().data) };
+        Ok(Self { base, data })
     }
 
     /// How another process of the tree finds this memory: the supervisor's pid and descriptor.
@@ -308,56 +320,14 @@ impl Shm {
 
     fn data(&self, index: u32) -> *mut u8 {
         // SAFETY: index is below RINGS wherever it comes from `ring`, so this stays inside.
-        unsafe {
-            self.base
-                .add((DATA + u64::from(index) * RING_BYTES) as usize)
-        }
+        unsafe { self.data.add(index as usize * RING_BYTES as usize) }
     }
 
-    /// Lets all processes of the tree count what they do.
-    pub fn count(&self) {
-        self.header().counting.store(1, Ordering::Release);
-    }
-
-    /// What the processes of a recording share of its store of input.
-    #[must_use]
-    pub fn input(&self) -> &input::Shared {
-        // SAFETY: that part of the mapping, which is never removed, holds one, for which all
-        // zeros are a value, and which changes through atomics only.
-        unsafe { &*self.base.add(INPUT as usize).cast() }
-    }
-
-    fn counters(&self) -> &[stats::Slot] {
-        // SAFETY: that part of the mapping holds so many slots, for which all zeros are a
-        // value, and which change through atomics and their one owner only.
-        unsafe { std::slice::from_raw_parts(self.base.add(COUNTERS as usize).cast(), stats::SLOTS) }
-    }
-
-    /// Where a process may count; `None` if nobody wants to know, or all places are taken.
-    #[must_use]
-    pub fn claim_counters(&self, pid: u32) -> Option<&'static stats::Slot> {
-        if self.header().counting.load(Ordering::Acquire) == 0 {
-            return None;
-        }
-        let slots = || self.counters().iter();
-        let slot = slots()
-            .find(|slot| slot.belongs_to(pid))
-            .or_else(|| slots().find(|slot| slot.claim(pid)));
-        if slot.is_none() {
-            self.header().uncounted.fetch_add(1, Ordering::Relaxed);
-        }
-        // SAFETY: the mapping is never removed.
-        slot.map(|slot| unsafe { &*std::ptr::from_ref(slot) })
-    }
-
-    /// What all processes together have counted; `None` if they were not asked to.
-    #[must_use]
-    pub fn totals(&self) -> Option<stats::Totals> {
-        let header = self.header();
-        (header.counting.load(Ordering::Acquire) != 0).then(|| {
-            let uncounted = header.uncounted.load(Ordering::Relaxed);
-            stats::Totals::of(self.counters().iter(), uncounted)
-        })
+    /// The address of an offset, for sections: it lies inside.
+    pub(crate) fn at(&self, offset: usize) -> *mut u8 {
+        debug_assert!(offset < layout().size, "a section lies within the memory");
+        // SAFETY: only sections ask, for what `place` has given them.
+        unsafe { self.base.add(offset) }
     }
 
     /// Takes the next process index.
@@ -617,6 +587,21 @@ impl Shm {
     }
 }
 
+/// The memory that this process shares with its supervisor.
+static SHARED: OnceLock<Shm> = OnceLock::new();
+
+/// This process shares that memory, from now on.
+pub fn share(shm: Shm) {
+    // Once in a process; and the first is as good as a second.
+    let _ = SHARED.set(shm);
+}
+
+/// The memory that this process shares with its supervisor, if it does.
+#[must_use]
+pub fn shared() -> Option<&'static Shm> {
+    SHARED.get()
+}
+
 /// Whether a process or thread with this kernel id exists.
 #[must_use]
 pub fn alive(id: u32) -> bool {
@@ -633,6 +618,7 @@ mod tests {
     fn events_come_into_a_ring_as_a_whole() {
         const EVENT: u64 = 1000;
         const EVENTS: u64 = 5000;
+        crate::sections::place();
         let (shm, _fd) = Shm::create().expect("shared memory");
         let tape = TapeId {
             process: 0,

@@ -9,16 +9,16 @@
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 use relive_dbt::Stats;
 use relive_trace::Kind;
 
-use crate::machine::machine;
+use crate::section::{Section, Shareable};
 use crate::shm::Shm;
 
 /// How many host processes can count at the same time.
-pub const SLOTS: usize = 1024;
+const SLOTS: usize = 1024;
 /// System calls with numbers up to here are counted one by one, the rest as the last.
 const CALLS: usize = 512;
 
@@ -69,17 +69,66 @@ pub struct Slot {
     translator: UnsafeCell<Stats>,
 }
 
+/// The counters of the tree.
+pub static COUNTERS: Section<Counters> = Section::common();
+
+/// Room for the counters of many host processes.
+#[repr(C)]
+pub struct Counters {
+    /// Whether processes are to count what they do.
+    counting: AtomicU32,
+    /// Host processes that found no place to count in.
+    uncounted: AtomicU64,
+    slots: [Slot; SLOTS],
+}
+
+// SAFETY: all but the translator's counters is atomic, and those have one owner; zeros are a value.
+unsafe impl Shareable for Counters {}
+
+impl Counters {
+    /// Lets all processes of the tree count what they do.
+    pub fn count(&self) {
+        self.counting.store(1, Release);
+    }
+
+    /// Where a process may count; `None` if nobody wants to know, or all places are taken.
+    fn claim(&self, pid: u32) -> Option<&Slot> {
+        if self.counting.load(Acquire) == 0 {
+            return None;
+        }
+        let known = self.slots.iter().find(|slot| slot.belongs_to(pid));
+        let slot = known.or_else(|| self.slots.iter().find(|slot| slot.claim(pid)));
+        if slot.is_none() {
+            self.uncounted.fetch_add(1, Relaxed);
+        }
+        slot
+    }
+
+    /// What all processes together have counted; `None` if they were not asked to.
+    #[must_use]
+    pub fn totals(&self) -> Option<Totals> {
+        let uncounted = self.uncounted.load(Relaxed);
+        let asked = self.counting.load(Acquire) != 0;
+        asked.then(|| Totals::of(self.slots.iter(), uncounted))
+    }
+}
+
 /// Where this process counts; null if nobody wants to know.
 static SLOT: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The supervisor's memory.
 static SHM: OnceLock<Shm> = OnceLock::new();
 
-/// Counts in this process from now on, if its supervisor wants it. The machine is installed.
-pub fn attach(shm: Shm) {
+/// Whether threads of this process count at the same time.
+static TOGETHER: AtomicBool = AtomicBool::new(false);
+
+/// Counts in this process from now on, if its supervisor wants it; `together`: its threads run at the
+/// same time. `count_in` lets the translator count.
+pub fn attach(shm: Shm, together: bool, count_in: impl FnOnce(NonNull<Stats>)) {
     // Once in a process: the same again changes nothing.
     let _ = SHM.set(shm);
-    begin();
+    TOGETHER.store(together, Relaxed);
+    begin(count_in);
 }
 
 /// The memory that this process counts in, if it does.
@@ -93,18 +142,16 @@ pub fn descriptor() -> Option<(u32, u32)> {
 }
 
 /// Counts for itself from now on: in the child of a fork.
-pub fn begin() {
+pub fn begin(count_in: impl FnOnce(NonNull<Stats>)) {
     SLOT.store(std::ptr::null_mut(), Relaxed);
-    let claimed = SHM.get().map(|shm| shm.claim_counters(std::process::id()));
-    let Some(slot) = claimed.flatten() else {
+    let counters = SHM.get().map(|shm| COUNTERS.of(shm));
+    let Some(slot) = counters.and_then(|c| c.claim(std::process::id())) else {
         return;
     };
     slot.hosts.fetch_add(1, Relaxed);
     let translator = slot.translator.get();
     if let Some(at) = NonNull::new(translator) {
-        // SAFETY: the slot lies in a mapping that is never removed, and is this process's
-        // until it ends; the translator is used by one thread at a time.
-        unsafe { machine().memory().translator.count_in(at) };
+        count_in(at);
     }
     SLOT.store(std::ptr::from_ref(slot).cast_mut(), Release);
 }
@@ -143,7 +190,7 @@ fn slot() -> Option<&'static Slot> {
 }
 
 fn count(counter: &AtomicU64) {
-    if machine().mode.traits().together {
+    if TOGETHER.load(Relaxed) {
         counter.fetch_add(1, Relaxed);
     } else {
         // One writer at a time, and no locked instruction for it.
@@ -153,12 +200,12 @@ fn count(counter: &AtomicU64) {
 
 impl Slot {
     /// Whether a process counted here before it began a new program.
-    pub(crate) fn belongs_to(&self, pid: u32) -> bool {
+    fn belongs_to(&self, pid: u32) -> bool {
         self.owner.load(Acquire) == pid
     }
 
     /// Takes this slot for a process, if it is free.
-    pub(crate) fn claim(&self, pid: u32) -> bool {
+    fn claim(&self, pid: u32) -> bool {
         self.owner.compare_exchange(0, pid, AcqRel, Relaxed).is_ok()
     }
 
@@ -203,7 +250,7 @@ impl Default for Totals {
 
 impl Totals {
     /// Of all slots.
-    pub(crate) fn of<'a>(slots: impl Iterator<Item = &'a Slot>, uncounted: u64) -> Self {
+    fn of<'a>(slots: impl Iterator<Item = &'a Slot>, uncounted: u64) -> Self {
         let mut totals = Self {
             uncounted,
             ..Self::default()

@@ -329,7 +329,10 @@ impl TapeIn {
             return Ok(false);
         }
         self.skip()?;
-        crate::modes::replay::count_quietly();
+        // No event of the thread, but one of the tree.
+        if let Some(shm) = crate::shm::shared() {
+            shm.header().events.fetch_add(1, Relaxed);
+        }
         Ok(true)
     }
 

@@ -9,13 +9,13 @@ use relive_trace::{Event, Kind, TapeId};
 
 use crate::closed_page::ClosedPage;
 use crate::forbidden::Forbidden;
-use crate::input::Cursors;
+use crate::input::cursors::Cursors;
 use crate::kernel::Log;
 use crate::machine::machine;
 use crate::mode::Mode;
-use crate::modes::serial::spin::Spin;
 use crate::process::Process;
 use crate::signals::TaskSignals;
+use crate::spin::Spin;
 use crate::tape::{Tape, digest};
 use crate::trap_flag::{self, TrapFlag};
 
@@ -124,6 +124,13 @@ impl Task {
             behind: Behind::default(),
             vforked: None,
         }
+    }
+
+    /// Sets what it may not execute.
+    pub fn forbid(&mut self, forbidden: Forbidden) {
+        self.forbidden = forbidden;
+        // Translated code reads the counter by itself otherwise.
+        self.ctx.leave_counter(forbidden.counter);
     }
 
     /// Its name.

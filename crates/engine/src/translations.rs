@@ -14,9 +14,10 @@ use relive_dbt::Translator;
 use relive_host::{GuestAddr, copy};
 
 use crate::broker;
+use crate::file_table::CHECKED;
 use crate::file_table::{FileTable, Stamp};
-use crate::machine::{machine, shm};
 use crate::memory::Memory;
+use crate::shm::shared as shm;
 
 pub mod checked;
 
@@ -143,9 +144,6 @@ impl Store {
 /// fresh or flushed. One process checks a file for its whole tree, and for later ones: it is
 /// replaced as a whole, and never changed.
 pub fn load(memory: &mut Memory, program: &[u8]) {
-    if machine().mode.traits().confined {
-        return load_served(memory, program);
-    }
     let Some(store) = store() else { return };
     let key = memory.translator.key(program);
     let Some((file, meta)) = store.open(key) else {
@@ -162,8 +160,8 @@ pub fn load(memory: &mut Memory, program: &[u8]) {
     }
 }
 
-/// The same in a replay, which writes nothing either.
-fn load_served(memory: &mut Memory, program: &[u8]) {
+/// The same in a replay, which opens and writes nothing.
+pub fn load_served(memory: &mut Memory, program: &[u8]) {
     let key = memory.translator.key(program);
     if let Some((file, checked)) = broker::translations(key)
         && let Some(stamp) = FileTable::stamp_of(&file)
@@ -175,7 +173,7 @@ fn load_served(memory: &mut Memory, program: &[u8]) {
 
 /// Whether a process of the tree has checked a file.
 fn was_checked_here(stamp: Stamp) -> bool {
-    shm().is_some_and(|shm| shm.header().checked.find(stamp).is_some())
+    shm().is_some_and(|shm| CHECKED.of(shm).find(stamp).is_some())
 }
 
 /// How many fragments a file has brought; then it is a checked one.
@@ -186,7 +184,7 @@ fn take_over(memory: &mut Memory, key: u128, file: &File, stamp: Stamp, checked:
         && !was_checked_here(stamp)
         && let Some(shm) = shm()
     {
-        shm.header().checked.insert(stamp, [0; 32]);
+        CHECKED.of(shm).insert(stamp, [0; 32]);
     }
     offered
 }

@@ -38,7 +38,7 @@ pub fn requested() -> Option<i32> {
 pub fn attach() -> Result<()> {
     let socket = requested()
         .ok_or_else(|| Failure::setup("this process is a part of Relive: use `relive replay`"))?;
-    let lock = crate::kernel::exec::memfd(&[]).map_err(|e| cannot_ask(&e))?;
+    let lock = crate::memfd::with(&[]).map_err(|e| cannot_ask(&e))?;
     let client = Client {
         copies: Mutex::default(),
         most: most(),
@@ -282,7 +282,7 @@ mod tests {
             copies: Mutex::default(),
             most: 0,
             socket: socket.into_raw_fd(),
-            lock: crate::kernel::exec::memfd(&[]).expect("a memory file"),
+            lock: crate::memfd::with(&[]).expect("a memory file"),
         }
     }
 
@@ -309,7 +309,7 @@ mod tests {
 
     #[test]
     fn who_dies_with_the_lock_loses_it() {
-        let file = crate::kernel::exec::memfd(&[]).expect("a memory file");
+        let file = crate::memfd::with(&[]).expect("a memory file");
         // SAFETY: the child makes plain calls and ends.
         let pid = unsafe { libc::fork() };
         if pid == 0 {

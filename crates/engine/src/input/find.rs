@@ -1,75 +1,12 @@
-//! Where in the store the bytes at hand may lie already: guesses, each to be compared.
-//!
-//! Nothing here can be wrong, only useless: the table is changed by many processes without
-//! any order, and entries are overwritten.
+//! Finds bytes at hand in the store: at the cursors of the task, and where the guesses say; each place is
+//! compared.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
-use relive_trace::{INPUT_MAX, input_sum};
-
+use super::cursors::Cursors;
+use super::guesses::{start_key, whole_key};
 use super::store::Store;
 
-/// Bytes at the beginning of a piece that it is found by, if only a part of it is wanted.
-const START: usize = 256;
 /// Fewer bytes are not worth a reference.
 pub(super) const LEAST: usize = 512;
-const WAYS: usize = 4;
-const SETS: usize = 1 << 14;
-
-/// Hash of some bytes of a piece to the offset where they begin, four of each set.
-#[repr(C)]
-pub struct Guesses([[AtomicU64; WAYS]; SETS]);
-
-/// Where a task's last references ended: the next bytes it reads mostly follow.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Cursors([u64; 4]);
-
-impl Guesses {
-    /// Remembers where bytes begin.
-    pub(super) fn remember(&self, bytes: &[u8], offset: u64) {
-        for key in [start_key(bytes), whole_key(bytes)].into_iter().flatten() {
-            let (set, tag) = self.set(key);
-            let mut moved = tag | offset;
-            for way in set {
-                moved = way.swap(moved, Ordering::Relaxed);
-            }
-        }
-    }
-
-    fn set(&self, key: u64) -> (&[AtomicU64; WAYS], u64) {
-        (&self.0[key as usize % SETS], key & !(INPUT_MAX - 1))
-    }
-
-    fn offsets(&self, key: Option<u64>) -> impl Iterator<Item = u64> {
-        key.into_iter().flat_map(|key| {
-            let (set, tag) = self.set(key);
-            set.iter()
-                .map(|way| way.load(Ordering::Relaxed))
-                .filter(move |entry| entry & !(INPUT_MAX - 1) == tag)
-                .map(|entry| entry & (INPUT_MAX - 1))
-        })
-    }
-}
-
-/// What a piece is found by that begins as these bytes do.
-fn start_key(bytes: &[u8]) -> Option<u64> {
-    bytes.get(..START).map(input_sum)
-}
-
-/// What a piece is found by that is as long and looks the same in three places.
-fn whole_key(bytes: &[u8]) -> Option<u64> {
-    const SAMPLE: usize = 64;
-    let n = bytes.len();
-    if n < START {
-        return None;
-    }
-    let mut samples = [0; 3 * SAMPLE + 8];
-    for (i, at) in [0, n / 2 - SAMPLE / 2, n - SAMPLE].into_iter().enumerate() {
-        samples[i * SAMPLE..][..SAMPLE].copy_from_slice(&bytes[at..at + SAMPLE]);
-    }
-    samples[3 * SAMPLE..].copy_from_slice(&(n as u64).to_le_bytes());
-    Some(input_sum(&samples))
-}
 
 /// Length of the common beginning.
 fn common(a: &[u8], b: &[u8]) -> usize {
@@ -122,12 +59,6 @@ impl Cursors {
         self.goes_on(offset + n as u64);
         Some((offset, n))
     }
-
-    /// A reference has ended there.
-    pub(super) fn goes_on(&mut self, end: u64) {
-        self.0.rotate_right(1);
-        self.0[0] = end;
-    }
 }
 
 #[cfg(test)]
@@ -144,13 +75,5 @@ mod tests {
             assert_eq!(common(&a[..n], &a), n);
         }
         assert_eq!(common(&a, &a), a.len());
-    }
-
-    #[test]
-    fn keys_need_enough_bytes() {
-        let bytes = [7; 600];
-        assert!(start_key(&bytes[..START - 1]).is_none() && whole_key(&bytes[..255]).is_none());
-        assert_eq!(start_key(&bytes[..START]), start_key(&bytes));
-        assert_ne!(whole_key(&bytes[..500]), whole_key(&bytes));
     }
 }

@@ -10,14 +10,15 @@
 //! All processes of a tree append to the one store, under a lock that nobody waits for; the
 //! supervisor stores the list of its pieces before the events that refer to them.
 
+pub mod cursors;
 mod descriptors;
 mod find;
+mod guesses;
 mod recorded;
 mod refer;
 mod store;
 
 pub use descriptors::{forget, forget_many, is_memory, is_regular};
-pub use find::Cursors;
 pub use recorded::{attach, recorded};
 pub use refer::{Split, Way};
-pub use store::{Shared, own};
+pub use store::{SHARED, own};

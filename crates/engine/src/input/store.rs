@@ -13,9 +13,10 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use relive_trace::{INPUT_MAX, PIECE_MAX, Piece, input_path, input_sum};
 
-use super::find::Guesses;
+use super::guesses::Guesses;
 use crate::descriptor_limit::Room;
 use crate::machine::machine;
+use crate::section::{Section, Shareable};
 use crate::sharing::lock::Lock;
 use crate::shm::Shm;
 use crate::task::Task;
@@ -45,6 +46,12 @@ struct Waiting {
     end: AtomicU64,
     sum: AtomicU64,
 }
+
+/// What the processes of a recording share of its store of input.
+pub static SHARED: Section<Shared> = Section::common();
+
+// SAFETY: all of it is atomic, and zeros are a value.
+unsafe impl Shareable for Shared {}
 
 impl Shared {
     /// Appends bytes; where they are, or `None`: they cannot be kept now.
@@ -155,7 +162,7 @@ impl Store {
             // Its name may lead elsewhere.
             return None;
         }
-        let _room = Room::for_host();
+        let _room = Room::for_host(true);
         let file = File::options()
             .read(true)
             .write(true)
@@ -165,7 +172,7 @@ impl Store {
         let floor = machine().memory().translator.fd();
         let shm = machine().shm.as_ref()?;
         if is_limited() {
-            shm.input().look_for_limits();
+            SHARED.of(shm).look_for_limits();
         }
         Self::over(shm, file, floor)
     }
@@ -196,7 +203,7 @@ impl Store {
     }
 
     fn shared(&self) -> &Shared {
-        self.shm.input()
+        SHARED.of(self.shm)
     }
 
     pub(super) fn guesses(&self) -> &Guesses {

@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
-use std::io::{Read, Seek, Write};
+
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -13,7 +13,7 @@ use relive_host::{GuestAddr, copy};
 use super::{Answer, Call, ERESTART, Reply};
 use crate::boot::{Boot, Continuation};
 use crate::descriptor_limit::{Limit, Room};
-use crate::failure::{Failure, Result, die};
+use crate::failure::Result;
 use crate::loader;
 use crate::machine::machine;
 use crate::remarks::{self, Remark};
@@ -343,34 +343,4 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option
     pass_on(false);
     set_mask(mask);
     -i64::from(e)
-}
-
-/// A memfd with `bytes`, at its start; closed on exec or not.
-///
-/// # Errors
-/// The kernel's refusal.
-pub fn memfd(bytes: &[u8]) -> std::io::Result<File> {
-    // SAFETY: a fresh descriptor.
-    let fd = unsafe { libc::memfd_create(c"boot".as_ptr(), 0) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: nobody else has it.
-    let mut file = unsafe { File::from_raw_fd(fd) };
-    file.write_all(bytes)?;
-    file.rewind()?;
-    Ok(file)
-}
-
-/// Reads an inherited descriptor to its end and closes it.
-pub fn drain(fd: i32) -> Vec<u8> {
-    // SAFETY: the descriptor was made for this process to read.
-    let mut file = unsafe { File::from_raw_fd(fd) };
-    let mut bytes = Vec::new();
-    if let Err(e) = file.read_to_end(&mut bytes) {
-        die(&Failure::internal(format!(
-            "cannot read the start data: {e}"
-        )));
-    }
-    bytes
 }

@@ -11,6 +11,7 @@ use relive_kabi::{Arg, Opening};
 
 use super::{Call, fds, files};
 use crate::machine::machine;
+use crate::section::{Section, Shareable};
 use crate::streams::{ERR, Identity, OUT};
 use crate::task::Task;
 
@@ -25,6 +26,12 @@ const TERMINAL: u64 = u64::MAX;
 
 /// ioctl_tty(2): the number of the terminal behind a descriptor.
 const TIOCGDEV: libc::Ioctl = 0x8004_5432;
+
+/// Where the standard streams of the recording lead.
+pub static LEADS: Section<Leads> = Section::new();
+
+// SAFETY: all of it is atomic, and zeros are a value.
+unsafe impl Shareable for Leads {}
 
 impl Leads {
     /// Takes down where the calling process's streams lead: it is the first of a recording.
@@ -68,7 +75,7 @@ pub fn stream(fd: i32) -> Option<u8> {
     if flags & libc::O_ACCMODE == libc::O_RDONLY {
         return None;
     }
-    let leads = &machine().shm.as_ref()?.header().leads;
+    let leads = LEADS.of(machine().shm.as_ref()?);
     leads.find(identity(fd)?)
 }
 

@@ -69,7 +69,7 @@ pub fn limits(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
                 && asked.resource == libc::RLIMIT_FSIZE as i32
             {
                 // Before the limit is there: it may be another process's.
-                shm.input().look_for_limits();
+                crate::input::SHARED.of(shm).look_for_limits();
             }
             if asked.resource == libc::RLIMIT_NOFILE as i32 && asked.own && asked.new != 0 {
                 keep_descriptors(task, &asked);

@@ -9,9 +9,10 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 use relive_trace::FileId;
 
 use crate::failure::{Failure, Result};
-use crate::file_table::FileTable;
+use crate::file_table::{FILES, FileTable};
 use crate::kept_files;
 use crate::machine::machine;
+use crate::sharing::users::USERS;
 
 /// A file being mapped.
 pub(super) struct Mapped {
@@ -153,14 +154,16 @@ pub fn keep(file: &File) -> Result<FileId> {
     keep_known(file, &file.metadata().map_err(Failure::setup)?)
 }
 
+/// The table of files whose content is in the trace, if it holds what their times tell of a file (an
+/// identity): of what was written through a map they tell nothing, or too late.
+pub(super) fn known_files(file: u64) -> Option<&'static FileTable> {
+    let shm = machine().shm.as_ref()?;
+    (!USERS.of(shm).ever_written(file)).then(|| FILES.of(shm))
+}
+
 /// The same, of a file whose inode has been looked at just now.
 pub(super) fn keep_known(file: &File, meta: &Metadata) -> Result<FileId> {
-    let known = machine()
-        .shm
-        .as_ref()
-        .map(|s| s.header())
-        .filter(|h| !h.shared.ever_written(identity(meta)))
-        .map(|h| &h.files);
+    let known = known_files(identity(meta));
     let stamp = FileTable::stamp(meta);
     if let Some(id) = known.and_then(|t| t.find(stamp)) {
         return Ok(FileId(id));

@@ -56,7 +56,7 @@ pub fn mmap(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
     let file = if anonymous {
         None
     } else {
-        _room = Room::for_host();
+        _room = Room::for_host(task.mode().traits().keeps);
         match Mapped::open(fd) {
             Ok(f) => Some(f).filter(|f| !f.zeros),
             Err(e) => return errno(e),

@@ -12,9 +12,10 @@ use relive_kabi::structs::{SEMID_DS, SHMID_DS, SHMID_SIZE};
 use super::live::generic;
 use super::memory::{MAP_FIXED_NOREPLACE, choose};
 use super::shown::MapData;
-use super::{Answer, Call, Reply, exec};
+use super::{Answer, Call, Reply};
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
+use crate::memfd;
 use crate::memory::Source;
 use crate::space::{self, Region, Traits, pages};
 use crate::task::Task;
@@ -152,7 +153,7 @@ fn size(id: i32) -> std::result::Result<u64, i64> {
 /// The content of a segment, as a file.
 fn snapshot(start: u64, size: u64) -> Result<File> {
     let no = |e: std::io::Error| Failure::setup(format!("cannot copy a segment: {e}"));
-    let file = exec::memfd(&[]).map_err(no)?;
+    let file = memfd::with(&[]).map_err(no)?;
     file.set_len(size).map_err(no)?;
     let mut bytes = [0; PAGE as usize];
     for at in (0..size).step_by(PAGE as usize) {

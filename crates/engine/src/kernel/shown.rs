@@ -16,7 +16,7 @@ use relive_host::{GuestAddr, copy};
 use relive_trace::{FileId, FileSource, KeptPart, Part, PartSource};
 
 use super::Answer;
-use super::mapped::{Mapped, identity, keep_known};
+use super::mapped::{Mapped, identity, keep_known, known_files};
 use crate::descriptor_limit::Room;
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
@@ -119,11 +119,7 @@ impl Mapped {
     pub fn shown(&self, start: u64, end: u64) -> Result<Shown> {
         // The call may have waited since the file was opened here.
         let meta = self.file().metadata().map_err(Failure::setup)?;
-        let header = machine().shm.as_ref().map(|s| s.header());
-        // Times tell nothing, or too late, of what was written through a map.
-        let table = header
-            .filter(|h| !h.shared.ever_written(self.inode))
-            .map(|h| &h.files);
+        let table = known_files(self.inode);
         let (size, holes) = (meta.size(), has_holes(&meta));
         let known = table.and_then(|t| t.find(FileTable::stamp(&meta)));
         if known.is_some() || table.is_some() && start == 0 && end >= size && !holes {
@@ -201,7 +197,7 @@ pub fn grows(task: &mut Task, region: &Region, offset: u64, range: (u64, u64)) -
     if !machine().mode.traits().keeps || !region.shared || region.inode == 0 || start >= end {
         return Ok(());
     }
-    let _room = Room::for_host();
+    let _room = Room::for_host(true);
     let part = |size| Part {
         start: offset,
         end: offset.saturating_add(end - start),

@@ -20,6 +20,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 use relive_host::sys;
 
 use super::dead_thread;
+use crate::section::{Section, Shareable};
 
 /// As many calls may change files at once.
 const CELLS: usize = 128;
@@ -82,6 +83,12 @@ pub struct Underway<'a> {
     changes: &'a Changes,
     cell: &'a Cell,
 }
+
+/// Changes of files that others may map (recording).
+pub static CHANGES: Section<Changes> = Section::new();
+
+// SAFETY: all of it is atomic, and zeros are a value.
+unsafe impl Shareable for Changes {}
 
 impl Changes {
     /// Thread `tid` is about to change a file. Whether others map it must be looked up afterwards.

@@ -11,6 +11,7 @@ use relive_host::sys;
 
 use super::dead_thread;
 use super::lock::{Guard, Lock};
+use crate::section::{Section, Shareable};
 
 const WAITERS: usize = 4096;
 /// In `last`: the process died with the baton.
@@ -70,6 +71,12 @@ fn set(words: &[AtomicU32; 2], keepers: Keepers) {
         word.store(tid, Ordering::Release);
     }
 }
+
+/// The group of processes that share memory (recording).
+pub static GROUP: Section<Group> = Section::new();
+
+// SAFETY: all of it is atomic, and zeros are a value.
+unsafe impl Shareable for Group {}
 
 impl Group {
     /// Takes the baton for a process, waiting for it if need be. `Some` if another process

@@ -90,7 +90,7 @@ fn number<T: FromStr>(field: &[u8]) -> Option<T> {
 /// taken to run. So it is in a replay, which may not look: its supervisor notices when one of its
 /// processes dies, and ends the others.
 fn stat(id: u32) -> Option<Stat> {
-    if crate::modes::replay::is_confined() {
+    if crate::confined::is_confined() {
         return Some(Stat::RUNS);
     }
     match std::fs::read(format!("/proc/{id}/stat")) {

@@ -12,6 +12,7 @@ use relive_host::sys;
 use relive_trace::PartReader;
 
 use super::lock::Lock;
+use crate::section::{Section, Shareable};
 
 /// Browsers and the like make one for each picture that they pass on.
 const OBJECTS: usize = 1 << 16;
@@ -33,6 +34,12 @@ struct Object {
     /// Its content ends here.
     len: AtomicU64,
 }
+
+/// The memory that stands for files mapped shared (replay).
+pub static SHARED_FILES: Section<Objects> = Section::new();
+
+// SAFETY: all of it is atomic, and zeros are a value.
+unsafe impl Shareable for Objects {}
 
 impl Objects {
     /// Brings the object of a file to the given content and returns its offset in `pool`;
@@ -174,7 +181,7 @@ fn empty(pool: &File, start: u64, len: u64) -> std::io::Result<()> {
 /// # Errors
 /// The kernel's refusal.
 pub fn pool() -> std::io::Result<File> {
-    let pool = crate::kernel::exec::memfd(&[])?;
+    let pool = crate::memfd::with(&[])?;
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
@@ -198,7 +205,7 @@ mod tests {
     fn each_file_has_its_place_and_its_content() {
         // SAFETY: all fields are atomics, for which zeros are a value.
         let objects = unsafe { Box::<Objects>::new_zeroed().assume_init() };
-        let file = |text: &[u8]| crate::kernel::exec::memfd(text).expect("a memfd");
+        let file = |text: &[u8]| crate::memfd::with(text).expect("a memfd");
         let pool = file(b"");
         let put = |id, text: &[u8]| {
             let at = objects.fill(&pool, id, &file(text));
@@ -223,9 +230,9 @@ mod tests {
     fn a_part_changes_its_range_only_and_empties_its_holes() {
         // SAFETY: all fields are atomics, for which zeros are a value.
         let objects = unsafe { Box::<Objects>::new_zeroed().assume_init() };
-        let pool = crate::kernel::exec::memfd(b"").expect("a memfd");
+        let pool = crate::memfd::with(b"").expect("a memfd");
         let page = PAGE as usize;
-        let old = crate::kernel::exec::memfd(&vec![b'o'; 6 * page]).expect("a memfd");
+        let old = crate::memfd::with(&vec![b'o'; 6 * page]).expect("a memfd");
         let base = objects.fill(&pool, 7, &old).expect("it grows");
         let base = base.expect("room");
         let part = |words: [u64; 3], run: (u64, &[u8])| {

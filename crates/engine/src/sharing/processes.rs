@@ -7,6 +7,7 @@ use relive_host::sys;
 
 use super::dead_process;
 use crate::failure::EXIT_STATUS;
+use crate::section::{Section, Shareable};
 
 /// Processes with a higher index cannot share memory.
 pub const MAX: usize = 65536;
@@ -57,6 +58,12 @@ pub struct Slot {
 pub struct Processes {
     slots: [Slot; MAX],
 }
+
+/// What processes that share memory know of each other.
+pub static PROCESSES: Section<Processes> = Section::new();
+
+// SAFETY: all of it is atomic, and zeros are a value.
+unsafe impl Shareable for Processes {}
 
 impl Processes {
     /// A process; `None` beyond [`MAX`].
@@ -193,7 +200,7 @@ impl Slot {
                 break over || turn.is_none();
             }
             sys::futex_wait(&self.moved, seen, Some(200));
-            if crate::machine::shm().is_some_and(|shm| shm.failure().is_some()) {
+            if crate::shm::shared().is_some_and(|shm| shm.failure().is_some()) {
                 sys::exit_group(EXIT_STATUS);
             }
         };

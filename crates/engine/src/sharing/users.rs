@@ -11,6 +11,7 @@ use relive_host::sys;
 
 use super::lock::Lock;
 use super::processes::{Processes, Slot};
+use crate::section::{Section, Shareable};
 
 const SLOTS: usize = 1 << SLOT_BITS;
 const SLOT_BITS: u32 = 16;
@@ -92,6 +93,12 @@ pub struct Met {
     /// There were more of those that did than can be remembered.
     pub forgotten: bool,
 }
+
+/// The processes that map files shared.
+pub static USERS: Section<Users> = Section::new();
+
+// SAFETY: all of it is atomic, and zeros are a value.
+unsafe impl Shareable for Users {}
 
 impl Users {
     /// Notes that a process maps `file` shared. Returns the others that do or did, as far as
@@ -246,12 +253,6 @@ impl Users {
         self.entries_of(file).any(|e| e.has(CUT))
     }
 
-    /// Whether a file that is or was mapped has been changed in another way.
-    #[must_use]
-    pub fn ever_changed(&self, file: u64) -> bool {
-        self.entries_of(file).any(|e| e.has(CHANGED))
-    }
-
     fn entries_of(&self, file: u64) -> impl Iterator<Item = &Entry> {
         let chain = self.chain(file).take_while(|e| !e.is_of(0));
         chain.filter(move |e| e.is_of(file))
@@ -357,9 +358,9 @@ mod tests {
         let change = |p| users.change(&processes, 9, p).expect("room");
         assert!(change(1) == Met::default() && !users.mentions(9));
         claim(2);
-        assert!(users.mentions(9) && !users.ever_changed(9));
+        assert!(users.mentions(9) && !users.ever_written(9));
         assert!(change(1).live && change(1).others == [2]);
-        assert!(users.ever_changed(9) && !users.ever_written(9));
+        assert!(!users.ever_written(9));
         assert_eq!(claim(3), [2, 1]);
     }
 

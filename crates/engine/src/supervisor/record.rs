@@ -14,6 +14,7 @@ use super::{Status, absolute, environment, find_program};
 use crate::boot::Boot;
 use crate::failure::{Failure, Result};
 use crate::mode::{HandedOn, Name};
+use crate::remarks::REMARKS;
 use crate::shm::{RINGS, Shm, alive, state};
 use crate::stats::Totals;
 
@@ -64,9 +65,10 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     let target = find_program(options.program, options.args)?;
     let trace = absolute(options.trace)?;
     let writer = TraceWriter::create(&trace, &manifest(options)?).map_err(Failure::setup)?;
+    crate::sections::place();
     let (shm, _fd) = Shm::create()?;
     if options.count {
-        shm.count();
+        crate::stats::COUNTERS.of(&shm).count();
     }
     crate::translations::choose();
     let shown = target.argv.clone();
@@ -323,8 +325,8 @@ impl Drain {
             status,
             timed_out,
             summary: manifest.summary.unwrap_or(summary),
-            totals: self.shm.totals(),
-            remarks: self.shm.header().remarks.sentences(),
+            totals: crate::stats::COUNTERS.of(&self.shm).totals(),
+            remarks: REMARKS.of(&self.shm).sentences(),
         })
     }
 
@@ -358,7 +360,7 @@ impl Drain {
             shm.pull(i, |bytes| {
                 if result.is_ok() {
                     // What these events refer to has been noted before they were logged.
-                    result = writer.add_pieces(&shm.input().take());
+                    result = writer.add_pieces(&crate::input::SHARED.of(&shm).take());
                 }
                 if result.is_ok() {
                     result = writer.append(tape, bytes);

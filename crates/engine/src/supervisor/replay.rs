@@ -12,10 +12,12 @@ use crate::boot::Boot;
 use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::mode::{HandedOn, Name};
+use crate::modes::replay::ABREAST;
 use crate::modes::replay::{checksum, confine, foreign};
 use crate::sharing;
 use crate::shm::Shm;
 use crate::stats::Totals;
+use crate::{sections, stats};
 
 /// What to replay.
 pub struct ReplayOptions<'a> {
@@ -70,11 +72,12 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     let path = absolute(options.trace)?;
     let trace = Trace::open(&path).map_err(Failure::setup)?;
     let manifest = trace.manifest().clone();
+    sections::place();
     let (shm, _fd) = Shm::create()?;
     if options.count {
-        shm.count();
+        stats::COUNTERS.of(&shm).count();
     }
-    shm.header().abreast.begin();
+    ABREAST.of(&shm).begin();
     crate::translations::choose();
     let shown = vec![b"relive-replay".to_vec()];
     let boot = Boot {
@@ -132,7 +135,7 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     Ok(Replayed {
         status,
         events,
-        totals: shm.totals(),
+        totals: stats::COUNTERS.of(&shm).totals(),
         gathered,
     })
 }
@@ -181,7 +184,7 @@ impl Watched<'_> {
                 return Err(Failure::told(text));
             }
             if let Some(s) = status
-                && shm.header().abreast.running.load(Ordering::Acquire) == 0
+                && ABREAST.of(shm).running.load(Ordering::Acquire) == 0
             {
                 // They have said that they end: what they used counts once they have.
                 // SAFETY: asks for no status.

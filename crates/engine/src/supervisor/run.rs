@@ -16,6 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::mode::{HandedOn, Name};
 use crate::shm::Shm;
 use crate::stats::Totals;
+use crate::{sections, stats};
 
 /// A program that was run and has ended.
 #[derive(Debug)]
@@ -47,8 +48,9 @@ pub fn run(program: &OsStr, args: &[OsString]) -> Result<std::convert::Infallibl
 /// The program cannot be started.
 pub fn run_counted(program: &OsStr, args: &[OsString]) -> Result<Counted> {
     crate::descriptor_limit::for_command()?;
+    sections::place();
     let (shm, _fd) = Shm::create()?;
-    shm.count();
+    stats::COUNTERS.of(&shm).count();
     let (boot, shown) = boot(program, args, Some(shm.descriptor()))?;
     wake_at_child_end(&shm);
     let root = start_with(&boot, &shown, false, &[])?;
@@ -60,7 +62,7 @@ pub fn run_counted(program: &OsStr, args: &[OsString]) -> Result<Counted> {
             if pid == root {
                 return Ok(Counted {
                     status: Status::from_wait(status),
-                    totals: shm.totals().unwrap_or_default(),
+                    totals: stats::COUNTERS.of(&shm).totals().unwrap_or_default(),
                 });
             }
         }

@@ -16,6 +16,7 @@ use crate::broker::Broker;
 use crate::failure::{Failure, Result};
 use crate::messages;
 use crate::mode::{HandedOn, Name};
+use crate::modes::replay::ABREAST;
 use crate::modes::replay::foreign::FOLDER as FOREIGN;
 use crate::modes::replay::{GUIDE, above_streams, confine};
 use crate::shm::Shm;
@@ -99,10 +100,11 @@ impl Host {
     /// It cannot be started, or the trace is damaged.
     pub fn start(trace: &Path, follow: &[u32], foreign: Option<&Path>) -> Result<(Self, Status)> {
         crate::descriptor_limit::for_command()?;
+        crate::sections::place();
         let (shm, descriptor) = Shm::create()?;
         // SAFETY: the descriptor was just made and is nobody else's.
         let descriptor = unsafe { std::os::fd::FromRawFd::from_raw_fd(descriptor) };
-        shm.header().abreast.begin();
+        ABREAST.of(&shm).begin();
         let (ours, end) = UnixStream::pair().map_err(no_socket)?;
         let theirs = above_streams(&end).map_err(no_socket)?;
         drop(end);

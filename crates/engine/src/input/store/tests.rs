@@ -1,10 +1,11 @@
-use super::super::find::Cursors;
+use super::super::cursors::Cursors;
 use super::*;
 use crate::sharing::lock::Guard;
 
 const ME: u32 = 1;
 
 fn store() -> (Store, tempfile::NamedTempFile) {
+    crate::sections::place();
     let (shm, _) = Shm::create().unwrap();
     let shm: &'static Shm = Box::leak(Box::new(shm));
     let file = tempfile::NamedTempFile::new().unwrap();

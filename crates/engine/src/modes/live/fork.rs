@@ -7,7 +7,7 @@ use crate::failure::Result;
 use crate::inherit;
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::{Reply, share_descriptors, tasks};
-use crate::machine::machine;
+use crate::machine::{count_translations, machine};
 use crate::mode::Mode;
 use crate::task::Task;
 
@@ -58,7 +58,7 @@ pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Re
     births.while_quiet(&mut || pid = fork_host(args, waits, &mut pidfd));
     drop((state, memory));
     if pid == 0 {
-        crate::stats::begin();
+        crate::stats::begin(count_translations);
         machine().threads.start_over();
         inherit::forked(task, index, std::process::id());
         births.in_child(task, index, member);

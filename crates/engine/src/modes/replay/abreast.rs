@@ -14,8 +14,10 @@ use relive_host::sys;
 use super::session;
 use crate::failure::{EXIT_STATUS, Result};
 use crate::machine::machine;
+use crate::section::{Section, Shareable};
+use crate::sharing::processes::PROCESSES;
 use crate::sharing::processes::Slot;
-use crate::shm::{Header, Shm};
+use crate::shm::Shm;
 
 /// How many are to run at once, and how many do. Lies in the shared memory.
 #[repr(C)]
@@ -27,6 +29,12 @@ pub struct Abreast {
     /// As many as there are cores.
     most: AtomicU32,
 }
+
+/// How many processes of the replay run side by side.
+pub static ABREAST: Section<Abreast> = Section::new();
+
+// SAFETY: all of it is atomic, and zeros are a value.
+unsafe impl Shareable for Abreast {}
 
 impl Abreast {
     /// The first process begins.
@@ -53,15 +61,14 @@ pub fn has_ended(pid: u32) -> Result<()> {
         return Ok(());
     };
     let child = session::with(|s| s.children.remove(&pid));
-    let header = shm.header();
-    match child.and_then(|child| header.processes.get(child)) {
-        Some(slot) if !header.abreast.has_room(0) => wait(shm, slot),
+    match child.and_then(|child| PROCESSES.of(shm).get(child)) {
+        Some(slot) if !ABREAST.of(shm).has_room(0) => wait(shm, slot),
         _ => Ok(()),
     }
 }
 
 fn wait(shm: &Shm, child: &Slot) -> Result<()> {
-    let Header { wake, abreast, .. } = shm.header();
+    let (wake, abreast) = (&shm.header().wake, ABREAST.of(shm));
     abreast.waiting.fetch_add(1, Ordering::AcqRel);
     tell(shm);
     loop {
@@ -104,11 +111,11 @@ mod tests {
 
     #[test]
     fn a_parent_waits_for_its_child_or_for_a_core() {
+        crate::sections::place();
         let (shm, _fd) = Shm::create().expect("shared memory");
-        let header = shm.header();
-        let abreast = &header.abreast;
+        let abreast = ABREAST.of(&shm);
         abreast.begin();
-        let child = |index| header.processes.get(index).expect("a place");
+        let child = |index| PROCESSES.of(&shm).get(index).expect("a place");
         for ends in [true, false] {
             abreast.running.store(100_000, Ordering::Release);
             std::thread::scope(|scope| {

@@ -13,7 +13,6 @@
 //! fault of Relive, and a replay that goes on in spite of it would hide that fault.
 
 use std::mem::offset_of;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use libc::{c_long, seccomp_data, sock_filter};
 use relive_host::layout::{CACHE_END, CACHE_START};
@@ -103,13 +102,6 @@ const ALLOWED: &[(c_long, Args)] = &[
 /// snapshots. No other socket can be made.
 const GUIDED: &[(c_long, Args)] = &[(libc::SYS_recvfrom, Any)];
 
-static CONFINED: AtomicBool = AtomicBool::new(false);
-
-/// Whether this process is a replay that opens nothing any more.
-pub fn is_confined() -> bool {
-    CONFINED.load(Ordering::Relaxed)
-}
-
 /// linux/audit.h: EM_X86_64, 64 bits, little endian.
 const ARCH_X86_64: u32 = 0xc000_003e;
 const KILL: u32 = libc::SECCOMP_RET_KILL_PROCESS;
@@ -134,7 +126,7 @@ pub fn enter(guided: bool) -> Result<()> {
     }
     landlock::enter().map_err(no)?;
     set_filter(&mut filter(std::process::id(), guided)).map_err(no)?;
-    CONFINED.store(true, Ordering::Relaxed);
+    crate::confined::begins();
     Ok(())
 }
 

@@ -17,11 +17,10 @@ mod report;
 mod session;
 mod turns;
 
-pub use abreast::Abreast;
+pub use abreast::ABREAST;
 pub use beyond::possible as may_fault_behind_files;
-pub use confine::is_confined;
 pub use guided::{VARIABLE as GUIDE, is_guided, wrote};
 pub use inherited::{above_streams, close as close_inherited};
 pub use mode::Replay;
 pub use report::divergence;
-pub use session::{alone, count_quietly, main, open_copy, shared_copy, shared_grows};
+pub use session::{alone, main, open_copy, shared_copy, shared_grows};

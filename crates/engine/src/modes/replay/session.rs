@@ -20,9 +20,11 @@ use super::turns::Turns;
 use crate::broker;
 use crate::failure::{Failure, Result, die};
 use crate::kernel::shown::Shown;
-use crate::machine::machine;
+use crate::machine::{count_translations, machine};
 use crate::modes::live;
+use crate::modes::replay::ABREAST;
 use crate::process::{Process, State};
+use crate::sharing::objects::SHARED_FILES;
 use crate::sharing::objects::{Objects, ROOM};
 use crate::streams::Streams;
 use crate::tape::{Tape, TapeIn};
@@ -82,7 +84,7 @@ pub fn count_event() {
 }
 
 /// Counts what is on a tape and is no event of a thread, for the whole tree only.
-pub fn count_quietly() {
+fn count_quietly() {
     if let Some(shm) = machine().shm.as_ref() {
         shm.header().events.fetch_add(1, Ordering::Relaxed);
     }
@@ -201,7 +203,7 @@ pub fn shared_grows(inode: u64, shown: Option<&Shown>, range: (u64, u64)) -> Res
 fn objects() -> Result<&'static Objects> {
     let shm = machine().shm.as_ref();
     let shm = shm.ok_or_else(|| Failure::internal("a replay has shared memory"))?;
-    Ok(&shm.header().objects)
+    Ok(SHARED_FILES.of(shm))
 }
 
 fn no_copy(e: std::io::Error) -> Failure {
@@ -231,7 +233,7 @@ pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
         .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
     foreign::forks()?;
     bury()?;
-    let running = &shm.header().abreast.running;
+    let running = &ABREAST.of(shm).running;
     running.fetch_add(1, Ordering::AcqRel);
     machine().memory().translator.about_to_fork();
     // SAFETY: a replay has one host thread, which holds no lock here.
@@ -247,7 +249,7 @@ pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
         super::checksum::is_forked();
         with(|s| s.children.clear());
         shm.register(std::process::id());
-        crate::stats::begin();
+        crate::stats::begin(count_translations);
         return Ok(true);
     }
     with(|s| s.children.insert(pid, child));
@@ -320,7 +322,7 @@ fn leave() -> ! {
 fn finished() {
     crate::stats::end();
     if let Some(shm) = machine().shm.as_ref() {
-        let running = &shm.header().abreast.running;
+        let running = &ABREAST.of(shm).running;
         running.fetch_sub(1, Ordering::AcqRel);
         shm.unregister(std::process::id());
         super::abreast::tell(shm);
@@ -548,7 +550,7 @@ impl Session {
         let mut memory = machine().memory();
         // No thread is in the cache: there is none but this one.
         memory.translator.flush().map_err(Failure::setup)?;
-        translations::load(&mut memory, &img.path);
+        translations::load_served(&mut memory, &img.path);
         let old: Vec<(u64, u64)> = memory.space.iter().map(|r| (r.start, r.end)).collect();
         for (start, end) in old {
             memory.unmap(start, end);

@@ -13,6 +13,7 @@ use super::session::{alone, with};
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::memory::Memory;
+use crate::sharing::processes::PROCESSES;
 use crate::sharing::processes::Slot;
 use crate::stats;
 
@@ -209,7 +210,7 @@ fn damaged(process: u32) -> Failure {
 }
 
 fn slot(process: u32) -> Option<&'static Slot> {
-    machine().shm.as_ref()?.header().processes.get(process)
+    PROCESSES.of(machine().shm.as_ref()?).get(process)
 }
 
 /// The last turn of a process that a turn of another one follows.

@@ -14,9 +14,12 @@ use relive_sched::Policy;
 
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
+use crate::sharing::changes::CHANGES;
 use crate::sharing::changes::{Part, Since};
 pub use crate::sharing::group::Before;
+use crate::sharing::group::GROUP;
 use crate::sharing::group::{Group, Keepers};
+use crate::sharing::processes::PROCESSES;
 use crate::sharing::processes::{Slot, standing};
 use crate::shm::Shm;
 use crate::task::Task;
@@ -277,11 +280,11 @@ impl Baton {
     }
 
     fn slot(&self) -> Option<&Slot> {
-        self.shm.header().processes.get(self.process())
+        PROCESSES.of(&self.shm).get(self.process())
     }
 
     fn group(&self) -> &Group {
-        &self.shm.header().group
+        GROUP.of(&self.shm)
     }
 
     fn standing(&self) -> u32 {
@@ -296,7 +299,7 @@ impl Baton {
 
     /// The slot of a process that is about to share memory.
     fn sharing_slot(&self, process: u32) -> Result<&Slot> {
-        self.shm.header().processes.get(process).ok_or_else(|| {
+        PROCESSES.of(&self.shm).get(process).ok_or_else(|| {
             Failure::unsupported(format!(
                 "process {process} of the recording shares memory; only the first {} can",
                 crate::sharing::processes::MAX
@@ -314,7 +317,7 @@ impl Baton {
             slot.pid.store(std::process::id(), Ordering::Release);
             slot.become_one(standing::RUNNING);
             // What happened before is in what it will map.
-            let told = self.shm.header().changes.told();
+            let told = CHANGES.of(&self.shm).told();
             self.heard.store(told, Ordering::Relaxed);
         }
         Ok(())
@@ -373,7 +376,7 @@ impl Baton {
 
     /// The forked child has this kernel pid, or there is none.
     pub fn child_is(&self, process: u32, pid: Option<u32>) {
-        let Some(slot) = self.shm.header().processes.get(process) else {
+        let Some(slot) = PROCESSES.of(&self.shm).get(process) else {
             return;
         };
         match pid {
@@ -458,14 +461,14 @@ impl Baton {
         if !self.is_member() {
             return Since::Parts(Vec::new());
         }
-        let changes = &self.shm.header().changes;
+        let changes = CHANGES.of(&self.shm);
         let heard = self.heard.swap(changes.told(), Ordering::Relaxed);
         changes.since(heard)
     }
 
     /// Tells the other members what this one, which has the group's baton, has changed in a file.
     pub fn tell(&self, part: Part) {
-        let changes = &self.shm.header().changes;
+        let changes = CHANGES.of(&self.shm);
         changes.tell(part);
         // Its own news is none to itself.
         let last = changes.told() - 1;

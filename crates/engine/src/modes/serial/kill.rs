@@ -9,6 +9,8 @@ use relive_host::sys;
 use super::Serial;
 use crate::failure::Result;
 use crate::kernel::{Call, blocking, tasks, unsupported};
+use crate::sharing::group::GROUP;
+use crate::sharing::processes::PROCESSES;
 use crate::sharing::processes::{Slot, standing};
 use crate::shm::Shm;
 use crate::task::Task;
@@ -40,7 +42,7 @@ impl Serial {
             }
             (_, false) if sig == libc::SIGKILL || stops => {
                 // Its victims are found between two turns.
-                let (group, tid) = (&self.shm.header().group, task.tid);
+                let (group, tid) = (GROUP.of(&self.shm), task.tid);
                 group.while_quiet(tid, || match sig {
                     libc::SIGKILL => self.kill(task, call, send),
                     _ => Ok(send(task)),
@@ -90,7 +92,7 @@ fn concerns_itself(task: &Task, call: &Call) -> bool {
 
 /// The members that hold robust locks.
 fn locked(shm: &Shm) -> impl Iterator<Item = &Slot> {
-    let all = (0..shm.processes()).filter_map(|p| shm.header().processes.get(p));
+    let all = (0..shm.processes()).filter_map(|p| PROCESSES.of(shm).get(p));
     all.filter(|s| {
         s.locked.load(Ordering::Acquire) != 0
             && s.standing.load(Ordering::Acquire) == standing::MEMBER

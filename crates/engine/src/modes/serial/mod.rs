@@ -12,7 +12,7 @@ mod file_changes;
 mod kill;
 mod schedule;
 mod sharing;
-pub mod spin;
+mod spinning;
 mod turns;
 
 use std::sync::Mutex;

@@ -9,6 +9,7 @@ use super::baton::Before;
 use crate::failure::die;
 use crate::machine::machine;
 use crate::sharing::changes::Since;
+use crate::sharing::processes::PROCESSES;
 use crate::shm::Shm;
 use crate::tape::TapeOut;
 use crate::task::Task;
@@ -36,7 +37,7 @@ impl Serial {
                 turn,
             },
         });
-        if let Some(slot) = self.shm.header().processes.get(schedule.process) {
+        if let Some(slot) = PROCESSES.of(&self.shm).get(schedule.process) {
             // Only this process counts its turns.
             slot.turns
                 .store(slot.turns.load(Relaxed) + 1, Ordering::Release);

@@ -5,7 +5,10 @@ use super::baton::Taken;
 use crate::failure::{Failure, Result};
 use crate::kernel::{Call, enter_kernel, unsupported};
 use crate::machine::machine;
+use crate::sharing::changes::CHANGES;
+use crate::sharing::processes::PROCESSES;
 use crate::sharing::processes::Slot;
+use crate::sharing::users::USERS;
 use crate::task::Task;
 
 /// The turn with which a call goes on, before it is logged: a call may have one only, and may
@@ -49,8 +52,7 @@ impl Owed {
         let new = others.iter().copied().filter(|p| !self.met.contains(p));
         let new: Vec<u32> = new.collect();
         self.met.extend(&new);
-        let header = serial.shm.header();
-        let slot = |p: &u32| Some((*p, header.processes.get(*p)?));
+        let slot = |p: &u32| Some((*p, PROCESSES.of(&serial.shm).get(*p)?));
         let slots: Vec<(u32, &Slot)> = new.iter().filter_map(slot).collect();
         if slots.iter().any(|(_, slot)| slot.may_share()) {
             self.join(serial, task)?;
@@ -117,13 +119,13 @@ impl Serial {
         self.new_slice(task);
         // If it comes to nothing, the claim goes with the call.
         machine().memory().space.may_drop(file);
-        let header = self.shm.header();
         let mut owed = Owed::default();
         loop {
             let process = self.baton.process();
-            let Some(others) = header
-                .shared
-                .claim(&header.processes, file, process, writes)
+            let Some(others) =
+                USERS
+                    .of(&self.shm)
+                    .claim(PROCESSES.of(&self.shm), file, process, writes)
             else {
                 return Err(unsupported(
                     call,
@@ -135,7 +137,7 @@ impl Serial {
                 break;
             }
         }
-        header.changes.await_others(file);
+        CHANGES.of(&self.shm).await_others(file);
         owed.settle(self, task);
         Ok(())
     }
@@ -146,7 +148,7 @@ impl Serial {
         let dropped = memory.space.take_dropped();
         for file in dropped {
             if !memory.space.shares_file(file) {
-                self.shm.header().shared.release(file, self.baton.process());
+                USERS.of(&self.shm).release(file, self.baton.process());
             }
         }
     }
@@ -172,8 +174,10 @@ impl Serial {
 
     /// A forked child will map what its parent maps.
     fn note_user(&self, file: u64, child: u32, writes: bool) -> Result<()> {
-        let header = self.shm.header();
-        match header.shared.claim(&header.processes, file, child, writes) {
+        match USERS
+            .of(&self.shm)
+            .claim(PROCESSES.of(&self.shm), file, child, writes)
+        {
             Some(_) => Ok(()),
             None => Err(Failure::unsupported(
                 "more shared files and processes that map them than Relive has room for",

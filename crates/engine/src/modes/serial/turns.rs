@@ -9,7 +9,7 @@ use relive_trace::Kind;
 use super::Serial;
 use super::baton::Taken;
 use super::schedule::Schedule;
-use super::spin::{self, Found};
+use super::spinning::{self, Found};
 use crate::failure::Result;
 use crate::stops::{self, Step};
 use crate::task::{Flow, Task};
@@ -66,7 +66,7 @@ impl Serial {
     /// A part of a slice is used up, while others wait: a thread that spins loses the rest.
     fn part_end(&self, task: &mut Task) -> Result<Flow> {
         task.ctx.grant(PLENTY);
-        let flow = match spin::look(task)? {
+        let flow = match spinning::look(task)? {
             Found::Spinning => {
                 self.baton.spinning(task.slot);
                 self.switch(task);

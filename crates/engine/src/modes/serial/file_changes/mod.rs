@@ -21,7 +21,10 @@ use crate::failure::{Failure, Result, die};
 use crate::kernel::changed_files::{self, Named, Target, Which};
 use crate::kernel::{Call, Reply, generic, identity_at, interrupted, status, unsupported};
 use crate::machine::machine;
+use crate::sharing::changes::CHANGES;
 use crate::sharing::changes::{self, Part, Underway};
+use crate::sharing::processes::PROCESSES;
+use crate::sharing::users::USERS;
 use crate::task::Task;
 
 use part::{Before, changed};
@@ -103,10 +106,11 @@ impl Serial {
 impl<'a> Change<'a> {
     /// Finds the file that the call changes, and sees to it that those who map it hear of that.
     fn find(&mut self, task: &mut Task, call: &Call) -> Result<()> {
-        let header = self.serial.shm.header();
-        let announced = header.changes.announce(changes::WHICHEVER, task.tid);
+        let announced = CHANGES
+            .of(&self.serial.shm)
+            .announce(changes::WHICHEVER, task.tid);
         // A process that claims a file from now on waits until the call is over.
-        self.since = header.shared.clock();
+        self.since = USERS.of(&self.serial.shm).clock();
         match self.target.which {
             Which::Opened(_) => match changed_files::named(call) {
                 Named::File(file, size) => (self.file, self.size) = (Some(file), Some(size)),
@@ -117,12 +121,12 @@ impl<'a> Change<'a> {
                     return Ok(());
                 }
             },
-            _ if !header.shared.any() => {}
+            _ if !USERS.of(&self.serial.shm).any() => {}
             Which::Descriptor(argument) => self.file = identity_at(call.arg(argument) as i32),
             Which::Named(path) => self.pin(call, path),
         }
         task.log.keeps_baton = true;
-        match self.file.filter(|_| header.shared.any()) {
+        match self.file.filter(|_| USERS.of(&self.serial.shm).any()) {
             Some(file) => self.look(task, call, file, announced),
             None => {
                 self.underway = Some(announced);
@@ -152,8 +156,7 @@ impl<'a> Change<'a> {
         file: u64,
         mut underway: Underway<'a>,
     ) -> Result<()> {
-        let header = self.serial.shm.header();
-        let (users, processes) = (&header.shared, &header.processes);
+        let (users, processes) = (USERS.of(&self.serial.shm), PROCESSES.of(&self.serial.shm));
         let baton = &self.serial.baton;
         // Others are kept waiting by what is changed in this file only.
         self.since = u64::MAX;
@@ -184,7 +187,7 @@ impl<'a> Change<'a> {
                 self.others = true;
                 break;
             }
-            underway = header.changes.announce(file, task.tid);
+            underway = CHANGES.of(&self.serial.shm).announce(file, task.tid);
         }
         let own = machine().memory().space.shares_file(file);
         self.before = (own || self.others).then(|| Before::of(task, call, self.target, self.size));
@@ -245,7 +248,7 @@ impl<'a> Change<'a> {
             return;
         }
         let Some(before) = &self.before else { return };
-        let users = &self.serial.shm.header().shared;
+        let users = USERS.of(&self.serial.shm);
         let cut = users.ever_cut(file);
         let Some(changed) = changed(call, self.target, before, &self.pinned, result, cut) else {
             return;
@@ -283,19 +286,20 @@ impl Serial {
     /// A file was cut under a name that it has got while it was opened: ends the recording if it is
     /// mapped shared, for then memory has changed, and no tape says so.
     fn refuse_unseen(&self, call: &Call, fd: i32, file: u64, since: u64) {
-        let header = self.shm.header();
-        if !header.shared.any() {
+        if !USERS.of(&self.shm).any() {
             return;
         }
         let own = machine().memory().space.shares_file(file);
         let me = self.baton.process();
-        let other = header.shared.maps(&header.processes, file, me, since);
+        let other = USERS
+            .of(&self.shm)
+            .maps(PROCESSES.of(&self.shm), file, me, since);
         let Some(process) = other.or(own.then_some(me)) else {
             return;
         };
         let path = std::fs::read_link(format!("/proc/self/fd/{fd}"))
             .map_or_else(|_| format!("descriptor {fd}"), |p| p.display().to_string());
-        let pid = header.processes.get(process);
+        let pid = PROCESSES.of(&self.shm).get(process);
         let pid = pid.map_or(0, |slot| slot.pid.load(Ordering::Relaxed));
         let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
         die(&Failure::unsupported(format!(

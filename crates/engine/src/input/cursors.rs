@@ -1,0 +1,13 @@
+//! Where a task's last references into the store of input ended.
+
+/// The ends of the last references, the latest first: the next bytes that the task reads mostly follow.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cursors(pub(super) [u64; 4]);
+
+impl Cursors {
+    /// A reference has ended there.
+    pub(super) fn goes_on(&mut self, end: u64) {
+        self.0.rotate_right(1);
+        self.0[0] = end;
+    }
+}

@@ -1,0 +1,34 @@
+//! All sections of the shared memory. This list is the order in which they lie.
+
+use std::sync::Once;
+
+use crate::kernel::leads::LEADS;
+use crate::modes::replay::ABREAST;
+use crate::sharing::changes::CHANGES;
+use crate::sharing::group::GROUP;
+use crate::sharing::objects::SHARED_FILES;
+use crate::sharing::processes::PROCESSES;
+use crate::sharing::users::USERS;
+use crate::shm::Declared;
+use crate::{cpuid, file_table, input, remarks, shm, stats};
+
+/// Places the sections; before a process shares memory. Once is enough.
+pub fn place() {
+    static DONE: Once = Once::new();
+    let all: [&'static dyn Declared; 13] = [
+        &ABREAST,
+        &remarks::REMARKS,
+        &cpuid::ANSWERS,
+        &LEADS,
+        &file_table::FILES,
+        &file_table::CHECKED,
+        &USERS,
+        &CHANGES,
+        &PROCESSES,
+        &GROUP,
+        &SHARED_FILES,
+        &stats::COUNTERS,
+        &input::SHARED,
+    ];
+    DONE.call_once(|| shm::place(&all));
+}
