@@ -15,6 +15,7 @@ use relive_trace::{
 
 use super::advance::{advance, advance_on};
 use super::checksum::Checksums;
+use super::files::open_copy;
 use super::foreign;
 use super::turns::Turns;
 use crate::broker;
@@ -121,95 +122,6 @@ pub fn open_tape(id: TapeId) -> Result<Tape> {
         Err(relive_trace::Error::NoTape { .. }) => Ok(Tape::Blank),
         Err(e) => Err(Failure::setup(e)),
     }
-}
-
-/// Opens the trace's copy of a mapped file, named by the first 32 bytes of `extra`.
-///
-/// # Errors
-/// The trace lacks it.
-pub fn open_copy(extra: &[u8]) -> Result<File> {
-    let id: [u8; 32] = extra
-        .get(..32)
-        .and_then(|b| b.try_into().ok())
-        .ok_or_else(|| Failure::setup("the trace is damaged: a map names no file"))?;
-    copy_of(FileId(id))
-}
-
-fn copy_of(id: FileId) -> Result<File> {
-    broker::copy(&machine().trace, id)
-}
-
-/// The one memory of a file that is mapped shared, brought to the content that it had when
-/// the map at hand was recorded, at least in the range that the map shows, and its offset in the
-/// file that is returned. It reaches at least to the end of the range. Maps of the same file show
-/// each other's changes, in all processes.
-///
-/// # Errors
-/// The trace lacks the copy, or it is of another part, or there is no memory for it.
-pub fn shared_copy(inode: u64, shown: &Shown, range: (u64, u64)) -> Result<(File, u64)> {
-    let pool = with(|s| s.pool.try_clone()).map_err(no_copy)?;
-    let objects = objects()?;
-    let base = match shown {
-        Shown::Whole(id) => objects.fill(&pool, inode, &copy_of(*id)?),
-        Shown::Part(KeptPart::Inline(bytes)) => {
-            let mut part = part_of(Encoded::Inline(bytes), range)?;
-            objects.fill_part(&pool, inode, &mut part)
-        }
-        Shown::Part(KeptPart::Copy(id)) => {
-            let copy = copy_of(*id)?;
-            let len = crate::sharing::objects::length(&copy).map_err(no_copy)?;
-            let mut part = part_of(Encoded::Copy(&copy, len), range)?;
-            objects.fill_part(&pool, inode, &mut part)
-        }
-    };
-    let base = base.map_err(no_copy)?.filter(|_| range.1 <= ROOM);
-    let base = base.ok_or_else(|| {
-        Failure::setup("the recording shares more files, or larger ones, than a replay can")
-    })?;
-    objects.reach(&pool, base + range.1).map_err(no_copy)?;
-    Ok((pool, base))
-}
-
-/// A part, which is the one that a map shows.
-fn part_of(encoded: Encoded<'_>, range: (u64, u64)) -> Result<PartReader<'_>> {
-    let part = PartReader::new(encoded).map_err(no_copy)?;
-    if (part.part().start, part.part().end) != range {
-        return Err(Failure::setup(
-            "the trace is damaged: a map shows another part of its file than it names",
-        ));
-    }
-    Ok(part)
-}
-
-/// A map of a file that is mapped shared has grown over a range: its memory reaches at least to the
-/// end from now on, as the file may have grown before or may yet.
-///
-/// # Errors
-/// As [`shared_copy`].
-pub fn shared_grows(inode: u64, shown: Option<&Shown>, range: (u64, u64)) -> Result<()> {
-    if let Some(shown) = shown {
-        return shared_copy(inode, shown, range).map(drop);
-    }
-    match objects()?.base(inode) {
-        Some(base) => with(|s| {
-            objects()?
-                .reach(&s.pool, base.saturating_add(range.1))
-                .map_err(no_copy)
-        }),
-        None => Ok(()),
-    }
-}
-
-fn objects() -> Result<&'static Objects> {
-    let shm = machine().shm.as_ref();
-    let shm = shm.ok_or_else(|| Failure::internal("a replay has shared memory"))?;
-    Ok(SHARED_FILES.of(shm))
-}
-
-fn no_copy(e: std::io::Error) -> Failure {
-    Failure::setup(format!(
-        "cannot make a copy of a shared file: {e}; is there a limit on file size (`ulimit -f`)?"
-    ))
 }
 
 /// A thread has been made; it gets its first turn from the schedule.
