@@ -3,7 +3,7 @@
 use std::sync::Once;
 
 use crate::kernel::leads::LEADS;
-use crate::modes::replay::ABREAST;
+use crate::modes::replay::CONCURRENCY;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::group::GROUP;
 use crate::sharing::objects::SHARED_FILES;
@@ -16,7 +16,7 @@ use crate::{cpuid, file_table, input, remarks, shm, stats};
 pub fn place() {
     static DONE: Once = Once::new();
     let all: [&'static dyn Declared; 13] = [
-        &ABREAST,
+        &CONCURRENCY,
         &remarks::REMARKS,
         &cpuid::ANSWERS,
         &LEADS,

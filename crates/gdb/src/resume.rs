@@ -341,7 +341,7 @@ impl Debuggee {
         }
         let mut stops = self.stops();
         stops.watchpoints.retain(|w| w.kind != Watching::Reads);
-        let ran = self.timeline.guest().stray(slot, &stops, wanted);
+        let ran = self.timeline.guest().inferior_call(slot, &stops, wanted);
         let (ran, output) = match self.survive(ran) {
             Ok(ran) => ran,
             Err(TargetError::Fatal(e)) => return Err(e),

@@ -1,5 +1,5 @@
-//! Watched writes: what tells of them is a fence around their pages or a check of each access, and
-//! both must tell of the same, in both directions, whatever writes.
+//! Watched writes: write-protected pages or a check of each access tell of them, and both must tell of
+//! the same, in both directions, whatever writes.
 
 use std::path::Path;
 
@@ -70,17 +70,20 @@ fn travel(sandbox: &Sandbox, at: &Written, checked: bool) -> (Vec<String>, Strin
 }
 
 #[test]
-fn a_fence_tells_of_the_same_writes_as_checks() {
+fn write_protection_tells_of_the_same_writes_as_checks() {
     let (sandbox, all) = record();
     let plain = orders(&sandbox, &[], &["end", "checksum"]).pop().unwrap();
     for at in &all {
         let name = &at.name;
-        let (fenced, sum) = travel(&sandbox, at, false);
+        let (protected, sum) = travel(&sandbox, at, false);
         let (checked, same) = travel(&sandbox, at, true);
-        assert_eq!(fenced, checked, "{name}");
+        assert_eq!(protected, checked, "{name}");
         assert_eq!((&sum, &same), (&plain, &plain), "{name}");
-        let hits = fenced.iter().step_by(2).filter(|a| !a.starts_with("Start"));
-        assert!(hits.count() >= at.times, "{name}: {fenced:#?}");
+        let hits = protected
+            .iter()
+            .step_by(2)
+            .filter(|a| !a.starts_with("Start"));
+        assert!(hits.count() >= at.times, "{name}: {protected:#?}");
         // The last one is found on the way to the end, too.
         let address = format!("{:#x}", at.addr);
         let words = ["last-write", "--json", "--len", "1", "--addr", &address];

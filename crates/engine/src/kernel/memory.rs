@@ -210,7 +210,7 @@ fn remap_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
     } else {
         let data = MapData::decode(&answer.extra)?;
         let (file, base) = if shared {
-            crate::modes::replay::may_fault_behind_files();
+            crate::modes::replay::may_fault_past_end_of_file();
             let end = offset.saturating_add(end - start);
             crate::modes::replay::shared_copy(data.inode, &data.shown, (offset, end))?
         } else {

@@ -2,14 +2,14 @@
 //! watches a replay. They never touch guest memory.
 
 mod folder;
-mod foreign;
+mod other_writers;
 mod record;
 mod replay;
 mod run;
 mod verify;
 
 pub use folder::Folder;
-pub use foreign::foreign;
+pub use other_writers::other_writers;
 pub use record::{RecordOptions, Recording, record};
 pub use replay::{ReplayOptions, Replayed, replay};
 pub use run::{Counted, run, run_counted};

@@ -12,8 +12,9 @@ use crate::boot::Boot;
 use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::mode::{HandedOn, Name};
-use crate::modes::replay::ABREAST;
+use crate::modes::replay::CONCURRENCY;
 use crate::modes::replay::{checksum, confine, foreign};
+use crate::modes::replay::{checksum, confine, other_writers};
 use crate::sharing;
 use crate::shm::Shm;
 use crate::stats::Totals;
@@ -32,7 +33,7 @@ pub struct ReplayOptions<'a> {
     /// Count what is done.
     pub count: bool,
     /// Write down what others change in the memory that these processes share, into a folder.
-    pub foreign: Option<(&'a [u32], &'a Path)>,
+    pub other_writers: Option<(&'a [u32], &'a Path)>,
 }
 
 impl<'a> ReplayOptions<'a> {
@@ -45,7 +46,7 @@ impl<'a> ReplayOptions<'a> {
             checksums: None,
             fragment_insns: None,
             count: false,
-            foreign: None,
+            other_writers: None,
         }
     }
 }
@@ -77,7 +78,7 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     if options.count {
         stats::COUNTERS.of(&shm).count();
     }
-    ABREAST.of(&shm).begin();
+    CONCURRENCY.of(&shm).begin();
     crate::translations::choose();
     let shown = vec![b"relive-replay".to_vec()];
     let boot = Boot {
@@ -101,8 +102,11 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     if let Some(every) = options.checksums {
         extra.push((checksum::VARIABLE, every.to_string()));
     }
-    if let Some((processes, folder)) = options.foreign {
-        extra.push((foreign::RECORD, foreign::order(folder, processes)));
+    if let Some((processes, folder)) = options.other_writers {
+        extra.push((
+            other_writers::RECORD,
+            other_writers::order(folder, processes),
+        ));
     }
     if let Some(n) = options.fragment_insns {
         extra.push(("RELIVE_FRAGMENT_INSNS", n.to_string()));
@@ -184,7 +188,7 @@ impl Watched<'_> {
                 return Err(Failure::told(text));
             }
             if let Some(s) = status
-                && ABREAST.of(shm).running.load(Ordering::Acquire) == 0
+                && CONCURRENCY.of(shm).running.load(Ordering::Acquire) == 0
             {
                 // They have said that they end: what they used counts once they have.
                 // SAFETY: asks for no status.

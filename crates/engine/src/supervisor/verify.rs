@@ -42,7 +42,7 @@ pub fn verify(trace: &Path, every: u64, count: bool) -> Result<Verified> {
             checksums: Some(every),
             fragment_insns,
             count,
-            foreign: None,
+            other_writers: None,
         })
     };
     let first = run(None)?;

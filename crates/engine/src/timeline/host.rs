@@ -16,8 +16,9 @@ use crate::broker::Broker;
 use crate::failure::{Failure, Result};
 use crate::messages;
 use crate::mode::{HandedOn, Name};
-use crate::modes::replay::ABREAST;
-use crate::modes::replay::foreign::FOLDER as FOREIGN;
+use crate::modes::replay::CONCURRENCY;
+use crate::modes::replay::other_writers::FOLDER as FOREIGN;
+use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
 use crate::modes::replay::{GUIDE, above_streams, confine};
 use crate::shm::Shm;
 use crate::supervisor::start_replay;
@@ -93,18 +94,22 @@ pub struct Host {
 
 impl Host {
     /// Starts a replay of one process of a trace, which is `follow`'s last; the others are
-    /// those that it comes from. It stands where that process begins. `foreign` is where it
+    /// those that it comes from. It stands where that process begins. `other_writers` is where it
     /// stands what others change in memory that these processes share.
     ///
     /// # Errors
     /// It cannot be started, or the trace is damaged.
-    pub fn start(trace: &Path, follow: &[u32], foreign: Option<&Path>) -> Result<(Self, Status)> {
+    pub fn start(
+        trace: &Path,
+        follow: &[u32],
+        other_writers: Option<&Path>,
+    ) -> Result<(Self, Status)> {
         crate::descriptor_limit::for_command()?;
         crate::sections::place();
         let (shm, descriptor) = Shm::create()?;
         // SAFETY: the descriptor was just made and is nobody else's.
         let descriptor = unsafe { std::os::fd::FromRawFd::from_raw_fd(descriptor) };
-        ABREAST.of(&shm).begin();
+        CONCURRENCY.of(&shm).begin();
         let (ours, end) = UnixStream::pair().map_err(no_socket)?;
         let theirs = above_streams(&end).map_err(no_socket)?;
         drop(end);
@@ -126,7 +131,7 @@ impl Host {
         let list: Vec<String> = follow.iter().map(u32::to_string).collect();
         let guide = format!("{}:{}", theirs.as_raw_fd(), list.join(","));
         let mut extra = vec![("RELIVE_QUIET", "1".to_owned()), (GUIDE, guide)];
-        extra.extend(foreign.map(|path| (FOREIGN, path.display().to_string())));
+        extra.extend(other_writers.map(|path| (OTHER_WRITERS, path.display().to_string())));
         let mut broker = Broker::new()?;
         extra.push(broker.variable());
         let root = start_replay(&boot, &shown, &extra)?;
@@ -228,14 +233,14 @@ impl Host {
     ///
     /// # Errors
     /// Something that cannot be done away from the recording.
-    pub fn stray(
+    pub fn inferior_call(
         &mut self,
         slot: u32,
         stops: &Stops,
         wanted: &mut dyn Wanted,
     ) -> Result<(Ran, Vec<u8>)> {
         self.set_stops(stops)?;
-        send(&mut self.socket, &Request::Stray(slot), &[]).map_err(|e| self.gone(&e))?;
+        send(&mut self.socket, &Request::InferiorCall(slot), &[]).map_err(|e| self.gone(&e))?;
         self.ran(wanted)
     }
 

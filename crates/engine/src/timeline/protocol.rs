@@ -157,7 +157,7 @@ pub enum Request {
     /// A sum over guest memory and the registers of all threads.
     Checksum,
     /// Run the thread of this slot away from the recording, up to a breakpoint or signal.
-    Stray(u32),
+    InferiorCall(u32),
     /// What one thread has behind it.
     Past(u32),
     /// What does the signal say that is about to be delivered? Its `siginfo_t` is the answer's

@@ -48,7 +48,7 @@ pub struct Timeline {
     changed: Option<Host>,
     trace: PathBuf,
     /// What others change in shared memory, for replays of this process.
-    _foreign: Option<Folder>,
+    _other_writers: Option<Folder>,
     /// Work done so far in portions, and the microseconds that it took.
     pub(super) speed: (u64, u128),
     /// Snapshots that somebody wants to come back to, by number.
@@ -64,8 +64,8 @@ impl Timeline {
     /// The trace is damaged, or has no such process.
     pub fn open(trace: &Path, follow: &Follow) -> Result<Self> {
         let trace = std::path::absolute(trace).map_err(Failure::setup)?;
-        let foreign = supervisor::foreign(&trace, &follow.chain)?;
-        let changes = foreign.as_ref().map(Folder::path);
+        let other_writers = supervisor::other_writers(&trace, &follow.chain)?;
+        let changes = other_writers.as_ref().map(Folder::path);
         let (mut host, status) = Host::start(&trace, &follow.chain, changes)?;
         let current = host.fork()?;
         let bound = available_memory() / MEMORY_PART;
@@ -78,7 +78,7 @@ impl Timeline {
             stops: Stops::default(),
             changed: None,
             trace,
-            _foreign: foreign,
+            _other_writers: other_writers,
             speed: (0, 0),
             kept: BTreeMap::new(),
             noted: None,

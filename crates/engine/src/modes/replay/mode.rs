@@ -4,7 +4,7 @@ use relive_host::reading::Use;
 use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Bare, Kind, TapeId};
 
-use super::{abreast, advance, beyond, births, finish, session};
+use super::{advance, births, concurrency, finish, past_end_of_file, session};
 use crate::closed_page::ClosedPage;
 use crate::failure::Result;
 use crate::kernel::clone::CloneArgs;
@@ -199,7 +199,7 @@ impl Mode for Replay {
     fn executes(&self, _: &Task) {}
 
     fn reaped(&self, pid: u32) -> Result<()> {
-        abreast::has_ended(pid)
+        concurrency::has_ended(pid)
     }
 
     fn wrote(&self, addr: u64, len: u64) {
@@ -207,7 +207,7 @@ impl Mode for Replay {
     }
 
     fn arm(&self, task: &mut Task) -> Option<ClosedPage> {
-        beyond::arm(task)
+        past_end_of_file::arm(task)
     }
 }
 

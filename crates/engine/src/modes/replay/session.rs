@@ -16,17 +16,14 @@ use relive_trace::{
 use super::advance::{advance, advance_on};
 use super::checksum::Checksums;
 use super::files::open_copy;
-use super::foreign;
+use super::other_writers;
 use super::turns::Turns;
 use crate::broker;
 use crate::failure::{Failure, Result, die};
-use crate::kernel::shown::Shown;
 use crate::machine::{count_translations, machine};
 use crate::modes::live;
-use crate::modes::replay::ABREAST;
+use crate::modes::replay::CONCURRENCY;
 use crate::process::{Process, State};
-use crate::sharing::objects::SHARED_FILES;
-use crate::sharing::objects::{Objects, ROOM};
 use crate::streams::Streams;
 use crate::tape::{Tape, TapeIn};
 use crate::task::{End, Flow, Task};
@@ -143,9 +140,9 @@ pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
         .shm
         .as_ref()
         .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
-    foreign::forks()?;
-    bury()?;
-    let running = &ABREAST.of(shm).running;
+    other_writers::forks()?;
+    reap_children()?;
+    let running = &CONCURRENCY.of(shm).running;
     running.fetch_add(1, Ordering::AcqRel);
     machine().memory().translator.about_to_fork();
     // SAFETY: a replay has one host thread, which holds no lock here.
@@ -174,7 +171,7 @@ pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
 ///
 /// # Errors
 /// One was killed: of a signal no forked process dies by itself.
-fn bury() -> Result<()> {
+fn reap_children() -> Result<()> {
     let mut status = 0;
     // SAFETY: only fills the status.
     while unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } > 0 {
@@ -213,7 +210,7 @@ pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<()> 
     if origin == Origin::Fork {
         let mut turns = Turns::of(task.process.index)?;
         if member {
-            foreign::is_born();
+            other_writers::is_born();
         }
         if member && turns.next()?.is_none() {
             turns.end();
@@ -234,10 +231,10 @@ fn leave() -> ! {
 fn finished() {
     crate::stats::end();
     if let Some(shm) = machine().shm.as_ref() {
-        let running = &ABREAST.of(shm).running;
+        let running = &CONCURRENCY.of(shm).running;
         running.fetch_sub(1, Ordering::AcqRel);
         shm.unregister(std::process::id());
-        super::abreast::tell(shm);
+        super::concurrency::tell(shm);
     }
 }
 
@@ -279,7 +276,7 @@ pub fn main() -> Result<Infallible> {
     let guide = super::guided::requested();
     let follow = guide.as_ref().map(|g| g.follow.clone());
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
-    foreign::open(follow.as_deref().unwrap_or_default())?;
+    other_writers::open(follow.as_deref().unwrap_or_default())?;
     broker::attach()?;
     machine().memory().translator.ask_for_memory(own_memory);
     super::confine::enter(guide.is_some())?;

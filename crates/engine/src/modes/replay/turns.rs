@@ -8,7 +8,7 @@ use std::sync::atomic::Ordering;
 
 use relive_trace::{Kind, TapeId, TapeReader, Writes};
 
-use super::foreign::{self, Changes};
+use super::other_writers::{self, Changes};
 use super::session::{alone, with};
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
@@ -26,7 +26,7 @@ pub struct Turns {
     /// The last turn of this process that others wait for, once it has been looked up.
     awaited: Option<Option<u32>>,
     /// Replay of one process alone: what others change.
-    foreign: Changes,
+    other_writers: Changes,
 }
 
 impl Turns {
@@ -43,7 +43,7 @@ impl Turns {
             tape: with(|s| s.trace.tape(TapeId::schedule(process))).ok(),
             turn: 0,
             awaited: None,
-            foreign: match alone() {
+            other_writers: match alone() {
                 true => Changes::of(process)?,
                 false => Changes::default(),
             },
@@ -72,7 +72,7 @@ impl Turns {
                 tape.peek().map_err(Failure::setup)?.map(|e| e.kind)
             && process != self.process
         {
-            foreign::leaves(self.process)?;
+            other_writers::leaves(self.process)?;
         }
         self.over();
         let Some(tape) = &mut self.tape else {
@@ -92,7 +92,7 @@ impl Turns {
             }) => {
                 let others = process != self.process;
                 if alone() && others {
-                    if !self.foreign.apply(self.turn + 1)? {
+                    if !self.other_writers.apply(self.turn + 1)? {
                         return Ok(None);
                     }
                 } else {
@@ -101,7 +101,7 @@ impl Turns {
                         return Ok(None);
                     }
                     if others {
-                        foreign::returns(self.process, self.turn + 1)?;
+                        other_writers::returns(self.process, self.turn + 1)?;
                     }
                 }
                 machine().memory().forget_common_code();

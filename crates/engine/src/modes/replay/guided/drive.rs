@@ -8,8 +8,8 @@ mod execute;
 
 use std::collections::{BTreeSet, HashMap};
 
-use super::fence::Fence;
 use super::watching;
+use super::write_watch::WriteWatch;
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::modes::replay::advance::{Target, advance, describe, target};
@@ -62,7 +62,7 @@ pub struct Driver {
     /// An instruction that must run alone, because it may touch watched memory.
     alone: Option<(u32, u64)>,
     guard: Guard,
-    /// The thread is in the middle of a repeated string instruction, as the fence has stopped it
+    /// The thread is in the middle of a repeated string instruction, as a write-protected page has stopped it
     /// there: the digest of its registers where it began. No run may end here.
     amid: Option<u32>,
     /// The program that runs: its path and where its first stack began.
@@ -72,7 +72,7 @@ pub struct Driver {
 /// What tells of accesses to watched memory.
 enum Guard {
     /// Its pages cannot be written.
-    Fence(Fence),
+    WriteProtects(WriteWatch),
     /// Each access is checked by translated code.
     Checks,
     /// Nothing, as a run wants to be fast ([`Run::fast`]).
@@ -81,7 +81,7 @@ enum Guard {
 
 impl Guard {
     fn of(watchpoints: &[Watchpoint]) -> Self {
-        Fence::around(watchpoints).map_or(Self::Checks, Self::Fence)
+        WriteWatch::around(watchpoints).map_or(Self::Checks, Self::WriteProtects)
     }
 }
 
@@ -200,28 +200,28 @@ impl Driver {
     }
 
     fn set_guard(&mut self, guard: Guard) -> Result<()> {
-        self.lower_fence();
+        self.unprotect_watched();
         self.guard = guard;
         watching::check(matches!(self.guard, Guard::Checks)).map_err(Failure::setup)
     }
 
-    /// Before guest code runs at full speed: closes what is watched, if there is a fence.
-    fn raise_fence(&mut self, fast: bool) -> Result<()> {
+    /// Before guest code runs at full speed: write-protects what is watched, if that can be.
+    fn protect_watched(&mut self, fast: bool) -> Result<()> {
         let work = self.work;
-        let Guard::Fence(fence) = &mut self.guard else {
+        let Guard::WriteProtects(watch) = &mut self.guard else {
             return Ok(());
         };
-        if fence.raise(work) {
+        if watch.protect(work) {
             return Ok(());
         }
-        tracing::debug!(target: "watch", "there is no fence from {} on", self.here());
+        tracing::debug!(target: "watch", "nothing is write-protected from {} on", self.here());
         self.set_guard(if fast { Guard::Nothing } else { Guard::Checks })
     }
 
     /// Before anything else than guest code happens.
-    fn lower_fence(&mut self) {
-        if let Guard::Fence(fence) = &mut self.guard {
-            fence.lower();
+    fn unprotect_watched(&mut self) {
+        if let Guard::WriteProtects(watch) = &mut self.guard {
+            watch.unprotect();
         }
     }
 
@@ -313,7 +313,7 @@ impl Driver {
             _ => {}
         }
         let why = self.go(&mut going, wanted);
-        self.lower_fence();
+        self.unprotect_watched();
         let output = session::with(|s| s.caught.take()).unwrap_or_default();
         let ran = Ran {
             why: why?,
@@ -399,7 +399,7 @@ impl Driver {
         }
         let next = target(&mut self.task)?;
         if matches!(next, Target::Start | Target::End) {
-            self.lower_fence();
+            self.unprotect_watched();
         }
         let (limit, stepped) = match next {
             next if self.needs_no_code(&next) => {

@@ -9,11 +9,12 @@
 mod channel;
 mod condition;
 mod drive;
-mod fence;
+
+mod inferior_call;
 mod look;
 mod shared;
-mod stray;
 mod watching;
+mod write_watch;
 
 use std::convert::Infallible;
 use std::os::fd::IntoRawFd;
@@ -167,8 +168,8 @@ fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &
         Request::Write(addr) => look::done(look::write(addr, bytes)),
         Request::Maps => Reply::Maps(look::maps()),
         Request::Checksum => Reply::Checksum(driver.checksum()),
-        Request::Stray(slot) => {
-            let (why, output) = driver.stray(slot, &mut || channel.is_wanted())?;
+        Request::InferiorCall(slot) => {
+            let (why, output) = driver.inferior_call(slot, &mut || channel.is_wanted())?;
             return Ok((Reply::Ran(Box::new(why)), output));
         }
     };

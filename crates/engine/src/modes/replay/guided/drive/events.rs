@@ -26,7 +26,7 @@ impl Driver {
         digest: u32,
         what: Happening,
     ) -> Result<Option<Why>> {
-        self.lower_fence();
+        self.unprotect_watched();
         let here = self.here();
         let sig = match &what {
             Happening::Signal(info) => Some(signo(info)),
@@ -54,7 +54,7 @@ impl Driver {
         before: Point,
         stop: Option<Stop>,
     ) -> Result<Option<Why>> {
-        self.lower_fence();
+        self.unprotect_watched();
         let ticks = self.task.ctx.ticks();
         let calls = matches!(stop, Some(Stop::Syscall { .. })) || self.task.parked;
         let call = calls.then_some(self.task.ctx.gpr[0] as u32);

@@ -42,7 +42,7 @@ impl Driver {
             false => room.min(until).clamp(1, SLICE),
         };
         if !step {
-            self.raise_fence(going.run.fast)?;
+            self.protect_watched(going.run.fast)?;
         }
         self.task.ctx.grant(grant as i64);
         let stop = self.task.go(step);
@@ -65,8 +65,8 @@ impl Driver {
             }
             return Ok(self.advanced(going));
         }
-        let hit = matches!(stop, Stop::Fault { .. }) && self.is_fence_hit();
-        self.lower_fence();
+        let hit = matches!(stop, Stop::Fault { .. }) && self.is_watched_write();
+        self.unprotect_watched();
         if now != ticks || self.at() != at || self.amid.is_some() {
             self.steps = None;
             self.passed = None;
@@ -85,12 +85,12 @@ impl Driver {
         }
     }
 
-    /// Whether the fault that the thread has stopped with is a write that the fence is to tell of.
-    fn is_fence_hit(&mut self) -> bool {
-        let Guard::Fence(fence) = &mut self.guard else {
+    /// Whether the fault that the thread has stopped with is a write to watched pages.
+    fn is_watched_write(&mut self) -> bool {
+        let Guard::WriteProtects(watch) = &mut self.guard else {
             return false;
         };
-        if !fence.is_hit(&self.task) {
+        if !watch.is_hit(&self.task) {
             return false;
         }
         let ctx = &self.task.ctx;

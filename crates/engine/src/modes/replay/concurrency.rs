@@ -21,7 +21,7 @@ use crate::shm::Shm;
 
 /// How many are to run at once, and how many do. Lies in the shared memory.
 #[repr(C)]
-pub struct Abreast {
+pub struct Concurrency {
     /// Processes that have begun and not ended.
     pub running: AtomicU32,
     /// Those of them that wait for a child here.
@@ -31,12 +31,12 @@ pub struct Abreast {
 }
 
 /// How many processes of the replay run side by side.
-pub static ABREAST: Section<Abreast> = Section::new();
+pub static CONCURRENCY: Section<Concurrency> = Section::new();
 
 // SAFETY: all of it is atomic, and zeros are a value.
-unsafe impl Shareable for Abreast {}
+unsafe impl Shareable for Concurrency {}
 
-impl Abreast {
+impl Concurrency {
     /// The first process begins.
     pub fn begin(&self) {
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
@@ -62,19 +62,19 @@ pub fn has_ended(pid: u32) -> Result<()> {
     };
     let child = session::with(|s| s.children.remove(&pid));
     match child.and_then(|child| PROCESSES.of(shm).get(child)) {
-        Some(slot) if !ABREAST.of(shm).has_room(0) => wait(shm, slot),
+        Some(slot) if !CONCURRENCY.of(shm).has_room(0) => wait(shm, slot),
         _ => Ok(()),
     }
 }
 
 fn wait(shm: &Shm, child: &Slot) -> Result<()> {
-    let (wake, abreast) = (&shm.header().wake, ABREAST.of(shm));
-    abreast.waiting.fetch_add(1, Ordering::AcqRel);
+    let (wake, concurrency) = (&shm.header().wake, CONCURRENCY.of(shm));
+    concurrency.waiting.fetch_add(1, Ordering::AcqRel);
     tell(shm);
     loop {
         let seen = wake.load(Ordering::Acquire);
         // Several may see the same room: then they are a few too many for a while.
-        if child.ended.load(Ordering::Acquire) != 0 || abreast.has_room(1) {
+        if child.ended.load(Ordering::Acquire) != 0 || concurrency.has_room(1) {
             break;
         }
         sys::futex_wait(wake, seen, Some(100));
@@ -82,7 +82,7 @@ fn wait(shm: &Shm, child: &Slot) -> Result<()> {
             sys::exit_group(EXIT_STATUS);
         }
     }
-    abreast.waiting.fetch_sub(1, Ordering::AcqRel);
+    concurrency.waiting.fetch_sub(1, Ordering::AcqRel);
     Ok(())
 }
 
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn there_is_room_until_all_cores_have_something_to_do() {
-        let words = |running, waiting| Abreast {
+        let words = |running, waiting| Concurrency {
             running: AtomicU32::new(running),
             waiting: AtomicU32::new(waiting),
             most: AtomicU32::new(2),
@@ -113,26 +113,26 @@ mod tests {
     fn a_parent_waits_for_its_child_or_for_a_core() {
         crate::sections::place();
         let (shm, _fd) = Shm::create().expect("shared memory");
-        let abreast = ABREAST.of(&shm);
-        abreast.begin();
+        let concurrency = CONCURRENCY.of(&shm);
+        concurrency.begin();
         let child = |index| PROCESSES.of(&shm).get(index).expect("a place");
         for ends in [true, false] {
-            abreast.running.store(100_000, Ordering::Release);
+            concurrency.running.store(100_000, Ordering::Release);
             std::thread::scope(|scope| {
                 let parent = scope.spawn(|| wait(&shm, child(u32::from(ends))));
-                while abreast.waiting.load(Ordering::Acquire) == 0 {
+                while concurrency.waiting.load(Ordering::Acquire) == 0 {
                     std::thread::yield_now();
                 }
                 assert!(!parent.is_finished(), "all cores have something to do");
                 match ends {
                     true => child(1).over(1, true),
-                    false => abreast.running.store(1, Ordering::Release),
+                    false => concurrency.running.store(1, Ordering::Release),
                 }
                 tell(&shm);
                 let waited = parent.join().expect("no panic");
                 waited.expect("nobody is gone");
             });
-            assert_eq!(abreast.waiting.load(Ordering::Acquire), 0);
+            assert_eq!(concurrency.waiting.load(Ordering::Acquire), 0);
         }
     }
 }

@@ -21,9 +21,9 @@ use crate::machine::machine;
 use crate::space::READ;
 
 /// Asks a replay to write changes down: `FOLDER:INDEX,INDEX…`.
-pub const RECORD: &str = "RELIVE_FOREIGN_RECORD";
+pub const RECORD: &str = "RELIVE_OTHER_WRITERS_RECORD";
 /// Says where the changes are that a replay of one process alone makes.
-pub const FOLDER: &str = "RELIVE_FOREIGN";
+pub const FOLDER: &str = "RELIVE_OTHER_WRITERS";
 
 /// More shared memory than this is not compared at every turn.
 const MOST: u64 = 1 << 30;

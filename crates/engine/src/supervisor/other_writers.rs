@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result};
 ///
 /// # Errors
 /// Whatever stops a replay.
-pub fn foreign(path: &Path, processes: &[u32]) -> Result<Option<Folder>> {
+pub fn other_writers(path: &Path, processes: &[u32]) -> Result<Option<Folder>> {
     let trace = Trace::open(path).map_err(Failure::setup)?;
     let mut shares = false;
     for &process in processes {
@@ -26,7 +26,7 @@ pub fn foreign(path: &Path, processes: &[u32]) -> Result<Option<Folder>> {
     let folder = Folder::new("shared")?;
     let replayed = replay(&ReplayOptions {
         quiet: true,
-        foreign: Some((processes, folder.path())),
+        other_writers: Some((processes, folder.path())),
         ..ReplayOptions::of(path)
     });
     // What the replay has set for the ends of its processes is nobody's business here.

@@ -31,7 +31,11 @@ static MAPPED: AtomicU64 = AtomicU64::new(0);
 impl Driver {
     /// Runs the thread of a slot until a breakpoint, a signal or an order. Returns also what
     /// it wrote to its standard streams.
-    pub fn stray(&mut self, slot: u32, wanted: &mut dyn FnMut() -> bool) -> Result<(Ran, Vec<u8>)> {
+    pub fn inferior_call(
+        &mut self,
+        slot: u32,
+        wanted: &mut dyn FnMut() -> bool,
+    ) -> Result<(Ran, Vec<u8>)> {
         self.make_current(slot)?;
         if let Some(task) = self.task_mut(slot) {
             // Clocks show the present time, and the recording's readings stay what they are.
@@ -45,10 +49,10 @@ impl Driver {
             task.ctx.grant(SLICE);
             let stop = task.go(first);
             first = false;
-            match self.strayed(slot, stop, &mut output)? {
-                Strayed::On => {}
-                Strayed::Alone => first = true,
-                Strayed::Stop(what) => break Why::Hit(self.stray_hit(what)),
+            match self.after_stop(slot, stop, &mut output)? {
+                Next::On => {}
+                Next::Alone => first = true,
+                Next::Stop(what) => break Why::Hit(self.hit_of_call(what)),
             }
             if wanted() {
                 break Why::Interrupted;
@@ -64,7 +68,7 @@ impl Driver {
         Ok((ran, output))
     }
 
-    fn stray_hit(&self, what: What) -> Hit {
+    fn hit_of_call(&self, what: What) -> Hit {
         let status = self.status();
         Hit {
             what,
@@ -74,49 +78,49 @@ impl Driver {
         }
     }
 
-    fn strayed(&mut self, slot: u32, stop: Stop, output: &mut Vec<u8>) -> Result<Strayed> {
+    fn after_stop(&mut self, slot: u32, stop: Stop, output: &mut Vec<u8>) -> Result<Next> {
         let here = self.tasks().find(|t| t.slot == slot).map(|t| t.ctx.rip);
         let here = here.filter(|pc| self.breakpoints.contains(pc));
         let task = self.task_mut(slot);
         let task = task.ok_or_else(|| Failure::internal("the thread is there"))?;
         Ok(match stop {
-            Stop::Budget { .. } | Stop::Pause { .. } | Stop::Stepped { .. } => Strayed::On,
-            Stop::Watch { .. } => Strayed::Alone,
-            Stop::Breakpoint { pc } => Strayed::Stop(What::Breakpoint(pc.0)),
+            Stop::Budget { .. } | Stop::Pause { .. } | Stop::Stepped { .. } => Next::On,
+            Stop::Watch { .. } => Next::Alone,
+            Stop::Breakpoint { pc } => Next::Stop(What::Breakpoint(pc.0)),
             Stop::Syscall { next, .. } => match syscall(task, next, output) {
-                None => Strayed::On,
+                None => Next::On,
                 Some(why) => {
                     output.extend_from_slice(why.as_bytes());
-                    Strayed::Stop(What::Signal(libc::SIGSYS))
+                    Next::Stop(What::Signal(libc::SIGSYS))
                 }
             },
             Stop::Instr { op, next, .. } => {
                 let values = instr::values(task, &op);
                 match op.apply(&mut task.ctx, next, values) {
-                    Ok(()) => Strayed::On,
-                    Err(_) => Strayed::Stop(What::Signal(libc::SIGSEGV)),
+                    Ok(()) => Next::On,
+                    Err(_) => Next::Stop(What::Signal(libc::SIGSEGV)),
                 }
             }
-            Stop::Fault { .. } => Strayed::Stop(What::Signal(signo(&task.ctx.fault.siginfo))),
+            Stop::Fault { .. } => Next::Stop(What::Signal(signo(&task.ctx.fault.siginfo))),
             // Where a called function returns to nothing can be executed, if that is on the stack.
-            Stop::NoCode { .. } | Stop::BadTarget { .. } => Strayed::Stop(match here {
+            Stop::NoCode { .. } | Stop::BadTarget { .. } => Next::Stop(match here {
                 Some(pc) => What::Breakpoint(pc),
                 None => What::Signal(libc::SIGSEGV),
             }),
-            Stop::Trap { kind, .. } => Strayed::Stop(What::Signal(match kind {
+            Stop::Trap { kind, .. } => Next::Stop(What::Signal(match kind {
                 TrapKind::Undefined => libc::SIGILL,
                 TrapKind::Overflow | TrapKind::Gate => libc::SIGSEGV,
                 TrapKind::Int3 | TrapKind::Int1 | TrapKind::Step => libc::SIGTRAP,
             })),
             stop => {
                 stops::handle(task, stop)?;
-                Strayed::On
+                Next::On
             }
         })
     }
 }
 
-enum Strayed {
+enum Next {
     /// It runs on.
     On,
     /// It runs on with one instruction alone.

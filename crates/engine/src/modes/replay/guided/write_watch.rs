@@ -1,11 +1,11 @@
-//! Watching memory for writes without looking at each access: its pages are made read-only, so
-//! that the processor itself tells of the first write to one of them.
+//! Write-protected watchpoints: pages with watched memory are read-only, so that the processor itself
+//! tells of the first write to one of them, and no access has to be checked.
 //!
-//! The fence stands only while guest code runs at full speed. It must be down for everything else:
+//! The protection holds only while guest code runs at full speed. It must be off for everything else:
 //! host code writes guest memory for the kernel, events change maps, and copies of this process are
 //! to inherit nothing of it. Where writes to these pages come too often it costs more than checks
 //! of all accesses, and where a page is not plain private data it could be lost unnoticed: there it
-//! says no.
+//! refuses.
 
 use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy, sys};
@@ -16,13 +16,13 @@ use crate::space::{READ, Region, WRITE};
 use crate::task::Task;
 use crate::timeline::{Watching, Watchpoint};
 
-/// Most pages of a fence: each is touched whenever it is put up.
+/// Most pages: each is touched whenever they are protected.
 const MOST_PAGES: u64 = 1024;
-/// Most stretches of pages: each takes a call to put up.
+/// Most ranges of pages: each takes a call to protect.
 const MOST_RANGES: usize = 16;
 /// Work (`Status::work`) that takes about as long as a fault and the step behind it.
 const FAULT: u64 = 4000;
-/// And as long as to put the fence up and to take it down.
+/// And as long as to protect the pages and to open them.
 const RAISE: u64 = 800;
 /// It may cost so much anyhow,
 const FREE: u64 = 1 << 22;
@@ -30,17 +30,17 @@ const FREE: u64 = 1 << 22;
 const PART: u64 = 2;
 
 /// The pages around watched memory.
-pub struct Fence {
+pub struct WriteWatch {
     /// Where they start and end, in order, not touching each other.
     ranges: Vec<(u64, u64)>,
-    up: bool,
+    protected: bool,
     /// What it has cost so far, as work.
     spent: u64,
-    /// Work done before it was first put up.
+    /// Work done before they were first protected.
     began: Option<u64>,
 }
 
-impl Fence {
+impl WriteWatch {
     /// For these watchpoints, if it can tell of all that they are to tell of.
     pub fn around(watchpoints: &[Watchpoint]) -> Option<Self> {
         let writes_only = watchpoints.iter().all(|w| w.kind == Watching::Writes);
@@ -68,38 +68,38 @@ impl Fence {
         let pages: u64 = ranges.iter().map(|(s, e)| (e - s) / PAGE).sum();
         (ranges.len() <= MOST_RANGES && pages <= MOST_PAGES).then_some(Self {
             ranges,
-            up: false,
+            protected: false,
             spent: 0,
             began: None,
         })
     }
 
-    /// Puts it up, if it is not. `work` is what the replay has done so far. `false`: it does not
-    /// stand, for it cannot here, or is not worth it.
-    pub fn raise(&mut self, work: u64) -> bool {
-        if self.up {
+    /// Write-protects the pages, if they are not. `work` is what the replay has done so far. `false`:
+    /// they are not protected, as they cannot be, or it is not worth it.
+    pub fn protect(&mut self, work: u64) -> bool {
+        if self.protected {
             return true;
         }
         self.spent += RAISE;
         let done = work - *self.began.get_or_insert(work);
-        tracing::trace!(target: "watch", "fence: {} spent, {done} done", self.spent);
+        tracing::trace!(target: "watch", "write-protection: {} spent, {done} done", self.spent);
         if self.spent > FREE + done / PART || !self.ranges.iter().all(is_plain_data) {
             return false;
         }
         // Only then is it all or nothing.
-        self.up = true;
-        let closed = self.ranges.iter().all(|r| protect(*r, READ));
+        self.protected = true;
+        let closed = self.ranges.iter().all(|r| set_protection(*r, READ));
         if !closed {
-            self.lower();
+            self.unprotect();
         }
         closed
     }
 
-    /// Takes it down, if it is up.
-    pub fn lower(&mut self) {
-        if std::mem::take(&mut self.up) {
+    /// Opens the pages, if they are protected.
+    pub fn unprotect(&mut self) {
+        if std::mem::take(&mut self.protected) {
             for range in &self.ranges {
-                protect(*range, READ | WRITE);
+                set_protection(*range, READ | WRITE);
             }
         }
     }
@@ -108,7 +108,7 @@ impl Fence {
     pub fn is_hit(&mut self, task: &Task) -> bool {
         let info = &task.ctx.fault.siginfo;
         let addr = fault_addr(info);
-        let hit = self.up
+        let hit = self.protected
             && signo(info) == libc::SIGSEGV
             && self.ranges.iter().any(|(s, e)| (*s..*e).contains(&addr));
         if hit {
@@ -142,7 +142,7 @@ fn touch(page: u64) -> bool {
     copy::read(GuestAddr(page), &mut byte).is_ok() && copy::write(GuestAddr(page), &byte).is_ok()
 }
 
-fn protect((start, end): (u64, u64), prot: u32) -> bool {
+fn set_protection((start, end): (u64, u64), prot: u32) -> bool {
     let args = [start, end - start, u64::from(prot), 0, 0, 0];
     // SAFETY: mapped guest pages that are the guest's to read and write; only their host protection
     // changes, and the kernel keeps what lies in them.
