@@ -65,6 +65,8 @@ pub struct Task {
     pub filters_seen: u32,
     /// What is known of how it waits for others.
     pub spin: Spin,
+    /// How it runs.
+    mode: &'static dyn Mode,
     /// Where to go on behind the last system call.
     behind: Behind,
     /// A vfork child runs in this task: what the parent goes on with.
@@ -121,6 +123,7 @@ impl Task {
             seccomp: None,
             filters_seen: 0,
             spin: Spin::default(),
+            mode: machine().mode,
             behind: Behind::default(),
             vforked: None,
         }
@@ -306,10 +309,15 @@ impl Task {
         self.exact = false;
     }
 
-    /// How its process runs.
+    /// How it runs: as its process does, unless it makes an inferior call.
     #[must_use]
     pub fn mode(&self) -> &'static dyn Mode {
-        machine().mode
+        self.mode
+    }
+
+    /// Lets it run in another mode from now on.
+    pub fn set_mode(&mut self, mode: &'static dyn Mode) {
+        self.mode = mode;
     }
 
     /// Writes guest memory as the kernel would: into writable pages only.

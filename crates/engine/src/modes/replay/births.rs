@@ -1,13 +1,19 @@
 //! New threads and processes of a replay: contexts of the same host thread, forks of the host, or, for
 //! a vfork child, the parent's task in another role.
 
-use relive_trace::{Origin, TapeId};
+use std::sync::atomic::Ordering;
 
-use super::session;
-use crate::failure::Result;
+use relive_host::sys;
+use relive_trace::{Kind, Origin, TapeId};
+
+use super::other_writers;
+use super::state::{self, with};
+use super::turns::Turns;
+use crate::failure::{Failure, Result};
 use crate::inherit;
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::{self, Answer, Call, Reply};
+use crate::machine::machine;
 use crate::modes::live::fork::MEMBER;
 use crate::task::{Flow, Task};
 use crate::vforked;
@@ -17,9 +23,9 @@ pub fn thread(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Repl
     if answer.result > 0 {
         let index = answer.child_index();
         task.process.seen_thread(index);
-        let tape = session::open_tape(TapeId::new(task.process.index, index))?;
+        let tape = state::open_tape(TapeId::new(task.process.index, index))?;
         let child = inherit::thread(task, args, index, answer.result as u32, tape);
-        session::add_task(child);
+        state::add_task(child);
     }
     Ok(Reply::Value(answer.result))
 }
@@ -31,14 +37,14 @@ pub fn fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply>
     }
     let index = answer.child_index();
     let parent = task.id();
-    if !session::fork_host(index, answer.result as u32)? {
+    if !fork_host(index, answer.result as u32)? {
         return Ok(Reply::Value(answer.result));
     }
     inherit::forked(task, index, answer.result as u32);
-    task.tape = session::open_tape(task.id())?;
+    task.tape = state::open_tape(task.id())?;
     task.parked = false;
     let member = answer.extra.get(4) == Some(&MEMBER);
-    session::start_child(task, Origin::Fork, member)?;
+    start_child(task, Origin::Fork, member)?;
     inherit::begin_forked(task, args, parent);
     Ok(Reply::Flow(Flow::Continue))
 }
@@ -51,8 +57,8 @@ pub fn vfork(task: &mut Task, call: &Call, args: &CloneArgs, answer: &Answer) ->
     let index = answer.child_index();
     vforked::put_aside(task, args, Some((*call, answer.clone())));
     inherit::vforked(task, index, answer.result as u32, args);
-    task.tape = session::open_tape(TapeId::new(index, 0))?;
-    session::start_child(task, Origin::Vfork, false)?;
+    task.tape = state::open_tape(TapeId::new(index, 0))?;
+    start_child(task, Origin::Vfork, false)?;
     inherit::begin_vforked(task, args);
     Ok(Reply::Flow(Flow::Continue))
 }
@@ -71,4 +77,104 @@ pub fn resume_parent(task: &mut Task) -> Result<bool> {
         kernel::resume_after(task, &call, answer.result);
     }
     Ok(true)
+}
+
+/// Forks the replay at the birth of process `child`, recorded as `pid`. `true` in the child. A
+/// replay of one process alone does not fork: it goes on as that process or as its parent.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
+    if let Some(follows) = with(|s| s.follow.as_ref().map(|f| f.contains(&child))) {
+        return Ok(follows);
+    }
+    let shm = machine()
+        .shm
+        .as_ref()
+        .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
+    other_writers::forks()?;
+    reap_children()?;
+    let running = &shm.header().concurrency.running;
+    running.fetch_add(1, Ordering::AcqRel);
+    machine().memory().translator.about_to_fork();
+    // SAFETY: a replay has one host thread, which holds no lock here.
+    let host = unsafe { libc::fork() };
+    if host < 0 {
+        running.fetch_sub(1, Ordering::AcqRel);
+        return Err(Failure::setup(format!(
+            "cannot fork the replay: {}",
+            std::io::Error::last_os_error()
+        )));
+    }
+    if host == 0 {
+        super::checksum::is_forked();
+        with(|s| s.children.clear());
+        shm.register(std::process::id());
+        crate::stats::begin();
+        return Ok(true);
+    }
+    with(|s| s.children.insert(pid, child));
+    Ok(false)
+}
+
+/// Takes the processes off the kernel's list that this one forked and that have ended: what became
+/// of them is on the tapes, but the time that they used is to be found where it is looked for, with
+/// their parent's. Those that outlive their parent the supervisor inherits.
+///
+/// # Errors
+/// One was killed: of a signal no forked process dies by itself.
+fn reap_children() -> Result<()> {
+    let mut status = 0;
+    // SAFETY: only fills the status.
+    while unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } > 0 {
+        if libc::WIFSIGNALED(status) {
+            return Err(super::confine::killed(libc::WTERMSIG(status)));
+        }
+    }
+    Ok(())
+}
+
+/// Takes the first event of a child's tape; in a forked child also the process over, which
+/// as a `member` of the group begins when it is its turn.
+///
+/// # Errors
+/// The tape does not begin as one.
+pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<()> {
+    let start = match task.tape.peek()?.map(|e| e.kind) {
+        Some(Kind::Start(s)) if s.origin == origin => s,
+        None if origin == Origin::Fork => {
+            // Killed before its first event.
+            Turns::of(task.process.index)?.end();
+            leave();
+        }
+        // The same: its parent goes on at once.
+        None => return Ok(()),
+        other => {
+            let expected = format!("{:?}", other.map(|k| format!("{k:?}")));
+            return Err(super::divergence(
+                task,
+                &expected,
+                &format!("the start of a child ({origin:?})"),
+            ));
+        }
+    };
+    task.tid = start.tid;
+    if origin == Origin::Fork {
+        let mut turns = Turns::of(task.process.index)?;
+        if member {
+            other_writers::is_born();
+        }
+        if member && turns.next()?.is_none() {
+            turns.end();
+            leave();
+        }
+        state::become_child(turns);
+    }
+    Ok(())
+}
+
+/// A replaying process ends without a result of its own.
+fn leave() -> ! {
+    super::session::over();
+    sys::exit_group(0)
 }

@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use relive_host::sys;
 
-use super::session;
+use super::state;
 use crate::failure::{EXIT_STATUS, Result};
 use crate::machine::machine;
 use crate::section::{Section, Shareable};
@@ -60,7 +60,7 @@ pub fn has_ended(pid: u32) -> Result<()> {
     let Some(shm) = machine().shm.as_ref() else {
         return Ok(());
     };
-    let child = session::with(|s| s.children.remove(&pid));
+    let child = state::with(|s| s.children.remove(&pid));
     match child.and_then(|child| PROCESSES.of(shm).get(child)) {
         Some(slot) if !CONCURRENCY.of(shm).has_room(0) => wait(shm, slot),
         _ => Ok(()),

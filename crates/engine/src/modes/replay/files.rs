@@ -5,7 +5,7 @@ use std::fs::File;
 
 use relive_trace::{Encoded, FileId, KeptPart, PartReader};
 
-use super::session::with;
+use super::state::with;
 use crate::broker;
 use crate::failure::{Failure, Result};
 use crate::kernel::Shown;

@@ -1,11 +1,13 @@
 //! Replay: the recorded threads of one process run as saved contexts on one host thread;
 //! the kernel is answered from the tapes. Every event is checked before it is believed.
 
-mod advance;
+mod answers;
 mod births;
 pub mod checksum;
 mod concurrency;
 pub mod confine;
+mod events;
+mod execute;
 mod files;
 mod finish;
 mod guided;
@@ -16,6 +18,9 @@ mod output;
 mod past_end_of_file;
 mod report;
 mod session;
+mod start;
+mod state;
+mod stepper;
 mod turns;
 
 pub use concurrency::CONCURRENCY;
@@ -26,3 +31,5 @@ pub use mode::Replay;
 pub use past_end_of_file::possible as may_fault_past_end_of_file;
 pub use report::divergence;
 pub use session::{alone, main};
+pub use start::main;
+pub use state::{alone, count_quietly};

@@ -4,7 +4,7 @@ use relive_host::reading::Use;
 use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Bare, Kind, TapeId};
 
-use super::{advance, births, concurrency, finish, past_end_of_file, session};
+use super::{answers, births, concurrency, finish, past_end_of_file, state};
 use crate::closed_page::ClosedPage;
 use crate::failure::Result;
 use crate::kernel::clone::CloneArgs;
@@ -51,7 +51,7 @@ impl Mode for Replay {
     }
 
     fn begin_call(&self, task: &mut Task, call: &Call) -> Result<Begun> {
-        advance::answer(task, call)
+        answers::answer(task, call)
     }
 
     fn end_call(
@@ -81,7 +81,7 @@ impl Mode for Replay {
             return None;
         };
         let result = tape.bare(&call)?;
-        session::count_event();
+        state::count_event();
         Some(result)
     }
 
@@ -110,7 +110,7 @@ impl Mode for Replay {
         _: u8,
         _: &mut dyn FnMut(&Task) -> [u64; 4],
     ) -> Result<[u64; 4]> {
-        advance::instruction(task, number)
+        answers::instruction(task, number)
     }
 
     fn reads_by_event(&self, task: &mut Task, number: u8) -> Result<bool> {
@@ -128,7 +128,7 @@ impl Mode for Replay {
         _: &mut dyn FnMut(&Task) -> [u64; 4],
     ) -> Result<Reading> {
         task.inexact();
-        Ok(match advance::reading(task, source)? {
+        Ok(match answers::reading(task, source)? {
             // An event on the way has made it exact.
             Some(entry) => Reading::Values([entry.value, entry.extra.into()], task.exact),
             None => Reading::Over,
@@ -148,11 +148,11 @@ impl Mode for Replay {
     }
 
     fn raised(&self, task: &mut Task, info: &SigInfo) -> Result<()> {
-        advance::expect_fault(task, info)
+        answers::expect_fault(task, info)
     }
 
     fn ends_thread_alone(&self, task: &mut Task) -> Result<bool> {
-        advance::ends_thread(task)
+        answers::ends_thread(task)
     }
 
     fn is_doomed(&self, _: &Task) -> bool {
@@ -160,7 +160,7 @@ impl Mode for Replay {
     }
 
     fn tape(&self, id: TapeId, _: u32) -> Result<Tape> {
-        session::open_tape(id)
+        state::open_tape(id)
     }
 
     fn clone_thread(

@@ -4,7 +4,7 @@ use std::sync::atomic::Ordering;
 
 use relive_host::sys;
 
-use super::{divergence, session};
+use super::{divergence, state};
 use crate::failure::{Failure, Result};
 use crate::kernel::{Answer, Call, output};
 use crate::machine::machine;
@@ -24,10 +24,10 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
             "an unreadable buffer",
         )
     })?;
-    if session::alone() {
+    if state::alone() {
         // Of all processes that write, only one is there: it waits for nobody.
-        session::caught(answer.stream, &bytes);
-        return match session::quiet() {
+        state::caught(answer.stream, &bytes);
+        return match state::quiet() {
             true => Ok(()),
             false => write_all(i32::from(answer.stream), &bytes),
         };
@@ -47,7 +47,7 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
             sys::futex_wait(&shm.header().wake, seen, Some(100));
         }
     }
-    if !session::quiet() {
+    if !state::quiet() {
         // After a failure nobody gets the next turn: what comes later must not be written
         // where this is missing.
         write_all(i32::from(answer.stream), &bytes)?;

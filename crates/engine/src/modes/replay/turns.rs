@@ -9,7 +9,7 @@ use std::sync::atomic::Ordering;
 use relive_trace::{Kind, TapeId, TapeReader, Writes};
 
 use super::other_writers::{self, Changes};
-use super::session::{alone, with};
+use super::state::{alone, with};
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::memory::Memory;

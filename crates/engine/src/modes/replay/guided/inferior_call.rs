@@ -1,231 +1,275 @@
-//! A thread that leaves the recording: a function of the guest is called by a debugger, in a
-//! copy of the replay that is thrown away afterwards. Nothing of this may ever be reached
-//! while the replay is to go on, and nothing of it reaches the outside: the few system calls
-//! that are answered touch the copy's own memory only.
+//! Inferior calls: a debugger calls a function of the guest, in a copy of the replay that is thrown away
+//! afterwards. Such a task has left the recording: it has no tape, and a mode of its own that answers
+//! system calls from a [`sandbox`](super::sandbox). It is run by the same stepper as the recording.
+//! Nothing of this may ever be reached while the replay is to go on, and nothing of it reaches the
+//! outside.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeSet;
 
 use relive_dbt::{Stop, TrapKind};
-use relive_host::{GuestAddr, Reg, copy};
+use relive_trace::{Kind, TapeId};
 
 use super::drive::Driver;
+use super::sandbox;
 use crate::failure::{Failure, Result};
-use crate::machine::machine;
-use crate::signals::signo;
-use crate::space::{Region, Traits};
+use crate::forbidden::Forbidden;
+use crate::kernel::clone::CloneArgs;
+use crate::kernel::{Answer, Call, Reply};
+use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
+use crate::modes::replay::Replay;
+use crate::modes::replay::events::Due;
+use crate::modes::replay::execute::Pace;
+use crate::modes::replay::stepper::{Stepper, Stops};
+use crate::signals::{SigInfo, signo};
 use crate::tape::Tape;
-use crate::task::Task;
+use crate::task::{Flow, Task};
 use crate::timeline::{Hit, Ran, What, Why};
-use crate::{instr, kernel, stops};
 
 /// Ticks between two looks for orders.
-const SLICE: i64 = 1 << 20;
-/// Most bytes of output that are kept.
-const OUTPUT_MAX: usize = 1 << 20;
-/// Most bytes that a copy may map, all in all.
-const MAPPED_MAX: u64 = 1 << 30;
-
-/// What this copy has mapped.
-static MAPPED: AtomicU64 = AtomicU64::new(0);
+const SLICE: u64 = 1 << 20;
 
 impl Driver {
-    /// Runs the thread of a slot until a breakpoint, a signal or an order. Returns also what
-    /// it wrote to its standard streams.
+    /// Runs the thread of a slot away from the recording until a breakpoint, a signal or an order.
+    /// Returns also what it wrote to its standard streams.
     pub fn inferior_call(
         &mut self,
         slot: u32,
         wanted: &mut dyn FnMut() -> bool,
     ) -> Result<(Ran, Vec<u8>)> {
         self.make_current(slot)?;
-        if let Some(task) = self.task_mut(slot) {
-            // Clocks show the present time, and the recording's readings stay what they are.
-            task.tape = Tape::Blank;
-        }
-        let mut output = Vec::new();
-        let mut first = true;
-        let why = loop {
-            let task = self.task_mut(slot);
-            let task = task.ok_or_else(|| Failure::internal("the thread is there"))?;
-            task.ctx.grant(SLICE);
-            let stop = task.go(first);
-            first = false;
-            match self.after_stop(slot, stop, &mut output)? {
-                Next::On => {}
-                Next::Alone => first = true,
-                Next::Stop(what) => break Why::Hit(self.hit_of_call(what)),
-            }
-            if wanted() {
-                break Why::Interrupted;
-            }
+        leave_recording(&mut self.at.task);
+        let mut stops = CallStops {
+            breakpoints: &self.guide.breakpoints,
+            wanted,
+            alone: true,
+            begun: false,
+            at_breakpoint: false,
+        };
+        let what = match self.at.run(&mut stops) {
+            Ok(Some(Some(what))) => Some(what),
+            Ok(_) => None,
+            Err(e) => match sandbox::raised() {
+                Some(sig) => Some(What::Signal(sig)),
+                None => return Err(e),
+            },
         };
         let status = self.status();
-        let ran = Ran {
-            why,
-            last: None,
-            status,
-            blind: false,
-        };
-        Ok((ran, output))
-    }
-
-    fn hit_of_call(&self, what: What) -> Hit {
-        let status = self.status();
-        Hit {
+        let hit = what.map(|what| Hit {
             what,
             before: status.point,
             slot: status.slot,
             pc: status.pc,
+        });
+        let ran = Ran {
+            why: hit.map_or(Why::Interrupted, Why::Hit),
+            last: None,
+            status,
+            blind: false,
+        };
+        Ok((ran, sandbox::take_output()))
+    }
+}
+
+/// From here on nothing of the recording concerns the task. Clocks show the present time, and the
+/// recording's readings stay what they are; filters of the guest's are for its own calls.
+fn leave_recording(task: &mut Task) {
+    task.tape = Tape::None;
+    task.parked = false;
+    task.signals.restart = None;
+    task.seccomp = None;
+    task.filters_seen = task.process.filters_set();
+    task.forbid(Forbidden::default());
+    task.set_mode(&InferiorCall);
+}
+
+/// Where an inferior call ends: at what has to be told, or at an order (`None`).
+struct CallStops<'c> {
+    breakpoints: &'c BTreeSet<u64>,
+    /// Says that there is a new order.
+    wanted: &'c mut dyn FnMut() -> bool,
+    /// The next instruction runs alone: it has a breakpoint that has been told, or touches watched
+    /// memory.
+    alone: bool,
+    /// Something has run.
+    begun: bool,
+    at_breakpoint: bool,
+}
+
+impl Stops for CallStops<'_> {
+    type Why = Option<What>;
+
+    fn look(&mut self, at: &mut Stepper) -> Result<Option<Option<What>>> {
+        if sandbox::is_refused() {
+            return Ok(Some(Some(What::Signal(libc::SIGSYS))));
         }
+        if std::mem::take(&mut self.at_breakpoint) {
+            return Ok(Some(Some(What::Breakpoint(at.task.ctx.rip))));
+        }
+        let begun = std::mem::replace(&mut self.begun, true);
+        Ok((begun && (self.wanted)()).then_some(None))
     }
 
-    fn after_stop(&mut self, slot: u32, stop: Stop, output: &mut Vec<u8>) -> Result<Next> {
-        let here = self.tasks().find(|t| t.slot == slot).map(|t| t.ctx.rip);
-        let here = here.filter(|pc| self.breakpoints.contains(pc));
-        let task = self.task_mut(slot);
-        let task = task.ok_or_else(|| Failure::internal("the thread is there"))?;
-        Ok(match stop {
-            Stop::Budget { .. } | Stop::Pause { .. } | Stop::Stepped { .. } => Next::On,
-            Stop::Watch { .. } => Next::Alone,
-            Stop::Breakpoint { pc } => Next::Stop(What::Breakpoint(pc.0)),
-            Stop::Syscall { next, .. } => match syscall(task, next, output) {
-                None => Next::On,
-                Some(why) => {
-                    output.extend_from_slice(why.as_bytes());
-                    Next::Stop(What::Signal(libc::SIGSYS))
-                }
-            },
-            Stop::Instr { op, next, .. } => {
-                let values = instr::values(task, &op);
-                match op.apply(&mut task.ctx, next, values) {
-                    Ok(()) => Next::On,
-                    Err(_) => Next::Stop(What::Signal(libc::SIGSEGV)),
-                }
-            }
-            Stop::Fault { .. } => Next::Stop(What::Signal(signo(&task.ctx.fault.siginfo))),
+    fn before_code(&mut self, _: &mut Stepper, _: bool) -> Result<Pace<Option<What>>> {
+        Ok(match std::mem::take(&mut self.alone) {
+            true => Pace::Step,
+            false => Pace::Within(SLICE),
+        })
+    }
+
+    fn takes(&mut self, _: &mut Stepper, stop: &Stop, _: u64) -> bool {
+        self.alone = matches!(stop, Stop::Watch { .. });
+        self.at_breakpoint = matches!(stop, Stop::Breakpoint { .. });
+        self.alone || self.at_breakpoint
+    }
+
+    /// Nothing is delivered: what would be a signal ends the call.
+    fn before_event(&mut self, at: &mut Stepper, due: &Due) -> Result<Option<Option<What>>> {
+        let Due::Stop(stop) = due else {
+            return Err(Failure::internal("an inferior call has no tape"));
+        };
+        let pc = at.task.ctx.rip;
+        let what = match stop {
+            Stop::Fault { .. } => What::Signal(signo(&at.task.ctx.fault.siginfo)),
             // Where a called function returns to nothing can be executed, if that is on the stack.
-            Stop::NoCode { .. } | Stop::BadTarget { .. } => Next::Stop(match here {
-                Some(pc) => What::Breakpoint(pc),
-                None => What::Signal(libc::SIGSEGV),
-            }),
-            Stop::Trap { kind, .. } => Next::Stop(What::Signal(match kind {
+            Stop::NoCode { .. } | Stop::BadTarget { .. } if self.breakpoints.contains(&pc) => {
+                What::Breakpoint(pc)
+            }
+            Stop::NoCode { .. } | Stop::BadTarget { .. } => What::Signal(libc::SIGSEGV),
+            Stop::Trap { kind, .. } => What::Signal(match kind {
                 TrapKind::Undefined => libc::SIGILL,
                 TrapKind::Overflow | TrapKind::Gate => libc::SIGSEGV,
                 TrapKind::Int3 | TrapKind::Int1 | TrapKind::Step => libc::SIGTRAP,
-            })),
-            stop => {
-                stops::handle(task, stop)?;
-                Next::On
-            }
-        })
+            }),
+            _ => return Ok(None),
+        };
+        Ok(Some(Some(what)))
     }
 }
 
-enum Next {
-    /// It runs on.
-    On,
-    /// It runs on with one instruction alone.
-    Alone,
-    /// It has to be told.
-    Stop(What),
+/// The mode of a task that has left the recording.
+struct InferiorCall;
+
+/// What a call from a sandbox never comes to.
+fn no<T>(what: &str) -> Result<T> {
+    Err(Failure::internal(format!("{what} in an inferior call")))
 }
 
-/// Answers a system call away from the recording. Words: it can not go on, and why.
-fn syscall(task: &mut Task, next: GuestAddr, output: &mut Vec<u8>) -> Option<&'static str> {
-    let nr = task.ctx.reg(Reg::Rax) as i64;
-    let arg = |r| task.ctx.reg(r);
-    let (a, b, c) = (arg(Reg::Rdi), arg(Reg::Rsi), arg(Reg::Rdx));
-    let refused = -i64::from(libc::ENOSYS);
-    let result = match nr {
-        libc::SYS_exit | libc::SYS_exit_group => {
-            return Some("away from the recording the program would end here\n");
-        }
-        libc::SYS_futex if waits(task, a, b, c) => {
-            return Some(
-                "away from the recording the program waits here for another thread, which does \
-                 not run\n",
-            );
-        }
-        libc::SYS_write if a == 1 || a == 2 => write(b, c, output),
-        libc::SYS_writev if a == 1 || a == 2 => (0..c.min(1024))
-            .try_fold(0, |sum, k| {
-                let base = task.read_u64(b + 16 * k)?;
-                let n = task.read_u64(b + 16 * k + 8)?;
-                match write(base, n, output) {
-                    e if e < 0 => Err(e),
-                    n => Ok(sum + n),
-                }
-            })
-            .unwrap_or_else(|e| e),
-        libc::SYS_getpid => i64::from(task.process.pid),
-        libc::SYS_gettid => i64::from(task.tid),
-        libc::SYS_mmap => map(task, b),
-        libc::SYS_munmap | libc::SYS_madvise | libc::SYS_rt_sigprocmask => 0,
-        libc::SYS_sched_yield | libc::SYS_futex => 0,
-        libc::SYS_brk => machine().memory().space.brk.1 as i64,
-        _ => refused,
-    };
-    task.ctx.set_reg(Reg::Rax, result as u64);
-    kernel::go_behind(task, next);
-    None
-}
+impl Order for InferiorCall {}
 
-/// Whether a futex call would sleep: the word has the value that the caller expects, or a lock
-/// has an owner.
-fn waits(task: &Task, word: u64, operation: u64, value: u64) -> bool {
-    let mut bytes = [0; 4];
-    if copy::read(GuestAddr(word), &mut bytes).is_err() {
-        return false;
+impl Mode for InferiorCall {
+    fn traits(&self) -> Traits {
+        Replay.traits()
     }
-    let now = u32::from_le_bytes(bytes);
-    match operation as i32 & libc::FUTEX_CMD_MASK {
-        libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET => now == value as u32,
-        libc::FUTEX_LOCK_PI => now & libc::FUTEX_TID_MASK != task.tid,
-        _ => false,
-    }
-}
 
-fn write(addr: u64, len: u64, output: &mut Vec<u8>) -> i64 {
-    let room = OUTPUT_MAX.saturating_sub(output.len());
-    let mut bytes = vec![0; (len as usize).min(room)];
-    if copy::read(GuestAddr(addr), &mut bytes).is_err() {
-        return -i64::from(libc::EFAULT);
+    fn host(&self) -> &'static dyn Host {
+        Replay.host()
     }
-    output.extend_from_slice(&bytes);
-    len as i64
-}
 
-/// Anonymous private memory anywhere, which is all that an allocator asks for.
-fn map(task: &Task, len: u64) -> i64 {
-    const WANTED: i32 = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE;
-    let flags = task.ctx.reg(Reg::R10) as i32;
-    let prot = task.ctx.reg(Reg::Rdx) as u32 & (crate::space::READ | crate::space::WRITE);
-    if flags & WANTED != WANTED || flags & libc::MAP_FIXED != 0 || len == 0 {
-        return -i64::from(libc::ENOSYS);
+    fn order(&self) -> &dyn Order {
+        self
     }
-    if len > MAPPED_MAX - MAPPED.load(Ordering::Relaxed) {
-        return -i64::from(libc::ENOMEM);
+
+    fn begin_call(&self, task: &mut Task, _: &Call) -> Result<Begun> {
+        sandbox::answer(task);
+        Ok(Begun::Flow(Flow::Continue))
     }
-    let len = len.next_multiple_of(relive_host::addr::PAGE);
-    let mut memory = machine().memory();
-    let Some(start) = memory.space.find_free(len, false) else {
-        return -i64::from(libc::ENOMEM);
-    };
-    let region = Region {
-        start,
-        end: start + len,
-        prot,
-        shared: false,
-        common: false,
-        name: crate::memory::unnamed(),
-        offset: 0,
-        inode: 0,
-        traits: Traits::default(),
-    };
-    match memory.map(region, crate::memory::Source::Anon) {
-        Ok(()) => {
-            MAPPED.fetch_add(len, Ordering::Relaxed);
-            start as i64
-        }
-        Err(e) => -i64::from(e),
+
+    fn end_call(&self, _: &mut Task, _: &Call, _: i64, _: Option<&Answer>) -> Result<()> {
+        no("the end of a call")
     }
+
+    fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Option<i64> {
+        None
+    }
+
+    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> i64 {
+        -i64::from(libc::ENOSYS)
+    }
+
+    fn others_see(&self) -> bool {
+        false
+    }
+
+    fn send_signal(
+        &self,
+        _: &mut Task,
+        _: &Call,
+        _: i32,
+        _: &mut dyn FnMut(&mut Task) -> i64,
+    ) -> Result<i64> {
+        no("a signal")
+    }
+
+    fn instruction(
+        &self,
+        task: &mut Task,
+        _: u8,
+        _: u8,
+        values: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<[u64; 4]> {
+        Ok(values(task))
+    }
+
+    fn reading(
+        &self,
+        task: &mut Task,
+        _: u32,
+        values: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<Reading> {
+        let [value, extra, ..] = values(task);
+        Ok(Reading::Values([value, extra], false))
+    }
+
+    fn begin_slice(&self, _: &mut Task) {}
+
+    fn end_budget(&self, _: &mut Task) -> Result<Flow> {
+        Ok(Flow::Continue)
+    }
+
+    fn pause(&self, _: &mut Task) {}
+
+    fn give_way(&self, _: &mut Task, _: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
+        -i64::from(libc::ENOSYS)
+    }
+
+    fn raised(&self, _: &mut Task, info: &SigInfo) -> Result<()> {
+        sandbox::raise(signo(info));
+        no("a signal")
+    }
+
+    fn ends_thread_alone(&self, _: &mut Task) -> Result<bool> {
+        Ok(false)
+    }
+
+    fn is_doomed(&self, _: &Task) -> bool {
+        false
+    }
+
+    fn tape(&self, _: TapeId, _: u32) -> Result<Tape> {
+        no("a new thread")
+    }
+
+    fn clone_thread(&self, _: &mut Task, _: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        no("a new thread")
+    }
+
+    fn fork(&self, _: &mut Task, _: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        no("a new process")
+    }
+
+    fn vfork(&self, _: &mut Task, _: &Call, _: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        no("a new process")
+    }
+
+    fn thread_begins(&self, _: &mut Task, _: Kind<'_>) {}
+
+    fn thread_ends(&self, _: &mut Task) {}
+
+    fn process_ends(&self, _: &Task) {}
+
+    fn handed_on(&self, _: &Task, _: bool) -> HandedOn {
+        HandedOn::default()
+    }
+
+    fn executes(&self, _: &Task) {}
 }

@@ -9,10 +9,14 @@
 mod channel;
 mod condition;
 mod drive;
+mod guard;
 
 mod inferior_call;
 mod look;
+mod run;
+mod sandbox;
 mod shared;
+mod track;
 mod watching;
 mod write_watch;
 
@@ -23,10 +27,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use channel::Channel;
 use drive::Driver;
 
-use super::session::Session;
+use super::stepper::Stepper;
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
-use crate::task::Task;
 use crate::timeline::{Reply, Request};
 
 pub use shared::read;
@@ -78,7 +81,7 @@ fn guide() -> Option<Guide> {
 ///
 /// # Errors
 /// None that ends the process otherwise: what goes wrong is an answer.
-pub fn serve(session: Session, task: Box<Task>, guide: &Guide) -> Result<Infallible> {
+pub(super) fn serve(stepper: Stepper, guide: &Guide) -> Result<Infallible> {
     // Nobody waits for copies: the kernel forgets them by itself.
     relive_host::signal::set_disposition_with(
         libc::SIGCHLD,
@@ -87,7 +90,7 @@ pub fn serve(session: Session, task: Box<Task>, guide: &Guide) -> Result<Infalli
     );
     let goal = guide.follow.last().copied().unwrap_or(0);
     let mut channel = Channel::new(guide.fd);
-    let mut driver = Driver::new(session, task, goal);
+    let mut driver = Driver::new(stepper, goal);
     loop {
         let Some((request, bytes)) = channel.receive() else {
             relive_host::sys::exit_group(0)
@@ -140,7 +143,7 @@ fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &
             Reply::Done
         }
         Request::Output => {
-            super::session::with(|s| s.quiet = false);
+            super::state::with(|s| s.quiet = false);
             Reply::Done
         }
         Request::Run(run) => {

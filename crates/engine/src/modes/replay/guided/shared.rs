@@ -12,7 +12,7 @@ use relive_host::{layout, sys};
 
 use crate::broker;
 use crate::failure::{Failure, Result};
-use crate::modes::replay::session::with;
+use crate::modes::replay::state::with;
 use crate::sharing::objects;
 
 /// Bytes that are copied at a time.

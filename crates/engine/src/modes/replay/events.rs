@@ -1,0 +1,229 @@
+//! Events: what the tape has next, and bringing it about with all checks of a replay. Must never run
+//! guest code; the thread stands where the event is due.
+
+use relive_dbt::Stop;
+use relive_host::GuestAddr;
+use relive_trace::{Ending, Kind};
+
+use super::births::resume_parent;
+use super::divergence;
+use super::report::show;
+use crate::failure::{Failure, Result};
+use crate::signals::{self, SigInfo};
+use crate::tape::{SYNCHRONOUS, Tape, digest};
+use crate::task::{End, Flow, Task};
+use crate::{kernel, stops};
+
+/// Ticks that are never reached.
+pub(super) const NEVER: u64 = u64::MAX / 4;
+
+/// The next event, as far as it decides how to run towards it.
+pub(super) enum Target {
+    /// At the end of the tape.
+    End,
+    /// First event of the tape.
+    Start,
+    /// The image of a program, before anything has run.
+    Image,
+    /// The thread itself causes it: system call, instruction, fault.
+    Own { ticks: u64 },
+    /// It happens to the thread at a position.
+    Position(Position),
+}
+
+/// An event that happens to a thread, and where.
+pub(super) struct Position {
+    pub ticks: u64,
+    /// Instructions since the last tick or event.
+    pub steps: u32,
+    /// Of the registers there, 0 for none.
+    digest: u32,
+    pub what: Happening,
+}
+
+impl Position {
+    /// Whether the task stands there, so many steps behind its last tick or event.
+    pub fn is_here(&self, task: &Task, steps: Option<u64>) -> bool {
+        task.ctx.ticks() == self.ticks && steps == Some(u64::from(self.steps))
+    }
+}
+
+/// What happens to a thread.
+pub(super) enum Happening {
+    Signal(SigInfo),
+    Switch,
+    Killed(i32),
+}
+
+/// An event that is due.
+pub(super) enum Due {
+    /// The first one of the tape.
+    Start,
+    /// The image of a program, before anything has run.
+    Image,
+    /// The thread has the baton back inside the call in which it gave it away.
+    Resumed,
+    /// The vfork child that the task plays has ended or executed; its parent goes on.
+    Parent,
+    /// The thread has no event left, and nobody needs what it would do.
+    End,
+    /// One that happens to the thread.
+    Position(Position),
+    /// One that the thread causes: translated code has stopped.
+    Stop(Stop),
+}
+
+impl Due {
+    /// Brings it about.
+    ///
+    /// # Errors
+    /// Divergence.
+    pub fn happen(self, task: &mut Task) -> Result<Flow> {
+        match self {
+            Self::Stop(stop) => stops::handle(task, stop),
+            Self::Position(position) => arrive(task, position),
+            Self::Resumed => kernel::syscall(task, GuestAddr(task.ctx.rip + 2)),
+            Self::Start => consume(task).map(|()| Flow::Continue),
+            Self::Image => first_image(task),
+            Self::End => Ok(Flow::Park),
+            Self::Parent => {
+                task.parked = false;
+                resume_parent(task).map(|_| Flow::Continue)
+            }
+        }
+    }
+}
+
+/// What the tape says comes next.
+pub(super) fn target(task: &mut Task) -> Result<Target> {
+    if matches!(task.tape, Tape::None) {
+        // An inferior call: whatever comes, the thread causes it.
+        return Ok(Target::Own { ticks: NEVER });
+    }
+    match task.tape.outline()? {
+        None => return Ok(Target::End),
+        Some(o) if o.syscall => return Ok(Target::Own { ticks: o.ticks }),
+        Some(_) => {}
+    }
+    let Some(e) = task.tape.peek()? else {
+        return Ok(Target::End);
+    };
+    let (ticks, digest) = (e.ticks, e.digest);
+    Ok(match e.kind {
+        Kind::Start(_) => Target::Start,
+        Kind::Exec(_) if ticks == 0 && task.ctx.rip == 0 => Target::Image,
+        Kind::Signal(s) if s.steps != SYNCHRONOUS => {
+            let mut info = [0; 128];
+            let n = s.siginfo.len().min(128);
+            info[..n].copy_from_slice(&s.siginfo[..n]);
+            Target::Position(Position {
+                ticks,
+                steps: s.steps,
+                digest,
+                what: Happening::Signal(info),
+            })
+        }
+        Kind::Switch { steps } => Target::Position(Position {
+            ticks,
+            steps,
+            digest,
+            what: Happening::Switch,
+        }),
+        Kind::End {
+            how: Ending::Killed,
+            code,
+            steps,
+        } if steps != SYNCHRONOUS => Target::Position(Position {
+            ticks,
+            steps,
+            digest,
+            what: Happening::Killed(code),
+        }),
+        _ => Target::Own { ticks },
+    })
+}
+
+/// What happens to the thread at a position that it has been brought to.
+fn arrive(task: &mut Task, position: Position) -> Result<Flow> {
+    let Position {
+        steps,
+        digest: recorded,
+        what,
+        ..
+    } = position;
+    if recorded != 0 && recorded != digest(&task.ctx) {
+        return Err(diverged(task, "other register values at that position"));
+    }
+    consume(task)?;
+    task.steps = steps;
+    match what {
+        Happening::Signal(info) => signals::deliver_recorded(task, &info),
+        Happening::Switch => Ok(Flow::Park),
+        Happening::Killed(sig) => {
+            kernel::tasks::release_locks(task);
+            Ok(Flow::ProcessEnd(End::Signal(sig)))
+        }
+    }
+}
+
+fn first_image(task: &mut Task) -> Result<Flow> {
+    let bytes = match task.tape.peek()?.map(|e| e.kind) {
+        Some(Kind::Exec(b)) => b.to_vec(),
+        _ => {
+            return Err(diverged(task, "a program without an image"));
+        }
+    };
+    consume(task)?;
+    Ok(Flow::Exec(bytes))
+}
+
+/// A stop on the way to a position: only those that leave no event may come.
+///
+/// # Errors
+/// Divergence.
+pub(super) fn pass(task: &mut Task, stop: Stop) -> Result<()> {
+    let quiet = match &stop {
+        Stop::CacheFull { .. } | Stop::Internal(_) | Stop::Unsupported { .. } => true,
+        Stop::Instr { op, .. } => !crate::instr::logged(op) || crate::instr::is_reading(op),
+        _ => false,
+    };
+    if quiet {
+        return stops::handle(task, stop).map(|_| ());
+    }
+    let actual = match &stop {
+        Stop::Syscall { .. } => kernel::Call::at(task).to_string(),
+        other => format!("{other:?}"),
+    };
+    Err(diverged(task, &actual))
+}
+
+/// The thread does not do what comes next on its tape.
+pub(super) fn diverged(task: &mut Task, actual: &str) -> Failure {
+    match describe(task) {
+        Ok(expected) => divergence(task, &expected, actual),
+        Err(e) => e,
+    }
+}
+
+pub(super) fn describe(task: &mut Task) -> Result<String> {
+    Ok(task
+        .tape
+        .peek()?
+        .map_or("the end of the recording".to_owned(), |e| show(&e)))
+}
+
+/// Consumes the next event of the task's tape.
+///
+/// # Errors
+/// A damaged trace, or a divergence: there are readings of clocks before it.
+pub fn consume(task: &mut Task) -> Result<()> {
+    if let Some(batch) = task.tape.unread() {
+        let expected = format!("{} ({} in all)", batch.next(), batch.left());
+        let actual = "its next event without them";
+        return Err(divergence(task, &expected, actual));
+    }
+    task.tape.skip()?;
+    super::state::count_event();
+    task.at_event();
+    Ok(())
+}

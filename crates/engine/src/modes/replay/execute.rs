@@ -1,0 +1,162 @@
+//! Running guest code towards an event: how far, and what the stop behind it means. Must never consume
+//! an event; what consumes one is handed to the stepper as due.
+
+use relive_dbt::Stop;
+use relive_host::context::PLENTY;
+
+use super::events::{Due, diverged, pass};
+use super::state;
+use super::stepper::{Stepper, Stops};
+use crate::failure::Result;
+use crate::task::{Flow, Task};
+use crate::{instr, signals, stops};
+
+/// How the stops of a run let guest code run.
+pub(super) enum Pace<W> {
+    /// As it is fastest.
+    Free,
+    /// Not beyond so many ticks.
+    Within(u64),
+    /// One instruction.
+    Step,
+    /// Not at all: the run ends here.
+    Stop(W),
+}
+
+/// What guest code runs towards.
+#[derive(Clone, Copy)]
+pub(super) struct Toward {
+    /// Ticks of the next event.
+    limit: u64,
+    /// It happens to the thread there, and is not caused by it at any instruction behind that tick.
+    positional: bool,
+}
+
+impl Toward {
+    /// An event that the thread causes.
+    pub fn own(limit: u64) -> Self {
+        Self {
+            limit,
+            positional: false,
+        }
+    }
+
+    /// An event that happens to the thread.
+    pub fn position(limit: u64) -> Self {
+        Self {
+            limit,
+            positional: true,
+        }
+    }
+
+    /// Grants a thread at tick `ticks` what it may run.
+    fn grant<W>(self, task: &mut Task, ticks: u64, pace: &Pace<W>) {
+        let left = self.limit - ticks;
+        match pace {
+            Pace::Step | Pace::Stop(_) => task.ctx.grant(PLENTY),
+            Pace::Free if self.positional => task.ctx.grant(left as i64),
+            // The event comes by itself: a budget that ends well behind it saves exits, and one
+            // that ends at all tells of a thread that has gone astray.
+            // Events that follow closely share one, because dealing costs more than they do.
+            Pace::Free => {
+                let ahead = left.min(PLENTY as u64 / 4) as i64;
+                if !(ahead + 1..4 * ahead + (1 << 16)).contains(&task.ctx.granted()) {
+                    task.ctx.grant(2 * ahead + (1 << 14));
+                }
+            }
+            Pace::Within(most) => {
+                let room = left + u64::from(!self.positional);
+                task.ctx.grant(room.min(*most).max(1) as i64);
+            }
+        }
+    }
+}
+
+impl Stepper {
+    /// Runs guest code, but not beyond what it runs towards.
+    pub(super) fn execute<S: Stops>(
+        &mut self,
+        stops: &mut S,
+        toward: Toward,
+    ) -> Result<Option<S::Why>> {
+        signals::finish_restart(&mut self.task);
+        let ticks = self.task.ctx.ticks();
+        if ticks > toward.limit {
+            return Err(diverged(&mut self.task, "the thread is past that tick"));
+        }
+        let last_tick = toward.positional && ticks == toward.limit;
+        let pace = match stops.before_code(self, last_tick)? {
+            Pace::Stop(why) => return Ok(Some(why)),
+            _ if last_tick => Pace::Step,
+            pace => pace,
+        };
+        let step = matches!(pace, Pace::Step);
+        toward.grant(&mut self.task, ticks, &pace);
+        let pc = self.task.ctx.rip;
+        let stop = self.task.go(step);
+        let ran = self.task.ctx.ticks() - ticks;
+        match stop {
+            Stop::Budget { .. } | Stop::Pause { .. } | Stop::Stepped { .. } => {
+                if ticks + ran > toward.limit {
+                    return Err(self.ran_past(toward, step));
+                }
+                self.steps = match ran != 0 || !step {
+                    true => Some(0),
+                    false => self.steps.map(|n| n + 1),
+                };
+                stops.takes(self, &stop, ran);
+                Ok(stops.advanced(self))
+            }
+            stop => {
+                if ran != 0 || self.task.ctx.rip != pc {
+                    self.steps = None;
+                }
+                if stops.takes(self, &stop, ran) {
+                    return Ok(None);
+                }
+                self.stopped(stops, stop, toward.positional)
+            }
+        }
+    }
+
+    /// A stop that the engine has to do something for: mostly the next event.
+    fn stopped<S: Stops>(
+        &mut self,
+        stops: &mut S,
+        stop: Stop,
+        positional: bool,
+    ) -> Result<Option<S::Why>> {
+        match &stop {
+            Stop::CacheFull { .. } => stops::handle(&mut self.task, stop).map(|_| None),
+            _ if positional => {
+                pass(&mut self.task, stop)?;
+                Ok(self.count(stops))
+            }
+            Stop::Instr { op, .. } if !instr::logged(op) => {
+                let before = state::events();
+                match stops::handle(&mut self.task, stop)? {
+                    Flow::Continue if state::events() == before => Ok(self.count(stops)),
+                    // It has raised a signal.
+                    flow => self.settle(stops, flow),
+                }
+            }
+            _ => self.event(stops, Due::Stop(stop)),
+        }
+    }
+
+    /// The engine has executed one instruction, which leaves no event.
+    fn count<S: Stops>(&mut self, stops: &mut S) -> Option<S::Why> {
+        self.steps = self.steps.map(|n| n + 1);
+        stops.advanced(self)
+    }
+
+    #[cold]
+    fn ran_past(&mut self, toward: Toward, step: bool) -> crate::failure::Failure {
+        let actual = match (toward.positional, step) {
+            (true, true) => "a tick came first",
+            (true, false) => "the thread is past that tick",
+            (false, _) => "the thread ran on past that tick",
+        };
+        diverged(&mut self.task, actual)
+    }
+}

@@ -1,0 +1,124 @@
+//! The way that a guided replay has gone: what a [`Point`] and a [`Past`] say. It is kept in all runs of
+//! the stepper, and must never decide where one ends.
+
+use std::collections::HashMap;
+
+use relive_trace::Image;
+
+use crate::failure::{Failure, Result};
+use crate::modes::replay::state;
+use crate::modes::replay::stepper::Stepper;
+use crate::task::Flow;
+use crate::timeline::{Past, Point, Steps};
+
+/// Work that an event counts for.
+const EVENT_WORK: u64 = 64;
+/// Of the sixteen registers.
+const RSP: usize = 4;
+
+/// See the module.
+#[derive(Default)]
+pub struct Track {
+    /// See [`Past`].
+    base: u64,
+    began: Option<Point>,
+    left: HashMap<u32, Point>,
+    /// See `Status::work`.
+    pub work: u64,
+    /// The program that runs: its path and where its first stack began.
+    program: (Vec<u8>, u64),
+    /// The event that is happening.
+    event: Option<Happening>,
+}
+
+/// An event that is happening.
+struct Happening {
+    before: Point,
+    /// Ticks of the thread when it was due.
+    ticks: u64,
+    /// Of the thread.
+    slot: u32,
+    /// The thread gives its turn away.
+    parks: bool,
+    /// The program that begins.
+    image: Option<Image>,
+}
+
+/// The present position with these steps.
+pub fn point(at: &Stepper, steps: Steps) -> Point {
+    Point {
+        event: state::events(),
+        turn: at.turn,
+        ticks: at.task.ctx.ticks(),
+        steps,
+    }
+}
+
+impl Track {
+    /// The program that runs: its path, and the stack pointer that it began with.
+    pub fn program(&self) -> (&[u8], u64) {
+        (&self.program.0, self.program.1)
+    }
+
+    /// What the thread of a slot has behind it.
+    pub fn past(&self, at: &Stepper, slot: u32) -> Past {
+        let running = slot == at.task.slot;
+        Past {
+            running,
+            base: self.base,
+            began: self.began.filter(|_| running),
+            left: self.left.get(&slot).copied(),
+        }
+    }
+
+    /// No thread has given its turn away.
+    pub fn forget_turns(&mut self) {
+        self.left.clear();
+    }
+
+    /// An event is about to happen at `before`.
+    pub fn before_event(&mut self, at: &Stepper, before: Point) {
+        self.event = Some(Happening {
+            before,
+            ticks: at.task.ctx.ticks(),
+            slot: at.task.slot,
+            parks: false,
+            image: None,
+        });
+    }
+
+    /// It has happened.
+    pub fn happened(&mut self, at: &Stepper, flow: &Flow) -> Result<()> {
+        let Some(event) = &mut self.event else {
+            return Ok(());
+        };
+        self.work += (state::events() - event.before.event) * EVENT_WORK;
+        self.work += at.task.ctx.ticks().saturating_sub(event.ticks);
+        event.slot = at.task.slot;
+        event.parks = matches!(flow, Flow::Park);
+        if let Flow::Exec(bytes) = flow {
+            event.image = Some(Image::decode(bytes).map_err(Failure::setup)?);
+        }
+        if event.parks {
+            self.left.insert(event.slot, event.before);
+        }
+        Ok(())
+    }
+
+    /// The process has gone on from it, or has ended.
+    pub fn settled(&mut self, at: &Stepper) {
+        let Some(event) = self.event.take() else {
+            return;
+        };
+        let turned = at.ended.is_none() && (event.parks || at.task.slot != event.slot);
+        self.began = (!turned).then_some(event.before);
+        self.base = at.task.ctx.ticks();
+        if let Some(image) = event.image {
+            // Unless it was a child's, which is another process now.
+            let ctx = &at.task.ctx;
+            if (ctx.rip, ctx.gpr[RSP]) == (image.rip, image.rsp) {
+                self.program = (image.path, image.rsp);
+            }
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The start of a replay: everything that it needs of the machine is opened, then it confines itself.
+//! Must never open anything behind [`super::confine::enter`].
+
+use std::convert::Infallible;
+use std::os::fd::IntoRawFd;
+
+use relive_host::signal::{self, Disposition};
+use relive_trace::{Kind, TapeId, Trace};
+
+use super::checksum::Checksums;
+use super::other_writers;
+use super::session::Session;
+use super::state::{Shared, open_tape};
+use super::stepper::{NoStops, Stepper};
+use crate::broker;
+use crate::failure::{Failure, Result};
+use crate::machine::machine;
+use crate::modes::live;
+use crate::process::{Process, State};
+use crate::streams::Streams;
+use crate::task::Task;
+
+/// Asks for a descriptor of this process's memory, in place of that of the one that it was forked
+/// from.
+fn own_memory(old: i32, _: i32) -> Option<i32> {
+    if old >= 0 {
+        // SAFETY: the translator's, which uses it no more.
+        unsafe { libc::close(old) };
+    }
+    broker::proc_file(broker::Proc::Memory).map(IntoRawFd::into_raw_fd)
+}
+
+/// Replays the first process of the trace, and by forking all others.
+///
+/// # Errors
+/// Divergence, a damaged trace.
+pub fn main() -> Result<Infallible> {
+    // All that a replay opens itself: afterwards there are no paths any more.
+    let guide = super::guided::requested();
+    let follow = guide.as_ref().map(|g| g.follow.clone());
+    let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
+    other_writers::open(follow.as_deref().unwrap_or_default())?;
+    broker::attach()?;
+    machine().memory().translator.ask_for_memory(own_memory);
+    super::confine::enter(guide.is_some())?;
+    crate::input::attach(trace.input())?;
+    if let (Some(_), Some(shm)) = (&guide, machine().shm.as_ref()) {
+        shm.make_private()?;
+    }
+    let pool = crate::sharing::objects::pool().map_err(Failure::setup)?;
+    Shared::new(trace, pool, follow).install()?;
+    let root = TapeId::new(0, 0);
+    let mut tape = open_tape(root)?;
+    let pid = match tape.peek()?.map(|e| e.kind) {
+        Some(Kind::Start(s)) => s.pid,
+        _ => {
+            return Err(Failure::setup(
+                "the trace is empty: the recording was cut off before the program began",
+            ));
+        }
+    };
+    let process = std::sync::Arc::new(Process::new(
+        0,
+        pid,
+        1,
+        State::new(Streams::standard(), Vec::new(), &[]),
+    ));
+    let mut task = Box::new(Task::new(process, 0, pid, tape));
+    live::prepare_thread(&mut task);
+    for sig in relive_host::signal::SYNCHRONOUS {
+        signal::set_disposition(sig, Disposition::Handler);
+    }
+    // Of SIGPIPE only the one process would die that writes, and the others would wait for
+    // its turn to be over. The error number instead is a failure like others, which ends all.
+    signal::set_disposition(libc::SIGPIPE, Disposition::Ignore);
+    if let (None, Some(shm)) = (&guide, machine().shm.as_ref()) {
+        shm.register(std::process::id());
+    }
+    let mut stepper = Stepper::new(Session::first()?, task);
+    let ended = match (guide, Checksums::requested()) {
+        (Some(guide), _) => return super::guided::serve(stepper, &guide),
+        (None, None) => stepper.run_to_end(&mut NoStops)?,
+        (None, Some(mut checksums)) => stepper.run_to_end(&mut checksums)?,
+    };
+    stepper.session.end(ended)
+}

@@ -1,0 +1,147 @@
+//! What the hooks of a replaying process need while the stepper holds its tasks: the trace, the number
+//! of consumed events, new threads and processes, output. Must never hold its lock while guest code
+//! runs.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock};
+
+use relive_trace::{TapeId, Trace};
+
+use super::turns::Turns;
+use crate::failure::{Failure, Result};
+use crate::machine::machine;
+use crate::tape::{Tape, TapeIn};
+use crate::task::Task;
+
+/// What hooks need of the session, while the loop holds the tasks.
+pub struct Shared {
+    /// The recording.
+    pub trace: Trace,
+    /// Threads made since the loop last looked.
+    born: Vec<Task>,
+    /// Indices of the children of this process, by pid in the recording.
+    pub(super) children: BTreeMap<u32, u32>,
+    /// Set in a forked child: the schedule of the process that it is now.
+    became: Option<Turns>,
+    /// What all processes of the replay map for files that are mapped shared.
+    pub pool: File,
+    /// Nothing is written to the standard streams.
+    pub quiet: bool,
+    /// What would be written, where somebody wants to have it.
+    pub caught: Option<crate::timeline::Output>,
+    /// Set for a timeline: the one process to replay, behind the processes that it comes
+    /// from. Nothing forks and nothing waits for other processes then.
+    pub(super) follow: Option<Vec<u32>>,
+}
+
+static SHARED: OnceLock<Mutex<Shared>> = OnceLock::new();
+
+impl Shared {
+    /// Of a replay that begins.
+    pub(super) fn new(trace: Trace, pool: File, follow: Option<Vec<u32>>) -> Self {
+        Self {
+            trace,
+            born: Vec::new(),
+            children: BTreeMap::new(),
+            became: None,
+            pool,
+            quiet: std::env::var_os("RELIVE_QUIET").is_some(),
+            caught: None,
+            follow,
+        }
+    }
+
+    /// Makes it what hooks see, once.
+    pub(super) fn install(self) -> Result<()> {
+        SHARED
+            .set(Mutex::new(self))
+            .map_err(|_| Failure::internal("a replay starts once"))
+    }
+}
+
+/// Runs `f` with the shared part.
+pub fn with<R>(f: impl FnOnce(&mut Shared) -> R) -> R {
+    let shared = SHARED.get().expect("a replay has a session");
+    f(&mut shared.lock().expect("no thread panics: panics abort"))
+}
+
+/// Events of this process that have been consumed.
+static EVENTS: AtomicU64 = AtomicU64::new(0);
+
+/// Something was put into `born` or `became`: looked at after each event, without a lock.
+static NEWS: AtomicBool = AtomicBool::new(false);
+
+/// Takes threads made since the last look, and in a forked child its schedule.
+pub(super) fn take_news() -> Option<(Vec<Task>, Option<Turns>)> {
+    if !NEWS.load(Ordering::Relaxed) {
+        return None;
+    }
+    NEWS.store(false, Ordering::Relaxed);
+    Some(with(|s| (std::mem::take(&mut s.born), s.became.take())))
+}
+
+/// A forked child goes on with its own schedule.
+pub(super) fn become_child(turns: Turns) {
+    with(|s| s.became = Some(turns));
+    NEWS.store(true, Ordering::Relaxed);
+}
+
+/// Events of this process that have been consumed.
+pub fn events() -> u64 {
+    EVENTS.load(Ordering::Relaxed)
+}
+
+/// Counts an event of this process, and of the whole tree.
+pub fn count_event() {
+    // Only the one thread of a replay writes it.
+    EVENTS.store(events() + 1, Ordering::Relaxed);
+    count_quietly();
+}
+
+/// Counts what is on a tape and is no event of a thread, for the whole tree only.
+pub fn count_quietly() {
+    if let Some(shm) = machine().shm.as_ref() {
+        shm.header().events.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// Whether output is suppressed.
+#[must_use]
+pub fn quiet() -> bool {
+    with(|s| s.quiet)
+}
+
+/// Keeps output for whoever wants to have it.
+pub fn caught(stream: u8, bytes: &[u8]) {
+    with(|s| {
+        if let Some(output) = &mut s.caught {
+            output.push(stream, bytes);
+        }
+    });
+}
+
+/// Whether this replay is of one process alone.
+#[must_use]
+pub fn alone() -> bool {
+    with(|s| s.follow.is_some())
+}
+
+/// Opens a tape. A thread may have none: its process ended before its first turn.
+///
+/// # Errors
+/// The trace is damaged.
+pub fn open_tape(id: TapeId) -> Result<Tape> {
+    match with(|s| s.trace.tape(id)) {
+        Ok(tape) => Ok(Tape::In(TapeIn::new(tape))),
+        Err(relive_trace::Error::NoTape { .. }) => Ok(Tape::Blank),
+        Err(e) => Err(Failure::setup(e)),
+    }
+}
+
+/// A thread has been made; it gets its first turn from the schedule.
+pub fn add_task(child: Box<Task>) {
+    with(|s| s.born.push(*child));
+    NEWS.store(true, Ordering::Relaxed);
+}
