@@ -13,17 +13,6 @@ use relive_host::sys;
 use relive_trace::{Short, TapeId, WIDE};
 
 use crate::failure::{Failure, Result};
-use crate::file_table::FileTable;
-use crate::input;
-use crate::kernel::leads::Leads;
-use crate::modes::replay::Concurrency;
-use crate::remarks::Remarks;
-use crate::sharing::changes::Changes;
-use crate::sharing::group::Group;
-use crate::sharing::objects::Objects;
-use crate::sharing::processes::Processes;
-use crate::sharing::users::Users;
-use crate::stats;
 
 /// How many tapes can be written at the same time.
 pub const RINGS: usize = 4096;

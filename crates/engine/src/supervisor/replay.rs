@@ -13,7 +13,6 @@ use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::mode::{HandedOn, Name};
 use crate::modes::replay::CONCURRENCY;
-use crate::modes::replay::{checksum, confine, foreign};
 use crate::modes::replay::{checksum, confine, other_writers};
 use crate::sharing;
 use crate::shm::Shm;

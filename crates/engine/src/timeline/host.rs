@@ -17,7 +17,6 @@ use crate::failure::{Failure, Result};
 use crate::messages;
 use crate::mode::{HandedOn, Name};
 use crate::modes::replay::CONCURRENCY;
-use crate::modes::replay::other_writers::FOLDER as FOREIGN;
 use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
 use crate::modes::replay::{GUIDE, above_streams, confine};
 use crate::shm::Shm;

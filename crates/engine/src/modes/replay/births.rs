@@ -94,7 +94,7 @@ pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
         .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
     other_writers::forks()?;
     reap_children()?;
-    let running = &shm.header().concurrency.running;
+    let running = &super::CONCURRENCY.of(shm).running;
     running.fetch_add(1, Ordering::AcqRel);
     machine().memory().translator.about_to_fork();
     // SAFETY: a replay has one host thread, which holds no lock here.
@@ -110,7 +110,7 @@ pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
         super::checksum::is_forked();
         with(|s| s.children.clear());
         shm.register(std::process::id());
-        crate::stats::begin();
+        crate::stats::begin(crate::machine::count_translations);
         return Ok(true);
     }
     with(|s| s.children.insert(pid, child));

@@ -8,7 +8,7 @@ use relive_trace::{Encoded, FileId, KeptPart, PartReader};
 use super::state::with;
 use crate::broker;
 use crate::failure::{Failure, Result};
-use crate::kernel::Shown;
+use crate::kernel::shown::Shown;
 use crate::machine::machine;
 use crate::sharing::objects::{Objects, ROOM, SHARED_FILES};
 

@@ -30,6 +30,5 @@ pub use inherited::{above_streams, close as close_inherited};
 pub use mode::Replay;
 pub use past_end_of_file::possible as may_fault_past_end_of_file;
 pub use report::divergence;
-pub use session::{alone, main};
 pub use start::main;
-pub use state::{alone, count_quietly};
+pub use state::alone;

@@ -134,7 +134,7 @@ impl Session {
         let mut memory = machine().memory();
         // No thread is in the cache: there is none but this one.
         memory.translator.flush().map_err(Failure::setup)?;
-        translations::load(&mut memory, &img.path);
+        translations::load_served(&mut memory, &img.path);
         let old: Vec<(u64, u64)> = memory.space.iter().map(|r| (r.start, r.end)).collect();
         for (start, end) in old {
             memory.unmap(start, end);
@@ -168,7 +168,7 @@ impl Session {
 pub(super) fn over() {
     crate::stats::end();
     if let Some(shm) = machine().shm.as_ref() {
-        let running = &shm.header().concurrency.running;
+        let running = &super::CONCURRENCY.of(shm).running;
         running.fetch_sub(1, Ordering::AcqRel);
         shm.unregister(std::process::id());
         super::concurrency::tell(shm);
