@@ -3,9 +3,10 @@
 //! goes on using both, so the processor is told of neither.
 
 use relive_dbt::InstrOp;
+use serde::{Deserialize, Serialize};
 
 /// What a thread may not execute; its children inherit it, a new program may do everything.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forbidden {
     /// `rdtsc` and `rdtscp`.
     pub counter: bool,

@@ -1,82 +1,263 @@
-//! What a new task has of its parent: the rules of clone(2), fork(2) and vfork(2), the same in all
-//! modes. It makes no task run and asks no kernel.
+//! What a new thread, a new process and a new program have of what was before: the rules of clone(2),
+//! fork(2), vfork(2) and execve(2), as functions from a description to a description. The same in all
+//! modes. They must never ask the kernel, and nothing else says what is inherited.
+//!
+//! | of a thread | thread | fork | vfork | exec | page |
+//! |---|---|---|---|---|---|
+//! | `index`, `slot` | new | 0 | 0; the parent's | kept; as `index` | |
+//! | `tid` | new | new | new | the process's | execve(2) |
+//! | `ticks` | 0 | kept | kept | kept | |
+//! | `steps`, `exact`, `parked` | a new position | same | same | same | |
+//! | general registers, `rip` | kept ¹ | kept ¹ | kept ¹ | the image's | clone(2) |
+//! | `fs` | kept, or CLONE_SETTLS | same | same | the image's | clone(2) |
+//! | `gs`, extended state | kept | kept | kept | initial | fork(2), execve(2) |
+//! | DS, ES | kept | kept | kept | initial | |
+//! | signal mask | kept | kept | kept | kept | signal(7) |
+//! | pending signals | none | none | none | none | signal(7) |
+//! | alternate stack | none | kept | kept | none | sigaltstack(2) |
+//! | interrupted call, mask behind it | none | none | none | none | |
+//! | last fault | kept | kept | kept | kept | |
+//! | `clear_tid` | CLONE_CHILD_CLEARTID | same | same | none | set_tid_address(2) |
+//! | `robust` | none | none | none | none | get_robust_list(2) |
+//! | `comm` | kept | kept | kept | the file's | PR_SET_NAME(2const) |
+//! | `trap_flag` | clear | kept | kept | clear | |
+//! | `forbidden` | kept | kept | kept | none | PR_SET_TSC(2const) |
+//! | `seccomp` | kept | kept | kept | kept | seccomp(2) |
+//! | `filters_seen` | kept | 0 | 0 | 0 | seccomp(2) |
+//!
+//! | of a process | fork | vfork | exec | page |
+//! |---|---|---|---|---|
+//! | `index`, `pid` | new | new | kept | |
+//! | `next_thread` | 1 | 1 | kept | |
+//! | `filters_set`, `filter` | 0, none | 0, none | 0, none | seccomp(2) |
+//! | `actions` | kept ² | kept ² | ignored ones kept | signal(7), clone(2) |
+//! | `streams` | kept | kept | the open ones | fcntl(2) |
+//! | `exe`, `environ`, `auxv` | kept | kept | new | proc(5) |
+//! | lists of `robust` | none | none | none | get_robust_list(2) |
+//! | `dumpable` | kept | kept | 1 | PR_SET_DUMPABLE(2const) |
+//! | `death_signal` | 0 | kept | kept | PR_SET_PDEATHSIG(2const) |
+//! | `personality` | kept | kept | kept | personality(2) |
+//! | `limits` | kept | kept | kept | getrlimit(2) |
+//! | `reach` | kept | kept | kept | |
+//!
+//! ¹ At the parent's call, from which it then returns for the first time ([`first_return`]).
+//! ² Only the ignored ones with CLONE_CLEAR_SIGHAND.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
+use relive_host::signal::KernelAction;
 use relive_host::{GuestAddr, Reg};
-use relive_trace::{Kind, Origin, Start, TapeId};
+use relive_trace::{Kind, Origin, Start, StreamFd, TapeId};
 
+use crate::forbidden::Forbidden;
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::go_behind;
 use crate::machine::machine;
-use crate::process::Process;
+use crate::process::{Actions, Process, ProcessState, State};
+use crate::signals::{AltStack, SIG_DFL, SIG_IGN, TaskSignals};
+use crate::streams::Streams;
 use crate::tape::Tape;
-use crate::task::Task;
+use crate::task::{NO_ROBUST_LIST, Registers, Task, TaskState, comm};
+use crate::trap_flag::TrapFlag;
+
+impl TaskState {
+    /// A new thread of the process.
+    #[must_use]
+    pub fn for_thread(self, args: &CloneArgs, index: u32, tid: u32) -> Self {
+        let filters_seen = self.filters_seen;
+        let mut child = self.for_child(args, index, tid);
+        child.signals.altstack = AltStack::default();
+        Self {
+            slot: index,
+            ticks: 0,
+            trap_flag: TrapFlag::Off,
+            filters_seen,
+            ..child
+        }
+    }
+
+    /// The first thread of a process with a copy of the memory.
+    #[must_use]
+    pub fn for_fork(self, args: &CloneArgs, tid: u32) -> Self {
+        Self {
+            slot: 0,
+            ..self.for_child(args, 0, tid)
+        }
+    }
+
+    /// The first thread of a process that uses its parent's memory, in the place of its parent.
+    #[must_use]
+    pub fn for_vfork(self, args: &CloneArgs, tid: u32) -> Self {
+        self.for_child(args, 0, tid)
+    }
+
+    /// Any new thread, at the call of its parent.
+    fn for_child(self, args: &CloneArgs, index: u32, tid: u32) -> Self {
+        let mut registers = self.registers;
+        if args.has(libc::CLONE_SETTLS) {
+            registers.fs = args.tls;
+        }
+        let clears = args.has(libc::CLONE_CHILD_CLEARTID);
+        Self {
+            index,
+            tid,
+            steps: 0,
+            exact: true,
+            parked: false,
+            registers,
+            signals: self.signals.behind_call(),
+            clear_tid: if clears { args.child_tid } else { 0 },
+            robust: NO_ROBUST_LIST,
+            filters_seen: 0,
+            ..self
+        }
+    }
+
+    /// The thread that goes on with the program of the file at `path`, whose image has the first
+    /// registers.
+    #[must_use]
+    pub fn after_exec(self, pid: u32, path: &[u8]) -> Self {
+        Self {
+            tid: pid,
+            slot: self.index,
+            steps: 0,
+            exact: true,
+            parked: false,
+            registers: Registers::default(),
+            signals: TaskSignals {
+                altstack: AltStack::default(),
+                ..self.signals.behind_call()
+            },
+            clear_tid: 0,
+            robust: NO_ROBUST_LIST,
+            comm: comm(path.rsplit(|&b| b == b'/').next().unwrap_or(path)),
+            trap_flag: TrapFlag::Off,
+            forbidden: Forbidden::default(),
+            filters_seen: 0,
+            ..self
+        }
+    }
+}
+
+impl TaskSignals {
+    /// Of a thread that stands behind its first call, which nothing has interrupted.
+    fn behind_call(self) -> Self {
+        Self {
+            saved_mask: None,
+            held: VecDeque::new(),
+            restart: None,
+            ..self
+        }
+    }
+}
+
+/// What a process shows of its program.
+pub struct Shown {
+    /// The path of its file.
+    pub exe: Vec<u8>,
+    /// Its environment, as it began.
+    pub environ: Vec<u8>,
+    /// Its auxiliary vector.
+    pub auxv: Vec<u8>,
+    /// Where its descriptors lead.
+    pub streams: Vec<StreamFd>,
+}
+
+impl ProcessState {
+    /// A process with a copy of the memory.
+    #[must_use]
+    pub fn for_fork(self, args: &CloneArgs, index: u32, pid: u32) -> Self {
+        let mut child = self.for_child(args, index, pid);
+        child.state.death_signal = 0;
+        child
+    }
+
+    /// A process that uses its parent's memory.
+    #[must_use]
+    pub fn for_vfork(self, args: &CloneArgs, index: u32, pid: u32) -> Self {
+        self.for_child(args, index, pid)
+    }
+
+    fn for_child(self, args: &CloneArgs, index: u32, pid: u32) -> Self {
+        let mut state = self.state;
+        if args.clears_actions() {
+            state.actions = ignored(&state.actions);
+        }
+        state.robust.clear();
+        state.filter = None;
+        Self {
+            state,
+            ..Self::new(index, pid)
+        }
+    }
+
+    /// The process with a new program.
+    #[must_use]
+    pub fn after_exec(self, shown: Shown) -> Self {
+        let streams = shown.streams.iter().map(|s| (s.fd as i32, s.stream));
+        let old = self.state;
+        Self {
+            filters_set: 0,
+            state: State {
+                actions: ignored(&old.actions),
+                streams: Streams::from_pairs(streams),
+                exe: shown.exe,
+                environ: shown.environ,
+                auxv: shown.auxv,
+                death_signal: old.death_signal,
+                personality: old.personality,
+                limits: old.limits,
+                reach: old.reach,
+                ..State::default()
+            },
+            ..self
+        }
+    }
+}
+
+/// Signal actions with all but those that ignore their signal reset, as the kernel resets them.
+fn ignored(old: &Actions) -> Actions {
+    old.map(|action| KernelAction {
+        handler: match action.handler {
+            SIG_IGN => SIG_IGN,
+            _ => SIG_DFL,
+        },
+        ..KernelAction::default()
+    })
+}
 
 /// The task of a new thread of the process, which stands behind the call of its parent.
 pub fn thread(task: &Task, args: &CloneArgs, index: u32, tid: u32, tape: Tape) -> Box<Task> {
     let process = Arc::clone(&task.process);
     let mut child = Box::new(Task::new(process, index, tid, tape));
-    child.ctx.gpr = task.ctx.gpr;
-    child.ctx.rflags = task.ctx.rflags;
-    child.ctx.rip = task.ctx.rip;
-    *child.ctx.vectors_mut() = task.ctx.vectors();
-    child.ctx.guest_fs = if args.has(libc::CLONE_SETTLS) {
-        args.tls
-    } else {
-        task.ctx.guest_fs
-    };
-    child.ctx.guest_gs = task.ctx.guest_gs;
-    child.signals.mask = task.signals.mask;
-    child.signals.trap = task.signals.trap;
-    child.comm = task.comm;
-    child.forbid(task.forbidden);
-    child.seccomp.clone_from(&task.seccomp);
-    child.filters_seen = task.filters_seen;
-    if args.has(libc::CLONE_CHILD_CLEARTID) {
-        child.clear_tid = args.child_tid;
-    }
-    first_return(&mut child, args.stack);
+    child.restore(task.capture().for_thread(args, index, tid));
+    first_return(&mut child, args);
     child
 }
 
-/// Sets the registers of a new task as its first return from the call.
-pub fn first_return(task: &mut Task, stack: u64) {
-    go_behind(task, GuestAddr(task.ctx.rip + 2));
-    task.ctx.set_reg(Reg::Rax, 0);
-    if stack != 0 {
-        task.ctx.set_reg(Reg::Rsp, stack);
-    }
-}
-
 /// Turns the task that has just been forked into the first thread of its own process.
-pub fn forked(task: &mut Task, index: u32, pid: u32) {
+pub fn forked(task: &mut Task, args: &CloneArgs, index: u32, pid: u32) {
     machine().memory().forked();
-    let mut state = task.process.state().clone();
-    state.death_signal = 0;
-    state.robust.clear();
-    task.process = Arc::new(Process::new(index, pid, 1, state));
-    (task.index, task.slot, task.tid) = (0, 0, pid);
-    fresh(task);
+    task.restore(task.capture().for_fork(args, pid));
+    task.process = Process::restore(task.process.capture().for_fork(args, index, pid));
     task.vforked = None;
 }
 
 /// The task runs a vfork child now, in its parent's place; stack and ids are the child's.
-pub fn vforked(task: &mut Task, index: u32, pid: u32, args: &CloneArgs) {
-    let mut state = task.process.state().clone();
-    state.robust.clear();
-    task.process = Arc::new(Process::new(index, pid, 1, state));
-    (task.index, task.tid) = (0, pid);
-    fresh(task);
-    first_return(task, args.stack);
+pub fn vforked(task: &mut Task, args: &CloneArgs, index: u32, pid: u32) {
+    task.restore(task.capture().for_vfork(args, pid));
+    task.process = Process::restore(task.process.capture().for_vfork(args, index, pid));
+    first_return(task, args);
 }
 
-/// No signal is pending for a new process, and its first thread has told the kernel nothing.
-fn fresh(task: &mut Task) {
-    task.signals.held.clear();
-    (task.ctx.pending, task.ctx.noted) = (0, 0);
-    (task.robust, task.clear_tid) = ((0, 24), 0);
-    task.filters_seen = 0;
+/// The first return of a new task from its parent's call, with its own stack.
+fn first_return(task: &mut Task, args: &CloneArgs) {
+    go_behind(task, GuestAddr(task.ctx.rip + 2));
+    task.ctx.set_reg(Reg::Rax, 0);
+    if args.stack != 0 {
+        task.ctx.set_reg(Reg::Rsp, args.stack);
+    }
 }
 
 /// First event and first return of a forked child.
@@ -88,28 +269,27 @@ pub fn begin_forked(task: &mut Task, args: &CloneArgs, parent: TapeId) {
         pid: task.process.pid,
     };
     task.record(Kind::Start(start));
-    first_return(task, args.stack);
-    own_ids(task, args);
+    first_return(task, args);
+    begin_process(task, args);
 }
 
-/// FS base, words for its id and actions of a new process.
-pub fn own_ids(task: &mut Task, args: &CloneArgs) {
-    if args.has(libc::CLONE_SETTLS) {
-        task.ctx.guest_fs = args.tls;
-    }
-    if args.has(libc::CLONE_CHILD_SETTID) {
-        let _ = task.write(args.child_tid, &task.tid.to_le_bytes());
-    }
-    if args.has(libc::CLONE_CHILD_CLEARTID) {
-        task.clear_tid = args.child_tid;
-    }
-    args.clear_actions(task);
-}
-
-/// Behind the first event of a vfork child, which has ids and an FS base of its own.
+/// Behind the first event of a vfork child.
 pub fn begin_vforked(task: &mut Task, args: &CloneArgs) {
     if args.has(libc::CLONE_PARENT_SETTID) {
         let _ = task.write(args.parent_tid, &task.tid.to_le_bytes());
     }
-    own_ids(task, args);
+    begin_process(task, args);
+}
+
+/// What the memory and the kernel have to know of a new process.
+fn begin_process(task: &mut Task, args: &CloneArgs) {
+    if args.has(libc::CLONE_CHILD_SETTID) {
+        let _ = task.write(args.child_tid, &task.tid.to_le_bytes());
+    }
+    if args.clears_actions() {
+        let actions = task.process.state().actions;
+        for (sig, action) in (0..).zip(&actions).skip(1) {
+            task.mode().host().action(sig, action);
+        }
+    }
 }

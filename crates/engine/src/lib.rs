@@ -15,6 +15,7 @@ mod confined;
 mod copy_notes;
 mod cpuid;
 mod descriptor_limit;
+mod encoding;
 pub mod failure;
 mod file_table;
 mod forbidden;
@@ -58,7 +59,6 @@ mod translations;
 mod trap_flag;
 mod vdso;
 mod vforked;
-mod wire;
 
 pub use descriptor_limit::for_command as raise_descriptor_limit;
 pub use failure::{EXIT_STATUS, Failure};

@@ -8,6 +8,7 @@
 use relive_host::reading::Use;
 use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Kind, TapeId};
+use serde::{Deserialize, Serialize};
 
 use crate::closed_page::ClosedPage;
 use crate::failure::Result;
@@ -19,7 +20,7 @@ use crate::tape::Tape;
 use crate::task::{Flow, Task};
 
 /// The name of a mode, as start data and supervisors say it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Name {
     /// Translate only.
     Run,
@@ -27,11 +28,6 @@ pub enum Name {
     Serial,
     /// Replay.
     Replay,
-}
-
-impl Name {
-    /// All of them, in the order of start data.
-    pub const ALL: [Self; 3] = [Self::Run, Self::Serial, Self::Replay];
 }
 
 /// Properties of a mode that data structures are made for.
@@ -302,7 +298,7 @@ pub trait Order: Sync {
 }
 
 /// What the mode of the next program's host goes on with after exec.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandedOn {
     /// Seed of the schedule, and whether it is a chaotic one.
     pub seed: Option<(u64, bool)>,

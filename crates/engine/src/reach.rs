@@ -8,6 +8,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use relive_trace::{FileId, FileStore};
+use serde::{Deserialize, Serialize};
 
 use crate::descriptor_limit::Room;
 use crate::machine::machine;
@@ -15,7 +16,7 @@ use crate::task::Task;
 
 /// The descriptors. A vfork child's are in its own table alone, so each process keeps them in its
 /// state, and those of this address space are [`HERE`] too.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reach {
     /// The shared memory; −1 where there is none.
     pub memory: RawFd,

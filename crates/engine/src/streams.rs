@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 /// Standard output.
 pub const OUT: u8 = 1;
 /// Standard error.
 pub const ERR: u8 = 2;
 
 /// Descriptors and the stream that each one leads to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Streams {
     known: BTreeMap<i32, u8>,
     /// Another process uses the same table: what each stream leads to, as device and inode.

@@ -4,6 +4,7 @@
 
 use relive_dbt::{Stop, TrapKind};
 use relive_host::{GuestAddr, Reg, copy};
+use serde::{Deserialize, Serialize};
 
 use crate::task::Task;
 
@@ -11,7 +12,7 @@ use crate::task::Task;
 pub const TF: u64 = 1 << 8;
 
 /// What a thread's trap flag has come to.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TrapFlag {
     /// It is clear.
     #[default]

@@ -3,29 +3,17 @@
 
 use std::sync::Arc;
 
-use relive_host::segments::Segments;
-
-use crate::forbidden::Forbidden;
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::{Answer, Call};
 use crate::process::Process;
-use crate::seccomp::Mode;
-use crate::signals::TaskSignals;
 use crate::tape::Tape;
-use crate::task::Task;
+use crate::task::{Task, TaskState};
 
 /// What the parent goes on with.
 pub struct Parent {
+    state: TaskState,
     process: Arc<Process>,
-    index: u32,
-    tid: u32,
-    signals: TaskSignals,
-    seccomp: (Option<Mode>, u32),
-    forbidden: Forbidden,
-    clear_tid: u64,
-    robust: (u64, u64),
     tape: Tape,
-    registers: Registers,
     /// Which tables the child has in common with it: CLONE_FILES, CLONE_SIGHAND.
     shares: CloneArgs,
     /// It is itself such a child: what its own parent goes on with.
@@ -37,60 +25,16 @@ pub struct Parent {
 impl Parent {
     /// Its kernel thread id.
     pub fn tid(&self) -> u32 {
-        self.tid
-    }
-}
-
-struct Registers {
-    segments: Segments,
-    gpr: [u64; 16],
-    rflags: u64,
-    rip: u64,
-    fs: u64,
-    gs: u64,
-    ticks: u64,
-    xsave: Box<relive_host::context::XsaveArea>,
-}
-
-impl Registers {
-    fn save(task: &Task) -> Self {
-        let ctx = &task.ctx;
-        Self {
-            segments: task.segments,
-            gpr: ctx.gpr,
-            rflags: ctx.rflags,
-            rip: ctx.rip,
-            fs: ctx.guest_fs,
-            gs: ctx.guest_gs,
-            ticks: ctx.ticks(),
-            xsave: Box::new(ctx.vectors()),
-        }
-    }
-
-    fn restore(self, task: &mut Task) {
-        task.segments = self.segments;
-        let ctx = &mut task.ctx;
-        (ctx.gpr, ctx.rflags, ctx.rip, ctx.guest_fs) = (self.gpr, self.rflags, self.rip, self.fs);
-        ctx.guest_gs = self.gs;
-        *ctx.vectors_mut() = *self.xsave;
-        ctx.restart_ticks(self.ticks);
-        (ctx.pending, ctx.noted) = (0, 0);
+        self.state.tid
     }
 }
 
 /// Moves what is the parent's out of the task; `answer` is what a tape says of its call.
 pub fn put_aside(task: &mut Task, args: &CloneArgs, answer: Option<(Call, Answer)>) {
     let parent = Parent {
+        state: task.capture(),
         process: Arc::clone(&task.process),
-        index: task.index,
-        tid: task.tid,
-        signals: task.signals.clone(),
-        seccomp: (task.seccomp.clone(), task.filters_seen),
-        forbidden: task.forbidden,
-        clear_tid: task.clear_tid,
-        robust: task.robust,
         tape: std::mem::replace(&mut task.tape, Tape::None),
-        registers: Registers::save(task),
         shares: *args,
         outer: task.vforked.take(),
         answer,
@@ -98,8 +42,8 @@ pub fn put_aside(task: &mut Task, args: &CloneArgs, answer: Option<(Call, Answer
     task.vforked = Some(Box::new(parent));
 }
 
-/// Gives the task back to the parent, whose registers are those before its call. The call and what
-/// a tape says of it; `None` also if the task is no vfork child.
+/// Gives the task back to the parent, which stands at its call. The call and what a tape says of it;
+/// `None` also if the task is no vfork child.
 pub fn take_back(task: &mut Task) -> Option<(Call, Answer)> {
     let parent = *task.vforked.take()?;
     {
@@ -113,12 +57,39 @@ pub fn take_back(task: &mut Task) -> Option<(Call, Answer)> {
             crate::input::forget_many(false);
         }
     }
-    (task.process, task.index, task.tid) = (parent.process, parent.index, parent.tid);
-    (task.signals, task.clear_tid, task.robust, task.tape) =
-        (parent.signals, parent.clear_tid, parent.robust, parent.tape);
-    (task.seccomp, task.filters_seen) = parent.seccomp;
-    task.forbid(parent.forbidden);
-    task.vforked = parent.outer;
-    parent.registers.restore(task);
+    (task.process, task.tape, task.vforked) = (parent.process, parent.tape, parent.outer);
+    task.restore(parent.state);
     parent.answer
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process::ProcessState;
+
+    fn parent() -> Task {
+        Task::new(
+            Process::restore(ProcessState::new(3, 100)),
+            1,
+            101,
+            Tape::None,
+        )
+    }
+
+    #[test]
+    fn the_parent_has_all_of_its_own_again() {
+        let mut task = parent();
+        task.set_name(b"parent");
+        task.ctx.set_reg(relive_host::Reg::Rbx, 7);
+        task.clear_tid = 0x1000;
+        let before = task.capture();
+        put_aside(&mut task, &CloneArgs::vfork(), None);
+        task.restore(before.clone().for_vfork(&CloneArgs::vfork(), 200));
+        task.process = Process::restore(ProcessState::new(4, 200));
+        task.set_name(b"child");
+        task.ctx.set_reg(relive_host::Reg::Rbx, 8);
+        assert!(take_back(&mut task).is_none());
+        assert!(task.capture() == before);
+        assert_eq!((task.process.index, task.name()), (3, b"parent".to_vec()));
+    }
 }

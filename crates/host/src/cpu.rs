@@ -4,6 +4,8 @@ use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
 use std::sync::OnceLock;
 
+use serde::{Deserialize, Serialize};
+
 /// XSAVE components that belong to a guest thread: x87, SSE, AVX, AVX-512 (three parts).
 /// Protection keys are left out: the guest has none.
 pub const XSAVE_MASK: u64 = 0xe7;
@@ -37,7 +39,7 @@ pub fn check() -> Result<(), Lacking> {
 }
 
 /// What the XSAVE area of a guest thread looks like on this processor.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XsaveLayout {
     /// Guest-owned components that are enabled.
     pub components: u64,
@@ -50,7 +52,7 @@ pub struct XsaveLayout {
 }
 
 /// What is asked of the processor once: CPUID is slow where a hypervisor answers it.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
     /// The layout of extended state.
     pub layout: XsaveLayout,

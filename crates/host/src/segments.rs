@@ -4,8 +4,10 @@
 
 use std::arch::asm;
 
+use serde::{Deserialize, Serialize};
+
 /// Selectors of DS and ES.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Segments(u16, u16);
 
 impl Segments {

@@ -11,6 +11,8 @@
 use std::arch::naked_asm;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use serde::{Deserialize, Serialize};
+
 use crate::context::{Context, EXIT_FAULT, LANES, SIGNAL_SLOTS, off};
 use crate::{copy, enter, layout, sys};
 
@@ -24,7 +26,7 @@ pub const SYNCHRONOUS: [i32; 5] = [
 ];
 
 /// A kernel signal mask (bit n-1 for signal n).
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Mask(pub u64);
 
 impl Mask {
@@ -55,7 +57,7 @@ impl Mask {
 
 /// The kernel's `struct sigaction` (not libc's).
 #[repr(C)]
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelAction {
     /// Handler address, or 0 (default), 1 (ignore).
     pub handler: u64,

@@ -6,7 +6,6 @@ use relive_host::{GuestAddr, copy};
 use super::{Answer, Call, Reply, refuse};
 use crate::failure::Result;
 use crate::remarks::{self, Remark};
-use crate::signals::{SIG_DFL, SIG_IGN};
 use crate::task::Task;
 
 /// `CLONE_CLEAR_SIGHAND` of clone3(2): handlers are not inherited.
@@ -86,18 +85,10 @@ impl CloneArgs {
         self.flags & (FS | FILES | SIGHAND | PIDFD | PARENT | SYSVSEM | IO) | self.signal
     }
 
-    /// The actions of signals that the child begins with, from its parent's.
-    pub fn clear_actions(&self, task: &Task) {
-        if self.flags & CLEAR_SIGHAND == 0 {
-            return;
-        }
-        let mut state = task.process.state();
-        for (sig, action) in state.actions.iter_mut().enumerate().skip(1) {
-            if action.handler != SIG_IGN && action.handler != SIG_DFL {
-                *action = relive_host::signal::KernelAction::default();
-                task.mode().host().action(sig as i32, action);
-            }
-        }
+    /// Whether the child begins without its parent's signal actions.
+    #[must_use]
+    pub fn clears_actions(&self) -> bool {
+        self.flags & CLEAR_SIGHAND != 0
     }
 }
 

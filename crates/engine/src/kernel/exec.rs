@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::fs::File;
-
+use std::io::{Seek, Write};
 use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
@@ -17,7 +17,6 @@ use crate::failure::Result;
 use crate::loader;
 use crate::machine::machine;
 use crate::remarks::{self, Remark};
-use crate::signals::SIG_IGN;
 use crate::task::Task;
 
 const OWN: &[u8] = b"/proc/self/exe";
@@ -275,10 +274,6 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option
     task.flush_readings();
     let alone = task.vforked.is_none();
     let handed_on = m.mode.handed_on(task, alone);
-    let state = task.process.state().clone();
-    let ignored = (1..=64)
-        .filter(|&s| state.actions[s].handler == SIG_IGN)
-        .fold(0u64, |m, s| m | 1 << (s - 1));
     let host = m.memory().translator.fd();
     let argv = target.argv.clone();
     let boot = Boot {
@@ -295,29 +290,15 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option
         argv: target.argv,
         env,
         go_on: Some(Continuation {
-            process: task.process.index,
-            thread: task.index,
-            next_thread: if alone { task.process.next_thread() } else { 1 },
-            ticks: task.ctx.ticks(),
-            mask: task.signals.mask.0,
-            ignored,
-            trap: task.signals.trap,
-            limits: state.limits,
-            personality: state.personality,
-            death_signal: state.death_signal,
-            confined: task
-                .seccomp
-                .as_ref()
-                .map(|m| m.encode())
-                .unwrap_or_default(),
-            streams: state.streams.pairs().collect(),
+            task: task.capture(),
+            process: task.process.capture(),
             cpu: *relive_host::cpu::known(),
             vdso: crate::vdso::found(),
-            reach: state.reach.map(|reach| (reach, host)),
+            host,
         }),
     };
     if alone {
-        crate::translations::save(&m.memory(), &state.exe);
+        crate::translations::save(&m.memory(), &task.process.state().exe);
     }
     // A signal that was noted would be forgotten by exec; one that comes now stays with the
     // kernel until the new program takes it.
@@ -331,8 +312,9 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option
     // The new host opens nothing by its name: the file may have none.
     // SAFETY: changes a descriptor of ours, which is closed if exec fails.
     unsafe { libc::fcntl(target.file.as_raw_fd(), libc::F_SETFD, 0) };
+    let reach = task.process.state().reach;
     let pass_on = |on: bool| {
-        if let Some(reach) = state.reach {
+        if let Some(reach) = reach {
             reach.inherit(on);
             // SAFETY: changes a descriptor of ours.
             unsafe { libc::fcntl(host, libc::F_SETFD, if on { 0 } else { libc::FD_CLOEXEC }) };

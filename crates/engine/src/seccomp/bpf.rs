@@ -2,8 +2,10 @@
 //! nothing but the program and the data of one system call. Source: the kernel's
 //! `Documentation/networking/filter.rst` and seccomp(2).
 
+use serde::{Deserialize, Serialize};
+
 /// One instruction, `struct sock_filter`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Insn {
     /// Operation.
     pub code: u16,
@@ -68,16 +70,6 @@ impl Insn {
             no: b[3],
             k: u32::from_le_bytes([b[4], b[5], b[6], b[7]]),
         }
-    }
-
-    /// To bytes.
-    #[must_use]
-    pub fn encode(&self) -> [u8; INSN] {
-        let mut b = [0; INSN];
-        b[..2].copy_from_slice(&self.code.to_le_bytes());
-        (b[2], b[3]) = (self.yes, self.no);
-        b[4..].copy_from_slice(&self.k.to_le_bytes());
-        b
     }
 }
 

@@ -1,10 +1,10 @@
 //! The calls that set filters: seccomp(2), and prctl(2) with `PR_SET_SECCOMP`.
 
-use std::sync::Arc;
-
 use relive_host::{GuestAddr, copy};
 
-use super::{ALLOW, ERRNO, Filter, KILL_PROCESS, KILL_THREAD, LOG, Mode, TRACE, TRAP, bpf};
+use super::{
+    ALLOW, ERRNO, Filters, KILL_PROCESS, KILL_THREAD, LOG, Mode, Program, TRACE, TRAP, bpf,
+};
 use crate::failure::Result;
 use crate::kernel::{Answer, Call, Reply};
 use crate::task::Task;
@@ -105,22 +105,23 @@ fn filter(task: &mut Task, flags: u64, at: u64, answer: Option<&Answer>) -> Outc
     let mut bytes = vec![0; len * bpf::INSN];
     copy::read(GuestAddr(pointer), &mut bytes).map_err(|_| libc::EFAULT)?;
     let insns = bytes.as_chunks::<{ bpf::INSN }>().0;
-    let program: Vec<bpf::Insn> = insns.iter().map(bpf::Insn::decode).collect();
-    if !bpf::check(&program) {
+    let insns: Vec<bpf::Insn> = insns.iter().map(bpf::Insn::decode).collect();
+    if !bpf::check(&insns) {
         return Err(libc::EINVAL);
     }
     let older = match &task.seccomp {
         None => None,
         Some(Mode::Strict) => return Err(libc::EINVAL),
-        Some(Mode::Filter(f)) => Some(Arc::clone(f)),
+        Some(Mode::Filter(filters)) => Some(filters.clone()),
     };
-    let before = older.iter().flat_map(|f| f.chain());
-    let all: usize = before.map(|f| f.program.len() + 4).sum();
-    if all + program.len() > MOST_IN_ALL {
+    let before = older.iter().flat_map(Filters::iter);
+    let all: usize = before.map(|f| f.program.insns.len() + 4).sum();
+    if all + insns.len() > MOST_IN_ALL {
         return Err(libc::ENOMEM);
     }
-    let new = Arc::new(Filter { program, older });
-    task.seccomp = Some(Mode::Filter(Arc::clone(&new)));
+    let setter = (task.process.index, task.index);
+    let new = Filters::with(Program { setter, insns }, older);
+    task.seccomp = Some(Mode::Filter(new.clone()));
     if flags & FLAG_TSYNC != 0 {
         task.process.set_filter(new);
     }
@@ -143,11 +144,11 @@ fn may_filter() -> bool {
 
 /// A thread takes a filter over that another one has set for all: if it is not confined
 /// otherwise (seccomp(2), `SECCOMP_FILTER_FLAG_TSYNC`).
-pub fn take_over(task: &mut Task, new: Arc<Filter>) {
+pub fn take_over(task: &mut Task, new: Filters) {
     let fits = match &task.seccomp {
         None => true,
         Some(Mode::Strict) => false,
-        Some(Mode::Filter(own)) => new.is_above(own),
+        Some(Mode::Filter(own)) => new.are_above(own),
     };
     if fits {
         task.seccomp = Some(Mode::Filter(new));

@@ -10,6 +10,7 @@ pub use calls::{get_mode, seccomp, set_mode};
 use std::sync::Arc;
 
 use relive_host::{GuestAddr, Reg};
+use serde::{Deserialize, Serialize};
 
 use crate::failure::Result;
 use crate::kernel::{self, Call};
@@ -35,19 +36,32 @@ const VALUE: u32 = 0xffff;
 const MAX_ERRNO: u32 = 4095;
 
 /// What a thread may call.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Mode {
     /// read, write, exit and rt_sigreturn only.
     Strict,
-    /// What all filters allow; the newest first.
-    Filter(Arc<Filter>),
+    /// What all filters allow.
+    Filter(Filters),
 }
 
-/// One filter and those below it.
-#[derive(Debug)]
-pub struct Filter {
-    program: Vec<bpf::Insn>,
-    older: Option<Arc<Filter>>,
+/// A filter and those below it, the newest first. Written as a list, the oldest first.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(into = "Vec<Program>", try_from = "Vec<Program>")]
+pub struct Filters(Arc<Filter>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Filter {
+    program: Program,
+    older: Option<Filters>,
+}
+
+/// The program of one filter.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Program {
+    /// The thread that has set it, as process and thread. Each filter of a thread has more below it
+    /// than the one before, so this and their number name it in its process.
+    setter: (u32, u32),
+    insns: Vec<bpf::Insn>,
 }
 
 /// What becomes of a call.
@@ -74,51 +88,46 @@ enum Judgement {
     Strict,
 }
 
-impl Mode {
-    /// For the host of the next program: whether it is strict, and all programs, the oldest
-    /// first.
-    #[must_use]
-    pub fn encode(&self) -> (bool, Vec<Vec<u8>>) {
-        let Self::Filter(newest) = self else {
-            return (true, Vec::new());
-        };
-        let bytes = |f: &Filter| f.program.iter().flat_map(|i| i.encode()).collect();
-        let mut all: Vec<Vec<u8>> = newest.chain().map(bytes).collect();
+impl From<Filters> for Vec<Program> {
+    fn from(filters: Filters) -> Self {
+        let mut all: Self = filters.iter().map(|f| f.program.clone()).collect();
         all.reverse();
-        (false, all)
-    }
-
-    /// The opposite of [`Mode::encode`].
-    #[must_use]
-    pub fn decode((strict, programs): &(bool, Vec<Vec<u8>>)) -> Option<Self> {
-        if *strict {
-            return Some(Self::Strict);
-        }
-        let newest = programs.iter().fold(None, |older, bytes| {
-            let insns = bytes.as_chunks::<{ bpf::INSN }>().0;
-            let program = insns.iter().map(bpf::Insn::decode).collect();
-            Some(Arc::new(Filter { program, older }))
-        });
-        newest.map(Self::Filter)
+        all
     }
 }
 
-impl Filter {
-    fn chain(&self) -> impl Iterator<Item = &Filter> {
-        std::iter::successors(Some(self), |f| f.older.as_deref())
+impl TryFrom<Vec<Program>> for Filters {
+    type Error = &'static str;
+
+    fn try_from(programs: Vec<Program>) -> std::result::Result<Self, Self::Error> {
+        let above = |older, program| Some(Self::with(program, older));
+        let newest = programs.into_iter().fold(None, above);
+        newest.ok_or("filters without a program")
+    }
+}
+
+impl Filters {
+    fn with(program: Program, older: Option<Self>) -> Self {
+        Self(Arc::new(Filter { program, older }))
     }
 
-    /// Whether `other` is this one, or below it.
-    fn is_above(&self, other: &Filter) -> bool {
-        self.chain().any(|f| std::ptr::eq(f, other))
+    fn iter(&self) -> impl Iterator<Item = &Filter> {
+        std::iter::successors(Some(&*self.0), |f| Some(&*f.older.as_ref()?.0))
+    }
+
+    /// Whether `other` are these, or below them.
+    fn are_above(&self, other: &Self) -> bool {
+        let newer = self.iter().count().checked_sub(other.iter().count());
+        let same_height = newer.and_then(|n| self.iter().nth(n));
+        same_height.is_some_and(|f| f.program.setter == other.0.program.setter)
     }
 
     /// The answer with the strictest action, the newest filter's value winning among equals.
     fn answer(&self, data: &[u8; bpf::DATA]) -> u32 {
         // The kernel compares actions as signed numbers: killing the process is least.
         let action = |answer: u32| (answer & ACTION) as i32;
-        self.chain()
-            .map(|f| bpf::run(&f.program, data))
+        self.iter()
+            .map(|f| bpf::run(&f.program.insns, data))
             .reduce(|best, next| {
                 if action(next) < action(best) {
                     next

@@ -13,12 +13,13 @@ pub use deliver::{
 use std::collections::VecDeque;
 
 use relive_host::signal::{Disposition, KernelAction, Mask, SYNCHRONOUS};
+use serde::{Deserialize, Serialize};
 
 /// The kernel's `siginfo_t`, byte for byte.
 pub type SigInfo = [u8; 128];
 
 /// One thread's signal state.
-#[derive(Clone, Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSignals {
     /// What the guest blocks.
     pub mask: Mask,
@@ -27,6 +28,7 @@ pub struct TaskSignals {
     /// Alternate stack: address, flags, size.
     pub altstack: AltStack,
     /// Signals with synchronous numbers that came while the guest blocks them.
+    #[serde(with = "crate::encoding::strings")]
     pub held: VecDeque<SigInfo>,
     /// A system call that a signal interrupted.
     pub restart: Option<Interrupted>,
@@ -35,7 +37,7 @@ pub struct TaskSignals {
 }
 
 /// What a handler learns about a fault besides the siginfo.
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trap {
     /// Processor exception number.
     pub trapno: u64,
@@ -50,7 +52,7 @@ const PAGE_FAULT: u64 = 14;
 const PROTECTION: u64 = 13;
 
 /// sigaltstack(2).
-#[derive(Clone, Copy, Default, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AltStack {
     /// Lowest address.
     pub sp: u64,
@@ -113,7 +115,7 @@ impl TaskSignals {
 }
 
 /// A system call to be restarted or to fail with EINTR, once it is known which.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupted {
     /// Its number, for `rax`.
     pub nr: u32,

@@ -72,12 +72,8 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     }
     crate::translations::choose();
     let shown = target.argv.clone();
+    let memory = Some(shm.descriptor());
     let boot = Boot {
-        file: None,
-        mode: Name::Serial,
-        trace,
-        supervisor: Some(shm.descriptor()),
-        called: target.called,
         path: target.path,
         argv: target.argv,
         env: environment(),
@@ -85,7 +81,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
             seed: options.seed,
             ..HandedOn::default()
         },
-        go_on: None,
+        ..Boot::new(Name::Serial, trace, memory, &target.called)
     };
     drop(target.file);
     become_subreaper();

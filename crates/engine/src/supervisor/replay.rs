@@ -14,6 +14,8 @@ use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::mode::{HandedOn, Name};
 use crate::modes::replay::CONCURRENCY;
 use crate::modes::replay::{checksum, confine, other_writers};
+use crate::mode::Name;
+use crate::modes::replay::{checksum, confine, foreign};
 use crate::sharing;
 use crate::shm::Shm;
 use crate::stats::Totals;
@@ -80,18 +82,8 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     CONCURRENCY.of(&shm).begin();
     crate::translations::choose();
     let shown = vec![b"relive-replay".to_vec()];
-    let boot = Boot {
-        file: None,
-        mode: Name::Replay,
-        trace: path.clone(),
-        supervisor: Some(shm.descriptor()),
-        called: b"relive-replay".to_vec(),
-        path: Vec::new(),
-        argv: Vec::new(),
-        env: Vec::new(),
-        handed_on: HandedOn::default(),
-        go_on: None,
-    };
+    let memory = Some(shm.descriptor());
+    let boot = Boot::new(Name::Replay, path.clone(), memory, &shown[0]);
     // SAFETY: changes how orphans are inherited, nothing else.
     unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
     let mut extra = Vec::new();

@@ -13,7 +13,7 @@ use super::record::{
 use super::{Status, environment, find_program};
 use crate::boot::Boot;
 use crate::failure::{Failure, Result};
-use crate::mode::{HandedOn, Name};
+use crate::mode::Name;
 use crate::shm::Shm;
 use crate::stats::Totals;
 use crate::{sections, stats};
@@ -81,16 +81,10 @@ fn boot(
     crate::translations::choose();
     let shown = target.argv.clone();
     let boot = Boot {
-        file: None,
-        mode: Name::Run,
-        trace: PathBuf::new(),
-        supervisor,
-        called: target.called,
         path: target.path,
         argv: target.argv,
         env: environment(),
-        handed_on: HandedOn::default(),
-        go_on: None,
+        ..Boot::new(Name::Run, PathBuf::new(), supervisor, &target.called)
     };
     Ok((boot, shown))
 }

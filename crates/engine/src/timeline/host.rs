@@ -18,6 +18,8 @@ use crate::messages;
 use crate::mode::{HandedOn, Name};
 use crate::modes::replay::CONCURRENCY;
 use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
+use crate::mode::Name;
+use crate::modes::replay::foreign::FOLDER as FOREIGN;
 use crate::modes::replay::{GUIDE, above_streams, confine};
 use crate::shm::Shm;
 use crate::supervisor::start_replay;
@@ -115,18 +117,8 @@ impl Host {
         // SAFETY: the host process must find its end open after exec.
         unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };
         let shown = vec![b"relive-timeline".to_vec()];
-        let boot = Boot {
-            file: None,
-            mode: Name::Replay,
-            trace: trace.to_owned(),
-            supervisor: Some(shm.descriptor()),
-            called: b"relive-timeline".to_vec(),
-            path: Vec::new(),
-            argv: Vec::new(),
-            env: Vec::new(),
-            handed_on: HandedOn::default(),
-            go_on: None,
-        };
+        let memory = Some(shm.descriptor());
+        let boot = Boot::new(Name::Replay, trace.to_owned(), memory, &shown[0]);
         let list: Vec<String> = follow.iter().map(u32::to_string).collect();
         let guide = format!("{}:{}", theirs.as_raw_fd(), list.join(","));
         let mut extra = vec![("RELIVE_QUIET", "1".to_owned()), (GUIDE, guide)];

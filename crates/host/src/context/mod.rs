@@ -8,6 +8,8 @@ pub mod off;
 
 use crate::reading::entry::{ROUTINES, Window};
 
+use serde::{Deserialize, Serialize};
+
 /// Index of a general register, in the order of its encoding.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
@@ -163,8 +165,17 @@ pub(crate) struct Vectors(pub [[u8; 64]; 32]);
 
 /// A standard-format (not compacted) XSAVE area.
 #[repr(C, align(64))]
-#[derive(Clone)]
-pub struct XsaveArea(pub [u8; XSAVE_BYTES]);
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct XsaveArea(#[serde(with = "serde_bytes")] pub [u8; XSAVE_BYTES]);
+
+impl Default for XsaveArea {
+    /// The initial state.
+    fn default() -> Self {
+        let mut area = Self([0; XSAVE_BYTES]);
+        area.reset();
+        area
+    }
+}
 
 impl Context {
     /// One general register.

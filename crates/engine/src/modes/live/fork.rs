@@ -60,7 +60,7 @@ pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Re
     if pid == 0 {
         crate::stats::begin(count_translations);
         machine().threads.start_over();
-        inherit::forked(task, index, std::process::id());
+        inherit::forked(task, args, index, std::process::id());
         births.in_child(task, index, member);
         inherit::begin_forked(task, args, parent);
         set_mask(task.signals.mask.for_host());

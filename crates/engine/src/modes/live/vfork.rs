@@ -86,7 +86,7 @@ extern "C" fn child(birth: *mut libc::c_void) -> i32 {
     let task = unsafe { &mut *birth.task };
     let parent = task.id();
     let pid = std::process::id();
-    inherit::vforked(task, birth.index, pid, &birth.args);
+    inherit::vforked(task, &birth.args, birth.index, pid);
     birth.visits.child_begins(task);
     relive_host::signal::install_stack();
     task.record(Kind::Start(Start {

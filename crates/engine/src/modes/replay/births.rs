@@ -40,9 +40,8 @@ pub fn fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply>
     if !fork_host(index, answer.result as u32)? {
         return Ok(Reply::Value(answer.result));
     }
-    inherit::forked(task, index, answer.result as u32);
+    inherit::forked(task, args, index, answer.result as u32);
     task.tape = state::open_tape(task.id())?;
-    task.parked = false;
     let member = answer.extra.get(4) == Some(&MEMBER);
     start_child(task, Origin::Fork, member)?;
     inherit::begin_forked(task, args, parent);
@@ -56,7 +55,7 @@ pub fn vfork(task: &mut Task, call: &Call, args: &CloneArgs, answer: &Answer) ->
     }
     let index = answer.child_index();
     vforked::put_aside(task, args, Some((*call, answer.clone())));
-    inherit::vforked(task, index, answer.result as u32, args);
+    inherit::vforked(task, args, index, answer.result as u32);
     task.tape = state::open_tape(TapeId::new(index, 0))?;
     start_child(task, Origin::Vfork, false)?;
     inherit::begin_vforked(task, args);

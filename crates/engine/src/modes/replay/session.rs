@@ -11,8 +11,10 @@ use super::files::open_copy;
 use super::state::{self, with};
 use super::turns::Turns;
 use crate::failure::{Failure, Result};
+use crate::inherit::Shown;
 use crate::machine::machine;
 use crate::modes::live;
+use crate::process::Process;
 use crate::task::{End, Flow, Task};
 use crate::timeline::Ended;
 use crate::{image, translations};
@@ -123,7 +125,6 @@ impl Session {
                 return Ok(());
             }
             task.vforked = None;
-            task.slot = task.index;
             self.turns = Turns::of(task.process.index)?;
             self.leader = 0;
         }
@@ -131,6 +132,15 @@ impl Session {
             self.turns.begin_program();
         }
         self.tasks.clear();
+        task.restore(task.capture().after_exec(task.process.pid, &img.path));
+        let shown = Shown {
+            exe: img.path.clone(),
+            // Only calls that are made show them.
+            environ: Vec::new(),
+            auxv: Vec::new(),
+            streams: img.streams.clone(),
+        };
+        task.process = Process::restore(task.process.capture().after_exec(shown));
         let mut memory = machine().memory();
         // No thread is in the cache: there is none but this one.
         memory.translator.flush().map_err(Failure::setup)?;
@@ -147,8 +157,6 @@ impl Session {
             open.push(file);
             Ok(fd)
         })?;
-        drop(memory);
-        exec_state(task, &img);
         Ok(())
     }
 
@@ -209,31 +217,6 @@ pub(super) fn check_cut_off(process: u32) -> Result<()> {
         }
     }
     Ok(())
-}
-
-/// What exec changes of a thread besides memory and registers (execve(2)).
-fn exec_state(task: &mut Task, image: &Image) {
-    let mut state = task.process.state();
-    for action in &mut state.actions {
-        let ignored = action.handler == crate::signals::SIG_IGN;
-        *action = relive_host::signal::KernelAction::default();
-        if ignored {
-            action.handler = crate::signals::SIG_IGN;
-        }
-    }
-    state.exe.clone_from(&image.path);
-    state.robust.clear();
-    drop(state);
-    task.signals.altstack = crate::signals::AltStack::default();
-    task.signals.restart = None;
-    task.forbid(crate::forbidden::Forbidden::default());
-    task.trap_flag = crate::trap_flag::TrapFlag::Off;
-    task.segments = relive_host::segments::Segments::default();
-    (task.robust, task.clear_tid) = ((0, 24), 0);
-    task.tid = task.process.pid;
-    task.slot = task.index;
-    let path = &image.path;
-    task.set_name(path.rsplit(|&b| b == b'/').next().unwrap_or(path));
 }
 
 /// The task is the one that runs from now on.

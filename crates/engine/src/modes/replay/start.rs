@@ -16,8 +16,7 @@ use crate::broker;
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::modes::live;
-use crate::process::{Process, State};
-use crate::streams::Streams;
+use crate::process::{Process, ProcessState};
 use crate::task::Task;
 
 /// Asks for a descriptor of this process's memory, in place of that of the one that it was forked
@@ -59,12 +58,7 @@ pub fn main() -> Result<Infallible> {
             ));
         }
     };
-    let process = std::sync::Arc::new(Process::new(
-        0,
-        pid,
-        1,
-        State::new(Streams::standard(), Vec::new(), &[]),
-    ));
+    let process = Process::restore(ProcessState::new(0, pid));
     let mut task = Box::new(Task::new(process, 0, pid, tape));
     live::prepare_thread(&mut task);
     for sig in relive_host::signal::SYNCHRONOUS {

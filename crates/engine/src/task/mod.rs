@@ -1,4 +1,8 @@
-//! One guest thread.
+//! One guest thread, and its plain-data description, [`TaskState`].
+
+mod state;
+
+pub use state::{NO_ROBUST_LIST, Registers, TaskState};
 
 use std::sync::Arc;
 
@@ -97,6 +101,15 @@ pub enum End {
     Signal(i32),
 }
 
+/// The name of a thread as the kernel keeps it: cut to 15 bytes, filled up with zeros.
+#[must_use]
+pub fn comm(name: &[u8]) -> [u8; 16] {
+    let mut comm = [0; 16];
+    let n = name.len().min(15);
+    comm[..n].copy_from_slice(&name[..n]);
+    comm
+}
+
 impl Task {
     /// A task that has not run yet.
     #[must_use]
@@ -109,7 +122,7 @@ impl Task {
             tid,
             signals: TaskSignals::default(),
             clear_tid: 0,
-            robust: (0, 24),
+            robust: NO_ROBUST_LIST,
             tape,
             log: Log::default(),
             cursors: Cursors::default(),
@@ -144,9 +157,7 @@ impl Task {
 
     /// Sets its name, cut to 15 bytes.
     pub fn set_name(&mut self, name: &[u8]) {
-        self.comm = [0; 16];
-        let n = name.len().min(15);
-        self.comm[..n].copy_from_slice(&name[..n]);
+        self.comm = comm(name);
     }
 
     /// Its tape's name.

@@ -1,0 +1,130 @@
+//! How a host process begins: from its start data ([`start`]) to the first instruction of its guest's
+//! program ([`program`]).
+//!
+//! A host process is this very executable, started with the guest's own arguments (so that
+//! others see them in `/proc`) and one environment variable that names a descriptor with
+//! the rest.
+
+mod program;
+mod start;
+
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::sync::Mutex;
+
+use relive_host::cpu;
+use relive_host::signal;
+
+pub use start::{Boot, Continuation, requested};
+
+use crate::descriptor_limit::{self, Room};
+use crate::failure::{Failure, Result, die};
+use crate::kernel::own;
+use crate::machine::{Machine, begins, install, machine};
+use crate::memory::Memory;
+use crate::mode::Name;
+use crate::modes::{self, serial};
+use crate::registry::Threads;
+use crate::shm::Shm;
+use crate::{stack_limit, stats, translations};
+use start::Lifted;
+
+/// Runs this process as a host. Does not return while the guest lives.
+pub fn host_main(fd: i32) -> ! {
+    crate::logging::init();
+    crate::failure::report_panics();
+    match start::read(fd).and_then(|(lifted, boot)| begin(boot, lifted)) {
+        Ok(never) => match never {},
+        Err(e) => die(&e),
+    }
+}
+
+fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
+    stack_limit::restore(lifted.stack);
+    if boot.mode == Name::Replay {
+        crate::modes::replay::close_inherited()?;
+    }
+    match &boot.go_on {
+        // The old program's host has looked: CPUID is slow where a hypervisor answers it.
+        Some(c) => {
+            cpu::adopt(c.cpu);
+            crate::vdso::adopt(c.vdso);
+        }
+        None => cpu::check().map_err(|what| Failure::setup(format!("this machine lacks {what:?}: Relive needs Linux 5.9 or later and a processor with XSAVE and FSGSBASE")))?,
+    }
+    signal::on_host_fault(|sig, rip, addr| {
+        die(&Failure::internal(format!(
+            "signal {sig} in the host at {rip:#x} (address {addr:#x})"
+        )))
+    });
+    set_name(&boot.called);
+    let go_on = boot.go_on.as_ref();
+    let reach = go_on.and_then(|c| c.process.state.reach);
+    if let Some(reach) = reach {
+        reach.adopt();
+    }
+    let found = match reach {
+        Some(reach) if reach.memory >= 0 => Some(Shm::inherited(reach.memory)?),
+        Some(_) => None,
+        None => boot.supervisor.map(Shm::find).transpose()?,
+    };
+    // A program that is only run uses it for its counters alone.
+    let shm = found.filter(|_| boot.mode != Name::Run);
+    if let Some(shm) = shm.filter(|_| boot.mode == Name::Replay) {
+        begins(shm);
+    }
+    let mut options = relive_dbt::Options::from_env();
+    options.fd_floor = descriptor_limit::floor();
+    own::begin_at(options.fd_floor);
+    options.own_file = go_on.and_then(Continuation::kept_host);
+    let process = match (go_on, &shm) {
+        (Some(c), _) => c.process.index,
+        (None, Some(shm)) if boot.mode == Name::Serial => shm.new_process(),
+        _ => 0,
+    };
+    let slot = go_on.map_or(0, |c| c.task.index);
+    let start = serial::Start {
+        process,
+        slot,
+        goes_on: go_on.is_some(),
+        handed_on: boot.handed_on,
+    };
+    let mode = modes::choose(boot.mode, shm, start)?;
+    let traits = mode.traits();
+    options.together = traits.together;
+    let memory = Memory::new(options)?;
+    crate::vdso::prepare(traits.clocks);
+    translations::attach();
+    install(Machine {
+        mode,
+        name: boot.mode,
+        memory: Mutex::new(memory),
+        threads: Threads::default(),
+        shm,
+        trace: boot.trace.clone(),
+    });
+    if let Some(shm) = found {
+        stats::attach(shm);
+    }
+    if boot.mode == Name::Replay {
+        return crate::modes::replay::main();
+    }
+    machine().memory().translator.ask_for_memory(own_memory);
+    program::run(boot, process, lifted.descriptors)
+}
+
+/// Opens this process's memory, in place of the descriptor that it has from the one that it was
+/// forked from.
+fn own_memory(old: i32, floor: i32) -> Option<i32> {
+    let _room = Room::for_host();
+    relive_dbt::open_memory(old, floor)
+}
+
+/// Shows the guest's name as the thread's name.
+fn set_name(called: &[u8]) {
+    let base = called.rsplit(|&b| b == b'/').next().unwrap_or(called);
+    if let Ok(name) = CString::new(base) {
+        // SAFETY: reads at most 16 bytes of the string.
+        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+    }
+}

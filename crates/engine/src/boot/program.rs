@@ -1,0 +1,194 @@
+//! Loading the program of a guest process: its image, and its first thread as exec leaves it.
+
+use std::convert::Infallible;
+use std::ffi::OsStr;
+use std::os::fd::FromRawFd;
+use std::os::unix::ffi::OsStrExt;
+
+use relive_host::signal::{self, Mask};
+use relive_trace::{Image, Kind, Origin, Start, StreamFd, TapeId};
+
+use super::{Boot, Continuation};
+use crate::descriptor_limit::{self, Limit};
+use crate::failure::{Failure, Result, die};
+use crate::inherit::Shown;
+use crate::kernel::leads;
+use crate::loader::{self, Program};
+use crate::machine::machine;
+use crate::mode::HandedOn;
+use crate::modes::live;
+use crate::process::{Process, ProcessState};
+use crate::signals::{SIG_IGN, host_disposition};
+use crate::streams::Streams;
+use crate::tape::{Tape, TapeOut};
+use crate::task::{Task, TaskState};
+use crate::{image, translations};
+
+/// Loads the program and runs it; while recording, its image is the first event.
+///
+/// # Errors
+/// It cannot be loaded.
+pub fn run(boot: Boot, index: u32, descriptors: Option<Limit>) -> Result<Infallible> {
+    let target = match boot.file {
+        // SAFETY: the old program's host has left it open for this one.
+        Some(fd) => unsafe { std::fs::File::from_raw_fd(fd) },
+        None => std::fs::File::open(OsStr::from_bytes(&boot.path)).map_err(|e| {
+            Failure::setup(format!(
+                "cannot open {}: {e}",
+                String::from_utf8_lossy(&boot.path)
+            ))
+        })?,
+    };
+    let program = Program {
+        file: target,
+        called: boot.called,
+        path: boot.path,
+        argv: boot.argv,
+        env: boot.env,
+    };
+    let recording = machine().mode.traits().keeps;
+    let identify = |file: &std::fs::File| {
+        if recording {
+            crate::kernel::keep(file).map_err(|e| die(&e))
+        } else {
+            loader::unkept(file)
+        }
+    };
+    let mut loaded = loader::load(&program, &identify).map_err(|e| {
+        Failure::setup(format!(
+            "cannot load {}: {}",
+            String::from_utf8_lossy(&program.path),
+            std::io::Error::from_raw_os_error(e)
+        ))
+    })?;
+    let mut task = first_thread(
+        boot.go_on,
+        &boot.handed_on,
+        index,
+        &program,
+        &mut loaded.image,
+    )?;
+    let image = loaded.image;
+    if recording {
+        record_image(&mut task, &image);
+    }
+    let files = loaded.files;
+    translations::load(&mut machine().memory(), &program.path);
+    image::apply(&image, &mut machine().memory(), &mut task.ctx, |id| {
+        loader::descriptor(&files, id).ok_or_else(|| Failure::internal("an image names its files"))
+    })?;
+    drop((files, program.file, image));
+    descriptor_limit::restore(descriptors);
+    live::run(task);
+    unreachable!("the first thread of a process ends by itself")
+}
+
+/// The thread that begins the program, with its process, as exec leaves them, but for memory and
+/// registers. What the process has of the standard streams becomes part of the image.
+fn first_thread(
+    go_on: Option<Continuation>,
+    handed_on: &HandedOn,
+    index: u32,
+    program: &Program,
+    image: &mut Image,
+) -> Result<Box<Task>> {
+    let pid = std::process::id();
+    let first = go_on.is_none();
+    let (thread, process) = match go_on {
+        Some(c) => (c.task, c.process),
+        None => inherited(index, pid),
+    };
+    image.streams = open_streams(&process.state.streams, first);
+    let process = Process::restore(
+        process.after_exec(Shown {
+            exe: program.path.clone(),
+            environ: program
+                .env
+                .iter()
+                .flat_map(|e| [e, &b"\0"[..]].concat())
+                .collect(),
+            auxv: loader::shown_auxv(image, program),
+            streams: image.streams.clone(),
+        }),
+    );
+    let tape = make_tape(handed_on, TapeId::new(index, thread.index), pid)?;
+    let mut task = Box::new(Task::new(process, thread.index, pid, tape));
+    task.restore(thread.after_exec(pid, &program.path));
+    set_actions(&task);
+    live::prepare_thread(&mut task);
+    if first {
+        let start = Start {
+            origin: Origin::Root,
+            parent: task.id(),
+            tid: pid,
+            pid,
+        };
+        task.record(Kind::Start(start));
+    }
+    Ok(task)
+}
+
+/// The descriptors of the standard streams that exec has left open.
+fn open_streams(known: &Streams, first: bool) -> Vec<StreamFd> {
+    let mut streams = known.clone();
+    streams.retain(is_open);
+    if first && machine().mode.traits().keeps {
+        first_streams(&mut streams);
+    }
+    let pairs = streams.pairs();
+    pairs
+        .map(|(fd, stream)| StreamFd {
+            fd: fd as u32,
+            stream,
+        })
+        .collect()
+}
+
+fn record_image(task: &mut Task, image: &Image) {
+    let writes: usize = image.writes.iter().map(|(_, bytes)| bytes.len()).sum();
+    let mut bytes = Vec::with_capacity(writes + 4096);
+    image.encode(&mut bytes);
+    task.record(Kind::Exec(&bytes));
+}
+
+/// The tape that the program goes on with, or a new one.
+fn make_tape(handed_on: &HandedOn, id: TapeId, pid: u32) -> Result<Tape> {
+    match (machine().shm, handed_on.ring) {
+        (Some(shm), Some(ring)) => Ok(Tape::Out(TapeOut::attach(shm, ring, handed_on.logged))),
+        _ => machine().mode.tape(id, pid),
+    }
+}
+
+/// Tells the kernel the signal actions.
+fn set_actions(task: &Task) {
+    let actions = task.process.state().actions;
+    for (sig, action) in (0..).zip(&actions).skip(1) {
+        signal::set_disposition(sig, host_disposition(sig, action));
+    }
+}
+
+/// A thread and a process as whoever started Relive left them: mask and ignored signals.
+fn inherited(index: u32, pid: u32) -> (TaskState, ProcessState) {
+    let (mut task, mut process) = (TaskState::new(0, pid), ProcessState::new(index, pid));
+    task.signals.mask = signal::set_mask(Mask::all_async());
+    for sig in (1..=64).filter(|&sig| signal::is_ignored(sig)) {
+        process.state.actions[sig as usize].handler = SIG_IGN;
+    }
+    (task, process)
+}
+
+/// The streams of a recording's first program: remembers where they lead, for a descriptor that
+/// comes another way, and looks whether standard input leads there too (as a terminal does).
+fn first_streams(streams: &mut Streams) {
+    if let Some(shm) = &machine().shm {
+        shm.header().leads.note();
+    }
+    if let Some(stream) = leads::stream(0) {
+        streams.leads(0, stream);
+    }
+}
+
+fn is_open(fd: i32) -> bool {
+    // SAFETY: only asks.
+    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
+}

@@ -1,0 +1,186 @@
+//! The start data of a host process, and how one replaces the calling process. They never lie on a
+//! disk: both ends are the same executable.
+
+use std::convert::Infallible;
+use std::ffi::CString;
+use std::fs::File;
+use std::io::Read;
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+
+use relive_host::cpu::Known;
+use serde::{Deserialize, Serialize};
+
+use crate::descriptor_limit::{Limit, Room};
+use crate::encoding;
+use crate::failure::{Failure, Result};
+use crate::kernel::exec::memfd;
+use crate::mode::{HandedOn, Name};
+use crate::process::ProcessState;
+use crate::stack_limit;
+use crate::task::TaskState;
+
+/// Names the descriptor of the start data in the environment of a host process.
+const VARIABLE: &str = "RELIVE_BOOT";
+
+/// What a host process is told.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Boot {
+    /// What to do.
+    pub mode: Name,
+    /// The trace, absolute.
+    #[serde(with = "encoding::path")]
+    pub trace: PathBuf,
+    /// Where the shared memory is.
+    pub supervisor: Option<(u32, u32)>,
+    /// What the program was called by.
+    #[serde(with = "serde_bytes")]
+    pub called: Vec<u8>,
+    /// Its canonical path.
+    #[serde(with = "serde_bytes")]
+    pub path: Vec<u8>,
+    /// An inherited descriptor of its file; without one it is opened by its path.
+    pub file: Option<i32>,
+    /// Its arguments.
+    #[serde(with = "encoding::strings")]
+    pub argv: Vec<Vec<u8>>,
+    /// Its environment.
+    #[serde(with = "encoding::strings")]
+    pub env: Vec<Vec<u8>>,
+    /// What its mode begins with.
+    pub handed_on: HandedOn,
+    /// What goes on over exec; `None` for the first program.
+    pub go_on: Option<Continuation>,
+}
+
+/// What a host goes on with that executes the next program of a process.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Continuation {
+    /// The thread, at its call of execve(2).
+    pub task: TaskState,
+    /// The process.
+    pub process: ProcessState,
+    /// What the old program's host knows of the processor.
+    pub cpu: Known,
+    /// What it knows of the kernel's vDSO ([`crate::vdso::found`]).
+    pub vdso: Option<[u64; 2]>,
+    /// A descriptor of the host's executable.
+    pub host: i32,
+}
+
+impl Continuation {
+    /// The host's executable, if it may have no name for the process any more.
+    pub fn kept_host(&self) -> Option<i32> {
+        self.process.state.reach.map(|_| self.host)
+    }
+}
+
+/// Limits of the guest that do not hold while a host starts: it gives them back to itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Lifted {
+    /// The soft limit on stacks.
+    pub stack: Option<u64>,
+    /// The limits on open files.
+    pub descriptors: Option<Limit>,
+}
+
+impl Boot {
+    /// The start data of the first host process, which has no program yet.
+    #[must_use]
+    pub fn new(mode: Name, trace: PathBuf, supervisor: Option<(u32, u32)>, called: &[u8]) -> Self {
+        Self {
+            mode,
+            trace,
+            supervisor,
+            called: called.to_vec(),
+            path: Vec::new(),
+            file: None,
+            argv: Vec::new(),
+            env: Vec::new(),
+            handed_on: HandedOn::default(),
+            go_on: None,
+        }
+    }
+
+    /// Replaces the calling process by a host process that does this. `shown` are the
+    /// arguments that others see; `descriptors` is the guest's limit on open files, if it is not the
+    /// one that holds now.
+    ///
+    /// # Errors
+    /// The errno of a refusal.
+    pub fn exec(
+        &self,
+        shown: &[Vec<u8>],
+        descriptors: Option<Limit>,
+    ) -> std::result::Result<Infallible, i32> {
+        let stack = stack_limit::lower();
+        let room = Room::make();
+        let lifted = Lifted {
+            stack,
+            descriptors: descriptors.or(room.before()),
+        };
+        let refused = self.exec_with(shown, lifted);
+        stack_limit::restore(stack);
+        refused
+    }
+
+    fn exec_with(&self, shown: &[Vec<u8>], lifted: Lifted) -> std::result::Result<Infallible, i32> {
+        let errno = |e: std::io::Error| e.raw_os_error().unwrap_or(libc::EIO);
+        let data = memfd(&encoding::to_bytes(&(lifted, self))).map_err(errno)?;
+        let c = |b: &[u8]| CString::new(b).map_err(|_| libc::EINVAL);
+        let argv = shown
+            .iter()
+            .map(|a| c(a))
+            .collect::<std::result::Result<Vec<_>, _>>()?;
+        let mut env = vec![c(format!("{VARIABLE}={}", data.as_raw_fd()).as_bytes())?];
+        for (name, value) in std::env::vars_os() {
+            if name.as_bytes().starts_with(b"RELIVE_") && name != VARIABLE {
+                env.push(c(&[name.as_bytes(), b"=", value.as_bytes()].concat())?);
+            }
+        }
+        let pointers = |v: &[CString]| {
+            v.iter()
+                .map(|s| s.as_ptr())
+                .chain([std::ptr::null()])
+                .collect::<Vec<_>>()
+        };
+        let (a, e) = (pointers(&argv), pointers(&env));
+        let kept = self.go_on.as_ref().and_then(Continuation::kept_host);
+        // SAFETY: both arrays end with a null and outlive the call.
+        unsafe {
+            match kept {
+                // There may be no /proc any more, or another one.
+                Some(host) => libc::execveat(
+                    host,
+                    c"".as_ptr(),
+                    a.as_ptr().cast(),
+                    e.as_ptr().cast(),
+                    libc::AT_EMPTY_PATH,
+                ),
+                None => libc::execve(c"/proc/self/exe".as_ptr(), a.as_ptr(), e.as_ptr()),
+            }
+        };
+        Err(errno(std::io::Error::last_os_error()))
+    }
+}
+
+/// The descriptor of the start data, if this process was started as a host.
+#[must_use]
+pub fn requested() -> Option<i32> {
+    std::env::var(VARIABLE).ok()?.parse().ok()
+}
+
+/// Reads the start data from an inherited descriptor and closes it.
+///
+/// # Errors
+/// They cannot be read.
+pub fn read(fd: i32) -> Result<(Lifted, Boot)> {
+    // SAFETY: the descriptor was made for this process to read.
+    let mut file = unsafe { File::from_raw_fd(fd) };
+    let mut bytes = Vec::new();
+    let no =
+        |e: &dyn std::fmt::Display| Failure::internal(format!("cannot read the start data: {e}"));
+    file.read_to_end(&mut bytes).map_err(|e| no(&e))?;
+    encoding::from_bytes(&bytes).map_err(|e| no(&e))
+}
