@@ -5,7 +5,7 @@
 use relive_dbt::InstrOp;
 use serde::{Deserialize, Serialize};
 
-/// What a thread may not execute; its children inherit it, a new program may do everything.
+/// What a thread may not execute; its children inherit it, a new program the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forbidden {
     /// `rdtsc` and `rdtscp`.

@@ -13,35 +13,36 @@
 //! | `gs`, extended state | kept | kept | kept | initial | fork(2), execve(2) |
 //! | DS, ES | kept | kept | kept | initial | |
 //! | signal mask | kept | kept | kept | kept | signal(7) |
-//! | pending signals | none | none | none | none | signal(7) |
-//! | alternate stack | none | kept | kept | none | sigaltstack(2) |
+//! | pending signals | none | none | none | kept | signal(7) |
+//! | alternate stack | none | kept | kept with CLONE_VFORK | none | sigaltstack(2) |
 //! | interrupted call, mask behind it | none | none | none | none | |
 //! | last fault | kept | kept | kept | kept | |
 //! | `clear_tid` | CLONE_CHILD_CLEARTID | same | same | none | set_tid_address(2) |
 //! | `robust` | none | none | none | none | get_robust_list(2) |
 //! | `comm` | kept | kept | kept | the file's | PR_SET_NAME(2const) |
 //! | `trap_flag` | clear | kept | kept | clear | |
-//! | `forbidden` | kept | kept | kept | none | PR_SET_TSC(2const) |
+//! | `forbidden` | kept | kept | kept | the counter kept | PR_SET_TSC(2const), arch_prctl(2) |
 //! | `seccomp` | kept | kept | kept | kept | seccomp(2) |
 //! | `filters_seen` | kept | 0 | 0 | 0 | seccomp(2) |
 //!
-//! | of a process | fork | vfork | exec | page |
-//! |---|---|---|---|---|
-//! | `index`, `pid` | new | new | kept | |
-//! | `next_thread` | 1 | 1 | kept | |
-//! | `filters_set`, `filter` | 0, none | 0, none | 0, none | seccomp(2) |
-//! | `actions` | kept ² | kept ² | ignored ones kept | signal(7), clone(2) |
-//! | `streams` | kept | kept | the open ones | fcntl(2) |
-//! | `exe`, `environ`, `auxv` | kept | kept | new | proc(5) |
-//! | lists of `robust` | none | none | none | get_robust_list(2) |
-//! | `dumpable` | kept | kept | 1 | PR_SET_DUMPABLE(2const) |
-//! | `death_signal` | 0 | kept | kept | PR_SET_PDEATHSIG(2const) |
-//! | `personality` | kept | kept | kept | personality(2) |
-//! | `limits` | kept | kept | kept | getrlimit(2) |
-//! | `reach` | kept | kept | kept | |
+//! | of a process | fork, vfork | exec | page |
+//! |---|---|---|---|
+//! | `index`, `pid` | new | kept | |
+//! | `next_thread` | 1 | kept | |
+//! | `filters_set`, `filter` | 0, none | 0, none | seccomp(2) |
+//! | `actions` | kept ² ³ | ignored ones kept | signal(7), clone(2) |
+//! | `streams` | kept ³ | the open ones | fcntl(2) |
+//! | `exe`, `environ`, `auxv` | kept | new | proc(5) |
+//! | lists of `robust` | none | none | get_robust_list(2) |
+//! | `dumpable` | kept ³ | 1 | PR_SET_DUMPABLE(2const) |
+//! | `death_signal` | 0 | kept | PR_SET_PDEATHSIG(2const) |
+//! | `personality` | kept | kept | personality(2) |
+//! | `limits` | kept | kept | getrlimit(2) |
+//! | `reach` | kept | kept | |
 //!
 //! ¹ At the parent's call, from which it then returns for the first time ([`first_return`]).
 //! ² Only the ignored ones with CLONE_CLEAR_SIGHAND.
+//! ³ What a vfork child shares its parent has again as the child leaves it: [`State::take_back`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -89,7 +90,11 @@ impl TaskState {
     /// The first thread of a process that uses its parent's memory, in the place of its parent.
     #[must_use]
     pub fn for_vfork(self, args: &CloneArgs, tid: u32) -> Self {
-        self.for_child(args, 0, tid)
+        let mut child = self.for_child(args, 0, tid);
+        if !args.has(libc::CLONE_VFORK) {
+            child.signals.altstack = AltStack::default();
+        }
+        child
     }
 
     /// Any new thread, at the call of its parent.
@@ -106,7 +111,7 @@ impl TaskState {
             exact: true,
             parked: false,
             registers,
-            signals: self.signals.behind_call(),
+            signals: self.signals.for_child(),
             clear_tid: if clears { args.child_tid } else { 0 },
             robust: NO_ROBUST_LIST,
             filters_seen: 0,
@@ -133,7 +138,10 @@ impl TaskState {
             robust: NO_ROBUST_LIST,
             comm: comm(path.rsplit(|&b| b == b'/').next().unwrap_or(path)),
             trap_flag: TrapFlag::Off,
-            forbidden: Forbidden::default(),
+            forbidden: Forbidden {
+                cpuid: false,
+                ..self.forbidden
+            },
             filters_seen: 0,
             ..self
         }
@@ -145,9 +153,16 @@ impl TaskSignals {
     fn behind_call(self) -> Self {
         Self {
             saved_mask: None,
-            held: VecDeque::new(),
             restart: None,
             ..self
+        }
+    }
+
+    /// Of a new thread: what is pending is its creator's.
+    fn for_child(self) -> Self {
+        Self {
+            held: VecDeque::new(),
+            ..self.behind_call()
         }
     }
 }
@@ -165,27 +180,16 @@ pub struct Shown {
 }
 
 impl ProcessState {
-    /// A process with a copy of the memory.
+    /// A process with a copy of the memory, or in the memory of its parent.
     #[must_use]
-    pub fn for_fork(self, args: &CloneArgs, index: u32, pid: u32) -> Self {
-        let mut child = self.for_child(args, index, pid);
-        child.state.death_signal = 0;
-        child
-    }
-
-    /// A process that uses its parent's memory.
-    #[must_use]
-    pub fn for_vfork(self, args: &CloneArgs, index: u32, pid: u32) -> Self {
-        self.for_child(args, index, pid)
-    }
-
-    fn for_child(self, args: &CloneArgs, index: u32, pid: u32) -> Self {
+    pub fn for_child(self, args: &CloneArgs, index: u32, pid: u32) -> Self {
         let mut state = self.state;
         if args.clears_actions() {
             state.actions = ignored(&state.actions);
         }
         state.robust.clear();
         state.filter = None;
+        state.death_signal = 0;
         Self {
             state,
             ..Self::new(index, pid)
@@ -216,6 +220,19 @@ impl ProcessState {
     }
 }
 
+impl State {
+    /// What a child in the memory of its parent has changed for both.
+    pub fn take_back(&mut self, child: &Self, args: &CloneArgs) {
+        self.dumpable = child.dumpable;
+        if args.has(libc::CLONE_SIGHAND) {
+            self.actions = child.actions;
+        }
+        if args.has(libc::CLONE_FILES) {
+            self.streams = child.streams.clone();
+        }
+    }
+}
+
 /// Signal actions with all but those that ignore their signal reset, as the kernel resets them.
 fn ignored(old: &Actions) -> Actions {
     old.map(|action| KernelAction {
@@ -240,14 +257,14 @@ pub fn thread(task: &Task, args: &CloneArgs, index: u32, tid: u32, tape: Tape) -
 pub fn forked(task: &mut Task, args: &CloneArgs, index: u32, pid: u32) {
     machine().memory().forked();
     task.restore(task.capture().for_fork(args, pid));
-    task.process = Process::restore(task.process.capture().for_fork(args, index, pid));
+    task.process = Process::restore(task.process.capture().for_child(args, index, pid));
     task.vforked = None;
 }
 
 /// The task runs a vfork child now, in its parent's place; stack and ids are the child's.
 pub fn vforked(task: &mut Task, args: &CloneArgs, index: u32, pid: u32) {
     task.restore(task.capture().for_vfork(args, pid));
-    task.process = Process::restore(task.process.capture().for_vfork(args, index, pid));
+    task.process = Process::restore(task.process.capture().for_child(args, index, pid));
     first_return(task, args);
 }
 

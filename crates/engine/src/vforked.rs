@@ -14,7 +14,7 @@ pub struct Parent {
     state: TaskState,
     process: Arc<Process>,
     tape: Tape,
-    /// Which tables the child has in common with it: CLONE_FILES, CLONE_SIGHAND.
+    /// Which tables the child has in common with it.
     shares: CloneArgs,
     /// It is itself such a child: what its own parent goes on with.
     outer: Option<Box<Parent>>,
@@ -46,16 +46,13 @@ pub fn put_aside(task: &mut Task, args: &CloneArgs, answer: Option<(Call, Answer
 /// `None` also if the task is no vfork child.
 pub fn take_back(task: &mut Task) -> Option<(Call, Answer)> {
     let parent = *task.vforked.take()?;
-    {
-        let child = task.process.state();
-        let mut own = parent.process.state();
-        if parent.shares.has(libc::CLONE_SIGHAND) {
-            own.actions = child.actions;
-        }
-        if parent.shares.has(libc::CLONE_FILES) {
-            own.streams = child.streams.clone();
-            crate::input::forget_many(false);
-        }
+    let shares = &parent.shares;
+    parent
+        .process
+        .state()
+        .take_back(&task.process.state(), shares);
+    if shares.has(libc::CLONE_FILES) {
+        crate::input::forget_many(false);
     }
     (task.process, task.tape, task.vforked) = (parent.process, parent.tape, parent.outer);
     task.restore(parent.state);

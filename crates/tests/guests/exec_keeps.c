@@ -11,6 +11,13 @@ static void nothing(int number, siginfo_t *info, void *context) {
     (void)number, (void)info, (void)context;
 }
 
+static volatile int handled;
+
+static void counts(int number, siginfo_t *info, void *context) {
+    (void)info, (void)context;
+    if (number == SIGSEGV) handled += number;
+}
+
 static int second(void) {
     sigset_t mask, pending;
     struct sigaction action;
@@ -20,6 +27,7 @@ static int second(void) {
     int death = 0;
     CHECK(sigprocmask(SIG_BLOCK, NULL, &mask) == 0 && sigismember(&mask, SIGUSR2) == 1);
     CHECK(sigpending(&pending) == 0 && sigismember(&pending, SIGUSR2) == 1);
+    CHECK(sigismember(&mask, SIGSEGV) == 1 && sigismember(&pending, SIGSEGV) == 1);
     CHECK(sigaction(SIGUSR1, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
     CHECK(sigaction(SIGINT, NULL, &action) == 0 && action.sa_handler == SIG_IGN);
     CHECK(sigaltstack(NULL, &stack) == 0 && (stack.ss_flags & SS_DISABLE));
@@ -28,6 +36,9 @@ static int second(void) {
     CHECK(prctl(PR_GET_PDEATHSIG, &death) == 0 && death == SIGHUP);
     CHECK(prctl(PR_GET_NAME, name) == 0 && strcmp(name, "exe") == 0);
     CHECK(fcntl(20, F_GETFD) == 0 && fcntl(21, F_GETFD) == -1);
+    handle(SIGSEGV, counts, 0);
+    sigdelset(&mask, SIGUSR2);
+    CHECK(sigprocmask(SIG_UNBLOCK, &mask, NULL) == 0 && handled == SIGSEGV);
     return ok();
 }
 
@@ -42,7 +53,8 @@ int main(int count, char **arguments) {
     sigset_t mask;
     sigemptyset(&mask);
     sigaddset(&mask, SIGUSR2);
-    CHECK(sigprocmask(SIG_BLOCK, &mask, NULL) == 0 && raise(SIGUSR2) == 0);
+    sigaddset(&mask, SIGSEGV);
+    CHECK(sigprocmask(SIG_BLOCK, &mask, NULL) == 0 && raise(SIGUSR2) == 0 && raise(SIGSEGV) == 0);
     CHECK(setpriority(PRIO_PROCESS, 0, 3) == 0);
     alarm(100);
     umask(0123);

@@ -20,12 +20,12 @@ pub use start::{Boot, Continuation, requested};
 use crate::descriptor_limit::{self, Room};
 use crate::failure::{Failure, Result, die};
 use crate::kernel::own;
-use crate::machine::{Machine, begins, install, machine};
+use crate::machine::{Machine, count_translations, install, machine};
 use crate::memory::Memory;
 use crate::mode::Name;
 use crate::modes::{self, serial};
 use crate::registry::Threads;
-use crate::shm::Shm;
+use crate::shm::{Shm, share, shared};
 use crate::{stack_limit, stats, translations};
 use start::Lifted;
 
@@ -33,10 +33,18 @@ use start::Lifted;
 pub fn host_main(fd: i32) -> ! {
     crate::logging::init();
     crate::failure::report_panics();
+    crate::failure::tell_by(tell_supervisor);
     match start::read(fd).and_then(|(lifted, boot)| begin(boot, lifted)) {
         Ok(never) => match never {},
         Err(e) => die(&e),
     }
+}
+
+/// The first failure of a tree of processes is kept in the shared memory, for the supervisor to print.
+fn tell_supervisor(text: &str) -> bool {
+    // Nobody sees the memory of a guided replay.
+    let shm = shared().filter(|_| !crate::modes::replay::is_guided());
+    shm.inspect(|shm| shm.fail(text)).is_some()
 }
 
 fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
@@ -63,6 +71,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     if let Some(reach) = reach {
         reach.adopt();
     }
+    crate::sections::place();
     let found = match reach {
         Some(reach) if reach.memory >= 0 => Some(Shm::inherited(reach.memory)?),
         Some(_) => None,
@@ -70,8 +79,8 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     };
     // A program that is only run uses it for its counters alone.
     let shm = found.filter(|_| boot.mode != Name::Run);
-    if let Some(shm) = shm.filter(|_| boot.mode == Name::Replay) {
-        begins(shm);
+    if let Some(shm) = shm {
+        share(shm);
     }
     let mut options = relive_dbt::Options::from_env();
     options.fd_floor = descriptor_limit::floor();
@@ -92,7 +101,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     let mode = modes::choose(boot.mode, shm, start)?;
     let traits = mode.traits();
     options.together = traits.together;
-    let memory = Memory::new(options)?;
+    let memory = Memory::new(options, !traits.confined)?;
     crate::vdso::prepare(traits.clocks);
     translations::attach();
     install(Machine {
@@ -104,7 +113,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
         trace: boot.trace.clone(),
     });
     if let Some(shm) = found {
-        stats::attach(shm);
+        stats::attach(shm, traits.together, count_translations);
     }
     if boot.mode == Name::Replay {
         return crate::modes::replay::main();
@@ -116,7 +125,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
 /// Opens this process's memory, in place of the descriptor that it has from the one that it was
 /// forked from.
 fn own_memory(old: i32, floor: i32) -> Option<i32> {
-    let _room = Room::for_host();
+    let _room = Room::for_host(machine().mode.traits().keeps);
     relive_dbt::open_memory(old, floor)
 }
 

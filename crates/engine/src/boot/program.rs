@@ -181,7 +181,7 @@ fn inherited(index: u32, pid: u32) -> (TaskState, ProcessState) {
 /// comes another way, and looks whether standard input leads there too (as a terminal does).
 fn first_streams(streams: &mut Streams) {
     if let Some(shm) = &machine().shm {
-        shm.header().leads.note();
+        crate::kernel::leads::LEADS.of(shm).note();
     }
     if let Some(stream) = leads::stream(0) {
         streams.leads(0, stream);

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::descriptor_limit::{Limit, Room};
 use crate::encoding;
 use crate::failure::{Failure, Result};
-use crate::kernel::exec::memfd;
+use crate::memfd;
 use crate::mode::{HandedOn, Name};
 use crate::process::ProcessState;
 use crate::stack_limit;
@@ -127,7 +127,7 @@ impl Boot {
 
     fn exec_with(&self, shown: &[Vec<u8>], lifted: Lifted) -> std::result::Result<Infallible, i32> {
         let errno = |e: std::io::Error| e.raw_os_error().unwrap_or(libc::EIO);
-        let data = memfd(&encoding::to_bytes(&(lifted, self))).map_err(errno)?;
+        let data = memfd::with(&encoding::to_bytes(&(lifted, self))).map_err(errno)?;
         let c = |b: &[u8]| CString::new(b).map_err(|_| libc::EINVAL);
         let argv = shown
             .iter()

@@ -38,10 +38,12 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     };
     // The child runs, and threads beside it, before the parent's call is logged.
     task.flush_readings();
-    vforked::put_aside(task, args, None);
-    let old = set_mask(Mask::all_async());
     let host_stack = HostStack::new();
     machine().memory().translator.lend(true);
+    // A signal that comes while the child has the context must not be noted there for the parent:
+    // the kernel keeps all of them until the parent has the context again.
+    let old = set_mask(Mask(u64::MAX));
+    vforked::put_aside(task, args, None);
     // SAFETY: the child runs `child` on a stack of its own while this thread sleeps; both
     // `birth` and the stack outlive it.
     let pid = unsafe {
@@ -58,6 +60,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
         .unwrap_or(libc::EAGAIN);
     drop(host_stack);
     vforked::take_back(task);
+    set_mask(Mask::all_async());
     visits.begin_slice(task);
     visits.child_left(task);
     machine().memory().translator.lend(false);
@@ -89,6 +92,7 @@ extern "C" fn child(birth: *mut libc::c_void) -> i32 {
     inherit::vforked(task, &birth.args, birth.index, pid);
     birth.visits.child_begins(task);
     relive_host::signal::install_stack();
+    set_mask(Mask::all_async());
     task.record(Kind::Start(Start {
         origin: Origin::Vfork,
         parent,
