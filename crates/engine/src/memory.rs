@@ -7,6 +7,7 @@
 //! page is what the map says (`settle`).
 
 mod code;
+pub mod content;
 mod moves;
 
 use std::collections::BTreeSet;

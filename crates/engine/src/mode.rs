@@ -11,10 +11,11 @@ use relive_trace::{Kind, TapeId};
 use serde::{Deserialize, Serialize};
 
 use crate::closed_page::ClosedPage;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::{Answer, Call, Reply};
 use crate::machine::machine;
+use crate::memory::content::{Content, Shown, Wanted};
 use crate::signals::SigInfo;
 use crate::tape::Tape;
 use crate::task::{Flow, Task};
@@ -94,6 +95,11 @@ pub trait Mode: Sync {
         result: i64,
         told: Option<&Answer>,
     ) -> Result<()>;
+
+    /// The engine does not come to the outcome that the call has: it cannot follow.
+    fn diverged(&self, _task: &Task, expected: &str, actual: &str) -> Failure {
+        Failure::internal(format!("{expected}: {actual}"))
+    }
 
     /// A whole call that only answers, by its number, registers and number of arguments. `None`: it
     /// must take the long way, and nothing has been done.
@@ -188,6 +194,21 @@ pub trait Mode: Sync {
     fn is_doomed(&self, task: &Task) -> bool;
 
     // Memory.
+
+    /// The content of a map that is about to be made.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    fn content(&self, wanted: Wanted<'_>) -> Result<Content>;
+
+    /// A shared map of the file `file` (an identity) is about to show a further part of it, which is
+    /// `shown` then if the trace says so.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    fn shows_file(&self, _file: u64, _shown: Option<&Shown>, _part: (u64, u64)) -> Result<()> {
+        Ok(())
+    }
 
     /// The engine is about to write guest memory.
     fn wrote(&self, _addr: u64, _len: u64) {}

@@ -3,7 +3,8 @@
 
 use relive_host::addr::PAGE;
 
-use super::{Answer, Call, Reply};
+use super::operation::Told;
+use super::{Call, Reply};
 use crate::failure::Result;
 use crate::machine::machine;
 use crate::memory::Memory;
@@ -58,33 +59,33 @@ const EFFECTS: &[(i32, Effect)] = &[
 ];
 
 /// madvise(2).
-pub fn madvise(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    Ok(Reply::Value(match (advise(call, answer), answer) {
+pub fn madvise(_: &mut Task, call: &Call, told: Told) -> Result<Reply> {
+    Ok(Reply::Value(match (advise(call, told), told) {
         (Ok(()), _) => 0,
         // Older recordings have other errors for the same.
-        (Err(_), Some(a)) if a.result < 0 => a.result,
+        (Err(_), Some(error)) if error < 0 => error,
         (Err(e), _) => -i64::from(e),
     }))
 }
 
-fn advise(call: &Call, answer: Option<&Answer>) -> std::result::Result<(), i32> {
+fn advise(call: &Call, told: Told) -> std::result::Result<(), i32> {
     let [start, len, ..] = call.args;
     let known = EFFECTS.iter().find(|(advice, _)| *advice == call.int(2));
     let Some(&(_, effect)) = known else {
-        return answer.map_or(Err(libc::EINVAL), told);
+        return told.map_or(Err(libc::EINVAL), as_told);
     };
-    if let (Some(a), Effect::None | Effect::Free | Effect::Cold | Effect::Populate(_)) =
-        (answer, effect)
+    if let (Some(result), Effect::None | Effect::Free | Effect::Cold | Effect::Populate(_)) =
+        (told, effect)
     {
-        return told(a);
+        return as_told(result);
     }
     if start % PAGE != 0 {
         return Err(libc::EINVAL);
     }
     let Some(len) = pages(len) else {
-        return match (len, answer) {
+        return match (len, told) {
             (0, _) => Ok(()),
-            (_, Some(a)) => told(a),
+            (_, Some(result)) => as_told(result),
             (_, None) => Err(libc::EINVAL),
         };
     };
@@ -92,8 +93,8 @@ fn advise(call: &Call, answer: Option<&Answer>) -> std::result::Result<(), i32> 
     let mut memory = machine().memory();
     let parts: Vec<Region> = memory.space.overlapping(start, end).cloned().collect();
     // An older recording may have been refused where the kernel would not refuse: nothing was done.
-    let accepts = || parts.iter().all(|part| check(effect, part, answer).is_ok());
-    if let Some(Err(refused)) = answer.map(told)
+    let accepts = || parts.iter().all(|part| check(effect, part, told).is_ok());
+    if let Some(Err(refused)) = told.map(as_told)
         && refused != libc::ENOMEM
         && accepts()
     {
@@ -107,7 +108,7 @@ fn advise(call: &Call, answer: Option<&Answer>) -> std::result::Result<(), i32> 
         }
         at = part.end;
         let range = (part.start.max(start), part.end.min(end));
-        check(effect, &part, answer)?;
+        check(effect, &part, told)?;
         apply(&mut memory, effect, range, &part)?;
     }
     match hole || at < end {
@@ -117,15 +118,15 @@ fn advise(call: &Call, answer: Option<&Answer>) -> std::result::Result<(), i32> 
 }
 
 /// What the tape says.
-fn told(answer: &Answer) -> std::result::Result<(), i32> {
-    match answer.result {
+fn as_told(result: i64) -> std::result::Result<(), i32> {
+    match result {
         0 => Ok(()),
         error => Err(-error as i32),
     }
 }
 
 /// Whether the kernel would do it to a region.
-fn check(effect: Effect, region: &Region, answer: Option<&Answer>) -> std::result::Result<(), i32> {
+fn check(effect: Effect, region: &Region, told: Told) -> std::result::Result<(), i32> {
     let private = !region.shared && !region.common;
     let refuse_if = |no: bool| if no { Err(libc::EINVAL) } else { Ok(()) };
     let locked = region.traits.locked;
@@ -135,7 +136,7 @@ fn check(effect: Effect, region: &Region, answer: Option<&Answer>) -> std::resul
         Effect::Cold => refuse_if(locked),
         Effect::Populate(prot) => refuse_if(region.prot & prot == 0),
         // An older recording says that all was well, and nothing had been dropped.
-        Effect::Discard { locked: false } if locked => match answer.map(told) {
+        Effect::Discard { locked: false } if locked => match told.map(as_told) {
             Some(Ok(())) => Ok(()),
             _ => Err(libc::EINVAL),
         },

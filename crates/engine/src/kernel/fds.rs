@@ -3,7 +3,7 @@
 
 use relive_kabi::{FdEffect, Transfer};
 
-use super::{Answer, Call, Reply, leads};
+use super::{Call, leads};
 use crate::failure::Result;
 use crate::machine::machine;
 use crate::task::Task;
@@ -90,10 +90,7 @@ pub(super) fn own(task: &Task) -> impl Iterator<Item = i32> + use<> {
 }
 
 /// close_range(2), around the host's descriptors.
-pub fn close_range(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
-    }
+pub fn close_range(task: &mut Task, call: &Call) -> Result<i64> {
     let (first, last) = (call.args[0] as u32, call.args[1] as u32);
     let part = |first: u32, last: u32| {
         // SAFETY: closes descriptors of the guest.
@@ -110,7 +107,7 @@ pub fn close_range(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Res
             if from < own {
                 let result = part(from, own - 1);
                 if result != 0 {
-                    return Ok(Reply::Value(result));
+                    return Ok(result);
                 }
             }
             from = own + 1;
@@ -118,7 +115,7 @@ pub fn close_range(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Res
     }
     // Nothing of the guest's is left, if the last one was the host's.
     let rest = from == first || from <= last;
-    Ok(Reply::Value(if rest { part(from, last) } else { 0 }))
+    Ok(if rest { part(from, last) } else { 0 })
 }
 
 /// Whether a call that its row says may sleep really may, on these descriptors: what only moves

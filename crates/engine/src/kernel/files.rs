@@ -8,7 +8,7 @@ use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, OpenFlags};
 
 use super::live::generic;
-use super::{Answer, Call, Reply, own, own_memory, refuse};
+use super::{Call, own, own_memory, refuse};
 use crate::failure::Result;
 use crate::machine::machine;
 use crate::task::Task;
@@ -28,13 +28,10 @@ enum Virtual {
 }
 
 /// Every call that opens a file by its path.
-pub fn open(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
-    }
+pub fn open(task: &mut Task, call: &Call) -> Result<i64> {
     let opening = call.opening().and_then(|o| Some((o, o.path?)));
     let Some((opening, path)) = opening else {
-        return Ok(Reply::Value(generic(task, call)));
+        return Ok(generic(task, call));
     };
     let flags = call.open_flags(opening) as i32;
     let found = classify(task, call, usize::from(path));
@@ -47,13 +44,11 @@ pub fn open(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
             // SAFETY: it was opened just now; the guest does not know it.
             Ok(fd @ 0..) => drop(unsafe { OwnedFd::from_raw_fd(fd) }),
             refused => {
-                return Ok(Reply::Value(
-                    refused.map_or(-i64::from(libc::EIO), i64::from),
-                ));
+                return Ok(refused.map_or(-i64::from(libc::EIO), i64::from));
             }
         }
     }
-    Ok(Reply::Value(match found {
+    Ok(match found {
         None => generic(task, call),
         Some(Virtual::Maps) => {
             let text = machine().memory().space.proc_maps();
@@ -81,49 +76,43 @@ pub fn open(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Rep
             generic(task, call)
         }
         Some(Virtual::Refused) => -i64::from(libc::EACCES),
-    }))
+    })
 }
 
 /// readlink(2), readlinkat(2).
-pub fn readlink(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
-    }
+pub fn readlink(task: &mut Task, call: &Call) -> Result<i64> {
     let args = call.row.map_or(&[][..], |r| r.args);
     let path = args.iter().position(|arg| *arg == Arg::Str).unwrap_or(0);
     if !matches!(classify(task, call, path), Some(Virtual::Exe)) {
-        return Ok(Reply::Value(generic(task, call)));
+        return Ok(generic(task, call));
     }
     let exe = task.process.state().exe.clone();
     let (buf, size) = (call.args[path + 1], call.int(path + 2));
     if size <= 0 {
-        return Ok(Reply::Value(-i64::from(libc::EINVAL)));
+        return Ok(-i64::from(libc::EINVAL));
     }
     let n = exe.len().min(size as usize);
-    Ok(Reply::Value(match task.write(buf, &exe[..n]) {
+    Ok(match task.write(buf, &exe[..n]) {
         Ok(()) => {
             task.log.wrote(buf, n as u64);
             n as i64
         }
         Err(e) => e,
-    }))
+    })
 }
 
 /// getdents(2), getdents64(2): the hosts' own descriptors are not shown in `/proc/self/fd`.
-pub fn entries(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
-    }
+pub fn entries(task: &mut Task, call: &Call) -> Result<i64> {
     let result = generic(task, call);
     if result <= 0 || !super::mapped::is_generated(call.int(0)) {
-        return Ok(Reply::Value(result));
+        return Ok(result);
     }
     let Some(pid) = own::listing(call.int(0)) else {
-        return Ok(Reply::Value(result));
+        return Ok(result);
     };
     let mut bytes = vec![0; result as usize];
     if copy::read(GuestAddr(call.args[1]), &mut bytes).is_err() {
-        return Ok(Reply::Value(result));
+        return Ok(result);
     }
     // `struct linux_dirent64` has the type before the name, `struct linux_dirent` behind it.
     let name = if i64::from(call.nr) == libc::SYS_getdents64 {
@@ -139,14 +128,12 @@ pub fn entries(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<
     });
     if kept.is_empty() {
         // Nothing would say that this is the end: what comes next is.
-        return entries(task, call, None);
+        return entries(task, call);
     }
     task.log.spans.clear();
     task.log.wrote(call.args[1], kept.len() as u64);
-    Ok(Reply::Value(
-        task.write(call.args[1], &kept)
-            .map_or_else(|e| e, |()| kept.len() as i64),
-    ))
+    let written = task.write(call.args[1], &kept);
+    Ok(written.map_or_else(|e| e, |()| kept.len() as i64))
 }
 
 /// A buffer of entries without those whose names, so far behind their beginnings, are hidden.

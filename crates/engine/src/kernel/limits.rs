@@ -5,8 +5,9 @@
 use relive_host::Reg;
 use relive_host::addr::PAGE;
 
+use super::Call;
 use super::live::generic;
-use super::{Answer, Call, Reply};
+use super::operation::{Operation, Outcome, Prepared};
 use crate::failure::Result;
 use crate::loader::{STACK_NAME, STACK_TOP, stack_bytes};
 use crate::machine::machine;
@@ -19,11 +20,15 @@ const AS: i32 = libc::RLIMIT_AS as i32;
 const DATA: i32 = libc::RLIMIT_DATA as i32;
 const STACK: i32 = libc::RLIMIT_STACK as i32;
 
+const EPERM: i64 = -(libc::EPERM as i64);
+
 /// What one call asks for.
-struct Asked {
+pub struct Asked {
     resource: i32,
-    /// Address of the new limit, 0 for none.
-    new: u64,
+    /// The new limit, if it can be read.
+    new: Option<Limit>,
+    /// A new limit is given.
+    sets: bool,
     /// Where the old one goes, 0 for nowhere.
     old: u64,
     /// Of the caller itself.
@@ -32,81 +37,116 @@ struct Asked {
 
 impl Asked {
     fn of(task: &Task, call: &Call) -> Self {
-        match i64::from(call.nr) {
-            libc::SYS_prlimit64 => Self {
-                resource: call.int(1),
-                new: call.args[2],
-                old: call.args[3],
-                own: call.int(0) == 0 || call.int(0) as u32 == task.process.pid,
-            },
-            nr => {
-                let sets = nr == libc::SYS_setrlimit;
-                Self {
-                    resource: call.int(0),
-                    new: if sets { call.args[1] } else { 0 },
-                    old: if sets { 0 } else { call.args[1] },
-                    own: true,
-                }
+        let [first, second, third, fourth, ..] = call.args;
+        let (resource, new, old, own) = match i64::from(call.nr) {
+            libc::SYS_prlimit64 => {
+                let pid = first as u32;
+                (second, third, fourth, pid == 0 || pid == task.process.pid)
             }
+            libc::SYS_setrlimit => (first, second, 0, true),
+            _ => (first, 0, second, true),
+        };
+        let limit = || Some((task.read_u64(new).ok()?, task.read_u64(new + 8).ok()?));
+        Self {
+            resource: resource as i32,
+            new: if new == 0 { None } else { limit() },
+            sets: new != 0,
+            old,
+            own,
         }
+    }
+
+    /// The limit is kept by the engine, and seen by the guest, in all modes alike.
+    fn is_kept(&self) -> bool {
+        self.own && matches!(self.resource, AS | DATA)
+    }
+
+    /// A kept limit as it is.
+    fn before(&self, task: &Task) -> Limit {
+        let limits = task.process.state().limits;
+        match self.resource {
+            AS => limits.space,
+            _ => limits.data,
+        }
+    }
+
+    /// Whether it raises the hard limit, for which it takes a privilege.
+    fn raises(&self, before: Limit) -> bool {
+        self.new.is_some_and(|new| new.1 > before.1)
     }
 }
 
 /// getrlimit(2), setrlimit(2), prlimit(2).
-pub fn limits(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    let asked = Asked::of(task, call);
-    if let (AS | DATA, true) = (asked.resource, asked.own) {
-        // Kept, and seen by the guest, in both modes alike.
-        return Ok(Reply::Value(match kept(task, &asked, answer) {
-            Ok(()) => 0,
-            Err(e) => e,
-        }));
-    }
-    let result = match answer {
-        Some(a) => a.result,
-        None => {
-            if let (true, Some(shm)) = (asked.new != 0, &machine().shm)
-                && asked.resource == libc::RLIMIT_FSIZE as i32
-            {
-                // Before the limit is there: it may be another process's.
-                crate::input::SHARED.of(shm).look_for_limits();
+pub struct Rlimit;
+
+impl Operation for Rlimit {
+    type Plan = Asked;
+
+    fn prepare(task: &mut Task, call: &Call) -> Prepared<Asked> {
+        let asked = Asked::of(task, call);
+        if asked.is_kept() {
+            if asked.sets && asked.new.is_none() {
+                return Err(-i64::from(libc::EFAULT));
             }
-            if asked.resource == libc::RLIMIT_NOFILE as i32 && asked.own && asked.new != 0 {
-                keep_descriptors(task, &asked);
+            if asked.new.is_some_and(|(soft, hard)| soft > hard) {
+                return Err(-i64::from(libc::EINVAL));
             }
-            generic(task, call)
         }
-    };
-    if result == 0 && asked.resource == STACK && asked.own && asked.new != 0 {
-        let soft = task.read_u64(asked.new).unwrap_or(0);
-        resize_stack(task, stack_bytes(soft));
+        Ok(asked)
     }
-    Ok(Reply::Value(result))
+
+    fn perform(task: &mut Task, call: &Call, asked: &mut Asked) -> Result<i64> {
+        if asked.is_kept() {
+            // SAFETY: only asks.
+            let privileged = unsafe { libc::geteuid() } == 0;
+            let refused = asked.raises(asked.before(task)) && !privileged;
+            return Ok(if refused { EPERM } else { 0 });
+        }
+        if let (true, Some(shm)) = (asked.sets, &machine().shm)
+            && asked.resource == libc::RLIMIT_FSIZE as i32
+        {
+            // Before the limit is there: it may be another process's.
+            crate::input::SHARED.of(shm).look_for_limits();
+        }
+        if asked.resource == libc::RLIMIT_NOFILE as i32 && asked.own {
+            keep_descriptors(task, asked);
+        }
+        Ok(generic(task, call))
+    }
+
+    fn apply(task: &mut Task, _: &Call, asked: Asked, outcome: &Outcome<'_>) -> Result<i64> {
+        if asked.is_kept() {
+            return Ok(change(task, &asked, outcome.result).map_or_else(|e| e, |()| 0));
+        }
+        if let (0, STACK, true, Some((soft, _))) =
+            (outcome.result, asked.resource, asked.own, asked.new)
+        {
+            resize_stack(task, stack_bytes(soft));
+        }
+        Ok(outcome.result)
+    }
 }
 
 /// The next program's host must come to all it needs without new descriptors.
 fn keep_descriptors(task: &Task, asked: &Asked) {
-    let hard = task.read_u64(asked.new + 8);
-    if hard.is_ok_and(|hard| hard < crate::descriptor_limit::ENOUGH) {
+    let few = |(_, hard): (u64, u64)| hard < crate::descriptor_limit::ENOUGH;
+    if asked.new.is_some_and(few) {
         crate::reach::prepare(task, false);
     }
 }
 
-fn kept(task: &mut Task, asked: &Asked, answer: Option<&Answer>) -> std::result::Result<(), i64> {
-    let new = match asked.new {
-        0 => None,
-        at => Some((task.read_u64(at)?, task.read_u64(at + 8)?)),
-    };
-    let limits = task.process.state().limits;
-    let before = match asked.resource {
-        AS => limits.space,
-        _ => limits.data,
-    };
-    if let Some(new) = new {
-        // SAFETY: only asks.
-        let raises = || unsafe { libc::geteuid() } == 0;
-        let raises = answer.map_or_else(raises, |a| a.result == 0);
-        set(task, asked.resource, before, new, raises)?;
+/// Sets a kept limit, unless the `result` refuses that, and shows what it was.
+fn change(task: &mut Task, asked: &Asked, result: i64) -> std::result::Result<(), i64> {
+    let before = asked.before(task);
+    if result == EPERM && asked.raises(before) {
+        return Err(EPERM);
+    }
+    if let Some(new) = asked.new {
+        let limits = &mut task.process.state().limits;
+        match asked.resource {
+            AS => limits.space = new,
+            _ => limits.data = new,
+        }
     }
     if asked.old != 0 {
         let mut bytes = [0; 16];
@@ -114,27 +154,6 @@ fn kept(task: &mut Task, asked: &Asked, answer: Option<&Answer>) -> std::result:
         bytes[8..].copy_from_slice(&before.1.to_le_bytes());
         task.write(asked.old, &bytes)?;
         task.log.wrote(asked.old, 16);
-    }
-    Ok(())
-}
-
-fn set(
-    task: &Task,
-    resource: i32,
-    before: Limit,
-    new: Limit,
-    raises: bool,
-) -> std::result::Result<(), i64> {
-    if new.0 > new.1 {
-        return Err(-i64::from(libc::EINVAL));
-    }
-    if new.1 > before.1 && !raises {
-        return Err(-i64::from(libc::EPERM));
-    }
-    let limits = &mut task.process.state().limits;
-    match resource {
-        AS => limits.space = new,
-        _ => limits.data = new,
     }
     Ok(())
 }

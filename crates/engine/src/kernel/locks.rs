@@ -5,7 +5,8 @@
 use relive_host::addr::PAGE;
 
 use super::live::generic;
-use super::{Answer, Call, Reply};
+use super::operation::{Operation, Outcome, Prepared, Told};
+use super::{Call, Reply};
 use crate::failure::Result;
 use crate::machine::machine;
 use crate::memory::Memory;
@@ -16,32 +17,54 @@ const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 
 /// mlock(2), mlock2(2), munlock(2): the kernel's work up to the first hole in the guest's memory,
 /// which is none to the kernel.
-pub fn range(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    let locks = i64::from(call.nr) != libc::SYS_munlock;
-    let Some((start, end)) = rounded(call) else {
-        let result = answer.map_or_else(|| generic(task, call), |a| a.result);
-        return Ok(Reply::Value(result));
-    };
-    let hole = machine().memory().space.mapped_until(start, end).min(end);
-    let result = match answer {
-        Some(a) => a.result,
-        None => {
-            let mut part = *call;
-            (part.args[0], part.args[1]) = (start, hole - start);
-            match generic(task, &part) {
-                0 if hole < end => -i64::from(libc::ENOMEM),
-                result => result,
-            }
-        }
-    };
-    let mut memory = machine().memory();
-    // What cannot be brought into memory is locked all the same; above a limit nothing is.
-    let inaccessible = memory.space.overlapping(start, hole).any(|r| r.prot == 0);
-    let no_memory = result == -i64::from(libc::ENOMEM) && (hole < end || inaccessible);
-    if result == 0 || result == -i64::from(libc::EAGAIN) || no_memory {
-        memory.lock(start, hole, locks);
+pub struct Range;
+
+/// A range of whole pages, and where the first hole in it begins.
+#[derive(Clone, Copy)]
+pub struct Pages {
+    start: u64,
+    end: u64,
+    hole: u64,
+}
+
+impl Operation for Range {
+    /// `None`: the range is the kernel's to refuse.
+    type Plan = Option<Pages>;
+
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<Self::Plan> {
+        Ok(rounded(call).map(|(start, end)| Pages {
+            start,
+            end,
+            hole: machine().memory().space.mapped_until(start, end).min(end),
+        }))
     }
-    Ok(Reply::Value(result))
+
+    fn perform(task: &mut Task, call: &Call, plan: &mut Self::Plan) -> Result<i64> {
+        let Some(pages) = plan else {
+            return Ok(generic(task, call));
+        };
+        let mut part = *call;
+        (part.args[0], part.args[1]) = (pages.start, pages.hole - pages.start);
+        Ok(match generic(task, &part) {
+            0 if pages.hole < pages.end => -i64::from(libc::ENOMEM),
+            result => result,
+        })
+    }
+
+    fn apply(_: &mut Task, call: &Call, plan: Self::Plan, outcome: &Outcome<'_>) -> Result<i64> {
+        let result = outcome.result;
+        let Some(Pages { start, end, hole }) = plan else {
+            return Ok(result);
+        };
+        let mut memory = machine().memory();
+        // What cannot be brought into memory is locked all the same; above a limit nothing is.
+        let inaccessible = memory.space.overlapping(start, hole).any(|r| r.prot == 0);
+        let no_memory = result == -i64::from(libc::ENOMEM) && (hole < end || inaccessible);
+        if result == 0 || result == -i64::from(libc::EAGAIN) || no_memory {
+            memory.lock(start, hole, i64::from(call.nr) != libc::SYS_munlock);
+        }
+        Ok(result)
+    }
 }
 
 /// The whole pages of a range.
@@ -55,33 +78,43 @@ fn rounded(call: &Call) -> Option<(u64, u64)> {
 }
 
 /// mlockall(2).
-pub fn all(_: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    let known = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
-    let flags = call.int(0);
-    if flags & !known != 0 || flags & !libc::MCL_ONFAULT == 0 {
-        return Ok(Reply::Value(-i64::from(libc::EINVAL)));
-    }
-    let mut memory = machine().memory();
-    let now = flags & libc::MCL_CURRENT != 0;
-    let result = match answer {
-        Some(a) => a.result,
-        None => {
-            let (used, _) = super::limits::used(&memory);
-            may_lock(if now { used } else { 0 }, libc::ENOMEM)
-                .map_or_else(|e| -i64::from(e), |()| 0)
+pub struct All;
+
+impl Operation for All {
+    /// The flags.
+    type Plan = i32;
+
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<i32> {
+        let known = libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT;
+        let flags = call.int(0);
+        if flags & !known != 0 || flags & !libc::MCL_ONFAULT == 0 {
+            return Err(-i64::from(libc::EINVAL));
         }
-    };
-    if result == 0 {
-        memory.lock_future(flags & libc::MCL_FUTURE != 0);
-        if now {
-            memory.lock(0, u64::MAX, true);
-        }
+        Ok(flags)
     }
-    Ok(Reply::Value(result))
+
+    fn perform(_: &mut Task, _: &Call, flags: &mut i32) -> Result<i64> {
+        let used = match *flags & libc::MCL_CURRENT {
+            0 => 0,
+            _ => super::limits::used(&machine().memory()).0,
+        };
+        Ok(may_lock(used, libc::ENOMEM).map_or_else(|e| -i64::from(e), |()| 0))
+    }
+
+    fn apply(_: &mut Task, _: &Call, flags: i32, outcome: &Outcome<'_>) -> Result<i64> {
+        if outcome.result == 0 {
+            let mut memory = machine().memory();
+            memory.lock_future(flags & libc::MCL_FUTURE != 0);
+            if flags & libc::MCL_CURRENT != 0 {
+                memory.lock(0, u64::MAX, true);
+            }
+        }
+        Ok(outcome.result)
+    }
 }
 
 /// munlockall(2).
-pub fn none(_: &mut Task, _: &Call, _: Option<&Answer>) -> Result<Reply> {
+pub fn none(_: &mut Task, _: &Call, _: Told) -> Result<Reply> {
     let mut memory = machine().memory();
     memory.lock_future(false);
     memory.lock(0, u64::MAX, false);

@@ -127,6 +127,10 @@ fn outcome(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply>
     match hooks::find(call) {
         Some(Part::Computes(compute)) => return compute(task, call, told.map(|a| a.result)),
         Some(Part::Follows(follow)) => return follow(task, call, told),
+        Some(Part::Makes(make)) => {
+            let result = told.map_or_else(|| make(task, call), |a| Ok(a.result));
+            return result.map(Reply::Value);
+        }
         None => {}
     }
     Ok(Reply::Value(match told {

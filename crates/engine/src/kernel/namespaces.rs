@@ -2,7 +2,7 @@
 //! processes are refused: the host finds the recorder by its number, and as the same user.
 
 use super::live::generic;
-use super::{Answer, Call, Reply, refuse};
+use super::{Call, refuse};
 use crate::failure::Result;
 use crate::machine::machine;
 use crate::task::Task;
@@ -20,13 +20,10 @@ const OF_THREADS: u64 =
     (libc::CLONE_FILES | libc::CLONE_THREAD | libc::CLONE_SIGHAND | libc::CLONE_VM) as u64;
 
 /// unshare(2).
-pub fn unshare(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
-    }
+pub fn unshare(task: &mut Task, call: &Call) -> Result<i64> {
     let flags = call.args[0];
     let alone = machine().threads.single() && task.vforked.is_none();
-    Ok(Reply::Value(if flags & !(KERNEL | OF_THREADS) != 0 {
+    Ok(if flags & !(KERNEL | OF_THREADS) != 0 {
         let known = (libc::CLONE_NEWUSER | libc::CLONE_NEWPID | 0x80) as u64;
         match flags & !(KERNEL | OF_THREADS | known) {
             0 => refuse(call, libc::EPERM),
@@ -39,5 +36,5 @@ pub fn unshare(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<
         }
     } else {
         generic(task, call)
-    }))
+    })
 }

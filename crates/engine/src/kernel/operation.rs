@@ -3,7 +3,7 @@
 //! that the engine answers by itself has one step, the same in every mode.
 
 use super::{Answer, Call, Reply};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::task::Task;
 
 /// How the engine takes part in a call.
@@ -11,6 +11,9 @@ use crate::task::Task;
 pub enum Part {
     /// It computes the result from its own state, in every mode; a replay compares it with the tape.
     Computes(fn(&mut Task, &Call, Told) -> Result<Reply>),
+    /// The kernel decides, and the engine keeps nothing of it: the call is only made in a way of its
+    /// own. A replay takes the result from the tape.
+    Makes(fn(&mut Task, &Call) -> Result<i64>),
     /// The kernel decides, and the engine follows: see [`follow`].
     Follows(fn(&mut Task, &Call, Option<&Answer>) -> Result<Reply>),
 }
@@ -72,6 +75,20 @@ impl Outcome<'_> {
     #[must_use]
     pub fn is_good(&self) -> bool {
         !(-4095..0).contains(&self.result)
+    }
+
+    /// The result of a call that the kernel has granted, but whose effect on guest memory it refuses
+    /// with `errno`.
+    ///
+    /// # Errors
+    /// A replay, whose tape says that it did not.
+    pub fn refused(&self, call: &Call, errno: i32) -> Result<i64> {
+        match self.told {
+            None => Ok(-i64::from(errno)),
+            Some(_) => Err(Failure::setup(format!(
+                "replaying {call}: the kernel refuses the map (errno {errno})"
+            ))),
+        }
     }
 }
 

@@ -12,7 +12,8 @@ use relive_host::{GuestAddr, addr::PAGE, copy, layout, sys};
 use relive_kabi::{Arg, At};
 
 use super::live::generic;
-use super::{Answer, Call, Reply, refuse};
+use super::operation::{Operation, Outcome, Prepared};
+use super::{Call, refuse};
 use crate::failure::Result;
 use crate::machine::machine;
 use crate::task::Task;
@@ -79,33 +80,68 @@ fn whose(task: &Task, fd: i32) -> Option<Whose> {
 }
 
 /// read(2), pread(2), readv(2), preadv(2): of memory, or as all others.
-pub fn read(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
-    }
-    let result = match whose(task, call.int(0)) {
+pub fn read(task: &mut Task, call: &Call) -> Result<i64> {
+    Ok(match whose(task, call.int(0)) {
         None => generic(task, call),
         Some(whose) => Transfer::of(task, call, whose, false).map_or_else(|e| e, |t| t.make(task)),
-    };
-    Ok(Reply::Value(result))
+    })
 }
 
 /// write(2), pwrite(2), writev(2), pwritev(2): to memory, or as all others.
-pub fn write(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        if a.stream == 0 && !a.extra.is_empty() {
-            again(task, call, a)?;
-        }
-        return Ok(Reply::Value(a.result));
+pub struct Write;
+
+impl Operation for Write {
+    type Plan = ();
+
+    fn prepare(_: &mut Task, _: &Call) -> Prepared<()> {
+        Ok(())
     }
-    let result = match whose(task, call.int(0)) {
-        None => generic(task, call),
-        Some(Whose::Another) => refuse(call, libc::EPERM),
-        Some(Whose::Own) => {
-            Transfer::of(task, call, Whose::Own, true).map_or_else(|e| e, |t| t.make(task))
+
+    fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
+        Ok(match whose(task, call.int(0)) {
+            None => generic(task, call),
+            Some(Whose::Another) => refuse(call, libc::EPERM),
+            Some(Whose::Own) => {
+                Transfer::of(task, call, Whose::Own, true).map_or_else(|e| e, |t| t.make(task))
+            }
+        })
+    }
+
+    fn apply(task: &mut Task, call: &Call, (): (), outcome: &Outcome<'_>) -> Result<i64> {
+        match (Written::of(task, outcome), outcome.told) {
+            (None, _) => {}
+            // The kernel has written it.
+            (Some(w), None) => machine().memory().code_changed(w.at, w.at + w.len),
+            (Some(w), Some(_)) => again(task, call, w)?,
         }
-    };
-    Ok(Reply::Value(result))
+        Ok(outcome.result)
+    }
+}
+
+/// The memory that a call has written through a descriptor.
+struct Written {
+    at: u64,
+    len: u64,
+}
+
+impl Written {
+    /// What the call has noted; output to a standard stream notes other data.
+    fn of(task: &Task, outcome: &Outcome<'_>) -> Option<Self> {
+        let stream = outcome.told.map_or(task.log.stream, |a| a.stream);
+        let extra = outcome.extra(task);
+        let word = |i: usize| {
+            let bytes = extra.get(8 * i..8 * i + 8);
+            u64::from_le_bytes(bytes.and_then(|b| b.try_into().ok()).unwrap_or_default())
+        };
+        (stream == 0 && !extra.is_empty()).then(|| Self {
+            at: word(0),
+            len: word(1),
+        })
+    }
+
+    fn note(&self, extra: &mut Vec<u8>) {
+        extra.extend([self.at, self.len].iter().flat_map(|w| w.to_le_bytes()));
+    }
 }
 
 /// One call that moves bytes between buffers of the guest and the memory behind a descriptor.
@@ -170,10 +206,8 @@ impl Transfer {
             seek(self.fd, self.at, libc::SEEK_SET);
         }
         if self.written != 0 {
-            let words = [start, self.written];
-            task.log
-                .extra
-                .extend(words.iter().flat_map(|w| w.to_le_bytes()));
+            let (at, len) = (start, self.written);
+            Written { at, len }.note(&mut task.log.extra);
         }
         result
     }
@@ -232,12 +266,7 @@ impl Transfer {
         if self.writes {
             machine().memory().unguard(self.at, there);
         }
-        let moved = access(self.fd, self.writes, &mut piece[..n], self.at);
-        if self.writes && moved > 0 {
-            let mut memory = machine().memory();
-            memory.code_changed(self.at, self.at + moved as u64);
-        }
-        moved
+        access(self.fd, self.writes, &mut piece[..n], self.at)
     }
 }
 
@@ -307,13 +336,9 @@ fn access(fd: u64, writes: bool, piece: &mut [u8], at: u64) -> i64 {
     (unsafe { sys::syscall(nr as u64, args) }) as i64
 }
 
-/// Writes in replay what the recorded call wrote: from where, and how much, its hook has said.
-fn again(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
-    let word = |i: usize| {
-        let bytes = answer.extra.get(8 * i..8 * i + 8);
-        u64::from_le_bytes(bytes.and_then(|b| b.try_into().ok()).unwrap_or_default())
-    };
-    let (mut at, mut left) = (word(0), word(1));
+/// Writes in replay what the recorded call wrote.
+fn again(task: &Task, call: &Call, written: Written) -> Result<()> {
+    let (mut at, mut left) = (written.at, written.len);
     let parts = arguments(task, call).map_or_else(|_| Vec::new(), |(parts, _)| parts);
     let mut page = [0; PAGE as usize];
     for (buffer, len) in parts {
@@ -321,16 +346,12 @@ fn again(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
         while done < len.min(left) {
             let n = PAGE.min(len - done).min(left - done);
             let piece = &mut page[..n as usize];
-            crate::modes::replay::wrote(at, n);
+            task.mode().wrote(at, n);
             if copy::read(GuestAddr(buffer + done), piece).is_err()
                 || machine().memory().poke(at, piece).is_err()
             {
                 let expected = format!("{call} writing {n} bytes at {at:#x}");
-                return Err(crate::modes::replay::divergence(
-                    task,
-                    &expected,
-                    "a bad address",
-                ));
+                return Err(task.mode().diverged(task, &expected, "a bad address"));
             }
             at += n;
             done += n;
@@ -341,23 +362,17 @@ fn again(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
 }
 
 /// process_vm_readv(2): of itself, what it has; others' memory is the kernel's matter.
-pub fn read_vectors(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
-    }
+pub fn read_vectors(task: &mut Task, call: &Call) -> Result<i64> {
     if !is_own(task, call.int(0) as u32) {
-        return Ok(Reply::Value(generic(task, call)));
+        return Ok(generic(task, call));
     }
-    Ok(Reply::Value(with_remote(task, call, |_| {}).0))
+    Ok(with_remote(task, call, |_| {}).0)
 }
 
 /// process_vm_writev(2) to the caller's own memory.
-pub fn write_vectors(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
-    }
+pub fn write_vectors(task: &mut Task, call: &Call) -> Result<i64> {
     if !is_own(task, call.int(0) as u32) {
-        return Ok(Reply::Value(refuse(call, libc::EPERM)));
+        return Ok(refuse(call, libc::EPERM));
     }
     let (result, parts) = with_remote(task, call, |parts| {
         for &[at, len] in parts {
@@ -369,7 +384,7 @@ pub fn write_vectors(task: &mut Task, call: &Call, answer: Option<&Answer>) -> R
         task.log.wrote(at, len.min(left));
         left -= len.min(left);
     }
-    Ok(Reply::Value(result))
+    Ok(result)
 }
 
 /// Makes such a call with the remote vector cut to what the guest's map has, of which `prepare`

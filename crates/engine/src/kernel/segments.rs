@@ -2,7 +2,6 @@
 //! segments while recording; in replay they are objects of the pool, as files mapped shared.
 
 use std::fs::File;
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 use relive_host::addr::PAGE;
@@ -10,32 +9,30 @@ use relive_host::{GuestAddr, copy, layout, sys};
 use relive_kabi::structs::{SEMID_DS, SHMID_DS, SHMID_SIZE};
 
 use super::live::generic;
-use super::memory::{MAP_FIXED_NOREPLACE, choose};
-use super::shown::MapData;
-use super::{Answer, Call, Reply};
+use super::memory::{Held, MAP_FIXED_NOREPLACE, choose};
+use super::operation::{Operation, Outcome, Prepared, Told};
+use super::{Call, Reply};
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::memfd;
 use crate::memory::Source;
+use crate::memory::content::{Named, Opened, Wanted};
 use crate::space::{self, Region, Traits, pages};
 use crate::task::Task;
 
 /// Begins the identity of each segment; no file has one like it (`mapped::identity`).
 const IDENTITY: u64 = 0x5359_5356 << 32;
 
-fn errno(e: i32) -> Result<Reply> {
-    Ok(Reply::Value(-i64::from(e)))
+fn errno(e: i32) -> Result<i64> {
+    Ok(-i64::from(e))
 }
 
 /// semctl(2): of `GETALL` the set alone says how much it writes.
-pub fn semctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+pub fn semctl(task: &mut Task, call: &Call) -> Result<i64> {
     // Behind `struct ipc64_perm` and four words, in `struct semid64_ds`.
     const NSEMS: usize = 80;
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
-    }
     if call.int(2) != libc::GETALL {
-        return Ok(Reply::Value(generic(task, call)));
+        return Ok(generic(task, call));
     }
     let mut set = [0u8; SEMID_DS as usize];
     let at = set.as_mut_ptr() as u64;
@@ -44,7 +41,7 @@ pub fn semctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
     let known = unsafe { sys::syscall(u64::from(call.nr), [call.args[0], 0, stat, at, 0, 0]) };
     let count = u64::from_le_bytes(set[NSEMS..NSEMS + 8].try_into().unwrap_or_default());
     if known < 0 {
-        return Ok(Reply::Value(known as i64));
+        return Ok(known as i64);
     }
     let len = 2 * count;
     let values = call.args[3];
@@ -56,62 +53,130 @@ pub fn semctl(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<R
     if result >= 0 {
         task.log.wrote(values, len);
     }
-    Ok(Reply::Value(result))
+    Ok(result)
 }
 
 /// shmat(2).
-pub fn shmat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    let (id, addr, flags) = (call.int(0), call.args[1], call.int(2));
-    if let Some(a) = answer {
-        return attach_recorded(task, call, a);
-    }
-    let size = match size(id) {
-        Ok(size) => size,
-        Err(e) => return Ok(Reply::Value(e)),
-    };
-    let (addr, fixed) = match addr {
-        0 if flags & libc::SHM_REMAP != 0 => return errno(libc::EINVAL),
-        0 => (0, 0),
-        _ if flags & libc::SHM_RND != 0 => (addr & !(PAGE - 1), MAP_FIXED_NOREPLACE),
-        _ if addr % PAGE != 0 => return errno(libc::EINVAL),
-        _ => (addr, MAP_FIXED_NOREPLACE),
-    };
-    let fixed = match flags & libc::SHM_REMAP {
-        0 => fixed,
-        _ => libc::MAP_FIXED,
-    };
-    let Some(len) = pages(size) else {
-        return errno(libc::EINVAL);
-    };
-    let (identity, writes) = (
-        IDENTITY | u64::from(id as u32),
-        flags & libc::SHM_RDONLY == 0,
-    );
-    let name = format!("/SYSV{id:08x}");
-    let mode = task.mode();
-    mode.order()
-        .acquire_file(task, call, identity, writes, &name)?;
-    let mut memory = machine().memory();
-    let start = match choose(&mut memory.space, addr, len, fixed, false) {
-        Ok(a) => a,
-        // What is mapped there stays: the kernel says so with EINVAL.
-        Err(_) => return errno(libc::EINVAL),
-    };
-    let region = region(start, len, flags, identity, &name);
-    if let Err(e) = memory.map(region, Source::Segment(id)) {
-        return errno(e);
-    }
-    drop(memory);
-    if task.mode().traits().keeps {
-        let content = snapshot(start, size)?;
-        task.log.extra.extend_from_slice(&super::keep(&content)?.0);
-        task.log.extra.extend_from_slice(&identity.to_le_bytes());
-        task.log.extra.extend_from_slice(name.as_bytes());
-    }
-    Ok(Reply::Value(start as i64))
+pub struct Attach;
+
+/// An attachment.
+#[derive(Default)]
+pub struct Plan {
+    id: i32,
+    addr: u64,
+    flags: i32,
+    /// Bytes of the segment, where the kernel was asked.
+    size: Option<u64>,
+    /// The segment, where the kernel was asked.
+    opened: Option<Opened>,
+    /// Where the attachment shall be must stay free until it is.
+    held: Held,
 }
 
-fn region(start: u64, len: u64, flags: i32, identity: u64, name: &str) -> Region {
+impl Plan {
+    /// Where the guest wants it, and how much it insists, as mmap(2) says it.
+    fn place(&self) -> std::result::Result<(u64, i32), i32> {
+        let (addr, flags) = (self.addr, self.flags);
+        let (addr, how) = match addr {
+            0 if flags & libc::SHM_REMAP != 0 => return Err(libc::EINVAL),
+            0 => (0, 0),
+            _ if flags & libc::SHM_RND != 0 => (addr & !(PAGE - 1), MAP_FIXED_NOREPLACE),
+            _ if addr % PAGE != 0 => return Err(libc::EINVAL),
+            _ => (addr, MAP_FIXED_NOREPLACE),
+        };
+        Ok(match flags & libc::SHM_REMAP {
+            0 => (addr, how),
+            _ => (addr, libc::MAP_FIXED),
+        })
+    }
+
+    fn writes(&self) -> bool {
+        self.flags & libc::SHM_RDONLY == 0
+    }
+}
+
+impl Operation for Attach {
+    type Plan = Plan;
+
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<Plan> {
+        Ok(Plan {
+            id: call.int(0),
+            addr: call.args[1],
+            flags: call.int(2),
+            ..Plan::default()
+        })
+    }
+
+    fn perform(task: &mut Task, call: &Call, plan: &mut Plan) -> Result<i64> {
+        let size = match size(plan.id) {
+            Ok(size) => size,
+            Err(e) => return Ok(e),
+        };
+        let (addr, how) = match plan.place() {
+            Ok(place) => place,
+            Err(e) => return errno(e),
+        };
+        let Some(len) = pages(size) else {
+            return errno(libc::EINVAL);
+        };
+        let identity = IDENTITY | u64::from(plan.id as u32);
+        let name = format!("/SYSV{:08x}", plan.id);
+        let order = task.mode().order();
+        order.acquire_file(task, call, identity, plan.writes(), &name)?;
+        let space = &mut plan.held.lock().space;
+        let Ok(start) = choose(space, addr, len, how, false) else {
+            // What is mapped there stays: the kernel says so with EINVAL.
+            return errno(libc::EINVAL);
+        };
+        Named::note(&mut task.log.extra, None, identity, &name);
+        plan.size = Some(size);
+        plan.opened = Some(Opened {
+            source: Source::Segment(plan.id),
+            writable: plan.writes(),
+            file: None,
+        });
+        Ok(start as i64)
+    }
+
+    fn apply(task: &mut Task, call: &Call, mut plan: Plan, outcome: &Outcome<'_>) -> Result<i64> {
+        if !outcome.is_good() {
+            return Ok(outcome.result);
+        }
+        let named = Named::of(outcome.extra(task))?;
+        let Some((identity, name)) = named.as_ref().map(|n| (n.identity(), n.path())) else {
+            return Err(Failure::setup(
+                "the trace is damaged: a segment has no name",
+            ));
+        };
+        let start = outcome.result as u64;
+        let content = task.mode().content(Wanted {
+            shared: true,
+            offset: 0,
+            len: plan.size.and_then(pages),
+            opened: plan.opened.take(),
+            named,
+        })?;
+        let end = start.checked_add(content.len);
+        let Some(end) = end.filter(|&end| layout::guest_may_map_range(start, end)) else {
+            let expected = format!("{call} = {start:#x}");
+            return Err(task.mode().diverged(task, &expected, "an impossible map"));
+        };
+        let region = region(start, end, plan.flags, identity, &name);
+        if let Err(e) = plan.held.lock().map(region, content.source) {
+            task.log.extra.clear();
+            return outcome.refused(call, e);
+        }
+        plan.held.release();
+        if let (Some(size), true) = (plan.size, task.mode().traits().keeps) {
+            // The guest's attachment shows what is to be copied.
+            let copy = super::keep(&snapshot(start, size)?)?;
+            Named::note_copy(&mut task.log.extra, copy);
+        }
+        Ok(outcome.result)
+    }
+}
+
+fn region(start: u64, end: u64, flags: i32, identity: u64, name: &str) -> Region {
     let writes = flags & libc::SHM_RDONLY == 0;
     let mut prot = space::READ;
     if writes {
@@ -122,7 +187,7 @@ fn region(start: u64, len: u64, flags: i32, identity: u64, name: &str) -> Region
     }
     Region {
         start,
-        end: start + len,
+        end,
         prot,
         shared: true,
         common: writes,
@@ -167,40 +232,8 @@ fn snapshot(start: u64, size: u64) -> Result<File> {
     Ok(file)
 }
 
-/// The same attachment again, at the recorded address.
-fn attach_recorded(task: &Task, call: &Call, answer: &Answer) -> Result<Reply> {
-    if (-4095..0).contains(&answer.result) {
-        return Ok(Reply::Value(answer.result));
-    }
-    let MapData {
-        shown,
-        inode: identity,
-        name,
-    } = MapData::decode(&answer.extra)?;
-    let start = answer.result as u64;
-    let content = crate::modes::replay::open_copy(&answer.extra)?;
-    let size = crate::sharing::objects::length(&content).map_err(Failure::setup)?;
-    let (Some(len), true) = (pages(size), layout::guest_may_map(start)) else {
-        return Err(crate::modes::replay::divergence(
-            task,
-            &format!("{call} = {start:#x}"),
-            "an impossible map",
-        ));
-    };
-    let (pool, base) = crate::modes::replay::shared_copy(identity, &shown, (0, len))?;
-    let name = String::from_utf8_lossy(name);
-    let region = region(start, len, call.int(2), identity, &name);
-    let source = Source::File(pool.as_raw_fd(), base);
-    machine().memory().map(region, source).map_err(|e| {
-        Failure::setup(format!(
-            "replaying {call}: the kernel refuses the map (errno {e})"
-        ))
-    })?;
-    Ok(Reply::Value(answer.result))
-}
-
 /// shmdt(2): all that is left of the attachment at this address.
-pub fn shmdt(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+pub fn shmdt(_: &mut Task, call: &Call, _: Told) -> Result<Reply> {
     let addr = call.args[0];
     let mut memory = machine().memory();
     let first = memory
@@ -209,7 +242,7 @@ pub fn shmdt(_: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
         .find(|r| is_of(r, addr))
         .map(|r| r.inode);
     let Some(inode) = first.filter(|_| addr.is_multiple_of(PAGE)) else {
-        return errno(libc::EINVAL);
+        return Ok(Reply::Value(-i64::from(libc::EINVAL)));
     };
     let parts: Vec<(u64, u64)> = memory
         .space

@@ -15,101 +15,17 @@ use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy};
 use relive_trace::{FileId, FileSource, KeptPart, Part, PartSource};
 
-use super::Answer;
 use super::mapped::{Mapped, identity, keep_known, known_files};
 use crate::descriptor_limit::Room;
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
 use crate::machine::machine;
+use crate::memory::content::Shown;
 use crate::space::Region;
 use crate::task::Task;
 
-/// In place of a copy's name in the data of mmap(2): what is shown is a part, which is said later.
-const IS_PART: [u8; 32] = [0; 32];
-
 /// The size of a file of which only what its map shows is known.
 const UNKNOWN: u64 = u64::MAX;
-
-/// What a map shows.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown {
-    /// The copy of a whole file.
-    Whole(FileId),
-    /// A part, and nothing is said of the rest.
-    Part(KeptPart),
-}
-
-/// What the data of mmap(2) says of a file.
-#[derive(Debug, PartialEq, Eq)]
-pub struct MapData<'a> {
-    pub shown: Shown,
-    /// The file's identity.
-    pub inode: u64,
-    /// Its name.
-    pub name: &'a [u8],
-}
-
-impl MapData<'_> {
-    /// Appends the data.
-    pub fn encode(&self, data: &mut Vec<u8>) {
-        data.extend_from_slice(match &self.shown {
-            Shown::Whole(id) => &id.0,
-            Shown::Part(_) => &IS_PART,
-        });
-        data.extend_from_slice(&self.inode.to_le_bytes());
-        if let Shown::Part(part) = &self.shown {
-            encode(part, data);
-        }
-        data.extend_from_slice(self.name);
-    }
-
-    /// Reads it again.
-    ///
-    /// # Errors
-    /// The trace is damaged.
-    pub fn decode(data: &[u8]) -> Result<MapData<'_>> {
-        let read = || {
-            let (id, rest) = data.split_first_chunk()?;
-            let (inode, rest) = rest.split_first_chunk()?;
-            let (shown, name) = match *id == IS_PART {
-                true => decode(rest).map(|(part, name)| (Shown::Part(part), name))?,
-                false => (Shown::Whole(FileId(*id)), rest),
-            };
-            let inode = u64::from_le_bytes(*inode);
-            Some(MapData { shown, inode, name })
-        };
-        read().ok_or_else(damaged)
-    }
-}
-
-/// Appends a part: its length, and it, or 0, and the name of its copy.
-fn encode(part: &KeptPart, data: &mut Vec<u8>) {
-    let (len, bytes) = match part {
-        KeptPart::Inline(bytes) => (bytes.len() as u32, &bytes[..]),
-        KeptPart::Copy(id) => (0, &id.0[..]),
-    };
-    data.extend_from_slice(&len.to_le_bytes());
-    data.extend_from_slice(bytes);
-}
-
-/// The part that some data begins with, and the rest.
-fn decode(data: &[u8]) -> Option<(KeptPart, &[u8])> {
-    let (len, rest) = data.split_first_chunk()?;
-    match u32::from_le_bytes(*len) {
-        0 => {
-            let (id, rest) = rest.split_first_chunk()?;
-            Some((KeptPart::Copy(FileId(*id)), rest))
-        }
-        len => {
-            let (bytes, rest) = rest.split_at_checked(len as usize)?;
-            Some((KeptPart::Inline(bytes.to_vec()), rest))
-        }
-    }
-}
-
-fn damaged() -> Failure {
-    Failure::setup("the trace is damaged: a map names no file")
-}
 
 impl Mapped {
     /// What a shared map of a range shows now.
@@ -217,7 +133,7 @@ pub fn grows(task: &mut Task, region: &Region, offset: u64, range: (u64, u64)) -
             machine().memory().uncovered(start, end, keep)
         }
     };
-    encode(&kept?, &mut task.log.extra);
+    Shown::note_part(&kept?, &mut task.log.extra);
     Ok(())
 }
 
@@ -253,46 +169,19 @@ fn tells_holes(fd: i32) -> bool {
     fs.is_some_and(|fs| [BTRFS, EXT4, OVERLAY, TMPFS, XFS].contains(&fs))
 }
 
-/// The part that a grown map shows, by its tape; `None`: a tape from before 1.4 says it otherwise.
+/// The part that a grown map shows, by the data of its call; `None`: there is none, or a tape from
+/// before 1.4 says it otherwise.
 ///
 /// # Errors
 /// The trace is damaged.
-pub fn grown(answer: &Answer) -> Result<Option<Shown>> {
-    if answer.extra.is_empty() {
+pub fn grown(data: &[u8]) -> Result<Option<Shown>> {
+    if data.is_empty() {
         return Ok(None);
     }
-    match decode(&answer.extra) {
-        Some((part, [])) => Ok(Some(Shown::Part(part))),
-        _ => Err(damaged()),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn data_comes_back_and_half_of_it_is_damage() {
-        let id = FileId([7; 32]);
-        let all = [
-            Shown::Whole(id),
-            Shown::Part(KeptPart::Copy(id)),
-            Shown::Part(KeptPart::Inline(vec![1, 2, 3])),
-        ];
-        for shown in all {
-            let name = &b"/a/file"[..];
-            let data = MapData {
-                shown,
-                inode: 99,
-                name,
-            };
-            let mut bytes = Vec::new();
-            data.encode(&mut bytes);
-            assert_eq!(MapData::decode(&bytes).expect("it is whole"), data);
-            let least = bytes.len() - name.len();
-            for n in 0..bytes.len() {
-                assert_eq!(MapData::decode(&bytes[..n]).is_ok(), n >= least, "{n}");
-            }
-        }
+    match Shown::part(data) {
+        Some((shown, [])) => Ok(Some(shown)),
+        _ => Err(Failure::setup(
+            "the trace is damaged: a map that grows shows half of a part",
+        )),
     }
 }

@@ -9,11 +9,12 @@ use relive_host::sys;
 use relive_trace::{Kind, TapeId};
 
 use super::live::host::KERNEL_WITH_LISTS;
-use super::live::{fork, threads, vfork};
+use super::live::{self, fork, threads, vfork};
 use crate::failure::Result;
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::{Answer, Call, Reply, changed_files};
 use crate::machine::machine;
+use crate::memory::content::{Content, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
 use crate::signals::SigInfo;
 use crate::tape::Tape;
@@ -115,11 +116,15 @@ impl Mode for Run {
     }
 
     fn ends_thread_alone(&self, task: &mut Task) -> Result<bool> {
-        Ok(super::live::has_others(task))
+        Ok(live::has_others(task))
     }
 
     fn is_doomed(&self, _: &Task) -> bool {
         false
+    }
+
+    fn content(&self, wanted: Wanted<'_>) -> Result<Content> {
+        Ok(live::content(wanted))
     }
 
     fn tape(&self, _: TapeId, _: u32) -> Result<Tape> {

@@ -2,10 +2,13 @@
 //! birth ([`threads`], [`fork`], [`vfork`]) and its end, and the state that the kernel keeps of it
 //! ([`host`]). It must never decide who runs: that is the mode's.
 
+mod content;
 pub mod fork;
 pub mod host;
 pub mod threads;
 pub mod vfork;
+
+pub use content::content;
 
 use relive_dbt::Stop;
 use relive_host::signal::install_stack;

@@ -8,23 +8,28 @@ use relive_trace::{Encoded, FileId, KeptPart, PartReader};
 use super::state::with;
 use crate::broker;
 use crate::failure::{Failure, Result};
-use crate::kernel::shown::Shown;
 use crate::machine::machine;
+use crate::memory::content::Shown;
 use crate::sharing::objects::{Objects, ROOM, SHARED_FILES};
 
-/// Opens the trace's copy of a mapped file, named by the first 32 bytes of `extra`.
+/// Opens the trace's copy of a mapped file.
 ///
 /// # Errors
 /// The trace lacks it.
-pub fn open_copy(extra: &[u8]) -> Result<File> {
-    let id: [u8; 32] = extra
-        .get(..32)
-        .and_then(|b| b.try_into().ok())
-        .ok_or_else(|| Failure::setup("the trace is damaged: a map names no file"))?;
-    copy_of(FileId(id))
+pub fn open_copy(shown: &Shown) -> Result<File> {
+    match shown {
+        Shown::Whole(id) => copy_of(*id),
+        Shown::Part(_) => Err(Failure::setup(
+            "the trace is damaged: a private map shows a part of its file",
+        )),
+    }
 }
 
-fn copy_of(id: FileId) -> Result<File> {
+/// Opens a copy by its name.
+///
+/// # Errors
+/// The trace lacks it.
+pub fn copy_of(id: FileId) -> Result<File> {
     broker::copy(&machine().trace, id)
 }
 

@@ -6,6 +6,7 @@ mod births;
 pub mod checksum;
 mod concurrency;
 pub mod confine;
+mod content;
 mod events;
 mod execute;
 mod files;
@@ -24,7 +25,6 @@ mod stepper;
 mod turns;
 
 pub use concurrency::CONCURRENCY;
-pub use files::{open_copy, shared_copy, shared_grows};
 pub use guided::{VARIABLE as GUIDE, is_guided, wrote};
 pub use inherited::{above_streams, close as close_inherited};
 pub use mode::Replay;

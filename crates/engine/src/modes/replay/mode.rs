@@ -4,11 +4,14 @@ use relive_host::reading::Use;
 use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Bare, Kind, TapeId};
 
-use super::{answers, births, concurrency, finish, past_end_of_file, state};
+use super::{
+    answers, births, concurrency, content, files, finish, past_end_of_file, report, state,
+};
 use crate::closed_page::ClosedPage;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::{Answer, Call, Reply};
+use crate::memory::content::{Content, Shown, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
 use crate::signals::SigInfo;
 use crate::tape::{Tape, digest};
@@ -65,6 +68,10 @@ impl Mode for Replay {
             Some(answer) => finish::finish(answer, task, call, result),
             None => unreachable!("a replay is told of every call"),
         }
+    }
+
+    fn diverged(&self, task: &Task, expected: &str, actual: &str) -> Failure {
+        report::divergence(task, expected, actual)
     }
 
     fn plain_call(&self, task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Option<i64> {
@@ -157,6 +164,14 @@ impl Mode for Replay {
 
     fn is_doomed(&self, _: &Task) -> bool {
         false
+    }
+
+    fn content(&self, wanted: Wanted<'_>) -> Result<Content> {
+        content::content(&wanted)
+    }
+
+    fn shows_file(&self, file: u64, shown: Option<&Shown>, part: (u64, u64)) -> Result<()> {
+        files::shared_grows(file, shown, part)
     }
 
     fn tape(&self, id: TapeId, _: u32) -> Result<Tape> {

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use relive_host::{enter, sys};
 use relive_trace::{Ending, FileId, Image, Kind, TapeId, TapeReader};
 
-use super::files::open_copy;
+use super::files::copy_of;
 use super::state::{self, with};
 use super::turns::Turns;
 use crate::failure::{Failure, Result};
@@ -152,7 +152,7 @@ impl Session {
         memory.space = crate::space::AddressSpace::new();
         let mut open = Vec::new();
         image::apply(&img, &mut memory, &mut task.ctx, |id: FileId| {
-            let file = open_copy(&id.0)?;
+            let file = copy_of(id)?;
             let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
             open.push(file);
             Ok(fd)

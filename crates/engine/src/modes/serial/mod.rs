@@ -23,10 +23,11 @@ use relive_sched::{Chaos, Fair, Policy, Seed};
 use relive_trace::{Bare, Kind, TapeId};
 
 use super::live::host::KERNEL;
-use super::live::{fork, threads, vfork};
+use super::live::{self, fork, threads, vfork};
 use crate::failure::{Result, die};
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::{self, Answer, Call, Reply};
+use crate::memory::content::{Content, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
 use crate::shm::Shm;
 use crate::signals::SigInfo;
@@ -231,11 +232,15 @@ impl Mode for Serial {
     }
 
     fn ends_thread_alone(&self, task: &mut Task) -> Result<bool> {
-        Ok(super::live::has_others(task))
+        Ok(live::has_others(task))
     }
 
     fn is_doomed(&self, task: &Task) -> bool {
         task.vforked.is_none() && self.baton.is_doomed()
+    }
+
+    fn content(&self, wanted: Wanted<'_>) -> Result<Content> {
+        Ok(live::content(wanted))
     }
 
     fn tape(&self, id: TapeId, pid: u32) -> Result<Tape> {

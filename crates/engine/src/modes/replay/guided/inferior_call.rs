@@ -15,6 +15,7 @@ use crate::failure::{Failure, Result};
 use crate::forbidden::Forbidden;
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::{Answer, Call, Reply};
+use crate::memory::content::{Content, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
 use crate::modes::replay::Replay;
 use crate::modes::replay::events::Due;
@@ -180,6 +181,10 @@ impl Mode for InferiorCall {
 
     fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Option<i64> {
         None
+    }
+
+    fn content(&self, _: Wanted<'_>) -> Result<Content> {
+        no("a map")
     }
 
     fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> i64 {

@@ -1,0 +1,84 @@
+//! brk(2): the heap, at the place that the loader has given it. It must never reach into other maps.
+
+use relive_host::addr::PAGE;
+
+use super::Held;
+use crate::failure::Result;
+use crate::kernel::operation::{Operation, Outcome, Prepared};
+use crate::kernel::{Call, limits};
+use crate::memory::{Memory, Source};
+use crate::space::{READ, Region, Traits, WRITE};
+use crate::task::Task;
+
+/// As far as the heap may grow.
+const MOST: u64 = 1 << 40;
+
+/// brk(2).
+pub struct Break;
+
+/// The end that the heap shall have.
+pub struct Plan {
+    end: u64,
+    /// What lies behind the heap must stay free until it has grown.
+    held: Held,
+}
+
+impl Operation for Break {
+    type Plan = Plan;
+
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<Plan> {
+        let held = Held::default();
+        let end = call.args[0];
+        Ok(Plan { end, held })
+    }
+
+    fn perform(task: &mut Task, _: &Call, plan: &mut Plan) -> Result<i64> {
+        let end = plan.end;
+        let memory = plan.held.lock();
+        let now = memory.space.brk.1;
+        let grows = end.saturating_sub(now);
+        let may = grows == 0 || {
+            let (flags, prot) = (libc::MAP_PRIVATE, READ | WRITE);
+            limits::may_map(task, memory, (0, grows), prot, flags).is_ok()
+        };
+        Ok(if may { end } else { now } as i64)
+    }
+
+    fn apply(_: &mut Task, _: &Call, mut plan: Plan, outcome: &Outcome<'_>) -> Result<i64> {
+        let memory = plan.held.lock();
+        let (base, now) = memory.space.brk;
+        let granted = outcome.result == plan.end as i64 && moves(memory, plan.end);
+        if granted {
+            memory.space.brk = (base, plan.end);
+        }
+        Ok(if granted { plan.end } else { now } as i64)
+    }
+}
+
+/// Maps or unmaps what lies between the heap's end and its new one. Whether it can have that.
+fn moves(memory: &mut Memory, end: u64) -> bool {
+    let (base, now) = memory.space.brk;
+    if end < base || end > base + MOST {
+        return false;
+    }
+    let up = |a: u64| (a + PAGE - 1) & !(PAGE - 1);
+    let (old_end, new_end) = (up(now), up(end));
+    if new_end > old_end {
+        let region = Region {
+            start: old_end,
+            end: new_end,
+            prot: READ | WRITE,
+            shared: false,
+            common: false,
+            name: "[heap]".into(),
+            offset: 0,
+            inode: 0,
+            traits: Traits::default(),
+        };
+        return memory.space.is_free(old_end, new_end) && memory.map(region, Source::Anon).is_ok();
+    }
+    if new_end < old_end {
+        memory.unmap(new_end, old_end);
+    }
+    true
+}

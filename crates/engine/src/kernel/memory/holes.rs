@@ -1,0 +1,62 @@
+//! Calls on memory that the kernel makes, and in which it does not see what is not there: to it the
+//! whole window is mapped. They change nothing.
+
+use relive_host::addr::PAGE;
+
+use crate::failure::Result;
+use crate::kernel::{Call, generic};
+use crate::machine::machine;
+use crate::space::pages;
+use crate::task::Task;
+
+/// mincore(2).
+pub fn mincore(task: &mut Task, call: &Call) -> Result<i64> {
+    Ok(match has_hole(call) {
+        true => -i64::from(libc::ENOMEM),
+        false => generic(task, call),
+    })
+}
+
+/// msync(2): the same, but what is mapped is written.
+pub fn msync(task: &mut Task, call: &Call) -> Result<i64> {
+    if call.int(2) & libc::MS_INVALIDATE != 0 && has_locked(call) {
+        return Ok(-i64::from(libc::EBUSY));
+    }
+    let result = generic(task, call);
+    let hole = result == 0 && has_hole(call);
+    Ok(if hole {
+        -i64::from(libc::ENOMEM)
+    } else {
+        result
+    })
+}
+
+/// Whether a range that msync(2) would take has locked parts.
+fn has_locked(call: &Call) -> bool {
+    const KNOWN: i32 = libc::MS_ASYNC | libc::MS_INVALIDATE | libc::MS_SYNC;
+    let [start, len, ..] = call.args;
+    let flags = call.int(2);
+    let wrong = flags & !KNOWN != 0 || flags & libc::MS_ASYNC != 0 && flags & libc::MS_SYNC != 0;
+    let end = pages(len).and_then(|len| start.checked_add(len));
+    match end.filter(|_| start % PAGE == 0 && !wrong) {
+        Some(end) => {
+            let memory = machine().memory();
+            memory
+                .space
+                .overlapping(start, end)
+                .any(|r| r.traits.locked)
+        }
+        None => false,
+    }
+}
+
+/// Whether a range, whose start and length come first in a call, has parts that the guest has not
+/// mapped. A range that the kernel would not take has none.
+fn has_hole(call: &Call) -> bool {
+    let [start, len, ..] = call.args;
+    let range = pages(len).and_then(|len| Some((start, start.checked_add(len)?)));
+    match range.filter(|_| start % PAGE == 0) {
+        Some((start, end)) => !machine().memory().space.is_mapped(start, end),
+        None => false,
+    }
+}

@@ -1,0 +1,268 @@
+//! mmap(2). The map shows what the mode brings ([`crate::memory::content`]); a recording shows the
+//! trace's copy of a file where it can. It must never map a file of the guest's in a replay.
+
+use std::os::fd::AsRawFd;
+
+use relive_host::addr::PAGE;
+use relive_host::layout;
+
+use super::{Held, choose};
+use crate::descriptor_limit::Room;
+use crate::failure::Result;
+use crate::kernel::mapped::Mapped;
+use crate::kernel::operation::{Operation, Outcome, Prepared};
+use crate::kernel::{Call, limits, locks};
+use crate::machine::machine;
+use crate::memory::content::{Named, Opened, Shown, Wanted};
+use crate::memory::{Source, unnamed};
+use crate::remarks::{self, Remark};
+use crate::space::{self, Region, Traits, pages};
+use crate::task::Task;
+
+/// As much memory at a fixed address as sanitizers only want.
+const MUCH: u64 = 1 << 34;
+const MAP_DENYWRITE: i32 = 0x800;
+
+/// mmap(2).
+pub struct Map;
+
+/// A map, as the guest asks for it.
+#[derive(Default)]
+pub struct Plan {
+    addr: u64,
+    /// Whole pages.
+    len: u64,
+    prot: u32,
+    flags: i32,
+    fd: i32,
+    offset: u64,
+    /// The file, where the kernel was asked.
+    opened: Option<Opened>,
+    /// For the trace's copy of the file.
+    room: Option<Room>,
+    /// The place of the map must stay free until it is made.
+    held: Held,
+}
+
+impl Plan {
+    /// The arguments of a call.
+    fn of(call: &Call) -> std::result::Result<Self, i32> {
+        let [addr, len, prot, flags, fd, offset] = call.args;
+        let Some(whole) = pages(len) else {
+            return Err(if len == 0 { libc::EINVAL } else { libc::ENOMEM });
+        };
+        if offset % PAGE != 0 {
+            return Err(libc::EINVAL);
+        }
+        Ok(Self {
+            addr,
+            len: whole,
+            prot: prot as u32 & 7,
+            flags: flags as i32,
+            fd: fd as i32,
+            offset,
+            ..Self::default()
+        })
+    }
+
+    fn is_anonymous(&self) -> bool {
+        self.flags & libc::MAP_ANONYMOUS != 0
+    }
+
+    fn is_shared(&self) -> bool {
+        self.flags & libc::MAP_TYPE != libc::MAP_PRIVATE
+    }
+
+    /// Whether there is such a kind of map. A replay does not ask: older recordings made some that
+    /// there are not.
+    fn has_known_type(&self) -> bool {
+        match self.flags & libc::MAP_TYPE {
+            libc::MAP_PRIVATE | libc::MAP_SHARED => true,
+            libc::MAP_SHARED_VALIDATE => !self.is_anonymous(),
+            _ => false,
+        }
+    }
+
+    /// The file that is mapped, if it is one; /dev/zero is anonymous memory.
+    fn open(&mut self) -> std::result::Result<Option<Mapped>, i32> {
+        if self.is_anonymous() {
+            return Ok(None);
+        }
+        self.room = Some(Room::for_host(machine().mode.traits().keeps));
+        let file = Mapped::open(self.fd)?;
+        Ok(Some(file).filter(|f| !f.zeros))
+    }
+
+    /// Whether the map shall lie where code can.
+    fn is_low(&self, call: &Call, file: Option<&Mapped>) -> bool {
+        self.flags & libc::MAP_32BIT != 0
+            || self.prot & space::EXEC != 0
+            || self.flags & MAP_DENYWRITE != 0
+            || (!self.is_shared() && file.is_some_and(Mapped::is_elf))
+            || reserves_library(call)
+    }
+
+    /// Chooses the place, which stays free as long as the plan holds it.
+    fn choose(&mut self, task: &Task, low: bool) -> std::result::Result<u64, i32> {
+        let (addr, len, prot, flags) = (self.addr, self.len, self.prot, self.flags);
+        let memory = self.held.lock();
+        locks::may_map(memory, len, flags)?;
+        limits::may_map(task, memory, (addr, len), prot, flags)?;
+        if barrier(addr, len, prot, flags).is_some() {
+            // A fixed map is where it was asked for, whatever part of it is made.
+            return Ok(addr);
+        }
+        choose(&mut memory.space, addr, len, flags, low).inspect_err(|&e| {
+            if e == libc::ENOMEM && len >= MUCH && flags & libc::MAP_FIXED != 0 {
+                remarks::note(Remark::FixedMemory, &task.process.state().exe);
+            }
+        })
+    }
+
+    /// The part of the map at `start` that is made; `None`: there cannot be such a map.
+    fn part(&self, start: u64) -> Option<(u64, u64)> {
+        let end = start.checked_add(self.len)?;
+        if layout::guest_may_map_range(start, end) {
+            return Some((start, end));
+        }
+        barrier(start, self.len, self.prot, self.flags)
+    }
+}
+
+impl Operation for Map {
+    type Plan = Plan;
+
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<Plan> {
+        Plan::of(call).map_err(|e| -i64::from(e))
+    }
+
+    fn perform(task: &mut Task, call: &Call, plan: &mut Plan) -> Result<i64> {
+        if !plan.has_known_type() {
+            return Ok(-i64::from(libc::EINVAL));
+        }
+        let file = match plan.open() {
+            Ok(file) => file,
+            Err(e) => return Ok(-i64::from(e)),
+        };
+        let low = plan.is_low(call, file.as_ref());
+        if let (Some(f), true) = (&file, plan.is_shared()) {
+            let order = task.mode().order();
+            order.acquire_file(task, call, f.inode, f.writable, f.name())?;
+        }
+        let (shown, opened) = match &file {
+            None => (None, None),
+            Some(f) => {
+                let (shown, opened) = open(task, plan, f)?;
+                (shown, Some(opened))
+            }
+        };
+        Ok(match plan.choose(task, low) {
+            Ok(start) => {
+                if let Some(f) = &file {
+                    Named::note(&mut task.log.extra, shown.as_ref(), f.inode, f.name());
+                }
+                plan.opened = opened;
+                start as i64
+            }
+            Err(e) => -i64::from(e),
+        })
+    }
+
+    fn apply(task: &mut Task, call: &Call, mut plan: Plan, outcome: &Outcome<'_>) -> Result<i64> {
+        if !outcome.is_good() {
+            return Ok(outcome.result);
+        }
+        let start = outcome.result as u64;
+        let Some((start, end)) = plan.part(start) else {
+            let expected = format!("{call} = {start:#x}");
+            return Err(task.mode().diverged(task, &expected, "an impossible map"));
+        };
+        let named = match plan.is_anonymous() {
+            true => None,
+            false => Named::of(outcome.extra(task))?,
+        };
+        let (name, inode, offset) = match &named {
+            Some(n) => ((&*n.path()).into(), n.identity(), plan.offset),
+            None => (unnamed(), 0, 0),
+        };
+        let content = task.mode().content(Wanted {
+            shared: plan.is_shared(),
+            named,
+            offset,
+            len: Some(plan.len),
+            opened: plan.opened.take(),
+        })?;
+        let region = Region {
+            start,
+            end,
+            prot: plan.prot,
+            shared: content.shared,
+            common: content.common,
+            name,
+            offset,
+            inode,
+            traits: traits(plan.flags),
+        };
+        if let Err(e) = plan.held.lock().map(region, content.source) {
+            task.log.extra.clear();
+            return outcome.refused(call, e);
+        }
+        Ok(outcome.result)
+    }
+}
+
+/// The file for the map, and what the trace keeps of it: of one that is shared the part that the map shows. A private map shows the copy: what others do to
+/// the file later must not be seen through it, for no tape would tell. mmap(2) leaves open whether it
+/// is.
+fn open(task: &Task, plan: &Plan, file: &Mapped) -> Result<(Option<Shown>, Opened)> {
+    let (shown, copy) = match (task.mode().traits().keeps, plan.is_shared()) {
+        (false, _) => (None, None),
+        (true, true) => {
+            let end = plan.offset.saturating_add(plan.len);
+            (Some(file.shown(plan.offset, end)?), None)
+        }
+        (true, false) => {
+            let (id, copy) = file.copy()?;
+            (Some(Shown::Whole(id)), Some(copy))
+        }
+    };
+    let descriptor = copy.as_ref().map_or(file.descriptor(), AsRawFd::as_raw_fd);
+    let opened = Opened {
+        source: Source::File(descriptor, plan.offset),
+        writable: file.writable,
+        file: copy,
+    };
+    Ok((shown, opened))
+}
+
+/// What mmap(2) says of a region with its flags.
+fn traits(flags: i32) -> Traits {
+    let asked = libc::MAP_GROWSDOWN | libc::MAP_ANONYMOUS;
+    Traits {
+        grows: flags & asked == asked && flags & libc::MAP_TYPE == libc::MAP_PRIVATE,
+        locked: flags & libc::MAP_LOCKED != 0,
+        ..Traits::default()
+    }
+}
+
+/// The part to make of a map of inaccessible memory, at a fixed address, that reaches beyond
+/// the guest's windows: AddressSanitizer protects the gap in its shadow memory like this. What
+/// lies between the windows is the host's and stays as it is.
+fn barrier(start: u64, len: u64, prot: u32, flags: i32) -> Option<(u64, u64)> {
+    const ASKED: i32 = libc::MAP_FIXED | libc::MAP_ANONYMOUS | libc::MAP_PRIVATE;
+    let end = start.checked_add(len)?;
+    (flags & (ASKED | libc::MAP_TYPE) == ASKED
+        && prot == 0
+        && (layout::ANNEX_END..layout::MIDDLE_START).contains(&start)
+        && layout::guest_may_map_range(layout::MIDDLE_START, end))
+    .then_some((layout::MIDDLE_START, end))
+}
+
+/// Whether ld.so reserves room for a library that wants more alignment than a page: nothing
+/// else asks for inaccessible memory so plainly and with the library's own, odd length.
+/// Stacks, heaps and the arenas of allocators round, and have more flags.
+fn reserves_library(call: &Call) -> bool {
+    let [addr, len, prot, flags, ..] = call.args;
+    let plain = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
+    (addr, prot, flags) == (0, libc::PROT_NONE as u64, plain) && !len.is_multiple_of(PAGE)
+}

@@ -1,0 +1,71 @@
+//! mprotect(2). It must never give a page to the guest's use that the file behind it forbids.
+
+use relive_host::addr::PAGE;
+
+use crate::failure::Result;
+use crate::kernel::operation::Told;
+use crate::kernel::{Call, Reply};
+use crate::machine::machine;
+use crate::memory::Memory;
+use crate::space::pages;
+use crate::task::Task;
+
+fn errno(e: i32) -> Result<Reply> {
+    Ok(Reply::Value(-i64::from(e)))
+}
+
+/// mprotect(2).
+pub fn mprotect(_: &mut Task, call: &Call, told: Told) -> Result<Reply> {
+    let [start, len, prot, ..] = call.args;
+    if told == Some(-i64::from(libc::EACCES)) {
+        // The file may forbid it, and in replay its copy would not.
+        return errno(libc::EACCES);
+    }
+    let (down, up) = (libc::PROT_GROWSDOWN as u64, libc::PROT_GROWSUP as u64);
+    // Older recordings did not look at what grows.
+    let accepted = told == Some(0);
+    if start % PAGE != 0 || prot & (down | up) == down | up && !accepted {
+        return errno(libc::EINVAL);
+    }
+    let Some(len) = pages(len) else {
+        return if len == 0 {
+            Ok(Reply::Value(told.unwrap_or(0)))
+        } else {
+            errno(libc::ENOMEM)
+        };
+    };
+    let Some(end) = start.checked_add(len) else {
+        return errno(libc::ENOMEM);
+    };
+    if prot & !(down | up | 0xf) != 0 {
+        return errno(libc::EINVAL);
+    }
+    let mut memory = machine().memory();
+    let start = match prot & (down | up) {
+        0 => start,
+        _ if accepted && (prot & up != 0 || !grows_at(&memory, start, end)) => start,
+        way => match grown_from(&memory, start, end, way == down) {
+            Ok(from) => from,
+            Err(e) => return errno(e),
+        },
+    };
+    let result = memory.protect(start, end, prot as u32 & 7);
+    Ok(Reply::Value(result.map_or_else(|e| -i64::from(e), |()| 0)))
+}
+
+/// Whether a region grows downwards, as the stack of the first thread does.
+fn grows_at(memory: &Memory, start: u64, end: u64) -> bool {
+    let region = memory.space.overlapping(start, end).next();
+    region.is_some_and(|r| r.traits.grows || &*r.name == crate::loader::STACK_NAME)
+}
+
+/// Where a change of protection begins that is meant for a region with all that it grows by
+/// (mprotect(2), `PROT_GROWSDOWN`). None grows upwards.
+fn grown_from(memory: &Memory, start: u64, end: u64, down: bool) -> std::result::Result<u64, i32> {
+    let region = memory.space.overlapping(start, end).next();
+    let region = region.filter(|r| down || r.start <= start);
+    match region.ok_or(libc::ENOMEM)?.start {
+        from if down && grows_at(memory, start, end) => Ok(from),
+        _ => Err(libc::EINVAL),
+    }
+}
