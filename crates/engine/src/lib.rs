@@ -54,6 +54,8 @@ mod streams;
 pub mod supervisor;
 mod tape;
 mod task;
+#[cfg(test)]
+mod testing;
 pub mod timeline;
 mod translations;
 mod trap_flag;

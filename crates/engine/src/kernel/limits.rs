@@ -237,3 +237,63 @@ fn resize_stack(task: &Task, size: u64) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use libc::{SYS_getrlimit, SYS_mmap, SYS_prlimit64, SYS_setrlimit};
+    use relive_host::{GuestAddr, copy};
+
+    use super::{AS, EPERM};
+    use crate::testing::Guest;
+
+    const AT: u64 = 0x1000_5000_0000;
+    /// Outside of all guest memory.
+    const NOWHERE: u64 = 0x5500_0000;
+
+    fn put(soft: u64, hard: u64) {
+        let bytes = [soft.to_le_bytes(), hard.to_le_bytes()].concat();
+        copy::write(GuestAddr(AT), &bytes).expect("it is mapped");
+    }
+
+    #[test]
+    fn a_kept_limit_is_set_and_shown_in_all_modes() {
+        let mut guest = Guest::new();
+        guest.map(AT, 0x1000);
+        put(1 << 20, 1 << 30);
+        let (space, old) = (AS as u64, AT + 0x100);
+        assert_eq!(guest.live(SYS_setrlimit, &[space, AT]).ok(), Some(0));
+        let told = guest.told(SYS_prlimit64, &[0, space, 0, old], 0, &[]);
+        assert_eq!(told.ok(), Some(0));
+        let shown = copy::read_array::<16>(GuestAddr(old)).expect("it is mapped");
+        assert_eq!(shown[..8], (1u64 << 20).to_le_bytes());
+        assert_eq!(guest.task.log.spans, [(old, 16)]);
+        let much = [0, 1 << 21, 3, 0x22, u64::MAX, 0];
+        let enomem = Some(-i64::from(libc::ENOMEM));
+        assert_eq!(guest.live(SYS_mmap, &much).ok(), enomem);
+    }
+
+    #[test]
+    fn a_limit_is_refused_before_anything_changes() {
+        let mut guest = Guest::new();
+        guest.map(AT, 0x1000);
+        let space = AS as u64;
+        let wrong = [(2, 1, AT, libc::EINVAL), (1, 1, NOWHERE, libc::EFAULT)];
+        for (soft, hard, at, errno) in wrong {
+            put(soft, hard);
+            let result = guest.live(SYS_setrlimit, &[space, at]);
+            assert_eq!(result.ok(), Some(-i64::from(errno)));
+        }
+        put(1 << 20, 1 << 20);
+        assert_eq!(
+            guest.told(SYS_setrlimit, &[space, AT], 0, &[]).ok(),
+            Some(0)
+        );
+        put(1 << 30, 1 << 30);
+        let forbidden = guest.told(SYS_setrlimit, &[space, AT], EPERM, &[]);
+        assert_eq!(forbidden.ok(), Some(EPERM));
+        let limits = guest.task.process.state().limits;
+        assert_eq!(limits.space, (1 << 20, 1 << 20));
+        let bad = guest.live(SYS_getrlimit, &[space, NOWHERE]);
+        assert_eq!(bad.ok(), Some(-i64::from(libc::EFAULT)));
+    }
+}

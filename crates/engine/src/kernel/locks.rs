@@ -158,3 +158,55 @@ fn is_privileged() -> bool {
     let asked = unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) };
     asked == 0 && sets[0][0] >> CAP_IPC_LOCK & 1 == 1
 }
+
+#[cfg(test)]
+mod tests {
+    use libc::{SYS_mlock, SYS_mlockall, SYS_munlock, SYS_munlockall};
+
+    use crate::machine::machine;
+    use crate::testing::Guest;
+
+    const AT: u64 = 0x1000_4000_0000;
+
+    fn locked(at: u64) -> bool {
+        let memory = machine().memory();
+        memory.space.at(at).is_some_and(|r| r.traits.locked)
+    }
+
+    #[test]
+    fn a_range_is_locked_up_to_the_first_hole() {
+        let mut guest = Guest::new();
+        guest.map(AT, 0x1000);
+        guest.map(AT + 0x2000, 0x1000);
+        let enomem = -i64::from(libc::ENOMEM);
+        let range = [AT + 5, 0x2800];
+        assert_eq!(guest.told(SYS_mlock, &range, -1, &[]).ok(), Some(-1));
+        assert!(!locked(AT), "what is forbidden locks nothing");
+        let result = guest.told(SYS_mlock, &range, enomem, &[]);
+        assert_eq!(result.ok(), Some(enomem));
+        assert_eq!([AT, AT + 0x2000].map(locked), [true, false]);
+        let result = guest.told(SYS_munlock, &[AT, 0x1000], 0, &[]);
+        assert_eq!((result.ok(), locked(AT)), (Some(0), false));
+    }
+
+    #[test]
+    fn all_memory_is_locked_as_the_kernel_says() {
+        let mut guest = Guest::new();
+        guest.map(AT, 0x1000);
+        let (now, later) = (libc::MCL_CURRENT as u64, libc::MCL_FUTURE as u64);
+        for wrong in [0, libc::MCL_ONFAULT as u64, 0x80] {
+            let result = guest.told(SYS_mlockall, &[wrong], 0, &[]);
+            assert_eq!(result.ok(), Some(-i64::from(libc::EINVAL)), "{wrong}");
+        }
+        assert_eq!(guest.told(SYS_mlockall, &[now], -1, &[]).ok(), Some(-1));
+        assert!(!locked(AT));
+        assert_eq!(
+            guest.told(SYS_mlockall, &[now | later], 0, &[]).ok(),
+            Some(0)
+        );
+        guest.map(AT + 0x2000, 0x1000);
+        assert_eq!([AT, AT + 0x2000].map(locked), [true, true]);
+        assert_eq!(guest.told(SYS_munlockall, &[], 0, &[]).ok(), Some(0));
+        assert!(!locked(AT) && !machine().memory().locks_future());
+    }
+}

@@ -123,7 +123,10 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
 }
 
 /// The outcome of a call, from the kernel or from what a tape says, with what the engine makes of it.
-fn outcome(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+///
+/// # Errors
+/// Divergence, something unsupported.
+pub fn outcome(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
     match hooks::find(call) {
         Some(Part::Computes(compute)) => return compute(task, call, told.map(|a| a.result)),
         Some(Part::Follows(follow)) => return follow(task, call, told),

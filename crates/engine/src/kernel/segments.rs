@@ -260,3 +260,66 @@ pub fn shmdt(_: &mut Task, call: &Call, _: Told) -> Result<Reply> {
 fn is_of(region: &Region, addr: u64) -> bool {
     region.inode >> 32 == IDENTITY >> 32 && region.start.checked_sub(region.offset) == Some(addr)
 }
+
+#[cfg(test)]
+mod tests {
+    use libc::{SYS_shmat, SYS_shmdt};
+
+    use super::{IDENTITY, Plan};
+    use crate::failure::Failure;
+    use crate::kernel::memory::MAP_FIXED_NOREPLACE;
+    use crate::memory::content::Named;
+    use crate::testing::{Asked, Guest};
+
+    const AT: u64 = 0x1000_6000_0000;
+
+    #[test]
+    fn a_place_is_rounded_or_replaced_as_asked() {
+        let (round, remap) = (libc::SHM_RND, libc::SHM_REMAP);
+        for (addr, flags, place) in [
+            (0, 0, Ok((0, 0))),
+            (0, remap, Err(libc::EINVAL)),
+            (AT, 0, Ok((AT, MAP_FIXED_NOREPLACE))),
+            (AT + 5, 0, Err(libc::EINVAL)),
+            (AT + 5, round, Ok((AT, MAP_FIXED_NOREPLACE))),
+            (AT + 5, round | remap, Ok((AT, libc::MAP_FIXED))),
+        ] {
+            let plan = Plan {
+                addr,
+                flags,
+                ..Plan::default()
+            };
+            assert_eq!(plan.place(), place, "{addr:x} {flags:x}");
+        }
+    }
+
+    #[test]
+    fn a_told_attachment_asks_for_all_of_its_segment() {
+        let mut guest = Guest::new();
+        let mut extra = Vec::new();
+        Named::note(&mut extra, None, IDENTITY | 7, "/SYSV00000007");
+        let result = guest.told(SYS_shmat, &[7, 0, 0], AT as i64, &extra);
+        // The mode of tests has none, and nothing of no length is mapped.
+        assert!(matches!(result, Err(Failure::Divergence(_))), "{result:?}");
+        let expected = Asked::Content {
+            shared: true,
+            named: Some((IDENTITY | 7, "/SYSV00000007".to_owned())),
+            offset: 0,
+            len: None,
+            opened: false,
+        };
+        assert_eq!(guest.asked().first(), Some(&expected));
+        let unnamed = guest.told(SYS_shmat, &[7, 0, 0], AT as i64, &[]);
+        assert!(matches!(unnamed, Err(Failure::Setup(_))), "{unnamed:?}");
+        let refused = guest.told(SYS_shmat, &[7, 0, 0], -22, &[]);
+        assert_eq!((refused.ok(), guest.asked()), (Some(-22), Vec::new()));
+    }
+
+    #[test]
+    fn what_is_no_attachment_is_not_detached() {
+        let mut guest = Guest::new();
+        guest.map(AT, 0x1000);
+        let result = guest.live(SYS_shmdt, &[AT]);
+        assert_eq!(result.ok(), Some(-i64::from(libc::EINVAL)));
+    }
+}

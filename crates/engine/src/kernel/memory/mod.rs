@@ -7,6 +7,8 @@ mod holes;
 mod map;
 mod protect;
 mod remap;
+#[cfg(test)]
+mod tests;
 
 pub use heap::Break;
 pub use holes::{mincore, msync};

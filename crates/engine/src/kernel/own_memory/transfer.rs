@@ -1,0 +1,217 @@
+//! Bytes between buffers of the guest and the memory behind a descriptor, piece by piece. What the
+//! guest has not mapped is never read, nor written.
+
+use relive_host::{GuestAddr, addr::PAGE, copy, layout, sys};
+use relive_kabi::{Arg, At};
+
+use super::{NOWHERE, Whose, Written};
+use crate::kernel::Call;
+use crate::machine::machine;
+use crate::task::Task;
+
+const EFAULT: i64 = -(libc::EFAULT as i64);
+pub(super) const EINVAL: i64 = -(libc::EINVAL as i64);
+/// The most that one call moves.
+const MOST: u64 = 0x7fff_f000;
+/// The most parts of a vector.
+const PARTS: u64 = 1024;
+
+/// One call that moves bytes between buffers of the guest and the memory behind a descriptor.
+pub(super) struct Transfer {
+    fd: u64,
+    whose: Whose,
+    writes: bool,
+    parts: Parts,
+    /// Where in the memory it goes on.
+    at: u64,
+    /// It goes on at the descriptor's position, which it moves.
+    moves: bool,
+    /// Bytes written to the memory.
+    written: u64,
+}
+
+impl Transfer {
+    /// What a call is to do, after the checks that the kernel makes before anything else.
+    pub(super) fn of(
+        task: &Task,
+        call: &Call,
+        whose: Whose,
+        writes: bool,
+    ) -> std::result::Result<Self, i64> {
+        let fd = call.args[0];
+        // Whether it is open for that. Nothing is moved.
+        let probe = access(fd, writes, &mut [], NOWHERE);
+        if probe < 0 {
+            return Err(probe);
+        }
+        let (parts, offset) = arguments(task, call)?;
+        let total: u64 = parts.iter().map(|(_, len)| len).sum();
+        let at = match offset {
+            Some(offset) if (offset as i64) < 0 => return Err(EINVAL),
+            Some(offset) => offset,
+            None => seek(fd, 0, libc::SEEK_CUR),
+        };
+        if (at as i64) < 0 && total >= at.wrapping_neg() {
+            return Err(-i64::from(libc::EOVERFLOW));
+        }
+        Ok(Self {
+            fd,
+            whose,
+            writes,
+            parts,
+            at,
+            moves: offset.is_none(),
+            written: 0,
+        })
+    }
+
+    /// Makes it; the result of the call.
+    pub(super) fn make(mut self, task: &mut Task) -> i64 {
+        let (start, mut result) = (self.at, 0);
+        for (buffer, len) in std::mem::take(&mut self.parts) {
+            let moved = self.part(task, buffer, len);
+            if moved < 0 {
+                result = if result == 0 { moved } else { result };
+                break;
+            }
+            result += moved;
+            if moved as u64 != len {
+                break;
+            }
+        }
+        if self.moves && self.at != start {
+            seek(self.fd, self.at, libc::SEEK_SET);
+        }
+        if self.written != 0 {
+            let (at, len) = (start, self.written);
+            Written { at, len }.note(&mut task.log.extra);
+        }
+        result
+    }
+
+    /// One of the guest's buffers; the number of bytes, or what is wrong.
+    fn part(&mut self, task: &mut Task, buffer: u64, len: u64) -> i64 {
+        let mut stored = 0;
+        let moved = self.pieces(task, buffer, len, &mut stored);
+        task.log.wrote(buffer, stored);
+        moved
+    }
+
+    /// In pieces of a page: what is bad in one leaves those before as they are. `stored` is how much
+    /// of the guest's buffer may have changed.
+    fn pieces(&mut self, task: &Task, buffer: u64, len: u64, stored: &mut u64) -> i64 {
+        let mut page = [0; PAGE as usize];
+        let mut done = 0;
+        while done < len {
+            let here = buffer + done;
+            let piece = &mut page[..PAGE.min(len - done) as usize];
+            if self.writes && copy::read(GuestAddr(here), piece).is_err() {
+                return EFAULT;
+            }
+            let n = self.access(piece);
+            if n <= 0 {
+                return if done > 0 { done as i64 } else { n };
+            }
+            if self.writes {
+                self.written += n as u64;
+            } else {
+                *stored = done + n as u64;
+                if let Err(e) = task.write(here, &piece[..n as usize]) {
+                    return e;
+                }
+            }
+            self.at = self.at.wrapping_add(n as u64);
+            done += n as u64;
+        }
+        done as i64
+    }
+
+    /// Moves one piece, as far as there is memory; the number of bytes.
+    fn access(&self, piece: &mut [u8]) -> i64 {
+        let end = self.at.saturating_add(piece.len() as u64);
+        let there = match self.whose {
+            Whose::Own => machine().memory().space.mapped_until(self.at, end).min(end),
+            // Its map is not known here; the host's own is not shown at least.
+            Whose::Another if layout::guest_may_map_range(self.at, end) => end,
+            Whose::Another => self.at,
+        };
+        let n = there.saturating_sub(self.at) as usize;
+        if n == 0 {
+            // What the kernel says: nothing at all, if the whole memory is gone.
+            return access(self.fd, self.writes, &mut piece[..1], NOWHERE);
+        }
+        if self.writes {
+            machine().memory().unguard(self.at, there);
+        }
+        access(self.fd, self.writes, &mut piece[..n], self.at)
+    }
+}
+
+/// Buffers of the guest: address, length.
+type Parts = Vec<(u64, u64)>;
+
+/// The buffers of a call, and its offset if it has one.
+pub(super) fn arguments(
+    task: &Task,
+    call: &Call,
+) -> std::result::Result<(Parts, Option<u64>), i64> {
+    let end = call.input().or_else(|| call.output());
+    let (Some(row), Some((end, memory))) = (call.row, end.and_then(|e| Some((e, e.memory?))))
+    else {
+        return Err(EINVAL);
+    };
+    let offset = match end.at {
+        At::Offset(offset) => Some(call.arg(offset)),
+        At::Flagged { flags, .. } if call.arg(flags) & !(libc::RWF_HIPRI as u64) != 0 => {
+            return Err(-i64::from(libc::EOPNOTSUPP));
+        }
+        At::Flagged { offset, .. } => Some(call.arg(offset)).filter(|at| *at != u64::MAX),
+        At::Position | At::Pointer(_) | At::Stream => None,
+    };
+    let at = call.arg(memory);
+    let mut parts = match row.args[usize::from(memory)] {
+        Arg::Iovec { count, .. } => read_vector(task, at, call.arg(count))?,
+        _ => vec![(at, call.args[2])],
+    };
+    let mut room = MOST;
+    for (at, len) in &mut parts {
+        if (*len as i64) < 0 {
+            return Err(EINVAL);
+        }
+        // What the kernel takes for an address of a program.
+        if at.checked_add(*len).is_none_or(|end| end > layout::FS_END) {
+            return Err(EFAULT);
+        }
+        *len = (*len).min(room);
+        room -= *len;
+    }
+    Ok((parts, offset))
+}
+
+/// The parts of a vector: address, length.
+pub(super) fn read_vector(task: &Task, at: u64, count: u64) -> std::result::Result<Parts, i64> {
+    if count > PARTS {
+        return Err(EINVAL);
+    }
+    let part = |k: u64| {
+        let at = at.wrapping_add(16 * k);
+        Ok((task.read_u64(at)?, task.read_u64(at.wrapping_add(8))?))
+    };
+    (0..count).map(part).collect()
+}
+
+fn seek(fd: u64, to: u64, whence: i32) -> u64 {
+    // SAFETY: moves the position of the guest's descriptor, as its call does, or only asks.
+    (unsafe { sys::syscall(libc::SYS_lseek as u64, [fd, to, whence as u64, 0, 0, 0]) }) as u64
+}
+
+/// Reads or writes the memory behind a descriptor.
+fn access(fd: u64, writes: bool, piece: &mut [u8], at: u64) -> i64 {
+    let nr = match writes {
+        true => libc::SYS_pwrite64,
+        false => libc::SYS_pread64,
+    };
+    let args = [fd, piece.as_mut_ptr() as u64, piece.len() as u64, at, 0, 0];
+    // SAFETY: the buffer is ours, and what is written lies in the guest's map.
+    (unsafe { sys::syscall(nr as u64, args) }) as i64
+}

@@ -1,0 +1,73 @@
+//! process_vm_readv(2) and process_vm_writev(2) of the program itself.
+
+use super::transfer::{EINVAL, read_vector};
+use super::{NOWHERE, is_own};
+use crate::failure::Result;
+use crate::kernel::{Call, generic, refuse};
+use crate::machine::machine;
+use crate::task::Task;
+
+/// process_vm_readv(2): of itself, what it has; others' memory is the kernel's matter.
+pub fn read_vectors(task: &mut Task, call: &Call) -> Result<i64> {
+    if !is_own(task, call.int(0) as u32) {
+        return Ok(generic(task, call));
+    }
+    Ok(with_remote(task, call, |_| {}).0)
+}
+
+/// process_vm_writev(2) to the caller's own memory.
+pub fn write_vectors(task: &mut Task, call: &Call) -> Result<i64> {
+    if !is_own(task, call.int(0) as u32) {
+        return Ok(refuse(call, libc::EPERM));
+    }
+    let (result, parts) = with_remote(task, call, |parts| {
+        for &[at, len] in parts {
+            machine().memory().unguard(at, at + len);
+        }
+    });
+    let mut left = result.max(0) as u64;
+    for [at, len] in parts {
+        task.log.wrote(at, len.min(left));
+        left -= len.min(left);
+    }
+    Ok(result)
+}
+
+/// Makes such a call with the remote vector cut to what the guest's map has, of which `prepare`
+/// hears before. The result, and the vector.
+fn with_remote(
+    task: &mut Task,
+    call: &Call,
+    prepare: impl FnOnce(&[[u64; 2]]),
+) -> (i64, Vec<[u64; 2]>) {
+    let mut cut = *call;
+    let all = match read_vector(task, call.args[3], call.args[4]) {
+        Ok(all) if all.iter().any(|(_, len)| (*len as i64) < 0) => return (EINVAL, Vec::new()),
+        Ok(all) => all,
+        Err(_) => {
+            // The kernel says what is wrong with it, and does not find it in the host's memory.
+            cut.args[3] = NOWHERE;
+            return (generic(task, &cut), Vec::new());
+        }
+    };
+    let wanted: u64 = all
+        .iter()
+        .map(|(_, len)| len)
+        .fold(0, |a, b| a.saturating_add(*b));
+    let mut parts = Vec::new();
+    for (at, len) in all {
+        let end = at.saturating_add(len);
+        let there = machine().memory().space.mapped_until(at, end).min(end);
+        parts.push([at, there.saturating_sub(at)]);
+        if there < end {
+            break;
+        }
+    }
+    if wanted != 0 && parts.iter().all(|[_, len]| *len == 0) {
+        // Let the kernel look at everything else.
+        parts = vec![[NOWHERE, 1]];
+    }
+    prepare(&parts);
+    (cut.args[3], cut.args[4]) = (parts.as_ptr() as u64, parts.len() as u64);
+    (generic(task, &cut), parts)
+}

@@ -1,0 +1,122 @@
+//! A guest for unit tests: a task of a process that never runs, in a machine whose mode notes what it is
+//! asked. One test at a time has it. Nothing here may enter translated code.
+
+mod fake;
+
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+
+use relive_dbt::Options;
+use relive_host::Reg;
+
+pub use fake::{Asked, Fake};
+
+use crate::failure::Result;
+use crate::kernel::{Answer, Call, Reply};
+use crate::machine::{self, Machine, machine};
+use crate::memory::Memory;
+use crate::mode::Name;
+use crate::process::{Process, State};
+use crate::registry::Threads;
+use crate::streams::Streams;
+use crate::tape::Tape;
+use crate::task::Task;
+
+/// The mode of all tests.
+static MODE: Fake = Fake::new();
+
+/// The one guest of all tests, with empty memory.
+pub struct Guest {
+    /// Its task.
+    pub task: Box<Task>,
+    _alone: MutexGuard<'static, ()>,
+}
+
+impl Guest {
+    /// Waits until no other test has it.
+    pub fn new() -> Self {
+        static ALONE: Mutex<()> = Mutex::new(());
+        static MACHINE: OnceLock<()> = OnceLock::new();
+        // A test that fails must not fail the others.
+        let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
+        MACHINE.get_or_init(|| {
+            machine::install(Machine {
+                mode: &MODE,
+                name: Name::Run,
+                memory: Mutex::new(Memory::new(Options::default()).expect("there is room")),
+                threads: Threads::default(),
+                shm: None,
+                trace: std::path::PathBuf::new(),
+            });
+        });
+        MODE.forget();
+        empty();
+        let state = State::new(Streams::standard(), b"/bin/guest".to_vec(), &[]);
+        let process = Process::new(0, std::process::id(), 1, state).into();
+        Self {
+            task: Box::new(Task::new(process, 0, std::process::id(), Tape::None)),
+            _alone: alone,
+        }
+    }
+
+    /// The questions of the engine to its mode since the last time, in order.
+    pub fn asked(&self) -> Vec<Asked> {
+        MODE.take()
+    }
+
+    /// The mode, to say how it answers.
+    pub fn mode(&self) -> &'static Fake {
+        &MODE
+    }
+
+    /// A call by its number and arguments.
+    pub fn call(&mut self, nr: i64, args: &[u64]) -> Call {
+        const ARGUMENTS: [Reg; 6] = [Reg::Rdi, Reg::Rsi, Reg::Rdx, Reg::R10, Reg::R8, Reg::R9];
+        self.task.ctx.set_reg(Reg::Rax, nr as u64);
+        for (i, reg) in ARGUMENTS.into_iter().enumerate() {
+            let value = args.get(i).copied().unwrap_or(0);
+            self.task.ctx.set_reg(reg, value);
+        }
+        Call::at(&self.task)
+    }
+
+    /// The result of a call that is made.
+    pub fn live(&mut self, nr: i64, args: &[u64]) -> Result<i64> {
+        self.outcome(nr, args, None)
+    }
+
+    /// The result of a call that a tape tells, with the data that it has of it.
+    pub fn told(&mut self, nr: i64, args: &[u64], result: i64, extra: &[u8]) -> Result<i64> {
+        let mut answer = Answer::default();
+        answer.result = result;
+        answer.extra.extend_from_slice(extra);
+        self.outcome(nr, args, Some(&answer))
+    }
+
+    fn outcome(&mut self, nr: i64, args: &[u64], told: Option<&Answer>) -> Result<i64> {
+        let call = self.call(nr, args);
+        self.task.log.clear();
+        match crate::kernel::outcome(&mut self.task, &call, told)? {
+            Reply::Value(result) => Ok(result),
+            Reply::Flow(_) | Reply::Returned => panic!("{call} has no result"),
+        }
+    }
+
+    /// Maps pages of zeros that may be read and written, at this address.
+    pub fn map(&mut self, at: u64, len: u64) {
+        let args = [at, len, 3, 0x32, u64::MAX, 0];
+        let result = self.told(libc::SYS_mmap, &args, at as i64, &[]);
+        assert_eq!(result.ok(), Some(at as i64), "{at:#x} is free");
+        self.asked();
+    }
+}
+
+fn empty() {
+    let mut memory = machine().memory();
+    let all: Vec<(u64, u64)> = memory.space.iter().map(|r| (r.start, r.end)).collect();
+    for (start, end) in all {
+        memory.unmap(start, end);
+    }
+    memory.lock_future(false);
+    memory.space.brk = (0, 0);
+    memory.space.take_dropped();
+}

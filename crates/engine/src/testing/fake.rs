@@ -1,0 +1,276 @@
+//! The mode of unit tests: it notes the questions about memory and files, and answers them as a test
+//! wants. All others have no answer.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use relive_host::reading::Use;
+use relive_host::signal::{KernelAction, Mask};
+use relive_trace::{Kind, TapeId};
+
+use crate::failure::{Failure, Result};
+use crate::kernel::clone::CloneArgs;
+use crate::kernel::{Answer, Call, Reply};
+use crate::memory::Source;
+use crate::memory::content::{Content, Wanted};
+use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
+use crate::signals::SigInfo;
+use crate::tape::Tape;
+use crate::task::{Flow, Task};
+
+/// A question to the mode.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// For the content of a map.
+    Content {
+        /// Others may see it.
+        shared: bool,
+        /// Identity and path of its file.
+        named: Option<(u64, String)>,
+        /// Where in the file it begins.
+        offset: u64,
+        /// Bytes of it.
+        len: Option<u64>,
+        /// The file has been opened.
+        opened: bool,
+    },
+    /// For memory of a shared file up to an end.
+    ShowsFile(u64, u64),
+    /// For a file that is about to be mapped shared, or to be written through the map.
+    Acquires(u64, bool),
+    /// For a report of a divergence.
+    Diverged(String),
+    /// Nothing: it is told that memory is written.
+    Wrote(u64, u64),
+}
+
+/// See the module.
+pub struct Fake(Mutex<State>);
+
+struct State {
+    asked: Vec<Asked>,
+    content: Source,
+}
+
+impl Fake {
+    pub(super) const fn new() -> Self {
+        Self(Mutex::new(State {
+            asked: Vec::new(),
+            content: Source::Anon,
+        }))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn forget(&self) {
+        *self.state() = State {
+            asked: Vec::new(),
+            content: Source::Anon,
+        };
+    }
+
+    pub(super) fn take(&self) -> Vec<Asked> {
+        std::mem::take(&mut self.state().asked)
+    }
+
+    /// All content is this from now on; zeros before.
+    pub fn brings(&self, source: Source) {
+        self.state().content = source;
+    }
+
+    fn note(&self, asked: Asked) {
+        self.state().asked.push(asked);
+    }
+}
+
+fn no_answer() -> ! {
+    panic!("the mode of unit tests does not answer that")
+}
+
+impl Mode for Fake {
+    fn traits(&self) -> Traits {
+        Traits {
+            together: false,
+            multiplexed: false,
+            confined: false,
+            keeps: false,
+            clocks: Use::Live,
+        }
+    }
+
+    fn host(&self) -> &'static dyn Host {
+        &NOBODY
+    }
+
+    fn order(&self) -> &dyn Order {
+        self
+    }
+
+    fn diverged(&self, _: &Task, expected: &str, actual: &str) -> Failure {
+        let text = format!("{expected}: {actual}");
+        self.note(Asked::Diverged(text.clone()));
+        Failure::Divergence(text)
+    }
+
+    fn content(&self, wanted: Wanted<'_>) -> Result<Content> {
+        let named = wanted.named.as_ref();
+        self.note(Asked::Content {
+            shared: wanted.shared,
+            named: named.map(|n| (n.identity(), n.path().into_owned())),
+            offset: wanted.offset,
+            len: wanted.len,
+            opened: wanted.opened.is_some(),
+        });
+        Ok(Content {
+            source: self.state().content,
+            len: wanted.len.unwrap_or(0),
+            shared: wanted.shared,
+            common: wanted.shared,
+            _file: None,
+        })
+    }
+
+    fn shows_file(&self, file: u64, end: u64) -> Result<()> {
+        self.note(Asked::ShowsFile(file, end));
+        Ok(())
+    }
+
+    fn wrote(&self, addr: u64, len: u64) {
+        self.note(Asked::Wrote(addr, len));
+    }
+
+    fn others_see(&self) -> bool {
+        false
+    }
+
+    fn is_doomed(&self, _: &Task) -> bool {
+        false
+    }
+
+    fn begin_call(&self, _: &mut Task, _: &Call) -> Result<Begun> {
+        no_answer()
+    }
+
+    fn end_call(&self, _: &mut Task, _: &Call, _: i64, _: Option<&Answer>) -> Result<()> {
+        no_answer()
+    }
+
+    fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Option<i64> {
+        no_answer()
+    }
+
+    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> i64 {
+        no_answer()
+    }
+
+    fn send_signal(
+        &self,
+        _: &mut Task,
+        _: &Call,
+        _: i32,
+        _: &mut dyn FnMut(&mut Task) -> i64,
+    ) -> Result<i64> {
+        no_answer()
+    }
+
+    fn instruction(
+        &self,
+        _: &mut Task,
+        _: u8,
+        _: u8,
+        _: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<[u64; 4]> {
+        no_answer()
+    }
+
+    fn reading(
+        &self,
+        _: &mut Task,
+        _: u32,
+        _: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<Reading> {
+        no_answer()
+    }
+
+    fn begin_slice(&self, _: &mut Task) {
+        no_answer()
+    }
+
+    fn end_budget(&self, _: &mut Task) -> Result<Flow> {
+        no_answer()
+    }
+
+    fn pause(&self, _: &mut Task) {
+        no_answer()
+    }
+
+    fn give_way(&self, _: &mut Task, _: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
+        no_answer()
+    }
+
+    fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
+        no_answer()
+    }
+
+    fn ends_thread_alone(&self, _: &mut Task) -> Result<bool> {
+        no_answer()
+    }
+
+    fn tape(&self, _: TapeId, _: u32) -> Result<Tape> {
+        Ok(Tape::None)
+    }
+
+    fn clone_thread(&self, _: &mut Task, _: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        no_answer()
+    }
+
+    fn fork(&self, _: &mut Task, _: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        no_answer()
+    }
+
+    fn vfork(&self, _: &mut Task, _: &Call, _: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        no_answer()
+    }
+
+    fn thread_begins(&self, _: &mut Task, _: Kind<'_>) {
+        no_answer()
+    }
+
+    fn thread_ends(&self, _: &mut Task) {
+        no_answer()
+    }
+
+    fn process_ends(&self, _: &Task) {
+        no_answer()
+    }
+
+    fn handed_on(&self, _: &Task, _: bool) -> HandedOn {
+        HandedOn::default()
+    }
+
+    fn executes(&self, _: &Task) {
+        no_answer()
+    }
+}
+
+impl Order for Fake {
+    fn acquire_file(&self, _: &mut Task, _: &Call, file: u64, writes: bool, _: &str) -> Result<()> {
+        self.note(Asked::Acquires(file, writes));
+        Ok(())
+    }
+}
+
+/// The kernel keeps nothing of the guest's threads.
+struct Nobody;
+
+static NOBODY: Nobody = Nobody;
+
+impl Host for Nobody {
+    fn mask(&self, _: Mask) {}
+    fn action(&self, _: i32, _: &KernelAction) {}
+    fn wake(&self, _: u64) {}
+    fn stop(&self, _: i32) {}
+    fn leaves(&self) {}
+    fn robust_list(&self, _: u64, _: u64) {}
+}
