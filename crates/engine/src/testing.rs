@@ -15,9 +15,8 @@ use crate::kernel::{Answer, Call, Reply};
 use crate::machine::{self, Machine, machine};
 use crate::memory::Memory;
 use crate::mode::Name;
-use crate::process::{Process, State};
+use crate::process::{Process, ProcessState};
 use crate::registry::Threads;
-use crate::streams::Streams;
 use crate::tape::Tape;
 use crate::task::Task;
 
@@ -42,7 +41,7 @@ impl Guest {
             machine::install(Machine {
                 mode: &MODE,
                 name: Name::Run,
-                memory: Mutex::new(Memory::new(Options::default()).expect("there is room")),
+                memory: Mutex::new(Memory::new(Options::default(), true).expect("there is room")),
                 threads: Threads::default(),
                 shm: None,
                 trace: std::path::PathBuf::new(),
@@ -50,8 +49,7 @@ impl Guest {
         });
         MODE.forget();
         empty();
-        let state = State::new(Streams::standard(), b"/bin/guest".to_vec(), &[]);
-        let process = Process::new(0, std::process::id(), 1, state).into();
+        let process = Process::restore(ProcessState::new(0, std::process::id()));
         Self {
             task: Box::new(Task::new(process, 0, std::process::id(), Tape::None)),
             _alone: alone,

@@ -11,7 +11,7 @@ use crate::failure::{Failure, Result};
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::{Answer, Call, Reply};
 use crate::memory::Source;
-use crate::memory::content::{Content, Wanted};
+use crate::memory::content::{Content, Shown, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
 use crate::signals::SigInfo;
 use crate::tape::Tape;
@@ -131,7 +131,7 @@ impl Mode for Fake {
         })
     }
 
-    fn shows_file(&self, file: u64, end: u64) -> Result<()> {
+    fn shows_file(&self, file: u64, _: Option<&Shown>, (_, end): (u64, u64)) -> Result<()> {
         self.note(Asked::ShowsFile(file, end));
         Ok(())
     }
