@@ -51,14 +51,26 @@ pub enum Reply {
     Returned,
 }
 
+impl Reply {
+    /// The result of a call that succeeds with 0, or fails with a negative error number.
+    #[must_use]
+    pub fn done(done: std::result::Result<(), i64>) -> Self {
+        Self::Value(done.map_or_else(|errno| errno, |()| 0))
+    }
+}
+
 impl Call {
     /// The call whose `syscall` instruction the task stands at.
     #[must_use]
     pub fn at(task: &Task) -> Self {
         // The kernel looks at the lower half.
-        let nr = u64::from(task.ctx.reg(Reg::Rax) as u32);
-        let args = registers(task);
-        let row = relive_kabi::row(nr);
+        Self::of(task.ctx.reg(Reg::Rax) as u32, registers(task))
+    }
+
+    /// The call of that number, with these arguments.
+    #[must_use]
+    pub fn of(nr: u32, args: [u64; 6]) -> Self {
+        let row = relive_kabi::row(u64::from(nr));
         let (sub, refused) = match row {
             None => (None, Some(libc::ENOSYS)),
             Some(row) => match row.choice(&args) {
@@ -68,7 +80,7 @@ impl Call {
             },
         };
         Self {
-            nr: nr as u32,
+            nr,
             args,
             row,
             sub,

@@ -3,6 +3,7 @@
 
 use relive_host::{GuestAddr, copy};
 
+use super::operation::{Operation, Prepared, follow};
 use super::{Answer, Call, Reply, refuse};
 use crate::failure::Result;
 use crate::remarks::{self, Remark};
@@ -92,17 +93,38 @@ impl CloneArgs {
     }
 }
 
+/// fork(2).
+pub fn fork(task: &mut Task, _: &Call, told: Option<&Answer>) -> Result<Reply> {
+    task.mode().fork(task, &CloneArgs::fork(), told)
+}
+
 /// vfork(2).
-pub fn vfork(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+pub fn vfork(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
     let mode = task.mode();
-    mode.vfork(task, call, &CloneArgs::vfork(), answer)
+    mode.vfork(task, call, &CloneArgs::vfork(), told)
 }
 
 /// clone(2).
-pub fn clone(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
+pub fn clone(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+    make(task, call, from_registers(call), told)
+}
+
+/// clone3(2).
+pub fn clone3(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+    let asked = read(call.args[0], call.args[1]).and_then(|bytes| decode(&bytes));
+    make(task, call, asked, told)
+}
+
+/// What is asked for, or an errno.
+type Asked<T> = std::result::Result<T, i32>;
+
+fn from_registers(call: &Call) -> Asked<CloneArgs> {
     let [flags, stack, parent_tid, child_tid, tls, _] = call.args;
     let flags = flags & 0xffff_ffff;
-    let args = CloneArgs {
+    if flags & PIDFD != 0 && flags & (libc::CLONE_PARENT_SETTID as u64 | DETACHED) != 0 {
+        return Err(libc::EINVAL);
+    }
+    Ok(CloneArgs {
         flags: flags & !CSIGNAL,
         signal: flags & CSIGNAL,
         stack,
@@ -111,27 +133,14 @@ pub fn clone(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Re
         parent_tid,
         child_tid,
         tls,
-    };
-    if flags & PIDFD != 0 && flags & (libc::CLONE_PARENT_SETTID as u64 | DETACHED) != 0 {
-        return Ok(Reply::Value(-i64::from(libc::EINVAL)));
-    }
-    make(task, call, &args, answer)
+    })
 }
 
-/// clone3(2).
-pub fn clone3(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    match decode(call.args[0], call.args[1]) {
-        Ok(args) => make(task, call, &args, answer),
-        Err(errno) => Ok(Reply::Value(-i64::from(errno))),
-    }
-}
-
-/// Reads `struct clone_args` (clone(2), "The clone3() system call").
-fn decode(at: u64, size: u64) -> std::result::Result<CloneArgs, i32> {
-    const FIRST: usize = 64;
-    const WORDS: usize = 11;
+/// Reads a `struct clone_args` of that size.
+fn read(at: u64, size: u64) -> Asked<Vec<u8>> {
+    const FIRST: u64 = 64;
     const PAGE: u64 = 4096;
-    if size < FIRST as u64 {
+    if size < FIRST {
         return Err(libc::EINVAL);
     }
     if size > PAGE {
@@ -139,11 +148,20 @@ fn decode(at: u64, size: u64) -> std::result::Result<CloneArgs, i32> {
     }
     let mut bytes = vec![0; size as usize];
     copy::read(GuestAddr(at), &mut bytes).map_err(|_| libc::EFAULT)?;
-    bytes.resize(bytes.len().max(8 * WORDS), 0);
-    if bytes[8 * WORDS..].iter().any(|&b| b != 0) {
+    Ok(bytes)
+}
+
+/// What a `struct clone_args` says (clone(2), "The clone3() system call").
+fn decode(bytes: &[u8]) -> Asked<CloneArgs> {
+    const WORDS: usize = 11;
+    let (known, newer) = bytes.split_at(bytes.len().min(8 * WORDS));
+    if newer.iter().any(|&b| b != 0) {
         return Err(libc::E2BIG);
     }
-    let w = |i: usize| u64::from_le_bytes(bytes[8 * i..8 * i + 8].try_into().unwrap_or_default());
+    let mut all = [0; 8 * WORDS];
+    all[..known.len()].copy_from_slice(known);
+    let words = all.as_chunks::<8>().0;
+    let w = |i: usize| u64::from_le_bytes(words[i]);
     let [
         flags,
         pidfd,
@@ -186,39 +204,194 @@ fn contradicts(flags: u64, signal: u64) -> bool {
         || signal > 64
 }
 
-fn make(task: &mut Task, call: &Call, args: &CloneArgs, answer: Option<&Answer>) -> Result<Reply> {
-    const SAME_THREADS: u64 = VM | FS | FILES | SIGHAND | THREAD;
-    let shares = args.flags & !(OURS | VOID);
-    if contradicts(args.flags, args.signal) {
-        return Ok(Reply::Value(-i64::from(libc::EINVAL)));
+/// The ways of making a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Way {
+    /// A thread of the process.
+    Thread,
+    /// A process with a copy of the memory.
+    Copy,
+    /// A process in the memory of its parent, which waits until it has left.
+    Visitor,
+    /// A process that traces its parent.
+    Tracer,
+    /// None that is known.
+    Unknown,
+}
+
+impl Way {
+    /// The way that a call takes, or its errno.
+    fn of(args: &CloneArgs) -> Asked<Self> {
+        const SAME_THREADS: u64 = VM | FS | FILES | SIGHAND | THREAD;
+        const PROCESS: u64 = FS | FILES | SYSVSEM | IO | PIDFD | PARENT;
+        // It is going to trace its parent, and waits until that is ready for it: as it is waited for
+        // here, that would be for ever.
+        const TRACER: u64 = VM | UNTRACED;
+        let shares = args.flags & !(OURS | VOID);
+        if contradicts(args.flags, args.signal) {
+            return Err(libc::EINVAL);
+        }
+        if args.has(libc::CLONE_SETTLS) && args.tls >= relive_host::layout::FS_END {
+            return Err(libc::EPERM);
+        }
+        Ok(if shares & !(SYSVSEM | IO) == SAME_THREADS {
+            Self::Thread
+        } else if args.flags & (TRACER | VFORK) == TRACER {
+            Self::Tracer
+        } else if shares & !(PROCESS | VFORK | SIGHAND) == VM {
+            // One that shares its parent's memory without being waited for is waited for here.
+            Self::Visitor
+        } else if shares & !(PROCESS | VFORK) == 0 {
+            Self::Copy
+        } else {
+            Self::Unknown
+        })
     }
-    if args.has(libc::CLONE_SETTLS) && args.tls >= relive_host::layout::FS_END {
-        return Ok(Reply::Value(-i64::from(libc::EPERM)));
+}
+
+fn make(
+    task: &mut Task,
+    call: &Call,
+    asked: Asked<CloneArgs>,
+    told: Option<&Answer>,
+) -> Result<Reply> {
+    let mode = task.mode();
+    match asked.and_then(|args| Ok((Way::of(&args)?, args))) {
+        Ok((Way::Thread, args)) => mode.clone_thread(task, &args, told),
+        Ok((Way::Copy, args)) => mode.fork(task, &args, told),
+        Ok((Way::Visitor, args)) => mode.vfork(task, call, &args, told),
+        Ok((Way::Tracer, _)) => follow::<Tracer>(task, call, told),
+        Ok((Way::Unknown, _)) => follow::<Unknown>(task, call, told),
+        Err(errno) => Ok(Reply::Value(-i64::from(errno))),
     }
-    if shares & !(SYSVSEM | IO) == SAME_THREADS {
-        return task.mode().clone_thread(task, args, answer);
+}
+
+/// A clone of [`Way::Tracer`]: refused.
+struct Tracer;
+
+impl Operation for Tracer {
+    type Plan = ();
+
+    fn prepare(_: &mut Task, _: &Call) -> Prepared<()> {
+        Ok(())
     }
-    // It is going to trace its parent, and waits until that is ready for it: as it is waited for
-    // here, that would be for ever.
-    const TRACER: u64 = VM | UNTRACED;
-    if args.flags & (TRACER | VFORK) == TRACER {
-        return Ok(Reply::Value(match answer {
-            Some(a) => a.result,
-            None => {
-                remarks::note(Remark::Tracer, &task.process.state().exe);
-                refuse(call, libc::EPERM)
-            }
-        }));
+
+    fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
+        remarks::note(Remark::Tracer, &task.process.state().exe);
+        Ok(refuse(call, libc::EPERM))
     }
-    // A process that shares its parent's memory without being waited for is waited for here.
-    const PROCESS: u64 = FS | FILES | SYSVSEM | IO | PIDFD | PARENT;
-    if shares & !(PROCESS | VFORK | SIGHAND) == VM {
-        return task.mode().vfork(task, call, args, answer);
+}
+
+/// A clone of [`Way::Unknown`]: refused.
+struct Unknown;
+
+impl Operation for Unknown {
+    type Plan = ();
+
+    fn prepare(_: &mut Task, _: &Call) -> Prepared<()> {
+        Ok(())
     }
-    if shares & !(PROCESS | VFORK) == 0 {
-        return task.mode().fork(task, args, answer);
+
+    fn perform(_: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
+        Ok(refuse(call, libc::EINVAL))
     }
-    Ok(Reply::Value(
-        answer.map_or_else(|| refuse(call, libc::EINVAL), |a| a.result),
-    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The words of a `struct clone_args`.
+    fn bytes(words: &[u64]) -> Vec<u8> {
+        words.iter().flat_map(|w| w.to_le_bytes()).collect()
+    }
+
+    fn refused(words: &[u64]) -> Option<i32> {
+        decode(&bytes(words)).err()
+    }
+
+    #[test]
+    fn a_structure_of_any_version_is_understood() {
+        let first = [PIDFD, 2, 3, 4, 17, 0x5000, 0x1000, 8];
+        let longer = [&first[..], &[0; 5]].concat();
+        for words in [&first[..], &longer] {
+            let args = decode(&bytes(words)).expect("all of it is known");
+            assert_eq!((args.flags, args.signal), (PIDFD, 17));
+            assert_eq!((args.pidfd, args.child_tid, args.parent_tid), (2, 3, 4));
+            assert_eq!((args.stack, args.tls), (0x6000, 8));
+        }
+        let newer = [&first[..], &[0, 0, 0, 1]].concat();
+        assert_eq!(refused(&newer), Some(libc::E2BIG));
+        // The size need not be one of a version.
+        let ragged = |len: usize| [&bytes(&longer)[..len], &[1]].concat();
+        assert_eq!(decode(&ragged(64)).err(), Some(libc::EINVAL));
+        assert_eq!(decode(&ragged(88)).err(), Some(libc::E2BIG));
+    }
+
+    #[test]
+    fn what_a_structure_may_not_say_is_refused() {
+        for words in [
+            [1 << 33, 0, 0, 0, 0, 0, 0, 0],
+            [DETACHED, 0, 0, 0, 0, 0, 0, 0],
+            [17, 0, 0, 0, 0, 0, 0, 0],
+            [0, 0, 0, 0, 65, 0, 0, 0],
+            [PARENT, 0, 0, 0, 17, 0, 0, 0],
+            [0, 0, 0, 0, 0, 0x5000, 0, 0],
+            [0, 0, 0, 0, 0, 0, 0x1000, 0],
+        ] {
+            assert_eq!(refused(&words), Some(libc::EINVAL), "{words:x?}");
+        }
+        for extra in [[1, 0, 0], [0, 1, 0], [0, 0, 1]] {
+            let words = [&[0; 8][..], &extra].concat();
+            assert_eq!(refused(&words), Some(libc::EINVAL), "{extra:?}");
+        }
+    }
+
+    #[test]
+    fn registers_say_the_same_in_fewer_words() {
+        let call = |flags: u64| {
+            let args = [flags, 0x6000, 2, 3, 8, 0];
+            from_registers(&Call::of(libc::SYS_clone as u32, args))
+        };
+        let args = call(1 << 63 | FS | libc::SIGCHLD as u64).expect("all of it is known");
+        assert_eq!((args.flags, args.signal), (FS, libc::SIGCHLD as u64));
+        assert_eq!((args.stack, args.parent_tid), (0x6000, 2));
+        assert_eq!((args.child_tid, args.tls), (3, 8));
+        let both = PIDFD | libc::CLONE_PARENT_SETTID as u64;
+        assert_eq!(call(both).err(), Some(libc::EINVAL));
+    }
+
+    #[test]
+    fn the_flags_decide_the_way() {
+        let way = |flags: u64| {
+            let signal = 0;
+            Way::of(&CloneArgs {
+                flags,
+                signal,
+                ..CloneArgs::default()
+            })
+        };
+        let thread = VM | FS | FILES | SIGHAND | THREAD;
+        assert_eq!(
+            way(thread | SYSVSEM | OURS & !CLEAR_SIGHAND),
+            Ok(Way::Thread)
+        );
+        assert_eq!(way(0), Ok(Way::Copy));
+        assert_eq!(way(VFORK | FILES), Ok(Way::Copy));
+        assert_eq!(way(VM | VFORK), Ok(Way::Visitor));
+        assert_eq!(way(VM | SIGHAND), Ok(Way::Visitor));
+        assert_eq!(way(VM | UNTRACED), Ok(Way::Tracer));
+        assert_eq!(way(VM | VFORK | UNTRACED), Ok(Way::Visitor));
+        // A thread with descriptors of its own; a namespace.
+        assert_eq!(way(thread & !FILES), Ok(Way::Unknown));
+        assert_eq!(way(libc::CLONE_NEWNS as u64), Ok(Way::Unknown));
+        assert_eq!(way(THREAD), Err(libc::EINVAL));
+        assert_eq!(way(thread | PIDFD), Err(libc::EINVAL));
+        let far = CloneArgs {
+            flags: thread | libc::CLONE_SETTLS as u64,
+            tls: relive_host::layout::FS_END,
+            ..CloneArgs::default()
+        };
+        assert_eq!(Way::of(&far), Err(libc::EPERM));
+    }
 }

@@ -10,7 +10,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use relive_host::signal::{Mask, set_mask};
 use relive_host::{GuestAddr, copy};
 
-use super::{Answer, Call, ERESTART, Reply};
+use super::operation::{Operation, Prepared};
+use super::{Call, ERESTART};
 use crate::boot::{Boot, Continuation};
 use crate::descriptor_limit::{Limit, Room};
 use crate::failure::Result;
@@ -35,61 +36,66 @@ pub struct Target {
     pub argv: Vec<Vec<u8>>,
 }
 
-/// execve(2).
-pub fn execve(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
+/// execve(2). One that succeeds does not return, and a tape has it as an event of its own.
+pub struct Execve;
+
+impl Operation for Execve {
+    /// Nothing: a replay does not read the arguments of one that failed.
+    type Plan = ();
+
+    fn prepare(_: &mut Task, _: &Call) -> Prepared<()> {
+        Ok(())
     }
-    let path = match string(call.args[0], libc::PATH_MAX as usize) {
-        Ok(p) => p,
-        Err(e) => return Ok(Reply::Value(e)),
-    };
-    Ok(Reply::Value(attempt(
-        task,
-        &path,
-        call.args[1],
-        call.args[2],
-    )))
+
+    fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
+        let [path, argv, envp, ..] = call.args;
+        let path = string(path, libc::PATH_MAX as usize);
+        Ok(path.map_or_else(|e| e, |path| attempt(task, &path, argv, envp)))
+    }
 }
 
-/// execveat(2).
-pub fn execveat(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
+/// execveat(2): as [`Execve`].
+pub struct Execveat;
+
+impl Operation for Execveat {
+    type Plan = ();
+
+    fn prepare(_: &mut Task, _: &Call) -> Prepared<()> {
+        Ok(())
     }
+
+    fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
+        let [_, _, argv, envp, ..] = call.args;
+        Ok(path_at(call).map_or_else(|e| e, |path| attempt(task, &path, argv, envp)))
+    }
+}
+
+/// The path by which execveat(2) finds its file, or the negative errno.
+fn path_at(call: &Call) -> std::result::Result<Vec<u8>, i64> {
     let (fd, flags) = (call.int(0), call.int(4));
-    let path = match string(call.args[1], libc::PATH_MAX as usize) {
-        Ok(p) => p,
-        Err(e) => return Ok(Reply::Value(e)),
-    };
+    let path = string(call.args[1], libc::PATH_MAX as usize)?;
     if flags & !(libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW) != 0 {
-        return Ok(Reply::Value(-i64::from(libc::EINVAL)));
+        return Err(-i64::from(libc::EINVAL));
     }
     if flags & libc::AT_SYMLINK_NOFOLLOW != 0 && is_link(fd, call.args[1]) {
-        return Ok(Reply::Value(-i64::from(libc::ELOOP)));
+        return Err(-i64::from(libc::ELOOP));
     }
-    let path = if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
+    if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
         if fd < 0 && fd != libc::AT_FDCWD {
-            return Ok(Reply::Value(-i64::from(libc::EBADF)));
+            return Err(-i64::from(libc::EBADF));
         }
         if vanishing_script(fd) {
-            return Ok(Reply::Value(-i64::from(libc::ENOENT)));
+            return Err(-i64::from(libc::ENOENT));
         }
         // What the kernel calls it; but not everybody has it.
         let usual = std::path::Path::new("/dev/fd").exists();
         let folder = if usual { "/dev/fd" } else { "/proc/self/fd" };
-        format!("{folder}/{fd}").into_bytes()
-    } else if path.first() == Some(&b'/') || fd == libc::AT_FDCWD {
-        path
-    } else {
-        [format!("/proc/self/fd/{fd}/").as_bytes(), &path].concat()
-    };
-    Ok(Reply::Value(attempt(
-        task,
-        &path,
-        call.args[2],
-        call.args[3],
-    )))
+        return Ok(format!("{folder}/{fd}").into_bytes());
+    }
+    if path.first() == Some(&b'/') || fd == libc::AT_FDCWD {
+        return Ok(path);
+    }
+    Ok([format!("/proc/self/fd/{fd}/").as_bytes(), &path].concat())
 }
 
 fn is_link(folder: i32, path: u64) -> bool {

@@ -5,7 +5,8 @@
 //! made again: what a sleeping thread has written must be there before others run.
 
 use super::live::interrupted;
-use super::{Answer, Call, ERESTART, Reply, blocking, refuse};
+use super::operation::{Operation, Prepared};
+use super::{Call, ERESTART, blocking, give, refuse};
 use crate::failure::Result;
 use crate::machine::machine;
 use crate::task::Task;
@@ -30,30 +31,98 @@ const OWNER_DIED: u32 = 0x4000_0000;
 const TID: u32 = 0x3fff_ffff;
 
 /// futex(2).
-pub fn futex(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
+pub struct Futex;
+
+/// What a call asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Command {
+    /// FUTEX_WAIT and FUTEX_WAIT_BITSET.
+    Wait,
+    /// To wake waiters or to move them; writes no word.
+    Wake,
+    /// FUTEX_WAKE_OP, which writes its second word.
+    WakeOp,
+    /// FUTEX_LOCK_PI and FUTEX_LOCK_PI2; the operation by which a thread sleeps until it can have the lock.
+    Lock(i32),
+    /// FUTEX_TRYLOCK_PI.
+    TryLock,
+    /// FUTEX_UNLOCK_PI; the operation by which the next one is woken.
+    Unlock(i32),
+    /// None of these.
+    Unknown,
+}
+
+impl Command {
+    fn of(call: &Call) -> Self {
+        let op = call.int(1);
+        let (clock, private) = (
+            op & libc::FUTEX_CLOCK_REALTIME,
+            op & libc::FUTEX_PRIVATE_FLAG,
+        );
+        match op & COMMAND {
+            WAIT | WAIT_BITSET => Self::Wait,
+            WAKE | WAKE_BITSET | REQUEUE | CMP_REQUEUE => Self::Wake,
+            WAKE_OP => Self::WakeOp,
+            // The timeout is absolute: of the real time, or with FUTEX_LOCK_PI2 as a flag says.
+            LOCK_PI => Self::Lock(WAIT_BITSET | libc::FUTEX_CLOCK_REALTIME | private),
+            LOCK_PI2 => Self::Lock(WAIT_BITSET | clock | private),
+            TRYLOCK_PI => Self::TryLock,
+            UNLOCK_PI => Self::Unlock(WAKE | private),
+            _ => Self::Unknown,
+        }
     }
-    let command = call.int(1) & COMMAND;
-    Ok(Reply::Value(match command {
-        WAIT | WAIT_BITSET => wait(task, call),
-        WAKE | WAKE_BITSET | REQUEUE | CMP_REQUEUE => direct(call),
-        WAKE_OP => {
-            unguard(call.args[4]);
-            let r = direct(call);
-            task.log.wrote(call.args[4], 4);
-            r
-        }
-        LOCK_PI | LOCK_PI2 | UNLOCK_PI | TRYLOCK_PI if task.mode().traits().together => {
-            unguard(call.args[0]);
-            let result = blocking(task, call.nr, &call.args);
-            interrupted(task, call, result)
-        }
-        LOCK_PI | LOCK_PI2 => lock(task, call).unwrap_or_else(|e| e),
-        TRYLOCK_PI => try_lock(task, call).unwrap_or_else(|e| e),
-        UNLOCK_PI => unlock(task, call).unwrap_or_else(|e| e),
-        _ => refuse(call, libc::ENOSYS),
-    }))
+}
+
+impl Operation for Futex {
+    type Plan = Command;
+
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<Command> {
+        Ok(Command::of(call))
+    }
+
+    fn perform(task: &mut Task, call: &Call, command: &mut Command) -> Result<i64> {
+        Ok(match *command {
+            Command::Wait => wait(task, call),
+            Command::Wake => direct(call),
+            Command::WakeOp => {
+                unguard(call.args[4]);
+                let r = direct(call);
+                task.log.wrote(call.args[4], 4);
+                r
+            }
+            Command::Lock(_) | Command::TryLock | Command::Unlock(_)
+                if task.mode().traits().together =>
+            {
+                unguard(call.args[0]);
+                sleep(task, call)
+            }
+            Command::Lock(op) => lock(task, call, op).unwrap_or_else(|e| e),
+            Command::TryLock => try_lock(task, call).unwrap_or_else(|e| e),
+            Command::Unlock(op) => unlock(task, call, op).unwrap_or_else(|e| e),
+            Command::Unknown => refuse(call, libc::ENOSYS),
+        })
+    }
+}
+
+/// futex_waitv(2).
+pub struct Waitv;
+
+impl Operation for Waitv {
+    type Plan = ();
+
+    fn prepare(_: &mut Task, _: &Call) -> Prepared<()> {
+        Ok(())
+    }
+
+    fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
+        Ok(sleep(task, call))
+    }
+}
+
+/// Makes the call as it is; others run meanwhile.
+fn sleep(task: &mut Task, call: &Call) -> i64 {
+    let result = blocking(task, call.nr, &call.args);
+    interrupted(task, call, result)
 }
 
 fn wait(task: &mut Task, call: &Call) -> i64 {
@@ -68,17 +137,7 @@ fn wait(task: &mut Task, call: &Call) -> i64 {
         }
         Ok(_) => {}
     }
-    let result = blocking(task, call.nr, &call.args);
-    interrupted(task, call, result)
-}
-
-/// futex_waitv(2).
-pub fn waitv(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
-    }
-    let result = blocking(task, call.nr, &call.args);
-    Ok(Reply::Value(interrupted(task, call, result)))
+    sleep(task, call)
 }
 
 /// The kernel is about to write a word.
@@ -108,13 +167,11 @@ fn acquire(task: &mut Task, at: u64, flags: u32) -> std::result::Result<Option<u
 }
 
 fn set(task: &mut Task, at: u64, word: u32) -> std::result::Result<(), i64> {
-    task.write(at, &word.to_le_bytes())?;
-    task.log.wrote(at, 4);
-    Ok(())
+    give(task, at, &word.to_le_bytes())
 }
 
-/// FUTEX_LOCK_PI and FUTEX_LOCK_PI2.
-fn lock(task: &mut Task, call: &Call) -> Step {
+/// FUTEX_LOCK_PI and FUTEX_LOCK_PI2, which sleep by `op`.
+fn lock(task: &mut Task, call: &Call, op: i32) -> Step {
     let at = call.args[0];
     let Some(word) = acquire(task, at, 0)? else {
         return Ok(0);
@@ -127,12 +184,6 @@ fn lock(task: &mut Task, call: &Call) -> Step {
         set(task, at, word | WAITERS)?;
         return Ok(ERESTART);
     }
-    // The timeout is absolute: of the real time, or with FUTEX_LOCK_PI2 as a flag says.
-    let clock = match call.int(1) & COMMAND {
-        LOCK_PI => libc::FUTEX_CLOCK_REALTIME,
-        _ => call.int(1) & libc::FUTEX_CLOCK_REALTIME,
-    };
-    let op = WAIT_BITSET | clock | call.int(1) & libc::FUTEX_PRIVATE_FLAG;
     let args = [
         at,
         op as u64,
@@ -161,15 +212,53 @@ fn try_lock(task: &mut Task, call: &Call) -> Step {
 }
 
 /// FUTEX_UNLOCK_PI: whoever waits first may have it, if nobody is faster.
-fn unlock(task: &mut Task, call: &Call) -> Step {
+fn unlock(task: &mut Task, call: &Call, op: i32) -> Step {
     let at = call.args[0];
     let word = task.read(at).map(u32::from_le_bytes)?;
     if word & TID != task.tid {
         return Err(-i64::from(libc::EPERM));
     }
     set(task, at, 0)?;
-    let op = WAKE | call.int(1) & libc::FUTEX_PRIVATE_FLAG;
     // SAFETY: wakes a waiter; touches no memory.
     unsafe { sys::syscall(u64::from(call.nr), [at, op as u64, 1, 0, 0, 0]) };
     Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn command(op: i32) -> Command {
+        Command::of(&Call::of(
+            libc::SYS_futex as u32,
+            [0x1000, op as u64, 0, 0, 0, 0],
+        ))
+    }
+
+    #[test]
+    fn flags_do_not_hide_the_command() {
+        const PRIVATE: i32 = libc::FUTEX_PRIVATE_FLAG;
+        const REAL: i32 = libc::FUTEX_CLOCK_REALTIME;
+        assert_eq!(command(WAIT | PRIVATE), Command::Wait);
+        assert_eq!(command(WAIT_BITSET | PRIVATE | REAL), Command::Wait);
+        assert_eq!(command(CMP_REQUEUE | PRIVATE), Command::Wake);
+        assert_eq!(command(WAKE_OP), Command::WakeOp);
+        assert_eq!(command(TRYLOCK_PI | PRIVATE), Command::TryLock);
+        assert_eq!(
+            command(UNLOCK_PI | PRIVATE),
+            Command::Unlock(WAKE | PRIVATE)
+        );
+        // FUTEX_FD, FUTEX_WAIT_REQUEUE_PI, FUTEX_CMP_REQUEUE_PI.
+        for unknown in [2, 11, 12, 14] {
+            assert_eq!(command(unknown), Command::Unknown);
+        }
+    }
+
+    #[test]
+    fn the_first_lock_call_knows_the_real_time_only() {
+        const REAL: i32 = libc::FUTEX_CLOCK_REALTIME;
+        assert_eq!(command(LOCK_PI), Command::Lock(WAIT_BITSET | REAL));
+        assert_eq!(command(LOCK_PI2), Command::Lock(WAIT_BITSET));
+        assert_eq!(command(LOCK_PI2 | REAL), Command::Lock(WAIT_BITSET | REAL));
+    }
 }

@@ -2,19 +2,45 @@
 
 use relive_kabi::Arg;
 
-use super::{Answer, Call, Reply, generic};
+use super::operation::{Operation, Prepared};
+use super::{Call, generic};
 use crate::failure::Result;
 use crate::task::Task;
 
 /// kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal.
-pub fn send(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
+pub struct Send;
+
+impl Operation for Send {
+    /// The signal.
+    type Plan = i32;
+
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<i32> {
+        Ok(signal(call))
     }
+
+    fn perform(task: &mut Task, call: &Call, sig: &mut i32) -> Result<i64> {
+        let mode = task.mode();
+        mode.send_signal(task, call, *sig, &mut |task| generic(task, call))
+    }
+}
+
+/// The argument that is the signal, whichever it is.
+fn signal(call: &Call) -> i32 {
     let args = call.row.map_or(&[][..], |r| r.args);
     let sig = args.iter().position(|arg| *arg == Arg::Sig);
-    let sig = sig.map_or(0, |i| call.int(i));
-    let mode = task.mode();
-    let result = mode.send_signal(task, call, sig, &mut |task| generic(task, call))?;
-    Ok(Reply::Value(result))
+    sig.map_or(0, |i| call.int(i))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_signal_is_where_the_row_says() {
+        let sent = |nr: i64, args| signal(&Call::of(nr as u32, args));
+        assert_eq!(sent(libc::SYS_kill, [7, 15, 0, 0, 0, 0]), 15);
+        assert_eq!(sent(libc::SYS_tgkill, [7, 8, 10, 0, 0, 0]), 10);
+        assert_eq!(sent(libc::SYS_rt_tgsigqueueinfo, [7, 8, 12, 1, 0, 0]), 12);
+        assert_eq!(sent(libc::SYS_pidfd_send_signal, [3, 9, 0, 0, 0, 0]), 9);
+    }
 }

@@ -1,9 +1,8 @@
 //! System calls: from the guest's `syscall` instruction to its result, live and in replay.
 //!
 //! The table (`relive_kabi`) describes every call; most need nothing else. Calls that change
-//! what the engine itself keeps (memory map, tasks, signals…) have a hook. A hook runs in
-//! both modes: live it makes the call, in replay it gets the tape's answer and repeats only
-//! the effect. Nothing without a row is ever passed to the kernel.
+//! what the engine itself keeps (memory map, tasks, signals…) have a hook ([`operation`]).
+//! Nothing without a row is ever passed to the kernel.
 
 mod advice;
 mod buffers;
@@ -30,6 +29,7 @@ pub mod output;
 pub mod own;
 mod own_memory;
 mod plain;
+mod prctl;
 mod robust;
 mod segments;
 pub mod shown;
@@ -41,8 +41,6 @@ pub use fds::{share as share_descriptors, status};
 pub use live::{ERESTART, apply_mask, blocking, enter_kernel, generic, interrupted};
 pub use mapped::{identity_at, is_generated, keep};
 pub use own_memory::owner;
-
-use operation::Part;
 
 use relive_host::{GuestAddr, Reg};
 use relive_kabi::Restart;
@@ -128,14 +126,13 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
 /// Divergence, something unsupported.
 pub fn outcome(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
     match hooks::find(call) {
-        Some(Part::Computes(compute)) => return compute(task, call, told.map(|a| a.result)),
-        Some(Part::Follows(follow)) => return follow(task, call, told),
-        Some(Part::Makes(make)) => {
-            let result = told.map_or_else(|| make(task, call), |a| Ok(a.result));
-            return result.map(Reply::Value);
-        }
-        None => {}
+        Some(part) => part.outcome(task, call, told),
+        None => as_described(task, call, told),
     }
+}
+
+/// The outcome of a call of which the engine keeps nothing: its row says all there is to know.
+fn as_described(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
     Ok(Reply::Value(match told {
         None => live::generic(task, call),
         Some(answer) => {
@@ -143,6 +140,16 @@ pub fn outcome(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Re
             answer.result
         }
     }))
+}
+
+/// Writes a part of the outcome into guest memory, and notes it for the tape.
+///
+/// # Errors
+/// EFAULT (negative), as a system call returns it.
+pub fn give(task: &mut Task, at: u64, bytes: &[u8]) -> std::result::Result<(), i64> {
+    task.write(at, bytes)?;
+    task.log.wrote(at, bytes.len() as u64);
+    Ok(())
 }
 
 /// Logs a call with everything that `task.log` holds.

@@ -1,6 +1,7 @@
 //! The steps of a call that the engine takes part in: *prepare* reads the arguments once, the mode brings
 //! the *outcome* about (from the kernel, or from the tape), *apply* changes what the engine keeps. A call
-//! that the engine answers by itself has one step, the same in every mode.
+//! that the engine answers by itself has one step, the same in every mode. Must never decide by the mode
+//! what a call means.
 
 use super::{Answer, Call, Reply};
 use crate::failure::{Failure, Result};
@@ -16,6 +17,46 @@ pub enum Part {
     Makes(fn(&mut Task, &Call) -> Result<i64>),
     /// The kernel decides, and the engine follows: see [`follow`].
     Follows(fn(&mut Task, &Call, Option<&Answer>) -> Result<Reply>),
+    /// It makes or ends a task, or sets all registers, and is logged on the way: its function prepares it,
+    /// and hands the tape's word to the mode as it is.
+    Flows(fn(&mut Task, &Call, Option<&Answer>) -> Result<Reply>),
+    /// As the request says, which is the first argument.
+    ByRequest(&'static Requests),
+}
+
+impl Part {
+    /// The outcome of a call with all that the engine makes of it; `told`: the tape's word.
+    ///
+    /// # Errors
+    /// Divergence, something unsupported.
+    pub fn outcome(self, task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+        match self {
+            Self::Computes(compute) => compute(task, call, told.map(|a| a.result)),
+            Self::Makes(make) => {
+                let result = told.map_or_else(|| make(task, call), |a| Ok(a.result));
+                result.map(Reply::Value)
+            }
+            Self::Follows(bring_about) | Self::Flows(bring_about) => bring_about(task, call, told),
+            Self::ByRequest(requests) => requests.part(call).outcome(task, call, told),
+        }
+    }
+}
+
+/// A call of many requests.
+pub struct Requests {
+    /// The requests that the engine takes part in.
+    pub listed: &'static [(i32, Part)],
+    /// All others.
+    pub others: Part,
+}
+
+impl Requests {
+    /// How the engine takes part in the request at hand.
+    fn part(&self, call: &Call) -> Part {
+        let mut listed = self.listed.iter();
+        let found = listed.find(|(request, _)| *request == call.int(0));
+        found.map_or(self.others, |(_, part)| *part)
+    }
 }
 
 /// The result on the tape, for a call that is computed: only where older versions of Relive answered
@@ -30,6 +71,11 @@ pub trait Operation {
     /// Reads the arguments, in every mode, before anything has changed. `Err`: the result, which needs
     /// no kernel.
     fn prepare(task: &mut Task, call: &Call) -> Prepared<Self::Plan>;
+
+    /// Puts in place what holds from before the outcome on, in every mode: a signal mask of the call's own.
+    fn enter(task: &mut Task, plan: &Self::Plan) {
+        let _ = (task, plan);
+    }
 
     /// Brings the outcome about where the guest's calls are made: makes the call, notes in `task.log` the
     /// memory that it wrote and the data that `apply` needs. Must not change what the engine keeps.
@@ -71,6 +117,18 @@ impl Outcome<'_> {
         }
     }
 
+    /// The first bytes that the call has written at an address. `None`: it has not.
+    #[must_use]
+    pub fn written<const N: usize>(&self, task: &Task, at: u64) -> Option<[u8; N]> {
+        let Some(answer) = self.told else {
+            let mut spans = task.log.spans.iter();
+            spans.find(|&&(start, len)| start == at && len >= N as u64)?;
+            return task.read(at).ok();
+        };
+        let (_, bytes) = answer.writes().find(|&(start, _)| start == at)?;
+        bytes.first_chunk().copied()
+    }
+
     /// Whether the call succeeded.
     #[must_use]
     pub fn is_good(&self) -> bool {
@@ -101,6 +159,7 @@ pub fn follow<O: Operation>(task: &mut Task, call: &Call, told: Option<&Answer>)
         Ok(plan) => plan,
         Err(result) => return Ok(Reply::Value(result)),
     };
+    O::enter(task, &plan);
     let result = match told {
         Some(answer) => answer.result,
         None => O::perform(task, call, &mut plan)?,

@@ -4,7 +4,8 @@ use relive_kabi::Reports;
 use relive_trace::{Ending, Kind};
 
 use super::clone::CloneArgs;
-use super::{Answer, Call, Reply, fds};
+use super::operation::{Operation, Outcome, Prepared, Told};
+use super::{Answer, Call, Reply, fds, give};
 use crate::failure::Result;
 use crate::task::{End, Flow, Task};
 
@@ -19,43 +20,34 @@ pub fn give_pidfd(task: &mut Task, args: &CloneArgs, pidfd: i32) {
     }
 }
 
-/// fork(2).
-pub fn fork(task: &mut Task, _: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    task.mode().fork(task, &CloneArgs::fork(), answer)
-}
+/// wait4(2), waitid(2): a process of a replay that the guest has waited for must have ended by then.
+pub struct Wait;
 
-/// wait4(2), waitid(2).
-///
-/// # Errors
-/// A process of the replay is gone.
-pub fn wait(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    let Some(answer) = answer else {
-        return Ok(Reply::Value(super::generic(task, call)));
-    };
-    if let Some(pid) = ended_child(call, answer) {
-        task.mode().reaped(pid)?;
+impl Operation for Wait {
+    type Plan = ();
+
+    fn prepare(_: &mut Task, _: &Call) -> Prepared<()> {
+        Ok(())
     }
-    Ok(Reply::Value(answer.result))
+
+    fn apply(task: &mut Task, call: &Call, (): (), outcome: &Outcome<'_>) -> Result<i64> {
+        if let Some(pid) = ended_child(task, call, outcome) {
+            task.mode().reaped(pid)?;
+        }
+        Ok(outcome.result)
+    }
 }
 
 /// Of which child the guest was told that it has ended; not that it was stopped or goes on.
-fn ended_child(call: &Call, answer: &Answer) -> Option<u32> {
-    let written = |argument: u8| {
-        let mut writes = answer.writes();
-        writes.find_map(|(at, bytes)| (at == call.arg(argument)).then_some(bytes))
-    };
-    let word = |bytes: &[u8], at: usize| {
-        let bytes = bytes.get(at..at + 4)?.try_into().ok()?;
-        Some(i32::from_le_bytes(bytes))
-    };
+fn ended_child(task: &Task, call: &Call, outcome: &Outcome<'_>) -> Option<u32> {
     match call.row?.reports {
         Reports::Nothing => None,
         Reports::Status(argument) => {
-            let pid = u32::try_from(answer.result).ok().filter(|&pid| pid > 0)?;
+            let pid = u32::try_from(outcome.result).ok().filter(|&pid| pid > 0)?;
             let options = call.arg(argument + 1) as i32;
-            let ended = match written(argument) {
+            let ended = match outcome.written(task, call.arg(argument)) {
                 Some(status) => {
-                    let status = word(status, 0)?;
+                    let status = i32::from_le_bytes(status);
                     libc::WIFEXITED(status) || libc::WIFSIGNALED(status)
                 }
                 None => options & (libc::WUNTRACED | libc::WCONTINUED) == 0,
@@ -63,8 +55,10 @@ fn ended_child(call: &Call, answer: &Answer) -> Option<u32> {
             ended.then_some(pid)
         }
         Reports::Info(argument) => {
-            let info = written(argument)?;
-            let (code, pid) = (word(info, 8)?, word(info, 12)?);
+            // `si_signo`, `si_errno`, `si_code`, padding, `si_pid`: 32 bits each.
+            let info: [u8; 16] = outcome.written(task, call.arg(argument))?;
+            let word = |at: usize| info[at..].first_chunk().copied().map(i32::from_le_bytes);
+            let (code, pid) = (word(8)?, word(12)?);
             let ended = matches!(code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
             (ended && pid > 0).then_some(pid as u32)
         }
@@ -136,13 +130,13 @@ pub fn exit_group(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Re
 }
 
 /// set_tid_address(2).
-pub fn set_tid_address(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+pub fn set_tid_address(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
     task.clear_tid = call.args[0];
     Ok(Reply::Value(i64::from(task.tid)))
 }
 
 /// set_robust_list(2).
-pub fn set_robust_list(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+pub fn set_robust_list(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
     if call.args[1] != 24 {
         return Ok(Reply::Value(-i64::from(libc::EINVAL)));
     }
@@ -154,26 +148,83 @@ pub fn set_robust_list(task: &mut Task, call: &Call, _: Option<&Answer>) -> Resu
 }
 
 /// get_robust_list(2), of the calling thread only.
-pub fn get_robust_list(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+pub fn get_robust_list(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
     if call.int(0) != 0 && call.int(0) != task.tid as i32 {
         return Ok(Reply::Value(-i64::from(libc::EPERM)));
     }
     let (head, len) = task.robust;
-    for (at, value) in [(call.args[1], head), (call.args[2], len)] {
-        if let Err(e) = task.write(at, &value.to_le_bytes()) {
-            return Ok(Reply::Value(e));
-        }
-        task.log.wrote(at, 8);
-    }
-    Ok(Reply::Value(0))
+    let done = give(task, call.args[1], &head.to_le_bytes())
+        .and_then(|()| give(task, call.args[2], &len.to_le_bytes()));
+    Ok(Reply::done(done))
 }
 
 /// sched_yield(2): others first.
-pub fn sched_yield(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
+pub struct Yield;
+
+impl Operation for Yield {
+    type Plan = ();
+
+    fn prepare(_: &mut Task, _: &Call) -> Prepared<()> {
+        Ok(())
     }
-    let mode = task.mode();
-    let result = mode.give_way(task, &mut |task| super::blocking(task, call.nr, &call.args));
-    Ok(Reply::Value(result))
+
+    fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
+        let mode = task.mode();
+        Ok(mode.give_way(task, &mut |task| super::blocking(task, call.nr, &call.args)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use relive_trace::{Args, Refs, Syscall, Writes};
+
+    use super::*;
+    use crate::process::{Process, ProcessState};
+    use crate::tape::Tape;
+
+    const AT: u64 = 0x1000;
+
+    /// The child that a call has told of, which returned `result` and wrote `bytes` at [`AT`].
+    fn ended(nr: i64, args: [u64; 6], result: i64, bytes: &[u8]) -> Option<u32> {
+        let process = Process::restore(ProcessState::new(0, 1));
+        let task = Task::new(process, 0, 1, Tape::None);
+        let call = Call::of(nr as u32, args);
+        let slices = [(AT, bytes)];
+        let answer = Answer::of(&Syscall {
+            nr: call.nr,
+            args: Args::new(call.used()),
+            result,
+            switched: false,
+            order: None,
+            stream: 0,
+            writes: Writes::new(if bytes.is_empty() { &[] } else { &slices }),
+            refs: Refs::NONE,
+            extra: &[],
+        });
+        let told = Some(&answer);
+        ended_child(&task, &call, &Outcome { result, told })
+    }
+
+    #[test]
+    fn a_status_says_whether_the_child_has_ended() {
+        let told = |status: i32| {
+            let args = [u64::MAX, AT, libc::WUNTRACED as u64, 0, 0, 0];
+            ended(libc::SYS_wait4, args, 70, &status.to_le_bytes())
+        };
+        assert_eq!(told(3 << 8), Some(70));
+        assert_eq!(told(libc::SIGKILL), Some(70));
+        assert_eq!(told(libc::SIGSTOP << 8 | 0x7f), None);
+    }
+
+    #[test]
+    fn without_a_status_the_options_say_it() {
+        let told = |options: i32, result| {
+            let args = [u64::MAX, 0, options as u64, 0, 0, 0];
+            ended(libc::SYS_wait4, args, result, &[])
+        };
+        assert_eq!(told(0, 70), Some(70));
+        assert_eq!(told(libc::WUNTRACED, 70), None);
+        assert_eq!(told(libc::WNOHANG, 0), None);
+        assert_eq!(told(0, -i64::from(libc::ECHILD)), None);
+    }
 }

@@ -6,7 +6,8 @@ use super::{
     ALLOW, ERRNO, Filters, KILL_PROCESS, KILL_THREAD, LOG, Mode, Program, TRACE, TRAP, bpf,
 };
 use crate::failure::Result;
-use crate::kernel::{Answer, Call, Reply};
+use crate::kernel::Call;
+use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::task::Task;
 
 const SET_MODE_STRICT: i32 = 0;
@@ -28,36 +29,102 @@ const MOST_IN_ALL: usize = 32768;
 const MODE_STRICT: u64 = 1;
 const MODE_FILTER: u64 = 2;
 
-type Outcome = std::result::Result<i64, i32>;
+/// A result, or an errno.
+type Checked<T> = std::result::Result<T, i32>;
 
-fn reply(outcome: Outcome) -> Result<Reply> {
-    Ok(Reply::Value(outcome.unwrap_or_else(|e| -i64::from(e))))
+fn result(checked: Checked<i64>) -> i64 {
+    checked.unwrap_or_else(|errno| -i64::from(errno))
+}
+
+/// What a thread wants to be confined to.
+pub enum Wanted {
+    /// read, write, exit and rt_sigreturn.
+    Strict,
+    /// What a filter lets through.
+    Filter {
+        /// `SECCOMP_FILTER_FLAG_*`.
+        flags: u64,
+        /// The program, unless it cannot be read or is none.
+        program: Checked<Vec<bpf::Insn>>,
+    },
+}
+
+impl Wanted {
+    /// The filter at `at`.
+    fn filter(flags: u64, at: u64) -> Checked<Self> {
+        if flags & !(FLAG_TSYNC | FLAG_LOG | FLAG_SPEC_ALLOW | FLAG_TSYNC_ESRCH) != 0 {
+            return Err(libc::EINVAL);
+        }
+        let header: [u8; FPROG] = copy::read_array(GuestAddr(at)).map_err(|_| libc::EFAULT)?;
+        let len = usize::from(u16::from_le_bytes([header[0], header[1]]));
+        if len == 0 || len > bpf::MOST {
+            return Err(libc::EINVAL);
+        }
+        let pointer = u64::from_le_bytes(header[8..].try_into().unwrap_or_default());
+        let program = read_program(pointer, len);
+        Ok(Self::Filter { flags, program })
+    }
+}
+
+fn read_program(at: u64, len: usize) -> Checked<Vec<bpf::Insn>> {
+    let mut bytes = vec![0; len * bpf::INSN];
+    copy::read(GuestAddr(at), &mut bytes).map_err(|_| libc::EFAULT)?;
+    let insns = bytes.as_chunks::<{ bpf::INSN }>().0;
+    let program: Vec<bpf::Insn> = insns.iter().map(bpf::Insn::decode).collect();
+    match bpf::check(&program) {
+        true => Ok(program),
+        false => Err(libc::EINVAL),
+    }
 }
 
 /// seccomp(2).
-///
-/// # Errors
-/// None.
-pub fn seccomp(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    let (flags, at) = (call.args[1] & 0xffff_ffff, call.args[2]);
-    reply(match call.int(0) {
-        SET_MODE_STRICT if flags == 0 && at == 0 => strict(task),
-        SET_MODE_FILTER => filter(task, flags, at, answer),
-        GET_ACTION_AVAIL if flags == 0 => available(at),
-        _ => Err(libc::EINVAL),
-    })
+pub struct Seccomp;
+
+impl Operation for Seccomp {
+    type Plan = Wanted;
+
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<Wanted> {
+        let (flags, at) = (call.args[1] & 0xffff_ffff, call.args[2]);
+        let wanted = match call.int(0) {
+            SET_MODE_STRICT if flags == 0 && at == 0 => Ok(Wanted::Strict),
+            SET_MODE_FILTER => Wanted::filter(flags, at),
+            GET_ACTION_AVAIL if flags == 0 => return Err(result(available(at))),
+            _ => Err(libc::EINVAL),
+        };
+        wanted.map_err(|errno| -i64::from(errno))
+    }
+
+    fn perform(_: &mut Task, _: &Call, wanted: &mut Wanted) -> Result<i64> {
+        Ok(ask(wanted))
+    }
+
+    fn apply(task: &mut Task, _: &Call, wanted: Wanted, outcome: &Outcome<'_>) -> Result<i64> {
+        Ok(result(confine(task, wanted, outcome)))
+    }
 }
 
-/// prctl(2), `PR_SET_SECCOMP`.
-///
-/// # Errors
-/// None.
-pub fn set_mode(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    reply(match call.args[1] {
-        MODE_STRICT => strict(task),
-        MODE_FILTER => filter(task, 0, call.args[2], answer),
-        _ => Err(libc::EINVAL),
-    })
+/// prctl(2), `PR_SET_SECCOMP`: as [`Seccomp`].
+pub struct SetMode;
+
+impl Operation for SetMode {
+    type Plan = Wanted;
+
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<Wanted> {
+        let wanted = match call.args[1] {
+            MODE_STRICT => Ok(Wanted::Strict),
+            MODE_FILTER => Wanted::filter(0, call.args[2]),
+            _ => Err(libc::EINVAL),
+        };
+        wanted.map_err(|errno| -i64::from(errno))
+    }
+
+    fn perform(task: &mut Task, call: &Call, wanted: &mut Wanted) -> Result<i64> {
+        Seccomp::perform(task, call, wanted)
+    }
+
+    fn apply(task: &mut Task, call: &Call, wanted: Wanted, outcome: &Outcome<'_>) -> Result<i64> {
+        Seccomp::apply(task, call, wanted, outcome)
+    }
 }
 
 /// prctl(2), `PR_GET_SECCOMP`.
@@ -70,15 +137,7 @@ pub fn get_mode(task: &Task) -> i64 {
     }
 }
 
-fn strict(task: &mut Task) -> Outcome {
-    if matches!(task.seccomp, Some(Mode::Filter(_))) {
-        return Err(libc::EINVAL);
-    }
-    task.seccomp = Some(Mode::Strict);
-    Ok(0)
-}
-
-fn available(at: u64) -> Outcome {
+fn available(at: u64) -> Checked<i64> {
     let action: [u8; 4] = copy::read_array(GuestAddr(at)).map_err(|_| libc::EFAULT)?;
     let known = [KILL_PROCESS, KILL_THREAD, TRAP, ERRNO, TRACE, LOG, ALLOW];
     match known.contains(&u32::from_le_bytes(action)) {
@@ -87,28 +146,30 @@ fn available(at: u64) -> Outcome {
     }
 }
 
-fn filter(task: &mut Task, flags: u64, at: u64, answer: Option<&Answer>) -> Outcome {
-    if flags & !(FLAG_TSYNC | FLAG_LOG | FLAG_SPEC_ALLOW | FLAG_TSYNC_ESRCH) != 0 {
-        return Err(libc::EINVAL);
+/// What the kernel says, who knows the caller's rights; all else is seen from the program.
+fn ask(wanted: &Wanted) -> i64 {
+    match wanted {
+        Wanted::Filter { .. } if !may_filter() => -i64::from(libc::EACCES),
+        _ => 0,
     }
-    let header: [u8; FPROG] = copy::read_array(GuestAddr(at)).map_err(|_| libc::EFAULT)?;
-    let len = usize::from(u16::from_le_bytes([header[0], header[1]]));
-    if len == 0 || len > bpf::MOST {
-        return Err(libc::EINVAL);
+}
+
+/// Confines the thread, if the outcome lets it.
+fn confine(task: &mut Task, wanted: Wanted, outcome: &Outcome<'_>) -> Checked<i64> {
+    match wanted {
+        Wanted::Strict if matches!(task.seccomp, Some(Mode::Filter(_))) => Err(libc::EINVAL),
+        Wanted::Strict => {
+            task.seccomp = Some(Mode::Strict);
+            Ok(0)
+        }
+        // The kernel looks at the caller's rights before it looks at the program.
+        Wanted::Filter { .. } if outcome.result == -i64::from(libc::EACCES) => Err(libc::EACCES),
+        Wanted::Filter { flags, program } => add(task, flags, program?),
     }
-    let pointer = u64::from_le_bytes(header[8..].try_into().unwrap_or_default());
-    // The kernel looks at the caller's rights before it looks at the program.
-    let may = answer.map_or_else(may_filter, |a| a.result != -i64::from(libc::EACCES));
-    if !may {
-        return Err(libc::EACCES);
-    }
-    let mut bytes = vec![0; len * bpf::INSN];
-    copy::read(GuestAddr(pointer), &mut bytes).map_err(|_| libc::EFAULT)?;
-    let insns = bytes.as_chunks::<{ bpf::INSN }>().0;
-    let insns: Vec<bpf::Insn> = insns.iter().map(bpf::Insn::decode).collect();
-    if !bpf::check(&insns) {
-        return Err(libc::EINVAL);
-    }
+}
+
+/// Adds a filter to those of the thread; with `FLAG_TSYNC`, of all threads.
+fn add(task: &mut Task, flags: u64, insns: Vec<bpf::Insn>) -> Checked<i64> {
     let older = match &task.seccomp {
         None => None,
         Some(Mode::Strict) => return Err(libc::EINVAL),

@@ -5,7 +5,7 @@
 mod bpf;
 mod calls;
 
-pub use calls::{get_mode, seccomp, set_mode};
+pub use calls::{Seccomp, SetMode, get_mode};
 
 use std::sync::Arc;
 

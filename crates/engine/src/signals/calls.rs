@@ -1,4 +1,7 @@
-//! System calls about signals. Most are emulated: the guest's actions and mask are ours.
+//! System calls about signals. Most are computed: the guest's actions and mask are ours.
+//!
+//! The signals that the host's handler has noted (`held`) are part of what the kernel holds for the guest:
+//! a replay has none, and takes from the tape what was done with them.
 
 use relive_host::signal::{KernelAction, Mask};
 use relive_host::{Reg, sys};
@@ -6,21 +9,12 @@ use relive_host::{Reg, sys};
 use super::frame::altstack_flags;
 use super::{DefaultAction, SIG_DFL, SIG_IGN, default_action, signo};
 use crate::failure::Result;
-use crate::kernel::{Answer, Call, Reply, blocking, generic, interrupted};
+use crate::kernel::operation::{Operation, Prepared, Told};
+use crate::kernel::{Answer, Call, Reply, blocking, generic, give, interrupted};
 use crate::task::{Flow, Task};
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
 const UNBLOCKABLE: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
-
-/// Calls that the kernel answers; the engine only has to know that they exist.
-///
-/// # Errors
-/// None.
-pub fn plain(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    Ok(Reply::Value(
-        answer.map_or_else(|| generic(task, call), |a| a.result),
-    ))
-}
 
 /// Takes in what the host's handler has noted.
 fn take_in(task: &mut Task) {
@@ -33,61 +27,65 @@ fn take_in(task: &mut Task) {
 
 /// rt_sigpending(2): the host never blocks the signals of faults, so those that the guest
 /// blocks wait here.
-///
-/// # Errors
-/// None.
-pub fn rt_sigpending(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
+pub struct Pending;
+
+impl Operation for Pending {
+    type Plan = ();
+
+    fn prepare(_: &mut Task, _: &Call) -> Prepared<()> {
+        Ok(())
     }
-    let result = generic(task, call);
-    take_in(task);
-    let held = task.signals.held.iter();
-    let held = held.fold(0u64, |mask, info| mask | 1 << (signo(info) - 1)) & task.signals.mask.0;
-    if result == 0 && held != 0 && call.args[1] == 8 {
-        let pending = task.read_u64(call.args[0]).unwrap_or(0);
-        if let Err(e) = task.write(call.args[0], &(pending | held).to_le_bytes()) {
-            return Ok(Reply::Value(e));
+
+    fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
+        let result = generic(task, call);
+        take_in(task);
+        let held = task.signals.held.iter();
+        let held =
+            held.fold(0u64, |mask, info| mask | 1 << (signo(info) - 1)) & task.signals.mask.0;
+        if result == 0 && held != 0 && call.args[1] == 8 {
+            let pending = task.read_u64(call.args[0]).unwrap_or(0);
+            if let Err(e) = task.write(call.args[0], &(pending | held).to_le_bytes()) {
+                return Ok(e);
+            }
         }
+        Ok(result)
     }
-    Ok(Reply::Value(result))
 }
 
-/// rt_sigtimedwait(2): as [`rt_sigpending`].
-///
-/// # Errors
-/// None.
-pub fn rt_sigtimedwait(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
+/// rt_sigtimedwait(2): as [`Pending`].
+pub struct Timedwait;
+
+impl Operation for Timedwait {
+    /// The signals that it waits for, if they can be read.
+    type Plan = Option<Mask>;
+
+    fn prepare(task: &mut Task, call: &Call) -> Prepared<Option<Mask>> {
+        let wanted = (call.args[3] == 8).then(|| task.read_u64(call.args[0]).ok());
+        Ok(wanted.flatten().map(Mask))
     }
-    take_in(task);
-    if let Some(result) = take_held(task, call) {
-        return Ok(Reply::Value(result));
+
+    fn perform(task: &mut Task, call: &Call, wanted: &mut Option<Mask>) -> Result<i64> {
+        take_in(task);
+        if let Some(result) = take_held(task, call, *wanted) {
+            return Ok(result);
+        }
+        let result = generic(task, call);
+        take_in(task);
+        let late = (result < 0).then(|| take_held(task, call, *wanted));
+        Ok(late.flatten().unwrap_or(result))
     }
-    let result = generic(task, call);
-    take_in(task);
-    let late = (result < 0).then(|| take_held(task, call)).flatten();
-    Ok(Reply::Value(late.unwrap_or(result)))
 }
 
 /// Takes a held signal that the call waits for.
-fn take_held(task: &mut Task, call: &Call) -> Option<i64> {
-    if task.signals.held.is_empty() || call.args[3] != 8 {
-        return None;
-    }
-    let wanted = Mask(task.read_u64(call.args[0]).ok()?);
-    let at = task
-        .signals
-        .held
-        .iter()
-        .position(|i| wanted.has(signo(i)))?;
+fn take_held(task: &mut Task, call: &Call, wanted: Option<Mask>) -> Option<i64> {
+    let wanted = wanted?;
+    let mut held = task.signals.held.iter();
+    let at = held.position(|i| wanted.has(signo(i)))?;
     let info = task.signals.held.remove(at)?;
-    if call.args[1] != 0 {
-        if let Err(e) = task.write(call.args[1], &info) {
-            return Some(e);
-        }
-        task.log.wrote(call.args[1], 128);
+    if call.args[1] != 0
+        && let Err(e) = give(task, call.args[1], &info)
+    {
+        return Some(e);
     }
     Some(i64::from(signo(&info)))
 }
@@ -96,8 +94,8 @@ fn take_held(task: &mut Task, call: &Call) -> Option<i64> {
 ///
 /// # Errors
 /// None.
-pub fn rt_sigaction(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
-    Ok(Reply::Value(action(task, call).map_or_else(|e| e, |()| 0)))
+pub fn rt_sigaction(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+    Ok(Reply::done(action(task, call)))
 }
 
 fn action(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
@@ -124,8 +122,7 @@ fn action(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
         }
     }
     if old != 0 {
-        task.write(old, &encode(&before))?;
-        task.log.wrote(old, 32);
+        give(task, old, &encode(&before))?;
     }
     Ok(())
 }
@@ -155,10 +152,8 @@ fn encode(a: &KernelAction) -> [u8; 32] {
 ///
 /// # Errors
 /// None.
-pub fn rt_sigprocmask(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
-    Ok(Reply::Value(
-        procmask(task, call).map_or_else(|e| e, |()| 0),
-    ))
+pub fn rt_sigprocmask(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+    Ok(Reply::done(procmask(task, call)))
 }
 
 fn procmask(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
@@ -179,18 +174,18 @@ fn procmask(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
         task.mode().host().mask(task.signals.mask);
     }
     if old != 0 {
-        task.write(old, &before.to_le_bytes())?;
-        task.log.wrote(old, 8);
+        give(task, old, &before.to_le_bytes())?;
     }
     Ok(())
 }
 
-/// rt_sigreturn(2).
+/// rt_sigreturn(2): the call itself comes first, as it leads to the registers of a frame; what a bad frame
+/// raises is an event behind it.
 ///
 /// # Errors
 /// Divergence.
-pub fn rt_sigreturn(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    task.mode().end_call(task, call, 0, answer)?;
+pub fn rt_sigreturn(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+    task.mode().end_call(task, call, 0, told)?;
     Ok(match super::return_from_handler(task)? {
         Flow::Continue => Reply::Returned,
         flow => Reply::Flow(flow),
@@ -201,10 +196,8 @@ pub fn rt_sigreturn(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Re
 ///
 /// # Errors
 /// None.
-pub fn sigaltstack(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
-    Ok(Reply::Value(
-        altstack(task, call).map_or_else(|e| e, |()| 0),
-    ))
+pub fn sigaltstack(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+    Ok(Reply::done(altstack(task, call)))
 }
 
 fn altstack(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
@@ -220,37 +213,38 @@ fn altstack(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
         b[0..8].copy_from_slice(&before.sp.to_le_bytes());
         b[8..12].copy_from_slice(&altstack_flags(&before, sp).to_le_bytes());
         b[16..24].copy_from_slice(&before.size.to_le_bytes());
-        task.write(old, &b)?;
-        task.log.wrote(old, 24);
+        give(task, old, &b)?;
     }
     Ok(())
 }
 
-/// rt_sigsuspend(2).
-///
-/// # Errors
-/// None.
-pub fn rt_sigsuspend(task: &mut Task, call: &Call, answer: Option<&Answer>) -> Result<Reply> {
-    let mask = match (call.args[1], task.read_u64(call.args[0])) {
-        (8, Ok(mask)) => Mask(mask & !UNBLOCKABLE),
-        (8, Err(e)) => return Ok(Reply::Value(e)),
-        _ => return Ok(Reply::Value(EINVAL)),
-    };
-    if task.signals.saved_mask.is_none() {
-        task.signals.saved_mask = Some(task.signals.mask);
+/// rt_sigsuspend(2): sleeps with a mask of its own.
+pub struct Suspend;
+
+impl Operation for Suspend {
+    /// The mask.
+    type Plan = Mask;
+
+    fn prepare(task: &mut Task, call: &Call) -> Prepared<Mask> {
+        if call.args[1] != 8 {
+            return Err(EINVAL);
+        }
+        let mask = task.read_u64(call.args[0])?;
+        Ok(Mask(mask & !UNBLOCKABLE))
     }
-    task.signals.mask = mask;
-    if let Some(a) = answer {
-        return Ok(Reply::Value(a.result));
+
+    fn enter(task: &mut Task, mask: &Mask) {
+        task.signals.saved_mask.get_or_insert(task.signals.mask);
+        task.signals.mask = *mask;
     }
-    if task.signals.held.iter().any(|i| !mask.has(signo(i))) {
-        return Ok(Reply::Value(interrupted(
-            task,
-            call,
-            sys::INTERRUPTED as i64,
-        )));
+
+    fn perform(task: &mut Task, call: &Call, mask: &mut Mask) -> Result<i64> {
+        let result = if task.signals.held.iter().any(|i| !mask.has(signo(i))) {
+            sys::INTERRUPTED as i64
+        } else {
+            let host = mask.for_host().0;
+            blocking(task, call.nr, &[&raw const host as u64, 8, 0, 0, 0, 0])
+        };
+        Ok(interrupted(task, call, result))
     }
-    let host = mask.for_host().0;
-    let result = blocking(task, call.nr, &[&raw const host as u64, 8, 0, 0, 0, 0]);
-    Ok(Reply::Value(interrupted(task, call, result)))
 }
