@@ -55,10 +55,10 @@ fn ended_child(task: &Task, call: &Call, outcome: &Outcome<'_>) -> Option<u32> {
             ended.then_some(pid)
         }
         Reports::Info(argument) => {
-            // `si_signo`, `si_errno`, `si_code`, padding, `si_pid`: 32 bits each.
-            let info: [u8; 16] = outcome.written(task, call.arg(argument))?;
+            // 32 bits each: `si_signo`, `si_errno`, `si_code`, padding, `si_pid`.
+            let info: [u8; 20] = outcome.written(task, call.arg(argument))?;
             let word = |at: usize| info[at..].first_chunk().copied().map(i32::from_le_bytes);
-            let (code, pid) = (word(8)?, word(12)?);
+            let (code, pid) = (word(8)?, word(16)?);
             let ended = matches!(code, libc::CLD_EXITED | libc::CLD_KILLED | libc::CLD_DUMPED);
             (ended && pid > 0).then_some(pid as u32)
         }
@@ -226,5 +226,19 @@ mod tests {
         assert_eq!(told(libc::WUNTRACED, 70), None);
         assert_eq!(told(libc::WNOHANG, 0), None);
         assert_eq!(told(0, -i64::from(libc::ECHILD)), None);
+    }
+
+    #[test]
+    fn a_siginfo_says_it_with_the_child() {
+        let told = |code: i32, pid: i32| {
+            let words = [libc::SIGCHLD, 0, code, 0, pid, 0, 0];
+            let info = words.map(i32::to_le_bytes).concat();
+            let args = [0, 0, AT, libc::WEXITED as u64, 0, 0];
+            ended(libc::SYS_waitid, args, 0, &info)
+        };
+        assert_eq!(told(libc::CLD_EXITED, 70), Some(70));
+        assert_eq!(told(libc::CLD_DUMPED, 70), Some(70));
+        assert_eq!(told(libc::CLD_STOPPED, 70), None);
+        assert_eq!(told(0, 0), None);
     }
 }
