@@ -42,14 +42,14 @@ impl Layer {
 
 const LAYERS: &[Layer] = &[
     ordered("host", &[]),
-    ordered("kabi", &[]).with_circles(10, 10),
+    ordered("kabi", &[]).with_circles(8, 1),
     ordered("trace", &[]),
     ordered("sched", &[]),
     ordered("symbols", &[]),
     ordered("dap", &[]),
     ordered("tests", &[]),
-    ordered("dbt", &["host"]).with_circles(19, 20),
-    ordered("engine", &["host", "kabi", "trace", "sched", "dbt"]).with_circles(119, 97),
+    ordered("dbt", &["host"]),
+    ordered("engine", &["host", "kabi", "trace", "sched", "dbt"]).with_circles(134, 84),
     ordered("gdb", &["kabi", "trace", "engine"]),
     ordered(
         "cli",
