@@ -3,7 +3,6 @@
 
 use relive_host::addr::PAGE;
 
-use crate::machine::machine;
 use crate::signals::{SigInfo, fault_addr, signo};
 use crate::task::Task;
 
@@ -28,7 +27,7 @@ impl ClosedPage {
     }
 
     /// Makes the page accessible again.
-    pub fn disarm(self) {
-        machine().memory().reopen(self.page);
+    pub fn disarm(self, task: &Task) {
+        task.machine().memory().reopen(self.page);
     }
 }

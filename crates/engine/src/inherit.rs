@@ -54,7 +54,6 @@ use relive_trace::{Kind, Origin, Start, StreamFd, TapeId};
 use crate::forbidden::Forbidden;
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::go_behind;
-use crate::machine::machine;
 use crate::process::{Actions, Process, ProcessState, State};
 use crate::signals::{AltStack, SIG_DFL, SIG_IGN, TaskSignals};
 use crate::streams::Streams;
@@ -247,7 +246,7 @@ fn ignored(old: &Actions) -> Actions {
 /// The task of a new thread of the process, which stands behind the call of its parent.
 pub fn thread(task: &Task, args: &CloneArgs, index: u32, tid: u32, tape: Tape) -> Box<Task> {
     let process = Arc::clone(&task.process);
-    let mut child = Box::new(Task::new(process, index, tid, tape));
+    let mut child = Box::new(Task::new(task.machine(), process, index, tid, tape));
     child.restore(task.capture().for_thread(args, index, tid));
     first_return(&mut child, args);
     child
@@ -255,7 +254,7 @@ pub fn thread(task: &Task, args: &CloneArgs, index: u32, tid: u32, tape: Tape) -
 
 /// Turns the task that has just been forked into the first thread of its own process.
 pub fn forked(task: &mut Task, args: &CloneArgs, index: u32, pid: u32) {
-    machine().memory().forked();
+    task.machine().memory().forked();
     task.restore(task.capture().for_fork(args, pid));
     task.process = Process::restore(task.process.capture().for_child(args, index, pid));
     task.vforked = None;

@@ -34,14 +34,16 @@ pub struct Machine {
 static MACHINE: OnceLock<Machine> = OnceLock::new();
 
 /// Sets up the machine of this process, once.
-pub fn install(machine: Machine) {
-    assert!(
-        MACHINE.set(machine).is_ok(),
-        "a host process has one machine"
-    );
+pub fn install(new: Machine) -> &'static Machine {
+    assert!(MACHINE.set(new).is_ok(), "a host process has one machine");
+    machine()
 }
 
-/// The machine of this host process.
+/// The machine of this host process, for what is handed neither a task nor a machine: functions that
+/// the translator and the counters call back. All others take it from their task ([`Task::machine`])
+/// or are handed it.
+///
+/// [`Task::machine`]: crate::task::Task::machine
 pub fn machine() -> &'static Machine {
     MACHINE
         .get()

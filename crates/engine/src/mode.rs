@@ -14,7 +14,6 @@ use crate::closed_page::ClosedPage;
 use crate::failure::{Failure, Result};
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::{Answer, Call, Reply};
-use crate::machine::machine;
 use crate::memory::content::{Content, Shown, Wanted};
 use crate::signals::SigInfo;
 use crate::tape::Tape;
@@ -110,7 +109,7 @@ pub trait Mode: Sync {
 
     /// Whether memory that a sleeping call uses may be seen by others: threads, or processes that map
     /// it too.
-    fn others_see(&self) -> bool;
+    fn others_see(&self, task: &Task) -> bool;
 
     /// Sends a signal: `send` makes the call.
     ///
@@ -300,8 +299,8 @@ pub trait Order: Sync {
     }
 
     /// A call has changed the guest's map: gives up files that it maps no more.
-    fn release_files(&self) {
-        machine().memory().space.take_dropped();
+    fn release_files(&self, task: &Task) {
+        task.machine().memory().space.take_dropped();
     }
 
     /// Makes a call by `make`, which may change files that are mapped.
@@ -343,7 +342,7 @@ pub trait Host: Sync {
     /// Stops the process by a stop signal with its default action.
     fn stop(&self, sig: i32);
     /// The thread is about to end, which others may see from now on.
-    fn leaves(&self);
+    fn leaves(&self, task: &Task);
     /// The thread has a list of robust locks (set_robust_list(2)).
     fn robust_list(&self, head: u64, len: u64);
 }

@@ -11,7 +11,7 @@ use relive_trace::{FileId, FileStore};
 use serde::{Deserialize, Serialize};
 
 use crate::descriptor_limit::Room;
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::task::Task;
 
 /// The descriptors. A vfork child's are in its own table alone, so each process keeps them in its
@@ -58,15 +58,16 @@ pub fn prepare(task: &Task, moved: bool) {
         reach.moved |= moved;
         return;
     }
-    let Some(reach) = open(moved) else { return };
+    let Some(reach) = open(task.machine(), moved) else {
+        return;
+    };
     state.reach = Some(reach);
     if task.vforked.is_none() {
         let _ = HERE.set(reach);
     }
 }
 
-fn open(moved: bool) -> Option<Reach> {
-    let m = machine();
+fn open(m: &Machine, moved: bool) -> Option<Reach> {
     let shm = m.shm.or_else(crate::stats::memory);
     let floor = m.memory().translator.fd();
     let _room = Room::for_host(m.mode.traits().keeps);
@@ -100,8 +101,8 @@ fn open(moved: bool) -> Option<Reach> {
 }
 
 /// The folder of copies of the recording, however this process comes to it.
-pub fn store() -> FileStore {
-    let store = FileStore::new(&machine().trace);
+pub fn store(machine: &Machine) -> FileStore {
+    let store = FileStore::new(&machine.trace);
     match HERE.get().filter(|reach| reach.copies >= 0) {
         // SAFETY: the descriptor is never closed while the process lives.
         Some(reach) => store.within(unsafe { BorrowedFd::borrow_raw(reach.copies) }),

@@ -4,7 +4,6 @@ use relive_dbt::{InstrOp, Stop, TrapKind};
 use relive_host::{GuestAddr, Reg};
 
 use crate::failure::{Failure, Result};
-use crate::machine::machine;
 use crate::signals::{self, SigInfo, fault_info};
 use crate::task::{Flow, Task};
 use crate::trap_flag::TrapFlag;
@@ -77,7 +76,7 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
             legacy_call(task, vsyscall(addr).unwrap_or(0))
         }
         Stop::NoCode { addr, .. } => {
-            let code = if machine().memory().space.at(addr.0).is_some() {
+            let code = if task.machine().memory().space.at(addr.0).is_some() {
                 SEGV_ACCERR
             } else {
                 SEGV_MAPERR
@@ -96,7 +95,7 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
             "the program has more code than the code cache holds; without recording it cannot be emptied while threads run",
         )),
         Stop::CacheFull { .. } => {
-            machine()
+            task.machine()
                 .memory()
                 .translator
                 .flush()
@@ -159,7 +158,7 @@ fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
     }
     let mut trap = (task.ctx.fault.trapno, task.ctx.fault.err);
     if sig == libc::SIGSEGV && trap.0 == TRAP_PF {
-        settle_page_fault(&mut info, &mut trap.1);
+        settle_page_fault(task, &mut info, &mut trap.1);
     }
     signals::fault(task, &info, trap)
 }
@@ -167,7 +166,7 @@ fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
 /// What a page fault of the guest's says of its page, by the guest's map: to the kernel the whole
 /// window is a map that nobody may touch; and whether a page is there at this moment depends on who
 /// else has looked at it, which in a replay are others.
-fn settle_page_fault(info: &mut SigInfo, err: &mut u64) {
+fn settle_page_fault(task: &Task, info: &mut SigInfo, err: &mut u64) {
     /// Of the error code: the page was there.
     const PRESENT: u64 = 1;
     let addr = signals::fault_addr(info);
@@ -175,7 +174,7 @@ fn settle_page_fault(info: &mut SigInfo, err: &mut u64) {
         return;
     }
     *err &= !PRESENT;
-    match machine().memory().space.at(addr) {
+    match task.machine().memory().space.at(addr) {
         None => info[8..12].copy_from_slice(&SEGV_MAPERR.to_le_bytes()),
         Some(region) if region.prot != 0 => *err |= PRESENT,
         Some(_) => {}

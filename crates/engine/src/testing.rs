@@ -12,7 +12,7 @@ pub use fake::{Asked, Fake};
 
 use crate::failure::Result;
 use crate::kernel::{Answer, Call, Reply};
-use crate::machine::{self, Machine, machine};
+use crate::machine::{self, Machine};
 use crate::memory::Memory;
 use crate::mode::Name;
 use crate::process::{Process, ProcessState};
@@ -22,6 +22,21 @@ use crate::task::Task;
 
 /// The mode of all tests.
 static MODE: Fake = Fake::new();
+
+/// The machine of all tests.
+pub fn machine() -> &'static Machine {
+    static MACHINE: OnceLock<&'static Machine> = OnceLock::new();
+    MACHINE.get_or_init(|| {
+        machine::install(Machine {
+            mode: &MODE,
+            name: Name::Run,
+            memory: Mutex::new(Memory::new(Options::default(), true).expect("there is room")),
+            threads: Threads::default(),
+            shm: None,
+            trace: std::path::PathBuf::new(),
+        })
+    })
+}
 
 /// The one guest of all tests, with empty memory.
 pub struct Guest {
@@ -34,24 +49,19 @@ impl Guest {
     /// Waits until no other test has it.
     pub fn new() -> Self {
         static ALONE: Mutex<()> = Mutex::new(());
-        static MACHINE: OnceLock<()> = OnceLock::new();
         // A test that fails must not fail the others.
         let alone = ALONE.lock().unwrap_or_else(PoisonError::into_inner);
-        MACHINE.get_or_init(|| {
-            machine::install(Machine {
-                mode: &MODE,
-                name: Name::Run,
-                memory: Mutex::new(Memory::new(Options::default(), true).expect("there is room")),
-                threads: Threads::default(),
-                shm: None,
-                trace: std::path::PathBuf::new(),
-            });
-        });
         MODE.forget();
         empty();
         let process = Process::restore(ProcessState::new(0, std::process::id()));
         Self {
-            task: Box::new(Task::new(process, 0, std::process::id(), Tape::None)),
+            task: Box::new(Task::new(
+                machine(),
+                process,
+                0,
+                std::process::id(),
+                Tape::None,
+            )),
             _alone: alone,
         }
     }

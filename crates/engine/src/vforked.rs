@@ -66,6 +66,7 @@ mod tests {
 
     fn parent() -> Task {
         Task::new(
+            crate::testing::machine(),
             Process::restore(ProcessState::new(3, 100)),
             1,
             101,

@@ -104,7 +104,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     let memory = Memory::new(options, !traits.confined)?;
     crate::vdso::prepare(traits.clocks);
     translations::attach();
-    install(Machine {
+    let machine = install(Machine {
         mode,
         name: boot.mode,
         memory: Mutex::new(memory),
@@ -118,8 +118,8 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     if boot.mode == Name::Replay {
         return crate::modes::replay::main();
     }
-    machine().memory().translator.ask_for_memory(own_memory);
-    program::run(boot, process, lifted.descriptors)
+    machine.memory().translator.ask_for_memory(own_memory);
+    program::run(machine, boot, process, lifted.descriptors)
 }
 
 /// Opens this process's memory, in place of the descriptor that it has from the one that it was

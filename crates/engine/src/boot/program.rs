@@ -14,7 +14,7 @@ use crate::failure::{Failure, Result, die};
 use crate::inherit::Shown;
 use crate::kernel::leads;
 use crate::loader::{self, Program};
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::mode::HandedOn;
 use crate::modes::live;
 use crate::process::{Process, ProcessState};
@@ -28,7 +28,12 @@ use crate::{image, translations};
 ///
 /// # Errors
 /// It cannot be loaded.
-pub fn run(boot: Boot, index: u32, descriptors: Option<Limit>) -> Result<Infallible> {
+pub fn run(
+    machine: &'static Machine,
+    boot: Boot,
+    index: u32,
+    descriptors: Option<Limit>,
+) -> Result<Infallible> {
     let target = match boot.file {
         // SAFETY: the old program's host has left it open for this one.
         Some(fd) => unsafe { std::fs::File::from_raw_fd(fd) },
@@ -46,10 +51,10 @@ pub fn run(boot: Boot, index: u32, descriptors: Option<Limit>) -> Result<Infalli
         argv: boot.argv,
         env: boot.env,
     };
-    let recording = machine().mode.traits().keeps;
+    let recording = machine.mode.traits().keeps;
     let identify = |file: &std::fs::File| {
         if recording {
-            crate::kernel::keep(file).map_err(|e| die(&e))
+            crate::kernel::keep(machine, file).map_err(|e| die(&e))
         } else {
             loader::unkept(file)
         }
@@ -62,6 +67,7 @@ pub fn run(boot: Boot, index: u32, descriptors: Option<Limit>) -> Result<Infalli
         ))
     })?;
     let mut task = first_thread(
+        machine,
         boot.go_on,
         &boot.handed_on,
         index,
@@ -73,8 +79,8 @@ pub fn run(boot: Boot, index: u32, descriptors: Option<Limit>) -> Result<Infalli
         record_image(&mut task, &image);
     }
     let files = loaded.files;
-    translations::load(&mut machine().memory(), &program.path);
-    image::apply(&image, &mut machine().memory(), &mut task.ctx, |id| {
+    translations::load(&mut machine.memory(), &program.path);
+    image::apply(&image, &mut machine.memory(), &mut task.ctx, |id| {
         loader::descriptor(&files, id).ok_or_else(|| Failure::internal("an image names its files"))
     })?;
     drop((files, program.file, image));
@@ -86,6 +92,7 @@ pub fn run(boot: Boot, index: u32, descriptors: Option<Limit>) -> Result<Infalli
 /// The thread that begins the program, with its process, as exec leaves them, but for memory and
 /// registers. What the process has of the standard streams becomes part of the image.
 fn first_thread(
+    machine: &'static Machine,
     go_on: Option<Continuation>,
     handed_on: &HandedOn,
     index: u32,
@@ -98,7 +105,7 @@ fn first_thread(
         Some(c) => (c.task, c.process),
         None => inherited(index, pid),
     };
-    image.streams = open_streams(&process.state.streams, first);
+    image.streams = open_streams(machine, &process.state.streams, first);
     let process = Process::restore(
         process.after_exec(Shown {
             exe: program.path.clone(),
@@ -111,8 +118,8 @@ fn first_thread(
             streams: image.streams.clone(),
         }),
     );
-    let tape = make_tape(handed_on, TapeId::new(index, thread.index), pid)?;
-    let mut task = Box::new(Task::new(process, thread.index, pid, tape));
+    let tape = make_tape(machine, handed_on, TapeId::new(index, thread.index), pid)?;
+    let mut task = Box::new(Task::new(machine, process, thread.index, pid, tape));
     task.restore(thread.after_exec(pid, &program.path));
     set_actions(&task);
     live::prepare_thread(&mut task);
@@ -129,11 +136,11 @@ fn first_thread(
 }
 
 /// The descriptors of the standard streams that exec has left open.
-fn open_streams(known: &Streams, first: bool) -> Vec<StreamFd> {
+fn open_streams(machine: &Machine, known: &Streams, first: bool) -> Vec<StreamFd> {
     let mut streams = known.clone();
     streams.retain(is_open);
-    if first && machine().mode.traits().keeps {
-        first_streams(&mut streams);
+    if first && machine.mode.traits().keeps {
+        first_streams(machine, &mut streams);
     }
     let pairs = streams.pairs();
     pairs
@@ -152,10 +159,10 @@ fn record_image(task: &mut Task, image: &Image) {
 }
 
 /// The tape that the program goes on with, or a new one.
-fn make_tape(handed_on: &HandedOn, id: TapeId, pid: u32) -> Result<Tape> {
-    match (machine().shm, handed_on.ring) {
+fn make_tape(machine: &Machine, handed_on: &HandedOn, id: TapeId, pid: u32) -> Result<Tape> {
+    match (machine.shm, handed_on.ring) {
         (Some(shm), Some(ring)) => Ok(Tape::Out(TapeOut::attach(shm, ring, handed_on.logged))),
-        _ => machine().mode.tape(id, pid),
+        _ => machine.mode.tape(id, pid),
     }
 }
 
@@ -179,11 +186,11 @@ fn inherited(index: u32, pid: u32) -> (TaskState, ProcessState) {
 
 /// The streams of a recording's first program: remembers where they lead, for a descriptor that
 /// comes another way, and looks whether standard input leads there too (as a terminal does).
-fn first_streams(streams: &mut Streams) {
-    if let Some(shm) = &machine().shm {
+fn first_streams(machine: &Machine, streams: &mut Streams) {
+    if let Some(shm) = &machine.shm {
         crate::kernel::leads::LEADS.of(shm).note();
     }
-    if let Some(stream) = leads::stream(0) {
+    if let Some(stream) = leads::stream(machine, 0) {
         streams.leads(0, stream);
     }
 }

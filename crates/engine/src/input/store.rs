@@ -15,7 +15,7 @@ use relive_trace::{INPUT_MAX, PIECE_MAX, Piece, input_path, input_sum};
 
 use super::guesses::Guesses;
 use crate::descriptor_limit::Room;
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::section::{Section, Shareable};
 use crate::sharing::lock::Lock;
 use crate::shm::Shm;
@@ -147,7 +147,7 @@ pub(super) fn open(task: &Task) -> Option<&'static Store> {
         // The descriptor would be the child's alone, and the parent would take it for its own.
         return None;
     }
-    STORE.get_or_init(Store::open).as_ref()
+    STORE.get_or_init(|| Store::open(task.machine())).as_ref()
 }
 
 /// The host's descriptor of the store, once it has one.
@@ -157,7 +157,7 @@ pub fn own() -> Option<RawFd> {
 }
 
 impl Store {
-    fn open() -> Option<Self> {
+    fn open(machine: &'static Machine) -> Option<Self> {
         if crate::reach::is_changed() {
             // Its name may lead elsewhere.
             return None;
@@ -167,10 +167,10 @@ impl Store {
             .read(true)
             .write(true)
             .custom_flags(libc::O_NOFOLLOW)
-            .open(input_path(&machine().trace))
+            .open(input_path(&machine.trace))
             .ok()?;
-        let floor = machine().memory().translator.fd();
-        let shm = machine().shm.as_ref()?;
+        let floor = machine.memory().translator.fd();
+        let shm = machine.shm.as_ref()?;
         if is_limited() {
             SHARED.of(shm).look_for_limits();
         }

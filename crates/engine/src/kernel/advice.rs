@@ -6,7 +6,6 @@ use relive_host::addr::PAGE;
 use super::operation::Told;
 use super::{Call, Reply};
 use crate::failure::Result;
-use crate::machine::machine;
 use crate::memory::Memory;
 use crate::space::{self, OnFork, Region, pages};
 use crate::task::Task;
@@ -59,8 +58,8 @@ const EFFECTS: &[(i32, Effect)] = &[
 ];
 
 /// madvise(2).
-pub fn madvise(_: &mut Task, call: &Call, told: Told) -> Result<Reply> {
-    Ok(Reply::Value(match (advise(call, told), told) {
+pub fn madvise(task: &mut Task, call: &Call, told: Told) -> Result<Reply> {
+    Ok(Reply::Value(match (advise(task, call, told), told) {
         (Ok(()), _) => 0,
         // Older recordings have other errors for the same.
         (Err(_), Some(error)) if error < 0 => error,
@@ -68,7 +67,7 @@ pub fn madvise(_: &mut Task, call: &Call, told: Told) -> Result<Reply> {
     }))
 }
 
-fn advise(call: &Call, told: Told) -> std::result::Result<(), i32> {
+fn advise(task: &Task, call: &Call, told: Told) -> std::result::Result<(), i32> {
     let [start, len, ..] = call.args;
     let known = EFFECTS.iter().find(|(advice, _)| *advice == call.int(2));
     let Some(&(_, effect)) = known else {
@@ -90,7 +89,7 @@ fn advise(call: &Call, told: Told) -> std::result::Result<(), i32> {
         };
     };
     let end = start.checked_add(len).ok_or(libc::EINVAL)?;
-    let mut memory = machine().memory();
+    let mut memory = task.machine().memory();
     let parts: Vec<Region> = memory.space.overlapping(start, end).cloned().collect();
     // An older recording may have been refused where the kernel would not refuse: nothing was done.
     let accepts = || parts.iter().all(|part| check(effect, part, told).is_ok());

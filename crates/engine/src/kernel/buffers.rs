@@ -199,8 +199,8 @@ impl Buffers {
 
     /// Whether somebody else could see these buffers, or change what the arguments point to,
     /// while the call sleeps: another thread, or through shared memory another process.
-    pub fn seen_by_others(&self, call: &Call) -> bool {
-        let machine = crate::machine::machine();
+    pub fn seen_by_others(&self, task: &Task, call: &Call) -> bool {
+        let machine = task.machine();
         if !machine.threads.single() {
             return true;
         }
@@ -226,7 +226,7 @@ impl Buffers {
             self.overflow = true;
             return args;
         }
-        if !self.is_writable() {
+        if !self.is_writable(task) {
             // The kernel says so better than we could.
             self.overflow = true;
             return args;
@@ -298,8 +298,8 @@ impl Buffers {
     }
 
     /// Whether all that the kernel may write is memory that the guest may write.
-    fn is_writable(&self) -> bool {
-        let memory = crate::machine::machine().memory();
+    fn is_writable(&self, task: &Task) -> bool {
+        let memory = task.machine().memory();
         let fits = |p: &Piece| {
             let end = p.guest.saturating_add(p.cap);
             let region = memory.space.at(p.guest);
@@ -458,11 +458,11 @@ impl Buffers {
 
     /// Makes the pages writable that only the host protects: the kernel would answer EFAULT,
     /// or stop half-way.
-    pub fn unguard(&self) {
+    pub fn unguard(&self, task: &Task) {
         if self.pieces.is_empty() && self.lengths.is_empty() {
             return;
         }
-        let mut memory = crate::machine::machine().memory();
+        let mut memory = task.machine().memory();
         for p in self.pieces.iter().filter(|p| p.dir != Dir::In) {
             memory.unguard(p.guest, p.guest.saturating_add(p.cap));
         }

@@ -8,7 +8,6 @@ use relive_kabi::{
 };
 use relive_trace::{InputRef, Syscall};
 
-use crate::machine::machine;
 use crate::task::{Flow, Task};
 
 /// A system call as the guest makes it.
@@ -228,6 +227,9 @@ pub struct Log {
     bytes: Vec<u8>,
 }
 
+/// What guest memory has between two addresses, whether the guest may read it or not.
+type Behind<'a> = &'a dyn Fn(u64, u64) -> Vec<u8>;
+
 impl Log {
     /// Forgets the last call.
     pub fn clear(&mut self) {
@@ -260,26 +262,32 @@ impl Log {
     }
 
     /// Reads the written ranges from guest memory and passes them on. A range that cannot be
-    /// read to its end is cut there, or goes on in zeros behind the end of a file.
-    pub fn with_slices(&mut self, f: impl FnOnce(&Self, &[(u64, &[u8])])) {
+    /// read to its end is cut there, or goes on in zeros behind the end of a file; `behind` knows
+    /// what is there, from an address to another one.
+    pub fn with_slices(&mut self, behind: Behind<'_>, f: impl FnOnce(&Self, &[(u64, &[u8])])) {
         let mut bytes = std::mem::take(&mut self.bytes);
         match self.spans[..] {
             [] => f(self, &[]),
             [span] => {
-                let end = self.read(span, &mut bytes, 0);
+                let end = self.read(behind, span, &mut bytes, 0);
                 f(self, &[(span.0, &bytes[..end])]);
             }
-            _ => self.with_many(&mut bytes, f),
+            _ => self.with_many(behind, &mut bytes, f),
         }
         if bytes.len() <= 1 << 20 {
             self.bytes = bytes;
         }
     }
 
-    fn with_many(&self, bytes: &mut Vec<u8>, f: impl FnOnce(&Self, &[(u64, &[u8])])) {
+    fn with_many(
+        &self,
+        behind: Behind<'_>,
+        bytes: &mut Vec<u8>,
+        f: impl FnOnce(&Self, &[(u64, &[u8])]),
+    ) {
         let mut end = 0;
         let ends = self.spans.iter().map(|span| {
-            end = self.read(*span, bytes, end);
+            end = self.read(behind, *span, bytes, end);
             end
         });
         let ends: Vec<usize> = ends.collect();
@@ -293,7 +301,13 @@ impl Log {
 
     /// Reads a range into `bytes` from `start` on; returns where it ends there. The vector may
     /// be longer: what is overwritten is not cleared before.
-    fn read(&self, (addr, len): (u64, u64), bytes: &mut Vec<u8>, start: usize) -> usize {
+    fn read(
+        &self,
+        behind: Behind<'_>,
+        (addr, len): (u64, u64),
+        bytes: &mut Vec<u8>,
+        start: usize,
+    ) -> usize {
         let end = start + len as usize;
         if bytes.len() < end {
             bytes.resize(end, 0);
@@ -303,7 +317,7 @@ impl Log {
         };
         let readable = start + (bad.0 - addr) as usize;
         if self.padded {
-            let rest = machine().memory().content(bad.0, addr + len);
+            let rest = behind(bad.0, addr + len);
             bytes[readable..end].copy_from_slice(&rest);
             return end;
         }

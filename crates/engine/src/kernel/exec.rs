@@ -16,7 +16,6 @@ use crate::boot::{Boot, Continuation};
 use crate::descriptor_limit::{Limit, Room};
 use crate::failure::Result;
 use crate::loader;
-use crate::machine::machine;
 use crate::remarks::{self, Remark};
 use crate::task::Task;
 
@@ -276,7 +275,7 @@ fn shebang(line: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
 
 /// Replaces the host by a fresh one that runs `target`. Returns the errno on refusal.
 fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option<Limit>) -> i64 {
-    let m = machine();
+    let m = task.machine();
     task.flush_readings();
     let alone = task.vforked.is_none();
     let handed_on = m.mode.handed_on(task, alone);

@@ -5,7 +5,6 @@ use relive_kabi::{FdEffect, Transfer};
 
 use super::{Call, leads};
 use crate::failure::Result;
-use crate::machine::machine;
 use crate::task::Task;
 
 /// Keeps the table of streams true after a call, and what is known of descriptors.
@@ -32,10 +31,10 @@ pub fn after(task: &Task, call: &Call, result: i64) {
             task.process.state().streams.dup(fd(argument), new);
         }
         FdEffect::Opens(opening) => leads_to(task, new, leads::opened(task, call, opening, new)),
-        FdEffect::Finds => leads_to(task, new, leads::stream(new)),
+        FdEffect::Finds => leads_to(task, new, leads::stream(task.machine(), new)),
         FdEffect::Receives(argument) => {
             for fd in leads::received(task, call, argument, result) {
-                leads_to(task, fd, leads::stream(fd));
+                leads_to(task, fd, leads::stream(task.machine(), fd));
             }
         }
         FdEffect::None | FdEffect::Table => {}
@@ -79,7 +78,7 @@ pub fn share(task: &Task) {
 pub(super) fn own(task: &Task) -> impl Iterator<Item = i32> + use<> {
     let mut all = [None; 5];
     let kept = task.process.state().reach;
-    let open = machine().memory().translator.descriptors();
+    let open = task.machine().memory().translator.descriptors();
     let open = open.chain(crate::input::own());
     let open = open.chain(kept.iter().flat_map(|r| r.descriptors()));
     for (slot, fd) in all.iter_mut().zip(open) {
@@ -124,7 +123,7 @@ pub fn may_sleep(task: &Task, call: &Call) -> bool {
     if task.log.keeps_baton {
         return false;
     }
-    if !task.mode().others_see() {
+    if !task.mode().others_see(task) {
         return true;
     }
     let mut ends = ends(call).map(|(fd, _)| crate::input::is_regular(task, fd));

@@ -10,7 +10,6 @@ use relive_kabi::{Arg, OpenFlags};
 use super::live::generic;
 use super::{Call, own, own_memory, refuse};
 use crate::failure::Result;
-use crate::machine::machine;
 use crate::task::Task;
 
 /// What a path names, if the host must answer.
@@ -51,7 +50,7 @@ pub fn open(task: &mut Task, call: &Call) -> Result<i64> {
     Ok(match found {
         None => generic(task, call),
         Some(Virtual::Maps) => {
-            let text = machine().memory().space.proc_maps();
+            let text = task.machine().memory().space.proc_maps();
             content(text.as_bytes(), flags)
         }
         Some(Virtual::Environ) => {

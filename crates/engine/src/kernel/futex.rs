@@ -8,7 +8,6 @@ use super::live::interrupted;
 use super::operation::{Operation, Prepared};
 use super::{Call, ERESTART, blocking, give, refuse};
 use crate::failure::Result;
-use crate::machine::machine;
 use crate::task::Task;
 use relive_host::sys;
 
@@ -85,7 +84,7 @@ impl Operation for Futex {
             Command::Wait => wait(task, call),
             Command::Wake => direct(call),
             Command::WakeOp => {
-                unguard(call.args[4]);
+                unguard(task, call.args[4]);
                 let r = direct(call);
                 task.log.wrote(call.args[4], 4);
                 r
@@ -93,7 +92,7 @@ impl Operation for Futex {
             Command::Lock(_) | Command::TryLock | Command::Unlock(_)
                 if task.mode().traits().together =>
             {
-                unguard(call.args[0]);
+                unguard(task, call.args[0]);
                 sleep(task, call)
             }
             Command::Lock(op) => lock(task, call, op).unwrap_or_else(|e| e),
@@ -141,8 +140,10 @@ fn wait(task: &mut Task, call: &Call) -> i64 {
 }
 
 /// The kernel is about to write a word.
-fn unguard(word: u64) {
-    machine().memory().unguard(word, word.saturating_add(4));
+fn unguard(task: &Task, word: u64) {
+    task.machine()
+        .memory()
+        .unguard(word, word.saturating_add(4));
 }
 
 fn direct(call: &Call) -> i64 {

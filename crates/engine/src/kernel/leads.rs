@@ -10,7 +10,7 @@ use relive_kabi::structs::{MMSGHDR, MSGHDR_CONTROL, MSGHDR_CONTROLLEN};
 use relive_kabi::{Arg, Opening};
 
 use super::{Call, fds, files};
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::section::{Section, Shareable};
 use crate::streams::{ERR, Identity, OUT};
 use crate::task::Task;
@@ -69,13 +69,13 @@ fn identity(fd: i32) -> Option<Identity> {
 /// The stream that a descriptor leads to, however it came about; `None` for none, and for one
 /// that only reads: the end of a pipe that a stream is the other end of is the same file.
 #[must_use]
-pub fn stream(fd: i32) -> Option<u8> {
+pub fn stream(machine: &Machine, fd: i32) -> Option<u8> {
     // SAFETY: only asks.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
     if flags & libc::O_ACCMODE == libc::O_RDONLY {
         return None;
     }
-    let leads = LEADS.of(machine().shm.as_ref()?);
+    let leads = LEADS.of(machine.shm.as_ref()?);
     leads.find(identity(fd)?)
 }
 
@@ -88,7 +88,7 @@ pub(super) fn opened(task: &Task, call: &Call, opening: Opening, fd: i32) -> Opt
         let stream = task.process.state().streams.of(files::named(call)?);
         (stream != 0).then_some(stream)
     };
-    stream(fd).or_else(named)
+    stream(task.machine(), fd).or_else(named)
 }
 
 /// The descriptors that the messages in an argument have brought.

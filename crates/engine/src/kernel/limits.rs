@@ -10,7 +10,6 @@ use super::live::generic;
 use super::operation::{Operation, Outcome, Prepared};
 use crate::failure::Result;
 use crate::loader::{STACK_NAME, STACK_TOP, stack_bytes};
-use crate::machine::machine;
 use crate::memory::{Memory, Source};
 use crate::process::Limit;
 use crate::space::{Region, WRITE};
@@ -102,7 +101,7 @@ impl Operation for Rlimit {
             let refused = asked.raises(asked.before(task)) && !privileged;
             return Ok(if refused { EPERM } else { 0 });
         }
-        if let (true, Some(shm)) = (asked.sets, &machine().shm)
+        if let (true, Some(shm)) = (asked.sets, &task.machine().shm)
             && asked.resource == libc::RLIMIT_FSIZE as i32
         {
             // Before the limit is there: it may be another process's.
@@ -212,7 +211,7 @@ pub(super) fn used(memory: &Memory) -> (u64, u64) {
 /// do page by page. What is in use stays.
 fn resize_stack(task: &Task, size: u64) {
     let sp = task.ctx.reg(Reg::Rsp);
-    let mut memory = machine().memory();
+    let mut memory = task.machine().memory();
     let Some(stack) = memory.space.at(STACK_TOP - 1).cloned() else {
         return;
     };

@@ -39,7 +39,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         Ok(args) => args,
         Err(errno) => return -i64::from(errno),
     };
-    buffers.unguard();
+    buffers.unguard(task);
     if stream != 0 {
         let result = output::make(task, call, stream, &args);
         buffers.finish(task, call, result);
@@ -50,8 +50,8 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
     let hides = own::polled(task, call);
     let mut result = if temporary.lets_in(task) {
         sys::INTERRUPTED as i64
-    } else if sleeps && task.mode().others_see() {
-        if hides || buffers.seen_by_others(call) {
+    } else if sleeps && task.mode().others_see(task) {
+        if hides || buffers.seen_by_others(task, call) {
             args = buffers.bounce(task, call, args);
         }
         if hides {

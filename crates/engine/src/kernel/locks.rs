@@ -8,7 +8,6 @@ use super::live::generic;
 use super::operation::{Operation, Outcome, Prepared, Told};
 use super::{Call, Reply};
 use crate::failure::Result;
-use crate::machine::machine;
 use crate::memory::Memory;
 use crate::task::Task;
 
@@ -31,11 +30,16 @@ impl Operation for Range {
     /// `None`: the range is the kernel's to refuse.
     type Plan = Option<Pages>;
 
-    fn prepare(_: &mut Task, call: &Call) -> Prepared<Self::Plan> {
+    fn prepare(task: &mut Task, call: &Call) -> Prepared<Self::Plan> {
         Ok(rounded(call).map(|(start, end)| Pages {
             start,
             end,
-            hole: machine().memory().space.mapped_until(start, end).min(end),
+            hole: task
+                .machine()
+                .memory()
+                .space
+                .mapped_until(start, end)
+                .min(end),
         }))
     }
 
@@ -51,12 +55,12 @@ impl Operation for Range {
         })
     }
 
-    fn apply(_: &mut Task, call: &Call, plan: Self::Plan, outcome: &Outcome<'_>) -> Result<i64> {
+    fn apply(task: &mut Task, call: &Call, plan: Self::Plan, outcome: &Outcome<'_>) -> Result<i64> {
         let result = outcome.result;
         let Some(Pages { start, end, hole }) = plan else {
             return Ok(result);
         };
-        let mut memory = machine().memory();
+        let mut memory = task.machine().memory();
         // What cannot be brought into memory is locked all the same; above a limit nothing is.
         let inaccessible = memory.space.overlapping(start, hole).any(|r| r.prot == 0);
         let no_memory = result == -i64::from(libc::ENOMEM) && (hole < end || inaccessible);
@@ -93,17 +97,17 @@ impl Operation for All {
         Ok(flags)
     }
 
-    fn perform(_: &mut Task, _: &Call, flags: &mut i32) -> Result<i64> {
+    fn perform(task: &mut Task, _: &Call, flags: &mut i32) -> Result<i64> {
         let used = match *flags & libc::MCL_CURRENT {
             0 => 0,
-            _ => super::limits::used(&machine().memory()).0,
+            _ => super::limits::used(&task.machine().memory()).0,
         };
         Ok(may_lock(used, libc::ENOMEM).map_or_else(|e| -i64::from(e), |()| 0))
     }
 
-    fn apply(_: &mut Task, _: &Call, flags: i32, outcome: &Outcome<'_>) -> Result<i64> {
+    fn apply(task: &mut Task, _: &Call, flags: i32, outcome: &Outcome<'_>) -> Result<i64> {
         if outcome.result == 0 {
-            let mut memory = machine().memory();
+            let mut memory = task.machine().memory();
             memory.lock_future(flags & libc::MCL_FUTURE != 0);
             if flags & libc::MCL_CURRENT != 0 {
                 memory.lock(0, u64::MAX, true);
@@ -114,8 +118,8 @@ impl Operation for All {
 }
 
 /// munlockall(2).
-pub fn none(_: &mut Task, _: &Call, _: Told) -> Result<Reply> {
-    let mut memory = machine().memory();
+pub fn none(task: &mut Task, _: &Call, _: Told) -> Result<Reply> {
+    let mut memory = task.machine().memory();
     memory.lock_future(false);
     memory.lock(0, u64::MAX, false);
     Ok(Reply::Value(0))
@@ -163,8 +167,7 @@ fn is_privileged() -> bool {
 mod tests {
     use libc::{SYS_mlock, SYS_mlockall, SYS_munlock, SYS_munlockall};
 
-    use crate::machine::machine;
-    use crate::testing::Guest;
+    use crate::testing::{Guest, machine};
 
     const AT: u64 = 0x1000_4000_0000;
 

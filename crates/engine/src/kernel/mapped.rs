@@ -11,7 +11,7 @@ use relive_trace::FileId;
 use crate::failure::{Failure, Result};
 use crate::file_table::{FILES, FileTable};
 use crate::kept_files;
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::sharing::users::USERS;
 
 /// A file being mapped.
@@ -85,9 +85,11 @@ impl Mapped {
     ///
     /// # Errors
     /// The trace cannot be written.
-    pub fn copy(&self) -> Result<(FileId, File)> {
-        let id = keep_known(&self.file, &self.meta)?;
-        let copy = crate::reach::store().copy(id).map_err(Failure::setup)?;
+    pub fn copy(&self, machine: &Machine) -> Result<(FileId, File)> {
+        let id = keep_known(machine, &self.file, &self.meta)?;
+        let copy = crate::reach::store(machine)
+            .copy(id)
+            .map_err(Failure::setup)?;
         Ok((id, copy))
     }
 
@@ -150,25 +152,25 @@ pub fn identity_at(fd: i32) -> Option<u64> {
 ///
 /// # Errors
 /// The trace cannot be written.
-pub fn keep(file: &File) -> Result<FileId> {
-    keep_known(file, &file.metadata().map_err(Failure::setup)?)
+pub fn keep(machine: &Machine, file: &File) -> Result<FileId> {
+    keep_known(machine, file, &file.metadata().map_err(Failure::setup)?)
 }
 
 /// The table of files whose content is in the trace, if it holds what their times tell of a file (an
 /// identity): of what was written through a map they tell nothing, or too late.
-pub(super) fn known_files(file: u64) -> Option<&'static FileTable> {
-    let shm = machine().shm.as_ref()?;
+pub(super) fn known_files(machine: &Machine, file: u64) -> Option<&FileTable> {
+    let shm = machine.shm.as_ref()?;
     (!USERS.of(shm).ever_written(file)).then(|| FILES.of(shm))
 }
 
 /// The same, of a file whose inode has been looked at just now.
-pub(super) fn keep_known(file: &File, meta: &Metadata) -> Result<FileId> {
-    let known = known_files(identity(meta));
+pub(super) fn keep_known(machine: &Machine, file: &File, meta: &Metadata) -> Result<FileId> {
+    let known = known_files(machine, identity(meta));
     let stamp = FileTable::stamp(meta);
     if let Some(id) = known.and_then(|t| t.find(stamp)) {
         return Ok(FileId(id));
     }
-    let store = crate::reach::store();
+    let store = crate::reach::store(machine);
     // What the tree has written to through a map tells by its times too late.
     let lasting = known.filter(|_| !crate::reach::is_changed());
     let kept = lasting.and_then(|_| kept_files::find(meta, stamp, &store));

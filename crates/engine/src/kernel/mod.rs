@@ -110,7 +110,7 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
         }
     };
     if call.row.is_some_and(|r| r.maps) {
-        mode.order().release_files();
+        mode.order().release_files(task);
     }
     if told.is_none() && filtered.is_none() {
         fds::after(task, call, result);
@@ -157,7 +157,9 @@ pub fn log(task: &mut Task, call: &Call, result: i64) {
     let mut log = std::mem::take(&mut task.log);
     let way = Way::of(task, call, log.brought());
     let mut refs = std::mem::take(&mut log.refs);
-    log.with_slices(|log, slices| {
+    let machine = task.machine();
+    let behind = |from, to| machine.memory().content(from, to);
+    log.with_slices(&behind, |log, slices| {
         let record = |task: &mut Task, writes, refs| {
             task.record(Kind::Syscall(Syscall {
                 nr: call.nr,

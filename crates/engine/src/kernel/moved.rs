@@ -102,6 +102,7 @@ pub fn make(task: &mut Task, call: &Call, write: impl FnOnce(&mut Task, &[u8]) -
     let first = loop {
         let room = (source.len - bytes.len()).min(PIECE);
         let n = take(
+            task,
             &source,
             start.map(|s| s + bytes.len() as u64),
             room,
@@ -148,8 +149,8 @@ fn wait(task: &mut Task, call: &Call, source: &Source) -> Result<(), i64> {
 
 /// Appends up to `len` bytes, by way of a pipe of ours: what the kernel does not move, it does not
 /// move here. The number of bytes, or an errno (negative).
-fn take(source: &Source, offset: Option<u64>, len: usize, bytes: &mut Vec<u8>) -> i64 {
-    let _room = Room::for_host(crate::machine::machine().mode.traits().keeps);
+fn take(task: &Task, source: &Source, offset: Option<u64>, len: usize, bytes: &mut Vec<u8>) -> i64 {
+    let _room = Room::for_host(task.machine().mode.traits().keeps);
     let mut ends = [0i32; 2];
     // SAFETY: makes two descriptors.
     if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {

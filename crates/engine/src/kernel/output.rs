@@ -7,7 +7,6 @@ use relive_kabi::structs::{MMSGHDR, MMSGHDR_LEN, MSGHDR_IOV, MSGHDR_IOVLEN};
 
 use super::live::interrupted;
 use super::{Call, moved};
-use crate::machine::machine;
 use crate::task::Task;
 
 /// Whether a call moves its output there, without having it in its memory.
@@ -46,7 +45,8 @@ pub fn make_moved(task: &mut Task, call: &Call, stream: u8) -> i64 {
 
 /// Writes under the lock; the result is numbered.
 fn locked(task: &mut Task, call: &Call, stream: u8, nr: u32, args: &[u64; 6]) -> i64 {
-    let shm = machine()
+    let shm = task
+        .machine()
         .shm
         .as_ref()
         .expect("a recording has shared memory");

@@ -331,7 +331,7 @@ fn names(task: &Task, folder: i32, path: u64) -> bool {
             .ok()
             .and_then(|part| part.parse().ok());
         if let Some(fd) = number.filter(|&fd: &i32| may_be(fd as u64))
-            && let Some(pid) = lists_descriptors(folder, &text[..start])
+            && let Some(pid) = lists_descriptors(task, folder, &text[..start])
             && is_hidden(task, pid, fd)
         {
             return true;
@@ -342,8 +342,8 @@ fn names(task: &Task, folder: i32, path: u64) -> bool {
 }
 
 /// The process whose descriptors a folder in `/proc` lists.
-fn lists_descriptors(folder: i32, path: &[u8]) -> Option<u32> {
-    let _room = Room::for_host(crate::machine::machine().mode.traits().keeps);
+fn lists_descriptors(task: &Task, folder: i32, path: &[u8]) -> Option<u32> {
+    let _room = Room::for_host(task.machine().mode.traits().keeps);
     let path = CString::new(if path.is_empty() { b"." } else { path }).ok()?;
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: the path outlives the call; the descriptor is new.
@@ -391,7 +391,7 @@ pub(super) fn is_hidden(task: &Task, pid: u32, fd: i32) -> bool {
         return false;
     }
     let same = |st: libc::stat| (st.st_dev, st.st_ino) == (there.st_dev, there.st_ino);
-    fds::own(task).filter_map(fds::status).any(same) || is_trace(&there) || is_memory(pid, fd)
+    fds::own(task).filter_map(fds::status).any(same) || is_trace(task, &there) || is_memory(pid, fd)
 }
 
 /// Whether it is a process's memory: a host has its own open, or that of the one that it was forked
@@ -406,9 +406,9 @@ fn is_memory(pid: u32, fd: i32) -> bool {
 }
 
 /// Whether it is the store of input, which only those have open who have kept something in it.
-fn is_trace(there: &libc::stat) -> bool {
+fn is_trace(task: &Task, there: &libc::stat) -> bool {
     use std::os::unix::fs::MetadataExt;
-    let store = std::fs::metadata(relive_trace::input_path(&crate::machine::machine().trace));
+    let store = std::fs::metadata(relive_trace::input_path(&task.machine().trace));
     store.is_ok_and(|store| (store.dev(), store.ino()) == (there.st_dev, there.st_ino))
 }
 

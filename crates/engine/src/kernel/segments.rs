@@ -13,7 +13,6 @@ use super::memory::{Held, MAP_FIXED_NOREPLACE, choose};
 use super::operation::{Operation, Outcome, Prepared, Told};
 use super::{Call, Reply};
 use crate::failure::{Failure, Result};
-use crate::machine::machine;
 use crate::memfd;
 use crate::memory::Source;
 use crate::memory::content::{Named, Opened, Wanted};
@@ -45,7 +44,7 @@ pub fn semctl(task: &mut Task, call: &Call) -> Result<i64> {
     }
     let len = 2 * count;
     let values = call.args[3];
-    machine()
+    task.machine()
         .memory()
         .unguard(values, values.saturating_add(len));
     // SAFETY: writes as many values as the set has, into guest memory.
@@ -123,7 +122,7 @@ impl Operation for Attach {
         let name = format!("/SYSV{:08x}", plan.id);
         let order = task.mode().order();
         order.acquire_file(task, call, identity, plan.writes(), &name)?;
-        let space = &mut plan.held.lock().space;
+        let space = &mut plan.held.lock(task.machine()).space;
         let Ok(start) = choose(space, addr, len, how, false) else {
             // What is mapped there stays: the kernel says so with EINVAL.
             return errno(libc::EINVAL);
@@ -162,14 +161,14 @@ impl Operation for Attach {
             return Err(task.mode().diverged(task, &expected, "an impossible map"));
         };
         let region = region(start, end, plan.flags, identity, &name);
-        if let Err(e) = plan.held.lock().map(region, content.source) {
+        if let Err(e) = plan.held.lock(task.machine()).map(region, content.source) {
             task.log.extra.clear();
             return outcome.refused(call, e);
         }
         plan.held.release();
         if let (Some(size), true) = (plan.size, task.mode().traits().keeps) {
             // The guest's attachment shows what is to be copied.
-            let copy = super::keep(&snapshot(start, size)?)?;
+            let copy = super::keep(task.machine(), &snapshot(start, size)?)?;
             Named::note_copy(&mut task.log.extra, copy);
         }
         Ok(outcome.result)
@@ -233,9 +232,9 @@ fn snapshot(start: u64, size: u64) -> Result<File> {
 }
 
 /// shmdt(2): all that is left of the attachment at this address.
-pub fn shmdt(_: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+pub fn shmdt(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
     let addr = call.args[0];
-    let mut memory = machine().memory();
+    let mut memory = task.machine().memory();
     let first = memory
         .space
         .overlapping(addr, u64::MAX)

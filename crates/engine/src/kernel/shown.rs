@@ -19,7 +19,7 @@ use super::mapped::{Mapped, identity, keep_known, known_files};
 use crate::descriptor_limit::Room;
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::memory::content::Shown;
 use crate::space::Region;
 use crate::task::Task;
@@ -32,14 +32,14 @@ impl Mapped {
     ///
     /// # Errors
     /// The trace cannot be written.
-    pub fn shown(&self, start: u64, end: u64) -> Result<Shown> {
+    pub fn shown(&self, machine: &Machine, start: u64, end: u64) -> Result<Shown> {
         // The call may have waited since the file was opened here.
         let meta = self.file().metadata().map_err(Failure::setup)?;
-        let table = known_files(self.inode);
+        let table = known_files(machine, self.inode);
         let (size, holes) = (meta.size(), has_holes(&meta));
         let known = table.and_then(|t| t.find(FileTable::stamp(&meta)));
         if known.is_some() || table.is_some() && start == 0 && end >= size && !holes {
-            return keep_known(self.file(), &meta).map(Shown::Whole);
+            return keep_known(machine, self.file(), &meta).map(Shown::Whole);
         }
         let part = Part { start, end, size };
         let stamp = FileTable::stamp_of_part(&meta, start, end);
@@ -50,7 +50,7 @@ impl Mapped {
             file: self.file(),
             holes: holes.then(|| self.again(&meta)).flatten(),
         };
-        let kept = keep(part, &mut source)?;
+        let kept = keep(machine, part, &mut source)?;
         if let (Some(table), KeptPart::Copy(id)) = (table, &kept)
             && FileTable::settled(&meta)
         {
@@ -75,8 +75,8 @@ impl Mapped {
 }
 
 /// Puts a part into the trace.
-fn keep(part: Part, source: &mut dyn PartSource) -> Result<KeptPart> {
-    let store = crate::reach::store();
+fn keep(machine: &Machine, part: Part, source: &mut dyn PartSource) -> Result<KeptPart> {
+    let store = crate::reach::store(machine);
     let kept = store.add_part(part, source).map_err(Failure::setup)?;
     if let KeptPart::Copy(id) = kept {
         crate::reach::added(&store, id);
@@ -110,7 +110,7 @@ impl PartSource for MemorySource {
 /// The trace cannot be written.
 pub fn grows(task: &mut Task, region: &Region, offset: u64, range: (u64, u64)) -> Result<()> {
     let (start, end) = range;
-    if !machine().mode.traits().keeps || !region.shared || region.inode == 0 || start >= end {
+    if !task.machine().mode.traits().keeps || !region.shared || region.inode == 0 || start >= end {
         return Ok(());
     }
     let _room = Room::for_host(true);
@@ -125,12 +125,13 @@ pub fn grows(task: &mut Task, region: &Region, offset: u64, range: (u64, u64)) -
                 file: &file,
                 holes: file.try_clone().ok(),
             };
-            keep(part(size), &mut source)
+            keep(task.machine(), part(size), &mut source)
         }
         None => {
             let base = start.wrapping_sub(offset);
-            let keep = || keep(part(UNKNOWN), &mut MemorySource { base });
-            machine().memory().uncovered(start, end, keep)
+            let machine = task.machine();
+            let keep = || keep(machine, part(UNKNOWN), &mut MemorySource { base });
+            machine.memory().uncovered(start, end, keep)
         }
     };
     Shown::note_part(&kept?, &mut task.log.extra);

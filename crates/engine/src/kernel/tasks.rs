@@ -85,7 +85,7 @@ pub fn leave(task: &mut Task) {
         task.mode().host().wake(at);
     }
     task.process.state().robust.remove(&task.index);
-    task.mode().host().leaves();
+    task.mode().host().leaves(task);
     clear_id(task);
 }
 
@@ -181,13 +181,14 @@ mod tests {
     use super::*;
     use crate::process::{Process, ProcessState};
     use crate::tape::Tape;
+    use crate::testing::machine;
 
     const AT: u64 = 0x1000;
 
     /// The child that a call has told of, which returned `result` and wrote `bytes` at [`AT`].
     fn ended(nr: i64, args: [u64; 6], result: i64, bytes: &[u8]) -> Option<u32> {
         let process = Process::restore(ProcessState::new(0, 1));
-        let task = Task::new(process, 0, 1, Tape::None);
+        let task = Task::new(machine(), process, 0, 1, Tape::None);
         let call = Call::of(nr as u32, args);
         let slices = [(AT, bytes)];
         let answer = Answer::of(&Syscall {

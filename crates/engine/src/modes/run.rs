@@ -13,7 +13,6 @@ use super::live::{self, fork, threads, vfork};
 use crate::failure::Result;
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::{Answer, Call, Reply, changed_files};
-use crate::machine::machine;
 use crate::memory::content::{Content, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
 use crate::signals::SigInfo;
@@ -60,7 +59,7 @@ impl Mode for Run {
         enter()
     }
 
-    fn others_see(&self) -> bool {
+    fn others_see(&self, _: &Task) -> bool {
         false
     }
 
@@ -178,10 +177,10 @@ impl Order for Run {
     ) -> Result<Reply> {
         let reply = make(task, call)?;
         if let Reply::Value(result) = reply
-            && machine().memory().space.has_shared_files()
+            && task.machine().memory().space.has_shared_files()
             && let Some(file) = changed_files::changed(call, result)
         {
-            let mut memory = machine().memory();
+            let mut memory = task.machine().memory();
             let views = memory.space.shared_views(file, 0, u64::MAX);
             let views: Vec<(u64, u64)> = views.collect();
             views.iter().for_each(|v| memory.code_changed(v.0, v.1));

@@ -6,7 +6,6 @@ use relive_host::signal::{KernelAction, Mask};
 use relive_host::{GuestAddr, Reg, cpu};
 
 use super::{AltStack, SS_AUTODISARM, SigInfo, signo, xstate};
-use crate::machine::machine;
 use crate::task::Task;
 use crate::trap_flag::TrapFlag;
 
@@ -55,7 +54,7 @@ pub fn push(task: &mut Task, action: &KernelAction, info: &SigInfo, back: Mask) 
     let (frame, fp) = place(task, action).ok_or(EFAULT)?;
     // What the kernel writes makes a stack grow as well.
     for at in [fp, frame] {
-        machine().memory().grow(at);
+        task.machine().memory().grow(at);
     }
     task.write(fp, &xstate::saved(&task.ctx.vectors()))?;
     let mut bytes = Vec::with_capacity(FRAME as usize);

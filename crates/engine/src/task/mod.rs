@@ -15,7 +15,7 @@ use crate::closed_page::ClosedPage;
 use crate::forbidden::Forbidden;
 use crate::input::cursors::Cursors;
 use crate::kernel::Log;
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::mode::Mode;
 use crate::process::Process;
 use crate::signals::TaskSignals;
@@ -69,6 +69,8 @@ pub struct Task {
     pub filters_seen: u32,
     /// What is known of how it waits for others.
     pub spin: Spin,
+    /// The host process that runs it.
+    machine: &'static Machine,
     /// How it runs.
     mode: &'static dyn Mode,
     /// Where to go on behind the last system call.
@@ -113,7 +115,13 @@ pub fn comm(name: &[u8]) -> [u8; 16] {
 impl Task {
     /// A task that has not run yet.
     #[must_use]
-    pub fn new(process: Arc<Process>, index: u32, tid: u32, tape: Tape) -> Self {
+    pub fn new(
+        machine: &'static Machine,
+        process: Arc<Process>,
+        index: u32,
+        tid: u32,
+        tape: Tape,
+    ) -> Self {
         Self {
             ctx: Context::new(),
             process,
@@ -136,10 +144,17 @@ impl Task {
             seccomp: None,
             filters_seen: 0,
             spin: Spin::default(),
-            mode: machine().mode,
+            machine,
+            mode: machine.mode,
             behind: Behind::default(),
             vforked: None,
         }
+    }
+
+    /// The host process that runs it.
+    #[must_use]
+    pub fn machine(&self) -> &'static Machine {
+        self.machine
     }
 
     /// Sets what it may not execute.
@@ -187,7 +202,7 @@ impl Task {
         let armed = self.mode().arm(self);
         let stop = self.go_on(step, armed.as_ref());
         if let Some(armed) = armed {
-            armed.disarm();
+            armed.disarm(self);
         }
         stop
     }
@@ -207,9 +222,9 @@ impl Task {
             };
             // The instruction may lie on the very page that it writes to: it runs alone,
             // with the page open, and the page is looked at afresh afterwards.
-            machine().memory().write_fault(page);
+            self.machine().memory().write_fault(page);
             stop = self.enter(true, false);
-            machine().memory().forget_unguarded();
+            self.machine().memory().forget_unguarded();
             if !step && matches!(stop, Stop::Stepped { .. }) {
                 stop = self.enter(false, true);
             }
@@ -221,14 +236,14 @@ impl Task {
     fn grows(&self) -> bool {
         let info = &self.ctx.fault.siginfo;
         let addr = crate::signals::fault_addr(info);
-        crate::signals::signo(info) == libc::SIGSEGV && machine().memory().grow(addr)
+        crate::signals::signo(info) == libc::SIGSEGV && self.machine().memory().grow(addr)
     }
 
     /// The page of a fault that only the host's own protection caused.
     fn guarded_page(&self) -> Option<u64> {
         let info = &self.ctx.fault.siginfo;
         let addr = crate::signals::fault_addr(info);
-        let memory = machine().memory();
+        let memory = self.machine().memory();
         // Where threads run together another one may have opened the page since.
         let guarded = memory.is_guarded(addr)
             || self.mode().traits().together && memory.space.may_write(addr);
@@ -246,7 +261,7 @@ impl Task {
     }
 
     fn enter_as_is(&mut self, step: bool, guard: bool) -> Stop {
-        let m = machine();
+        let m = self.machine();
         let pc = GuestAddr(self.ctx.rip);
         let entry = match self.behind.entry(pc).filter(|_| !step) {
             Some(at) => Ok(at),
@@ -341,7 +356,7 @@ impl Task {
             return Ok(());
         }
         let end = addr.saturating_add(bytes.len() as u64);
-        machine().memory().unguard(addr, end);
+        self.machine().memory().unguard(addr, end);
         relive_host::copy::write(GuestAddr(addr), bytes).map_err(|_| -i64::from(libc::EFAULT))
     }
 

@@ -140,7 +140,7 @@ impl Mode for Fake {
         self.note(Asked::Wrote(addr, len));
     }
 
-    fn others_see(&self) -> bool {
+    fn others_see(&self, _: &Task) -> bool {
         false
     }
 
@@ -271,6 +271,6 @@ impl Host for Nobody {
     fn action(&self, _: i32, _: &KernelAction) {}
     fn wake(&self, _: u64) {}
     fn stop(&self, _: i32) {}
-    fn leaves(&self) {}
+    fn leaves(&self, _: &Task) {}
     fn robust_list(&self, _: u64, _: u64) {}
 }

@@ -34,7 +34,7 @@ impl Operation for Break {
 
     fn perform(task: &mut Task, _: &Call, plan: &mut Plan) -> Result<i64> {
         let end = plan.end;
-        let memory = plan.held.lock();
+        let memory = plan.held.lock(task.machine());
         let now = memory.space.brk.1;
         let grows = end.saturating_sub(now);
         let may = grows == 0 || {
@@ -44,8 +44,8 @@ impl Operation for Break {
         Ok(if may { end } else { now } as i64)
     }
 
-    fn apply(_: &mut Task, _: &Call, mut plan: Plan, outcome: &Outcome<'_>) -> Result<i64> {
-        let memory = plan.held.lock();
+    fn apply(task: &mut Task, _: &Call, mut plan: Plan, outcome: &Outcome<'_>) -> Result<i64> {
+        let memory = plan.held.lock(task.machine());
         let (base, now) = memory.space.brk;
         let granted = outcome.result == plan.end as i64 && moves(memory, plan.end);
         if granted {

@@ -5,13 +5,12 @@ use relive_host::addr::PAGE;
 
 use crate::failure::Result;
 use crate::kernel::{Call, generic};
-use crate::machine::machine;
 use crate::space::pages;
 use crate::task::Task;
 
 /// mincore(2).
 pub fn mincore(task: &mut Task, call: &Call) -> Result<i64> {
-    Ok(match has_hole(call) {
+    Ok(match has_hole(task, call) {
         true => -i64::from(libc::ENOMEM),
         false => generic(task, call),
     })
@@ -19,11 +18,11 @@ pub fn mincore(task: &mut Task, call: &Call) -> Result<i64> {
 
 /// msync(2): the same, but what is mapped is written.
 pub fn msync(task: &mut Task, call: &Call) -> Result<i64> {
-    if call.int(2) & libc::MS_INVALIDATE != 0 && has_locked(call) {
+    if call.int(2) & libc::MS_INVALIDATE != 0 && has_locked(task, call) {
         return Ok(-i64::from(libc::EBUSY));
     }
     let result = generic(task, call);
-    let hole = result == 0 && has_hole(call);
+    let hole = result == 0 && has_hole(task, call);
     Ok(if hole {
         -i64::from(libc::ENOMEM)
     } else {
@@ -32,7 +31,7 @@ pub fn msync(task: &mut Task, call: &Call) -> Result<i64> {
 }
 
 /// Whether a range that msync(2) would take has locked parts.
-fn has_locked(call: &Call) -> bool {
+fn has_locked(task: &Task, call: &Call) -> bool {
     const KNOWN: i32 = libc::MS_ASYNC | libc::MS_INVALIDATE | libc::MS_SYNC;
     let [start, len, ..] = call.args;
     let flags = call.int(2);
@@ -40,7 +39,7 @@ fn has_locked(call: &Call) -> bool {
     let end = pages(len).and_then(|len| start.checked_add(len));
     match end.filter(|_| start % PAGE == 0 && !wrong) {
         Some(end) => {
-            let memory = machine().memory();
+            let memory = task.machine().memory();
             memory
                 .space
                 .overlapping(start, end)
@@ -52,11 +51,11 @@ fn has_locked(call: &Call) -> bool {
 
 /// Whether a range, whose start and length come first in a call, has parts that the guest has not
 /// mapped. A range that the kernel would not take has none.
-fn has_hole(call: &Call) -> bool {
+fn has_hole(task: &Task, call: &Call) -> bool {
     let [start, len, ..] = call.args;
     let range = pages(len).and_then(|len| Some((start, start.checked_add(len)?)));
     match range.filter(|_| start % PAGE == 0) {
-        Some((start, end)) => !machine().memory().space.is_mapped(start, end),
+        Some((start, end)) => !task.machine().memory().space.is_mapped(start, end),
         None => false,
     }
 }

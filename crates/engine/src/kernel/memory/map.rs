@@ -12,7 +12,7 @@ use crate::failure::Result;
 use crate::kernel::mapped::Mapped;
 use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::kernel::{Call, limits, locks};
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::memory::content::{Named, Opened, Shown, Wanted};
 use crate::memory::{Source, unnamed};
 use crate::remarks::{self, Remark};
@@ -84,11 +84,11 @@ impl Plan {
     }
 
     /// The file that is mapped, if it is one; /dev/zero is anonymous memory.
-    fn open(&mut self) -> std::result::Result<Option<Mapped>, i32> {
+    fn open(&mut self, machine: &Machine) -> std::result::Result<Option<Mapped>, i32> {
         if self.is_anonymous() {
             return Ok(None);
         }
-        self.room = Some(Room::for_host(machine().mode.traits().keeps));
+        self.room = Some(Room::for_host(machine.mode.traits().keeps));
         let file = Mapped::open(self.fd)?;
         Ok(Some(file).filter(|f| !f.zeros))
     }
@@ -105,7 +105,7 @@ impl Plan {
     /// Chooses the place, which stays free as long as the plan holds it.
     fn choose(&mut self, task: &Task, low: bool) -> std::result::Result<u64, i32> {
         let (addr, len, prot, flags) = (self.addr, self.len, self.prot, self.flags);
-        let memory = self.held.lock();
+        let memory = self.held.lock(task.machine());
         locks::may_map(memory, len, flags)?;
         limits::may_map(task, memory, (addr, len), prot, flags)?;
         if barrier(addr, len, prot, flags).is_some() {
@@ -140,7 +140,7 @@ impl Operation for Map {
         if !plan.has_known_type() {
             return Ok(-i64::from(libc::EINVAL));
         }
-        let file = match plan.open() {
+        let file = match plan.open(task.machine()) {
             Ok(file) => file,
             Err(e) => return Ok(-i64::from(e)),
         };
@@ -203,7 +203,7 @@ impl Operation for Map {
             inode,
             traits: traits(plan.flags),
         };
-        if let Err(e) = plan.held.lock().map(region, content.source) {
+        if let Err(e) = plan.held.lock(task.machine()).map(region, content.source) {
             task.log.extra.clear();
             return outcome.refused(call, e);
         }
@@ -219,10 +219,10 @@ fn open(task: &Task, plan: &Plan, file: &Mapped) -> Result<(Option<Shown>, Opene
         (false, _) => (None, None),
         (true, true) => {
             let end = plan.offset.saturating_add(plan.len);
-            (Some(file.shown(plan.offset, end)?), None)
+            (Some(file.shown(task.machine(), plan.offset, end)?), None)
         }
         (true, false) => {
-            let (id, copy) = file.copy()?;
+            let (id, copy) = file.copy(task.machine())?;
             (Some(Shown::Whole(id)), Some(copy))
         }
     };

@@ -24,7 +24,7 @@ use relive_host::layout;
 use super::operation::Told;
 use super::{Call, Reply};
 use crate::failure::Result;
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::space::{self, pages};
 use crate::task::Task;
@@ -40,8 +40,8 @@ pub struct Held(Option<MutexGuard<'static, Memory>>);
 
 impl Held {
     /// Takes it, unless it is held already.
-    pub fn lock(&mut self) -> &mut Memory {
-        self.0.get_or_insert_with(|| machine().memory())
+    pub fn lock(&mut self, machine: &'static Machine) -> &mut Memory {
+        self.0.get_or_insert_with(|| machine.memory())
     }
 
     /// Gives it up.
@@ -96,7 +96,7 @@ pub(super) fn choose(
 }
 
 /// munmap(2).
-pub fn munmap(_: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+pub fn munmap(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
     let invalid = Ok(Reply::Value(-i64::from(libc::EINVAL)));
     let [start, len, ..] = call.args;
     let (Some(len), true) = (pages(len), start % PAGE == 0) else {
@@ -105,7 +105,7 @@ pub fn munmap(_: &mut Task, call: &Call, _: Told) -> Result<Reply> {
     let Some(end) = start.checked_add(len).filter(|&end| end <= ADDRESSES) else {
         return invalid;
     };
-    release(&mut machine().memory(), start, end);
+    release(&mut task.machine().memory(), start, end);
     Ok(Reply::Value(0))
 }
 

@@ -5,7 +5,6 @@ use relive_host::addr::PAGE;
 use crate::failure::Result;
 use crate::kernel::operation::Told;
 use crate::kernel::{Call, Reply};
-use crate::machine::machine;
 use crate::memory::Memory;
 use crate::space::pages;
 use crate::task::Task;
@@ -15,7 +14,7 @@ fn errno(e: i32) -> Result<Reply> {
 }
 
 /// mprotect(2).
-pub fn mprotect(_: &mut Task, call: &Call, told: Told) -> Result<Reply> {
+pub fn mprotect(task: &mut Task, call: &Call, told: Told) -> Result<Reply> {
     let [start, len, prot, ..] = call.args;
     if told == Some(-i64::from(libc::EACCES)) {
         // The file may forbid it, and in replay its copy would not.
@@ -40,7 +39,7 @@ pub fn mprotect(_: &mut Task, call: &Call, told: Told) -> Result<Reply> {
     if prot & !(down | up | 0xf) != 0 {
         return errno(libc::EINVAL);
     }
-    let mut memory = machine().memory();
+    let mut memory = task.machine().memory();
     let start = match prot & (down | up) {
         0 => start,
         _ if accepted && (prot & up != 0 || !grows_at(&memory, start, end)) => start,

@@ -107,7 +107,7 @@ impl Plan {
     /// The errno of mremap(2).
     fn place(&mut self, task: &Task) -> std::result::Result<u64, i32> {
         let mut held = std::mem::take(&mut self.held);
-        let place = self.place_in(task, held.lock());
+        let place = self.place_in(task, held.lock(task.machine()));
         self.held = held;
         place
     }
@@ -198,7 +198,7 @@ impl Operation for Remap {
             return Ok(outcome.result);
         }
         let mut held = std::mem::take(&mut plan.held);
-        let memory = held.lock();
+        let memory = held.lock(task.machine());
         let region = match plan.region(memory) {
             Ok(region) => region,
             Err(e) => return Ok(-i64::from(e)),

@@ -5,10 +5,9 @@ use std::os::fd::AsRawFd;
 use libc::{SYS_brk, SYS_mmap, SYS_mremap, SYS_munmap};
 
 use crate::failure::Failure;
-use crate::machine::machine;
 use crate::memory::Source;
 use crate::memory::content::Named;
-use crate::testing::{Asked, Guest};
+use crate::testing::{Asked, Guest, machine};
 
 const AT: u64 = 0x1000_2000_0000;
 const PRIVATE: u64 = libc::MAP_PRIVATE as u64;

@@ -21,7 +21,6 @@ use super::live::generic;
 use super::operation::{Operation, Outcome, Prepared};
 use super::{Call, refuse};
 use crate::failure::Result;
-use crate::machine::machine;
 use crate::task::Task;
 
 /// Nobody has memory there.
@@ -111,7 +110,7 @@ impl Operation for Write {
         match (Written::of(task, outcome), outcome.told) {
             (None, _) => {}
             // The kernel has written it.
-            (Some(w), None) => machine().memory().code_changed(w.at, w.at + w.len),
+            (Some(w), None) => task.machine().memory().code_changed(w.at, w.at + w.len),
             (Some(w), Some(_)) => again(task, call, w)?,
         }
         Ok(outcome.result)
@@ -156,7 +155,7 @@ fn again(task: &Task, call: &Call, written: Written) -> Result<()> {
             let piece = &mut page[..n as usize];
             task.mode().wrote(at, n);
             if copy::read(GuestAddr(buffer + done), piece).is_err()
-                || machine().memory().poke(at, piece).is_err()
+                || task.machine().memory().poke(at, piece).is_err()
             {
                 let expected = format!("{call} writing {n} bytes at {at:#x}");
                 return Err(task.mode().diverged(task, &expected, "a bad address"));

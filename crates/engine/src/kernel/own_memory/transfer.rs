@@ -6,7 +6,6 @@ use relive_kabi::{Arg, At};
 
 use super::{NOWHERE, Whose, Written};
 use crate::kernel::Call;
-use crate::machine::machine;
 use crate::task::Task;
 
 const EFAULT: i64 = -(libc::EFAULT as i64);
@@ -108,7 +107,7 @@ impl Transfer {
             if self.writes && copy::read(GuestAddr(here), piece).is_err() {
                 return EFAULT;
             }
-            let n = self.access(piece);
+            let n = self.access(task, piece);
             if n <= 0 {
                 return if done > 0 { done as i64 } else { n };
             }
@@ -127,10 +126,15 @@ impl Transfer {
     }
 
     /// Moves one piece, as far as there is memory; the number of bytes.
-    fn access(&self, piece: &mut [u8]) -> i64 {
+    fn access(&self, task: &Task, piece: &mut [u8]) -> i64 {
         let end = self.at.saturating_add(piece.len() as u64);
         let there = match self.whose {
-            Whose::Own => machine().memory().space.mapped_until(self.at, end).min(end),
+            Whose::Own => task
+                .machine()
+                .memory()
+                .space
+                .mapped_until(self.at, end)
+                .min(end),
             // Its map is not known here; the host's own is not shown at least.
             Whose::Another if layout::guest_may_map_range(self.at, end) => end,
             Whose::Another => self.at,
@@ -141,7 +145,7 @@ impl Transfer {
             return access(self.fd, self.writes, &mut piece[..1], NOWHERE);
         }
         if self.writes {
-            machine().memory().unguard(self.at, there);
+            task.machine().memory().unguard(self.at, there);
         }
         access(self.fd, self.writes, &mut piece[..n], self.at)
     }

@@ -4,7 +4,6 @@ use super::transfer::{EINVAL, read_vector};
 use super::{NOWHERE, is_own};
 use crate::failure::Result;
 use crate::kernel::{Call, generic, refuse};
-use crate::machine::machine;
 use crate::task::Task;
 
 /// process_vm_readv(2): of itself, what it has; others' memory is the kernel's matter.
@@ -20,9 +19,10 @@ pub fn write_vectors(task: &mut Task, call: &Call) -> Result<i64> {
     if !is_own(task, call.int(0) as u32) {
         return Ok(refuse(call, libc::EPERM));
     }
+    let machine = task.machine();
     let (result, parts) = with_remote(task, call, |parts| {
         for &[at, len] in parts {
-            machine().memory().unguard(at, at + len);
+            machine.memory().unguard(at, at + len);
         }
     });
     let mut left = result.max(0) as u64;
@@ -57,7 +57,7 @@ fn with_remote(
     let mut parts = Vec::new();
     for (at, len) in all {
         let end = at.saturating_add(len);
-        let there = machine().memory().space.mapped_until(at, end).min(end);
+        let there = task.machine().memory().space.mapped_until(at, end).min(end);
         parts.push([at, there.saturating_sub(at)]);
         if there < end {
             break;

@@ -7,7 +7,7 @@ use crate::failure::Result;
 use crate::inherit;
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::{Reply, share_descriptors, tasks};
-use crate::machine::{count_translations, machine};
+use crate::machine::count_translations;
 use crate::mode::Mode;
 use crate::task::Task;
 
@@ -42,24 +42,24 @@ pub const MEMBER: u8 = 1;
 /// # Errors
 /// What the mode says before.
 pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Reply> {
-    let index = machine().shm.map_or(0, |s| s.new_process());
+    let index = task.machine().shm.map_or(0, |s| s.new_process());
     let parent = task.id();
     let member = births.before_fork(task, index)?;
     if args.has(libc::CLONE_FILES) {
         share_descriptors(task);
     }
-    let mut memory = machine().memory();
+    let mut memory = task.machine().memory();
     memory.translator.about_to_fork();
     let state = task.process.state();
     let old = set_mask(Mask::all_async());
     // One that shares memory with its child takes turns with it, and must be there for that.
-    let waits = args.has(libc::CLONE_VFORK) && !member && machine().threads.single();
+    let waits = args.has(libc::CLONE_VFORK) && !member && task.machine().threads.single();
     let (mut pid, mut pidfd) = (0, -1);
     births.while_quiet(&mut || pid = fork_host(args, waits, &mut pidfd));
     drop((state, memory));
     if pid == 0 {
         crate::stats::begin(count_translations);
-        machine().threads.start_over();
+        task.machine().threads.start_over();
         inherit::forked(task, args, index, std::process::id());
         births.in_child(task, index, member);
         inherit::begin_forked(task, args, parent);

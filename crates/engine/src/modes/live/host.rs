@@ -5,9 +5,9 @@ use relive_host::signal::{
 };
 use relive_host::sys;
 
-use crate::machine::machine;
 use crate::mode::Host;
 use crate::signals::host_disposition;
+use crate::task::Task;
 
 /// The kernel behind guest threads; the engine marks the robust locks of those that end.
 pub static KERNEL: Kernel = Kernel { marks_locks: false };
@@ -44,8 +44,8 @@ impl Host for Kernel {
         unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
     }
 
-    fn leaves(&self) {
-        machine().threads.ended();
+    fn leaves(&self, task: &Task) {
+        task.machine().threads.ended();
     }
 
     fn robust_list(&self, head: u64, len: u64) {

@@ -16,7 +16,6 @@ use relive_host::{enter, sys};
 
 use crate::failure::{Result, die};
 use crate::kernel::apply_mask;
-use crate::machine::machine;
 use crate::task::{End, Flow, Task};
 use crate::{signals, stops};
 
@@ -73,7 +72,7 @@ fn end_process(task: &Task, end: End) -> ! {
     task.mode().process_ends(task);
     if task.vforked.is_none() && matches!(end, End::Code(_)) {
         let program = task.process.state().exe.clone();
-        crate::translations::save(&machine().memory(), &program);
+        crate::translations::save(&task.machine().memory(), &program);
     }
     if task.vforked.is_none() {
         crate::stats::end();
@@ -141,5 +140,5 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
 
 /// Whether other threads of the guest's process use its memory beside this one.
 pub fn has_others(task: &Task) -> bool {
-    task.vforked.is_none() && !machine().threads.single()
+    task.vforked.is_none() && !task.machine().threads.single()
 }

@@ -10,7 +10,6 @@ use crate::failure::Result;
 use crate::inherit;
 use crate::kernel::Reply;
 use crate::kernel::clone::CloneArgs;
-use crate::machine::machine;
 use crate::task::Task;
 
 /// Makes a thread of the process.
@@ -23,7 +22,7 @@ pub fn make(task: &mut Task, args: &CloneArgs) -> Result<Reply> {
     let tape = task.mode().tape(id, task.process.pid)?;
     let child = inherit::thread(task, args, index, 0, tape);
     let parent = task.id();
-    machine().threads.begun();
+    task.machine().threads.begun();
     let words = [
         (libc::CLONE_PARENT_SETTID, args.parent_tid),
         (libc::CLONE_CHILD_SETTID, args.child_tid),
@@ -32,7 +31,7 @@ pub fn make(task: &mut Task, args: &CloneArgs) -> Result<Reply> {
     let tid = match start_host_thread(child, parent, words) {
         Ok(tid) => tid,
         Err(errno) => {
-            machine().threads.ended();
+            task.machine().threads.ended();
             return Ok(Reply::Value(-i64::from(errno)));
         }
     };

@@ -9,7 +9,6 @@ use crate::failure::Result;
 use crate::inherit;
 use crate::kernel::clone::CloneArgs;
 use crate::kernel::{Reply, tasks};
-use crate::machine::machine;
 use crate::mode::Mode;
 use crate::task::Task;
 use crate::vforked;
@@ -28,7 +27,7 @@ pub trait Visits: Mode {
 /// # Errors
 /// None.
 pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<Reply> {
-    let index = machine().shm.map_or(0, |s| s.new_process());
+    let index = task.machine().shm.map_or(0, |s| s.new_process());
     let mut pidfd = -1;
     let mut birth = Birth {
         task: std::ptr::from_mut(task),
@@ -39,7 +38,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     // The child runs, and threads beside it, before the parent's call is logged.
     task.flush_readings();
     let host_stack = HostStack::new();
-    machine().memory().translator.lend(true);
+    task.machine().memory().translator.lend(true);
     // A signal that comes while the child has the context must not be noted there for the parent:
     // the kernel keeps all of them until the parent has the context again.
     let old = set_mask(Mask(u64::MAX));
@@ -63,7 +62,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     set_mask(Mask::all_async());
     visits.begin_slice(task);
     visits.child_left(task);
-    machine().memory().translator.lend(false);
+    task.machine().memory().translator.lend(false);
     set_mask(old);
     if pid < 0 {
         return Ok(Reply::Value(-i64::from(errno)));

@@ -28,7 +28,7 @@ impl Host for Nobody {
     fn action(&self, _: i32, _: &KernelAction) {}
     fn wake(&self, _: u64) {}
     fn stop(&self, _: i32) {}
-    fn leaves(&self) {}
+    fn leaves(&self, _: &Task) {}
     fn robust_list(&self, _: u64, _: u64) {}
 }
 
@@ -96,7 +96,7 @@ impl Mode for Replay {
         unreachable!("a replay makes no call of the guest's")
     }
 
-    fn others_see(&self) -> bool {
+    fn others_see(&self, _: &Task) -> bool {
         false
     }
 

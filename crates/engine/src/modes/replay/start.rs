@@ -59,7 +59,7 @@ pub fn main() -> Result<Infallible> {
         }
     };
     let process = Process::restore(ProcessState::new(0, pid));
-    let mut task = Box::new(Task::new(process, 0, pid, tape));
+    let mut task = Box::new(Task::new(machine(), process, 0, pid, tape));
     live::prepare_thread(&mut task);
     for sig in relive_host::signal::SYNCHRONOUS {
         signal::set_disposition(sig, Disposition::Handler);

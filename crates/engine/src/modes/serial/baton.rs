@@ -13,7 +13,6 @@ use relive_host::sys;
 use relive_sched::Policy;
 
 use crate::failure::{Failure, Result};
-use crate::machine::machine;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::changes::{Part, Since};
 pub use crate::sharing::group::Before;
@@ -124,8 +123,8 @@ impl Baton {
 
     /// Whether others could see what a sleeping call does to memory: other threads, or
     /// processes that map the same memory.
-    pub fn shared(&self) -> bool {
-        !machine().threads.single() || self.standing() != standing::PRIVATE
+    pub fn shared(&self, task: &Task) -> bool {
+        !task.machine().threads.single() || self.standing() != standing::PRIVATE
     }
 
     /// Whether somebody waits.

@@ -151,8 +151,8 @@ impl Mode for Serial {
         result
     }
 
-    fn others_see(&self) -> bool {
-        self.baton.shared()
+    fn others_see(&self, task: &Task) -> bool {
+        self.baton.shared(task)
     }
 
     fn send_signal(
@@ -381,8 +381,8 @@ impl Order for Serial {
         self.claim(task, call, file, writes, name)
     }
 
-    fn release_files(&self) {
-        self.release();
+    fn release_files(&self, task: &Task) {
+        self.release(task);
     }
 
     fn change_files(

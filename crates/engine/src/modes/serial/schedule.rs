@@ -7,7 +7,7 @@ use relive_trace::{Event, Kind, TapeId, Writes};
 use super::Serial;
 use super::baton::Before;
 use crate::failure::die;
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::sharing::changes::Since;
 use crate::sharing::processes::PROCESSES;
 use crate::shm::Shm;
@@ -43,8 +43,8 @@ impl Serial {
                 .store(slot.turns.load(Relaxed) + 1, Ordering::Release);
         }
         if before.is_some() {
-            machine().memory().forget_common_code();
-            self.log_news(&mut schedule);
+            task.machine().memory().forget_common_code();
+            self.log_news(task.machine(), &mut schedule);
         }
     }
 
@@ -54,18 +54,18 @@ impl Serial {
     }
 
     /// What has happened to shared memory that no tape of another process tells of.
-    fn log_news(&self, schedule: &mut Schedule) {
+    fn log_news(&self, machine: &Machine, schedule: &mut Schedule) {
         let news = self.baton.news();
         if self.baton.mourns() {
-            log_memory(schedule);
+            log_memory(machine, schedule);
             return;
         }
         let parts = match news {
             Since::Parts(parts) if parts.is_empty() => return,
             Since::Parts(parts) => parts,
-            Since::Anything => machine().memory().space.shared_files(),
+            Since::Anything => machine.memory().space.shared_files(),
         };
-        let memory = machine().memory();
+        let memory = machine.memory();
         for (start, end) in memory.space.views_of(&parts) {
             let bytes = memory.content(start, end);
             schedule.put(Kind::Memory(Writes::new(&[(start, &bytes)])));
@@ -74,8 +74,8 @@ impl Serial {
 }
 
 /// A process died with the group's baton: what it did to shared memory is seen there only.
-fn log_memory(schedule: &mut Schedule) {
-    let contents: Vec<(u64, Vec<u8>)> = machine().memory().common_contents();
+fn log_memory(machine: &Machine, schedule: &mut Schedule) {
+    let contents: Vec<(u64, Vec<u8>)> = machine.memory().common_contents();
     for (at, bytes) in &contents {
         schedule.put(Kind::Memory(Writes::new(&[(*at, bytes)])));
     }

@@ -4,7 +4,6 @@ use super::Serial;
 use super::baton::Taken;
 use crate::failure::{Failure, Result};
 use crate::kernel::{Call, enter_kernel, unsupported};
-use crate::machine::machine;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::processes::PROCESSES;
 use crate::sharing::processes::Slot;
@@ -118,7 +117,7 @@ impl Serial {
         self.baton.meet()?;
         self.new_slice(task);
         // If it comes to nothing, the claim goes with the call.
-        machine().memory().space.may_drop(file);
+        task.machine().memory().space.may_drop(file);
         let mut owed = Owed::default();
         loop {
             let process = self.baton.process();
@@ -143,8 +142,8 @@ impl Serial {
     }
 
     /// Ends the claims to files that the process maps no more.
-    pub(super) fn release(&self) {
-        let mut memory = machine().memory();
+    pub(super) fn release(&self, task: &Task) {
+        let mut memory = task.machine().memory();
         let dropped = memory.space.take_dropped();
         for file in dropped {
             if !memory.space.shares_file(file) {
@@ -157,7 +156,7 @@ impl Serial {
     /// Says whether the child begins as one.
     pub(super) fn share_with_child(&self, task: &mut Task, child: u32) -> Result<bool> {
         let (common, files) = {
-            let memory = machine().memory();
+            let memory = task.machine().memory();
             let shared = memory.space.iter().filter(|r| r.shared);
             let files: Vec<(u64, bool)> = shared.map(|r| (r.inode, r.common)).collect();
             (files.iter().any(|f| f.1), files)

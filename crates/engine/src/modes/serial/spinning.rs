@@ -15,7 +15,6 @@ use relive_dbt::{Access, accesses};
 use relive_host::{GuestAddr, Reg, copy};
 
 use crate::failure::Result;
-use crate::machine::machine;
 use crate::stops::{self, Step};
 use crate::task::{Flow, Task};
 
@@ -95,7 +94,7 @@ pub fn look(task: &mut Task) -> Result<Found> {
 impl Seen {
     /// The instruction at hand: notes what it reads, and returns what it writes.
     fn add(&mut self, task: &Task) -> Vec<Access> {
-        let mut memory = machine().memory();
+        let mut memory = task.machine().memory();
         let all = memory.with_code(true, |_, code| accesses(code, &task.ctx));
         let reads = all.iter().filter(|a| a.reads);
         for at in reads.map(|a| a.addr).filter(|&a| memory.space.may_write(a)) {

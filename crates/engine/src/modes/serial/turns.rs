@@ -26,7 +26,7 @@ impl Serial {
 
     /// Grants the thread a new slice of ticks.
     pub(super) fn new_slice(&self, task: &mut Task) {
-        let ticks = match self.baton.shared() {
+        let ticks = match self.baton.shared(task) {
             true => task.spin.begin((self.baton.slice() as i64).max(1)),
             false => task.spin.all(ALONE),
         };

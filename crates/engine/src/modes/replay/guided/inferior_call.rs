@@ -191,7 +191,7 @@ impl Mode for InferiorCall {
         -i64::from(libc::ENOSYS)
     }
 
-    fn others_see(&self) -> bool {
+    fn others_see(&self, _: &Task) -> bool {
         false
     }
 

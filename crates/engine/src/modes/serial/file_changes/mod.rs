@@ -20,7 +20,6 @@ use super::sharing::Owed;
 use crate::failure::{Failure, Result, die};
 use crate::kernel::changed_files::{self, Named, Target, Which};
 use crate::kernel::{Call, Reply, generic, identity_at, interrupted, status, unsupported};
-use crate::machine::machine;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::changes::{self, Part, Underway};
 use crate::sharing::processes::PROCESSES;
@@ -189,7 +188,7 @@ impl<'a> Change<'a> {
             }
             underway = CHANGES.of(&self.serial.shm).announce(file, task.tid);
         }
-        let own = machine().memory().space.shares_file(file);
+        let own = task.machine().memory().space.shares_file(file);
         self.before = (own || self.others).then(|| Before::of(task, call, self.target, self.size));
         Ok(())
     }
@@ -244,7 +243,7 @@ impl<'a> Change<'a> {
         let Some(file) = file else { return };
         if opened && self.file != Some(file) {
             self.serial
-                .refuse_unseen(call, result as i32, file, self.since);
+                .refuse_unseen(task, call, result as i32, file, self.since);
             return;
         }
         let Some(before) = &self.before else { return };
@@ -260,7 +259,7 @@ impl<'a> Change<'a> {
         if self.others {
             self.serial.baton.tell(Part { file, start, end });
         }
-        let mut memory = machine().memory();
+        let mut memory = task.machine().memory();
         let views = memory.space.shared_views(file, start, end - start);
         let views: Vec<(u64, u64)> = views.collect();
         for &(start, end) in &views {
@@ -285,11 +284,11 @@ fn cut(pinned: &OwnedFd, call: &Call) -> Option<i64> {
 impl Serial {
     /// A file was cut under a name that it has got while it was opened: ends the recording if it is
     /// mapped shared, for then memory has changed, and no tape says so.
-    fn refuse_unseen(&self, call: &Call, fd: i32, file: u64, since: u64) {
+    fn refuse_unseen(&self, task: &Task, call: &Call, fd: i32, file: u64, since: u64) {
         if !USERS.of(&self.shm).any() {
             return;
         }
-        let own = machine().memory().space.shares_file(file);
+        let own = task.machine().memory().space.shares_file(file);
         let me = self.baton.process();
         let other = USERS
             .of(&self.shm)
