@@ -3,7 +3,7 @@
 
 use relive_host::addr::PAGE;
 
-use crate::signals::{SigInfo, fault_addr, signo};
+use crate::signals::info::{SigInfo, fault_addr, signo};
 use crate::task::Task;
 
 /// A page that the recording has not found behind the end of its file.

@@ -52,13 +52,15 @@ use relive_host::{GuestAddr, Reg};
 use relive_trace::{Kind, Origin, Start, StreamFd, TapeId};
 
 use crate::forbidden::Forbidden;
-use crate::kernel::clone::CloneArgs;
-use crate::kernel::go_behind;
+use crate::kernel::call::go_behind;
+use crate::kernel::clone_args::CloneArgs;
 use crate::process::{Actions, Process, ProcessState, State};
-use crate::signals::{AltStack, SIG_DFL, SIG_IGN, TaskSignals};
+use crate::signals::action::{SIG_DFL, SIG_IGN};
+use crate::signals::state::{AltStack, TaskSignals};
 use crate::streams::Streams;
 use crate::tape::Tape;
-use crate::task::{NO_ROBUST_LIST, Registers, Task, TaskState, comm};
+use crate::task::Task;
+use crate::task::state::{NO_ROBUST_LIST, Registers, TaskState, comm};
 use crate::trap_flag::TrapFlag;
 
 impl TaskState {
@@ -269,7 +271,8 @@ pub fn vforked(task: &mut Task, args: &CloneArgs, index: u32, pid: u32) {
 
 /// The first return of a new task from its parent's call, with its own stack.
 fn first_return(task: &mut Task, args: &CloneArgs) {
-    go_behind(task, GuestAddr(task.ctx.rip + 2));
+    let next = GuestAddr(task.ctx.rip + 2);
+    go_behind(&mut task.ctx, next);
     task.ctx.set_reg(Reg::Rax, 0);
     if args.stack != 0 {
         task.ctx.set_reg(Reg::Rsp, args.stack);

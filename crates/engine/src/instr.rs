@@ -7,12 +7,13 @@ use relive_dbt::InstrOp;
 use relive_host::reading::{self, CLOCKS};
 use relive_host::{GuestAddr, Reg, cpu};
 
-use crate::cpuid::ANSWERS;
-use crate::cpuid::Answers;
+use crate::cpuid::{ANSWERS, Answers};
 use crate::failure::Result;
 use crate::mode::Reading;
-use crate::signals;
-use crate::task::{Flow, Task};
+use crate::signals::deliver;
+use crate::signals::info::fault_info;
+use crate::task::Task;
+use crate::task::flow::Flow;
 use crate::trap_flag::TrapFlag;
 
 /// The values that an instruction yields on this processor, as `InstrOp::apply` takes them.
@@ -210,8 +211,8 @@ fn pop_flags(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
 }
 
 fn general_protection(task: &mut Task, code: u64) -> Result<Flow> {
-    let info = signals::fault_info(libc::SIGSEGV, 128, 0);
-    signals::fault(task, &info, (13, code))
+    let info = fault_info(libc::SIGSEGV, 128, 0);
+    deliver::fault(task, &info, (13, code))
 }
 
 /// A reading of a clock that translated code has left to us: there was no buffer yet, or

@@ -12,12 +12,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::closed_page::ClosedPage;
 use crate::failure::{Failure, Result};
-use crate::kernel::clone::CloneArgs;
-use crate::kernel::{Answer, Call, Reply};
+use crate::kernel::answer::Answer;
+use crate::kernel::call::Call;
+use crate::kernel::clone_args::CloneArgs;
+use crate::kernel::reply::Reply;
 use crate::memory::content::{Content, Shown, Wanted};
-use crate::signals::SigInfo;
+use crate::signals::info::SigInfo;
 use crate::tape::Tape;
-use crate::task::{Flow, Task};
+use crate::task::Task;
+use crate::task::flow::Flow;
 
 /// The name of a mode, as start data and supervisors say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 
 use std::sync::Once;
 
+use crate::input::store;
 use crate::kernel::leads::LEADS;
 use crate::modes::replay::CONCURRENCY;
 use crate::sharing::changes::CHANGES;
@@ -10,7 +11,7 @@ use crate::sharing::objects::SHARED_FILES;
 use crate::sharing::processes::PROCESSES;
 use crate::sharing::users::USERS;
 use crate::shm::Declared;
-use crate::{cpuid, file_table, input, remarks, shm, stats};
+use crate::{cpuid, file_table, remarks, shm, stats};
 
 /// Places the sections; before a process shares memory. Once is enough.
 pub fn place() {
@@ -28,7 +29,7 @@ pub fn place() {
         &GROUP,
         &SHARED_FILES,
         &stats::COUNTERS,
-        &input::SHARED,
+        &store::SHARED,
     ];
     DONE.call_once(|| shm::place(&all));
 }

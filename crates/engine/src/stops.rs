@@ -4,10 +4,13 @@ use relive_dbt::{InstrOp, Stop, TrapKind};
 use relive_host::{GuestAddr, Reg};
 
 use crate::failure::{Failure, Result};
-use crate::signals::{self, SigInfo, fault_info};
-use crate::task::{Flow, Task};
+use crate::instr;
+use crate::kernel::syscall;
+use crate::signals::deliver;
+use crate::signals::info::{SigInfo, fault_addr, fault_info, signo};
+use crate::task::Task;
+use crate::task::flow::Flow;
 use crate::trap_flag::TrapFlag;
-use crate::{instr, kernel};
 
 const SEGV_MAPERR: i32 = 1;
 const SEGV_ACCERR: i32 = 2;
@@ -59,7 +62,7 @@ pub fn step(task: &mut Task) -> Result<Step> {
 /// Divergence, something unsupported, or a fault of the translator.
 pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
     match stop {
-        Stop::Syscall { next, .. } => kernel::syscall(task, next),
+        Stop::Syscall { next, .. } => syscall::syscall(task, next),
         Stop::Instr { op, next, .. } => {
             let flow = instr::execute(task, op, next)?;
             if task.trap_flag == TrapFlag::On
@@ -82,14 +85,14 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
                 SEGV_MAPERR
             };
             // Error code: instruction fetch from user mode.
-            signals::fault(
+            deliver::fault(
                 task,
                 &fault_info(libc::SIGSEGV, code, addr.0),
                 (TRAP_PF, 0x14),
             )
         }
         Stop::BadTarget { .. } => {
-            signals::fault(task, &fault_info(libc::SIGSEGV, SI_KERNEL, 0), (TRAP_GP, 0))
+            deliver::fault(task, &fault_info(libc::SIGSEGV, SI_KERNEL, 0), (TRAP_GP, 0))
         }
         Stop::CacheFull { .. } if task.mode().traits().together => Err(Failure::unsupported(
             "the program has more code than the code cache holds; without recording it cannot be emptied while threads run",
@@ -133,7 +136,7 @@ fn vsyscall(addr: GuestAddr) -> Option<u64> {
 fn legacy_call(task: &mut Task, nr: u64) -> Result<Flow> {
     let sp = task.ctx.reg(Reg::Rsp);
     let Ok(back) = task.read_u64(sp) else {
-        return signals::fault(
+        return deliver::fault(
             task,
             &fault_info(libc::SIGSEGV, SEGV_MAPERR, sp),
             (TRAP_PF, 4),
@@ -141,7 +144,7 @@ fn legacy_call(task: &mut Task, nr: u64) -> Result<Flow> {
     };
     let (rcx, r11) = (task.ctx.reg(Reg::Rcx), task.ctx.reg(Reg::R11));
     task.ctx.set_reg(Reg::Rax, nr);
-    let flow = kernel::syscall(task, GuestAddr(back))?;
+    let flow = syscall::syscall(task, GuestAddr(back))?;
     if matches!(flow, Flow::Continue) {
         task.ctx.set_reg(Reg::Rsp, sp + 8);
         task.ctx.set_reg(Reg::Rcx, rcx);
@@ -152,7 +155,7 @@ fn legacy_call(task: &mut Task, nr: u64) -> Result<Flow> {
 
 fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
     let mut info = task.ctx.fault.siginfo;
-    let sig = signals::signo(&info);
+    let sig = signo(&info);
     if matches!(sig, libc::SIGILL | libc::SIGFPE | libc::SIGTRAP) {
         info[16..24].copy_from_slice(&pc.0.to_le_bytes());
     }
@@ -160,7 +163,7 @@ fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
     if sig == libc::SIGSEGV && trap.0 == TRAP_PF {
         settle_page_fault(task, &mut info, &mut trap.1);
     }
-    signals::fault(task, &info, trap)
+    deliver::fault(task, &info, trap)
 }
 
 /// What a page fault of the guest's says of its page, by the guest's map: to the kernel the whole
@@ -169,7 +172,7 @@ fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
 fn settle_page_fault(task: &Task, info: &mut SigInfo, err: &mut u64) {
     /// Of the error code: the page was there.
     const PRESENT: u64 = 1;
-    let addr = signals::fault_addr(info);
+    let addr = fault_addr(info);
     if !relive_host::layout::guest_may_map_range(addr, addr.saturating_add(1)) {
         return;
     }
@@ -190,9 +193,9 @@ fn trap(task: &mut Task, pc: GuestAddr, next: GuestAddr, kind: TrapKind) -> Resu
             } else {
                 (1, TRAP_DB, next.0)
             };
-            signals::fault(task, &fault_info(libc::SIGTRAP, code, addr), (trap, 0))
+            deliver::fault(task, &fault_info(libc::SIGTRAP, code, addr), (trap, 0))
         }
-        TrapKind::Step => signals::fault(
+        TrapKind::Step => deliver::fault(
             task,
             &fault_info(libc::SIGTRAP, TRAP_TRACE, next.0),
             (TRAP_DB, 0),
@@ -200,13 +203,13 @@ fn trap(task: &mut Task, pc: GuestAddr, next: GuestAddr, kind: TrapKind) -> Resu
         TrapKind::Overflow => {
             task.ctx.rip = next.0;
             let info = fault_info(libc::SIGSEGV, SI_KERNEL, 0);
-            signals::fault(task, &info, (TRAP_OF, 0))
+            deliver::fault(task, &info, (TRAP_OF, 0))
         }
         TrapKind::Gate => {
             let info = fault_info(libc::SIGSEGV, SI_KERNEL, 0);
-            signals::fault(task, &info, (TRAP_GP, 0x80 << 3 | 2))
+            deliver::fault(task, &info, (TRAP_GP, 0x80 << 3 | 2))
         }
-        TrapKind::Undefined => signals::fault(
+        TrapKind::Undefined => deliver::fault(
             task,
             &fault_info(libc::SIGILL, ILL_ILLOPN, pc.0),
             (TRAP_UD, 0),

@@ -11,7 +11,9 @@ use relive_host::Reg;
 pub use fake::{Asked, Fake};
 
 use crate::failure::Result;
-use crate::kernel::{Answer, Call, Reply};
+use crate::kernel::answer::Answer;
+use crate::kernel::call::Call;
+use crate::kernel::reply::Reply;
 use crate::machine::{self, Machine};
 use crate::memory::Memory;
 use crate::mode::Name;
@@ -84,7 +86,7 @@ impl Guest {
             let value = args.get(i).copied().unwrap_or(0);
             self.task.ctx.set_reg(reg, value);
         }
-        Call::at(&self.task)
+        Call::at(&self.task.ctx)
     }
 
     /// The result of a call that is made.
@@ -103,7 +105,7 @@ impl Guest {
     fn outcome(&mut self, nr: i64, args: &[u64], told: Option<&Answer>) -> Result<i64> {
         let call = self.call(nr, args);
         self.task.log.clear();
-        match crate::kernel::outcome(&mut self.task, &call, told)? {
+        match crate::kernel::syscall::outcome(&mut self.task, &call, told)? {
             Reply::Value(result) => Ok(result),
             Reply::Flow(_) | Reply::Returned => panic!("{call} has no result"),
         }

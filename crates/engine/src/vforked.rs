@@ -3,11 +3,13 @@
 
 use std::sync::Arc;
 
-use crate::kernel::clone::CloneArgs;
-use crate::kernel::{Answer, Call};
+use crate::kernel::answer::Answer;
+use crate::kernel::call::Call;
+use crate::kernel::clone_args::CloneArgs;
 use crate::process::Process;
 use crate::tape::Tape;
-use crate::task::{Task, TaskState};
+use crate::task::Task;
+use crate::task::state::TaskState;
 
 /// What the parent goes on with.
 pub struct Parent {
@@ -52,7 +54,7 @@ pub fn take_back(task: &mut Task) -> Option<(Call, Answer)> {
         .state()
         .take_back(&task.process.state(), shares);
     if shares.has(libc::CLONE_FILES) {
-        crate::input::forget_many(false);
+        crate::input::descriptors::forget_many(false);
     }
     (task.process, task.tape, task.vforked) = (parent.process, parent.tape, parent.outer);
     task.restore(parent.state);

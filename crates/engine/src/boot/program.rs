@@ -18,10 +18,11 @@ use crate::machine::Machine;
 use crate::mode::HandedOn;
 use crate::modes::live;
 use crate::process::{Process, ProcessState};
-use crate::signals::{SIG_IGN, host_disposition};
+use crate::signals::action::{SIG_IGN, host_disposition};
 use crate::streams::Streams;
 use crate::tape::{Tape, TapeOut};
-use crate::task::{Task, TaskState};
+use crate::task::Task;
+use crate::task::state::TaskState;
 use crate::{image, translations};
 
 /// Loads the program and runs it; while recording, its image is the first event.
@@ -54,7 +55,7 @@ pub fn run(
     let recording = machine.mode.traits().keeps;
     let identify = |file: &std::fs::File| {
         if recording {
-            crate::kernel::keep(machine, file).map_err(|e| die(&e))
+            crate::kernel::mapped::keep(machine, file).map_err(|e| die(&e))
         } else {
             loader::unkept(file)
         }

@@ -13,13 +13,11 @@ use relive_host::cpu::Known;
 use serde::{Deserialize, Serialize};
 
 use crate::descriptor_limit::{Limit, Room};
-use crate::encoding;
 use crate::failure::{Failure, Result};
-use crate::memfd;
 use crate::mode::{HandedOn, Name};
 use crate::process::ProcessState;
-use crate::stack_limit;
-use crate::task::TaskState;
+use crate::task::state::TaskState;
+use crate::{encoding, memfd, stack_limit};
 
 /// Names the descriptor of the start data in the environment of a host process.
 const VARIABLE: &str = "RELIVE_BOOT";

@@ -10,8 +10,8 @@ use crate::mode::Name;
 use crate::process::ProcessState;
 use crate::reach::Reach;
 use crate::seccomp::{Filters, Mode};
-use crate::signals::Interrupted;
-use crate::task::TaskState;
+use crate::signals::state::Interrupted;
+use crate::task::state::TaskState;
 use crate::trap_flag::TrapFlag;
 
 fn filters() -> impl Strategy<Value = Filters> {

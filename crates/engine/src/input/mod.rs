@@ -11,14 +11,9 @@
 //! supervisor stores the list of its pieces before the events that refer to them.
 
 pub mod cursors;
-mod descriptors;
+pub mod descriptors;
 mod find;
 mod guesses;
-mod recorded;
-mod refer;
-mod store;
-
-pub use descriptors::{forget, forget_many, is_memory, is_regular};
-pub use recorded::{attach, recorded};
-pub use refer::{Split, Way};
-pub use store::{SHARED, own};
+pub mod recorded;
+pub mod refer;
+pub mod store;

@@ -7,7 +7,7 @@ use std::os::unix::ffi::OsStrExt;
 use relive_host::{GuestAddr, copy};
 use relive_kabi::{At, Changes, End, Opening};
 
-use super::Call;
+use super::call::Call;
 use super::mapped::{identity, identity_at};
 
 /// What a call changes.

@@ -3,29 +3,22 @@
 
 use relive_host::{GuestAddr, copy};
 
+use super::answer::Answer;
+use super::call::Call;
+use super::clone_args::{
+    CLEAR_SIGHAND, CloneArgs, DETACHED, FILES, FS, IO, PARENT, PIDFD, SIGHAND, SYSVSEM, THREAD,
+    UNTRACED, VFORK, VM,
+};
 use super::operation::{Operation, Prepared, follow};
-use super::{Answer, Call, Reply, refuse};
+use super::refuse::refuse;
+use super::reply::Reply;
 use crate::failure::Result;
 use crate::remarks::{self, Remark};
 use crate::task::Task;
 
-/// `CLONE_CLEAR_SIGHAND` of clone3(2): handlers are not inherited.
-const CLEAR_SIGHAND: u64 = 1 << 32;
 /// The exit signal in the flags of clone(2).
 const CSIGNAL: u64 = 0xff;
 
-const VM: u64 = libc::CLONE_VM as u64;
-const FS: u64 = libc::CLONE_FS as u64;
-const FILES: u64 = libc::CLONE_FILES as u64;
-const SIGHAND: u64 = libc::CLONE_SIGHAND as u64;
-const PIDFD: u64 = libc::CLONE_PIDFD as u64;
-const VFORK: u64 = libc::CLONE_VFORK as u64;
-const PARENT: u64 = libc::CLONE_PARENT as u64;
-const THREAD: u64 = libc::CLONE_THREAD as u64;
-const SYSVSEM: u64 = libc::CLONE_SYSVSEM as u64;
-const UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
-const DETACHED: u64 = libc::CLONE_DETACHED as u64;
-const IO: u64 = libc::CLONE_IO as u64;
 /// What the engine does itself for the new task.
 const OURS: u64 = (libc::CLONE_SETTLS
     | libc::CLONE_PARENT_SETTID
@@ -34,64 +27,6 @@ const OURS: u64 = (libc::CLONE_SETTLS
     | CLEAR_SIGHAND;
 /// Without effect: nobody traces, and a bit that the kernel ignores.
 const VOID: u64 = UNTRACED | libc::CLONE_PTRACE as u64 | DETACHED;
-
-/// What a new task shares and where its ids go.
-#[derive(Clone, Copy, Default)]
-pub struct CloneArgs {
-    /// CLONE_* bits, without the exit signal.
-    pub flags: u64,
-    /// Sent to the parent when it ends; 0 = none.
-    pub signal: u64,
-    /// First stack pointer; 0 = the parent's.
-    pub stack: u64,
-    /// Where the parent's descriptor of the child goes.
-    pub pidfd: u64,
-    /// Where its id goes in the parent's memory.
-    pub parent_tid: u64,
-    /// Where its id goes in its own memory.
-    pub child_tid: u64,
-    /// Its FS base.
-    pub tls: u64,
-}
-
-impl CloneArgs {
-    /// As fork(2).
-    #[must_use]
-    pub fn fork() -> Self {
-        Self {
-            signal: libc::SIGCHLD as u64,
-            ..Self::default()
-        }
-    }
-
-    /// As vfork(2).
-    #[must_use]
-    pub fn vfork() -> Self {
-        Self {
-            flags: VM | VFORK,
-            ..Self::fork()
-        }
-    }
-
-    /// Whether a CLONE_* flag is set.
-    #[must_use]
-    pub fn has(&self, flag: i32) -> bool {
-        self.flags & flag as u64 != 0
-    }
-
-    /// What the host's own call of clone(2) says besides `CLONE_VM` and `CLONE_VFORK`: all that
-    /// the kernel has to know of the new process.
-    #[must_use]
-    pub fn for_host(&self) -> u64 {
-        self.flags & (FS | FILES | SIGHAND | PIDFD | PARENT | SYSVSEM | IO) | self.signal
-    }
-
-    /// Whether the child begins without its parent's signal actions.
-    #[must_use]
-    pub fn clears_actions(&self) -> bool {
-        self.flags & CLEAR_SIGHAND != 0
-    }
-}
 
 /// fork(2).
 pub fn fork(task: &mut Task, _: &Call, told: Option<&Answer>) -> Result<Reply> {

@@ -10,8 +10,9 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use relive_host::signal::{Mask, set_mask};
 use relive_host::{GuestAddr, copy};
 
+use super::call::Call;
 use super::operation::{Operation, Prepared};
-use super::{Call, ERESTART};
+use super::resume::ERESTART;
 use crate::boot::{Boot, Continuation};
 use crate::descriptor_limit::{Limit, Room};
 use crate::failure::Result;

@@ -3,7 +3,8 @@
 
 use relive_kabi::{FdEffect, Transfer};
 
-use super::{Call, leads};
+use super::call::Call;
+use super::leads;
 use crate::failure::Result;
 use crate::task::Task;
 
@@ -27,7 +28,7 @@ pub fn after(task: &Task, call: &Call, result: i64) {
             }
         }
         FdEffect::Copies(argument) => {
-            crate::input::forget(new);
+            crate::input::descriptors::forget(new);
             task.process.state().streams.dup(fd(argument), new);
         }
         FdEffect::Opens(opening) => leads_to(task, new, leads::opened(task, call, opening, new)),
@@ -43,7 +44,7 @@ pub fn after(task: &Task, call: &Call, result: i64) {
 
 fn closed_range(task: &Task, call: &Call, result: i64) {
     let [first, last, flags, ..] = call.args.map(|arg| arg as u32);
-    crate::input::forget_many(flags & libc::CLOSE_RANGE_UNSHARE != 0);
+    crate::input::descriptors::forget_many(flags & libc::CLOSE_RANGE_UNSHARE != 0);
     if result >= 0 && flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
         task.process.state().streams.close_range(first, last);
     }
@@ -51,7 +52,7 @@ fn closed_range(task: &Task, call: &Call, result: i64) {
 
 /// A descriptor is new, and leads to a stream or to something else.
 fn leads_to(task: &Task, fd: i32, stream: Option<u8>) {
-    crate::input::forget(fd);
+    crate::input::descriptors::forget(fd);
     let streams = &mut task.process.state().streams;
     match stream {
         Some(stream) => streams.leads(fd, stream),
@@ -67,7 +68,7 @@ pub(super) fn created(task: &Task, fd: i32) {
 /// The table of descriptors will be another process's too: what it does with it is seen by
 /// asking only.
 pub fn share(task: &Task) {
-    crate::input::forget_many(true);
+    crate::input::descriptors::forget_many(true);
     task.process.state().streams.share(|fd| {
         let st = status(fd)?;
         Some((st.st_dev, st.st_ino))
@@ -79,7 +80,7 @@ pub(super) fn own(task: &Task) -> impl Iterator<Item = i32> + use<> {
     let mut all = [None; 5];
     let kept = task.process.state().reach;
     let open = task.machine().memory().translator.descriptors();
-    let open = open.chain(crate::input::own());
+    let open = open.chain(crate::input::store::own());
     let open = open.chain(kept.iter().flat_map(|r| r.descriptors()));
     for (slot, fd) in all.iter_mut().zip(open) {
         *slot = Some(fd);
@@ -126,7 +127,7 @@ pub fn may_sleep(task: &Task, call: &Call) -> bool {
     if !task.mode().others_see(task) {
         return true;
     }
-    let mut ends = ends(call).map(|(fd, _)| crate::input::is_regular(task, fd));
+    let mut ends = ends(call).map(|(fd, _)| crate::input::descriptors::is_regular(task, fd));
     match ends.next() {
         None => true,
         Some(first) => !first || !ends.all(|regular| regular),

@@ -7,8 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, OpenFlags};
 
+use super::call::Call;
 use super::live::generic;
-use super::{Call, own, own_memory, refuse};
+use super::refuse::refuse;
+use super::{own, own_memory};
 use crate::failure::Result;
 use crate::task::Task;
 

@@ -4,9 +4,11 @@
 //! threads run. Each step that changes a word is an event of its own, after which the call is
 //! made again: what a sleeping thread has written must be there before others run.
 
-use super::live::interrupted;
+use super::call::Call;
+use super::live::{blocking, interrupted};
 use super::operation::{Operation, Prepared};
-use super::{Call, ERESTART, blocking, give, refuse};
+use super::refuse::refuse;
+use super::resume::ERESTART;
 use crate::failure::Result;
 use crate::task::Task;
 use relive_host::sys;
@@ -168,7 +170,7 @@ fn acquire(task: &mut Task, at: u64, flags: u32) -> std::result::Result<Option<u
 }
 
 fn set(task: &mut Task, at: u64, word: u32) -> std::result::Result<(), i64> {
-    give(task, at, &word.to_le_bytes())
+    task.give(at, &word.to_le_bytes())
 }
 
 /// FUTEX_LOCK_PI and FUTEX_LOCK_PI2, which sleep by `op`.

@@ -1,10 +1,12 @@
 //! Which calls have a hook: one table, by number.
 
+use super::call::Call;
+use super::live::as_described;
 use super::operation::Part::{self, ByRequest, Computes, Flows, Follows, Makes};
 use super::operation::follow;
 use super::{
-    Call, advice, as_described, clone, exec, fds, files, futex, kill, limits, locks, memory, misc,
-    namespaces, own_memory, prctl, segments, tasks, users,
+    advice, clone, exec, fds, files, futex, kill, limits, locks, memory, misc, namespaces,
+    own_memory, prctl, segments, tasks, users,
 };
 use crate::seccomp::Seccomp;
 use crate::signals::calls;

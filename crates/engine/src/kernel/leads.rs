@@ -9,7 +9,8 @@ use relive_host::copy;
 use relive_kabi::structs::{MMSGHDR, MSGHDR_CONTROL, MSGHDR_CONTROLLEN};
 use relive_kabi::{Arg, Opening};
 
-use super::{Call, fds, files};
+use super::call::Call;
+use super::{fds, files};
 use crate::machine::Machine;
 use crate::section::{Section, Shareable};
 use crate::streams::{ERR, Identity, OUT};

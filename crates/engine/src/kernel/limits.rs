@@ -5,7 +5,7 @@
 use relive_host::Reg;
 use relive_host::addr::PAGE;
 
-use super::Call;
+use super::call::Call;
 use super::live::generic;
 use super::operation::{Operation, Outcome, Prepared};
 use crate::failure::Result;
@@ -105,7 +105,7 @@ impl Operation for Rlimit {
             && asked.resource == libc::RLIMIT_FSIZE as i32
         {
             // Before the limit is there: it may be another process's.
-            crate::input::SHARED.of(shm).look_for_limits();
+            crate::input::store::SHARED.of(shm).look_for_limits();
         }
         if asked.resource == libc::RLIMIT_NOFILE as i32 && asked.own {
             keep_descriptors(task, asked);

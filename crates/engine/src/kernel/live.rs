@@ -4,14 +4,16 @@ use relive_host::signal::{Mask, set_mask};
 use relive_host::sys;
 use relive_kabi::{Arg, Restart};
 
+use super::answer::Answer;
 use super::buffers::Buffers;
-use super::{Call, fds, moved, output, own, refuse};
-use crate::signals::signo;
+use super::call::Call;
+use super::refuse::refuse;
+use super::reply::Reply;
+use super::resume::ERESTART;
+use super::{fds, moved, output, own};
+use crate::failure::Result;
+use crate::signals::info::signo;
 use crate::task::Task;
-
-/// Logged result of a call that a signal interrupted before it is decided whether it is made
-/// again (the kernel's internal ERESTARTSYS).
-pub const ERESTART: i64 = -512;
 
 /// Makes a call that has no hook, and notes what it wrote.
 pub fn generic(task: &mut Task, call: &Call) -> i64 {
@@ -70,6 +72,17 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
     result = interrupted(task, call, result);
     buffers.finish(task, call, result);
     result
+}
+
+/// The outcome of a call of which the engine keeps nothing: its row says all there is to know.
+pub fn as_described(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+    Ok(Reply::Value(match told {
+        None => generic(task, call),
+        Some(answer) => {
+            TemporaryMask::enter(task, call);
+            answer.result
+        }
+    }))
 }
 
 /// Makes a call during which other threads run. The arguments must not point into guest memory

@@ -4,9 +4,10 @@
 
 use relive_host::addr::PAGE;
 
+use super::call::Call;
 use super::live::generic;
 use super::operation::{Operation, Outcome, Prepared, Told};
-use super::{Call, Reply};
+use super::reply::Reply;
 use crate::failure::Result;
 use crate::memory::Memory;
 use crate::task::Task;

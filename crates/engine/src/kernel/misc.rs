@@ -1,8 +1,9 @@
 //! Small hooks: arch_prctl(2), by its request, and personality(2).
 
+use super::call::Call;
 use super::operation::Part::Computes;
 use super::operation::{Part, Requests, Told};
-use super::{Call, Reply, give};
+use super::reply::Reply;
 use crate::failure::Result;
 use crate::forbidden::Forbidden;
 use crate::task::Task;
@@ -52,12 +53,12 @@ fn set_gs(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
 
 fn fs(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
     let base = task.ctx.guest_fs;
-    Ok(Reply::done(give(task, call.args[1], &base.to_le_bytes())))
+    Ok(Reply::done(task.give(call.args[1], &base.to_le_bytes())))
 }
 
 fn gs(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
     let base = task.ctx.guest_gs;
-    Ok(Reply::done(give(task, call.args[1], &base.to_le_bytes())))
+    Ok(Reply::done(task.give(call.args[1], &base.to_le_bytes())))
 }
 
 fn cpuid(task: &mut Task, call: &Call, told: Told) -> Result<Reply> {

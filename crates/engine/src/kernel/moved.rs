@@ -9,8 +9,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use relive_host::sys;
 use relive_kabi::{At, End, Moves};
 
-use super::live::interrupted;
-use super::{Call, blocking, fds};
+use super::call::Call;
+use super::fds;
+use super::live::{blocking, interrupted};
 use crate::descriptor_limit::Room;
 use crate::task::Task;
 

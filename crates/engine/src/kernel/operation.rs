@@ -3,7 +3,10 @@
 //! that the engine answers by itself has one step, the same in every mode. Must never decide by the mode
 //! what a call means.
 
-use super::{Answer, Call, Reply};
+use super::answer::Answer;
+use super::call::Call;
+use super::live::generic;
+use super::reply::Reply;
 use crate::failure::{Failure, Result};
 use crate::task::Task;
 
@@ -84,7 +87,7 @@ pub trait Operation {
     /// Something unsupported.
     fn perform(task: &mut Task, call: &Call, plan: &mut Self::Plan) -> Result<i64> {
         let _ = plan;
-        Ok(super::generic(task, call))
+        Ok(generic(task, call))
     }
 
     /// Changes what the engine keeps, in every mode. The result of the call.

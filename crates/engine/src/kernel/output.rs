@@ -5,8 +5,10 @@ use relive_host::{GuestAddr, copy, sys};
 use relive_kabi::Arg;
 use relive_kabi::structs::{MMSGHDR, MMSGHDR_LEN, MSGHDR_IOV, MSGHDR_IOVLEN};
 
+use super::call::Call;
+use super::fds;
 use super::live::interrupted;
-use super::{Call, moved};
+use super::moved;
 use crate::task::Task;
 
 /// Whether a call moves its output there, without having it in its memory.
@@ -23,7 +25,7 @@ pub fn stream_of(task: &Task, call: &Call) -> u8 {
         return 0;
     }
     task.process.state().streams.find(fd, |fd| {
-        let st = super::status(fd)?;
+        let st = fds::status(fd)?;
         Some((st.st_dev, st.st_ino))
     })
 }

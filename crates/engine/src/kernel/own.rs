@@ -13,7 +13,8 @@ use relive_host::{GuestAddr, copy};
 use relive_kabi::structs::MMSGHDR;
 use relive_kabi::{Arg, Dir, Holds, Len, Special};
 
-use super::{Call, fds};
+use super::call::Call;
+use super::fds;
 use crate::descriptor_limit::Room;
 use crate::task::Task;
 

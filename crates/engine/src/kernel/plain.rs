@@ -1,6 +1,6 @@
 //! System calls that only answer: no memory that the kernel writes, no descriptor that comes or
 //! goes, no sleep, nothing that the engine keeps. They take a short way through recording and
-//! replay; what it does with a call is what the way of all others (`kernel::syscall`) does with
+//! replay; what it does with a call is what the way of all others (`syscall::syscall`) does with
 //! it, and whatever is out of the ordinary is left to that.
 
 use std::sync::LazyLock;
@@ -79,7 +79,7 @@ pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
     {
         return false;
     }
-    let args = registers(task);
+    let args = registers(&task.ctx);
     if own::arguments(plain.pointers).any(|i| args[i] != 0 && is_astray(args[i]))
         || own::arguments(plain.descriptors).any(|i| own::may_be(args[i]))
         || own::arguments(plain.paths).any(|i| own::may_name(args[i]))
@@ -91,7 +91,7 @@ pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
         return false;
     };
     task.at_event();
-    go_behind(task, next);
+    go_behind(&mut task.ctx, next);
     task.ctx.set_reg(Reg::Rax, result as u64);
     true
 }

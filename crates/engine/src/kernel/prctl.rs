@@ -1,9 +1,13 @@
 //! prctl(2) by its operation: most are the kernel's; the host must stay traceable by its supervisor
 //! whatever the guest says.
 
+use super::call::Call;
+use super::live::as_described;
 use super::operation::Part::{Computes, Follows};
 use super::operation::{Operation, Outcome, Part, Prepared, Requests, Told, follow};
-use super::{Call, Reply, as_described, give, refuse, users};
+use super::refuse::refuse;
+use super::reply::Reply;
+use super::users;
 use crate::failure::Result;
 use crate::forbidden::Forbidden;
 use crate::seccomp;
@@ -35,7 +39,7 @@ const LISTED: &[(i32, Part)] = &[
 
 /// Writes what is asked for where the second argument points to.
 fn tell(task: &mut Task, call: &Call, bytes: &[u8]) -> Result<Reply> {
-    Ok(Reply::done(give(task, call.args[1], bytes)))
+    Ok(Reply::done(task.give(call.args[1], bytes)))
 }
 
 fn set_dumpable(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
@@ -115,9 +119,9 @@ fn set_map(task: &mut Task, call: &Call) -> i64 {
     let has_size = sized.contains(&(what as i32));
     match what as i32 {
         _ if last != 0 || size != 0 && !has_size => EINVAL,
-        libc::PR_SET_MM_MAP_SIZE => {
-            give(task, at, &MAP_BYTES.to_le_bytes()).map_or_else(|e| e, |()| 0)
-        }
+        libc::PR_SET_MM_MAP_SIZE => task
+            .give(at, &MAP_BYTES.to_le_bytes())
+            .map_or_else(|e| e, |()| 0),
         libc::PR_SET_MM_MAP if size != u64::from(MAP_BYTES) => EINVAL,
         _ => refuse(call, libc::EPERM),
     }

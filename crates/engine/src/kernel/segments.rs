@@ -8,10 +8,12 @@ use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy, layout, sys};
 use relive_kabi::structs::{SEMID_DS, SHMID_DS, SHMID_SIZE};
 
+use super::call::Call;
 use super::live::generic;
+use super::mapped;
 use super::memory::{Held, MAP_FIXED_NOREPLACE, choose};
 use super::operation::{Operation, Outcome, Prepared, Told};
-use super::{Call, Reply};
+use super::reply::Reply;
 use crate::failure::{Failure, Result};
 use crate::memfd;
 use crate::memory::Source;
@@ -168,7 +170,7 @@ impl Operation for Attach {
         plan.held.release();
         if let (Some(size), true) = (plan.size, task.mode().traits().keeps) {
             // The guest's attachment shows what is to be copied.
-            let copy = super::keep(task.machine(), &snapshot(start, size)?)?;
+            let copy = mapped::keep(task.machine(), &snapshot(start, size)?)?;
             Named::note_copy(&mut task.log.extra, copy);
         }
         Ok(outcome.result)

@@ -3,11 +3,16 @@
 use relive_kabi::Reports;
 use relive_trace::{Ending, Kind};
 
-use super::clone::CloneArgs;
+use super::answer::Answer;
+use super::call::Call;
+use super::clone_args::CloneArgs;
+use super::fds;
+use super::live::blocking;
 use super::operation::{Operation, Outcome, Prepared, Told};
-use super::{Answer, Call, Reply, fds, give};
+use super::reply::Reply;
 use crate::failure::Result;
-use crate::task::{End, Flow, Task};
+use crate::task::Task;
+use crate::task::flow::{End, Flow};
 
 /// Tells the parent the descriptor of its child.
 pub fn give_pidfd(task: &mut Task, args: &CloneArgs, pidfd: i32) {
@@ -153,8 +158,9 @@ pub fn get_robust_list(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
         return Ok(Reply::Value(-i64::from(libc::EPERM)));
     }
     let (head, len) = task.robust;
-    let done = give(task, call.args[1], &head.to_le_bytes())
-        .and_then(|()| give(task, call.args[2], &len.to_le_bytes()));
+    let done = task
+        .give(call.args[1], &head.to_le_bytes())
+        .and_then(|()| task.give(call.args[2], &len.to_le_bytes()));
     Ok(Reply::done(done))
 }
 
@@ -170,7 +176,7 @@ impl Operation for Yield {
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
         let mode = task.mode();
-        Ok(mode.give_way(task, &mut |task| super::blocking(task, call.nr, &call.args)))
+        Ok(mode.give_way(task, &mut |task| blocking(task, call.nr, &call.args)))
     }
 }
 

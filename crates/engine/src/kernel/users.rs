@@ -1,8 +1,9 @@
 //! Calls by which a program gives up rights, or changes what paths lead to: made as they are,
 //! after the host has opened what it needs ([`crate::reach`]).
 
+use super::call::Call;
+use super::live::generic;
 use super::operation::{Operation, Prepared};
-use super::{Call, generic};
 use crate::failure::Result;
 use crate::task::Task;
 

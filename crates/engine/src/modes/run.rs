@@ -11,13 +11,17 @@ use relive_trace::{Kind, TapeId};
 use super::live::host::KERNEL_WITH_LISTS;
 use super::live::{self, fork, threads, vfork};
 use crate::failure::Result;
-use crate::kernel::clone::CloneArgs;
-use crate::kernel::{Answer, Call, Reply, changed_files};
+use crate::kernel::answer::Answer;
+use crate::kernel::call::Call;
+use crate::kernel::changed_files;
+use crate::kernel::clone_args::CloneArgs;
+use crate::kernel::reply::Reply;
 use crate::memory::content::{Content, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
-use crate::signals::SigInfo;
+use crate::signals::info::SigInfo;
 use crate::tape::Tape;
-use crate::task::{Flow, Task};
+use crate::task::Task;
+use crate::task::flow::Flow;
 
 /// The mode of `relive run`.
 pub struct Run;

@@ -6,7 +6,7 @@ use super::{
     ALLOW, ERRNO, Filters, KILL_PROCESS, KILL_THREAD, LOG, Mode, Program, TRACE, TRAP, bpf,
 };
 use crate::failure::Result;
-use crate::kernel::Call;
+use crate::kernel::call::Call;
 use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::task::Task;
 

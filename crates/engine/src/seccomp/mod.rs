@@ -13,9 +13,12 @@ use relive_host::{GuestAddr, Reg};
 use serde::{Deserialize, Serialize};
 
 use crate::failure::Result;
-use crate::kernel::{self, Call};
-use crate::signals::{self, SigInfo, fault_info};
-use crate::task::{Flow, Task};
+use crate::kernel::call::Call;
+use crate::kernel::call::go_behind;
+use crate::signals::deliver;
+use crate::signals::info::{SigInfo, fault_info};
+use crate::task::Task;
+use crate::task::flow::Flow;
 
 /// `AUDIT_ARCH_X86_64`
 const ARCH: u32 = 0xc000_003e;
@@ -158,11 +161,11 @@ pub fn before(task: &mut Task, call: &Call, next: GuestAddr) -> Result<Verdict> 
         Judgement::Allow => Verdict::Allow,
         Judgement::Errno(errno) => Verdict::Errno(errno),
         Judgement::Trap(info) => {
-            kernel::go_behind(task, next);
-            Verdict::Flow(signals::force(task, &info)?)
+            go_behind(&mut task.ctx, next);
+            Verdict::Flow(deliver::force(task, &info)?)
         }
-        Judgement::Kill { thread } => Verdict::Flow(signals::kill(task, libc::SIGSYS, thread)?),
-        Judgement::Strict => Verdict::Flow(signals::kill(task, libc::SIGKILL, true)?),
+        Judgement::Kill { thread } => Verdict::Flow(deliver::kill(task, libc::SIGSYS, thread)?),
+        Judgement::Strict => Verdict::Flow(deliver::kill(task, libc::SIGKILL, true)?),
     })
 }
 

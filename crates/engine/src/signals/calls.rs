@@ -6,12 +6,18 @@
 use relive_host::signal::{KernelAction, Mask};
 use relive_host::{Reg, sys};
 
+use super::action::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
+use super::deliver;
 use super::frame::altstack_flags;
-use super::{DefaultAction, SIG_DFL, SIG_IGN, default_action, signo};
+use super::info::signo;
 use crate::failure::Result;
+use crate::kernel::answer::Answer;
+use crate::kernel::call::Call;
+use crate::kernel::live::{blocking, generic, interrupted};
 use crate::kernel::operation::{Operation, Prepared, Told};
-use crate::kernel::{Answer, Call, Reply, blocking, generic, give, interrupted};
-use crate::task::{Flow, Task};
+use crate::kernel::reply::Reply;
+use crate::task::Task;
+use crate::task::flow::Flow;
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
 const UNBLOCKABLE: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
@@ -83,7 +89,7 @@ fn take_held(task: &mut Task, call: &Call, wanted: Option<Mask>) -> Option<i64> 
     let at = held.position(|i| wanted.has(signo(i)))?;
     let info = task.signals.held.remove(at)?;
     if call.args[1] != 0
-        && let Err(e) = give(task, call.args[1], &info)
+        && let Err(e) = task.give(call.args[1], &info)
     {
         return Some(e);
     }
@@ -122,7 +128,7 @@ fn action(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
         }
     }
     if old != 0 {
-        give(task, old, &encode(&before))?;
+        task.give(old, &encode(&before))?;
     }
     Ok(())
 }
@@ -174,7 +180,7 @@ fn procmask(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
         task.mode().host().mask(task.signals.mask);
     }
     if old != 0 {
-        give(task, old, &before.to_le_bytes())?;
+        task.give(old, &before.to_le_bytes())?;
     }
     Ok(())
 }
@@ -186,7 +192,7 @@ fn procmask(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
 /// Divergence.
 pub fn rt_sigreturn(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
     task.mode().end_call(task, call, 0, told)?;
-    Ok(match super::return_from_handler(task)? {
+    Ok(match deliver::return_from_handler(task)? {
         Flow::Continue => Reply::Returned,
         flow => Reply::Flow(flow),
     })
@@ -213,7 +219,7 @@ fn altstack(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
         b[0..8].copy_from_slice(&before.sp.to_le_bytes());
         b[8..12].copy_from_slice(&altstack_flags(&before, sp).to_le_bytes());
         b[16..24].copy_from_slice(&before.size.to_le_bytes());
-        give(task, old, &b)?;
+        task.give(old, &b)?;
     }
     Ok(())
 }

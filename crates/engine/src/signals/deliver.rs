@@ -5,16 +5,18 @@ use relive_host::Reg;
 use relive_host::signal::{Mask, set_mask};
 use relive_trace::{Ending, Kind, Signal};
 
+use super::action::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
 use super::frame;
-use super::{
-    DefaultAction, PAGE_FAULT, PROTECTION, SIG_DFL, SIG_IGN, SigInfo, default_action, fault_info,
-    signo,
-};
+use super::info::{SigInfo, fault_addr, fault_info, signo};
 use crate::failure::Result;
 use crate::tape::SYNCHRONOUS;
-use crate::task::{End, Flow, Task};
+use crate::task::Task;
+use crate::task::flow::{End, Flow};
 
 const SI_KERNEL: i32 = 128;
+/// The exception number of a page fault, and of a general protection fault.
+const PAGE_FAULT: u64 = 14;
+const PROTECTION: u64 = 13;
 
 /// Delivers what the host's handler has noted (live only), at the present safe point.
 ///
@@ -81,7 +83,7 @@ pub fn fault(task: &mut Task, info: &SigInfo, (trapno, err): (u64, u64)) -> Resu
     let trap = &mut task.signals.trap;
     (trap.trapno, trap.err) = (trapno, err);
     if trapno == PAGE_FAULT {
-        trap.cr2 = super::fault_addr(info);
+        trap.cr2 = fault_addr(info);
     }
     force(task, info)
 }

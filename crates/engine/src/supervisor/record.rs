@@ -356,7 +356,7 @@ impl Drain {
             shm.pull(i, |bytes| {
                 if result.is_ok() {
                     // What these events refer to has been noted before they were logged.
-                    result = writer.add_pieces(&crate::input::SHARED.of(&shm).take());
+                    result = writer.add_pieces(&crate::input::store::SHARED.of(&shm).take());
                 }
                 if result.is_ok() {
                     result = writer.append(tape, bytes);

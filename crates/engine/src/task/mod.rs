@@ -1,8 +1,9 @@
 //! One guest thread, and its plain-data description, [`TaskState`].
 
-mod state;
+pub mod flow;
+pub mod state;
 
-pub use state::{NO_ROBUST_LIST, Registers, TaskState};
+use state::{NO_ROBUST_LIST, comm};
 
 use std::sync::Arc;
 
@@ -14,11 +15,11 @@ use relive_trace::{Event, Kind, TapeId};
 use crate::closed_page::ClosedPage;
 use crate::forbidden::Forbidden;
 use crate::input::cursors::Cursors;
-use crate::kernel::Log;
+use crate::kernel::log::Log;
 use crate::machine::Machine;
 use crate::mode::Mode;
 use crate::process::Process;
-use crate::signals::TaskSignals;
+use crate::signals::state::TaskSignals;
 use crate::spin::Spin;
 use crate::tape::{Tape, digest};
 use crate::trap_flag::{self, TrapFlag};
@@ -77,39 +78,6 @@ pub struct Task {
     behind: Behind,
     /// A vfork child runs in this task: what the parent goes on with.
     pub vforked: Option<Box<crate::vforked::Parent>>,
-}
-
-/// What becomes of a task after an event.
-#[derive(Debug)]
-pub enum Flow {
-    /// It runs on.
-    Continue,
-    /// Replay: it has lost the baton.
-    Park,
-    /// The thread has ended, with this code.
-    ThreadEnd(i32),
-    /// The process has ended.
-    ProcessEnd(End),
-    /// Replay: a new program image begins.
-    Exec(Vec<u8>),
-}
-
-/// How a process ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// exit_group with this code.
-    Code(i32),
-    /// Killed by this signal.
-    Signal(i32),
-}
-
-/// The name of a thread as the kernel keeps it: cut to 15 bytes, filled up with zeros.
-#[must_use]
-pub fn comm(name: &[u8]) -> [u8; 16] {
-    let mut comm = [0; 16];
-    let n = name.len().min(15);
-    comm[..n].copy_from_slice(&name[..n]);
-    comm
 }
 
 impl Task {
@@ -235,19 +203,19 @@ impl Task {
     /// Whether the fault is one below a region that grows, and has been made to.
     fn grows(&self) -> bool {
         let info = &self.ctx.fault.siginfo;
-        let addr = crate::signals::fault_addr(info);
-        crate::signals::signo(info) == libc::SIGSEGV && self.machine().memory().grow(addr)
+        let addr = crate::signals::info::fault_addr(info);
+        crate::signals::info::signo(info) == libc::SIGSEGV && self.machine().memory().grow(addr)
     }
 
     /// The page of a fault that only the host's own protection caused.
     fn guarded_page(&self) -> Option<u64> {
         let info = &self.ctx.fault.siginfo;
-        let addr = crate::signals::fault_addr(info);
+        let addr = crate::signals::info::fault_addr(info);
         let memory = self.machine().memory();
         // Where threads run together another one may have opened the page since.
         let guarded = memory.is_guarded(addr)
             || self.mode().traits().together && memory.space.may_write(addr);
-        (crate::signals::signo(info) == libc::SIGSEGV && guarded).then_some(addr)
+        (crate::signals::info::signo(info) == libc::SIGSEGV && guarded).then_some(addr)
     }
 
     fn enter(&mut self, step: bool, guard: bool) -> Stop {
@@ -358,6 +326,16 @@ impl Task {
         let end = addr.saturating_add(bytes.len() as u64);
         self.machine().memory().unguard(addr, end);
         relive_host::copy::write(GuestAddr(addr), bytes).map_err(|_| -i64::from(libc::EFAULT))
+    }
+
+    /// Writes a part of the outcome into guest memory, and notes it for the tape.
+    ///
+    /// # Errors
+    /// EFAULT (negative), as a system call returns it.
+    pub fn give(&mut self, at: u64, bytes: &[u8]) -> std::result::Result<(), i64> {
+        self.write(at, bytes)?;
+        self.log.wrote(at, bytes.len() as u64);
+        Ok(())
     }
 
     /// Reads guest memory.

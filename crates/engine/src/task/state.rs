@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::Task;
 use crate::forbidden::Forbidden;
 use crate::seccomp;
-use crate::signals::TaskSignals;
+use crate::signals::state::TaskSignals;
 use crate::trap_flag::TrapFlag;
 
 /// A guest thread.
@@ -94,6 +94,15 @@ impl TaskState {
             filters_seen: 0,
         }
     }
+}
+
+/// The name of a thread as the kernel keeps it: cut to 15 bytes, filled up with zeros.
+#[must_use]
+pub fn comm(name: &[u8]) -> [u8; 16] {
+    let mut comm = [0; 16];
+    let n = name.len().min(15);
+    comm[..n].copy_from_slice(&name[..n]);
+    comm
 }
 
 impl Task {

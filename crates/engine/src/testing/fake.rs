@@ -8,14 +8,17 @@ use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Kind, TapeId};
 
 use crate::failure::{Failure, Result};
-use crate::kernel::clone::CloneArgs;
-use crate::kernel::{Answer, Call, Reply};
+use crate::kernel::answer::Answer;
+use crate::kernel::call::Call;
+use crate::kernel::clone_args::CloneArgs;
+use crate::kernel::reply::Reply;
 use crate::memory::Source;
 use crate::memory::content::{Content, Shown, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
-use crate::signals::SigInfo;
+use crate::signals::info::SigInfo;
 use crate::tape::Tape;
-use crate::task::{Flow, Task};
+use crate::task::Task;
+use crate::task::flow::Flow;
 
 /// A question to the mode.
 #[derive(Clone, Debug, PartialEq, Eq)]

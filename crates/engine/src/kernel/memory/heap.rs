@@ -4,8 +4,9 @@ use relive_host::addr::PAGE;
 
 use super::Held;
 use crate::failure::Result;
+use crate::kernel::call::Call;
+use crate::kernel::limits;
 use crate::kernel::operation::{Operation, Outcome, Prepared};
-use crate::kernel::{Call, limits};
 use crate::memory::{Memory, Source};
 use crate::space::{READ, Region, Traits, WRITE};
 use crate::task::Task;

@@ -4,7 +4,8 @@
 use relive_host::addr::PAGE;
 
 use crate::failure::Result;
-use crate::kernel::{Call, generic};
+use crate::kernel::call::Call;
+use crate::kernel::live::generic;
 use crate::space::pages;
 use crate::task::Task;
 

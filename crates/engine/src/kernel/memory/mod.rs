@@ -21,8 +21,9 @@ use std::sync::MutexGuard;
 use relive_host::addr::PAGE;
 use relive_host::layout;
 
+use super::call::Call;
 use super::operation::Told;
-use super::{Call, Reply};
+use super::reply::Reply;
 use crate::failure::Result;
 use crate::machine::Machine;
 use crate::memory::Memory;

@@ -3,8 +3,9 @@
 use relive_host::addr::PAGE;
 
 use crate::failure::Result;
+use crate::kernel::call::Call;
 use crate::kernel::operation::Told;
-use crate::kernel::{Call, Reply};
+use crate::kernel::reply::Reply;
 use crate::memory::Memory;
 use crate::space::pages;
 use crate::task::Task;

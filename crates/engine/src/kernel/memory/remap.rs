@@ -5,8 +5,10 @@ use relive_host::layout;
 
 use super::{Held, release};
 use crate::failure::Result;
+use crate::kernel::call::Call;
 use crate::kernel::operation::{Operation, Outcome, Prepared};
-use crate::kernel::{Call, limits, shown, unsupported};
+use crate::kernel::refuse::unsupported;
+use crate::kernel::{limits, shown};
 use crate::memory::Memory;
 use crate::space::{Region, pages};
 use crate::task::Task;

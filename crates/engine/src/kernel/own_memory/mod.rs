@@ -17,9 +17,10 @@ use relive_host::{GuestAddr, addr::PAGE, copy, sys};
 
 use transfer::{Transfer, arguments};
 
+use super::call::Call;
 use super::live::generic;
 use super::operation::{Operation, Outcome, Prepared};
-use super::{Call, refuse};
+use super::refuse::refuse;
 use crate::failure::Result;
 use crate::task::Task;
 
@@ -70,7 +71,7 @@ pub fn is_own(task: &Task, pid: u32) -> bool {
 
 fn whose(task: &Task, fd: i32) -> Option<Whose> {
     if task.mode().traits().together && !OPENED.load(Ordering::Relaxed)
-        || !crate::input::is_memory(task, fd)
+        || !crate::input::descriptors::is_memory(task, fd)
     {
         return None;
     }

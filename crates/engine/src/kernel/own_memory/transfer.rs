@@ -5,7 +5,7 @@ use relive_host::{GuestAddr, addr::PAGE, copy, layout, sys};
 use relive_kabi::{Arg, At};
 
 use super::{NOWHERE, Whose, Written};
-use crate::kernel::Call;
+use crate::kernel::call::Call;
 use crate::task::Task;
 
 const EFAULT: i64 = -(libc::EFAULT as i64);

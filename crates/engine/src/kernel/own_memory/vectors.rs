@@ -3,7 +3,9 @@
 use super::transfer::{EINVAL, read_vector};
 use super::{NOWHERE, is_own};
 use crate::failure::Result;
-use crate::kernel::{Call, generic, refuse};
+use crate::kernel::call::Call;
+use crate::kernel::live::generic;
+use crate::kernel::refuse::refuse;
 use crate::task::Task;
 
 /// process_vm_readv(2): of itself, what it has; others' memory is the kernel's matter.

@@ -5,8 +5,10 @@ use relive_host::sys;
 
 use crate::failure::Result;
 use crate::inherit;
-use crate::kernel::clone::CloneArgs;
-use crate::kernel::{Reply, share_descriptors, tasks};
+use crate::kernel::clone_args::CloneArgs;
+use crate::kernel::fds;
+use crate::kernel::reply::Reply;
+use crate::kernel::tasks;
 use crate::machine::count_translations;
 use crate::mode::Mode;
 use crate::task::Task;
@@ -46,7 +48,7 @@ pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Re
     let parent = task.id();
     let member = births.before_fork(task, index)?;
     if args.has(libc::CLONE_FILES) {
-        share_descriptors(task);
+        fds::share(task);
     }
     let mut memory = task.machine().memory();
     memory.translator.about_to_fork();

@@ -15,9 +15,11 @@ use relive_host::signal::install_stack;
 use relive_host::{enter, sys};
 
 use crate::failure::{Result, die};
-use crate::kernel::apply_mask;
-use crate::task::{End, Flow, Task};
-use crate::{signals, stops};
+use crate::kernel::live::apply_mask;
+use crate::signals::deliver;
+use crate::stops;
+use crate::task::Task;
+use crate::task::flow::{End, Flow};
 
 /// Gets a host thread ready for its task: context, signal stack, mask.
 pub fn prepare_thread(task: &mut Task) {
@@ -106,11 +108,11 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
     mode.begin_slice(task);
     loop {
         if task.exact {
-            let flow = signals::deliver_noted(task)?;
+            let flow = deliver::deliver_noted(task)?;
             if !matches!(flow, Flow::Continue) {
                 return Ok(flow);
             }
-            signals::finish_restart(task);
+            deliver::finish_restart(task);
         }
         let stop = task.go(false);
         let flow = match stop {

@@ -8,8 +8,8 @@ use relive_trace::{Kind, Origin, Start, TapeId};
 
 use crate::failure::Result;
 use crate::inherit;
-use crate::kernel::Reply;
-use crate::kernel::clone::CloneArgs;
+use crate::kernel::clone_args::CloneArgs;
+use crate::kernel::reply::Reply;
 use crate::task::Task;
 
 /// Makes a thread of the process.

@@ -6,12 +6,12 @@ use relive_host::sys;
 use relive_trace::{Kind, Origin, Start};
 
 use crate::failure::Result;
-use crate::inherit;
-use crate::kernel::clone::CloneArgs;
-use crate::kernel::{Reply, tasks};
+use crate::kernel::clone_args::CloneArgs;
+use crate::kernel::reply::Reply;
+use crate::kernel::tasks;
 use crate::mode::Mode;
 use crate::task::Task;
-use crate::vforked;
+use crate::{inherit, vforked};
 
 /// What a mode does around a process in its parent's memory.
 pub trait Visits: Mode {

@@ -7,12 +7,14 @@ use relive_trace::{Ending, Event, Kind};
 use super::divergence;
 use super::events::{consume, describe};
 use crate::failure::Result;
-use crate::kernel::{Answer, Call};
+use crate::kernel::answer::Answer;
+use crate::kernel::call::Call;
 use crate::mode::Begun;
 use crate::readings::Misfit;
-use crate::signals::{SigInfo, signo};
+use crate::signals::info::{SigInfo, signo};
 use crate::tape::{SYNCHRONOUS, Tape, digest};
-use crate::task::{Flow, Task};
+use crate::task::Task;
+use crate::task::flow::Flow;
 
 /// Looks up the system call that the thread stands at.
 ///

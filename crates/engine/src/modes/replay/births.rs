@@ -10,13 +10,16 @@ use super::other_writers;
 use super::state::{self, with};
 use super::turns::Turns;
 use crate::failure::{Failure, Result};
-use crate::inherit;
-use crate::kernel::clone::CloneArgs;
-use crate::kernel::{self, Answer, Call, Reply};
+use crate::kernel::answer::Answer;
+use crate::kernel::call::Call;
+use crate::kernel::clone_args::CloneArgs;
+use crate::kernel::reply::Reply;
+use crate::kernel::resume::resume_after;
 use crate::machine::machine;
 use crate::modes::live::fork::MEMBER;
-use crate::task::{Flow, Task};
-use crate::vforked;
+use crate::task::Task;
+use crate::task::flow::Flow;
+use crate::{inherit, vforked};
 
 /// A thread of the process, which gets its first turn from the schedule.
 pub fn thread(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply> {
@@ -73,7 +76,7 @@ pub fn resume_parent(task: &mut Task) -> Result<bool> {
     }
     if let Some((call, answer)) = vforked::take_back(task) {
         super::finish::finish(&answer, task, &call, answer.result)?;
-        kernel::resume_after(task, &call, answer.result);
+        resume_after(task, &call, answer.result);
     }
     Ok(true)
 }

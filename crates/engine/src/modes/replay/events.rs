@@ -9,9 +9,13 @@ use super::births::resume_parent;
 use super::divergence;
 use super::report::show;
 use crate::failure::{Failure, Result};
-use crate::signals::{self, SigInfo};
+use crate::kernel::call::Call;
+use crate::kernel::syscall;
+use crate::signals::deliver;
+use crate::signals::info::SigInfo;
 use crate::tape::{SYNCHRONOUS, Tape, digest};
-use crate::task::{End, Flow, Task};
+use crate::task::Task;
+use crate::task::flow::{End, Flow};
 use crate::{kernel, stops};
 
 /// Ticks that are never reached.
@@ -82,7 +86,7 @@ impl Due {
         match self {
             Self::Stop(stop) => stops::handle(task, stop),
             Self::Position(position) => arrive(task, position),
-            Self::Resumed => kernel::syscall(task, GuestAddr(task.ctx.rip + 2)),
+            Self::Resumed => syscall::syscall(task, GuestAddr(task.ctx.rip + 2)),
             Self::Start => consume(task).map(|()| Flow::Continue),
             Self::Image => first_image(task),
             Self::End => Ok(Flow::Park),
@@ -157,7 +161,7 @@ fn arrive(task: &mut Task, position: Position) -> Result<Flow> {
     consume(task)?;
     task.steps = steps;
     match what {
-        Happening::Signal(info) => signals::deliver_recorded(task, &info),
+        Happening::Signal(info) => deliver::deliver_recorded(task, &info),
         Happening::Switch => Ok(Flow::Park),
         Happening::Killed(sig) => {
             kernel::tasks::release_locks(task);
@@ -191,7 +195,7 @@ pub(super) fn pass(task: &mut Task, stop: Stop) -> Result<()> {
         return stops::handle(task, stop).map(|_| ());
     }
     let actual = match &stop {
-        Stop::Syscall { .. } => kernel::Call::at(task).to_string(),
+        Stop::Syscall { .. } => Call::at(&task.ctx).to_string(),
         other => format!("{other:?}"),
     };
     Err(diverged(task, &actual))

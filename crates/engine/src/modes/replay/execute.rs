@@ -8,8 +8,10 @@ use super::events::{Due, diverged, pass};
 use super::state;
 use super::stepper::{Stepper, Stops};
 use crate::failure::Result;
-use crate::task::{Flow, Task};
-use crate::{instr, signals, stops};
+use crate::signals::deliver;
+use crate::task::Task;
+use crate::task::flow::Flow;
+use crate::{instr, stops};
 
 /// How the stops of a run let guest code run.
 pub(super) enum Pace<W> {
@@ -79,7 +81,7 @@ impl Stepper {
         stops: &mut S,
         toward: Toward,
     ) -> Result<Option<S::Why>> {
-        signals::finish_restart(&mut self.task);
+        deliver::finish_restart(&mut self.task);
         let ticks = self.task.ctx.ticks();
         if ticks > toward.limit {
             return Err(diverged(&mut self.task, "the thread is past that tick"));

@@ -3,7 +3,8 @@
 
 use super::{divergence, output, wrote};
 use crate::failure::Result;
-use crate::kernel::{Answer, Call};
+use crate::kernel::answer::Answer;
+use crate::kernel::call::Call;
 use crate::machine::machine;
 use crate::task::Task;
 
@@ -22,7 +23,7 @@ pub fn finish(answer: &Answer, task: &mut Task, call: &Call, result: i64) -> Res
     if answer.has_writes() {
         let mut memory = machine().memory();
         let stored = answer.refs.iter().map(|r| {
-            let bytes = crate::input::recorded(r.offset, r.length)?;
+            let bytes = crate::input::recorded::recorded(r.offset, r.length)?;
             Ok((r.address, bytes))
         });
         for write in answer.writes().map(Ok).chain(stored) {

@@ -9,13 +9,16 @@ use super::{
 };
 use crate::closed_page::ClosedPage;
 use crate::failure::{Failure, Result};
-use crate::kernel::clone::CloneArgs;
-use crate::kernel::{Answer, Call, Reply};
+use crate::kernel::answer::Answer;
+use crate::kernel::call::Call;
+use crate::kernel::clone_args::CloneArgs;
+use crate::kernel::reply::Reply;
 use crate::memory::content::{Content, Shown, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
-use crate::signals::SigInfo;
+use crate::signals::info::SigInfo;
 use crate::tape::{Tape, digest};
-use crate::task::{Flow, Task};
+use crate::task::Task;
+use crate::task::flow::Flow;
 
 /// The mode of `relive replay` and of all commands that look at a recording.
 pub struct Replay;

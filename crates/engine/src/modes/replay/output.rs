@@ -6,7 +6,9 @@ use relive_host::sys;
 
 use super::{divergence, state};
 use crate::failure::{Failure, Result};
-use crate::kernel::{Answer, Call, output};
+use crate::kernel::answer::Answer;
+use crate::kernel::call::Call;
+use crate::kernel::output;
 use crate::machine::machine;
 use crate::task::Task;
 

@@ -15,7 +15,8 @@ use crate::inherit::Shown;
 use crate::machine::machine;
 use crate::modes::live;
 use crate::process::Process;
-use crate::task::{End, Flow, Task};
+use crate::task::Task;
+use crate::task::flow::{End, Flow};
 use crate::timeline::Ended;
 use crate::{image, translations};
 

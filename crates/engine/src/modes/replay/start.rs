@@ -42,7 +42,7 @@ pub fn main() -> Result<Infallible> {
     broker::attach()?;
     machine().memory().translator.ask_for_memory(own_memory);
     super::confine::enter(guide.is_some())?;
-    crate::input::attach(trace.input())?;
+    crate::input::recorded::attach(trace.input())?;
     if let (Some(_), Some(shm)) = (&guide, machine().shm.as_ref()) {
         shm.make_private()?;
     }

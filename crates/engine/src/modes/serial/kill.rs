@@ -8,10 +8,12 @@ use relive_host::sys;
 
 use super::Serial;
 use crate::failure::Result;
-use crate::kernel::{Call, blocking, tasks, unsupported};
+use crate::kernel::call::Call;
+use crate::kernel::live::blocking;
+use crate::kernel::refuse::unsupported;
+use crate::kernel::tasks;
 use crate::sharing::group::GROUP;
-use crate::sharing::processes::PROCESSES;
-use crate::sharing::processes::{Slot, standing};
+use crate::sharing::processes::{PROCESSES, Slot, standing};
 use crate::shm::Shm;
 use crate::task::Task;
 

@@ -25,14 +25,18 @@ use relive_trace::{Bare, Kind, TapeId};
 use super::live::host::KERNEL;
 use super::live::{self, fork, threads, vfork};
 use crate::failure::{Result, die};
-use crate::kernel::clone::CloneArgs;
-use crate::kernel::{self, Answer, Call, Reply};
+use crate::kernel::answer::Answer;
+use crate::kernel::call::Call;
+use crate::kernel::clone_args::CloneArgs;
+use crate::kernel::event;
+use crate::kernel::reply::Reply;
 use crate::memory::content::{Content, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
 use crate::shm::Shm;
-use crate::signals::SigInfo;
+use crate::signals::info::SigInfo;
 use crate::tape::{Tape, TapeOut, digest};
-use crate::task::{Flow, Task};
+use crate::task::Task;
+use crate::task::flow::Flow;
 use baton::Baton;
 use schedule::Schedule;
 
@@ -126,7 +130,7 @@ impl Mode for Serial {
         result: i64,
         _: Option<&Answer>,
     ) -> Result<()> {
-        kernel::log(task, call, result);
+        event::log(task, call, result);
         Ok(())
     }
 

@@ -3,10 +3,11 @@
 use super::Serial;
 use super::baton::Taken;
 use crate::failure::{Failure, Result};
-use crate::kernel::{Call, enter_kernel, unsupported};
+use crate::kernel::call::Call;
+use crate::kernel::live::enter_kernel;
+use crate::kernel::refuse::unsupported;
 use crate::sharing::changes::CHANGES;
-use crate::sharing::processes::PROCESSES;
-use crate::sharing::processes::Slot;
+use crate::sharing::processes::{PROCESSES, Slot};
 use crate::sharing::users::USERS;
 use crate::task::Task;
 

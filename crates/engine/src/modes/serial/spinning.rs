@@ -16,7 +16,8 @@ use relive_host::{GuestAddr, Reg, copy};
 
 use crate::failure::Result;
 use crate::stops::{self, Step};
-use crate::task::{Flow, Task};
+use crate::task::Task;
+use crate::task::flow::Flow;
 
 /// Most instructions to look at.
 const MOST_STEPS: usize = 96;

@@ -12,7 +12,8 @@ use super::schedule::Schedule;
 use super::spinning::{self, Found};
 use crate::failure::Result;
 use crate::stops::{self, Step};
-use crate::task::{Flow, Task};
+use crate::task::Task;
+use crate::task::flow::Flow;
 
 /// Ticks between two looks at the recorder, of a thread that nobody can wait for.
 const ALONE: i64 = 1 << 22;

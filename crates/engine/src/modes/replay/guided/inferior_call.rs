@@ -13,17 +13,20 @@ use super::drive::Driver;
 use super::sandbox;
 use crate::failure::{Failure, Result};
 use crate::forbidden::Forbidden;
-use crate::kernel::clone::CloneArgs;
-use crate::kernel::{Answer, Call, Reply};
+use crate::kernel::answer::Answer;
+use crate::kernel::call::Call;
+use crate::kernel::clone_args::CloneArgs;
+use crate::kernel::reply::Reply;
 use crate::memory::content::{Content, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
 use crate::modes::replay::Replay;
 use crate::modes::replay::events::Due;
 use crate::modes::replay::execute::Pace;
 use crate::modes::replay::stepper::{Stepper, Stops};
-use crate::signals::{SigInfo, signo};
+use crate::signals::info::{SigInfo, signo};
 use crate::tape::Tape;
-use crate::task::{Flow, Task};
+use crate::task::Task;
+use crate::task::flow::Flow;
 use crate::timeline::{Hit, Ran, What, Why};
 
 /// Ticks between two looks for orders.

@@ -7,14 +7,15 @@ use super::drive::Guidance;
 use super::track::point;
 use super::{condition, watching};
 use crate::failure::Result;
-use crate::kernel::Call;
+use crate::kernel::call::Call;
 use crate::modes::replay::events::{Due, Happening};
 use crate::modes::replay::execute::Pace;
 use crate::modes::replay::state;
 use crate::modes::replay::stepper::{Stepper, Stops};
-use crate::signals::signo;
+use crate::signals::info::signo;
 use crate::tape::digest;
-use crate::task::{Flow, Task};
+use crate::task::Task;
+use crate::task::flow::Flow;
 use crate::timeline::{Hit, OTHERS, Point, Run, Search, Steps, Watchpoint, What, Why};
 
 /// Ticks after which a running thread looks for orders.
@@ -526,7 +527,7 @@ fn is_end_of_budget(stop: &Stop) -> bool {
 
 /// Whether the call that the thread stands at is to make a process, and no thread.
 fn forks(task: &Task) -> bool {
-    let call = Call::at(task);
+    let call = Call::at(&task.ctx);
     let flags = match call.row.map_or(Makes::Nothing, |row| row.makes) {
         Makes::Nothing => return false,
         Makes::Process => return true,

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use relive_host::{GuestAddr, Reg, copy};
 
-use crate::kernel;
+use crate::kernel::call::go_behind;
 use crate::machine::machine;
 use crate::space::{Region, Traits};
 use crate::task::Task;
@@ -61,7 +61,8 @@ pub fn take_output() -> Vec<u8> {
 pub fn answer(task: &mut Task) {
     with(|sandbox| match sandbox.syscall(task) {
         Ok(result) => {
-            kernel::go_behind(task, GuestAddr(task.ctx.rip + 2));
+            let next = GuestAddr(task.ctx.rip + 2);
+            go_behind(&mut task.ctx, next);
             task.ctx.set_reg(Reg::Rax, result as u64);
         }
         Err(why) => {

@@ -8,7 +8,7 @@ use relive_trace::Image;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::state;
 use crate::modes::replay::stepper::Stepper;
-use crate::task::Flow;
+use crate::task::flow::Flow;
 use crate::timeline::{Past, Point, Steps};
 
 /// Work that an event counts for.

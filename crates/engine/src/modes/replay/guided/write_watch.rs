@@ -11,7 +11,7 @@ use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy, sys};
 
 use crate::machine::machine;
-use crate::signals::{fault_addr, signo};
+use crate::signals::info::{fault_addr, signo};
 use crate::space::{READ, Region, WRITE};
 use crate::task::Task;
 use crate::timeline::{Watching, Watchpoint};

@@ -18,10 +18,14 @@ use relive_kabi::Moves;
 use super::Serial;
 use super::sharing::Owed;
 use crate::failure::{Failure, Result, die};
+use crate::kernel::call::Call;
 use crate::kernel::changed_files::{self, Named, Target, Which};
-use crate::kernel::{Call, Reply, generic, identity_at, interrupted, status, unsupported};
-use crate::sharing::changes::CHANGES;
-use crate::sharing::changes::{self, Part, Underway};
+use crate::kernel::fds::status;
+use crate::kernel::live::{generic, interrupted};
+use crate::kernel::mapped::identity_at;
+use crate::kernel::refuse::unsupported;
+use crate::kernel::reply::Reply;
+use crate::sharing::changes::{self, CHANGES, Part, Underway};
 use crate::sharing::processes::PROCESSES;
 use crate::sharing::users::USERS;
 use crate::task::Task;
@@ -80,7 +84,7 @@ impl Serial {
             return Ok(None);
         };
         if let Which::Descriptor(argument) = target.which
-            && !crate::input::is_regular(task, call.arg(argument) as i32)
+            && !crate::input::descriptors::is_regular(task, call.arg(argument) as i32)
         {
             // Nothing else can be mapped shared and written.
             return Ok(None);

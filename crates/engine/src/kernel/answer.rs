@@ -1,0 +1,64 @@
+//! The tape's word of the call at hand.
+
+use relive_trace::{InputRef, Syscall};
+
+/// What the tape says of the call at hand.
+#[derive(Clone, Default)]
+pub struct Answer {
+    /// Its result.
+    pub result: i64,
+    /// Data of the hook.
+    pub extra: Vec<u8>,
+    /// Its number among the outputs of the tree.
+    pub order: Option<u64>,
+    /// Which standard stream it wrote to.
+    pub stream: u8,
+    writes: Vec<(u64, usize)>,
+    bytes: Vec<u8>,
+    /// References into the store of input.
+    pub refs: Vec<InputRef>,
+}
+
+impl Answer {
+    /// Replay: the index of the thread or process that the call made; the hooks of clone,
+    /// fork and vfork put it first into `extra`.
+    #[must_use]
+    pub fn child_index(&self) -> u32 {
+        let bytes = self.extra.get(..4).and_then(|b| b.try_into().ok());
+        u32::from_le_bytes(bytes.unwrap_or_default())
+    }
+
+    /// Copies what is needed of an event.
+    #[must_use]
+    pub fn of(event: &Syscall<'_>) -> Self {
+        let mut a = Self {
+            result: event.result,
+            extra: event.extra.to_vec(),
+            order: event.order,
+            stream: event.stream,
+            ..Self::default()
+        };
+        for (addr, bytes) in event.writes.iter() {
+            a.writes.push((addr, bytes.len()));
+            a.bytes.extend_from_slice(bytes);
+        }
+        a.refs.extend(event.refs.iter());
+        a
+    }
+
+    /// Whether memory is to be written.
+    #[must_use]
+    pub fn has_writes(&self) -> bool {
+        !self.writes.is_empty() || !self.refs.is_empty()
+    }
+
+    /// The bytes written, by address.
+    pub fn writes(&self) -> impl Iterator<Item = (u64, &[u8])> {
+        let mut rest = &self.bytes[..];
+        self.writes.iter().map(move |&(addr, n)| {
+            let (head, tail) = rest.split_at(n);
+            rest = tail;
+            (addr, head)
+        })
+    }
+}

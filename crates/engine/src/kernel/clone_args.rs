@@ -1,0 +1,75 @@
+//! The arguments of clone(2) and its kin, once they are checked: what a new task shares with its
+//! creator, and where its ids go.
+
+/// `CLONE_CLEAR_SIGHAND` of clone3(2): handlers are not inherited.
+pub(super) const CLEAR_SIGHAND: u64 = 1 << 32;
+
+pub(super) const VM: u64 = libc::CLONE_VM as u64;
+pub(super) const FS: u64 = libc::CLONE_FS as u64;
+pub(super) const FILES: u64 = libc::CLONE_FILES as u64;
+pub(super) const SIGHAND: u64 = libc::CLONE_SIGHAND as u64;
+pub(super) const PIDFD: u64 = libc::CLONE_PIDFD as u64;
+pub(super) const VFORK: u64 = libc::CLONE_VFORK as u64;
+pub(super) const PARENT: u64 = libc::CLONE_PARENT as u64;
+pub(super) const THREAD: u64 = libc::CLONE_THREAD as u64;
+pub(super) const SYSVSEM: u64 = libc::CLONE_SYSVSEM as u64;
+pub(super) const UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
+pub(super) const DETACHED: u64 = libc::CLONE_DETACHED as u64;
+pub(super) const IO: u64 = libc::CLONE_IO as u64;
+/// What a new task shares and where its ids go.
+#[derive(Clone, Copy, Default)]
+pub struct CloneArgs {
+    /// CLONE_* bits, without the exit signal.
+    pub flags: u64,
+    /// Sent to the parent when it ends; 0 = none.
+    pub signal: u64,
+    /// First stack pointer; 0 = the parent's.
+    pub stack: u64,
+    /// Where the parent's descriptor of the child goes.
+    pub pidfd: u64,
+    /// Where its id goes in the parent's memory.
+    pub parent_tid: u64,
+    /// Where its id goes in its own memory.
+    pub child_tid: u64,
+    /// Its FS base.
+    pub tls: u64,
+}
+
+impl CloneArgs {
+    /// As fork(2).
+    #[must_use]
+    pub fn fork() -> Self {
+        Self {
+            signal: libc::SIGCHLD as u64,
+            ..Self::default()
+        }
+    }
+
+    /// As vfork(2).
+    #[must_use]
+    pub fn vfork() -> Self {
+        Self {
+            flags: VM | VFORK,
+            ..Self::fork()
+        }
+    }
+
+    /// Whether a CLONE_* flag is set.
+    #[must_use]
+    pub fn has(&self, flag: i32) -> bool {
+        self.flags & flag as u64 != 0
+    }
+
+    /// What the host's own call of clone(2) says besides `CLONE_VM` and `CLONE_VFORK`: all that
+    /// the kernel has to know of the new process.
+    #[must_use]
+    pub fn for_host(&self) -> u64 {
+        self.flags & (FS | FILES | SIGHAND | PIDFD | PARENT | SYSVSEM | IO) | self.signal
+    }
+
+    /// Whether the child begins without its parent's signal actions.
+    #[must_use]
+    pub fn clears_actions(&self) -> bool {
+        self.flags & CLEAR_SIGHAND != 0
+    }
+}

@@ -1,0 +1,41 @@
+//! The event of a system call.
+
+use relive_trace::{Args, Kind, Refs, Syscall, Writes};
+
+use super::call::Call;
+use crate::input::refer::{Split, Way};
+use crate::task::Task;
+
+/// Logs a call with everything that `task.log` holds.
+pub fn log(task: &mut Task, call: &Call, result: i64) {
+    let mut log = std::mem::take(&mut task.log);
+    let way = Way::of(task, call, log.brought());
+    let mut refs = std::mem::take(&mut log.refs);
+    let machine = task.machine();
+    let behind = |from, to| machine.memory().content(from, to);
+    log.with_slices(&behind, |log, slices| {
+        let record = |task: &mut Task, writes, refs| {
+            task.record(Kind::Syscall(Syscall {
+                nr: call.nr,
+                args: Args::new(call.used()),
+                result,
+                switched: log.switched,
+                order: log.order,
+                stream: log.stream,
+                writes,
+                refs,
+                extra: &log.extra,
+            }));
+        };
+        if way == Way::Value {
+            record(task, Writes::new(slices), Refs::NONE);
+        } else {
+            let split = Split::of(task, way, slices, std::mem::take(&mut refs));
+            record(task, Writes::new(&split.values), Refs::new(&split.refs));
+            refs = split.refs;
+            refs.clear();
+        }
+    });
+    log.refs = refs;
+    task.log = log;
+}

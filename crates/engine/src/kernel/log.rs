@@ -1,0 +1,125 @@
+//! The effects of the call at hand, as they are collected for its event.
+
+use relive_host::{GuestAddr, copy};
+use relive_trace::InputRef;
+
+/// What a call did besides returning: collected while it is made, then logged. Reused from
+/// call to call, so that logging does not allocate.
+#[derive(Default)]
+pub struct Log {
+    /// Guest ranges that the kernel wrote: address, length.
+    pub spans: Vec<(u64, u64)>,
+    /// Data of the hook.
+    pub extra: Vec<u8>,
+    /// Another thread ran meanwhile.
+    pub switched: bool,
+    /// Its number among the outputs of the tree.
+    pub order: Option<u64>,
+    /// Which standard stream it wrote to.
+    pub stream: u8,
+    /// Nobody else may run while it is made, and it does not sleep.
+    pub keeps_baton: bool,
+    /// Room for references into the store of input.
+    pub refs: Vec<InputRef>,
+    /// What the guest cannot read of the ranges is the file's, or zeros behind its end.
+    padded: bool,
+    bytes: Vec<u8>,
+}
+
+/// What guest memory has between two addresses, whether the guest may read it or not.
+type Behind<'a> = &'a dyn Fn(u64, u64) -> Vec<u8>;
+
+impl Log {
+    /// Forgets the last call.
+    pub fn clear(&mut self) {
+        self.spans.clear();
+        self.extra.clear();
+        (self.switched, self.order, self.stream) = (false, None, 0);
+        (self.padded, self.keeps_baton) = (false, false);
+    }
+
+    /// Notes that the kernel wrote `len` bytes at `addr`.
+    pub fn wrote(&mut self, addr: u64, len: u64) {
+        if addr != 0 && len != 0 {
+            self.spans.push((addr, len));
+        }
+    }
+
+    /// Notes that `len` bytes at `addr` have changed with the file behind them. What lies
+    /// behind the end of the file is zeros if it ever grows again.
+    pub fn changed(&mut self, addr: u64, len: u64) {
+        self.wrote(addr, len);
+        self.padded = true;
+    }
+
+    /// How many bytes the call brought.
+    #[must_use]
+    pub fn brought(&self) -> u64 {
+        self.spans
+            .iter()
+            .fold(0, |sum, (_, len)| sum.saturating_add(*len))
+    }
+
+    /// Reads the written ranges from guest memory and passes them on. A range that cannot be
+    /// read to its end is cut there, or goes on in zeros behind the end of a file; `behind` knows
+    /// what is there, from an address to another one.
+    pub fn with_slices(&mut self, behind: Behind<'_>, f: impl FnOnce(&Self, &[(u64, &[u8])])) {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        match self.spans[..] {
+            [] => f(self, &[]),
+            [span] => {
+                let end = self.read(behind, span, &mut bytes, 0);
+                f(self, &[(span.0, &bytes[..end])]);
+            }
+            _ => self.with_many(behind, &mut bytes, f),
+        }
+        if bytes.len() <= 1 << 20 {
+            self.bytes = bytes;
+        }
+    }
+
+    fn with_many(
+        &self,
+        behind: Behind<'_>,
+        bytes: &mut Vec<u8>,
+        f: impl FnOnce(&Self, &[(u64, &[u8])]),
+    ) {
+        let mut end = 0;
+        let ends = self.spans.iter().map(|span| {
+            end = self.read(behind, *span, bytes, end);
+            end
+        });
+        let ends: Vec<usize> = ends.collect();
+        let mut start = 0;
+        let slices = self.spans.iter().zip(ends).map(|(span, end)| {
+            let from = std::mem::replace(&mut start, end);
+            (span.0, &bytes[from..end])
+        });
+        f(self, &slices.collect::<Vec<_>>());
+    }
+
+    /// Reads a range into `bytes` from `start` on; returns where it ends there. The vector may
+    /// be longer: what is overwritten is not cleared before.
+    fn read(
+        &self,
+        behind: Behind<'_>,
+        (addr, len): (u64, u64),
+        bytes: &mut Vec<u8>,
+        start: usize,
+    ) -> usize {
+        let end = start + len as usize;
+        if bytes.len() < end {
+            bytes.resize(end, 0);
+        }
+        let Err(copy::BadAddress(bad)) = copy::read(GuestAddr(addr), &mut bytes[start..end]) else {
+            return end;
+        };
+        let readable = start + (bad.0 - addr) as usize;
+        if self.padded {
+            let rest = behind(bad.0, addr + len);
+            bytes[readable..end].copy_from_slice(&rest);
+            return end;
+        }
+        readable
+    }
+}

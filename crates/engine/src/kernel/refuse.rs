@@ -1,0 +1,24 @@
+//! Calls that are refused.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::call::Call;
+use crate::failure::Failure;
+
+/// A refusal that is told once.
+pub fn refuse(call: &Call, errno: i32) -> i64 {
+    static TOLD: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
+    let bit = 1 << (call.nr % 64);
+    let told = TOLD[(call.nr as usize / 64) % 8].fetch_or(bit, Ordering::Relaxed) & bit != 0;
+    if !told {
+        let name = relive_kabi::errno_name(errno).unwrap_or("an error");
+        tracing::warn!(target: "syscall", "{call} is not supported and fails with {name}");
+    }
+    -i64::from(errno)
+}
+
+/// What a call does that no row describes.
+#[must_use]
+pub fn unsupported(call: &Call, what: &str) -> Failure {
+    Failure::unsupported(format!("{call}: {what}"))
+}

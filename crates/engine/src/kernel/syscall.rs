@@ -1,0 +1,93 @@
+//! A system call of the guest, from its `syscall` instruction to its result, live and in replay: the
+//! guest's filters, the mode's word, the outcome, the event.
+
+use relive_host::GuestAddr;
+
+use super::answer::Answer;
+use super::call::Call;
+use super::reply::Reply;
+use super::resume::resume;
+use super::{fds, hooks, live, own, plain};
+use crate::failure::Result;
+use crate::mode::Begun;
+use crate::seccomp::Verdict;
+use crate::task::Task;
+use crate::task::flow::Flow;
+
+/// Handles the system call at `task.ctx.rip`; `next` is the instruction behind it.
+///
+/// # Errors
+/// Divergence, or something unsupported.
+pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
+    let confined = task.seccomp.is_some() || task.filters_seen != task.process.filters_set();
+    if !confined && plain::answer(task, next) {
+        return Ok(Flow::Continue);
+    }
+    let call = Call::at(&task.ctx);
+    if confined {
+        match crate::seccomp::before(task, &call, next)? {
+            Verdict::Allow => {}
+            Verdict::Flow(flow) => return Ok(flow),
+            Verdict::Errno(errno) => return make(task, &call, next, Some(errno)),
+        }
+    }
+    make(task, &call, next, None)
+}
+
+/// Makes a call that the guest's filters allow, or lets it fail as one of them says.
+fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) -> Result<Flow> {
+    let mode = task.mode();
+    let told = match mode.begin_call(task, call)? {
+        Begun::Live => None,
+        Begun::Told(answer) => Some(answer),
+        Begun::Flow(flow) => {
+            if matches!(flow, Flow::Exec(_)) {
+                crate::stats::call(call.nr);
+            }
+            return Ok(flow);
+        }
+    };
+    let filtered = filtered.or_else(|| match told {
+        None => own::refuses(task, call),
+        Some(_) => None,
+    });
+    task.log.clear();
+    crate::stats::call(call.nr);
+    tracing::debug!(target: "syscall", "{} {call} at tick {}", task.id(), task.ctx.ticks());
+    let reply = match (filtered, &told) {
+        (Some(errno), _) => Reply::Value(-i64::from(errno)),
+        (None, Some(answer)) => outcome(task, call, Some(answer))?,
+        (None, None) => {
+            let order = mode.order();
+            order.change_files(task, call, &mut |task, call| outcome(task, call, None))?
+        }
+    };
+    let result = match reply {
+        Reply::Value(v) => v,
+        Reply::Flow(flow) => return Ok(flow),
+        Reply::Returned => {
+            // The call has set the registers itself (rt_sigreturn).
+            return Ok(Flow::Continue);
+        }
+    };
+    if call.row.is_some_and(|r| r.maps) {
+        mode.order().release_files(task);
+    }
+    if told.is_none() && filtered.is_none() {
+        fds::after(task, call, result);
+    }
+    mode.end_call(task, call, result, told.as_ref())?;
+    resume(task, call, result, next);
+    Ok(Flow::Continue)
+}
+
+/// The outcome of a call, from the kernel or from what a tape says, with what the engine makes of it.
+///
+/// # Errors
+/// Divergence, something unsupported.
+pub fn outcome(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+    match hooks::find(call) {
+        Some(part) => part.outcome(task, call, told),
+        None => live::as_described(task, call, told),
+    }
+}

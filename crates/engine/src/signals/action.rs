@@ -1,0 +1,44 @@
+//! Signal actions: what the default one of a signal is, and what the host does with a signal for the
+//! guest's action.
+
+use relive_host::signal::{Disposition, KernelAction, SYNCHRONOUS};
+
+/// Handler value of SIG_DFL.
+pub const SIG_DFL: u64 = 0;
+/// Handler value of SIG_IGN.
+pub const SIG_IGN: u64 = 1;
+
+/// What the default action of a signal is; see signal(7).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DefaultAction {
+    /// Ends the process.
+    Terminate,
+    /// Does nothing (also SIGCONT, whose effect the kernel has by itself).
+    Ignore,
+    /// Stops the process: the kernel does that to the host as a whole.
+    Stop,
+}
+
+/// The default action of `sig`.
+#[must_use]
+pub fn default_action(sig: i32) -> DefaultAction {
+    match sig {
+        libc::SIGCHLD | libc::SIGURG | libc::SIGWINCH | libc::SIGCONT => DefaultAction::Ignore,
+        libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU => DefaultAction::Stop,
+        _ => DefaultAction::Terminate,
+    }
+}
+
+/// What the host does with a signal for which the guest has `action`: the kernel must see
+/// what is ignored and what stops, and the host must note the rest.
+#[must_use]
+pub fn host_disposition(sig: i32, action: &KernelAction) -> Disposition {
+    if SYNCHRONOUS.contains(&sig) {
+        return Disposition::Handler;
+    }
+    match (action.handler, default_action(sig)) {
+        (SIG_IGN, _) => Disposition::Ignore,
+        (SIG_DFL, DefaultAction::Ignore | DefaultAction::Stop) => Disposition::Default,
+        _ => Disposition::Handler,
+    }
+}

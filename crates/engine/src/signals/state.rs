@@ -1,0 +1,114 @@
+//! What a thread has of signals, as plain data: its mask, its alternate stack, what is pending, the
+//! call that one has interrupted. It must never look at a task.
+
+use std::collections::VecDeque;
+
+use relive_host::signal::Mask;
+use serde::{Deserialize, Serialize};
+
+use super::info::SigInfo;
+
+/// One thread's signal state.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TaskSignals {
+    /// What the guest blocks.
+    pub mask: Mask,
+    /// The mask to go back to when a call with a temporary mask (sigsuspend, ppoll…) ends.
+    pub saved_mask: Option<Mask>,
+    /// Alternate stack: address, flags, size.
+    pub altstack: AltStack,
+    /// Signals with synchronous numbers that came while the guest blocks them.
+    #[serde(with = "crate::encoding::strings")]
+    pub held: VecDeque<SigInfo>,
+    /// A system call that a signal interrupted.
+    pub restart: Option<Interrupted>,
+    /// The last fault: every signal frame shows it.
+    pub trap: Trap,
+}
+
+/// What a handler learns about a fault besides the siginfo.
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Trap {
+    /// Processor exception number.
+    pub trapno: u64,
+    /// Its error code.
+    pub err: u64,
+    /// Faulting address of the last page fault.
+    pub cr2: u64,
+}
+
+/// sigaltstack(2).
+#[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AltStack {
+    /// Lowest address.
+    pub sp: u64,
+    /// SS_* flags, without SS_ONSTACK.
+    pub flags: i32,
+    /// Bytes; 0 = none.
+    pub size: u64,
+}
+
+/// The alternate stack is none while a handler runs on it, so that code which switches stacks may
+/// use it again (sigaltstack(2)).
+pub(super) const SS_AUTODISARM: i32 = i32::MIN;
+
+/// The least that sigaltstack(2) takes.
+const MINSIGSTKSZ: u64 = 2048;
+
+impl AltStack {
+    /// Whether a stack pointer is on it.
+    #[must_use]
+    pub fn holds(&self, sp: u64) -> bool {
+        self.size != 0 && self.flags & SS_AUTODISARM == 0 && self.reaches(sp)
+    }
+
+    /// Whether an address is on it, whatever its flags.
+    #[must_use]
+    pub fn reaches(&self, at: u64) -> bool {
+        at > self.sp && at - self.sp <= self.size
+    }
+}
+
+impl TaskSignals {
+    /// Takes the alternate stack over that a `stack_t` describes, as sigaltstack(2) does for a
+    /// thread with this stack pointer.
+    ///
+    /// # Errors
+    /// Its errno (negative).
+    pub fn set_altstack(&mut self, stack: &[u8; 24], sp: u64) -> Result<(), i64> {
+        let word = |i: usize| u64::from_le_bytes(stack[i..i + 8].try_into().unwrap_or_default());
+        let flags = word(8) as i32;
+        if self.altstack.holds(sp) {
+            return Err(-i64::from(libc::EPERM));
+        }
+        self.altstack = match flags & !SS_AUTODISARM {
+            libc::SS_DISABLE => AltStack {
+                flags: flags & SS_AUTODISARM,
+                ..AltStack::default()
+            },
+            0 | libc::SS_ONSTACK if word(16) < MINSIGSTKSZ => {
+                return Err(-i64::from(libc::ENOMEM));
+            }
+            0 | libc::SS_ONSTACK => AltStack {
+                sp: word(0),
+                flags: flags & !libc::SS_ONSTACK,
+                size: word(16),
+            },
+            _ => return Err(-i64::from(libc::EINVAL)),
+        };
+        Ok(())
+    }
+}
+
+/// A system call to be restarted or to fail with EINTR, once it is known which.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interrupted {
+    /// Its number, for `rax`.
+    pub nr: u32,
+    /// Made again whatever happens (an exec that has not begun).
+    pub always: bool,
+    /// Whether a handler with SA_RESTART restarts it.
+    pub with_handler: bool,
+    /// Whether it is restarted when no handler runs.
+    pub without_handler: bool,
+}

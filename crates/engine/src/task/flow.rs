@@ -1,0 +1,25 @@
+//! What becomes of a task, and how a process ends.
+
+/// What becomes of a task after an event.
+#[derive(Debug)]
+pub enum Flow {
+    /// It runs on.
+    Continue,
+    /// Replay: it has lost the baton.
+    Park,
+    /// The thread has ended, with this code.
+    ThreadEnd(i32),
+    /// The process has ended.
+    ProcessEnd(End),
+    /// Replay: a new program image begins.
+    Exec(Vec<u8>),
+}
+
+/// How a process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// exit_group with this code.
+    Code(i32),
+    /// Killed by this signal.
+    Signal(i32),
+}
