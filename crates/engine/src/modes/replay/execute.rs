@@ -52,7 +52,8 @@ impl Toward {
     }
 
     /// Grants a thread at tick `ticks` what it may run.
-    fn grant<W>(self, task: &mut Task, ticks: u64, pace: &Pace<W>) {
+    #[inline]
+    pub fn grant<W>(self, task: &mut Task, ticks: u64, pace: &Pace<W>) {
         let left = self.limit - ticks;
         match pace {
             Pace::Step | Pace::Stop(_) => task.ctx.grant(PLENTY),
@@ -74,6 +75,33 @@ impl Toward {
     }
 }
 
+/// Where guest code began to run.
+pub(super) struct Began {
+    pub ticks: u64,
+    pc: u64,
+    step: bool,
+}
+
+impl Began {
+    /// Where the task stands.
+    ///
+    /// # Errors
+    /// Divergence: it is past what it is to run towards.
+    #[inline]
+    pub fn here(task: &mut Task, toward: Toward) -> Result<Self> {
+        deliver::finish_restart(task);
+        let ticks = task.ctx.ticks();
+        if ticks > toward.limit {
+            return Err(diverged(task, "the thread is past that tick"));
+        }
+        Ok(Self {
+            ticks,
+            pc: task.ctx.rip,
+            step: false,
+        })
+    }
+}
+
 impl Stepper {
     /// Runs guest code, but not beyond what it runs towards.
     pub(super) fn execute<S: Stops>(
@@ -81,28 +109,34 @@ impl Stepper {
         stops: &mut S,
         toward: Toward,
     ) -> Result<Option<S::Why>> {
-        deliver::finish_restart(&mut self.task);
-        let ticks = self.task.ctx.ticks();
-        if ticks > toward.limit {
-            return Err(diverged(&mut self.task, "the thread is past that tick"));
-        }
-        let last_tick = toward.positional && ticks == toward.limit;
+        let mut began = Began::here(&mut self.task, toward)?;
+        let last_tick = toward.positional && began.ticks == toward.limit;
         let pace = match stops.before_code(self, last_tick)? {
             Pace::Stop(why) => return Ok(Some(why)),
             _ if last_tick => Pace::Step,
             pace => pace,
         };
-        let step = matches!(pace, Pace::Step);
-        toward.grant(&mut self.task, ticks, &pace);
-        let pc = self.task.ctx.rip;
-        let stop = self.task.go(step);
-        let ran = self.task.ctx.ticks() - ticks;
+        began.step = matches!(pace, Pace::Step);
+        toward.grant(&mut self.task, began.ticks, &pace);
+        let stop = self.task.go(began.step);
+        self.ran(stops, toward, began, stop)
+    }
+
+    /// Guest code has run up to this stop.
+    pub(super) fn ran<S: Stops>(
+        &mut self,
+        stops: &mut S,
+        toward: Toward,
+        began: Began,
+        stop: Stop,
+    ) -> Result<Option<S::Why>> {
+        let ran = self.task.ctx.ticks() - began.ticks;
         match stop {
             Stop::Budget { .. } | Stop::Pause { .. } | Stop::Stepped { .. } => {
-                if ticks + ran > toward.limit {
-                    return Err(self.ran_past(toward, step));
+                if began.ticks + ran > toward.limit {
+                    return Err(self.ran_past(toward, began.step));
                 }
-                self.steps = match ran != 0 || !step {
+                self.steps = match ran != 0 || !began.step {
                     true => Some(0),
                     false => self.steps.map(|n| n + 1),
                 };
@@ -110,7 +144,7 @@ impl Stepper {
                 Ok(stops.advanced(self))
             }
             stop => {
-                if ran != 0 || self.task.ctx.rip != pc {
+                if ran != 0 || self.task.ctx.rip != began.pc {
                     self.steps = None;
                 }
                 if stops.takes(self, &stop, ran) {

@@ -3,6 +3,7 @@
 
 mod answers;
 mod births;
+mod calls;
 pub mod checksum;
 mod concurrency;
 pub mod confine;

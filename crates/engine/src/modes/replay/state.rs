@@ -73,9 +73,15 @@ static EVENTS: AtomicU64 = AtomicU64::new(0);
 /// Something was put into `born` or `became`: looked at after each event, without a lock.
 static NEWS: AtomicBool = AtomicBool::new(false);
 
+/// Whether [`take_news`] has something.
+#[inline]
+pub(super) fn has_news() -> bool {
+    NEWS.load(Ordering::Relaxed)
+}
+
 /// Takes threads made since the last look, and in a forked child its schedule.
 pub(super) fn take_news() -> Option<(Vec<Task>, Option<Turns>)> {
-    if !NEWS.load(Ordering::Relaxed) {
+    if !has_news() {
         return None;
     }
     NEWS.store(false, Ordering::Relaxed);

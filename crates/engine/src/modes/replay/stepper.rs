@@ -23,6 +23,10 @@ pub(super) trait Stops {
     /// Why a run has ended.
     type Why;
 
+    /// Whether it has a look at the way from one system call to the next. If not, several of them are
+    /// made in a row, and nothing here is asked between them.
+    const LOOKS: bool = true;
+
     /// Between two events or pieces of guest code.
     fn look(&mut self, _at: &mut Stepper) -> Result<Option<Self::Why>> {
         Ok(None)
@@ -65,6 +69,8 @@ pub(super) struct NoStops;
 
 impl Stops for NoStops {
     type Why = std::convert::Infallible;
+
+    const LOOKS: bool = false;
 }
 
 /// Checksums of memory behind events.
@@ -149,9 +155,12 @@ impl Stepper {
             let due = if parent { Due::Parent } else { Due::Resumed };
             return self.event(stops, due);
         }
-        // The short way from one system call to the next.
+        // The short way to a system call.
         if let Some(ticks) = task.tape.next_call() {
-            return self.execute(stops, Toward::own(ticks));
+            return match S::LOOKS {
+                true => self.execute(stops, Toward::own(ticks)),
+                false => self.calls(stops, ticks),
+            };
         }
         match target(task)? {
             Target::Own { ticks } => self.execute(stops, Toward::own(ticks)),
