@@ -19,6 +19,7 @@ mod encoding;
 pub mod failure;
 mod file_table;
 mod forbidden;
+mod guide;
 pub mod heap;
 mod image;
 mod inherit;

@@ -1,11 +1,11 @@
 //! Going backwards: from the nearest snapshot before, forward to the last place that counts.
 
 use super::host::{Host, Wanted};
-use super::point::{Point, Steps};
-use super::protocol::{Hit, Past, Run, Status, Stops, Why};
 use super::travel::{Stopped, Timeline, run_to};
 use super::way::{Way, Which};
 use crate::failure::{Failure, Result};
+use crate::guide::point::{Point, Steps};
+use crate::guide::protocol::{Hit, Past, Run, Status, Stops, Why};
 
 /// Turns of other threads that one reverse step may have to go back over. A bound against
 /// damaged traces only: each round is one turn of the thread.

@@ -7,13 +7,13 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::protocol::{
-    Map, Output, Past, Ran, Reply, Request, Run, Status, Stops, Thread, receive, send,
-};
-use super::registers::Registers;
 use crate::boot::Boot;
 use crate::broker::Broker;
 use crate::failure::{Failure, Result};
+use crate::guide::protocol::{
+    Map, Output, Past, Ran, Reply, Request, Run, Status, Stops, Thread, receive, send,
+};
+use crate::guide::registers::Registers;
 use crate::messages;
 use crate::mode::Name;
 use crate::modes::replay::CONCURRENCY;

@@ -8,24 +8,21 @@
 
 mod back;
 mod host;
-mod point;
 mod processes;
-mod protocol;
 mod queries;
-mod registers;
 mod snapshots;
 mod spot;
 mod travel;
 mod way;
 
-pub use host::{Host, Patient, Wanted};
-pub use point::{Point, Steps};
-pub use processes::{Follow, child, crashes, follow, processes};
-pub use protocol::{
+pub use crate::guide::point::{Point, Steps};
+pub use crate::guide::protocol::{
     Ended, Hit, Map, OTHERS, Output, Past, Ran, Reply, Request, Run, Search, Status, Stops, Thread,
     Watching, Watchpoint, What, Why, receive, send,
 };
+pub use crate::guide::registers::{Registers, vector_places, vector_state};
+pub use host::{Host, Patient, Wanted};
+pub use processes::{Follow, child, crashes, follow, processes};
 pub use queries::{Call, Callee, Find, LastWrite, Moment, Place, Tell};
-pub use registers::{Registers, vector_places, vector_state};
 pub use spot::{Fine, Spot};
 pub use travel::{Stopped, Timeline};

@@ -6,13 +6,15 @@ use serde::Serialize;
 
 use super::back::Found;
 use super::host::{Host, Wanted};
-use super::point::Point;
-use super::protocol::{Ended, OTHERS, Run, Search, Status, Stops, Watching, Watchpoint, What};
-use super::registers::Registers;
 use super::spot::{Fine, Spot};
 use super::travel::{Stopped, Timeline};
 use super::way::Noted;
 use crate::failure::Result;
+use crate::guide::point::Point;
+use crate::guide::protocol::{
+    Ended, OTHERS, Run, Search, Status, Stops, Watching, Watchpoint, What,
+};
+use crate::guide::registers::Registers;
 
 /// Where something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

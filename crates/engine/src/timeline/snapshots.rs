@@ -9,7 +9,7 @@
 //! does, only how long it takes to get somewhere.
 
 use super::host::Host;
-use super::protocol::Status;
+use crate::guide::protocol::Status;
 
 /// Of the distance to the present, the part that two neighbours may be apart.
 const SPARSENESS: u64 = 8;
@@ -191,7 +191,7 @@ impl<H: Holds> Snapshots<H> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::timeline::{Point, Steps};
+    use crate::guide::point::{Point, Steps};
 
     /// So many bytes.
     struct Bytes(u64);

@@ -4,11 +4,11 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::host::{Host, Wanted};
-use super::point::{Point, Steps};
-use super::protocol::{Run, Status, Stops, Why};
 use super::travel::{Stopped, Timeline, run_to};
 use super::way::{Way, Which};
 use crate::failure::{Failure, Result};
+use crate::guide::point::{Point, Steps};
+use crate::guide::protocol::{Run, Status, Stops, Why};
 
 /// Where behind a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

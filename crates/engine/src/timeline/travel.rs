@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use super::host::{Host, Wanted};
-use super::point::Point;
 use super::processes::Follow;
-use super::protocol::{Ended, Hit, Ran, Run, Search, Status, Stops, Why};
 use super::snapshots::{Snapshot, Snapshots};
 use super::way::{Noted, Way, Which};
 use crate::failure::{Failure, Result};
+use crate::guide::point::Point;
+use crate::guide::protocol::{Ended, Hit, Ran, Run, Search, Status, Stops, Why};
 use crate::supervisor::{self, Folder};
 
 /// Work between two snapshots before the speed of the replay is known.

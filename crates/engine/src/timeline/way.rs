@@ -3,11 +3,11 @@
 use std::time::{Duration, Instant};
 
 use super::host::{Host, Wanted};
-use super::point::Point;
-use super::protocol::{Hit, Ran, Run, Search, Status, Stops, Why};
 use super::snapshots::Snapshot;
 use super::travel::Timeline;
 use crate::failure::Result;
+use crate::guide::point::Point;
+use crate::guide::protocol::{Hit, Ran, Run, Search, Status, Stops, Why};
 
 /// Least time of the processor's between two snapshots.
 const GAP_MS: u128 = 40;

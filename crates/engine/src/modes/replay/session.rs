@@ -11,13 +11,13 @@ use super::files::copy_of;
 use super::state::{self, with};
 use super::turns::Turns;
 use crate::failure::{Failure, Result};
+use crate::guide::protocol::Ended;
 use crate::inherit::Shown;
 use crate::machine::machine;
 use crate::modes::live;
 use crate::process::Process;
 use crate::task::Task;
 use crate::task::flow::{End, Flow};
-use crate::timeline::Ended;
 use crate::{image, translations};
 
 /// The threads of the process and their order.

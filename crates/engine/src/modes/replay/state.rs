@@ -30,7 +30,7 @@ pub struct Shared {
     /// Nothing is written to the standard streams.
     pub quiet: bool,
     /// What would be written, where somebody wants to have it.
-    pub caught: Option<crate::timeline::Output>,
+    pub caught: Option<crate::guide::protocol::Output>,
     /// Set for a timeline: the one process to replay, behind the processes that it comes
     /// from. Nothing forks and nothing waits for other processes then.
     pub(super) follow: Option<Vec<u32>>,

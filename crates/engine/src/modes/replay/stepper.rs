@@ -14,9 +14,9 @@ use super::execute::{Pace, Toward};
 use super::session::{self, Session};
 use super::state;
 use crate::failure::Result;
+use crate::guide::protocol::Ended;
 use crate::task::Task;
 use crate::task::flow::Flow;
-use crate::timeline::Ended;
 
 /// Where a run of the stepper ends, and what is to be done on the way.
 pub(super) trait Stops {

@@ -3,8 +3,8 @@
 use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
 
+use crate::guide::protocol::{Reply, Request, receive, send};
 use crate::messages;
-use crate::timeline::{Reply, Request, receive, send};
 
 /// The socket.
 pub struct Channel {

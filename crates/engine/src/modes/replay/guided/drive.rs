@@ -7,13 +7,14 @@ use super::run::{Begin, Going, Told};
 use super::track::{Track, point};
 use super::watching;
 use crate::failure::{Failure, Result};
+use crate::guide::point::{Point, Steps};
+use crate::guide::protocol::{Output, Past, Ran, Run, Status, Stops, Why};
 use crate::machine::machine;
 use crate::modes::replay::stepper::Stepper;
 use crate::modes::replay::{session, state};
 use crate::signals::info::{SigInfo, fault_info, signo};
 use crate::tape::digest;
 use crate::task::Task;
-use crate::timeline::{Output, Past, Point, Ran, Run, Status, Steps, Stops, Why};
 
 /// A guided replay.
 pub struct Driver {

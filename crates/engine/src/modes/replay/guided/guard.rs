@@ -7,10 +7,10 @@ use relive_host::{Context, Reg};
 use super::watching;
 use super::write_watch::WriteWatch;
 use crate::failure::{Failure, Result};
+use crate::guide::protocol::Watchpoint;
 use crate::machine::machine;
 use crate::modes::replay::stepper::Stepper;
 use crate::tape::digest_with;
-use crate::timeline::Watchpoint;
 
 /// What tells of accesses.
 pub enum Means {

@@ -13,6 +13,7 @@ use super::drive::Driver;
 use super::sandbox;
 use crate::failure::{Failure, Result};
 use crate::forbidden::Forbidden;
+use crate::guide::protocol::{Hit, Ran, What, Why};
 use crate::kernel::answer::Answer;
 use crate::kernel::call::Call;
 use crate::kernel::clone_args::CloneArgs;
@@ -27,7 +28,6 @@ use crate::signals::info::{SigInfo, signo};
 use crate::tape::Tape;
 use crate::task::Task;
 use crate::task::flow::Flow;
-use crate::timeline::{Hit, Ran, What, Why};
 
 /// Ticks between two looks for orders.
 const SLICE: u64 = 1 << 20;

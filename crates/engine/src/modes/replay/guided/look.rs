@@ -3,9 +3,10 @@
 use relive_host::{GuestAddr, copy};
 
 use super::drive::Driver;
+use crate::guide::protocol::{Map, Reply, Thread};
+use crate::guide::registers::Registers;
 use crate::machine::machine;
 use crate::task::Task;
-use crate::timeline::{Map, Registers, Reply, Thread};
 
 /// Most bytes of one answer.
 const READ_MAX: u64 = 16 << 20;

@@ -29,8 +29,8 @@ use drive::Driver;
 
 use super::stepper::Stepper;
 use crate::failure::{Failure, Result};
+use crate::guide::protocol::{Reply, Request};
 use crate::machine::machine;
-use crate::timeline::{Reply, Request};
 
 pub use shared::read;
 pub use watching::wrote;

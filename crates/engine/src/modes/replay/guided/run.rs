@@ -7,6 +7,8 @@ use super::drive::Guidance;
 use super::track::point;
 use super::{condition, watching};
 use crate::failure::Result;
+use crate::guide::point::{Point, Steps};
+use crate::guide::protocol::{Hit, OTHERS, Run, Search, Watchpoint, What, Why};
 use crate::kernel::call::Call;
 use crate::modes::replay::events::{Due, Happening};
 use crate::modes::replay::execute::Pace;
@@ -16,7 +18,6 @@ use crate::signals::info::signo;
 use crate::tape::digest;
 use crate::task::Task;
 use crate::task::flow::Flow;
-use crate::timeline::{Hit, OTHERS, Point, Run, Search, Steps, Watchpoint, What, Why};
 
 /// Ticks after which a running thread looks for orders.
 const SLICE: u64 = 1 << 22;

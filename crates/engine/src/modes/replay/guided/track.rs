@@ -6,10 +6,11 @@ use std::collections::HashMap;
 use relive_trace::Image;
 
 use crate::failure::{Failure, Result};
+use crate::guide::point::{Point, Steps};
+use crate::guide::protocol::Past;
 use crate::modes::replay::state;
 use crate::modes::replay::stepper::Stepper;
 use crate::task::flow::Flow;
-use crate::timeline::{Past, Point, Steps};
 
 /// Work that an event counts for.
 const EVENT_WORK: u64 = 64;

@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use relive_dbt::{Access, Watched, accesses};
 
+use crate::guide::protocol::{Watching, Watchpoint};
 use crate::machine::machine;
 use crate::task::Task;
-use crate::timeline::{Watching, Watchpoint};
 
 /// Watched for writes by the kernel's part of the replay, and the first write noticed.
 struct Kernel {

@@ -10,11 +10,11 @@
 use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy, sys};
 
+use crate::guide::protocol::{Watching, Watchpoint};
 use crate::machine::machine;
 use crate::signals::info::{fault_addr, signo};
 use crate::space::{READ, Region, WRITE};
 use crate::task::Task;
-use crate::timeline::{Watching, Watchpoint};
 
 /// Most pages: each is touched whenever they are protected.
 const MOST_PAGES: u64 = 1024;

@@ -22,6 +22,11 @@ pub enum Steps {
     },
 }
 
+impl Steps {
+    /// Exactly at a tick or event.
+    pub const ZERO: Self = Self::Exact(0);
+}
+
 /// A position on the timeline of one process: a place between two instructions of the thread
 /// whose turn it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -8,7 +8,7 @@ use std::io::{self, Read, Write};
 
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use super::point::{Point, Steps};
+use super::point::Point;
 
 /// Most bytes of a message.
 const MESSAGE_MAX: usize = 64 << 20;
@@ -349,11 +349,6 @@ pub enum Reply {
     Absent,
     /// The replay cannot go on, and why.
     Failed(String),
-}
-
-impl Steps {
-    /// Exactly at a tick or event.
-    pub const ZERO: Self = Self::Exact(0);
 }
 
 /// Sends a message.
