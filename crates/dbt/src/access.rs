@@ -9,8 +9,8 @@ use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
 use crate::xsave;
 
-/// Bytes that an instruction is taken to touch whose size depends on the processor's state
-/// (XRSTOR): the largest area that a guest can have.
+/// Size assumed for an access whose size depends on the processor's state (XRSTOR): the largest
+/// area that a guest can have.
 const UNSIZED: u64 = relive_host::context::XSAVE_BYTES as u64;
 
 /// One access of an instruction.
@@ -20,9 +20,9 @@ pub struct Access {
     pub addr: u64,
     /// Bytes.
     pub len: u64,
-    /// It reads.
+    /// Whether it reads.
     pub reads: bool,
-    /// It writes (or may write: conditional and masked stores are taken as a whole).
+    /// Whether it writes, or may write: conditional and masked stores are taken as a whole.
     pub writes: bool,
 }
 
@@ -36,7 +36,7 @@ pub(crate) fn access_kinds(access: OpAccess) -> (bool, bool) {
     }
 }
 
-/// What the instruction at `ctx.rip` will access. Nothing where no instruction is.
+/// The accesses that the instruction at `ctx.rip` will make; none where no instruction is.
 #[must_use]
 pub fn accesses(code: &dyn Code, ctx: &Context) -> Vec<Access> {
     let mut insn = Insn::new();
@@ -141,8 +141,9 @@ fn value(ctx: &Context, r: Register) -> u64 {
     }
 }
 
-/// Component and offset of byte `at` of vector register `n` (Intel SDM vol. 1, 13.4 and 13.5). Where
-/// extended components lie is the processor's own: those of AMD have no room for what they lack.
+/// Component and offset of byte `at` of vector register `n` (Intel SDM vol. 1, 13.4 and 13.5). The
+/// offsets of extended components depend on the processor: AMD's leave no room for components that
+/// they lack.
 fn lane_place(ranges: &[(usize, usize); 8], n: usize, at: usize) -> (usize, usize) {
     match (n, at) {
         (0..16, 0..16) => (1, 160 + 16 * n + at),

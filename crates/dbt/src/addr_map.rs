@@ -1,4 +1,5 @@
-//! Maps keyed by addresses, which look up fast: the keys are no attacker's choice, and a bad one costs time only.
+//! Maps keyed by addresses, with a fast hash: no attacker chooses the keys, and a bad key costs
+//! time only.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

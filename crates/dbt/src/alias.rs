@@ -1,32 +1,32 @@
 //! The second mapping of the free part of the code cache: the same memory, writable, at an address
 //! of the host's that nothing in the guest leads to.
 //!
-//! Where the code is executed the memory is mapped privately: pages of a file that have not been
-//! written to through a private map show the file's content as it is (Linux; mmap(2) leaves it
-//! open). So when this mapping is gone what is there stays as it is, for this process and for
-//! what is forked from it, and single pages can still be changed by [`crate::forced`].
+//! At the addresses where it is executed the memory is mapped privately. Pages of a file that have
+//! not been written to through a private map show the file's content as it is (Linux; mmap(2)
+//! leaves it open). So the content stays when this mapping is gone, for this process and for its
+//! forks, and single pages can still be changed by [`crate::forced`].
 
 use relive_host::sys;
 
-/// Pages of the cache, and where they can be written.
+/// Pages of the cache, and their writable addresses.
 pub(crate) struct Alias {
     start: u32,
     end: u32,
-    /// Where the second mapping starts; `None` where the kernel gives no memory that can be mapped
+    /// Start of the second mapping; `None` where the kernel gives no memory that can be mapped
     /// twice (a limit on the size of files, which this memory counts as): all writes are forced.
     at: Option<u64>,
-    /// Pages between these addresses are not there yet; they are got several at a time.
+    /// Pages between these addresses are not populated yet; several are populated at a time.
     absent: (u32, u32),
 }
 
-/// Bytes to get at a time.
+/// Bytes to populate at a time.
 const AHEAD: u32 = 16 << 10;
 
 impl Alias {
     /// Maps fresh memory over these pages of the cache.
     ///
     /// # Panics
-    /// The kernel refuses a map over what is reserved for it.
+    /// The kernel refuses a map over the window reserved for the cache.
     pub(crate) fn new(start: u32, end: u32) -> Self {
         let len = u64::from(end - start);
         let at = twice(start, len);
@@ -42,7 +42,7 @@ impl Alias {
         }
     }
 
-    /// Gets the pages of `len` bytes at this address, and of what will be written next.
+    /// Populates the pages of `len` bytes at this address, and of the bytes to be written next.
     fn populate(&mut self, at: u32, len: u32) {
         let (low, high) = self.absent;
         if at + len <= low || at >= high {
@@ -73,7 +73,7 @@ impl Alias {
         unsafe { sys::syscall(libc::SYS_madvise as u64, args) };
     }
 
-    /// Where `len` bytes at this address of the cache can be written, if they can.
+    /// The writable address of `len` bytes at this address of the cache, if there is one.
     pub(crate) fn of(&mut self, at: u32, len: usize) -> Option<u64> {
         let inside = at >= self.start && at as usize + len <= self.end as usize;
         let base = self.at.filter(|_| inside)?;
@@ -141,7 +141,7 @@ fn written(fd: u64, len: u64) -> Option<u64> {
     Some(at)
 }
 
-/// The limit on the size of files: going beyond it is a signal.
+/// The limit on the size of files: exceeding it raises a signal.
 fn longest_file() -> u64 {
     let mut limit = libc::rlimit {
         rlim_cur: 0,

@@ -1,25 +1,26 @@
-//! Where branches and fragments may lie.
+//! Alignment of branches and fragments.
 //!
 //! The displacement of each branch lies in one cache line, so that one store can change it while
-//! other threads execute it: emitted code is moved by no-operations so that no branch crosses or
-//! ends a line. The Skylake family of Intel's processors, with the microcode against its "jump
-//! conditional code" erratum, does not cache decoded code in a block of 32 bytes that a branch
-//! crosses or ends: such code is decoded anew each time, which made a translated sort a fifth
-//! slower. There branches keep to such blocks. Elsewhere the no-operations only cost: a translated
-//! fib was a seventh slower with them (AMD, Zen 3).
+//! The displacement of each branch lies in one cache line, so that one store can change it while
+//! other threads execute it: no-operations move emitted code so that no branch crosses or ends a
+//! line. The Skylake family of Intel's processors, with the microcode against its "jump conditional
+//! code" erratum, does not cache decoded code in a block of 32 bytes that a branch crosses or ends:
+//! such code is decoded anew each time, which made a translated sort a fifth slower. On these
+//! processors branches keep to such blocks. Elsewhere the no-operations only cost: a translated fib
+//! was a seventh slower with them (AMD, Zen 3).
 //!
 //! Fragments start at the start of a line, or of half a line where there are too many of them for
 //! that: fib, sort and sqlite gained a tenth over starts at multiples of 16 (Zen 3).
 
 /// Length of a cache line.
 pub(crate) const LINE: u32 = 64;
-/// Length of the blocks that Intel's processors cache decoded code by.
+/// Length of the blocks in which Intel's processors cache decoded code.
 pub(crate) const SHORT: u32 = 32;
-/// Bytes of fragments that have lines for themselves: what the second-level caches of present
-/// processors hold easily.
+/// Up to so many bytes of fragments each fragment has lines of its own: the second-level caches of
+/// present processors hold them easily.
 const SPACIOUS: u32 = 256 << 10;
 
-/// Where a fragment may start behind `used` bytes of fragments that end at `at`.
+/// The start of a fragment behind `used` bytes of fragments that end at `at`.
 pub(crate) fn start(at: u32, used: u32) -> u32 {
     at.next_multiple_of(if used < SPACIOUS { LINE } else { LINE / 2 })
 }
@@ -31,7 +32,7 @@ pub(crate) fn padding(at: u32, len: u32, block: u32) -> u32 {
     if over + len >= block { block - over } else { 0 }
 }
 
-/// So many bytes that do nothing.
+/// No-operations of so many bytes.
 pub(crate) fn nops(bytes: u32) -> impl Iterator<Item = u8> {
     const NOPS: [&[u8]; 10] = [
         &[],

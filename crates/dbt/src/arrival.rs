@@ -1,5 +1,5 @@
-//! The place where a branch arrives at a fragment, while code for it is emitted. Guest state is in
-//! place there but for rcx, which may be spilled.
+//! The place where a branch arrives at a fragment, while code for it is emitted. Guest state is
+//! complete there except for rcx, which may be spilled.
 
 use crate::emit::Asm;
 use crate::exits::Exits;
@@ -13,7 +13,7 @@ pub(crate) struct Arrival<'a> {
     pub(crate) frag: u32,
     /// The branch's target.
     pub(crate) pc: u64,
-    /// Which round of an unrolled loop begins here: 0 at a fragment's entries.
+    /// The round of an unrolled loop that begins here: 0 at a fragment's entries.
     pub(crate) round: usize,
     /// Flags that may be lost here.
     pub(crate) dead: DeadFlags,

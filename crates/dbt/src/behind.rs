@@ -1,5 +1,5 @@
-//! Behind a system call: where to enter the cache again without asking the translator. What was
-//! learned before translations were forgotten must never be used after.
+//! Entering the cache again behind a system call without asking the translator. An entry noted
+//! before translations were forgotten must never be used after.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -11,10 +11,10 @@ use crate::stop::Stop;
 /// Length of `syscall`.
 pub(crate) const SYSCALL_BYTES: usize = 2;
 
-/// Moves whenever translations are forgotten.
+/// Changes whenever translations are forgotten.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
-/// Where to enter the cache for the guest to go on behind a system call, without asking the
+/// The cache entry of the code behind a system call, so that the guest goes on without asking the
 /// translator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Behind {
@@ -24,8 +24,9 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// The exit that `ctx` has been left by, if that is a system call which says all about itself.
-    /// Then the guest's state in the context is complete and `ctx.rip` is the instruction.
+    /// The exit through which `ctx` has left the cache, if that is a system call whose exit stores
+    /// all about it. Then the guest's state in the context is complete and `ctx.rip` is the
+    /// instruction.
     #[must_use]
     pub fn call(ctx: &mut Context) -> Option<(Stop, Self)> {
         if ctx.exit == EXIT_FAULT || ctx.exit & EXIT_TOLD == 0 {
@@ -51,7 +52,7 @@ impl Behind {
     }
 }
 
-/// Translations are forgotten: what has been learned from them is of no use any more.
+/// Translations are forgotten: entries noted before are not valid any more.
 pub(crate) fn new_epoch() {
     EPOCH.fetch_add(1, Ordering::AcqRel);
 }

@@ -1,5 +1,5 @@
-//! The body of a fragment: the loop over its instructions, and where it ends. What an instruction is
-//! translated to and what passes emit around it is no business of this loop.
+//! The body of a fragment: the loop over its instructions, and its end. The loop knows neither
+//! translations of instructions nor the code of passes.
 
 use std::collections::BTreeSet;
 
@@ -15,11 +15,11 @@ use crate::unit::{Flow, Unit};
 /// Most instructions that a loop is unrolled to.
 const UNROLLED: u32 = 24;
 
-/// What decides on the body of a fragment beside guest code.
+/// Inputs for the body of a fragment beside guest code.
 pub(crate) struct Body<'t> {
     pub(crate) passes: &'t Passes,
     pub(crate) frags: &'t Fragments,
-    /// Where it ends; none count where it is for single-stepping.
+    /// Addresses where it ends; none count where it is for single-stepping.
     pub(crate) breakpoints: &'t BTreeSet<u64>,
     /// Most instructions.
     pub(crate) max: u32,
@@ -29,7 +29,7 @@ pub(crate) struct Body<'t> {
     pub(crate) dead: DeadFlags,
 }
 
-/// What a body is made from.
+/// Size of a body.
 pub(crate) struct Made {
     /// End of the guest bytes.
     pub(crate) end: u64,
@@ -95,7 +95,7 @@ impl Body<'_> {
         }
     }
 
-    /// Emits one instruction and what comes behind it.
+    /// Emits one instruction with the code of passes around it.
     fn instruction(&self, unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         let start = unit.asm.buf.len();
         let own = self.passes.instead(unit, insn);
@@ -107,12 +107,13 @@ impl Body<'_> {
         flow
     }
 
-    /// Whether a round more has room behind `insns` instructions, which make `round` and all before.
+    /// Whether one more round has room behind `insns` instructions, which make `round` and all
+    /// before.
     fn has_room(&self, insns: u32, round: u32) -> bool {
         self.unrolls && insns / (round + 1) * (round + 2) <= UNROLLED.min(self.max)
     }
 
-    /// Whether the fragment ends behind an instruction because of what comes next.
+    /// Whether the fragment ends behind an instruction because of the next one.
     fn is_end(&self, unit: &Unit<'_>, insn: &Insn) -> bool {
         let may_join = matches!(insn.class, Class::Jcc | Class::Call | Class::CallIndirect);
         let joins = || may_join && !unit.step && self.frags.find(insn.next()).is_some();

@@ -1,14 +1,13 @@
-//! The code cache. At its own addresses it can be read and executed, and not written: a wild store
-//! of the guest faults there, as it does without Relive.
+//! The code cache. At its own addresses it can be read and executed, not written: a wild store of
+//! the guest faults there, as natively.
 //!
 //! Fragments grow from its start upwards, exit stubs, which are rarely executed, from its
 //! end downwards. Emitted code is never changed but for the displacement of a linkable
 //! branch and the first byte of a dead entry.
 //!
-//! The part that is still free is written through a second mapping of the same memory
-//! ([`crate::alias`]). What lies around it, code of a file of kept translations and code that
-//! was there at a fork, is private to the process and shared with nobody's second mapping; the
-//! few changes there are forced ([`crate::forced`]).
+//! The free part is written through a second mapping of the same memory ([`crate::alias`]). The
+//! code around it, from a file of kept translations or from before a fork, is private to the
+//! process and has no second mapping; the few changes there are forced ([`crate::forced`]).
 
 use relive_host::layout::CACHE_START;
 use relive_host::{addr::PAGE, cpu, window};
@@ -29,12 +28,12 @@ pub(crate) struct Cache {
     hot: u32,
     cold: u32,
     end: u32,
-    /// The pages that nothing but the alias's memory is mapped at, or will be.
+    /// The pages that only the alias's memory is mapped at, or will be.
     open: (u32, u32),
     /// The second mapping of the open pages; made when it is first needed.
     alias: Option<Alias>,
     forced: Forced,
-    /// Something has been written that no thread has been told of.
+    /// Code has been written since the last [`Cache::settle`].
     changed: bool,
 }
 
@@ -61,24 +60,24 @@ impl Cache {
         self.alias = None;
     }
 
-    /// Maps memory for what is to be emitted next, if that has not been done.
+    /// Maps memory for the code to be emitted next, if that has not been done.
     ///
     /// # Panics
-    /// The kernel refuses to map memory over what is reserved for it.
+    /// The kernel refuses a map over the window reserved for the cache.
     pub(crate) fn prepare(&mut self) {
         let (start, end) = self.open;
         self.alias.get_or_insert_with(|| Alias::new(start, end));
     }
 
-    /// This process is about to be forked. Parent and child go on with the pages as they are and
-    /// each with memory of its own for what follows: nobody writes to shared memory any more.
+    /// This process is about to be forked. Parent and child keep the pages as they are, and each
+    /// maps memory of its own for later code: shared memory is not written any more.
     pub(crate) fn close(&mut self) {
         if self.alias.take().is_some() {
             self.close_around(self.hot, self.cold);
         }
     }
 
-    /// The pages below and from these addresses on are not the alias's.
+    /// The pages below the first address and from the second on are not the alias's.
     fn close_around(&mut self, hot: u32, cold: u32) {
         let page = PAGE as u32;
         self.hot = hot.next_multiple_of(page);
@@ -96,7 +95,7 @@ impl Cache {
         (self.hot, self.cold, self.end)
     }
 
-    /// Takes over code that was put in place by somebody else.
+    /// Takes over code that is already mapped.
     pub(crate) fn take_over(&mut self, hot: u32, cold: u32) {
         assert!(hot <= cold && cold <= self.end, "outside of the cache");
         self.close_around(hot, cold);
@@ -130,7 +129,7 @@ impl Cache {
         (self.hot - CACHE_START as u32, self.end - self.cold)
     }
 
-    /// Writes code that no thread can be executing.
+    /// Writes code that no thread is executing.
     pub(crate) fn write(&mut self, at: u32, code: &[u8]) {
         assert!(self.hot <= self.cold, "the code cache has run over");
         self.change(at, code);
@@ -164,8 +163,8 @@ impl Cache {
         }
     }
 
-    /// Lets this thread execute what was written since the last time: through another address than
-    /// it is executed at (Intel's manual, volume 3, "Self-Modifying Code").
+    /// Lets this thread execute code written since the last time: it was written through another
+    /// address (Intel's manual, volume 3, "Self-Modifying Code").
     pub(crate) fn settle(&mut self) {
         if std::mem::take(&mut self.changed) {
             cpu::serialize();

@@ -1,9 +1,8 @@
-//! What the translator has to do with each instruction: a table over all opcodes, filled as they
-//! come up.
+//! The classes of instructions for translation: a table over all opcodes, filled as they come up.
 //!
-//! Whatever could change or reveal state that the translator or the recorder does not
-//! control is refused by name here. Privileged instructions are copied: they fault on
-//! their own, at the right place.
+//! Instructions that could change or reveal state that neither the translator nor the recorder
+//! controls are refused by name here. Privileged instructions are copied: they fault by themselves,
+//! at the right place.
 
 use std::sync::atomic::{AtomicU16, Ordering};
 
@@ -34,8 +33,8 @@ pub(crate) enum Class {
     /// The engine provides the result.
     Instr,
     Popf,
-    /// Stores the x87 instruction pointer, or the address of a table of the kernel, or loads DS or ES:
-    /// the host settles what came of it.
+    /// Stores the x87 instruction pointer, or the address of a table of the kernel, or loads DS or
+    /// ES: the host corrects the result.
     StoresFip,
     /// `int n`.
     Int,
@@ -45,7 +44,7 @@ pub(crate) enum Class {
 
 const LOAD: &str = "load of a segment register";
 
-/// Refused instructions and what they are called in messages.
+/// Refused instructions and their names in messages.
 const UNSUPPORTED: &[(Mnemonic, &str)] = &[
     (Mnemonic::Lgs, LOAD),
     (Mnemonic::Lfs, LOAD),
@@ -132,11 +131,11 @@ const CODES: usize = 1 << 13;
 /// [`KNOWN`]: the class is [`Class::Unsupported`] with the number in the low byte.
 const REFUSED: u16 = 1 << 8;
 
-/// Encoded classes by opcode, 0 where nobody has asked yet.
+/// Encoded classes by opcode; 0 where none has been computed yet.
 static KNOWN: [AtomicU16; CODES] = [const { AtomicU16::new(0) }; CODES];
 
-/// The class of an opcode. Worked out when it is first asked for: a start of a program needs few
-/// of them, and all together cost more than many fragments.
+/// The class of an opcode, computed when first asked for: a start of a program needs few of them,
+/// and computing all costs more than translating many fragments.
 pub(crate) fn class_of(code: Code) -> Class {
     let known = &KNOWN[code as usize];
     match known.load(Ordering::Relaxed) {
@@ -154,7 +153,7 @@ pub(crate) fn class_of_insn(insn: &Instruction) -> Class {
     let class = class_of(insn.code());
     let from_register = insn.op1_kind() == OpKind::Register;
     match (class, insn.mnemonic(), insn.op0_register()) {
-        // The processor itself says which selectors are good.
+        // The processor itself checks selectors.
         (Class::Unsupported(_), Mnemonic::Mov, Register::SS) => Class::Copy,
         (Class::Unsupported(_), Mnemonic::Mov, Register::DS | Register::ES) => Class::StoresFip,
         (Class::Unsupported(_), Mnemonic::Mov, Register::CS) => Class::Undefined,

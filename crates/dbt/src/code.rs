@@ -12,8 +12,8 @@ pub trait Code {
     /// bytes must be followed by [`crate::Translator::invalidate`].
     fn fetch(&self, pc: GuestAddr, buf: &mut [u8; 16]) -> usize;
 
-    /// Whether nothing but a system call of the guest can change the code at `pc`: it is in no
-    /// memory that anybody can write.
+    /// Whether only a system call of the guest can change the code at `pc`: its memory is not
+    /// writable for any process.
     fn lasting(&self, pc: GuestAddr) -> bool;
 }
 

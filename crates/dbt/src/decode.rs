@@ -14,7 +14,7 @@ pub(crate) struct Insn {
     modrm: u8,
 }
 
-/// What lies at an address.
+/// The outcome of decoding at an address.
 pub(crate) enum Decoded {
     /// `Insn` has been filled in.
     Insn,
@@ -75,7 +75,7 @@ impl Insn {
             && !self.uses_gs()
     }
 
-    /// Whether it has a GS prefix that means something.
+    /// Whether it has a GS prefix that takes effect.
     pub(crate) fn uses_gs(&self) -> bool {
         self.iced.segment_prefix() == Register::GS
     }

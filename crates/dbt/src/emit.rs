@@ -1,5 +1,5 @@
-//! The assembler: the few instruction forms that the translator makes itself, written into
-//! a buffer whose place in the cache is known. It knows encodings and nothing else.
+//! The assembler: the few instruction forms that the translator makes itself, written into a buffer
+//! whose place in the cache is known. It knows encodings and nothing else.
 
 use relive_host::context::off;
 use relive_host::layout::TABLE;
@@ -75,15 +75,15 @@ impl Asm {
         self.buf.extend_from_slice(bytes);
     }
 
-    /// Makes the next `len` bytes, which are a branch and what processors fuse with it, lie in one
-    /// block.
+    /// Aligns the next `len` bytes, a branch and the instruction that processors fuse with it, to
+    /// lie in one block.
     pub(crate) fn keep_whole(&mut self, len: u32) {
         let pad = padding(self.here(), len, self.block);
         self.buf.extend(nops(pad));
     }
 
-    /// The same where the first of these bytes have been emitted, from `start` in the buffer on, and
-    /// `len` are yet to come. Returns how far they were moved.
+    /// The same where some of these bytes have been emitted already, from `start` in the buffer on,
+    /// and `len` more follow. Returns how far they were moved.
     pub(crate) fn keep_whole_from(&mut self, start: usize, len: u32) -> u32 {
         let emitted = (self.buf.len() - start) as u32;
         let pad = padding(self.base + start as u32, emitted + len, self.block);
@@ -265,15 +265,15 @@ impl Asm {
         self.bytes(&[0xe3, rel as u8]);
     }
 
-    /// `loop`: takes 1 from rcx, and unless that leaves 0 goes behind the first byte of what follows,
-    /// which must be [`Asm::load`]. Without its prefix that is a load at an offset instead of in
-    /// the context: a fault, as nobody has memory there.
+    /// `loop`: decrements rcx, and unless that leaves 0 jumps behind the first byte of the
+    /// following [`Asm::load`]. Without its prefix the load addresses the plain offset instead of
+    /// the context: a fault, as no memory is mapped there.
     fn loop_into_load(&mut self) {
         self.bytes(&[0xe2, 1]);
     }
 
-    /// Leaves rcx as 0 if it is `value`. Otherwise what follows, which must be [`Asm::load`], faults
-    /// at its second byte, and rcx says by how much it is more.
+    /// Leaves rcx as 0 if it is `value`. Otherwise the [`Asm::load`] that must follow faults at its
+    /// second byte, and rcx holds the difference.
     pub(crate) fn expect_rcx(&mut self, value: i32) {
         self.add_rcx(1 - value);
         self.keep_whole(LOOP_BYTES);
@@ -287,7 +287,7 @@ impl Asm {
         self.jmp(target);
     }
 
-    /// A jump of [`AHEAD_BYTES`] to where [`Asm::land`] is called with what this returns.
+    /// A short jump of [`AHEAD_BYTES`]. [`Asm::land`] with the returned place sets its target.
     pub(crate) fn jump_ahead(&mut self) -> usize {
         self.bytes(&[0xeb, 0]);
         self.buf.len()
@@ -311,8 +311,8 @@ impl Asm {
         self.imm32(rel);
     }
 
-    /// Calls a host routine by way of `gs:[offset]`, on the host's stack. It returns behind
-    /// this code, or to where this code ends if the host has to act.
+    /// Calls a host routine by way of `gs:[offset]`, on the host's stack. An [`Asm::exit`] must
+    /// follow: it is skipped unless the host has to act.
     pub(crate) fn call_host(&mut self, offset: i32) {
         const OLD_RSP: i32 = off::SPILL + 16;
         self.store(OLD_RSP, RSP);

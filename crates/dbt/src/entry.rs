@@ -1,6 +1,6 @@
-//! The entries of a fragment: the ways in which control comes to it. Nothing else is known here.
+//! The entries of a fragment: the kinds of branches that reach it. Nothing else is known here.
 
-/// How control comes to a fragment.
+/// The kinds of entries.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
 pub(crate) enum Entry {

@@ -1,10 +1,10 @@
-//! An exit of the code cache: each has a number, a stub that stores it, and a record of
-//! what it means. Numbers are indices here and are all forgotten by a flush.
+//! An exit of the code cache: each has a number, a stub that stores the number, and a record of its
+//! meaning. Numbers are indices here; a flush forgets them all.
 
 use crate::entry::Entry;
 use crate::records::Plain;
 
-/// What an exit means; `pc` is the record's.
+/// The meaning of an exit; `pc` is the record's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub(crate) enum ExitKind {
@@ -12,7 +12,7 @@ pub(crate) enum ExitKind {
     MissEven,
     /// A table slot at an odd address has its default value.
     MissOdd,
-    /// A direct branch to `pc` that is no tick site.
+    /// A direct branch to `pc` that is not a tick site.
     Link,
     /// A direct branch to `pc` that is a tick site.
     LinkTicked,
@@ -38,10 +38,10 @@ pub(crate) enum ExitKind {
     /// The instruction at `pc` has just stored an x87 instruction pointer.
     Fip,
     /// The instruction at `pc` is one of the XSAVE family, and the host does it; `aux` and `site`
-    /// describe it (`xsave::describe`) or are 0. Behind this exit is
-    /// a jump over the instruction itself, for where that faults.
+    /// describe it (`xsave::describe`) or are 0. A jump over the instruction itself follows this
+    /// exit: the instruction is executed where it faults.
     Xsave,
-    /// A breakpoint lies on the instruction at `pc`, which has not been executed.
+    /// A breakpoint is set on the instruction at `pc`, which has not been executed.
     Breakpoint,
     /// The instruction at `pc` may be about to touch watched memory.
     Watch,
@@ -53,13 +53,13 @@ pub(crate) enum ExitKind {
     StepJump,
     /// A single step over a return: rcx is the target.
     StepReturn,
-    /// A jump or call through the hashed table has found no landing, or another's.
+    /// A jump or call through the hashed table has found no landing, or that of another target.
     HashedJump,
     /// The same for a return.
     HashedReturn,
-    /// A paired return has come where its return address does not lead.
+    /// A paired return has reached a landing that is not its return address.
     ReturnLost,
-    /// No way out, but the record of a branch through the hashed table: the branch at `pc`.
+    /// Not a way out, but the record of a branch through the hashed table: the branch at `pc`.
     Site,
 }
 
@@ -109,7 +109,7 @@ impl ExitKind {
 /// No fragment, no exit.
 pub(crate) const NONE: u32 = u32::MAX;
 
-/// What is known about one exit.
+/// The data of one exit.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exit {
     pub(crate) kind: ExitKind,
@@ -180,7 +180,7 @@ impl ExitRecord {
         }
     }
 
-    /// `None` if it is none: a file says what it likes.
+    /// `None` if the record is not valid: a file may contain anything.
     pub(crate) fn exit(&self) -> Option<Exit> {
         Some(Exit {
             kind: self.kind()?,

@@ -1,5 +1,5 @@
-//! All exits of the code cache, which grow with it: their records, their stubs, and what emitted code
-//! reads from the cache.
+//! All exits of the code cache, which grow with it: their records, their stubs, and the words that
+//! emitted code reads from the cache.
 
 use relive_host::layout;
 

@@ -1,9 +1,9 @@
-//! Instructions that store the x87 pointers: translated, they would store an address in the
-//! code cache as the last instruction's. And whether the processor keeps the other pointers
-//! (operand, opcode) over a stop in the host depends on its make. All of them are
-//! overwritten with 0, what processors store anyway unless an x87 exception is pending.
-//! `sgdt` and `sidt`, which store addresses of the kernel's, are treated the same, and loads of
-//! DS and ES, whose null selectors have bits that the next interrupt clears.
+//! Instructions that store the x87 pointers. Translated, they would store an address in the code
+//! cache as the last instruction's. Whether the other pointers (operand, opcode) survive a stop in
+//! the host depends on the make of the processor. All of them are overwritten with 0, the value
+//! that processors store anyway unless an x87 exception is pending. `sgdt` and `sidt`, which store
+//! addresses of the kernel, are treated the same, and so are loads of DS and ES: null selectors
+//! have bits that the next interrupt clears.
 
 use iced_x86::{Code as Op, Instruction, Mnemonic, Register};
 use relive_host::segments::Segments;
@@ -16,7 +16,8 @@ use crate::decode::{Decoded, Insn};
 /// Bit 0 of state-component bitmaps: x87.
 const X87: u64 = 1;
 
-/// Overwrites what the instruction at `pc`, just executed, has stored. Errors say why not.
+/// Overwrites the values that the instruction at `pc`, just executed, has stored. Errors say why
+/// not.
 pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<(), String> {
     let mut insn = Insn::new();
     let Decoded::Insn = insn.decode(&mut Window::new(code), pc) else {
@@ -41,14 +42,14 @@ pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<()
         .map_err(|bad| format!("stored at {at} but cannot clear {}", bad.0))
 }
 
-/// Where the operand in memory of the instruction at `pc` lies.
+/// The address of the memory operand of the instruction at `pc`.
 pub(crate) fn operand(insn: &Instruction, ctx: &Context, pc: u64) -> Result<GuestAddr, String> {
     let address = insn.virtual_address(0, 0, |reg, _, _| register(ctx, reg));
     let address = address.ok_or_else(|| format!("no address for the operand of {pc:#x}"))?;
     Ok(GuestAddr(address))
 }
 
-/// Limit and base as the kernel shows them where the processor keeps programs from reading them
+/// Limit and base as the kernel emulates them where the processor hides the registers from programs
 /// (UMIP): elsewhere they differ from one processor of a machine to the next.
 fn table_register(mnemonic: Mnemonic) -> Option<[u8; 10]> {
     let base: u64 = match mnemonic {
@@ -65,7 +66,7 @@ fn table_register(mnemonic: Mnemonic) -> Option<[u8; 10]> {
 /// XSAVE share (Intel SDM vol. 1, 10.5.1).
 const FX: (u64, usize) = (6, 18);
 
-/// The same in what the instruction stores (Intel SDM vol. 1, 8.1.10).
+/// The same in the area that the instruction stores (Intel SDM vol. 1, 8.1.10).
 fn field(op: Op) -> (u64, usize) {
     match op {
         Op::Fnstenv_m14byte | Op::Fstenv_m14byte | Op::Fnsave_m94byte | Op::Fsave_m94byte => (6, 8),

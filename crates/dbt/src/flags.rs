@@ -1,19 +1,18 @@
 //! Which arithmetic flags are dead at a guest address: certainly overwritten before they
 //! can be read.
 //!
-//! The answer is a function of guest code alone, never of fragments or options: where flags
-//! are dead the translator may lose them, and whoever looks at a stopped thread sees zeros
-//! in their place, in record and replay alike. What was looked at is part of what a fragment
-//! depends on that has lost flags.
+//! The answer is a function of guest code alone, never of fragments or options: where flags are
+//! dead the translator may lose them, and a stopped thread shows zeros in their place, in record
+//! and replay alike. A fragment that has lost flags depends on the code that was looked at.
 //!
-//! Direct branches are followed, conditional ones to both sides, where the code cannot be
-//! written ([`Code::lasting`]): it changes only by a system call, so that whoever is between
-//! here and there has been stopped before, with zeros for dead flags. Code that can be written
-//! is looked at along a straight line only.
+//! Direct branches are followed, conditional ones to both sides, where the code cannot be written
+//! ([`Code::lasting`]): only a system call changes it, so that a thread between here and there has
+//! stopped before, with zeros for dead flags. Code that can be written is scanned along a straight
+//! line only.
 //!
-//! Deadness is taken flag by flag, and the reach is counted along each path by itself. That
-//! makes it hold all the way: a flag dead at one instruction and not written by it is dead at
-//! the next one too, so that no lost value can ever be seen in between.
+//! Deadness is computed flag by flag, and the reach is counted along each path by itself. So
+//! deadness persists: a flag dead at one instruction and not written by it is dead at the next one
+//! too, and no lost value can ever be seen in between.
 
 use iced_x86::{Instruction, Mnemonic, OpKind, RflagsBits};
 use relive_host::GuestAddr;
@@ -25,10 +24,10 @@ use crate::decode::{Decoded, Insn};
 /// CF, PF, AF, ZF, SF and OF in RFLAGS.
 pub(crate) const ARITHMETIC: u16 = 0x8d5;
 
-/// Instructions looked at along one path.
+/// Most instructions scanned along one path.
 const REACH: u32 = 24;
 
-/// Branches followed along one path.
+/// Most branches followed along one path.
 const HOPS: u32 = 3;
 
 /// iced's flag bits and the processor's.
@@ -41,8 +40,8 @@ const BITS: [(u32, u16); 6] = [
     (RflagsBits::OF, 1 << 11),
 ];
 
-/// Instructions that write flags whatever their operands are. What a logic instruction
-/// leaves in AF is called undefined, but all processors clear it.
+/// Instructions that write flags whatever their operands are. AF after a logic instruction is
+/// called undefined, but all processors clear it.
 const LOGIC: [Mnemonic; 4] = [Mnemonic::And, Mnemonic::Or, Mnemonic::Xor, Mnemonic::Test];
 const WRITERS: [Mnemonic; 20] = [
     Mnemonic::Add,
@@ -79,13 +78,13 @@ impl DeadFlags {
         self.0 == ARITHMETIC
     }
 
-    /// Whether all but CF may be lost: what a decrement changes.
+    /// Whether all but CF, the flags that a decrement changes, may be lost.
     pub(crate) fn all_but_carry(self) -> bool {
         self.0 | 1 == ARITHMETIC
     }
 }
 
-/// What a look ahead found.
+/// The result of a look ahead.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Dead {
     pub(crate) flags: DeadFlags,
@@ -108,7 +107,7 @@ pub fn flags_dead_at(code: &dyn Code, pc: GuestAddr) -> bool {
 
 /// The dead ones at `pc` among the flags that are set.
 pub(crate) fn dead_among(code: &dyn Code, pc: u64, set: u64) -> u64 {
-    // What is not set need not be looked for.
+    // Flags that are not set need no look ahead.
     look(code, pc, ARITHMETIC & !(set as u16)).flags.0.into()
 }
 
@@ -184,7 +183,7 @@ impl Look<'_> {
         dead
     }
 
-    /// Where the branch just decoded leads, if it is to be followed.
+    /// The target of the branch just decoded, if it is to be followed.
     fn followed(&self, hops: u32) -> Option<u64> {
         let insn = &self.insn;
         let direct = matches!(
@@ -315,7 +314,7 @@ mod tests {
         assert_eq!(followed(b"\xe3\x02\x31\xc0\x31\xc0"), ALL);
         // jrcxz to pushf: the flags are read on one side
         assert_eq!(followed(b"\xe3\x02\x31\xc0\x9c"), 0);
-        // jrcxz to ret, which leads nobody knows where
+        // jrcxz to ret, whose target is unknown
         assert_eq!(followed(b"\xe3\x02\x31\xc0\xc3"), 0);
         // A loop without end, and one that writes flags.
         assert_eq!(followed(b"\xeb\xfe"), 0);
@@ -323,7 +322,8 @@ mod tests {
         assert_eq!(followed(b"\x66\xe9\x00\x00\x31\xc0"), 0); // jmp with 16 bits
     }
 
-    /// What lets the translator lose a flag at one place and a stop find it dead at the next.
+    /// The property that lets the translator lose a flag at one place and a stop find it dead at
+    /// the next.
     #[test]
     fn a_dead_flag_stays_dead_until_it_is_written() {
         let mut rng = 1_u64;

@@ -1,15 +1,15 @@
-//! Writes to memory of this process that is mapped without the right to write: the code cache
-//! and the branch table, which a wild store of the guest must not change.
+//! Writes to memory of this process that is mapped read-only: the code cache and the branch table,
+//! which a wild store of the guest must not change.
 //!
-//! The usual way is `/proc/self/mem`, through which the kernel writes to private maps whatever
-//! their protection says, and copies a page first that somebody else has too (proc(5)). Where
-//! there is no such file, or the kernel was told not to do that, and where other threads may be
-//! reading (the kernel copies byte by byte, so they could see half of a value), the page is made
-//! writable for as long as the store takes.
+//! The usual way is `/proc/self/mem`: through it the kernel writes to private maps regardless of
+//! their protection, and first copies a page that is shared with another process (proc(5)). The
+//! page is made writable for the time of the store where there is no such file, where the kernel
+//! was told not to allow that, and where other threads may be reading (the kernel copies byte by
+//! byte, so they could see half of a value).
 //!
 //! The descriptor names the memory of the process that opened it. A forked child that used its
-//! parent's would write into the parent: so that it is open is noted on a page that the kernel
-//! clears in a child, which then opens its own at the same number. A replay, which opens nothing, asks
+//! parent's would write into the parent. So a page that the kernel clears in a child notes that it
+//! is open; the child then opens its own at the same number. A replay, which opens nothing, asks
 //! its supervisor for it.
 
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::Relaxed};
@@ -29,20 +29,20 @@ pub(crate) struct Forced(Arc<Shared>);
 struct Shared {
     here: &'static Here,
     /// The number of the descriptor, of this process or of the one that it was forked from;
-    /// negative as long as there has been none.
+    /// negative before there is one.
     number: AtomicI32,
     floor: i32,
-    /// Several threads may be in the cache: nobody else's store will do.
+    /// Several threads may be in the cache: a value must be written by one store.
     together: bool,
     /// Where the descriptor comes from, if not from [`open_memory`].
     ask: OnceLock<Ask>,
 }
 
-/// Gives a descriptor of the calling process's memory, to be read and written, in place of `old`, or if
-/// that is negative at a number of at least `floor` (the second argument).
+/// Gives a descriptor of the calling process's memory, to be read and written: in place of `old`,
+/// or if that is negative at a number of at least `floor` (the second argument).
 pub type Ask = fn(i32, i32) -> Option<i32>;
 
-/// What holds for this process alone: all zero in a forked child.
+/// State of this process alone: all zero in a forked child.
 #[repr(C)]
 struct Here {
     /// `number` names this process's memory.
@@ -55,7 +55,7 @@ struct Here {
 
 impl Forced {
     /// The descriptor will have a number of at least `floor`. With `together` other threads may be
-    /// reading what is written.
+    /// reading the written memory.
     ///
     /// # Errors
     /// The kernel refuses a page.
@@ -74,7 +74,7 @@ impl Forced {
         Some(self.0.number.load(Relaxed)).filter(|&fd| fd >= 0)
     }
 
-    /// From now on the descriptor comes from there, here and in what is forked from here.
+    /// From now on `ask` provides the descriptor, here and in forks of this process.
     pub(crate) fn ask(&self, ask: Ask) {
         let _ = self.0.ask.set(ask);
     }
@@ -90,8 +90,8 @@ impl Forced {
         }
     }
 
-    /// Writes bytes to the cache or to the table. Other threads see 1, 4 and 8 of them, aligned,
-    /// all at once.
+    /// Writes bytes to the cache or to the table. Other threads see aligned writes of 1, 4 and 8
+    /// bytes all at once.
     ///
     /// # Safety
     /// The range lies in the cache or the table, where it is mapped, and may be written to.
@@ -148,7 +148,7 @@ impl Drop for Shared {
 /// Closes the translator's own descriptor, if there is one.
 fn close(fd: i32) {
     if fd >= 0 {
-        // SAFETY: nobody else uses it.
+        // SAFETY: the descriptor is the translator's own.
         unsafe { sys::syscall(libc::SYS_close as u64, [fd as u64, 0, 0, 0, 0, 0]) };
     }
 }
@@ -181,7 +181,7 @@ fn replace(old: u64, low: u64) -> Option<u64> {
     }
 }
 
-/// Writes with the pages made writable meanwhile.
+/// Writes with the pages made writable for that time.
 ///
 /// # Safety
 /// As [`Forced::write`].
@@ -226,8 +226,8 @@ pub(crate) unsafe fn store(at: u64, bytes: &[u8]) {
     }
 }
 
-/// A page that is all zero in a forked child. It is never given back: there is one translator in
-/// a process, but for tests.
+/// A page that is all zero in a forked child. It is never released: there is one translator in a
+/// process, but for tests.
 fn here() -> Result<&'static Here, Error> {
     let what = "mapping a page for the translator";
     let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;

@@ -19,10 +19,10 @@ pub(crate) struct Fragment {
     pub(crate) first_mark: u32,
     /// First of the exits linked to it.
     pub(crate) incoming: u32,
-    /// The region that it waits for, or waited, if it was taken over.
+    /// The region that it waits for, or waited for, if it was taken over.
     pub(crate) region: u32,
     pub(crate) marks: u16,
-    /// Not 0 while it is of use.
+    /// Not 0 while it is in use.
     pub(crate) live: u8,
     /// Not 0 if it was made for single-stepping: leaves to the host after one instruction.
     pub(crate) step: u8,

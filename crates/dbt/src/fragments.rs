@@ -17,8 +17,8 @@ use crate::taken_over::TakenOver;
 /// Ranges of guest bytes by the number of a fragment.
 pub(crate) type SpansById = AddrMap<Vec<(u64, u64)>>;
 
-/// All fragments. Those that were taken over come first; they are found through what came with
-/// them, all others through the maps here.
+/// All fragments. Those that were taken over come first; they are found through their own tables,
+/// all others through the maps here.
 #[derive(Default)]
 pub(crate) struct Fragments {
     all: Records<Fragment>,
@@ -91,7 +91,7 @@ impl Fragments {
         }
     }
 
-    /// What fragments depend on beside the bytes that they were made from.
+    /// The guest bytes that fragments depend on beside those that they were made from.
     pub(crate) fn all_farther(&self) -> SpansById {
         let mut all = self.farther.clone();
         for farther in self.taken_over.iter().flat_map(TakenOver::farther) {
@@ -106,7 +106,7 @@ impl Fragments {
         (&self.all, &self.marks)
     }
 
-    /// Takes over fragments, which nothing finds before their region is there.
+    /// Takes over fragments, which are not found before their region is in use.
     pub(crate) fn take_over(
         &mut self,
         all: Mapped<Fragment>,
@@ -118,7 +118,7 @@ impl Fragments {
         self.taken_over = Some(found_by);
     }
 
-    /// What was taken over.
+    /// The fragments that were taken over.
     pub(crate) fn taken_over(&mut self) -> Option<&mut TakenOver> {
         self.taken_over.as_mut()
     }
@@ -175,7 +175,7 @@ impl Fragments {
             })
     }
 
-    /// The indexed pages of a range, which may be far larger than what has been translated.
+    /// The indexed pages of a range, which may be far larger than the translated code.
     fn pages(&self, start: u64, end: u64) -> Vec<u64> {
         if start >= end {
             return Vec::new();
@@ -194,7 +194,7 @@ impl Fragments {
         }
     }
 
-    /// Takes a fragment out of every index and remembers its entries as dead ones.
+    /// Removes a fragment from every index and remembers its entries as dead ones.
     pub(crate) fn bury(&mut self, id: u32) {
         self.farther.remove(&id.into());
         let fragment = &mut self.all[id as usize];
@@ -216,7 +216,7 @@ impl Fragments {
         }
     }
 
-    /// Cache addresses of the places in a fragment where its paired calls return to.
+    /// Cache addresses of the places in a fragment that its paired calls return to.
     pub(crate) fn landings(&self, id: u32) -> Vec<u32> {
         let fragment = self.get(id);
         let first = fragment.first_mark as usize;

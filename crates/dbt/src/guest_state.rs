@@ -1,5 +1,5 @@
-//! The guest's state in the context, as others see it at a stop: complete and exact, with dead flags
-//! as zeros. What the translation of a branch has done by then is finished or undone here.
+//! The guest's state in the context, as it is visible at a stop: complete and exact, with dead
+//! flags as zeros. A branch that its translation has partly executed is finished or undone here.
 
 use relive_host::{Context, GuestAddr, Reg};
 
@@ -34,7 +34,7 @@ pub(crate) fn stepped(code: &dyn Code, ctx: &mut Context, pc: u64) -> Next {
     stop(code, ctx, pc, Stop::Stepped { pc: GuestAddr(pc) })
 }
 
-/// The branch at `pc` leads to an address that is not canonical: a fault of its own.
+/// The branch at `pc` leads to a non-canonical address: a fault of the branch.
 pub(crate) fn bad_target(
     code: &dyn Code,
     ctx: &mut Context,
@@ -53,7 +53,7 @@ pub(crate) fn bad_target(
     ))
 }
 
-/// Takes back what the indirect branch at `pc` has done to the stack.
+/// Undoes the stack change of the indirect branch at `pc`.
 fn undo_branch(code: &dyn Code, ctx: &mut Context, pc: u64) -> Result<(), String> {
     let mut insn = Insn::new();
     let decoded = insn.decode(&mut Window::new(code), pc);

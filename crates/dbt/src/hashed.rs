@@ -1,10 +1,10 @@
-//! The hashed branch table: for indirect branches that lead out of the low window, where
-//! [`crate::table`] has no slots (just-in-time compilers put their code there).
+//! The hashed branch table: for indirect branches out of the low window, where [`crate::table`] has
+//! no slots (just-in-time compilers put their code there).
 //!
-//! A branch stores its target in the context, hashes it without touching flags, and jumps
-//! through one of 65 536 slots. A slot belongs to whoever came last, and each landing compares
-//! the target with its own address. Jumps and returns have a table each. The tables are mapped
-//! when the first such branch is translated: most programs have none.
+//! A branch stores its target in the context, hashes it without touching flags, and jumps through
+//! one of 65 536 slots. A slot belongs to the target set last, and each landing compares the target
+//! with its own address. Jumps and returns have a table each. The tables are mapped when the first
+//! such branch is translated: most programs have none.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -57,7 +57,7 @@ impl Hashed {
         if self.mapped { self.map() } else { Ok(()) }
     }
 
-    /// Maps both tables, which can be written until they are filled.
+    /// Maps both tables, writable until they are filled.
     fn map(&self) -> Result<(), Error> {
         let what = "mapping the hashed branch table";
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
@@ -76,13 +76,13 @@ impl Hashed {
         Error::check(what, ret).map(drop)
     }
 
-    /// Lets branches to `target` go to `landing`.
+    /// Makes branches to `target` go to `landing`.
     pub(crate) fn set(&mut self, is_return: bool, target: u64, landing: u64) {
         assert!(self.mapped, "there is no hashed table");
         self.store(is_return, hash(target), landing);
     }
 
-    /// Sets the slot of `target` back if it leads to `landing`.
+    /// Resets the slot of `target` if it leads to `landing`.
     pub(crate) fn unset(&mut self, is_return: bool, target: u64, landing: u64) {
         if self.mapped {
             let index = hash(target);
@@ -108,7 +108,7 @@ fn slot(is_return: bool, index: u64) -> &'static AtomicU64 {
     unsafe { &*(at as *const AtomicU64) }
 }
 
-/// As emitted code does it: the lower 16 bits of the CRC-32C.
+/// The hash that emitted code computes: the lower 16 bits of the CRC-32C.
 fn hash(target: u64) -> u64 {
     let crc: u64;
     // SAFETY: SSE4.2 is older than FSGSBASE, without which no guest starts.

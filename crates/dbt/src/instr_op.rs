@@ -1,5 +1,5 @@
-//! Instructions whose outcome is not determined by guest state: the engine provides the
-//! values, this module puts them where the instruction would have.
+//! Instructions whose outcome is not determined by guest state: the engine provides the values, and
+//! this module stores them in the instruction's destinations.
 
 use iced_x86::{Code, Instruction, Register};
 use relive_host::{Context, GuestAddr, Reg, layout, reading};
@@ -39,8 +39,8 @@ pub enum InstrOp {
     Rdpid { reg: u8 },
     /// Values: the extended control register that ecx names (0 or 1).
     Xgetbv,
-    /// Values: seconds, nanoseconds; -1 nanoseconds for a clock that is not readable. The
-    /// clock is in edi. Not the processor's: code of [`layout::in_vdso`] only.
+    /// Values: seconds, nanoseconds; -1 nanoseconds for a clock that is not readable. The clock is
+    /// in edi. Not an instruction of the processor: code of [`layout::in_vdso`] only.
     Clock,
     /// Values: processor, node. The same.
     Cpu,
@@ -48,7 +48,7 @@ pub enum InstrOp {
     WrFsBase { reg: u8, width: Width },
     /// The same for GS.
     WrGsBase { reg: u8, width: Width },
-    /// Value: what lies at the top of the stack. The trap flag in it is the engine's to follow.
+    /// Value: the top of the stack. The engine handles the trap flag in it.
     Popf { narrow: bool },
     /// Values: none; the GS base goes into a register.
     RdGsBase { reg: u8, width: Width },
@@ -91,7 +91,7 @@ impl InstrOp {
         }
     }
 
-    /// From what [`InstrOp::to_bytes`] gave.
+    /// The inverse of [`InstrOp::to_bytes`].
     pub(crate) fn from_bytes([tag, reg, width]: [u8; 3]) -> Option<Self> {
         if let Some(&of) = tag
             .checked_sub(LSL)
@@ -221,8 +221,8 @@ impl InstrOp {
         Ok(())
     }
 
-    /// What an undefined instruction means if it is one of those that read clocks: `ud1`
-    /// with eax as the second operand and eax (a clock) or ecx (the processor) as the first.
+    /// The operation of an undefined instruction that reads clocks: `ud1` with eax as the second
+    /// operand and eax (a clock) or ecx (the processor) as the first.
     pub(crate) fn of_vdso(insn: &Instruction) -> Option<Self> {
         if insn.code() != Code::Ud1_r32_rm32
             || insn.op1_register() != Register::EAX
@@ -248,7 +248,7 @@ impl InstrOp {
         })
     }
 
-    /// What to ask the engine for; `None` if the instruction is not of this kind.
+    /// The operation to ask the engine for; `None` if the instruction is not of this kind.
     pub(crate) fn of(insn: &Instruction) -> Option<Self> {
         let (reg, width) = register(insn.op0_register());
         Some(match insn.code() {
@@ -276,9 +276,9 @@ impl InstrOp {
     }
 }
 
-/// The part of a selector that says for whom it is.
+/// The requested privilege level of a selector.
 const RPL: u16 = 3;
-/// The descriptor whose limit is the number of processor and node.
+/// The descriptor whose limit encodes processor and node.
 const CPU_NODE: u16 = 0x78;
 
 /// Whether a program may use a descriptor, of those that Linux has: 32-bit code, data, 64-bit code,

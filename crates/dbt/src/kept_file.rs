@@ -1,6 +1,6 @@
-//! The form of a file of translations: a header of counts, the pages of the code cache, lists of records,
-//! and pages of the branch table. Nothing in a file is believed: its checksum covers all of it, and
-//! what does not fit is no file.
+//! The format of a file of translations: a header of counts, the pages of the code cache, lists of
+//! records, and pages of the branch table. Nothing in a file is trusted: its checksum covers all of
+//! it, and a file with inconsistent content is refused.
 
 use std::fs::File;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub(crate) fn pages(hot: u32, cold: u32, end: u32) -> [(u64, u64, u64); 2] {
     ]
 }
 
-/// How many fragments a file offers, if it has this key; looks at its beginning only.
+/// How many fragments a file offers, if it has this key; reads its beginning only.
 #[must_use]
 pub(crate) fn offered(key: u128, head: &[u8]) -> Option<u64> {
     let word = |i: usize| {
@@ -85,7 +85,7 @@ pub(crate) fn offered(key: u128, head: &[u8]) -> Option<u64> {
 pub(crate) struct Out(pub(crate) Vec<u8>);
 
 impl Out {
-    /// With an empty header, for about so many bytes.
+    /// A file with an empty header, with room for about so many bytes.
     pub(crate) fn with_room(bytes: usize) -> Self {
         let mut out = Vec::with_capacity(bytes + bytes / 8 + PAGE as usize);
         out.resize(PAGE as usize, 0);
@@ -218,7 +218,7 @@ pub(crate) fn parse(
     })
 }
 
-/// What is still to be read.
+/// The unread lists.
 struct Rest<'a> {
     view: &'a Arc<View>,
     header: Header,
@@ -236,7 +236,7 @@ impl Rest<'_> {
     }
 }
 
-/// Of everything but the words in front of it.
+/// The checksum of everything but the words in front of it.
 fn checksum(bytes: &[u8]) -> u64 {
     let mut sum = Xxh3::new();
     sum.update(&bytes[8 * SUMMED..]);

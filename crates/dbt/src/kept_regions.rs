@@ -14,7 +14,7 @@ pub type Read<'a> = dyn FnMut(u64, &mut [u8]) -> bool + 'a;
 /// Spans of guest bytes with gaps up to this are one.
 const GAP: u64 = 32;
 
-/// A region of guest code with what is kept of it.
+/// A region of guest code with its kept translations.
 pub(crate) struct KeptRegion {
     pub(crate) start: u64,
     pub(crate) end: u64,
@@ -25,8 +25,8 @@ pub(crate) struct KeptRegion {
     pub(crate) runs: Vec<PageRun>,
 }
 
-/// Groups the kept fragments by region, with the guest bytes that they depend on. A region
-/// whose bytes cannot be read is not kept.
+/// Groups the kept fragments by region, with the guest bytes that they depend on. A region whose
+/// bytes cannot be read is not kept.
 pub(crate) fn regions(
     all: &Records<Fragment>,
     farther: &SpansById,

@@ -1,8 +1,8 @@
-//! Slots of the branch table in a file of translations: whole pages of the table as they will be,
-//! in runs, which a later process moves into place. Getting a page and setting its slots costs
-//! about as much as a page fault, and a start needs hundreds; pages of a file are there already,
-//! and the kernel maps sixteen with one fault. A page must hold nothing but default values and
-//! landings of fragments of one region.
+//! Slots of the branch table in a file of translations: whole pages of the table, complete, in runs
+//! that a later process moves into place. Getting a page and setting its slots costs about as much
+//! as a page fault, and a start needs hundreds; pages of a file are there already, and the kernel
+//! maps sixteen with one fault. A page must hold nothing but default values and landings of
+//! fragments of one region.
 
 use relive_host::addr::PAGE;
 use relive_host::layout::is_low;
@@ -14,11 +14,12 @@ use crate::records::Plain;
 
 /// Bytes of a slot.
 const SLOT: u64 = 8;
-/// Runs with so few unused pages between them are one: a run more costs as much as mapping them.
+/// Runs with so few unused pages between them are joined: one more run costs as much as mapping
+/// them.
 const GAP: u32 = 16;
-/// Slots of a run at least: to move its pages costs about as much as so many misses.
+/// Least slots of a run: to move its pages costs about as much as so many misses.
 const LEAST_SLOTS: usize = 8;
-/// Pages of runs in a file at most: 96 MiB.
+/// Most pages of runs in a file: 96 MiB.
 const MOST_PAGES: u32 = 24 << 10;
 
 /// A slot of the branch table that a fragment's landing was made for.
@@ -29,7 +30,7 @@ pub(crate) struct LandingSlot {
 }
 
 impl LandingSlot {
-    /// In the table, in bytes.
+    /// Its offset in the table, in bytes.
     fn offset(&self) -> u64 {
         u64::from(self.addr) * SLOT
     }
@@ -83,7 +84,7 @@ fn landings(fragment: &Fragment) -> impl Iterator<Item = LandingSlot> + use<> {
     })
 }
 
-/// The pages that slots, in ascending order, lie on, but for those where it does not pay.
+/// The pages that slots, in ascending order, lie on, without runs that cost more than they save.
 pub(crate) fn runs(slots: &[LandingSlot]) -> Vec<PageRun> {
     let mut runs: Vec<(PageRun, usize)> = Vec::new();
     for slot in slots {
@@ -122,7 +123,7 @@ pub(crate) fn append(runs: &[PageRun], slots: &[LandingSlot], out: &mut Vec<u8>)
         (0..run.pages).for_each(|_| out.extend_from_slice(&unused));
         let from = slots.partition_point(|s| s.offset() < start);
         let to = slots.partition_point(|s| s.offset() < end);
-        // Of several landings for a slot the first one has it.
+        // If a slot has several landings, the first one gets it.
         for slot in slots[from..to].iter().rev() {
             let i = at + (slot.offset() - start) as usize;
             out[i..i + SLOT as usize].copy_from_slice(&u64::from(slot.landing).to_le_bytes());

@@ -1,8 +1,8 @@
-//! The entries of a fragment: what is done there before guest state is in place. Landings, which
-//! indirect branches come to, compare the target with their own address, as slots of the branch tables
-//! are shared; paired calls have left the guest's stack.
+//! The entries of a fragment: the code executed before guest state is complete. Landings, the
+//! entries of indirect branches, compare the target with their own address, because slots of the
+//! branch tables are shared; paired calls have left the guest's stack.
 //!
-//! Where flags may be alive nothing here changes them.
+//! Nothing here changes flags that may be alive.
 
 use relive_host::context::off;
 use relive_host::layout::SHADOW_BELOW;
@@ -13,12 +13,12 @@ use crate::entry::Entry;
 use crate::exit::{Exit, ExitKind};
 use crate::passes::Passes;
 
-/// Most bytes that an entry takes without what passes emit, its stub, its alignment and its jump to
-/// the body included.
+/// Most bytes of an entry without the code of passes; its stub, its alignment and its jump to the
+/// body are included.
 pub(crate) const BYTES: u32 = 176;
 
-/// Emits entry `kind` of a fragment; the body, or a jump to it, must follow. Returns the entry's cache
-/// address. `meant`: no branch is known that leads elsewhere and comes here.
+/// Emits entry `kind` of a fragment; the body, or a jump to it, must follow. Returns the entry's
+/// cache address. `meant`: no branch to another target is known to come here.
 pub(crate) fn emit(at: &mut Arrival<'_>, passes: &Passes, kind: Entry, meant: bool) -> u32 {
     let ahead = kind.is_counted().then(|| passes.ahead(at));
     let entry = at.asm.here();
@@ -84,8 +84,8 @@ fn by_fault(at: &mut Arrival<'_>, mismatch: Exit) {
     at.exits.add_inline(mismatch, at.asm.here() + 1);
 }
 
-/// Compares the target in the context. Another target, for which flags may be alive, gets here by the
-/// same slot: no flag changes.
+/// Compares the target in the context. A branch with another target, for which flags may be alive,
+/// gets here by the same slot: no flag changes.
 fn by_target(at: &mut Arrival<'_>, mismatch: Exit) {
     const RDX: u8 = 2;
     const RDX_SLOT: i32 = off::SPILL + 8;

@@ -1,20 +1,20 @@
 //! The same-ISA binary translator: x86-64 guest code runs on the x86-64 host, in the same
 //! process, out of a code cache.
 //!
-//! The path of a piece of guest code: `code` reads its bytes, `decode` and `classify`
-//! say what each instruction is, `mangle` emits its translation through `emit` into the
-//! `cache`, `passes` instrument it, `link` and `table` connect fragments, `resolve` answers every exit to
-//! the host, and `recover` turns a fault in the cache back into exact guest state.
+//! The path of a piece of guest code: `code` reads its bytes, `decode` and `classify` identify each
+//! instruction, `mangle` emits its translation through `emit` into the `cache`, `passes` instrument
+//! it, `link` and `table` connect fragments, `resolve` answers every exit to the host, and
+//! `recover` turns a fault in the cache back into exact guest state.
 //!
 //! The crate never makes a guest system call, never looks at a trace and never decides
 //! policy: it stops with a [`Stop`] and leaves the rest to its user.
 //!
-//! Three limits are known and accepted. A jump to one of the non-canonical addresses
-//! `a + n * 2^61` of a low address `a` is reported at the target instead of at the jump.
-//! And a jump to an address in `0xffff_ffff_f400_0000..0xffff_ffff_ff00_0000` (no user
-//! program can have code there) reads memory below the branch table as if it were a slot.
-//! And a jump to an address from 63 to 96 MiB, while the guest has mapped the annex (where there
-//! can be no code then), takes what the guest has there for a slot.
+//! Three limits are known and accepted. A jump to one of the non-canonical addresses `a + n * 2^61`
+//! of a low address `a` is reported at the target instead of at the jump. A jump to an address in
+//! `0xffff_ffff_f400_0000..0xffff_ffff_ff00_0000` (no user program can have code there) reads
+//! memory below the branch table as if it were a slot. A jump to an address from 63 to 96 MiB,
+//! while the guest has mapped the annex (there can be no code then), takes the guest's memory there
+//! for a slot.
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 

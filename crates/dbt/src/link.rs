@@ -1,4 +1,4 @@
-//! Linking direct branches to fragments, and taking fragments out of use again.
+//! Linking direct branches to fragments, and taking fragments out of use.
 
 use crate::behind::new_epoch;
 use crate::entry::{ENTRIES, Entry};
@@ -6,7 +6,7 @@ use crate::exit::{ExitKind, NONE, UNLINKED};
 use crate::translator::Translator;
 
 impl Translator {
-    /// Links the exits from `first` on whose targets are there already.
+    /// Links the exits from `first` on whose targets are translated already.
     pub(crate) fn link_new(&mut self, first: usize) {
         for number in first..self.exits.next() {
             let exit = self.exits.all[number];
@@ -36,8 +36,8 @@ impl Translator {
         self.stats.links += 1;
     }
 
-    /// Takes a fragment out of use: nothing leads to it any more, and a thread that is just
-    /// about to enter it faults at its entry and is sent on by guest address.
+    /// Takes a fragment out of use: all links to it are removed, and a thread that is just about to
+    /// enter it faults at its entry and is resolved by guest address.
     pub(crate) fn kill(&mut self, id: u32) {
         new_epoch();
         let fragment = *self.frags.get(id);

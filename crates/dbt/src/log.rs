@@ -1,5 +1,5 @@
-//! The debug log of every fragment (tracing target `dbt`, level debug): guest code and what
-//! was emitted for it. It must never influence translation.
+//! The debug log of every fragment (tracing target `dbt`, level debug): guest code and the code
+//! emitted for it. It must never influence translation.
 
 use std::fmt::Write;
 

@@ -1,9 +1,9 @@
 //! Marks: the host instructions of a fragment that can fault, each with its guest instruction and
-//! what has to be undone. A fault anywhere else is an error of the translator.
+//! the changes to undo. A fault anywhere else is an error of the translator.
 
 use crate::records::Plain;
 
-/// What a partly executed translation has changed already.
+/// The changes that a partly executed translation has already made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Undo {
     /// Nothing.
@@ -16,7 +16,7 @@ pub(crate) enum Undo {
     JumpMiss,
     /// The table slot of a return is not there: rcx is the target.
     ReturnMiss,
-    /// A paired call finds no shadow; all that the guest's call does is done.
+    /// A paired call finds no shadow; the guest's call is complete.
     Called,
     /// The same of an indirect one: rcx is the target.
     CalledByTable,
@@ -24,8 +24,8 @@ pub(crate) enum Undo {
     Return,
     /// Where a paired call returns to; faults if the fragment is dead.
     Landing,
-    /// A return that leads elsewhere has come to the landing at this guest address: rcx says by
-    /// how much.
+    /// A return to another address has come to the landing at this guest address: rcx is the
+    /// difference.
     Misled,
 }
 
@@ -75,7 +75,7 @@ impl MarkRecord {
         }
     }
 
-    /// `None` if it is none: a file says what it likes.
+    /// `None` if the record is not valid: a file may contain anything.
     pub(crate) fn mark(&self) -> Option<Mark> {
         Some(Mark {
             cache: self.cache,

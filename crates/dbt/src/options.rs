@@ -1,12 +1,12 @@
-//! What can be chosen about translation. No option may change what guest code does or how
-//! ticks are counted: record and replay may run with different options.
+//! Options of translation. No option may change what guest code does or how ticks are counted:
+//! record and replay may run with different options.
 
 use relive_host::{cpu, layout};
 
 use crate::cache_window::CACHE_USED_END;
 
-/// Which calls and returns are translated as pairs, with the processor's own `call` and `ret`. That
-/// pays where there are so many returns that it does not foresee indirect jumps in their place.
+/// The calls and returns translated as pairs, with the processor's own `call` and `ret`. That pays
+/// where there are so many returns that it does not predict indirect jumps in their place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pairs {
     /// None.
@@ -35,7 +35,7 @@ pub struct Options {
     pub pairs: Pairs,
     /// Emitted branches keep to blocks of 32 bytes and not to cache lines (see `align`).
     pub short_blocks: bool,
-    /// Landings look by `loop` whether they are meant: one operation for AMD's processors, seven
+    /// Landings check by `loop` whether they are meant: one operation for AMD's processors, seven
     /// for Intel's.
     pub loops: bool,
     /// A pass of the tests is on.

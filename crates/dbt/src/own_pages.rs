@@ -1,4 +1,4 @@
-//! Where a static of this executable lies in its file, so that it can be mapped once more.
+//! The place of a static of this executable in its file, so that it can be mapped once more.
 
 use relive_host::sys;
 
@@ -13,7 +13,7 @@ const NOT_THERE: Error = Error::System {
 /// the offset of `bytes`, which are a page-aligned part of a static.
 ///
 /// # Errors
-/// The kernel refuses, or the file is not what is mapped.
+/// The kernel refuses, or the file differs from the mapped executable.
 pub(crate) fn open(
     bytes: &'static [u8],
     fd_floor: i32,
@@ -49,8 +49,8 @@ pub(crate) fn open(
     Ok((fd as i32, offset))
 }
 
-/// Moves a descriptor to a number that is high enough; one that is stays where it is, as the limit
-/// may be lower by now.
+/// Moves a descriptor to a number that is high enough. One that is high enough already stays, as
+/// the limit may be lower by now.
 pub(crate) fn place(low: u64, fd_floor: i32) -> Result<u64, Error> {
     const WHAT: &str = "moving an own descriptor";
     // SAFETY: changes our own descriptor.
@@ -63,13 +63,13 @@ pub(crate) fn place(low: u64, fd_floor: i32) -> Result<u64, Error> {
         return Ok(low);
     }
     let ret = fcntl(libc::F_DUPFD_CLOEXEC, fd_floor);
-    // SAFETY: nobody else uses the original.
+    // SAFETY: the original is not used any more.
     unsafe { sys::syscall(libc::SYS_close as u64, [low, 0, 0, 0, 0, 0]) };
     Error::check(WHAT, ret)
 }
 
-/// What tells this build of the executable, open as `fd`, from every other one: its file, and
-/// when that was made.
+/// Distinguishes this build of the executable, open as `fd`, from every other one: its file, and
+/// the time of its last change.
 ///
 /// # Errors
 /// The kernel refuses.

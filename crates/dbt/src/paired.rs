@@ -1,5 +1,5 @@
-//! What the host does for paired calls and returns (`mangle/pairs.rs`) that find no shadow, or not what
-//! they look for there. The guest must never see a difference from calls that are not paired.
+//! Paired calls and returns (`mangle/pairs.rs`) that find no shadow, or another landing there: the
+//! host completes them. The guest must never see a difference from calls that are not paired.
 
 use relive_host::addr::PAGE;
 use relive_host::layout::{self, SHADOW_BELOW};
@@ -14,7 +14,7 @@ use crate::stop::Next;
 use crate::translator::Translator;
 
 impl Translator {
-    /// A paired return came where it does not lead: its target is in rcx.
+    /// A paired return has reached a landing that is not its return address: its target is in rcx.
     pub(crate) fn return_lost(
         &mut self,
         code: &dyn Code,
@@ -24,7 +24,7 @@ impl Translator {
         self.return_to(code, ctx, ctx.return_pc.into(), target)
     }
 
-    /// The paired return at `pc`, whose own work is done.
+    /// The paired return at `pc`, whose stack change is done.
     pub(crate) fn return_to(
         &mut self,
         code: &dyn Code,
@@ -61,8 +61,8 @@ impl Translator {
         Ok(self.indirect(code, ctx, target, false))
     }
 
-    /// Gives a shadow to the eight bytes at `stack`. Where there can be none, the instruction at
-    /// `pc` is translated anew without.
+    /// Maps a shadow for the eight bytes at `stack`. Where there can be none, the instruction at
+    /// `pc` is translated anew as unpaired.
     pub(crate) fn need_shadow(&mut self, stack: u64, pc: u64) {
         self.stats.shadow_faults += 1;
         let page = |addr: u64| addr.wrapping_sub(SHADOW_BELOW) & !(PAGE - 1);
@@ -74,7 +74,7 @@ impl Translator {
     }
 }
 
-/// Where the direct call at `pc` leads.
+/// The target of the direct call at `pc`.
 fn call_target(code: &dyn Code, pc: u64) -> Result<u64, String> {
     let mut insn = Insn::new();
     match insn.decode(&mut Window::new(code), pc) {

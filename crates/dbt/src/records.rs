@@ -1,13 +1,13 @@
-//! Growing lists of plain records, whose beginning may lie in a private map of a file: what an
-//! earlier process has written down is used in place, and only pages that are changed are copied.
-//! A record must mean the same in every process: numbers, never pointers.
+//! Growing lists of plain records. The beginning of a list may lie in a private map of a file:
+//! records of an earlier process are used in place, and only changed pages are copied. A record
+//! must mean the same in every process: numbers, never pointers.
 
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
 use crate::view::View;
 
-/// What may be used in place.
+/// Types that may be used in place.
 ///
 /// # Safety
 /// `repr(C)` without padding, and every sequence of bytes is a value.
@@ -46,8 +46,8 @@ impl<T: Plain> Mapped<T> {
     }
 
     pub(crate) fn all(&self) -> &[T] {
-        // SAFETY: in bounds and aligned (`new`), any bytes are a value, and whoever changes a
-        // record holds this list alone (`get_mut`).
+        // SAFETY: in bounds and aligned (`new`), any bytes are a value, and a change of a record
+        // needs this list exclusively (`get_mut`).
         unsafe { std::slice::from_raw_parts((self.view.start() + self.at) as *const T, self.len) }
     }
 
@@ -77,7 +77,7 @@ impl<T> Default for Records<T> {
 }
 
 impl<T: Plain> Records<T> {
-    /// Begins with what a file has; the list must be empty.
+    /// Begins with the records of a file; the list must be empty.
     pub(crate) fn take_over(&mut self, kept: Mapped<T>) {
         assert!(self.len() == 0, "there are records already");
         self.first = kept.len;

@@ -13,7 +13,7 @@ use crate::guest_state::take_target;
 use crate::marks::Undo;
 use crate::translator::Translator;
 
-/// What a fault in the cache was. The context's registers are the guest's again.
+/// The cause of a fault in the cache. The context's registers are the guest's again.
 pub(crate) enum Recovered {
     /// The guest instruction at this address faulted.
     Guest(u64),
@@ -25,26 +25,26 @@ pub(crate) enum Recovered {
     },
     /// A dead fragment for `pc` was entered.
     Stale { pc: u64, kind: Entry },
-    /// The paired call at `pc` has no shadow; it has pushed its return address. `target` is that of
-    /// an indirect one.
+    /// The paired call at `pc` has no shadow; it has pushed its return address. `target`: that of
+    /// an indirect call.
     Called { pc: u64, target: Option<u64> },
     /// The paired return at `pc` to `target` has no shadow; it has popped its return address.
     Return { pc: u64, target: u64 },
     /// A paired call has returned to a dead fragment; rcx is the return address.
     Landed,
-    /// A branch to `target` has come to the landing for `pc`: that of `exit`, or if there is none one
+    /// A branch to `target` has come to the landing for `pc`: that of `exit`, or without one that
     /// of a paired call.
     Misled {
         pc: u64,
         target: u64,
         exit: Option<Exit>,
     },
-    /// The same through the hashed table, whose target has not been compared yet; rcx is not
+    /// The same through the hashed table, where the target has not been compared yet; rcx is not
     /// the guest's.
     Hashed { is_return: bool },
 }
 
-/// Takes the target of an indirect branch out of rcx, which says how far behind `pc` it is, and puts
+/// Takes the target of an indirect branch out of rcx, which holds its distance from `pc`, and puts
 /// the guest's value back.
 fn take_difference(ctx: &mut Context, pc: u64) -> u64 {
     take_target(ctx).wrapping_add(pc)
@@ -121,7 +121,7 @@ impl Translator {
         Ok(Recovered::Guest(pc))
     }
 
-    /// The exit of a landing that faults at this cache address if it is not meant.
+    /// The exit of the landing that faults at this cache address for a branch to another target.
     fn misled_at(&self, at: u32) -> Option<Exit> {
         let mut exits = (0..self.exits.all.len()).filter_map(|i| self.exits.all.get(i));
         let exit = exits

@@ -1,4 +1,4 @@
-//! What to do after each exit from the cache: link and go on, or stop with exact state.
+//! Answers each exit from the cache: links and goes on, or stops with exact state.
 
 use relive_host::context::{EXIT_FAULT, EXIT_TOLD};
 use relive_host::{Context, GuestAddr, Reg, layout};
@@ -178,7 +178,7 @@ impl Translator {
         }
     }
 
-    /// Goes on at `pc`, which no branch leads to.
+    /// Goes on at `pc` without a branch.
     fn go(&mut self, code: &dyn Code, ctx: &mut Context, pc: u64) -> Next {
         let found = self.entry(code, GuestAddr(pc));
         self.arrive(code, ctx, pc, false, found)
@@ -190,8 +190,8 @@ impl Translator {
         self.indirect(code, ctx, target, is_return)
     }
 
-    /// The landing for `exit.pc` was reached through a slot that serves `pc` for jumps and
-    /// `pc + 1` for returns; the lower 61 bits of the target say which it was.
+    /// The landing for `exit.pc` was reached through a slot that serves `pc` for jumps and `pc + 1`
+    /// for returns; the lower 61 bits of the target tell which it was.
     fn mismatch(&mut self, code: &dyn Code, ctx: &mut Context, exit: Exit, target: u64) -> Next {
         self.stats.mismatches += 1;
         let slot = if exit.kind == ExitKind::JumpMismatch {
@@ -203,8 +203,9 @@ impl Translator {
         self.indirect(code, ctx, target, is_return)
     }
 
-    /// The landing for `pc`, which may be that of a `paired` call before, was reached by a branch
-    /// that leads elsewhere, at the price of a signal: the next time there is a way out.
+    /// A branch to another target has reached the landing for `pc` (with `paired` that of the
+    /// paired call before it), at the cost of a signal: it is translated anew with an exit for such
+    /// branches.
     fn misled(&mut self, pc: u64, paired: bool) {
         self.stats.misled += 1;
         self.misled.insert(pc, ());
@@ -212,7 +213,7 @@ impl Translator {
         self.invalidate(GuestAddr(start), GuestAddr(start.wrapping_add(1)));
     }
 
-    /// An indirect branch to `target`, whose own work is done.
+    /// An indirect branch to `target`, whose stack change is done.
     pub(crate) fn indirect(
         &mut self,
         code: &dyn Code,
@@ -230,7 +231,7 @@ impl Translator {
         } else {
             &mut self.stats.jump_misses
         }) += 1;
-        // Much code is come to once. A slot costs more than another miss.
+        // Much code is reached only once. A slot costs more than another miss.
         let known = self.frags.find(target);
         let free = layout::is_low(target) && self.table.is_free(slot);
         let first = if free { kind } else { Entry::Plain };
@@ -248,7 +249,7 @@ impl Translator {
         self.arrive(code, ctx, target, !is_return, found)
     }
 
-    /// A branch through the hashed table that has found no landing, or another's.
+    /// A branch through the hashed table that has found no landing, or that of another target.
     fn hashed_miss(
         &mut self,
         code: &dyn Code,
@@ -279,7 +280,7 @@ impl Translator {
     }
 
     /// Whether the branch table takes a target for another address: see the limits at the head of
-    /// the crate. Who does not use the table does as it does.
+    /// the crate. Branches that do not use the table act the same.
     pub(crate) fn is_alias(&self, target: u64, is_return: bool) -> bool {
         let alias = (target.wrapping_sub(u64::from(is_return))) << 3 >> 3;
         self.table.is_mapped(alias)

@@ -1,10 +1,10 @@
 //! Shadow stacks: memory at a fixed distance below guest stacks ([`SHADOW_BELOW`]), which holds the
 //! host's return addresses of paired calls (`mangle/pairs.rs`).
 //!
-//! It is there page by page, where a stack was seen, and holds nothing but addresses where paired
-//! calls return to, or [`SHADOW_MISS`]. All of the guest's memory lies where
-//! shadows can be no guest memory (`layout::may_have_shadow`), or there are no paired calls
-//! ([`Shadow::forbid`]): so a call with a stack pointer of any value writes a shadow or faults.
+//! Shadow pages are mapped one by one, where a stack was seen. They hold only landings of paired
+//! calls, or [`SHADOW_MISS`]. All of the guest's memory lies where its shadows cannot be guest
+//! memory (`layout::may_have_shadow`), or there are no paired calls ([`Shadow::forbid`]): so a call
+//! with a stack pointer of any value writes a shadow or faults.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +15,7 @@ use relive_host::{sys, window};
 /// The shadows of a process.
 #[derive(Default)]
 pub(crate) struct Shadow {
-    /// Pages that are there.
+    /// Pages that are mapped.
     pages: BTreeSet<u64>,
     forbidden: bool,
 }
@@ -30,8 +30,8 @@ impl Shadow {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE | libc::MAP_FIXED;
         let prot = libc::PROT_READ | libc::PROT_WRITE;
         let args = [at, PAGE, prot as u64, flags as u64, u64::MAX, 0];
-        // SAFETY: while it is not forbidden, nothing of the guest lies there; a shadow that
-        // was there is replaced by one that knows no calls.
+        // SAFETY: while shadows are not forbidden, no guest memory lies there; a shadow that was
+        // there is replaced by one without landings.
         let ret = unsafe { sys::syscall(libc::SYS_mmap as u64, args) };
         if ret < 0 {
             return false;
@@ -43,7 +43,7 @@ impl Shadow {
         true
     }
 
-    /// Takes all shadows away. No thread may be in the cache.
+    /// Removes all shadows. No thread may be in the cache.
     pub(crate) fn clear(&mut self) {
         for page in std::mem::take(&mut self.pages) {
             // SAFETY: a page of ours; a call or return that finds none asks the host.
@@ -51,7 +51,7 @@ impl Shadow {
         }
     }
 
-    /// There can be no shadows any more.
+    /// From now on there are no shadows.
     pub(crate) fn forbid(&mut self) {
         self.clear();
         self.forbidden = true;

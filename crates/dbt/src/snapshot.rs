@@ -1,16 +1,16 @@
-//! Translations that one process leaves for later ones: the whole code cache with what is
-//! known about it, as one file that is mapped instead of translating again.
+//! Translations that one process leaves for later ones: the whole code cache with its records, as
+//! one file that is mapped instead of translating again.
 //!
 //! Emitted code depends on nothing but guest bytes, guest addresses and this build of the
-//! translator with its options and passes: all of the cache's references are to fixed addresses. So
-//! a file fits if its key does, which names build, options and passes. What guest code there is in the
-//! new process is another matter: a fragment taken over is *dormant*, found by nothing and
-//! linked from nowhere outside its own region, until guest memory has been mapped where it
-//! stood and every byte that its region's translations were made from has been compared.
+//! translator with its options and passes: all references in the cache are to fixed addresses. So a
+//! file fits if its key does, which names build, options and passes. The guest code of the new
+//! process may differ: a fragment taken over is *dormant*, found by nothing and linked only from
+//! its own region, until guest memory has been mapped at its address and every byte that its
+//! region's translations were made from has been compared.
 //!
-//! A file is never believed blindly: its checksum covers all of it (somebody has compared it if
-//! the file counts as checked), and its numbers are checked where they are used. Its records are
-//! used where they lie, in a private map. It must never change what guest code does.
+//! A file is never trusted: its checksum covers all of it (it was compared before if the file
+//! counts as checked), and its numbers are checked where they are used. Its records are used in
+//! place, in a private map. A file must never change what guest code does.
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
@@ -39,8 +39,8 @@ impl Translator {
         kept_file::offered(key, &head)
     }
 
-    /// Whether translations are of use to other processes: nowhere does the guest stop for somebody
-    /// who looks at it, and all passes say what their code depends on.
+    /// Whether translations are of use to other processes: there are no breakpoints, and all passes
+    /// name the inputs of their code.
     fn is_plain(&self) -> bool {
         self.breakpoints.is_empty() && self.passes.key().is_some()
     }
@@ -57,8 +57,8 @@ impl Translator {
         self.taken_over
     }
 
-    /// The file for later processes: translations of guest code in `ranges`, which are not
-    /// writable and whose bytes `read` gives. `None` if there is nothing to keep, or too much.
+    /// The file for later processes: translations of guest code in `ranges`, which are not writable
+    /// and whose bytes `read` gives. `None` if there is nothing to keep, or too much.
     #[must_use]
     pub fn save(&self, key: u128, ranges: &[(u64, u64)], read: &mut Read<'_>) -> Option<Vec<u8>> {
         let (all, marks) = self.frags.parts();
@@ -172,8 +172,7 @@ impl Translator {
         Some(out.finish(key))
     }
 
-    /// For each fragment the range that it lies in, with all that it depends on, if it is to be
-    /// kept.
+    /// For each fragment the range that holds all its dependencies, if it is to be kept.
     fn regions_of(&self, ranges: &[(u64, u64)], farther: &SpansById) -> Vec<u32> {
         let (all, _) = self.frags.parts();
         let place = |(id, f): (u32, &Fragment)| {
@@ -189,7 +188,7 @@ impl Translator {
         (0..).zip(all.iter()).map(place).collect()
     }
 
-    /// The chains of links as they will be. Exits linked across regions, or with what is not
+    /// The chains of links in the file. Exits linked across regions, or to fragments that are not
     /// kept, go to their stubs again, in the copy of the code in `out` too.
     fn chains(&self, region_of: &[u32], out: &mut [u8], code: [(u64, u64, u64); 2]) -> Chains {
         let mut chains = Chains {
@@ -220,8 +219,8 @@ impl Translator {
     }
 
     /// Takes over a file of [`Translator::save`]; this translator must be fresh or flushed.
-    /// With `checked` somebody has loaded this very file before, and nobody has changed it since.
-    /// Returns how many fragments it offers; 0, and nothing changed, if it is not of use here.
+    /// `checked`: this very file has been loaded before, and has not changed since. Returns how
+    /// many fragments it offers; 0, and nothing changed, if it is not of use here.
     pub fn load(&mut self, key: u128, file: &File, checked: bool) -> u64 {
         assert!(self.frags.next_id() == 0, "the code cache is in use");
         if !self.is_plain() {
@@ -238,7 +237,7 @@ impl Translator {
         if parsed.hashed && self.hashed.need().is_err() {
             return 0;
         }
-        // What the program has mapped in the past it maps again.
+        // A program maps the same again as in earlier runs.
         if parsed.paired & 2 != 0 {
             self.forbid_pairs();
         } else if parsed.paired & 1 != 0 && self.shadow.is_forbidden() {
@@ -263,10 +262,10 @@ impl Translator {
         parsed.kept
     }
 
-    /// Guest code now lies in `start..end`, where it cannot be written: dormant fragments that
-    /// were made from the very same bytes there come into use. They get the table slots that
-    /// their landings were made for, whole pages of them: one after the other these would cost a
-    /// stop and a page fault each.
+    /// Guest code now lies in `start..end`, where it cannot be written: dormant fragments that were
+    /// made from the very same bytes there come into use. They get the table slots of their
+    /// landings, whole pages of them: set one after the other, each slot would cost a stop and a
+    /// page fault.
     pub fn activate(&mut self, start: u64, end: u64, same: &mut Compare<'_>) {
         let plain = self.is_plain();
         let Some(taken_over) = self.frags.taken_over() else {
@@ -287,7 +286,7 @@ struct Chains {
     next: Vec<u32>,
 }
 
-/// Maps a part of the file over the cache; `false` if the kernel does not like it.
+/// Maps a part of the file over the cache; `false` if the kernel refuses.
 fn map(file: &File, at: u64, len: u64, offset: u64) -> bool {
     let flags = libc::MAP_PRIVATE | libc::MAP_FIXED | libc::MAP_NORESERVE;
     let prot = libc::PROT_READ | libc::PROT_EXEC;

@@ -1,11 +1,11 @@
-//! Counters of a translator. They are for people and must never steer anything.
+//! Counters of a translator. They are for people and must never influence anything.
 
 use std::ops::{Add, Deref, DerefMut};
 use std::ptr::NonNull;
 
 use crate::exit::ExitKind;
 
-/// What a [`crate::Translator`] has done since it was made.
+/// Counts of a [`crate::Translator`] since it was made.
 ///
 /// Plain numbers, so that they may lie in memory that other processes read: all zeros are
 /// a value.
@@ -36,7 +36,7 @@ pub struct Stats {
     pub mismatches: u64,
     /// Indirect branches to where the table is not mapped (each costs a signal).
     pub table_faults: u64,
-    /// Landings that turned out to be reached by branches that lead elsewhere (each costs a signal).
+    /// Landings found to be reached by branches to other targets (each costs a signal).
     pub misled: u64,
     /// Paired calls and returns that found no shadow (each costs a signal).
     pub shadow_faults: u64,
@@ -54,7 +54,7 @@ pub struct Stats {
     exits: [u64; REASONS.len()],
 }
 
-/// Reasons of exits: kinds of exits that mean the same to a reader are one.
+/// Reasons of exits: kinds of exits that mean the same to a reader share one.
 const REASONS: [&str; 13] = [
     "direct branch not linked yet",
     "indirect branch without a slot",

@@ -4,16 +4,16 @@ use relive_host::GuestAddr;
 
 use crate::instr_op::InstrOp;
 
-/// What to do after an exit from the cache.
+/// The next step after an exit from the cache.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// Set `ctx.entry` to this cache address and enter again.
     Enter(u64),
-    /// The guest has to be looked after. Its state in the context is complete and exact.
+    /// The engine has to act. The guest's state in the context is complete and exact.
     Stop(Stop),
 }
 
-/// Which trap an instruction raises by being executed.
+/// The trap that an instruction raises.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrapKind {
     /// `int3`: SIGTRAP with the pc behind the instruction.
@@ -22,11 +22,11 @@ pub enum TrapKind {
     Int1,
     /// `int 4`: the overflow exception, with the pc behind the instruction.
     Overflow,
-    /// `int 0x80`, the way into a kernel for 32-bit programs: as where there is none, a
-    /// general protection fault at the instruction.
+    /// `int 0x80`, the entry of a kernel for 32-bit programs: as on a kernel without it, a general
+    /// protection fault at the instruction.
     Gate,
-    /// The trap flag: SIGTRAP behind an instruction. The translator never says so; the engine
-    /// does, of a thread that steps itself.
+    /// The trap flag: SIGTRAP behind an instruction. The translator never reports it; the engine
+    /// does, for a thread that steps itself.
     Step,
     /// `ud0`, `ud1`, `ud2` or an undefined opcode: SIGILL at the instruction.
     Undefined,
@@ -45,7 +45,7 @@ pub enum Stop {
     },
     /// At an instruction whose result the engine provides, see [`InstrOp::apply`].
     Instr {
-        /// Which one.
+        /// The operation.
         op: InstrOp,
         /// The instruction.
         pc: GuestAddr,
@@ -79,8 +79,8 @@ pub enum Stop {
         /// The instruction.
         pc: GuestAddr,
     },
-    /// A guest instruction faulted: signal information is in `ctx.fault`, whose addresses
-    /// of code (for SIGILL, SIGFPE, SIGTRAP) lie in the cache and have to be replaced by `pc`.
+    /// A guest instruction faulted: signal information is in `ctx.fault`; its addresses of code
+    /// (for SIGILL, SIGFPE, SIGTRAP) lie in the cache and have to be replaced by `pc`.
     Fault {
         /// The faulting instruction.
         pc: GuestAddr,
@@ -91,25 +91,25 @@ pub enum Stop {
         pc: GuestAddr,
         /// The one behind it (for [`TrapKind::Undefined`] of undecodable bytes: `pc`).
         next: GuestAddr,
-        /// Which trap.
+        /// The trap.
         kind: TrapKind,
     },
     /// An instruction that cannot be recorded.
     Unsupported {
         /// The instruction.
         pc: GuestAddr,
-        /// What it is.
+        /// Its name.
         what: &'static str,
     },
     /// The instruction at `pc` lies, partly at least, where no executable memory is.
     NoCode {
         /// The instruction.
         pc: GuestAddr,
-        /// The first byte that could not be fetched: what SIGSEGV reports.
+        /// The first byte that could not be fetched; SIGSEGV reports it.
         addr: GuestAddr,
     },
-    /// A branch whose target is no canonical address: a general protection fault at the
-    /// branch (SIGSEGV, address 0), which has changed nothing.
+    /// A branch to a non-canonical address: a general protection fault at the branch (SIGSEGV,
+    /// address 0), which has changed nothing.
     BadTarget {
         /// The branch instruction.
         pc: GuestAddr,
@@ -139,7 +139,7 @@ pub enum Bad {
     /// See [`Stop::CacheFull`].
     #[error("the code cache is full (at {pc})")]
     CacheFull {
-        /// What was to be translated.
+        /// The instruction to translate.
         pc: GuestAddr,
     },
 }
@@ -159,7 +159,7 @@ pub enum Error {
     /// A system call of the translator's own failed.
     #[error("{what}: errno {errno}")]
     System {
-        /// What was tried.
+        /// The operation that failed.
         what: &'static str,
         /// The kernel's error number.
         errno: i32,

@@ -1,11 +1,11 @@
 //! The branch table: one slot per byte of the guest's low window, read by the code of
 //! indirect branches (`jmp [target*8 + TABLE]`) without any check of its own.
 //!
-//! Slot `a` serves jumps and calls to `a` and returns to `a + 1` (which follows a call, so
-//! `a` lies inside that call). A slot belongs to whoever came first: every landing checks
-//! that it was meant. The table cannot be written at its addresses: slots are set by force
-//! ([`crate::forced`]). Memory is mapped in chunks, where guest code is, and comes prefilled:
-//! even slots lead to one stub, odd ones to another, so that a miss tells jumps from returns.
+//! Slot `a` serves jumps and calls to `a` and returns to `a + 1` (which follows a call, so `a` lies
+//! inside that call). A slot belongs to the landing set first: every landing checks that it was
+//! meant. The table cannot be written at its addresses: slots are set by force ([`crate::forced`]).
+//! Memory is mapped in chunks, where guest code is, and comes prefilled: even slots lead to one
+//! stub, odd ones to another, so that a miss tells jumps from returns.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -24,8 +24,8 @@ const CHUNK_GUEST: u64 = 256 << 10;
 /// Bytes of a chunk.
 const CHUNK: u64 = CHUNK_GUEST * 8;
 
-/// A chunk of unused slots. It is part of the executable, so that a process that starts need
-/// not fill any: chunks are private maps of it.
+/// A chunk of unused slots. It is part of the executable, so that a process that starts need not
+/// fill any: chunks are private maps of it.
 #[repr(C, align(4096))]
 struct Chunk([[u64; 2]; CHUNK as usize / 16]);
 
@@ -121,16 +121,17 @@ impl Table {
             .is_some_and(|s| s.load(Ordering::Relaxed) == TABLE_MISS[(addr & 1) as usize])
     }
 
-    /// Lets branches through the slot of `addr` go to `landing`.
+    /// Makes branches through the slot of `addr` go to `landing`.
     pub(crate) fn set(&mut self, addr: u64, landing: u64) {
         if self.is_mapped(addr) {
             self.store(addr, landing);
         }
     }
 
-    /// Puts pages in place of those that a run names, if all of these are mapped; `kept` is where
-    /// they lie, in a private map of a file that nothing else uses. Slots that were set there are
-    /// lost: who needs them misses once more. If the kernel knows no way to do it, they stay unset.
+    /// Replaces the pages that a run names, if all of these are mapped; `kept` is the address of
+    /// the new ones, in a private map of a file that nothing else uses. Slots that were set there
+    /// are lost: branches to them miss once more. If the kernel cannot move the pages, they stay
+    /// unset.
     pub(crate) fn adopt(&mut self, run: PageRun, kept: u64) {
         let (start, end) = run.bytes();
         let mut chunks = start / CHUNK..end.div_ceil(CHUNK);
@@ -140,13 +141,13 @@ impl Table {
         let len = end - start;
         let flags = libc::MREMAP_MAYMOVE | libc::MREMAP_FIXED | libc::MREMAP_DONTUNMAP;
         let args = [kept, len, len, flags as u64, TABLE + start, 0];
-        // SAFETY: the source is as the caller says; the target is a part of the table, whose
-        // pages may be replaced while nobody runs in the cache of this process: its slots hold
-        // default values or landings for their own addresses, before and after.
+        // SAFETY: the source is as the caller says; the target is a part of the table, whose pages
+        // may be replaced while no thread of this process runs in the cache: its slots hold default
+        // values or landings for their own addresses, before and after.
         unsafe { sys::syscall(libc::SYS_mremap as u64, args) };
     }
 
-    /// Sets the slot of `addr` back if it leads to `landing`.
+    /// Resets the slot of `addr` if it leads to `landing`.
     pub(crate) fn unset(&mut self, addr: u64, landing: u64) {
         if let Some(slot) = self.slot(addr)
             && slot.load(Ordering::Relaxed) == landing

@@ -1,6 +1,6 @@
-//! How fragments of an earlier process are found: through tables that came with them, used where
-//! they lie. A region of them is *dormant* until guest memory holds the bytes that its fragments
-//! were made from; nothing of a dormant region may ever be found.
+//! Fragments of an earlier process are found through the tables of their file, used in place. A
+//! region of them is *dormant* until guest memory holds the bytes that its fragments were made
+//! from; nothing of a dormant region may ever be found.
 
 use std::ops::Range;
 
@@ -18,14 +18,14 @@ pub type Compare<'a> = dyn FnMut(u64, &[u8]) -> bool + 'a;
 pub(crate) struct Span {
     pub(crate) at: u64,
     pub(crate) len: u32,
-    /// Where they are among all of the file.
+    /// Their offset among all guest bytes of the file.
     pub(crate) offset: u32,
 }
 
 // SAFETY: `repr(C)`, plain numbers, no padding.
 unsafe impl Plain for Span {}
 
-/// A region as a file has it: a part of guest code, and how many of each list are its own.
+/// A region in a file: a range of guest code, and its share of each list.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub(crate) struct RegionRecord {
@@ -78,7 +78,7 @@ pub(crate) struct Lists {
 enum RegionState {
     Dormant,
     Active,
-    /// Its guest code is another one.
+    /// The guest code there has other bytes.
     Gone,
 }
 
@@ -91,17 +91,17 @@ struct TakenRegion {
     runs: Range<usize>,
 }
 
-/// What was taken over, region by region.
+/// The fragments that were taken over, region by region.
 pub(crate) struct TakenOver {
     lists: Lists,
     regions: Vec<TakenRegion>,
-    /// Runs of table pages, and where these lie.
+    /// Runs of table pages, and the addresses of these.
     placed: Vec<(PageRun, u64)>,
     /// The pages of all runs.
     _pages: View,
 }
 
-/// Which bucket of a power of two a guest address is looked for in first.
+/// The bucket, of a power of two, where the search for a guest address begins.
 fn bucket(pc: u64, buckets: usize) -> usize {
     let mixed = pc.wrapping_mul(0x9e37_79b9_7f4a_7c15);
     (mixed >> 32) as usize & (buckets - 1)
@@ -203,14 +203,14 @@ impl TakenOver {
         made_from.chain(depend.map(|f| f.id))
     }
 
-    /// What fragments depend on beside the bytes that they were made from.
+    /// The guest bytes that fragments depend on beside those that they were made from.
     pub(crate) fn farther(&self) -> impl Iterator<Item = &Farther> {
         self.lists.farther.all().iter()
     }
 
     /// Guest code lies in `start..end` now: regions that were made from the very same bytes there
-    /// come into use. Returns the runs of table pages with the slots of their landings, and
-    /// where these pages lie.
+    /// come into use. Returns the runs of table pages with the slots of their landings, and the
+    /// addresses of these pages.
     pub(crate) fn wake(
         &mut self,
         start: u64,
@@ -239,7 +239,7 @@ impl TakenOver {
         woken
     }
 
-    /// What is dormant stays so for ever.
+    /// Dormant regions stay so for ever.
     pub(crate) fn forget_dormant(&mut self) {
         for region in &mut self.regions {
             if region.state == RegionState::Dormant {

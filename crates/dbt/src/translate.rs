@@ -19,8 +19,8 @@ use crate::stop::Bad;
 use crate::translator::Translator;
 use crate::unit::Unit;
 
-/// Most bytes of a fragment beside its entries and its instructions: the jump that it may end with, and
-/// what lies between it and the one before.
+/// Most bytes of a fragment beside its entries and its instructions: the jump that it may end with,
+/// and the gap to the fragment before.
 const FRAME_BYTES: u32 = 128;
 
 /// Most bytes of a fragment's body: marks hold offsets in it.
@@ -41,7 +41,7 @@ impl Translator {
         result
     }
 
-    /// Sees to memory for so many bytes of code. Returns how much of the cache is in use.
+    /// Makes room for so many bytes of code. Returns how much of the cache is in use.
     fn make_room(&mut self, bytes: u32, pc: u64) -> Result<(u32, u32), Bad> {
         if !self.exits.cache.has_room(bytes) {
             return Err(Bad::CacheFull { pc: pc.into() });
@@ -53,7 +53,7 @@ impl Translator {
         Ok(self.exits.cache.used())
     }
 
-    /// Counts what has been emitted since so much of the cache was in use.
+    /// Counts the bytes emitted since so much of the cache was in use.
     ///
     /// # Panics
     /// It is more than was reserved: the budget of the translator or of a pass is wrong.
@@ -163,7 +163,7 @@ impl Translator {
         Ok(id)
     }
 
-    /// Whether the landings for `pc` look by `loop` whether they are meant.
+    /// Whether the landings for `pc` check by `loop` whether they are meant.
     fn is_meant(&self, pc: u64) -> bool {
         self.options.loops && !self.misled.contains_key(&pc)
     }

@@ -1,4 +1,4 @@
-//! The translator: all its state, and what its user asks of it.
+//! The translator: all its state, and its interface.
 
 use std::collections::BTreeSet;
 use std::ptr::NonNull;
@@ -42,7 +42,7 @@ pub struct Translator {
     pub(crate) asm: Asm,
     pub(crate) marks: Vec<Mark>,
     /// Fragments translated here, without those for stepping, and fragments taken over. Unlike
-    /// `stats` they decide something.
+    /// `stats` they influence decisions.
     pub(crate) fresh: u64,
     pub(crate) taken_over: u64,
     pub(crate) stats: Counters,
@@ -54,11 +54,11 @@ pub struct Translator {
     pub(crate) shadow: Shadow,
     /// Whether calls and returns are translated as pairs from now on.
     pub(crate) pairs: bool,
-    /// Whether some may have been.
+    /// Whether some calls and returns may have been paired.
     pub(crate) paired: bool,
     /// Branches in low code that have been seen to lead out of the low window.
     pub(crate) hashed_sites: AddrMap<()>,
-    /// Guest addresses whose landings branches have reached that lead elsewhere.
+    /// Guest addresses with landings that branches to other targets have reached.
     pub(crate) misled: AddrMap<()>,
     /// Names this build of the translator: its executable and its options.
     build: Vec<u8>,
@@ -122,9 +122,8 @@ impl Translator {
         self.table.add_range(start.0, end.0)
     }
 
-    /// The guest is about to get memory in `start..end`. If that is where shadows of its stacks
-    /// might be, or where stacks can have none, there are no paired calls any more. No thread
-    /// may be in the cache.
+    /// The guest is about to get memory in `start..end`. If shadows of its stacks might lie there,
+    /// or stacks can have none there, calls are no longer paired. No thread may be in the cache.
     ///
     /// # Errors
     /// As [`Translator::flush`].
@@ -176,8 +175,8 @@ impl Translator {
         Ok(u64::from(self.frags.get(id).plain()))
     }
 
-    /// Guest bytes in `start..end` have changed, or are no longer executable: forgets what
-    /// depends on them. Threads that are in such code leave it at its next exit.
+    /// Guest bytes in `start..end` have changed, or are no longer executable: forgets the fragments
+    /// that depend on them. Threads in such code leave it at its next exit.
     pub fn invalidate(&mut self, start: GuestAddr, end: GuestAddr) {
         for id in self.frags.overlapping(start.0, end.0) {
             self.kill(id);
@@ -201,9 +200,9 @@ impl Translator {
         self.table.clear()
     }
 
-    /// Sets the instructions that stop with [`crate::Stop::Breakpoint`] before they are
-    /// executed. Ticks and positions stay as they are: only the borders of fragments move.
-    /// No thread may be in the cache.
+    /// Sets the instructions that stop with [`crate::Stop::Breakpoint`] before they are executed.
+    /// Ticks and positions stay as they are: only the borders of fragments move. No thread may be
+    /// in the cache.
     pub fn set_breakpoints(&mut self, wanted: BTreeSet<u64>) {
         let changed: Vec<u64> = self
             .breakpoints
@@ -216,9 +215,9 @@ impl Translator {
         }
     }
 
-    /// Sets the memory whose accesses stop with [`crate::Stop::Watch`] before they happen.
-    /// Neighbouring memory may stop as well: [`crate::accesses`] tells. Translations with
-    /// other checks are forgotten; no thread may be in the cache.
+    /// Sets the memory with accesses that stop with [`crate::Stop::Watch`] before they happen.
+    /// Accesses to neighbouring memory may stop as well: [`crate::accesses`] tells. Translations
+    /// with other checks are forgotten; no thread may be in the cache.
     ///
     /// # Errors
     /// As [`Translator::flush`].
@@ -235,25 +234,25 @@ impl Translator {
         self.frags.any(start.0, end.0)
     }
 
-    /// The key under which translations of a program are kept: of use to this very build of
-    /// the translator with the same options and passes only.
+    /// The key under which translations of a program are kept: valid only for this very build of
+    /// the translator with the same options and passes.
     #[must_use]
     pub fn key(&self, program: &[u8]) -> u128 {
         let passes = self.passes.key().unwrap_or_default();
         xxh3_128(&[&self.build, &passes[..], program].concat())
     }
 
-    /// What has been done so far.
+    /// The counts so far.
     #[must_use]
     pub fn stats(&self) -> Stats {
         *self.stats
     }
 
-    /// Counts there from now on, on top of what is there.
+    /// From now on counts in `at`, on top of the values there.
     ///
     /// # Safety
-    /// The memory stays valid while the translator lives, and nobody else of this process
-    /// or another writes it.
+    /// The memory stays valid while the translator lives, and no other code of this or another
+    /// process writes it.
     pub unsafe fn count_in(&mut self, at: NonNull<Stats>) {
         // SAFETY: promised by the caller.
         self.stats = unsafe { Counters::elsewhere(at) };
@@ -282,8 +281,8 @@ impl Translator {
         self.forced.lend(begins);
     }
 
-    /// From now on a descriptor of the process's memory comes from there, here and in what is forked
-    /// from here.
+    /// From now on `ask` provides the descriptor of the process's memory, here and in forks of this
+    /// process.
     pub fn ask_for_memory(&mut self, ask: Ask) {
         self.forced.ask(ask);
     }

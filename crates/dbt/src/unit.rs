@@ -1,5 +1,5 @@
-//! A fragment under construction: what the emitters of single instructions share. It knows no
-//! instruction.
+//! A fragment under construction: the state that the emitters of single instructions share. It
+//! knows no instruction.
 
 use relive_host::layout::is_low;
 
@@ -38,13 +38,14 @@ pub(crate) struct Unit<'t> {
     /// Where the last instruction starts in `asm`, if processors may make one with a conditional
     /// branch that follows.
     pub(crate) fused: Option<usize>,
-    /// Guest bytes that it depends on beside those that it is made from: what let it lose flags.
+    /// Guest bytes that it depends on beside those that it is made from: code that lets flags be
+    /// lost.
     pub(crate) spans: Vec<(u64, u64)>,
     /// Whether calls and returns are paired.
     pub(crate) pairs: bool,
-    /// Where the hashed table is there: the branches in low code that use it.
+    /// If the hashed table is mapped: the branches in low code that use it.
     pub(crate) hashed: Option<&'t AddrMap<()>>,
-    /// Where landings look by `loop` whether they are meant: those that were not.
+    /// If landings check by `loop` whether they are meant: those that were not.
     pub(crate) misled: Option<&'t AddrMap<()>>,
 }
 
@@ -81,7 +82,7 @@ impl Unit<'_> {
         }
     }
 
-    /// Something may have been emitted from `start` on between two instructions: then processors do not
+    /// Code may have been emitted from `start` on between two instructions: then processors do not
     /// fuse them.
     pub(crate) fn parted(&mut self, start: usize) {
         if self.asm.buf.len() != start {
@@ -96,8 +97,8 @@ impl Unit<'_> {
         self.marks.push(Mark { cache, guest, undo });
     }
 
-    /// Notes the fault behind the first byte of what is emitted next: see [`Asm::loop_into_load`].
-    /// It is to be told of with the guest address behind `insn`.
+    /// Notes the fault behind the first byte of the code emitted next: see [`Asm::loop_into_load`].
+    /// It is reported with the guest address behind `insn`.
     pub(crate) fn mark_misled(&mut self, insn: &Insn) {
         self.marks.push(Mark {
             cache: (self.asm.buf.len() - self.body) as u16 + 1,
@@ -106,9 +107,9 @@ impl Unit<'_> {
         });
     }
 
-    /// Pushes the guest return address. `undo` says how to recover from a fault of the push. A
-    /// high address comes from memory: two stores of its halves would keep the return that loads
-    /// it waiting.
+    /// Pushes the guest return address. `undo` says how to recover from a fault of the push. A high
+    /// address comes from memory: after two stores of its halves the return that loads it would
+    /// have to wait.
     pub(crate) fn push_return(&mut self, insn: &Insn, undo: Undo) {
         let next = insn.next();
         if next as i32 as u64 == next {

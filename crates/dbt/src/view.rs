@@ -51,7 +51,7 @@ impl View {
         })
     }
 
-    /// Gets all pages at once, for somebody who is going to read them all.
+    /// Populates all pages at once, for a reader of all of them.
     pub(crate) fn populate(&self) {
         let args = [
             self.at,
@@ -65,14 +65,14 @@ impl View {
         unsafe { sys::syscall(libc::SYS_madvise as u64, args) };
     }
 
-    /// Takes the right to write away: pages keep it where they are moved.
+    /// Makes the pages read-only: pages keep their protection where they are moved.
     pub(crate) fn protect(&self) {
         let args = [self.at, self.len as u64, libc::PROT_READ as u64, 0, 0, 0];
-        // SAFETY: our own map, which nobody writes to.
+        // SAFETY: our own map, which is not written to.
         unsafe { sys::syscall(libc::SYS_mprotect as u64, args) };
     }
 
-    /// Its bytes, for as long as nobody changes any.
+    /// Its bytes; no change may be made while they are borrowed.
     pub(crate) fn bytes(&self) -> &[u8] {
         // SAFETY: our own map of this length, which lives as long as `self`.
         unsafe { std::slice::from_raw_parts(self.at as *const u8, self.len) }

@@ -1,8 +1,8 @@
-//! Watched memory: which ranges, and the filter that checked code looks into.
+//! Watched memory: its ranges, and the filter that checked code looks into.
 //!
-//! Memory is seen in granules of 8 bytes. The filter has a byte for every 65536th granule:
-//! 0 where nothing is watched. It is the same for all threads and lies below 2^31, so that
-//! checked code addresses it with a displacement. It only ever errs towards stopping.
+//! Memory is divided into granules of 8 bytes. The filter has a byte for every 65536th granule: 0
+//! where nothing is watched. It is the same for all threads and lies below 2^31, so that checked
+//! code addresses it with a displacement. Its errors are unneeded stops, never missed ones.
 
 use relive_host::sys;
 
@@ -21,9 +21,9 @@ pub struct Watched {
     pub addr: u64,
     /// Bytes, at least 1.
     pub len: u64,
-    /// Reads count.
+    /// Whether reads count.
     pub reads: bool,
-    /// Writes count.
+    /// Whether writes count.
     pub writes: bool,
 }
 
@@ -35,7 +35,7 @@ impl Watched {
     }
 }
 
-/// What is watched.
+/// The set of watched memory.
 #[derive(Default)]
 pub(crate) struct WatchedMemory {
     ranges: Vec<Watched>,
@@ -74,7 +74,7 @@ impl WatchedMemory {
         Ok(true)
     }
 
-    /// Makes the filter anew.
+    /// Maps and fills the filter anew.
     fn map(&mut self) -> Result<(), Error> {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED;
         let prot = libc::PROT_READ | libc::PROT_WRITE;

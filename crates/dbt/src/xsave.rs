@@ -1,8 +1,8 @@
-//! XSAVE and its family, done by the host. They store which state components are in use, and
-//! leave others out; a processor may take a component for used that has its initial value,
-//! depending on when the state was last saved and restored, which an interruption right before
-//! the instruction can do. So what is stored here depends on values alone. It must store what
-//! the processor would where that is determined (Intel SDM vol. 1, 13.7 to 13.10).
+//! XSAVE and its family, done by the host. They store which state components are in use, and leave
+//! others out. A processor may report a component with its initial value as in use, depending on
+//! when the state was last saved and restored; an interruption right before the instruction can
+//! cause that. So the result here depends on values alone. It must be the processor's where that is
+//! determined (Intel SDM vol. 1, 13.7 to 13.10).
 
 use iced_x86::{Instruction, Mnemonic, Register};
 use relive_host::context::XsaveArea;
@@ -20,14 +20,14 @@ const SSE: u64 = 1 << 1;
 const AVX: u64 = 1 << 2;
 /// In XCOMP_BV: the compacted format.
 const COMPACTED: u64 = 1 << 63;
-/// Where the header is.
+/// Offset of the header.
 pub(crate) const HEADER: u64 = 512;
-/// Where the extended components of the compacted format begin.
+/// Offset of the extended components in the compacted format.
 const EXTENDED: u64 = 576;
 /// MXCSR after a reset, which XSAVEC takes for part of the initial state.
 const MXCSR: [u8; 4] = 0x1f80_u32.to_le_bytes();
 
-/// What an instruction stores.
+/// The format that an instruction stores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Form {
     Standard,
@@ -47,15 +47,15 @@ impl Form {
     }
 }
 
-/// Bits of what [`describe`] makes: form, base register, index register, scale.
+/// Bits of the word of [`describe`]: form, base register, index register, scale.
 const FORM: u32 = 0b11;
 const BASE: (u32, u32) = (4, 1 << 8);
 const INDEX: (u32, u32) = (12, 1 << 16);
 const SCALE: u32 = 20;
 
-/// Form and operand in two words, for the record of an exit: the dynamic loader has one such
-/// instruction on the way of every first call, and the decoder's tables cost a program that
-/// translates nothing more than all else at its start. `None` for unusual operands.
+/// Form and operand in two words, for the record of an exit. The dynamic loader executes one such
+/// instruction in every first call, and the decoder's tables cost a program that translates nothing
+/// more than all else at its start. `None` for unusual operands.
 pub(crate) fn describe(insn: &Instruction) -> Option<(u32, u32)> {
     let form = Form::of(insn);
     let mut word = Form::ALL.iter().position(|f| *f == form)? as u32;
@@ -71,7 +71,7 @@ pub(crate) fn describe(insn: &Instruction) -> Option<(u32, u32)> {
     (plain && word != 0).then_some((word, disp as u32))
 }
 
-/// Form and address of what [`describe`] has described.
+/// Form and address of an instruction described by [`describe`].
 fn described(ctx: &Context, word: u32, disp: u32) -> (Form, GuestAddr) {
     let register = |(shift, there): (u32, u32)| match word & there {
         0 => 0,
@@ -83,8 +83,8 @@ fn described(ctx: &Context, word: u32, disp: u32) -> (Form, GuestAddr) {
     (form, GuestAddr(at.wrapping_add(disp as i32 as u64)))
 }
 
-/// Does the instruction of an exit. `false`: it faults, perhaps half-way; the processor knows best
-/// how. Errors say why it is not known what it does.
+/// Does the instruction of an exit. `false`: it faults, perhaps half-way; executing it then makes
+/// the processor's own fault. Errors say why the instruction is not known.
 pub(crate) fn store(code: &dyn Code, ctx: &Context, exit: &Exit) -> Result<bool, String> {
     let (form, base) = if exit.aux == 0 {
         let mut insn = Insn::new();
@@ -119,7 +119,7 @@ pub(crate) fn store(code: &dyn Code, ctx: &Context, exit: &Exit) -> Result<bool,
     Ok(parts.iter().all(put))
 }
 
-/// Offsets and lengths of what such an instruction is about to write; `None`: it is none.
+/// Offsets and lengths of the writes of such an instruction; `None`: it is of another kind.
 pub(crate) fn writes(insn: &Instruction, ctx: &Context) -> Option<Vec<(u64, u64)>> {
     if !fip::is_xsave(insn) {
         return None;
@@ -132,7 +132,7 @@ pub(crate) fn writes(insn: &Instruction, ctx: &Context) -> Option<Vec<(u64, u64)
     Some(parts.chain([(HEADER, header)]).collect())
 }
 
-/// A thread's state as it is stored, the components in use, and those that are asked for.
+/// A thread's state to store, the components in use, and the requested ones.
 fn state(ctx: &Context) -> (XsaveArea, u64, u64) {
     let half = |reg| ctx.reg(reg) & 0xffff_ffff;
     let asked = cpu::xcr0() & (half(Reg::Rax) | half(Reg::Rdx) << 32);
@@ -151,10 +151,10 @@ fn stored(area: &XsaveArea, form: Form, asked: u64, used: u64) -> Stored<'_> {
     }
 }
 
-/// What goes where.
+/// The parts to store, with their offsets.
 struct Stored<'a> {
     parts: Vec<(u64, &'a [u8])>,
-    /// The components that are there, in the compacted format.
+    /// The components present, in the compacted format.
     compacted: Option<u64>,
 }
 
@@ -169,7 +169,7 @@ fn standard(area: &XsaveArea, asked: u64, saved: u64) -> Stored<'_> {
     }
 }
 
-/// XSAVEC: components that were asked for follow each other, with room for those left out.
+/// XSAVEC: requested components follow each other, with room for those left out.
 fn compacted(area: &XsaveArea, asked: u64, used: u64) -> Stored<'_> {
     let mut saved = asked & used;
     if area.0[24..28] != MXCSR {

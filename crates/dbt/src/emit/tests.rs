@@ -1,4 +1,4 @@
-//! What each form of the assembler is, by a disassembler.
+//! Each form of the assembler, checked with a disassembler.
 
 use super::*;
 use iced_x86::{Decoder, DecoderOptions, FastFormatter};

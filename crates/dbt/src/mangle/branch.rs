@@ -1,4 +1,4 @@
-//! Direct branches: linkable, and tick sites where they go backwards or call.
+//! Direct branches: linkable, and tick sites if they are backward branches or calls.
 
 use super::pairs;
 use crate::classify::Class;
@@ -8,7 +8,7 @@ use crate::exit::{Exit, ExitKind};
 use crate::marks::Undo;
 use crate::unit::{Flow, Unit};
 
-/// What a direct branch is emitted as.
+/// The opcode emitted for a direct branch.
 #[derive(Clone, Copy)]
 enum Opcode {
     Jmp,
@@ -29,7 +29,7 @@ pub(super) fn jcc(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     Flow::Continue
 }
 
-/// The branch that closes a loop of which another copy follows: only the way out is left.
+/// The branch that closes a loop of which another copy follows: only the way out is emitted.
 pub(crate) fn leave_loop(unit: &mut Unit<'_>, insn: &Insn) {
     if insn.class == Class::Jcc {
         // iced numbers conditions from 1 on; the lowest bit of the encoding negates.
@@ -70,7 +70,7 @@ pub(super) fn jmp(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 }
 
 pub(super) fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
-    // Who calls what follows wants to know where that is, and does not return.
+    // A call of the next instruction serves to read its address; no return follows.
     if pairs::is_paired_call(unit, insn) && insn.iced.near_branch_target() != insn.next() {
         return pairs::call(unit, insn);
     }

@@ -1,6 +1,6 @@
-//! Indirect jumps, calls and returns: guest rcx is spilled, the target goes to rcx, and a
-//! jump through the branch table leads to the target's landing or, on a miss, to the host.
-//! Branches in high code, and those that were seen to lead there, use the hashed table.
+//! Indirect jumps, calls and returns: guest rcx is spilled, the target goes to rcx, and a jump
+//! through the branch table leads to the target's landing or, on a miss, to the host. Branches in
+//! high code, and those that were seen to lead there, use the hashed table.
 
 use super::{memory, pairs};
 use crate::decode::{Insn, is_legacy_prefix};
@@ -91,12 +91,12 @@ fn load_target(unit: &mut Unit<'_>, insn: &Insn) {
     unit.asm.bytes(&bytes);
 }
 
-/// The bytes of `mov rcx, operand` for a branch through `operand`, and where the ModRM byte
-/// is.
+/// The bytes of `mov rcx, operand` for a branch through `operand`, and the offset of the ModRM
+/// byte.
 fn as_load_of_rcx(insn: &Insn) -> (Vec<u8>, usize) {
     let old = insn.bytes();
     let prefixes = old.iter().take_while(|b| is_legacy_prefix(**b)).count();
-    // Segment and address size stay; bnd, notrack and operand size mean nothing to a load.
+    // Segment and address size stay; bnd, notrack and operand size have no effect on a load.
     let mut new: Vec<u8> = old[..prefixes]
         .iter()
         .copied()

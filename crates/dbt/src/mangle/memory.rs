@@ -27,16 +27,16 @@ pub(super) fn copy(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     Flow::Continue
 }
 
-/// Notes what a repeated string instruction counts with, so that one can tell where it began when it
-/// faults in the middle. Next to what such an instruction costs that is nothing.
+/// Stores the registers that a repeated string instruction counts with, so that its start is known
+/// when it faults in the middle. Beside the cost of such an instruction that is nothing.
 fn note_start(unit: &mut Unit<'_>) {
     for (i, reg) in [Reg::Rcx, Reg::Rsi, Reg::Rdi].into_iter().enumerate() {
         unit.asm.store(off::STRING_START + 8 * i as i32, reg as u8);
     }
 }
 
-/// An instruction whose operand lies in the GS segment, which is the host's: it is executed with
-/// FS instead, which has the guest's GS base meanwhile. A fault in it leaves to the host, which
+/// An instruction with an operand in the GS segment, which is the host's: it is executed with FS
+/// instead, which holds the guest's GS base meanwhile. A fault in it leaves to the host, which
 /// takes both bases from the context.
 pub(super) fn copy_gs(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     set_fs(unit, off::GUEST_GS);
@@ -82,12 +82,12 @@ pub(super) fn based(unit: &mut Unit<'_>, bytes: &[u8], at: usize, base: u8) {
     let new = &mut unit.asm.buf[start..];
     new[at] = 0x80 | new[at] & 0x38 | base;
     new[at + 1..at + 5].fill(0);
-    // The base extension bit means nothing to a RIP-relative operand and may be set.
+    // A RIP-relative operand ignores the base extension bit, which may be set.
     let prefixes = bytes.iter().take_while(|b| is_legacy_prefix(**b)).count();
     match new[prefixes] {
         0x40..=0x4f => new[prefixes] &= !1,
-        // VEX with three bytes, EVEX, XOP keep it inverted. (8f is a plain `pop` opcode too,
-        // whose ModRM byte comes next.)
+        // VEX with three bytes, EVEX and XOP keep it inverted. (8f is also the opcode of `pop`,
+        // followed by its ModRM byte.)
         0xc4 | 0x62 => new[prefixes + 1] |= 0x20,
         0x8f if at > prefixes + 1 => new[prefixes + 1] |= 0x20,
         _ => {}

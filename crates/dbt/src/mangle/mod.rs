@@ -1,7 +1,7 @@
 //! From one guest instruction to its translation.
 //!
-//! [`translate`] is the one place where an instruction is given its translation, by its
-//! class; each family has a file. Instrumentation is none of its business: see `passes`.
+//! [`translate`] is the one place where an instruction is given its translation, by its class; each
+//! family has a file. Instrumentation is not done here: see `passes`.
 
 mod branch;
 mod indirect;
@@ -17,7 +17,7 @@ use crate::decode::Insn;
 use crate::exit::{Exit, ExitKind};
 use crate::unit::{Flow, Unit};
 
-/// Most bytes that one instruction is translated to, by its class or by a pass, stubs included.
+/// Most bytes of the translation of one instruction, by its class or by a pass, stubs included.
 pub(crate) const INSN_BYTES: u32 = 224;
 
 /// Emits the translation of `insn`.

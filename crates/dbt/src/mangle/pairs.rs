@@ -1,6 +1,6 @@
-//! Paired calls and returns: made with the processor's own `call` and `ret`, so that it foresees
-//! returns as it does natively, where an indirect jump through the branch table would need a place
-//! in its indirect predictor for each.
+//! Paired calls and returns: made with the processor's own `call` and `ret`, so that it predicts
+//! returns as it does natively; an indirect jump through the branch table would need an entry in
+//! its indirect predictor for each.
 //!
 //! The guest's stack holds guest addresses as always. The host's lie in the shadow
 //! (`crate::shadow`), each at the same distance from the guest's:
@@ -13,10 +13,10 @@
 //!           does rcx lead here?                 (a tick, the body)
 //! ```
 //!
-//! What lies in the shadow is the landing of some call, whichever was made last from there; each
-//! landing looks at what the guest's return address says. So a return without a paired call, or to
-//! a changed address, is noticed, and the host brings it about ([`ExitKind::ReturnLost`]): no flag
-//! has changed, for flags may be alive where it leads.
+//! A shadow slot holds the landing of the call made last from that stack address; each landing
+//! checks the guest's return address. So a return without a paired call, or to a changed address,
+//! is noticed, and the host performs it ([`ExitKind::ReturnLost`]): no flag has changed, for flags
+//! may be alive at its target.
 
 use relive_host::layout::{SHADOW_BELOW, is_low};
 
@@ -56,13 +56,13 @@ pub(super) fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     landing(unit, insn)
 }
 
-/// An indirect call, whose target is in rcx.
+/// An indirect call with its target in rcx.
 pub(super) fn call_by_table(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     unit.push_return(insn, Undo::Rcx);
     unit.asm.add_rsp(8 - BELOW);
     unit.asm.keep_whole(CALL_BYTES + AHEAD_BYTES);
     unit.mark(insn, Undo::CalledByTable);
-    // Over the jump that it returns to.
+    // Calls over the jump that it returns to.
     unit.asm.call(unit.asm.here() + CALL_BYTES + AHEAD_BYTES);
     unit.mark(insn, Undo::Landing);
     let back = unit.asm.jump_ahead();
@@ -87,7 +87,7 @@ pub(super) fn ret(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     Flow::End
 }
 
-/// Where the paired call `insn` returns to, with the guest's return address in rcx.
+/// The landing of the paired call `insn`, with the guest's return address in rcx.
 fn landing(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     let next = insn.next() as i32;
     unit.asm.add_rsp(BELOW);

@@ -13,7 +13,7 @@ use crate::instr_op::InstrOp;
 use crate::marks::Undo;
 use crate::unit::{Flow, Unit};
 
-/// Names of refused things that are no opcode of their own; the others follow them.
+/// Names of refused cases that are no opcode of their own; the others follow them.
 const NAMES: [&str; 2] = ["branch through the GS segment", "16-bit branch"];
 pub(super) const GS_PREFIX: u32 = 0;
 pub(super) const BRANCH_16: u32 = 1;
@@ -52,8 +52,8 @@ pub(super) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     }
 }
 
-/// A system call in low code says itself where it stands and where to go on: who answers it need
-/// not ask the translator.
+/// The exit of a system call in low code itself says where it stands and where to go on: answering
+/// it does not need the translator.
 fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     let known = u32::try_from(insn.pc()).ok().filter(|_| is_low(insn.pc()));
     let (Some(pc), false, true) = (known, unit.step, insn.bytes().len() == SYSCALL_BYTES) else {
@@ -82,14 +82,14 @@ fn instr(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     answered(unit, insn, op)
 }
 
-/// By the engine.
+/// An instruction that the engine answers.
 fn answered(unit: &mut Unit<'_>, insn: &Insn, op: InstrOp) -> Flow {
     let index = unit.exits.add_op(op);
     unit.stop_at(insn, ExitKind::Instr, index)
 }
 
-/// An instruction that stores the x87 instruction pointer, which the host then clears. What the
-/// XSAVE family stores depends on more than values, and the host does it itself (`xsave`): the
+/// An instruction that stores the x87 instruction pointer, which the host then clears. The result
+/// of the XSAVE family depends on more than values, so the host does it itself (`xsave`): the
 /// instruction follows for where it faults, and if it then does not.
 fn stores_fip(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     if !crate::fip::is_xsave(&insn.iced) {
@@ -110,8 +110,8 @@ fn stores_fip(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     }
 }
 
-/// `int n`: vectors open to user mode would trap into somewhere else than the guest
-/// expects; all others fault at the instruction.
+/// `int n`: vectors open to user mode would trap to a handler that the guest does not expect; all
+/// others fault at the instruction.
 fn int(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     match insn.iced.immediate8() {
         3 => unit.stop_at(insn, ExitKind::Int3, 0),
@@ -120,9 +120,9 @@ fn int(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     }
 }
 
-/// popf must not set the trap flag: our code would trap. One that would is the engine's, and of
-/// another thread's making in between it is cleared. The value goes through the context, so that
-/// guest memory stays as it is.
+/// popf must not set the trap flag: emitted code would trap. The engine does a popf that would set
+/// it; a flag that another thread sets in between is cleared. The value goes through the context,
+/// so that guest memory stays as it is.
 fn popf(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     const KEPT: u32 = !(1 << 8);
     const ZERO: u8 = 4;
@@ -133,7 +133,7 @@ fn popf(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     unit.mark(insn, Undo::Exact);
     unit.asm.bytes(&[0xf6, 0x44, 0x24, 1, 1]); // test byte ptr [rsp + 1], 1
     let clear = unit.asm.jump_ahead_if(ZERO);
-    // Flags are lost on this way, and all of them come from the stack.
+    // Flags are lost on this path: all of them come from the stack.
     unit.stop_at(insn, ExitKind::Instr, op);
     unit.asm.land(clear);
     let asm = &mut *unit.asm;

@@ -9,7 +9,7 @@ use crate::decode::Insn;
 use crate::emit::RCX;
 use crate::unit::{Flow, Unit};
 
-/// Where the two words lie: in the last page of the tests' low code, which no test looks at.
+/// Address of the two words: in the last page of the tests' low code, which no test reads.
 pub(super) const COUNTS: u32 = 0x41_f000;
 /// Most bytes around one instruction.
 const BYTES: u32 = 96;

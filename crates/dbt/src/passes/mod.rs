@@ -1,9 +1,9 @@
 //! The passes: all instrumentations of translated code, and the one place that chooses among them.
 //!
-//! The translator asks the whole set and no single pass. Hooks are called in the order of the list
-//! here, in which passes that leave to the host come first: what others emit before an instruction
-//! is not executed in vain then. The set must never depend on anything but options and what the
-//! user of the translator has set: what is on is named in the key of kept translations.
+//! The translator asks the whole set, never a single pass. Hooks are called in the order of the
+//! list here. Passes that leave to the host come first: the code of others before an instruction is
+//! then not executed in vain. The set must never depend on anything but options and settings of the
+//! translator's user: the key of kept translations names the passes that are on.
 
 #[cfg(test)]
 mod accesses;
@@ -36,7 +36,7 @@ pub(crate) struct Passes {
 /// Most passes that there are.
 const MOST: usize = 4;
 
-/// Does something with each pass, in order.
+/// Applies an expression to each pass, in order.
 macro_rules! each {
     ($passes:expr, $pass:ident => $do:expr) => {{
         let $pass = &$passes.watch;
@@ -53,12 +53,12 @@ macro_rules! each {
     }};
 }
 
-/// What passes have emitted ahead of an arrival, by their number in the list.
+/// Addresses of the code that passes have emitted ahead of an arrival, by their number in the list.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Ahead([u32; MOST]);
 
 impl Passes {
-    /// Those that options ask for.
+    /// The passes that options ask for.
     pub(crate) fn chosen(_options: &Options) -> Self {
         Self {
             watch: Watch::default(),
@@ -114,7 +114,7 @@ impl Passes {
         Flow::Continue
     }
 
-    /// See [`Pass::instead`]; the first one that has something to emit has its way.
+    /// See [`Pass::instead`]; the first pass that emits a translation decides.
     pub(crate) fn instead(&self, unit: &mut Unit<'_>, insn: &Insn) -> Option<Flow> {
         each!(self, pass => if pass.is_on(unit.step) && let Some(flow) = pass.instead(unit, insn) {
             return Some(flow);

@@ -1,14 +1,14 @@
-//! What a pass is: one instrumentation of translated code. It emits code around the translations of
-//! guest instructions and where counted branches arrive, and says what the translator must know of
-//! that. A pass knows nothing of others.
+//! The interface of a pass: one instrumentation of translated code. It emits code around the
+//! translations of guest instructions and where counted branches arrive, and describes that code to
+//! the translator. A pass knows nothing of others.
 //!
-//! What a pass emits must never change a register, guest memory or a flag that is alive, and never
-//! fault, unless it has noted by a mark how to recover. rcx it may spill where it gives it back
+//! Emitted code must never change a register, guest memory or a flag that is alive, and never
+//! fault, unless the pass has noted by a mark how to recover. It may spill rcx if it restores rcx
 //! before anything else is emitted; the context's spill slots hold nothing across an instruction.
 //! The host's signal handler takes [`relive_host::signal::TICK_LEA`] for the countdown of a tick:
 //! no other pass may emit these bytes between a load and a store of rcx.
 //!
-//! A pass must never make positions or ticks others than they are without it.
+//! A pass must never change positions or ticks.
 
 use crate::arrival::Arrival;
 use crate::decode::Insn;
@@ -16,14 +16,14 @@ use crate::unit::{Flow, Unit};
 
 /// An instrumentation of translated code.
 pub(crate) trait Pass {
-    /// What it is called in the key of kept translations.
+    /// Its name in the key of kept translations.
     fn name(&self) -> &'static str;
 
     /// Whether it emits anything: in fragments that execute a single `step`, or in others.
     fn is_on(&self, step: bool) -> bool;
 
-    /// What its code depends on, beside the instruction, in the key of kept translations. `None` if
-    /// that means nothing to another process: then no translation is kept or taken over.
+    /// The inputs of its code beside the instruction, for the key of kept translations. `None` if
+    /// they mean nothing to another process: then no translation is kept or taken over.
     fn key(&self) -> Option<u64>;
 
     /// Most bytes that it emits before and behind one instruction, stubs included.
@@ -42,9 +42,9 @@ pub(crate) trait Pass {
         true
     }
 
-    /// Emits what comes before an instruction. It is executed once more if the instruction
-    /// faults or a pass leaves here, and the guest comes back. The fragment ends here if
-    /// it always leaves.
+    /// Emits code before an instruction. It is executed once more if the instruction faults or a
+    /// pass leaves here, and the guest comes back. The fragment ends here if the code always
+    /// leaves.
     fn before(&self, _unit: &mut Unit<'_>, _insn: &Insn) -> Flow {
         Flow::Continue
     }
@@ -54,15 +54,15 @@ pub(crate) trait Pass {
         None
     }
 
-    /// Emits what comes behind an instruction that is copied: branches and instructions that the host
-    /// does have nothing behind them. It is executed when the instruction is complete, once.
+    /// Emits code behind a copied instruction: branches and instructions that the host does have no
+    /// code behind them. It is executed when the instruction is complete, once.
     fn after(&self, _unit: &mut Unit<'_>, _insn: &Insn) {}
 
-    /// Emits what must lie near an arrival and is jumped to from there. Returns its cache address.
+    /// Emits code near an arrival, for jumps from there. Returns its cache address.
     fn ahead(&self, _at: &mut Arrival<'_>) -> u32 {
         0
     }
 
-    /// Emits what is executed where a counted branch arrives; `ahead` is what [`Pass::ahead`] gave.
+    /// Emits the code of an arrival of a counted branch; `ahead` is the result of [`Pass::ahead`].
     fn arrive(&self, _at: &mut Arrival<'_>, _ahead: u32) {}
 }

@@ -1,9 +1,9 @@
-//! The pass of readings: instructions that read a clock are calls of a routine of the host, which
-//! records the value or takes it from the recording, without leaving translated code. What the
-//! routine cannot do it leaves to the host.
+//! The pass of readings: instructions that read a clock become calls of a routine of the host,
+//! which records the value or takes it from the recording, without leaving translated code. Where
+//! the routine cannot answer, the code leaves to the host.
 //!
-//! It must never read anything itself: the routine is found by way of the context, so that the same
-//! code serves recordings and replays.
+//! It must never read anything itself: the code finds the routine through the context, so that the
+//! same code serves recordings and replays.
 
 use relive_host::context::off;
 
@@ -40,7 +40,7 @@ impl Pass for Readings {
     }
 }
 
-/// What an instruction asks for that guest state does not determine.
+/// The operation of an instruction whose result guest state does not determine.
 fn operation(insn: &Insn) -> Option<InstrOp> {
     let op = match insn.class {
         Class::Instr => InstrOp::of(&insn.iced),

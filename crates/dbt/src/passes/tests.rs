@@ -1,7 +1,7 @@
-//! Composed passes: random programs with a pass of the tests on, beside all others, must do what they do
-//! natively, and what it counts must be right. The tests of random programs are the same as without
-//! it: native, translated in fragments of any size, stepped, stopped at ticks, at breakpoints and at
-//! watched memory.
+//! Composed passes: random programs with a pass of the tests on, beside all others, must do the
+//! same as natively, and the pass must count right. The tests of random programs are the same as
+//! without it: native, translated in fragments of any size, stepped, stopped at ticks, at
+//! breakpoints and at watched memory.
 
 use std::fs::File;
 use std::io::Write;
@@ -18,7 +18,7 @@ use crate::code::Window;
 use crate::decode::{Decoded, Insn};
 use crate::{Options, Pairs, Stop, Watched};
 
-// What single tests need only is not used here.
+// Items that only single tests need are not used here.
 #[path = "../../tests/translate/guest.rs"]
 #[allow(dead_code)]
 mod guest;
@@ -35,7 +35,7 @@ mod state;
 /// Programs that a random test runs.
 const CASES: u32 = 400;
 
-/// What the tests here translate with.
+/// Options of the tests here.
 fn base_options() -> Options {
     Options {
         pairs: Pairs::Always,
@@ -53,7 +53,7 @@ fn guest(options: Options, code: &[u8], seed: u64) -> Guest {
     guest
 }
 
-/// What was counted before and behind instructions.
+/// The counts before and behind instructions.
 fn counts(guest: &Guest) -> [u64; 2] {
     [0, 8].map(|at| guest.read_u64(u64::from(COUNTS) + at))
 }
@@ -69,7 +69,7 @@ fn finish(guest: &mut Guest, go_on: fn(&mut Guest) -> Stop) {
     }
 }
 
-/// Whether the instruction that comes next is counted.
+/// Whether the next instruction is counted.
 fn next_is_counted(guest: &Guest) -> bool {
     let mut insn = Insn::new();
     let decoded = insn.decode(&mut Window::new(&guest.memory), guest.ctx.rip);

@@ -2,8 +2,8 @@
 //! budget. Where a lane is empty it leaves to the host.
 //!
 //! Ticks belong to guest instructions: every path that takes a tick site leads through exactly one
-//! arrival, or through the host, which counts by itself. Where flags may be alive nothing here
-//! changes them. The signal handler of the host knows the bytes of the flag-free sequence; see
+//! arrival, or through the host, which counts by itself. Nothing here changes flags that may be
+//! alive. The signal handler of the host knows the bytes of the flag-free sequence; see
 //! `relive_host::signal`.
 
 use relive_host::context::{LANES, off};
@@ -56,8 +56,8 @@ impl Pass for Ticks {
     }
 }
 
-/// Where all flags but CF are dead. Where CF is dead too by a subtraction, which takes Intel's
-/// processors two operations where a decrement takes three.
+/// The sequence where all flags but CF are dead. If CF is dead too it subtracts, which takes
+/// Intel's processors two operations where a decrement takes three.
 fn by_flags(at: &mut Arrival<'_>) {
     const EQUAL: u8 = 4;
     at.restore_rcx();
@@ -71,7 +71,7 @@ fn by_flags(at: &mut Arrival<'_>) {
     at.asm.jcc(EQUAL, out);
 }
 
-/// Changes no flag.
+/// The sequence that changes no flag.
 fn flag_free(at: &mut Arrival<'_>, out: u32) {
     at.take_rcx();
     at.asm.load(RCX, lane(at));
@@ -81,8 +81,8 @@ fn flag_free(at: &mut Arrival<'_>, out: u32) {
     at.asm.jrcxz(out);
 }
 
-/// The counter for arrivals at `pc`; further rounds of a loop have others. Any would do: neighbours
-/// mostly have different ones.
+/// The counter for arrivals at `pc`; further rounds of a loop have others. Any choice would do:
+/// neighbours mostly have different ones.
 fn lane(at: &Arrival<'_>) -> i32 {
     let mixed = (at.pc >> 2 ^ at.pc >> 5) as usize;
     off::LANES + 8 * ((mixed + at.round) % LANES) as i32

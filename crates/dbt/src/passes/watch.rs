@@ -1,8 +1,9 @@
 //! The pass that checks memory accesses against watched memory, before each instruction that makes
-//! some: it looks into a filter, and leaves to the host on a hit. Where an address is not plain
-//! arithmetic it always leaves; the host looks at the exact addresses. Single steps pass it.
+//! some: it looks into a filter, and leaves to the host on a hit. It always leaves for an address
+//! that is not plain arithmetic; the host looks at the exact addresses. Single steps are not
+//! checked.
 //!
-//! It must never change a flag or a register or touch guest memory, and therefore can not fault.
+//! It must never change a flag or a register or touch guest memory, and so cannot fault.
 
 use iced_x86::{InstructionInfoFactory, Register, UsedMemory};
 use relive_host::context::off;
@@ -24,10 +25,10 @@ const BYTES: u32 = 640;
 const IN_LINE: usize = 3;
 const RDX: u8 = 2;
 
-/// What has to be emitted for one access.
+/// The check to emit for one access.
 enum Check {
     None,
-    /// Leave to the host, whatever the address is.
+    /// Leave to the host for any address.
     Always,
     /// Compute the address and look into the filter.
     Filter(Address, u64),
@@ -38,7 +39,7 @@ struct Address {
     base: Option<u8>,
     index: Option<(u8, u8)>,
     displacement: i32,
-    /// Where the context has the base of its segment.
+    /// Offset in the context of the base of its segment.
     segment: Option<i32>,
 }
 
@@ -65,7 +66,7 @@ impl Pass for Watch {
         !step && !self.0.is_empty()
     }
 
-    /// What is watched is nobody else's affair.
+    /// Watched memory means nothing to another process.
     fn key(&self) -> Option<u64> {
         None
     }

@@ -1,4 +1,4 @@
-//! Branches to strange places, and that ordinary ones stop leaving to the host.
+//! Branches to strange places, and ordinary ones, which stop leaving to the host.
 
 use iced_x86::code_asm::*;
 use relive_dbt::{Options, Stop};
@@ -143,7 +143,7 @@ fn one_slot_wanted_by_a_jump_and_a_return() {
         if crate::PAIRS == relive_dbt::Pairs::Never {
             let stats = guest.t.stats();
             assert!(stats.mismatches > 0, "the slot was not shared");
-            // Each landing learns of it once.
+            // Each landing is found to be reached by other branches once.
             assert!(stats.misled <= 2 * u64::from(loops), "{stats:?}");
         }
     }

@@ -10,8 +10,8 @@ use super::state::State;
 const NOWHERE: u64 = 0x3000_0000;
 const RW: i32 = libc::PROT_READ | libc::PROT_WRITE;
 
-/// Runs `code` until it faults at offset `at`, with registers recognisable; checks that
-/// nothing but what `changes` says has happened.
+/// Runs `code` until it faults at offset `at`, with registers recognisable; checks that nothing has
+/// changed but as `changes` says.
 fn faults(
     base: u64,
     code: &[u8],

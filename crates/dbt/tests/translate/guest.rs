@@ -12,7 +12,7 @@ use relive_host::{Context, GuestAddr, cpu, enter, window};
 
 /// Code in the low window.
 pub const LOW_CODE: u64 = 0x40_0000;
-/// Code outside of it.
+/// Code above it.
 pub const HIGH_CODE: u64 = 0x2000_0000_0000;
 pub const CODE_LEN: u64 = 0x2_0000;
 /// Data in the low window.
@@ -22,7 +22,7 @@ pub const HIGH_DATA: u64 = HIGH_CODE + 0x10_0000;
 pub const DATA_LEN: u64 = 0x4000;
 pub const STACK: u64 = relive_host::layout::HIGH_ALLOC + 0x10_0000;
 pub const STACK_LEN: u64 = 0x1_0000;
-/// Where the guest's stack pointer starts.
+/// The guest's first stack pointer.
 pub const TOP: u64 = STACK + STACK_LEN / 2;
 
 const REGIONS: [(u64, u64); 5] = [
@@ -33,7 +33,7 @@ const REGIONS: [(u64, u64); 5] = [
     (STACK, STACK_LEN),
 ];
 
-/// Which guest memory is executable.
+/// The ranges of executable guest memory.
 pub struct Memory {
     pub executable: Vec<(u64, u64)>,
 }
@@ -72,7 +72,7 @@ pub struct Guest {
 /// A budget that no test uses up, unless it loops forever.
 pub const PLENTY: i64 = 1_000_000;
 
-/// Those of the tests that this module is part of.
+/// The options of the tests that this module is part of.
 pub fn options(max_insns: u32) -> Options {
     Options {
         max_insns,
@@ -113,14 +113,14 @@ impl Guest {
         guest
     }
 
-    /// Writes guest memory, protection aside.
+    /// Writes guest memory regardless of its protection.
     pub fn fill(&mut self, at: u64, bytes: &[u8]) {
         assert!(
             REGIONS
                 .iter()
                 .any(|(s, l)| at >= *s && at + bytes.len() as u64 <= s + l)
         );
-        // SAFETY: the range is one of the guest's, which nothing in Rust refers to.
+        // SAFETY: the range is one of the guest's, which no Rust object lives in.
         unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), at as *mut u8, bytes.len()) };
     }
 
@@ -187,8 +187,7 @@ impl Guest {
         panic!("a million exits without a stop");
     }
 
-    /// Runs the guest's code natively, at its own address. It must end with what
-    /// [`native_end`] gives.
+    /// Runs the guest's code natively, at its own address. It must end with [`native_end`].
     pub fn run_native(&mut self) {
         self.ctx.entry = self.ctx.rip;
         self.ctx.exit = 0;
@@ -208,9 +207,9 @@ impl Guest {
     }
 }
 
-/// Code that overwrites flags without a look at them: xor eax, eax; syscall.
+/// Code that overwrites flags without reading them: xor eax, eax; syscall.
 pub const FLAGS_WRITER: [u8; 4] = [0x31, 0xc0, 0x0f, 0x05];
-/// Code that has a look: pushf; pop rbx; syscall.
+/// Code that reads them: pushf; pop rbx; syscall.
 pub const FLAGS_READER: [u8; 4] = [0x9c, 0x5b, 0x0f, 0x05];
 
 /// Flags that are alive behind a jump: a tick there may lose them only if the code does.
@@ -231,7 +230,7 @@ impl Guest {
         });
     }
 
-    /// Runs it, and returns the arithmetic flags that [`FLAGS_READER`] has seen, or 0.
+    /// Runs it, and returns the arithmetic flags that [`FLAGS_READER`] has read, or 0.
     pub fn flags_behind_jump(&mut self) -> u64 {
         self.ctx.rip = LOW_CODE;
         self.ctx.gpr[3] = 0;
@@ -240,7 +239,7 @@ impl Guest {
     }
 }
 
-/// Puts a context into its first state: registers 0 but for the stack pointer, no ticks.
+/// Resets a context: registers 0 but for the stack pointer, no ticks.
 pub fn reset(ctx: &mut Context) {
     ctx.gpr = [0; 16];
     ctx.gpr[4] = TOP;

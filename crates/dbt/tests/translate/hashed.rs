@@ -6,10 +6,11 @@ use relive_host::GuestAddr;
 
 use super::guest::*;
 
-/// Addresses this far apart (by exclusive or) have one hash: the lower half of its CRC-32C is 0.
+/// Addresses this far apart (by exclusive or) have one hash: the lower half of the distance's
+/// CRC-32C is 0.
 const APART: u64 = 0x216f;
 
-/// Calls the two functions whose addresses are in r12 and r13 in turns, 100 times each.
+/// Calls the two functions at the addresses in r12 and r13 in turns, 100 times each.
 fn calls(a: &mut CodeAssembler) -> Result<(), iced_x86::IcedError> {
     let mut head = a.create_label();
     a.mov(r14d, 100)?;
@@ -138,7 +139,7 @@ fn a_flush_empties_the_table() {
     }
 }
 
-/// A landing whose code overwrites the flags is met on the way to code that reads them.
+/// A branch to code that reads the flags meets a landing for code that overwrites them.
 #[test]
 fn flags_survive_a_slot_of_another_target() {
     let mut guest = Guest::new(64);

@@ -57,7 +57,7 @@ fn new_code_is_executed_everywhere() {
     }
 }
 
-/// A tick may lose flags because of what the code does that a jump leads to.
+/// A tick may lose flags because of the code that a jump leads to.
 #[test]
 fn where_flags_are_lost_depends_on_code_behind_jumps() {
     let mut guest = Guest::new(64);
@@ -87,7 +87,7 @@ fn old_translations_live_until_invalidated() {
     assert_eq!(guest.ctx.gpr[0], 9);
 }
 
-/// A thread that is just about to enter a dead fragment is sent on.
+/// A thread that is just about to enter a dead fragment is resolved anew.
 #[test]
 fn dead_entries_lead_to_the_new_code() {
     let mut guest = Guest::new(64);
@@ -96,7 +96,7 @@ fn dead_entries_lead_to_the_new_code() {
     guest.load(F, b"\x48\x83\xc0\x07\x0f\x05");
     changed(&mut guest);
     guest.ctx.entry = entry;
-    // SAFETY: the entry was the translator's, who answers for dead ones as well.
+    // SAFETY: the entry was the translator's, which handles dead ones as well.
     unsafe { enter::enter(&raw mut *guest.ctx) };
     let next = guest.t.resolve(&guest.memory, guest.ctx);
     let relive_dbt::Next::Enter(entry) = next else {

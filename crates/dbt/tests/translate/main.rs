@@ -10,7 +10,7 @@ const PAIRS: Pairs = Pairs::Never;
 /// Programs that a random test runs.
 const CASES: u32 = 1600;
 
-/// What all tests of this binary translate with: branches keep to cache lines, as on most processors.
+/// Options of all tests of this binary: branches keep to cache lines, as on most processors.
 fn base_options() -> Options {
     Options {
         pairs: PAIRS,

@@ -65,7 +65,7 @@ fn item(depth: u32) -> BoxedStrategy<Item> {
 
 /// Registers that programs compute with.
 const FREE: [AsmRegister64; 11] = [rax, rcx, rdx, rbx, rbp, rsi, rdi, r8, r9, r10, r11];
-/// Offset in the data where branch targets are kept, out of the random instructions' reach.
+/// Offset in the data of branch targets, out of the random instructions' reach.
 const POINTERS: i32 = 0x3000;
 /// Offset in the data of the string instructions' buffers.
 const STRINGS: i32 = 0x2800;
@@ -80,7 +80,7 @@ pub struct Builder {
 /// Bytes of a program's end, at which it stops; room for another way of stopping.
 pub const END_BYTES: u64 = 16;
 
-/// The program's bytes at `base`: `syscall` and some padding are the last [`END_BYTES`].
+/// The program's bytes at `base`; the last [`END_BYTES`] are `syscall` and some padding.
 pub fn build(items: &[Item], base: u64, rip_data: u64) -> Vec<u8> {
     let mut builder = Builder {
         a: CodeAssembler::new(64).expect("assembler"),

@@ -27,7 +27,7 @@ pub fn first_state(seed: u64, guest: &mut Guest) -> State {
     let mut rng = Rng(seed);
     let mut state = State::of(guest);
     for reg in &mut state.gpr {
-        // Small values, too, or nothing ever happens at boundaries.
+        // Small values, too: otherwise boundaries are hardly ever met.
         *reg = if rng.one_in(3) {
             rng.below(5).wrapping_sub(2)
         } else {
@@ -101,7 +101,7 @@ impl Case<'_> {
         seen
     }
 
-    /// Steps to the end, counting ticks by rule on the way; the same states.
+    /// Steps to the end, and counts ticks by the rule; the same states.
     fn stepped(&self, ticks: &[u64]) -> Vec<(u64, State)> {
         let mut guest = self.guest(64);
         let mut seen = Vec::new();
@@ -169,16 +169,16 @@ fn same(what: &str, a: &State, b: &State) {
     assert!(diff.is_empty(), "{what}:\n{diff}");
 }
 
-/// What somebody sees who stops a program at breakpoints and looks at memory.
+/// What an observer sees who stops a program at breakpoints and looks at memory.
 #[derive(Default, Debug, PartialEq, Eq)]
 struct Seen {
     /// Breakpoints in the order in which they are met.
     breakpoints: Vec<u64>,
-    /// Instructions that access what is watched.
+    /// Instructions that access watched memory.
     touches: Vec<u64>,
 }
 
-/// What is watched that these accesses touch.
+/// Whether any of these accesses touches watched memory.
 fn touches(accesses: &[Access], watched: &[Watched]) -> bool {
     let counts = |w: &Watched, a: &Access| a.reads && w.reads || a.writes && w.writes;
     watched.iter().any(|w| {
@@ -222,7 +222,7 @@ impl Case<'_> {
         all
     }
 
-    /// Steps, with an independent look at what changes in watched memory.
+    /// Steps, and compares watched memory independently.
     fn looked_at(&self, breakpoints: &BTreeSet<u64>, watched: &[Watched]) -> Seen {
         let mut guest = self.guest(64);
         let mut seen = Seen::default();
@@ -290,7 +290,7 @@ impl Case<'_> {
     }
 }
 
-/// Breakpoints and watched memory disturb nothing, and nothing escapes them.
+/// Breakpoints and watched memory change nothing in the program, and no access is missed.
 fn check_disturbed(items: &[Item], seed: u64, base: u64, data: u64) {
     let code = build(items, base, data);
     let case = Case {

@@ -45,8 +45,8 @@ const RESERVED: [Register; 5] = [
 /// The value of the index register r12.
 pub const INDEX: u64 = 64;
 
-/// One instruction: its bytes, and with a RIP-relative operand also the instruction, whose
-/// displacement has still to be made relative.
+/// One instruction: its bytes, and with a RIP-relative operand also the decoded instruction, whose
+/// displacement must still be made relative.
 pub struct Raw {
     pub bytes: Vec<u8>,
     pub relative: Option<Instruction>,
@@ -179,8 +179,8 @@ fn evex(rng: &mut Rng, bytes: &mut Vec<u8>, r: u8, x: u8, b: u8) {
     bytes.extend([0x62, p0, p1, p2, rng.next() as u8]);
 }
 
-/// Mnemonics that are not for this test: they stop, depend on more than registers, or
-/// change how others behave.
+/// Mnemonics that this test leaves out: they stop, depend on more than registers, or change how
+/// others behave.
 const EXCLUDED: &[Mnemonic] = &[
     Mnemonic::Cpuid,
     Mnemonic::Rdtsc,
@@ -267,7 +267,7 @@ fn accept(mut bytes: Vec<u8>, rip_data: u64, disp: u32) -> Option<Raw> {
     if loads_segment || addresses_bits {
         return None;
     }
-    // With a bit set that means nothing there (62 b2 fd ad 7c e4), Zen 4 now and then reads rsp as
+    // With a bit set that has no meaning there (62 b2 fd ad 7c e4), Zen 4 now and then reads rsp as
     // it was before the last push or pop, natively too.
     let evex = insn.code().encoding() == EncodingKind::EVEX;
     if evex && (0..insn.op_count()).any(|i| insn.op_register(i).full_register() == Register::RSP) {
@@ -287,7 +287,7 @@ fn accept(mut bytes: Vec<u8>, rip_data: u64, disp: u32) -> Option<Raw> {
     if writes_reserved {
         return None;
     }
-    // What looks like an operand of ours may have been taken apart differently.
+    // The decoder may have found another operand than the generated one.
     let far = !insn.is_ip_rel_memory_operand()
         && insn.memory_displacement64() != u64::from(disp)
         && insn.memory_displacement64() != 0;
@@ -330,7 +330,7 @@ fn accept(mut bytes: Vec<u8>, rip_data: u64, disp: u32) -> Option<Raw> {
     Some(Raw { bytes, relative })
 }
 
-/// What the processor under us has, of what the generator makes.
+/// The features of this processor, of those that the generator uses.
 fn supported() -> &'static HashSet<CpuidFeature> {
     static SET: OnceLock<HashSet<CpuidFeature>> = OnceLock::new();
     SET.get_or_init(|| {

@@ -11,7 +11,8 @@ const F: u64 = LOW_CODE + 0x2000;
 /// Calls of a recursion.
 const DEEP: i32 = 3000;
 
-/// The return address lies where the guest's return has taken it from, and nothing else does.
+/// The return address remains where the guest's return popped it, and nothing else is written
+/// there.
 #[test]
 fn what_lies_above_the_stack_is_the_guests() {
     for max in [1, 64] {
@@ -36,8 +37,8 @@ fn what_lies_above_the_stack_is_the_guests() {
     }
 }
 
-/// A callee that changes its return address and leaves flags: the place behind the call overwrites
-/// them, the one further on reads them.
+/// A callee that changes its return address and leaves flags: the code behind the call overwrites
+/// them, the code further on reads them.
 #[test]
 fn another_return_address_than_the_calls() {
     for loops in [false, true] {
@@ -46,7 +47,7 @@ fn another_return_address_than_the_calls() {
             ..options(64)
         });
         elsewhere(&mut guest);
-        // The landing learns of it once.
+        // The landing is found to be reached by other branches once.
         let expected = u64::from(loops && crate::PAIRS == Pairs::Always);
         assert_eq!(guest.t.stats().misled, expected);
     }

@@ -39,7 +39,7 @@ fn program(guest: &mut Guest) {
     });
 }
 
-/// Runs the program to its system call and says how many fragments that took.
+/// Runs the program to its system call and returns how many fragments that took.
 fn run(guest: &mut Guest) -> u64 {
     let before = guest.t.stats().fragments;
     guest.ctx.rip = LOW_CODE;
@@ -80,7 +80,7 @@ fn file(bytes: &[u8]) -> File {
     file
 }
 
-/// What a first translator leaves.
+/// The file that a first translator saves.
 fn first(max_insns: u32) -> Vec<u8> {
     let mut guest = Guest::new(max_insns);
     program(&mut guest);
@@ -105,7 +105,7 @@ fn what_was_translated_is_not_translated_again() {
             // A paired return that finds no shadow counts as one.
             let returns = u64::from(crate::PAIRS == relive_dbt::Pairs::Always);
             assert_eq!((stats.jump_misses, stats.return_misses), (0, returns));
-            // It goes on from generation to generation.
+            // A file saved again is as good.
             let again = saved(&guest.t);
             guest.t.flush().expect("flush");
             assert!(guest.t.load(key, &file(&again), true) > 3);
@@ -220,7 +220,7 @@ fn damaged_and_foreign_files_are_not_used() {
     assert_ne!(other.t.key(b"another"), other.t.key(NAME));
 }
 
-/// Translations without breakpoints are of no use to somebody who has set some.
+/// Translations without breakpoints are of no use to a translator that has some.
 #[test]
 fn breakpoints_keep_everything_out() {
     let bytes = first(64);

@@ -1,4 +1,4 @@
-//! Everything that a guest can see of itself, in a form that can be compared.
+//! All state that a guest can see of itself, in a form that can be compared.
 
 use std::arch::x86_64::__cpuid_count;
 use std::fmt;
@@ -43,7 +43,7 @@ impl State {
     }
 }
 
-/// Where the XSAVE components above the legacy ones lie.
+/// Bit, offset and size of the XSAVE components above the legacy ones.
 fn components() -> impl Iterator<Item = (u64, usize, usize)> {
     (2..8)
         .filter(|i| relive_host::cpu::xcr0() >> i & 1 == 1)
@@ -53,8 +53,8 @@ fn components() -> impl Iterator<Item = (u64, usize, usize)> {
         })
 }
 
-/// The XSAVE area with components in their initial state written out, and without what
-/// depends on where code lies: x87 instruction, data and opcode fields.
+/// The XSAVE area with components in their initial state written out, and without the fields that
+/// depend on the address of code: x87 instruction, data and opcode.
 fn vector(ctx: &Context) -> Vec<u8> {
     let area = ctx.vectors();
     let bv = area.xstate_bv();
@@ -83,7 +83,7 @@ fn vector(ctx: &Context) -> Vec<u8> {
 }
 
 impl State {
-    /// What differs, in words; empty if nothing does.
+    /// The differences, in words; empty if there are none.
     pub fn diff(&self, other: &Self) -> String {
         let mut out = String::new();
         for (i, (a, b)) in self.gpr.iter().zip(&other.gpr).enumerate() {

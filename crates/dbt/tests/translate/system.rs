@@ -199,7 +199,7 @@ fn flags_are_the_guests_and_stay_with_it() {
 /// xor eax, eax; syscall; inc ebx; syscall
 const TWO_CALLS: &[u8] = b"\x31\xc0\x0f\x05\xff\xc3\x0f\x05";
 
-/// Runs up to the first of [`TWO_CALLS`]; what the exit says itself.
+/// Runs up to the first of [`TWO_CALLS`]; returns its entry behind the call if the exit stores one.
 fn first_of_two(guest: &mut Guest, at: u64) -> Option<Behind> {
     guest.load(at, TWO_CALLS);
     guest.ctx.gpr[3] = 5;
@@ -381,8 +381,8 @@ fn popf_sets_all_flags_and_leaves_the_trap_flag_to_the_engine() {
     }
 }
 
-/// Stores x87 state in every way there is, in low and in high code, stepping or not; the
-/// pointers in memory must be 0, all bytes around them what the processor stores.
+/// Stores x87 state in all ways, in low and in high code, stepping or not; the pointers in memory
+/// must be 0, all bytes around them the processor's.
 #[test]
 fn no_cache_address_gets_into_guest_memory() {
     // With operand [r15 + 0x400]; the pointers' offset and size.
@@ -416,9 +416,9 @@ fn no_cache_address_gets_into_guest_memory() {
 
 const X87_AT: usize = 0x400;
 
-/// Runs an instruction that stores x87 state, natively or translated, after one that has
-/// left an exception pending: that makes processors store pointers that otherwise do not.
-/// Returns the data around.
+/// Runs an instruction that stores x87 state, natively or translated, after one that has left an
+/// exception pending: then processors store pointers that they otherwise do not. Returns the data
+/// around.
 fn stored(opcode: &[u8], base: u64, step: Option<bool>) -> Vec<u8> {
     let mut guest = Guest::new(64);
     guest.fill(DATA, &[0xaa; 0x2000]);
@@ -473,7 +473,7 @@ fn xsave_of_other_components_is_left_alone() {
     assert_eq!(guest.ctx.rflags & 0x8d5, 0x8d5);
 }
 
-/// The host does what the processor would: every form with every component, in use or not,
+/// The host stores the same as the processor: every form with every component, in use or not,
 /// natively and translated.
 #[test]
 fn the_xsave_family_stores_what_the_processor_stores() {
@@ -491,7 +491,7 @@ fn the_xsave_family_stores_what_the_processor_stores() {
         let mut guest = Guest::new(64);
         guest.fill(DATA, &[0xaa; 0x2000]);
         guest.fill(DATA, &mxcsr.to_le_bytes());
-        // What was in use before, of components that are not asked for.
+        // Old header bits, for components that are not requested.
         guest.fill(DATA + 0x400 + 512, &[0xff; 8]);
         guest.ctx.gpr[15] = DATA;
         guest.ctx.gpr[0] = mask & xcr0;
@@ -606,7 +606,7 @@ fn cpuid_in_a_loop_does_not_disturb_registers() {
     assert_eq!(guest.ctx.gpr[8], 6);
 }
 
-/// The bit that extends a base register means nothing to a RIP-relative operand.
+/// A RIP-relative operand ignores the bit that extends a base register.
 #[test]
 fn rip_relative_operands_with_the_base_bit_set() {
     let value = 0x1122_3344_5566_7788_u64;
@@ -638,8 +638,8 @@ fn rip_relative_operands_with_the_base_bit_set() {
     }
 }
 
-/// What xsavec says of components that hold their initial values does not depend on whether
-/// the thread has stopped in between.
+/// The components that xsavec reports as in use, when they hold their initial values, do not depend
+/// on whether the thread has stopped in between.
 #[test]
 fn components_in_use_are_told_by_their_values() {
     let stored = |stops: bool| {
