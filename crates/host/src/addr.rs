@@ -1,5 +1,5 @@
-//! The guest address newtype: keeps guest pointers from being mistaken for host ones.
-//! It must never be dereferenced directly; [`crate::copy`] reads and writes guest memory.
+//! The guest address newtype: guest pointers cannot be mistaken for host ones. It must never be
+//! dereferenced directly; [`crate::copy`] reads and writes guest memory.
 
 use std::fmt;
 

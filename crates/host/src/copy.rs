@@ -1,13 +1,12 @@
-//! Reading and writing guest memory from host code, where a bad address is an answer and
-//! not a crash: the one copy loop is known to the signal handler, which moves a fault in it
-//! to its end.
+//! Reading and writing guest memory from host code. A bad address is an error and not a crash: the
+//! signal handler knows the one copy loop and moves a fault in it to its end.
 
 use std::arch::naked_asm;
 
 use crate::addr::{GuestAddr, PAGE};
 use crate::layout;
 
-/// The guest address was not readable or writable (what the kernel calls EFAULT).
+/// The guest address was not readable or writable (EFAULT).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BadAddress(pub GuestAddr);
 
@@ -32,7 +31,7 @@ unsafe extern "C" {
     safe static relive_copy_fixup: u8;
 }
 
-/// For the signal handler: where to move a fault at `rip`, if it is the copy loop's.
+/// For the signal handler: the address to move a fault at `rip` to, if it is the copy loop's.
 #[must_use]
 pub fn fixup_target(rip: u64) -> Option<u64> {
     (rip == &raw const relive_copy_insn as u64).then_some(&raw const relive_copy_fixup as u64)

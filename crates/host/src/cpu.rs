@@ -1,4 +1,4 @@
-//! What the processor under us can do, and the few instructions that ask or set it.
+//! Features of this processor, and the few instructions that query or set its state.
 
 use std::arch::asm;
 use std::arch::x86_64::{__cpuid_count, _xgetbv};
@@ -38,7 +38,7 @@ pub fn check() -> Result<(), Lacking> {
     Ok(())
 }
 
-/// What the XSAVE area of a guest thread looks like on this processor.
+/// The XSAVE area of a guest thread on this processor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct XsaveLayout {
     /// Guest-owned components that are enabled.
@@ -51,18 +51,18 @@ pub struct XsaveLayout {
     pub wide_masks: bool,
 }
 
-/// What is asked of the processor once: CPUID is slow where a hypervisor answers it.
+/// Data queried once from the processor: CPUID is slow where a hypervisor answers it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Known {
     /// The layout of extended state.
     pub layout: XsaveLayout,
-    /// It is one of Intel's.
+    /// Whether it is one of Intel's.
     pub intel: bool,
 }
 
 static KNOWN: OnceLock<Known> = OnceLock::new();
 
-/// What is known of this processor.
+/// The data of this processor.
 pub fn known() -> &'static Known {
     KNOWN.get_or_init(|| Known {
         layout: look_at_layout(),
@@ -70,7 +70,7 @@ pub fn known() -> &'static Known {
     })
 }
 
-/// Takes over what another process on this machine knows.
+/// Takes over the data from another process on this machine.
 pub fn adopt(known: Known) {
     let _ = KNOWN.set(known);
 }
@@ -80,7 +80,7 @@ pub fn is_intel() -> bool {
     known().intel
 }
 
-/// The layout here.
+/// The layout on this processor.
 pub fn xsave_layout() -> &'static XsaveLayout {
     &known().layout
 }
@@ -157,7 +157,7 @@ pub fn fs_base() -> u64 {
     v
 }
 
-/// Serialises instruction execution: what follows is fetched anew. By a return to the next
+/// Serialises instruction execution: later instructions are fetched anew. By a return to the next
 /// instruction, as cpuid leaves a virtual machine.
 pub fn serialize() {
     // SAFETY: pushes a frame, which `iretq` takes off again, with the stack, flags and segments as

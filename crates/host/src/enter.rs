@@ -4,9 +4,9 @@
 //! to `exit_to_host`, which saves them and returns to `enter`'s caller. FS is swapped on
 //! both ways: the guest's thread-local storage is its own.
 //!
-//! Vector registers are stored and loaded one by one where the processor has AVX: XSAVE and
-//! XRSTOR cost several times as much, whatever they are asked for. The x87 registers then
-//! stay in the processor: host code never touches them. See `vectors.rs`.
+//! Vector registers are stored and loaded one by one where the processor has AVX: XSAVE and XRSTOR
+//! cost several times as much, for any set of components. The x87 registers then stay in the
+//! processor: host code never touches them. See `vectors.rs`.
 
 use std::arch::naked_asm;
 
@@ -41,8 +41,8 @@ impl Context {
 /// `ctx` must stay valid and unmoved for as long as this thread may enter guest code or
 /// take signals, or until another context is adopted.
 pub unsafe fn adopt(ctx: *mut Context) {
-    // SAFETY: the caller vouches for `ctx`, and did for the one adopted before, which takes
-    // itself out of the account when it is dropped.
+    // SAFETY: the caller vouches for `ctx`, and did for the one adopted before, which unregisters
+    // itself when it is dropped.
     unsafe {
         vectors::leave(ctx);
         (*ctx).host_fs = cpu::fs_base();
@@ -50,7 +50,7 @@ pub unsafe fn adopt(ctx: *mut Context) {
     }
 }
 
-/// Runs the current guest thread from `ctx.entry` until an exit. `ctx.exit` says which.
+/// Runs the current guest thread from `ctx.entry` until an exit, which is then in `ctx.exit`.
 ///
 /// # Safety
 /// `ctx` is the context adopted by this thread, `ctx.entry` is an entry of a live fragment
@@ -103,8 +103,8 @@ pub unsafe extern "C" fn enter(ctx: *mut Context) {
         "vmovdqa ymm\\n, [rdi + {vectors} + 64 * \\n]",
         ".endr",
         "jmp 8f",
-        // Upper halves that are all zero are left clean: on some processors code that uses
-        // the lower ones only runs slower beside dirty ones.
+        // Upper halves that are all zero are left clean: on some processors code that uses only the
+        // lower ones runs slower beside dirty ones.
         "7:",
         "vzeroupper",
         ".irp n, 0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15",
@@ -113,7 +113,7 @@ pub unsafe extern "C" fn enter(ctx: *mut Context) {
         "8:",
         "ldmxcsr [rdi + {mxcsr}]",
         "9:",
-        // popf takes long. The host's own flags are clear but for the arithmetic ones, and a guest
+        // popf is slow. The host's own flags are clear but for the arithmetic ones, and a guest
         // seldom has others set.
         "mov eax, [rdi + {rflags}]",
         "test eax, {unusual}",
@@ -176,13 +176,13 @@ unsafe extern "C" {
     safe static relive_enter_end: u8;
 }
 
-/// For the signal handler: whether `rip` is in `enter`, behind its look at `pending`.
+/// For the signal handler: whether `rip` is in `enter`, behind its check of `pending`.
 #[must_use]
 pub fn past_pending_check(rip: u64) -> bool {
     (&raw const relive_enter_checked as u64..&raw const relive_enter_end as u64).contains(&rip)
 }
 
-/// Where exit stubs jump, with the guest's registers live; the second half of `enter`.
+/// The target of exit stubs, with the guest's registers live; the second half of `enter`.
 ///
 /// # Safety
 /// Reached only by a jump from the code cache, or by a signal handler that redirects a
@@ -210,8 +210,8 @@ pub unsafe extern "C" fn exit_to_host() {
         "mov rsp, [rdi + {host_rsp}]",
         "pushfq",
         "pop qword ptr [rdi + {rflags}]",
-        // What a guest sets besides must not make the host copy backwards or fault, and must not
-        // be there when another guest thread is entered.
+        // Other flags that a guest sets must not make the host copy backwards or fault, and must
+        // not be set when another guest thread is entered.
         "test dword ptr [rdi + {rflags}], {unusual}",
         "jz 2f",
         "push 0x2",

@@ -1,7 +1,7 @@
-//! Where everything lies in the shared address space of guest and host.
+//! The layout of the shared address space of guest and host.
 //!
 //! ```text
-//! 0x0000_0001_0000  guest low window: images, and whatever asks for a low address
+//! 0x0000_0001_0000  guest low window: images, and mappings that ask for a low address
 //! 0x0000_4000_0000  code cache (320 MiB)
 //! 0x0000_5400_0000  the host's image (64 MiB)
 //! 0x0000_5800_0000  never mapped
@@ -26,11 +26,12 @@ pub const LOW_END: u64 = 0x4000_0000;
 pub const CACHE_START: u64 = 0x4000_0000;
 /// End of the code cache.
 pub const CACHE_END: u64 = 0x5400_0000;
-/// Where the host's executable lies (`.cargo/config.toml`): a fixed address needs no relocation at
-/// each start, and one below 2 GiB lets the C library's calls of functions that are not there be linked.
+/// Start of the host's executable (`.cargo/config.toml`): a fixed address needs no relocation at
+/// each start, and one below 2 GiB lets the C library's calls of missing functions be linked.
 pub const IMAGE_START: u64 = CACHE_END;
-/// Behind the room for it. From here to the table nothing is ever mapped: jumps to the topmost
-/// addresses of the address space (`-1`, the vsyscall page) look for their slot there and must fault.
+/// End of the room for it. From here to the table nothing is ever mapped: jumps to the topmost
+/// addresses of the address space (`-1`, the vsyscall page) look for their slot there and must
+/// fault.
 pub const IMAGE_END: u64 = TABLE - (128 << 20);
 /// Base of the branch table: the slot of guest address `a` is at `TABLE + 8 * a`.
 pub const TABLE: u64 = 0x6000_0000;
@@ -41,37 +42,37 @@ pub const TABLE_END: u64 = TABLE + 8 * LOW_END;
 pub const ANNEX_START: u64 = 0x7fff_7000;
 /// End of the guest annex.
 pub const ANNEX_END: u64 = 0x8fff_7000;
-/// Start of the guest addresses whose slots may lie in the annex (whole MiB around them): code
-/// lies here only while nothing is mapped there, and the other way round.
+/// Start of the guest addresses with slots that may lie in the annex (whole MiB around them): code
+/// lies here only while nothing is mapped there, and the reverse.
 pub const ANNEX_CODE_START: u64 = 0x3f0_0000;
-/// Their end.
+/// End of these addresses.
 pub const ANNEX_CODE_END: u64 = 0x600_0000;
 /// Start of the guest middle window; the gap below it stays unmapped so that jumps to
 /// addresses between `LOW_END` and 2^31 fault at their table slot.
 pub const MIDDLE_START: u64 = 0x4_8000_0000;
 /// Start of the guest high window.
 pub const HIGH_START: u64 = 0x1000_0000_0000;
-/// Where new mappings in the high window begin: AddressSanitizer's shadow of the addresses
-/// above ends here.
+/// Start of new mappings in the high window: AddressSanitizer's shadow of the addresses above ends
+/// here.
 pub const HIGH_ALLOC: u64 = HIGH_START + (2 << 30);
-/// Start of the guest far window (4 TiB and a bit): AddressSanitizer's allocator lies nowhere
-/// else, and has its own records behind.
+/// Start of the guest far window (4 TiB and a bit): AddressSanitizer's allocator lies only here,
+/// with its own records behind it.
 pub const FAR_START: u64 = 0x6000_0000_0000;
-/// Its end.
+/// End of the guest far window.
 pub const FAR_END: u64 = 0x6400_4000_0000;
 /// End of all guest memory but the far window; the host lies above.
 pub const WINDOW_END: u64 = 0x5000_0000_0000;
 
-/// How far below a guest stack its shadow lies: the host's return addresses of paired calls
-/// (`relive_dbt`). What a displacement of 32 bits reaches, and no whole pages: processors look for the
-/// store that a load depends on by the lowest twelve bits of addresses first, and a return loads the
-/// guest's return address right before the host's.
+/// Distance of a shadow below its guest stack; it holds the host's return addresses of paired calls
+/// (`relive_dbt`). A displacement of 32 bits reaches it, and it is not a multiple of the page size:
+/// processors first search the store that a load depends on by the lowest twelve bits of the
+/// address, and a return loads the guest's return address right before the host's.
 pub const SHADOW_BELOW: u64 = 0x7fff_0000 - 0x840;
-/// Where the guest's heap begins, far from all other maps.
+/// Start of the guest's heap, far from all other maps.
 pub const HEAP_START: u64 = HIGH_START + (1 << 42);
-/// Behind the main thread's stack.
+/// End of the main thread's stack.
 pub const STACK_TOP: u64 = WINDOW_END - (1 << 20);
-/// Guest memory whose shadow can be no guest memory, as long as all of the guest's memory lies
+/// Guest memory with shadows that cannot be guest memory, as long as all of the guest's memory lies
 /// here or in the low window.
 const SHADOWED: [(u64, u64); 3] = [
     (HIGH_ALLOC, HIGH_ALLOC + SHADOW_BELOW),
@@ -79,11 +80,10 @@ const SHADOWED: [(u64, u64); 3] = [
     (WINDOW_END - SHADOW_BELOW, WINDOW_END),
 ];
 
-/// Where a paired return finds itself for which there was no paired call: code at a fixed place in
-/// the cache.
+/// Target of a paired return without a paired call: code at a fixed place in the cache.
 pub const SHADOW_MISS: u64 = CACHE_START + 128;
 
-/// Whether the stack pointer is one of a shadow.
+/// Whether the stack pointer lies in a shadow.
 #[must_use]
 pub fn in_shadow(rsp: u64) -> bool {
     let stack = rsp.wrapping_add(SHADOW_BELOW);
@@ -96,13 +96,13 @@ pub fn may_have_shadow(start: u64, end: u64) -> bool {
     SHADOWED.iter().any(|r| r.0 <= start && end <= r.1)
 }
 
-/// The page of the functions that read clocks, as the kernel's vDSO: in the low window,
-/// behind what images and libraries reach first.
+/// The page of the functions that read clocks, as the kernel's vDSO: in the low window, behind the
+/// addresses that images and libraries reach first.
 pub const VDSO_START: u64 = LOW_END - 0x1_0000;
-/// Its end.
+/// End of this page.
 pub const VDSO_END: u64 = VDSO_START + 0x1000;
 
-/// Behind the last address that may be the base of FS (arch_prctl(2)): loading one that is not
+/// End of the addresses that may be the base of FS (arch_prctl(2)): loading one that is not
 /// canonical faults.
 pub const FS_END: u64 = 1 << 47;
 
@@ -134,8 +134,8 @@ pub const fn guest_may_map_range(start: u64, end: u64) -> bool {
             || (start >= FAR_START && end <= FAR_END))
 }
 
-/// Whether code in a range has slots that may lie in the annex. A return to its first address
-/// has its slot before it.
+/// Whether code in a range has slots that may lie in the annex. A return to its first address has
+/// the slot before it.
 #[must_use]
 pub const fn meets_annex_code(start: u64, end: u64) -> bool {
     start <= ANNEX_CODE_END && end > ANNEX_CODE_START

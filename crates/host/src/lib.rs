@@ -1,8 +1,8 @@
-//! The machine under the engine: raw system calls, the guest window, the register
-//! context, entry to and exit from translated code, and the plumbing of host signals.
+//! The machine under the engine: raw system calls, the guest window, the register context, entry to
+//! and exit from translated code, and the handling of host signals.
 //!
-//! Nothing here knows a trace, a fragment or what a system call means. Nearly all unsafe
-//! code of Relive that is not code emission lives in this crate.
+//! Nothing here knows a trace, a fragment or the meaning of a system call. Nearly all unsafe code
+//! of Relive that is not code emission lies in this crate.
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 

@@ -1,6 +1,7 @@
-//! The segment registers DS and ES, which translated code loads as its program does. They mean
-//! nothing for 64-bit code but what one reads of them, and the kernel keeps them for each thread. Where
-//! one host thread stands for several of the guest's they change with those. FS and GS are never loaded.
+//! The segment registers DS and ES. Translated code loads them as its program does. In 64-bit code
+//! they have no effect but can be read, and the kernel keeps them for each thread. Where one host
+//! thread stands for several guest threads they are switched with these. FS and GS are never
+//! loaded.
 
 use std::arch::asm;
 
@@ -11,7 +12,7 @@ use serde::{Deserialize, Serialize};
 pub struct Segments(u16, u16);
 
 impl Segments {
-    /// Those of the calling thread.
+    /// The selectors of the calling thread.
     #[inline]
     #[must_use]
     pub fn stored() -> Self {
@@ -24,14 +25,14 @@ impl Segments {
         Self(ds, es)
     }
 
-    /// With 0 for null selectors: a processor keeps their lowest bits until an interrupt comes.
+    /// With 0 for null selectors: a processor keeps their lowest bits until the next interrupt.
     #[must_use]
     pub fn settled(self) -> Self {
         let settled = |selector| if selector <= 3 { 0 } else { selector };
         Self(settled(self.0), settled(self.1))
     }
 
-    /// Gives them to the calling thread.
+    /// Loads them in the calling thread.
     #[inline]
     pub fn load(self) {
         if self != Self::stored() {

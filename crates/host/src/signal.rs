@@ -1,9 +1,9 @@
 //! Host signals: the one handler of every signal, alternate stacks, masks.
 //!
-//! The handler never runs guest-visible policy. A fault in the code cache is turned into an
-//! exit; a fault in the guest copy loop into its error; an asynchronous signal is noted in
-//! the context, all others are blocked until the engine has dealt with it, and the tick
-//! budget is cut so that the thread leaves translated code at its next tick site.
+//! The handler never runs guest-visible policy. A fault in the code cache becomes an exit; a fault
+//! in the guest copy loop becomes its error. An asynchronous signal is noted in the context, all
+//! others are blocked until the engine has handled it, and the tick budget is cut so that the
+//! thread leaves translated code at its next tick site.
 //!
 //! The handler may interrupt anything, with the guest's FS loaded: the assembly entry
 //! swaps FS first; nothing here allocates, locks or uses thread-local storage.
@@ -48,7 +48,7 @@ impl Mask {
         self.0 >> (sig - 1) & 1 == 1
     }
 
-    /// As the host thread may block it: without the synchronous signals.
+    /// The mask that the host thread may set: without the synchronous signals.
     #[must_use]
     pub const fn for_host(self) -> Self {
         Self(self.0 & Self::all_async().0)
@@ -63,7 +63,7 @@ pub struct KernelAction {
     pub handler: u64,
     /// SA_* flags.
     pub flags: u64,
-    /// Where the handler returns to (SA_RESTORER).
+    /// Return address of the handler (SA_RESTORER).
     pub restorer: u64,
     /// Signals blocked during the handler.
     pub mask: u64,
@@ -71,7 +71,7 @@ pub struct KernelAction {
 
 const SA_RESTORER: u64 = 0x0400_0000;
 
-/// What a signal number does in this host process.
+/// The disposition of a signal number in this host process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Disposition {
     /// The kernel's default action.
@@ -82,14 +82,13 @@ pub enum Disposition {
     Handler,
 }
 
-/// Sets the disposition of one signal. Failure (SIGKILL, SIGSTOP) is ignored: those have
-/// only one.
+/// Sets the disposition of one signal. Failure (SIGKILL, SIGSTOP) is ignored: those have only one.
 pub fn set_disposition(sig: i32, what: Disposition) {
     set_disposition_with(sig, what, 0);
 }
 
-/// As [`set_disposition`], with those of the guest's SA_* flags that change what the kernel
-/// does besides calling the handler (SA_NOCLDSTOP, SA_NOCLDWAIT).
+/// As [`set_disposition`], with those of the guest's SA_* flags that change the kernel's actions
+/// besides calling the handler (SA_NOCLDSTOP, SA_NOCLDWAIT).
 pub fn set_disposition_with(sig: i32, what: Disposition, flags: u64) {
     const KEPT: u64 = (libc::SA_NOCLDSTOP | libc::SA_NOCLDWAIT) as u64;
     let handler = match what {
@@ -146,8 +145,8 @@ pub fn set_mask(mask: Mask) -> Mask {
     Mask(old)
 }
 
-/// Gives the calling thread an alternate signal stack of its own (never freed: it lives as
-/// long as the thread).
+/// Sets up an alternate signal stack for the calling thread (never freed: it lives as long as the
+/// thread).
 pub fn install_stack() {
     const SIZE: usize = 64 * 1024;
     // SAFETY: a fresh anonymous mapping, used for nothing else; sigaltstack only reads the
@@ -177,12 +176,12 @@ pub fn install_stack() {
     }
 }
 
-/// Called for a fault that is neither the guest's nor expected: must not return.
+/// Called for a fault of the host that is not expected: must not return.
 pub type HostFault = fn(signo: i32, rip: u64, addr: u64) -> !;
 
 static HOST_FAULT: AtomicUsize = AtomicUsize::new(0);
 
-/// Says what to do on a fault of the host's own.
+/// Sets the function to call on a fault of the host.
 pub fn on_host_fault(f: HostFault) {
     HOST_FAULT.store(f as usize, Ordering::Relaxed);
 }
@@ -216,7 +215,7 @@ unsafe extern "C" fn handler_entry() {
 const REG_RCX: usize = libc::REG_RCX as usize;
 const REG_RIP: usize = libc::REG_RIP as usize;
 
-/// Page fault error code: it was an instruction that could not be fetched.
+/// Page fault error code: an instruction could not be fetched.
 const FETCH: i64 = 1 << 4;
 
 unsafe extern "C" fn handler(
@@ -231,8 +230,8 @@ unsafe extern "C" fn handler(
     let code = i32::from_le_bytes([info[8], info[9], info[10], info[11]]);
     let gregs = &mut uc.uc_mcontext.gregs;
     let rip = gregs[REG_RIP] as u64;
-    // si_code > 0: sent by the kernel for a fault, not by kill, tgkill or sigqueue; but a thread
-    // may send itself any siginfo, as crash handlers do that pass on the one they got.
+    // si_code > 0: sent by the kernel for a fault, not by kill, tgkill or sigqueue. But a thread
+    // may send itself any siginfo, as crash handlers do that pass on the one they received.
     if SYNCHRONOUS.contains(&sig) && code > 0 && !sys::is_behind_call(rip) {
         if layout::in_cache(rip) {
             ctx.exit = EXIT_FAULT;
@@ -246,8 +245,8 @@ unsafe extern "C" fn handler(
         } else if gregs[libc::REG_ERR as usize] & FETCH != 0
             && layout::in_shadow(gregs[libc::REG_RSP as usize] as u64)
         {
-            // A paired return from a stack of another alignment has taken parts of two
-            // addresses for one. No such mixture is an address of code.
+            // A paired return from a stack of another alignment has read parts of two addresses as
+            // one. No such mixture is an address of code.
             gregs[REG_RIP] = layout::SHADOW_MISS as i64;
         } else {
             let addr = u64::from_le_bytes(info[16..24].try_into().unwrap_or_default());
@@ -269,9 +268,9 @@ unsafe extern "C" fn handler(
             .cast::<u64>()
             .write(Mask::all_async().0)
     };
-    // In host code nothing is forced (it may be in the middle of counting): `enter` and the
-    // readings of clocks look at `pending` themselves. Past that look, and in the cache, it is
-    // up to us.
+    // In host code nothing is forced, as it may be in the middle of counting: `enter` and the
+    // readings of clocks check `pending` themselves. Past that check, and in the cache, the handler
+    // forces the exit.
     let behind_the_look = enter::past_pending_check(rip) || crate::reading::past_pending_check(rip);
     if !already && (layout::in_cache(rip) || behind_the_look) {
         force_exit(ctx, gregs, rip);
@@ -283,8 +282,8 @@ unsafe extern "C" fn handler(
 
 fn note(info: &[u8; 128], ctx: &mut Context) {
     let n = ctx.noted as usize;
-    // More can only be asynchronous signals with synchronous numbers, sent faster than the
-    // thread reaches a safe point: standard signals coalesce, these do too.
+    // Further ones can only be asynchronous signals with synchronous numbers, sent faster than the
+    // thread reaches a safe point: standard signals coalesce, and so do these.
     if n < SIGNAL_SLOTS {
         ctx.signals[n] = *info;
         ctx.noted += 1;
@@ -292,16 +291,16 @@ fn note(info: &[u8; 128], ctx: &mut Context) {
     ctx.pending = 1;
 }
 
-/// Makes the running thread leave at its next tick. A tick site that loads its lane into
-/// rcx (the flag-free form) and is interrupted between load and store is known by its
-/// bytes; there the value in flight is changed instead of the one in memory.
+/// Makes the running thread leave at its next tick. A tick site that loads its lane into rcx (the
+/// flag-free form) and is interrupted between load and store is recognised by its bytes; there the
+/// value in rcx is changed instead of the one in memory.
 fn force_exit(ctx: &mut Context, gregs: &mut [i64; 23], rip: u64) {
     let mut in_flight = None;
     if layout::in_cache(rip) {
         // SAFETY: reading up to 13 bytes of code at the interrupted pc; the code cache is
         // one mapping that ends with unused space.
         let code: [u8; 13] = unsafe { (rip as *const [u8; 13]).read_unaligned() };
-        // What will be subtracted from rcx yet.
+        // The amount that will still be subtracted from rcx.
         let (store, rest) = if code[..4] == TICK_LEA {
             (&code[4..], 1)
         } else {
@@ -322,7 +321,7 @@ pub const TICK_LEA: [u8; 4] = [0x48, 0x8d, 0x49, 0xff];
 /// `mov gs:[disp32], rcx`, without the displacement.
 const STORE: [u8; 5] = [0x65, 0x48, 0x89, 0x0c, 0x25];
 
-/// The lane that the code at hand stores rcx to, if it does.
+/// The lane that this code stores rcx to, if it does.
 #[must_use]
 pub fn tick_store(code: &[u8]) -> Option<usize> {
     let (store, disp) = code.split_first_chunk::<5>()?;

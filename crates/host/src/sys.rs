@@ -1,7 +1,7 @@
 //! Raw system calls, with and without interruption by noted signals.
 //!
 //! The engine makes every guest system call through here, never through libc: errno, cancellation
-//! points and libc's own idea of process state must not get between guest and kernel.
+//! points and libc's own process state must not get between guest and kernel.
 
 use std::arch::naked_asm;
 
@@ -89,9 +89,9 @@ pub unsafe extern "C" fn syscall_interruptible(nr: u64, args: *const [u64; 6]) -
     )
 }
 
-/// As [`syscall`], at an address that the signal handler knows (see [`is_behind_call`]): a call of
-/// the guest's own may send its thread a signal with any siginfo (rt_tgsigqueueinfo(2) allows every
-/// `si_code` to oneself), and that comes as the kernel leaves the call.
+/// As [`syscall`], at an address that the signal handler knows (see [`is_behind_call`]). A call of
+/// the guest may send its own thread a signal with any siginfo (rt_tgsigqueueinfo(2) allows every
+/// `si_code` to oneself), and that signal comes as the kernel leaves the call.
 ///
 /// # Safety
 /// As unsafe as the call itself.
@@ -115,16 +115,16 @@ unsafe extern "C" {
     safe static relive_marked_made: u8;
 }
 
-/// For the signal handler: whether a signal that interrupted `rip` was sent, whatever its `si_code`
-/// says, because the thread has just left a call of the guest's. The instruction there only
-/// returns and does not fault.
+/// For the signal handler: whether a signal that interrupted `rip` was sent, for any `si_code`,
+/// because the thread has just left a call of the guest. The instruction there only returns and
+/// does not fault.
 #[must_use]
 pub fn is_behind_call(rip: u64) -> bool {
     rip == &raw const relive_marked_made as u64
         || rip == &raw const relive_interruptible_made as u64
 }
 
-/// For the signal handler: where to move a thread interrupted at `rip`, if it is just
+/// For the signal handler: the address to move a thread interrupted at `rip` to, if it is just
 /// before an interruptible system call.
 #[must_use]
 pub fn interrupted_target(rip: u64) -> Option<u64> {
@@ -137,7 +137,7 @@ pub fn interrupted_target(rip: u64) -> Option<u64> {
         .then_some(&raw const relive_interrupted as u64)
 }
 
-/// Ends the process at once with `code`, whatever its other threads do.
+/// Ends the process at once with `code`, with all its threads.
 pub fn exit_group(code: i32) -> ! {
     loop {
         // SAFETY: ends the process.
@@ -163,8 +163,8 @@ pub fn gettid() -> u32 {
     unsafe { syscall(libc::SYS_gettid as u64, [0; 6]) as u32 }
 }
 
-/// What an open file is, by the call that takes no path. (The standard library's takes one, which
-/// is empty, and no filter can see that.)
+/// The status of an open file, by the call that takes no path. (The standard library's takes an
+/// empty one, and no filter can see that.)
 ///
 /// # Errors
 /// The kernel's error number.

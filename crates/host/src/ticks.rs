@@ -1,11 +1,11 @@
 //! The budget of ticks: granted by the engine, counted down by translated code in several
 //! lanes, dealt anew by the host whenever one of them is empty.
 //!
-//! What holds whenever the thread may enter the cache: every lane is at least 1, and
-//! `sum(lane - 1) + 1 <= left`. Whatever way the ticks fall, some lane is then empty before
-//! or when the last tick of the grant is executed, so a grant is never overrun, and it ends
-//! on exactly its last tick if the host goes on dealing what is left. It must never be
-//! changed by anybody else but the signal handler ([`Context::cut`]).
+//! The invariant whenever the thread may enter the cache: every lane is at least 1, and `sum(lane -
+//! 1) + 1 <= left`. However the ticks fall, some lane is then empty before or when the last tick of
+//! the grant is executed, so a grant is never overrun, and it ends on exactly its last tick if the
+//! host goes on dealing the rest. Beside this module only the signal handler may change the lanes
+//! ([`Context::cut`]).
 
 use crate::context::{Context, LANES};
 
@@ -41,17 +41,17 @@ impl Context {
         self.dealt.iter().sum::<i64>() - self.lanes.iter().sum::<i64>()
     }
 
-    /// Lets the thread run for exactly `ticks` more ticks (at least 1): behind the last one
-    /// it leaves to the host.
+    /// Lets the thread run for exactly `ticks` more ticks (at least 1): behind the last one it
+    /// leaves to the host.
     ///
-    /// A signal that is noted meanwhile changes nothing here: the handler leaves the budget
-    /// alone while the host runs, and `enter` looks at `pending`.
+    /// A signal noted meanwhile changes nothing here: the handler leaves the budget alone while the
+    /// host runs, and `enter` checks `pending`.
     pub fn grant(&mut self, ticks: i64) {
         self.grant_about(ticks, 0);
     }
 
-    /// As [`Context::grant`], but the thread may leave up to `slack` ticks early: that
-    /// saves the exits that it takes to end on an exact tick.
+    /// As [`Context::grant`], but the thread may leave up to `slack` ticks early: that saves the
+    /// exits needed to end on an exact tick.
     pub fn grant_about(&mut self, ticks: i64, slack: i64) {
         assert!(ticks > 0, "a grant of no ticks would never end");
         self.settle();
@@ -77,8 +77,8 @@ impl Context {
         self.lanes.iter().all(|lane| *lane > 0)
     }
 
-    /// A lane is empty: deals what is left of the grant. `false` if nothing (or no more than
-    /// the slack) is left, or if the thread is wanted by the host.
+    /// A lane is empty: deals the rest of the grant. `false` if nothing (or no more than the slack)
+    /// is left, or if the host needs the thread.
     pub fn deal_on(&mut self) -> bool {
         self.settle();
         let goes_on = self.left > self.slack && self.pending == 0;
@@ -97,7 +97,7 @@ impl Context {
         !self.deal_on()
     }
 
-    /// Adds up what was executed since the last deal, and leaves the lanes empty.
+    /// Adds up the ticks executed since the last deal, and leaves the lanes empty.
     fn settle(&mut self) {
         for lane in 0..LANES {
             let spent = self.dealt[lane] - self.lanes[lane];
@@ -108,8 +108,8 @@ impl Context {
         (self.lanes, self.dealt) = ([0; LANES], [0; LANES]);
     }
 
-    /// Spreads what is left over the lanes, in the proportions of the recent past: then they
-    /// run empty at about the same time.
+    /// Spreads the rest over the lanes, in the proportions of the recent past: then they run empty
+    /// at about the same time.
     fn deal(&mut self) {
         const PARTS: u64 = 256;
         let more = (self.left - 1) as u64;
@@ -128,8 +128,8 @@ impl Context {
         self.dealt = self.lanes;
     }
 
-    /// For the signal handler: makes the thread leave at its next tick. `in_flight` is a lane
-    /// whose value is in a register just now, see `signal.rs`.
+    /// For the signal handler: makes the thread leave at its next tick. `in_flight` is the lane
+    /// with its value in a register just now, see `signal.rs`.
     pub(crate) fn cut(&mut self, in_flight: Option<usize>) {
         for lane in (0..LANES).filter(|l| Some(*l) != in_flight) {
             let over = self.lanes[lane] - 1;
@@ -146,15 +146,15 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// As translated code does. Whether the thread leaves.
+    /// One tick, as in translated code. Returns whether the thread leaves.
     fn tick(ctx: &mut Context, lane: usize) -> bool {
         ctx.lanes[lane] -= 1;
         ctx.lanes[lane] == 0
     }
 
     proptest! {
-        /// Whatever lanes the ticks fall on, and wherever the host counts one itself, a
-        /// grant ends on its last tick.
+        /// Whichever lanes the ticks fall on, and wherever the host counts one itself, a grant ends
+        /// on its last tick.
         #[test]
         fn a_grant_ends_exactly(
             grants in prop::collection::vec(1i64..5000, 1..4),

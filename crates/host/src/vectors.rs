@@ -1,9 +1,9 @@
 //! A guest thread's vector and x87 registers while the host runs.
 //!
-//! XSAVE and XRSTOR cost some 130 ns together where plain stores and loads of all AVX-512
-//! registers cost 20. So `enter.rs` moves them one by one, in one of three *forms*, and leaves
-//! the x87 registers in the processor. Whoever wants to see or change them asks for the XSAVE
-//! area, which is filled in then.
+//! XSAVE and XRSTOR cost some 130 ns together where plain stores and loads of all AVX-512 registers
+//! cost 20. So `enter.rs` moves them one by one, in one of three *forms*, and leaves the x87
+//! registers in the processor. To read or change them, ask for the XSAVE area, which is filled in
+//! then.
 //!
 //! Host code must never use x87 or MMX instructions; compilers for x86-64 use neither.
 
@@ -14,7 +14,8 @@ use std::sync::OnceLock;
 use crate::context::{Context, XsaveArea};
 use crate::cpu;
 
-/// Form: everything in the XSAVE area. The number of what is in the area already, too.
+/// Form: everything in the XSAVE area. Also the value of `held` for registers that are in the area
+/// already.
 const AREA: u32 = 0;
 /// Form: 16 registers of 32 bytes.
 pub(crate) const AVX: u32 = 1;
@@ -36,11 +37,11 @@ pub(crate) fn form() -> u32 {
 }
 
 thread_local! {
-    /// The context that this host thread has adopted: whose x87 registers the processor holds.
+    /// The context that this host thread has adopted; the processor holds its x87 registers.
     static ADOPTED: Cell<*mut Context> = const { Cell::new(std::ptr::null_mut()) };
 }
 
-/// Takes the x87 registers of the context adopted before out of the processor.
+/// Moves the x87 registers of the context adopted before out of the processor.
 ///
 /// # Safety
 /// `next` is valid, and so is the context adopted before, if it was not dropped.
@@ -61,7 +62,7 @@ impl Drop for Context {
 }
 
 impl Context {
-    /// Vector and x87 registers, to look at.
+    /// Vector and x87 registers, for reading.
     ///
     /// # Panics
     /// In another host thread than the one that has adopted the context.
@@ -105,7 +106,7 @@ impl Context {
         area
     }
 
-    /// Vector and x87 registers, to change.
+    /// Vector and x87 registers, for changes.
     ///
     /// # Panics
     /// As [`Context::vectors`].
@@ -117,8 +118,8 @@ impl Context {
         &mut self.xsave
     }
 
-    /// Forgets where the last x87 instruction was: in the code cache, which is not the
-    /// guest's business. Called after every exit that the guest's state is seen after.
+    /// Clears the address of the last x87 instruction: it lies in the code cache, which the guest
+    /// must not see. Called after every exit that makes the guest's state visible.
     pub fn forget_x87_pointers(&mut self) {
         if self.held == AREA {
             self.xsave.forget_x87_pointers();
@@ -159,8 +160,8 @@ mod tests {
         }
     }
 
-    /// A context whose vector registers hold `byte`, above 128 bits only if `upper`, and
-    /// whose x87 stack holds 1.0.
+    /// A context with vector registers that hold `byte`, above 128 bits only if `upper`, and an x87
+    /// stack that holds 1.0.
     fn context(form: u32, byte: u8, upper: bool) -> Box<Context> {
         let mut ctx = Context::new();
         (ctx.form, ctx.entry) = (form, code());

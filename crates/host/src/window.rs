@@ -2,8 +2,8 @@
 
 use crate::layout;
 
-// The page behind which the heap lies: see `layout.ld`. Its address does not fit into 32 bits, as those
-// of the image do, and so lies in memory.
+// The page in front of the heap: see `layout.ld`. Its address does not fit into 32 bits, unlike
+// those of the image, and so lies in memory.
 std::arch::global_asm!(
     ".pushsection .relive_heap, \"a\", @nobits",
     "relive_heap: .skip 4096",
@@ -16,13 +16,13 @@ std::arch::global_asm!(
 );
 
 unsafe extern "C" {
-    /// Where the page for the heap lies.
+    /// The address of that page.
     #[link_name = "relive_heap_at"]
     safe static HEAP_AT: u64;
     /// The image's first byte.
     #[link_name = "__ehdr_start"]
     safe static IMAGE: u8;
-    /// Behind its last.
+    /// The first byte behind it.
     #[link_name = "_end"]
     safe static IMAGE_BEHIND: u8;
 }
@@ -40,8 +40,8 @@ pub struct ReserveError {
 /// memory that costs nothing (`PROT_NONE`, `MAP_NORESERVE`). Once per process.
 ///
 /// # Errors
-/// The kernel's refusal, e.g. because an address-space limit (`ulimit -v`) is set or
-/// something already lies in the window.
+/// The kernel's refusal, e.g. because an address-space limit (`ulimit -v`) is set or the window is
+/// partly in use.
 pub fn reserve() -> Result<(), ReserveError> {
     assert!(
         HEAP_AT == layout::WINDOW_END
@@ -66,7 +66,8 @@ pub fn reserve() -> Result<(), ReserveError> {
     Ok(())
 }
 
-/// Gives a page range of the window back to the reserve: contents gone, inaccessible.
+/// Gives a page range of the window back to the reserve: its contents are lost, and it is
+/// inaccessible.
 ///
 /// # Safety
 /// Nothing else relies on the contents of the range, which lies in the window.

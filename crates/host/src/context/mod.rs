@@ -42,21 +42,22 @@ pub const XSAVE_BYTES: usize = 2752;
 /// sqlite 2.0 and 1.55).
 pub const LANES: usize = 8;
 
-/// A grant that nobody lives to see the end of.
+/// A grant that no thread uses up.
 pub const PLENTY: i64 = i64::MAX / 4;
 
 /// Exit number (in [`Context::exit`]): a host fault happened in the code cache.
 pub const EXIT_FAULT: u32 = u32::MAX;
 
-/// Set in [`Context::exit`] by an exit that says itself where it was taken: `rip` is the guest's
-/// and `entry` leads on behind the instruction there. Never set alone in an exit's number.
+/// Set in [`Context::exit`] by an exit that itself stores where it was taken: `rip` is the guest's
+/// and `entry` is the cache entry behind the instruction there. Never set alone in an exit's
+/// number.
 pub const EXIT_TOLD: u32 = 1 << 30;
 
 /// How many asynchronous signals a thread can have noted and not yet delivered. Noting one
 /// blocks all others but the synchronous numbers, so more than two are hardly possible.
 pub const SIGNAL_SLOTS: usize = 8;
 
-/// What a synchronous host fault in the code cache looked like.
+/// The data of a synchronous host fault in the code cache.
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct Fault {
@@ -70,8 +71,8 @@ pub struct Fault {
     pub err: u64,
 }
 
-/// One guest thread's registers and what emitted code needs besides. Stays where it is, as emitted
-/// code reaches it through GS.
+/// One guest thread's registers, and other data of emitted code. It never moves, as emitted code
+/// reaches it through GS.
 #[repr(C, align(64))]
 pub struct Context {
     /// Ticks left until the thread leaves to the host, in several counters: an entry of a
@@ -85,10 +86,10 @@ pub struct Context {
     pub spill: [u64; 3],
     /// Which exit was taken: written by exit stubs (see [`EXIT_TOLD`]), or [`EXIT_FAULT`].
     pub exit: u32,
-    /// Non-zero when an asynchronous signal has been noted (or the thread is otherwise
-    /// wanted by the host): checked before every interruptible system call.
+    /// Non-zero when an asynchronous signal has been noted, or the host needs the thread otherwise:
+    /// checked before every interruptible system call.
     pub pending: u32,
-    /// Where exit stubs jump: `exit_to_host`.
+    /// Jump target of exit stubs: `exit_to_host`.
     pub exit_fn: u64,
     /// This context's own address.
     pub this: u64,
@@ -119,7 +120,7 @@ pub struct Context {
     pub host_fs: u64,
     /// The host stack pointer while the guest runs.
     pub host_rsp: u64,
-    /// What was dealt to the lanes, less what was taken away to force an early exit.
+    /// Ticks dealt to the lanes, less those taken away to force an early exit.
     pub dealt: [i64; LANES],
     /// How the ticks of the recent past were spread over the lanes.
     pub(crate) weights: [u64; LANES],
@@ -137,7 +138,7 @@ pub struct Context {
     pub signals: [[u8; 128]; SIGNAL_SLOTS],
     /// The last fault in the cache (when `exit == EXIT_FAULT`).
     pub fault: Fault,
-    /// Vector and x87 state, where [`Context::held`] says so.
+    /// Vector and x87 state, if [`Context::held`] says so.
     pub(crate) xsave: XsaveArea,
     /// Vector registers otherwise: 64 bytes each.
     pub(crate) vectors: Vectors,
@@ -153,9 +154,9 @@ pub struct Context {
     pub(crate) upper: u8,
     /// Readings of clocks: see [`crate::reading`].
     pub readings: Window,
-    /// Its routines.
+    /// The routines for them.
     pub(crate) routines: [u64; ROUTINES],
-    /// What they call: clock_gettime and getcpu of the kernel's vDSO.
+    /// The functions that the routines call: clock_gettime and getcpu of the kernel's vDSO.
     pub(crate) vdso: [u64; 2],
 }
 
@@ -201,7 +202,7 @@ impl XsaveArea {
         self.0[24..28].copy_from_slice(&0x1f80_u32.to_le_bytes());
     }
 
-    /// Which components are not in their initial state.
+    /// The components that are not in their initial state.
     #[must_use]
     pub fn xstate_bv(&self) -> u64 {
         let mut b = [0; 8];
@@ -209,8 +210,8 @@ impl XsaveArea {
         u64::from_le_bytes(b)
     }
 
-    /// Marks every component that has its initial value as being in its initial state,
-    /// whatever the processor thinks, and clears the x87 pointers.
+    /// Marks every component that has its initial value as being in its initial state, regardless
+    /// of the processor's own mark, and clears the x87 pointers.
     pub fn settle(&mut self) {
         let zero = |area: &Self, at: (usize, usize)| area.0[at.0..at.1].iter().all(|b| *b == 0);
         self.forget_x87_pointers();

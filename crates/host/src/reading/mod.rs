@@ -1,17 +1,17 @@
 //! Reading clocks without leaving translated code.
 //!
-//! Translated code calls one of these routines, by way of the context, on the host's stack
-//! with the guest's registers live. A routine reads a clock, or takes what was recorded, puts
-//! the values where the instruction would have, and returns; all other registers and the
-//! flags stay as they are. What it cannot do it leaves to the host: it then returns
-//! [`LEAVE`] bytes behind its return address, with nothing changed.
+//! Translated code calls one of these routines, by way of the context, on the host's stack with the
+//! guest's registers live. A routine reads a clock, or takes the recorded reading, writes the
+//! values to the instruction's destinations, and returns; all other registers and the flags stay as
+//! they are. If it cannot answer it returns [`LEAVE`] bytes behind its return address, with nothing
+//! changed, and the code leaves to the host.
 //!
-//! Vector registers and FS are the guest's all the while, so nothing here may be compiled
-//! code but the kernel's own vDSO, of which [`keeps_vectors`] makes sure.
+//! Vector registers and FS are the guest's all the while, so nothing here may be compiled code but
+//! the kernel's own vDSO, which [`keeps_vectors`] checks.
 //!
-//! A signal that is noted meanwhile finds the thread outside of the code cache: the common
-//! way out looks at `pending` and cuts the budget itself, and the handler does so behind
-//! that look ([`past_pending_check`]).
+//! A signal that is noted meanwhile finds the thread outside of the code cache: the common way out
+//! checks `pending` and cuts the budget itself, and the handler does so behind that check
+//! ([`past_pending_check`]).
 
 pub(crate) mod entry;
 mod vdso;
@@ -24,30 +24,30 @@ pub use vdso::{Vdso, keeps_vectors};
 
 use crate::context::{Context, LANES, off};
 
-/// Where a routine returns to, counted from its return address, when the host has to act.
+/// The return address when the host has to act, relative to the usual one.
 pub const LEAVE: u32 = 11;
 
-/// What the routines do.
+/// Behaviour of the routines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Use {
-    /// Nothing: they leave.
+    /// They leave to the host.
     None,
     /// They read.
     Live,
     /// They read and append to the window.
     Record,
-    /// They take from the window, whatever the time is.
+    /// They take from the window, not from the clock.
     Replay,
 }
 
 type Routines = [u64; ROUTINES];
 
-/// What contexts that are made from now on begin with.
+/// Routines and functions of contexts made from now on.
 static ROUTINES_IN_USE: AtomicPtr<Routines> = AtomicPtr::new(std::ptr::null_mut());
 static CLOCK_FUNCTION: AtomicU64 = AtomicU64::new(0);
 static CPU_FUNCTION: AtomicU64 = AtomicU64::new(0);
 
-/// Sets what the routines do in the threads of this process; before any context is made.
+/// Sets the behaviour of the routines in the threads of this process; before any context is made.
 /// Without a vDSO only [`Use::Replay`] reads clocks.
 pub fn install(what: Use, vdso: Option<Vdso>) {
     let at = |f: unsafe extern "C" fn()| f as *const () as u64;
@@ -75,16 +75,16 @@ pub fn install(what: Use, vdso: Option<Vdso>) {
     ROUTINES_IN_USE.store(Box::into_raw(Box::new(all)), Ordering::Release);
 }
 
-/// What a new context gets: the routines, and the two functions of the vDSO.
+/// The initial values for a new context: the routines, and the two functions of the vDSO.
 pub(crate) fn in_use() -> (Routines, [u64; 2]) {
     let routines = ROUTINES_IN_USE.load(Ordering::Acquire);
-    // SAFETY: only `install` stores here, what it never frees.
+    // SAFETY: only `install` stores here, memory that it never frees.
     let routines = unsafe { routines.as_ref() };
     let functions = [&CLOCK_FUNCTION, &CPU_FUNCTION].map(|f| f.load(Ordering::Relaxed));
     (routines.copied().unwrap_or_else(leaving), functions)
 }
 
-/// Routines that do nothing.
+/// Routines that only leave to the host.
 pub(crate) fn leaving() -> Routines {
     [leave as *const () as u64; ROUTINES]
 }
@@ -97,8 +97,7 @@ impl Context {
     }
 }
 
-/// For the signal handler: whether `rip` is in the common way out, behind its look at
-/// `pending`.
+/// For the signal handler: whether `rip` is in the common way out, behind its check of `pending`.
 #[must_use]
 pub fn past_pending_check(rip: u64) -> bool {
     (&raw const relive_reading_checked as u64..&raw const relive_reading_end as u64).contains(&rip)
@@ -109,8 +108,8 @@ unsafe extern "C" {
     safe static relive_reading_end: u8;
 }
 
-/// Saves what the vDSO may change. From the top: flags, r11 to r8, rdi, rsi, rcx, rdx, rax,
-/// return address; the stack is aligned to 16 bytes.
+/// Saves the registers that the vDSO may change. From the top: flags, r11 to r8, rdi, rsi, rcx,
+/// rdx, rax, return address; the stack is aligned to 16 bytes.
 macro_rules! save {
     () => {
         "push rax
@@ -175,7 +174,7 @@ macro_rules! take {
     };
 }
 
-/// The saved rcx, rdx and rax, and how they are set from value and extra.
+/// Sets the saved rcx, rdx and rax from value and extra.
 macro_rules! put_clock {
     () => {
         "mov [rsp + 72], r8
@@ -193,8 +192,8 @@ macro_rules! put_counter {
     };
 }
 
-/// Reads the clock in edi by the kernel's vDSO: seconds to r8, nanoseconds to r9. One that
-/// it does not read yields -1 nanoseconds, and is no reading.
+/// Reads the clock in edi by the kernel's vDSO: seconds to r8, nanoseconds to r9. A clock that it
+/// does not read yields -1 nanoseconds, and is no reading.
 macro_rules! call_clock {
     () => {
         "sub rsp, 16
@@ -231,7 +230,7 @@ macro_rules! call_cpu {
     };
 }
 
-/// One routine: its parts, and what they refer to.
+/// One routine: its parts, and the operands that they refer to.
 macro_rules! routine {
     ($name:ident: $($part:expr),+; $($key:ident = $value:expr),*; $($sym:ident => $to:ident),*) => {
         #[unsafe(naked)]
@@ -265,7 +264,7 @@ routine!(cpu_replay: "mov esi, {source}", take!(), put_clock!();
         first = off::READ_FIRST;
     leave => go, done => done, ticks => ticks);
 
-/// The counter, and the processor's number if it is asked for, to r8 and r9d.
+/// The counter, and the processor's number if requested, to r8 and r9d.
 macro_rules! call_tsc {
     () => {
         "rdtsc

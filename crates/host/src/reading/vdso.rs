@@ -1,8 +1,8 @@
-//! The kernel's vDSO as the routines call it.
+//! The kernel's vDSO, called by the routines.
 
 use super::entry::is_readable;
 
-/// Where clock_gettime and getcpu of the kernel's vDSO lie.
+/// Addresses of clock_gettime and getcpu in the kernel's vDSO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vdso {
     /// `int (clockid_t, struct timespec *)`
@@ -11,8 +11,8 @@ pub struct Vdso {
     pub cpu: u64,
 }
 
-/// Whether the functions of the vDSO leave the vector registers alone, as the kernel builds
-/// them: found out by calling them for every clock.
+/// Whether the functions of the vDSO leave the vector registers unchanged, as the kernel builds
+/// them: checked by calling them for every clock.
 #[must_use]
 pub fn keeps_vectors(vdso: Vdso) -> bool {
     let (mut at, mut node) = ([0u64; 2], [0u32; 2]);
@@ -25,15 +25,15 @@ pub fn keeps_vectors(vdso: Vdso) -> bool {
     })
 }
 
-/// Calls a function with patterns in all vector registers that compiled code could use, and
-/// says whether they are still there and the function returned 0.
+/// Calls a function with patterns in all vector registers that compiled code could use. Returns
+/// whether they are still there and the function returned 0.
 ///
 /// # Safety
 /// As unsafe as the function.
 unsafe fn undisturbed(function: u64, a: u64, b: u64) -> bool {
     let (before, mut after) = ([0x5a5a_1234_9876_a5a5_u64; 2], [[0u64; 2]; 16]);
     let result: u64;
-    // SAFETY: the caller vouches for the function; all that it may change is declared.
+    // SAFETY: the caller vouches for the function; all its effects are declared.
     unsafe {
         std::arch::asm!(
             "movups xmm0, [r12]", "movups xmm1, [r12]", "movups xmm2, [r12]", "movups xmm3, [r12]",
