@@ -1,13 +1,13 @@
-//! The vocabulary for one argument of a system call: how it prints and what memory it names.
+//! The vocabulary for one argument of a system call: its printed form and the memory that it names.
 //! Descriptions only; how a length becomes a number of bytes is in `eval`.
 
-/// How long a buffer is. Indexes name the call's own arguments, 0 to 5.
+/// The length of a buffer. Indexes name the call's own arguments, 0 to 5.
 ///
-/// A length is taken at one of two moments: a *capacity* before the call, a *written* length
-/// after it. A length that looks at memory sees the memory of that moment.
+/// A length is taken at one of two moments: a *capacity* before the call, a *written* length after
+/// it. A length that depends on memory reads the memory of that moment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Len {
-    /// So many bytes, always.
+    /// A constant number of bytes.
     Fixed(u32),
     /// The value of that argument, in bytes.
     Arg(u8),
@@ -29,7 +29,7 @@ pub enum Len {
     Special(Special),
 }
 
-/// Lengths that follow a rule of their own. The index names the argument that the rule looks at.
+/// Lengths that follow a rule of their own. The index names the argument that the rule reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     /// An `fd_set` that holds so many descriptors, in whole 64-bit words: select(2). The argument
@@ -38,10 +38,10 @@ pub enum Special {
     FdSet(u8),
     /// An array of `struct pollfd`, of so many elements: poll(2).
     PollFds(u8),
-    /// One byte for each page of a range whose length in bytes is that argument: mincore(2).
+    /// One byte for each page of a range; that argument is its length in bytes: mincore(2).
     Pages(u8),
-    /// `struct file_handle`, whose first `u32` is the number of bytes that follow its 8-byte
-    /// header: open_by_handle_at(2). The argument is the pointer to the handle itself.
+    /// `struct file_handle`; its first `u32` is the number of bytes after its 8-byte header:
+    /// open_by_handle_at(2). The argument is the pointer to the handle itself.
     FileHandle(u8),
     /// A node mask of `maxnode - 1` bits, in whole 64-bit words: get_mempolicy(2). The argument
     /// is `maxnode`.
@@ -60,7 +60,7 @@ pub enum Special {
     MountId(u8),
 }
 
-/// Which way bytes go, seen from the kernel: `In` is read by it, `Out` written by it.
+/// Direction of the bytes, seen from the kernel: `In` is read by it, `Out` written by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Dir {
     /// The kernel reads.
@@ -78,7 +78,7 @@ impl Dir {
     }
 }
 
-/// With which results the kernel writes a buffer.
+/// The results with which the kernel writes a buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Written {
     /// Only when the call succeeds (the result is not an error).
@@ -103,9 +103,9 @@ impl Written {
 
 /// One argument of a system call.
 ///
-/// Every pointer may be NULL: the engine then skips it, before looking at any length. A pointer
-/// may also be bad, or its length may reach beyond mapped memory although the kernel was content
-/// with less: what the engine captures, it reads with a fault-tolerant copy.
+/// Every pointer may be NULL: the engine then skips it, before looking at any length. A pointer may
+/// also be bad, or its length may reach beyond mapped memory although the kernel accepts less: the
+/// engine captures memory with a fault-tolerant copy.
 ///
 /// The variants up to `Addr` are plain values ([`Arg::is_value`]). They differ in how they print and
 /// in the width of the kernel's parameter: the upper half of the register is garbage for a 32-bit
@@ -134,7 +134,7 @@ pub enum Arg {
     Mode,
     /// A set of flags, up to 64 bits; [`crate::flags::of_arg`] knows the names of some.
     Flags,
-    /// An address that the kernel does not write through, or that a hook takes care of.
+    /// An address that the kernel does not write through, or that a hook handles.
     Addr,
     /// A NUL-terminated path or string that the kernel reads.
     Str,
@@ -142,7 +142,7 @@ pub enum Arg {
     StrVec,
     /// A flat buffer.
     Buf {
-        /// Who reads and who writes it.
+        /// Whether the kernel reads or writes it.
         dir: Dir,
         /// Taken before the call: the bytes that the kernel may read or write.
         cap: Len,
@@ -150,13 +150,13 @@ pub enum Arg {
         /// truncated answer reports its full length, so the engine takes the smaller one).
         /// `Fixed(0)` where `dir` is `In`.
         out: Len,
-        /// With which results it is written.
+        /// The results with which it is written.
         when: Written,
     },
-    /// An array of `struct iovec`; the kernel only reads the array itself. With `Out` or
-    /// `InOut`, as many bytes as the result says are spread over the buffers in order.
+    /// An array of `struct iovec`; the kernel only reads the array itself. With `Out` or `InOut`
+    /// the result is the number of bytes spread over the buffers in order.
     Iovec {
-        /// Which way the bytes in the buffers go.
+        /// Direction of the bytes in the buffers.
         dir: Dir,
         /// The argument with the number of elements.
         count: u8,
@@ -168,9 +168,9 @@ pub enum Arg {
         /// `In` to send, `Out` to receive.
         dir: Dir,
     },
-    /// An array of `struct mmsghdr`. The first elements, as many as the result says, were used:
-    /// each has its `msg_len` written with either direction, and with `Out` all that
-    /// [`Arg::Msghdr`] says, for `msg_len` bytes.
+    /// An array of `struct mmsghdr`. The result is the number of elements used, from the first one
+    /// on: each has its `msg_len` written with either direction, and with `Out` all that
+    /// [`Arg::Msghdr`] describes, for `msg_len` bytes.
     Mmsghdr {
         /// `In` to send, `Out` to receive.
         dir: Dir,
@@ -178,11 +178,11 @@ pub enum Arg {
         count: u8,
     },
     /// A structure of an `int` and, at offset 8, an address: `struct ifconf` of netdevice(7). The
-    /// kernel fills a buffer there of so many bytes and sets the number to what it has written, or
-    /// without an address to what it would write. Of calls that do not sleep only.
+    /// kernel fills a buffer there of so many bytes and sets the number to the bytes written, or
+    /// without an address to the bytes needed. Of calls that do not sleep only.
     LengthAndBuffer,
-    /// A signal mask that replaces the thread's own while the call sleeps (ppoll, epoll_pwait).
-    /// The kernel must not see the guest's mask: the engine puts its own in.
+    /// A signal mask that replaces the thread's own while the call sleeps (ppoll, epoll_pwait). The
+    /// kernel must not see the guest's mask: the engine passes its own.
     TempMask {
         /// The argument with the size of the mask in bytes.
         size: u8,
@@ -197,7 +197,7 @@ pub enum Arg {
 }
 
 impl Arg {
-    /// Whether it is a number that leads to nothing in memory.
+    /// Whether it is a plain number and no pointer.
     #[must_use]
     pub const fn is_value(self) -> bool {
         matches!(

@@ -1,15 +1,15 @@
-//! From a row and its arguments to the one request that is meant. A request that no table lists
-//! must come out of here as a refusal.
+//! From a row and its arguments to the one request that they name. A request that no table lists
+//! must become a refusal here.
 
 use crate::arg::Arg;
 use crate::columns::{Blocks, Changes, FdEffect, Holds, Replay, Restart};
 use crate::row::Row;
 use crate::sub::{Sub, SubTable};
 
-/// What refines a row, for the arguments at hand.
+/// The refinement of a row, for given arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// The row has no sub-table and says it all.
+    /// The row has no sub-table and is complete.
     Whole,
     /// This request.
     Listed(&'static Sub),
@@ -18,7 +18,7 @@ pub enum Choice {
 }
 
 impl Row {
-    /// What refines this row, for these arguments.
+    /// The refinement of this row, for these arguments.
     pub fn choice(&self, args: &[u64; 6]) -> Choice {
         if self.sub == SubTable::None {
             return Choice::Whole;
@@ -29,9 +29,9 @@ impl Row {
         }
     }
 
-    /// This row with the columns of the request in the place of its own: whether it blocks,
-    /// restarts, touches descriptors, changes files, and what a replay does. Only the arguments stay as they
-    /// are; see [`Row::argument`]. A request that is not listed becomes a refusal.
+    /// This row with the columns of the request in place of its own: whether it blocks, restarts,
+    /// touches descriptors, changes files, and its replay. Only the arguments stay as they are; see
+    /// [`Row::argument`]. A request that is not listed becomes a refusal.
     pub fn refined(&self, choice: Choice) -> Row {
         match choice {
             Choice::Whole => *self,
@@ -58,7 +58,7 @@ impl Row {
         }
     }
 
-    /// What the argument of that index means with this choice: never [`Arg::Select`], and
+    /// The meaning of the argument of that index with this choice: never [`Arg::Select`], and
     /// [`Arg::Unused`] beyond the last one.
     pub fn argument(&self, index: usize, choice: Choice) -> Arg {
         match (self.args.get(index), choice) {

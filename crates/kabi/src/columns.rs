@@ -1,16 +1,16 @@
-//! The words that the columns of rows and requests are made of.
+//! The types of the columns of rows and requests.
 
-/// May a call sleep for an unbounded time?
+/// Whether a call may sleep for an unbounded time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Blocks {
     /// It comes back by itself, soon: disk input and output counts as soon.
     Never,
-    /// It may wait for another thread, another process, a person or a clock: the baton is
-    /// given up first.
+    /// It may wait for another thread, another process, a person or a clock: the baton is released
+    /// first.
     Maybe,
 }
 
-/// What happens to a sleeping call when a signal interrupts it; see signal(7).
+/// The effect of a signal on a sleeping call; see signal(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Restart {
     /// It returns EINTR and is never restarted (or it cannot be interrupted).
@@ -24,7 +24,7 @@ pub enum Restart {
     /// Restarted only when no handler ran, and then only for the time that was left: the call
     /// has a relative timeout that the kernel does not write back.
     Timed,
-    /// Restarted whatever handler ran: no error number says that it was interrupted. Also of calls
+    /// Restarted after any handler: no error number says that it was interrupted. Also of calls
     /// that do not sleep, but have to be made again.
     Always,
     /// As the operation of futex(2) and its timeout say: see [`Restart::of`].
@@ -51,62 +51,62 @@ impl Restart {
     }
 }
 
-/// What a call does to the table of file descriptors, if it succeeds.
+/// The effect of a successful call on the table of file descriptors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FdEffect {
     /// Nothing.
     None,
-    /// The result is a new descriptor of something that the call makes.
+    /// The result is a new descriptor of an object that the call makes.
     Creates,
-    /// The two `int`s behind that argument are new descriptors of something that the call makes.
+    /// The two `int`s behind that argument are new descriptors of an object that the call makes.
     CreatesPair(u8),
     /// The result is a new descriptor of a file.
     Opens(Opening),
-    /// The result is a new descriptor of something that was there, and is no file that it names.
+    /// The result is a new descriptor of an existing object, which is not a file that it names.
     Finds,
     /// The result is a copy of the descriptor in that argument.
     Copies(u8),
     /// The messages in that argument may bring descriptors (unix(7), `SCM_RIGHTS`).
     Receives(u8),
-    /// The descriptor in that argument is gone (even if the call says EINTR or EIO).
+    /// The descriptor in that argument is closed (even if the call returns EINTR or EIO).
     Closes(u8),
-    /// The descriptors from the first argument to the second are gone, or will be with the next
-    /// program, as the flags in the third say: close_range(2).
+    /// The descriptors from the first argument to the second are closed, or will be by the next
+    /// exec, as the flags in the third say: close_range(2).
     ClosesRange,
-    /// There is a table of a new process or program.
+    /// The table is that of a new process or program.
     Table,
 }
 
-/// Which file a call opens, and how.
+/// The file that a call opens, and its flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Opening {
-    /// The argument with the path, behind that with its folder if it is not the first. None: the
-    /// file is named in another way.
+    /// The argument with the path; if it is not the first, its folder is in the one before. None:
+    /// the file is named in another way.
     pub path: Option<u8>,
-    /// Where the flags of open(2) are.
+    /// The place of the flags of open(2).
     pub flags: OpenFlags,
 }
 
-/// Where a call has the flags of open(2).
+/// The place of the flags of open(2) in a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum OpenFlags {
     /// In that argument.
     In(u8),
     /// At the beginning of the structure that the argument points to.
     Behind(u8),
-    /// It has none: to write, made if it is not there, and cut, as by creat(2).
+    /// None: as by creat(2), write only, created if missing, and truncated.
     Create,
 }
 
-/// What a replay does with a call.
+/// The replay of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Replay {
-    /// The result and the bytes written come from the tape; nothing is really done.
+    /// The result and the bytes written come from the tape; the call is not made.
     Apply,
-    /// Really done again, with the same arguments, by the code that owns the guest's memory map;
-    /// the result must be the one on the tape.
+    /// Made again, with the same arguments, by the code that owns the guest's memory map; the
+    /// result must be the one on the tape.
     Redo,
-    /// Code in the engine decides, in recording and in replay.
+    /// The engine's code decides, in recording and in replay.
     Hook,
     /// Not supported: fails with ENOSYS as on a kernel without it, and says so once.
     Enosys,
@@ -125,7 +125,7 @@ impl Replay {
     }
 }
 
-/// What a call takes from a descriptor, or brings to one.
+/// A transfer of a call from a descriptor, or to one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transfer {
     /// Nothing.
@@ -160,7 +160,7 @@ impl Transfer {
 pub struct End {
     /// The argument with the descriptor.
     pub fd: u8,
-    /// Where in the file.
+    /// The position in the file.
     pub at: At,
     /// The argument with the memory that the bytes go to or come from: a buffer, an `iovec` array
     /// or messages. None: they come from the call's [`Row::input`](crate::Row::input) or go to its
@@ -168,10 +168,10 @@ pub struct End {
     pub memory: Option<u8>,
 }
 
-/// Where in a file a call reads or writes.
+/// The position in a file where a call reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
-    /// Nowhere: it takes no files, but pipes or sockets.
+    /// None: it takes no files, but pipes or sockets.
     Stream,
     /// At the descriptor's position.
     Position,
@@ -192,7 +192,7 @@ pub enum At {
 /// How a call moves bytes from one descriptor to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moves {
-    /// It does not.
+    /// Not at all.
     No,
     /// From a file: as many bytes as that argument says, or up to the file's end.
     FromFile {
@@ -201,14 +201,14 @@ pub enum Moves {
         /// To a file only.
         to_file: bool,
     },
-    /// What a pipe at either end has or takes.
+    /// As many bytes as a pipe at either end has or takes.
     ByPipe {
         /// The argument with the largest number of bytes.
         len: u8,
         /// The argument with the flags: `SPLICE_F_*`.
         flags: u8,
     },
-    /// The same between two pipes; the bytes also stay where they are.
+    /// The same between two pipes; the bytes also stay in the first one.
     Tees {
         /// The argument with the largest number of bytes.
         len: u8,
@@ -217,40 +217,41 @@ pub enum Moves {
     },
 }
 
-/// What a call changes in a file besides what its [`Row::output`](crate::Row::output) writes and
-/// its [`FdEffect::Opens`] cuts: other processes may have the file in their memory.
+/// The change that a call makes in a file beside the bytes that its
+/// [`Row::output`](crate::Row::output) writes and the truncation by its [`FdEffect::Opens`]: other
+/// processes may have the file in their memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Changes {
-    /// Nothing that memory shows.
+    /// None that memory shows.
     Nothing,
     /// The size of the file of the descriptor in that argument.
     Size(u8),
     /// The size of the file with the path in that argument.
     SizeOfNamed(u8),
-    /// The space of the file of the descriptor in that argument, as fallocate(2) is asked to: by
-    /// mode, offset and length in the arguments that follow.
+    /// The space of the file of the descriptor in that argument, as by fallocate(2): mode, offset
+    /// and length are in the arguments that follow.
     Space(u8),
     /// All of the file of the descriptor in that argument, perhaps.
     All(u8),
 }
 
-/// Descriptors that a call is given elsewhere than in its arguments, sets and messages.
+/// Descriptors that a call takes elsewhere than in its arguments, sets and messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holds {
     /// None.
     Nothing,
-    /// In the structure behind that argument, in a 64-bit word so many bytes from its beginning.
+    /// In the structure behind that argument, in a 64-bit word at that offset.
     Word(u8, u32),
     /// In each element of the `struct file_dedupe_range` behind that argument.
     Targets(u8),
-    /// In the argument behind that one, which is a pidfd: of the process that it stands for.
+    /// In the argument behind that one, which is a pidfd: a descriptor of the process that it
+    /// names.
     OfPidfd(u8),
-    /// In the last two arguments if it is files that are compared: of the processes in the first
-    /// two, kcmp(2).
+    /// In the last two arguments if files are compared: of the processes in the first two, kcmp(2).
     Compared,
 }
 
-/// What task a call makes.
+/// The task that a call makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Makes {
     /// None.
@@ -263,7 +264,7 @@ pub enum Makes {
     FlagsBehind(u8),
 }
 
-/// Where a call says of a child that it has ended.
+/// The place where a call reports the end of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reports {
     /// Nowhere.

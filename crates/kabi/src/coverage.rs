@@ -1,4 +1,4 @@
-//! The page of the documentation that says what is supported, written from the tables.
+//! The page of the documentation about support of system calls, generated from the tables.
 
 use std::fmt::Write;
 
@@ -73,7 +73,7 @@ fn summary(page: &mut String) {
     );
 }
 
-/// What calls do outside of the program, as far as it concerns a replay.
+/// Effects of calls outside of the program, as far as they concern a replay.
 fn effects(page: &mut String) {
     let changes = |row: &Row| {
         let writes = row.output.bytes().is_some_and(|end| end.at != At::Stream);
@@ -95,7 +95,7 @@ fn changing_requests(row: &Row) -> impl Iterator<Item = &'static Sub> {
     rows.filter(|sub| sub.changes != Changes::Nothing)
 }
 
-/// The names of the calls that are wanted, with their requests that change files.
+/// The names of the wanted calls, with their requests that change files.
 fn names(wanted: impl Fn(&Row) -> bool) -> String {
     let rows = TABLE.iter().filter(|row| wanted(row));
     let names = rows.map(|row| {

@@ -1,5 +1,5 @@
-//! The words in which the tables are written: short constructors, and the `rows!` and `subs!`
-//! macros that turn one line into one row. For the table files only.
+//! The notation of the tables: short constructors, and the `rows!` and `subs!` macros that turn one
+//! line into one row. For the table files only.
 
 pub(crate) use crate::arg::Arg::{
     Addr, DirFd, Fd, Flags, Hex, Int, Mode, Off, Pid, Select, Sig, Size, Str, StrVec, TempMaskPair,
@@ -88,7 +88,7 @@ pub(crate) const fn inout_of(bytes: u32) -> Arg {
     inout(Len::Fixed(bytes))
 }
 
-/// The same buffer, written whatever the result.
+/// The same buffer, written for any result.
 pub(crate) const fn always(arg: Arg) -> Arg {
     written(arg, Written::Always)
 }
@@ -132,7 +132,7 @@ pub(crate) const fn file(fd: u8, memory: u8, at: At) -> End {
     End { fd, at, memory }
 }
 
-/// The same for what is no file.
+/// The same for a stream: a pipe or a socket.
 pub(crate) const fn stream(fd: u8, memory: u8) -> End {
     file(fd, memory, At::Stream)
 }

@@ -12,12 +12,12 @@ const CAPABILITY_VERSION_2: u32 = 0x2007_1026;
 const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 
 impl Row {
-    /// How many bytes `len` means for a call of this row.
+    /// The number of bytes of `len` for a call of this row.
     ///
     /// `args` are the six argument registers, `ret` the result (0 before the call). `peek` copies
-    /// guest memory at an address and says whether it could. The answer may be absurdly large,
-    /// as the guest's arguments may be, but never overflows; None says that a pointer which the
-    /// length needs is not readable.
+    /// guest memory at an address and returns whether it could. The answer may be absurdly large,
+    /// as the guest's arguments may be, but never overflows; None: a pointer that the length needs
+    /// is not readable.
     ///
     /// The bytes that the kernel wrote into an [`Arg::Buf`] are the smaller one of `cap`, taken
     /// before the call, and `out`, taken after it.
@@ -66,7 +66,7 @@ impl Row {
             Len::Special(Special::ExtentsFound(index)) => {
                 32 + 56 * u64::from(peek32_at(index, 20)?)
             }
-            // <linux/fs.h>: a `u16`, behind which the kernel wants zeros.
+            // <linux/fs.h>: a `u16`, followed by zeros that the kernel demands.
             Len::Special(Special::Targets(index)) => {
                 24 + 32 * u64::from(peek32_at(index, 16)? & 0xffff)
             }
@@ -85,8 +85,8 @@ impl Row {
         })
     }
 
-    /// The value of an argument that counts something, in the width of the kernel's parameter.
-    /// A negative count is none: the kernel refuses it.
+    /// The value of an argument that is a count, in the width of the kernel's parameter. A negative
+    /// count is 0: the kernel refuses it.
     fn value(&self, index: u8, args: &[u64; 6]) -> u64 {
         let index = usize::from(index);
         let register = args[index];

@@ -1,9 +1,9 @@
 //! The Linux system call table and structure layouts as pure data.
 //!
-//! One row per x86-64 system call says what the call reads, what it writes and how many bytes
-//! of it, whether it may sleep, what it does to the descriptor table and what a replay does
-//! with it. Recorder, replayer, dump, divergence messages and the coverage page all read the
-//! same rows, so that they cannot disagree.
+//! One row per x86-64 system call: the memory that the call reads, the memory that it writes and
+//! how many bytes of it, whether it may sleep, its effect on the descriptor table, and its replay.
+//! Recorder, replayer, dump, divergence messages and the coverage page all read the same rows, so
+//! that they cannot disagree.
 //!
 //! This crate knows no process, no memory and no trace. It must never make a system call and
 //! must never guess: a call, request or option without a row here is refused by the engine,
@@ -11,10 +11,10 @@
 //!
 //! # How to read a row
 //!
-//! [`row`] finds the [`Row`] of a number. A row with a [`SubTable`] (ioctl, fcntl, prctl,
-//! socket options, System V control calls) says less than its requests do: [`Row::choice`] finds
-//! the request, [`Row::refined`] gives the row with the request's columns, [`Row::argument`]
-//! the meaning of each argument. Always go through these three, and no request can slip past.
+//! [`row`] finds the [`Row`] of a number. A row with a [`SubTable`] (ioctl, fcntl, prctl, socket
+//! options, System V control calls) is less exact than its requests: [`Row::choice`] finds the
+//! request, [`Row::refined`] gives the row with the request's columns, [`Row::argument`] the
+//! meaning of each argument. Always go through these three, and no request can slip past.
 //! [`Row::bytes`] turns a [`Len`] into bytes.
 
 #![forbid(unsafe_code)]

@@ -13,33 +13,33 @@ pub struct Row {
     pub nr: u16,
     /// The name as in `<asm/unistd_64.h>`, without the prefix.
     pub name: &'static str,
-    /// The arguments in order, at most six. Empty for a call that Linux does not have any more.
+    /// The arguments in order, at most six. Empty for a call that Linux has removed.
     pub args: &'static [Arg],
-    /// May it sleep?
+    /// Whether it may sleep.
     pub blocks: Blocks,
-    /// What a signal does to it while it sleeps.
+    /// The effect of a signal while it sleeps.
     pub restart: Restart,
-    /// What it does to the descriptor table.
+    /// Its effect on the descriptor table.
     pub fds: FdEffect,
-    /// What it takes from a descriptor.
+    /// Its transfer from a descriptor.
     pub input: Transfer,
-    /// What it brings to a descriptor.
+    /// Its transfer to a descriptor.
     pub output: Transfer,
     /// How it moves the bytes that have a descriptor at both ends.
     pub moves: Moves,
-    /// What else it changes in a file.
+    /// Its other change of a file.
     pub changes: Changes,
-    /// Descriptors that it is given elsewhere than in arguments, sets and messages.
+    /// Descriptors that it takes elsewhere than in arguments, sets and messages.
     pub holds: Holds,
-    /// What task it makes.
+    /// The task that it makes.
     pub makes: Makes,
-    /// Where it says that a child has ended.
+    /// Where it reports the end of a child.
     pub reports: Reports,
-    /// Whether it may change what is mapped, and not only how.
+    /// Whether it may change which memory is mapped, and not only how.
     pub maps: bool,
     /// Whether seccomp(2) allows it in strict mode.
     pub strict: bool,
-    /// What a replay does with it.
+    /// Its replay.
     pub replay: Replay,
     /// The table that refines this row, if any: see [`Row::choice`].
     pub sub: SubTable,
@@ -47,7 +47,7 @@ pub struct Row {
     pub note: &'static str,
 }
 
-/// Building a row, in constants only: what `rows!` writes out.
+/// Building a row, in constants only: `rows!` expands to these.
 impl Row {
     pub(crate) const fn new(nr: u16, name: &'static str, args: &'static [Arg]) -> Row {
         Row {
@@ -78,7 +78,7 @@ impl Row {
         self
     }
 
-    /// Made again after whatever interrupted it, without having slept.
+    /// Made again after any interruption, without having slept.
     pub(crate) const fn again(mut self) -> Row {
         self.restart = Restart::Always;
         self
@@ -89,13 +89,13 @@ impl Row {
         self
     }
 
-    /// Takes bytes from a descriptor.
+    /// Reads bytes from a descriptor.
     pub(crate) const fn from(mut self, end: End) -> Row {
         self.input = Transfer::Bytes(end);
         self
     }
 
-    /// Brings bytes to a descriptor.
+    /// Writes bytes to a descriptor.
     pub(crate) const fn to(mut self, end: End) -> Row {
         self.output = Transfer::Bytes(end);
         self

@@ -1,5 +1,5 @@
-//! The page in the documentation is the one that the tables give.
-//! `RELIVE_BLESS=1` writes it anew instead.
+//! The page in the documentation is the one generated from the tables. `RELIVE_BLESS=1` writes it
+//! anew instead.
 
 use std::fs;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What the rows say the kernel writes, turned into bytes for calls as programs make them.
+//! The written lengths of the rows, in bytes, for calls as programs make them.
 
 use proptest::prelude::*;
 use relive_kabi::{Arg, Dir, Len, Row, TABLE, Written, row};

@@ -1,4 +1,4 @@
-//! The table against itself, and against what is well known about a few calls.
+//! The table against itself, and against well-known facts about a few calls.
 
 use std::collections::HashSet;
 
@@ -337,7 +337,7 @@ fn transfers_of_well_known_calls() {
         ("accept", Transfer::Connection(0), Transfer::None),
         ("accept4", Transfer::Connection(0), Transfer::None),
         ("connect", Transfer::None, Transfer::Connection(0)),
-        // A descriptor of a message queue looks like a file's, and reading waits all the same.
+        // A descriptor of a message queue looks like a file's, but reading waits.
         ("mq_timedreceive", Transfer::None, Transfer::None),
     ] {
         let row = named(name);

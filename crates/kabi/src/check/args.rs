@@ -1,4 +1,4 @@
-//! Arguments: lengths and counts that a row speaks of are arguments of the right kind.
+//! Arguments: the lengths and counts that a row names are arguments of the right kind.
 
 use crate::arg::{Arg, Dir, Len, Special};
 

@@ -1,4 +1,4 @@
-//! Effects: what a row says of descriptors, files and tasks is in its arguments.
+//! Effects: the descriptors, files and tasks that a row names are among its arguments.
 
 use super::args::{at_index, number, offset, pointer, written};
 use crate::arg::{Arg, Dir, Len};
@@ -7,7 +7,7 @@ use crate::columns::{
 };
 use crate::row::Row;
 
-/// Panics unless the effects of a call are on what its arguments name.
+/// Panics unless the effects of a call are on objects that its arguments name.
 pub(super) const fn row(row: &Row) {
     descriptors(row);
     transfer(row.input, row, true);
@@ -84,7 +84,7 @@ const fn opens(opening: Opening, args: &[Arg]) {
     assert!(found, "flags say how a file is opened");
 }
 
-/// Panics unless the ends of a transfer are what the arguments say.
+/// Panics unless the ends of a transfer agree with the arguments.
 const fn transfer(transfer: Transfer, row: &Row, input: bool) {
     let Some(fd) = transfer.fd() else { return };
     assert!(
@@ -173,7 +173,7 @@ const fn changes(changes: Changes, args: &[Arg]) {
     assert!(fits, "no such file");
 }
 
-/// Panics unless what a call says of tasks is in its arguments.
+/// Panics unless the task effects of a call are in its arguments.
 const fn tasks(row: &Row) {
     let makes = match row.makes {
         Makes::Nothing | Makes::Process => true,

@@ -1,4 +1,4 @@
-//! What is checked while compiling: an impossible row never becomes a program.
+//! Checks made while compiling: an impossible row never becomes a program.
 
 mod args;
 mod effects;
@@ -37,7 +37,7 @@ pub(crate) const fn numbers_of_linux_6_12(rows: &[Row]) {
     }
 }
 
-/// Panics unless a row makes sense by itself.
+/// Panics unless a row is consistent by itself.
 pub(crate) const fn row(row: &Row) {
     assert!(row.args.len() <= 6, "more than six arguments");
     let (mut at, mut selects) = (0, 0);
@@ -57,7 +57,7 @@ pub(crate) const fn row(row: &Row) {
     columns(row.blocks, row.restart, row.replay, row.note);
 }
 
-/// Panics unless the rows of a sub-table are sorted, unique and make sense.
+/// Panics unless the rows of a sub-table are sorted, unique and consistent.
 pub(crate) const fn sub_table(rows: &[Sub]) {
     let mut at = 0;
     while at < rows.len() {

@@ -7,7 +7,7 @@ use std::fmt::Write;
 
 pub use tables::*;
 
-/// Spells a value: names joined by `|`, what has no name in hexadecimal, `0` for nothing.
+/// Spells a value: names joined by `|`, bits without a name in hexadecimal, `0` for nothing.
 ///
 /// ```
 /// use relive_kabi::{flags, show_flags};

@@ -124,7 +124,7 @@ pub const MADVISE: FlagTable = FlagTable {
     bits: &[],
 };
 
-/// Flags of clone(2); the low byte is the signal that tells of the child's end.
+/// Flags of clone(2); the low byte is the signal sent at the child's end.
 pub const CLONE: FlagTable = FlagTable {
     field: 0xff,
     choices: &[(17, "SIGCHLD")],

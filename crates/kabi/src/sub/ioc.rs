@@ -1,9 +1,9 @@
 //! The encoding of newer ioctl requests: ioctl(2), `<asm-generic/ioctl.h>`.
 
-/// Which way the argument of an encoded request goes, as its author saw it: from user space.
+/// Direction of the argument of an encoded request, as its author saw it: from user space.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IoctlDir {
-    /// `_IO`: no argument, or a value. Also every old request, whose number encodes nothing.
+    /// `_IO`: no argument, or a value. Also every old request, with a number that encodes nothing.
     None,
     /// `_IOW`: the kernel reads.
     Write,
@@ -15,7 +15,7 @@ pub enum IoctlDir {
 
 /// Direction and size in bytes that a request number encodes.
 ///
-/// Good for messages only. Authors got it wrong too often to trust it with memory (the request
+/// For messages only. Authors got it wrong too often to trust it with memory (the request
 /// `FS_IOC_GETFLAGS` says 8 bytes and 4 are written), which is why unlisted requests are refused.
 pub const fn ioc_decode(request: u32) -> (IoctlDir, u32) {
     let dir = match request >> 30 {

@@ -124,7 +124,8 @@ mod tunnel {
     use crate::dsl::*;
     use crate::structs::{IFREQ, INT};
 
-    // `<linux/if_tun.h>`. Those that set a number and not a pointer say `int` all the same.
+    // `<linux/if_tun.h>`. Those that set a number and not a pointer are declared `int` all the
+    // same.
     subs! {
         0x400454c8 TUNSETNOCSUM(Int);
         0x400454c9 TUNSETDEBUG(Int);
@@ -170,8 +171,8 @@ mod file_system {
     use crate::dsl::*;
     use crate::structs::{FILE_CLONE_RANGE, FSLABEL, FSTRIM_RANGE, FSXATTR, INT};
 
-    // The get and set requests for flags and version say `long` in their numbers; the kernel
-    // moves an `int`.
+    // The get and set requests for flags and version are declared with `long`; the kernel moves an
+    // `int`.
     subs! {
         0x1 FIBMAP(always(inout_of(INT)));
         0x2 FIGETBSZ(output_of(INT));

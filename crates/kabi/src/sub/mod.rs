@@ -1,5 +1,5 @@
-//! Sub-tables: the calls whose meaning hangs on a request, a command, an operation or an option.
-//! What is not listed is refused with the errno of a kernel that does not know it.
+//! Sub-tables: the calls whose meaning depends on a request, a command, an operation or an option.
+//! A request that is not listed is refused with the errno of a kernel that does not know it.
 
 mod fcntl;
 mod ioc;
@@ -14,10 +14,10 @@ use crate::errno::{EINVAL, ENOPROTOOPT, ENOTTY};
 pub use ioc::{IoctlDir, ioc_decode};
 pub use request::Sub;
 
-/// Which sub-table refines a row.
+/// The sub-table that refines a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SubTable {
-    /// None: the row says it all.
+    /// None: the row is complete.
     None,
     /// ioctl(2), by request (the second argument).
     Ioctl,
@@ -36,7 +36,7 @@ pub enum SubTable {
 }
 
 impl SubTable {
-    /// The tables there are.
+    /// All tables.
     pub const ALL: [SubTable; 7] = [
         SubTable::Ioctl,
         SubTable::Fcntl,
@@ -61,7 +61,7 @@ impl SubTable {
         }
     }
 
-    /// The request that the arguments ask for. All are 32-bit parameters; the key of a socket
+    /// The key of the request in the arguments. All are 32-bit parameters; the key of a socket
     /// option has the level in its upper half.
     pub const fn key(self, args: &[u64; 6]) -> u64 {
         match self {
@@ -75,7 +75,7 @@ impl SubTable {
         }
     }
 
-    /// The errno for a request that is not listed: what a kernel says that does not know it.
+    /// The errno for a request that is not listed: that of a kernel that does not know it.
     pub const fn unlisted(self) -> i32 {
         match self {
             SubTable::Ioctl => ENOTTY,

@@ -1,38 +1,38 @@
-//! One request of a call with a sub-table: its row, and how the rows of a table are put in order.
+//! One request of a call with a sub-table: its row, and the sorting of a table's rows.
 
 use crate::arg::Arg;
 use crate::columns::{Blocks, Changes, FdEffect, Holds, Replay, Restart};
 
-/// One request of a call with a sub-table. Stands in for the call's own columns.
+/// One request of a call with a sub-table. Replaces the call's own columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sub {
     /// The request: see [`super::SubTable::key`].
     pub key: u64,
     /// Its name in the manual or the header.
     pub name: &'static str,
-    /// What the argument means that the row marks with [`Arg::Select`]: unused, a value, a
-    /// descriptor or a flat buffer, whose lengths speak of the arguments of the whole call.
+    /// The meaning of the argument that the row marks with [`Arg::Select`]: unused, a value, a
+    /// descriptor or a flat buffer, whose lengths name arguments of the whole call.
     ///
-    /// In the table of socket options `InOut` marks what can be both set and got, with its usual
-    /// size: the buffer itself is described by the rows of setsockopt and getsockopt.
+    /// In the table of socket options `InOut` marks options that can be both set and got, with
+    /// their usual size: the buffer itself is described by the rows of setsockopt and getsockopt.
     pub arg: Arg,
-    /// May it sleep?
+    /// Whether it may sleep.
     pub blocks: Blocks,
-    /// What a signal does to it while it sleeps.
+    /// The effect of a signal while it sleeps.
     pub restart: Restart,
-    /// What it does to the descriptor table.
+    /// Its effect on the descriptor table.
     pub fds: FdEffect,
-    /// What it changes in a file.
+    /// Its change of a file.
     pub changes: Changes,
-    /// Descriptors that it is given in the structure of its argument.
+    /// Descriptors that it takes in the structure of its argument.
     pub holds: Holds,
-    /// What a replay does with it.
+    /// Its replay.
     pub replay: Replay,
     /// A short remark; never empty for a hook or a refusal.
     pub note: &'static str,
 }
 
-/// Building a row, in constants only: what `subs!` writes out.
+/// Building a row, in constants only: `subs!` expands to these.
 impl Sub {
     pub(crate) const fn new(key: u64, name: &'static str, arg: Arg) -> Sub {
         Sub {

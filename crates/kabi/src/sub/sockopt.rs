@@ -1,6 +1,6 @@
 //! setsockopt(2) and getsockopt(2), by level: socket(7), tcp(7), ip(7), ipv6(7), udp(7),
 //! netlink(7), packet(7), vsock(7). Options that make the kernel share memory with the program
-//! (packet rings, zero-copy receive) are refused, whatever their direction.
+//! (packet rings, zero-copy receive) are refused in both directions.
 
 use super::request::{Sub, sort};
 use crate::dsl::subs;

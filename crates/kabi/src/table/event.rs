@@ -1,4 +1,4 @@
-//! Waiting for many things at once, and what is made to be waited for.
+//! Waiting for many events at once, and objects made to be waited for.
 
 use crate::arg::Arg;
 use crate::dsl::*;

@@ -1,4 +1,4 @@
-//! What a file system knows about a file: status, owner, times, extended attributes, entries.
+//! A file system's data about a file: status, owner, times, extended attributes, entries.
 
 use crate::dsl::*;
 

@@ -1,5 +1,5 @@
-//! The table: every row of every family, merged, sorted and checked while compiling.
-//! The families are only for the reader; [`TABLE`] is what everybody uses.
+//! The table: every row of every family, merged, sorted and checked while compiling. The families
+//! are only for the reader; all other code uses [`TABLE`].
 
 mod admin;
 mod event;

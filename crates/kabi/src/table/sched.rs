@@ -1,5 +1,5 @@
-//! Scheduling classes, priorities and processors. Recorded for what they answer; the order in
-//! which guest threads really run is Relive's own affair.
+//! Scheduling classes, priorities and processors. Recorded for their answers; the real order of
+//! guest threads is Relive's own.
 
 use crate::arg::{Arg, Dir, Written};
 use crate::dsl::*;
@@ -25,7 +25,7 @@ rows! {
     315 sched_getattr(Pid, output(arg(2), arg(2)), Uint, Flags);
 }
 
-/// Read when all is well; on E2BIG only its first word, the size, is written.
+/// Read on success; on E2BIG only its first word, the size, is written.
 const SCHED_ATTR_IN: Arg = Arg::Buf {
     dir: Dir::InOut,
     cap: Fixed(structs::SCHED_ATTR),
