@@ -24,7 +24,7 @@ pub struct Chaos {
     threads: BTreeMap<u32, Thread>,
     /// Priority of the thread that was demoted last; the next one gets a lower one.
     bottom: i64,
-    /// Who got the baton last.
+    /// The thread that got the baton last.
     running: Option<u32>,
     /// Choices until the next change point.
     until_change: u64,
@@ -106,7 +106,7 @@ impl Chaos {
         }
     }
 
-    /// Counts down the starved thread's time and says which one it is.
+    /// Counts down the starved thread's time and returns which one it is.
     fn starved_now(&mut self) -> Option<u32> {
         let starved = self.starved.as_mut()?;
         if starved.choices_left == 0 {
@@ -153,7 +153,7 @@ impl Policy for Chaos {
         let starved = self.starved_now();
         let rank = |thread: &u32| {
             let state = self.threads[thread];
-            // Whoever has waited too long comes before all others, the longest first.
+            // A thread that has waited too long comes before all others, the longest first.
             let overdue = state.waited.saturating_sub(Self::PATIENCE);
             (overdue, Some(*thread) != starved, state.priority)
         };
@@ -168,14 +168,14 @@ impl Policy for Chaos {
         index
     }
 
-    /// Whoever it waits for must get a chance, even if that is the starved one.
+    /// The thread that it waits for must get a chance, even if that is the starved one.
     fn spinning(&mut self, thread: u32) {
         self.demote(thread);
         self.starved = None;
     }
 }
 
-/// Not negative: above all that were demoted.
+/// A priority that is not negative: above all demoted threads.
 fn priority(rng: &mut Rng) -> i64 {
     (rng.next() >> 1) as i64
 }

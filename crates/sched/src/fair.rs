@@ -1,5 +1,5 @@
-//! The default: close to what a kernel does, with enough variation that two recordings of a
-//! racy program differ.
+//! The default: close to a kernel's schedule, with enough variation that two recordings of a racy
+//! program differ.
 
 use crate::policy::Policy;
 use crate::rng::Rng;
@@ -40,7 +40,7 @@ impl Fair {
 
 impl Policy for Fair {
     fn slice(&mut self) -> u64 {
-        // The longest last as long as a kernel's do: threads that take turns often drive each
+        // The longest slices last as long as a kernel's: threads that take turns often drive each
         // other's data out of the cache (xz -T2 costs 1.45 times native with 20, 1.2 with 22).
         let high = if self.slices < Self::EAGER { 18 } else { 22 };
         self.slices = (self.slices + 1).min(Self::EAGER);

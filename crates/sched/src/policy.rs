@@ -1,4 +1,4 @@
-//! What every policy is asked, and the bounds of its answers.
+//! The interface of a policy, and the bounds of its answers.
 
 /// Longest slice of any policy, in ticks.
 pub const SLICE_MAX: u64 = 1 << 22;
@@ -6,7 +6,7 @@ pub const SLICE_MAX: u64 = 1 << 22;
 /// Most guest instructions that a policy lets pass after a slice's last tick.
 pub const STEPS_MAX: u32 = 1 << 12;
 
-/// Decides who runs when. One instance serves all threads that share a baton.
+/// Decides which thread runs, and how long. One instance serves all threads that share a baton.
 pub trait Policy: Send {
     /// Ticks until the next preemption: 1 to [`SLICE_MAX`].
     fn slice(&mut self) -> u64;
@@ -15,8 +15,8 @@ pub trait Policy: Send {
     /// instructions: 0 to [`STEPS_MAX`].
     fn steps(&mut self) -> u32;
 
-    /// Who gets the baton next: an index into `waiting`, the threads that want it in the
-    /// order in which they began to wait.
+    /// The thread that gets the baton next: an index into `waiting`, the threads that want it in
+    /// the order in which they began to wait.
     ///
     /// # Panics
     /// When `waiting` is empty.

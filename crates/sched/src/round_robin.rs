@@ -1,8 +1,8 @@
-//! Everyone in turn, the same slice for all: for tests that need to know what happens.
+//! Each thread in turn, the same slice for all: for tests that need a known schedule.
 
 use crate::policy::{Policy, SLICE_MAX};
 
-/// Hands the baton to whoever waits longest.
+/// Hands the baton to the thread that waits longest.
 #[derive(Debug, Clone)]
 pub struct RoundRobin {
     slice: u64,

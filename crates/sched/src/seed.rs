@@ -3,23 +3,23 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Digits of the text form: base 32 without the letters that are easily taken for others.
+/// Digits of the text form: base 32 without the letters that are easily confused with others.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
-/// Where a random policy begins. Prints as at most 13 letters and digits, and
-/// [`Seed::short`] ones as at most 8; parses what it prints, in either case.
+/// The start of a random policy. Prints as at most 13 letters and digits, and [`Seed::short`] ones
+/// as at most 8; parses its printed form, in either case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Seed(pub u64);
 
 /// A text that is no seed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SeedError {
-    /// It contains something else.
+    /// It contains another character.
     #[error(
         "a seed is made of letters and digits, and {0:?} is neither or not used: pass the seed as it was printed"
     )]
     Digit(char),
-    /// There is nothing, or too much.
+    /// It is empty, or too large.
     #[error(
         "a seed has 1 to 13 letters and digits and is below 2^64: pass the seed as it was printed"
     )]
@@ -27,7 +27,7 @@ pub enum SeedError {
 }
 
 impl Seed {
-    /// Makes a seed that is short to print from random bits of the caller's.
+    /// Makes a seed that prints short from random bits of the caller's.
     pub const fn short(random: u64) -> Self {
         Self(random >> 24)
     }

@@ -1,4 +1,4 @@
-//! What every policy promises: bounds, determinism from a seed, nobody starves.
+//! The promises of every policy: bounds, determinism from a seed, no starvation.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
