@@ -1,7 +1,7 @@
 //! Medians, spreads and means of samples.
 //!
-//! Ratios are formed within one repetition, whose runs follow each other, and only then is the
-//! median taken: a machine that is slower for a while is so for both sides.
+//! Ratios are formed within one repetition, with runs that follow each other, and only then is the
+//! median taken: a machine that is slower for a while slows both sides.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of some values; `None` if there are none.
+    /// The spread of some values; `None` if there are none.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Option<Self> {
         let mut all: Vec<f64> = values.into_iter().collect();
         all.sort_by(f64::total_cmp);
@@ -44,7 +44,7 @@ impl Spread {
     }
 }
 
-/// One way's figures beside native ones.
+/// Figures of one way beside native ones.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ratios {
     /// CPU time over native.
@@ -58,16 +58,16 @@ pub struct Ratios {
 pub struct Row {
     /// Its name.
     pub name: &'static str,
-    /// What it is.
+    /// Its description.
     pub what: &'static str,
     /// Recorded CPU over native, at most: the project's own bar.
     pub bar: f64,
     /// Whether it counts in the mean.
     pub in_mean: bool,
-    /// Why it did not run.
+    /// The reason why it did not run.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub missing: Option<String>,
-    /// What was measured.
+    /// The measurements.
     pub repetitions: Vec<Repetition>,
     /// Figures of each way but the native one.
     pub ratios: BTreeMap<Way, Ratios>,

@@ -1,6 +1,6 @@
-//! Makes the files that workloads read, the same on every machine, in a folder under cargo's
-//! target folder. What is there already is kept: its name holds all that it depends on, and
-//! programs are compiled anew in each run.
+//! Makes the files that workloads read, the same on every machine, in a folder under cargo's target
+//! folder. Existing ones are kept: the name of an input holds all that it depends on. Programs are
+//! compiled anew in each run.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ pub enum Input {
     Repository(&'static str, usize),
 }
 
-/// Where inputs lie.
+/// The folder of inputs.
 #[derive(Clone, Debug)]
 pub struct Inputs {
     folder: PathBuf,
@@ -46,7 +46,7 @@ impl Inputs {
         })
     }
 
-    /// Where the input of this name lies.
+    /// The path of the input of this name.
     pub fn path(&self, name: &str) -> PathBuf {
         self.folder.join(name)
     }

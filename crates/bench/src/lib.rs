@@ -1,10 +1,10 @@
-//! Measures what `relive run`, `relive record` and `relive replay` cost beside a native run.
+//! Measures the cost of `relive run`, `relive record` and `relive replay` beside a native run.
 //!
-//! `cargo bench -p relive-bench` runs every [`table::WORKLOADS`] row natively, translated,
-//! recorded and replayed, in turn in one run, so that a machine that gets slower or faster
-//! meanwhile does so for all of them, and prints ratios with their spread. Figures are for
-//! people: nothing here may ever assert a time. A row that cannot run is shown as missing, a
-//! run that fails as failed; neither is left out.
+//! `cargo bench -p relive-bench` runs every [`table::WORKLOADS`] row natively, translated, recorded
+//! and replayed, in turn in one run, so that a change of the machine's speed affects all of them,
+//! and prints ratios with their spread. Figures are for people: nothing here may ever assert a
+//! time. A row that cannot run is shown as missing, a run that fails as failed; neither is left
+//! out.
 
 pub mod figures;
 pub mod inputs;

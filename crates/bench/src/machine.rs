@@ -1,4 +1,4 @@
-//! The machine in words, so that figures can be read later.
+//! The machine in words, so that figures can be understood later.
 
 use std::path::Path;
 use std::process::Command;
@@ -6,7 +6,7 @@ use std::process::Command;
 use relive_tests::needs::find_tool;
 use serde::Serialize;
 
-/// What the figures were taken on.
+/// The machine that the figures were taken on.
 #[derive(Clone, Debug, Serialize)]
 pub struct Machine {
     /// The processor's own name.
@@ -19,7 +19,7 @@ pub struct Machine {
     pub kernel: String,
     /// Runnable tasks in the last minute before the run.
     pub load: f64,
-    /// Programs measured and measured with, with their versions.
+    /// Programs measured, and tools of the measurement, with their versions.
     pub programs: Vec<String>,
 }
 
@@ -82,7 +82,7 @@ fn field(path: &str, name: &str) -> String {
         .to_owned()
 }
 
-/// A program's name with its version: the first word of what it says that looks like one.
+/// A program's name with its version: the first word of its answer that looks like one.
 fn version(name: &str, program: &Path) -> String {
     let output = Command::new(program).arg("--version").output();
     let text = output.map_or_else(

@@ -1,4 +1,4 @@
-//! Runs one child and its descendants to their end, and says what they used.
+//! Runs one child and its descendants to their end, and measures their usage.
 //!
 //! CPU time and memory come from wait4(2): of the child and of every descendant that was waited
 //! for, so the supervisor of a recording counts as much as the program. Must never kill anything
@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 use serde::Serialize;
 use xxhash_rust::xxh3::Xxh3;
 
-/// A command line with all that it needs.
+/// A command line with its files and folder.
 #[derive(Clone, Debug)]
 pub struct Spec {
     /// Program and arguments.
@@ -34,7 +34,7 @@ pub struct Spec {
     pub folder: PathBuf,
 }
 
-/// What a tree of processes used.
+/// The usage of a tree of processes.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct Usage {
     /// Seconds from start to end.
@@ -43,8 +43,8 @@ pub struct Usage {
     pub user: f64,
     /// Seconds of CPU time in the kernel, of all processes.
     pub system: f64,
-    /// Bytes of memory of the largest process at its largest. A child starts with what its
-    /// parent had, so that values up to [`own_peak`] say nothing.
+    /// Bytes of memory of the largest process at its largest. A child starts with its parent's
+    /// peak, so values up to [`own_peak`] mean nothing.
     pub peak: u64,
 }
 
@@ -54,7 +54,7 @@ impl Usage {
         self.user + self.system
     }
 
-    /// Of two runs, one after the other.
+    /// The usage of two runs, one after the other.
     pub fn then(self, next: Self) -> Self {
         Self {
             wall: self.wall + next.wall,
@@ -103,7 +103,7 @@ impl Spec {
             .env_clear()
             .envs([("PATH", SEARCH_PATH), ("LC_ALL", "C")])
             .env("HOME", &self.folder)
-            // Beside the folder, which is emptied: what Relive keeps for later is of use here too.
+            // Beside the folder, which is emptied: later runs use Relive's cache too.
             .env("RELIVE_CACHE_DIR", self.folder.with_file_name("cache"))
             .current_dir(&self.folder)
             .process_group(0)
@@ -170,7 +170,7 @@ fn wait(id: Pid, started: Instant) -> Result<(ExitStatus, Usage)> {
     // SAFETY: rusage is plain numbers, for which all zeros are a value.
     let mut used: libc::rusage = unsafe { std::mem::zeroed() };
     let mut status = 0;
-    // SAFETY: both pointers are to live variables of the types that wait4(2) writes. Nobody else
+    // SAFETY: both pointers are to live variables of the types that wait4(2) writes. No other code
     // waits for this child: its `Child` is dropped without.
     let waited = unsafe { libc::wait4(id.as_raw_nonzero().get(), &mut status, 0, &mut used) };
     if waited < 0 {
@@ -188,7 +188,7 @@ fn wait(id: Pid, started: Instant) -> Result<(ExitStatus, Usage)> {
 
 /// A child's peak begins at that of the process that starts it: proc(5), `clear_refs`.
 fn forget_own_peak() {
-    // Where it cannot be done the floor of the figures is higher, which is said.
+    // Where this fails the floor of the figures is higher, and the report says so.
     let _ = fs::write("/proc/self/clear_refs", "5");
 }
 

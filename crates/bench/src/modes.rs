@@ -10,7 +10,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Way {
-    /// As it is.
+    /// As the program is.
     Native,
     /// `relive run`.
     Run,
@@ -25,7 +25,7 @@ pub enum Way {
 }
 
 impl Way {
-    /// What Relive does.
+    /// The ways of Relive.
     pub const OWN: [Self; 3] = [Self::Run, Self::Record, Self::Replay];
     /// Other tools.
     pub const PEERS: [Self; 2] = [Self::Qemu, Self::Valgrind];

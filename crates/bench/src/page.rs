@@ -13,7 +13,7 @@ const BEGIN: &str = "<!-- begin ";
 /// Ends a part.
 const END: &str = "<!-- end -->";
 
-/// The list of workloads, as the page has it.
+/// The list of workloads, in the form of the page.
 pub fn list() -> String {
     let mut text = "| workload | what it is | at most |\n| --- | --- | --- |\n".to_owned();
     for workload in WORKLOADS {

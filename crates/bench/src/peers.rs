@@ -11,10 +11,10 @@ use crate::inputs::{Input, Inputs};
 use crate::measure::Spec;
 use crate::sample::LIMIT;
 
-/// Two instructions each.
+/// Rounds of the loop, of two instructions each.
 const ROUNDS: u32 = 20_000;
 
-/// What gdb's recorder costs.
+/// The cost of gdb's recorder.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Gdb {
     /// Instructions recorded.

@@ -24,7 +24,7 @@ pub struct Ready {
 /// Prepares one workload.
 ///
 /// # Errors
-/// What is missing, in words.
+/// The missing program or file, in words.
 pub fn prepare(workload: &Workload, inputs: &Inputs) -> Result<Ready, String> {
     let missing = |tool: &&&str| find_tool(tool).is_none();
     if let Some(tool) = workload.needs.iter().find(missing) {

@@ -1,5 +1,5 @@
-//! One sample of redis-server: on loopback, on a free port, driven by redis-benchmark, which
-//! runs natively always; only the server is measured.
+//! One sample of redis-server: on loopback, on a free port, driven by redis-benchmark, which always
+//! runs natively; only the server is measured.
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, SocketAddrV4, TcpListener, TcpStream};
@@ -13,7 +13,7 @@ use crate::measure::{Running, Spec};
 use crate::modes::Way;
 use crate::sample::{LIMIT, Sample};
 
-/// SET and GET requests, of each this many.
+/// Number of SET requests, and of GET requests.
 const REQUESTS: u32 = 100_000;
 const CLIENTS: &str = "20";
 
@@ -49,7 +49,7 @@ pub fn sample(server: &Spec, way: Way, folder: &Path) -> Result<Sample> {
     })
 }
 
-/// Puts the load on it, and ends it. Returns requests per second.
+/// Drives the server with the load, and ends it. Returns requests per second.
 fn drive(running: &Running, port: u16, folder: &Path) -> Result<f64> {
     let address = SocketAddrV4::new(Ipv4Addr::LOCALHOST, port);
     let deadline = Instant::now() + Duration::from_secs(30);
@@ -90,7 +90,7 @@ fn client(name: &str, port: u16, folder: &Path, words: &[&str]) -> Result<f64> {
 }
 
 fn free_port() -> Result<u16> {
-    // Free again when the listener is dropped; the server takes it a moment later.
+    // Free again when the listener is dropped; the server binds it a moment later.
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
     Ok(listener.local_addr()?.port())
 }

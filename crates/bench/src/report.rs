@@ -10,20 +10,20 @@ use crate::samples::NOT_INSTALLED;
 use crate::table::WORKLOADS;
 use crate::travel;
 
-/// All that one run of the benchmark found.
+/// All findings of one run of the benchmark.
 #[derive(Clone, Debug, serde::Serialize)]
 pub struct Findings {
-    /// Where.
+    /// The machine.
     pub machine: Machine,
-    /// How often.
+    /// The number of repetitions.
     pub repetitions: u32,
     /// Bytes up to which figures of memory are the benchmark's own.
     pub memory_floor: u64,
-    /// What.
+    /// The rows of the workloads.
     pub workloads: Vec<Row>,
     /// Going back in recordings.
     pub travel: Vec<travel::Row>,
-    /// gdb's recorder: nothing if it was not asked or is not installed, or why it failed.
+    /// gdb's recorder: nothing if it was not requested or is not installed, or why it failed.
     pub gdb: Option<Result<Gdb, String>>,
 }
 
@@ -60,7 +60,7 @@ pub fn report(findings: &Findings) -> String {
     text
 }
 
-/// What going back takes; nothing if it was not measured.
+/// The times of going back; nothing if they were not measured.
 pub fn travel_report(findings: &Findings) -> Option<String> {
     if findings.travel.is_empty() {
         return None;
@@ -135,7 +135,7 @@ fn bar(row: &Row) -> String {
     against(measured, row.bar)
 }
 
-/// A bar, and whether what was measured meets it.
+/// A bar, and whether the measurement meets it.
 fn against(measured: Option<f64>, bar: f64) -> String {
     let word = match measured {
         None => "",
@@ -151,7 +151,7 @@ fn means(rows: &[Row]) -> String {
         .filter(|row| row.in_mean)
         .map(|row| row.name)
         .collect();
-    // Nothing is asked of the mean of some.
+    // The mean of some workloads has no bar.
     let all = names.len() == WORKLOADS.iter().filter(|w| w.in_mean).count();
     let mut text = String::new();
     for way in Way::OWN {

@@ -1,4 +1,4 @@
-//! What one run of a workload took.
+//! The measurements of one run of a workload.
 
 use std::time::Duration;
 
@@ -6,10 +6,10 @@ use serde::Serialize;
 
 use crate::measure::Usage;
 
-/// No single run may take longer.
+/// Limit on the time of a single run.
 pub const LIMIT: Duration = Duration::from_secs(300);
 
-/// What one way took.
+/// The measurements of one way.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct Sample {
     /// CPU time, wall time, memory.

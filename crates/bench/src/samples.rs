@@ -1,7 +1,7 @@
 //! One repetition of one workload: every way in turn, there and back, outputs compared.
 //!
-//! A machine that becomes slower or faster meanwhile does so for all ways alike, as each has its
-//! two turns at the same distance from the middle.
+//! A machine that becomes slower or faster meanwhile affects all ways alike, as each has its two
+//! turns at the same distance from the middle.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -18,25 +18,25 @@ use crate::sample::{LIMIT, Sample};
 use crate::table::{Action, Output};
 use crate::traces::TraceFacts;
 
-/// Why a way has no sample where its tool is missing: no failure.
+/// The reason why a way has no sample where its tool is missing: not a failure.
 pub const NOT_INSTALLED: &str = "not installed";
 
-/// What one repetition gave.
+/// The results of one repetition.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Repetition {
-    /// What each way took.
+    /// The sample of each way.
     pub samples: BTreeMap<Way, Sample>,
-    /// Why a way has no sample.
+    /// The reason why a way has no sample.
     pub failures: BTreeMap<Way, String>,
     /// The recording.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub trace: Option<TraceFacts>,
-    /// What `relive verify` said, if it was asked: nothing if all was well.
+    /// The outcome of `relive verify`, if requested: nothing if all was well.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verified: Option<Result<(), String>>,
 }
 
-/// Where and with what samples are taken.
+/// The command and the folder for taking samples.
 #[derive(Clone, Debug)]
 pub struct Bench {
     /// The command.
@@ -46,10 +46,10 @@ pub struct Bench {
 }
 
 impl Bench {
-    /// Runs a workload once in each way that is asked for.
+    /// Runs a workload once in each requested way.
     ///
     /// # Errors
-    /// The scratch folder cannot be used. What goes wrong in a run is part of the result.
+    /// The scratch folder cannot be used. A failed run is part of the result.
     pub fn repetition(&self, ready: &Ready, peers: bool, verify: bool) -> Result<Repetition> {
         if self.scratch.exists() {
             fs::remove_dir_all(&self.scratch)?;
@@ -96,7 +96,7 @@ impl Bench {
         self.scratch.join(format!("trace-{number}"))
     }
 
-    /// One way once. `outputs`: digests of what each way has written at its latest turn.
+    /// One way once. `outputs`: digests of the output of each way at its latest turn.
     fn turn(
         &self,
         ready: &Ready,

@@ -18,8 +18,8 @@ use crate::samples::{Bench, NOT_INSTALLED, Repetition};
 use crate::table::{WORKLOADS, Workload};
 use crate::travel::{self, TRIPS, Trip};
 
-/// Measures what the options ask for, prints and writes the results. Returns whether all runs
-/// did as they should; a workload that is missing here is no failure.
+/// Takes the measurements that the options ask for, prints and writes the results. Returns whether
+/// all runs succeeded; a workload that is missing here is not a failure.
 ///
 /// # Errors
 /// There is no `relive` command, nothing to measure, or a file cannot be written.
@@ -99,8 +99,8 @@ fn measure_all(
         .collect())
 }
 
-/// A file that was named from the folder of the whole project, where cargo was called: cargo
-/// runs a benchmark in the folder of its crate.
+/// The path of a file that was given relative to the folder of the whole project, where cargo was
+/// called: cargo runs a benchmark in the folder of its crate.
 fn named(path: &Path) -> std::path::PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .join("../..")

@@ -1,4 +1,4 @@
-//! Text and C sources made from nothing but a number: the same bytes everywhere.
+//! Text and C sources generated from a number alone: the same bytes everywhere.
 
 use std::fmt::Write;
 

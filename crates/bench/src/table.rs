@@ -5,25 +5,25 @@
 
 use crate::inputs::Input;
 
-/// One thing to measure.
+/// One workload.
 #[derive(Clone, Copy, Debug)]
 pub struct Workload {
-    /// Short name, unique; what `--filter` looks at.
+    /// Short name, unique; `--filter` searches it.
     pub name: &'static str,
-    /// What it is, in words.
+    /// Its description.
     pub what: &'static str,
     /// Programs that it needs beside its own first word.
     pub needs: &'static [&'static str],
     /// Files that it needs.
     pub inputs: &'static [Input],
-    /// What is run.
+    /// The program to run.
     pub action: Action,
     /// How often the command is run for one sample: short ones more than once.
     pub repeat: u32,
-    /// What its output must be.
+    /// The required output.
     pub output: Output,
-    /// Recorded CPU time over native, at most: what the project asks of itself. For
-    /// [`Action::Redis`] native throughput over recorded.
+    /// Limit on recorded CPU time over native: the project's own bar. For [`Action::Redis`] native
+    /// throughput over recorded.
     pub bar: f64,
     /// Whether it counts in the geometric mean over CPU-bound programs.
     pub in_mean: bool,
@@ -31,7 +31,7 @@ pub struct Workload {
     pub peers: bool,
 }
 
-/// What is run.
+/// The program of a workload.
 #[derive(Clone, Copy, Debug)]
 pub enum Action {
     /// A command, run to its end.
@@ -45,14 +45,14 @@ pub enum Action {
     Redis,
 }
 
-/// What the output of a workload must be, so that a fast wrong run is no result.
+/// The required output of a workload: a fast wrong run is not a result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// The same bytes in every mode.
     Same,
     /// Differs from run to run; a replay's must be its recording's.
     Varies,
-    /// Too much of it to keep: goes to `/dev/null`.
+    /// Too large to keep: goes to `/dev/null`.
     Discarded,
 }
 

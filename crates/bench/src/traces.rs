@@ -6,18 +6,18 @@ use anyhow::Result;
 use relive_trace::{Kind, Syscall, Trace};
 use serde::Serialize;
 
-/// How large a recording is.
+/// The size of a recording.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub struct TraceFacts {
     /// Bytes of all files in the folder.
     pub bytes: u64,
-    /// Those of what the program read from files.
+    /// Bytes of the data that the program read from files.
     pub input_bytes: u64,
     /// Copies of the files that it mapped.
     pub file_bytes: u64,
-    /// The others.
+    /// Bytes of the other files.
     pub tape_bytes: u64,
-    /// What system calls wrote into the program's memory, uncompressed, each time counted.
+    /// Bytes that system calls wrote into the program's memory, uncompressed, each time counted.
     pub given_bytes: u64,
     /// Events on all tapes.
     pub events: u64,
@@ -26,7 +26,7 @@ pub struct TraceFacts {
 }
 
 impl TraceFacts {
-    /// Of a trace whose recording took so long.
+    /// The facts about a trace that took so long to record.
     ///
     /// # Errors
     /// The trace cannot be read.
@@ -51,7 +51,7 @@ impl TraceFacts {
         })
     }
 
-    /// Of two recordings together.
+    /// The facts of two recordings together.
     pub fn and(self, other: Self) -> Self {
         Self {
             bytes: self.bytes + other.bytes,

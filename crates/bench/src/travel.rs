@@ -1,5 +1,5 @@
-//! How long one waits when going back in a recording of about ten seconds: wall time, from the
-//! order to the answer, of a timeline that stands at the end.
+//! The waiting time for going back in a recording of about ten seconds: wall time, from the order
+//! to the answer, of a timeline at the end.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
@@ -21,7 +21,7 @@ use crate::samples::Bench;
 pub struct Trip {
     /// Short name, unique also among the workloads.
     pub name: &'static str,
-    /// What it is, in words.
+    /// Its description.
     pub what: &'static str,
     program: &'static str,
     words: &'static [&'static str],
@@ -33,13 +33,13 @@ pub struct Trip {
     called: Option<(&'static str, u32)>,
 }
 
-/// Where eight bytes are that are written for the last time half-way.
+/// The place of eight bytes that are written for the last time half-way.
 #[derive(Clone, Copy, Debug)]
 enum Watched {
     /// The program prints their address.
     Printed,
-    /// Where the second read of standard input puts the rest of the script: a line that says so
-    /// is padded until the first read takes all before it.
+    /// The second read of standard input puts the rest of the script there: the marking line is
+    /// padded until the first read takes all before it.
     SecondRead,
 }
 
@@ -72,13 +72,13 @@ pub const TRIPS: &[Trip] = &[
     },
 ];
 
-/// Steps back that are made behind the first one.
+/// Number of steps back after the first one.
 const STEPS: usize = 30;
-/// What the project asks of itself: seconds until the first step back is done, and each later
-/// one; time of the other two over that of the recording.
+/// The project's own bars: seconds until the first step back is done, and for each later one; time
+/// of the other two over that of the recording.
 const BARS: (f64, f64, f64) = (2.0, 0.2, 2.0);
 
-/// What was measured, in seconds of wall time.
+/// The measurements, in seconds of wall time.
 #[derive(Clone, Debug, Serialize)]
 pub struct Times {
     /// The recording.
@@ -95,16 +95,16 @@ pub struct Times {
     pub last_write: f64,
     /// From the start to the end, with the watchpoint that `reverse_continue` has.
     pub watched: f64,
-    /// What a breakpoint whose condition does not hold costs each time that it is passed.
+    /// The cost of each pass of a breakpoint with a condition that does not hold.
     pub condition: Option<f64>,
 }
 
-/// A trip and what came of it.
+/// A trip and its outcome.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
-    /// Which.
+    /// The trip's name.
     pub name: &'static str,
-    /// The times, or what is missing or went wrong.
+    /// The times, or the missing program or the failure.
     pub times: Result<Times, String>,
 }
 
@@ -215,7 +215,7 @@ fn times(trip: &Trip, inputs: &Inputs, bench: &Bench) -> Result<Times> {
     })
 }
 
-/// A script whose part behind the line for that is read by itself.
+/// A script padded so that the part behind the marking line is read by itself.
 fn padded(script: &str) -> Result<String> {
     let (first, rest) = script
         .split_once(HALF_WAY)
@@ -226,7 +226,7 @@ fn padded(script: &str) -> Result<String> {
     Ok(format!("{first}{line}{}\n{rest}", " ".repeat(room)))
 }
 
-/// Where the second read of standard input in a recording put its bytes.
+/// The address where the second read of standard input in a recording put its bytes.
 fn second_read(bench: &Bench, trace: &Path) -> Result<u64> {
     let output = Command::new(&bench.relive)
         .args(["dump", "--json", "--process", "0", "--thread", "0"])
@@ -245,7 +245,7 @@ fn second_read(bench: &Bench, trace: &Path) -> Result<u64> {
     Ok(all[1])
 }
 
-/// The address of a function that is called.
+/// The address of a function, from its first recorded call.
 fn first_call(bench: &Bench, trace: &Path, function: &str) -> Result<u64> {
     let output = Command::new(&bench.relive)
         .args(["calls", "--json", "--max", "1", function])
@@ -314,7 +314,7 @@ impl Traveller {
 
 impl Drop for Traveller {
     fn drop(&mut self) {
-        // The end of its orders ends it.
+        // The timeline ends when its orders end.
         self.orders = None;
         let _ = self.child.wait();
     }

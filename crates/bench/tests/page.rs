@@ -1,4 +1,4 @@
-//! `docs/performance.md` lists the workloads that the crate has, in its words.
+//! `docs/performance.md` lists the workloads of the crate, with their descriptions.
 
 use std::path::Path;
 
