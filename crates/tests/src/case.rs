@@ -5,7 +5,7 @@ use crate::header::{Header, Link};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// One discovered file and what its header says.
+/// One discovered file with its header.
 #[derive(Clone, Debug)]
 pub struct Case {
     /// The file's name without its extension; unique in its folder.
@@ -17,8 +17,8 @@ pub struct Case {
 }
 
 impl Case {
-    /// The header's link variants; one for a header that cannot be read, so that there is a
-    /// trial to report it.
+    /// The header's link variants; one for a header that cannot be read, so that a trial reports
+    /// it.
     pub fn links(&self) -> Vec<Link> {
         self.header
             .as_ref()

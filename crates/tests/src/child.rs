@@ -18,7 +18,7 @@ use std::time::{Duration, Instant};
 /// the memory.
 const OUTPUT_LIMIT: usize = 32 << 20;
 
-/// How long the rest of a child's process group may take to die after it.
+/// Limit on the time that the rest of a child's process group may take to die after it.
 const LAST_BREATH: Duration = Duration::from_secs(5);
 
 /// One child to run.
@@ -36,7 +36,7 @@ pub struct Spec {
     pub timeout: Duration,
 }
 
-/// How a child ended and what it wrote.
+/// The end of a child and its output.
 #[derive(Clone, Debug)]
 pub struct Outcome {
     /// Everything on standard output.
@@ -102,7 +102,7 @@ impl Spec {
         let mut child = started.map_err(|e| format!("cannot start: {e}\n  {}", self.by_hand()))?;
         let deadline = Instant::now() + self.timeout;
         if let Some((mut pipe, bytes)) = child.stdin.take().zip(self.stdin.clone()) {
-            // A child that ends without reading its input is no error here.
+            // A child that ends without reading its input is not an error here.
             thread::spawn(move || pipe.write_all(&bytes).ok());
         }
         let stdout = drain(child.stdout.take().expect("stdout is a pipe"));
@@ -170,7 +170,7 @@ fn drain(mut pipe: impl Read + Send + 'static) -> Receiver<Vec<u8>> {
                 kept.extend_from_slice(&buffer[..got]);
             }
         }
-        // Nobody listens any more after a time-out.
+        // The receiver is gone after a time-out.
         sender.send(kept).ok();
     });
     receiver
@@ -199,7 +199,7 @@ fn wait_until(child: &mut Child, deadline: Instant) -> Option<ExitStatus> {
 }
 
 fn kill_own_group(child: &Child) {
-    // The group may be gone already; that is what is wanted.
+    // The group may be gone already, as it should.
     kill_process_group(group_of(child), Signal::KILL).ok();
 }
 
@@ -211,7 +211,7 @@ fn group_of(child: &Child) -> Pid {
 /// Waits until no process of the group lives; `false` at the deadline.
 fn group_ends(child: &Child, deadline: Instant) -> bool {
     let group = group_of(child);
-    // A zombie that nobody has waited for yet is still a member; it is as good as gone.
+    // A zombie that is not reaped yet is still a member, but counts as dead.
     while test_kill_process_group(group).is_ok() && has_live_member(group) {
         if Instant::now() >= deadline {
             return false;
@@ -221,13 +221,13 @@ fn group_ends(child: &Child, deadline: Instant) -> bool {
     true
 }
 
-/// Looks through `/proc` for a process of the group that is no zombie (proc(5), `stat`:
-/// the fields behind the name in brackets are state, parent, group).
+/// Searches `/proc` for a process of the group that is not a zombie (proc(5), `stat`: the fields
+/// behind the name in brackets are state, parent, group).
 fn has_live_member(group: Pid) -> bool {
     let wanted = group.as_raw_nonzero().to_string();
     let processes = std::fs::read_dir("/proc").expect("/proc is readable");
     processes.flatten().any(|entry| {
-        // What is no process, or has gone meanwhile, has no such file.
+        // Entries that are no processes, or have gone meanwhile, have no such file.
         let text = std::fs::read(entry.path().join("stat")).unwrap_or_default();
         let text = String::from_utf8_lossy(&text);
         let mut fields = text

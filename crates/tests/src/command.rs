@@ -1,8 +1,8 @@
-//! Finds the `relive` command, and builds it once where nothing names a built one.
+//! Finds the `relive` command, and builds it once if `RELIVE_BIN` does not name a built one.
 //!
-//! `RELIVE_BIN` names it. Without that it lies next to the test executable's profile folder;
-//! cargo does not build another package's binary for a test, so that is done here, into the
-//! same target folder and profile.
+//! `RELIVE_BIN` names it. Without that it lies next to the test executable's profile folder; cargo
+//! does not build another package's binary for a test, so that is done here, into the same target
+//! folder and profile.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -65,7 +65,7 @@ fn find_or_build() -> Result<PathBuf, String> {
     Ok(layout.profile_dir.join("relive"))
 }
 
-/// Where cargo put the running test executable.
+/// The folders that cargo put the running test executable into.
 #[derive(Debug, PartialEq, Eq)]
 struct Layout {
     target_dir: PathBuf,

@@ -1,5 +1,5 @@
-//! Compares two runs of a case, and one run with its header; says what differs and how to
-//! see it by hand.
+//! Compares two runs of a case, and one run with its header; reports the difference and how to see
+//! it by hand.
 
 use crate::child::{Outcome, tail};
 use crate::header::{End, Header, Output};
@@ -9,8 +9,8 @@ use std::process::ExitStatus;
 
 /// Checks that a run ended and printed as its header says.
 ///
-/// `by_relive` also accepts the shell's way to say a signal, status 128 + number: the command
-/// outlives a guest that was killed.
+/// `by_relive` also accepts the shell's status for a signal, 128 + number: the command outlives a
+/// guest that was killed.
 ///
 /// # Errors
 /// The difference, with the command to repeat the run.
@@ -55,7 +55,7 @@ pub fn check_expected(header: &Header, outcome: &Outcome, by_relive: bool) -> Re
     }
 }
 
-/// How `relive` ends when it refuses a program.
+/// Exit status of `relive` when it refuses a program.
 const REFUSED: i32 = 125;
 /// The class of a refusal, in its message.
 const UNSUPPORTED: &[u8] = b"[RL1]";
@@ -63,7 +63,7 @@ const UNSUPPORTED: &[u8] = b"[RL1]";
 /// Checks that `relive` refused a program, with a text that names the reason.
 ///
 /// # Errors
-/// It did not, or said something else; with the command to repeat the run.
+/// It did not, or gave another reason; with the command to repeat the run.
 pub fn check_refused(says: &[u8], outcome: &Outcome) -> Result<(), String> {
     if outcome.status.code() != Some(REFUSED) {
         let found = describe(outcome.status);
@@ -136,7 +136,7 @@ fn check_stream(
     check_texts(stream, left, right, (get(left.1), get(right.1)))
 }
 
-/// What the program itself said: at the end of a recording Relive may remark on it.
+/// The program's own output: at the end of a recording Relive may remark on it.
 fn of_program(mut stderr: &[u8]) -> &[u8] {
     while let Some(line) = stderr.split_inclusive(is_newline).next_back()
         && line.starts_with(b"relive: ")
@@ -170,7 +170,7 @@ fn check_texts(
     ))
 }
 
-/// The first line in which two texts differ; `(end)` stands for a line that is not there.
+/// The first line in which two texts differ; `(end)` stands for a missing line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Difference {
     /// Counted from 1.

@@ -1,4 +1,4 @@
-//! Compiles guests, and keeps the results by content hash.
+//! Compiles guests, and keeps the programs by content hash.
 //!
 //! Must never run a stale program: the hash covers the source, everything in
 //! `guests/include/`, the whole command line and the compiler's version.
@@ -13,7 +13,7 @@ use std::process::Command;
 use std::sync::Mutex;
 use xxhash_rust::xxh3::Xxh3;
 
-/// How one source language is compiled.
+/// The compiler of one source language.
 struct Language {
     extension: &'static str,
     compiler: &'static str,
@@ -73,7 +73,7 @@ pub fn comment_marker(source: &Path) -> Option<&'static str> {
     Some(if language.extension == "s" { "#" } else { "//" })
 }
 
-/// Why there is no program to run.
+/// The reason why there is no program to run.
 #[derive(Debug, thiserror::Error)]
 pub enum CompileError {
     /// The compiler is not here; counts as [`Missing`] says.

@@ -1,4 +1,4 @@
-//! An editor, as far as the debug adapter can see: starts `relive dap`, asks, listens.
+//! An editor, as the debug adapter sees it: starts `relive dap`, asks, listens.
 //!
 //! Must never wait without a limit, and leaves no process of the session behind: each has a
 //! variable in its environment that names the session.
@@ -19,9 +19,9 @@ use crate::needs::SEARCH_PATH;
 
 /// The variable that names the session.
 const MARK: &str = "RELIVE_TEST_SESSION";
-/// An answer takes no longer; only a hang does.
+/// Limit on the time of an answer; only a hang takes longer.
 const LIMIT: Duration = Duration::from_secs(120);
-/// How long the processes of a session may live after it.
+/// Limit on the time that the processes of a session may live after it.
 const LAST_BREATH: Duration = Duration::from_secs(10);
 
 /// An editor.
@@ -80,7 +80,7 @@ impl Client {
         })
     }
 
-    /// Sends a request; its number.
+    /// Sends a request; returns its number.
     ///
     /// # Errors
     /// The adapter does not read any more.
@@ -112,15 +112,15 @@ impl Client {
         self.messages.recv_timeout(LIMIT).ok()
     }
 
-    /// Goes away.
+    /// Disconnects.
     pub fn close(&mut self) {
         self.input = None;
     }
 
-    /// Waits until the adapter and all that it has started have ended.
+    /// Waits until the adapter and all its descendants have ended.
     ///
     /// # Errors
-    /// Something lives on, and was killed.
+    /// A process lives on, and was killed.
     pub fn end(&mut self) -> Result<ExitStatus, String> {
         self.input = None;
         let limit = Instant::now() + LAST_BREATH;
@@ -137,7 +137,7 @@ impl Client {
         }
     }
 
-    /// Kills the processes of the session that have a name.
+    /// Kills the processes of the session with a name.
     pub fn kill(&self, name: &str) -> usize {
         let all = self.processes(name);
         for (pid, _) in &all {
@@ -147,7 +147,7 @@ impl Client {
         all.len()
     }
 
-    /// Processes of the session whose name contains this: ids and names.
+    /// Processes of the session with names that contain this: ids and names.
     fn processes(&self, name: &str) -> Vec<(Pid, String)> {
         let wanted = format!("{MARK}={}", self.mark);
         let mut found = Vec::new();
@@ -157,7 +157,7 @@ impl Client {
             let Some(pid) = pid.and_then(Pid::from_raw) else {
                 continue;
             };
-            // What has gone meanwhile, or is a zombie, has no environment.
+            // A process that has gone meanwhile, or is a zombie, has no environment.
             let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
             let is_ours = environment
                 .split(|b| *b == 0)
@@ -174,12 +174,12 @@ impl Client {
 impl Drop for Client {
     fn drop(&mut self) {
         self.kill("");
-        // A test that failed has been told already why.
+        // A failed test has already reported why.
         self.child.wait().ok();
     }
 }
 
-/// Where the adapter is written to, and read from.
+/// The ends for writing to the adapter and reading from it.
 type Ends = (Box<dyn Write>, Box<dyn Read + Send>);
 
 fn ends(child: &mut Child) -> std::io::Result<Ends> {
@@ -196,7 +196,7 @@ fn ends(child: &mut Child) -> std::io::Result<Ends> {
     Ok((Box::new(Connection(stream.try_clone()?)), Box::new(stream)))
 }
 
-/// The writing end of a connection: nothing more is read either once it is let go.
+/// The writing end of a connection: dropping it also ends reading.
 struct Connection(TcpStream);
 
 impl Write for Connection {

@@ -1,4 +1,4 @@
-//! Scripted sessions with the debug adapter: what an editor asks, and what must be answered.
+//! Scripted sessions with the debug adapter: an editor's requests, and the required answers.
 //!
 //! A script is one dropped file, `sessions/*.dap`. Headers as in [`crate::session`] (`guest`,
 //! `gone`; `port: yes` for a connection instead of standard input and output), then steps:
@@ -6,17 +6,17 @@
 //! | line | meaning |
 //! | --- | --- |
 //! | `> COMMAND JSON` | a request, which must be answered before the next step |
-//! | `= JSON` | the answer's body has these; nothing behind `=`: there is no body |
+//! | `= JSON` | the answer's body has these; without JSON: there is no body |
 //! | `! PATTERN` | the request is refused with this message |
-//! | `* EVENT JSON` | an event; a stop, a going on and an end must not be passed over |
+//! | `* EVENT JSON` | an event; a stop, a continuation and an end must not be skipped |
 //! | `raw TEXT` | bytes, with the escapes of headers; `= …` or `! …` may follow |
 //! | `kill NAME` | a process of the session of this name is killed |
-//! | `close` | the editor goes away |
+//! | `close` | the editor disconnects |
 //! | `end STATUS` | the adapter ends like this, and leaves no process |
 //!
 //! Instead of JSON, `@NAME` is a launch configuration of `docs/editors.md`.
 //! In JSON `"*"` in a text stands for anything, `"..."` in a list for any number of elements,
-//! `null` for what is not there. `"$name:"` keeps a value, `"$name"` is that value.
+//! `null` for a missing value. `"$name:"` keeps a value, `"$name"` is that value.
 
 use std::collections::BTreeMap;
 
@@ -31,16 +31,16 @@ pub struct Script {
     pub gone: bool,
     /// The editor connects to a port.
     pub port: bool,
-    /// What happens.
+    /// The steps.
     pub steps: Vec<Step>,
 }
 
-/// What happens, with the number of its line.
+/// A step, with the number of its line.
 #[derive(Debug, PartialEq)]
 pub struct Step {
     /// From 1.
     pub line: usize,
-    /// What.
+    /// The action.
     pub action: Action,
 }
 
@@ -59,7 +59,7 @@ pub enum Action {
     Raw(Vec<u8>),
     /// A process is killed.
     Kill(String),
-    /// The client goes away.
+    /// The client disconnects.
     Close,
     /// The adapter ends with a status.
     End(i32),
@@ -69,7 +69,7 @@ impl Script {
     /// Reads a script.
     ///
     /// # Errors
-    /// What is wrong with it, and where.
+    /// The mistake, and its place.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut script = Self::default();
         let mut open = false;
@@ -80,7 +80,7 @@ impl Script {
                     Some(("guest", name)) => script.guest = name.to_owned(),
                     Some(("gone", "yes")) => script.gone = true,
                     Some(("port", "yes")) => script.port = true,
-                    // What else is said, for readers.
+                    // Other lines are remarks for readers.
                     _ => {}
                 }
                 continue;
@@ -100,7 +100,7 @@ impl Script {
     }
 }
 
-/// Lines that say something; one that begins with a space goes on with the line before.
+/// Lines with content; one that begins with a space continues the line before.
 fn joined(text: &str) -> Vec<(usize, String)> {
     let mut all: Vec<(usize, String)> = Vec::new();
     for (n, line) in text.lines().enumerate() {
@@ -156,10 +156,10 @@ impl Names {
         self.0.insert(name.to_owned(), value);
     }
 
-    /// Puts kept values in the place of their names.
+    /// Replaces names by their kept values.
     ///
     /// # Errors
-    /// A name that nothing was kept for.
+    /// A name without a kept value.
     pub fn fill(&self, value: &Value) -> Result<Value, String> {
         Ok(match value {
             Value::String(text) => match text.strip_prefix('$') {
@@ -182,7 +182,7 @@ impl Names {
         })
     }
 
-    /// Whether a value is as it is expected to be; what is to be kept of it is kept.
+    /// Whether a value is as expected; keeps the values that are to be kept.
     pub fn fits(&mut self, expected: &Value, found: &Value) -> bool {
         match (expected, found) {
             (Value::String(pattern), _) if pattern.starts_with('$') => {

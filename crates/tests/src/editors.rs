@@ -1,5 +1,5 @@
-//! What `docs/editors.md` and the extension for VS Code say is what the tests do: launch
-//! configurations are read out of the page, the adapter's command line out of the extension.
+//! The tests do as `docs/editors.md` and the extension for VS Code say: launch configurations are
+//! read out of the page, the adapter's command line out of the extension.
 
 use std::fs;
 use std::path::Path;
@@ -8,9 +8,9 @@ use serde_json::Value;
 
 use crate::crate_dir;
 
-/// How a block of code begins that has launch configurations.
+/// Beginning of a block of code with launch configurations.
 const BLOCK: &str = "```json\n";
-/// What VS Code puts its folder in the place of.
+/// The text that VS Code replaces by its folder.
 const FOLDER: &str = "${workspaceFolder}";
 
 /// The launch configurations of the page, and the extension.
@@ -54,7 +54,7 @@ impl Configurations {
         Ok(configurations)
     }
 
-    /// Everything that the page uses, the extension knows.
+    /// The extension knows all attributes that the page uses.
     fn check(&self) -> Result<(), String> {
         for configuration in &self.all {
             let request = configuration["request"].as_str().unwrap_or("");
@@ -73,7 +73,7 @@ impl Configurations {
         Ok(())
     }
 
-    /// What the extension starts the adapter with.
+    /// The arguments with which the extension starts the adapter.
     pub fn arguments(&self) -> Vec<String> {
         let all = self.debugger["args"].as_array().into_iter().flatten();
         all.filter_map(|a| a.as_str().map(str::to_owned)).collect()

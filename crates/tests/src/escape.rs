@@ -1,7 +1,7 @@
 //! Escapes in header values, and quoting for the shell command lines in failure messages.
 //!
-//! Must never lose a byte: what a header spells is what the guest gets, and what a failure
-//! message prints can be pasted into a shell.
+//! Must never lose a byte: the guest gets exactly the bytes that a header spells, and the text of a
+//! failure message can be pasted into a shell.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

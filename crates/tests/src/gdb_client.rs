@@ -1,4 +1,4 @@
-//! A client of the remote protocol that keeps to it, and says when the server does not.
+//! A client that keeps to the remote protocol, and reports when the server does not.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::Duration;
 
-/// No answer takes longer; only a hang does.
+/// Limit on the time of an answer; only a hang takes longer.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// A packet with its checksum. The body is escaped already.
@@ -19,7 +19,7 @@ pub fn packet(body: &[u8]) -> Vec<u8> {
     whole
 }
 
-/// What a connection goes over.
+/// The transport of a connection.
 trait Stream: Read + Write {}
 impl<S: Read + Write> Stream for S {}
 
@@ -33,7 +33,7 @@ impl Client {
     /// Connects and agrees on the protocol.
     ///
     /// # Errors
-    /// Nobody listens, or nobody answers as the protocol has it.
+    /// There is no server, or its answer is not of the protocol.
     pub fn connect(path: &Path) -> io::Result<Self> {
         let stream = UnixStream::connect(path)?;
         stream.set_read_timeout(Some(LIMIT))?;
@@ -67,7 +67,7 @@ impl Client {
         }
     }
 
-    /// Takes bytes as they come, so many.
+    /// Returns the next bytes, so many.
     ///
     /// # Errors
     /// The server is gone.
@@ -90,16 +90,16 @@ impl Client {
         self.stream.write_all(bytes)
     }
 
-    /// Sends a packet, and gives the answer.
+    /// Sends a packet, and returns the answer.
     ///
     /// # Errors
-    /// The server is gone, or says what is no packet.
+    /// The server is gone, or its answer is not a packet.
     pub fn ask(&mut self, body: &str) -> io::Result<String> {
         self.send(&packet(body.as_bytes()))?;
         self.answer()
     }
 
-    /// The next packet that is no output of the program.
+    /// The next packet that is not output of the program.
     ///
     /// # Errors
     /// As [`Client::ask`].
@@ -113,7 +113,7 @@ impl Client {
         }
     }
 
-    /// The next packet, whose sum must be right.
+    /// The next packet, with the right checksum.
     ///
     /// # Errors
     /// As [`Client::ask`].
@@ -139,7 +139,7 @@ impl Client {
         }
     }
 
-    /// Sends a `monitor` command, and gives what it prints.
+    /// Sends a `monitor` command, and returns its output.
     ///
     /// # Errors
     /// As [`Client::ask`].
@@ -159,8 +159,8 @@ impl Client {
     }
 }
 
-/// Undoes run-length encoding: behind `*` stands how often the byte before it comes again,
-/// plus 29.
+/// Expands run-length encoding: behind `*` is the number of repetitions of the byte before it, plus
+/// 29.
 fn expanded(body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut bytes = body.iter();
@@ -178,7 +178,7 @@ fn expanded(body: &[u8]) -> Vec<u8> {
     out
 }
 
-/// Bytes in the protocol's words.
+/// Bytes in the protocol's notation.
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()

@@ -10,7 +10,7 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt;
 use std::time::Duration;
 
-/// How `relive` may be used on a case; each one allows a group of stages.
+/// The commands allowed on a case; each one allows a group of stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
     /// `relive run`: translated, not recorded.
@@ -23,7 +23,7 @@ pub enum Mode {
     Verify,
 }
 
-/// How a guest is linked.
+/// The ways of linking a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Link {
     /// Dynamic, position-independent.
@@ -47,7 +47,7 @@ impl Link {
     }
 }
 
-/// How a case must end.
+/// The required end of a case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {
     /// Exits with this status.
@@ -56,7 +56,7 @@ pub enum End {
     Signal(i32),
 }
 
-/// What a native run says about a recorded one.
+/// The requirement of a native run on a recorded one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Output {
     /// The standard output is the same in every run.
@@ -65,7 +65,7 @@ pub enum Output {
     Free,
 }
 
-/// Where `relive` refuses a case on purpose.
+/// The commands that refuse a case on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Where {
     /// `relive run` works; `relive record` refuses.
@@ -74,12 +74,12 @@ pub enum Where {
     All,
 }
 
-/// A refusal that is no fault: a limit that is written down.
+/// A refusal that is not an error: a documented limit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
     /// Text that standard error must contain (`refused="substring"`).
     pub says: Vec<u8>,
-    /// Where (`refused-in=record` or `refused-in=all`).
+    /// The commands that refuse (`refused-in=record` or `refused-in=all`).
     pub place: Where,
 }
 
@@ -99,10 +99,10 @@ const OUTPUTS: [(&str, Output); 2] = [("exact", Output::Exact), ("free", Output:
 const PLACES: [(&str, Where); 2] = [("record", Where::Record), ("all", Where::All)];
 const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
-/// Everything a header can say.
+/// All settings of a header.
 #[derive(Clone, Debug)]
 pub struct Header {
-    /// Which groups of stages apply (`modes=run,record`).
+    /// The groups of stages that apply (`modes=run,record`).
     pub modes: Vec<Mode>,
     /// The case has threads and joins the stress run (`threads=yes`).
     pub threads: bool,

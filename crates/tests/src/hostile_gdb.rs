@@ -1,18 +1,18 @@
-//! What a hostile client of the remote protocol may send: packets of every kind that a server
-//! may know, with arguments that nobody expects, in any order, damaged and cut. All dice are
-//! thrown by [`Random`], so that a seed names a session.
+//! The packets of a hostile client of the remote protocol: every kind that a server may know, with
+//! unexpected arguments, in any order, damaged and cut. All random choices come from [`Random`], so
+//! that a seed names a session.
 //!
 //! Nothing here asks the server to end (`k`, `vKill`): that is every client's right.
 
 use crate::gdb_client::{hex, packet};
 use crate::random::Random;
 
-/// What a client may know of the program.
+/// The data that a client may know of the program.
 #[derive(Clone, Debug, Default)]
 pub struct Known {
     /// Addresses: code, stack, data.
     pub addresses: Vec<u64>,
-    /// Thread ids, in the protocol's words.
+    /// Thread ids, in the protocol's notation.
     pub threads: Vec<String>,
 }
 
@@ -26,10 +26,10 @@ const EXPRESSIONS: [&[u8]; 10] = [
     // Division by zero, and of the least number by -1.
     b"\x22\x01\x22\x00\x05\x27",
     b"\x25\x80\x00\x00\x00\x00\x00\x00\x00\x22\x00\x12\x05\x27",
-    // Reads where there is nothing, and where the server's own memory might be.
+    // Reads of unmapped memory, and where the server's own memory might be.
     b"\x25\xff\xff\xff\xff\xff\xff\xff\xff\x1a\x27",
     b"\x25\x00\x00\x7f\xff\x00\x00\x00\x00\x1a\x27",
-    // A shift by more than there is, an unknown operation, a jump out.
+    // A shift by too much, an unknown operation, a jump out.
     b"\x22\x01\x22\xff\x09\x16\xff\x27",
     b"\xff\x21\xff\xff",
 ];
@@ -94,7 +94,7 @@ fn bytes(random: &mut Random) -> Vec<u8> {
         .collect()
 }
 
-/// Escapes what may not stand in a packet.
+/// Escapes the bytes that may not stand in a packet.
 fn escaped(bytes: &[u8]) -> Vec<u8> {
     let special = |b: &u8| matches!(b, b'#' | b'$' | b'}' | b'*');
     let one = |b: &u8| {
@@ -347,7 +347,7 @@ fn body(random: &mut Random, known: &Known) -> Vec<u8> {
         6 | 7 => memory(random, known),
         _ => other(random, known),
     };
-    // What ends the server is left out, and what would end the packet here.
+    // Packets that end the server are left out, and bytes that would end the packet here.
     match body.first() {
         Some(b'k') => Vec::new(),
         _ if body.starts_with(b"vKill") => Vec::new(),
@@ -373,7 +373,7 @@ fn damage(random: &mut Random, whole: &mut Vec<u8>) {
     }
 }
 
-/// A whole session, as pieces: between two of them the client may wait.
+/// A whole session, in pieces: between two of them the client may wait.
 #[must_use]
 pub fn session(random: &mut Random, known: &Known) -> Vec<Vec<u8>> {
     let mut pieces = Vec::new();

@@ -1,9 +1,9 @@
 //! The guest programs and the harness that runs each one natively, translated, recorded and replayed.
 //!
-//! A *case* is one dropped file: a guest in `guests/` (compiled by the harness) or a shell
-//! script in `programs/` (real programs). Its first lines are a [`header::Header`] that says
-//! what to expect. Every case runs natively first, which proves the case itself; only then
-//! do the [`stages`] of the `relive` command run, each compared with the run it must equal.
+//! A *case* is one dropped file: a guest in `guests/` (compiled by the harness) or a shell script
+//! in `programs/` (real programs). Its first lines are a [`header::Header`] with the expectations.
+//! Every case runs natively first, which proves the case itself; only then do the [`stages`] of the
+//! `relive` command run, each compared with the run it must equal.
 //!
 //! The harness must never trust a guest to end: each child runs in a process group of its own
 //! with a time limit, and only that group is ever killed.
@@ -39,8 +39,8 @@ pub fn crate_dir() -> PathBuf {
 
 /// Marks every descriptor that this process inherited, but the standard three, close-on-exec.
 ///
-/// Guests look at their own descriptors, so what a shell or a build tool happened to leave
-/// open must not reach them. To be called before anything else is opened.
+/// Guests look at their own descriptors, so those that a shell or a build tool left open must not
+/// reach them. To be called before anything else is opened.
 ///
 /// # Errors
 /// `/proc/self/fd` cannot be read.

@@ -1,4 +1,4 @@
-//! What a case needs from the machine: CPU features and tools.
+//! The requirements of a case on the machine: CPU features and tools.
 //!
 //! A missing CPU feature skips the case. A missing tool skips it too, except where the
 //! environment says `CI=true`: there a tool can be installed, so its absence is a failure.
@@ -8,11 +8,11 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-/// The search path of every child: fixed, so that version-manager shims in a developer's own
-/// `PATH` do not change what a case runs.
+/// The search path of every child: fixed, so that version-manager shims in a developer's own `PATH`
+/// do not change the programs of a case.
 pub const SEARCH_PATH: &str = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// Why a case does not run here.
+/// The reason why a case does not run here.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Missing {
     /// Report as ignored, with this reason.
@@ -37,7 +37,7 @@ pub fn missing(header: &Header) -> Option<Missing> {
     Some(missing_tool(absent, is_ci()))
 }
 
-/// How a tool's absence counts.
+/// The effect of a missing tool.
 pub fn missing_tool(tool: &str, ci: bool) -> Missing {
     match ci {
         true => Missing::Fail(format!(

@@ -1,11 +1,11 @@
-//! Random numbers that a seed determines, for tests that throw dice. Not for anything else.
+//! Random numbers determined by a seed, for tests with random choices. Not for anything else.
 
 /// A generator (SplitMix64, Steele, Lea and Flood 2014).
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
 impl Random {
-    /// The next number, of all.
+    /// The next number, of all 64-bit ones.
     pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -27,7 +27,7 @@ impl Random {
     /// One of these.
     ///
     /// # Panics
-    /// There are none.
+    /// `all` is empty.
     pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
         &all[self.below(all.len() as u64) as usize]
     }

@@ -1,4 +1,4 @@
-//! The README's session with gdb: what it tells the reader to type, and what must come of it.
+//! The README's session with gdb: the commands that it tells the reader to type, and their results.
 //!
 //! The page is the source: commands are taken from it and run, and its lines are patterns for
 //! the answers. Only addresses and the numbers of threads may differ.
@@ -13,8 +13,8 @@ const PROMPT: &str = "(gdb) ";
 pub struct Example {
     /// Shell commands, up to `relive debug`.
     pub commands: Vec<String>,
-    /// Options of `relive debug`, what is typed then, and what is answered. The first step is
-    /// what gdb says before anything is typed.
+    /// Options of `relive debug`, then commands and answers. The first step is gdb's output before
+    /// any command.
     pub session: Session,
 }
 
@@ -67,7 +67,7 @@ fn block<'t>(text: &'t str, language: &str) -> Result<&'t str, String> {
     Ok(from.1.split_once("```").ok_or_else(missing)?.0)
 }
 
-/// What may differ from run to run becomes `*`: addresses but null, and thread numbers.
+/// Text that may differ from run to run becomes `*`: addresses but null, and thread numbers.
 fn pattern(line: &str) -> String {
     let mut words = Vec::new();
     let mut thread = false;
@@ -83,7 +83,7 @@ fn pattern(line: &str) -> String {
 }
 
 fn addresses(word: &str) -> String {
-    // What gdb says that an address is.
+    // gdb's description of an address.
     if word.starts_with('<') && word.ends_with('>') {
         return "<*>".to_owned();
     }

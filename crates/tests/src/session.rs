@@ -1,4 +1,4 @@
-//! Scripted sessions with gdb on a recording: what is typed, and what must be answered.
+//! Scripted sessions with gdb on a recording: commands, and the required answers.
 //!
 //! A session is one dropped file in `sessions/`. Its first lines are `# key: value`: `guest`
 //! (a source in `sessions/guests/`, compiled with debug information), `debug` (options of
@@ -15,7 +15,7 @@ pub struct Session {
     pub options: Vec<String>,
     /// The program is removed before the session.
     pub gone: bool,
-    /// What is typed, and what is expected.
+    /// The commands and the expected answers.
     pub steps: Vec<Step>,
 }
 
@@ -34,7 +34,7 @@ impl Session {
     /// Reads a session file.
     ///
     /// # Errors
-    /// What is wrong with it, in words.
+    /// The mistake, in words.
     pub fn parse(text: &str) -> Result<Self, String> {
         let mut session = Self::default();
         for line in text.lines().map(str::trim_end).filter(|l| !l.is_empty()) {
@@ -80,10 +80,10 @@ impl Session {
         format!("@@@ {step}")
     }
 
-    /// Compares what gdb printed with what is expected.
+    /// Compares gdb's output with the expected answers.
     ///
     /// # Errors
-    /// The first step whose answer is another.
+    /// The first step with another answer.
     pub fn compare(&self, output: &str) -> Result<(), String> {
         for (i, step) in self.steps.iter().enumerate() {
             let answer = section(output, &Self::marker(i), &Self::marker(i + 1));
@@ -109,7 +109,7 @@ impl Session {
     }
 }
 
-/// What lies between two lines.
+/// The text between two lines.
 fn section<'t>(text: &'t str, from: &str, to: &str) -> &'t str {
     let start = text
         .find(&format!("{from}\n"))

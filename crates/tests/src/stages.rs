@@ -14,7 +14,7 @@ use std::ffi::OsString;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
 
-/// What a stage does.
+/// The action of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Action {
     Native,
@@ -30,9 +30,9 @@ pub struct Stage {
     /// Its name in `RELIVE_STAGES` and in messages.
     pub name: &'static str,
     action: Action,
-    /// How the translator is told to translate.
+    /// The translator's settings.
     translation: &'static [(&'static str, &'static str)],
-    /// The stage whose recording this one uses.
+    /// The stage with the recording that this one uses.
     of: Option<&'static str>,
     mode: Option<Mode>,
 }
@@ -59,7 +59,7 @@ impl Stage {
     }
 }
 
-/// As it does by itself.
+/// The translator's defaults.
 const USUAL: &[(&str, &str)] = &[];
 /// One guest instruction per fragment.
 const TINY: &[(&str, &str)] = &[("RELIVE_FRAGMENT_INSNS", "1")];
@@ -118,11 +118,11 @@ pub struct Subject {
     pub name: String,
     /// The program and its arguments.
     pub argv: Vec<OsString>,
-    /// What the file's header says.
+    /// The file's header.
     pub header: Header,
 }
 
-/// The stages that `RELIVE_STAGES` asks for, with what they need; all of them without it.
+/// The stages that `RELIVE_STAGES` names, with those that they need; all of them without it.
 ///
 /// # Errors
 /// A name that no stage has.
@@ -150,7 +150,7 @@ pub fn selected(wanted: Option<&str>) -> Result<Vec<&'static Stage>, String> {
         .collect())
 }
 
-/// The stages that the environment asks for.
+/// The stages that the environment names.
 ///
 /// # Errors
 /// As [`selected`].
@@ -158,8 +158,8 @@ pub fn selected_by_env() -> Result<Vec<&'static Stage>, String> {
     selected(std::env::var("RELIVE_STAGES").ok().as_deref())
 }
 
-/// The work folder of one subject: empty at first, held by one harness at a time, removed
-/// when all went well and kept for a look by hand when not.
+/// The work folder of one subject: empty at first, held by one harness at a time, removed after
+/// success and kept for a look by hand after a failure.
 pub struct Workshop {
     root: PathBuf,
     _lock: File,
@@ -193,12 +193,12 @@ impl Workshop {
         Ok(dir)
     }
 
-    /// Where the recording `name` goes.
+    /// The folder of the recording `name`.
     pub fn trace_dir(&self, name: &str) -> PathBuf {
         self.root.join(format!("{name}.trace"))
     }
 
-    /// Where the stages keep translations.
+    /// The folder where the stages keep translations.
     pub fn cache_dir(&self) -> PathBuf {
         self.root.join("translations")
     }
@@ -253,7 +253,7 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
     }
     let translation = stage.translation.iter();
     let translation = translation.map(|&(name, value)| (name, value.to_owned()));
-    // Later stages begin with what earlier ones have translated.
+    // Later stages begin with the translations of earlier ones.
     let cache = (stage.action != Action::Native).then(|| {
         let folder = workshop.cache_dir();
         ("RELIVE_CACHE_DIR", folder.to_string_lossy().into_owned())
@@ -270,7 +270,7 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
 fn applies(stage: &Stage, header: &Header) -> bool {
     stage.mode.is_none_or(|mode| header.modes.contains(&mode))
         && (header.tiny || !stage_is_tiny(stage))
-        // What is refused leaves no recording to replay.
+        // A refused case leaves no recording to replay.
         && (header.refused.is_none() || stage.of.is_none())
 }
 

@@ -1,5 +1,5 @@
-//! The order of the project is kept: which crate uses which other one, and that the files of a
-//! crate can be read from the bottom to the top.
+//! The order of the project is kept: the crates that each crate uses, and that the files of a crate
+//! can be read from the bottom to the top.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -19,7 +19,7 @@ struct Layer {
     back: usize,
 }
 
-/// A crate whose files are in order.
+/// A crate with files in order.
 const fn ordered(name: &'static str, uses: &'static [&'static str]) -> Layer {
     Layer {
         name,
@@ -30,7 +30,7 @@ const fn ordered(name: &'static str, uses: &'static [&'static str]) -> Layer {
 }
 
 impl Layer {
-    /// A crate whose files are not in order yet.
+    /// A crate with files that are not in order yet.
     const fn with_circles(self, circle: usize, back: usize) -> Self {
         Self {
             circle,

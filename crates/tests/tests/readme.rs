@@ -1,5 +1,5 @@
-//! The README's session with gdb is true: what it tells to type is typed, on a recording that
-//! is made as it says, and the answers are those that it shows.
+//! The README's session with gdb is true: its commands are typed, on a recording made with its
+//! commands, and the answers are those that it shows.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,7 +14,7 @@ use relive_tests::session::Session;
 use relive_tests::{command, crate_dir};
 
 const HEADING: &str = "From a crash to the write that caused it";
-/// A hunt or a session takes no longer; only a hang does.
+/// Limit on the time of a hunt or a session; only a hang takes longer.
 const LIMIT: Duration = Duration::from_secs(240);
 
 #[test]
@@ -37,7 +37,7 @@ fn the_session_in_the_readme() {
     symlink(root.join("examples"), folder.join("examples")).unwrap();
     for line in &example.commands {
         let outcome = shell(&folder, line, None);
-        // A hunt that has found something ends with status 1.
+        // A hunt that finds a failure ends with status 1.
         let good = if line.contains("hunt") { 1 } else { 0 };
         assert_eq!(outcome.0, Some(good), "{line}: {}", outcome.1);
     }

@@ -1,6 +1,6 @@
-//! Random programs with threads, signals, children and shared memory (`guests/torture.c`), one
-//! for each seed: recorded, replayed and verified, some with one-instruction fragments, some with
-//! a schedule that is meant to hurt.
+//! Random programs with threads, signals, children and shared memory (`guests/torture.c`), one for
+//! each seed: recorded, replayed and verified, some with one-instruction fragments, some with a
+//! chaotic schedule.
 //!
 //! `RELIVE_TORTURE=N` sets the number of seeds (default 8), `RELIVE_TORTURE_SEED` the first one.
 
@@ -51,7 +51,7 @@ impl Torture {
         spec.run()
     }
 
-    /// Everything with one seed.
+    /// All checks with one seed.
     fn seed(&self, seed: u64) -> Result<(), String> {
         let trace = self.folder.join(format!("trace-{seed}"));
         let _ = std::fs::remove_dir_all(&trace);
@@ -65,7 +65,7 @@ impl Torture {
         let recorded = self.run(&record, seed % 5 == 2)?;
         check_expected(&self.header, &recorded, true)?;
         let replayed = self.run(&["replay".into(), trace.clone().into()], seed % 5 == 3)?;
-        // The seed of a chaotic schedule is said on standard error.
+        // The seed of a chaotic schedule is printed on standard error.
         let quiet = |outcome: &Outcome| Outcome {
             stderr: Vec::new(),
             ..outcome.clone()

@@ -37,7 +37,7 @@ impl Crate {
         Ok(Self { files })
     }
 
-    /// Which file takes names from which other one.
+    /// The graph of names that files take from each other.
     #[must_use]
     pub fn graph(&self) -> Graph {
         let modules: BTreeMap<Module, &str> = self
@@ -58,7 +58,7 @@ impl Crate {
         for (module, from) in modules.iter().filter(|(module, _)| !of_tests(module)) {
             graph.add_file(from);
             for path in &read[from].paths {
-                // The longest part that is a module; what follows is a name in it.
+                // The longest part that is a module; the rest is a name in it.
                 let ends = (0..=path.len()).rev();
                 let end = ends.into_iter().find(|end| known.contains(&path[..*end]));
                 let Some(end) = end.filter(|end| path[..*end] != module[..]) else {
@@ -101,7 +101,7 @@ fn module(path: &str) -> Module {
 }
 
 /// The crates of the workspace that a manifest (`Cargo.toml`) depends on in any way, without the
-/// beginning that all their names have.
+/// common prefix of their names.
 #[must_use]
 pub fn dependencies(manifest: &str) -> BTreeSet<String> {
     let mut all = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Files and what they take from each other; circles, and the edges that make them.
+//! Files and the names that they take from each other; circles, and the edges that make them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -17,7 +17,7 @@ struct Circle<'g> {
     back: Vec<(&'g str, &'g str)>,
 }
 
-/// What a reader of the failure can do.
+/// The advice to a reader of the failure.
 const REMEDY: &str = "\
     To mend it, move what a file takes against the order into a file below both (shared types into one \
     that takes nothing), or the impl block that needs it into a file above the type, or hand the \
@@ -37,8 +37,8 @@ impl Graph {
         names.insert(name.to_owned());
     }
 
-    /// How many files the largest circle has (1: there is none), and how many edges lie against the
-    /// order in all of them.
+    /// The number of files in the largest circle (1: there is none), and the number of edges
+    /// against the order in all of them.
     #[must_use]
     pub fn measure(&self) -> (usize, usize) {
         let circles = self.circles();
@@ -51,7 +51,7 @@ impl Graph {
     /// against the order.
     ///
     /// # Errors
-    /// The circles, with the names that are taken against the order, and how to mend that.
+    /// The circles, with the names that are taken against the order, and the remedy.
     pub fn check(&self, largest: usize, back: usize) -> Result<(), String> {
         let measured = self.measure();
         if measured.0 <= largest && measured.1 <= back {
@@ -106,8 +106,8 @@ impl Graph {
         circles
     }
 
-    /// Brings the files of a circle into an order (Eades, Lin and Smyth, "A fast and effective
-    /// heuristic for the feedback arc set problem", 1993). Ties are decided by name.
+    /// Orders the files of a circle (Eades, Lin and Smyth, "A fast and effective heuristic for the
+    /// feedback arc set problem", 1993). Ties are decided by name.
     fn circle<'g>(&'g self, files: BTreeSet<&'g str>) -> Circle<'g> {
         let out = |file: &str, rest: &BTreeSet<&str>| {
             let inside = self.targets(file).filter(|to| rest.contains(to));
@@ -154,7 +154,7 @@ impl Graph {
 /// Tarjan's search for strongly connected parts.
 struct Search<'g> {
     graph: &'g Graph,
-    /// When a file was found.
+    /// The order in which files were found.
     numbers: BTreeMap<&'g str, usize>,
     path: Vec<&'g str>,
     done: BTreeSet<&'g str>,

@@ -7,10 +7,10 @@ use super::tokens::{Token, tokens};
 /// The path of a module from its crate's root.
 pub(super) type Module = Vec<String>;
 
-/// What was read of a file.
+/// The imports of a file.
 #[derive(Debug, Default)]
 pub(super) struct Imports {
-    /// Paths from the crate's root, of all that is named there and begins with one of its modules.
+    /// Paths from the crate's root, of all names in the file that begin with one of its modules.
     pub(super) paths: BTreeSet<Vec<String>>,
     /// Modules that only tests have.
     pub(super) of_tests: BTreeSet<Module>,
@@ -29,7 +29,7 @@ pub(super) fn imports(source: &str, module: &Module, known: &BTreeSet<Module>) -
         aliases: BTreeMap::new(),
         found: Imports::default(),
     };
-    // What is declared may be used before it.
+    // Declarations may follow their uses.
     for uses in [true, false] {
         (reader.at, reader.depth) = (0, 0);
         reader.module.clone_from(module);
@@ -42,7 +42,7 @@ pub(super) fn imports(source: &str, module: &Module, known: &BTreeSet<Module>) -
 struct Reader<'a> {
     all: &'a [Token],
     at: usize,
-    /// The module at hand, which may be one within the file.
+    /// The current module, which may be one within the file.
     module: Module,
     /// Depths at which modules within the file end.
     inline: Vec<usize>,
@@ -68,7 +68,7 @@ impl Reader<'_> {
                     }
                 }
                 word if word.is("mod") => self.declaration(),
-                // Visible to whom says nothing of what is taken. (`use<'a>` is no import.)
+                // The visibility says nothing about the names taken. (`use<'a>` is not an import.)
                 word if word.is("pub") && self.sign(1, '(') => self.skip_to(')'),
                 word if word.is("use") && !self.sign(1, '<') => {
                     self.at += 1;
@@ -115,7 +115,7 @@ impl Reader<'_> {
         self.at += 1;
     }
 
-    /// `mod name {`; of `mod name;` the file speaks for itself.
+    /// `mod name {`; a `mod name;` is read with its own file.
     fn declaration(&mut self) {
         if let Some(name) = self.all.get(self.at + 1).and_then(Token::word)
             && self.sign(2, '{')
@@ -214,7 +214,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether an attribute says that what follows is for tests only.
+    /// Whether an attribute marks the next item as for tests only.
     fn is_for_tests(&self) -> bool {
         let rest = &self.all[self.at + 1..];
         let of = |ahead: usize, word: &str| rest.get(ahead).is_some_and(|token| token.is(word));
@@ -222,8 +222,8 @@ impl Reader<'_> {
         rest.first() == Some(&Token::Sign('[')) && of(1, "cfg") && test
     }
 
-    /// Skips attributes and what they are of: up to the end of its block, or to a semicolon; of a
-    /// field or a variant up to the comma.
+    /// Skips attributes and the item that they belong to: up to the end of its block, or to a
+    /// semicolon; of a field or a variant up to the comma.
     fn skip_for_tests(&mut self) {
         while self.sign(0, '#') {
             self.skip_to(']');
@@ -246,7 +246,7 @@ impl Reader<'_> {
         while let Some(token) = self.all.get(self.at) {
             match token {
                 Token::Sign('{' | '(' | '[') => depth += 1,
-                // The end of what it lies in.
+                // The end of the enclosing block.
                 Token::Sign('}' | ')' | ']') if depth == 0 => return,
                 Token::Sign(end @ ('}' | ')' | ']')) => {
                     depth -= 1;
@@ -299,7 +299,7 @@ mod tests {
             .collect()
     }
 
-    /// What `a::b` takes, where `a`, `a::b`, `a::b::c` and `d` are modules.
+    /// The names taken by `a::b`, where `a`, `a::b`, `a::b::c` and `d` are modules.
     fn taken(source: &str) -> String {
         let known = ["", "a", "a::b", "a::b::c", "d"].map(module).into();
         let found = imports(source, &module("a::b"), &known);

@@ -3,7 +3,7 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// A token. Comments, texts, characters and lifetimes are none.
+/// A token. Comments, texts, characters and lifetimes are not tokens.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
     /// An identifier, a keyword or a number.

@@ -1,4 +1,4 @@
-//! Clients that keep to the protocol, but say what gdb seldom does; and clients over TCP.
+//! Clients that keep to the protocol, but send requests that gdb seldom does; and clients over TCP.
 
 use std::io::{BufRead, BufReader};
 use std::net::{SocketAddr, TcpStream};
@@ -44,7 +44,7 @@ fn legal_packets_have_answers_and_the_connection_stays() {
         ("vCtrlC", ""),
         ("qThreadExtraInfo,1", ""),
         ("T1", "E"),
-        // Not quite legal any more, and an error at that.
+        // Not quite legal any more, and answered with an error.
         ("Tp1.-1", "E"),
         ("m", "E"),
         ("m1", "E"),
@@ -70,9 +70,9 @@ fn legal_packets_have_answers_and_the_connection_stays() {
         server.lives(asked);
         assert_eq!(client.ask("?").expect("an answer"), stands, "after {asked}");
     }
-    // What was agreed on before still holds: processes are named.
+    // Features agreed on before still hold: processes are named.
     assert!(stands.contains("thread:p"), "{stands}");
-    // One that names no features has none.
+    // A client that names no features has none.
     for bare in ["qSupported", "qSupported:"] {
         let said = client.ask(bare).expect("an answer");
         assert!(said.starts_with("PacketSize="), "{bare}: {said}");
@@ -107,7 +107,7 @@ fn what_was_not_understood_is_said_again() {
     server.end();
 }
 
-/// A server over TCP; its process, and where it listens.
+/// A server over TCP: its process, and the address where it listens.
 fn over_tcp(address: &[&str]) -> (Child, String) {
     let mut child = Command::new(command::relive().expect("the relive command"))
         .arg("debug")
@@ -134,7 +134,7 @@ fn clients_over_tcp_come_one_after_the_other() {
         let mut first = Client::connect_tcp(&told).expect("the server answers");
         first.monitor("goto 60").expect("an event");
         let here = first.monitor("position").expect("a position");
-        // The second one waits until the first has gone, in whatever way.
+        // The second client waits until the first has gone, in any way.
         let waiting = TcpStream::connect(&told).expect("somebody listens");
         drop(first);
         drop(waiting);

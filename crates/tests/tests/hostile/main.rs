@@ -1,5 +1,5 @@
-//! Hostile clients of `relive debug --serve`: whatever they send, and whenever they hang up, the
-//! server lives, and shows the next client what it showed the first.
+//! Hostile clients of `relive debug --serve`: for any input, and at any hang-up, the server lives,
+//! and shows the next client the same as the first.
 //!
 //! `RELIVE_HOSTILE=N` sets the number of random sessions, `RELIVE_HOSTILE_SEED` the first seed.
 
@@ -18,7 +18,7 @@ use relive_tests::random::Random;
 
 use server::{Server, variable};
 
-/// Nothing that is tested takes longer; only a hang does.
+/// Limit on the time of each check; only a hang takes longer.
 const LIMIT: Duration = Duration::from_secs(60);
 
 fn raw(path: &Path) -> UnixStream {
@@ -28,7 +28,7 @@ fn raw(path: &Path) -> UnixStream {
     stream
 }
 
-/// What a client learns that walks through the recording, and how.
+/// The answers to a client that walks through the recording, with each kind of walk.
 fn walk(path: &Path) -> String {
     let mut client = Client::connect(path).expect("the server answers");
     let mut all = String::new();
@@ -66,14 +66,14 @@ fn walk(path: &Path) -> String {
     all
 }
 
-/// The thread that a client is told of when it asks why the program stands.
+/// The thread that the server names when a client asks why the program stands.
 fn standing(client: &mut Client) -> String {
     let said = client.ask("?").expect("an answer");
     let (_, behind) = said.split_once("thread:").expect("a thread");
     behind.split(';').next().unwrap_or(behind).to_owned()
 }
 
-/// Goes to an event, and talks of the thread that stands there from then on.
+/// Goes to an event, and from then on selects the thread that stands there.
 fn goto(client: &mut Client, event: u64) -> String {
     client
         .monitor(&format!("goto {event}"))
@@ -89,7 +89,7 @@ fn step(client: &mut Client) -> String {
     client.ask(&format!("vCont;s:{thread}")).expect("an answer")
 }
 
-/// A register in the protocol's words as an address in the protocol's words.
+/// A register in the protocol's byte order as an address in the protocol's notation.
 fn swapped(register: &str) -> String {
     register
         .as_bytes()
@@ -99,7 +99,7 @@ fn swapped(register: &str) -> String {
         .collect()
 }
 
-/// What a client may know.
+/// The data that a client may know.
 fn known(path: &Path) -> Known {
     let mut client = Client::connect(path).expect("the server answers");
     goto(&mut client, 60);
@@ -124,7 +124,7 @@ fn known(path: &Path) -> Known {
     Known { addresses, threads }
 }
 
-/// One hostile session. What the server says is read by some clients, and not by others.
+/// One hostile session. Some clients read the server's answers, others do not.
 fn attack(path: &Path, seed: u64, known: &Known) {
     let mut random = Random(seed);
     let mut stream = raw(path);
@@ -143,7 +143,7 @@ fn attack(path: &Path, seed: u64, known: &Known) {
         stream
             .set_write_timeout(Some(Duration::from_secs(2)))
             .expect("a time limit");
-        // The server may have hung up, and may not read while nobody reads what it says.
+        // The server may have hung up, and may not read while its answers are not read.
         if stream.write_all(&piece[..until]).is_err() || cut {
             break;
         }
@@ -158,7 +158,7 @@ fn attack(path: &Path, seed: u64, known: &Known) {
             _ => {}
         }
     }
-    // Some go at once, some when the server has had time.
+    // Some clients go at once, some when the server has had time.
     if random.one_in(2) {
         thread::sleep(Duration::from_millis(random.below(60)));
     }
@@ -234,7 +234,7 @@ fn slow_clients_and_deaf_ones_are_served_or_left() {
     slow.read_exact(&mut answer).expect("the server answers");
     assert_eq!(&answer, b"+$PacketSize");
     drop(slow);
-    // Asks for megabytes and reads nothing: the server waits for it, and not for ever.
+    // Asks for megabytes and reads nothing: the server waits for it, but not for ever.
     let mut deaf = raw(&server.path);
     deaf.set_write_timeout(Some(Duration::from_secs(1)))
         .expect("a time limit");
@@ -257,7 +257,7 @@ fn what_a_client_sets_is_bounded() {
     let server = Server::of("1000");
     let expected = walk(&server.path);
     let mut client = Client::connect(&server.path).expect("the server answers");
-    // More than a replay can be told: these breakpoints have no conditions then.
+    // More than a replay can be given: these breakpoints have no conditions then.
     let condition = "ff".repeat(20_000);
     for i in 0..900 {
         let body = format!("Z0,{:x},1;X4e20,{condition}", 0x2000_0000 + i);
@@ -265,7 +265,7 @@ fn what_a_client_sets_is_bounded() {
     }
     let said = step(&mut client);
     assert!(said.starts_with('T'), "{said}");
-    // And more breakpoints than it can be told: the client is.
+    // And more breakpoints than a replay can be given: the client is told so.
     let mut refused = 0;
     for part in 0..=256u64 {
         let all = 0x3000_0000 + 256 * part..0x3000_0000 + 256 * (part + 1);
@@ -379,13 +379,13 @@ fn whatever_takes_long_can_be_interrupted() {
     interrupt(&mut client, "continue", "vCont;c");
     let range = format!("vCont;r0,ffffffffffffffff:{}", standing(&mut client));
     interrupt(&mut client, "a step of a range", &range);
-    // A watchpoint that nothing touches, next to what is touched all the time.
+    // A watchpoint on memory that is never touched, next to memory that is touched all the time.
     let end = client.monitor("goto end").expect("the end");
     assert!(end.contains("event"), "{end}");
     client.ask("Z2,10004000,1").expect("an answer");
     interrupt(&mut client, "reverse-continue", "bc");
     assert_eq!(client.ask("z2,10004000,1").expect("an answer"), "OK");
-    // What a monitor command asks for is given up, too, and is an answer.
+    // A monitor command's search is given up, too, and it is an answer.
     for command in ["last-write 0x10004000 1", "calls 0x10001000"] {
         client.monitor("goto start").expect("the start");
         if command.starts_with("last") {

@@ -11,13 +11,13 @@ use relive_tests::{command, crate_dir};
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
 const LIMIT: Duration = Duration::from_secs(60);
-/// Memory of a server that is not small any more, in KiB.
+/// Limit on the memory of a small server, in KiB.
 const SMALL: u64 = 600 << 10;
 
 /// A number that the environment sets.
 ///
 /// # Panics
-/// It is none.
+/// It is not a number.
 pub fn variable(name: &str, otherwise: u64) -> u64 {
     match std::env::var(name) {
         Ok(text) => text
@@ -27,7 +27,7 @@ pub fn variable(name: &str, otherwise: u64) -> u64 {
     }
 }
 
-/// A recording of the guest with this argument, made by whoever asks first.
+/// A recording of the guest with this argument, made by the first caller.
 pub fn recording(argument: &str) -> PathBuf {
     static ONE: Mutex<()> = Mutex::new(());
     let _alone = ONE
@@ -72,7 +72,7 @@ pub fn recording(argument: &str) -> PathBuf {
     trace
 }
 
-/// A server, which is ended with this.
+/// A server, which is ended when this is dropped.
 pub struct Server {
     child: Child,
     /// Its socket.
@@ -80,7 +80,7 @@ pub struct Server {
 }
 
 impl Server {
-    /// Over the recording of the guest with this argument.
+    /// A server over the recording of the guest with this argument.
     pub fn of(argument: &str) -> Self {
         static NEXT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(0);
         let trace = recording(argument);
@@ -146,7 +146,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Where a test has failed.
+        // After a failed test.
         let _ = self.child.kill();
         let _ = self.child.wait();
         let _ = fs::remove_file(&self.path);

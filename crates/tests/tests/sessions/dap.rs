@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::recordings::{lacking, recording, source};
 
-/// Events that say that the recording has stopped, goes on, or is over: none comes unexpected.
+/// Events for a stop, a continuation or an end of the recording: none may come unexpected.
 const TOLD: [&str; 5] = [
     "initialized",
     "stopped",
@@ -44,7 +44,7 @@ struct Editor {
     client: Client,
     configurations: Configurations,
     names: Names,
-    /// Events that no step has asked for yet.
+    /// Events that no step has consumed yet.
     events: VecDeque<Value>,
     /// The answer to the last request.
     answer: Option<Value>,
@@ -132,11 +132,11 @@ impl Editor {
         }
     }
 
-    /// The answer that was said, which must be one of success or none.
+    /// The last answer; `success` says whether it must be a success.
     fn last_answer(&mut self, success: bool) -> Result<Value, String> {
         let answer = match self.answer.take() {
             Some(answer) => answer,
-            // To bytes that are no request.
+            // The answer to bytes that are not a request.
             None => self.answered(0)?,
         };
         match answer["success"] == json!(success) {

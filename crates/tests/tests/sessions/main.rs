@@ -17,7 +17,7 @@ use recordings::{lacking, recording, spec};
 
 /// Runs the session of a file.
 type Run = fn(&Path) -> Result<Completion, Failed>;
-/// Endings of files, what trials of them are called, and how they run.
+/// Extensions of files, names of their trials, and functions that run them.
 const KINDS: [(&str, &str, Run); 2] = [("session", "session", run), ("dap", "dap", dap::run)];
 
 fn main() -> ExitCode {
@@ -51,7 +51,7 @@ fn run(path: &Path) -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
-/// What gdb prints.
+/// The output of gdb.
 fn converse(session: &Session, trace: &Path) -> Result<String, String> {
     // Errors are answers too, in their place.
     let mut argv: Vec<OsString> = ["sh", "-c", r#"exec "$0" "$@" 2>&1"#]

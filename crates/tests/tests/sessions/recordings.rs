@@ -15,13 +15,13 @@ use relive_tests::needs::{Missing, find_tool, is_ci, missing_tool};
 use relive_tests::{command, crate_dir};
 
 const TMP: &str = env!("CARGO_TARGET_TMPDIR");
-/// A session or a recording takes no longer; only a hang does.
+/// Limit on the time of a session or a recording; only a hang takes longer.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Guests from there are recorded until they fail.
+/// Guests from this folder are recorded until they fail.
 const EXAMPLES: &str = "examples/";
 
-/// How each language is compiled for debugging: extension, compiler, words.
+/// The compilers of the languages for debugging: extension, compiler, words.
 const LANGUAGES: [(&str, &str, &[&str]); 4] = [
     ("c", "gcc", &["-g", "-O1", "-pthread", "-fno-inline"]),
     ("cc", "g++", &["-g", "-O0", "-pthread"]),
@@ -40,7 +40,7 @@ static RECORDINGS: Recordings = Mutex::new(BTreeMap::new());
 #[derive(Clone)]
 struct Recorded(Result<PathBuf, String>);
 
-/// Whether what a session with a guest needs is here.
+/// Whether the compiler and the debugger for a session with a guest are here.
 ///
 /// # Errors
 /// It is not, and should be.
@@ -73,8 +73,8 @@ pub fn source(guest: &str) -> PathBuf {
     }
 }
 
-/// The trace of a guest; the first who asks makes it. Its folder is one for recordings, of
-/// which it is the latest.
+/// The trace of a guest; the first caller makes it. Its folder is one for recordings, and it is the
+/// latest there.
 ///
 /// # Errors
 /// It cannot be compiled or recorded.
@@ -104,7 +104,7 @@ fn record(guest: &str, gone: bool) -> Result<PathBuf, String> {
     let tool = find_tool(compiler).unwrap_or_else(|| PathBuf::from(compiler));
     let compiled = Command::new(tool)
         .args(*words)
-        // A race needs the looks and writes that are in the source.
+        // A race needs the reads and writes of the source.
         .args(hunted.then_some("-O0"))
         .arg("-o")
         .args([&program, &source(guest)])
