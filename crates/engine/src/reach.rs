@@ -4,15 +4,12 @@
 //! descriptors from then on, through fork and exec. Other programs have none of this.
 
 use std::os::fd::{BorrowedFd, RawFd};
+use std::path::Path;
 use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use relive_trace::{FileId, FileStore};
 use serde::{Deserialize, Serialize};
-
-use crate::descriptor_limit::Room;
-use crate::machine::Machine;
-use crate::task::Task;
 
 /// The descriptors. A vfork child's are in its own table alone, so each process keeps them in its
 /// state, and those of this address space are [`HERE`] too.
@@ -45,64 +42,18 @@ impl Reach {
     /// A new program's host takes over what the old one has kept.
     pub fn adopt(self) {
         self.inherit(false);
+        self.keep();
+    }
+
+    /// They are those of this address space from now on.
+    pub fn keep(self) {
         let _ = HERE.set(self);
     }
 }
 
-/// The program is about to give up rights, or to change what paths lead to (`moved`). Live only.
-/// What cannot be opened is left out: then the program can do without, or it ends at its next
-/// exec, which says why.
-pub fn prepare(task: &Task, moved: bool) {
-    let mut state = task.process.state();
-    if let Some(reach) = &mut state.reach {
-        reach.moved |= moved;
-        return;
-    }
-    let Some(reach) = open(task.machine(), moved) else {
-        return;
-    };
-    state.reach = Some(reach);
-    if task.vforked.is_none() {
-        let _ = HERE.set(reach);
-    }
-}
-
-fn open(m: &Machine, moved: bool) -> Option<Reach> {
-    let shm = m.shm.or_else(crate::stats::memory);
-    let floor = m.memory().translator.fd();
-    let _room = Room::for_host(m.mode.traits().keeps);
-    let above = |path: &std::path::Path, flags: i32| {
-        let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).ok()?;
-        // SAFETY: the path outlives the call; the descriptors are new.
-        let fd = unsafe {
-            let low = libc::open(path.as_ptr(), flags | libc::O_CLOEXEC);
-            let fd = libc::fcntl(low, libc::F_DUPFD_CLOEXEC, floor);
-            libc::close(low);
-            fd
-        };
-        (fd >= 0).then_some(fd)
-    };
-    let memory = match shm {
-        Some(shm) => above(&shm.path(), libc::O_RDWR)?,
-        None => -1,
-    };
-    let copies = shm.filter(|_| m.mode.traits().keeps).map(|shm| {
-        let store = FileStore::new(&m.trace);
-        // From now on new copies can be read by all who come to them, and then the old ones.
-        shm.header().users.store(1, Ordering::SeqCst);
-        let _ = store.show_all();
-        above(store.folder(), libc::O_PATH | libc::O_DIRECTORY)
-    });
-    Some(Reach {
-        memory,
-        copies: copies.flatten().unwrap_or(-1),
-        moved,
-    })
-}
-
-/// The folder of copies of the recording, however this process comes to it.
-pub fn store(machine: &Machine) -> FileStore {
-    let store = FileStore::new(&machine.trace);
+/// The folder of copies of the recording in `trace`, however this process comes to it.
+pub fn store(trace: &Path) -> FileStore {
+    let store = FileStore::new(trace);
     match HERE.get().filter(|reach| reach.copies >= 0) {
         // SAFETY: the descriptor is never closed while the process lives.
         Some(reach) => store.within(unsafe { BorrowedFd::borrow_raw(reach.copies) }),

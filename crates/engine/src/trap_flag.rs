@@ -2,11 +2,7 @@
 //! behind each instruction from then on there is a SIGTRAP. The processor's own flag is never
 //! set: it would trap in our code. The thread executes one instruction at a time instead.
 
-use relive_dbt::{Stop, TrapKind};
-use relive_host::{GuestAddr, Reg, copy};
 use serde::{Deserialize, Serialize};
-
-use crate::task::Task;
 
 /// The flag in `rflags`.
 pub const TF: u64 = 1 << 8;
@@ -40,73 +36,5 @@ impl TrapFlag {
             Self::Off => 0,
             Self::On | Self::Due => TF,
         }
-    }
-}
-
-/// Instructions that show or change the flag.
-#[derive(PartialEq, Eq)]
-enum Touches {
-    Nothing,
-    Pushes,
-    Pops,
-}
-
-fn touches(pc: u64) -> Touches {
-    let is_prefix = |b: &u8| matches!(b, 0x40..=0x4f | 0x66);
-    let mut byte = [0];
-    // No more of them fit before such a short instruction.
-    for at in pc..pc.saturating_add(15) {
-        if copy::read(GuestAddr(at), &mut byte).is_err() {
-            break;
-        }
-        match byte {
-            [0x9c] => return Touches::Pushes,
-            [0x9d] => return Touches::Pops,
-            [b] if is_prefix(&b) => {}
-            _ => break,
-        }
-    }
-    Touches::Nothing
-}
-
-/// Executes one instruction of a thread whose flag is set, and says that it trapped. `step`
-/// does the former. What the engine has to do for an instruction comes as its own stop.
-pub fn go(task: &mut Task, step: impl FnOnce(&mut Task) -> Stop) -> Stop {
-    let (pc, ticks) = (task.ctx.rip, task.ctx.ticks());
-    let trap = |task: &Task| Stop::Trap {
-        pc: GuestAddr(pc),
-        next: GuestAddr(task.ctx.rip),
-        kind: TrapKind::Step,
-    };
-    if task.trap_flag == TrapFlag::Due {
-        task.trap_flag = TrapFlag::On;
-        return trap(task);
-    }
-    let touches = touches(pc);
-    let stop = step(task);
-    let executed = match &stop {
-        Stop::Stepped { .. } => true,
-        // The end of the budget comes behind a branch, and before its target.
-        Stop::Budget { .. } | Stop::Pause { .. } => (task.ctx.rip, task.ctx.ticks()) != (pc, ticks),
-        _ => false,
-    };
-    if !executed {
-        return stop;
-    }
-    match touches {
-        Touches::Nothing => {}
-        Touches::Pushes => show(task),
-        // One that sets the flag again is the engine's.
-        Touches::Pops => task.trap_flag = TrapFlag::Off,
-    }
-    trap(task)
-}
-
-/// Sets the flag in what `pushf` has just pushed.
-fn show(task: &Task) {
-    let at = task.ctx.reg(Reg::Rsp) + 1;
-    if let Ok([byte]) = task.read::<1>(at) {
-        // It was written a moment ago.
-        let _ = task.write(at, &[byte | (TF >> 8) as u8]);
     }
 }

@@ -6,30 +6,9 @@ use std::sync::Arc;
 use crate::kernel::answer::Answer;
 use crate::kernel::call::Call;
 use crate::kernel::clone_args::CloneArgs;
-use crate::process::Process;
 use crate::tape::Tape;
 use crate::task::Task;
-use crate::task::state::TaskState;
-
-/// What the parent goes on with.
-pub struct Parent {
-    state: TaskState,
-    process: Arc<Process>,
-    tape: Tape,
-    /// Which tables the child has in common with it.
-    shares: CloneArgs,
-    /// It is itself such a child: what its own parent goes on with.
-    outer: Option<Box<Parent>>,
-    /// Replay: what the tape says of the parent's call.
-    answer: Option<(Call, Answer)>,
-}
-
-impl Parent {
-    /// Its kernel thread id.
-    pub fn tid(&self) -> u32 {
-        self.state.tid
-    }
-}
+use crate::task::parent::Parent;
 
 /// Moves what is the parent's out of the task; `answer` is what a tape says of its call.
 pub fn put_aside(task: &mut Task, args: &CloneArgs, answer: Option<(Call, Answer)>) {
@@ -64,7 +43,8 @@ pub fn take_back(task: &mut Task) -> Option<(Call, Answer)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::process::ProcessState;
+    use crate::process::Process;
+    use crate::process::state::ProcessState;
 
     fn parent() -> Task {
         Task::new(

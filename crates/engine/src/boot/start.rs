@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::descriptor_limit::{Limit, Room};
 use crate::failure::{Failure, Result};
 use crate::mode::{HandedOn, Name};
-use crate::process::ProcessState;
+use crate::process::state::ProcessState;
 use crate::task::state::TaskState;
 use crate::{encoding, memfd, stack_limit};
 

@@ -7,9 +7,10 @@ use relive_host::signal::{KernelAction, Mask};
 use super::{Malformed, from_bytes, to_bytes};
 use crate::boot::{Boot, Continuation};
 use crate::mode::Name;
-use crate::process::ProcessState;
+use crate::process::state::ProcessState;
 use crate::reach::Reach;
-use crate::seccomp::{Filters, Mode};
+use crate::seccomp::filter::Confined;
+use crate::seccomp::filter::Filters;
 use crate::signals::state::Interrupted;
 use crate::task::state::TaskState;
 use crate::trap_flag::TrapFlag;
@@ -25,11 +26,11 @@ fn filters() -> impl Strategy<Value = Filters> {
     prop::collection::vec(program, 1..4).prop_map(read)
 }
 
-fn confined() -> impl Strategy<Value = Option<Mode>> {
+fn confined() -> impl Strategy<Value = Option<Confined>> {
     prop_oneof![
         Just(None),
-        Just(Some(Mode::Strict)),
-        filters().prop_map(|f| Some(Mode::Filter(f))),
+        Just(Some(Confined::Strict)),
+        filters().prop_map(|f| Some(Confined::Filter(f))),
     ]
 }
 

@@ -8,7 +8,7 @@ use super::{
     advice, clone, exec, fds, files, futex, kill, limits, locks, memory, misc, namespaces,
     own_memory, prctl, segments, tasks, users,
 };
-use crate::seccomp::Seccomp;
+use crate::seccomp::calls::Seccomp;
 use crate::signals::calls;
 
 const TABLE: &[(i64, Part)] = &[

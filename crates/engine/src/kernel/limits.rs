@@ -8,10 +8,11 @@ use relive_host::addr::PAGE;
 use super::call::Call;
 use super::live::generic;
 use super::operation::{Operation, Outcome, Prepared};
+use super::users::open_ahead;
 use crate::failure::Result;
 use crate::loader::{STACK_NAME, STACK_TOP, stack_bytes};
 use crate::memory::{Memory, Source};
-use crate::process::Limit;
+use crate::process::state::Limit;
 use crate::space::{Region, WRITE};
 use crate::task::Task;
 
@@ -130,7 +131,7 @@ impl Operation for Rlimit {
 fn keep_descriptors(task: &Task, asked: &Asked) {
     let few = |(_, hard): (u64, u64)| hard < crate::descriptor_limit::ENOUGH;
     if asked.new.is_some_and(few) {
-        crate::reach::prepare(task, false);
+        open_ahead(task, false);
     }
 }
 

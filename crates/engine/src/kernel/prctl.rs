@@ -10,7 +10,8 @@ use super::reply::Reply;
 use super::users;
 use crate::failure::Result;
 use crate::forbidden::Forbidden;
-use crate::seccomp;
+use crate::seccomp::calls::SetMode;
+use crate::seccomp::calls::get_mode;
 use crate::task::Task;
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
@@ -28,7 +29,7 @@ const LISTED: &[(i32, Part)] = &[
     (libc::PR_GET_TSC, Computes(counter)),
     (libc::PR_SET_MM, Follows(follow::<SetMap>)),
     (libc::PR_GET_SECCOMP, Computes(confinement)),
-    (libc::PR_SET_SECCOMP, Follows(follow::<seccomp::SetMode>)),
+    (libc::PR_SET_SECCOMP, Follows(follow::<SetMode>)),
     (libc::PR_SET_PDEATHSIG, Follows(follow::<SetDeathSignal>)),
     (libc::PR_GET_PDEATHSIG, Computes(death_signal)),
     (libc::PR_CAPBSET_DROP, Follows(follow::<users::Rights>)),
@@ -128,7 +129,7 @@ fn set_map(task: &mut Task, call: &Call) -> i64 {
 }
 
 fn confinement(task: &mut Task, _: &Call, _: Told) -> Result<Reply> {
-    Ok(Reply::Value(seccomp::get_mode(task)))
+    Ok(Reply::Value(get_mode(task)))
 }
 
 /// `PR_SET_PDEATHSIG`.

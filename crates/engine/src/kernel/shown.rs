@@ -76,7 +76,7 @@ impl Mapped {
 
 /// Puts a part into the trace.
 fn keep(machine: &Machine, part: Part, source: &mut dyn PartSource) -> Result<KeptPart> {
-    let store = crate::reach::store(machine);
+    let store = crate::reach::store(&machine.trace);
     let kept = store.add_part(part, source).map_err(Failure::setup)?;
     if let KeptPart::Copy(id) = kept {
         crate::reach::added(&store, id);

@@ -10,7 +10,7 @@ use super::resume::resume;
 use super::{fds, hooks, live, own, plain};
 use crate::failure::Result;
 use crate::mode::Begun;
-use crate::seccomp::Verdict;
+use crate::seccomp::judge::Verdict;
 use crate::task::Task;
 use crate::task::flow::Flow;
 
@@ -25,7 +25,7 @@ pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     }
     let call = Call::at(&task.ctx);
     if confined {
-        match crate::seccomp::before(task, &call, next)? {
+        match crate::seccomp::judge::before(task, &call, next)? {
             Verdict::Allow => {}
             Verdict::Flow(flow) => return Ok(flow),
             Verdict::Errno(errno) => return make(task, &call, next, Some(errno)),

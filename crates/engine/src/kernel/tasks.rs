@@ -185,7 +185,8 @@ mod tests {
     use relive_trace::{Args, Refs, Syscall, Writes};
 
     use super::*;
-    use crate::process::{Process, ProcessState};
+    use crate::process::Process;
+    use crate::process::state::ProcessState;
     use crate::tape::Tape;
     use crate::testing::machine;
 

@@ -2,14 +2,13 @@
 //! A vfork child shares its parent's memory (`machine`) and has a `Process` of its own. Its plain-data
 //! description is a [`ProcessState`].
 
-mod state;
-
-pub use state::{Actions, Limit, ProcessState, State};
+pub mod state;
 
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-use crate::seccomp::Filters;
+use crate::seccomp::filter::Filters;
+use state::{ProcessState, State};
 
 /// One guest process.
 pub struct Process {
@@ -54,5 +53,31 @@ impl Process {
     /// Makes sure that later threads get indexes above `index`.
     pub fn seen_thread(&self, index: u32) {
         self.next_thread.fetch_max(index + 1, Ordering::AcqRel);
+    }
+
+    /// The description of the process.
+    #[must_use]
+    pub fn capture(&self) -> ProcessState {
+        // Filters are set under the lock.
+        let state = self.state();
+        ProcessState {
+            index: self.index,
+            pid: self.pid,
+            next_thread: self.next_thread(),
+            filters_set: self.filters_set(),
+            state: state.clone(),
+        }
+    }
+
+    /// The process that is described.
+    #[must_use]
+    pub fn restore(state: ProcessState) -> Arc<Self> {
+        Arc::new(Self {
+            index: state.index,
+            pid: state.pid,
+            next_thread: state.next_thread.into(),
+            filters_set: state.filters_set.into(),
+            state: state.state.into(),
+        })
     }
 }

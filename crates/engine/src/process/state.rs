@@ -3,14 +3,12 @@
 //! for descriptors, which the next host inherits.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use relive_host::signal::KernelAction;
 use serde::{Deserialize, Serialize};
 
-use super::Process;
 use crate::reach::Reach;
-use crate::seccomp::Filters;
+use crate::seccomp::filter::Filters;
 use crate::streams::Streams;
 
 /// A guest process.
@@ -117,34 +115,6 @@ impl ProcessState {
             filters_set: 0,
             state: State::default(),
         }
-    }
-}
-
-impl Process {
-    /// The description of the process.
-    #[must_use]
-    pub fn capture(&self) -> ProcessState {
-        // Filters are set under the lock.
-        let state = self.state();
-        ProcessState {
-            index: self.index,
-            pid: self.pid,
-            next_thread: self.next_thread(),
-            filters_set: self.filters_set(),
-            state: state.clone(),
-        }
-    }
-
-    /// The process that is described.
-    #[must_use]
-    pub fn restore(state: ProcessState) -> Arc<Self> {
-        Arc::new(Self {
-            index: state.index,
-            pid: state.pid,
-            next_thread: state.next_thread.into(),
-            filters_set: state.filters_set.into(),
-            state: state.state.into(),
-        })
     }
 }
 

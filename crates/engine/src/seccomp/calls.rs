@@ -2,8 +2,9 @@
 
 use relive_host::{GuestAddr, copy};
 
-use super::{
-    ALLOW, ERRNO, Filters, KILL_PROCESS, KILL_THREAD, LOG, Mode, Program, TRACE, TRAP, bpf,
+use super::bpf;
+use super::filter::{
+    ALLOW, Confined, ERRNO, Filters, KILL_PROCESS, KILL_THREAD, LOG, Program, TRACE, TRAP,
 };
 use crate::failure::Result;
 use crate::kernel::call::Call;
@@ -132,8 +133,8 @@ impl Operation for SetMode {
 pub fn get_mode(task: &Task) -> i64 {
     match &task.seccomp {
         None => 0,
-        Some(Mode::Strict) => MODE_STRICT as i64,
-        Some(Mode::Filter(_)) => MODE_FILTER as i64,
+        Some(Confined::Strict) => MODE_STRICT as i64,
+        Some(Confined::Filter(_)) => MODE_FILTER as i64,
     }
 }
 
@@ -157,9 +158,9 @@ fn ask(wanted: &Wanted) -> i64 {
 /// Confines the thread, if the outcome lets it.
 fn confine(task: &mut Task, wanted: Wanted, outcome: &Outcome<'_>) -> Checked<i64> {
     match wanted {
-        Wanted::Strict if matches!(task.seccomp, Some(Mode::Filter(_))) => Err(libc::EINVAL),
+        Wanted::Strict if matches!(task.seccomp, Some(Confined::Filter(_))) => Err(libc::EINVAL),
         Wanted::Strict => {
-            task.seccomp = Some(Mode::Strict);
+            task.seccomp = Some(Confined::Strict);
             Ok(0)
         }
         // The kernel looks at the caller's rights before it looks at the program.
@@ -172,8 +173,8 @@ fn confine(task: &mut Task, wanted: Wanted, outcome: &Outcome<'_>) -> Checked<i6
 fn add(task: &mut Task, flags: u64, insns: Vec<bpf::Insn>) -> Checked<i64> {
     let older = match &task.seccomp {
         None => None,
-        Some(Mode::Strict) => return Err(libc::EINVAL),
-        Some(Mode::Filter(filters)) => Some(filters.clone()),
+        Some(Confined::Strict) => return Err(libc::EINVAL),
+        Some(Confined::Filter(filters)) => Some(filters.clone()),
     };
     let before = older.iter().flat_map(Filters::iter);
     let all: usize = before.map(|f| f.program.insns.len() + 4).sum();
@@ -182,7 +183,7 @@ fn add(task: &mut Task, flags: u64, insns: Vec<bpf::Insn>) -> Checked<i64> {
     }
     let setter = (task.process.index, task.index);
     let new = Filters::with(Program { setter, insns }, older);
-    task.seccomp = Some(Mode::Filter(new.clone()));
+    task.seccomp = Some(Confined::Filter(new.clone()));
     if flags & FLAG_TSYNC != 0 {
         task.process.set_filter(new);
     }
@@ -200,18 +201,5 @@ fn may_filter() -> bool {
         libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1
             || libc::syscall(libc::SYS_capget, header.as_ptr(), data.as_mut_ptr()) == 0
                 && data[0] >> SYS_ADMIN & 1 == 1
-    }
-}
-
-/// A thread takes a filter over that another one has set for all: if it is not confined
-/// otherwise (seccomp(2), `SECCOMP_FILTER_FLAG_TSYNC`).
-pub fn take_over(task: &mut Task, new: Filters) {
-    let fits = match &task.seccomp {
-        None => true,
-        Some(Mode::Strict) => false,
-        Some(Mode::Filter(own)) => new.are_above(own),
-    };
-    if fits {
-        task.seccomp = Some(Mode::Filter(new));
     }
 }

@@ -1,28 +1,33 @@
 //! One guest thread, and its plain-data description, [`TaskState`].
 
+mod capture;
 pub mod flow;
+mod go;
+pub mod parent;
 pub mod state;
+mod stepping;
 
+use parent::Parent;
 use state::{NO_ROBUST_LIST, comm};
 
 use std::sync::Arc;
 
-use relive_dbt::{Behind, Next, Stop};
+use relive_dbt::Behind;
 use relive_host::segments::Segments;
-use relive_host::{Context, GuestAddr, enter};
+use relive_host::{Context, GuestAddr};
 use relive_trace::{Event, Kind, TapeId};
 
-use crate::closed_page::ClosedPage;
 use crate::forbidden::Forbidden;
 use crate::input::cursors::Cursors;
 use crate::kernel::log::Log;
 use crate::machine::Machine;
 use crate::mode::Mode;
 use crate::process::Process;
+use crate::seccomp::filter::Confined;
 use crate::signals::state::TaskSignals;
 use crate::spin::Spin;
 use crate::tape::{Tape, digest};
-use crate::trap_flag::{self, TrapFlag};
+use crate::trap_flag::TrapFlag;
 
 /// One guest thread: its registers and what the kernel would know about it.
 pub struct Task {
@@ -65,7 +70,7 @@ pub struct Task {
     /// Which instructions it may not execute.
     pub forbidden: Forbidden,
     /// What it may call, if it has been confined.
-    pub seccomp: Option<crate::seccomp::Mode>,
+    pub seccomp: Option<Confined>,
     /// How many filters for all threads of the process it has looked at.
     pub filters_seen: u32,
     /// What is known of how it waits for others.
@@ -77,7 +82,7 @@ pub struct Task {
     /// Where to go on behind the last system call.
     behind: Behind,
     /// A vfork child runs in this task: what the parent goes on with.
-    pub vforked: Option<Box<crate::vforked::Parent>>,
+    pub vforked: Option<Box<Parent>>,
 }
 
 impl Task {
@@ -149,124 +154,6 @@ impl Task {
         TapeId {
             process: self.process.index,
             thread: self.index,
-        }
-    }
-
-    /// Runs guest code until something needs the engine. With `step`, at most one
-    /// instruction. Writes to pages that only the host protects are taken care of here, so
-    /// that they leave no mark on positions.
-    pub fn go(&mut self, step: bool) -> Stop {
-        assert!(
-            self.ctx.has_budget(),
-            "a thread without ticks left would never stop"
-        );
-        match self.trap_flag {
-            TrapFlag::Off => self.go_armed(step),
-            TrapFlag::On | TrapFlag::Due => trap_flag::go(self, |task| task.go_armed(true)),
-        }
-    }
-
-    fn go_armed(&mut self, step: bool) -> Stop {
-        let armed = self.mode().arm(self);
-        let stop = self.go_on(step, armed.as_ref());
-        if let Some(armed) = armed {
-            armed.disarm(self);
-        }
-        stop
-    }
-
-    fn go_on(&mut self, step: bool, armed: Option<&ClosedPage>) -> Stop {
-        let mut stop = self.enter(step, true);
-        while let Stop::Fault { .. } = stop {
-            if armed.is_some_and(|a| a.is_hit(self)) {
-                return stop;
-            }
-            if self.grows() {
-                stop = self.enter(step, true);
-                continue;
-            }
-            let Some(page) = self.guarded_page() else {
-                return stop;
-            };
-            // The instruction may lie on the very page that it writes to: it runs alone,
-            // with the page open, and the page is looked at afresh afterwards.
-            self.machine().memory().write_fault(page);
-            stop = self.enter(true, false);
-            self.machine().memory().forget_unguarded();
-            if !step && matches!(stop, Stop::Stepped { .. }) {
-                stop = self.enter(false, true);
-            }
-        }
-        stop
-    }
-
-    /// Whether the fault is one below a region that grows, and has been made to.
-    fn grows(&self) -> bool {
-        let info = &self.ctx.fault.siginfo;
-        let addr = crate::signals::info::fault_addr(info);
-        crate::signals::info::signo(info) == libc::SIGSEGV && self.machine().memory().grow(addr)
-    }
-
-    /// The page of a fault that only the host's own protection caused.
-    fn guarded_page(&self) -> Option<u64> {
-        let info = &self.ctx.fault.siginfo;
-        let addr = crate::signals::info::fault_addr(info);
-        let memory = self.machine().memory();
-        // Where threads run together another one may have opened the page since.
-        let guarded = memory.is_guarded(addr)
-            || self.mode().traits().together && memory.space.may_write(addr);
-        (crate::signals::info::signo(info) == libc::SIGSEGV && guarded).then_some(addr)
-    }
-
-    fn enter(&mut self, step: bool, guard: bool) -> Stop {
-        if !self.mode().traits().multiplexed {
-            return self.enter_as_is(step, guard);
-        }
-        self.segments.load();
-        let stop = self.enter_as_is(step, guard);
-        self.segments = Segments::stored();
-        stop
-    }
-
-    fn enter_as_is(&mut self, step: bool, guard: bool) -> Stop {
-        let m = self.machine();
-        let pc = GuestAddr(self.ctx.rip);
-        let entry = match self.behind.entry(pc).filter(|_| !step) {
-            Some(at) => Ok(at),
-            None => m.memory().with_code(guard, |t, code| {
-                if step {
-                    t.step_entry(code, pc)
-                } else {
-                    t.entry(code, pc)
-                }
-            }),
-        };
-        let mut next = match entry {
-            Ok(at) => at,
-            Err(bad) => return bad.into(),
-        };
-        self.tape.lend(&mut self.ctx);
-        loop {
-            self.ctx.entry = next;
-            // SAFETY: this thread has adopted the context; `entry` was just given by the
-            // translator, which keeps code alive until no thread can be in it.
-            unsafe { enter::enter(&raw mut *self.ctx) };
-            let ctx = &mut *self.ctx;
-            // The translator counts its exits itself.
-            if !crate::stats::wanted()
-                && let Some((stop, behind)) = Behind::call(ctx)
-            {
-                self.behind = behind;
-                self.tape.take_back(&self.ctx);
-                return stop;
-            }
-            match m.memory().with_code(guard, |t, code| t.resolve(code, ctx)) {
-                Next::Enter(at) => next = at,
-                Next::Stop(stop) => {
-                    self.tape.take_back(&self.ctx);
-                    return stop;
-                }
-            }
         }
     }
 

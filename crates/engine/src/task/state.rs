@@ -6,9 +6,8 @@ use relive_host::context::XsaveArea;
 use relive_host::segments::Segments;
 use serde::{Deserialize, Serialize};
 
-use super::Task;
 use crate::forbidden::Forbidden;
-use crate::seccomp;
+use crate::seccomp::filter::Confined;
 use crate::signals::state::TaskSignals;
 use crate::trap_flag::TrapFlag;
 
@@ -44,7 +43,7 @@ pub struct TaskState {
     /// Instructions that it may not execute.
     pub forbidden: Forbidden,
     /// What it may call.
-    pub seccomp: Option<seccomp::Mode>,
+    pub seccomp: Option<Confined>,
     /// How many filters for all threads it has looked at.
     pub filters_seen: u32,
 }
@@ -103,64 +102,4 @@ pub fn comm(name: &[u8]) -> [u8; 16] {
     let n = name.len().min(15);
     comm[..n].copy_from_slice(&name[..n]);
     comm
-}
-
-impl Task {
-    /// The description of the thread. Signals that the host has noted are pending in it.
-    #[must_use]
-    pub fn capture(&self) -> TaskState {
-        let mut signals = self.signals.clone();
-        if self.ctx.pending != 0 {
-            let noted = &self.ctx.signals[..self.ctx.noted as usize];
-            signals.held.extend(noted);
-        }
-        TaskState {
-            index: self.index,
-            slot: self.slot,
-            tid: self.tid,
-            ticks: self.ctx.ticks(),
-            steps: self.steps,
-            exact: self.exact,
-            parked: self.parked,
-            registers: Registers {
-                gpr: self.ctx.gpr,
-                rflags: self.ctx.rflags,
-                rip: self.ctx.rip,
-                fs: self.ctx.guest_fs,
-                gs: self.ctx.guest_gs,
-                segments: self.segments,
-                extended: Box::new(self.ctx.vectors()),
-            },
-            signals,
-            clear_tid: self.clear_tid,
-            robust: self.robust,
-            comm: self.comm,
-            trap_flag: self.trap_flag,
-            forbidden: self.forbidden,
-            seccomp: self.seccomp.clone(),
-            filters_seen: self.filters_seen,
-        }
-    }
-
-    /// Makes the thread the one that is described. At another position than its own it has no ticks
-    /// granted.
-    pub fn restore(&mut self, state: TaskState) {
-        let registers = state.registers;
-        (self.index, self.slot, self.tid) = (state.index, state.slot, state.tid);
-        (self.steps, self.exact, self.parked) = (state.steps, state.exact, state.parked);
-        if self.ctx.ticks() != state.ticks {
-            self.ctx.restart_ticks(state.ticks);
-        }
-        (self.ctx.gpr, self.ctx.rflags, self.ctx.rip) =
-            (registers.gpr, registers.rflags, registers.rip);
-        (self.ctx.guest_fs, self.ctx.guest_gs) = (registers.fs, registers.gs);
-        self.segments = registers.segments;
-        *self.ctx.vectors_mut() = *registers.extended;
-        (self.ctx.pending, self.ctx.noted) = (0, 0);
-        self.signals = state.signals;
-        (self.clear_tid, self.robust) = (state.clear_tid, state.robust);
-        (self.comm, self.trap_flag) = (state.comm, state.trap_flag);
-        self.forbid(state.forbidden);
-        (self.seccomp, self.filters_seen) = (state.seccomp, state.filters_seen);
-    }
 }

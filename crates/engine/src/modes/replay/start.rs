@@ -16,7 +16,8 @@ use crate::broker;
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::modes::live;
-use crate::process::{Process, ProcessState};
+use crate::process::Process;
+use crate::process::state::ProcessState;
 use crate::task::Task;
 
 /// Asks for a descriptor of this process's memory, in place of that of the one that it was forked
