@@ -16,8 +16,8 @@
 pub(crate) const LINE: u32 = 64;
 /// Length of the blocks in which Intel's processors cache decoded code.
 pub(crate) const SHORT: u32 = 32;
-/// Up to so many bytes of fragments each fragment has lines of its own: the second-level caches of
-/// present processors hold them easily.
+/// Up to this many bytes of fragments each fragment has lines of its own: the second-level caches
+/// of present processors hold them easily.
 const SPACIOUS: u32 = 256 << 10;
 
 /// The start of a fragment behind `used` bytes of fragments that end at `at`.
@@ -25,14 +25,14 @@ pub(crate) fn start(at: u32, used: u32) -> u32 {
     at.next_multiple_of(if used < SPACIOUS { LINE } else { LINE / 2 })
 }
 
-/// How far code of `len` bytes at `at` has to be moved.
+/// The padding in front of code of `len` bytes at `at`.
 pub(crate) fn padding(at: u32, len: u32, block: u32) -> u32 {
     let over = at % block;
     debug_assert!(len < block, "{len} bytes can not be kept whole");
     if over + len >= block { block - over } else { 0 }
 }
 
-/// No-operations of so many bytes.
+/// No-operations of this many bytes.
 pub(crate) fn nops(bytes: u32) -> impl Iterator<Item = u8> {
     const NOPS: [&[u8]; 10] = [
         &[],

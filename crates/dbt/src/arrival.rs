@@ -29,7 +29,7 @@ impl Arrival<'_> {
         }
     }
 
-    /// Gives the guest its rcx back, if it is spilled.
+    /// Restores the guest's rcx, if it is spilled.
     pub(crate) fn restore_rcx(&mut self) {
         if std::mem::take(&mut self.spilled) {
             self.asm.restore_rcx();

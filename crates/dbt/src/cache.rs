@@ -106,7 +106,7 @@ impl Cache {
         self.cold - self.hot >= bytes
     }
 
-    /// Where the next fragment starts.
+    /// Start of the next fragment.
     pub(crate) fn next_hot(&self) -> u32 {
         align::start(self.hot, self.hot - CACHE_START as u32)
     }

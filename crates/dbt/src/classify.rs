@@ -11,7 +11,7 @@ use iced_x86::{Code, Instruction, Mnemonic, OpKind, Register};
 /// A question about an opcode.
 type Test = fn(Code) -> bool;
 
-/// How an instruction is translated.
+/// The ways of translating an instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Class {
     /// Byte for byte, apart from a RIP-relative operand.
@@ -267,7 +267,7 @@ fn class_of_unsupported(mnemonic: Mnemonic) -> Class {
     Class::Unsupported(index.unwrap_or_default() as u8)
 }
 
-/// The number of a general register for encoding, whatever part of it is named.
+/// The number of a general register for encoding, for any part of it.
 pub(crate) fn gpr_number(reg: Register) -> Option<u8> {
     reg.is_gpr().then(|| reg.full_register().number() as u8)
 }

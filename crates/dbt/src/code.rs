@@ -1,5 +1,5 @@
-//! How the translator sees guest code: through a trait that its user implements, so that
-//! page permissions are decided in one place. Nothing here dereferences a guest address.
+//! The translator's access to guest code: a trait that its user implements, so that page
+//! permissions are decided in one place. Nothing here dereferences a guest address.
 
 use relive_host::GuestAddr;
 

@@ -20,7 +20,7 @@ pub(crate) const RCX: u8 = 1;
 /// Encoding number of rsp.
 pub(crate) const RSP: u8 = 4;
 
-/// How [`Asm::load`] begins, for one of the lower eight registers.
+/// First bytes of [`Asm::load`], for one of the lower eight registers.
 pub(crate) const LOAD: [u8; 3] = [0x65, 0x48, 0x8b];
 
 /// Length of [`Asm::exit`].
@@ -51,7 +51,7 @@ impl Asm {
         Self::in_blocks(LINE)
     }
 
-    /// An assembler whose branches keep to blocks of so many bytes.
+    /// An assembler whose branches keep to blocks of this many bytes.
     pub(crate) fn in_blocks(block: u32) -> Self {
         Self {
             base: 0,

@@ -95,7 +95,7 @@ impl ExitKind {
         Self::Site,
     ];
 
-    /// Which entry a linkable exit leads to.
+    /// The kind of entry that a linkable exit leads to.
     pub(crate) fn entry(self) -> Option<Entry> {
         match self {
             Self::Link => Some(Entry::Plain),

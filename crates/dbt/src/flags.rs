@@ -1,5 +1,5 @@
-//! Which arithmetic flags are dead at a guest address: certainly overwritten before they
-//! can be read.
+//! The arithmetic flags that are dead at a guest address: certainly overwritten before they can be
+//! read.
 //!
 //! The answer is a function of guest code alone, never of fragments or options: where flags are
 //! dead the translator may lose them, and a stopped thread shows zeros in their place, in record
@@ -40,8 +40,8 @@ const BITS: [(u32, u16); 6] = [
     (RflagsBits::OF, 1 << 11),
 ];
 
-/// Instructions that write flags whatever their operands are. AF after a logic instruction is
-/// called undefined, but all processors clear it.
+/// Instructions that write flags with any operands. AF after a logic instruction is called
+/// undefined, but all processors clear it.
 const LOGIC: [Mnemonic; 4] = [Mnemonic::And, Mnemonic::Or, Mnemonic::Xor, Mnemonic::Test];
 const WRITERS: [Mnemonic; 20] = [
     Mnemonic::Add,

@@ -34,7 +34,7 @@ struct Shared {
     floor: i32,
     /// Several threads may be in the cache: a value must be written by one store.
     together: bool,
-    /// Where the descriptor comes from, if not from [`open_memory`].
+    /// The source of the descriptor, if not [`open_memory`].
     ask: OnceLock<Ask>,
 }
 
@@ -195,7 +195,7 @@ unsafe fn write_opened(at: u64, bytes: &[u8]) {
     };
     let protect = |prot: i32| {
         let args = [start, len, prot as u64, 0, 0, 0];
-        // SAFETY: the caller owns the range, whose pages stay what they are.
+        // SAFETY: the caller owns the range, and its pages are not remapped.
         let ret = unsafe { sys::syscall(libc::SYS_mprotect as u64, args) };
         assert_eq!(ret, 0, "mprotect of the translator's own pages");
     };

@@ -70,7 +70,7 @@ pub(crate) fn pages(hot: u32, cold: u32, end: u32) -> [(u64, u64, u64); 2] {
     ]
 }
 
-/// How many fragments a file offers, if it has this key; reads its beginning only.
+/// The number of fragments that a file offers, if it has this key; reads its beginning only.
 #[must_use]
 pub(crate) fn offered(key: u128, head: &[u8]) -> Option<u64> {
     let word = |i: usize| {
@@ -85,7 +85,7 @@ pub(crate) fn offered(key: u128, head: &[u8]) -> Option<u64> {
 pub(crate) struct Out(pub(crate) Vec<u8>);
 
 impl Out {
-    /// A file with an empty header, with room for about so many bytes.
+    /// A file with an empty header, with room for about this many bytes.
     pub(crate) fn with_room(bytes: usize) -> Self {
         let mut out = Vec::with_capacity(bytes + bytes / 8 + PAGE as usize);
         out.resize(PAGE as usize, 0);

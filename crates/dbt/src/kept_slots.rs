@@ -17,7 +17,7 @@ const SLOT: u64 = 8;
 /// Runs with so few unused pages between them are joined: one more run costs as much as mapping
 /// them.
 const GAP: u32 = 16;
-/// Least slots of a run: to move its pages costs about as much as so many misses.
+/// Least slots of a run: to move its pages costs about as much as this many misses.
 const LEAST_SLOTS: usize = 8;
 /// Most pages of runs in a file: 96 MiB.
 const MOST_PAGES: u32 = 24 << 10;
@@ -54,7 +54,7 @@ impl PageRun {
         u64::from(self.pages) * PAGE
     }
 
-    /// Where its pages start and end in the table.
+    /// Start and end of its pages in the table.
     pub(crate) fn bytes(&self) -> (u64, u64) {
         let start = u64::from(self.page) * PAGE;
         (start, start + self.len())

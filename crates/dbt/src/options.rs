@@ -31,7 +31,7 @@ pub struct Options {
     pub own_file: Option<i32>,
     /// Several threads may be in the cache at once.
     pub together: bool,
-    /// Which calls and returns are paired.
+    /// The calls and returns that are paired.
     pub pairs: Pairs,
     /// Emitted branches keep to blocks of 32 bytes and not to cache lines (see `align`).
     pub short_blocks: bool,

@@ -61,7 +61,7 @@ impl<T: Plain> Mapped<T> {
 /// A list that grows at its end.
 pub(crate) struct Records<T> {
     kept: Option<Mapped<T>>,
-    /// How many are in `kept`.
+    /// Number of records in `kept`.
     first: usize,
     own: Vec<T>,
 }

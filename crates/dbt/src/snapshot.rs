@@ -30,7 +30,7 @@ use crate::taken_over::{self, Compare, Farther, RegionRecord, Span};
 use crate::translator::Translator;
 
 impl Translator {
-    /// How many fragments the file behind `file` offers for this key.
+    /// The number of fragments that the file behind `file` offers for this key.
     #[must_use]
     pub fn offered(key: u128, file: &File) -> Option<u64> {
         use std::os::unix::fs::FileExt;

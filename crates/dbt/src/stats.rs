@@ -140,10 +140,10 @@ impl Add for Stats {
     }
 }
 
-/// Where a translator counts: in memory of its own, or where it was told to.
+/// The memory in which a translator counts: its own, or a given one.
 pub(crate) struct Counters {
     at: NonNull<Stats>,
-    /// Keeps memory of its own.
+    /// Owns the memory, if it is its own.
     _own: Option<Box<Stats>>,
 }
 

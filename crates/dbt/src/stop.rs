@@ -54,17 +54,17 @@ pub enum Stop {
     },
     /// Behind a `pause`, its tick counted.
     Pause {
-        /// Where to go on.
+        /// The address to go on at.
         next: GuestAddr,
     },
     /// The tick budget is used up. (A `pause` that uses it up stops with this as well.)
     Budget {
-        /// Where to go on: the branch target of the tick site.
+        /// The address to go on at: the branch target of the tick site.
         pc: GuestAddr,
     },
     /// One instruction has been executed, see [`crate::Translator::step_entry`].
     Stepped {
-        /// Where to go on.
+        /// The address to go on at.
         pc: GuestAddr,
     },
     /// At an instruction with a breakpoint (see [`crate::Translator::set_breakpoints`]), not
@@ -113,12 +113,12 @@ pub enum Stop {
     BadTarget {
         /// The branch instruction.
         pc: GuestAddr,
-        /// Where it would have gone.
+        /// The target.
         target: u64,
     },
     /// The code cache has no room left: flush when no thread is in it, then go on.
     CacheFull {
-        /// Where to go on.
+        /// The address to go on at.
         pc: GuestAddr,
     },
     /// A broken invariant of the translator.

@@ -9,7 +9,7 @@ use crate::kept_slots::{self, PageRun};
 use crate::records::{Mapped, Plain, Records};
 use crate::view::View;
 
-/// Says whether guest memory at an address holds these bytes.
+/// Compares guest memory at an address with these bytes.
 pub type Compare<'a> = dyn FnMut(u64, &[u8]) -> bool + 'a;
 
 /// Guest bytes that a region depends on.

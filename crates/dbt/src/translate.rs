@@ -41,7 +41,7 @@ impl Translator {
         result
     }
 
-    /// Makes room for so many bytes of code. Returns how much of the cache is in use.
+    /// Makes room for this many bytes of code. Returns how much of the cache is in use.
     fn make_room(&mut self, bytes: u32, pc: u64) -> Result<(u32, u32), Bad> {
         if !self.exits.cache.has_room(bytes) {
             return Err(Bad::CacheFull { pc: pc.into() });

@@ -150,7 +150,7 @@ impl Translator {
         self.table.has_slots(start, end)
     }
 
-    /// Where to enter the cache for the guest to go on at `pc`, which counts no tick.
+    /// The cache address to enter for the guest to go on at `pc`; it counts no tick.
     ///
     /// # Errors
     /// There is no code at `pc`, or no room for its translation.
@@ -160,9 +160,9 @@ impl Translator {
         Ok(u64::from(self.frags.get(id).plain()))
     }
 
-    /// Where to enter the cache to execute the one instruction at `pc` and then stop with
-    /// [`crate::Stop::Stepped`], or as that instruction does anyway. If it is a tick site
-    /// its tick is counted, and [`crate::Stop::Budget`] takes precedence.
+    /// The cache address to enter to execute the one instruction at `pc` and then stop with
+    /// [`crate::Stop::Stepped`], or as that instruction does anyway. If it is a tick site its tick
+    /// is counted, and [`crate::Stop::Budget`] takes precedence.
     ///
     /// # Errors
     /// As [`Translator::entry`].

@@ -31,12 +31,12 @@ pub(crate) struct Unit<'t> {
     pub(crate) frag: u32,
     /// Its guest address.
     pub(crate) pc: u64,
-    /// Where its body starts in `asm`.
+    /// Start of its body in `asm`.
     pub(crate) body: usize,
     /// Whether it is for single-stepping: no links, no table.
     pub(crate) step: bool,
-    /// Where the last instruction starts in `asm`, if processors may make one with a conditional
-    /// branch that follows.
+    /// Start of the last instruction in `asm`, if processors may fuse it with a conditional branch
+    /// that follows.
     pub(crate) fused: Option<usize>,
     /// Guest bytes that it depends on beside those that it is made from: code that lets flags be
     /// lost.
@@ -56,7 +56,7 @@ impl Unit<'_> {
             .is_some_and(|sites| !is_low(insn.pc()) || sites.contains_key(&insn.pc()))
     }
 
-    /// Which flags may be lost before the instruction at `pc`. A pass that asks may lose them.
+    /// The flags that may be lost before the instruction at `pc`. A pass that asks may lose them.
     #[cfg_attr(
         not(test),
         expect(dead_code, reason = "no pass outside of tests asks yet")

@@ -13,7 +13,7 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Maps a file of at most so many bytes.
+    /// Maps a file of at most this many bytes.
     pub(crate) fn of(file: &File, most: usize) -> Option<Self> {
         let len = usize::try_from(sys::fstat(file.as_raw_fd()).ok()?.st_size).ok()?;
         if len == 0 || len > most {

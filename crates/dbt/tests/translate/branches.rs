@@ -266,7 +266,7 @@ fn operand_size_prefixes_on_branches_are_refused() {
     }
 }
 
-/// What compilers emit around `__tls_get_addr`, and hints and markers on branches.
+/// The prefixes that compilers emit around `__tls_get_addr`, and hints and markers on branches.
 #[test]
 fn meaningless_prefixes_on_branches_are_dropped() {
     let target = (LOW_CODE + 0x100).to_le_bytes();

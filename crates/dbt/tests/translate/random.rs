@@ -169,7 +169,7 @@ fn same(what: &str, a: &State, b: &State) {
     assert!(diff.is_empty(), "{what}:\n{diff}");
 }
 
-/// What an observer sees who stops a program at breakpoints and looks at memory.
+/// The observations of a debugger that stops a program at breakpoints and reads memory.
 #[derive(Default, Debug, PartialEq, Eq)]
 struct Seen {
     /// Breakpoints in the order in which they are met.

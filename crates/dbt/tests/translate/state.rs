@@ -65,7 +65,7 @@ fn vector(ctx: &Context) -> Vec<u8> {
         area[32..160].fill(0);
     }
     area[6..24].fill(0);
-    // MXCSR_MASK: what the processor can do, not what the guest did.
+    // MXCSR_MASK: a property of the processor, not of the guest's actions.
     area[28..32].fill(0);
     if bv & 2 == 0 {
         area[160..416].fill(0);
