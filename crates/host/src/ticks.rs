@@ -1,11 +1,11 @@
 //! The budget of ticks: granted by the engine, counted down by translated code in several
 //! lanes, dealt anew by the host whenever one of them is empty.
 //!
-//! The invariant whenever the thread may enter the cache: every lane is at least 1, and `sum(lane -
-//! 1) + 1 <= left`. However the ticks fall, some lane is then empty before or when the last tick of
-//! the grant is executed, so a grant is never overrun, and it ends on exactly its last tick if the
-//! host goes on dealing the rest. Beside this module only the signal handler may change the lanes
-//! ([`Context::cut`]).
+//! The invariant whenever the thread may enter the cache: every lane is at least 1, and
+//! `sum(lane - 1) + 1 <= left`. However the ticks fall, some lane is then empty before or when the
+//! last tick of the grant is executed, so a grant is never overrun, and it ends on exactly its last
+//! tick if the host goes on dealing the rest. Beside this module only the signal handler may change
+//! the lanes ([`Context::cut`]).
 
 use crate::context::{Context, LANES};
 

@@ -84,7 +84,7 @@ pub struct Context {
     pub spill_rcx: u64,
     /// Further spill slots for the emitter.
     pub spill: [u64; 3],
-    /// Which exit was taken: written by exit stubs (see [`EXIT_TOLD`]), or [`EXIT_FAULT`].
+    /// The exit that was taken: written by exit stubs (see [`EXIT_TOLD`]), or [`EXIT_FAULT`].
     pub exit: u32,
     /// Non-zero when an asynchronous signal has been noted, or the host needs the thread otherwise:
     /// checked before every interruptible system call.
@@ -122,13 +122,13 @@ pub struct Context {
     pub host_rsp: u64,
     /// Ticks dealt to the lanes, less those taken away to force an early exit.
     pub dealt: [i64; LANES],
-    /// How the ticks of the recent past were spread over the lanes.
+    /// The spread of the ticks of the recent past over the lanes.
     pub(crate) weights: [u64; LANES],
     /// Ticks counted up to the last deal.
     pub(crate) ticks_base: u64,
     /// Ticks of the grant that were left at the last deal.
     pub(crate) left: i64,
-    /// The grant may end so many ticks early.
+    /// The grant may end this many ticks early.
     pub(crate) slack: i64,
     /// Number of noted signals.
     pub noted: u32,
@@ -146,9 +146,9 @@ pub struct Context {
     pub(crate) masks: [u64; 8],
     /// MXCSR, of the same moment.
     pub(crate) mxcsr: u32,
-    /// How this processor's registers are stored on the way out ([`crate::vectors`]).
+    /// The form in which registers are stored on the way out ([`crate::vectors`]).
     pub(crate) form: u32,
-    /// How they are stored now: 0 for `xsave`.
+    /// The form in which they are stored now: 0 for `xsave`.
     pub(crate) held: u32,
     /// Whether any of the first 16 vector registers has a bit above its lowest 128.
     pub(crate) upper: u8,
