@@ -13,7 +13,7 @@ pub enum Len {
     Arg(u8),
     /// The value of that argument times an element size in bytes.
     ArgTimes(u8, u32),
-    /// The value of that argument plus so many bytes (a System V message and its type word).
+    /// The value of that argument plus this many bytes (a System V message and its type word).
     ArgPlus(u8, u32),
     /// The `u32` behind the pointer in that argument.
     Deref32(u8),
@@ -23,7 +23,7 @@ pub enum Len {
     Ret,
     /// The result of the call times an element size in bytes.
     RetTimes(u32),
-    /// The result of the call plus so many bytes.
+    /// The result of the call plus this many bytes.
     RetPlus(u32),
     /// A rule of its own.
     Special(Special),
@@ -32,11 +32,11 @@ pub enum Len {
 /// Lengths that follow a rule of their own. The index names the argument that the rule reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
-    /// An `fd_set` that holds so many descriptors, in whole 64-bit words: select(2). The argument
+    /// An `fd_set` that holds this many descriptors, in whole 64-bit words: select(2). The argument
     /// is the `nfds` of the call. The kernel may use less (never more) when the process has
     /// a smaller descriptor table.
     FdSet(u8),
-    /// An array of `struct pollfd`, of so many elements: poll(2).
+    /// An array of `struct pollfd`, of this many elements: poll(2).
     PollFds(u8),
     /// One byte for each page of a range; that argument is its length in bytes: mincore(2).
     Pages(u8),
@@ -178,7 +178,7 @@ pub enum Arg {
         count: u8,
     },
     /// A structure of an `int` and, at offset 8, an address: `struct ifconf` of netdevice(7). The
-    /// kernel fills a buffer there of so many bytes and sets the number to the bytes written, or
+    /// kernel fills a buffer there of that many bytes and sets the number to the bytes written, or
     /// without an address to the bytes needed. Of calls that do not sleep only.
     LengthAndBuffer,
     /// A signal mask that replaces the thread's own while the call sleeps (ppoll, epoll_pwait). The

@@ -189,7 +189,7 @@ pub enum At {
     Pointer(u8),
 }
 
-/// How a call moves bytes from one descriptor to another.
+/// The way in which a call moves bytes from one descriptor to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Moves {
     /// Not at all.
@@ -267,7 +267,7 @@ pub enum Makes {
 /// The place where a call reports the end of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reports {
-    /// Nowhere.
+    /// No report.
     Nothing,
     /// The child is the result, its status behind that argument; in the next argument are the
     /// options: wait4(2).

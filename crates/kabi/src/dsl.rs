@@ -43,7 +43,7 @@ pub(crate) const fn input(len: Len) -> Arg {
     }
 }
 
-/// A structure of so many bytes that the kernel reads.
+/// A structure of this many bytes that the kernel reads.
 pub(crate) const fn input_of(bytes: u32) -> Arg {
     input(Len::Fixed(bytes))
 }
@@ -58,7 +58,7 @@ pub(crate) const fn output(cap: Len, out: Len) -> Arg {
     }
 }
 
-/// A structure of so many bytes that the kernel writes.
+/// A structure of this many bytes that the kernel writes.
 pub(crate) const fn output_of(bytes: u32) -> Arg {
     output(Len::Fixed(bytes), Len::Fixed(bytes))
 }
@@ -83,7 +83,7 @@ pub(crate) const fn inout_part(cap: Len, out: Len) -> Arg {
     }
 }
 
-/// A structure of so many bytes that the kernel reads and writes back.
+/// A structure of this many bytes that the kernel reads and writes back.
 pub(crate) const fn inout_of(bytes: u32) -> Arg {
     inout(Len::Fixed(bytes))
 }

@@ -25,7 +25,7 @@ pub struct Row {
     pub input: Transfer,
     /// Its transfer to a descriptor.
     pub output: Transfer,
-    /// How it moves the bytes that have a descriptor at both ends.
+    /// The way in which it moves bytes that have a descriptor at both ends.
     pub moves: Moves,
     /// Its other change of a file.
     pub changes: Changes,
@@ -33,7 +33,7 @@ pub struct Row {
     pub holds: Holds,
     /// The task that it makes.
     pub makes: Makes,
-    /// Where it reports the end of a child.
+    /// The place of its report of the end of a child.
     pub reports: Reports,
     /// Whether it may change which memory is mapped, and not only how.
     pub maps: bool,

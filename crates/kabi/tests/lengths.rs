@@ -189,7 +189,7 @@ fn written_structures_have_their_sizes() {
     }
 }
 
-/// The calls that write something although they fail.
+/// The calls that write memory although they fail.
 #[test]
 fn writes_of_failed_calls_are_known() {
     let failing: Vec<_> = TABLE

@@ -1,6 +1,6 @@
 //! The tables: values and bits with their names, and nothing else.
 
-/// How a value made of flags is spelt.
+/// The spelling of a value made of flags.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlagTable {
     /// The bits that together hold one of `choices`; 0 if there is no such field.

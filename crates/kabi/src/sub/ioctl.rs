@@ -230,7 +230,7 @@ mod socket {
     use crate::dsl::*;
     use crate::structs::{ARPREQ, IFREQ, INT, RTENTRY, TIMESPEC, TIMEVAL};
 
-    // Some of the requests that set something copy the structure back as well.
+    // Some of the requests that set a structure copy it back as well.
     subs! {
         0x8901 FIOSETOWN(input_of(INT));
         0x8902 SIOCSPGRP(input_of(INT));
