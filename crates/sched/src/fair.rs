@@ -23,7 +23,7 @@ pub struct Fair {
 impl Fair {
     /// See [`Fair`].
     pub const PATIENCE: u32 = 4;
-    /// So many slices are short, and so many switches may fall between any two instructions,
+    /// This many slices are short, and this many switches may fall between any two instructions,
     /// before they become rarer: a program that runs for milliseconds only would show no race.
     pub const EAGER: u32 = 64;
 

@@ -4,7 +4,7 @@ use proptest::collection::vec;
 use proptest::prelude::*;
 use relive_sched::*;
 
-/// What the recorder tells a policy between two choices.
+/// The events between two choices of a policy.
 #[derive(Debug, Clone, Copy)]
 struct Moment {
     /// The running thread blocks for this many choices; 0 = it wants to go on.
