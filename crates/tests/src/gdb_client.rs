@@ -159,8 +159,8 @@ impl Client {
     }
 }
 
-/// Expands run-length encoding: behind `*` is the number of repetitions of the byte before it, plus
-/// 29.
+/// Expands run-length encoding: the character behind `*` is 29 plus the number of repetitions of
+/// the byte before it.
 fn expanded(body: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     let mut bytes = body.iter();

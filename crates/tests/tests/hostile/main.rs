@@ -299,7 +299,7 @@ fn a_changed_copy_that_dies_is_only_a_copy() {
         let mut client = Client::connect(&server.path).expect("the server answers");
         goto(&mut client, 60);
         client.ask(poison).expect("an answer");
-        // To somewhere in its code, which makes it a call of a debugger.
+        // To an address in its code, which makes it an inferior call.
         client.ask("P10=0010001000000000").expect("an answer");
         step(&mut client);
         step(&mut client);
