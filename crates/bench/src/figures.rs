@@ -53,7 +53,7 @@ pub struct Ratios {
     pub wall: Spread,
 }
 
-/// All that is known about one workload.
+/// All data about one workload.
 #[derive(Clone, Debug, Serialize)]
 pub struct Row {
     /// Its name.

@@ -18,13 +18,13 @@ pub enum Input {
     Program(&'static str, &'static str),
     /// A file of `programs/` as it is.
     Script(&'static str),
-    /// So many bytes of text.
+    /// This many bytes of text.
     Text(&'static str, usize),
-    /// A C file of about so many bytes.
+    /// A C file of about this many bytes.
     LargeSource(&'static str, usize),
-    /// A folder with so many C files and a makefile.
+    /// A folder with this many C files and a makefile.
     ManySources(&'static str, usize),
-    /// A git repository with so many files.
+    /// A git repository with this many files.
     Repository(&'static str, usize),
 }
 

@@ -30,7 +30,7 @@ fn words(random: &mut Random, count: usize) -> Vec<String> {
     (0..count).map(|_| word(random)).collect()
 }
 
-/// So many bytes of words and lines, frequent words more often, as in a language.
+/// This many bytes of words and lines, frequent words more often, as in a language.
 pub fn text(bytes: usize) -> String {
     let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ bytes as u64);
     let words = words(&mut random, 8000);
@@ -87,7 +87,7 @@ fn function(random: &mut Random, name: &str) -> String {
 
 const PAIR: &str = "struct pair { long first, second; };\n\n";
 
-/// A C file of at least so many bytes: functions with loops, branches and switches.
+/// A C file of at least this many bytes: functions with loops, branches and switches.
 pub fn large(bytes: usize) -> String {
     let mut random = Random(4711);
     let mut all = PAIR.to_owned();

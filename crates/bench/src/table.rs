@@ -18,7 +18,7 @@ pub struct Workload {
     pub inputs: &'static [Input],
     /// The program to run.
     pub action: Action,
-    /// How often the command is run for one sample: short ones more than once.
+    /// Number of runs of the command for one sample: more than one for short ones.
     pub repeat: u32,
     /// The required output.
     pub output: Output,

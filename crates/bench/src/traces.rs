@@ -65,7 +65,8 @@ impl TraceFacts {
     }
 }
 
-/// How many events a trace has, and how many bytes its system calls wrote into the program's memory.
+/// The numbers of events of a trace and of bytes that its system calls wrote into the program's
+/// memory.
 fn contents(trace: &Path) -> Result<(u64, u64)> {
     let trace = Trace::open(trace)?;
     let (mut events, mut given) = (0, 0);
@@ -81,7 +82,7 @@ fn contents(trace: &Path) -> Result<(u64, u64)> {
     Ok((events, given))
 }
 
-/// How many bytes a system call wrote into the program's memory.
+/// The number of bytes that a system call wrote into the program's memory.
 fn written(call: &Syscall<'_>) -> u64 {
     let by_value = call.writes.iter().map(|(_, bytes)| bytes.len() as u64);
     by_value
