@@ -1,11 +1,13 @@
 //! The little that the engine knows of the guest's descriptors: which lead to standard
-//! streams, and which cannot make a call sleep.
+//! streams, and which are the host's.
 
-use relive_kabi::{FdEffect, Transfer};
+use relive_kabi::FdEffect;
 
 use super::call::Call;
+use super::descriptor::status;
 use super::leads;
 use crate::failure::Result;
+use crate::input::descriptors;
 use crate::task::Task;
 
 /// Keeps the table of streams true after a call, and what is known of descriptors.
@@ -28,7 +30,7 @@ pub fn after(task: &Task, call: &Call, result: i64) {
             }
         }
         FdEffect::Copies(argument) => {
-            crate::input::descriptors::forget(new);
+            descriptors::forget(new);
             task.process.state().streams.dup(fd(argument), new);
         }
         FdEffect::Opens(opening) => leads_to(task, new, leads::opened(task, call, opening, new)),
@@ -44,7 +46,7 @@ pub fn after(task: &Task, call: &Call, result: i64) {
 
 fn closed_range(task: &Task, call: &Call, result: i64) {
     let [first, last, flags, ..] = call.args.map(|arg| arg as u32);
-    crate::input::descriptors::forget_many(flags & libc::CLOSE_RANGE_UNSHARE != 0);
+    descriptors::forget_many(flags & libc::CLOSE_RANGE_UNSHARE != 0);
     if result >= 0 && flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
         task.process.state().streams.close_range(first, last);
     }
@@ -52,7 +54,7 @@ fn closed_range(task: &Task, call: &Call, result: i64) {
 
 /// A descriptor is new, and leads to a stream or to something else.
 fn leads_to(task: &Task, fd: i32, stream: Option<u8>) {
-    crate::input::descriptors::forget(fd);
+    descriptors::forget(fd);
     let streams = &mut task.process.state().streams;
     match stream {
         Some(stream) => streams.leads(fd, stream),
@@ -68,7 +70,7 @@ pub(super) fn created(task: &Task, fd: i32) {
 /// The table of descriptors will be another process's too: what it does with it is seen by
 /// asking only.
 pub fn share(task: &Task) {
-    crate::input::descriptors::forget_many(true);
+    descriptors::forget_many(true);
     task.process.state().streams.share(|fd| {
         let st = status(fd)?;
         Some((st.st_dev, st.st_ino))
@@ -116,66 +118,4 @@ pub fn close_range(task: &mut Task, call: &Call) -> Result<i64> {
     // Nothing of the guest's is left, if the last one was the host's.
     let rest = from == first || from <= last;
     Ok(if rest { part(from, last) } else { 0 })
-}
-
-/// Whether a call that its row says may sleep really may, on these descriptors: what only moves
-/// bytes to and from regular files does not, and need not cost a switch.
-pub fn may_sleep(task: &Task, call: &Call) -> bool {
-    if task.log.keeps_baton {
-        return false;
-    }
-    if !task.mode().others_see(task) {
-        return true;
-    }
-    let mut ends = ends(call).map(|(fd, _)| crate::input::descriptors::is_regular(task, fd));
-    match ends.next() {
-        None => true,
-        Some(first) => !first || !ends.all(|regular| regular),
-    }
-}
-
-/// The descriptors that a call takes something from or brings something to, and the option of a
-/// socket that says how long it waits there at most.
-fn ends(call: &Call) -> impl Iterator<Item = (i32, i32)> {
-    let end = |column: Transfer, option: i32| Some((call.arg(column.fd()?) as i32, option));
-    let input = call.row.and_then(|r| end(r.input, libc::SO_RCVTIMEO));
-    let output = call.row.and_then(|r| end(r.output, libc::SO_SNDTIMEO));
-    input.into_iter().chain(output)
-}
-
-/// Whether a call waits on a socket for as long as SO_RCVTIMEO or SO_SNDTIMEO allows: then it is
-/// never made again (signal(7)).
-pub fn times_out(call: &Call) -> bool {
-    ends(call).any(|(fd, option)| limits_waits(fd, option))
-}
-
-/// Whether the option of a socket limits how long calls wait.
-fn limits_waits(fd: i32, option: i32) -> bool {
-    let mut limit = libc::timeval {
-        tv_sec: 0,
-        tv_usec: 0,
-    };
-    let mut size = size_of::<libc::timeval>() as u32;
-    // SAFETY: fills the structure, or fails on what is no socket.
-    let asked = unsafe {
-        let (to, size) = ((&raw mut limit).cast(), &raw mut size);
-        libc::getsockopt(fd, libc::SOL_SOCKET, option, to, size)
-    };
-    asked == 0 && (limit.tv_sec, limit.tv_usec) != (0, 0)
-}
-
-/// Whether there is such a descriptor, and more can be done with it than to name it.
-pub(super) fn takes_requests(fd: i32) -> bool {
-    // SAFETY: only asks.
-    let status = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-    status >= 0 && status & libc::O_PATH == 0
-}
-
-/// What fstat(2) says of a descriptor; `None` for a bad one.
-pub fn status(fd: i32) -> Option<libc::stat> {
-    // SAFETY: for plain integers all-zero bytes are a value.
-    let mut st: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: fills the structure.
-    let asked = unsafe { libc::fstat(fd, &raw mut st) };
-    (asked == 0).then_some(st)
 }

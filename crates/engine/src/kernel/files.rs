@@ -8,9 +8,11 @@ use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, OpenFlags};
 
 use super::call::Call;
+use super::descriptor::is_generated;
 use super::live::generic;
+use super::own;
+use super::own_memory::whose;
 use super::refuse::refuse;
-use super::{own, own_memory};
 use crate::failure::Result;
 use crate::task::Task;
 
@@ -73,7 +75,7 @@ pub fn open(task: &mut Task, call: &Call) -> Result<i64> {
             refuse(call, libc::EACCES)
         }
         Some(Virtual::Memory | Virtual::AnothersMemory) => {
-            own_memory::opened();
+            whose::opened();
             generic(task, call)
         }
         Some(Virtual::Refused) => -i64::from(libc::EACCES),
@@ -105,7 +107,7 @@ pub fn readlink(task: &mut Task, call: &Call) -> Result<i64> {
 /// getdents(2), getdents64(2): the hosts' own descriptors are not shown in `/proc/self/fd`.
 pub fn entries(task: &mut Task, call: &Call) -> Result<i64> {
     let result = generic(task, call);
-    if result <= 0 || !super::mapped::is_generated(call.int(0)) {
+    if result <= 0 || !is_generated(call.int(0)) {
         return Ok(result);
     }
     let Some(pid) = own::listing(call.int(0)) else {
@@ -153,27 +155,6 @@ fn without_entries(mut bytes: &[u8], name: usize, hidden: impl Fn(&[u8]) -> bool
     out
 }
 
-/// The descriptor of the caller that a path to be opened names: `/dev/stdout`, `/dev/fd/5`,
-/// `/proc/self/fd/5`.
-pub fn named(call: &Call) -> Option<i32> {
-    let path = call.arg(call.opening()?.path?);
-    let head = copy::read_array::<5>(GuestAddr(path)).ok()?;
-    if &head != b"/dev/" && &head != b"/proc" {
-        return None;
-    }
-    let mut text = Vec::new();
-    copy::read_cstr(GuestAddr(path), 64, &mut text).ok()?;
-    match &text[..] {
-        b"/dev/stdout" => Some(1),
-        b"/dev/stderr" => Some(2),
-        path => {
-            let of = |prefix: &[u8]| path.strip_prefix(prefix);
-            let number = of(b"/dev/fd/").or_else(|| of(b"/proc/self/fd/"))?;
-            std::str::from_utf8(number).ok()?.parse().ok()
-        }
-    }
-}
-
 /// The last part of a path that may name such a file.
 const NAMES: &[(&[u8], Virtual)] = &[
     (b"maps", Virtual::Maps),
@@ -209,7 +190,7 @@ fn classify(task: &Task, call: &Call, path: usize) -> Option<Virtual> {
     let process = process_of(folder, parent)?;
     match found {
         found if process == task.process.pid => Some(found),
-        Virtual::Memory if own_memory::is_own(task, process) => Some(found),
+        Virtual::Memory if whose::is_own(task, process) => Some(found),
         Virtual::Memory => Some(Virtual::AnothersMemory),
         _ => None,
     }

@@ -5,7 +5,7 @@
 //! made again: what a sleeping thread has written must be there before others run.
 
 use super::call::Call;
-use super::live::{blocking, interrupted};
+use super::enter::{blocking, interrupted};
 use super::operation::{Operation, Prepared};
 use super::refuse::refuse;
 use super::resume::ERESTART;

@@ -10,7 +10,7 @@ use relive_kabi::structs::{MMSGHDR, MSGHDR_CONTROL, MSGHDR_CONTROLLEN};
 use relive_kabi::{Arg, Opening};
 
 use super::call::Call;
-use super::{fds, files};
+use super::descriptor::status;
 use crate::machine::Machine;
 use crate::section::{Section, Shareable};
 use crate::streams::{ERR, Identity, OUT};
@@ -57,7 +57,7 @@ impl Leads {
 /// What a descriptor leads to; `None` for `/dev/null` and its like, which swallow what anybody
 /// writes.
 fn identity(fd: i32) -> Option<Identity> {
-    let st = fds::status(fd)?;
+    let st = status(fd)?;
     if st.st_mode & libc::S_IFMT != libc::S_IFCHR {
         return Some((st.st_dev, st.st_ino));
     }
@@ -86,10 +86,31 @@ pub(super) fn opened(task: &Task, call: &Call, opening: Opening, fd: i32) -> Opt
         return None;
     }
     let named = || {
-        let stream = task.process.state().streams.of(files::named(call)?);
+        let stream = task.process.state().streams.of(named(call)?);
         (stream != 0).then_some(stream)
     };
     stream(task.machine(), fd).or_else(named)
+}
+
+/// The descriptor of the caller that a path to be opened names: `/dev/stdout`, `/dev/fd/5`,
+/// `/proc/self/fd/5`.
+fn named(call: &Call) -> Option<i32> {
+    let path = call.arg(call.opening()?.path?);
+    let head = copy::read_array::<5>(GuestAddr(path)).ok()?;
+    if &head != b"/dev/" && &head != b"/proc" {
+        return None;
+    }
+    let mut text = Vec::new();
+    copy::read_cstr(GuestAddr(path), 64, &mut text).ok()?;
+    match &text[..] {
+        b"/dev/stdout" => Some(1),
+        b"/dev/stderr" => Some(2),
+        path => {
+            let of = |prefix: &[u8]| path.strip_prefix(prefix);
+            let number = of(b"/dev/fd/").or_else(|| of(b"/proc/self/fd/"))?;
+            std::str::from_utf8(number).ok()?.parse().ok()
+        }
+    }
 }
 
 /// The descriptors that the messages in an argument have brought.

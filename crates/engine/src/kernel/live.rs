@@ -2,15 +2,17 @@
 
 use relive_host::signal::{Mask, set_mask};
 use relive_host::sys;
-use relive_kabi::{Arg, Restart};
+use relive_kabi::Arg;
 
 use super::answer::Answer;
 use super::buffers::Buffers;
 use super::call::Call;
+use super::descriptor::takes_requests;
+use super::enter::{blocking, enter_kernel, interrupted};
 use super::refuse::refuse;
 use super::reply::Reply;
-use super::resume::ERESTART;
-use super::{fds, moved, output, own};
+use super::waits::may_sleep;
+use super::{moved, output, own};
 use crate::failure::Result;
 use crate::signals::info::signo;
 use crate::task::Task;
@@ -21,7 +23,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         // The kernel looks at the descriptor before the request, which a mere place in the file tree
         // (`O_PATH`) knows none of.
         let takes_fd = call.row.is_some_and(|r| r.args.first() == Some(&Arg::Fd));
-        return match takes_fd && !fds::takes_requests(call.int(0)) {
+        return match takes_fd && !takes_requests(call.int(0)) {
             true => -i64::from(libc::EBADF),
             false => refuse(call, errno),
         };
@@ -48,7 +50,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         return result;
     }
     let mut temporary = TemporaryMask::enter(task, call);
-    let sleeps = call.blocks() && fds::may_sleep(task, call);
+    let sleeps = call.blocks() && may_sleep(task, call);
     let hides = own::polled(task, call);
     let mut result = if temporary.lets_in(task) {
         sys::INTERRUPTED as i64
@@ -83,41 +85,6 @@ pub fn as_described(task: &mut Task, call: &Call, told: Option<&Answer>) -> Resu
             answer.result
         }
     }))
-}
-
-/// Makes a call during which other threads run. The arguments must not point into guest memory
-/// that the kernel writes and others see.
-pub fn blocking(task: &mut Task, nr: u32, args: &[u64; 6]) -> i64 {
-    let mode = task.mode();
-    mode.asleep(task, &mut || enter_kernel(nr, args, true))
-}
-
-/// Makes a call as it is; one that `sleeps` is cut short by a signal that has been noted.
-pub fn enter_kernel(nr: u32, args: &[u64; 6], sleeps: bool) -> i64 {
-    // SAFETY: the table says that this call touches only the buffers that its row names,
-    // and hooks cover those that change the process itself.
-    let result = unsafe {
-        if sleeps {
-            sys::syscall_interruptible(u64::from(nr), args)
-        } else {
-            sys::syscall_marked(u64::from(nr), args)
-        }
-    };
-    result as i64
-}
-
-/// What a call that was cut short by a signal of ours answers for now.
-pub fn interrupted(task: &Task, call: &Call, result: i64) -> i64 {
-    let eintr = -i64::from(libc::EINTR);
-    let ours = result == sys::INTERRUPTED as i64 || (result == eintr && task.ctx.pending != 0);
-    match (ours, call.restart()) {
-        (false, _) => result,
-        // The handler runs with the call's own mask, which is over otherwise.
-        (true, Restart::Never) if task.signals.saved_mask.is_some() => ERESTART,
-        (true, Restart::Never) => eintr,
-        (true, Restart::Handler) if fds::times_out(call) => eintr,
-        (true, _) => ERESTART,
-    }
 }
 
 /// The temporary signal mask of ppoll, pselect6, epoll_pwait: the guest's mask changes for

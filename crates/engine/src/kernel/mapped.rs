@@ -8,6 +8,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 
 use relive_trace::FileId;
 
+use super::descriptor::is_generated;
 use crate::failure::{Failure, Result};
 use crate::file_table::{FILES, FileTable};
 use crate::kept_files;
@@ -112,16 +113,6 @@ fn is_sealed(fd: i32) -> bool {
     // SAFETY: only asks, or fails on what cannot be sealed.
     let seals = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
     seals > 0 && seals & (libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE) != 0
-}
-
-/// Whether a descriptor leads to /proc or /sys.
-pub fn is_generated(fd: i32) -> bool {
-    // SAFETY: only fills the structure.
-    unsafe {
-        let mut fs: libc::statfs = std::mem::zeroed();
-        libc::fstatfs(fd, &raw mut fs) == 0
-            && [libc::PROC_SUPER_MAGIC, libc::SYSFS_MAGIC].contains(&fs.f_type)
-    }
 }
 
 /// A number for a file, from device, inode and time of birth; never 0. A file system may give the inode

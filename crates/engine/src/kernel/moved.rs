@@ -10,8 +10,8 @@ use relive_host::sys;
 use relive_kabi::{At, End, Moves};
 
 use super::call::Call;
-use super::fds;
-use super::live::{blocking, interrupted};
+use super::descriptor::status;
+use super::enter::{blocking, interrupted};
 use crate::descriptor_limit::Room;
 use crate::task::Task;
 
@@ -39,7 +39,7 @@ impl Source {
         let (Some(row), Some(input), Some(output)) = (call.row, call.input(), call.output()) else {
             return Err(EINVAL);
         };
-        let kind = |end: End| match fds::status(call.arg(end.fd) as i32) {
+        let kind = |end: End| match status(call.arg(end.fd) as i32) {
             Some(st) => Ok(st.st_mode & libc::S_IFMT),
             None => Err(-i64::from(libc::EBADF)),
         };

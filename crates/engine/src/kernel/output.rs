@@ -6,8 +6,8 @@ use relive_kabi::Arg;
 use relive_kabi::structs::{MMSGHDR, MMSGHDR_LEN, MSGHDR_IOV, MSGHDR_IOVLEN};
 
 use super::call::Call;
-use super::fds;
-use super::live::interrupted;
+use super::descriptor::status;
+use super::enter::interrupted;
 use super::moved;
 use crate::task::Task;
 
@@ -25,7 +25,7 @@ pub fn stream_of(task: &Task, call: &Call) -> u8 {
         return 0;
     }
     task.process.state().streams.find(fd, |fd| {
-        let st = fds::status(fd)?;
+        let st = status(fd)?;
         Some((st.st_dev, st.st_ino))
     })
 }

@@ -14,6 +14,7 @@ use relive_kabi::structs::MMSGHDR;
 use relive_kabi::{Arg, Dir, Holds, Len, Special};
 
 use super::call::Call;
+use super::descriptor::status;
 use super::fds;
 use crate::descriptor_limit::Room;
 use crate::task::Task;
@@ -392,7 +393,7 @@ pub(super) fn is_hidden(task: &Task, pid: u32, fd: i32) -> bool {
         return false;
     }
     let same = |st: libc::stat| (st.st_dev, st.st_ino) == (there.st_dev, there.st_ino);
-    fds::own(task).filter_map(fds::status).any(same) || is_trace(task, &there) || is_memory(pid, fd)
+    fds::own(task).filter_map(status).any(same) || is_trace(task, &there) || is_memory(pid, fd)
 }
 
 /// Whether it is a process's memory: a host has its own open, or that of the one that it was forked

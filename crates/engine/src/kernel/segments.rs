@@ -11,7 +11,7 @@ use relive_kabi::structs::{SEMID_DS, SHMID_DS, SHMID_SIZE};
 use super::call::Call;
 use super::live::generic;
 use super::mapped;
-use super::memory::{Held, MAP_FIXED_NOREPLACE, choose};
+use super::memory::place::{Held, MAP_FIXED_NOREPLACE, choose};
 use super::operation::{Operation, Outcome, Prepared, Told};
 use super::reply::Reply;
 use crate::failure::{Failure, Result};
@@ -268,7 +268,7 @@ mod tests {
 
     use super::{IDENTITY, Plan};
     use crate::failure::Failure;
-    use crate::kernel::memory::MAP_FIXED_NOREPLACE;
+    use crate::kernel::memory::place::MAP_FIXED_NOREPLACE;
     use crate::memory::content::Named;
     use crate::testing::{Asked, Guest};
 

@@ -2,7 +2,7 @@
 
 use relive_host::addr::PAGE;
 
-use super::Held;
+use super::place::Held;
 use crate::failure::Result;
 use crate::kernel::call::Call;
 use crate::kernel::limits;

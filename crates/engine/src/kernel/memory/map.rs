@@ -6,7 +6,7 @@ use std::os::fd::AsRawFd;
 use relive_host::addr::PAGE;
 use relive_host::layout;
 
-use super::{Held, choose};
+use super::place::{Held, choose};
 use crate::descriptor_limit::Room;
 use crate::failure::Result;
 use crate::kernel::call::Call;

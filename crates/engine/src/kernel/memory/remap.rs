@@ -3,7 +3,8 @@
 use relive_host::addr::PAGE;
 use relive_host::layout;
 
-use super::{Held, release};
+use super::place::Held;
+use super::unmap::release;
 use crate::failure::Result;
 use crate::kernel::call::Call;
 use crate::kernel::operation::{Operation, Outcome, Prepared};

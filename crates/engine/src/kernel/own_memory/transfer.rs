@@ -4,7 +4,8 @@
 use relive_host::{GuestAddr, addr::PAGE, copy, layout, sys};
 use relive_kabi::{Arg, At};
 
-use super::{NOWHERE, Whose, Written};
+use super::whose::{NOWHERE, Whose};
+use super::written::Written;
 use crate::kernel::call::Call;
 use crate::task::Task;
 

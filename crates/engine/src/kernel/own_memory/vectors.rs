@@ -1,7 +1,7 @@
 //! process_vm_readv(2) and process_vm_writev(2) of the program itself.
 
 use super::transfer::{EINVAL, read_vector};
-use super::{NOWHERE, is_own};
+use super::whose::{NOWHERE, is_own};
 use crate::failure::Result;
 use crate::kernel::call::Call;
 use crate::kernel::live::generic;

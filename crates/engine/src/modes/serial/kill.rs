@@ -9,7 +9,7 @@ use relive_host::sys;
 use super::Serial;
 use crate::failure::Result;
 use crate::kernel::call::Call;
-use crate::kernel::live::blocking;
+use crate::kernel::enter::blocking;
 use crate::kernel::refuse::unsupported;
 use crate::kernel::tasks;
 use crate::sharing::group::GROUP;

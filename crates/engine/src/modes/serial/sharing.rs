@@ -4,7 +4,7 @@ use super::Serial;
 use super::baton::Taken;
 use crate::failure::{Failure, Result};
 use crate::kernel::call::Call;
-use crate::kernel::live::enter_kernel;
+use crate::kernel::enter::enter_kernel;
 use crate::kernel::refuse::unsupported;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::processes::{PROCESSES, Slot};

@@ -7,7 +7,7 @@ use relive_kabi::At;
 
 use crate::kernel::call::Call;
 use crate::kernel::changed_files::{Target, What, Which};
-use crate::kernel::fds::status;
+use crate::kernel::descriptor::status;
 use crate::task::Task;
 
 /// pwritev2(2): at the offset, although the descriptor appends.

@@ -1,0 +1,39 @@
+//! munmap(2).
+
+use relive_host::addr::PAGE;
+
+use crate::failure::Result;
+use crate::kernel::call::Call;
+use crate::kernel::operation::Told;
+use crate::kernel::reply::Reply;
+use crate::memory::Memory;
+use crate::space::pages;
+use crate::task::Task;
+
+/// The end of what the kernel gives to a process.
+const ADDRESSES: u64 = 0x7fff_ffff_f000;
+
+/// munmap(2).
+pub fn munmap(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+    let invalid = Ok(Reply::Value(-i64::from(libc::EINVAL)));
+    let [start, len, ..] = call.args;
+    let (Some(len), true) = (pages(len), start % PAGE == 0) else {
+        return invalid;
+    };
+    let Some(end) = start.checked_add(len).filter(|&end| end <= ADDRESSES) else {
+        return invalid;
+    };
+    release(&mut task.machine().memory(), start, end);
+    Ok(Reply::Value(0))
+}
+
+/// Unmaps what is mapped in a range; outside the window that is nothing.
+pub(super) fn release(memory: &mut Memory, start: u64, end: u64) {
+    let overlapping = memory.space.overlapping(start, end);
+    let parts: Vec<(u64, u64)> = overlapping
+        .map(|r| (r.start.max(start), r.end.min(end)))
+        .collect();
+    for (s, e) in parts {
+        memory.unmap(s, e);
+    }
+}

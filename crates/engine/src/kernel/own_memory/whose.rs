@@ -1,0 +1,46 @@
+//! The owner of the memory that a descriptor leads to: the program itself, or another process.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use relive_host::sys;
+
+use crate::input::descriptors::is_memory;
+use crate::kernel::descriptor::owner;
+use crate::task::Task;
+
+/// Nobody has memory there.
+pub(super) const NOWHERE: u64 = 0;
+
+/// Under `relive run`, where nothing is remembered of descriptors: one may lead to memory.
+static OPENED: AtomicBool = AtomicBool::new(false);
+
+/// A file of memory has been opened.
+pub fn opened() {
+    OPENED.store(true, Ordering::Relaxed);
+}
+
+/// The one who has the memory that a descriptor leads to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    Own,
+    Another,
+}
+
+/// Whether a number is that of this process or of one of its threads.
+#[must_use]
+pub fn is_own(task: &Task, pid: u32) -> bool {
+    // SAFETY: asks, and sends nothing.
+    let thread = || unsafe {
+        let args = [u64::from(task.process.pid), u64::from(pid), 0, 0, 0, 0];
+        sys::syscall(libc::SYS_tgkill as u64, args) == 0
+    };
+    pid == task.process.pid || pid == task.tid || thread()
+}
+
+pub(super) fn whose(task: &Task, fd: i32) -> Option<Whose> {
+    if task.mode().traits().together && !OPENED.load(Ordering::Relaxed) || !is_memory(task, fd) {
+        return None;
+    }
+    let own = owner(fd).is_some_and(|pid| is_own(task, pid));
+    Some(if own { Whose::Own } else { Whose::Another })
+}
