@@ -18,7 +18,7 @@ use object::elf::{
 };
 use object::pod;
 use relive_host::addr::PAGE;
-use relive_host::layout;
+use relive_host::layout::{self, STACK_TOP};
 use relive_trace::{FileId, Image, MapKind, MapOp};
 
 use crate::space::{self, AddressSpace};
@@ -41,8 +41,6 @@ fn stack_size() -> u64 {
 
 /// What `/proc/self/maps` calls the main thread's stack.
 pub const STACK_NAME: &str = "[stack]";
-/// Behind the main thread's stack.
-pub const STACK_TOP: u64 = layout::STACK_TOP;
 /// Where the heap of brk(2) begins.
 const BRK_BASE: u64 = layout::HEAP_START;
 

@@ -278,7 +278,7 @@ impl Memory {
         let Some(above) = self.space.after(addr).filter(|r| r.traits.grows).cloned() else {
             return false;
         };
-        let stack = self.space.at(crate::loader::STACK_TOP - 1);
+        let stack = self.space.at(layout::STACK_TOP - 1);
         let most = stack.map_or(0, |r| r.end - r.start);
         // One page is left to what lies below: maps are made upwards here, and so lie closer
         // than the kernel would lay them.

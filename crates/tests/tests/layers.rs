@@ -49,7 +49,7 @@ const LAYERS: &[Layer] = &[
     ordered("dap", &[]),
     ordered("tests", &[]),
     ordered("dbt", &["host"]),
-    ordered("engine", &["host", "kabi", "trace", "sched", "dbt"]).with_circles(134, 84),
+    ordered("engine", &["host", "kabi", "trace", "sched", "dbt"]).with_circles(27, 25),
     ordered("gdb", &["kabi", "trace", "engine"]),
     ordered(
         "cli",

@@ -6,7 +6,7 @@
 //! the rest.
 
 mod program;
-mod start;
+pub(crate) mod start;
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use relive_host::cpu;
 use relive_host::signal;
 
-pub use start::{Boot, Continuation, requested};
+pub use start::requested;
 
 use crate::descriptor_limit::{self, Room};
 use crate::failure::{Failure, Result, die};
@@ -27,7 +27,7 @@ use crate::modes::{self, serial};
 use crate::registry::Threads;
 use crate::shm::{Shm, share, shared};
 use crate::{stack_limit, stats, translations};
-use start::Lifted;
+use start::{Boot, Continuation, Lifted};
 
 /// Runs this process as a host. Does not return while the guest lives.
 pub fn host_main(fd: i32) -> ! {

@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use relive_host::signal::{self, Mask};
 use relive_trace::{Image, Kind, Origin, Start, StreamFd, TapeId};
 
-use super::{Boot, Continuation};
+use super::start::{Boot, Continuation};
 use crate::descriptor_limit::{self, Limit};
 use crate::failure::{Failure, Result, die};
 use crate::inherit::Shown;

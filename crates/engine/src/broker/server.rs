@@ -16,7 +16,7 @@ use super::copies::{Copies, Refusal};
 use super::{Outcome, REQUEST, Request, VARIABLE, encode_answer, socket};
 use crate::failure::{Failure, Result};
 use crate::messages::MOST;
-use crate::modes::replay::above_streams;
+use crate::streams;
 use crate::translations::{self, Served};
 
 /// The thread needs little: files are read into the heap.
@@ -147,7 +147,7 @@ impl Broker {
         let made = || {
             let (ours, theirs) = socket::pair()?;
             // Replays have their streams at the numbers below.
-            let theirs = above_streams(&theirs)?;
+            let theirs = streams::above(&theirs)?;
             // SAFETY: the host process must find its end open after exec.
             unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };
             Ok((ours, Members::of(&theirs)?, theirs))

@@ -5,12 +5,11 @@ use relive_host::context::XSAVE_BYTES;
 use relive_host::signal::{KernelAction, Mask};
 
 use super::{Malformed, from_bytes, to_bytes};
-use crate::boot::{Boot, Continuation};
+use crate::boot::start::{Boot, Continuation};
 use crate::mode::Name;
 use crate::process::state::ProcessState;
 use crate::reach::Reach;
-use crate::seccomp::filter::Confined;
-use crate::seccomp::filter::Filters;
+use crate::seccomp::filter::{Confined, Filters};
 use crate::signals::state::Interrupted;
 use crate::task::state::TaskState;
 use crate::trap_flag::TrapFlag;

@@ -13,7 +13,7 @@ use relive_host::{GuestAddr, copy};
 use super::call::Call;
 use super::operation::{Operation, Prepared};
 use super::resume::ERESTART;
-use crate::boot::{Boot, Continuation};
+use crate::boot::start::{Boot, Continuation};
 use crate::descriptor_limit::{Limit, Room};
 use crate::failure::Result;
 use crate::loader;

@@ -4,13 +4,14 @@
 
 use relive_host::Reg;
 use relive_host::addr::PAGE;
+use relive_host::layout::STACK_TOP;
 
 use super::call::Call;
 use super::live::generic;
 use super::operation::{Operation, Outcome, Prepared};
 use super::users::open_ahead;
 use crate::failure::Result;
-use crate::loader::{STACK_NAME, STACK_TOP, stack_bytes};
+use crate::loader::{STACK_NAME, stack_bytes};
 use crate::memory::{Memory, Source};
 use crate::process::state::Limit;
 use crate::space::{Region, WRITE};

@@ -105,7 +105,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 /// # Errors
 /// No process can be made.
 pub(crate) fn start_replay(
-    boot: &crate::boot::Boot,
+    boot: &crate::boot::start::Boot,
     shown: &[Vec<u8>],
     extra: &[(&str, String)],
 ) -> Result<i32> {

@@ -11,7 +11,7 @@ use relive_host::sys;
 use relive_trace::{Bytes, ExitStatus, Manifest, Summary, TraceWriter};
 
 use super::{Status, absolute, environment, find_program};
-use crate::boot::Boot;
+use crate::boot::start::Boot;
 use crate::failure::{Failure, Result};
 use crate::mode::{HandedOn, Name};
 use crate::remarks::REMARKS;

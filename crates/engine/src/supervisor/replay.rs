@@ -8,16 +8,14 @@ use relive_trace::{ExitStatus, Trace};
 
 use super::record::{reap, start_with, wake_at_child_end};
 use super::{Status, absolute};
-use crate::boot::Boot;
+use crate::boot::start::Boot;
 use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::mode::Name;
-use crate::modes::replay::CONCURRENCY;
-use crate::modes::replay::{checksum, confine, other_writers};
-use crate::sharing;
+use crate::modes::replay::{CONCURRENCY, checksum, confine, other_writers};
 use crate::shm::Shm;
 use crate::stats::Totals;
-use crate::{sections, stats};
+use crate::{sections, sharing, stats};
 
 /// What to replay.
 pub struct ReplayOptions<'a> {

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::boot::Boot;
+use crate::boot::start::Boot;
 use crate::broker::Broker;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{
@@ -16,10 +16,10 @@ use crate::guide::protocol::{
 use crate::guide::registers::Registers;
 use crate::messages;
 use crate::mode::Name;
-use crate::modes::replay::CONCURRENCY;
 use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
-use crate::modes::replay::{GUIDE, above_streams, confine};
+use crate::modes::replay::{CONCURRENCY, GUIDE, confine};
 use crate::shm::Shm;
+use crate::streams;
 use crate::supervisor::start_replay;
 
 /// What all processes of a timeline share.
@@ -110,7 +110,7 @@ impl Host {
         let descriptor = unsafe { std::os::fd::FromRawFd::from_raw_fd(descriptor) };
         CONCURRENCY.of(&shm).begin();
         let (ours, end) = UnixStream::pair().map_err(no_socket)?;
-        let theirs = above_streams(&end).map_err(no_socket)?;
+        let theirs = streams::above(&end).map_err(no_socket)?;
         drop(end);
         // SAFETY: the host process must find its end open after exec.
         unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };

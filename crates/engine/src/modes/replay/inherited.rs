@@ -2,10 +2,11 @@
 //! open in all that it starts, and the recorded program could write to them. Done first of all,
 //! when what is open is still known.
 
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::broker;
 use crate::failure::{Failure, Result};
+use crate::streams;
 
 /// Closes all but the standard streams and the two sockets of a replay. At the standard input
 /// nothing is left to read: what is typed is not for a recording. Where one of the other two is
@@ -37,21 +38,7 @@ pub fn close() -> Result<()> {
 /// An end of a pipe that nobody writes to, above the standard streams.
 fn nothing() -> std::io::Result<OwnedFd> {
     let (end, _) = std::io::pipe()?;
-    above_streams(&end)
-}
-
-/// The same at a number that no standard stream has, even if one is closed.
-///
-/// # Errors
-/// The kernel's refusal.
-pub fn above_streams(fd: &impl AsRawFd) -> std::io::Result<OwnedFd> {
-    // SAFETY: makes a descriptor, which is nobody else's.
-    unsafe {
-        match libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) {
-            fd @ 0.. => Ok(OwnedFd::from_raw_fd(fd)),
-            _ => Err(std::io::Error::last_os_error()),
-        }
-    }
+    streams::above(&end)
 }
 
 /// Closes all descriptors above 2 but these.

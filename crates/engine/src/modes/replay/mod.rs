@@ -27,7 +27,7 @@ mod turns;
 
 pub use concurrency::CONCURRENCY;
 pub use guided::{VARIABLE as GUIDE, is_guided, wrote};
-pub use inherited::{above_streams, close as close_inherited};
+pub use inherited::close as close_inherited;
 pub use mode::Replay;
 pub use past_end_of_file::possible as may_fault_past_end_of_file;
 pub use report::divergence;

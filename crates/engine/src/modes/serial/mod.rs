@@ -13,6 +13,7 @@ mod kill;
 mod schedule;
 mod sharing;
 mod spinning;
+mod succession;
 mod turns;
 
 use std::sync::Mutex;

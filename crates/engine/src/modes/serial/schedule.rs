@@ -1,88 +1,21 @@
 //! The schedule tape of a process: who held the baton, in order.
 
-use std::sync::atomic::Ordering::{self, Relaxed};
+use relive_trace::{Event, Kind, TapeId};
 
-use relive_trace::{Event, Kind, TapeId, Writes};
-
-use super::Serial;
-use super::baton::Before;
 use crate::failure::die;
-use crate::machine::Machine;
-use crate::sharing::changes::Since;
-use crate::sharing::processes::PROCESSES;
 use crate::shm::Shm;
 use crate::tape::TapeOut;
-use crate::task::Task;
 
 /// The schedule of a recording process; its tape is made at the first switch. It belongs to
 /// the address space: a vfork child takes its parent's turns.
 pub struct Schedule {
     shm: Shm,
-    process: u32,
+    pub(super) process: u32,
     tape: Option<TapeOut>,
 }
 
-impl Serial {
-    /// Logs that `task` has taken the baton from another thread, of this process or, if `before`
-    /// says so, of another one. The caller holds the baton.
-    pub(super) fn turn(&self, task: &Task, before: Option<Before>) {
-        tracing::debug!(target: "sched", "turn of {} at tick {}, after {before:?}", task.id(), task.ctx.ticks());
-        let thread = task.slot;
-        let mut schedule = self.schedule();
-        schedule.put(match before {
-            None => Kind::Turn { thread },
-            Some(Before { process, turn }) => Kind::Handover {
-                thread,
-                process,
-                turn,
-            },
-        });
-        if let Some(slot) = PROCESSES.of(&self.shm).get(schedule.process) {
-            // Only this process counts its turns.
-            slot.turns
-                .store(slot.turns.load(Relaxed) + 1, Ordering::Release);
-        }
-        if before.is_some() {
-            task.machine().memory().forget_common_code();
-            self.log_news(task.machine(), &mut schedule);
-        }
-    }
-
-    /// The turn at hand also follows turn `turn` of process `process`, or its end.
-    pub(super) fn after(&self, process: u32, turn: Option<u32>) {
-        self.schedule().put(Kind::After { process, turn });
-    }
-
-    /// What has happened to shared memory that no tape of another process tells of.
-    fn log_news(&self, machine: &Machine, schedule: &mut Schedule) {
-        let news = self.baton.news();
-        if self.baton.mourns() {
-            log_memory(machine, schedule);
-            return;
-        }
-        let parts = match news {
-            Since::Parts(parts) if parts.is_empty() => return,
-            Since::Parts(parts) => parts,
-            Since::Anything => machine.memory().space.shared_files(),
-        };
-        let memory = machine.memory();
-        for (start, end) in memory.space.views_of(&parts) {
-            let bytes = memory.content(start, end);
-            schedule.put(Kind::Memory(Writes::new(&[(start, &bytes)])));
-        }
-    }
-}
-
-/// A process died with the group's baton: what it did to shared memory is seen there only.
-fn log_memory(machine: &Machine, schedule: &mut Schedule) {
-    let contents: Vec<(u64, Vec<u8>)> = machine.memory().common_contents();
-    for (at, bytes) in &contents {
-        schedule.put(Kind::Memory(Writes::new(&[(*at, bytes)])));
-    }
-}
-
 impl Schedule {
-    fn put(&mut self, kind: Kind<'_>) {
+    pub(super) fn put(&mut self, kind: Kind<'_>) {
         if self.tape.is_none() {
             let id = TapeId {
                 process: self.process,
