@@ -4,7 +4,7 @@ use std::sync::Once;
 
 use crate::input::store;
 use crate::kernel::leads::LEADS;
-use crate::modes::replay::CONCURRENCY;
+use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::group::GROUP;
 use crate::sharing::objects::SHARED_FILES;

@@ -43,14 +43,14 @@ pub fn host_main(fd: i32) -> ! {
 /// The first failure of a tree of processes is kept in the shared memory, for the supervisor to print.
 fn tell_supervisor(text: &str) -> bool {
     // Nobody sees the memory of a guided replay.
-    let shm = shared().filter(|_| !crate::modes::replay::is_guided());
+    let shm = shared().filter(|_| !crate::modes::replay::guided::guide::is_guided());
     shm.inspect(|shm| shm.fail(text)).is_some()
 }
 
 fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     stack_limit::restore(lifted.stack);
     if boot.mode == Name::Replay {
-        crate::modes::replay::close_inherited()?;
+        crate::modes::replay::inherited::close()?;
     }
     match &boot.go_on {
         // The old program's host has looked: CPUID is slow where a hypervisor answers it.
@@ -116,7 +116,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
         stats::attach(shm, traits.together, count_translations);
     }
     if boot.mode == Name::Replay {
-        return crate::modes::replay::main();
+        return crate::modes::replay::start::main();
     }
     machine.memory().translator.ask_for_memory(own_memory);
     program::run(machine, boot, process, lifted.descriptors)

@@ -29,6 +29,6 @@ pub fn choose(name: Name, shm: Option<Shm>, start: serial::Start) -> Result<&'st
             let shm = shm.ok_or_else(|| Failure::internal("a recording has shared memory"))?;
             Box::leak(Box::new(serial::Serial::new(shm, start)))
         }
-        Name::Replay => &replay::Replay,
+        Name::Replay => &replay::mode::Replay,
     })
 }

@@ -16,8 +16,10 @@ use crate::guide::protocol::{
 use crate::guide::registers::Registers;
 use crate::messages;
 use crate::mode::Name;
+use crate::modes::replay::concurrency::CONCURRENCY;
+use crate::modes::replay::confine;
+use crate::modes::replay::guided::guide::VARIABLE as GUIDE;
 use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
-use crate::modes::replay::{CONCURRENCY, GUIDE, confine};
 use crate::shm::Shm;
 use crate::streams;
 use crate::supervisor::start_replay;

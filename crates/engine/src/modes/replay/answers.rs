@@ -4,8 +4,8 @@
 use relive_host::reading::Entry;
 use relive_trace::{Ending, Event, Kind};
 
-use super::divergence;
 use super::events::{consume, describe};
+use super::report::divergence;
 use crate::failure::Result;
 use crate::kernel::answer::Answer;
 use crate::kernel::call::Call;

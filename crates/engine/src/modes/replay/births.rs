@@ -6,6 +6,8 @@ use std::sync::atomic::Ordering;
 use relive_host::sys;
 use relive_trace::{Kind, Origin, TapeId};
 
+use super::concurrency;
+use super::news;
 use super::other_writers;
 use super::state::{self, with};
 use super::turns::Turns;
@@ -28,7 +30,7 @@ pub fn thread(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Repl
         task.process.seen_thread(index);
         let tape = state::open_tape(TapeId::new(task.process.index, index))?;
         let child = inherit::thread(task, args, index, answer.result as u32, tape);
-        state::add_task(child);
+        news::add_task(child);
     }
     Ok(Reply::Value(answer.result))
 }
@@ -96,7 +98,7 @@ pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
         .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
     other_writers::forks()?;
     reap_children()?;
-    let running = &super::CONCURRENCY.of(shm).running;
+    let running = &concurrency::CONCURRENCY.of(shm).running;
     running.fetch_add(1, Ordering::AcqRel);
     machine().memory().translator.about_to_fork();
     // SAFETY: a replay has one host thread, which holds no lock here.
@@ -153,7 +155,7 @@ pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<()> 
         None => return Ok(()),
         other => {
             let expected = format!("{:?}", other.map(|k| format!("{k:?}")));
-            return Err(super::divergence(
+            return Err(super::report::divergence(
                 task,
                 &expected,
                 &format!("the start of a child ({origin:?})"),
@@ -170,13 +172,13 @@ pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<()> 
             turns.end();
             leave();
         }
-        state::become_child(turns);
+        news::become_child(turns);
     }
     Ok(())
 }
 
 /// A replaying process ends without a result of its own.
 fn leave() -> ! {
-    super::session::over();
+    concurrency::process_ends();
     sys::exit_group(0)
 }

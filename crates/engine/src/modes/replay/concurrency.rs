@@ -52,6 +52,17 @@ impl Concurrency {
     }
 }
 
+/// The replay of a process is over: others may use its core.
+pub fn process_ends() {
+    crate::stats::end();
+    if let Some(shm) = machine().shm.as_ref() {
+        let running = &CONCURRENCY.of(shm).running;
+        running.fetch_sub(1, Ordering::AcqRel);
+        shm.unregister(std::process::id());
+        tell(shm);
+    }
+}
+
 /// The guest has learnt that its child `pid` (in the recording) has ended.
 ///
 /// # Errors

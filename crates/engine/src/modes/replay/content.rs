@@ -4,7 +4,8 @@
 use std::os::fd::AsRawFd;
 
 use super::files::{open_copy, shared_copy};
-use super::{alone, may_fault_past_end_of_file};
+use super::past_end_of_file;
+use super::state::alone;
 use crate::failure::{Failure, Result};
 use crate::memory::Source;
 use crate::memory::content::{Content, Named, Wanted};
@@ -31,7 +32,7 @@ pub fn content(wanted: &Wanted<'_>) -> Result<Content> {
     }
     let len = match wanted.len {
         Some(len) => {
-            may_fault_past_end_of_file();
+            past_end_of_file::possible();
             len
         }
         None => length(named)?,

@@ -6,8 +6,7 @@ use relive_host::GuestAddr;
 use relive_trace::{Ending, Kind};
 
 use super::births::resume_parent;
-use super::divergence;
-use super::report::show;
+use super::report::{divergence, show};
 use crate::failure::{Failure, Result};
 use crate::kernel::call::Call;
 use crate::kernel::syscall;
@@ -19,10 +18,10 @@ use crate::task::flow::{End, Flow};
 use crate::{kernel, stops};
 
 /// Ticks that are never reached.
-pub(super) const NEVER: u64 = u64::MAX / 4;
+pub const NEVER: u64 = u64::MAX / 4;
 
 /// The next event, as far as it decides how to run towards it.
-pub(super) enum Target {
+pub enum Target {
     /// At the end of the tape.
     End,
     /// First event of the tape.
@@ -36,7 +35,7 @@ pub(super) enum Target {
 }
 
 /// An event that happens to a thread, and where.
-pub(super) struct Position {
+pub struct Position {
     pub ticks: u64,
     /// Instructions since the last tick or event.
     pub steps: u32,
@@ -53,14 +52,14 @@ impl Position {
 }
 
 /// What happens to a thread.
-pub(super) enum Happening {
+pub enum Happening {
     Signal(SigInfo),
     Switch,
     Killed(i32),
 }
 
 /// An event that is due.
-pub(super) enum Due {
+pub enum Due {
     /// The first one of the tape.
     Start,
     /// The image of a program, before anything has run.
@@ -99,7 +98,7 @@ impl Due {
 }
 
 /// What the tape says comes next.
-pub(super) fn target(task: &mut Task) -> Result<Target> {
+pub fn target(task: &mut Task) -> Result<Target> {
     if matches!(task.tape, Tape::None) {
         // An inferior call: whatever comes, the thread causes it.
         return Ok(Target::Own { ticks: NEVER });
@@ -185,7 +184,7 @@ fn first_image(task: &mut Task) -> Result<Flow> {
 ///
 /// # Errors
 /// Divergence.
-pub(super) fn pass(task: &mut Task, stop: Stop) -> Result<()> {
+pub fn pass(task: &mut Task, stop: Stop) -> Result<()> {
     let quiet = match &stop {
         Stop::CacheFull { .. } | Stop::Internal(_) | Stop::Unsupported { .. } => true,
         Stop::Instr { op, .. } => !crate::instr::logged(op) || crate::instr::is_reading(op),
@@ -202,14 +201,14 @@ pub(super) fn pass(task: &mut Task, stop: Stop) -> Result<()> {
 }
 
 /// The thread does not do what comes next on its tape.
-pub(super) fn diverged(task: &mut Task, actual: &str) -> Failure {
+pub fn diverged(task: &mut Task, actual: &str) -> Failure {
     match describe(task) {
         Ok(expected) => divergence(task, &expected, actual),
         Err(e) => e,
     }
 }
 
-pub(super) fn describe(task: &mut Task) -> Result<String> {
+pub fn describe(task: &mut Task) -> Result<String> {
     Ok(task
         .tape
         .peek()?

@@ -1,7 +1,9 @@
 //! The end of a call in a replay: its result is compared, and what the tape says of it besides is brought
 //! about.
 
-use super::{divergence, output, wrote};
+use super::guided::watching::wrote;
+use super::output;
+use super::report::divergence;
 use crate::failure::Result;
 use crate::kernel::answer::Answer;
 use crate::kernel::call::Call;

@@ -4,7 +4,8 @@ use std::sync::atomic::Ordering;
 
 use relive_host::sys;
 
-use super::{divergence, state};
+use super::report::divergence;
+use super::state;
 use crate::failure::{Failure, Result};
 use crate::kernel::answer::Answer;
 use crate::kernel::call::Call;

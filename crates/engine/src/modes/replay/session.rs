@@ -2,13 +2,14 @@
 //! them, how they end. Must never run guest code; that is the stepper's work.
 
 use std::collections::BTreeMap;
-use std::sync::atomic::Ordering;
 
 use relive_host::{enter, sys};
 use relive_trace::{Ending, FileId, Image, Kind, TapeId, TapeReader};
 
+use super::concurrency;
 use super::files::copy_of;
-use super::state::{self, with};
+use super::news::{self, News};
+use super::state::with;
 use super::turns::Turns;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::Ended;
@@ -21,9 +22,9 @@ use crate::task::flow::{End, Flow};
 use crate::{image, translations};
 
 /// The threads of the process and their order.
-pub(super) struct Session {
+pub struct Session {
     /// All but the one whose turn it is, by slot.
-    pub(super) tasks: BTreeMap<u32, Box<Task>>,
+    pub tasks: BTreeMap<u32, Box<Task>>,
     turns: Turns,
     /// Exit code of the first thread, if it ended before the others.
     leader: i32,
@@ -93,7 +94,7 @@ impl Session {
             !self.tasks.contains_key(&task.slot),
             "the running task is not in the table"
         );
-        let Some((born, became)) = state::take_news() else {
+        let Some(News { born, became }) = news::take() else {
             return;
         };
         if let Some(turns) = became {
@@ -164,7 +165,7 @@ impl Session {
     /// The process has ended, and with it this host process.
     pub fn end(&self, how: Ended) -> ! {
         self.turns.end();
-        over();
+        concurrency::process_ends();
         match how {
             Ended::Code(code) => sys::exit_group(code),
             Ended::Signal(sig) => live::die_of(sig),
@@ -173,23 +174,12 @@ impl Session {
     }
 }
 
-/// The replay of a process is over: others may use its core.
-pub(super) fn over() {
-    crate::stats::end();
-    if let Some(shm) = machine().shm.as_ref() {
-        let running = &super::CONCURRENCY.of(shm).running;
-        running.fetch_sub(1, Ordering::AcqRel);
-        shm.unregister(std::process::id());
-        super::concurrency::tell(shm);
-    }
-}
-
 /// The recording of a process ends where all its threads wait for ever: right only if it was cut off,
 /// so that no tape of the process has an end that was not reached.
 ///
 /// # Errors
 /// One has.
-pub(super) fn check_cut_off(process: u32) -> Result<()> {
+pub fn check_cut_off(process: u32) -> Result<()> {
     let tapes: Vec<TapeReader> = with(|s| {
         let ids: Vec<TapeId> = s
             .trace
@@ -221,7 +211,7 @@ pub(super) fn check_cut_off(process: u32) -> Result<()> {
 }
 
 /// The task is the one that runs from now on.
-pub(super) fn adopt(task: &mut Task) {
+pub fn adopt(task: &mut Task) {
     // SAFETY: the context lives in its box; the one adopted before is not entered again
     // before it is adopted again.
     unsafe { enter::adopt(&raw mut *task.ctx) };

@@ -11,7 +11,8 @@ use super::checksum::Checksums;
 use super::other_writers;
 use super::session::Session;
 use super::state::{Shared, open_tape};
-use super::stepper::{NoStops, Stepper};
+use super::stepper::process::Stepper;
+use super::stepper::stops::NoStops;
 use crate::broker;
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
@@ -36,7 +37,7 @@ fn own_memory(old: i32, _: i32) -> Option<i32> {
 /// Divergence, a damaged trace.
 pub fn main() -> Result<Infallible> {
     // All that a replay opens itself: afterwards there are no paths any more.
-    let guide = super::guided::requested();
+    let guide = super::guided::guide::requested();
     let follow = guide.as_ref().map(|g| g.follow.clone());
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
     other_writers::open(follow.as_deref().unwrap_or_default())?;
@@ -73,7 +74,7 @@ pub fn main() -> Result<Infallible> {
     }
     let mut stepper = Stepper::new(Session::first()?, task);
     let ended = match (guide, Checksums::requested()) {
-        (Some(guide), _) => return super::guided::serve(stepper, &guide),
+        (Some(guide), _) => return super::guided::serve::serve(stepper, &guide),
         (None, None) => stepper.run_to_end(&mut NoStops)?,
         (None, Some(mut checksums)) => stepper.run_to_end(&mut checksums)?,
     };

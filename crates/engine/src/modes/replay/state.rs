@@ -1,30 +1,24 @@
 //! What the hooks of a replaying process need while the stepper holds its tasks: the trace, the number
-//! of consumed events, new threads and processes, output. Must never hold its lock while guest code
+//! of consumed events, the processes that it is of, output. Must never hold its lock while guest code
 //! runs.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use relive_trace::{TapeId, Trace};
 
-use super::turns::Turns;
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::tape::{Tape, TapeIn};
-use crate::task::Task;
 
 /// What hooks need of the session, while the loop holds the tasks.
 pub struct Shared {
     /// The recording.
     pub trace: Trace,
-    /// Threads made since the loop last looked.
-    born: Vec<Task>,
     /// Indices of the children of this process, by pid in the recording.
     pub(super) children: BTreeMap<u32, u32>,
-    /// Set in a forked child: the schedule of the process that it is now.
-    became: Option<Turns>,
     /// What all processes of the replay map for files that are mapped shared.
     pub pool: File,
     /// Nothing is written to the standard streams.
@@ -43,9 +37,7 @@ impl Shared {
     pub(super) fn new(trace: Trace, pool: File, follow: Option<Vec<u32>>) -> Self {
         Self {
             trace,
-            born: Vec::new(),
             children: BTreeMap::new(),
-            became: None,
             pool,
             quiet: std::env::var_os("RELIVE_QUIET").is_some(),
             caught: None,
@@ -69,30 +61,6 @@ pub fn with<R>(f: impl FnOnce(&mut Shared) -> R) -> R {
 
 /// Events of this process that have been consumed.
 static EVENTS: AtomicU64 = AtomicU64::new(0);
-
-/// Something was put into `born` or `became`: looked at after each event, without a lock.
-static NEWS: AtomicBool = AtomicBool::new(false);
-
-/// Whether [`take_news`] has something.
-#[inline]
-pub(super) fn has_news() -> bool {
-    NEWS.load(Ordering::Relaxed)
-}
-
-/// Takes threads made since the last look, and in a forked child its schedule.
-pub(super) fn take_news() -> Option<(Vec<Task>, Option<Turns>)> {
-    if !has_news() {
-        return None;
-    }
-    NEWS.store(false, Ordering::Relaxed);
-    Some(with(|s| (std::mem::take(&mut s.born), s.became.take())))
-}
-
-/// A forked child goes on with its own schedule.
-pub(super) fn become_child(turns: Turns) {
-    with(|s| s.became = Some(turns));
-    NEWS.store(true, Ordering::Relaxed);
-}
 
 /// Events of this process that have been consumed.
 pub fn events() -> u64 {
@@ -144,10 +112,4 @@ pub fn open_tape(id: TapeId) -> Result<Tape> {
         Err(relive_trace::Error::NoTape { .. }) => Ok(Tape::Blank),
         Err(e) => Err(Failure::setup(e)),
     }
-}
-
-/// A thread has been made; it gets its first turn from the schedule.
-pub fn add_task(child: Box<Task>) {
-    with(|s| s.born.push(*child));
-    NEWS.store(true, Ordering::Relaxed);
 }

@@ -2,17 +2,18 @@
 
 use std::collections::BTreeSet;
 
-use super::guard::{Guard, Means};
-use super::run::{Begin, Going, Told};
-use super::track::{Track, point};
+use super::begin::Begin;
+use super::guard::Means;
+use super::guidance::Guidance;
+use super::run::Going;
 use super::watching;
 use crate::failure::{Failure, Result};
-use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::{Output, Past, Ran, Run, Status, Stops, Why};
 use crate::machine::machine;
-use crate::modes::replay::stepper::Stepper;
-use crate::modes::replay::{session, state};
-use crate::signals::info::{SigInfo, fault_info, signo};
+use crate::modes::replay::session;
+use crate::modes::replay::state;
+use crate::modes::replay::stepper::process::Stepper;
+use crate::signals::info::{fault_info, signo};
 use crate::tape::digest;
 use crate::task::Task;
 
@@ -22,46 +23,11 @@ pub struct Driver {
     pub(super) guide: Guidance,
 }
 
-/// What a guided replay knows of its way and its stops.
-pub struct Guidance {
-    /// Index of the process to replay.
-    pub goal: u32,
-    pub stops: Stops,
-    pub breakpoints: BTreeSet<u64>,
-    pub track: Track,
-    pub guard: Guard,
-    pub told: Told,
-    /// The last fault: events before it, and what it says.
-    pub faulted: Option<(u64, SigInfo)>,
-}
-
-impl Guidance {
-    /// The present position.
-    pub fn here(&self, at: &Stepper) -> Point {
-        let steps = match at.steps {
-            Some(n) => Steps::Exact(n),
-            None => Steps::At {
-                pc: at.task.ctx.rip,
-                digest: self.guard.amid().unwrap_or_else(|| digest(&at.task.ctx)),
-            },
-        };
-        point(at, steps)
-    }
-}
-
 impl Driver {
     pub fn new(at: Stepper, goal: u32) -> Self {
         Self {
             at,
-            guide: Guidance {
-                goal,
-                stops: Stops::default(),
-                breakpoints: BTreeSet::new(),
-                track: Track::default(),
-                guard: Guard::new(),
-                told: Told::default(),
-                faulted: None,
-            },
+            guide: Guidance::new(goal),
         }
     }
 

@@ -9,7 +9,7 @@ use super::write_watch::WriteWatch;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::Watchpoint;
 use crate::machine::machine;
-use crate::modes::replay::stepper::Stepper;
+use crate::modes::replay::stepper::process::Stepper;
 use crate::tape::digest_with;
 
 /// What tells of accesses.

@@ -6,175 +6,22 @@
 //! replay that was stopped, stepped and looked at ends as an undisturbed one. Only a copy
 //! that is to be thrown away may be written to, and it can never return to the recording.
 
+mod begin;
 mod channel;
 mod condition;
 mod drive;
+mod event;
+mod goal;
 mod guard;
-
+mod guidance;
+pub mod guide;
 mod inferior_call;
 mod look;
 mod run;
 mod sandbox;
-mod shared;
+pub mod serve;
+pub mod shared;
+mod threads;
 mod track;
-mod watching;
+pub mod watching;
 mod write_watch;
-
-use std::convert::Infallible;
-use std::os::fd::IntoRawFd;
-use std::sync::atomic::{AtomicBool, Ordering};
-
-use channel::Channel;
-use drive::Driver;
-
-use super::stepper::Stepper;
-use crate::failure::{Failure, Result};
-use crate::guide::protocol::{Reply, Request};
-use crate::machine::machine;
-
-pub use shared::read;
-pub use watching::wrote;
-
-/// Names the socket of the orders, and the processes to follow: `FD:INDEX,INDEX…`.
-pub const VARIABLE: &str = "RELIVE_GUIDE";
-
-static GUIDED: AtomicBool = AtomicBool::new(false);
-
-/// Whether this process is a guided replay.
-#[must_use]
-pub fn is_guided() -> bool {
-    GUIDED.load(Ordering::Relaxed)
-}
-
-/// What a guided replay is told at its start.
-pub struct Guide {
-    /// The socket.
-    fd: i32,
-    /// Indexes of the process to replay and of those that it comes from.
-    pub follow: Vec<u32>,
-}
-
-/// What the environment asks for.
-#[must_use]
-pub fn requested() -> Option<Guide> {
-    let guide = guide()?;
-    GUIDED.store(true, Ordering::Relaxed);
-    Some(guide)
-}
-
-/// The socket of the orders, where there are any.
-pub fn socket() -> Option<i32> {
-    guide().map(|g| g.fd)
-}
-
-fn guide() -> Option<Guide> {
-    let value = std::env::var(VARIABLE).ok()?;
-    let (fd, follow) = value.split_once(':')?;
-    let follow: std::result::Result<Vec<u32>, _> = follow.split(',').map(str::parse).collect();
-    Some(Guide {
-        fd: fd.parse().ok()?,
-        follow: follow.ok()?,
-    })
-}
-
-/// Does what it is told, until the socket closes.
-///
-/// # Errors
-/// None that ends the process otherwise: what goes wrong is an answer.
-pub(super) fn serve(stepper: Stepper, guide: &Guide) -> Result<Infallible> {
-    // Nobody waits for copies: the kernel forgets them by itself.
-    relive_host::signal::set_disposition_with(
-        libc::SIGCHLD,
-        relive_host::signal::Disposition::Default,
-        libc::SA_NOCLDWAIT as u64,
-    );
-    let goal = guide.follow.last().copied().unwrap_or(0);
-    let mut channel = Channel::new(guide.fd);
-    let mut driver = Driver::new(stepper, goal);
-    loop {
-        let Some((request, bytes)) = channel.receive() else {
-            relive_host::sys::exit_group(0)
-        };
-        if matches!(request, Request::Fork) {
-            fork(&mut channel);
-            continue;
-        }
-        let answer = answer(&mut driver, &mut channel, request, &bytes);
-        let (reply, bytes) = answer.unwrap_or_else(|e| (Reply::Failed(e.to_string()), Vec::new()));
-        channel.send(&reply, &bytes);
-    }
-}
-
-/// Makes a copy that listens on the socket that came with the order.
-fn fork(channel: &mut Channel) {
-    let Some(socket) = channel.take_descriptor() else {
-        let e = Failure::internal("an order to fork comes with a socket");
-        return channel.send(&Reply::Failed(e.to_string()), &[]);
-    };
-    machine().memory().translator.about_to_fork();
-    // SAFETY: a replay has one thread, which holds no lock here.
-    let pid = unsafe { libc::fork() };
-    if pid == 0 {
-        *channel = Channel::new(socket.into_raw_fd());
-        super::checksum::is_forked();
-        if let Err(e) = shared::separate() {
-            crate::failure::die(&e);
-        }
-        return;
-    }
-    // The copy has its own.
-    drop(socket);
-    if pid < 0 {
-        let e = std::io::Error::last_os_error();
-        channel.send(&Reply::Failed(format!("cannot fork the replay: {e}")), &[]);
-    } else {
-        channel.send(&Reply::Forked(pid), &[]);
-    }
-}
-
-type Answer = Result<(Reply, Vec<u8>)>;
-
-fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &[u8]) -> Answer {
-    let reply = match request {
-        Request::Fork => return Err(Failure::internal("a fork is no question")),
-        Request::Begin => Reply::Status(driver.begin()?),
-        Request::Stops(stops) => {
-            driver.set_stops(stops)?;
-            Reply::Done
-        }
-        Request::Output => {
-            super::state::with(|s| s.quiet = false);
-            Reply::Done
-        }
-        Request::Run(run) => {
-            let (ran, output) = driver.run(&run, &mut || channel.is_wanted())?;
-            return Ok((Reply::Ran(Box::new(ran)), output.0));
-        }
-        Request::Program => {
-            let (path, rsp) = driver.program();
-            let bytes = [&rsp.to_le_bytes()[..], path].concat();
-            return Ok((Reply::Done, bytes));
-        }
-        Request::SigInfo => match driver.siginfo()? {
-            Some(info) => return Ok((Reply::Done, info)),
-            None => Reply::Absent,
-        },
-        Request::Status => Reply::Status(driver.status()),
-        Request::Past(slot) => Reply::Past(driver.past(slot)),
-        Request::Threads => Reply::Threads(driver.threads()),
-        Request::Registers(slot) => match driver.registers(slot) {
-            Some(r) => return Ok((Reply::Done, r.to_bytes())),
-            None => Reply::Absent,
-        },
-        Request::SetRegisters(slot) => look::done(driver.set_registers(slot, bytes)),
-        Request::Read(addr, len) => return Ok(look::read(addr, len)),
-        Request::Write(addr) => look::done(look::write(addr, bytes)),
-        Request::Maps => Reply::Maps(look::maps()),
-        Request::Checksum => Reply::Checksum(driver.checksum()),
-        Request::InferiorCall(slot) => {
-            let (why, output) = driver.inferior_call(slot, &mut || channel.is_wanted())?;
-            return Ok((Reply::Ran(Box::new(why)), output));
-        }
-    };
-    Ok((reply, Vec::new()))
-}

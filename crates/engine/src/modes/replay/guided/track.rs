@@ -9,7 +9,7 @@ use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::Past;
 use crate::modes::replay::state;
-use crate::modes::replay::stepper::Stepper;
+use crate::modes::replay::stepper::process::Stepper;
 use crate::task::flow::Flow;
 
 /// Work that an event counts for.

@@ -4,30 +4,19 @@
 use relive_dbt::Stop;
 use relive_host::context::PLENTY;
 
-use super::events::{Due, diverged, pass};
-use super::state;
-use super::stepper::{Stepper, Stops};
-use crate::failure::Result;
+use super::process::Stepper;
+use super::stops::{Pace, Stops};
+use crate::failure::{Failure, Result};
+use crate::modes::replay::events::{Due, diverged, pass};
+use crate::modes::replay::state;
 use crate::signals::deliver;
 use crate::task::Task;
 use crate::task::flow::Flow;
 use crate::{instr, stops};
 
-/// How the stops of a run let guest code run.
-pub(super) enum Pace<W> {
-    /// As it is fastest.
-    Free,
-    /// Not beyond so many ticks.
-    Within(u64),
-    /// One instruction.
-    Step,
-    /// Not at all: the run ends here.
-    Stop(W),
-}
-
 /// What guest code runs towards.
 #[derive(Clone, Copy)]
-pub(super) struct Toward {
+pub struct Toward {
     /// Ticks of the next event.
     limit: u64,
     /// It happens to the thread there, and is not caused by it at any instruction behind that tick.
@@ -76,7 +65,7 @@ impl Toward {
 }
 
 /// Where guest code began to run.
-pub(super) struct Began {
+pub struct Began {
     pub ticks: u64,
     pc: u64,
     step: bool,
@@ -104,11 +93,7 @@ impl Began {
 
 impl Stepper {
     /// Runs guest code, but not beyond what it runs towards.
-    pub(super) fn execute<S: Stops>(
-        &mut self,
-        stops: &mut S,
-        toward: Toward,
-    ) -> Result<Option<S::Why>> {
+    pub fn execute<S: Stops>(&mut self, stops: &mut S, toward: Toward) -> Result<Option<S::Why>> {
         let mut began = Began::here(&mut self.task, toward)?;
         let last_tick = toward.positional && began.ticks == toward.limit;
         let pace = match stops.before_code(self, last_tick)? {
@@ -123,7 +108,7 @@ impl Stepper {
     }
 
     /// Guest code has run up to this stop.
-    pub(super) fn ran<S: Stops>(
+    pub fn ran<S: Stops>(
         &mut self,
         stops: &mut S,
         toward: Toward,
@@ -187,7 +172,7 @@ impl Stepper {
     }
 
     #[cold]
-    fn ran_past(&mut self, toward: Toward, step: bool) -> crate::failure::Failure {
+    fn ran_past(&mut self, toward: Toward, step: bool) -> Failure {
         let actual = match (toward.positional, step) {
             (true, true) => "a tick came first",
             (true, false) => "the thread is past that tick",

@@ -3,20 +3,17 @@
 
 use relive_dbt::Stop;
 
-use super::execute::{Began, Pace, Toward};
-use super::state;
-use super::stepper::{Stepper, Stops};
+use super::execute::{Began, Toward};
+use super::process::Stepper;
+use super::stops::{Pace, Stops};
 use crate::failure::Result;
 use crate::kernel::syscall;
+use crate::modes::replay::news;
 use crate::task::flow::Flow;
 
 impl Stepper {
     /// Makes the call that is due at `ticks`, and those behind it, as long as only calls come.
-    pub(super) fn calls<S: Stops>(
-        &mut self,
-        stops: &mut S,
-        mut ticks: u64,
-    ) -> Result<Option<S::Why>> {
+    pub fn calls<S: Stops>(&mut self, stops: &mut S, mut ticks: u64) -> Result<Option<S::Why>> {
         loop {
             let task = &mut *self.task;
             let toward = Toward::own(ticks);
@@ -29,9 +26,7 @@ impl Stepper {
             let flow = syscall::syscall(task, next)?;
             self.steps = Some(0);
             match task.tape.next_call() {
-                Some(next)
-                    if matches!(flow, Flow::Continue) && !task.parked && !state::has_news() =>
-                {
+                Some(next) if matches!(flow, Flow::Continue) && !task.parked && !news::any() => {
                     ticks = next;
                 }
                 _ => return self.settle(stops, flow),

@@ -1,0 +1,160 @@
+//! The event that is happening, and what there is to tell of it when it has.
+
+use relive_kabi::Makes;
+use relive_trace::{Ending, Kind};
+
+use crate::failure::Result;
+use crate::guide::point::Point;
+use crate::guide::protocol::{Hit, OTHERS, Stops, Watchpoint, What};
+use crate::kernel::call::Call;
+use crate::modes::replay::stepper::process::Stepper;
+use crate::task::Task;
+use crate::task::flow::Flow;
+
+/// An event that is happening.
+pub struct Event {
+    pub before: Point,
+    pc: u64,
+    /// Index of the process that makes it.
+    process: u32,
+    /// The system call that it is, and whether that is to make a process.
+    call: Option<u32>,
+    forks: Option<bool>,
+    pub slot: u32,
+    /// The thread's pc behind it.
+    pc_behind: u64,
+    outcome: Outcome,
+    /// Watched memory that was written for the kernel.
+    written: Option<(Watchpoint, u64)>,
+}
+
+/// What an event has come to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Continue,
+    Exec,
+    Other,
+}
+
+impl Event {
+    /// One that is about to happen at `before`.
+    pub fn due(at: &Stepper, before: Point, call: Option<u32>, stops: &Stops) -> Self {
+        Self {
+            before,
+            pc: at.task.ctx.rip,
+            process: at.task.process.index,
+            call,
+            forks: call.filter(|_| stops.forks).map(|_| forks(&at.task)),
+            slot: 0,
+            pc_behind: 0,
+            outcome: Outcome::Other,
+            written: None,
+        }
+    }
+
+    /// It has happened.
+    pub fn happened(&mut self, at: &Stepper, flow: &Flow, written: Option<(Watchpoint, u64)>) {
+        self.slot = at.task.slot;
+        self.pc_behind = at.task.ctx.rip;
+        self.written = written;
+        self.outcome = match flow {
+            Flow::Continue => Outcome::Continue,
+            Flow::Exec(_) => Outcome::Exec,
+            _ => Outcome::Other,
+        };
+    }
+
+    /// Whether its thread goes on.
+    pub fn goes_on(&self) -> bool {
+        self.outcome != Outcome::Other
+    }
+
+    /// What others wrote before the turn that begins.
+    pub fn others(&self, written: (Watchpoint, u64)) -> Hit {
+        let (watch, addr) = written;
+        Hit {
+            what: What::Watchpoint {
+                watch,
+                addr,
+                call: Some(OTHERS),
+            },
+            before: self.before,
+            slot: self.slot,
+            pc: self.pc_behind,
+        }
+    }
+
+    /// What it was, in so far as one wants to be told of it. `goal`: the process that is replayed.
+    pub fn hits(
+        &self,
+        at: &Stepper,
+        stops: &Stops,
+        goal: u32,
+    ) -> impl Iterator<Item = Hit> + use<> {
+        let written = self.written.map(|(watch, addr)| What::Watchpoint {
+            watch,
+            addr,
+            call: self.call.or(Some(u32::MAX)),
+        });
+        let began = self.outcome == Outcome::Exec && at.task.process.index == self.process;
+        let execs = (began && stops.execs).then_some(What::Exec);
+        let forked = match stops.forks {
+            true => self.forked(at, goal),
+            false => None,
+        };
+        let all = [written, execs, forked].into_iter().flatten();
+        let (before, slot, pc) = (self.before, self.slot, self.pc);
+        all.map(move |what| Hit {
+            what,
+            before,
+            slot,
+            pc,
+        })
+    }
+
+    /// The call that has returned with it.
+    pub fn returned(&self, at: &Stepper) -> Option<u32> {
+        let same = at.task.process.index == self.process;
+        self.call
+            .filter(|_| same && self.outcome == Outcome::Continue)
+    }
+
+    /// The child process that it just made.
+    fn forked(&self, at: &Stepper, goal: u32) -> Option<What> {
+        let now = &at.task;
+        let pid = u32::try_from(now.ctx.gpr[0] as i64).ok();
+        let pid = pid.filter(|p| *p > 0)?;
+        let vfork = self.process != now.process.index;
+        let made = match vfork {
+            // Its parent goes on, with the child's id as result.
+            true => now.process.index == goal,
+            false => self.outcome == Outcome::Continue && self.forks?,
+        };
+        made.then_some(What::Fork { pid, vfork })
+    }
+}
+
+/// Whether the call that the thread stands at is to make a process, and no thread.
+fn forks(task: &Task) -> bool {
+    let call = Call::at(&task.ctx);
+    let flags = match call.row.map_or(Makes::Nothing, |row| row.makes) {
+        Makes::Nothing => return false,
+        Makes::Process => return true,
+        Makes::Flags(argument) => call.arg(argument),
+        Makes::FlagsBehind(argument) => task.read_u64(call.arg(argument)).unwrap_or(0),
+    };
+    flags & libc::CLONE_THREAD as u64 == 0
+}
+
+/// The number of the signal that the tape has next.
+pub fn next_signal(task: &mut Task) -> Result<Option<i32>> {
+    Ok(match task.tape.peek()?.map(|e| e.kind) {
+        Some(Kind::Signal(s)) => Some(s.signo.into()),
+        Some(Kind::End {
+            how: Ending::Killed,
+            code,
+            ..
+        }) => Some(code),
+        _ => None,
+    })
+}

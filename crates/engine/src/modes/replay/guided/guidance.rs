@@ -1,0 +1,76 @@
+//! What a guided replay knows: the way that it has gone, where it is to stop, what it has told. Must never
+//! decide where a run ends; that is the run's own.
+
+use std::collections::BTreeSet;
+
+use super::guard::Guard;
+use super::track::{Track, point};
+use crate::guide::point::{Point, Steps};
+use crate::guide::protocol::{Run, Stops};
+use crate::modes::replay::stepper::process::Stepper;
+use crate::signals::info::SigInfo;
+use crate::tape::digest;
+
+/// What a guided replay knows of its way and its stops.
+pub struct Guidance {
+    /// Index of the process to replay.
+    pub goal: u32,
+    pub stops: Stops,
+    pub breakpoints: BTreeSet<u64>,
+    pub track: Track,
+    pub guard: Guard,
+    pub told: Told,
+    /// The last fault: events before it, and what it says.
+    pub faulted: Option<(u64, SigInfo)>,
+}
+
+impl Guidance {
+    /// Before anything has been told. `goal`: see there.
+    pub fn new(goal: u32) -> Self {
+        Self {
+            goal,
+            stops: Stops::default(),
+            breakpoints: BTreeSet::new(),
+            track: Track::default(),
+            guard: Guard::new(),
+            told: Told::default(),
+            faulted: None,
+        }
+    }
+
+    /// The present position.
+    pub fn here(&self, at: &Stepper) -> Point {
+        let steps = match at.steps {
+            Some(n) => Steps::Exact(n),
+            None => Steps::At {
+                pc: at.task.ctx.rip,
+                digest: self.guard.amid().unwrap_or_else(|| digest(&at.task.ctx)),
+            },
+        };
+        point(at, steps)
+    }
+}
+
+/// What has been reported where the replay is, and is not to be reported again.
+#[derive(Default)]
+pub struct Told {
+    /// A signal or call, by the number of its event.
+    pub event: Option<u64>,
+    /// A breakpoint: slot and pc.
+    pub passed: Option<(u32, u64)>,
+}
+
+impl Told {
+    /// A run begins.
+    pub fn begin(&mut self, at: &Stepper, run: &Run) {
+        self.passed = run.leave.then(|| place(at));
+        if !run.leave {
+            self.event = None;
+        }
+    }
+}
+
+/// The thread and its pc.
+pub fn place(at: &Stepper) -> (u32, u64) {
+    (at.task.slot, at.task.ctx.rip)
+}

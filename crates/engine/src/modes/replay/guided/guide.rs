@@ -1,0 +1,46 @@
+//! What a guided replay is told at its start, by its environment. Must never touch the socket: orders are
+//! read by [`super::serve`].
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Names the socket of the orders, and the processes to follow: `FD:INDEX,INDEX…`.
+pub const VARIABLE: &str = "RELIVE_GUIDE";
+
+static GUIDED: AtomicBool = AtomicBool::new(false);
+
+/// Whether this process is a guided replay.
+#[must_use]
+pub fn is_guided() -> bool {
+    GUIDED.load(Ordering::Relaxed)
+}
+
+/// What a guided replay is told at its start.
+pub struct Guide {
+    /// The socket.
+    pub fd: i32,
+    /// Indexes of the process to replay and of those that it comes from.
+    pub follow: Vec<u32>,
+}
+
+/// What the environment asks for.
+#[must_use]
+pub fn requested() -> Option<Guide> {
+    let guide = guide()?;
+    GUIDED.store(true, Ordering::Relaxed);
+    Some(guide)
+}
+
+/// The socket of the orders, where there are any.
+pub fn socket() -> Option<i32> {
+    guide().map(|g| g.fd)
+}
+
+fn guide() -> Option<Guide> {
+    let value = std::env::var(VARIABLE).ok()?;
+    let (fd, follow) = value.split_once(':')?;
+    let follow: std::result::Result<Vec<u32>, _> = follow.split(',').map(str::parse).collect();
+    Some(Guide {
+        fd: fd.parse().ok()?,
+        follow: follow.ok()?,
+    })
+}

@@ -1,0 +1,118 @@
+//! The orders of a guided replay: each is taken from the socket, carried out and answered. Must never end
+//! the process for an order that fails: what goes wrong is an answer.
+
+use std::convert::Infallible;
+use std::os::fd::IntoRawFd;
+
+use super::channel::Channel;
+use super::drive::Driver;
+use super::guide::Guide;
+use super::{look, shared};
+use crate::failure::{Failure, Result};
+use crate::guide::protocol::{Reply, Request};
+use crate::machine::machine;
+use crate::modes::replay::checksum;
+use crate::modes::replay::state;
+use crate::modes::replay::stepper::process::Stepper;
+
+/// Does what it is told, until the socket closes.
+///
+/// # Errors
+/// None that ends the process otherwise: what goes wrong is an answer.
+pub fn serve(stepper: Stepper, guide: &Guide) -> Result<Infallible> {
+    // Nobody waits for copies: the kernel forgets them by itself.
+    relive_host::signal::set_disposition_with(
+        libc::SIGCHLD,
+        relive_host::signal::Disposition::Default,
+        libc::SA_NOCLDWAIT as u64,
+    );
+    let goal = guide.follow.last().copied().unwrap_or(0);
+    let mut channel = Channel::new(guide.fd);
+    let mut driver = Driver::new(stepper, goal);
+    loop {
+        let Some((request, bytes)) = channel.receive() else {
+            relive_host::sys::exit_group(0)
+        };
+        if matches!(request, Request::Fork) {
+            fork(&mut channel);
+            continue;
+        }
+        let answer = answer(&mut driver, &mut channel, request, &bytes);
+        let (reply, bytes) = answer.unwrap_or_else(|e| (Reply::Failed(e.to_string()), Vec::new()));
+        channel.send(&reply, &bytes);
+    }
+}
+
+/// Makes a copy that listens on the socket that came with the order.
+fn fork(channel: &mut Channel) {
+    let Some(socket) = channel.take_descriptor() else {
+        let e = Failure::internal("an order to fork comes with a socket");
+        return channel.send(&Reply::Failed(e.to_string()), &[]);
+    };
+    machine().memory().translator.about_to_fork();
+    // SAFETY: a replay has one thread, which holds no lock here.
+    let pid = unsafe { libc::fork() };
+    if pid == 0 {
+        *channel = Channel::new(socket.into_raw_fd());
+        checksum::is_forked();
+        if let Err(e) = shared::separate() {
+            crate::failure::die(&e);
+        }
+        return;
+    }
+    // The copy has its own.
+    drop(socket);
+    if pid < 0 {
+        let e = std::io::Error::last_os_error();
+        channel.send(&Reply::Failed(format!("cannot fork the replay: {e}")), &[]);
+    } else {
+        channel.send(&Reply::Forked(pid), &[]);
+    }
+}
+
+type Answer = Result<(Reply, Vec<u8>)>;
+
+fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &[u8]) -> Answer {
+    let reply = match request {
+        Request::Fork => return Err(Failure::internal("a fork is no question")),
+        Request::Begin => Reply::Status(driver.begin()?),
+        Request::Stops(stops) => {
+            driver.set_stops(stops)?;
+            Reply::Done
+        }
+        Request::Output => {
+            state::with(|s| s.quiet = false);
+            Reply::Done
+        }
+        Request::Run(run) => {
+            let (ran, output) = driver.run(&run, &mut || channel.is_wanted())?;
+            return Ok((Reply::Ran(Box::new(ran)), output.0));
+        }
+        Request::Program => {
+            let (path, rsp) = driver.program();
+            let bytes = [&rsp.to_le_bytes()[..], path].concat();
+            return Ok((Reply::Done, bytes));
+        }
+        Request::SigInfo => match driver.siginfo()? {
+            Some(info) => return Ok((Reply::Done, info)),
+            None => Reply::Absent,
+        },
+        Request::Status => Reply::Status(driver.status()),
+        Request::Past(slot) => Reply::Past(driver.past(slot)),
+        Request::Threads => Reply::Threads(driver.threads()),
+        Request::Registers(slot) => match driver.registers(slot) {
+            Some(r) => return Ok((Reply::Done, r.to_bytes())),
+            None => Reply::Absent,
+        },
+        Request::SetRegisters(slot) => look::done(driver.set_registers(slot, bytes)),
+        Request::Read(addr, len) => return Ok(look::read(addr, len)),
+        Request::Write(addr) => look::done(look::write(addr, bytes)),
+        Request::Maps => Reply::Maps(look::maps()),
+        Request::Checksum => Reply::Checksum(driver.checksum()),
+        Request::InferiorCall(slot) => {
+            let (why, output) = driver.inferior_call(slot, &mut || channel.is_wanted())?;
+            return Ok((Reply::Ran(Box::new(why)), output));
+        }
+    };
+    Ok((reply, Vec::new()))
+}

@@ -1,0 +1,59 @@
+//! Threads and processes that calls have made while the stepper held its tasks: it takes them in behind
+//! the event. Must cost nothing at an event that has made none.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+use super::turns::Turns;
+use crate::task::Task;
+
+/// What has been made since the stepper last looked.
+pub struct News {
+    /// New threads, each of which gets its first turn from the schedule.
+    pub born: Vec<Task>,
+    /// In a forked child: the schedule of the process that it is now.
+    pub became: Option<Turns>,
+}
+
+static NEWS: Mutex<News> = Mutex::new(News {
+    born: Vec::new(),
+    became: None,
+});
+
+/// Something was put into it: looked at behind each event, without a lock.
+static ANY: AtomicBool = AtomicBool::new(false);
+
+fn news() -> MutexGuard<'static, News> {
+    NEWS.lock().expect("no thread panics: panics abort")
+}
+
+/// A thread has been made.
+pub fn add_task(child: Box<Task>) {
+    news().born.push(*child);
+    ANY.store(true, Ordering::Relaxed);
+}
+
+/// A forked child goes on with its own schedule.
+pub fn become_child(turns: Turns) {
+    news().became = Some(turns);
+    ANY.store(true, Ordering::Relaxed);
+}
+
+/// Whether [`take`] has something.
+#[inline]
+pub fn any() -> bool {
+    ANY.load(Ordering::Relaxed)
+}
+
+/// Takes it.
+pub fn take() -> Option<News> {
+    if !any() {
+        return None;
+    }
+    ANY.store(false, Ordering::Relaxed);
+    let mut news = news();
+    Some(News {
+        born: std::mem::take(&mut news.born),
+        became: news.became.take(),
+    })
+}

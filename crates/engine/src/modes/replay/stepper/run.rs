@@ -1,0 +1,78 @@
+//! The way to the next event: what the tape has next decides how the thread goes there.
+
+use std::convert::Infallible;
+
+use super::execute::Toward;
+use super::process::Stepper;
+use super::stops::Stops;
+use crate::failure::Result;
+use crate::guide::protocol::Ended;
+use crate::modes::replay::events::{Due, NEVER, Target, target};
+
+impl Stepper {
+    /// Goes on to a stop, or to the end of the process (`None`).
+    ///
+    /// # Errors
+    /// Divergence.
+    pub fn run<S: Stops>(&mut self, stops: &mut S) -> Result<Option<S::Why>> {
+        while self.ended.is_none() {
+            if let Some(why) = stops.look(self)? {
+                return Ok(Some(why));
+            }
+            if let Some(why) = self.advance(stops)? {
+                return Ok(Some(why));
+            }
+        }
+        Ok(None)
+    }
+
+    /// Goes on to the end of the process.
+    ///
+    /// # Errors
+    /// Divergence.
+    pub fn run_to_end<S>(&mut self, stops: &mut S) -> Result<Ended>
+    where
+        S: Stops<Why = Infallible>,
+    {
+        loop {
+            match self.run(stops)? {
+                Some(never) => match never {},
+                None => {
+                    if let Some(ended) = self.ended {
+                        return Ok(ended);
+                    }
+                }
+            }
+        }
+    }
+
+    /// One event, or a piece of guest code on the way to it.
+    fn advance<S: Stops>(&mut self, stops: &mut S) -> Result<Option<S::Why>> {
+        let task = &mut self.task;
+        if task.parked {
+            let parent = task.vforked.is_some() && task.tape.at_end()?;
+            let due = if parent { Due::Parent } else { Due::Resumed };
+            return self.event(stops, due);
+        }
+        // The short way to a system call.
+        if let Some(ticks) = task.tape.next_call() {
+            return match S::LOOKS {
+                true => self.execute(stops, Toward::own(ticks)),
+                false => self.calls(stops, ticks),
+            };
+        }
+        match target(task)? {
+            Target::Own { ticks } => self.execute(stops, Toward::own(ticks)),
+            Target::Position(position) if position.is_here(task, self.steps) => {
+                self.event(stops, Due::Position(position))
+            }
+            Target::Position(position) => self.execute(stops, Toward::position(position.ticks)),
+            Target::Start => self.event(stops, Due::Start),
+            Target::Image => self.event(stops, Due::Image),
+            Target::End if task.vforked.is_some() => self.event(stops, Due::Parent),
+            Target::End if !self.session.goes_on(task)? => self.event(stops, Due::End),
+            // The thread gave the baton away once more: inside a call that never returned.
+            Target::End => self.execute(stops, Toward::own(NEVER)),
+        }
+    }
+}
