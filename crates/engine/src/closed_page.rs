@@ -4,7 +4,7 @@
 use relive_host::Context;
 use relive_host::addr::PAGE;
 
-use crate::signals::info::{SigInfo, fault_addr, signo};
+use crate::siginfo::{SigInfo, fault_addr, signo};
 
 /// A page that the recording has not found behind the end of its file.
 pub struct ClosedPage {

@@ -51,16 +51,16 @@ use relive_host::signal::KernelAction;
 use relive_host::{GuestAddr, Reg};
 use relive_trace::{Kind, Origin, Start, StreamFd, TapeId};
 
+use crate::call::clone_args::CloneArgs;
+use crate::call::go_behind;
 use crate::forbidden::Forbidden;
-use crate::kernel::call::go_behind;
-use crate::kernel::clone_args::CloneArgs;
 use crate::process::Process;
 use crate::process::state::{Actions, ProcessState, State};
-use crate::signals::action::{SIG_DFL, SIG_IGN};
-use crate::signals::state::{AltStack, TaskSignals};
+use crate::sigaction::{SIG_DFL, SIG_IGN};
 use crate::streams::Streams;
 use crate::tape::Tape;
 use crate::task::Task;
+use crate::task::signals::{AltStack, TaskSignals};
 use crate::task::state::{NO_ROBUST_LIST, Registers, TaskState, comm};
 use crate::trap_flag::TrapFlag;
 

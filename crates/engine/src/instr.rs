@@ -9,11 +9,11 @@ use relive_host::{GuestAddr, Reg, cpu};
 
 use crate::cpuid::{ANSWERS, Answers};
 use crate::failure::Result;
+use crate::flow::Flow;
 use crate::mode::Reading;
+use crate::siginfo::fault_info;
 use crate::signals::deliver;
-use crate::signals::info::fault_info;
 use crate::task::Task;
-use crate::task::flow::Flow;
 use crate::trap_flag::TrapFlag;
 
 /// The values that an instruction yields on this processor, as `InstrOp::apply` takes them.

@@ -10,17 +10,17 @@ use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Kind, TapeId};
 use serde::{Deserialize, Serialize};
 
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
 use crate::closed_page::ClosedPage;
 use crate::failure::{Failure, Result};
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
-use crate::kernel::clone_args::CloneArgs;
-use crate::kernel::reply::Reply;
+use crate::flow::Flow;
 use crate::memory::content::{Content, Shown, Wanted};
-use crate::signals::info::SigInfo;
+use crate::siginfo::SigInfo;
 use crate::tape::Tape;
 use crate::task::Task;
-use crate::task::flow::Flow;
 
 /// The name of a mode, as start data and supervisors say it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -4,12 +4,12 @@ use relive_dbt::{InstrOp, Stop, TrapKind};
 use relive_host::{GuestAddr, Reg};
 
 use crate::failure::{Failure, Result};
+use crate::flow::Flow;
 use crate::instr;
 use crate::kernel::syscall;
+use crate::siginfo::{SigInfo, fault_addr, fault_info, signo};
 use crate::signals::deliver;
-use crate::signals::info::{SigInfo, fault_addr, fault_info, signo};
 use crate::task::Task;
-use crate::task::flow::Flow;
 use crate::trap_flag::TrapFlag;
 
 const SEGV_MAPERR: i32 = 1;

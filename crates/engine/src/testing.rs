@@ -10,10 +10,10 @@ use relive_host::Reg;
 
 pub use fake::{Asked, Fake};
 
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::reply::Reply;
 use crate::failure::Result;
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
-use crate::kernel::reply::Reply;
 use crate::machine::{self, Machine};
 use crate::memory::Memory;
 use crate::mode::Name;

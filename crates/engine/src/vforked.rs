@@ -3,9 +3,9 @@
 
 use std::sync::Arc;
 
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
-use crate::kernel::clone_args::CloneArgs;
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
 use crate::tape::Tape;
 use crate::task::Task;
 use crate::task::parent::Parent;

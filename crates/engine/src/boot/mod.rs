@@ -1,4 +1,4 @@
-//! How a host process begins: from its start data ([`start`]) to the first instruction of its guest's
+//! How a host process begins: from its start data ([`crate::start_data`]) to the first instruction of its guest's
 //! program ([`program`]).
 //!
 //! A host process is this very executable, started with the guest's own arguments (so that
@@ -6,7 +6,6 @@
 //! the rest.
 
 mod program;
-pub(crate) mod start;
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -15,7 +14,7 @@ use std::sync::Mutex;
 use relive_host::cpu;
 use relive_host::signal;
 
-pub use start::requested;
+pub use crate::start_data::requested;
 
 use crate::descriptor_limit::{self, Room};
 use crate::failure::{Failure, Result, die};
@@ -26,15 +25,15 @@ use crate::mode::Name;
 use crate::modes::{self, serial};
 use crate::registry::Threads;
 use crate::shm::{Shm, share, shared};
+use crate::start_data::{self, Boot, Continuation, Lifted};
 use crate::{stack_limit, stats, translations};
-use start::{Boot, Continuation, Lifted};
 
 /// Runs this process as a host. Does not return while the guest lives.
 pub fn host_main(fd: i32) -> ! {
     crate::logging::init();
     crate::failure::report_panics();
     crate::failure::tell_by(tell_supervisor);
-    match start::read(fd).and_then(|(lifted, boot)| begin(boot, lifted)) {
+    match start_data::read(fd).and_then(|(lifted, boot)| begin(boot, lifted)) {
         Ok(never) => match never {},
         Err(e) => die(&e),
     }

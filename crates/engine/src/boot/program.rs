@@ -8,7 +8,6 @@ use std::os::unix::ffi::OsStrExt;
 use relive_host::signal::{self, Mask};
 use relive_trace::{Image, Kind, Origin, Start, StreamFd, TapeId};
 
-use super::start::{Boot, Continuation};
 use crate::descriptor_limit::{self, Limit};
 use crate::failure::{Failure, Result, die};
 use crate::inherit::Shown;
@@ -19,7 +18,8 @@ use crate::mode::HandedOn;
 use crate::modes::live;
 use crate::process::Process;
 use crate::process::state::ProcessState;
-use crate::signals::action::{SIG_IGN, host_disposition};
+use crate::sigaction::{SIG_IGN, host_disposition};
+use crate::start_data::{Boot, Continuation};
 use crate::streams::Streams;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;

@@ -5,12 +5,12 @@ use relive_host::context::XSAVE_BYTES;
 use relive_host::signal::{KernelAction, Mask};
 
 use super::{Malformed, from_bytes, to_bytes};
-use crate::boot::start::{Boot, Continuation};
 use crate::mode::Name;
 use crate::process::state::ProcessState;
 use crate::reach::Reach;
 use crate::seccomp::filter::{Confined, Filters};
-use crate::signals::state::Interrupted;
+use crate::start_data::{Boot, Continuation};
+use crate::task::signals::Interrupted;
 use crate::task::state::TaskState;
 use crate::trap_flag::TrapFlag;
 

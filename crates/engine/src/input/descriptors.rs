@@ -61,7 +61,7 @@ fn kind(task: &Task, fd: i32) -> u8 {
 
 fn ask(fd: i32) -> u8 {
     let regular = |st: &libc::stat| st.st_mode & libc::S_IFMT == libc::S_IFREG;
-    let Some(st) = crate::kernel::descriptor::status(fd) else {
+    let Some(st) = crate::descriptor::status(fd) else {
         // Nothing is said of what comes to be there.
         return UNKNOWN;
     };
@@ -69,8 +69,8 @@ fn ask(fd: i32) -> u8 {
         return OTHER;
     }
     // What the kernel makes up is on no device, whose number is 0 then.
-    match libc::major(st.st_dev) == 0 && crate::kernel::descriptor::is_generated(fd) {
-        true if crate::kernel::descriptor::owner(fd).is_some() => MEMORY,
+    match libc::major(st.st_dev) == 0 && crate::descriptor::is_generated(fd) {
+        true if crate::descriptor::owner(fd).is_some() => MEMORY,
         true => MADE_UP,
         false => KEPT,
     }

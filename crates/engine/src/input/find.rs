@@ -1,9 +1,9 @@
 //! Finds bytes at hand in the store: at the cursors of the task, and where the guesses say; each place is
 //! compared.
 
-use super::cursors::Cursors;
 use super::guesses::{start_key, whole_key};
 use super::store::Store;
+use crate::task::cursors::Cursors;
 
 /// Fewer bytes are not worth a reference.
 pub(super) const LEAST: usize = 512;

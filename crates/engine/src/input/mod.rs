@@ -10,7 +10,6 @@
 //! All processes of a tree append to the one store, under a lock that nobody waits for; the
 //! supervisor stores the list of its pieces before the events that refer to them.
 
-pub mod cursors;
 pub mod descriptors;
 mod find;
 mod guesses;

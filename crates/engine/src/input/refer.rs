@@ -7,7 +7,7 @@ use relive_trace::InputRef;
 use super::descriptors::is_kept;
 use super::find::LEAST;
 use super::store::{self, Store};
-use crate::kernel::call::Call;
+use crate::call::Call;
 use crate::task::Task;
 
 /// Where in a stream known bytes are looked for: archives begin their files there.

@@ -3,9 +3,9 @@
 
 use relive_host::addr::PAGE;
 
-use super::call::Call;
 use super::operation::Told;
-use super::reply::Reply;
+use crate::call::Call;
+use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::memory::Memory;
 use crate::space::{self, OnFork, Region, pages};

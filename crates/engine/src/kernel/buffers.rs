@@ -8,8 +8,8 @@
 use relive_host::{GuestAddr, copy, layout};
 use relive_kabi::{Arg, Dir, Len, Special, Written};
 
-use super::call::Call;
 use super::own;
+use crate::call::Call;
 use crate::space::{Region, WRITE};
 use crate::task::Task;
 

@@ -7,8 +7,8 @@ use std::os::unix::ffi::OsStrExt;
 use relive_host::{GuestAddr, copy};
 use relive_kabi::{At, Changes, End, Opening};
 
-use super::call::Call;
 use super::mapped::{identity, identity_at};
+use crate::call::Call;
 
 /// What a call changes.
 #[derive(Clone, Copy)]

@@ -3,15 +3,15 @@
 
 use relive_host::{GuestAddr, copy};
 
-use super::answer::Answer;
-use super::call::Call;
-use super::clone_args::{
+use super::operation::{Operation, Prepared, follow};
+use super::refuse::refuse;
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::{
     CLEAR_SIGHAND, CloneArgs, DETACHED, FILES, FS, IO, PARENT, PIDFD, SIGHAND, SYSVSEM, THREAD,
     UNTRACED, VFORK, VM,
 };
-use super::operation::{Operation, Prepared, follow};
-use super::refuse::refuse;
-use super::reply::Reply;
+use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::remarks::{self, Remark};
 use crate::task::Task;

@@ -3,9 +3,9 @@
 use relive_host::sys;
 use relive_kabi::Restart;
 
-use super::call::Call;
 use super::resume::ERESTART;
 use super::waits::times_out;
+use crate::call::Call;
 use crate::task::Task;
 
 /// Makes a call during which other threads run. The arguments must not point into guest memory

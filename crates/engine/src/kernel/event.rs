@@ -2,7 +2,7 @@
 
 use relive_trace::{Args, Kind, Refs, Syscall, Writes};
 
-use super::call::Call;
+use crate::call::Call;
 use crate::input::refer::{Split, Way};
 use crate::task::Task;
 

@@ -10,14 +10,14 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use relive_host::signal::{Mask, set_mask};
 use relive_host::{GuestAddr, copy};
 
-use super::call::Call;
 use super::operation::{Operation, Prepared};
 use super::resume::ERESTART;
-use crate::boot::start::{Boot, Continuation};
+use crate::call::Call;
 use crate::descriptor_limit::{Limit, Room};
 use crate::failure::Result;
 use crate::loader;
 use crate::remarks::{self, Remark};
+use crate::start_data::{Boot, Continuation};
 use crate::task::Task;
 
 const OWN: &[u8] = b"/proc/self/exe";

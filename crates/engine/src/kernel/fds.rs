@@ -3,9 +3,9 @@
 
 use relive_kabi::FdEffect;
 
-use super::call::Call;
-use super::descriptor::status;
 use super::leads;
+use crate::call::Call;
+use crate::descriptor::status;
 use crate::failure::Result;
 use crate::input::descriptors;
 use crate::task::Task;

@@ -7,12 +7,12 @@ use std::os::unix::ffi::OsStrExt;
 use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, OpenFlags};
 
-use super::call::Call;
-use super::descriptor::is_generated;
 use super::live::generic;
 use super::own;
 use super::own_memory::whose;
 use super::refuse::refuse;
+use crate::call::Call;
+use crate::descriptor::is_generated;
 use crate::failure::Result;
 use crate::task::Task;
 

@@ -4,11 +4,11 @@
 //! threads run. Each step that changes a word is an event of its own, after which the call is
 //! made again: what a sleeping thread has written must be there before others run.
 
-use super::call::Call;
 use super::enter::{blocking, interrupted};
 use super::operation::{Operation, Prepared};
 use super::refuse::refuse;
 use super::resume::ERESTART;
+use crate::call::Call;
 use crate::failure::Result;
 use crate::task::Task;
 use relive_host::sys;

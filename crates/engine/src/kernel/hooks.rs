@@ -1,15 +1,14 @@
 //! Which calls have a hook: one table, by number.
 
-use super::call::Call;
 use super::live::as_described;
 use super::operation::Part::{self, ByRequest, Computes, Flows, Follows, Makes};
 use super::operation::follow;
 use super::{
     advice, clone, exec, fds, files, futex, kill, limits, locks, memory, misc, namespaces,
-    own_memory, prctl, segments, tasks, users,
+    own_memory, prctl, segments, signals, tasks, users,
 };
-use crate::seccomp::calls::Seccomp;
-use crate::signals::calls;
+use crate::call::Call;
+use crate::kernel::seccomp::Seccomp;
 
 const TABLE: &[(i64, Part)] = &[
     (libc::SYS_mmap, Follows(follow::<memory::Map>)),
@@ -28,15 +27,15 @@ const TABLE: &[(i64, Part)] = &[
     (libc::SYS_munlock, Follows(follow::<locks::Range>)),
     (libc::SYS_mlockall, Follows(follow::<locks::All>)),
     (libc::SYS_munlockall, Computes(locks::none)),
-    (libc::SYS_rt_sigaction, Computes(calls::rt_sigaction)),
-    (libc::SYS_rt_sigprocmask, Computes(calls::rt_sigprocmask)),
-    (libc::SYS_rt_sigreturn, Flows(calls::rt_sigreturn)),
-    (libc::SYS_sigaltstack, Computes(calls::sigaltstack)),
-    (libc::SYS_rt_sigsuspend, Follows(follow::<calls::Suspend>)),
-    (libc::SYS_rt_sigpending, Follows(follow::<calls::Pending>)),
+    (libc::SYS_rt_sigaction, Computes(signals::rt_sigaction)),
+    (libc::SYS_rt_sigprocmask, Computes(signals::rt_sigprocmask)),
+    (libc::SYS_rt_sigreturn, Flows(signals::rt_sigreturn)),
+    (libc::SYS_sigaltstack, Computes(signals::sigaltstack)),
+    (libc::SYS_rt_sigsuspend, Follows(follow::<signals::Suspend>)),
+    (libc::SYS_rt_sigpending, Follows(follow::<signals::Pending>)),
     (
         libc::SYS_rt_sigtimedwait,
-        Follows(follow::<calls::Timedwait>),
+        Follows(follow::<signals::Timedwait>),
     ),
     (libc::SYS_rt_sigqueueinfo, Follows(follow::<kill::Send>)),
     (libc::SYS_rt_tgsigqueueinfo, Follows(follow::<kill::Send>)),

@@ -2,9 +2,9 @@
 
 use relive_kabi::Arg;
 
-use super::call::Call;
 use super::live::generic;
 use super::operation::{Operation, Prepared};
+use crate::call::Call;
 use crate::failure::Result;
 use crate::task::Task;
 

@@ -9,8 +9,8 @@ use relive_host::copy;
 use relive_kabi::structs::{MMSGHDR, MSGHDR_CONTROL, MSGHDR_CONTROLLEN};
 use relive_kabi::{Arg, Opening};
 
-use super::call::Call;
-use super::descriptor::status;
+use crate::call::Call;
+use crate::descriptor::status;
 use crate::machine::Machine;
 use crate::section::{Section, Shareable};
 use crate::streams::{ERR, Identity, OUT};

@@ -6,10 +6,10 @@ use relive_host::Reg;
 use relive_host::addr::PAGE;
 use relive_host::layout::STACK_TOP;
 
-use super::call::Call;
 use super::live::generic;
 use super::operation::{Operation, Outcome, Prepared};
 use super::users::open_ahead;
+use crate::call::Call;
 use crate::failure::Result;
 use crate::loader::{STACK_NAME, stack_bytes};
 use crate::memory::{Memory, Source};

@@ -4,17 +4,17 @@ use relive_host::signal::{Mask, set_mask};
 use relive_host::sys;
 use relive_kabi::Arg;
 
-use super::answer::Answer;
 use super::buffers::Buffers;
-use super::call::Call;
-use super::descriptor::takes_requests;
 use super::enter::{blocking, enter_kernel, interrupted};
 use super::refuse::refuse;
-use super::reply::Reply;
 use super::waits::may_sleep;
 use super::{moved, output, own};
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::reply::Reply;
+use crate::descriptor::takes_requests;
 use crate::failure::Result;
-use crate::signals::info::signo;
+use crate::siginfo::signo;
 use crate::task::Task;
 
 /// Makes a call that has no hook, and notes what it wrote.

@@ -4,10 +4,10 @@
 
 use relive_host::addr::PAGE;
 
-use super::call::Call;
 use super::live::generic;
 use super::operation::{Operation, Outcome, Prepared, Told};
-use super::reply::Reply;
+use crate::call::Call;
+use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::memory::Memory;
 use crate::task::Task;

@@ -8,7 +8,7 @@ use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 
 use relive_trace::FileId;
 
-use super::descriptor::is_generated;
+use crate::descriptor::is_generated;
 use crate::failure::{Failure, Result};
 use crate::file_table::{FILES, FileTable};
 use crate::kept_files;

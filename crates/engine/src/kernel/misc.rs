@@ -1,9 +1,9 @@
 //! Small hooks: arch_prctl(2), by its request, and personality(2).
 
-use super::call::Call;
 use super::operation::Part::Computes;
 use super::operation::{Part, Requests, Told};
-use super::reply::Reply;
+use crate::call::Call;
+use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::forbidden::Forbidden;
 use crate::task::Task;

@@ -9,9 +9,9 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use relive_host::sys;
 use relive_kabi::{At, End, Moves};
 
-use super::call::Call;
-use super::descriptor::status;
 use super::enter::{blocking, interrupted};
+use crate::call::Call;
+use crate::descriptor::status;
 use crate::descriptor_limit::Room;
 use crate::task::Task;
 

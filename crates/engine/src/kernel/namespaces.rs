@@ -1,9 +1,9 @@
 //! unshare(2): what the engine does not have to follow is the kernel's. Namespaces of users and
 //! processes are refused: the host finds the recorder by its number, and as the same user.
 
-use super::call::Call;
 use super::live::generic;
 use super::refuse::refuse;
+use crate::call::Call;
 use crate::failure::Result;
 use crate::task::Task;
 

@@ -3,10 +3,10 @@
 //! that the engine answers by itself has one step, the same in every mode. Must never decide by the mode
 //! what a call means.
 
-use super::answer::Answer;
-use super::call::Call;
 use super::live::generic;
-use super::reply::Reply;
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
 use crate::task::Task;
 

@@ -5,10 +5,10 @@ use relive_host::{GuestAddr, copy, sys};
 use relive_kabi::Arg;
 use relive_kabi::structs::{MMSGHDR, MMSGHDR_LEN, MSGHDR_IOV, MSGHDR_IOVLEN};
 
-use super::call::Call;
-use super::descriptor::status;
 use super::enter::interrupted;
 use super::moved;
+use crate::call::Call;
+use crate::descriptor::status;
 use crate::task::Task;
 
 /// Whether a call moves its output there, without having it in its memory.

@@ -13,9 +13,9 @@ use relive_host::{GuestAddr, copy};
 use relive_kabi::structs::MMSGHDR;
 use relive_kabi::{Arg, Dir, Holds, Len, Special};
 
-use super::call::Call;
-use super::descriptor::status;
 use super::fds;
+use crate::call::Call;
+use crate::descriptor::status;
 use crate::descriptor_limit::Room;
 use crate::task::Task;
 

@@ -9,8 +9,8 @@ use relive_host::{GuestAddr, Reg};
 use relive_kabi::{Arg, Blocks, Changes, Dir, FdEffect, Replay, Row, SubTable, Transfer};
 
 use super::buffers::{is_astray, points};
-use super::call::{go_behind, registers};
 use super::{hooks, own};
+use crate::call::{go_behind, registers};
 use crate::task::Task;
 
 /// What there is to know of a plain call.

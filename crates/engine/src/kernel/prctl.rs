@@ -1,17 +1,16 @@
 //! prctl(2) by its operation: most are the kernel's; the host must stay traceable by its supervisor
 //! whatever the guest says.
 
-use super::call::Call;
 use super::live::as_described;
 use super::operation::Part::{Computes, Follows};
 use super::operation::{Operation, Outcome, Part, Prepared, Requests, Told, follow};
 use super::refuse::refuse;
-use super::reply::Reply;
 use super::users;
+use crate::call::Call;
+use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::forbidden::Forbidden;
-use crate::seccomp::calls::SetMode;
-use crate::seccomp::calls::get_mode;
+use crate::kernel::seccomp::{SetMode, get_mode};
 use crate::task::Task;
 
 const EINVAL: i64 = -(libc::EINVAL as i64);

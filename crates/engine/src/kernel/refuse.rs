@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::call::Call;
+use crate::call::Call;
 use crate::failure::Failure;
 
 /// A refusal that is told once.

@@ -3,9 +3,9 @@
 use relive_host::{GuestAddr, Reg};
 use relive_kabi::Restart;
 
-use super::call::{Call, go_behind};
-use crate::signals::state::Interrupted;
+use crate::call::{Call, go_behind};
 use crate::task::Task;
+use crate::task::signals::Interrupted;
 
 /// Logged result of a call that a signal interrupted before it is decided whether it is made
 /// again (the kernel's internal ERESTARTSYS).

@@ -8,12 +8,12 @@ use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy, layout, sys};
 use relive_kabi::structs::{SEMID_DS, SHMID_DS, SHMID_SIZE};
 
-use super::call::Call;
 use super::live::generic;
 use super::mapped;
 use super::memory::place::{Held, MAP_FIXED_NOREPLACE, choose};
 use super::operation::{Operation, Outcome, Prepared, Told};
-use super::reply::Reply;
+use crate::call::Call;
+use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
 use crate::memfd;
 use crate::memory::Source;

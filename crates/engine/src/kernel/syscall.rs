@@ -3,16 +3,16 @@
 
 use relive_host::GuestAddr;
 
-use super::answer::Answer;
-use super::call::Call;
-use super::reply::Reply;
 use super::resume::resume;
 use super::{fds, hooks, live, own, plain};
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::reply::Reply;
 use crate::failure::Result;
+use crate::flow::Flow;
+use crate::kernel::judge::Verdict;
 use crate::mode::Begun;
-use crate::seccomp::judge::Verdict;
 use crate::task::Task;
-use crate::task::flow::Flow;
 
 /// Handles the system call at `task.ctx.rip`; `next` is the instruction behind it.
 ///
@@ -25,7 +25,7 @@ pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     }
     let call = Call::at(&task.ctx);
     if confined {
-        match crate::seccomp::judge::before(task, &call, next)? {
+        match crate::kernel::judge::before(task, &call, next)? {
             Verdict::Allow => {}
             Verdict::Flow(flow) => return Ok(flow),
             Verdict::Errno(errno) => return make(task, &call, next, Some(errno)),

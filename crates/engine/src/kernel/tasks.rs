@@ -3,16 +3,17 @@
 use relive_kabi::Reports;
 use relive_trace::{Ending, Kind};
 
-use super::answer::Answer;
-use super::call::Call;
-use super::clone_args::CloneArgs;
 use super::enter::blocking;
 use super::fds;
 use super::operation::{Operation, Outcome, Prepared, Told};
-use super::reply::Reply;
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
 use crate::failure::Result;
+use crate::flow::{End, Flow};
 use crate::task::Task;
-use crate::task::flow::{End, Flow};
+use crate::task::ending::{clear_id, leave, release_locks};
 
 /// Tells the parent the descriptor of its child.
 pub fn give_pidfd(task: &mut Task, args: &CloneArgs, pidfd: i32) {
@@ -82,40 +83,6 @@ pub fn exit(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     });
     leave(task);
     Ok(Reply::Flow(Flow::ThreadEnd(call.int(0) & 0xff)))
-}
-
-/// What the kernel does for a thread that ends: robust locks, the cleared thread id.
-pub fn leave(task: &mut Task) {
-    for at in super::robust::release(task, task.robust.0, task.tid) {
-        task.mode().host().wake(at);
-    }
-    task.process.state().robust.remove(&task.index);
-    task.mode().host().leaves(task);
-    clear_id(task);
-}
-
-fn clear_id(task: &Task) {
-    if task.clear_tid != 0 && task.write(task.clear_tid, &[0; 4]).is_ok() {
-        task.mode().host().wake(task.clear_tid);
-    }
-}
-
-/// What the kernel does for all threads of a process that ends: robust locks, which may be in
-/// memory shared with other processes.
-pub fn release_locks(task: &Task) {
-    let lists: Vec<(u64, u32)> = task.process.state().robust.values().copied().collect();
-    for (head, tid) in lists {
-        for at in super::robust::release(task, head, tid) {
-            task.mode().host().wake(at);
-        }
-    }
-}
-
-/// Whether a thread of the process holds a robust lock.
-pub fn holds_locks(task: &Task) -> bool {
-    let state = task.process.state();
-    let mut heads = state.robust.values();
-    heads.any(|&(head, _)| super::robust::holds(task, head))
 }
 
 /// exit_group(2).

@@ -5,9 +5,9 @@ use std::sync::atomic::Ordering;
 
 use relive_trace::FileStore;
 
-use super::call::Call;
 use super::live::generic;
 use super::operation::{Operation, Prepared};
+use crate::call::Call;
 use crate::descriptor_limit::Room;
 use crate::failure::Result;
 use crate::machine::Machine;

@@ -3,7 +3,7 @@
 
 use relive_kabi::Transfer;
 
-use super::call::Call;
+use crate::call::Call;
 use crate::input::descriptors::is_regular;
 use crate::task::Task;
 

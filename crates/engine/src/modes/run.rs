@@ -10,18 +10,18 @@ use relive_trace::{Kind, TapeId};
 
 use super::live::host::KERNEL_WITH_LISTS;
 use super::live::{self, fork, threads, vfork};
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
 use crate::failure::Result;
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
+use crate::flow::Flow;
 use crate::kernel::changed_files;
-use crate::kernel::clone_args::CloneArgs;
-use crate::kernel::reply::Reply;
 use crate::memory::content::{Content, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
-use crate::signals::info::SigInfo;
+use crate::siginfo::SigInfo;
 use crate::tape::Tape;
 use crate::task::Task;
-use crate::task::flow::Flow;
 
 /// The mode of `relive run`.
 pub struct Run;

@@ -7,18 +7,18 @@ use serde::{Deserialize, Serialize};
 
 use super::bpf;
 
-pub(super) const KILL_PROCESS: u32 = 0x8000_0000;
-pub(super) const KILL_THREAD: u32 = 0;
-pub(super) const TRAP: u32 = 0x0003_0000;
-pub(super) const ERRNO: u32 = 0x0005_0000;
-pub(super) const NOTIFY: u32 = 0x7fc0_0000;
-pub(super) const TRACE: u32 = 0x7ff0_0000;
-pub(super) const LOG: u32 = 0x7ffc_0000;
-pub(super) const ALLOW: u32 = 0x7fff_0000;
-pub(super) const ACTION: u32 = 0xffff_0000;
-pub(super) const VALUE: u32 = 0xffff;
+pub(crate) const KILL_PROCESS: u32 = 0x8000_0000;
+pub(crate) const KILL_THREAD: u32 = 0;
+pub(crate) const TRAP: u32 = 0x0003_0000;
+pub(crate) const ERRNO: u32 = 0x0005_0000;
+pub(crate) const NOTIFY: u32 = 0x7fc0_0000;
+pub(crate) const TRACE: u32 = 0x7ff0_0000;
+pub(crate) const LOG: u32 = 0x7ffc_0000;
+pub(crate) const ALLOW: u32 = 0x7fff_0000;
+pub(crate) const ACTION: u32 = 0xffff_0000;
+pub(crate) const VALUE: u32 = 0xffff;
 /// The kernel's most for an errno.
-pub(super) const MAX_ERRNO: u32 = 4095;
+pub(crate) const MAX_ERRNO: u32 = 4095;
 
 /// What a thread may call.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,18 +35,18 @@ pub enum Confined {
 pub struct Filters(Arc<Filter>);
 
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Filter {
-    pub(super) program: Program,
+pub(crate) struct Filter {
+    pub(crate) program: Program,
     older: Option<Filters>,
 }
 
 /// The program of one filter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Program {
+pub(crate) struct Program {
     /// The thread that has set it, as process and thread. Each filter of a thread has more below it
     /// than the one before, so this and their number name it in its process.
-    pub(super) setter: (u32, u32),
-    pub(super) insns: Vec<bpf::Insn>,
+    pub(crate) setter: (u32, u32),
+    pub(crate) insns: Vec<bpf::Insn>,
 }
 
 impl From<Filters> for Vec<Program> {
@@ -68,23 +68,23 @@ impl TryFrom<Vec<Program>> for Filters {
 }
 
 impl Filters {
-    pub(super) fn with(program: Program, older: Option<Self>) -> Self {
+    pub(crate) fn with(program: Program, older: Option<Self>) -> Self {
         Self(Arc::new(Filter { program, older }))
     }
 
-    pub(super) fn iter(&self) -> impl Iterator<Item = &Filter> {
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Filter> {
         std::iter::successors(Some(&*self.0), |f| Some(&*f.older.as_ref()?.0))
     }
 
     /// Whether `other` are these, or below them.
-    pub(super) fn are_above(&self, other: &Self) -> bool {
+    pub(crate) fn are_above(&self, other: &Self) -> bool {
         let newer = self.iter().count().checked_sub(other.iter().count());
         let same_height = newer.and_then(|n| self.iter().nth(n));
         same_height.is_some_and(|f| f.program.setter == other.0.program.setter)
     }
 
     /// The answer with the strictest action, the newest filter's value winning among equals.
-    pub(super) fn answer(&self, data: &[u8; bpf::DATA]) -> u32 {
+    pub(crate) fn answer(&self, data: &[u8; bpf::DATA]) -> u32 {
         // The kernel compares actions as signed numbers: killing the process is least.
         let action = |answer: u32| (answer & ACTION) as i32;
         self.iter()

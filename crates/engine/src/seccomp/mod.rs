@@ -2,7 +2,5 @@
 //! to the kernel, which would apply them to the host. The same in recording and replay: what a
 //! filter says depends on the call alone.
 
-mod bpf;
-pub mod calls;
+pub mod bpf;
 pub mod filter;
-pub mod judge;

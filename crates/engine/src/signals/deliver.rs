@@ -5,13 +5,13 @@ use relive_host::Reg;
 use relive_host::signal::{Mask, set_mask};
 use relive_trace::{Ending, Kind, Signal};
 
-use super::action::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
 use super::frame;
-use super::info::{SigInfo, fault_addr, fault_info, signo};
 use crate::failure::Result;
+use crate::flow::{End, Flow};
+use crate::sigaction::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
+use crate::siginfo::{SigInfo, fault_addr, fault_info, signo};
 use crate::tape::SYNCHRONOUS;
 use crate::task::Task;
-use crate::task::flow::{End, Flow};
 
 const SI_KERNEL: i32 = 128;
 /// The exception number of a page fault, and of a general protection fault.
@@ -182,7 +182,7 @@ pub fn kill(task: &mut Task, sig: i32, thread: bool) -> Result<Flow> {
             code: sig,
             steps: 0,
         });
-        crate::kernel::tasks::leave(task);
+        crate::task::ending::leave(task);
         return Ok(Flow::ThreadEnd(sig));
     }
     task.mode().raised(task, &fault_info(sig, 0, 0))?;
@@ -190,7 +190,7 @@ pub fn kill(task: &mut Task, sig: i32, thread: bool) -> Result<Flow> {
 }
 
 fn killed(task: &mut Task, sig: i32, synchronous: bool) -> Flow {
-    crate::kernel::tasks::release_locks(task);
+    crate::task::ending::release_locks(task);
     let steps = if synchronous { SYNCHRONOUS } else { task.steps };
     task.record(Kind::End {
         how: Ending::Killed,

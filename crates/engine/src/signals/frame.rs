@@ -5,10 +5,10 @@
 use relive_host::signal::{KernelAction, Mask};
 use relive_host::{GuestAddr, Reg, cpu};
 
-use super::info::{SigInfo, signo};
-use super::state::{AltStack, SS_AUTODISARM};
 use super::xstate;
+use crate::siginfo::{SigInfo, signo};
 use crate::task::Task;
+use crate::task::signals::{AltStack, SS_AUTODISARM};
 use crate::trap_flag::TrapFlag;
 
 /// pretcode, ucontext (304 bytes), siginfo.
@@ -151,7 +151,7 @@ pub fn pop(task: &mut Task) -> Result<Mask, Bad> {
     let uc = task.ctx.reg(Reg::Rsp);
     // What a bad frame leaves as it is shows the call behind itself, with a result of 0.
     let next = GuestAddr(task.ctx.rip + 2);
-    crate::kernel::call::go_behind(&mut task.ctx, next);
+    crate::call::go_behind(&mut task.ctx, next);
     task.ctx.set_reg(Reg::Rax, 0);
     let bad = |mask, refused| Bad { mask, refused };
     let mask = mask(task, uc).map_err(|_| bad(None, None))?;

@@ -105,7 +105,7 @@ fn absolute(path: &Path) -> Result<PathBuf> {
 /// # Errors
 /// No process can be made.
 pub(crate) fn start_replay(
-    boot: &crate::boot::start::Boot,
+    boot: &crate::start_data::Boot,
     shown: &[Vec<u8>],
     extra: &[(&str, String)],
 ) -> Result<i32> {

@@ -11,11 +11,11 @@ use relive_host::sys;
 use relive_trace::{Bytes, ExitStatus, Manifest, Summary, TraceWriter};
 
 use super::{Status, absolute, environment, find_program};
-use crate::boot::start::Boot;
 use crate::failure::{Failure, Result};
 use crate::mode::{HandedOn, Name};
 use crate::remarks::REMARKS;
 use crate::shm::{RINGS, Shm, alive, state};
+use crate::start_data::Boot;
 use crate::stats::Totals;
 
 /// How often everything that was logged is written out, at least.

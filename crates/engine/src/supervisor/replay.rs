@@ -8,13 +8,13 @@ use relive_trace::{ExitStatus, Trace};
 
 use super::record::{reap, start_with, wake_at_child_end};
 use super::{Status, absolute};
-use crate::boot::start::Boot;
 use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::{checksum, confine, other_writers};
 use crate::shm::Shm;
+use crate::start_data::Boot;
 use crate::stats::Totals;
 use crate::{sections, sharing, stats};
 

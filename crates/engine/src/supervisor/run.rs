@@ -11,10 +11,10 @@ use super::record::{
     forward_endings, ignore_keyboard, pass_on, reap, start_with, wake_at_child_end,
 };
 use super::{Status, environment, find_program};
-use crate::boot::start::Boot;
 use crate::failure::{Failure, Result};
 use crate::mode::Name;
 use crate::shm::Shm;
+use crate::start_data::Boot;
 use crate::stats::Totals;
 use crate::{sections, stats};
 

@@ -7,7 +7,7 @@ use relive_host::{GuestAddr, enter};
 
 use super::{Task, stepping};
 use crate::closed_page::ClosedPage;
-use crate::signals::info::{fault_addr, signo};
+use crate::siginfo::{fault_addr, signo};
 use crate::trap_flag::TrapFlag;
 
 impl Task {

@@ -1,9 +1,12 @@
 //! One guest thread, and its plain-data description, [`TaskState`].
 
 mod capture;
-pub mod flow;
+pub mod cursors;
+pub mod ending;
 mod go;
 pub mod parent;
+mod robust;
+pub mod signals;
 pub mod state;
 mod stepping;
 
@@ -17,16 +20,16 @@ use relive_host::segments::Segments;
 use relive_host::{Context, GuestAddr};
 use relive_trace::{Event, Kind, TapeId};
 
+use crate::call::log::Log;
 use crate::forbidden::Forbidden;
-use crate::input::cursors::Cursors;
-use crate::kernel::log::Log;
 use crate::machine::Machine;
 use crate::mode::Mode;
 use crate::process::Process;
 use crate::seccomp::filter::Confined;
-use crate::signals::state::TaskSignals;
 use crate::spin::Spin;
 use crate::tape::{Tape, digest};
+use crate::task::cursors::Cursors;
+use crate::task::signals::TaskSignals;
 use crate::trap_flag::TrapFlag;
 
 /// One guest thread: its registers and what the kernel would know about it.

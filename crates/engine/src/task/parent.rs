@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use super::state::TaskState;
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
-use crate::kernel::clone_args::CloneArgs;
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
 use crate::process::Process;
 use crate::tape::Tape;
 

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::forbidden::Forbidden;
 use crate::seccomp::filter::Confined;
-use crate::signals::state::TaskSignals;
+use crate::task::signals::TaskSignals;
 use crate::trap_flag::TrapFlag;
 
 /// A guest thread.

@@ -7,18 +7,18 @@ use relive_host::reading::Use;
 use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Kind, TapeId};
 
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
-use crate::kernel::clone_args::CloneArgs;
-use crate::kernel::reply::Reply;
+use crate::flow::Flow;
 use crate::memory::Source;
 use crate::memory::content::{Content, Shown, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
-use crate::signals::info::SigInfo;
+use crate::siginfo::SigInfo;
 use crate::tape::Tape;
 use crate::task::Task;
-use crate::task::flow::Flow;
 
 /// A question to the mode.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -7,22 +7,21 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::boot::start::Boot;
 use crate::broker::Broker;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{
     Map, Output, Past, Ran, Reply, Request, Run, Status, Stops, Thread, receive, send,
 };
 use crate::guide::registers::Registers;
-use crate::messages;
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::confine;
 use crate::modes::replay::guided::guide::VARIABLE as GUIDE;
 use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
 use crate::shm::Shm;
-use crate::streams;
+use crate::start_data::Boot;
 use crate::supervisor::start_replay;
+use crate::{messages, streams};
 
 /// What all processes of a timeline share.
 struct Common {

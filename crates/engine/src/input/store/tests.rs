@@ -1,6 +1,6 @@
-use super::super::cursors::Cursors;
 use super::*;
 use crate::sharing::lock::Guard;
+use crate::task::cursors::Cursors;
 
 const ME: u32 = 1;
 

@@ -3,8 +3,8 @@
 use relive_host::addr::PAGE;
 
 use super::place::Held;
+use crate::call::Call;
 use crate::failure::Result;
-use crate::kernel::call::Call;
 use crate::kernel::limits;
 use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::memory::{Memory, Source};

@@ -3,8 +3,8 @@
 
 use relive_host::addr::PAGE;
 
+use crate::call::Call;
 use crate::failure::Result;
-use crate::kernel::call::Call;
 use crate::kernel::live::generic;
 use crate::space::pages;
 use crate::task::Task;

@@ -7,9 +7,9 @@ use relive_host::addr::PAGE;
 use relive_host::layout;
 
 use super::place::{Held, choose};
+use crate::call::Call;
 use crate::descriptor_limit::Room;
 use crate::failure::Result;
-use crate::kernel::call::Call;
 use crate::kernel::mapped::Mapped;
 use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::kernel::{limits, locks};

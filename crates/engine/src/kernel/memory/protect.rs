@@ -2,10 +2,10 @@
 
 use relive_host::addr::PAGE;
 
+use crate::call::Call;
+use crate::call::reply::Reply;
 use crate::failure::Result;
-use crate::kernel::call::Call;
 use crate::kernel::operation::Told;
-use crate::kernel::reply::Reply;
 use crate::memory::Memory;
 use crate::space::pages;
 use crate::task::Task;

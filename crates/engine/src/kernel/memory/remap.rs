@@ -5,8 +5,8 @@ use relive_host::layout;
 
 use super::place::Held;
 use super::unmap::release;
+use crate::call::Call;
 use crate::failure::Result;
-use crate::kernel::call::Call;
 use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::kernel::refuse::unsupported;
 use crate::kernel::{limits, shown};

@@ -6,7 +6,7 @@ use relive_kabi::{Arg, At};
 
 use super::whose::{NOWHERE, Whose};
 use super::written::Written;
-use crate::kernel::call::Call;
+use crate::call::Call;
 use crate::task::Task;
 
 const EFAULT: i64 = -(libc::EFAULT as i64);

@@ -4,8 +4,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use relive_host::sys;
 
+use crate::descriptor::owner;
 use crate::input::descriptors::is_memory;
-use crate::kernel::descriptor::owner;
 use crate::task::Task;
 
 /// Nobody has memory there.

@@ -3,12 +3,11 @@
 use relive_host::signal::{Mask, set_mask};
 use relive_host::sys;
 
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::inherit;
-use crate::kernel::clone_args::CloneArgs;
-use crate::kernel::fds;
-use crate::kernel::reply::Reply;
-use crate::kernel::tasks;
+use crate::kernel::{fds, tasks};
 use crate::machine::count_translations;
 use crate::mode::Mode;
 use crate::task::Task;

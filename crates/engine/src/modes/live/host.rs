@@ -6,7 +6,7 @@ use relive_host::signal::{
 use relive_host::sys;
 
 use crate::mode::Host;
-use crate::signals::action::host_disposition;
+use crate::sigaction::host_disposition;
 use crate::task::Task;
 
 /// The kernel behind guest threads; the engine marks the robust locks of those that end.

@@ -15,11 +15,11 @@ use relive_host::signal::install_stack;
 use relive_host::{enter, sys};
 
 use crate::failure::{Result, die};
+use crate::flow::{End, Flow};
 use crate::kernel::live::apply_mask;
 use crate::signals::deliver;
 use crate::stops;
 use crate::task::Task;
-use crate::task::flow::{End, Flow};
 
 /// Gets a host thread ready for its task: context, signal stack, mask.
 pub fn prepare_thread(task: &mut Task) {

@@ -6,10 +6,10 @@ use relive_host::signal::{Mask, set_mask};
 use relive_host::sys;
 use relive_trace::{Kind, Origin, Start, TapeId};
 
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::inherit;
-use crate::kernel::clone_args::CloneArgs;
-use crate::kernel::reply::Reply;
 use crate::task::Task;
 
 /// Makes a thread of the process.

@@ -5,9 +5,9 @@ use relive_host::signal::{Mask, set_mask};
 use relive_host::sys;
 use relive_trace::{Kind, Origin, Start};
 
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
 use crate::failure::Result;
-use crate::kernel::clone_args::CloneArgs;
-use crate::kernel::reply::Reply;
 use crate::kernel::tasks;
 use crate::mode::Mode;
 use crate::task::Task;

@@ -6,15 +6,15 @@ use relive_trace::{Ending, Event, Kind};
 
 use super::events::{consume, describe};
 use super::report::divergence;
+use crate::call::Call;
+use crate::call::answer::Answer;
 use crate::failure::Result;
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
+use crate::flow::Flow;
 use crate::mode::Begun;
 use crate::readings::Misfit;
-use crate::signals::info::{SigInfo, signo};
+use crate::siginfo::{SigInfo, signo};
 use crate::tape::{SYNCHRONOUS, Tape, digest};
 use crate::task::Task;
-use crate::task::flow::Flow;
 
 /// Looks up the system call that the thread stands at.
 ///

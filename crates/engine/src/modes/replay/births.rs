@@ -11,16 +11,16 @@ use super::news;
 use super::other_writers;
 use super::state::{self, with};
 use super::turns::Turns;
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
-use crate::kernel::clone_args::CloneArgs;
-use crate::kernel::reply::Reply;
+use crate::flow::Flow;
 use crate::kernel::resume::resume_after;
 use crate::machine::machine;
 use crate::modes::live::fork::MEMBER;
 use crate::task::Task;
-use crate::task::flow::Flow;
 use crate::{inherit, vforked};
 
 /// A thread of the process, which gets its first turn from the schedule.

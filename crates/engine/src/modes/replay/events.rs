@@ -7,15 +7,16 @@ use relive_trace::{Ending, Kind};
 
 use super::births::resume_parent;
 use super::report::{divergence, show};
+use crate::call::Call;
 use crate::failure::{Failure, Result};
-use crate::kernel::call::Call;
+use crate::flow::{End, Flow};
 use crate::kernel::syscall;
+use crate::siginfo::SigInfo;
 use crate::signals::deliver;
-use crate::signals::info::SigInfo;
+use crate::stops;
 use crate::tape::{SYNCHRONOUS, Tape, digest};
 use crate::task::Task;
-use crate::task::flow::{End, Flow};
-use crate::{kernel, stops};
+use crate::task::ending;
 
 /// Ticks that are never reached.
 pub const NEVER: u64 = u64::MAX / 4;
@@ -163,7 +164,7 @@ fn arrive(task: &mut Task, position: Position) -> Result<Flow> {
         Happening::Signal(info) => deliver::deliver_recorded(task, &info),
         Happening::Switch => Ok(Flow::Park),
         Happening::Killed(sig) => {
-            kernel::tasks::release_locks(task);
+            ending::release_locks(task);
             Ok(Flow::ProcessEnd(End::Signal(sig)))
         }
     }

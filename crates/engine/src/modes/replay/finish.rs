@@ -4,9 +4,9 @@
 use super::guided::watching::wrote;
 use super::output;
 use super::report::divergence;
+use crate::call::Call;
+use crate::call::answer::Answer;
 use crate::failure::Result;
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
 use crate::machine::machine;
 use crate::task::Task;
 

@@ -7,18 +7,18 @@ use relive_trace::{Bare, Kind, TapeId};
 use super::{
     answers, births, concurrency, content, files, finish, past_end_of_file, report, state,
 };
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
 use crate::closed_page::ClosedPage;
 use crate::failure::{Failure, Result};
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
-use crate::kernel::clone_args::CloneArgs;
-use crate::kernel::reply::Reply;
+use crate::flow::Flow;
 use crate::memory::content::{Content, Shown, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
-use crate::signals::info::SigInfo;
+use crate::siginfo::SigInfo;
 use crate::tape::{Tape, digest};
 use crate::task::Task;
-use crate::task::flow::Flow;
 
 /// The mode of `relive replay` and of all commands that look at a recording.
 pub struct Replay;

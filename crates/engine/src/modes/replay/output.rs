@@ -6,9 +6,9 @@ use relive_host::sys;
 
 use super::report::divergence;
 use super::state;
+use crate::call::Call;
+use crate::call::answer::Answer;
 use crate::failure::{Failure, Result};
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
 use crate::kernel::output;
 use crate::machine::machine;
 use crate::task::Task;

@@ -9,7 +9,7 @@ use relive_trace::{Event, Kind};
 
 use crate::closed_page::ClosedPage;
 use crate::machine::machine;
-use crate::signals::info::{SigInfo, fault_addr};
+use crate::siginfo::{SigInfo, fault_addr};
 use crate::tape::SYNCHRONOUS;
 use crate::task::Task;
 

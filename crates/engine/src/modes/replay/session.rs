@@ -12,13 +12,13 @@ use super::news::{self, News};
 use super::state::with;
 use super::turns::Turns;
 use crate::failure::{Failure, Result};
+use crate::flow::{End, Flow};
 use crate::guide::protocol::Ended;
 use crate::inherit::Shown;
 use crate::machine::machine;
 use crate::modes::live;
 use crate::process::Process;
 use crate::task::Task;
-use crate::task::flow::{End, Flow};
 use crate::{image, translations};
 
 /// The threads of the process and their order.

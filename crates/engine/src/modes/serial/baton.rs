@@ -508,7 +508,7 @@ impl Baton {
 
 /// Notes what others may need to know while a member does not run; returns its turn.
 fn end_turn(slot: &Slot, task: &Task) -> u32 {
-    let locked = crate::kernel::tasks::holds_locks(task);
+    let locked = crate::task::ending::holds_locks(task);
     slot.locked.store(locked.into(), Ordering::Release);
     slot.turns.load(Ordering::Relaxed)
 }

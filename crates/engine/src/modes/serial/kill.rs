@@ -7,15 +7,15 @@ use std::sync::atomic::Ordering;
 use relive_host::sys;
 
 use super::Serial;
+use crate::call::Call;
 use crate::failure::Result;
-use crate::kernel::call::Call;
 use crate::kernel::enter::blocking;
 use crate::kernel::refuse::unsupported;
-use crate::kernel::tasks;
 use crate::sharing::group::GROUP;
 use crate::sharing::processes::{PROCESSES, Slot, standing};
 use crate::shm::Shm;
 use crate::task::Task;
+use crate::task::ending;
 
 /// Makes the call that sends a signal.
 type Send<'a> = &'a mut dyn FnMut(&mut Task) -> i64;
@@ -62,7 +62,7 @@ impl Serial {
         };
         let own = task.process.pid as i32;
         if target == Some(own) && self.baton.is_member() {
-            tasks::release_locks(task);
+            ending::release_locks(task);
         }
         for slot in locked(&self.shm) {
             let pid = slot.pid.load(Ordering::Acquire) as i32;

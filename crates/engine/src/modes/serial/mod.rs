@@ -25,19 +25,19 @@ use relive_trace::{Bare, Kind, TapeId};
 
 use super::live::host::KERNEL;
 use super::live::{self, fork, threads, vfork};
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
 use crate::failure::{Result, die};
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
-use crate::kernel::clone_args::CloneArgs;
+use crate::flow::Flow;
 use crate::kernel::event;
-use crate::kernel::reply::Reply;
 use crate::memory::content::{Content, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
 use crate::shm::Shm;
-use crate::signals::info::SigInfo;
+use crate::siginfo::SigInfo;
 use crate::tape::{Tape, TapeOut, digest};
 use crate::task::Task;
-use crate::task::flow::Flow;
 use baton::Baton;
 use schedule::Schedule;
 

@@ -2,8 +2,8 @@
 
 use super::Serial;
 use super::baton::Taken;
+use crate::call::Call;
 use crate::failure::{Failure, Result};
-use crate::kernel::call::Call;
 use crate::kernel::enter::enter_kernel;
 use crate::kernel::refuse::unsupported;
 use crate::sharing::changes::CHANGES;

@@ -15,9 +15,9 @@ use relive_dbt::{Access, accesses};
 use relive_host::{GuestAddr, Reg, copy};
 
 use crate::failure::Result;
+use crate::flow::Flow;
 use crate::stops::{self, Step};
 use crate::task::Task;
-use crate::task::flow::Flow;
 
 /// Most instructions to look at.
 const MOST_STEPS: usize = 96;

@@ -11,9 +11,9 @@ use super::baton::Taken;
 use super::schedule::Schedule;
 use super::spinning::{self, Found};
 use crate::failure::Result;
+use crate::flow::Flow;
 use crate::stops::{self, Step};
 use crate::task::Task;
-use crate::task::flow::Flow;
 
 /// Ticks between two looks at the recorder, of a thread that nobody can wait for.
 const ALONE: i64 = 1 << 22;

@@ -5,11 +5,11 @@ use relive_dbt::Stop;
 use super::guidance::Guidance;
 use super::track::point;
 use crate::failure::Result;
+use crate::flow::Flow;
 use crate::guide::point::Steps;
 use crate::modes::replay::events::Due;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::Stops;
-use crate::task::flow::Flow;
 
 /// The way to where the followed process runs a program.
 pub struct Begin<'g>(pub &'g mut Guidance);

@@ -10,10 +10,9 @@ use super::watching;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{Output, Past, Ran, Run, Status, Stops, Why};
 use crate::machine::machine;
-use crate::modes::replay::session;
-use crate::modes::replay::state;
 use crate::modes::replay::stepper::process::Stepper;
-use crate::signals::info::{fault_info, signo};
+use crate::modes::replay::{session, state};
+use crate::siginfo::{fault_info, signo};
 use crate::tape::digest;
 use crate::task::Task;
 

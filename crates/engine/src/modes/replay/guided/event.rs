@@ -3,13 +3,13 @@
 use relive_kabi::Makes;
 use relive_trace::{Ending, Kind};
 
+use crate::call::Call;
 use crate::failure::Result;
+use crate::flow::Flow;
 use crate::guide::point::Point;
 use crate::guide::protocol::{Hit, OTHERS, Stops, Watchpoint, What};
-use crate::kernel::call::Call;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::task::Task;
-use crate::task::flow::Flow;
 
 /// An event that is happening.
 pub struct Event {

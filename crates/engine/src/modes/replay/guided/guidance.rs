@@ -8,7 +8,7 @@ use super::track::{Track, point};
 use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::{Run, Stops};
 use crate::modes::replay::stepper::process::Stepper;
-use crate::signals::info::SigInfo;
+use crate::siginfo::SigInfo;
 use crate::tape::digest;
 
 /// What a guided replay knows of its way and its stops.

@@ -11,24 +11,23 @@ use relive_trace::{Kind, TapeId};
 
 use super::drive::Driver;
 use super::sandbox;
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
+use crate::flow::Flow;
 use crate::forbidden::Forbidden;
 use crate::guide::protocol::{Hit, Ran, What, Why};
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
-use crate::kernel::clone_args::CloneArgs;
-use crate::kernel::reply::Reply;
 use crate::memory::content::{Content, Wanted};
 use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
 use crate::modes::replay::events::Due;
 use crate::modes::replay::mode::Replay;
 use crate::modes::replay::stepper::process::Stepper;
-use crate::modes::replay::stepper::stops::Pace;
-use crate::modes::replay::stepper::stops::Stops;
-use crate::signals::info::{SigInfo, signo};
+use crate::modes::replay::stepper::stops::{Pace, Stops};
+use crate::siginfo::{SigInfo, signo};
 use crate::tape::Tape;
 use crate::task::Task;
-use crate::task::flow::Flow;
 
 /// Ticks between two looks for orders.
 const SLICE: u64 = 1 << 20;

@@ -8,14 +8,14 @@ use super::guidance::{Guidance, place};
 use super::track::point;
 use super::{condition, watching};
 use crate::failure::Result;
+use crate::flow::Flow;
 use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::{Hit, Run, Search, What, Why};
 use crate::modes::replay::events::{Due, Happening};
 use crate::modes::replay::state;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
-use crate::signals::info::signo;
-use crate::task::flow::Flow;
+use crate::siginfo::signo;
 
 /// Events and pieces of guest code between two looks for orders.
 const LOOK: u32 = 256;

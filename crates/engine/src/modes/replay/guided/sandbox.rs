@@ -5,7 +5,7 @@ use std::sync::Mutex;
 
 use relive_host::{GuestAddr, Reg, copy};
 
-use crate::kernel::call::go_behind;
+use crate::call::go_behind;
 use crate::machine::machine;
 use crate::space::{Region, Traits};
 use crate::task::Task;

@@ -6,11 +6,11 @@ use std::collections::HashMap;
 use relive_trace::Image;
 
 use crate::failure::{Failure, Result};
+use crate::flow::Flow;
 use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::Past;
 use crate::modes::replay::state;
 use crate::modes::replay::stepper::process::Stepper;
-use crate::task::flow::Flow;
 
 /// Work that an event counts for.
 const EVENT_WORK: u64 = 64;

@@ -12,7 +12,7 @@ use relive_host::{GuestAddr, copy, sys};
 
 use crate::guide::protocol::{Watching, Watchpoint};
 use crate::machine::machine;
-use crate::signals::info::{fault_addr, signo};
+use crate::siginfo::{fault_addr, signo};
 use crate::space::{READ, Region, WRITE};
 use crate::task::Task;
 

@@ -7,9 +7,9 @@ use super::execute::{Began, Toward};
 use super::process::Stepper;
 use super::stops::{Pace, Stops};
 use crate::failure::Result;
+use crate::flow::Flow;
 use crate::kernel::syscall;
 use crate::modes::replay::news;
-use crate::task::flow::Flow;
 
 impl Stepper {
     /// Makes the call that is due at `ticks`, and those behind it, as long as only calls come.

@@ -3,8 +3,8 @@
 use super::process::Stepper;
 use super::stops::Stops;
 use crate::failure::Result;
+use crate::flow::Flow;
 use crate::modes::replay::events::Due;
-use crate::task::flow::Flow;
 
 impl Stepper {
     /// An event that is due.

@@ -7,11 +7,11 @@ use relive_host::context::PLENTY;
 use super::process::Stepper;
 use super::stops::{Pace, Stops};
 use crate::failure::{Failure, Result};
+use crate::flow::Flow;
 use crate::modes::replay::events::{Due, diverged, pass};
 use crate::modes::replay::state;
 use crate::signals::deliver;
 use crate::task::Task;
-use crate::task::flow::Flow;
 use crate::{instr, stops};
 
 /// What guest code runs towards.

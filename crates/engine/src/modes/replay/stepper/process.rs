@@ -2,10 +2,10 @@
 //! [`super::run`]'s, with the stops of a run.
 
 use crate::failure::Result;
+use crate::flow::Flow;
 use crate::guide::protocol::Ended;
 use crate::modes::replay::session::{self, Session};
 use crate::task::Task;
-use crate::task::flow::Flow;
 
 /// A replaying process, and where it is.
 pub struct Stepper {

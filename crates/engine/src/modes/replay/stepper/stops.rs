@@ -7,10 +7,10 @@ use relive_dbt::Stop;
 
 use super::process::Stepper;
 use crate::failure::Result;
+use crate::flow::Flow;
 use crate::modes::replay::checksum::Checksums;
 use crate::modes::replay::events::Due;
 use crate::modes::replay::state;
-use crate::task::flow::Flow;
 
 /// How the stops of a run let guest code run.
 pub enum Pace<W> {

@@ -17,15 +17,15 @@ use relive_kabi::Moves;
 
 use super::Serial;
 use super::sharing::Owed;
+use crate::call::Call;
+use crate::call::reply::Reply;
+use crate::descriptor::status;
 use crate::failure::{Failure, Result, die};
-use crate::kernel::call::Call;
 use crate::kernel::changed_files::{self, Named, Target, Which};
-use crate::kernel::descriptor::status;
 use crate::kernel::enter::interrupted;
 use crate::kernel::live::generic;
 use crate::kernel::mapped::identity_at;
 use crate::kernel::refuse::unsupported;
-use crate::kernel::reply::Reply;
 use crate::sharing::changes::{self, CHANGES, Part, Underway};
 use crate::sharing::processes::PROCESSES;
 use crate::sharing::users::USERS;

@@ -5,9 +5,9 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use relive_host::addr::PAGE;
 use relive_kabi::At;
 
-use crate::kernel::call::Call;
+use crate::call::Call;
+use crate::descriptor::status;
 use crate::kernel::changed_files::{Target, What, Which};
-use crate::kernel::descriptor::status;
 use crate::task::Task;
 
 /// pwritev2(2): at the offset, although the descriptor appends.

@@ -1,6 +1,6 @@
 //! The answer of the engine to a system call.
 
-use crate::task::flow::Flow;
+use crate::flow::Flow;
 
 /// What a hook answers.
 pub enum Reply {

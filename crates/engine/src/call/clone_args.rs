@@ -2,20 +2,20 @@
 //! creator, and where its ids go.
 
 /// `CLONE_CLEAR_SIGHAND` of clone3(2): handlers are not inherited.
-pub(super) const CLEAR_SIGHAND: u64 = 1 << 32;
+pub(crate) const CLEAR_SIGHAND: u64 = 1 << 32;
 
-pub(super) const VM: u64 = libc::CLONE_VM as u64;
-pub(super) const FS: u64 = libc::CLONE_FS as u64;
-pub(super) const FILES: u64 = libc::CLONE_FILES as u64;
-pub(super) const SIGHAND: u64 = libc::CLONE_SIGHAND as u64;
-pub(super) const PIDFD: u64 = libc::CLONE_PIDFD as u64;
-pub(super) const VFORK: u64 = libc::CLONE_VFORK as u64;
-pub(super) const PARENT: u64 = libc::CLONE_PARENT as u64;
-pub(super) const THREAD: u64 = libc::CLONE_THREAD as u64;
-pub(super) const SYSVSEM: u64 = libc::CLONE_SYSVSEM as u64;
-pub(super) const UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
-pub(super) const DETACHED: u64 = libc::CLONE_DETACHED as u64;
-pub(super) const IO: u64 = libc::CLONE_IO as u64;
+pub(crate) const VM: u64 = libc::CLONE_VM as u64;
+pub(crate) const FS: u64 = libc::CLONE_FS as u64;
+pub(crate) const FILES: u64 = libc::CLONE_FILES as u64;
+pub(crate) const SIGHAND: u64 = libc::CLONE_SIGHAND as u64;
+pub(crate) const PIDFD: u64 = libc::CLONE_PIDFD as u64;
+pub(crate) const VFORK: u64 = libc::CLONE_VFORK as u64;
+pub(crate) const PARENT: u64 = libc::CLONE_PARENT as u64;
+pub(crate) const THREAD: u64 = libc::CLONE_THREAD as u64;
+pub(crate) const SYSVSEM: u64 = libc::CLONE_SYSVSEM as u64;
+pub(crate) const UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
+pub(crate) const DETACHED: u64 = libc::CLONE_DETACHED as u64;
+pub(crate) const IO: u64 = libc::CLONE_IO as u64;
 /// What a new task shares and where its ids go.
 #[derive(Clone, Copy, Default)]
 pub struct CloneArgs {

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use relive_host::signal::Mask;
 use serde::{Deserialize, Serialize};
 
-use super::info::SigInfo;
+use crate::siginfo::SigInfo;
 
 /// One thread's signal state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -50,7 +50,7 @@ pub struct AltStack {
 
 /// The alternate stack is none while a handler runs on it, so that code which switches stacks may
 /// use it again (sigaltstack(2)).
-pub(super) const SS_AUTODISARM: i32 = i32::MIN;
+pub(crate) const SS_AUTODISARM: i32 = i32::MIN;
 
 /// The least that sigaltstack(2) takes.
 const MINSIGSTKSZ: u64 = 2048;

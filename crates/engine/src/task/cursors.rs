@@ -2,11 +2,11 @@
 
 /// The ends of the last references, the latest first: the next bytes that the task reads mostly follow.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Cursors(pub(super) [u64; 4]);
+pub struct Cursors(pub(crate) [u64; 4]);
 
 impl Cursors {
     /// A reference has ended there.
-    pub(super) fn goes_on(&mut self, end: u64) {
+    pub(crate) fn goes_on(&mut self, end: u64) {
         self.0.rotate_right(1);
         self.0[0] = end;
     }

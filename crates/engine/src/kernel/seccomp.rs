@@ -2,13 +2,13 @@
 
 use relive_host::{GuestAddr, copy};
 
-use super::bpf;
-use super::filter::{
+use crate::call::Call;
+use crate::failure::Result;
+use crate::kernel::operation::{Operation, Outcome, Prepared};
+use crate::seccomp::bpf;
+use crate::seccomp::filter::{
     ALLOW, Confined, ERRNO, Filters, KILL_PROCESS, KILL_THREAD, LOG, Program, TRACE, TRAP,
 };
-use crate::failure::Result;
-use crate::kernel::call::Call;
-use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::task::Task;
 
 const SET_MODE_STRICT: i32 = 0;

@@ -1,6 +1,11 @@
 //! One system call at hand: its registers and its row in the table. It must know nothing of how it is
 //! made.
 
+pub mod answer;
+pub mod clone_args;
+pub mod log;
+pub mod reply;
+
 use std::fmt;
 
 use relive_host::{Context, GuestAddr, Reg, copy};

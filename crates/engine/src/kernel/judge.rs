@@ -2,17 +2,17 @@
 
 use relive_host::{GuestAddr, Reg};
 
-use super::bpf;
-use super::filter::{
+use crate::call::{Call, go_behind};
+use crate::failure::Result;
+use crate::flow::Flow;
+use crate::seccomp::bpf;
+use crate::seccomp::filter::{
     ACTION, ALLOW, Confined, ERRNO, Filters, KILL_THREAD, LOG, MAX_ERRNO, NOTIFY, TRACE, TRAP,
     VALUE,
 };
-use crate::failure::Result;
-use crate::kernel::call::{Call, go_behind};
+use crate::siginfo::{SigInfo, fault_info};
 use crate::signals::deliver;
-use crate::signals::info::{SigInfo, fault_info};
 use crate::task::Task;
-use crate::task::flow::Flow;
 
 /// `AUDIT_ARCH_X86_64`
 const ARCH: u32 = 0xc000_003e;

@@ -6,19 +6,19 @@
 use relive_host::signal::{KernelAction, Mask};
 use relive_host::{Reg, sys};
 
-use super::action::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
-use super::deliver;
-use super::frame::altstack_flags;
-use super::info::signo;
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::reply::Reply;
 use crate::failure::Result;
-use crate::kernel::answer::Answer;
-use crate::kernel::call::Call;
+use crate::flow::Flow;
 use crate::kernel::enter::{blocking, interrupted};
 use crate::kernel::live::generic;
 use crate::kernel::operation::{Operation, Prepared, Told};
-use crate::kernel::reply::Reply;
+use crate::sigaction::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
+use crate::siginfo::signo;
+use crate::signals::deliver;
+use crate::signals::frame::altstack_flags;
 use crate::task::Task;
-use crate::task::flow::Flow;
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
 const UNBLOCKABLE: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);

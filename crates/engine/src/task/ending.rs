@@ -1,0 +1,37 @@
+//! The kernel's work at the end of a thread or a process: robust locks, the cleared thread id.
+
+use super::{Task, robust};
+
+/// What the kernel does for a thread that ends: robust locks, the cleared thread id.
+pub fn leave(task: &mut Task) {
+    for at in robust::release(task, task.robust.0, task.tid) {
+        task.mode().host().wake(at);
+    }
+    task.process.state().robust.remove(&task.index);
+    task.mode().host().leaves(task);
+    clear_id(task);
+}
+
+pub fn clear_id(task: &Task) {
+    if task.clear_tid != 0 && task.write(task.clear_tid, &[0; 4]).is_ok() {
+        task.mode().host().wake(task.clear_tid);
+    }
+}
+
+/// What the kernel does for all threads of a process that ends: robust locks, which may be in
+/// memory shared with other processes.
+pub fn release_locks(task: &Task) {
+    let lists: Vec<(u64, u32)> = task.process.state().robust.values().copied().collect();
+    for (head, tid) in lists {
+        for at in robust::release(task, head, tid) {
+            task.mode().host().wake(at);
+        }
+    }
+}
+
+/// Whether a thread of the process holds a robust lock.
+pub fn holds_locks(task: &Task) -> bool {
+    let state = task.process.state();
+    let mut heads = state.robust.values();
+    heads.any(|&(head, _)| robust::holds(task, head))
+}
