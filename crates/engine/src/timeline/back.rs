@@ -1,7 +1,8 @@
 //! Going backwards: from the nearest snapshot before, forward to the last place that counts.
 
 use super::host::{Host, Wanted};
-use super::travel::{Stopped, Timeline, run_to};
+use super::state::{Stopped, Timeline};
+use super::travel::run_to;
 use super::way::{Way, Which};
 use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};

@@ -8,10 +8,13 @@
 
 mod back;
 mod host;
+mod kept;
+mod portions;
 mod processes;
 mod queries;
 mod snapshots;
 mod spot;
+mod state;
 mod travel;
 mod way;
 
@@ -25,4 +28,4 @@ pub use host::{Host, Patient, Wanted};
 pub use processes::{Follow, child, crashes, follow, processes};
 pub use queries::{Call, Callee, Find, LastWrite, Moment, Place, Tell};
 pub use spot::{Fine, Spot};
-pub use travel::{Stopped, Timeline};
+pub use state::{Stopped, Timeline};

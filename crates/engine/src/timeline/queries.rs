@@ -7,7 +7,7 @@ use serde::Serialize;
 use super::back::Found;
 use super::host::{Host, Wanted};
 use super::spot::{Fine, Spot};
-use super::travel::{Stopped, Timeline};
+use super::state::{Stopped, Timeline};
 use super::way::Noted;
 use crate::failure::Result;
 use crate::guide::point::Point;

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::host::{Host, Wanted};
-use super::travel::{Stopped, Timeline, run_to};
+use super::state::{Stopped, Timeline};
+use super::travel::run_to;
 use super::way::{Way, Which};
 use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};

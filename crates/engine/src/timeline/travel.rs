@@ -1,164 +1,14 @@
-//! The timeline itself: where it is, and going forward.
-
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+//! Going forward, and to a position.
 
 use super::host::{Host, Wanted};
-use super::processes::Follow;
-use super::snapshots::{Snapshot, Snapshots};
-use super::way::{Noted, Way, Which};
+use super::snapshots::Snapshot;
+use super::state::{Stopped, Timeline};
+use super::way::{Way, Which};
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
-use crate::guide::protocol::{Ended, Hit, Ran, Run, Search, Status, Stops, Why};
-use crate::supervisor::{self, Folder};
-
-/// Work between two snapshots before the speed of the replay is known.
-const FIRST_GAP: u64 = 2_000_000;
-/// Memory for snapshots: this part of what is available at the start.
-const MEMORY_PART: u64 = 4;
-/// Most snapshots that somebody may keep: each is a process.
-const MOST_KEPT: usize = 100;
-
-/// Why the timeline stands where it stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Stopped {
-    /// It was asked to go exactly there.
-    There,
-    /// The steps are done.
-    Stepped,
-    /// A breakpoint, an access to watched memory, a signal.
-    Hit(Hit),
-    /// The process begins here: nothing is before.
-    Start,
-    /// The process has ended.
-    Ended(Ended),
-    /// It was interrupted.
-    Interrupted,
-}
-
-/// The timeline of one process.
-pub struct Timeline {
-    pub(super) snapshots: Snapshots,
-    pub(super) current: Host,
-    pub(super) status: Status,
-    pub(super) start: Point,
-    /// Where to stop.
-    pub stops: Stops,
-    /// A copy that has been written to: what one looks at, until the replay goes on.
-    changed: Option<Host>,
-    trace: PathBuf,
-    /// What others change in shared memory, for replays of this process.
-    _other_writers: Option<Folder>,
-    /// Work done so far in portions, and the microseconds that it took.
-    pub(super) speed: (u64, u128),
-    /// Snapshots that somebody wants to come back to, by number.
-    kept: BTreeMap<u32, Snapshot>,
-    /// What is asked about the way that the timeline is about to go.
-    pub(super) noted: Option<Noted>,
-}
+use crate::guide::protocol::{Ran, Run, Search, Status, Stops, Why};
 
 impl Timeline {
-    /// Opens a trace at the beginning of a process.
-    ///
-    /// # Errors
-    /// The trace is damaged, or has no such process.
-    pub fn open(trace: &Path, follow: &Follow) -> Result<Self> {
-        let trace = std::path::absolute(trace).map_err(Failure::setup)?;
-        let other_writers = supervisor::other_writers(&trace, &follow.chain)?;
-        let changes = other_writers.as_ref().map(Folder::path);
-        let (mut host, status) = Host::start(&trace, &follow.chain, changes)?;
-        let current = host.fork()?;
-        let bound = available_memory() / MEMORY_PART;
-        let snapshots = Snapshots::new(Snapshot { status, host }, FIRST_GAP, bound);
-        Ok(Self {
-            snapshots,
-            current,
-            status,
-            start: status.point,
-            stops: Stops::default(),
-            changed: None,
-            trace,
-            _other_writers: other_writers,
-            speed: (0, 0),
-            kept: BTreeMap::new(),
-            noted: None,
-        })
-    }
-
-    /// The trace's folder.
-    #[must_use]
-    pub fn trace(&self) -> &Path {
-        &self.trace
-    }
-
-    /// Where it is.
-    #[must_use]
-    pub fn status(&self) -> Status {
-        self.status
-    }
-
-    /// Where it began.
-    #[must_use]
-    pub fn start(&self) -> Point {
-        self.start
-    }
-
-    /// The guest as one sees it now: of the replay, or of the copy that was written to.
-    pub fn guest(&mut self) -> &mut Host {
-        self.changed.as_mut().unwrap_or(&mut self.current)
-    }
-
-    /// Whether the guest has been written to since the replay last went on.
-    #[must_use]
-    pub fn is_changed(&self) -> bool {
-        self.changed.is_some()
-    }
-
-    /// The guest of the recording, whatever has been written to its copy.
-    pub fn original(&mut self) -> &mut Host {
-        &mut self.current
-    }
-
-    /// A guest that may be written to. It is thrown away when the replay goes on.
-    ///
-    /// # Errors
-    /// No copy can be made.
-    pub fn changeable(&mut self) -> Result<&mut Host> {
-        if self.changed.is_none() {
-            self.changed = Some(self.current.fork()?);
-        }
-        Ok(self.guest())
-    }
-
-    /// Throws the copy away that was written to. Whether there was one.
-    pub fn forget_changes(&mut self) -> bool {
-        self.changed.take().is_some()
-    }
-
-    /// Positions of all snapshots, and the memory that they use.
-    #[must_use]
-    pub fn snapshots(&self) -> (Vec<Status>, u64) {
-        let all = self.snapshots.iter().map(|s| s.status).collect();
-        (all, self.snapshots.memory())
-    }
-
-    /// A replay of its own, from the present position, which others cannot disturb.
-    ///
-    /// # Errors
-    /// No copy can be made.
-    pub fn snapshot(&mut self) -> Result<Host> {
-        self.current.fork()
-    }
-
-    /// From here on the guest's output is written to standard output and error, once: by the
-    /// replay that goes on from here.
-    ///
-    /// # Errors
-    /// The process is gone.
-    pub fn show_output(&mut self) -> Result<()> {
-        self.current.show_output()
-    }
-
     /// Goes forward to a position, or to the end, without stops and snapshots.
     ///
     /// # Errors
@@ -244,57 +94,6 @@ impl Timeline {
                 Err(e)
             }
         }
-    }
-
-    /// Keeps a snapshot of the present position until it is dropped by its number.
-    ///
-    /// # Errors
-    /// No copy can be made, or there are very many.
-    pub fn keep(&mut self) -> Result<u32> {
-        if self.kept.len() >= MOST_KEPT {
-            return Err(Failure::setup(format!(
-                "{MOST_KEPT} snapshots are kept already: drop one first"
-            )));
-        }
-        let number = self.kept.last_key_value().map_or(1, |(n, _)| n + 1);
-        let (status, host) = (self.status, self.current.fork()?);
-        self.kept.insert(number, Snapshot { status, host });
-        Ok(number)
-    }
-
-    /// What is kept: number and position.
-    pub fn kept(&self) -> impl Iterator<Item = (u32, Status)> {
-        self.kept.iter().map(|(n, s)| (*n, s.status))
-    }
-
-    /// A replay of its own from where a kept snapshot is, which others cannot disturb.
-    ///
-    /// # Errors
-    /// There is none of that number, or no copy can be made.
-    pub fn fork_kept(&mut self, number: u32) -> Result<(Host, Status)> {
-        let snapshot = self.kept.get_mut(&number);
-        let snapshot = snapshot.ok_or_else(|| no_such(number))?;
-        Ok((snapshot.host.fork()?, snapshot.status))
-    }
-
-    /// Goes to where a kept snapshot is.
-    ///
-    /// # Errors
-    /// As [`Timeline::fork_kept`].
-    pub fn goto_kept(&mut self, number: u32) -> Result<Stopped> {
-        let (host, status) = self.fork_kept(number)?;
-        self.forget_changes();
-        (self.current, self.status) = (host, status);
-        Ok(Stopped::There)
-    }
-
-    /// Drops a kept snapshot.
-    ///
-    /// # Errors
-    /// There is none of that number.
-    pub fn drop_kept(&mut self, number: u32) -> Result<()> {
-        let dropped = self.kept.remove(&number).map(drop);
-        dropped.ok_or_else(|| no_such(number))
     }
 
     /// Goes to a position, exactly.
@@ -421,15 +220,4 @@ pub(super) fn stopped(ran: &Ran) -> Stopped {
         (Why::Interrupted, _) => Stopped::Interrupted,
         _ => Stopped::There,
     }
-}
-
-fn no_such(number: u32) -> Failure {
-    Failure::setup(format!("there is no kept snapshot {number}"))
-}
-
-fn available_memory() -> u64 {
-    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
-    let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
-    kib.unwrap_or(4 << 20) << 10
 }

@@ -1,0 +1,137 @@
+//! Portions: a replay is driven along its way, and leaves snapshots where its timeline wants some.
+
+use std::time::{Duration, Instant};
+
+use super::host::{Host, Wanted};
+use super::snapshots::Snapshot;
+use super::state::Timeline;
+use super::way::{Way, Which};
+use crate::failure::Result;
+use crate::guide::protocol::{Ran, Run, Why};
+
+/// Least time of the processor's between two snapshots.
+const GAP_MS: u128 = 40;
+/// Time that it takes to copy a page at its first write behind a fork, in nanoseconds.
+const COPY_NS: u128 = 2000;
+
+impl Timeline {
+    /// Runs a replay along its way. It looks for what has been noted too, if it goes on there.
+    pub(super) fn drive(
+        &mut self,
+        which: &mut Which<'_>,
+        way: &Way<'_>,
+        wanted: &mut dyn Wanted,
+    ) -> Result<Ran> {
+        let Some(mut noted) = self.noted.take_if(|n| n.goes_on(way)) else {
+            return self.drive_on(which, way, wanted);
+        };
+        let fast = Way {
+            run: Run {
+                fast: true,
+                ..way.run
+            },
+            stops: &noted.stops,
+            ..*way
+        };
+        let mut ran = self.drive_on(which, &fast, wanted)?;
+        noted.to = ran.status.point;
+        noted.last = ran.last.take().or(noted.last);
+        self.noted = (!ran.blind).then_some(noted);
+        Ok(ran)
+    }
+
+    /// The portions of a way.
+    fn drive_on(
+        &mut self,
+        which: &mut Which<'_>,
+        way: &Way<'_>,
+        wanted: &mut dyn Wanted,
+    ) -> Result<Ran> {
+        let (mut run, present) = (way.run, way.present);
+        let mut total: Option<Ran> = None;
+        let mut work = way.from.work;
+        loop {
+            let taken = total.map(|ran| ran.status.work);
+            let due = self.snapshots.due(work, taken, present).max(1);
+            // A step is short; how much of it a portion leaves could not be told.
+            run.work = run.step.is_none().then(|| work.saturating_add(due));
+            let host = which.host(&mut self.current);
+            let before = Effort::of(host);
+            let mut ran = host.run(&run, way.stops, wanted)?;
+            let done = ran.status.work.saturating_sub(work);
+            if let Some(before) = &total {
+                ran.last = ran.last.or(before.last);
+                ran.blind |= before.blind;
+            }
+            // While a portion runs nobody asks as long as it is short.
+            if ran.why == Why::Work && wanted.wanted() {
+                ran.why = Why::Interrupted;
+            }
+            if ran.why != Why::Work {
+                return Ok(ran);
+            }
+            let ran_for = Effort::of(host).since(&before);
+            let before = Effort::of(host);
+            let copy = host.fork()?;
+            let fork = Effort::of(host).since(&before);
+            self.measure(done, &ran_for, fork.time);
+            work = ran.status.work;
+            let snapshot = Snapshot {
+                status: ran.status,
+                host: copy,
+            };
+            self.snapshots.add(snapshot, present.unwrap_or(work));
+            run.leave = false;
+            total = Some(ran);
+        }
+    }
+
+    /// Takes the speed of the replay, and what the last snapshot has cost, as measures for the
+    /// distance of snapshots: the fork, and the pages that were copied behind it.
+    fn measure(&mut self, work: u64, ran: &Effort, fork: Duration) {
+        let copying = u128::from(ran.copied) * COPY_NS / 1000;
+        // Part of the time was the snapshot's.
+        let took = ran.time.as_micros();
+        let own = took.saturating_sub(copying).max(took / 8);
+        self.speed = (self.speed.0 + work, self.speed.1 + own);
+        let (all, us) = self.speed;
+        if us < 20_000 {
+            return;
+        }
+        let work_of = |us_of: u128| u64::try_from(u128::from(all) * us_of / us).unwrap_or(u64::MAX);
+        self.snapshots.set_gap(work_of(GAP_MS * 1000));
+        let cost = fork.as_micros() + copying;
+        self.snapshots
+            .set_cost(work, work_of(cost), ran.copied << 12);
+    }
+}
+
+/// What a replay has used so far. Only differences mean something.
+struct Effort {
+    /// Of the processor, so that whatever else the machine does makes no difference.
+    time: Duration,
+    /// Pages copied.
+    copied: u64,
+}
+
+impl Effort {
+    fn of(host: &Host) -> Self {
+        let wall = || EPOCH.with(Instant::elapsed);
+        Self {
+            time: host.cpu().unwrap_or_else(wall),
+            copied: host.copied(),
+        }
+    }
+
+    fn since(&self, before: &Self) -> Self {
+        Self {
+            time: self.time.saturating_sub(before.time),
+            copied: self.copied.saturating_sub(before.copied),
+        }
+    }
+}
+
+thread_local! {
+    /// What time is counted from where the kernel does not tell a process's own.
+    static EPOCH: Instant = Instant::now();
+}

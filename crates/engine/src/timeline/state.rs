@@ -1,0 +1,167 @@
+//! The timeline itself: where it stands, and the guest that one looks at there. Must never let a replay go
+//! on.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use super::host::Host;
+use super::processes::Follow;
+use super::snapshots::{Snapshot, Snapshots};
+use super::way::Noted;
+use crate::failure::{Failure, Result};
+use crate::guide::point::Point;
+use crate::guide::protocol::{Ended, Hit, Status, Stops};
+use crate::supervisor::{self, Folder};
+
+/// Work between two snapshots before the speed of the replay is known.
+const FIRST_GAP: u64 = 2_000_000;
+/// Memory for snapshots: this part of what is available at the start.
+const MEMORY_PART: u64 = 4;
+
+/// Why the timeline stands where it stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stopped {
+    /// It was asked to go exactly there.
+    There,
+    /// The steps are done.
+    Stepped,
+    /// A breakpoint, an access to watched memory, a signal.
+    Hit(Hit),
+    /// The process begins here: nothing is before.
+    Start,
+    /// The process has ended.
+    Ended(Ended),
+    /// It was interrupted.
+    Interrupted,
+}
+
+/// The timeline of one process.
+pub struct Timeline {
+    pub(super) snapshots: Snapshots,
+    pub(super) current: Host,
+    pub(super) status: Status,
+    pub(super) start: Point,
+    /// Where to stop.
+    pub stops: Stops,
+    /// A copy that has been written to: what one looks at, until the replay goes on.
+    pub(super) changed: Option<Host>,
+    trace: PathBuf,
+    /// What others change in shared memory, for replays of this process.
+    _other_writers: Option<Folder>,
+    /// Work done so far in portions, and the microseconds that it took.
+    pub(super) speed: (u64, u128),
+    /// Snapshots that somebody wants to come back to, by number.
+    pub(super) kept: BTreeMap<u32, Snapshot>,
+    /// What is asked about the way that the timeline is about to go.
+    pub(super) noted: Option<Noted>,
+}
+
+impl Timeline {
+    /// Opens a trace at the beginning of a process.
+    ///
+    /// # Errors
+    /// The trace is damaged, or has no such process.
+    pub fn open(trace: &Path, follow: &Follow) -> Result<Self> {
+        let trace = std::path::absolute(trace).map_err(Failure::setup)?;
+        let other_writers = supervisor::other_writers(&trace, &follow.chain)?;
+        let changes = other_writers.as_ref().map(Folder::path);
+        let (mut host, status) = Host::start(&trace, &follow.chain, changes)?;
+        let current = host.fork()?;
+        let bound = available_memory() / MEMORY_PART;
+        let snapshots = Snapshots::new(Snapshot { status, host }, FIRST_GAP, bound);
+        Ok(Self {
+            snapshots,
+            current,
+            status,
+            start: status.point,
+            stops: Stops::default(),
+            changed: None,
+            trace,
+            _other_writers: other_writers,
+            speed: (0, 0),
+            kept: BTreeMap::new(),
+            noted: None,
+        })
+    }
+
+    /// The trace's folder.
+    #[must_use]
+    pub fn trace(&self) -> &Path {
+        &self.trace
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        self.status
+    }
+
+    /// Where it began.
+    #[must_use]
+    pub fn start(&self) -> Point {
+        self.start
+    }
+
+    /// The guest as one sees it now: of the replay, or of the copy that was written to.
+    pub fn guest(&mut self) -> &mut Host {
+        self.changed.as_mut().unwrap_or(&mut self.current)
+    }
+
+    /// Whether the guest has been written to since the replay last went on.
+    #[must_use]
+    pub fn is_changed(&self) -> bool {
+        self.changed.is_some()
+    }
+
+    /// The guest of the recording, whatever has been written to its copy.
+    pub fn original(&mut self) -> &mut Host {
+        &mut self.current
+    }
+
+    /// A guest that may be written to. It is thrown away when the replay goes on.
+    ///
+    /// # Errors
+    /// No copy can be made.
+    pub fn changeable(&mut self) -> Result<&mut Host> {
+        if self.changed.is_none() {
+            self.changed = Some(self.current.fork()?);
+        }
+        Ok(self.guest())
+    }
+
+    /// Throws the copy away that was written to. Whether there was one.
+    pub fn forget_changes(&mut self) -> bool {
+        self.changed.take().is_some()
+    }
+
+    /// Positions of all snapshots, and the memory that they use.
+    #[must_use]
+    pub fn snapshots(&self) -> (Vec<Status>, u64) {
+        let all = self.snapshots.iter().map(|s| s.status).collect();
+        (all, self.snapshots.memory())
+    }
+
+    /// A replay of its own, from the present position, which others cannot disturb.
+    ///
+    /// # Errors
+    /// No copy can be made.
+    pub fn snapshot(&mut self) -> Result<Host> {
+        self.current.fork()
+    }
+
+    /// From here on the guest's output is written to standard output and error, once: by the
+    /// replay that goes on from here.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn show_output(&mut self) -> Result<()> {
+        self.current.show_output()
+    }
+}
+
+fn available_memory() -> u64 {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok());
+    kib.unwrap_or(4 << 20) << 10
+}
