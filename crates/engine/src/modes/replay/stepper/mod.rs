@@ -12,3 +12,6 @@ mod execute;
 pub mod process;
 mod run;
 pub mod stops;
+
+#[cfg(test)]
+mod tests;
