@@ -5,7 +5,12 @@
 
 use std::sync::OnceLock;
 
+use rustix::process::Resource;
+
 use crate::failure::{Failure, Result};
+use crate::resource_limits;
+
+pub use crate::resource_limits::Limit;
 
 /// The usual limit. Far above it the kernel's table of descriptors, which each fork copies, would
 /// be large for the one number's sake.
@@ -18,9 +23,6 @@ const SPARE: u64 = 24;
 pub const ENOUGH: u64 = 64;
 /// With fewer nothing can be recorded or replayed.
 const LEAST: u64 = 16;
-
-/// A soft and a hard limit.
-pub type Limit = (u64, u64);
 
 /// The lowest number for descriptors of the host's own: just below the limit, where guests
 /// seldom come. The limit has been raised.
@@ -103,20 +105,10 @@ pub fn of_program() -> Option<Limit> {
 /// The limit as it is; `None`: the kernel does not tell.
 #[must_use]
 pub fn limit() -> Option<Limit> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: fills the structure.
-    let asked = unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) };
-    (asked == 0).then_some((limit.rlim_cur, limit.rlim_max))
+    resource_limits::get(Resource::Nofile)
 }
 
-fn set((soft, hard): Limit) -> bool {
-    let limit = libc::rlimit {
-        rlim_cur: soft,
-        rlim_max: hard,
-    };
-    // SAFETY: reads the structure. Descriptors above a limit stay open.
-    unsafe { libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit) == 0 }
+/// Descriptors above a limit stay open.
+fn set(limit: Limit) -> bool {
+    resource_limits::set(Resource::Nofile, limit)
 }

@@ -43,6 +43,7 @@ mod reach;
 mod readings;
 mod registry;
 mod remarks;
+mod resource_limits;
 mod seccomp;
 mod section;
 mod sections;

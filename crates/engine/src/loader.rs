@@ -20,7 +20,10 @@ use object::pod;
 use relive_host::addr::PAGE;
 use relive_host::layout::{self, STACK_TOP};
 use relive_trace::{FileId, Image, MapKind, MapOp};
+use rustix::process::{Resource, getegid, geteuid, getgid, getuid};
+use rustix::rand::{GetRandomFlags, getrandom};
 
+use crate::resource_limits;
 use crate::space::{self, AddressSpace};
 
 /// Size of the main thread's stack under a soft limit, mapped at once: within reason.
@@ -30,13 +33,8 @@ pub fn stack_bytes(limit: u64) -> u64 {
 }
 
 fn stack_size() -> u64 {
-    let mut limit = libc::rlimit {
-        rlim_cur: 8 << 20,
-        rlim_max: 0,
-    };
-    // SAFETY: fills the structure.
-    unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) };
-    stack_bytes(limit.rlim_cur)
+    let limit = resource_limits::get(Resource::Stack);
+    stack_bytes(limit.map_or(8 << 20, |(soft, _)| soft))
 }
 
 /// What `/proc/self/maps` calls the main thread's stack.
@@ -375,18 +373,15 @@ fn segment(p: &ProgramHeader64<LE>, bias: u64, file: FileId, name: &str, image: 
 
 /// The auxiliary vector but for the entries that point into the stack block.
 fn auxv(exe: &Elf, placed: &Placed, base: u64) -> Vec<(u64, u64)> {
-    // SAFETY: these calls only read process properties.
+    // SAFETY: only reads what the kernel has told this process.
     let host = |kind: u64| unsafe { libc::getauxval(kind) };
-    // SAFETY: as above.
-    let ids = unsafe {
-        [
-            libc::getuid(),
-            libc::geteuid(),
-            libc::getgid(),
-            libc::getegid(),
-        ]
-        .map(u64::from)
-    };
+    let ids = [
+        getuid().as_raw(),
+        geteuid().as_raw(),
+        getgid().as_raw(),
+        getegid().as_raw(),
+    ]
+    .map(u64::from);
     // FSGSBASE instructions would hide changes of FS from us; the guest is told to use arch_prctl.
     let hwcap2 = host(libc::AT_HWCAP2) & !2;
     vec![
@@ -472,9 +467,10 @@ pub fn shown_auxv(image: &Image, program: &Program) -> Vec<u8> {
 
 fn random_bytes() -> Result<[u8; 16], i32> {
     let mut b = [0u8; 16];
-    // SAFETY: writes at most 16 bytes into the array.
-    let n = unsafe { libc::getrandom(b.as_mut_ptr().cast(), b.len(), 0) };
-    if n == 16 { Ok(b) } else { Err(libc::EIO) }
+    match getrandom(&mut b, GetRandomFlags::empty()) {
+        Ok(16) => Ok(b),
+        _ => Err(libc::EIO),
+    }
 }
 
 /// The descriptor of a loaded file.

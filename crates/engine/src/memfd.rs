@@ -2,20 +2,15 @@
 
 use std::fs::File;
 use std::io::{Seek, Write};
-use std::os::fd::FromRawFd;
 
-/// A memfd with `bytes`, at its start; closed on exec or not.
+use rustix::fs::{MemfdFlags, memfd_create};
+
+/// A memfd with `bytes`, at its start; it stays open across exec.
 ///
 /// # Errors
 /// The kernel's refusal.
 pub fn with(bytes: &[u8]) -> std::io::Result<File> {
-    // SAFETY: a fresh descriptor.
-    let fd = unsafe { libc::memfd_create(c"boot".as_ptr(), 0) };
-    if fd < 0 {
-        return Err(std::io::Error::last_os_error());
-    }
-    // SAFETY: nobody else has it.
-    let mut file = unsafe { File::from_raw_fd(fd) };
+    let mut file = File::from(memfd_create(c"boot", MemfdFlags::empty())?);
     file.write_all(bytes)?;
     file.rewind()?;
     Ok(file)

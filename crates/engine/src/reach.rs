@@ -9,7 +9,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::Ordering;
 
 use relive_trace::{FileId, FileStore};
+use rustix::io::{FdFlags, fcntl_setfd};
 use serde::{Deserialize, Serialize};
+
+use crate::failure::Result;
+use crate::shm::Shm;
 
 /// The descriptors. A vfork child's are in its own table alone, so each process keeps them in its
 /// state, and those of this address space are [`HERE`] too.
@@ -31,11 +35,30 @@ impl Reach {
         [self.memory, self.copies].into_iter().filter(|&fd| fd >= 0)
     }
 
+    /// The shared memory, where there is some.
+    ///
+    /// # Errors
+    /// It is something else.
+    pub fn shared_memory(self) -> Result<Option<Shm>> {
+        if self.memory < 0 {
+            return Ok(None);
+        }
+        // SAFETY: a descriptor of ours, which is never closed while the process lives.
+        let memory = unsafe { BorrowedFd::borrow_raw(self.memory) };
+        Shm::inherited(&memory).map(Some)
+    }
+
     /// Whether they outlive the next exec, which is the host's own.
     pub fn inherit(self, on: bool) {
+        let flags = match on {
+            true => FdFlags::empty(),
+            false => FdFlags::CLOEXEC,
+        };
         for fd in self.descriptors() {
-            // SAFETY: changes descriptors of ours.
-            unsafe { libc::fcntl(fd, libc::F_SETFD, if on { 0 } else { libc::FD_CLOEXEC }) };
+            // SAFETY: a descriptor of ours, which is never closed while the process lives.
+            let fd = unsafe { BorrowedFd::borrow_raw(fd) };
+            // Refused only if it is not open: then there is nothing to inherit.
+            let _ = fcntl_setfd(fd, flags);
         }
     }
 

@@ -5,12 +5,16 @@
 //! Everything in it may be read and written by several processes at once: atomics only, and
 //! no pointer. A process that dies holding a lock of this module is noticed by the waiters.
 
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use relive_host::sys;
 use relive_trace::{Short, TapeId, WIDE};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
+use rustix::io::Errno;
+use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
+use rustix::process::{Pid, test_kill_process};
 
 use crate::failure::{Failure, Result};
 
@@ -155,29 +159,17 @@ impl Shm {
     ///
     /// # Errors
     /// The kernel's refusal.
-    pub fn create() -> Result<(Self, RawFd)> {
-        let no = |what: &str| {
-            Failure::setup(format!(
-                "cannot {what} shared memory: {}",
-                std::io::Error::last_os_error()
-            ))
-        };
-        // SAFETY: creates a descriptor; the name is a C string.
-        let fd = unsafe { libc::memfd_create(c"relive".as_ptr(), libc::MFD_CLOEXEC) };
-        if fd < 0 {
-            return Err(no("create"));
-        }
-        // SAFETY: sizes the fresh memfd.
-        if unsafe { libc::ftruncate(fd, layout().size as i64) } < 0 {
-            return Err(no("size"));
-        }
-        let shm = Self::map(fd)?;
+    pub fn create() -> Result<(Self, OwnedFd)> {
+        let no = |what: &str, e: Errno| Failure::setup(format!("cannot {what} shared memory: {e}"));
+        let fd = memfd_create(c"relive", MemfdFlags::CLOEXEC).map_err(|e| no("create", e))?;
+        ftruncate(&fd, layout().size as u64).map_err(|e| no("size", e))?;
+        let shm = Self::map(&fd)?;
         // SAFETY: fresh zeroed memory of the header's size; nobody else has it yet.
         unsafe { (*shm.base.cast::<Header>()).magic = MAGIC };
-        shm.header().fd.store(fd as u32, Ordering::Release);
-        shm.header()
-            .supervisor
-            .store(std::process::id(), Ordering::Release);
+        let number = fd.as_raw_fd() as u32;
+        shm.header().fd.store(number, Ordering::Release);
+        let own = std::process::id();
+        shm.header().supervisor.store(own, Ordering::Release);
         Ok((shm, fd))
     }
 
@@ -209,23 +201,13 @@ impl Shm {
         // SAFETY: the header is that many bytes of this mapping, which others change with
         // atomic stores only, and which nobody changes now: the session has not begun.
         let bytes = unsafe { std::slice::from_raw_parts(self.base, layout().data) }.to_vec();
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        let flags = MapFlags::PRIVATE | MapFlags::FIXED;
         // SAFETY: replaces the pages of the header, to which no reference is held, and fills
         // them with what they held.
         unsafe {
-            let got = libc::mmap(
-                self.base.cast(),
-                bytes.len(),
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_FIXED,
-                -1,
-                0,
-            );
-            if got == libc::MAP_FAILED {
-                return Err(Failure::setup(format!(
-                    "cannot make memory private: {}",
-                    std::io::Error::last_os_error()
-                )));
-            }
+            mmap_anonymous(self.base.cast(), bytes.len(), prot, flags)
+                .map_err(|e| Failure::setup(format!("cannot make memory private: {e}")))?;
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base, bytes.len());
         }
         Ok(())
@@ -235,24 +217,12 @@ impl Shm {
     ///
     /// # Errors
     /// It cannot be mapped or is not ours.
-    pub fn map(fd: RawFd) -> Result<Self> {
+    pub fn map(fd: &impl AsFd) -> Result<Self> {
+        let prot = ProtFlags::READ | ProtFlags::WRITE;
+        let (anywhere, size) = (std::ptr::null_mut(), layout().size);
         // SAFETY: a fresh shared mapping anywhere.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                layout().size,
-                libc::PROT_READ | libc::PROT_WRITE,
-                libc::MAP_SHARED,
-                fd,
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return Err(Failure::setup(format!(
-                "cannot map shared memory: {}",
-                std::io::Error::last_os_error()
-            )));
-        }
+        let base = unsafe { mmap(anywhere, size, prot, MapFlags::SHARED, fd, 0) }
+            .map_err(|e| Failure::setup(format!("cannot map shared memory: {e}")))?;
         let base = base.cast::<u8>();
         // SAFETY: the data lie within the mapping.
         let data = unsafe { base.add(layout().data) };
@@ -279,20 +249,21 @@ impl Shm {
             .write(true)
             .open(&path)
             .map_err(|e| Failure::setup(format!("cannot reach the recorder's shared memory through {path}: {e}; is /proc mounted and the program not running as another user?")))?;
-        Self::inherited(file.as_raw_fd())
+        Self::inherited(&file)
     }
 
     /// Maps the memory behind a descriptor that the old program's host has left open.
     ///
     /// # Errors
     /// It is something else.
-    pub fn inherited(fd: RawFd) -> Result<Self> {
+    pub fn inherited(fd: &(impl AsFd + AsRawFd)) -> Result<Self> {
         let shm = Self::map(fd)?;
         if shm.header().magic == MAGIC {
             Ok(shm)
         } else {
             Err(Failure::setup(format!(
-                "descriptor {fd} is not the recorder's shared memory"
+                "descriptor {} is not the recorder's shared memory",
+                fd.as_raw_fd()
             )))
         }
     }
@@ -605,8 +576,10 @@ pub fn shared() -> Option<&'static Shm> {
 /// Whether a process or thread with this kernel id exists.
 #[must_use]
 pub fn alive(id: u32) -> bool {
-    // SAFETY: signal 0 only asks.
-    unsafe { libc::kill(id as i32, 0) == 0 || *libc::__errno_location() == libc::EPERM }
+    let Some(id) = i32::try_from(id).ok().and_then(Pid::from_raw) else {
+        return false;
+    };
+    matches!(test_kill_process(id), Ok(()) | Err(Errno::PERM))
 }
 
 #[cfg(test)]

@@ -5,6 +5,10 @@
 //! right where the guest's memory must be. So a host is started with an ordinary limit and gives
 //! itself the true one back at once. Neither the guest nor its children see another one.
 
+use rustix::process::Resource;
+
+use crate::resource_limits;
+
 /// Up to this the kernel's maps stay above all that is reserved for the guest.
 const MOST: u64 = 1 << 40;
 /// What a host starts with instead: a quarter of it is above what the kernel lets arguments and
@@ -13,7 +17,7 @@ const ORDINARY: u64 = 64 << 20;
 
 /// Lowers a limit that is too large for the start of a host, and returns what it was.
 pub fn lower() -> Option<u64> {
-    let before = limit()?.rlim_cur;
+    let (before, _) = resource_limits::get(Resource::Stack)?;
     (before > MOST && set(ORDINARY)).then_some(before)
 }
 
@@ -24,22 +28,9 @@ pub fn restore(before: Option<u64>) {
     }
 }
 
-fn limit() -> Option<libc::rlimit> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: fills the structure.
-    (unsafe { libc::getrlimit(libc::RLIMIT_STACK, &raw mut limit) } == 0).then_some(limit)
-}
-
-/// Sets the soft limit and leaves the hard one, which every process may do up to that.
+/// Sets the soft limit and leaves the hard one, which every process may do up to that. No stack of a
+/// host depends on this limit: a guest's is made by us, and the host's own uses little.
 fn set(soft: u64) -> bool {
-    let Some(mut limit) = limit() else {
-        return false;
-    };
-    limit.rlim_cur = soft;
-    // SAFETY: reads the structure. No stack of a host depends on this limit: a guest's is made by
-    // us, and the host's own uses little.
-    unsafe { libc::setrlimit(libc::RLIMIT_STACK, &raw const limit) == 0 }
+    resource_limits::get(Resource::Stack)
+        .is_some_and(|(_, hard)| resource_limits::set(Resource::Stack, (soft, hard)))
 }

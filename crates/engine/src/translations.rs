@@ -17,6 +17,7 @@ use crate::broker;
 use crate::file_table::CHECKED;
 use crate::file_table::{FileTable, Stamp};
 use crate::memory::Memory;
+use crate::resource_limits;
 use crate::shm::shared as shm;
 
 pub mod checked;
@@ -41,8 +42,7 @@ struct Store {
 static STORE: OnceLock<Option<Store>> = OnceLock::new();
 
 fn user() -> u32 {
-    // SAFETY: only asks.
-    unsafe { libc::geteuid() }
+    rustix::process::geteuid().as_raw()
 }
 
 /// Supervisors: chooses the folder, makes it and names it to the hosts that are started.
@@ -238,13 +238,7 @@ fn worthwhile(translator: &Translator, there: u64) -> bool {
 
 /// A file beyond the program's own limit would bring it a signal.
 fn fits(len: usize) -> bool {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: fills the structure.
-    unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
-    len as u64 <= limit.rlim_cur
+    len as u64 <= resource_limits::longest_file()
 }
 
 /// Puts a whole file in place of what was there.

@@ -72,8 +72,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     }
     crate::sections::place();
     let found = match reach {
-        Some(reach) if reach.memory >= 0 => Some(Shm::inherited(reach.memory)?),
-        Some(_) => None,
+        Some(reach) => reach.shared_memory()?,
         None => boot.supervisor.map(Shm::find).transpose()?,
     };
     // A program that is only run uses it for its counters alone.

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::Path;
 use std::sync::{Mutex, OnceLock};
 
 use relive_trace::{Error, FileId};
+use rustix::fs::{FlockOperation, fcntl_lock};
+use rustix::io::Errno;
+use rustix::rand::{GetRandomFlags, getrandom};
 
 use super::{ANSWER, Outcome, Request, Sum, VARIABLE, decode_answer, socket};
 use crate::descriptor_limit;
@@ -19,7 +22,7 @@ struct Client {
     copies: Mutex<BTreeMap<FileId, File>>,
     /// How many may be.
     most: usize,
-    socket: i32,
+    socket: OwnedFd,
     /// Who has it locked asks. The kernel's lock, because that of a dead process is free.
     lock: File,
 }
@@ -42,7 +45,8 @@ pub fn attach() -> Result<()> {
     let client = Client {
         copies: Mutex::default(),
         most: most(),
-        socket,
+        // SAFETY: the starter has left it open for this process, and nothing else has the number.
+        socket: unsafe { OwnedFd::from_raw_fd(socket) },
         lock,
     };
     if CLIENT.set(client).is_err() {
@@ -151,7 +155,7 @@ pub fn proc_file(which: Proc) -> Option<File> {
 /// # Errors
 /// It is gone.
 pub fn report(sum: Sum) -> Result<()> {
-    send(client()?.socket, Request::Sum(sum), 0)
+    send(&client()?.socket, Request::Sum(sum), 0)
 }
 
 fn client() -> Result<&'static Client> {
@@ -175,10 +179,10 @@ fn ask(request: Request) -> Result<Answer> {
 impl Client {
     fn ask(&self, request: Request, number: u64) -> Result<Answer> {
         let _alone = lock(&self.lock)?;
-        send(self.socket, request, number)?;
+        send(&self.socket, request, number)?;
         loop {
             let mut bytes = [0; ANSWER + 32 * MOST];
-            let message = socket::receive(self.socket, &mut bytes).map_err(|e| cannot_ask(&e))?;
+            let message = socket::receive(&self.socket, &mut bytes).map_err(|e| cannot_ask(&e))?;
             if message.len == 0 {
                 return Err(gone());
             }
@@ -201,17 +205,15 @@ impl Client {
     }
 }
 
-fn send(socket: i32, request: Request, number: u64) -> Result<()> {
+fn send(socket: &OwnedFd, request: Request, number: u64) -> Result<()> {
     let bytes = request.encode(number);
     loop {
-        // SAFETY: the buffer outlives the call. Of SIGPIPE a replay does not die.
-        let n = unsafe { libc::write(socket, bytes.as_ptr().cast(), bytes.len()) };
-        let e = io::Error::last_os_error();
-        match n {
-            0.. => return Ok(()),
-            _ if e.kind() == io::ErrorKind::Interrupted => {}
-            _ if e.raw_os_error() == Some(libc::EPIPE) => return Err(gone()),
-            _ => return Err(cannot_ask(&e)),
+        // Of SIGPIPE a replay does not die.
+        match rustix::io::write(socket, &bytes) {
+            Ok(_) => return Ok(()),
+            Err(Errno::INTR) => {}
+            Err(Errno::PIPE) => return Err(gone()),
+            Err(e) => return Err(cannot_ask(&e.into())),
         }
     }
 }
@@ -219,8 +221,8 @@ fn send(socket: i32, request: Request, number: u64) -> Result<()> {
 /// A number that no other request has, by chance.
 fn unique() -> u64 {
     let mut bytes = [0; 8];
-    // SAFETY: fills the array.
-    unsafe { libc::getrandom(bytes.as_mut_ptr().cast(), bytes.len(), 0) };
+    // Eight bytes come at once, whatever signals do; a kernel that has none gives no replay either.
+    let _ = getrandom(&mut bytes, GetRandomFlags::empty());
     u64::from_le_bytes(bytes)
 }
 
@@ -228,29 +230,19 @@ fn unique() -> u64 {
 struct Alone<'a>(&'a File);
 
 fn lock(file: &File) -> Result<Alone<'_>> {
-    while let Err(e) = set(file, libc::F_WRLCK) {
-        if e.kind() != io::ErrorKind::Interrupted {
-            return Err(cannot_ask(&e));
+    loop {
+        match fcntl_lock(file, FlockOperation::LockExclusive) {
+            Ok(()) => return Ok(Alone(file)),
+            Err(Errno::INTR) => {}
+            Err(e) => return Err(cannot_ask(&e.into())),
         }
     }
-    Ok(Alone(file))
 }
 
 impl Drop for Alone<'_> {
     fn drop(&mut self) {
-        // What the kernel refuses here it frees when the process ends.
-        let _ = set(self.0, libc::F_UNLCK);
-    }
-}
-
-fn set(file: &File, kind: i32) -> io::Result<()> {
-    // SAFETY: plain numbers, of which all zeros are a value: the whole file.
-    let mut lock: libc::flock = unsafe { std::mem::zeroed() };
-    lock.l_type = kind as i16;
-    // SAFETY: the structure outlives the call.
-    match unsafe { libc::fcntl(file.as_raw_fd(), libc::F_SETLKW, &raw const lock) } {
-        0 => Ok(()),
-        _ => Err(io::Error::last_os_error()),
+        // The kernel frees it at the end of the process in any case.
+        let _ = fcntl_lock(self.0, FlockOperation::Unlock);
     }
 }
 
@@ -275,13 +267,14 @@ fn cannot_ask(e: &io::Error) -> Failure {
 mod tests {
     use super::*;
     use crate::broker::{REQUEST, encode_answer};
-    use std::os::fd::IntoRawFd;
+    use rustix::process::{Pid, WaitOptions, getpid, waitpid};
+    use std::os::fd::{AsFd, BorrowedFd};
 
     fn client(socket: OwnedFd) -> Client {
         Client {
             copies: Mutex::default(),
             most: 0,
-            socket: socket.into_raw_fd(),
+            socket,
             lock: crate::memfd::with(&[]).expect("a memory file"),
         }
     }
@@ -290,19 +283,19 @@ mod tests {
     fn an_answer_to_the_dead_is_thrown_away() {
         let (server, end) = socket::pair().expect("a socket");
         let client = client(end);
-        let answer = |errno, number, descriptors: &[i32]| {
+        let answer = |errno, number, descriptors: &[BorrowedFd<'_>]| {
             let bytes = encode_answer(Outcome::Unreadable, errno, number);
-            socket::send(server.as_raw_fd(), &bytes, descriptors).expect("there is room");
+            socket::send(&server, &bytes, descriptors).expect("there is room");
         };
-        answer(1, 7, &[2]);
+        answer(1, 7, &[std::io::stderr().as_fd()]);
         answer(2, 8, &[]);
         answer(3, 9, &[]);
         let got = client.ask(Request::Maps, 9).expect("an answer");
         assert_eq!(got.errno, 3);
         assert!(got.descriptors.is_empty(), "that was the dead one's");
         let mut bytes = [0; REQUEST];
-        let asked = socket::receive(server.as_raw_fd(), &mut bytes).expect("a request");
-        assert_eq!(asked.sender, std::process::id() as i32);
+        let asked = socket::receive(&server, &mut bytes).expect("a request");
+        assert_eq!(asked.sender, Some(getpid()));
         drop(server);
         assert!(client.ask(Request::Maps, 10).is_err(), "nobody is there");
     }
@@ -313,13 +306,12 @@ mod tests {
         // SAFETY: the child makes plain calls and ends.
         let pid = unsafe { libc::fork() };
         if pid == 0 {
-            let taken = set(&file, libc::F_WRLCK).is_ok();
+            let taken = fcntl_lock(&file, FlockOperation::LockExclusive).is_ok();
             relive_host::sys::exit_group(i32::from(!taken));
         }
-        let mut status = -1;
-        // SAFETY: waits for the child made above.
-        unsafe { libc::waitpid(pid, &raw mut status, 0) };
-        assert_eq!(status, 0);
+        let status = waitpid(Pid::from_raw(pid), WaitOptions::empty()).expect("the child ends");
+        let code = status.and_then(|(_, status)| status.exit_status());
+        assert_eq!(code, Some(0));
         drop(lock(&file).expect("it is free again"));
     }
 }

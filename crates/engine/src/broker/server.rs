@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -11,6 +11,10 @@ use std::thread::JoinHandle;
 
 use relive_host::signal::{Mask, set_mask};
 use relive_trace::FileId;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::{Shutdown, shutdown};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use super::copies::{Copies, Refusal};
 use super::{Outcome, REQUEST, Request, VARIABLE, encode_answer, socket};
@@ -79,54 +83,32 @@ impl Members {
 
     /// The folder of a process under `/proc`, if it is a member. It never becomes another one's,
     /// whoever gets the number.
-    fn folder(&self, pid: i32) -> Option<OwnedFd> {
-        let path = std::ffi::CString::new(format!("/proc/{pid}")).ok()?;
-        let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-        // SAFETY: opens a path that outlives the call; the descriptor is nobody else's.
-        let folder = unsafe {
-            let fd = libc::open(path.as_ptr(), flags);
-            (fd >= 0).then(|| OwnedFd::from_raw_fd(fd))?
-        };
-        let name = std::ffi::CString::new(format!("fd/{}", self.number)).ok()?;
-        let mut link = [0_u8; 64];
-        // SAFETY: fills at most the buffer.
-        let n = unsafe {
-            libc::readlinkat(
-                folder.as_raw_fd(),
-                name.as_ptr(),
-                link.as_mut_ptr().cast(),
-                link.len(),
-            )
-        };
-        let link = link.get(..usize::try_from(n).ok()?)?;
-        (link == self.link.as_bytes()).then_some(folder)
+    fn folder(&self, pid: Pid) -> Option<OwnedFd> {
+        let path = format!("/proc/{}", pid.as_raw_nonzero());
+        let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+        let folder = rustix::fs::open(path, flags, Mode::empty()).ok()?;
+        let name = format!("fd/{}", self.number);
+        let link = rustix::fs::readlinkat(&folder, name, Vec::new()).ok()?;
+        (link.to_bytes() == self.link.as_bytes()).then_some(folder)
     }
 
     /// Kills a process if it is a member: a replay that was taken over may name any.
     pub fn kill(&self, pid: u32) {
-        let Ok(pid) = i32::try_from(pid) else { return };
-        if pid <= 0 {
+        let number = i32::try_from(pid).unwrap_or(0);
+        let Some(pid) = Pid::from_raw(number) else {
+            return;
+        };
+        // A descriptor of a process never becomes another one's, which is why it is made before the
+        // look. Where containers forbid it the number must do.
+        let process = pidfd_open(pid, PidfdFlags::empty());
+        if self.folder(pid).is_none() {
             return;
         }
-        // SAFETY: plain numbers; a descriptor of a process never becomes another one's, which is
-        // why it is made before the look. Where containers forbid it the number must do.
-        unsafe {
-            let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0) as i32;
-            let process = (fd >= 0).then(|| OwnedFd::from_raw_fd(fd));
-            if self.folder(pid).is_none() {
-                return;
-            }
-            match process {
-                Some(process) => {
-                    let none = std::ptr::null::<libc::siginfo_t>();
-                    let fd = process.as_raw_fd();
-                    libc::syscall(libc::SYS_pidfd_send_signal, fd, libc::SIGKILL, none, 0);
-                }
-                None => {
-                    libc::kill(pid, libc::SIGKILL);
-                }
-            }
-        }
+        // It may have ended meanwhile.
+        let _ = match process {
+            Ok(process) => pidfd_send_signal(process, Signal::KILL),
+            Err(_) => kill_process(pid, Signal::KILL),
+        };
     }
 }
 
@@ -148,8 +130,8 @@ impl Broker {
             let (ours, theirs) = socket::pair()?;
             // Replays have their streams at the numbers below.
             let theirs = streams::above(&theirs)?;
-            // SAFETY: the host process must find its end open after exec.
-            unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };
+            // The host process must find its end open after exec.
+            fcntl_setfd(&theirs, FdFlags::empty())?;
             Ok((ours, Members::of(&theirs)?, theirs))
         };
         let (ours, members, theirs) = made().map_err(no_server)?;
@@ -187,7 +169,7 @@ impl Broker {
         };
         let ours = Arc::clone(&self.ours);
         let serve = move || {
-            while service.one(ours.as_raw_fd()) {}
+            while service.one(&ours) {}
             service.gathered
         };
         // Signals are for the thread that waits for them.
@@ -221,9 +203,8 @@ impl Broker {
     }
 
     fn end(&mut self) -> Gathered {
-        // What has been sent is received still; then there is an end.
-        // SAFETY: only says that nothing more will be read or written.
-        unsafe { libc::shutdown(self.ours.as_raw_fd(), libc::SHUT_RDWR) };
+        // What has been sent is received still; then there is an end. A second time changes nothing.
+        let _ = shutdown(&*self.ours, Shutdown::Both);
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(gathered)) => gathered,
             _ => Gathered::default(),
@@ -251,7 +232,7 @@ struct Service {
 
 impl Service {
     /// Serves one request; `false`: there will be none any more.
-    fn one(&mut self, socket: i32) -> bool {
+    fn one(&mut self, socket: &OwnedFd) -> bool {
         let mut bytes = [0; REQUEST];
         let message = match socket::receive(socket, &mut bytes) {
             Ok(message) if message.len == 0 => return false,
@@ -275,28 +256,28 @@ impl Service {
             }
             Request::Copy(id) => self.copies.open(FileId(id)).map(|f| (f, Outcome::Here)),
             Request::Translations(key) => self.translations(key),
-            Request::Pagemap => self.proc(message.sender, c"pagemap", libc::O_RDONLY),
-            Request::Maps => self.proc(message.sender, c"maps", libc::O_RDONLY),
-            Request::Memory => self.proc(message.sender, c"mem", libc::O_RDWR),
+            Request::Pagemap => self.proc(message.sender, "pagemap", OFlags::RDONLY),
+            Request::Maps => self.proc(message.sender, "maps", OFlags::RDONLY),
+            Request::Memory => self.proc(message.sender, "mem", OFlags::RDWR),
         };
         let (file, outcome, errno) = match answer {
             Ok((file, outcome)) => (Some(file), outcome, 0),
             Err((outcome, errno)) => (None, outcome, errno),
         };
-        let fd = file.as_ref().map(AsRawFd::as_raw_fd);
+        let fd = file.as_ref().map(AsFd::as_fd);
         let bytes = encode_answer(outcome, errno, number);
         // Whoever does not receive its answers, or is gone, goes without.
         let _ = socket::send(socket, &bytes, fd.as_slice());
         true
     }
 
-    fn known(&mut self, socket: i32, most: u32, number: u64) {
+    fn known(&mut self, socket: &OwnedFd, most: u32, number: u64) {
         let known = self.copies.known(MOST.min(most as usize));
         let mut bytes = encode_answer(Outcome::Checked, 0, number).to_vec();
         for (id, _) in &known {
             bytes.extend_from_slice(&id.0);
         }
-        let fds: Vec<i32> = known.iter().map(|(_, file)| file.as_raw_fd()).collect();
+        let fds: Vec<BorrowedFd<'_>> = known.iter().map(|(_, file)| file.as_fd()).collect();
         let _ = socket::send(socket, &bytes, &fds);
     }
 
@@ -312,25 +293,15 @@ impl Service {
     /// A file about the sender, for whose number the kernel vouches.
     fn proc(
         &self,
-        sender: i32,
-        name: &std::ffi::CStr,
-        access: i32,
+        sender: Option<Pid>,
+        name: &str,
+        access: OFlags,
     ) -> std::result::Result<(File, Outcome), Refusal> {
-        let folder = self.members.folder(sender);
+        let folder = sender.and_then(|sender| self.members.folder(sender));
         let folder = folder.ok_or((Outcome::Missing, 0))?;
-        let flags = access | libc::O_CLOEXEC;
-        // SAFETY: opens a name that outlives the call; the descriptor is nobody else's.
-        unsafe {
-            let fd = libc::openat(folder.as_raw_fd(), name.as_ptr(), flags);
-            match fd {
-                0.. => Ok((File::from_raw_fd(fd), Outcome::Here)),
-                _ => Err((
-                    Outcome::Unreadable,
-                    std::io::Error::last_os_error()
-                        .raw_os_error()
-                        .unwrap_or(libc::EIO),
-                )),
-            }
+        match rustix::fs::openat(&folder, name, access | OFlags::CLOEXEC, Mode::empty()) {
+            Ok(file) => Ok((file.into(), Outcome::Here)),
+            Err(e) => Err((Outcome::Unreadable, e.raw_os_error())),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The server with clients that do as they should, and with others.
 
 use std::io::Write;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use relive_trace::FileStore;
 
@@ -35,7 +35,7 @@ fn ask(end: &OwnedFd, bytes: &[u8]) {
 
 fn answer(end: &OwnedFd) -> (Outcome, i32, u64, Option<OwnedFd>) {
     let mut bytes = [0; ANSWER];
-    let mut message = socket::receive(end.as_raw_fd(), &mut bytes).expect("an answer");
+    let mut message = socket::receive(end, &mut bytes).expect("an answer");
     assert_eq!(message.len, ANSWER);
     let (outcome, errno, number) = decode_answer(&bytes).expect("it makes sense");
     (outcome, errno, number, message.descriptors.pop())

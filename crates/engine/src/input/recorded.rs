@@ -1,9 +1,9 @@
 //! Replay: the store of the recording, mapped. Bytes are checked before they are first used.
 
-use std::os::fd::AsRawFd;
 use std::sync::OnceLock;
 
 use relive_trace::Input;
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::failure::{Failure, Result};
 
@@ -27,23 +27,10 @@ pub fn attach(input: &Input) -> Result<()> {
     let (Some(file), length @ 1..) = (input.file(), input.length()) else {
         return Ok(());
     };
-    // SAFETY: maps a file anywhere, for reading.
-    let base = unsafe {
-        libc::mmap(
-            std::ptr::null_mut(),
-            length as usize,
-            libc::PROT_READ,
-            libc::MAP_SHARED,
-            file.as_raw_fd(),
-            0,
-        )
-    };
-    if base == libc::MAP_FAILED {
-        return Err(Failure::setup(format!(
-            "cannot map the recording's input: {}",
-            std::io::Error::last_os_error()
-        )));
-    }
+    let (anywhere, length) = (std::ptr::null_mut(), length as usize);
+    // SAFETY: a fresh map of a file of the trace, for reading.
+    let base = unsafe { mmap(anywhere, length, ProtFlags::READ, MapFlags::SHARED, file, 0) }
+        .map_err(|e| Failure::setup(format!("cannot map the recording's input: {e}")))?;
     let mapped = Mapped {
         base: base.cast(),
         input: input.clone(),

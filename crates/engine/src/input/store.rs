@@ -5,17 +5,19 @@
 
 use std::arch::x86_64::{_MM_HINT_T1, _mm_prefetch};
 use std::fs::File;
-use std::mem::ManuallyDrop;
-use std::os::fd::{AsRawFd, FromRawFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use relive_trace::{INPUT_MAX, PIECE_MAX, Piece, input_path, input_sum};
+use rustix::io::fcntl_dupfd_cloexec;
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use super::guesses::Guesses;
 use crate::descriptor_limit::Room;
 use crate::machine::Machine;
+use crate::resource_limits;
 use crate::section::{Section, Shareable};
 use crate::sharing::lock::Lock;
 use crate::shm::Shm;
@@ -117,18 +119,12 @@ impl Shared {
 
 /// The kernel would send a signal for a write beyond a limit of the guest's.
 fn is_limited() -> bool {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: fills the structure.
-    let asked = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
-    asked != 0 || limit.rlim_cur != libc::RLIM_INFINITY
+    resource_limits::longest_file() != libc::RLIM_INFINITY
 }
 
 /// The store, open in this process.
 pub(super) struct Store {
-    fd: RawFd,
+    file: File,
     /// The file, mapped as far as it can ever reach.
     base: *const u8,
     shm: &'static Shm,
@@ -153,7 +149,7 @@ pub(super) fn open(task: &Task) -> Option<&'static Store> {
 /// The host's descriptor of the store, once it has one.
 #[must_use]
 pub fn own() -> Option<RawFd> {
-    STORE.get()?.as_ref().map(|store| store.fd)
+    STORE.get()?.as_ref().map(|store| store.file.as_raw_fd())
 }
 
 impl Store {
@@ -179,24 +175,12 @@ impl Store {
 
     /// The store in a file, open at a number above `floor`.
     fn over(shm: &'static Shm, file: File, floor: RawFd) -> Option<Self> {
-        // SAFETY: maps a file of ours anywhere, for reading.
-        let base = unsafe {
-            libc::mmap(
-                std::ptr::null_mut(),
-                INPUT_MAX as usize,
-                libc::PROT_READ,
-                libc::MAP_SHARED | libc::MAP_NORESERVE,
-                file.as_raw_fd(),
-                0,
-            )
-        };
-        if base == libc::MAP_FAILED {
-            return None;
-        }
-        // SAFETY: a new descriptor.
-        let fd = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_DUPFD_CLOEXEC, floor) };
-        (fd >= 0).then_some(Self {
-            fd,
+        let flags = MapFlags::SHARED | MapFlags::NORESERVE;
+        let (anywhere, length) = (std::ptr::null_mut(), INPUT_MAX as usize);
+        // SAFETY: a fresh map of a file of ours, for reading.
+        let base = unsafe { mmap(anywhere, length, ProtFlags::READ, flags, &file, 0) }.ok()?;
+        Some(Self {
+            file: fcntl_dupfd_cloexec(&file, floor).ok()?.into(),
             base: base.cast(),
             shm,
         })
@@ -234,9 +218,7 @@ impl Store {
 
     /// Appends bytes; where they are, or `None`: they cannot be kept now.
     pub(super) fn append(&self, tid: u32, bytes: &[u8]) -> Option<u64> {
-        // SAFETY: the descriptor is borrowed, and guests cannot close it.
-        let file = ManuallyDrop::new(unsafe { File::from_raw_fd(self.fd) });
-        self.shared().append(self.shm, &file, tid, bytes)
+        self.shared().append(self.shm, &self.file, tid, bytes)
     }
 }
 

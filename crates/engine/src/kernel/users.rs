@@ -1,9 +1,13 @@
 //! Calls by which a program gives up rights, or changes what paths lead to: made as they are,
 //! after the host has opened what it needs ([`crate::reach`]).
 
+use std::os::fd::IntoRawFd;
+use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use relive_trace::FileStore;
+use rustix::fs::{Mode, OFlags};
+use rustix::io::fcntl_dupfd_cloexec;
 
 use super::live::generic;
 use super::operation::{Operation, Prepared};
@@ -77,19 +81,12 @@ fn open(m: &Machine, moved: bool) -> Option<Reach> {
     let shm = m.shm.or_else(crate::stats::memory);
     let floor = m.memory().translator.fd();
     let _room = Room::for_host(m.mode.traits().keeps);
-    let above = |path: &std::path::Path, flags: i32| {
-        let path = std::ffi::CString::new(path.as_os_str().as_encoded_bytes()).ok()?;
-        // SAFETY: the path outlives the call; the descriptors are new.
-        let fd = unsafe {
-            let low = libc::open(path.as_ptr(), flags | libc::O_CLOEXEC);
-            let fd = libc::fcntl(low, libc::F_DUPFD_CLOEXEC, floor);
-            libc::close(low);
-            fd
-        };
-        (fd >= 0).then_some(fd)
+    let above = |path: &Path, flags: OFlags| {
+        let low = rustix::fs::open(path, flags | OFlags::CLOEXEC, Mode::empty()).ok()?;
+        Some(fcntl_dupfd_cloexec(&low, floor).ok()?.into_raw_fd())
     };
     let memory = match shm {
-        Some(shm) => above(&shm.path(), libc::O_RDWR)?,
+        Some(shm) => above(&shm.path(), OFlags::RDWR)?,
         None => -1,
     };
     let copies = shm.filter(|_| m.mode.traits().keeps).map(|shm| {
@@ -97,7 +94,7 @@ fn open(m: &Machine, moved: bool) -> Option<Reach> {
         // From now on new copies can be read by all who come to them, and then the old ones.
         shm.header().users.store(1, Ordering::SeqCst);
         let _ = store.show_all();
-        above(store.folder(), libc::O_PATH | libc::O_DIRECTORY)
+        above(store.folder(), OFlags::PATH | OFlags::DIRECTORY)
     });
     Some(Reach {
         memory,

@@ -8,10 +8,14 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use relive_host::addr::PAGE;
+use relive_host::signal::{Disposition, set_disposition};
 use relive_host::sys;
 use relive_trace::PartReader;
+use rustix::fs::{FallocateFlags, fallocate};
+use rustix::process::Resource;
 
 use super::lock::Lock;
+use crate::resource_limits;
 use crate::section::{Section, Shareable};
 
 /// Browsers and the like make one for each picture that they pass on.
@@ -168,12 +172,8 @@ fn empty(pool: &File, start: u64, len: u64) -> std::io::Result<()> {
     if len == 0 {
         return Ok(());
     }
-    let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
-    // SAFETY: changes a file of ours, which guests map and the host does not.
-    match unsafe { libc::fallocate(pool.as_raw_fd(), mode, start as i64, len as i64) } {
-        0 => Ok(()),
-        _ => Err(std::io::Error::last_os_error()),
-    }
+    let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    Ok(fallocate(pool, mode, start, len)?)
 }
 
 /// The pool, with the largest room that the limits of this process allow.
@@ -182,18 +182,11 @@ fn empty(pool: &File, start: u64, len: u64) -> std::io::Result<()> {
 /// The kernel's refusal.
 pub fn pool() -> std::io::Result<File> {
     let pool = crate::memfd::with(&[])?;
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: reads and sets a limit of this process, which runs no program but the replay.
-    unsafe {
-        libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit);
-        limit.rlim_cur = limit.rlim_max;
-        libc::setrlimit(libc::RLIMIT_FSIZE, &raw const limit);
-        // Beyond that, an error says so.
-        libc::signal(libc::SIGXFSZ, libc::SIG_IGN);
+    if let Some((_, hard)) = resource_limits::get(Resource::Fsize) {
+        resource_limits::set(Resource::Fsize, (hard, hard));
     }
+    // Beyond that, an error says so.
+    set_disposition(libc::SIGXFSZ, Disposition::Ignore);
     Ok(pool)
 }
 

@@ -1,13 +1,17 @@
 //! The processes beside the guest: one drains the rings of a recording into its trace, one
 //! watches a replay. They never touch guest memory.
 
+mod children;
+mod drain;
 mod folder;
 mod other_writers;
 mod record;
 mod replay;
 mod run;
+mod signals;
 mod verify;
 
+pub(crate) use children::{ended_by, kill, start};
 pub use folder::Folder;
 pub use other_writers::other_writers;
 pub use record::{RecordOptions, Recording, record};
@@ -98,16 +102,4 @@ fn environment() -> Vec<Vec<u8>> {
 fn absolute(path: &Path) -> Result<PathBuf> {
     std::path::absolute(path)
         .map_err(|e| Failure::setup(format!("cannot find the working folder: {e}")))
-}
-
-/// Starts a host process for a replay that its starter guides itself.
-///
-/// # Errors
-/// No process can be made.
-pub(crate) fn start_replay(
-    boot: &crate::start_data::Boot,
-    shown: &[Vec<u8>],
-    extra: &[(&str, String)],
-) -> Result<i32> {
-    record::start_with(boot, shown, false, extra)
 }

@@ -3,8 +3,10 @@
 
 use std::path::Path;
 
+use relive_host::signal::{Disposition, set_disposition};
 use relive_trace::{Kind, TapeId, Trace};
 
+use super::children;
 use super::folder::Folder;
 use super::replay::{ReplayOptions, replay};
 use crate::failure::{Failure, Result};
@@ -30,11 +32,8 @@ pub fn other_writers(path: &Path, processes: &[u32]) -> Result<Option<Folder>> {
         ..ReplayOptions::of(path)
     });
     // What the replay has set for the ends of its processes is nobody's business here.
-    // SAFETY: settings of this process, as they are by default.
-    unsafe {
-        libc::signal(libc::SIGCHLD, libc::SIG_DFL);
-        libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 0);
-    }
+    set_disposition(libc::SIGCHLD, Disposition::Default);
+    children::inherit_orphans(false);
     replayed.map(|_| Some(folder))
 }
 

@@ -6,7 +6,8 @@ use std::sync::atomic::Ordering;
 use relive_host::sys;
 use relive_trace::{ExitStatus, Trace};
 
-use super::record::{reap, start_with, wake_at_child_end};
+use super::children::{has_children, inherit_orphans, kill, reap, reap_all, start};
+use super::signals::wake_at_child_end;
 use super::{Status, absolute};
 use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
@@ -81,8 +82,7 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     let shown = vec![b"relive-replay".to_vec()];
     let memory = Some(shm.descriptor());
     let boot = Boot::new(Name::Replay, path.clone(), memory, &shown[0]);
-    // SAFETY: changes how orphans are inherited, nothing else.
-    unsafe { libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1) };
+    inherit_orphans(true);
     let mut extra = Vec::new();
     if options.quiet {
         extra.push(("RELIVE_QUIET", "1".to_owned()));
@@ -104,7 +104,7 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     let had_children = has_children();
     let mut broker = Broker::new()?;
     extra.push(broker.variable());
-    let root = start_with(&boot, &shown, false, &extra)?;
+    let root = start(&boot, &shown, false, &extra)?;
     let recorded = manifest.summary.as_ref().map(|s| s.exit);
     let watched = Watched {
         shm: &shm,
@@ -179,8 +179,9 @@ impl Watched<'_> {
                 && CONCURRENCY.of(shm).running.load(Ordering::Acquire) == 0
             {
                 // They have said that they end: what they used counts once they have.
-                // SAFETY: asks for no status.
-                while !had_children && unsafe { libc::waitpid(-1, std::ptr::null_mut(), 0) } > 0 {}
+                if !had_children {
+                    reap_all();
+                }
                 return Ok(s);
             }
             if status.is_some() && children == 0 && !has_children() {
@@ -221,10 +222,7 @@ impl Watched<'_> {
         for pid in self.shm.registered() {
             self.members.kill(pid);
         }
-        if is_child(self.root) {
-            // SAFETY: a child of this process, which nobody has waited for.
-            unsafe { libc::kill(self.root, libc::SIGKILL) };
-        }
+        kill(self.root);
     }
 }
 
@@ -236,51 +234,4 @@ fn lost(shm: &Shm) -> Option<i32> {
         // It may have taken itself off the list between the two looks.
         shm.registered().any(|p| p == pid).then_some(signal)
     })
-}
-
-/// Whether a process is a child that nobody has waited for.
-fn is_child(pid: i32) -> bool {
-    // SAFETY: plain numbers, for which all zeros are a value.
-    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: only fills the structure; with WNOWAIT nobody is waited for.
-    unsafe { libc::waitid(libc::P_PID, pid as u32, &raw mut info, options) == 0 }
-}
-
-/// Whether there are children, which orphans of the tree are too; also such that have ended and
-/// have not been waited for.
-pub(super) fn has_children() -> bool {
-    // SAFETY: plain numbers, for which all zeros are a value.
-    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-    let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-    // SAFETY: only fills the structure; with WNOWAIT nobody is waited for.
-    unsafe { libc::waitid(libc::P_ALL, 0, &raw mut info, options) == 0 }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_child_that_has_ended_is_one_until_somebody_waits_for_it() {
-        let mut child = std::process::Command::new("true").spawn().expect("a child");
-        let pid = child.id();
-        // SAFETY: plain numbers; waits for the end of one's own child, which stays.
-        unsafe {
-            let mut info: libc::siginfo_t = std::mem::zeroed();
-            libc::waitid(
-                libc::P_PID,
-                pid,
-                &raw mut info,
-                libc::WEXITED | libc::WNOWAIT,
-            );
-        }
-        assert!(has_children());
-        assert!(
-            child
-                .wait()
-                .expect("nobody else has waited for it")
-                .success()
-        );
-    }
 }

@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering;
 
 use relive_host::sys;
 
-use super::record::{
-    forward_endings, ignore_keyboard, pass_on, reap, start_with, wake_at_child_end,
-};
+use super::children::{reap, start};
+use super::signals::{forward_endings, ignore_keyboard, pass_on, wake_at_child_end};
 use super::{Status, environment, find_program};
 use crate::failure::{Failure, Result};
 use crate::mode::Name;
@@ -53,7 +52,7 @@ pub fn run_counted(program: &OsStr, args: &[OsString]) -> Result<Counted> {
     stats::COUNTERS.of(&shm).count();
     let (boot, shown) = boot(program, args, Some(shm.descriptor()))?;
     wake_at_child_end(&shm);
-    let root = start_with(&boot, &shown, false, &[])?;
+    let root = start(&boot, &shown, false, &[])?;
     ignore_keyboard();
     forward_endings();
     loop {

@@ -2,10 +2,16 @@
 //! made.
 
 use std::io;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
+
+use rustix::event::{PollFd, PollFlags, poll};
+use rustix::io::{FdFlags, fcntl_setfd};
+use rustix::net::SendFlags;
+use rustix::process::{Pid, WaitOptions, waitpid};
+use rustix::time::Timespec;
 
 use crate::broker::Broker;
 use crate::failure::{Failure, Result};
@@ -20,8 +26,7 @@ use crate::modes::replay::guided::guide::VARIABLE as GUIDE;
 use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
 use crate::shm::Shm;
 use crate::start_data::Boot;
-use crate::supervisor::start_replay;
-use crate::{messages, streams};
+use crate::{messages, streams, supervisor};
 
 /// What all processes of a timeline share.
 struct Common {
@@ -38,21 +43,8 @@ impl Common {
     fn root_signal(&self) -> i32 {
         // Its socket is closed a little before it has ended.
         for _ in 0..200 {
-            // SAFETY: plain numbers, for which all zeros are a value.
-            let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
-            let options = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
-            // SAFETY: only fills the structure: a child of this process, which stays one.
-            let ended = unsafe {
-                libc::waitid(libc::P_PID, self.root as u32, &raw mut info, options) == 0
-                    && info.si_pid() == self.root
-            };
-            if ended {
-                // SAFETY: the kernel has filled in what it tells of a child's end.
-                let how = unsafe { info.si_status() };
-                return match info.si_code {
-                    libc::CLD_KILLED => how,
-                    _ => 0,
-                };
+            if let Some(signal) = supervisor::ended_by(self.root) {
+                return signal;
             }
             std::thread::sleep(std::time::Duration::from_millis(1));
         }
@@ -74,12 +66,9 @@ fn is_end(e: &io::Error) -> bool {
 
 impl Drop for Common {
     fn drop(&mut self) {
-        let mut status = 0;
-        // SAFETY: a child of this process; its socket is closed, so it is about to end.
-        unsafe {
-            libc::kill(self.root, libc::SIGKILL);
-            libc::waitpid(self.root, &raw mut status, 0);
-        }
+        // Its socket is closed, so it is about to end.
+        supervisor::kill(self.root);
+        let _ = waitpid(Pid::from_raw(self.root), WaitOptions::empty());
     }
 }
 
@@ -107,14 +96,12 @@ impl Host {
         crate::descriptor_limit::for_command()?;
         crate::sections::place();
         let (shm, descriptor) = Shm::create()?;
-        // SAFETY: the descriptor was just made and is nobody else's.
-        let descriptor = unsafe { std::os::fd::FromRawFd::from_raw_fd(descriptor) };
         CONCURRENCY.of(&shm).begin();
         let (ours, end) = UnixStream::pair().map_err(no_socket)?;
         let theirs = streams::above(&end).map_err(no_socket)?;
         drop(end);
-        // SAFETY: the host process must find its end open after exec.
-        unsafe { libc::fcntl(theirs.as_raw_fd(), libc::F_SETFD, 0) };
+        // The host process must find its end open after exec.
+        fcntl_setfd(&theirs, FdFlags::empty()).map_err(|e| no_socket(e.into()))?;
         let shown = vec![b"relive-timeline".to_vec()];
         let memory = Some(shm.descriptor());
         let boot = Boot::new(Name::Replay, trace.to_owned(), memory, &shown[0]);
@@ -124,7 +111,7 @@ impl Host {
         extra.extend(other_writers.map(|path| (OTHER_WRITERS, path.display().to_string())));
         let mut broker = Broker::new()?;
         extra.push(broker.variable());
-        let root = start_replay(&boot, &shown, &extra)?;
+        let root = supervisor::start(&boot, &shown, false, &extra)?;
         drop(theirs);
         let served = broker.serve(trace);
         let common = Common {
@@ -444,20 +431,20 @@ fn unexpected(reply: &Reply) -> Failure {
     Failure::internal(format!("a replaying process answered {reply:?}"))
 }
 
-fn readable(socket: &UnixStream, ms: i32) -> bool {
-    let mut poll = libc::pollfd {
-        fd: socket.as_raw_fd(),
-        events: libc::POLLIN,
-        revents: 0,
+/// Whether something comes, or nobody is there any more, within so many milliseconds.
+fn readable(socket: &UnixStream, ms: u32) -> bool {
+    let most = Timespec {
+        tv_sec: 0,
+        tv_nsec: i64::from(ms) * 1_000_000,
     };
-    // SAFETY: one entry, which outlives the call.
-    unsafe { libc::poll(&raw mut poll, 1, ms) > 0 }
+    let mut sockets = [PollFd::new(socket, PollFlags::IN)];
+    poll(&mut sockets, Some(&most)).is_ok_and(|ready| ready > 0)
 }
 
 /// Sends bytes with a descriptor.
 fn send_descriptor(to: &UnixStream, bytes: &[u8], what: &UnixStream) -> io::Result<()> {
-    let descriptors = [what.as_raw_fd()];
-    match messages::send(to.as_raw_fd(), bytes, &descriptors, 0)? {
+    let descriptors = [what.as_fd()];
+    match messages::send(to.as_fd(), bytes, &descriptors, SendFlags::empty())? {
         n if n == bytes.len() => Ok(()),
         _ => Err(io::Error::other("a short write")),
     }

@@ -1,22 +1,24 @@
 //! The socket of a guided replay: orders come in, sometimes with a descriptor, answers go out.
 
 use std::io::{self, Read, Write};
-use std::os::fd::OwnedFd;
+use std::os::fd::{AsFd, OwnedFd};
+
+use rustix::net::{RecvFlags, recv};
 
 use crate::guide::protocol::{Reply, Request, receive, send};
 use crate::messages;
 
 /// The socket.
 pub struct Channel {
-    fd: i32,
+    socket: OwnedFd,
     /// What came with the last message.
     descriptor: Option<OwnedFd>,
 }
 
 impl Channel {
-    pub fn new(fd: i32) -> Self {
+    pub fn new(socket: OwnedFd) -> Self {
         Self {
-            fd,
+            socket,
             descriptor: None,
         }
     }
@@ -40,16 +42,15 @@ impl Channel {
 
     /// Whether a message is there, or nobody any more: a run stops for either.
     pub fn is_wanted(&self) -> bool {
-        let mut byte = 0u8;
-        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-        // SAFETY: looks at one byte of what is there.
-        unsafe { libc::recv(self.fd, (&raw mut byte).cast(), 1, flags) >= 0 }
+        let mut byte = [0u8];
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        recv(&self.socket, &mut byte, flags).is_ok()
     }
 }
 
 impl Read for Channel {
     fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        let message = messages::receive(self.fd, buf, 0)?;
+        let message = messages::receive(self.socket.as_fd(), buf, RecvFlags::empty())?;
         if let Some(descriptor) = message.descriptors.into_iter().next() {
             self.descriptor = Some(descriptor);
         }
@@ -59,12 +60,7 @@ impl Read for Channel {
 
 impl Write for Channel {
     fn write(&mut self, buf: &[u8]) -> io::Result<usize> {
-        // SAFETY: the buffer outlives the call.
-        let n = unsafe { libc::write(self.fd, buf.as_ptr().cast(), buf.len()) };
-        if n < 0 {
-            return Err(io::Error::last_os_error());
-        }
-        Ok(n as usize)
+        Ok(rustix::io::write(&self.socket, buf)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

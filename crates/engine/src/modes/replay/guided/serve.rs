@@ -2,7 +2,7 @@
 //! the process for an order that fails: what goes wrong is an answer.
 
 use std::convert::Infallible;
-use std::os::fd::IntoRawFd;
+use std::os::fd::{FromRawFd, OwnedFd};
 
 use super::channel::Channel;
 use super::drive::Driver;
@@ -27,7 +27,8 @@ pub fn serve(stepper: Stepper, guide: &Guide) -> Result<Infallible> {
         libc::SA_NOCLDWAIT as u64,
     );
     let goal = guide.follow.last().copied().unwrap_or(0);
-    let mut channel = Channel::new(guide.fd);
+    // SAFETY: the starter has left it open for this process, and nothing else here has the number.
+    let mut channel = Channel::new(unsafe { OwnedFd::from_raw_fd(guide.fd) });
     let mut driver = Driver::new(stepper, goal);
     loop {
         let Some((request, bytes)) = channel.receive() else {
@@ -53,7 +54,7 @@ fn fork(channel: &mut Channel) {
     // SAFETY: a replay has one thread, which holds no lock here.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        *channel = Channel::new(socket.into_raw_fd());
+        *channel = Channel::new(socket);
         checksum::is_forked();
         if let Err(e) = shared::separate() {
             crate::failure::die(&e);

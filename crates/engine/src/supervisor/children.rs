@@ -1,0 +1,140 @@
+//! The processes that a supervisor starts and waits for: a host process is its child, and so is what
+//! that leaves behind. Nothing here may say what the end of one means.
+
+use std::fs::File;
+use std::path::Path;
+
+use relive_host::sys;
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, set_child_subreaper,
+    set_parent_process_death_signal, wait, waitid,
+};
+use rustix::stdio::{dup2_stderr, dup2_stdout};
+
+use crate::failure::{Failure, Result};
+use crate::start_data::Boot;
+
+/// Whether orphans of the tree become children of this process, which waits for them then.
+pub fn inherit_orphans(on: bool) {
+    // Any process stands for yes. No kernel refuses.
+    let _ = set_child_subreaper(on.then_some(Pid::INIT));
+}
+
+/// Starts a host process, with more variables of Relive's own. What a `silent` one writes to its
+/// standard output and error goes nowhere.
+///
+/// # Errors
+/// No process can be made.
+pub fn start(
+    boot: &Boot,
+    shown: &[Vec<u8>],
+    silent: bool,
+    extra: &[(&str, String)],
+) -> Result<i32> {
+    if !Path::new("/proc/self/exe").exists() {
+        return Err(Failure::setup(
+            "there is no /proc here, and Relive needs it: mount it",
+        ));
+    }
+    let cannot = |e: std::io::Error| Failure::setup(format!("cannot start a process: {e}"));
+    let nowhere = silent.then(|| File::options().read(true).write(true).open("/dev/null"));
+    let nowhere = nowhere.transpose().map_err(cannot)?;
+    // SAFETY: the other threads of this process, if there are some, serve replays and look at no
+    // environment; the child only makes calls that are allowed there and replaces itself.
+    let pid = unsafe { libc::fork() };
+    if pid < 0 {
+        return Err(cannot(std::io::Error::last_os_error()));
+    }
+    if pid == 0 {
+        let refused = become_host(boot, shown, nowhere.as_ref(), extra);
+        crate::failure::complain(&format!("cannot start the host process: {refused}"));
+        sys::exit_group(crate::failure::EXIT_STATUS);
+    }
+    Ok(pid)
+}
+
+/// The child's part; returns only why it cannot be done.
+fn become_host(
+    boot: &Boot,
+    shown: &[Vec<u8>],
+    nowhere: Option<&File>,
+    extra: &[(&str, String)],
+) -> std::io::Error {
+    if let Some(nowhere) = nowhere
+        && let Err(e) = dup2_stdout(nowhere).and_then(|()| dup2_stderr(nowhere))
+    {
+        return e.into();
+    }
+    // A program whose recorder has been killed must not go on unrecorded.
+    if let Err(e) = set_parent_process_death_signal(Some(Signal::KILL)) {
+        return e.into();
+    }
+    for (name, value) in extra {
+        // SAFETY: the child has one thread.
+        unsafe { std::env::set_var(name, value) };
+    }
+    let Err(e) = boot.exec(shown, crate::descriptor_limit::of_program());
+    std::io::Error::from_raw_os_error(e)
+}
+
+/// One child that has ended, and how (wait(2)).
+pub fn reap() -> Option<(i32, i32)> {
+    let (pid, status) = wait(WaitOptions::NOHANG).ok()??;
+    Some((pid.as_raw_nonzero().get(), status.as_raw()))
+}
+
+/// Waits for the ends of all children.
+pub fn reap_all() {
+    while wait(WaitOptions::empty()).is_ok() {}
+}
+
+/// Looks, and leaves the child to be waited for.
+const LOOK: WaitIdOptions = WaitIdOptions::EXITED
+    .union(WaitIdOptions::NOHANG)
+    .union(WaitIdOptions::NOWAIT);
+
+/// Whether there are children, which orphans of the tree are too; also such that have ended and
+/// have not been waited for.
+pub fn has_children() -> bool {
+    waitid(WaitId::All, LOOK).is_ok()
+}
+
+/// Ends a child that nobody has waited for; another process with its number is left alone.
+pub fn kill(pid: i32) {
+    let Some(pid) = Pid::from_raw(pid) else {
+        return;
+    };
+    if waitid(WaitId::Pid(pid), LOOK).is_ok() {
+        // It may have ended: it keeps its number until it is waited for.
+        let _ = kill_process(pid, Signal::KILL);
+    }
+}
+
+/// The signal that has ended a child which nobody has waited for: 0 if it ended by itself, `None` if
+/// it runs.
+pub fn ended_by(pid: i32) -> Option<i32> {
+    let status = waitid(WaitId::Pid(Pid::from_raw(pid)?), LOOK).ok()??;
+    Some(status.terminating_signal().unwrap_or(0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_child_that_has_ended_is_one_until_somebody_waits_for_it() {
+        let mut child = std::process::Command::new("true").spawn().expect("a child");
+        let pid = Pid::from_child(&child);
+        let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
+        waitid(WaitId::Pid(pid), ended).expect("it ends");
+        assert!(has_children());
+        assert_eq!(ended_by(child.id() as i32), Some(0));
+        assert!(
+            child
+                .wait()
+                .expect("nobody else has waited for it")
+                .success()
+        );
+        assert_eq!(ended_by(child.id() as i32), None);
+    }
+}

@@ -1,0 +1,216 @@
+//! The recorder at work: reads the rings of the tree into the trace until the last process has ended.
+//! Whatever turn is in the trace, the events before it are there too.
+
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use relive_host::sys;
+use relive_trace::{ExitStatus, Summary, TraceWriter};
+use rustix::process::{Pid, Signal, kill_process};
+
+use super::Status;
+use super::children::{has_children, reap};
+use super::record::Recording;
+use super::signals::pass_on;
+use crate::failure::{Failure, Result};
+use crate::remarks::REMARKS;
+use crate::shm::{RINGS, Shm, alive, state};
+
+/// How often everything that was logged is written out, at least.
+const FLUSH: Duration = Duration::from_millis(50);
+/// Bytes of schedule that would make a chunk of their own before the rest is stored.
+const MANY_TURNS: usize = 64 * 1024;
+
+/// A recording that runs.
+pub struct Drain {
+    shm: Shm,
+    writer: TraceWriter,
+    /// Of the tapes that have ended: how many, their events and ticks.
+    tapes: u32,
+    events: u64,
+    ticks: u64,
+    started: Instant,
+}
+
+impl Drain {
+    /// Of a recording that begins now.
+    pub fn new(shm: Shm, writer: TraceWriter) -> Self {
+        Self {
+            shm,
+            writer,
+            tapes: 0,
+            events: 0,
+            ticks: 0,
+            started: Instant::now(),
+        }
+    }
+
+    /// Records until the last process has ended; the first one is `root`.
+    ///
+    /// # Errors
+    /// Whatever has stopped a host process, or the trace cannot be written.
+    pub fn run(mut self, root: i32, timeout: Option<Duration>) -> Result<Recording> {
+        let mut status = None;
+        let mut timed_out = false;
+        let mut flushed = Instant::now();
+        loop {
+            let seen = self.shm.header().wake.load(Ordering::Acquire);
+            let born = self.shm.all_born();
+            let open = self.drain()?;
+            if let Some(text) = self.shm.failure() {
+                self.kill_all();
+                self.writer.flush_all().map_err(Failure::setup)?;
+                return Err(Failure::Told(text));
+            }
+            if flushed.elapsed() >= FLUSH {
+                self.writer.flush_all().map_err(Failure::setup)?;
+                flushed = Instant::now();
+            }
+            let mut ended = false;
+            while let Some((pid, s)) = reap() {
+                ended = true;
+                if pid == root {
+                    status = Some(Status::from_wait(s));
+                }
+            }
+            if ended {
+                // Their rings are whole now.
+                continue;
+            }
+            // Whose parent has ended may have no tape yet. Neither has who was killed too early.
+            let complete = born.is_some() && born == self.shm.all_born() || !has_children();
+            if status.is_some() && !open && complete {
+                break;
+            }
+            if status.is_none() {
+                pass_on(root);
+            }
+            if let (Some(limit), None, false) = (timeout, status, timed_out)
+                && self.started.elapsed() > limit
+            {
+                timed_out = true;
+                self.kill_all();
+            }
+            sys::futex_wait(
+                &self.shm.header().wake,
+                seen,
+                Some(if status.is_some() { 5 } else { 20 }),
+            );
+        }
+        let status = status.unwrap_or(Status::Code(0));
+        let summary = Summary {
+            exit: match status {
+                Status::Code(c) => ExitStatus::Code(c),
+                Status::Signal(s) => ExitStatus::Signal(s),
+            },
+            processes: self.shm.processes().into(),
+            threads: self.tapes.into(),
+            wall_ms: self.started.elapsed().as_millis() as u64,
+            events: self.events,
+            ticks: self.ticks,
+            raw_bytes: 0,
+            stored_bytes: 0,
+        };
+        let manifest = self.writer.finish(&summary).map_err(Failure::setup)?;
+        Ok(Recording {
+            status,
+            timed_out,
+            summary: manifest.summary.unwrap_or(summary),
+            totals: crate::stats::COUNTERS.of(&self.shm).totals(),
+            remarks: REMARKS.of(&self.shm).sentences(),
+        })
+    }
+
+    /// Reads all rings once; says whether any tape can still grow.
+    ///
+    /// Schedules are read first and stored last: whatever turn is in the trace, the events
+    /// before it are there too, however the recording is cut off.
+    fn drain(&mut self) -> Result<bool> {
+        let used = self
+            .shm
+            .header()
+            .rings_used
+            .load(Ordering::Acquire)
+            .min(RINGS as u32);
+        let (mut schedules, mut turns) = (Vec::new(), 0);
+        for i in (0..used).filter(|&i| self.readable(i) && self.shm.tape(i).is_schedule()) {
+            let closing = self.gone(i);
+            let mut bytes = Vec::new();
+            self.shm.pull(i, |b| bytes.extend_from_slice(b));
+            turns += bytes.len();
+            schedules.push((i, closing, bytes));
+        }
+        let mut open = false;
+        for i in (0..used)
+            .filter(|&i| self.readable(i) && !self.shm.tape(i).is_schedule())
+            .collect::<Vec<_>>()
+        {
+            let (tape, closing) = (self.shm.tape(i), self.gone(i));
+            let (shm, writer) = (self.shm, &mut self.writer);
+            let mut result = Ok(());
+            shm.pull(i, |bytes| {
+                if result.is_ok() {
+                    // What these events refer to has been noted before they were logged.
+                    result = writer.add_pieces(&crate::input::store::SHARED.of(&shm).take());
+                }
+                if result.is_ok() {
+                    result = writer.append(tape, bytes);
+                }
+            });
+            result.map_err(Failure::setup)?;
+            if closing {
+                let ring = self.shm.ring(i);
+                self.tapes += 1;
+                self.events += ring.events.load(Ordering::Acquire);
+                self.ticks += ring.ticks.load(Ordering::Acquire);
+            }
+            open |= !self.close(i, closing)?;
+        }
+        if turns > MANY_TURNS {
+            self.writer.flush_all().map_err(Failure::setup)?;
+        }
+        for (i, closing, bytes) in schedules {
+            self.writer
+                .append(self.shm.tape(i), &bytes)
+                .map_err(Failure::setup)?;
+            open |= !self.close(i, closing)?;
+        }
+        Ok(open)
+    }
+
+    fn readable(&self, i: u32) -> bool {
+        matches!(
+            self.shm.ring(i).state.load(Ordering::Acquire),
+            state::ACTIVE | state::CLOSED
+        )
+    }
+
+    /// Whether nothing more will come into a ring than is in it now.
+    fn gone(&self, i: u32) -> bool {
+        let ring = self.shm.ring(i);
+        ring.state.load(Ordering::Acquire) == state::CLOSED
+            || !alive(ring.pid.load(Ordering::Acquire))
+    }
+
+    /// Gives a ring back if its tape has ended.
+    fn close(&mut self, i: u32, closing: bool) -> Result<bool> {
+        if closing {
+            self.writer
+                .flush(self.shm.tape(i))
+                .map_err(Failure::setup)?;
+            self.shm.ring(i).state.store(state::FREE, Ordering::Release);
+        }
+        Ok(closing)
+    }
+
+    fn kill_all(&self) {
+        for i in 0..self.shm.header().rings_used.load(Ordering::Acquire) {
+            let ring = self.shm.ring(i);
+            if ring.state.load(Ordering::Acquire) == state::ACTIVE {
+                let pid = Pid::from_raw(ring.pid.load(Ordering::Acquire) as i32);
+                // It may have ended meanwhile.
+                let _ = pid.map(|pid| kill_process(pid, Signal::KILL));
+            }
+        }
+    }
+}

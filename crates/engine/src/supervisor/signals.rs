@@ -1,0 +1,62 @@
+//! Signals that a supervisor gets: what they mean is the program's to decide, and the end of a child
+//! ends the supervisor's sleep. The handlers only move atomic words.
+
+use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::shm::Shm;
+
+/// The keyboard's signals go to the whole group: the program decides what they mean.
+pub fn ignore_keyboard() {
+    for sig in [libc::SIGINT, libc::SIGQUIT] {
+        relive_host::signal::set_disposition(sig, relive_host::signal::Disposition::Ignore);
+    }
+}
+
+/// A signal that was sent to the recorder and is meant for the program.
+static TO_FORWARD: AtomicI32 = AtomicI32::new(0);
+
+extern "C" fn note_forward(sig: i32) {
+    TO_FORWARD.store(sig, Ordering::Release);
+}
+
+/// The word that the recorder sleeps on, for the handler of SIGCHLD.
+static WAKE: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
+
+extern "C" fn note_child(_: i32) {
+    // SAFETY: null, or a word in the shared memory, which stays mapped.
+    if let Some(word) = unsafe { WAKE.load(Ordering::Acquire).as_ref() } {
+        word.fetch_add(1, Ordering::AcqRel);
+    }
+}
+
+/// The end of a child ends the supervisor's sleep.
+pub fn wake_at_child_end(shm: &Shm) {
+    WAKE.store(
+        std::ptr::from_ref(&shm.header().wake).cast_mut(),
+        Ordering::Release,
+    );
+    // SAFETY: the handler only moves an atomic word.
+    unsafe { libc::signal(libc::SIGCHLD, note_child as *const () as libc::sighandler_t) };
+}
+
+/// What ends the recorder natively is passed on to the program, which decides.
+pub fn forward_endings() {
+    for sig in [libc::SIGTERM, libc::SIGHUP] {
+        if !relive_host::signal::is_ignored(sig) {
+            // SAFETY: the handler only stores to an atomic.
+            unsafe { libc::signal(sig, note_forward as *const () as libc::sighandler_t) };
+        }
+    }
+}
+
+/// Sends what was sent to the supervisor to the program's first process, which has not been
+/// waited for.
+pub fn pass_on(root: i32) {
+    let signal = TO_FORWARD.swap(0, Ordering::AcqRel);
+    if let (Some(signal), Some(root)) = (Signal::from_named_raw(signal), Pid::from_raw(root)) {
+        // It keeps its number until it is waited for.
+        let _ = kill_process(root, signal);
+    }
+}
