@@ -13,9 +13,10 @@ use relive_engine::timeline::Wanted;
 
 use crate::debuggee::Debuggee;
 use crate::family::{Family, Route};
-use crate::link::{Link, Stream, Wire};
+use crate::link::{Link, Wire};
 use crate::order::Reason;
 use crate::packets;
+use crate::stream::Stream;
 use crate::thread_locals::Asked;
 
 /// Bytes of the longest packet: all registers fit, and gdb reads memory in larger portions.

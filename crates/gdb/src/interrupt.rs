@@ -2,49 +2,48 @@
 //! sent, and takes nothing of it: that is `link`'s.
 
 use std::cell::Cell;
-use std::os::fd::RawFd;
+use std::rc::{Rc, Weak};
 
 use relive_engine::timeline::Wanted;
+use rustix::event::PollFlags;
+use rustix::net::{RecvFlags, recv};
+
+use crate::stream::{Stream, come};
 
 /// What gdb sends for the keyboard's interrupt.
 pub const INTERRUPT: u8 = 3;
 
 /// The client's side of the connection, as long as that is open.
 pub struct Interrupt {
-    fd: RawFd,
+    from: Weak<Stream>,
     /// Somebody has stopped because of it, and the byte is still to come.
     pub taken: Cell<bool>,
 }
 
 impl Interrupt {
-    /// Of the connection with this descriptor.
-    pub fn of(fd: RawFd) -> Self {
+    /// Of this connection.
+    pub fn of(from: &Rc<Stream>) -> Self {
         Self {
-            fd,
+            from: Rc::downgrade(from),
             taken: Cell::new(false),
         }
     }
 
     /// Whether the client wants no more of this, or has gone.
     fn has_come(&self) -> bool {
-        let mut poll = libc::pollfd {
-            fd: self.fd,
-            events: libc::POLLIN | libc::POLLRDHUP,
-            revents: 0,
+        let Some(from) = self.from.upgrade() else {
+            return true;
         };
-        // SAFETY: one entry, which outlives the call.
-        if unsafe { libc::poll(&raw mut poll, 1, 0) } <= 0 {
+        let Some(ready) = come(&*from, PollFlags::IN | PollFlags::RDHUP, 0) else {
             return false;
-        }
-        if poll.revents & (libc::POLLRDHUP | libc::POLLHUP | libc::POLLERR) != 0 {
+        };
+        if ready.intersects(PollFlags::RDHUP | PollFlags::HUP | PollFlags::ERR) {
             return true;
         }
         let mut bytes = [0u8; 4096];
-        let flags = libc::MSG_PEEK | libc::MSG_DONTWAIT;
-        // SAFETY: the buffer outlives the call, which fills at most its length.
-        let n = unsafe { libc::recv(self.fd, bytes.as_mut_ptr().cast(), bytes.len(), flags) };
-        let there = bytes.get(..usize::try_from(n).unwrap_or(0));
-        there.is_some_and(|b| b.contains(&INTERRUPT))
+        let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+        let there = recv(&*from, &mut bytes[..], flags).map_or(0, |(there, _)| there);
+        bytes.iter().take(there).any(|b| *b == INTERRUPT)
     }
 }
 

@@ -26,6 +26,7 @@ mod resume;
 mod serve;
 mod signals;
 mod stops;
+mod stream;
 mod tables;
 mod target;
 mod thread_locals;

@@ -2,51 +2,18 @@
 
 use std::cell::RefCell;
 use std::collections::VecDeque;
-use std::io::{self, Read, Write};
-use std::net::TcpStream;
-use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::net::UnixStream;
+use std::io;
 use std::rc::Rc;
 
 use gdbstub::conn::Connection;
 
 use crate::interrupt::{INTERRUPT, Interrupt};
 use crate::packets::{self, Incoming};
-
-/// Either kind of stream.
-pub enum Stream {
-    /// Over TCP.
-    Tcp(TcpStream),
-    /// Over a socket file, or a pair of sockets.
-    Unix(UnixStream),
-}
-
-impl Stream {
-    fn fd(&self) -> RawFd {
-        match self {
-            Self::Tcp(s) => s.as_raw_fd(),
-            Self::Unix(s) => s.as_raw_fd(),
-        }
-    }
-
-    fn read(&mut self, buf: &mut [u8]) -> io::Result<usize> {
-        match self {
-            Self::Tcp(s) => Read::read(s, buf),
-            Self::Unix(s) => Read::read(s, buf),
-        }
-    }
-
-    fn write_all(&mut self, buf: &[u8]) -> io::Result<()> {
-        match self {
-            Self::Tcp(s) => Write::write_all(s, buf),
-            Self::Unix(s) => Write::write_all(s, buf),
-        }
-    }
-}
+use crate::stream::{Stream, has_input};
 
 /// A connection.
 pub struct Link {
-    stream: Stream,
+    stream: Rc<Stream>,
     /// What has come as a whole: packets, and bytes that are none.
     ready: VecDeque<Vec<u8>>,
     output: Vec<u8>,
@@ -71,7 +38,8 @@ impl Link {
             // Packets are small and each waits for its answer. It works without, but slowly.
             let _ = s.set_nodelay(true);
         }
-        let interrupt = Rc::new(Interrupt::of(stream.fd()));
+        let stream = Rc::new(stream);
+        let interrupt = Rc::new(Interrupt::of(&stream));
         Self {
             stream,
             ready: VecDeque::new(),
@@ -121,13 +89,7 @@ impl Link {
         if !self.ready.is_empty() {
             return true;
         }
-        let mut poll = libc::pollfd {
-            fd: self.stream.fd(),
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one entry, which outlives the call.
-        unsafe { libc::poll(&raw mut poll, 1, 0) > 0 }
+        has_input(&*self.stream, 0)
     }
 
     /// Shows text on the client's console, while the guest runs for it (an `O` packet).

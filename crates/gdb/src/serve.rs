@@ -2,7 +2,6 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream};
-use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
@@ -14,7 +13,7 @@ use crate::at::At;
 use crate::conversation::{Ended, converse};
 use crate::debuggee::Debuggee;
 use crate::family::Family;
-use crate::link::Stream;
+use crate::stream::{Stream, has_input};
 use crate::thread_locals::Locate;
 
 /// Where a server listens.
@@ -74,17 +73,10 @@ enum Listener {
 impl Listener {
     /// Whether somebody waits to be let in; looks for a while.
     fn has_client(&self) -> bool {
-        let fd = match self {
-            Self::Tcp(l) => l.as_raw_fd(),
-            Self::Unix(l, _) => l.as_raw_fd(),
-        };
-        let mut poll = libc::pollfd {
-            fd,
-            events: libc::POLLIN,
-            revents: 0,
-        };
-        // SAFETY: one entry, which outlives the call.
-        unsafe { libc::poll(&raw mut poll, 1, 50) > 0 }
+        match self {
+            Self::Tcp(l) => has_input(l, 50),
+            Self::Unix(l, _) => has_input(l, 50),
+        }
     }
 }
 
