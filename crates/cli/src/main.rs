@@ -62,13 +62,21 @@ pub extern "C" fn main() -> i32 {
     }
     failure::report_panics();
     match execute(&args::parse()) {
-        Ok(status) => status.mimic(),
+        Ok(status) => end_as(status),
         // As any filter, and without a word. Whoever has had SIGPIPE ignored gets the sentence.
-        Err(Failure::Closed) if !ignores_sigpipe() => Status::Signal(libc::SIGPIPE).mimic(),
+        Err(Failure::Closed) if !ignores_sigpipe() => end_as(Status::Signal(libc::SIGPIPE)),
         Err(failure) => {
             output::complain(&failure.to_string());
             std::process::exit(EXIT_STATUS);
         }
+    }
+}
+
+/// Ends this process as a program has ended.
+fn end_as(status: Status) -> ! {
+    match status {
+        Status::Code(code) => std::process::exit(code),
+        Status::Signal(signal) => relive_engine::die_of(signal),
     }
 }
 

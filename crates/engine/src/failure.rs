@@ -1,16 +1,17 @@
-//! What can stop Relive, in the classes a user can act on, and how a host process says so.
+//! What can stop Relive, in the classes a user can act on, and how a host process says so. A failure
+//! is handed up as a [`Result`] to the top of the host process, and is the same value on the
+//! supervisor's side. It must never be known by its sentence.
 
 use std::fmt;
 use std::sync::OnceLock;
 
+use serde::{Deserialize, Serialize};
+
 /// Exit status of every `relive` command that cannot go on.
 pub const EXIT_STATUS: i32 = 125;
 
-/// What [`Failure::Closed`] says. Between processes it is known by this sentence.
-const CLOSED: &str = "nobody reads the output of the replay any more: the pipe is closed";
-
 /// Why Relive cannot go on. The class is printed as a stable code, see `docs/limits.md`.
-#[derive(Debug, Clone, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, Serialize, Deserialize)]
 pub enum Failure {
     /// The program does something that Relive does not support.
     #[error("unsupported [RL1]: {0}")]
@@ -23,15 +24,32 @@ pub enum Failure {
         "internal error [RL3]: {0}. This is a fault of Relive, not of your program; please report it with the trace"
     )]
     Internal(String),
-    /// What a host process said, with its class.
-    #[error("{0}")]
-    Told(String),
+    /// The kernel gives no memory.
+    #[error("{NO_MEMORY}")]
+    NoMemory,
     /// Whoever read the replayed output has closed it. A filter dies of SIGPIPE then.
-    #[error("{CLOSED}")]
+    #[error("nobody reads the output of the replay any more: the pipe is closed")]
     Closed,
+    /// Another process of the tree has failed, and has said why.
+    #[error("another process of the replay has failed")]
+    Elsewhere,
     /// The surroundings do not allow it: no such program, no space, no permission.
     #[error("{0}")]
     Setup(String),
+}
+
+/// What is said where the kernel gives no memory.
+const NO_MEMORY: &str = "no memory can be had: free some, or lift the limits on it (`ulimit -v unlimited`, `ulimit -d unlimited`)";
+
+/// The class of a failure in memory that another process reads.
+mod class {
+    pub(super) const UNSUPPORTED: u32 = 1;
+    pub(super) const DIVERGENCE: u32 = 2;
+    pub(super) const INTERNAL: u32 = 3;
+    pub(super) const NO_MEMORY: u32 = 4;
+    pub(super) const CLOSED: u32 = 5;
+    pub(super) const ELSEWHERE: u32 = 6;
+    pub(super) const SETUP: u32 = 7;
 }
 
 impl Failure {
@@ -45,32 +63,46 @@ impl Failure {
         Self::Internal(what.to_string())
     }
 
-    /// What a host process said.
-    #[must_use]
-    pub fn told(text: String) -> Self {
-        match &*text {
-            CLOSED => Self::Closed,
-            _ => Self::Told(text),
-        }
-    }
-
     /// A refusal by the surroundings.
     pub fn setup(what: impl fmt::Display) -> Self {
         Self::Setup(what.to_string())
+    }
+
+    /// Its class, which is never 0, and what it says of this case.
+    #[must_use]
+    pub fn parts(&self) -> (u32, &str) {
+        match self {
+            Self::Unsupported(text) => (class::UNSUPPORTED, text),
+            Self::Divergence(text) => (class::DIVERGENCE, text),
+            Self::Internal(text) => (class::INTERNAL, text),
+            Self::NoMemory => (class::NO_MEMORY, ""),
+            Self::Closed => (class::CLOSED, ""),
+            Self::Elsewhere => (class::ELSEWHERE, ""),
+            Self::Setup(text) => (class::SETUP, text),
+        }
+    }
+
+    /// From [`Failure::parts`], as another process has written them: which may have been taken over.
+    #[must_use]
+    pub fn of_parts(class: u32, text: String) -> Self {
+        match class {
+            class::UNSUPPORTED => Self::Unsupported(text),
+            class::DIVERGENCE => Self::Divergence(text),
+            class::INTERNAL => Self::Internal(text),
+            class::NO_MEMORY => Self::NoMemory,
+            class::CLOSED => Self::Closed,
+            class::ELSEWHERE => Self::Elsewhere,
+            class::SETUP => Self::Setup(text),
+            _ => Self::internal(format!("a failure of class {class} was told: {text}")),
+        }
     }
 }
 
 /// Shorthand for results that end in a [`Failure`].
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// Ends this host process because of `failure`: the first failure of a process tree is kept
-/// in the shared memory for the supervisor to print; without a supervisor it is printed here.
-pub fn die(failure: &Failure) -> ! {
-    end_with(&failure.to_string())
-}
-
-/// Tells the supervisor why this process ends; `false`: nobody hears.
-pub type Tell = fn(&str) -> bool;
+/// Tells the supervisor why this process ends; `false`: nobody hears. Allocates nothing.
+pub type Tell = fn(&Failure) -> bool;
 
 /// A panic and an exhausted memory have nobody to ask how the supervisor is told.
 static TELL: OnceLock<Tell> = OnceLock::new();
@@ -81,11 +113,20 @@ pub fn tell_by(tell: Tell) {
     let _ = TELL.set(tell);
 }
 
-fn end_with(text: &str) -> ! {
-    match TELL.get() {
-        Some(tell) if tell(text) => {}
-        _ => complain(text),
+/// Ends this host process because of `failure`: the first failure of a process tree is kept
+/// in the shared memory for the supervisor to print; without a supervisor it is printed here.
+pub fn die(failure: &Failure) -> ! {
+    match (TELL.get(), failure) {
+        (Some(tell), _) if tell(failure) => {}
+        (_, Failure::NoMemory) => complain(NO_MEMORY),
+        _ => complain(&failure.to_string()),
     }
+    relive_host::sys::exit_group(EXIT_STATUS)
+}
+
+/// Ends this host process because its recorder is gone: nobody would store what it logs.
+pub fn die_unrecorded() -> ! {
+    complain("the recorder is gone; the recorded program ends here");
     relive_host::sys::exit_group(EXIT_STATUS)
 }
 
@@ -114,15 +155,8 @@ fn write(line: &[u8]) {
     unsafe { relive_host::sys::syscall(libc::SYS_write as u64, args) };
 }
 
-/// What is said where the kernel gives no memory.
-const NO_MEMORY: &str = "no memory can be had: free some, or lift the limits on it (`ulimit -v unlimited`, `ulimit -d unlimited`)";
 /// A replay or a recorder that cannot have so much has none.
 const LITTLE: usize = 1 << 20;
-
-/// Ends this process because it gets no memory; does not need any.
-pub fn out_of_memory() -> ! {
-    end_with(NO_MEMORY)
-}
 
 /// Whether memory is all there is to complain of. Libraries of C panic where they get none.
 fn has_memory() -> bool {
@@ -140,7 +174,7 @@ fn has_memory() -> bool {
 pub fn report_panics() {
     std::panic::set_hook(Box::new(|info| {
         if !has_memory() {
-            out_of_memory();
+            die(&Failure::NoMemory);
         }
         let what = info.payload_as_str().unwrap_or("a panic");
         let place = info
@@ -148,4 +182,29 @@ pub fn report_panics() {
             .map_or(String::new(), |l| format!(" ({}:{})", l.file(), l.line()));
         die(&Failure::internal(format!("{what}{place}")))
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_failure_is_the_same_in_another_process() {
+        let text = || "so it is".to_owned();
+        for failure in [
+            Failure::Unsupported(text()),
+            Failure::Divergence(text()),
+            Failure::Internal(text()),
+            Failure::NoMemory,
+            Failure::Closed,
+            Failure::Elsewhere,
+            Failure::Setup(text()),
+        ] {
+            let (class, said) = failure.parts();
+            assert_ne!(class, 0);
+            assert_eq!(Failure::of_parts(class, said.to_owned()), failure);
+        }
+        let strange = Failure::of_parts(99, text());
+        assert!(matches!(strange, Failure::Internal(told) if told.contains("so it is")));
+    }
 }

@@ -3,14 +3,14 @@
 
 use std::alloc::{GlobalAlloc, Layout, System};
 
-use crate::failure::out_of_memory;
+use crate::failure::{Failure, die};
 
 /// The allocator; a program that uses this crate names it as its global one.
 pub struct Heap;
 
 fn some(p: *mut u8) -> *mut u8 {
     if p.is_null() {
-        out_of_memory();
+        die(&Failure::NoMemory);
     }
     p
 }

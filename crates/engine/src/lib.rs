@@ -74,4 +74,5 @@ pub use descriptor_limit::for_command as raise_descriptor_limit;
 pub use failure::{EXIT_STATUS, Failure};
 pub use instr::name as instruction_name;
 pub use readings::name as clock_name;
+pub use relive_host::signal::die_of;
 pub use translations::chosen as kept_folder;

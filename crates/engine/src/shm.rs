@@ -16,13 +16,15 @@ use rustix::io::Errno;
 use rustix::mm::{MapFlags, ProtFlags, mmap, mmap_anonymous};
 use rustix::process::{Pid, test_kill_process};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{self, Failure, Result};
 
 /// How many tapes can be written at the same time.
 pub const RINGS: usize = 4096;
 /// Bytes in one ring.
 pub const RING_BYTES: u64 = 128 * 1024;
 const TEXT: usize = 4096;
+/// A failure is being written down.
+const TELLING: u32 = u32::MAX;
 const REPLAYING: usize = 65536;
 const MAGIC: u64 = 0x314d_4853_5652_4c52;
 
@@ -84,6 +86,7 @@ pub struct Header {
     pub events: AtomicU64,
     /// Some process of the tree is, or will be, another user's: copies are for all to read.
     pub users: AtomicU32,
+    /// Class of the first failure: 0 none, [`TELLING`] while it is written down.
     failed: AtomicU32,
     text_len: AtomicU32,
     text: [std::sync::atomic::AtomicU8; TEXT],
@@ -464,8 +467,7 @@ impl Shm {
     /// Ends this process if the supervisor is gone: nobody would store what it logs.
     pub fn need_supervisor(&self) {
         if !alive(self.header().supervisor.load(Ordering::Acquire)) {
-            crate::failure::complain("the recorder is gone; the recorded program ends here");
-            sys::exit_group(crate::failure::EXIT_STATUS);
+            failure::die_unrecorded();
         }
     }
 
@@ -499,36 +501,39 @@ impl Shm {
     }
 
     /// Keeps the first failure of the tree.
-    pub fn fail(&self, text: &str) {
+    pub fn fail(&self, failure: &Failure) {
         let h = self.header();
         if h.failed
-            .compare_exchange(0, 1, Ordering::AcqRel, Ordering::Relaxed)
+            .compare_exchange(0, TELLING, Ordering::AcqRel, Ordering::Relaxed)
             .is_ok()
         {
+            let (class, text) = failure.parts();
             let n = text.len().min(TEXT);
             for (slot, b) in h.text.iter().zip(&text.as_bytes()[..n]) {
                 slot.store(*b, Ordering::Relaxed);
             }
             h.text_len.store(n as u32, Ordering::Relaxed);
-            h.failed.store(2, Ordering::Release);
+            h.failed.store(class, Ordering::Release);
         }
         self.wake_supervisor();
     }
 
     /// The first failure, if there was one.
     #[must_use]
-    pub fn failure(&self) -> Option<String> {
+    pub fn failure(&self) -> Option<Failure> {
         let h = self.header();
-        if h.failed.load(Ordering::Acquire) != 2 {
-            return None;
-        }
+        let class = match h.failed.load(Ordering::Acquire) {
+            0 | TELLING => return None,
+            class => class,
+        };
         // A replay that was taken over may write anything here.
         let n = (h.text_len.load(Ordering::Relaxed) as usize).min(TEXT);
         let bytes: Vec<u8> = h.text[..n]
             .iter()
             .map(|b| b.load(Ordering::Relaxed))
             .collect();
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        let text = String::from_utf8_lossy(&bytes).into_owned();
+        Some(Failure::of_parts(class, text))
     }
 
     /// Tries to take the right to write output; waits up to 50 ms. An owner that has died

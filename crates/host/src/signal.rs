@@ -125,6 +125,23 @@ pub fn is_ignored(sig: i32) -> bool {
     action.handler == 1
 }
 
+/// Dies of a signal, without a core file.
+pub fn die_of(sig: i32) -> ! {
+    set_disposition(sig, Disposition::Default);
+    // SAFETY: sets a limit of this process, which is about to end, and sends the signal.
+    unsafe {
+        let none = libc::rlimit {
+            rlim_cur: 0,
+            rlim_max: 0,
+        };
+        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
+        set_mask(Mask::default());
+        // To this thread: a signal to the process may land on another one, later.
+        libc::syscall(libc::SYS_tgkill, libc::getpid(), sys::gettid(), sig);
+    }
+    sys::exit_group(128 + sig)
+}
+
 /// Sets the calling thread's mask, returns the old one.
 pub fn set_mask(mask: Mask) -> Mask {
     let mut old = 0u64;

@@ -40,10 +40,10 @@ pub fn host_main(fd: i32) -> ! {
 }
 
 /// The first failure of a tree of processes is kept in the shared memory, for the supervisor to print.
-fn tell_supervisor(text: &str) -> bool {
+fn tell_supervisor(failure: &Failure) -> bool {
     // Nobody sees the memory of a guided replay.
     let shm = shared().filter(|_| !crate::modes::replay::guided::guide::is_guided());
-    shm.inspect(|shm| shm.fail(text)).is_some()
+    shm.inspect(|shm| shm.fail(failure)).is_some()
 }
 
 fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {

@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::point::Point;
+use crate::failure::Failure;
 
 /// Most bytes of a message.
 const MESSAGE_MAX: usize = 64 << 20;
@@ -348,7 +349,7 @@ pub enum Reply {
     /// The guest has no such memory or thread.
     Absent,
     /// The replay cannot go on, and why.
-    Failed(String),
+    Failed(Failure),
 }
 
 /// Sends a message.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use relive_host::sys;
 
 use super::dead_process;
-use crate::failure::EXIT_STATUS;
+use crate::failure::{Failure, Result};
 use crate::section::{Section, Shareable};
 
 /// Processes with a higher index cannot share memory.
@@ -189,7 +189,10 @@ impl Slot {
     /// Replay: waits until turn `turn` is over, or (`None`) until the process has ended.
     /// `false`: its recording ends before that. A process that is gone before its end is noticed
     /// by the supervisor, which says so and ends all.
-    pub fn await_turn(&self, turn: Option<u32>) -> bool {
+    ///
+    /// # Errors
+    /// Another process of the replay has failed.
+    pub fn await_turn(&self, turn: Option<u32>) -> Result<bool> {
         self.waiting.fetch_add(1, Ordering::SeqCst);
         let reached = loop {
             let seen = self.moved.load(Ordering::SeqCst);
@@ -201,11 +204,11 @@ impl Slot {
             }
             sys::futex_wait(&self.moved, seen, Some(200));
             if crate::shm::shared().is_some_and(|shm| shm.failure().is_some()) {
-                sys::exit_group(EXIT_STATUS);
+                return Err(Failure::Elsewhere);
             }
         };
         self.waiting.fetch_sub(1, Ordering::SeqCst);
-        reached
+        Ok(reached)
     }
 }
 
@@ -264,9 +267,9 @@ mod tests {
     fn waiting_for_turns_and_for_the_end() {
         let s = slot();
         std::thread::scope(|scope| {
-            let second = scope.spawn(|| s.await_turn(Some(1)));
-            let end = scope.spawn(|| s.await_turn(None));
-            let never = scope.spawn(|| s.await_turn(Some(7)));
+            let second = scope.spawn(|| s.await_turn(Some(1)).expect("nothing fails"));
+            let end = scope.spawn(|| s.await_turn(None).expect("nothing fails"));
+            let never = scope.spawn(|| s.await_turn(Some(7)).expect("nothing fails"));
             s.over(1, false);
             assert!(!second.is_finished());
             s.over(2, false);

@@ -8,18 +8,33 @@ use relive_host::sys;
 use relive_trace::{ExitStatus, Summary, TraceWriter};
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::Status;
 use super::children::{has_children, reap};
-use super::record::Recording;
 use super::signals::pass_on;
+use super::status::Status;
 use crate::failure::{Failure, Result};
 use crate::remarks::REMARKS;
 use crate::shm::{RINGS, Shm, alive, state};
+use crate::stats::Totals;
 
 /// How often everything that was logged is written out, at least.
 const FLUSH: Duration = Duration::from_millis(50);
 /// Bytes of schedule that would make a chunk of their own before the rest is stored.
 const MANY_TURNS: usize = 64 * 1024;
+
+/// A finished recording.
+#[derive(Debug)]
+pub struct Recording {
+    /// How the program ended.
+    pub status: Status,
+    /// It was killed because of the timeout.
+    pub timed_out: bool,
+    /// What the trace says of itself.
+    pub summary: Summary,
+    /// What was counted, if that was asked for.
+    pub totals: Option<Totals>,
+    /// What is to be said of programs that could not do something.
+    pub remarks: Vec<String>,
+}
 
 /// A recording that runs.
 pub struct Drain {
@@ -57,10 +72,10 @@ impl Drain {
             let seen = self.shm.header().wake.load(Ordering::Acquire);
             let born = self.shm.all_born();
             let open = self.drain()?;
-            if let Some(text) = self.shm.failure() {
+            if let Some(failure) = self.shm.failure() {
                 self.kill_all();
                 self.writer.flush_all().map_err(Failure::setup)?;
-                return Err(Failure::Told(text));
+                return Err(failure);
             }
             if flushed.elapsed() >= FLUSH {
                 self.writer.flush_all().map_err(Failure::setup)?;

@@ -6,17 +6,16 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::time::Duration;
 
-use relive_trace::{Bytes, Manifest, Summary, TraceWriter};
+use relive_trace::{Bytes, Manifest, TraceWriter};
 
 use super::children::{inherit_orphans, start};
-use super::drain::Drain;
+use super::drain::{Drain, Recording};
+use super::program::{absolute, environment, find_program};
 use super::signals::{forward_endings, ignore_keyboard, wake_at_child_end};
-use super::{Status, absolute, environment, find_program};
 use crate::failure::{Failure, Result};
 use crate::mode::{HandedOn, Name};
 use crate::shm::Shm;
 use crate::start_data::Boot;
-use crate::stats::Totals;
 
 /// What to record.
 pub struct RecordOptions<'a> {
@@ -34,21 +33,6 @@ pub struct RecordOptions<'a> {
     pub silent: bool,
     /// Count what is done.
     pub count: bool,
-}
-
-/// A finished recording.
-#[derive(Debug)]
-pub struct Recording {
-    /// How the program ended.
-    pub status: Status,
-    /// It was killed because of the timeout.
-    pub timed_out: bool,
-    /// What the trace says of itself.
-    pub summary: Summary,
-    /// What was counted, if that was asked for.
-    pub totals: Option<Totals>,
-    /// What is to be said of programs that could not do something.
-    pub remarks: Vec<String>,
 }
 
 /// Records a program to its end.

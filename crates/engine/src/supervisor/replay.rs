@@ -7,8 +7,9 @@ use relive_host::sys;
 use relive_trace::{ExitStatus, Trace};
 
 use super::children::{has_children, inherit_orphans, kill, reap, reap_all, start};
+use super::program::absolute;
 use super::signals::wake_at_child_end;
-use super::{Status, absolute};
+use super::status::Status;
 use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::mode::Name;
@@ -171,9 +172,9 @@ impl Watched<'_> {
                     status = Some(ended);
                 }
             }
-            if let Some(text) = shm.failure() {
+            if let Some(failure) = shm.failure() {
                 self.kill_all();
-                return Err(Failure::told(text));
+                return Err(failure);
             }
             if let Some(s) = status
                 && CONCURRENCY.of(shm).running.load(Ordering::Acquire) == 0
@@ -210,12 +211,10 @@ impl Watched<'_> {
     fn end_all(&self, signal: i32) -> Failure {
         // Whoever stops for a reason of its own says so before; else those that are just being forked,
         // and are on no list yet, learn from this that all is over.
-        self.shm.fail(&confine::killed(signal).to_string());
+        self.shm.fail(&confine::killed(signal));
         self.kill_all();
-        match self.shm.failure() {
-            Some(text) => Failure::told(text),
-            None => confine::killed(signal),
-        }
+        let told = self.shm.failure();
+        told.unwrap_or_else(|| confine::killed(signal))
     }
 
     fn kill_all(&self) {

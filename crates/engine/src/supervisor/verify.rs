@@ -7,8 +7,8 @@ use std::path::Path;
 
 use relive_trace::TapeId;
 
-use super::Status;
 use super::replay::{ReplayOptions, replay};
+use super::status::Status;
 use crate::broker::{Gathered, Sum};
 use crate::failure::{Failure, Result};
 use crate::stats::Totals;

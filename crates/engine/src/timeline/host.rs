@@ -135,7 +135,7 @@ impl Host {
 
     fn gone(&self, e: &io::Error) -> Failure {
         match self.common.shm.failure() {
-            Some(text) => Failure::told(text),
+            Some(failure) => failure,
             None if is_end(e) => confine::killed(self.common.root_signal()),
             None => Failure::internal(format!("a replaying process cannot be asked ({e})")),
         }
@@ -148,7 +148,7 @@ impl Host {
 
     fn answer(&mut self) -> Result<(Reply, Vec<u8>)> {
         match receive(&mut self.socket).map_err(|e| self.gone(&e))? {
-            (Reply::Failed(text), _) => Err(Failure::told(text)),
+            (Reply::Failed(failure), _) => Err(failure),
             answer => Ok(answer),
         }
     }

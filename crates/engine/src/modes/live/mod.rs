@@ -11,7 +11,7 @@ pub mod vfork;
 pub use content::content;
 
 use relive_dbt::Stop;
-use relive_host::signal::install_stack;
+use relive_host::signal::{die_of, install_stack};
 use relive_host::{enter, sys};
 
 use crate::failure::{Result, die};
@@ -83,24 +83,6 @@ fn end_process(task: &Task, end: End) -> ! {
         End::Code(code) => sys::exit_group(code),
         End::Signal(sig) => die_of(sig),
     }
-}
-
-/// Dies of a signal as the guest did, without a core file of the host.
-pub fn die_of(sig: i32) -> ! {
-    use relive_host::signal::{Disposition, Mask, set_disposition, set_mask};
-    set_disposition(sig, Disposition::Default);
-    // SAFETY: sets a limit of this process, which is about to end, and sends the signal.
-    unsafe {
-        let none = libc::rlimit {
-            rlim_cur: 0,
-            rlim_max: 0,
-        };
-        libc::setrlimit(libc::RLIMIT_CORE, &raw const none);
-        set_mask(Mask::default());
-        // To this thread: a signal to the process may land on another one, later.
-        libc::syscall(libc::SYS_tgkill, libc::getpid(), sys::gettid(), sig);
-    }
-    sys::exit_group(128 + sig)
 }
 
 fn run_until_end(task: &mut Task) -> Result<Flow> {

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use relive_host::sys;
 
 use super::state;
-use crate::failure::{EXIT_STATUS, Result};
+use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::section::{Section, Shareable};
 use crate::sharing::processes::PROCESSES;
@@ -90,7 +90,7 @@ fn wait(shm: &Shm, child: &Slot) -> Result<()> {
         }
         sys::futex_wait(wake, seen, Some(100));
         if shm.failure().is_some() {
-            sys::exit_group(EXIT_STATUS);
+            return Err(Failure::Elsewhere);
         }
     }
     concurrency.waiting.fetch_sub(1, Ordering::AcqRel);

@@ -43,7 +43,7 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
     let order = answer.order.unwrap_or(0);
     while turn.load(Ordering::Acquire) < order {
         if shm.failure().is_some() {
-            sys::exit_group(crate::failure::EXIT_STATUS);
+            return Err(Failure::Elsewhere);
         }
         let seen = shm.header().wake.load(Ordering::Acquire);
         if turn.load(Ordering::Acquire) < order {

@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use relive_host::signal::die_of;
 use relive_host::{enter, sys};
 use relive_trace::{Ending, FileId, Image, Kind, TapeId, TapeReader};
 
@@ -16,7 +17,6 @@ use crate::flow::{End, Flow};
 use crate::guide::protocol::Ended;
 use crate::inherit::Shown;
 use crate::machine::machine;
-use crate::modes::live;
 use crate::process::Process;
 use crate::task::Task;
 use crate::{image, translations};
@@ -168,7 +168,7 @@ impl Session {
         concurrency::process_ends();
         match how {
             Ended::Code(code) => sys::exit_group(code),
-            Ended::Signal(sig) => live::die_of(sig),
+            Ended::Signal(sig) => die_of(sig),
             Ended::CutOff => sys::exit_group(0),
         }
     }

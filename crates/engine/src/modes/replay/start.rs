@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::os::fd::IntoRawFd;
 
 use relive_host::signal::{self, Disposition};
+use relive_host::sys;
 use relive_trace::{Kind, TapeId, Trace};
 
 use super::checksum::Checksums;
@@ -74,7 +75,11 @@ pub fn main() -> Result<Infallible> {
     }
     let mut stepper = Stepper::new(Session::first()?, task);
     let ended = match (guide, Checksums::requested()) {
-        (Some(guide), _) => return super::guided::serve::serve(stepper, &guide),
+        (Some(guide), _) => {
+            super::guided::serve::serve(stepper, &guide)?;
+            // Nobody asks any more: nothing is left to be done.
+            sys::exit_group(0)
+        }
         (None, None) => stepper.run_to_end(&mut NoStops)?,
         (None, Some(mut checksums)) => stepper.run_to_end(&mut checksums)?,
     };

@@ -97,7 +97,7 @@ impl Turns {
                     }
                 } else {
                     let other = slot(process).ok_or_else(|| damaged(process))?;
-                    if !other.await_turn(turn) {
+                    if !other.await_turn(turn)? {
                         return Ok(None);
                     }
                     if others {
@@ -130,7 +130,7 @@ impl Turns {
                 Some(Kind::After { process, turn }) => {
                     if !slot(process)
                         .ok_or_else(|| damaged(process))?
-                        .await_turn(turn)
+                        .await_turn(turn)?
                     {
                         return Ok(false);
                     }

@@ -28,11 +28,12 @@ impl Channel {
         receive(self).ok()
     }
 
-    /// Answers. Nobody is there any more: ends.
-    pub fn send(&mut self, reply: &Reply, bytes: &[u8]) {
-        if send(self, reply, bytes).is_err() {
-            relive_host::sys::exit_group(0);
-        }
+    /// Answers.
+    ///
+    /// # Errors
+    /// Nobody is there any more.
+    pub fn send(&mut self, reply: &Reply, bytes: &[u8]) -> io::Result<()> {
+        send(self, reply, bytes)
     }
 
     /// The descriptor that came with the last message.

@@ -1,7 +1,6 @@
 //! The orders of a guided replay: each is taken from the socket, carried out and answered. Must never end
 //! the process for an order that fails: what goes wrong is an answer.
 
-use std::convert::Infallible;
 use std::os::fd::{FromRawFd, OwnedFd};
 
 use super::channel::Channel;
@@ -18,8 +17,8 @@ use crate::modes::replay::stepper::process::Stepper;
 /// Does what it is told, until the socket closes.
 ///
 /// # Errors
-/// None that ends the process otherwise: what goes wrong is an answer.
-pub fn serve(stepper: Stepper, guide: &Guide) -> Result<Infallible> {
+/// A copy cannot be separated from its original. All else that goes wrong is an answer.
+pub fn serve(stepper: Stepper, guide: &Guide) -> Result<()> {
     // Nobody waits for copies: the kernel forgets them by itself.
     relive_host::signal::set_disposition_with(
         libc::SIGCHLD,
@@ -32,23 +31,31 @@ pub fn serve(stepper: Stepper, guide: &Guide) -> Result<Infallible> {
     let mut driver = Driver::new(stepper, goal);
     loop {
         let Some((request, bytes)) = channel.receive() else {
-            relive_host::sys::exit_group(0)
+            return Ok(());
         };
-        if matches!(request, Request::Fork) {
-            fork(&mut channel);
-            continue;
+        let (reply, bytes) = match request {
+            Request::Fork => match fork(&mut channel)? {
+                Some(reply) => (reply, Vec::new()),
+                None => continue,
+            },
+            request => answer(&mut driver, &mut channel, request, &bytes)
+                .unwrap_or_else(|e| (Reply::Failed(e), Vec::new())),
+        };
+        if channel.send(&reply, &bytes).is_err() {
+            return Ok(());
         }
-        let answer = answer(&mut driver, &mut channel, request, &bytes);
-        let (reply, bytes) = answer.unwrap_or_else(|e| (Reply::Failed(e.to_string()), Vec::new()));
-        channel.send(&reply, &bytes);
     }
 }
 
-/// Makes a copy that listens on the socket that came with the order.
-fn fork(channel: &mut Channel) {
+/// Makes a copy that listens on the socket that came with the order; what to answer, or `None` in the
+/// copy.
+///
+/// # Errors
+/// The copy cannot be separated from this process.
+fn fork(channel: &mut Channel) -> Result<Option<Reply>> {
     let Some(socket) = channel.take_descriptor() else {
         let e = Failure::internal("an order to fork comes with a socket");
-        return channel.send(&Reply::Failed(e.to_string()), &[]);
+        return Ok(Some(Reply::Failed(e)));
     };
     machine().memory().translator.about_to_fork();
     // SAFETY: a replay has one thread, which holds no lock here.
@@ -56,19 +63,14 @@ fn fork(channel: &mut Channel) {
     if pid == 0 {
         *channel = Channel::new(socket);
         checksum::is_forked();
-        if let Err(e) = shared::separate() {
-            crate::failure::die(&e);
-        }
-        return;
+        shared::separate()?;
+        return Ok(None);
     }
-    // The copy has its own.
-    drop(socket);
-    if pid < 0 {
-        let e = std::io::Error::last_os_error();
-        channel.send(&Reply::Failed(format!("cannot fork the replay: {e}")), &[]);
-    } else {
-        channel.send(&Reply::Forked(pid), &[]);
-    }
+    let refused = std::io::Error::last_os_error();
+    Ok(Some(match pid {
+        0.. => Reply::Forked(pid),
+        _ => Reply::Failed(Failure::setup(format!("cannot fork the replay: {refused}"))),
+    }))
 }
 
 type Answer = Result<(Reply, Vec<u8>)>;

@@ -1,0 +1,22 @@
+//! How a program ended. Nothing here may end a process.
+
+/// How a program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Status {
+    /// With this exit code.
+    Code(i32),
+    /// Killed by this signal.
+    Signal(i32),
+}
+
+impl Status {
+    /// From wait(2).
+    #[must_use]
+    pub fn from_wait(status: i32) -> Self {
+        if libc::WIFSIGNALED(status) {
+            Self::Signal(libc::WTERMSIG(status))
+        } else {
+            Self::Code(libc::WEXITSTATUS(status))
+        }
+    }
+}
