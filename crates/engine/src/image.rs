@@ -4,11 +4,9 @@ use relive_host::{Context, Reg};
 use relive_trace::{FileId, Image, MapKind};
 
 use crate::failure::{Failure, Result};
+use crate::map_names::VDSO;
 use crate::memory::{Memory, Source};
 use crate::space::{Region, Traits};
-
-/// What `/proc/self/maps` calls the page of functions that read clocks.
-pub const VDSO: &str = "[vdso]";
 
 /// Maps and writes all that `image` says and sets the first registers.
 ///

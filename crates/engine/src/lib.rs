@@ -33,6 +33,7 @@ mod kernel;
 mod loader;
 mod logging;
 mod machine;
+mod map_names;
 mod memfd;
 mod memory;
 mod messages;

@@ -12,7 +12,6 @@ mod moves;
 
 use std::collections::BTreeSet;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 
 use relive_dbt::{Options, Translator};
 use relive_host::{GuestAddr, addr::PAGE, copy, layout, sys, window};
@@ -490,10 +489,4 @@ fn protect_or_die(start: u64, end: u64, prot: u32) {
             "cannot change the protection of memory at {start:#x} (errno {e}): raise vm.max_map_count"
         )));
     }
-}
-
-/// A name for anonymous memory.
-#[must_use]
-pub fn unnamed() -> Arc<str> {
-    Arc::from("")
 }

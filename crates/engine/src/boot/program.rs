@@ -9,10 +9,10 @@ use relive_host::signal::{self, Mask};
 use relive_trace::{Image, Kind, Origin, Start, StreamFd, TapeId};
 
 use crate::descriptor_limit::{self, Limit};
-use crate::failure::{Failure, Result, die};
+use crate::failure::{Failure, Result};
 use crate::inherit::Shown;
 use crate::kernel::leads;
-use crate::loader::{self, Program};
+use crate::loader::{self, Program, Refusal};
 use crate::machine::Machine;
 use crate::mode::HandedOn;
 use crate::modes::live;
@@ -56,17 +56,18 @@ pub fn run(
     let recording = machine.mode.traits().keeps;
     let identify = |file: &std::fs::File| {
         if recording {
-            crate::kernel::mapped::keep(machine, file).map_err(|e| die(&e))
+            Ok(crate::kernel::mapped::keep(machine, file)?)
         } else {
             loader::unkept(file)
         }
     };
-    let mut loaded = loader::load(&program, &identify).map_err(|e| {
-        Failure::setup(format!(
+    let mut loaded = loader::load(&program, &identify).map_err(|e| match e {
+        Refusal::Failed(failure) => failure,
+        Refusal::Errno(e) => Failure::setup(format!(
             "cannot load {}: {}",
             String::from_utf8_lossy(&program.path),
             std::io::Error::from_raw_os_error(e)
-        ))
+        )),
     })?;
     let mut task = first_thread(
         machine,

@@ -4,14 +4,15 @@
 
 use relive_host::Reg;
 use relive_host::addr::PAGE;
-use relive_host::layout::STACK_TOP;
+use relive_host::layout;
 
 use super::live::generic;
 use super::operation::{Operation, Outcome, Prepared};
 use super::users::open_ahead;
 use crate::call::Call;
 use crate::failure::Result;
-use crate::loader::{STACK_NAME, stack_bytes};
+use crate::loader::stack_bytes;
+use crate::map_names;
 use crate::memory::{Memory, Source};
 use crate::process::state::Limit;
 use crate::space::{Region, WRITE};
@@ -197,7 +198,7 @@ pub(super) fn used(memory: &Memory) -> (u64, u64) {
     let (mut space, mut data) = (0, 0);
     for r in memory.space.iter() {
         let len = r.end - r.start;
-        if &*r.name == STACK_NAME {
+        if &*r.name == map_names::STACK {
             space += len.min(FIRST);
             continue;
         }
@@ -214,13 +215,13 @@ pub(super) fn used(memory: &Memory) -> (u64, u64) {
 fn resize_stack(task: &Task, size: u64) {
     let sp = task.ctx.reg(Reg::Rsp);
     let mut memory = task.machine().memory();
-    let Some(stack) = memory.space.at(STACK_TOP - 1).cloned() else {
+    let Some(stack) = memory.space.at(layout::STACK_TOP - 1).cloned() else {
         return;
     };
-    if &*stack.name != STACK_NAME {
+    if &*stack.name != map_names::STACK {
         return;
     }
-    let start = STACK_TOP - size;
+    let start = layout::STACK_TOP - size;
     if start < stack.start {
         let part = Region {
             start,
@@ -231,7 +232,7 @@ fn resize_stack(task: &Task, size: u64) {
             // Without room the stack stays as it is, as one that meets other maps.
             let _ = memory.map(part, Source::Anon);
         }
-    } else if (stack.start..STACK_TOP).contains(&sp) {
+    } else if (stack.start..layout::STACK_TOP).contains(&sp) {
         let end = start.min((sp & !(PAGE - 1)).saturating_sub(PAGE));
         if stack.start < end {
             memory.unmap(stack.start, end);

@@ -56,7 +56,7 @@ pub fn mprotect(task: &mut Task, call: &Call, told: Told) -> Result<Reply> {
 /// Whether a region grows downwards, as the stack of the first thread does.
 fn grows_at(memory: &Memory, start: u64, end: u64) -> bool {
     let region = memory.space.overlapping(start, end).next();
-    region.is_some_and(|r| r.traits.grows || &*r.name == crate::loader::STACK_NAME)
+    region.is_some_and(|r| r.traits.grows || &*r.name == crate::map_names::STACK)
 }
 
 /// Where a change of protection begins that is meant for a region with all that it grows by

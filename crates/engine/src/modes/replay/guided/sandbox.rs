@@ -145,7 +145,7 @@ impl Sandbox {
             prot,
             shared: false,
             common: false,
-            name: crate::memory::unnamed(),
+            name: crate::map_names::unnamed(),
             offset: 0,
             inode: 0,
             traits: Traits::default(),
