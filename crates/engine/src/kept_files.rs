@@ -14,7 +14,7 @@ use relive_trace::{FileId, FileStore};
 
 use crate::copy_notes::Notes;
 use crate::file_table::Stamp;
-use crate::translations;
+use crate::translations::store;
 
 /// Copies that no recording has any more take no more than this, for long.
 const MOST_BYTES: u64 = 1 << 30;
@@ -26,7 +26,7 @@ const SELDOM: u32 = 16;
 const SETTLED: i64 = 60;
 
 fn folder() -> Option<PathBuf> {
-    Some(translations::folder()?.join("files"))
+    Some(store::folder()?.join("files"))
 }
 
 fn link(folder: &Path, stamp: Stamp) -> PathBuf {
@@ -57,7 +57,7 @@ pub fn find(meta: &Metadata, stamp: Stamp, trace: &FileStore) -> Option<FileId> 
     let copy = std::fs::symlink_metadata(&there).ok()?;
     let id = (copy.is_file() && copy.len() == meta.len()).then_some(id)?;
     if let Some(before) = before.filter(|_| linked) {
-        Notes::within(translations::folder()?).renew(id, &before, &copy);
+        Notes::within(store::folder()?).renew(id, &before, &copy);
     }
     Some(id)
 }

@@ -2,7 +2,6 @@
 //! through dup, fork and exec, so that a replay knows which bytes to write where.
 
 use std::collections::BTreeMap;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use serde::{Deserialize, Serialize};
 
@@ -102,20 +101,6 @@ impl Streams {
     /// Drops those that exec closes: `open` says which are still open.
     pub fn retain(&mut self, mut open: impl FnMut(i32) -> bool) {
         self.known.retain(|&fd, _| open(fd));
-    }
-}
-
-/// The same descriptor at a number that no standard stream has, even if one is closed.
-///
-/// # Errors
-/// The kernel's refusal.
-pub fn above(fd: &impl AsRawFd) -> std::io::Result<OwnedFd> {
-    // SAFETY: makes a descriptor, which is nobody else's.
-    unsafe {
-        match libc::fcntl(fd.as_raw_fd(), libc::F_DUPFD_CLOEXEC, 3) {
-            fd @ 0.. => Ok(OwnedFd::from_raw_fd(fd)),
-            _ => Err(std::io::Error::last_os_error()),
-        }
     }
 }
 

@@ -101,7 +101,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     options.together = traits.together;
     let memory = Memory::new(options, !traits.confined)?;
     crate::vdso::prepare(traits.clocks);
-    translations::attach();
+    translations::store::attach();
     let machine = install(Machine {
         mode,
         name: boot.mode,

@@ -12,7 +12,8 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::{ANSWER, Outcome, Request, Sum, VARIABLE, decode_answer, socket};
+use super::protocol::{ANSWER, Outcome, Request, Sum, VARIABLE, decode_answer};
+use super::socket;
 use crate::descriptor_limit;
 use crate::failure::{Failure, Result};
 use crate::messages::MOST;
@@ -266,7 +267,7 @@ fn cannot_ask(e: &io::Error) -> Failure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::broker::{REQUEST, encode_answer};
+    use crate::broker::protocol::{REQUEST, encode_answer};
     use rustix::process::{Pid, WaitOptions, getpid, waitpid};
     use std::os::fd::{AsFd, BorrowedFd};
 

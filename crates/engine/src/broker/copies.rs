@@ -9,10 +9,10 @@ use std::path::Path;
 
 use relive_trace::{Error, FileId, FileStore};
 
-use super::Outcome;
+use super::protocol::Outcome;
 use crate::copy_notes::{Notes, is_settled};
 use crate::file_table::{FileTable, Stamp};
-use crate::translations;
+use crate::translations::store;
 
 /// The copies of one trace.
 pub struct Copies {
@@ -29,7 +29,7 @@ pub type Refusal = (Outcome, i32);
 impl Copies {
     /// Those of the trace in a folder.
     pub fn of(trace: &Path) -> Self {
-        Self::noting(trace, translations::own_folder().map(|f| Notes::within(&f)))
+        Self::noting(trace, store::own_folder().map(|f| Notes::within(&f)))
     }
 
     fn noting(trace: &Path, notes: Option<Notes>) -> Self {

@@ -12,36 +12,21 @@ use std::thread::JoinHandle;
 use relive_host::signal::{Mask, set_mask};
 use relive_trace::FileId;
 use rustix::fs::{Mode, OFlags};
-use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
 use super::copies::{Copies, Refusal};
-use super::{Outcome, REQUEST, Request, VARIABLE, encode_answer, socket};
+use super::protocol::{Outcome, REQUEST, Request, Sum, VARIABLE, encode_answer};
+use super::socket;
 use crate::failure::{Failure, Result};
 use crate::messages::MOST;
-use crate::streams;
-use crate::translations::{self, Served};
+use crate::own_descriptors::{above_streams, outlive_exec};
+use crate::translations::served::Served;
 
 /// The thread needs little: files are read into the heap.
 const STACK: usize = 256 << 10;
 /// More checksums than this are not kept: half a gigabyte of them.
 const MOST_SUMS: usize = 1 << 24;
-
-/// A checksum of a process's memory.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Sum {
-    /// Index of the process.
-    pub process: u32,
-    /// The thread that runs.
-    pub thread: u32,
-    /// Events of the process so far.
-    pub event: u64,
-    /// Ticks of the thread.
-    pub tick: u64,
-    /// The sum.
-    pub memory: u64,
-}
 
 /// What a replay has reported.
 #[derive(Clone, Debug, Default)]
@@ -129,9 +114,9 @@ impl Broker {
         let made = || {
             let (ours, theirs) = socket::pair()?;
             // Replays have their streams at the numbers below.
-            let theirs = streams::above(&theirs)?;
+            let theirs = above_streams(&theirs)?;
             // The host process must find its end open after exec.
-            fcntl_setfd(&theirs, FdFlags::empty())?;
+            outlive_exec(&theirs)?;
             Ok((ours, Members::of(&theirs)?, theirs))
         };
         let (ours, members, theirs) = made().map_err(no_server)?;
@@ -163,7 +148,7 @@ impl Broker {
         self.theirs = None;
         let mut service = Service {
             copies: Copies::of(trace),
-            translations: translations::Served::requested(),
+            translations: Served::requested(),
             members: self.members.clone(),
             gathered: Gathered::default(),
         };

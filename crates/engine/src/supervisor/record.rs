@@ -49,7 +49,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     if options.count {
         crate::stats::COUNTERS.of(&shm).count();
     }
-    crate::translations::choose();
+    crate::translations::store::choose();
     let shown = target.argv.clone();
     let memory = Some(shm.descriptor());
     let boot = Boot {

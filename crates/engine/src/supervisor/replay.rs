@@ -79,7 +79,7 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
         stats::COUNTERS.of(&shm).count();
     }
     CONCURRENCY.of(&shm).begin();
-    crate::translations::choose();
+    crate::translations::store::choose();
     let shown = vec![b"relive-replay".to_vec()];
     let memory = Some(shm.descriptor());
     let boot = Boot::new(Name::Replay, path.clone(), memory, &shown[0]);

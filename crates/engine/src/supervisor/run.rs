@@ -78,7 +78,7 @@ fn boot(
     supervisor: Option<(u32, u32)>,
 ) -> Result<(Boot, Vec<Vec<u8>>)> {
     let target = find_program(program, args)?;
-    crate::translations::choose();
+    crate::translations::store::choose();
     let shown = target.argv.clone();
     let boot = Boot {
         path: target.path,

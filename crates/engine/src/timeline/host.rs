@@ -8,7 +8,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use rustix::event::{PollFd, PollFlags, poll};
-use rustix::io::{FdFlags, fcntl_setfd};
 use rustix::net::SendFlags;
 use rustix::process::{Pid, WaitOptions, waitpid};
 use rustix::time::Timespec;
@@ -24,9 +23,10 @@ use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::confine;
 use crate::modes::replay::guided::guide::VARIABLE as GUIDE;
 use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
+use crate::own_descriptors::{above_streams, outlive_exec};
 use crate::shm::Shm;
 use crate::start_data::Boot;
-use crate::{messages, streams, supervisor};
+use crate::{messages, supervisor};
 
 /// What all processes of a timeline share.
 struct Common {
@@ -98,10 +98,10 @@ impl Host {
         let (shm, descriptor) = Shm::create()?;
         CONCURRENCY.of(&shm).begin();
         let (ours, end) = UnixStream::pair().map_err(no_socket)?;
-        let theirs = streams::above(&end).map_err(no_socket)?;
+        let theirs = above_streams(&end).map_err(no_socket)?;
         drop(end);
         // The host process must find its end open after exec.
-        fcntl_setfd(&theirs, FdFlags::empty()).map_err(|e| no_socket(e.into()))?;
+        outlive_exec(&theirs).map_err(no_socket)?;
         let shown = vec![b"relive-timeline".to_vec()];
         let memory = Some(shm.descriptor());
         let boot = Boot::new(Name::Replay, trace.to_owned(), memory, &shown[0]);

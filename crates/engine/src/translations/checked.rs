@@ -9,7 +9,7 @@ use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use super::Store;
+use super::store::{Store, fits};
 use crate::file_table::Stamp;
 
 /// Says which start of the machine this is; proc_sys_kernel(5).
@@ -35,7 +35,7 @@ pub(super) fn note(store: &Store, key: u128, stamp: Stamp) {
 
 /// Notes at `path` that a file has been checked.
 pub fn write(path: &Path, stamp: Stamp) {
-    if let Some(note) = text(stamp).filter(|note| super::fits(note.len())) {
+    if let Some(note) = text(stamp).filter(|note| fits(note.len())) {
         let _ = write_over(path, &note);
     }
 }

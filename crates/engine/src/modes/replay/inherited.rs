@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use crate::broker;
 use crate::failure::{Failure, Result};
-use crate::streams;
+use crate::own_descriptors::above_streams;
 
 /// Closes all but the standard streams and the two sockets of a replay. At the standard input
 /// nothing is left to read: what is typed is not for a recording. Where one of the other two is
@@ -38,7 +38,7 @@ pub fn close() -> Result<()> {
 /// An end of a pipe that nobody writes to, above the standard streams.
 fn nothing() -> std::io::Result<OwnedFd> {
     let (end, _) = std::io::pipe()?;
-    streams::above(&end)
+    above_streams(&end)
 }
 
 /// Closes all descriptors above 2 but these.
