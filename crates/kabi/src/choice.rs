@@ -4,7 +4,8 @@
 use crate::arg::Arg;
 use crate::columns::{Blocks, Changes, FdEffect, Holds, Replay, Restart};
 use crate::row::Row;
-use crate::sub::{Sub, SubTable};
+use crate::sub::Sub;
+use crate::sub_table::SubTable;
 
 /// The refinement of a row, for given arguments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use crate::columns::{At, Blocks, Changes, FdEffect, Replay};
 use crate::errno::errno_name;
 use crate::row::Row;
-use crate::sub::{Sub, SubTable};
+use crate::sub::Sub;
+use crate::sub_table::SubTable;
 use crate::table::TABLE;
 
 const INTRODUCTION: &str = "\

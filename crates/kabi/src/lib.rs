@@ -32,6 +32,7 @@ mod row;
 mod signal;
 pub mod structs;
 mod sub;
+mod sub_table;
 mod table;
 
 pub use arg::{Arg, Dir, Len, Special, Written};
@@ -45,7 +46,6 @@ pub use errno::errno_name;
 pub use flags::show_flags;
 pub use row::Row;
 pub use signal::signal_name;
-pub use sub::{
-    IoctlDir, Sub, SubTable, fcntl, ioc_decode, ioctl, msgctl, prctl, semctl, shmctl, sockopt,
-};
+pub use sub::{IoctlDir, Sub, fcntl, ioc_decode, ioctl, msgctl, prctl, semctl, shmctl, sockopt};
+pub use sub_table::SubTable;
 pub use table::{TABLE, row};

@@ -4,7 +4,7 @@ use crate::arg::Arg;
 use crate::columns::{
     Blocks, Changes, End, FdEffect, Holds, Makes, Moves, Replay, Reports, Restart, Transfer,
 };
-use crate::sub::SubTable;
+use crate::sub_table::SubTable;
 
 /// One row of the system call table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -42,7 +42,7 @@ impl Layer {
 
 const LAYERS: &[Layer] = &[
     ordered("host", &[]),
-    ordered("kabi", &[]).with_circles(8, 1),
+    ordered("kabi", &[]),
     ordered("trace", &[]),
     ordered("sched", &[]),
     ordered("symbols", &[]),

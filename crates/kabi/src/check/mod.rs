@@ -6,7 +6,8 @@ mod effects;
 use crate::arg::{Arg, Len, Special};
 use crate::columns::{Blocks, Changes, FdEffect, Holds, Replay, Restart};
 use crate::row::Row;
-use crate::sub::{Sub, SubTable};
+use crate::sub::Sub;
+use crate::sub_table::SubTable;
 
 /// Whether each number is there once, in ascending order.
 pub(crate) const fn sorted(rows: &[Row]) -> bool {

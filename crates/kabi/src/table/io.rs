@@ -2,7 +2,7 @@
 
 use crate::arg::{Arg, Dir};
 use crate::dsl::*;
-use crate::sub::SubTable;
+use crate::sub_table::SubTable;
 
 rows! {
     0 read(Fd, output(arg(2), Ret), Size) => blocks(Handler), from(file(0, 1, Position)), strict();

@@ -1,7 +1,7 @@
 //! System V and POSIX communication between processes.
 
 use crate::dsl::*;
-use crate::sub::SubTable;
+use crate::sub_table::SubTable;
 
 rows! {
     29 shmget(Int, Size, Flags);

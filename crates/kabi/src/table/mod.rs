@@ -16,7 +16,7 @@ mod time;
 
 use crate::check;
 use crate::row::Row;
-use crate::sub::SubTable;
+use crate::sub_table::SubTable;
 
 const FAMILIES: [&[Row]; 12] = [
     admin::ROWS,

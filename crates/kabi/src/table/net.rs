@@ -2,7 +2,7 @@
 
 use crate::arg::{Arg, Dir};
 use crate::dsl::*;
-use crate::sub::SubTable;
+use crate::sub_table::SubTable;
 
 /// An address that the kernel fills in; the length word behind that argument holds the room
 /// before the call and the full length after it.

@@ -1,7 +1,7 @@
 //! Tasks: creating, ending, waiting for and describing them; identities and limits.
 
 use crate::dsl::*;
-use crate::sub::SubTable;
+use crate::sub_table::SubTable;
 
 rows! {
     39 getpid();
