@@ -22,7 +22,7 @@ pub enum Pairs {
 pub struct Options {
     /// Most guest instructions in a fragment, 1 to 256.
     pub max_insns: u32,
-    /// Bytes of the code cache to use, at most 320 MiB; rounded up to pages.
+    /// Bytes of the code cache to use, 128 KiB to 320 MiB; rounded up to pages.
     pub cache_bytes: u64,
     /// The translator's one file descriptor gets a number of at least this.
     pub fd_floor: i32,
@@ -61,17 +61,18 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The defaults, with `max_insns` taken from the environment variable
-    /// `RELIVE_FRAGMENT_INSNS` if that is a number, and `pairs` from `RELIVE_PAIRS` if that is
-    /// `never`, `large` or `always`.
+    /// The defaults, with `max_insns` and `cache_bytes` taken from the environment variables
+    /// `RELIVE_FRAGMENT_INSNS` and `RELIVE_CACHE_BYTES` if those are numbers, and `pairs` from
+    /// `RELIVE_PAIRS` if that is `never`, `large` or `always`.
     #[must_use]
     pub fn from_env() -> Self {
+        let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
         let mut options = Self::default();
-        if let Some(n) = std::env::var("RELIVE_FRAGMENT_INSNS")
-            .ok()
-            .and_then(|v| v.parse().ok())
-        {
-            options.max_insns = n;
+        if let Some(n) = number("RELIVE_FRAGMENT_INSNS") {
+            options.max_insns = u32::try_from(n).unwrap_or(u32::MAX);
+        }
+        if let Some(n) = number("RELIVE_CACHE_BYTES") {
+            options.cache_bytes = n;
         }
         options.pairs = match std::env::var("RELIVE_PAIRS").as_deref() {
             Ok("never") => Pairs::Never,
@@ -85,7 +86,7 @@ impl Options {
         self.max_insns = self.max_insns.clamp(1, 256);
         self.cache_bytes = self
             .cache_bytes
-            .clamp(1 << 20, CACHE_USED_END - layout::CACHE_START)
+            .clamp(1 << 17, CACHE_USED_END - layout::CACHE_START)
             .next_multiple_of(4096);
         self
     }

@@ -128,14 +128,24 @@ impl Translator {
     /// # Errors
     /// As [`Translator::flush`].
     pub fn guest_gets(&mut self, start: GuestAddr, end: GuestAddr) -> Result<(), Error> {
-        if end.0 <= layout::LOW_END
-            || layout::may_have_shadow(start.0, end.0)
-            || self.shadow.is_forbidden()
-        {
+        if !self.ends_pairs(start, end) {
             return Ok(());
         }
         self.forbid_pairs();
         if self.paired { self.flush() } else { Ok(()) }
+    }
+
+    /// Whether [`Translator::guest_gets`] forgets everything there.
+    #[must_use]
+    pub fn flushes_for(&self, start: GuestAddr, end: GuestAddr) -> bool {
+        self.paired && self.ends_pairs(start, end)
+    }
+
+    /// Whether there can be no paired calls beside guest memory in a range.
+    fn ends_pairs(&self, start: GuestAddr, end: GuestAddr) -> bool {
+        end.0 > layout::LOW_END
+            && !layout::may_have_shadow(start.0, end.0)
+            && !self.shadow.is_forbidden()
     }
 
     /// From now on nothing is translated as a paired call.

@@ -18,6 +18,7 @@ mod cpuid;
 mod descriptor;
 mod descriptor_limit;
 mod encoding;
+mod ended;
 pub mod failure;
 mod file_table;
 mod flow;

@@ -12,7 +12,7 @@ use relive_dbt::Stats;
 
 use crate::memory::Memory;
 use crate::mode::{Mode, Name};
-use crate::registry::Threads;
+use crate::registry::Registry;
 use crate::shm::Shm;
 
 /// The host process.
@@ -24,7 +24,7 @@ pub struct Machine {
     /// The guest's memory and its translations.
     pub memory: Mutex<Memory>,
     /// The guest's threads.
-    pub threads: Threads,
+    pub registry: Registry,
     /// The memory shared with the supervisor and the other processes of the tree.
     pub shm: Option<Shm>,
     /// Directory of the trace, absolute (recording and replay).

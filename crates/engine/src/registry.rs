@@ -1,22 +1,92 @@
-//! The guest threads of this host process.
+//! The guest threads of this host process, and how one of them brings all others to rest: *quiesce*.
+//!
+//! Where threads run together each has a [`Member`] whose word says what it does. A thread that asks
+//! for quiet waits until every other one is *at rest*: parked at a safe point, or in the kernel with
+//! nothing of the guest's lent to it. Those that run guest code are called out of it; those in the
+//! host's code come to such a place by themselves. They stay there until the quiet is over. In other
+//! modes there are no members, only their number. See docs/internals/quiesce.md.
+//!
+//! Must never be asked by a thread that holds a lock: another one may need it to come to rest.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+#[cfg(test)]
+mod model;
 
-/// The threads of the guest that are threads of the host.
-pub struct Threads {
-    count: AtomicU32,
-}
+use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::{Arc, Mutex, MutexGuard};
 
-impl Default for Threads {
-    /// The first thread.
-    fn default() -> Self {
-        Self {
-            count: AtomicU32::new(1),
-        }
+use relive_host::signal::call_out;
+use relive_host::sys;
+
+use crate::ended::Ended;
+
+/// The errno, never seen by the guest, of a call for which all other threads must be at rest: nothing has
+/// been done, and it is made again when they are.
+pub const NOT_QUIET: i32 = 600;
+
+/// What a member's word says.
+mod word {
+    /// Runs the host's code: it may hold locks and be in the allocator.
+    pub const HOST: u32 = 0;
+    /// Runs translated code, or is about to, or has just left it.
+    pub const GUEST: u32 = 1;
+    /// Is in the kernel with nothing of the guest's that the kernel may write.
+    pub const AWAY: u32 = 2;
+    /// Stands at a safe point until nobody asks for quiet.
+    pub const PARKED: u32 = 3;
+    /// Has ended.
+    pub const GONE: u32 = 4;
+    /// Somebody sleeps until the word changes.
+    pub const AWAITED: u32 = 8;
+
+    /// Whether a thread is at rest.
+    pub fn is_quiet(word: u32) -> bool {
+        matches!(word & !AWAITED, AWAY | PARKED | GONE)
     }
 }
 
-impl Threads {
+/// The guest threads of a process.
+pub struct Registry {
+    count: AtomicU32,
+    together: bool,
+    /// Who asks for quiet, or has it; 0: nobody.
+    asker: AtomicU32,
+    /// How often there has been quiet.
+    times: AtomicU32,
+    members: Mutex<Members>,
+}
+
+#[derive(Default)]
+struct Members {
+    all: Vec<Arc<Member>>,
+    last: u32,
+    ended: Ended,
+}
+
+/// One guest thread, or the vfork child in its place.
+#[repr(align(64))]
+pub struct Member {
+    word: AtomicU32,
+    id: u32,
+    /// The kernel's ids of the process and thread that run in it.
+    pid: AtomicU32,
+    tid: AtomicU32,
+    /// The last quiet that it knows of.
+    seen: AtomicU32,
+}
+
+impl Registry {
+    /// The first thread is there. `together`: threads run at the same time.
+    #[must_use]
+    pub fn new(together: bool) -> Self {
+        Self {
+            count: AtomicU32::new(1),
+            together,
+            asker: AtomicU32::new(0),
+            times: AtomicU32::new(0),
+            members: Mutex::default(),
+        }
+    }
+
     /// A thread is about to be made.
     pub fn begun(&self) {
         self.count.fetch_add(1, Ordering::AcqRel);
@@ -33,8 +103,195 @@ impl Threads {
         self.count.load(Ordering::Acquire) == 1
     }
 
-    /// The process has just been forked, by its only thread.
-    pub fn start_over(&self) {
+    /// Enrols a thread that is about to be made, or the first one; in the host's code. The one who
+    /// enrols another is enrolled and not at rest. `None`: threads do not run together.
+    pub fn enrol(&self) -> Option<Arc<Member>> {
+        if !self.together {
+            return None;
+        }
+        let mut members = self.members();
+        members.last += 1;
+        let member = Arc::new(Member {
+            word: AtomicU32::new(word::HOST),
+            id: members.last,
+            pid: AtomicU32::new(0),
+            tid: AtomicU32::new(0),
+            seen: AtomicU32::new(0),
+        });
+        members.all.push(Arc::clone(&member));
+        Some(member)
+    }
+
+    /// Takes out a thread that does nothing any more but leave the C library, or was not made.
+    pub fn withdraw(&self, member: Arc<Member>, leaves: bool) {
+        let mut members = self.members();
+        members.all.retain(|m| !Arc::ptr_eq(m, &member));
+        if leaves {
+            members.ended.note();
+        }
+        member.set(word::GONE);
+        // What is left to be freed is freed before others may think the allocator at rest.
+        drop(member);
+    }
+
+    /// The process has just been forked by this thread, which is the only one now.
+    pub fn start_over(&self, member: Option<&Arc<Member>>) {
         self.count.store(1, Ordering::Release);
+        let mut members = self.members();
+        members
+            .all
+            .retain(|m| member.is_some_and(|member| Arc::ptr_eq(m, member)));
+        members.ended = Ended::default();
+    }
+
+    /// Brings all others to rest, and keeps them there until the answer is dropped. The caller is at
+    /// a place where it may park, which it does while others have their quiet.
+    pub fn quiesce(&self, me: &Member) -> Quiet<'_> {
+        let (ok, fail) = (Ordering::SeqCst, Ordering::SeqCst);
+        while self.asker.compare_exchange(0, me.id, ok, fail).is_err() {
+            assert!(!self.is_quiet_for(me), "there is quiet already");
+            self.give_way(me);
+        }
+        // Under the lock nobody is born, and of those that are all at rest nobody bears.
+        while let Some(other) = self.restless(me) {
+            other.await_change();
+        }
+        let me = me.id;
+        Quiet { registry: self, me }
+    }
+
+    /// Whether this thread has all others at rest.
+    #[must_use]
+    pub fn is_quiet_for(&self, me: &Member) -> bool {
+        self.asker.load(Ordering::Relaxed) == me.id
+    }
+
+    /// Waits until those who have ended have left the C library too; while there is quiet.
+    pub fn await_ended(&self) {
+        let ended = std::mem::take(&mut self.members().ended);
+        ended.wait();
+    }
+
+    /// Parks while another asks for quiet or has it. What the thread does afterwards, others that
+    /// ask see.
+    pub fn give_way(&self, me: &Member) {
+        while self.asked_by_another(me) {
+            me.set(word::PARKED);
+            loop {
+                let asker = self.asker.load(Ordering::SeqCst);
+                if asker == 0 {
+                    break;
+                }
+                sys::futex_wait(&self.asker, asker, None);
+            }
+            me.set(word::HOST);
+        }
+    }
+
+    /// Before translated code is looked up: until [`Registry::leave_guest`] the thread may be in it.
+    /// Says whether there has been quiet since the last time: what is in the cache may be new.
+    pub fn enter_guest(&self, me: &Member) -> bool {
+        me.set(word::GUEST);
+        while self.asked_by_another(me) {
+            me.set(word::HOST);
+            self.give_way(me);
+            me.set(word::GUEST);
+        }
+        let times = self.times.load(Ordering::Acquire);
+        me.seen.swap(times, Ordering::Relaxed) != times
+    }
+
+    /// The thread has left translated code and knows no place in it.
+    pub fn leave_guest(&self, me: &Member) {
+        me.set(word::HOST);
+    }
+
+    /// The thread enters the kernel, to which nothing is lent.
+    pub fn leave_for_kernel(&self, me: &Member) {
+        me.set(word::AWAY);
+    }
+
+    /// It is back. It touches nothing before this is done.
+    pub fn come_back(&self, me: &Member) {
+        me.set(word::HOST);
+        self.give_way(me);
+    }
+
+    /// The vfork child in the place of a thread has left, perhaps without a word.
+    pub fn visitor_left(&self, me: &Member) {
+        if self.is_quiet_for(me) {
+            self.release();
+        }
+        me.set(word::HOST);
+        self.give_way(me);
+    }
+
+    fn asked_by_another(&self, me: &Member) -> bool {
+        let asker = self.asker.load(Ordering::SeqCst);
+        asker != 0 && asker != me.id
+    }
+
+    fn restless(&self, me: &Member) -> Option<Arc<Member>> {
+        let members = self.members();
+        let mut others = members.all.iter().filter(|m| m.id != me.id);
+        let found = others.find(|m| !word::is_quiet(m.word.load(Ordering::SeqCst)));
+        found.map(Arc::clone)
+    }
+
+    fn release(&self) {
+        self.times.fetch_add(1, Ordering::AcqRel);
+        self.asker.store(0, Ordering::SeqCst);
+        sys::futex_wake(&self.asker, u32::MAX >> 1);
+    }
+
+    fn members(&self) -> MutexGuard<'_, Members> {
+        self.members.lock().expect("no thread panics: panics abort")
+    }
+}
+
+impl Member {
+    /// The kernel's ids of the thread that runs in it from now on.
+    pub fn runs_as(&self, pid: u32, tid: u32) {
+        self.pid.store(pid, Ordering::Release);
+        self.tid.store(tid, Ordering::Release);
+    }
+
+    /// Changes what the word says, before anything that the thread looks at next.
+    fn set(&self, word: u32) {
+        let old = self.word.swap(word, Ordering::SeqCst);
+        fence(Ordering::SeqCst);
+        if old & word::AWAITED != 0 {
+            sys::futex_wake(&self.word, u32::MAX >> 1);
+        }
+    }
+
+    /// Waits until the thread does something else, if it is not at rest. Calls it out of translated
+    /// code.
+    fn await_change(&self) {
+        let old = self.word.fetch_or(word::AWAITED, Ordering::SeqCst);
+        if word::is_quiet(old) {
+            return;
+        }
+        if old & !word::AWAITED == word::GUEST {
+            call_out(
+                self.pid.load(Ordering::Acquire),
+                self.tid.load(Ordering::Acquire),
+            );
+        }
+        sys::futex_wait(&self.word, old | word::AWAITED, None);
+    }
+}
+
+/// All other threads are at rest.
+pub struct Quiet<'a> {
+    registry: &'a Registry,
+    me: u32,
+}
+
+impl Drop for Quiet<'_> {
+    fn drop(&mut self) {
+        let asker = self.registry.asker.load(Ordering::Relaxed);
+        assert!(asker == self.me, "somebody else has it");
+        self.registry.release();
     }
 }

@@ -94,10 +94,8 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
         Stop::BadTarget { .. } => {
             deliver::fault(task, &fault_info(libc::SIGSEGV, SI_KERNEL, 0), (TRAP_GP, 0))
         }
-        Stop::CacheFull { .. } if task.mode().traits().together => Err(Failure::unsupported(
-            "the program has more code than the code cache holds; without recording it cannot be emptied while threads run",
-        )),
         Stop::CacheFull { .. } => {
+            let _quiet = task.quiesce();
             task.machine()
                 .memory()
                 .translator

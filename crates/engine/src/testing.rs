@@ -19,7 +19,7 @@ use crate::memory::Memory;
 use crate::mode::Name;
 use crate::process::Process;
 use crate::process::state::ProcessState;
-use crate::registry::Threads;
+use crate::registry::Registry;
 use crate::tape::Tape;
 use crate::task::Task;
 
@@ -34,7 +34,7 @@ pub fn machine() -> &'static Machine {
             mode: &MODE,
             name: Name::Run,
             memory: Mutex::new(Memory::new(Options::default(), true).expect("there is room")),
-            threads: Threads::default(),
+            registry: Registry::new(false),
             shm: None,
             trace: std::path::PathBuf::new(),
         })

@@ -26,15 +26,55 @@ unsafe extern "C" fn copy_until_fault(dst: u64, src: u64, len: u64) -> u64 {
     )
 }
 
+/// What [`exchange_unless_fault`] has come to, beside the word that it has found.
+const EXCHANGED: u64 = 1;
+const FAULTED: u64 = 2;
+
+/// The word's old value in the lower half; above it what has come of it.
+#[unsafe(naked)]
+unsafe extern "C" fn exchange_unless_fault(word: u64, old: u32, new: u32) -> u64 {
+    naked_asm!(
+        "mov eax, esi",
+        "xor ecx, ecx",
+        ".globl relive_exchange_insn",
+        ".hidden relive_exchange_insn",
+        "relive_exchange_insn:",
+        "lock cmpxchg dword ptr [rdi], edx",
+        "sete cl",
+        "2:",
+        "shl rcx, 32",
+        "mov eax, eax",
+        "or rax, rcx",
+        "ret",
+        ".globl relive_exchange_fixup",
+        ".hidden relive_exchange_fixup",
+        "relive_exchange_fixup:",
+        "mov ecx, {faulted}",
+        "jmp 2b",
+        faulted = const FAULTED,
+    )
+}
+
 unsafe extern "C" {
     safe static relive_copy_insn: u8;
     safe static relive_copy_fixup: u8;
+    safe static relive_exchange_insn: u8;
+    safe static relive_exchange_fixup: u8;
 }
 
-/// For the signal handler: the address to move a fault at `rip` to, if it is the copy loop's.
+/// For the signal handler: the address to move a fault at `rip` to, if it is one of this module's
+/// accesses.
 #[must_use]
 pub fn fixup_target(rip: u64) -> Option<u64> {
-    (rip == &raw const relive_copy_insn as u64).then_some(&raw const relive_copy_fixup as u64)
+    let accesses = [
+        (&raw const relive_copy_insn, &raw const relive_copy_fixup),
+        (
+            &raw const relive_exchange_insn,
+            &raw const relive_exchange_fixup,
+        ),
+    ];
+    let found = accesses.iter().find(|(insn, _)| rip == *insn as u64);
+    found.map(|(_, fixup)| *fixup as u64)
 }
 
 fn in_window(addr: GuestAddr, len: u64) -> bool {
@@ -78,6 +118,23 @@ pub fn write(addr: GuestAddr, bytes: &[u8]) -> Result<(), BadAddress> {
         Ok(())
     } else {
         Err(BadAddress(addr.offset(len - left)))
+    }
+}
+
+/// Puts `new` into a word if `old` is there, by one atomic instruction. The word that was there.
+///
+/// # Errors
+/// The word cannot be written; it is as it was.
+pub fn exchange(addr: GuestAddr, old: u32, new: u32) -> Result<u32, BadAddress> {
+    if !in_window(addr, 4) {
+        return Err(BadAddress(addr));
+    }
+    // SAFETY: the word is guest memory, which no Rust object lives in, and faults are fixed up.
+    let came = unsafe { exchange_unless_fault(addr.0, old, new) };
+    match came >> 32 {
+        FAULTED => Err(BadAddress(addr)),
+        0 | EXCHANGED => Ok(came as u32),
+        more => unreachable!("{more}"),
     }
 }
 

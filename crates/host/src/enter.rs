@@ -64,13 +64,13 @@ pub unsafe extern "C" fn enter(ctx: *mut Context) {
         "push r13",
         "push r14",
         "push r15",
-        "cmp dword ptr [rdi + {pending}], 0",
+        "cmp qword ptr [rdi + {pending}], 0",
         // From here on a signal handler forces the exit itself.
         ".globl relive_enter_checked",
         ".hidden relive_enter_checked",
         "relive_enter_checked:",
         "je 2f",
-        // A signal was noted while the host ran: let the thread leave at its next tick.
+        // A signal was noted, or the thread is wanted: let it leave at its next tick.
         crate::ticks::cut_lanes!(),
         "2:",
         "mov [rdi + {host_rsp}], rsp",

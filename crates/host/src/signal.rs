@@ -277,24 +277,66 @@ unsafe extern "C" fn handler(
         }
         return;
     }
-    let already = ctx.pending != 0;
-    note(info, ctx);
-    // SAFETY: uc_sigmask's first word is the kernel's mask, restored by sigreturn.
-    unsafe {
-        (&raw mut uc.uc_sigmask)
-            .cast::<u64>()
-            .write(Mask::all_async().0)
-    };
+    let calls_out = is_call_out(sig, info);
+    let already = ctx.pending != 0 || ctx.wanted != 0;
+    if calls_out {
+        ctx.wanted = 1;
+    } else {
+        note(info, ctx);
+        // SAFETY: uc_sigmask's first word is the kernel's mask, restored by sigreturn.
+        unsafe {
+            (&raw mut uc.uc_sigmask)
+                .cast::<u64>()
+                .write(Mask::all_async().0)
+        };
+    }
     // In host code nothing is forced, as it may be in the middle of counting: `enter` and the
-    // readings of clocks check `pending` themselves. Past that check, and in the cache, the handler
-    // forces the exit.
+    // readings of clocks check `pending` and `wanted` themselves. Past that check, and in the cache,
+    // the handler forces the exit.
     let behind_the_look = enter::past_pending_check(rip) || crate::reading::past_pending_check(rip);
     if !already && (layout::in_cache(rip) || behind_the_look) {
         force_exit(ctx, gregs, rip);
     }
-    if let Some(target) = sys::interrupted_target(rip) {
+    if !calls_out && let Some(target) = sys::interrupted_target(rip) {
         gregs[REG_RIP] = target as i64;
     }
+}
+
+/// The signal by which one host thread calls another out of translated code. It is one of those
+/// that no thread blocks, so that it always arrives.
+const CALL_OUT: i32 = libc::SIGTRAP;
+
+/// What tells it from all others: a code that neither the kernel nor the C library sends, and a
+/// value.
+const CALL_OUT_CODE: i32 = -0x524c;
+const CALL_OUT_VALUE: u64 = 0x5175_6965_7363_6521;
+
+/// Lets a thread of the guest leave translated code at its next tick: from now on its
+/// [`Context::wanted`] is set, which it clears itself. Elsewhere it does nothing to the thread. One
+/// that has ended is none, and nothing happens.
+pub fn call_out(pid: u32, tid: u32) {
+    let mut info = [0u8; 128];
+    info[0..4].copy_from_slice(&CALL_OUT.to_le_bytes());
+    info[8..12].copy_from_slice(&CALL_OUT_CODE.to_le_bytes());
+    info[24..32].copy_from_slice(&CALL_OUT_VALUE.to_le_bytes());
+    // SAFETY: the kernel reads the structure; the handler of this module takes the signal.
+    unsafe {
+        let args = [
+            pid.into(),
+            tid.into(),
+            CALL_OUT as u64,
+            info.as_ptr() as u64,
+            0,
+            0,
+        ];
+        sys::syscall(libc::SYS_rt_tgsigqueueinfo as u64, args)
+    };
+}
+
+fn is_call_out(sig: i32, info: &[u8; 128]) -> bool {
+    sig == CALL_OUT
+        && info[8..12] == CALL_OUT_CODE.to_le_bytes()
+        && info[24..32] == CALL_OUT_VALUE.to_le_bytes()
 }
 
 fn note(info: &[u8; 128], ctx: &mut Context) {

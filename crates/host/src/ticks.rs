@@ -81,7 +81,7 @@ impl Context {
     /// is left, or if the host needs the thread.
     pub fn deal_on(&mut self) -> bool {
         self.settle();
-        let goes_on = self.left > self.slack && self.pending == 0;
+        let goes_on = self.left > self.slack && self.pending == 0 && self.wanted == 0;
         if goes_on {
             self.deal();
         }

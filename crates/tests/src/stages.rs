@@ -111,6 +111,13 @@ pub const STAGES: [Stage; 9] = [
     ),
 ];
 
+/// With pairs and little room.
+const SMALL: &[(&str, &str)] = &[("RELIVE_CACHE_BYTES", "131072"), PAIRED[0]];
+
+/// `relive run` with so small a code cache that it is emptied often: for guests whose threads are in it
+/// then.
+pub const RUN_IN_SMALL_CACHE: Stage = stage("run-small", Action::Run, SMALL, None, Some(Mode::Run));
+
 /// One program to run through the stages.
 #[derive(Clone, Debug)]
 pub struct Subject {

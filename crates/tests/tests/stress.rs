@@ -1,5 +1,6 @@
 //! Many recordings of every guest with threads (or processes that share memory), each replayed and verified, while the
-//! harness keeps another core busy; and the proof that races are recorded, not hidden.
+//! harness keeps another core busy; as many runs of each storm with a small code cache; and the proof that
+//! races are recorded, not hidden.
 //!
 //! `RELIVE_STRESS=N` sets the number of recordings (default 3; 50 is the full bar). The racy
 //! counters are recorded 10 times, or 200 times where `RELIVE_STRESS` is 50 or more.
@@ -10,7 +11,9 @@ use relive_tests::child::Outcome;
 use relive_tests::compare::{check_expected, check_same};
 use relive_tests::compile::compile;
 use relive_tests::needs::{Missing, missing};
-use relive_tests::stages::{STAGES, Stage, Subject, Workshop, selected_by_env, spec};
+use relive_tests::stages::{
+    RUN_IN_SMALL_CACHE, STAGES, Stage, Subject, Workshop, selected_by_env, spec,
+};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -47,6 +50,11 @@ fn main() -> ExitCode {
                 has_all,
                 move || races_are_recorded(&case, count),
             ));
+        }
+        if case.name.starts_with("storm_") {
+            let case = case.clone();
+            let name = format!("stress::small_cache::{}", case.name);
+            trials.push(trial(name, has_all, move || run_often(&case, recordings)));
         }
         let name = format!("stress::{}", case.name);
         trials.push(trial(name, has_all, move || {
@@ -119,6 +127,24 @@ fn record_often(case: &Case, count: usize) -> Result<Completion, Failed> {
     };
     for _ in 0..count {
         record_replay_verify(&subject)?;
+    }
+    Ok(Completion::Completed)
+}
+
+fn run_often(case: &Case, count: usize) -> Result<Completion, Failed> {
+    let subject = match subject(case)? {
+        Ok(subject) => subject,
+        Err(reason) => return Ok(Completion::ignored_with(reason)),
+    };
+    let subject = Subject {
+        name: format!("small-{}", case.name),
+        ..subject
+    };
+    for _ in 0..count {
+        let workshop = Workshop::open(&Path::new(TMP).join("work"), &subject.name)?;
+        let ran = spec(&subject, &RUN_IN_SMALL_CACHE, &workshop)?.run()?;
+        check_expected(&subject.header, &ran, true)?;
+        workshop.clear()?;
     }
     Ok(Completion::Completed)
 }

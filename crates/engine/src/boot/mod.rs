@@ -23,7 +23,7 @@ use crate::machine::{Machine, count_translations, install, machine};
 use crate::memory::Memory;
 use crate::mode::Name;
 use crate::modes::{self, serial};
-use crate::registry::Threads;
+use crate::registry::Registry;
 use crate::shm::{Shm, share, shared};
 use crate::start_data::{self, Boot, Continuation, Lifted};
 use crate::{stack_limit, stats, translations};
@@ -106,7 +106,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
         mode,
         name: boot.mode,
         memory: Mutex::new(memory),
-        threads: Threads::default(),
+        registry: Registry::new(traits.together),
         shm,
         trace: boot.trace.clone(),
     });

@@ -91,6 +91,9 @@ fn advise(task: &Task, call: &Call, told: Told) -> std::result::Result<(), i32> 
     };
     let end = start.checked_add(len).ok_or(libc::EINVAL)?;
     let mut memory = task.machine().memory();
+    if matches!(effect, Effect::Discard { .. } | Effect::Remove) {
+        task.may_change(&memory, start, end)?;
+    }
     let parts: Vec<Region> = memory.space.overlapping(start, end).cloned().collect();
     // An older recording may have been refused where the kernel would not refuse: nothing was done.
     let accepts = || parts.iter().all(|part| check(effect, part, told).is_ok());

@@ -3,7 +3,9 @@
 //!
 //! A call that gives up the baton must not have the kernel write into guest memory while
 //! other threads run: they could see the bytes earlier than a replay would show them. So
-//! its buffers are ours, and are copied when the baton is back.
+//! its buffers are ours, and are copied when the baton is back. Where threads run together that
+//! goes for every call: the thread itself writes to guest memory, whose pages another one may guard at
+//! any moment, and what others change meanwhile in vectors and lengths changes nothing.
 
 use relive_host::{GuestAddr, copy, layout};
 use relive_kabi::{Arg, Dir, Len, Special, Written};
@@ -13,8 +15,10 @@ use crate::call::Call;
 use crate::space::{Region, WRITE};
 use crate::task::Task;
 
-/// Buffers beyond this are used where they are.
+/// Buffers beyond this are used where they are, where one thread runs at a time.
 const BOUNCE_MAX: u64 = 16 << 20;
+/// The same where threads run together: more than this the kernel moves in no call (`MAX_RW_COUNT`).
+const BOUNCE_MAX_TOGETHER: u64 = 0x7fff_f000;
 /// Where nobody has memory: below what mmap(2) gives out.
 const NOWHERE: u64 = 0x1000;
 const MSGHDR: u64 = 56;
@@ -202,7 +206,7 @@ impl Buffers {
     /// while the call sleeps: another thread, or through shared memory another process.
     pub fn seen_by_others(&self, task: &Task, call: &Call) -> bool {
         let machine = task.machine();
-        if !machine.threads.single() {
+        if !machine.registry.single() {
             return true;
         }
         let memory = machine.memory();
@@ -223,26 +227,39 @@ impl Buffers {
             .iter()
             .map(|p| p.cap)
             .fold(0, u64::saturating_add);
-        if total > BOUNCE_MAX {
+        let together = task.mode().traits().together;
+        let most = if together {
+            BOUNCE_MAX_TOGETHER
+        } else {
+            BOUNCE_MAX
+        };
+        if total > most {
             self.overflow = true;
             return args;
         }
-        if !self.is_writable(task) {
-            // The kernel says so better than we could.
+        // Of what is not there the kernel says so better than we could.
+        let Some(row) = call.row.filter(|_| self.is_accessible(task)) else {
             self.overflow = true;
             return args;
-        }
-        let Some(row) = call.row else { return args };
-        // Room for everything first: pointers into the arena must stay good.
+        };
+        // Room for everything first: pointers into the arena must stay good. Zeros that nobody
+        // touches cost nothing.
+        let mut room = 0;
         for p in &mut self.pieces {
-            p.host = self.arena.len();
-            self.arena
-                .resize(p.host + (p.cap as usize).next_multiple_of(16), 0);
+            p.host = room;
+            room += (p.cap as usize).next_multiple_of(16);
+        }
+        self.arena = vec![0; room];
+        for p in self.pieces.iter().filter(|p| p.dir != Dir::Out) {
             let bytes = &mut self.arena[p.host..p.host + p.cap as usize];
-            if p.dir != Dir::Out && copy::read(GuestAddr(p.guest), bytes).is_err() {
+            if copy::read(GuestAddr(p.guest), bytes).is_err() {
                 self.overflow = true;
                 return args;
             }
+        }
+        if together && (keeps_pages(call) || !self.is_as_collected(call)) {
+            self.overflow = true;
+            return args;
         }
         let mut patches = [None; 6];
         for (i, arg) in row.args.iter().enumerate() {
@@ -257,12 +274,9 @@ impl Buffers {
             }
             patches[i] = match arg {
                 Arg::Buf { .. } => self.find(at).map(|p| self.pieces[p].host),
-                Arg::Iovec { count, .. } => {
-                    self.copy_iovec(task, at, call.args[usize::from(count)])
-                }
-                Arg::Msghdr { .. } => self.copy_headers(task, at, 1, MSGHDR),
+                Arg::Iovec { count, .. } => self.copy_iovec(at, call.args[usize::from(count)]),
+                Arg::Msghdr { .. } => self.copy_headers(at, 1, MSGHDR),
                 Arg::Mmsghdr { count, .. } => self.copy_headers(
-                    task,
                     at,
                     (call.args[usize::from(count)] as u32).min(1024).into(),
                     MMSGHDR,
@@ -298,23 +312,61 @@ impl Buffers {
             .collect();
     }
 
-    /// Whether all that the kernel may write is memory that the guest may write.
-    fn is_writable(&self, task: &Task) -> bool {
+    /// Whether all that the kernel may write is memory that the guest may write, and what it may read
+    /// is there.
+    fn is_accessible(&self, task: &Task) -> bool {
         let memory = task.machine().memory();
         let fits = |p: &Piece| {
             let end = p.guest.saturating_add(p.cap);
             let region = memory.space.at(p.guest);
-            let writable = |r: &Region| r.prot & WRITE != 0;
-            region.is_some_and(|r| writable(r) && end <= r.end)
+            let accessible = |r: &Region| p.dir == Dir::In || r.prot & WRITE != 0;
+            region.is_some_and(|r| accessible(r) && end <= r.end)
                 || memory.space.is_mapped(p.guest, end)
-                    && memory.space.overlapping(p.guest, end).all(writable)
+                    && memory.space.overlapping(p.guest, end).all(accessible)
         };
-        let written = |p: &&Piece| p.dir != Dir::In;
-        self.pieces.iter().filter(written).all(fits)
+        self.pieces.iter().all(fits)
+    }
+
+    /// Whether lengths in the copied memory are those that were read before, by which the kernel's
+    /// buffers have their sizes; and whether all that it writes is in buffers.
+    fn is_as_collected(&self, call: &Call) -> bool {
+        let copied = |at: u64, buf: &mut [u8]| {
+            let inside = |p: &&Piece| {
+                p.dir != Dir::Out && p.guest <= at && at + buf.len() as u64 <= p.guest + p.cap
+            };
+            let Some(p) = self.pieces.iter().find(inside) else {
+                return copy::read(GuestAddr(at), buf).is_ok();
+            };
+            let from = p.host + (at - p.guest) as usize;
+            buf.copy_from_slice(&self.arena[from..from + buf.len()]);
+            true
+        };
+        let args = call.row.map_or(&[][..], |row| row.args);
+        args.iter().enumerate().all(|(i, arg)| {
+            let arg = if *arg == Arg::Select {
+                call.sub.map_or(Arg::Hex, |s| s.arg)
+            } else {
+                *arg
+            };
+            match arg {
+                Arg::Buf { cap, .. } if call.args[i] != 0 && self.astray >> i & 1 == 0 => {
+                    let cap = call.row.and_then(|r| r.bytes(cap, &call.args, 0, copied));
+                    let cap = cap.unwrap_or(0);
+                    cap == 0 || self.find_whole(call.args[i], cap).is_some()
+                }
+                Arg::LengthAndBuffer => false,
+                _ => true,
+            }
+        })
     }
 
     fn find(&self, guest: u64) -> Option<usize> {
         self.pieces.iter().position(|p| p.guest == guest)
+    }
+
+    fn find_whole(&self, guest: u64, cap: u64) -> Option<usize> {
+        let mut pieces = self.pieces.iter();
+        pieces.position(|p| (p.guest, p.cap) == (guest, cap))
     }
 
     fn append(&mut self, guest: u64, len: u64) -> Option<usize> {
@@ -325,29 +377,35 @@ impl Buffers {
         Some(at)
     }
 
-    fn copy_iovec(&mut self, task: &Task, at: u64, count: u64) -> Option<usize> {
+    fn copy_iovec(&mut self, at: u64, count: u64) -> Option<usize> {
         let count = count.min(1024);
         if count == 0 {
             return None;
         }
         let copy = self.append(at, 16 * count)?;
-        for k in 0..count {
-            let base = task.read_u64(at + 16 * k).ok()?;
-            self.point(copy + 16 * k as usize, base);
+        for entry in (0..count as usize).map(|k| copy + 16 * k) {
+            self.point(entry, self.word(entry + 8));
         }
         Some(copy)
     }
 
-    fn copy_headers(&mut self, task: &Task, at: u64, count: u64, size: u64) -> Option<usize> {
+    /// A word of the arena.
+    fn word(&self, at: usize) -> u64 {
+        let bytes = self.arena[at..].first_chunk();
+        bytes.map_or(0, |b| u64::from_le_bytes(*b))
+    }
+
+    fn copy_headers(&mut self, at: u64, count: u64, size: u64) -> Option<usize> {
         let copy = self.append(at, size * count)?;
         for m in 0..count {
             let (guest, host) = (at + size * m, copy + (size * m) as usize);
-            let word = |o: u64| task.read_u64(guest + o).unwrap_or(0);
-            let (name, iov, n, control) = (word(0), word(16), word(24), word(32));
-            self.point(host, name);
-            self.point(host + 32, control);
-            if let Some(v) = self.copy_iovec(task, iov, n) {
-                self.pointers.push((host + 16, v));
+            let (iov, n) = (self.word(host + 16), self.word(host + 24));
+            self.point(host, self.word(host + 8) & 0xffff_ffff);
+            self.point(host + 32, self.word(host + 40));
+            match self.copy_iovec(iov, n) {
+                Some(v) => self.pointers.push((host + 16, v)),
+                None if n == 0 => {}
+                None => self.lead_nowhere(host + 16),
             }
             // The kernel writes lengths and flags into the copy of the header: the pieces for
             // them are there, not where `bounce` put them.
@@ -369,10 +427,19 @@ impl Buffers {
         Some(copy)
     }
 
-    fn point(&mut self, word: usize, guest: u64) {
-        if let Some(p) = self.find(guest) {
-            self.pointers.push((word, self.pieces[p].host));
+    /// Points a word of the arena, which leads to so many bytes of the guest's, to their copy. One that
+    /// has changed since the copy was made leads nowhere.
+    fn point(&mut self, word: usize, len: u64) {
+        let guest = self.word(word);
+        match self.find_whole(guest, len) {
+            Some(p) => self.pointers.push((word, self.pieces[p].host)),
+            None if guest == 0 || len == 0 => {}
+            None => self.lead_nowhere(word),
         }
+    }
+
+    fn lead_nowhere(&mut self, word: usize) {
+        self.arena[word..word + 8].copy_from_slice(&NOWHERE.to_le_bytes());
     }
 
     /// After the call: copies back what was bounced and notes in the task's log what the
@@ -470,6 +537,17 @@ impl Buffers {
         for &at in &self.lengths {
             memory.unguard(at, at.saturating_add(4));
         }
+    }
+}
+
+/// Whether the kernel goes on using the buffers themselves behind the call.
+fn keeps_pages(call: &Call) -> bool {
+    let zero_copy = |argument: usize| call.int(argument) & libc::MSG_ZEROCOPY != 0;
+    match i64::from(call.nr) {
+        libc::SYS_vmsplice => true,
+        libc::SYS_sendmsg => zero_copy(2),
+        libc::SYS_sendto | libc::SYS_sendmmsg => zero_copy(3),
+        _ => false,
     }
 }
 

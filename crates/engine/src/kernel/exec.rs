@@ -279,6 +279,8 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option
     let m = task.machine();
     task.flush_readings();
     let alone = task.vforked.is_none();
+    // What is handed on must not change any more; the kernel ends the others where they stand.
+    let _quiet = alone.then(|| task.quiesce());
     let handed_on = m.mode.handed_on(task, alone);
     let host = m.memory().translator.fd();
     let argv = target.argv.clone();

@@ -86,16 +86,14 @@ impl Operation for Futex {
             Command::Wait => wait(task, call),
             Command::Wake => direct(call),
             Command::WakeOp => {
-                unguard(task, call.args[4]);
-                let r = direct(call);
+                let r = write_word(task, call);
                 task.log.wrote(call.args[4], 4);
                 r
             }
             Command::Lock(_) | Command::TryLock | Command::Unlock(_)
                 if task.mode().traits().together =>
             {
-                unguard(task, call.args[0]);
-                sleep(task, call)
+                kernel_lock(task, call)
             }
             Command::Lock(op) => lock(task, call, op).unwrap_or_else(|e| e),
             Command::TryLock => try_lock(task, call).unwrap_or_else(|e| e),
@@ -141,11 +139,29 @@ fn wait(task: &mut Task, call: &Call) -> i64 {
     sleep(task, call)
 }
 
-/// The kernel is about to write a word.
-fn unguard(task: &Task, word: u64) {
-    task.machine()
-        .memory()
-        .unguard(word, word.saturating_add(4));
+/// A priority-inheriting lock is the kernel's where threads run together. It writes the word, on a page
+/// that another thread may guard at any moment: then it has done nothing yet.
+fn kernel_lock(task: &mut Task, call: &Call) -> i64 {
+    let word = call.args[0];
+    loop {
+        task.machine()
+            .memory()
+            .unguard(word, word.saturating_add(4));
+        let result = sleep(task, call);
+        let guarded =
+            result == -i64::from(libc::EFAULT) && task.machine().memory().is_guarded(word);
+        if !guarded {
+            return result;
+        }
+    }
+}
+
+/// As [`direct`], for a call that does not sleep and writes its second word, whose page nobody guards
+/// meanwhile.
+fn write_word(task: &Task, call: &Call) -> i64 {
+    let mut memory = task.machine().memory();
+    memory.unguard(call.args[4], call.args[4].saturating_add(4));
+    direct(call)
 }
 
 fn direct(call: &Call) -> i64 {
@@ -170,7 +186,9 @@ fn acquire(task: &mut Task, at: u64, flags: u32) -> std::result::Result<Option<u
 }
 
 fn set(task: &mut Task, at: u64, word: u32) -> std::result::Result<(), i64> {
-    task.give(at, &word.to_le_bytes())
+    task.change_word(at, |_| Some(word))?;
+    task.log.wrote(at, 4);
+    Ok(())
 }
 
 /// FUTEX_LOCK_PI and FUTEX_LOCK_PI2, which sleep by `op`.

@@ -50,7 +50,8 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         return result;
     }
     let mut temporary = TemporaryMask::enter(task, call);
-    let sleeps = call.blocks() && may_sleep(task, call);
+    let together = task.mode().traits().together && task.mode().others_see(task);
+    let sleeps = call.blocks() && (together || may_sleep(task, call));
     let hides = own::polled(task, call);
     let mut result = if temporary.lets_in(task) {
         sys::INTERRUPTED as i64
@@ -64,7 +65,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         temporary.patch(&mut args);
         blocking(task, call.nr, &args)
     } else {
-        if hides {
+        if hides || together {
             args = buffers.bounce(task, call, args);
             buffers.hide(task);
         }

@@ -22,7 +22,7 @@ const OF_THREADS: u64 =
 /// unshare(2).
 pub fn unshare(task: &mut Task, call: &Call) -> Result<i64> {
     let flags = call.args[0];
-    let alone = task.machine().threads.single() && task.vforked.is_none();
+    let alone = task.machine().registry.single() && task.vforked.is_none();
     Ok(if flags & !(KERNEL | OF_THREADS) != 0 {
         let known = (libc::CLONE_NEWUSER | libc::CLONE_NEWPID | 0x80) as u64;
         match flags & !(KERNEL | OF_THREADS | known) {

@@ -124,11 +124,14 @@ impl Operation for Attach {
         let name = format!("/SYSV{:08x}", plan.id);
         let order = task.mode().order();
         order.acquire_file(task, call, identity, plan.writes(), &name)?;
-        let space = &mut plan.held.lock(task.machine()).space;
-        let Ok(start) = choose(space, addr, len, how, false) else {
+        let memory = plan.held.lock(task.machine());
+        let Ok(start) = choose(&mut memory.space, addr, len, how, false) else {
             // What is mapped there stays: the kernel says so with EINVAL.
             return errno(libc::EINVAL);
         };
+        if let Err(e) = task.may_change(memory, start, start + len) {
+            return errno(e);
+        }
         Named::note(&mut task.log.extra, None, identity, &name);
         plan.size = Some(size);
         plan.opened = Some(Opened {
@@ -251,6 +254,10 @@ pub fn shmdt(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
         .filter(|r| r.inode == inode && is_of(r, addr))
         .map(|r| (r.start, r.end))
         .collect();
+    let (start, end) = (addr, parts.last().map_or(addr, |part| part.1));
+    if let Err(e) = task.may_change(&memory, start, end) {
+        return Ok(Reply::Value(-i64::from(e)));
+    }
     for (start, end) in parts {
         memory.unmap(start, end);
     }

@@ -116,10 +116,12 @@ fn action(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
     } else {
         Some(decode(&task.read::<32>(new)?))
     };
-    let before = task.process.state().actions[sig as usize];
+    // The table and the kernel change in one step: another thread may set the same action.
+    let mut state = task.process.state();
+    let before = state.actions[sig as usize];
     if let Some(mut action) = wanted {
         action.mask &= !UNBLOCKABLE;
-        task.process.state().actions[sig as usize] = action;
+        state.actions[sig as usize] = action;
         task.mode().host().action(sig, &action);
         // Setting a signal to be ignored drops it where it is pending.
         if action.handler == SIG_IGN
@@ -128,6 +130,7 @@ fn action(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
             task.signals.held.retain(|i| signo(i) != sig);
         }
     }
+    drop(state);
     if old != 0 {
         task.give(old, &encode(&before))?;
     }

@@ -12,6 +12,7 @@ use crate::failure::Result;
 use crate::flow::Flow;
 use crate::kernel::judge::Verdict;
 use crate::mode::Begun;
+use crate::registry::NOT_QUIET;
 use crate::task::Task;
 
 /// Handles the system call at `task.ctx.rip`; `next` is the instruction behind it.
@@ -59,7 +60,7 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
         (None, Some(answer)) => outcome(task, call, Some(answer))?,
         (None, None) => {
             let order = mode.order();
-            order.change_files(task, call, &mut |task, call| outcome(task, call, None))?
+            order.change_files(task, call, &mut with_quiet)?
         }
     };
     let result = match reply {
@@ -79,6 +80,18 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
     mode.end_call(task, call, result, told.as_ref())?;
     resume(task, call, result, next);
     Ok(Flow::Continue)
+}
+
+/// The outcome of a call, which is made again while all other threads are at rest if it cannot be made
+/// beside them.
+fn with_quiet(task: &mut Task, call: &Call) -> Result<Reply> {
+    let reply = outcome(task, call, None)?;
+    if !matches!(reply, Reply::Value(r) if r == -i64::from(NOT_QUIET)) {
+        return Ok(reply);
+    }
+    task.log.clear();
+    let _quiet = task.quiesce();
+    outcome(task, call, None)
 }
 
 /// The outcome of a call, from the kernel or from what a tape says, with what the engine makes of it.

@@ -58,6 +58,14 @@ impl Memory {
         }
     }
 
+    /// Whether the map of a range may change only while no thread is in the code cache: code was
+    /// translated from it, or paired calls end with what is mapped there.
+    #[must_use]
+    pub fn needs_quiet(&self, start: u64, end: u64) -> bool {
+        let (start, end) = (GuestAddr(start), GuestAddr(end));
+        self.translator.flushes_for(start, end) || self.translator.has_code(start, end)
+    }
+
     /// The map of a range is about to change: nothing translated from it stays, and no guard.
     pub(super) fn forget_code(&mut self, start: u64, end: u64) {
         self.unguard(start, end);

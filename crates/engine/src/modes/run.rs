@@ -59,12 +59,12 @@ impl Mode for Run {
         Some((unsafe { sys::syscall(nr, *args) }) as i64)
     }
 
-    fn asleep(&self, _: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
-        enter()
+    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
+        task.while_away(enter)
     }
 
-    fn others_see(&self, _: &Task) -> bool {
-        false
+    fn others_see(&self, task: &Task) -> bool {
+        !task.machine().registry.single()
     }
 
     fn send_signal(
@@ -139,6 +139,10 @@ impl Mode for Run {
     }
 
     fn fork(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        let quiet = task.quiesce();
+        if quiet.is_some() {
+            task.machine().registry.await_ended();
+        }
         fork::fork(task, args, self)
     }
 

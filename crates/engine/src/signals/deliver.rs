@@ -2,7 +2,7 @@
 //! system call that it interrupted.
 
 use relive_host::Reg;
-use relive_host::signal::{Mask, set_mask};
+use relive_host::signal::{KernelAction, Mask, set_mask};
 use relive_trace::{Ending, Kind, Signal};
 
 use super::frame;
@@ -102,10 +102,7 @@ pub fn force(task: &mut Task, info: &SigInfo) -> Result<Flow> {
 /// ignored, that one kills.
 fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
     let sig = signo(info);
-    let mut action = task.process.state().actions[sig as usize];
-    if synchronous && (action.handler == SIG_IGN || task.signals.mask.has(sig)) {
-        action.handler = SIG_DFL;
-    }
+    let action = take_action(task, sig, synchronous);
     match (action.handler, default_action(sig)) {
         (SIG_IGN, _) | (SIG_DFL, DefaultAction::Ignore) => return Ok(Flow::Continue),
         (SIG_DFL, DefaultAction::Stop) => {
@@ -132,9 +129,6 @@ fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
         siginfo: info,
     }));
     interrupt_call(task, action.flags & libc::SA_RESTART as u64 != 0);
-    if action.flags & libc::SA_RESETHAND as u64 != 0 {
-        reset(task, sig);
-    }
     let back = task.signals.saved_mask.unwrap_or(task.signals.mask);
     if frame::push(task, &action, info, back).is_err() {
         return force_segv(task, sig);
@@ -151,11 +145,21 @@ fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
     Ok(Flow::Continue)
 }
 
-/// The handler of a signal is called once only (`SA_RESETHAND`).
-fn reset(task: &Task, sig: i32) {
+/// The action that a signal has. A handler that is called once only (`SA_RESETHAND`) is the default
+/// action for the next one, of whichever thread.
+fn take_action(task: &Task, sig: i32, synchronous: bool) -> KernelAction {
     let mut state = task.process.state();
-    state.actions[sig as usize].handler = SIG_DFL;
-    task.mode().host().action(sig, &state.actions[sig as usize]);
+    let there = &mut state.actions[sig as usize];
+    let mut action = *there;
+    if synchronous && (action.handler == SIG_IGN || task.signals.mask.has(sig)) {
+        action.handler = SIG_DFL;
+    }
+    let is_handler = action.handler != SIG_IGN && action.handler != SIG_DFL;
+    if is_handler && action.flags & libc::SA_RESETHAND as u64 != 0 {
+        there.handler = SIG_DFL;
+        task.mode().host().action(sig, there);
+    }
+    action
 }
 
 /// The handler of `sig` cannot have its frame. As in the kernel: SIGSEGV, at the same place, which

@@ -13,7 +13,7 @@ pub fn leave(task: &mut Task) {
 }
 
 pub fn clear_id(task: &Task) {
-    if task.clear_tid != 0 && task.write(task.clear_tid, &[0; 4]).is_ok() {
+    if task.clear_tid != 0 && task.change_word(task.clear_tid, |_| Some(0)).is_ok() {
         task.mode().host().wake(task.clear_tid);
     }
 }

@@ -63,7 +63,12 @@ impl Task {
     fn grows(&self) -> bool {
         let info = &self.ctx.fault.siginfo;
         let addr = fault_addr(info);
-        signo(info) == libc::SIGSEGV && self.machine().memory().grow(addr)
+        if signo(info) != libc::SIGSEGV {
+            return false;
+        }
+        let disturbs = self.may_change(&self.machine().memory(), addr, addr.saturating_add(1));
+        let _quiet = disturbs.is_err().then(|| self.quiesce());
+        self.machine().memory().grow(addr)
     }
 
     /// The page of a fault that only the host's own protection caused.
@@ -88,6 +93,13 @@ impl Task {
     }
 
     fn enter_as_is(&mut self, step: bool, guard: bool) -> Stop {
+        self.enter_guest();
+        let stop = self.translated(step, guard);
+        self.leave_guest();
+        stop
+    }
+
+    fn translated(&mut self, step: bool, guard: bool) -> Stop {
         let m = self.machine();
         let pc = GuestAddr(self.ctx.rip);
         let entry = match self.behind.entry(pc).filter(|_| !step) {

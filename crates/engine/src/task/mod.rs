@@ -5,6 +5,7 @@ pub mod cursors;
 pub mod ending;
 mod go;
 pub mod parent;
+mod quiet;
 mod robust;
 pub mod signals;
 pub mod state;
@@ -25,6 +26,7 @@ use crate::forbidden::Forbidden;
 use crate::machine::Machine;
 use crate::mode::Mode;
 use crate::process::Process;
+use crate::registry::Member;
 use crate::seccomp::filter::Confined;
 use crate::spin::Spin;
 use crate::tape::{Tape, digest};
@@ -78,6 +80,8 @@ pub struct Task {
     pub filters_seen: u32,
     /// What is known of how it waits for others.
     pub spin: Spin,
+    /// Its place among the threads of the process, where these run together.
+    pub member: Option<Arc<Member>>,
     /// The host process that runs it.
     machine: &'static Machine,
     /// How it runs.
@@ -120,6 +124,7 @@ impl Task {
             seccomp: None,
             filters_seen: 0,
             spin: Spin::default(),
+            member: None,
             machine,
             mode: machine.mode,
             behind: Behind::default(),
@@ -214,8 +219,42 @@ impl Task {
             return Ok(());
         }
         let end = addr.saturating_add(bytes.len() as u64);
-        self.machine().memory().unguard(addr, end);
+        // Under the lock nobody guards the pages again.
+        let mut memory = self.machine().memory();
+        memory.unguard(addr, end);
         relive_host::copy::write(GuestAddr(addr), bytes).map_err(|_| -i64::from(libc::EFAULT))
+    }
+
+    /// Changes a word of guest memory as the kernel would, by one atomic instruction: `change` says
+    /// what becomes of the word that is there, or that it stays. The word that was there.
+    ///
+    /// # Errors
+    /// EFAULT (negative), as a system call returns it.
+    pub fn change_word(
+        &self,
+        addr: u64,
+        change: impl Fn(u32) -> Option<u32>,
+    ) -> std::result::Result<u32, i64> {
+        let mut there = u32::from_le_bytes(self.read(addr)?);
+        while let Some(new) = change(there) {
+            let found = self.exchange(addr, there, new)?;
+            if found == there {
+                break;
+            }
+            there = found;
+        }
+        Ok(there)
+    }
+
+    fn exchange(&self, addr: u64, old: u32, new: u32) -> std::result::Result<u32, i64> {
+        self.mode().wrote(addr, 4);
+        if let Ok(found) = relive_host::copy::exchange(GuestAddr(addr), old, new) {
+            return Ok(found);
+        }
+        let mut memory = self.machine().memory();
+        memory.unguard(addr, addr.saturating_add(4));
+        let found = relive_host::copy::exchange(GuestAddr(addr), old, new);
+        found.map_err(|_| -i64::from(libc::EFAULT))
     }
 
     /// Writes a part of the outcome into guest memory, and notes it for the tape.

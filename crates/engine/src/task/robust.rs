@@ -49,21 +49,13 @@ pub fn release(task: &Task, head: u64, tid: u32) -> Vec<u64> {
 }
 
 fn mark(task: &Task, tid: u32, at: u64, wake: &mut Vec<u64>) -> bool {
-    let Ok(word) = task.read::<4>(at).map(u32::from_le_bytes) else {
-        return false;
-    };
-    if word & TID_MASK != tid {
-        return true;
-    }
-    if task
-        .write(at, &((word & WAITERS) | OWNER_DIED).to_le_bytes())
-        .is_err()
-    {
-        return false;
-    }
-    // Those who wait for a priority-inheriting lock sleep as the others do, see `futex`.
-    if word & WAITERS != 0 {
-        wake.push(at);
+    let is_held = |word: u32| word & TID_MASK == tid;
+    let died = |word| is_held(word).then_some((word & WAITERS) | OWNER_DIED);
+    match task.change_word(at, died) {
+        // Those who wait for a priority-inheriting lock sleep as the others do, see `futex`.
+        Ok(word) if is_held(word) && word & WAITERS != 0 => wake.push(at),
+        Ok(_) => {}
+        Err(_) => return false,
     }
     true
 }

@@ -86,9 +86,14 @@ pub struct Context {
     pub spill: [u64; 3],
     /// The exit that was taken: written by exit stubs (see [`EXIT_TOLD`]), or [`EXIT_FAULT`].
     pub exit: u32,
-    /// Non-zero when an asynchronous signal has been noted, or the host needs the thread otherwise:
-    /// checked before every interruptible system call.
+    /// Non-zero when an asynchronous signal has been noted: checked before every interruptible
+    /// system call. Where translated code is entered it is checked as one word with `wanted`.
     pub pending: u32,
+    /// Non-zero when another thread needs this one to leave translated code
+    /// ([`crate::signal::call_out`]); calls of the guest's do not end because of it.
+    pub wanted: u32,
+    /// Padding.
+    pub reserved: u32,
     /// Jump target of exit stubs: `exit_to_host`.
     pub exit_fn: u64,
     /// This context's own address.
@@ -132,8 +137,6 @@ pub struct Context {
     pub(crate) slack: i64,
     /// Number of noted signals.
     pub noted: u32,
-    /// Padding.
-    pub reserved: u32,
     /// The noted signals' `siginfo_t`, in order of arrival.
     pub signals: [[u8; 128]; SIGNAL_SLOTS],
     /// The last fault in the cache (when `exit == EXIT_FAULT`).

@@ -345,7 +345,7 @@ unsafe extern "C" fn go() {
 #[unsafe(naked)]
 unsafe extern "C" fn done() {
     naked_asm!(
-        "cmp dword ptr gs:[{pending}], 0",
+        "cmp qword ptr gs:[{pending}], 0",
         // From here on a signal handler cuts the budget itself.
         ".globl relive_reading_checked",
         ".hidden relive_reading_checked",
@@ -368,7 +368,7 @@ unsafe extern "C" fn done() {
         ".globl relive_reading_end",
         ".hidden relive_reading_end",
         "relive_reading_end:",
-        // A signal was noted while the routine ran: let the thread leave at its next tick.
+        // A signal was noted, or the thread is wanted: let it leave at its next tick.
         "4:",
         crate::ticks::cut_lanes!(),
         "jmp 7b",

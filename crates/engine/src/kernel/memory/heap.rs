@@ -42,10 +42,18 @@ impl Operation for Break {
             let (flags, prot) = (libc::MAP_PRIVATE, READ | WRITE);
             limits::may_map(task, memory, (0, grows), prot, flags).is_ok()
         };
-        Ok(if may { end } else { now } as i64)
+        let (low, high) = (now.min(end) & !(PAGE - 1), now.max(end));
+        Ok(match (may, task.may_change(memory, low, high)) {
+            (true, Err(e)) => -i64::from(e),
+            (true, Ok(())) => end as i64,
+            (false, _) => now as i64,
+        })
     }
 
     fn apply(task: &mut Task, _: &Call, mut plan: Plan, outcome: &Outcome<'_>) -> Result<i64> {
+        if !outcome.is_good() {
+            return Ok(outcome.result);
+        }
         let memory = plan.held.lock(task.machine());
         let (base, now) = memory.space.brk;
         let granted = outcome.result == plan.end as i64 && moves(memory, plan.end);

@@ -114,11 +114,13 @@ impl Plan {
             // A fixed map is where it was asked for, whatever part of it is made.
             return Ok(addr);
         }
-        choose(&mut memory.space, addr, len, flags, low).inspect_err(|&e| {
+        let start = choose(&mut memory.space, addr, len, flags, low).inspect_err(|&e| {
             if e == libc::ENOMEM && len >= MUCH && flags & libc::MAP_FIXED != 0 {
                 remarks::note(Remark::FixedMemory, &task.process.state().exe);
             }
-        })
+        })?;
+        task.may_change(memory, start, start + len)?;
+        Ok(start)
     }
 
     /// The part of the map at `start` that is made; `None`: there cannot be such a map.

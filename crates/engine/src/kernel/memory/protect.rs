@@ -49,6 +49,9 @@ pub fn mprotect(task: &mut Task, call: &Call, told: Told) -> Result<Reply> {
             Err(e) => return errno(e),
         },
     };
+    if let Err(e) = task.may_change(&memory, start, end) {
+        return errno(e);
+    }
     let result = memory.protect(start, end, prot as u32 & 7);
     Ok(Reply::Value(result.map_or_else(|e| -i64::from(e), |()| 0)))
 }

@@ -110,7 +110,12 @@ impl Plan {
     /// The errno of mremap(2).
     fn place(&mut self, task: &Task) -> std::result::Result<u64, i32> {
         let mut held = std::mem::take(&mut self.held);
-        let place = self.place_in(task, held.lock(task.machine()));
+        let memory = held.lock(task.machine());
+        let place = self.place_in(task, memory).and_then(|at| {
+            task.may_change(memory, self.old, self.old_end())?;
+            task.may_change(memory, at, at.saturating_add(self.new_len))?;
+            Ok(at)
+        });
         self.held = held;
         place
     }

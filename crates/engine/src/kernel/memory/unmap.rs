@@ -23,7 +23,11 @@ pub fn munmap(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
     let Some(end) = start.checked_add(len).filter(|&end| end <= ADDRESSES) else {
         return invalid;
     };
-    release(&mut task.machine().memory(), start, end);
+    let mut memory = task.machine().memory();
+    if let Err(e) = task.may_change(&memory, start, end) {
+        return Ok(Reply::Value(-i64::from(e)));
+    }
+    release(&mut memory, start, end);
     Ok(Reply::Value(0))
 }
 

@@ -54,14 +54,17 @@ pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Re
     let state = task.process.state();
     let old = set_mask(Mask::all_async());
     // One that shares memory with its child takes turns with it, and must be there for that.
-    let waits = args.has(libc::CLONE_VFORK) && !member && task.machine().threads.single();
+    let waits = args.has(libc::CLONE_VFORK) && !member && task.machine().registry.single();
     let (mut pid, mut pidfd) = (0, -1);
     births.while_quiet(&mut || pid = fork_host(args, waits, &mut pidfd));
     drop((state, memory));
     if pid == 0 {
         crate::stats::begin(count_translations);
-        task.machine().threads.start_over();
+        task.machine().registry.start_over(task.member.as_ref());
         inherit::forked(task, args, index, std::process::id());
+        if let Some(member) = &task.member {
+            member.runs_as(task.process.pid, task.tid);
+        }
         births.in_child(task, index, member);
         inherit::begin_forked(task, args, parent);
         set_mask(task.signals.mask.for_host());

@@ -45,7 +45,7 @@ impl Host for Kernel {
     }
 
     fn leaves(&self, task: &Task) {
-        task.machine().threads.ended();
+        task.machine().registry.ended();
     }
 
     fn robust_list(&self, head: u64, len: u64) {

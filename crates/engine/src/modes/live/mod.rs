@@ -26,13 +26,25 @@ pub fn prepare_thread(task: &mut Task) {
     // SAFETY: the context lives in the task's box, which this thread keeps until it ends.
     unsafe { enter::adopt(&raw mut *task.ctx) };
     install_stack();
+    if task.member.is_none() {
+        task.member = task.machine().registry.enrol();
+    }
+    if let Some(member) = &task.member {
+        member.runs_as(task.process.pid, task.tid);
+    }
     apply_mask(task);
 }
 
-/// Runs a thread to its end. Returns only for a thread that is not the first of its process.
+/// Runs a thread to its end. Returns only for a thread that is not the first of its process, and has
+/// nothing left but to leave the C library.
 pub fn run(mut task: Box<Task>) {
     let main = task.tid == std::process::id();
     finish_thread(&mut task, main);
+    let (machine, member) = (task.machine(), task.member.take());
+    drop(task);
+    if let Some(member) = member {
+        machine.registry.withdraw(member, true);
+    }
 }
 
 /// Runs a vfork child, which ends as a process.
@@ -58,6 +70,9 @@ fn finish_thread(task: &mut Task, main: bool) {
                     Flow::ThreadEnd(code) => code,
                     _ => 0,
                 };
+                if let Some(member) = task.member.take() {
+                    task.machine().registry.withdraw(member, false);
+                }
                 // SAFETY: the first thread's stack is not needed any more; the process lives
                 // on with the others, and ends with this code when they have ended.
                 unsafe { sys::exit_thread(code) }
@@ -124,5 +139,5 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
 
 /// Whether other threads of the guest's process use its memory beside this one.
 pub fn has_others(task: &Task) -> bool {
-    task.vforked.is_none() && !task.machine().threads.single()
+    task.vforked.is_none() && !task.machine().registry.single()
 }

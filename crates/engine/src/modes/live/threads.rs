@@ -20,9 +20,11 @@ pub fn make(task: &mut Task, args: &CloneArgs) -> Result<Reply> {
     let index = task.process.new_thread();
     let id = TapeId::new(task.process.index, index);
     let tape = task.mode().tape(id, task.process.pid)?;
-    let child = inherit::thread(task, args, index, 0, tape);
+    let mut child = inherit::thread(task, args, index, 0, tape);
+    child.member = task.machine().registry.enrol();
+    let member = child.member.clone();
     let parent = task.id();
-    task.machine().threads.begun();
+    task.machine().registry.begun();
     let words = [
         (libc::CLONE_PARENT_SETTID, args.parent_tid),
         (libc::CLONE_CHILD_SETTID, args.child_tid),
@@ -31,7 +33,10 @@ pub fn make(task: &mut Task, args: &CloneArgs) -> Result<Reply> {
     let tid = match start_host_thread(child, parent, words) {
         Ok(tid) => tid,
         Err(errno) => {
-            task.machine().threads.ended();
+            task.machine().registry.ended();
+            if let Some(member) = member {
+                task.machine().registry.withdraw(member, false);
+            }
             return Ok(Reply::Value(-i64::from(errno)));
         }
     };

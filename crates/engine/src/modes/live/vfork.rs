@@ -38,6 +38,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     // The child runs, and threads beside it, before the parent's call is logged.
     task.flush_readings();
     let host_stack = HostStack::new();
+    let parent = (std::process::id(), task.tid);
     task.machine().memory().translator.lend(true);
     // A signal that comes while the child has the context must not be noted there for the parent:
     // the kernel keeps all of them until the parent has the context again.
@@ -57,6 +58,10 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     let errno = std::io::Error::last_os_error()
         .raw_os_error()
         .unwrap_or(libc::EAGAIN);
+    if let Some(member) = &task.member {
+        member.runs_as(parent.0, parent.1);
+        task.machine().registry.visitor_left(member);
+    }
     drop(host_stack);
     vforked::take_back(task);
     set_mask(Mask::all_async());
@@ -89,6 +94,9 @@ extern "C" fn child(birth: *mut libc::c_void) -> i32 {
     let parent = task.id();
     let pid = std::process::id();
     inherit::vforked(task, &birth.args, birth.index, pid);
+    if let Some(member) = &task.member {
+        member.runs_as(pid, pid);
+    }
     birth.visits.child_begins(task);
     relive_host::signal::install_stack();
     set_mask(Mask::all_async());

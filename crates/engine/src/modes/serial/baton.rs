@@ -124,7 +124,7 @@ impl Baton {
     /// Whether others could see what a sleeping call does to memory: other threads, or
     /// processes that map the same memory.
     pub fn shared(&self, task: &Task) -> bool {
-        !task.machine().threads.single() || self.standing() != standing::PRIVATE
+        !task.machine().registry.single() || self.standing() != standing::PRIVATE
     }
 
     /// Whether somebody waits.

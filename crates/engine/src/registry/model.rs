@@ -1,0 +1,402 @@
+//! A model of the protocol: every order in which the threads can take their atomic steps. Each step
+//! here is one access to a word that others use, one call of futex(2), or one turn of the lock. That
+//! nobody works while another has quiet, that only one has it, and that nobody sleeps for ever is
+//! looked at in each state.
+
+use std::collections::HashMap;
+
+use super::word::{self, AWAITED, AWAY, GONE, GUEST, HOST, PARKED};
+
+/// What a thread does, one after the other; then it ends.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum Act {
+    /// Works in the host.
+    Work,
+    /// Runs guest code, and leaves it at some time.
+    Guest,
+    /// Runs guest code, leaves it only when called out, and enters it again: for ever.
+    Loop,
+    /// Sleeps in the kernel.
+    Sleep,
+    /// Asks for quiet.
+    Ask,
+    /// Makes a thread.
+    Bear(usize),
+}
+
+/// Where a thread stands in an act.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+enum At {
+    /// Not made yet.
+    Unborn,
+    /// Before the next act.
+    Begin,
+    /// In the work of the act.
+    Within,
+    /// Has said that it enters guest code, and looks whether somebody asks.
+    Entered,
+    /// Is back from the kernel and has said so.
+    Back,
+    /// Has seen that somebody asks, and says that it parks.
+    Parks,
+    /// Has said so, and looks at the asker.
+    Parked,
+    /// Is about to sleep if that is still the asker.
+    Waits(u8),
+    /// Sleeps until the asker changes.
+    Asleep,
+    /// Has seen that nobody asks.
+    Unparks,
+    /// Has said that it parks no more, and looks again.
+    Unparked,
+    /// Asks: holds the lock and has looked at so many threads.
+    Looks(usize),
+    /// Has found this one not at rest, and says that it waits.
+    Awaits(usize),
+    /// Has said so, having read this word, and calls it out if it is in guest code.
+    Calls(usize, u32),
+    /// Is about to sleep if the word is still that.
+    Dozes(usize, u32),
+    /// Sleeps until the word changes.
+    Dozing(usize),
+    /// Has quiet.
+    Quiet,
+    /// Has given it up, and wakes the others.
+    Wakes,
+    /// Has taken itself out, and wakes who waits for it.
+    Left,
+    /// Has ended.
+    Ended,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct Thread {
+    act: usize,
+    at: At,
+    word: u32,
+    enrolled: bool,
+    called_out: bool,
+    /// A word that it has changed, and whose sleepers it has to wake.
+    wakes: bool,
+    /// Where it goes on after parking.
+    after: Option<At>,
+}
+
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+struct State {
+    asker: u8,
+    locked: bool,
+    threads: Vec<Thread>,
+}
+
+struct Model {
+    acts: Vec<Vec<Act>>,
+    /// Without this step of the protocol: a model of what would go wrong.
+    without: Option<Step>,
+}
+
+/// Steps that matter.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Step {
+    LookBehindEntering,
+    LookBehindSleeping,
+    LookAgainAfterParking,
+    CallOut,
+    SayThatOneWaits,
+}
+
+impl Model {
+    fn start(&self, born: usize) -> State {
+        let thread = |i: usize| Thread {
+            act: 0,
+            at: if i < born { At::Begin } else { At::Unborn },
+            word: HOST,
+            enrolled: i < born,
+            called_out: false,
+            wakes: false,
+            after: None,
+        };
+        State {
+            asker: 0,
+            locked: false,
+            threads: (0..self.acts.len()).map(thread).collect(),
+        }
+    }
+
+    fn act(&self, state: &State, i: usize) -> Option<Act> {
+        self.acts[i].get(state.threads[i].act).copied()
+    }
+
+    fn keeps(&self, step: Step) -> bool {
+        self.without != Some(step)
+    }
+
+    /// All states that come after one step of thread `i`.
+    fn step(&self, state: &State, i: usize) -> Option<State> {
+        let mut next = state.clone();
+        let me = i as u8 + 1;
+        let asked = state.asker != 0 && state.asker != me;
+        let act = self.act(state, i);
+        if state.threads[i].wakes {
+            next.threads[i].wakes = false;
+            for thread in &mut next.threads {
+                if thread.at == At::Dozing(i) {
+                    thread.at = At::Looks(0);
+                }
+            }
+            return Some(next);
+        }
+        // Takes its word to `word`, and goes on at `at`.
+        let say = |next: &mut State, word: u32, at: At| {
+            let thread = &mut next.threads[i];
+            thread.wakes = thread.word & AWAITED != 0;
+            (thread.word, thread.at) = (word, at);
+        };
+        let done = |next: &mut State| {
+            let thread = &mut next.threads[i];
+            (thread.act, thread.at) = (thread.act + 1, At::Begin);
+        };
+        let park = |next: &mut State, after: At| {
+            let thread = &mut next.threads[i];
+            (thread.at, thread.after) = (At::Parks, Some(after));
+        };
+        match (state.threads[i].at, act) {
+            (At::Unborn | At::Ended | At::Asleep | At::Dozing(_), _) => return None,
+            (At::Begin, None) => {
+                if state.locked {
+                    return None;
+                }
+                next.threads[i].enrolled = false;
+                say(&mut next, GONE, At::Left);
+            }
+            (At::Left, _) => next.threads[i].at = At::Ended,
+            (At::Begin, Some(Act::Work)) => next.threads[i].at = At::Within,
+            (At::Within, Some(Act::Work)) => done(&mut next),
+            (At::Begin, Some(Act::Bear(child))) => {
+                if state.locked {
+                    return None;
+                }
+                let thread = &mut next.threads[child];
+                (thread.at, thread.enrolled) = (At::Begin, true);
+                done(&mut next);
+            }
+            (At::Begin, Some(Act::Guest | Act::Loop)) => {
+                next.threads[i].called_out = false;
+                say(&mut next, GUEST, At::Entered);
+            }
+            (At::Entered, _) if asked && self.keeps(Step::LookBehindEntering) => {
+                say(&mut next, HOST, At::Begin);
+                park(&mut next, At::Begin);
+            }
+            (At::Entered, _) => next.threads[i].at = At::Within,
+            (At::Within, Some(Act::Loop)) if !state.threads[i].called_out => return None,
+            (At::Within, Some(Act::Guest | Act::Loop)) => {
+                say(&mut next, HOST, At::Begin);
+                next.threads[i].act += usize::from(act == Some(Act::Guest));
+            }
+            (At::Begin, Some(Act::Sleep)) => say(&mut next, AWAY, At::Within),
+            (At::Within, Some(Act::Sleep)) => say(&mut next, HOST, At::Back),
+            (At::Back, _) if asked && self.keeps(Step::LookBehindSleeping) => {
+                next.threads[i].act += 1;
+                park(&mut next, At::Begin);
+            }
+            (At::Back, _) => done(&mut next),
+            (At::Parks, _) => say(&mut next, PARKED, At::Parked),
+            (At::Parked, _) if state.asker == 0 => next.threads[i].at = At::Unparks,
+            (At::Unparks, _) => say(&mut next, HOST, At::Unparked),
+            (At::Parked, _) => next.threads[i].at = At::Waits(state.asker),
+            (At::Waits(asker), _) => {
+                let sleeps = state.asker == asker;
+                next.threads[i].at = if sleeps { At::Asleep } else { At::Parked };
+            }
+            (At::Unparked, _) if asked && self.keeps(Step::LookAgainAfterParking) => {
+                next.threads[i].at = At::Parks;
+            }
+            (At::Unparked, _) => {
+                let after = next.threads[i].after.take();
+                next.threads[i].at = after.expect("it parks on the way to something");
+            }
+            (At::Begin, Some(Act::Ask)) if state.asker == 0 => {
+                next.asker = me;
+                next.threads[i].at = At::Looks(0);
+            }
+            (At::Begin, Some(Act::Ask)) => park(&mut next, At::Begin),
+            (At::Looks(0), _) if state.locked => return None,
+            (At::Looks(n), _) => {
+                next.locked = true;
+                let other = state.threads.get(n);
+                let restless = |t: &Thread| n != i && t.enrolled && !word::is_quiet(t.word);
+                next.threads[i].at = match other {
+                    None => At::Quiet,
+                    Some(t) if restless(t) => At::Awaits(n),
+                    Some(_) => At::Looks(n + 1),
+                };
+                if !matches!(next.threads[i].at, At::Looks(_)) {
+                    next.locked = false;
+                }
+            }
+            (At::Awaits(n), _) => {
+                let old = state.threads[n].word;
+                if self.keeps(Step::SayThatOneWaits) {
+                    next.threads[n].word |= AWAITED;
+                }
+                let quiet = word::is_quiet(old);
+                next.threads[i].at = if quiet {
+                    At::Looks(0)
+                } else {
+                    At::Calls(n, old)
+                };
+            }
+            (At::Calls(n, old), _) => {
+                if old & !AWAITED == GUEST && self.keeps(Step::CallOut) {
+                    next.threads[n].called_out = true;
+                }
+                next.threads[i].at = At::Dozes(n, old);
+            }
+            (At::Dozes(n, old), _) => {
+                let word = state.threads[n].word;
+                let same = word & !AWAITED == old & !AWAITED
+                    && (word & AWAITED != 0 || !self.keeps(Step::SayThatOneWaits));
+                next.threads[i].at = if same { At::Dozing(n) } else { At::Looks(0) };
+            }
+            (At::Quiet, _) => {
+                next.asker = 0;
+                next.threads[i].at = At::Wakes;
+            }
+            (At::Wakes, _) => {
+                for thread in &mut next.threads {
+                    if thread.at == At::Asleep {
+                        thread.at = At::Parked;
+                    }
+                }
+                done(&mut next);
+            }
+            (at, act) => unreachable!("{at:?} in {act:?}"),
+        }
+        Some(next)
+    }
+
+    /// What is wrong with a state.
+    fn fault(&self, state: &State) -> Option<&'static str> {
+        let quiet = |t: &&Thread| t.at == At::Quiet;
+        if state.threads.iter().filter(quiet).count() > 1 {
+            return Some("two have quiet");
+        }
+        if state.threads.iter().any(|t| quiet(&t)) {
+            let works = |i: usize| {
+                let there = state.threads[i].at == At::Within;
+                there && !matches!(self.act(state, i), Some(Act::Sleep))
+            };
+            if (0..state.threads.len()).any(works) {
+                return Some("somebody works while another has quiet");
+            }
+        }
+        None
+    }
+
+    /// Nobody can take a step: whether that is as it should be.
+    fn is_end(&self, state: &State) -> bool {
+        (0..state.threads.len()).all(|i| {
+            let waits_for_nobody = matches!(self.act(state, i), Some(Act::Loop))
+                && state.threads[i].at == At::Within
+                && state.asker == 0;
+            waits_for_nobody || matches!(state.threads[i].at, At::Ended | At::Unborn)
+        })
+    }
+
+    /// Goes through all states; how many there are, or what is wrong with one. From each an end can be
+    /// reached: nobody sleeps, or runs to and fro, for ever.
+    fn explore(&self, born: usize) -> Result<usize, (&'static str, State)> {
+        let start = self.start(born);
+        let mut numbers = HashMap::from([(start.clone(), 0)]);
+        let (mut all, mut before) = (vec![start], vec![Vec::new()]);
+        let mut ends = Vec::new();
+        let mut at = 0;
+        while let Some(state) = all.get(at).cloned() {
+            if let Some(fault) = self.fault(&state) {
+                return Err((fault, state));
+            }
+            if self.is_end(&state) {
+                ends.push(at);
+            }
+            let threads = 0..state.threads.len();
+            for next in threads.filter_map(|i| self.step(&state, i)) {
+                let number = *numbers.entry(next.clone()).or_insert_with(|| {
+                    all.push(next);
+                    before.push(Vec::new());
+                    all.len() - 1
+                });
+                before[number].push(at);
+            }
+            at += 1;
+        }
+        let mut leads_on = vec![false; all.len()];
+        while let Some(end) = ends.pop() {
+            if !std::mem::replace(&mut leads_on[end], true) {
+                ends.extend(&before[end]);
+            }
+        }
+        match leads_on.iter().position(|leads| !leads) {
+            Some(stuck) => Err(("there is no way to an end", all.swap_remove(stuck))),
+            None => Ok(all.len()),
+        }
+    }
+}
+
+fn model(acts: &[&[Act]]) -> Model {
+    Model {
+        acts: acts.iter().map(|acts| acts.to_vec()).collect(),
+        without: None,
+    }
+}
+
+use Act::{Ask, Bear, Guest, Loop, Sleep, Work};
+
+/// The threads of a process: all that are there at the start, then those that are made.
+const STORIES: [(usize, &[&[Act]]); 7] = [
+    // Two ask at once, and a third one does all that there is to do.
+    (3, &[&[Ask, Work], &[Work, Ask], &[Guest, Sleep, Work]]),
+    (3, &[&[Ask, Ask], &[Guest, Ask], &[Sleep, Guest]]),
+    // Three ask at once.
+    (3, &[&[Ask], &[Ask], &[Ask]]),
+    // One leaves guest code only because it is called out.
+    (3, &[&[Ask], &[Work, Ask], &[Loop]]),
+    // One is born meanwhile, and ends.
+    (2, &[&[Ask, Guest], &[Guest, Bear(2), Ask], &[Guest, Work]]),
+    (2, &[&[Ask], &[Bear(2), Loop], &[Sleep, Ask]]),
+    // Sleepers come back at any time.
+    (3, &[&[Ask, Ask], &[Sleep, Work, Sleep], &[Sleep, Guest]]),
+];
+
+#[test]
+fn nobody_works_beside_quiet_and_nobody_sleeps_for_ever() {
+    let mut states = 0;
+    for (born, acts) in STORIES {
+        match model(acts).explore(born) {
+            Ok(n) => states += n,
+            Err((fault, state)) => panic!("{acts:?}: {fault}: {state:#?}"),
+        }
+    }
+    assert!(states > 10_000, "{states}");
+}
+
+#[test]
+fn each_step_is_needed() {
+    for step in [
+        Step::LookBehindEntering,
+        Step::LookBehindSleeping,
+        Step::LookAgainAfterParking,
+        Step::CallOut,
+        Step::SayThatOneWaits,
+    ] {
+        let fails = |(born, acts): (usize, &[&[Act]])| {
+            let without = Some(step);
+            let model = Model {
+                without,
+                ..model(acts)
+            };
+            model.explore(born).is_err()
+        };
+        assert!(STORIES.into_iter().any(fails), "{step:?}");
+    }
+}
