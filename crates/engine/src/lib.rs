@@ -41,6 +41,7 @@ mod messages;
 mod mode;
 mod modes;
 mod own_descriptors;
+mod proc_stat;
 mod process;
 mod reach;
 mod readings;

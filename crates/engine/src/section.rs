@@ -6,7 +6,8 @@
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::shm::{Declared, Shm};
+use crate::shm::Shm;
+use crate::shm::layout::Declared;
 
 /// What may lie in shared memory.
 ///

@@ -10,7 +10,7 @@ use crate::sharing::group::GROUP;
 use crate::sharing::objects::SHARED_FILES;
 use crate::sharing::processes::PROCESSES;
 use crate::sharing::users::USERS;
-use crate::shm::Declared;
+use crate::shm::layout::Declared;
 use crate::{cpuid, file_table, remarks, shm, stats};
 
 /// Places the sections; before a process shares memory. Once is enough.

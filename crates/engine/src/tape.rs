@@ -8,7 +8,8 @@ use relive_trace::{Bare, Encoder, Event, Kind, Outline, Short, TapeId, TapeReade
 
 use crate::failure::{Failure, Result};
 use crate::readings::{Batch, Kept};
-use crate::shm::{Shm, state};
+use crate::shm::Shm;
+use crate::shm::ring::state;
 
 /// `steps` of a signal that a fault raised: its position is its instruction.
 pub const SYNCHRONOUS: u32 = u32::MAX;

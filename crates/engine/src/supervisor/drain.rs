@@ -13,7 +13,8 @@ use super::signals::pass_on;
 use super::status::Status;
 use crate::failure::{Failure, Result};
 use crate::remarks::REMARKS;
-use crate::shm::{RINGS, Shm, alive, state};
+use crate::shm::ring::{RINGS, state};
+use crate::shm::{Shm, alive};
 use crate::stats::Totals;
 
 /// How often everything that was logged is written out, at least.

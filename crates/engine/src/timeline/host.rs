@@ -24,6 +24,7 @@ use crate::modes::replay::confine;
 use crate::modes::replay::guided::guide::VARIABLE as GUIDE;
 use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
 use crate::own_descriptors::{above_streams, outlive_exec};
+use crate::proc_stat;
 use crate::shm::Shm;
 use crate::start_data::Boot;
 use crate::{messages, supervisor};
@@ -366,16 +367,8 @@ impl Host {
     /// those that only brought new memory (proc(5), `stat`). Only differences mean something.
     #[must_use]
     pub fn copied(&self) -> u64 {
-        let text = std::fs::read_to_string(format!("/proc/{}/stat", self.pid));
-        let text = text.unwrap_or_default();
-        // Behind the name, which may hold anything, the fields are from the third one on.
-        let fields = text.rsplit_once(')').map_or("", |(_, behind)| behind);
-        let field = |n: usize| -> u64 {
-            let word = fields.split_whitespace().nth(n - 3);
-            word.and_then(|w| w.parse().ok()).unwrap_or(0)
-        };
-        let (faults, resident) = (field(10), field(24));
-        faults.saturating_sub(resident)
+        let stat = proc_stat::stat(self.pid as u32);
+        stat.map_or(0, |stat| stat.faults.saturating_sub(stat.resident))
     }
 
     /// The processor's time that it has used, where the kernel tells (`schedstat`).
