@@ -1,8 +1,9 @@
 //! An exit of the code cache: each has a number, a stub that stores the number, and a record of its
 //! meaning. Numbers are indices here; a flush forgets them all.
 
+use bytemuck::{Pod, Zeroable};
+
 use crate::entry::Entry;
-use crate::records::Plain;
 
 /// The meaning of an exit; `pc` is the record's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,7 +142,7 @@ impl Exit {
 }
 
 /// An exit as it is kept, in memory and in files.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct ExitRecord {
     pub(crate) pc: u64,
@@ -156,11 +157,6 @@ pub(crate) struct ExitRecord {
     kind: u8,
     len: u8,
 }
-
-const _: () = assert!(size_of::<ExitRecord>() == 32, "records have no padding");
-
-// SAFETY: `repr(C)`, plain numbers, no padding.
-unsafe impl Plain for ExitRecord {}
 
 /// Not in the chain of any fragment.
 pub(crate) const UNLINKED: u32 = NONE - 1;

@@ -1,11 +1,12 @@
 //! The record of one fragment, a translated piece of guest code, as it is kept in memory and in
 //! files. It holds numbers alone, which mean the same in every process.
 
+use bytemuck::{Pod, Zeroable};
+
 use crate::entry::{ENTRIES, Entry};
-use crate::records::Plain;
 
 /// One fragment, as it is kept, in memory and in files.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Fragment {
     /// Guest address.
@@ -27,11 +28,6 @@ pub(crate) struct Fragment {
     /// Not 0 if it was made for single-stepping: leaves to the host after one instruction.
     pub(crate) step: u8,
 }
-
-const _: () = assert!(size_of::<Fragment>() == 64, "records have no padding");
-
-// SAFETY: `repr(C)`, plain numbers, no padding.
-unsafe impl Plain for Fragment {}
 
 impl Fragment {
     pub(crate) fn entry(&self, kind: Entry) -> Option<u32> {

@@ -5,6 +5,7 @@
 use std::fs::File;
 use std::sync::Arc;
 
+use bytemuck::{Pod, bytes_of};
 use relive_host::addr::PAGE;
 use relive_host::layout::CACHE_START;
 use xxhash_rust::xxh3::Xxh3;
@@ -13,7 +14,7 @@ use crate::exit::ExitRecord;
 use crate::fragment::Fragment;
 use crate::instr_op::InstrOp;
 use crate::marks::MarkRecord;
-use crate::records::{Mapped, Plain, bytes_of};
+use crate::records::Mapped;
 use crate::taken_over::{Lists, TakenOver};
 use crate::view::View;
 
@@ -102,7 +103,7 @@ impl Out {
     }
 
     /// Appends a list, and its length to the header.
-    pub(crate) fn section<T: Plain>(&mut self, place: usize, records: impl Iterator<Item = T>) {
+    pub(crate) fn section<T: Pod>(&mut self, place: usize, records: impl Iterator<Item = T>) {
         self.0.resize(self.0.len().next_multiple_of(ALIGN), 0);
         let mut n = 0;
         for record in records {
@@ -227,7 +228,7 @@ struct Rest<'a> {
 
 impl Rest<'_> {
     /// The next list.
-    fn section<T: Plain>(&mut self, place: usize) -> Option<Mapped<T>> {
+    fn section<T: Pod>(&mut self, place: usize) -> Option<Mapped<T>> {
         let at = self.at.checked_next_multiple_of(ALIGN)?;
         let n = usize::try_from(self.header.0[place]).ok()?;
         let list = Mapped::new(self.view, at, n)?;

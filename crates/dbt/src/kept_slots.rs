@@ -4,13 +4,13 @@
 //! maps sixteen with one fault. A page must hold nothing but default values and landings of
 //! fragments of one region.
 
+use bytemuck::{Pod, Zeroable};
 use relive_host::addr::PAGE;
 use relive_host::layout::is_low;
 
 use crate::cache_window::TABLE_MISS;
 use crate::entry::Entry;
 use crate::fragment::Fragment;
-use crate::records::Plain;
 
 /// Bytes of a slot.
 const SLOT: u64 = 8;
@@ -37,16 +37,13 @@ impl LandingSlot {
 }
 
 /// Pages of the table that follow each other.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct PageRun {
     /// Number of the first one.
     page: u32,
     pages: u32,
 }
-
-// SAFETY: `repr(C)`, plain numbers, no padding.
-unsafe impl Plain for PageRun {}
 
 impl PageRun {
     /// Bytes of its pages.

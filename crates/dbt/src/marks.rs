@@ -1,7 +1,7 @@
 //! Marks: the host instructions of a fragment that can fault, each with its guest instruction and
 //! the changes to undo. A fault anywhere else is an error of the translator.
 
-use crate::records::Plain;
+use bytemuck::{Pod, Zeroable};
 
 /// The changes that a partly executed translation has already made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct Mark {
 }
 
 /// A mark as it is kept, in memory and in files.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct MarkRecord {
     pub(crate) cache: u16,
@@ -48,9 +48,6 @@ pub(crate) struct MarkRecord {
     undo: u8,
     reg: u8,
 }
-
-// SAFETY: `repr(C)`, plain numbers, no padding: two of two bytes, two of one.
-unsafe impl Plain for MarkRecord {}
 
 impl MarkRecord {
     pub(crate) fn of(mark: &Mark) -> Self {

@@ -5,24 +5,9 @@
 use std::ops::{Index, IndexMut};
 use std::sync::Arc;
 
+use bytemuck::Pod;
+
 use crate::view::View;
-
-/// Types that may be used in place.
-///
-/// # Safety
-/// `repr(C)` without padding, and every sequence of bytes is a value.
-pub(crate) unsafe trait Plain: Copy {}
-
-// SAFETY: plain numbers.
-unsafe impl Plain for u8 {}
-// SAFETY: as above.
-unsafe impl Plain for u32 {}
-
-/// The bytes of a record, as a file has them.
-pub(crate) fn bytes_of<T: Plain>(record: &T) -> &[u8] {
-    // SAFETY: no padding, so that every byte has a value.
-    unsafe { std::slice::from_raw_parts(std::ptr::from_ref(record).cast(), size_of::<T>()) }
-}
 
 /// Records of a file, in memory of this process's own.
 pub(crate) struct Mapped<T> {
@@ -32,7 +17,7 @@ pub(crate) struct Mapped<T> {
     _of: std::marker::PhantomData<T>,
 }
 
-impl<T: Plain> Mapped<T> {
+impl<T: Pod> Mapped<T> {
     /// `len` records from byte `at` on; `None` if they do not lie in the view, or not aligned.
     pub(crate) fn new(view: &Arc<View>, at: usize, len: usize) -> Option<Self> {
         let end = len.checked_mul(size_of::<T>())?.checked_add(at)?;
@@ -46,14 +31,13 @@ impl<T: Plain> Mapped<T> {
     }
 
     pub(crate) fn all(&self) -> &[T] {
-        // SAFETY: in bounds and aligned (`new`), any bytes are a value, and a change of a record
-        // needs this list exclusively (`get_mut`).
-        unsafe { std::slice::from_raw_parts((self.view.start() + self.at) as *const T, self.len) }
+        let length = self.len * size_of::<T>();
+        bytemuck::cast_slice(&self.view.bytes()[self.at..][..length])
     }
 
     fn get_mut(&mut self, i: usize) -> &mut T {
         assert!(i < self.len, "no such record");
-        // SAFETY: as in `all`; the lists of a view do not overlap, and the map is private.
+        // SAFETY: in bounds and aligned (`new`); the lists of a view do not overlap, and the map is private.
         unsafe { &mut *((self.view.start() + self.at) as *mut T).add(i) }
     }
 }
@@ -76,7 +60,7 @@ impl<T> Default for Records<T> {
     }
 }
 
-impl<T: Plain> Records<T> {
+impl<T: Pod> Records<T> {
     /// Begins with the records of a file; the list must be empty.
     pub(crate) fn take_over(&mut self, kept: Mapped<T>) {
         assert!(self.len() == 0, "there are records already");
@@ -121,7 +105,7 @@ impl<T: Plain> Records<T> {
     }
 }
 
-impl<T: Plain> Index<usize> for Records<T> {
+impl<T: Pod> Index<usize> for Records<T> {
     type Output = T;
 
     fn index(&self, i: usize) -> &T {
@@ -129,7 +113,7 @@ impl<T: Plain> Index<usize> for Records<T> {
     }
 }
 
-impl<T: Plain> IndexMut<usize> for Records<T> {
+impl<T: Pod> IndexMut<usize> for Records<T> {
     fn index_mut(&mut self, i: usize) -> &mut T {
         match (i.checked_sub(self.first), &mut self.kept) {
             (None, Some(kept)) => kept.get_mut(i),

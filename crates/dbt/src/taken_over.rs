@@ -2,18 +2,20 @@
 //! region of them is *dormant* until guest memory holds the bytes that its fragments were made
 //! from; nothing of a dormant region may ever be found.
 
+use bytemuck::{Pod, Zeroable};
+
 use std::ops::Range;
 
 use crate::fragment::Fragment;
 use crate::kept_slots::{self, PageRun};
-use crate::records::{Mapped, Plain, Records};
+use crate::records::{Mapped, Records};
 use crate::view::View;
 
 /// Compares guest memory at an address with these bytes.
 pub type Compare<'a> = dyn FnMut(u64, &[u8]) -> bool + 'a;
 
 /// Guest bytes that a region depends on.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Span {
     pub(crate) at: u64,
@@ -22,11 +24,8 @@ pub(crate) struct Span {
     pub(crate) offset: u32,
 }
 
-// SAFETY: `repr(C)`, plain numbers, no padding.
-unsafe impl Plain for Span {}
-
 /// A region in a file: a range of guest code, and its share of each list.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct RegionRecord {
     pub(crate) start: u64,
@@ -37,20 +36,14 @@ pub(crate) struct RegionRecord {
     pub(crate) zero: u32,
 }
 
-// SAFETY: as above.
-unsafe impl Plain for RegionRecord {}
-
 /// Further guest bytes that a fragment depends on, in the region that it lies in.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Pod, Zeroable)]
 #[repr(C)]
 pub(crate) struct Farther {
     start: u64,
     len: u32,
     pub(crate) id: u32,
 }
-
-// SAFETY: as above.
-unsafe impl Plain for Farther {}
 
 impl Farther {
     pub(crate) fn new(id: u32, (start, end): (u64, u64)) -> Self {
