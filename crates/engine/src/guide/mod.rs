@@ -1,6 +1,7 @@
 //! What a timeline and the replays that it guides say to each other, and the words for it: positions,
-//! stops, registers. Must never use anything of either side: it stands below both.
+//! stops, registers, the start. Must never use anything of either side: it stands below both.
 
 pub mod point;
 pub mod protocol;
 pub mod registers;
+pub mod start;

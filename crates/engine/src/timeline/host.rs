@@ -18,10 +18,10 @@ use crate::guide::protocol::{
     Map, Output, Past, Ran, Reply, Request, Run, Status, Stops, Thread, receive, send,
 };
 use crate::guide::registers::Registers;
+use crate::guide::start::VARIABLE as GUIDE;
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::confine;
-use crate::modes::replay::guided::guide::VARIABLE as GUIDE;
 use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
 use crate::own_descriptors::{above_streams, outlive_exec};
 use crate::proc_stat;

@@ -2,6 +2,8 @@
 //! mapped shared. Must never open a file of the machine's.
 
 use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
 
 use relive_trace::{Encoded, FileId, KeptPart, PartReader};
 
@@ -91,6 +93,20 @@ pub fn shared_grows(inode: u64, shown: Option<&Shown>, range: (u64, u64)) -> Res
                 .map_err(no_copy)
         }),
         None => Ok(()),
+    }
+}
+
+/// All of a file, by positioned reads (the standard library's way asks for its length by a call
+/// that takes a path).
+pub fn read_all(file: &File) -> io::Result<Vec<u8>> {
+    let (mut all, mut part) = (Vec::new(), vec![0; 1 << 16]);
+    loop {
+        match file.read_at(&mut part, all.len() as u64) {
+            Ok(0) => return Ok(all),
+            Ok(n) => all.extend_from_slice(&part[..n]),
+            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+            Err(e) => return Err(e),
+        }
     }
 }
 

@@ -1,9 +1,9 @@
 //! The end of a call in a replay: its result is compared, and what the tape says of it besides is brought
 //! about.
 
-use super::guided::watching::wrote;
 use super::output;
 use super::report::divergence;
+use super::watching::wrote;
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::failure::Result;

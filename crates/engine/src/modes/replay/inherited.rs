@@ -15,7 +15,7 @@ use crate::own_descriptors::above_streams;
 /// # Errors
 /// The kernel's refusal: then nothing may be replayed.
 pub fn close() -> Result<()> {
-    let kept = [broker::requested(), super::guided::guide::socket()];
+    let kept = [broker::requested(), crate::guide::start::socket()];
     let told = |e: std::io::Error| {
         Failure::setup(format!("cannot close what the replay must not have: {e}"))
     };

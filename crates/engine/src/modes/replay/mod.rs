@@ -23,3 +23,4 @@ pub mod start;
 mod state;
 mod stepper;
 mod turns;
+mod watching;

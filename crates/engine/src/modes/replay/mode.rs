@@ -221,7 +221,7 @@ impl Mode for Replay {
     }
 
     fn wrote(&self, addr: u64, len: u64) {
-        super::guided::watching::wrote(addr, len);
+        super::watching::wrote(addr, len);
     }
 
     fn arm(&self, task: &mut Task) -> Option<ClosedPage> {

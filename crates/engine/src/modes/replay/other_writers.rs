@@ -263,7 +263,7 @@ impl Changes {
             return Ok(Self(Some(BTreeMap::new())));
         };
         let told = |e: std::io::Error| Failure::setup(format!("what others changed: {e}"));
-        let bytes = super::guided::shared::read(file).map_err(told)?;
+        let bytes = super::files::read_all(file).map_err(told)?;
         decode(&bytes)
             .map(|turns| Self(Some(turns)))
             .ok_or_else(|| Failure::internal("what others changed is cut off"))
@@ -290,7 +290,7 @@ impl Changes {
                     bad.0.0
                 ))
             })?;
-            super::guided::watching::wrote(*at, bytes.len() as u64);
+            super::watching::wrote(*at, bytes.len() as u64);
         }
         Ok(true)
     }

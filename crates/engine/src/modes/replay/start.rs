@@ -38,7 +38,7 @@ fn own_memory(old: i32, _: i32) -> Option<i32> {
 /// Divergence, a damaged trace.
 pub fn main() -> Result<Infallible> {
     // All that a replay opens itself: afterwards there are no paths any more.
-    let guide = super::guided::guide::requested();
+    let guide = crate::guide::start::requested();
     let follow = guide.as_ref().map(|g| g.follow.clone());
     let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
     other_writers::open(follow.as_deref().unwrap_or_default())?;

@@ -182,7 +182,7 @@ fn apply(process: u32, writes: &Writes<'_>) -> Result<()> {
     let mut memory = machine().memory();
     for (at, bytes) in writes.iter() {
         if let Some((first, len)) = difference(&memory, at, bytes) {
-            super::guided::watching::wrote(first, len);
+            super::watching::wrote(first, len);
         }
         memory.poke(at, bytes).map_err(|bad| {
             Failure::Divergence(format!(

@@ -4,12 +4,12 @@
 use relive_dbt::Stop;
 use relive_host::{Context, Reg};
 
-use super::watching;
 use super::write_watch::WriteWatch;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::Watchpoint;
 use crate::machine::machine;
 use crate::modes::replay::stepper::process::Stepper;
+use crate::modes::replay::watching;
 use crate::tape::digest_with;
 
 /// What tells of accesses.

@@ -2,11 +2,11 @@
 
 use relive_dbt::Stop;
 
+use super::condition;
 use super::event::{Event, next_signal};
 use super::goal::{Goal, SLICE};
 use super::guidance::{Guidance, place};
 use super::track::point;
-use super::{condition, watching};
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::guide::point::{Point, Steps};
@@ -15,6 +15,7 @@ use crate::modes::replay::events::{Due, Happening};
 use crate::modes::replay::state;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
+use crate::modes::replay::watching;
 use crate::siginfo::signo;
 
 /// Events and pieces of guest code between two looks for orders.

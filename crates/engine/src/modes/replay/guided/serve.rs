@@ -5,10 +5,10 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use super::channel::Channel;
 use super::drive::Driver;
-use super::guide::Guide;
 use super::{look, shared};
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{Reply, Request};
+use crate::guide::start::Guide;
 use crate::machine::machine;
 use crate::modes::replay::checksum;
 use crate::modes::replay::state;

@@ -12,6 +12,7 @@ use relive_host::{layout, sys};
 
 use crate::broker;
 use crate::failure::{Failure, Result};
+use crate::modes::replay::files;
 use crate::modes::replay::state::with;
 use crate::sharing::objects;
 
@@ -31,7 +32,7 @@ pub fn separate() -> Result<()> {
     copy(&old, &new, len).map_err(told)?;
     let maps = broker::proc_file(broker::Proc::Maps);
     let maps = maps.ok_or_else(|| Failure::setup("a replay cannot read its own /proc/PID/maps"))?;
-    let maps = read(&maps).map_err(told)?;
+    let maps = files::read_all(&maps).map_err(told)?;
     let text = String::from_utf8_lossy(&maps);
     for map in text.lines().filter_map(Mapping::parse) {
         if map.inode == stat.st_ino {
@@ -40,20 +41,6 @@ pub fn separate() -> Result<()> {
     }
     with(|s| s.pool = new);
     Ok(())
-}
-
-/// All of a file, by positioned reads (the standard library's way asks for its length by a call
-/// that takes a path).
-pub fn read(file: &File) -> io::Result<Vec<u8>> {
-    let (mut all, mut part) = (Vec::new(), vec![0; STEP]);
-    loop {
-        match file.read_at(&mut part, all.len() as u64) {
-            Ok(0) => return Ok(all),
-            Ok(n) => all.extend_from_slice(&part[..n]),
-            Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
-            Err(e) => return Err(e),
-        }
-    }
 }
 
 /// Copies what is there of a file with holes.

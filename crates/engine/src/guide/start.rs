@@ -1,5 +1,5 @@
-//! What a guided replay is told at its start, by its environment. Must never touch the socket: orders are
-//! read by [`super::serve`].
+//! What a guided replay is told at its start, by its environment: its timeline sets the variable, and the
+//! replay reads it. Must never touch the socket that it names.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
