@@ -18,7 +18,9 @@ use crate::failure::Result;
 use crate::flow::Flow;
 use crate::kernel::changed_files;
 use crate::memory::content::{Content, Wanted};
-use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
+use crate::mode::{
+    Begun, Contents, HandedOn, Host, Lives, Mode, Order, Outcomes, Reading, Signals, Traits, Turns,
+};
 use crate::siginfo::SigInfo;
 use crate::tape::Tape;
 use crate::task::Task;
@@ -44,7 +46,9 @@ impl Mode for Run {
     fn order(&self) -> &dyn Order {
         self
     }
+}
 
+impl Outcomes for Run {
     fn begin_call(&self, _: &mut Task, _: &Call) -> Result<Begun> {
         Ok(Begun::Live)
     }
@@ -57,24 +61,6 @@ impl Mode for Run {
     fn plain_call(&self, _: &mut Task, nr: u64, args: &[u64; 6], _: usize) -> Option<i64> {
         // SAFETY: by its row the call writes no memory and changes nothing that the host relies on.
         Some((unsafe { sys::syscall(nr, *args) }) as i64)
-    }
-
-    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
-        task.while_away(enter)
-    }
-
-    fn others_see(&self, task: &Task) -> bool {
-        !task.machine().registry.single()
-    }
-
-    fn send_signal(
-        &self,
-        task: &mut Task,
-        _: &Call,
-        _: i32,
-        send: &mut dyn FnMut(&mut Task) -> i64,
-    ) -> Result<i64> {
-        Ok(send(task))
     }
 
     fn instruction(
@@ -98,6 +84,16 @@ impl Mode for Run {
         let [value, extra, ..] = values(task);
         Ok(Reading::Values([value, extra], false))
     }
+}
+
+impl Turns for Run {
+    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
+        task.while_away(enter)
+    }
+
+    fn others_see(&self, task: &Task) -> bool {
+        !task.machine().registry.single()
+    }
 
     fn begin_slice(&self, task: &mut Task) {
         task.ctx.grant_about(PLENTY, PLENTY / 8);
@@ -113,6 +109,18 @@ impl Mode for Run {
     fn give_way(&self, task: &mut Task, enter: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
         enter(task)
     }
+}
+
+impl Signals for Run {
+    fn send_signal(
+        &self,
+        task: &mut Task,
+        _: &Call,
+        _: i32,
+        send: &mut dyn FnMut(&mut Task) -> i64,
+    ) -> Result<i64> {
+        Ok(send(task))
+    }
 
     fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
         Ok(())
@@ -125,11 +133,15 @@ impl Mode for Run {
     fn is_doomed(&self, _: &Task) -> bool {
         false
     }
+}
 
+impl Contents for Run {
     fn content(&self, wanted: Wanted<'_>) -> Result<Content> {
         Ok(live::content(wanted))
     }
+}
 
+impl Lives for Run {
     fn tape(&self, _: TapeId, _: u32) -> Result<Tape> {
         Ok(Tape::None)
     }

@@ -8,7 +8,7 @@ pub fn leave(task: &mut Task) {
         task.mode().host().wake(at);
     }
     task.process.state().robust.remove(&task.index);
-    task.mode().host().leaves(task);
+    task.mode().host().leaves(&task.machine().registry);
     clear_id(task);
 }
 

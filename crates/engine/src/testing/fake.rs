@@ -15,7 +15,10 @@ use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::memory::Source;
 use crate::memory::content::{Content, Shown, Wanted};
-use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
+use crate::mode::{
+    Begun, Contents, HandedOn, Host, Lives, Mode, Order, Outcomes, Reading, Signals, Traits, Turns,
+};
+use crate::registry::Registry;
 use crate::siginfo::SigInfo;
 use crate::tape::Tape;
 use crate::task::Task;
@@ -109,13 +112,98 @@ impl Mode for Fake {
     fn order(&self) -> &dyn Order {
         self
     }
+}
 
+impl Outcomes for Fake {
     fn diverged(&self, _: &Task, expected: &str, actual: &str) -> Failure {
         let text = format!("{expected}: {actual}");
         self.note(Asked::Diverged(text.clone()));
         Failure::Divergence(text)
     }
 
+    fn begin_call(&self, _: &mut Task, _: &Call) -> Result<Begun> {
+        no_answer()
+    }
+
+    fn end_call(&self, _: &mut Task, _: &Call, _: i64, _: Option<&Answer>) -> Result<()> {
+        no_answer()
+    }
+
+    fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Option<i64> {
+        no_answer()
+    }
+
+    fn instruction(
+        &self,
+        _: &mut Task,
+        _: u8,
+        _: u8,
+        _: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<[u64; 4]> {
+        no_answer()
+    }
+
+    fn reading(
+        &self,
+        _: &mut Task,
+        _: u32,
+        _: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<Reading> {
+        no_answer()
+    }
+}
+
+impl Turns for Fake {
+    fn others_see(&self, _: &Task) -> bool {
+        false
+    }
+
+    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> i64 {
+        no_answer()
+    }
+
+    fn begin_slice(&self, _: &mut Task) {
+        no_answer()
+    }
+
+    fn end_budget(&self, _: &mut Task) -> Result<Flow> {
+        no_answer()
+    }
+
+    fn pause(&self, _: &mut Task) {
+        no_answer()
+    }
+
+    fn give_way(&self, _: &mut Task, _: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
+        no_answer()
+    }
+}
+
+impl Signals for Fake {
+    fn is_doomed(&self, _: &Task) -> bool {
+        false
+    }
+
+    fn send_signal(
+        &self,
+        _: &mut Task,
+        _: &Call,
+        _: i32,
+        _: &mut dyn FnMut(&mut Task) -> i64,
+    ) -> Result<i64> {
+        no_answer()
+    }
+
+    fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
+        no_answer()
+    }
+
+    fn ends_thread_alone(&self, _: &mut Task) -> Result<bool> {
+        no_answer()
+    }
+}
+
+impl Contents for Fake {
     fn content(&self, wanted: Wanted<'_>) -> Result<Content> {
         let named = wanted.named.as_ref();
         self.note(Asked::Content {
@@ -142,84 +230,9 @@ impl Mode for Fake {
     fn wrote(&self, addr: u64, len: u64) {
         self.note(Asked::Wrote(addr, len));
     }
+}
 
-    fn others_see(&self, _: &Task) -> bool {
-        false
-    }
-
-    fn is_doomed(&self, _: &Task) -> bool {
-        false
-    }
-
-    fn begin_call(&self, _: &mut Task, _: &Call) -> Result<Begun> {
-        no_answer()
-    }
-
-    fn end_call(&self, _: &mut Task, _: &Call, _: i64, _: Option<&Answer>) -> Result<()> {
-        no_answer()
-    }
-
-    fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Option<i64> {
-        no_answer()
-    }
-
-    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> i64 {
-        no_answer()
-    }
-
-    fn send_signal(
-        &self,
-        _: &mut Task,
-        _: &Call,
-        _: i32,
-        _: &mut dyn FnMut(&mut Task) -> i64,
-    ) -> Result<i64> {
-        no_answer()
-    }
-
-    fn instruction(
-        &self,
-        _: &mut Task,
-        _: u8,
-        _: u8,
-        _: &mut dyn FnMut(&Task) -> [u64; 4],
-    ) -> Result<[u64; 4]> {
-        no_answer()
-    }
-
-    fn reading(
-        &self,
-        _: &mut Task,
-        _: u32,
-        _: &mut dyn FnMut(&Task) -> [u64; 4],
-    ) -> Result<Reading> {
-        no_answer()
-    }
-
-    fn begin_slice(&self, _: &mut Task) {
-        no_answer()
-    }
-
-    fn end_budget(&self, _: &mut Task) -> Result<Flow> {
-        no_answer()
-    }
-
-    fn pause(&self, _: &mut Task) {
-        no_answer()
-    }
-
-    fn give_way(&self, _: &mut Task, _: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
-        no_answer()
-    }
-
-    fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
-        no_answer()
-    }
-
-    fn ends_thread_alone(&self, _: &mut Task) -> Result<bool> {
-        no_answer()
-    }
-
+impl Lives for Fake {
     fn tape(&self, _: TapeId, _: u32) -> Result<Tape> {
         Ok(Tape::None)
     }
@@ -274,6 +287,6 @@ impl Host for Nobody {
     fn action(&self, _: i32, _: &KernelAction) {}
     fn wake(&self, _: u64) {}
     fn stop(&self, _: i32) {}
-    fn leaves(&self, _: &Task) {}
+    fn leaves(&self, _: &Registry) {}
     fn robust_list(&self, _: u64, _: u64) {}
 }

@@ -6,8 +6,8 @@ use relive_host::signal::{
 use relive_host::sys;
 
 use crate::mode::Host;
+use crate::registry::Registry;
 use crate::sigaction::host_disposition;
-use crate::task::Task;
 
 /// The kernel behind guest threads; the engine marks the robust locks of those that end.
 pub static KERNEL: Kernel = Kernel { marks_locks: false };
@@ -44,8 +44,8 @@ impl Host for Kernel {
         unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
     }
 
-    fn leaves(&self, task: &Task) {
-        task.machine().registry.ended();
+    fn leaves(&self, registry: &Registry) {
+        registry.ended();
     }
 
     fn robust_list(&self, head: u64, len: u64) {

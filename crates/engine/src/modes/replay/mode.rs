@@ -15,7 +15,10 @@ use crate::closed_page::ClosedPage;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::memory::content::{Content, Shown, Wanted};
-use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
+use crate::mode::{
+    Begun, Contents, HandedOn, Host, Lives, Mode, Order, Outcomes, Reading, Signals, Traits, Turns,
+};
+use crate::registry::Registry;
 use crate::siginfo::SigInfo;
 use crate::tape::{Tape, digest};
 use crate::task::Task;
@@ -31,7 +34,7 @@ impl Host for Nobody {
     fn action(&self, _: i32, _: &KernelAction) {}
     fn wake(&self, _: u64) {}
     fn stop(&self, _: i32) {}
-    fn leaves(&self, _: &Task) {}
+    fn leaves(&self, _: &Registry) {}
     fn robust_list(&self, _: u64, _: u64) {}
 }
 
@@ -55,7 +58,9 @@ impl Mode for Replay {
     fn order(&self) -> &dyn Order {
         self
     }
+}
 
+impl Outcomes for Replay {
     fn begin_call(&self, task: &mut Task, call: &Call) -> Result<Begun> {
         answers::answer(task, call)
     }
@@ -95,24 +100,6 @@ impl Mode for Replay {
         Some(result)
     }
 
-    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> i64 {
-        unreachable!("a replay makes no call of the guest's")
-    }
-
-    fn others_see(&self, _: &Task) -> bool {
-        false
-    }
-
-    fn send_signal(
-        &self,
-        _: &mut Task,
-        _: &Call,
-        _: i32,
-        _: &mut dyn FnMut(&mut Task) -> i64,
-    ) -> Result<i64> {
-        unreachable!("a replay makes no call of the guest's")
-    }
-
     fn instruction(
         &self,
         task: &mut Task,
@@ -144,6 +131,16 @@ impl Mode for Replay {
             None => Reading::Over,
         })
     }
+}
+
+impl Turns for Replay {
+    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> i64 {
+        unreachable!("a replay makes no call of the guest's")
+    }
+
+    fn others_see(&self, _: &Task) -> bool {
+        false
+    }
 
     fn begin_slice(&self, _: &mut Task) {}
 
@@ -154,6 +151,18 @@ impl Mode for Replay {
     fn pause(&self, _: &mut Task) {}
 
     fn give_way(&self, _: &mut Task, _: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
+        unreachable!("a replay makes no call of the guest's")
+    }
+}
+
+impl Signals for Replay {
+    fn send_signal(
+        &self,
+        _: &mut Task,
+        _: &Call,
+        _: i32,
+        _: &mut dyn FnMut(&mut Task) -> i64,
+    ) -> Result<i64> {
         unreachable!("a replay makes no call of the guest's")
     }
 
@@ -169,6 +178,12 @@ impl Mode for Replay {
         false
     }
 
+    fn arm(&self, task: &mut Task) -> Option<ClosedPage> {
+        past_end_of_file::arm(task)
+    }
+}
+
+impl Contents for Replay {
     fn content(&self, wanted: Wanted<'_>) -> Result<Content> {
         content::content(&wanted)
     }
@@ -177,6 +192,12 @@ impl Mode for Replay {
         files::shared_grows(file, shown, part)
     }
 
+    fn wrote(&self, addr: u64, len: u64) {
+        super::watching::wrote(addr, len);
+    }
+}
+
+impl Lives for Replay {
     fn tape(&self, id: TapeId, _: u32) -> Result<Tape> {
         state::open_tape(id)
     }
@@ -218,14 +239,6 @@ impl Mode for Replay {
 
     fn reaped(&self, pid: u32) -> Result<()> {
         concurrency::has_ended(pid)
-    }
-
-    fn wrote(&self, addr: u64, len: u64) {
-        super::watching::wrote(addr, len);
-    }
-
-    fn arm(&self, task: &mut Task) -> Option<ClosedPage> {
-        past_end_of_file::arm(task)
     }
 }
 

@@ -10,6 +10,7 @@
 pub mod baton;
 mod file_changes;
 mod kill;
+mod lives;
 mod schedule;
 mod sharing;
 mod spinning;
@@ -23,17 +24,18 @@ use relive_host::sys;
 use relive_sched::{Chaos, Fair, Policy, Seed};
 use relive_trace::{Bare, Kind, TapeId};
 
+use super::live;
 use super::live::host::KERNEL;
-use super::live::{self, fork, threads, vfork};
 use crate::call::Call;
 use crate::call::answer::Answer;
-use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
-use crate::failure::{Result, die};
+use crate::failure::Result;
 use crate::flow::Flow;
 use crate::kernel::event;
 use crate::memory::content::{Content, Wanted};
-use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
+use crate::mode::{
+    Begun, Contents, HandedOn, Host, Mode, Order, Outcomes, Reading, Signals, Traits, Turns,
+};
 use crate::shm::Shm;
 use crate::siginfo::SigInfo;
 use crate::tape::{Tape, TapeOut, digest};
@@ -119,7 +121,9 @@ impl Mode for Serial {
     fn order(&self) -> &dyn Order {
         self
     }
+}
 
+impl Outcomes for Serial {
     fn begin_call(&self, _: &mut Task, _: &Call) -> Result<Begun> {
         Ok(Begun::Live)
     }
@@ -148,26 +152,6 @@ impl Mode for Serial {
             tape.put_bare(&call, result);
         }
         Some(result)
-    }
-
-    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
-        let (result, taken) = self.asleep_unlogged(task, enter);
-        self.taken_back(task, taken);
-        result
-    }
-
-    fn others_see(&self, task: &Task) -> bool {
-        self.baton.shared(task)
-    }
-
-    fn send_signal(
-        &self,
-        task: &mut Task,
-        call: &Call,
-        sig: i32,
-        send: &mut dyn FnMut(&mut Task) -> i64,
-    ) -> Result<i64> {
-        self.send(task, call, sig, send)
     }
 
     fn instruction(
@@ -205,6 +189,18 @@ impl Mode for Serial {
         }
         Ok(Reading::Values([value, extra], event))
     }
+}
+
+impl Turns for Serial {
+    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
+        let (result, taken) = self.asleep_unlogged(task, enter);
+        self.taken_back(task, taken);
+        result
+    }
+
+    fn others_see(&self, task: &Task) -> bool {
+        self.baton.shared(task)
+    }
 
     fn begin_slice(&self, task: &mut Task) {
         self.new_slice(task);
@@ -231,6 +227,18 @@ impl Mode for Serial {
         }
         0
     }
+}
+
+impl Signals for Serial {
+    fn send_signal(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        sig: i32,
+        send: &mut dyn FnMut(&mut Task) -> i64,
+    ) -> Result<i64> {
+        self.send(task, call, sig, send)
+    }
 
     fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
         Ok(())
@@ -243,70 +251,11 @@ impl Mode for Serial {
     fn is_doomed(&self, task: &Task) -> bool {
         task.vforked.is_none() && self.baton.is_doomed()
     }
+}
 
+impl Contents for Serial {
     fn content(&self, wanted: Wanted<'_>) -> Result<Content> {
         Ok(live::content(wanted))
-    }
-
-    fn tape(&self, id: TapeId, pid: u32) -> Result<Tape> {
-        self.create_tape(id, pid)
-    }
-
-    fn clone_thread(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
-        threads::make(task, args)
-    }
-
-    fn fork(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
-        fork::fork(task, args, self)
-    }
-
-    fn vfork(
-        &self,
-        task: &mut Task,
-        _: &Call,
-        args: &CloneArgs,
-        _: Option<&Answer>,
-    ) -> Result<Reply> {
-        vfork::spawn(task, args, self)
-    }
-
-    fn thread_begins(&self, task: &mut Task, start: Kind<'_>) {
-        let taken = self.baton.take(task);
-        self.turn(task, taken.before);
-        task.record(start);
-    }
-
-    fn thread_ends(&self, task: &mut Task) {
-        self.baton.release(task);
-    }
-
-    fn process_ends(&self, task: &Task) {
-        match &task.vforked {
-            None => {
-                self.schedule().close();
-                self.baton.leave(task);
-            }
-            // The parent's thread goes on, with the baton.
-            Some(parent) => self.baton.keep([parent.tid(), 0]),
-        }
-    }
-
-    fn handed_on(&self, task: &Task, alone: bool) -> HandedOn {
-        let (ring, logged) = match &task.tape {
-            Tape::Out(t) => (Some(t.ring), t.last),
-            _ => (None, 0),
-        };
-        HandedOn {
-            seed: self.seed,
-            ring,
-            logged,
-            schedule: alone.then(|| self.schedule().ring()).flatten(),
-        }
-    }
-
-    fn executes(&self, task: &Task) {
-        // The new host gives the group's baton up; it runs in the process's first thread.
-        self.baton.keep([task.tid, std::process::id()]);
     }
 }
 
@@ -320,57 +269,6 @@ fn make_room(task: &mut Task) -> bool {
             true
         }
         _ => false,
-    }
-}
-
-impl fork::Births for Serial {
-    fn before_fork(&self, task: &mut Task, child: u32) -> Result<bool> {
-        self.share_with_child(task, child)
-    }
-
-    fn while_quiet(&self, fork: &mut dyn FnMut()) {
-        let frozen = self.baton.freeze();
-        self.shm.begin_fork();
-        fork();
-        drop(frozen);
-    }
-
-    fn in_child(&self, task: &mut Task, child: u32, waits: bool) {
-        task.tape = self
-            .create_tape(task.id(), task.process.pid)
-            .unwrap_or_else(|e| die(&e));
-        self.shm.end_fork();
-        *self.schedule() = Schedule::new(self.shm, child);
-        self.baton.start_over(child);
-        if waits {
-            self.baton.child_is(child, Some(task.tid));
-            let taken = self.baton.first_turn(task);
-            self.turn(task, taken.before);
-        }
-    }
-
-    fn in_parent(&self, child: u32, pid: Option<u32>) {
-        self.baton.child_is(child, pid);
-        if pid.is_none() {
-            self.shm.end_fork();
-        }
-    }
-}
-
-impl vfork::Visits for Serial {
-    fn child_begins(&self, task: &mut Task) {
-        task.tape = self
-            .create_tape(task.id(), task.process.pid)
-            .unwrap_or_else(|e| die(&e));
-        self.baton.keep(baton::keepers(task));
-    }
-
-    fn child_left(&self, task: &mut Task) {
-        let taken = self.baton.regain(task);
-        if taken.switched {
-            // The child was killed while it slept, without the baton.
-            self.turn(task, taken.before);
-        }
     }
 }
 

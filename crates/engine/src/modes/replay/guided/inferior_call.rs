@@ -20,7 +20,9 @@ use crate::flow::Flow;
 use crate::forbidden::Forbidden;
 use crate::guide::protocol::{Hit, Ran, What, Why};
 use crate::memory::content::{Content, Wanted};
-use crate::mode::{Begun, HandedOn, Host, Mode, Order, Reading, Traits};
+use crate::mode::{
+    Begun, Contents, HandedOn, Host, Lives, Mode, Order, Outcomes, Reading, Signals, Traits, Turns,
+};
 use crate::modes::replay::events::Due;
 use crate::modes::replay::mode::Replay;
 use crate::modes::replay::stepper::process::Stepper;
@@ -172,7 +174,9 @@ impl Mode for InferiorCall {
     fn order(&self) -> &dyn Order {
         self
     }
+}
 
+impl Outcomes for InferiorCall {
     fn begin_call(&self, task: &mut Task, _: &Call) -> Result<Begun> {
         sandbox::answer(task);
         Ok(Begun::Flow(Flow::Continue))
@@ -184,28 +188,6 @@ impl Mode for InferiorCall {
 
     fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Option<i64> {
         None
-    }
-
-    fn content(&self, _: Wanted<'_>) -> Result<Content> {
-        no("a map")
-    }
-
-    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> i64 {
-        -i64::from(libc::ENOSYS)
-    }
-
-    fn others_see(&self, _: &Task) -> bool {
-        false
-    }
-
-    fn send_signal(
-        &self,
-        _: &mut Task,
-        _: &Call,
-        _: i32,
-        _: &mut dyn FnMut(&mut Task) -> i64,
-    ) -> Result<i64> {
-        no("a signal")
     }
 
     fn instruction(
@@ -227,6 +209,16 @@ impl Mode for InferiorCall {
         let [value, extra, ..] = values(task);
         Ok(Reading::Values([value, extra], false))
     }
+}
+
+impl Turns for InferiorCall {
+    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> i64 {
+        -i64::from(libc::ENOSYS)
+    }
+
+    fn others_see(&self, _: &Task) -> bool {
+        false
+    }
 
     fn begin_slice(&self, _: &mut Task) {}
 
@@ -238,6 +230,18 @@ impl Mode for InferiorCall {
 
     fn give_way(&self, _: &mut Task, _: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
         -i64::from(libc::ENOSYS)
+    }
+}
+
+impl Signals for InferiorCall {
+    fn send_signal(
+        &self,
+        _: &mut Task,
+        _: &Call,
+        _: i32,
+        _: &mut dyn FnMut(&mut Task) -> i64,
+    ) -> Result<i64> {
+        no("a signal")
     }
 
     fn raised(&self, _: &mut Task, info: &SigInfo) -> Result<()> {
@@ -252,7 +256,15 @@ impl Mode for InferiorCall {
     fn is_doomed(&self, _: &Task) -> bool {
         false
     }
+}
 
+impl Contents for InferiorCall {
+    fn content(&self, _: Wanted<'_>) -> Result<Content> {
+        no("a map")
+    }
+}
+
+impl Lives for InferiorCall {
     fn tape(&self, _: TapeId, _: u32) -> Result<Tape> {
         no("a new thread")
     }

@@ -1,0 +1,25 @@
+//! The content of guest memory that calls bring there.
+
+use crate::failure::Result;
+use crate::memory::content::{Content, Shown, Wanted};
+
+/// Where content comes from.
+pub trait Contents {
+    /// The content of a map that is about to be made.
+    ///
+    /// # Errors
+    /// It cannot be had.
+    fn content(&self, wanted: Wanted<'_>) -> Result<Content>;
+
+    /// A shared map of the file `file` (an identity) is about to show a further part of it, which is
+    /// `shown` then if the trace says so.
+    ///
+    /// # Errors
+    /// There is no memory for it.
+    fn shows_file(&self, _file: u64, _shown: Option<&Shown>, _part: (u64, u64)) -> Result<()> {
+        Ok(())
+    }
+
+    /// The engine is about to write guest memory.
+    fn wrote(&self, _addr: u64, _len: u64) {}
+}

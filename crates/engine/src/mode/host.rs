@@ -1,0 +1,22 @@
+//! The kernel's state of guest threads, as far as the host's own threads have it.
+
+use relive_host::signal::{KernelAction, Mask};
+
+use crate::registry::Registry;
+
+/// What the kernel keeps of a guest thread that the host's own thread stands for. In a replay there is
+/// no such thread, and nothing to be kept.
+pub trait Host: Sync {
+    /// The guest's signal mask has changed.
+    fn mask(&self, mask: Mask);
+    /// The guest's action for a signal has changed.
+    fn action(&self, sig: i32, action: &KernelAction);
+    /// Wakes waiters of a futex word, as the kernel does at the end of a thread.
+    fn wake(&self, at: u64);
+    /// Stops the process by a stop signal with its default action.
+    fn stop(&self, sig: i32);
+    /// The thread is about to end, which others may see from now on.
+    fn leaves(&self, registry: &Registry);
+    /// The thread has a list of robust locks (set_robust_list(2)).
+    fn robust_list(&self, head: u64, len: u64);
+}

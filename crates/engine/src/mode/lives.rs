@@ -1,0 +1,87 @@
+//! The beginning and the end of tasks, processes and programs.
+
+use relive_trace::{Kind, TapeId};
+use serde::{Deserialize, Serialize};
+
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
+use crate::failure::Result;
+use crate::tape::Tape;
+use crate::task::Task;
+
+/// What the mode of the next program's host goes on with after exec.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HandedOn {
+    /// Seed of the schedule, and whether it is a chaotic one.
+    pub seed: Option<(u64, bool)>,
+    /// The ring of the thread's tape.
+    pub ring: Option<u32>,
+    /// Ticks of the last event on that tape.
+    pub logged: u64,
+    /// The ring of the schedule's tape.
+    pub schedule: Option<u32>,
+}
+
+/// How tasks and processes begin and end.
+pub trait Lives {
+    /// A tape for a thread that is about to be made, or goes on in `ring` after exec.
+    ///
+    /// # Errors
+    /// No room, a damaged trace.
+    fn tape(&self, id: TapeId, pid: u32) -> Result<Tape>;
+
+    /// Makes a thread of the process.
+    ///
+    /// # Errors
+    /// Divergence.
+    fn clone_thread(
+        &self,
+        task: &mut Task,
+        args: &CloneArgs,
+        told: Option<&Answer>,
+    ) -> Result<Reply>;
+
+    /// Makes a process with a copy of the memory.
+    ///
+    /// # Errors
+    /// Divergence.
+    fn fork(&self, task: &mut Task, args: &CloneArgs, told: Option<&Answer>) -> Result<Reply>;
+
+    /// Makes a process that uses the memory of its parent until it executes or ends.
+    ///
+    /// # Errors
+    /// Divergence.
+    fn vfork(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        args: &CloneArgs,
+        told: Option<&Answer>,
+    ) -> Result<Reply>;
+
+    /// A host thread begins to run its task: the first event of the task is `start`.
+    fn thread_begins(&self, task: &mut Task, start: Kind<'_>);
+
+    /// A host thread has nothing left to do.
+    fn thread_ends(&self, task: &mut Task);
+
+    /// The process of the task ends.
+    fn process_ends(&self, task: &Task);
+
+    /// What the mode of the next program's host goes on with; `alone`: the process has its memory for
+    /// itself, which it has not as a vfork child.
+    fn handed_on(&self, task: &Task, alone: bool) -> HandedOn;
+
+    /// The process, which is no vfork child, is about to become the next program.
+    fn executes(&self, task: &Task);
+
+    /// The guest has been told that the child `pid` has ended.
+    ///
+    /// # Errors
+    /// A process of the replay is gone.
+    fn reaped(&self, _pid: u32) -> Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,71 @@
+//! The modes of running a guest: recording, replaying, or neither.
+//!
+//! Signals, calls and the translator's stops do the same work in every mode; where a mode decides
+//! the outcome they ask this trait. Implementations are in [`crate::modes`], one folder each.
+//! A mode must never change the meaning of a call: it says where the outcome comes from, logs or
+//! checks it, and orders the threads.
+//!
+//! | the engine asks | when |
+//! |---|---|
+//! | [`Outcomes`] | a task stands at a call, or at an instruction, whose outcome its own state does not decide |
+//! | [`Turns`] | its slice begins or is used up, it waits, it sleeps in a call |
+//! | [`Signals`] | a signal is raised, sent, or kills |
+//! | [`Contents`] | a map is about to be made, or memory to be written |
+//! | [`Lives`] | a task, a process or a program begins or ends |
+
+mod contents;
+mod host;
+mod lives;
+mod order;
+mod outcomes;
+mod signals;
+mod turns;
+
+pub use contents::Contents;
+pub use host::Host;
+pub use lives::{HandedOn, Lives};
+pub use order::Order;
+pub use outcomes::{Begun, Outcomes, Reading};
+pub use signals::Signals;
+pub use turns::Turns;
+
+use relive_host::reading::Use;
+use serde::{Deserialize, Serialize};
+
+/// The name of a mode, as start data and supervisors say it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Name {
+    /// Translate only.
+    Run,
+    /// Record, one thread at a time.
+    Serial,
+    /// Replay.
+    Replay,
+}
+
+/// Properties of a mode that data structures are made for.
+#[derive(Clone, Copy, Debug)]
+pub struct Traits {
+    /// Threads of a process run at the same time.
+    pub together: bool,
+    /// All threads of a process are contexts on one host thread.
+    pub multiplexed: bool,
+    /// The process is shut in, and its guest's calls do not reach the kernel.
+    pub confined: bool,
+    /// Content that a replay needs (images, mapped files, input) goes into a trace.
+    pub keeps: bool,
+    /// The routine that translated code calls for readings of clocks.
+    pub clocks: Use,
+}
+
+/// A way to run guest processes.
+pub trait Mode: Outcomes + Turns + Signals + Contents + Lives + Sync {
+    /// Its properties.
+    fn traits(&self) -> Traits;
+
+    /// The state that the kernel keeps of the guest's threads.
+    fn host(&self) -> &'static dyn Host;
+
+    /// The order of changes to what processes share.
+    fn order(&self) -> &dyn Order;
+}

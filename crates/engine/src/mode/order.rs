@@ -1,0 +1,43 @@
+//! The order of changes to objects that processes share.
+
+use crate::call::Call;
+use crate::call::reply::Reply;
+use crate::failure::Result;
+use crate::task::Task;
+
+/// The order of changes to objects that processes share and that a replay computes again.
+pub trait Order: Sync {
+    /// The caller is about to map the file `file` (an identity) shared; `writes`: it may write to it.
+    /// Afterwards nobody else changes its content before the call is over.
+    ///
+    /// # Errors
+    /// Something unsupported.
+    fn acquire_file(
+        &self,
+        _task: &mut Task,
+        _call: &Call,
+        _file: u64,
+        _writes: bool,
+        _name: &str,
+    ) -> Result<()> {
+        Ok(())
+    }
+
+    /// A call has changed the guest's map: gives up files that it maps no more.
+    fn release_files(&self, task: &Task) {
+        task.machine().memory().space.take_dropped();
+    }
+
+    /// Makes a call by `make`, which may change files that are mapped.
+    ///
+    /// # Errors
+    /// Something unsupported.
+    fn change_files(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        make: &mut dyn FnMut(&mut Task, &Call) -> Result<Reply>,
+    ) -> Result<Reply> {
+        make(task, call)
+    }
+}

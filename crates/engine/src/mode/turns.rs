@@ -1,0 +1,30 @@
+//! Turns: how long a task runs, and what it does with its turn while it waits.
+
+use crate::failure::Result;
+use crate::flow::Flow;
+use crate::task::Task;
+
+/// How tasks take turns.
+pub trait Turns {
+    /// Enters the kernel by `enter` for a call that may sleep; other threads may run meanwhile.
+    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64;
+
+    /// Whether memory that a sleeping call uses may be seen by others: threads, or processes that map
+    /// it too.
+    fn others_see(&self, task: &Task) -> bool;
+
+    /// Grants a new slice of ticks.
+    fn begin_slice(&self, task: &mut Task);
+
+    /// The budget is used up, by a signal or by the slice; the task is at a safe point.
+    ///
+    /// # Errors
+    /// Divergence, something unsupported.
+    fn end_budget(&self, task: &mut Task) -> Result<Flow>;
+
+    /// The task has executed `pause`.
+    fn pause(&self, task: &mut Task);
+
+    /// sched_yield(2): `enter` makes the call.
+    fn give_way(&self, task: &mut Task, enter: &mut dyn FnMut(&mut Task) -> i64) -> i64;
+}

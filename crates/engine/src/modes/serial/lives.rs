@@ -1,0 +1,130 @@
+//! How recorded tasks and processes begin and end: their tapes, their places in the baton's queue, and
+//! the slots that others ask them by.
+
+use relive_trace::{Kind, TapeId};
+
+use super::schedule::Schedule;
+use super::{Serial, baton};
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
+use crate::failure::{Result, die};
+use crate::mode::{HandedOn, Lives};
+use crate::modes::live::{fork, threads, vfork};
+use crate::tape::Tape;
+use crate::task::Task;
+
+impl Lives for Serial {
+    fn tape(&self, id: TapeId, pid: u32) -> Result<Tape> {
+        self.create_tape(id, pid)
+    }
+
+    fn clone_thread(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        threads::make(task, args)
+    }
+
+    fn fork(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        fork::fork(task, args, self)
+    }
+
+    fn vfork(
+        &self,
+        task: &mut Task,
+        _: &Call,
+        args: &CloneArgs,
+        _: Option<&Answer>,
+    ) -> Result<Reply> {
+        vfork::spawn(task, args, self)
+    }
+
+    fn thread_begins(&self, task: &mut Task, start: Kind<'_>) {
+        let taken = self.baton.take(task);
+        self.turn(task, taken.before);
+        task.record(start);
+    }
+
+    fn thread_ends(&self, task: &mut Task) {
+        self.baton.release(task);
+    }
+
+    fn process_ends(&self, task: &Task) {
+        match &task.vforked {
+            None => {
+                self.schedule().close();
+                self.baton.leave(task);
+            }
+            // The parent's thread goes on, with the baton.
+            Some(parent) => self.baton.keep([parent.tid(), 0]),
+        }
+    }
+
+    fn handed_on(&self, task: &Task, alone: bool) -> HandedOn {
+        let (ring, logged) = match &task.tape {
+            Tape::Out(t) => (Some(t.ring), t.last),
+            _ => (None, 0),
+        };
+        HandedOn {
+            seed: self.seed,
+            ring,
+            logged,
+            schedule: alone.then(|| self.schedule().ring()).flatten(),
+        }
+    }
+
+    fn executes(&self, task: &Task) {
+        // The new host gives the group's baton up; it runs in the process's first thread.
+        self.baton.keep([task.tid, std::process::id()]);
+    }
+}
+
+impl fork::Births for Serial {
+    fn before_fork(&self, task: &mut Task, child: u32) -> Result<bool> {
+        self.share_with_child(task, child)
+    }
+
+    fn while_quiet(&self, fork: &mut dyn FnMut()) {
+        let frozen = self.baton.freeze();
+        self.shm.begin_fork();
+        fork();
+        drop(frozen);
+    }
+
+    fn in_child(&self, task: &mut Task, child: u32, waits: bool) {
+        task.tape = self
+            .create_tape(task.id(), task.process.pid)
+            .unwrap_or_else(|e| die(&e));
+        self.shm.end_fork();
+        *self.schedule() = Schedule::new(self.shm, child);
+        self.baton.start_over(child);
+        if waits {
+            self.baton.child_is(child, Some(task.tid));
+            let taken = self.baton.first_turn(task);
+            self.turn(task, taken.before);
+        }
+    }
+
+    fn in_parent(&self, child: u32, pid: Option<u32>) {
+        self.baton.child_is(child, pid);
+        if pid.is_none() {
+            self.shm.end_fork();
+        }
+    }
+}
+
+impl vfork::Visits for Serial {
+    fn child_begins(&self, task: &mut Task) {
+        task.tape = self
+            .create_tape(task.id(), task.process.pid)
+            .unwrap_or_else(|e| die(&e));
+        self.baton.keep(baton::keepers(task));
+    }
+
+    fn child_left(&self, task: &mut Task) {
+        let taken = self.baton.regain(task);
+        if taken.switched {
+            // The child was killed while it slept, without the baton.
+            self.turn(task, taken.before);
+        }
+    }
+}
