@@ -4,9 +4,10 @@
 //! Lives in the shared memory: atomics only, entries are never changed once they are whole. It
 //! must never hold an answer that another processor of the machine would give differently.
 
-use crate::section::{Section, Shareable};
 use std::arch::x86_64::__cpuid_count;
 use std::sync::atomic::{AtomicU32, Ordering};
+
+use crate::section::{Section, Shareable};
 
 const SLOTS: usize = 256;
 /// Slots that are looked at for one leaf.

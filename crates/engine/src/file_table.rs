@@ -3,11 +3,12 @@
 //!
 //! Lives in the shared memory: atomics only, entries are never changed once they are whole.
 
-use crate::section::{Section, Shareable};
 use std::fs::{File, Metadata};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::MetadataExt;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::section::{Section, Shareable};
 
 const SLOTS: usize = 4096;
 const EMPTY: u32 = 0;

@@ -2,8 +2,9 @@
 //! program has been told by an errno, and its own words would lead astray. Kept in the shared memory,
 //! for the supervisor to print.
 
-use crate::section::{Section, Shareable};
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
+
+use crate::section::{Section, Shareable};
 
 const NAME: usize = 256;
 

@@ -4,6 +4,8 @@
 //! threads run. Each step that changes a word is an event of its own, after which the call is
 //! made again: what a sleeping thread has written must be there before others run.
 
+use relive_host::sys;
+
 use super::enter::{blocking, interrupted};
 use super::operation::{Operation, Prepared};
 use super::refuse::refuse;
@@ -11,7 +13,6 @@ use super::resume::ERESTART;
 use crate::call::Call;
 use crate::failure::Result;
 use crate::task::Task;
-use relive_host::sys;
 
 const WAIT: i32 = 0;
 const WAKE: i32 = 1;

@@ -3,12 +3,12 @@
 use super::live::as_described;
 use super::operation::Part::{self, ByRequest, Computes, Flows, Follows, Makes};
 use super::operation::follow;
+use super::seccomp::Seccomp;
 use super::{
     advice, clone, exec, fds, files, futex, kill, limits, locks, memory, misc, namespaces,
     own_memory, prctl, segments, signals, tasks, users,
 };
 use crate::call::Call;
-use crate::kernel::seccomp::Seccomp;
 
 const TABLE: &[(i64, Part)] = &[
     (libc::SYS_mmap, Follows(follow::<memory::Map>)),

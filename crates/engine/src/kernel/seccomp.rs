@@ -2,9 +2,9 @@
 
 use relive_host::{GuestAddr, copy};
 
+use super::operation::{Operation, Outcome, Prepared};
 use crate::call::Call;
 use crate::failure::Result;
-use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::seccomp::bpf;
 use crate::seccomp::filter::{
     ALLOW, Confined, ERRNO, Filters, KILL_PROCESS, KILL_THREAD, LOG, Program, TRACE, TRAP,

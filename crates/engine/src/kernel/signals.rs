@@ -6,14 +6,14 @@
 use relive_host::signal::{KernelAction, Mask};
 use relive_host::{Reg, sys};
 
+use super::enter::{blocking, interrupted};
+use super::live::generic;
+use super::operation::{Operation, Prepared, Told};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::flow::Flow;
-use crate::kernel::enter::{blocking, interrupted};
-use crate::kernel::live::generic;
-use crate::kernel::operation::{Operation, Prepared, Told};
 use crate::sigaction::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
 use crate::siginfo::signo;
 use crate::signals::deliver;
