@@ -2,15 +2,18 @@
 
 use std::fmt::Write;
 
-/// xorshift64: small, good enough for test data, and the same for ever.
-struct Random(u64);
+use relive_sched::Rng;
+
+/// Random choices, the same for ever.
+struct Random(Rng);
 
 impl Random {
+    fn new(seed: u64) -> Self {
+        Self(Rng::new(seed))
+    }
+
     fn below(&mut self, limit: usize) -> usize {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 16) as usize % limit
+        self.0.below(limit as u64) as usize
     }
 }
 
@@ -32,7 +35,7 @@ fn words(random: &mut Random, count: usize) -> Vec<String> {
 
 /// This many bytes of words and lines, frequent words more often, as in a language.
 pub fn text(bytes: usize) -> String {
-    let mut random = Random(0x9e37_79b9_7f4a_7c15 ^ bytes as u64);
+    let mut random = Random::new(0x9e37_79b9_7f4a_7c15 ^ bytes as u64);
     let words = words(&mut random, 8000);
     let mut all = String::with_capacity(bytes + 64);
     let mut column = 0;
@@ -54,7 +57,7 @@ pub fn text(bytes: usize) -> String {
 
 /// A few lines of text that differ for every number.
 pub fn paragraph(number: usize) -> String {
-    let mut random = Random(number as u64 + 1);
+    let mut random = Random::new(number as u64 + 1);
     random.below(2);
     words(&mut random, 120).join(" ") + "\n"
 }
@@ -89,7 +92,7 @@ const PAIR: &str = "struct pair { long first, second; };\n\n";
 
 /// A C file of at least this many bytes: functions with loops, branches and switches.
 pub fn large(bytes: usize) -> String {
-    let mut random = Random(4711);
+    let mut random = Random::new(4711);
     let mut all = PAIR.to_owned();
     for number in 0.. {
         if all.len() >= bytes {
@@ -102,7 +105,7 @@ pub fn large(bytes: usize) -> String {
 
 /// A small C file with two functions and some headers of the C library.
 pub fn unit(number: usize) -> String {
-    let mut random = Random(number as u64 * 2654435761 + 99);
+    let mut random = Random::new(number as u64 * 2654435761 + 99);
     let mut all = "#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n".to_owned();
     all += PAIR;
     for part in ["first", "second"] {

@@ -326,11 +326,8 @@ mod tests {
     /// the next.
     #[test]
     fn a_dead_flag_stays_dead_until_it_is_written() {
-        let mut rng = 1_u64;
-        let mut byte = || {
-            rng = rng.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            (rng >> 33) as usize
-        };
+        let mut random = relive_sched::Rng::new(1);
+        let mut byte = || random.word() as usize;
         let parts: [&[u8]; 12] = [
             b"\x90",         // nop
             b"\x31\xc0",     // xor eax, eax

@@ -177,7 +177,7 @@ impl Policy for Chaos {
 
 /// A priority that is not negative: above all demoted threads.
 fn priority(rng: &mut Rng) -> i64 {
-    (rng.next() >> 1) as i64
+    (rng.word() >> 1) as i64
 }
 
 /// Choices until a change point: at least 1.

@@ -20,5 +20,6 @@ mod seed;
 pub use chaos::Chaos;
 pub use fair::Fair;
 pub use policy::{Policy, SLICE_MAX, STEPS_MAX};
+pub use rng::Rng;
 pub use round_robin::RoundRobin;
 pub use seed::{Seed, SeedError};

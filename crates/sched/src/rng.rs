@@ -2,19 +2,21 @@
 //! splittable pseudorandom number generators", 2014).
 //!
 //! A recording's schedule follows from its seed, so the sequence must never change with a
-//! dependency's version. Every seed gives a full period; nothing here is a secret.
+//! dependency's version. Tests take their random choices from it too. Every seed gives a full period; nothing here is a secret.
 
 /// The generator: 2⁶⁴ states, each followed by another.
 #[derive(Debug, Clone)]
-pub(crate) struct Rng(u64);
+pub struct Rng(u64);
 
 impl Rng {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// The state that this seed stands for.
+    #[must_use]
+    pub const fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// 64 random bits.
-    pub(crate) fn next(&mut self) -> u64 {
+    pub fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -23,13 +25,18 @@ impl Rng {
     }
 
     /// A number below `bound`, which is not 0. The bias is below `bound` / 2⁶⁴.
-    pub(crate) fn below(&mut self, bound: u64) -> u64 {
-        ((u128::from(self.next()) * u128::from(bound)) >> 64) as u64
+    pub fn below(&mut self, bound: u64) -> u64 {
+        ((u128::from(self.word()) * u128::from(bound)) >> 64) as u64
     }
 
     /// True once in `n` times on average.
-    pub(crate) fn one_in(&mut self, n: u64) -> bool {
+    pub fn one_in(&mut self, n: u64) -> bool {
         self.below(n) == 0
+    }
+
+    /// One of these, of which there is at least one.
+    pub fn pick<'a, T>(&mut self, all: &'a [T]) -> &'a T {
+        &all[self.below(all.len() as u64) as usize]
     }
 
     /// A number from 2^`low` up to, but not including, 2^`high`: every octave equally
@@ -64,7 +71,7 @@ mod tests {
     fn the_sequence_is_the_published_one() {
         // First outputs of the reference implementation for seed 1234567.
         let mut rng = Rng::new(1_234_567);
-        let first = [(); 3].map(|()| rng.next());
+        let first = [(); 3].map(|()| rng.word());
         assert_eq!(
             first,
             [

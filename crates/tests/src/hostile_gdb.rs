@@ -1,11 +1,11 @@
 //! The packets of a hostile client of the remote protocol: every kind that a server may know, with
-//! unexpected arguments, in any order, damaged and cut. All random choices come from [`Random`], so
+//! unexpected arguments, in any order, damaged and cut. All random choices come from [`Rng`], so
 //! that a seed names a session.
 //!
 //! Nothing here asks the server to end (`k`, `vKill`): that is every client's right.
 
 use crate::gdb_client::{hex, packet};
-use crate::random::Random;
+use relive_sched::Rng;
 
 /// The data that a client may know of the program.
 #[derive(Clone, Debug, Default)]
@@ -35,7 +35,7 @@ const EXPRESSIONS: [&[u8]; 10] = [
 ];
 
 /// A number as a client may write it.
-fn number(random: &mut Random, known: &Known) -> String {
+fn number(random: &mut Rng, known: &Known) -> String {
     const EDGES: [u64; 14] = [
         0,
         1,
@@ -66,7 +66,7 @@ fn number(random: &mut Random, known: &Known) -> String {
     }
 }
 
-fn thread(random: &mut Random, known: &Known) -> String {
+fn thread(random: &mut Rng, known: &Known) -> String {
     match random.below(4) {
         0 | 1 if !known.threads.is_empty() => random.pick(&known.threads).clone(),
         2 => {
@@ -87,7 +87,7 @@ fn thread(random: &mut Random, known: &Known) -> String {
     }
 }
 
-fn bytes(random: &mut Random) -> Vec<u8> {
+fn bytes(random: &mut Rng) -> Vec<u8> {
     let most = *random.pick(&[0, 1, 8, 64, 600, 4000]);
     (0..random.below(most + 1))
         .map(|_| random.word() as u8)
@@ -107,7 +107,7 @@ fn escaped(bytes: &[u8]) -> Vec<u8> {
     bytes.iter().flat_map(one).collect()
 }
 
-fn actions(random: &mut Random, known: &Known) -> String {
+fn actions(random: &mut Rng, known: &Known) -> String {
     let mut text = String::from("vCont");
     for _ in 0..1 + random.below(4) {
         let action = match random.below(7) {
@@ -127,7 +127,7 @@ fn actions(random: &mut Random, known: &Known) -> String {
     text
 }
 
-fn breakpoint(random: &mut Random, known: &Known) -> String {
+fn breakpoint(random: &mut Rng, known: &Known) -> String {
     let set = if random.one_in(4) { 'z' } else { 'Z' };
     let kind = random.below(6);
     let mut text = format!(
@@ -156,7 +156,7 @@ fn breakpoint(random: &mut Random, known: &Known) -> String {
     text
 }
 
-fn file(random: &mut Random, known: &Known) -> Vec<u8> {
+fn file(random: &mut Rng, known: &Known) -> Vec<u8> {
     const PATHS: [&str; 6] = [
         "/etc/passwd",
         "/proc/self/mem",
@@ -169,7 +169,7 @@ fn file(random: &mut Random, known: &Known) -> Vec<u8> {
     if random.one_in(8) {
         path = bytes(random);
     }
-    let n = |random: &mut Random| number(random, known);
+    let n = |random: &mut Rng| number(random, known);
     match random.below(8) {
         0 | 1 => format!("vFile:open:{},{},{}", hex(&path), n(random), n(random)),
         2 => format!("vFile:close:{}", n(random)),
@@ -188,8 +188,8 @@ fn file(random: &mut Random, known: &Known) -> Vec<u8> {
     .into_bytes()
 }
 
-fn monitor(random: &mut Random, known: &Known) -> String {
-    let decimal = |random: &mut Random| match random.below(3) {
+fn monitor(random: &mut Rng, known: &Known) -> String {
+    let decimal = |random: &mut Rng| match random.below(3) {
         0 => u64::MAX,
         1 => random.word(),
         _ => random.below(500),
@@ -212,7 +212,7 @@ fn monitor(random: &mut Random, known: &Known) -> String {
     format!("qRcmd,{}", hex(command.as_bytes()))
 }
 
-fn transfer(random: &mut Random, known: &Known) -> String {
+fn transfer(random: &mut Rng, known: &Known) -> String {
     const OBJECTS: [&str; 8] = [
         "features",
         "auxv",
@@ -232,7 +232,7 @@ fn transfer(random: &mut Random, known: &Known) -> String {
     )
 }
 
-fn registers(random: &mut Random, known: &Known) -> String {
+fn registers(random: &mut Rng, known: &Known) -> String {
     match random.below(5) {
         0 => "g".to_owned(),
         1 => format!("G{}", hex(&bytes(random))),
@@ -253,7 +253,7 @@ fn registers(random: &mut Random, known: &Known) -> String {
     }
 }
 
-fn memory(random: &mut Random, known: &Known) -> Vec<u8> {
+fn memory(random: &mut Rng, known: &Known) -> Vec<u8> {
     let (at, len) = (number(random, known), number(random, known));
     match random.below(4) {
         0 | 1 => format!("m{at},{len}").into_bytes(),
@@ -270,7 +270,7 @@ fn memory(random: &mut Random, known: &Known) -> Vec<u8> {
     }
 }
 
-fn other(random: &mut Random, known: &Known) -> Vec<u8> {
+fn other(random: &mut Rng, known: &Known) -> Vec<u8> {
     const PLAIN: [&str; 30] = [
         "?",
         "!",
@@ -336,7 +336,7 @@ fn other(random: &mut Random, known: &Known) -> Vec<u8> {
 }
 
 /// The body of one packet.
-fn body(random: &mut Random, known: &Known) -> Vec<u8> {
+fn body(random: &mut Rng, known: &Known) -> Vec<u8> {
     let body = match random.below(10) {
         0 => actions(random, known).into_bytes(),
         1 => breakpoint(random, known).into_bytes(),
@@ -359,7 +359,7 @@ fn body(random: &mut Random, known: &Known) -> Vec<u8> {
 }
 
 /// Damages a packet on its way.
-fn damage(random: &mut Random, whole: &mut Vec<u8>) {
+fn damage(random: &mut Rng, whole: &mut Vec<u8>) {
     let at = random.below(whole.len() as u64) as usize;
     match random.below(5) {
         0 => whole.truncate(at),
@@ -375,7 +375,7 @@ fn damage(random: &mut Random, whole: &mut Vec<u8>) {
 
 /// A whole session, in pieces: between two of them the client may wait.
 #[must_use]
-pub fn session(random: &mut Random, known: &Known) -> Vec<Vec<u8>> {
+pub fn session(random: &mut Rng, known: &Known) -> Vec<Vec<u8>> {
     let mut pieces = Vec::new();
     if random.one_in(2) {
         pieces.push(packet(b"qSupported:multiprocess+;swbreak+;vContSupported+"));

@@ -22,7 +22,6 @@ pub mod header;
 pub mod hostile_gdb;
 pub mod layers;
 pub mod needs;
-pub mod random;
 pub mod readme;
 pub mod session;
 pub mod signals;

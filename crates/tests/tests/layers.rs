@@ -43,19 +43,19 @@ impl Layer {
 const LAYERS: &[Layer] = &[
     ordered("host", &[]),
     ordered("kabi", &[]),
-    ordered("trace", &[]),
     ordered("sched", &[]),
+    ordered("trace", &["sched"]),
     ordered("symbols", &[]),
     ordered("dap", &[]),
-    ordered("tests", &[]),
-    ordered("dbt", &["host"]),
-    ordered("engine", &["host", "kabi", "trace", "sched", "dbt"]).with_circles(8, 13),
+    ordered("tests", &["sched"]),
+    ordered("dbt", &["host", "sched"]),
+    ordered("engine", &["host", "kabi", "trace", "sched", "dbt"]).with_circles(7, 12),
     ordered("gdb", &["kabi", "trace", "engine"]),
     ordered(
         "cli",
         &["kabi", "trace", "sched", "symbols", "dap", "engine", "gdb"],
     ),
-    ordered("bench", &["trace", "tests"]),
+    ordered("bench", &["trace", "sched", "tests"]),
 ];
 
 fn folder() -> PathBuf {

@@ -5,6 +5,7 @@ mod common;
 use common::{Owned, encode, events};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use relive_sched::Rng;
 use relive_trace::*;
 
 /// Decodes what is whole, and says why it stopped.
@@ -216,13 +217,8 @@ proptest! {
 /// A bounded stand-in for the fuzz targets, with the same checks.
 #[test]
 fn random_bytes() {
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut next = || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state
-    };
+    let mut random = Rng::new(0x9e37_79b9_7f4a_7c15);
+    let mut next = || random.word();
     let mut decoded = 0;
     for _ in 0..40_000 {
         let length = (next() % 96) as usize;

@@ -5,6 +5,7 @@ mod common;
 use std::path::Path;
 use std::process::Command;
 
+use relive_sched::Rng;
 use relive_trace::*;
 
 /// Tells the test that it is its own child, under the limit, and where to record.
@@ -45,13 +46,10 @@ fn fill(directory: &Path) {
         .append(tape, &common::encode(&common::sample()))
         .unwrap();
     writer.flush(tape).unwrap();
-    let mut state = 1u64;
-    let noise: Vec<u8> = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005) | 1;
-        (state >> 56) as u8
-    })
-    .take(CHUNK_RAW_MAX)
-    .collect();
+    let mut random = Rng::new(1);
+    let noise: Vec<u8> = std::iter::repeat_with(|| random.word() as u8)
+        .take(CHUNK_RAW_MAX)
+        .collect();
     for _ in 0..2 {
         let error = writer.append(TapeId::new(0, 1), &noise).unwrap_err();
         assert!(matches!(error, Error::Full { .. }), "{error}");

@@ -8,6 +8,7 @@ use std::path::Path;
 
 use proptest::collection::vec;
 use proptest::prelude::*;
+use relive_sched::Rng;
 use relive_trace::*;
 use tempfile::TempDir;
 
@@ -41,15 +42,10 @@ impl Made {
 }
 
 fn noise(n: usize) -> Vec<u8> {
-    let mut state = n as u64 | 1;
-    std::iter::repeat_with(|| {
-        state = state
-            .wrapping_mul(6_364_136_223_846_793_005)
-            .wrapping_add(1);
-        (state >> 56) as u8
-    })
-    .take(n)
-    .collect()
+    let mut random = Rng::new(n as u64);
+    std::iter::repeat_with(|| random.word() as u8)
+        .take(n)
+        .collect()
 }
 
 fn writer(directory: &Path) -> TraceWriter {

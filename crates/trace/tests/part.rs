@@ -5,6 +5,7 @@ mod common;
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
+use relive_sched::Rng;
 use relive_trace::*;
 
 const MIB: u64 = 1 << 20;
@@ -168,13 +169,12 @@ fn what_a_stranger_may_write_is_an_error() {
         // Whole runs are a part.
         assert_eq!(cut.is_ok(), [32, 58, 79].contains(&n), "cut to {n}");
     }
-    let mut number = 0x5eed_u64;
+    let mut random = Rng::new(0x5eed);
     for _ in 0..20_000 {
         let mut bytes = good.clone();
         for _ in 0..3 {
-            number = number.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1);
-            let at = (number >> 33) as usize % bytes.len();
-            bytes[at] = (number >> 20) as u8;
+            let at = random.below(bytes.len() as u64) as usize;
+            bytes[at] = random.word() as u8;
         }
         if let Ok(mut reader) = PartReader::new(Encoded::Inline(&bytes)) {
             let part = reader.part();

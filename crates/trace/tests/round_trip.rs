@@ -5,6 +5,7 @@ mod common;
 use common::{Owned, OwnedKind, encode, events, manifest, summary};
 use proptest::collection::vec;
 use proptest::prelude::*;
+use relive_sched::Rng;
 use relive_trace::*;
 use tempfile::TempDir;
 
@@ -86,13 +87,10 @@ fn recordings_are_private() {
 
 #[test]
 fn an_event_longer_than_many_chunks() {
-    let mut state = 1u32;
-    let noise: Vec<u8> = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
-        (state >> 24) as u8
-    })
-    .take(7 * CHUNK_RAW_MAX / 2)
-    .collect();
+    let mut random = Rng::new(1);
+    let noise: Vec<u8> = std::iter::repeat_with(|| random.word() as u8)
+        .take(7 * CHUNK_RAW_MAX / 2)
+        .collect();
     let mut events = common::sample();
     for bytes in [noise, vec![0; 5 * CHUNK_RAW_MAX]] {
         let exec = Owned {

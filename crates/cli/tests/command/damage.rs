@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use relive_sched::Rng;
+
 use crate::sandbox::{Sandbox, text};
 
 /// A recording that was written in several pieces, and what it printed.
@@ -30,23 +32,13 @@ fn with_tapes(sandbox: &Sandbox, whole: &Path, tapes: &[u8]) -> PathBuf {
     copy
 }
 
-/// Numbers that are the same in every run of the tests (a 64-bit xorshift generator).
-fn numbers(mut state: u64) -> impl FnMut() -> usize {
-    move || {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        state as usize
-    }
-}
-
 #[test]
 fn a_cut_trace_replays_its_beginning_and_says_so() {
     let sandbox = Sandbox::new();
     let (whole, printed) = recording(&sandbox);
     let tapes = std::fs::read(whole.join("tapes")).unwrap();
-    let mut number = numbers(0x5eed);
-    let random = (0..10).map(|_| number() % tapes.len());
+    let mut number = Rng::new(0x5eed);
+    let random = (0..10).map(|_| number.below(tapes.len() as u64) as usize);
     let mut longest = 0;
     for length in [0, 1, tapes.len() - 1].into_iter().chain(random) {
         let copy = with_tapes(&sandbox, &whole, &tapes[..length]);
@@ -70,9 +62,9 @@ fn a_changed_byte_is_noticed() {
     let sandbox = Sandbox::new();
     let (whole, printed) = recording(&sandbox);
     let tapes = std::fs::read(whole.join("tapes")).unwrap();
-    let mut number = numbers(0xbad);
+    let mut number = Rng::new(0xbad);
     for _ in 0..10 {
-        let (at, bit) = (number() % tapes.len(), number() % 8);
+        let (at, bit) = (number.below(tapes.len() as u64) as usize, number.below(8));
         let mut changed = tapes.clone();
         changed[at] ^= 1 << bit;
         let copy = with_tapes(&sandbox, &whole, &changed);

@@ -9,6 +9,8 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use relive_sched::Rng;
+
 use crate::sandbox::{Sandbox, finish, wait};
 
 /// A server on a recording of a small program.
@@ -97,18 +99,6 @@ fn ask(client: &mut (impl Read + Write), body: &str) -> String {
     let text = String::from_utf8_lossy(&answer).into_owned();
     let start = text.find('$').unwrap() + 1;
     text[start..text.len() - 3].to_owned()
-}
-
-/// Numbers that look random and are the same in every run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
 }
 
 #[test]
@@ -206,18 +196,18 @@ fn no_client_takes_the_server_down() {
     }
     server.works();
     // Not even packets, wrong sums, and connections that are cut anywhere.
-    let mut numbers = Numbers(0x9e37_79b9_7f4a_7c15);
+    let mut numbers = Rng::new(0x9e37_79b9_7f4a_7c15);
     let alphabet = b"$#+-*}\x03%0123456789abcdefgGmMpPvVzZHTqQ;:,=.RXDkscCbt\x00\xff ";
     for round in 0..60 {
         let mut client = server.connect();
-        let n = numbers.next() % 400;
+        let n = numbers.word() % 400;
         let bytes: Vec<u8> = (0..n)
-            .map(|_| alphabet[(numbers.next() % alphabet.len() as u64) as usize])
+            .map(|_| alphabet[(numbers.word() % alphabet.len() as u64) as usize])
             .filter(|b| *b != b'k')
             .collect();
         let _ = client.write_all(&bytes);
         let whole = packet("vCont;s:p1.1;c:p1.-1");
-        let cut = (numbers.next() % whole.len() as u64) as usize;
+        let cut = (numbers.word() % whole.len() as u64) as usize;
         let _ = client.write_all(&whole[..cut]);
         if round % 3 == 0 {
             let _ = client.shutdown(std::net::Shutdown::Write);

@@ -12,7 +12,9 @@ use relive_dbt::{Access, Stop, Watched, accesses};
 
 use super::guest::*;
 use super::program::{END_BYTES, Item, build, programs};
-use super::raw::{INDEX, Rng};
+use relive_sched::Rng;
+
+use super::raw::INDEX;
 use super::state::State;
 
 fn cases() -> u32 {
@@ -24,29 +26,29 @@ fn cases() -> u32 {
 
 /// Random registers and memory, as far as programs allow.
 pub fn first_state(seed: u64, guest: &mut Guest) -> State {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let mut state = State::of(guest);
     for reg in &mut state.gpr {
         // Small values, too: otherwise boundaries are hardly ever met.
         *reg = if rng.one_in(3) {
             rng.below(5).wrapping_sub(2)
         } else {
-            rng.next()
+            rng.word()
         };
     }
     state.gpr[4] = TOP;
     state.gpr[12] = INDEX;
     state.gpr[15] = DATA;
-    state.rflags = 0x202 | rng.next() & 0x8d5;
+    state.rflags = 0x202 | rng.word() & 0x8d5;
     let len = state.vector.len();
     for byte in state.vector[160..416].iter_mut() {
-        *byte = rng.next() as u8;
+        *byte = rng.word() as u8;
     }
     for byte in state.vector[576..len].iter_mut() {
-        *byte = rng.next() as u8;
+        *byte = rng.word() as u8;
     }
     for byte in state.memory.iter_mut().flat_map(|(_, bytes)| bytes) {
-        *byte = rng.next() as u8;
+        *byte = rng.word() as u8;
     }
     state
 }
@@ -299,7 +301,7 @@ fn check_disturbed(items: &[Item], seed: u64, base: u64, data: u64) {
         seed,
     };
     let (plain, ticks) = translated(&case, 64);
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let (breakpoints, watched) = case.disturbances(&mut rng, &case.visited());
     let expected = case.looked_at(&breakpoints, &watched);
     for max in [1, 64] {
@@ -325,7 +327,7 @@ fn check(items: &[Item], seed: u64, base: u64, rip_data: u64) {
         same(&format!("native / {max}"), &native, &state);
         assert_eq!(ticks, other, "ticks with 64 and {max}");
     }
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     let mut stops: Vec<u64> = (0..4.min(ticks)).map(|_| 1 + rng.below(ticks)).collect();
     stops.sort_unstable();
     stops.dedup();

@@ -10,28 +10,9 @@ use iced_x86::{
     InstructionInfoFactory, Mnemonic, OpAccess, OpKind, Register,
 };
 
+use relive_sched::Rng;
+
 use super::guest::DATA;
-
-/// splitmix64.
-pub struct Rng(pub u64);
-
-impl Rng {
-    pub fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        self.next() % n
-    }
-
-    pub fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 /// Registers that instructions must leave alone: stack, data base, counters, index.
 const RESERVED: [Register; 5] = [
@@ -54,7 +35,7 @@ pub struct Raw {
 
 /// The instruction that `seed` stands for. RIP-relative operands address `rip_data` and on.
 pub fn instruction(seed: u64, rip_data: u64) -> Raw {
-    let mut rng = Rng(seed);
+    let mut rng = Rng::new(seed);
     loop {
         if let Some(raw) = attempt(&mut rng, rip_data) {
             return raw;
@@ -133,7 +114,7 @@ fn attempt(rng: &mut Rng, rip_data: u64) -> Option<Raw> {
             bytes.extend(disp.to_le_bytes());
         }
     }
-    bytes.extend(rng.next().to_le_bytes());
+    bytes.extend(rng.word().to_le_bytes());
     accept(bytes, rip_data, disp)
 }
 
@@ -153,19 +134,19 @@ fn legacy(rng: &mut Rng, bytes: &mut Vec<u8>, r: u8, x: u8, b: u8) {
         3 | 4 => bytes.push(0x0f),
         _ => bytes.extend([0x0f, [0x38, 0x3a][rng.below(2) as usize]]),
     }
-    bytes.push(rng.next() as u8);
+    bytes.push(rng.word() as u8);
 }
 
 fn vex(rng: &mut Rng, bytes: &mut Vec<u8>, r: u8, x: u8, b: u8) {
     let map = 1 + rng.below(3) as u8;
-    let rest = rng.next() as u8;
+    let rest = rng.word() as u8;
     // w, vvvv, l, pp: half of the time no second source.
     let rest = if rng.one_in(2) { rest | 0x78 } else { rest };
     bytes.extend([
         0xc4,
         (!r & 1) << 7 | (!x & 1) << 6 | (!b & 1) << 5 | map,
         rest,
-        rng.next() as u8,
+        rng.word() as u8,
     ]);
 }
 
@@ -173,10 +154,10 @@ fn evex(rng: &mut Rng, bytes: &mut Vec<u8>, r: u8, x: u8, b: u8) {
     let map = 1 + rng.below(3) as u8;
     let r2 = rng.below(2) as u8;
     let p0 = (!r & 1) << 7 | (!x & 1) << 6 | (!b & 1) << 5 | r2 << 4 | map;
-    let p1 = rng.next() as u8 | 4;
+    let p1 = rng.word() as u8 | 4;
     let p1 = if rng.one_in(2) { p1 | 0x78 } else { p1 };
-    let p2 = rng.next() as u8 & 0xef | 8 | u8::from(rng.one_in(6)) << 4;
-    bytes.extend([0x62, p0, p1, p2, rng.next() as u8]);
+    let p2 = rng.word() as u8 & 0xef | 8 | u8::from(rng.one_in(6)) << 4;
+    bytes.extend([0x62, p0, p1, p2, rng.word() as u8]);
 }
 
 /// Mnemonics that this test leaves out: they stop, depend on more than registers, or change how

@@ -12,9 +12,9 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use relive_sched::Rng;
 use relive_tests::gdb_client::{Client, hex, packet};
 use relive_tests::hostile_gdb::{Known, session};
-use relive_tests::random::Random;
 
 use server::{Server, variable};
 
@@ -126,7 +126,7 @@ fn known(path: &Path) -> Known {
 
 /// One hostile session. Some clients read the server's answers, others do not.
 fn attack(path: &Path, seed: u64, known: &Known) {
-    let mut random = Random(seed);
+    let mut random = Rng::new(seed);
     let mut stream = raw(path);
     let reads = random.below(3);
     if reads == 0 {
