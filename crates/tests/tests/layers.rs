@@ -49,7 +49,7 @@ const LAYERS: &[Layer] = &[
     ordered("dap", &[]),
     ordered("tests", &["sched"]),
     ordered("dbt", &["host", "sched"]),
-    ordered("engine", &["host", "kabi", "trace", "sched", "dbt"]).with_circles(7, 12),
+    ordered("engine", &["host", "kabi", "trace", "sched", "dbt"]).with_circles(8, 2),
     ordered("gdb", &["kabi", "trace", "engine"]),
     ordered(
         "cli",
