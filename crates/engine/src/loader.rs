@@ -1,6 +1,6 @@
 //! Loading a program as the kernel's exec does: ELF images, interpreter, initial stack.
 //!
-//! The result is a [`trace::Image`]: a list of maps, writes and first registers that record
+//! The result is a [`relive_trace::Image`]: a list of maps, writes and first registers that record
 //! and replay apply with the same code (`image`); replay needs no loader. Sources: execve(2).
 
 mod elf;

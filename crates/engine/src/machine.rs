@@ -40,8 +40,8 @@ pub fn install(new: Machine) -> &'static Machine {
 }
 
 /// The machine of this host process, for what is handed neither a task nor a machine: functions that
-/// the translator and the counters call back. All others take it from their task ([`Task::machine`])
-/// or are handed it.
+/// the translator and the counters call back, and what a replay keeps once for all its tasks. All others
+/// take it from their task ([`Task::machine`]) or are handed it.
 ///
 /// [`Task::machine`]: crate::task::Task::machine
 pub fn machine() -> &'static Machine {

@@ -114,7 +114,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
         stats::attach(shm, traits.together, count_translations);
     }
     if boot.mode == Name::Replay {
-        return crate::modes::replay::start::main();
+        return crate::modes::replay::start::main(machine);
     }
     machine.memory().translator.ask_for_memory(own_memory);
     program::run(machine, boot, process, lifted.descriptors)

@@ -1,4 +1,4 @@
-//! One guest thread, and its plain-data description, [`TaskState`].
+//! One guest thread, and its plain-data description, [`state::TaskState`].
 
 mod capture;
 pub mod cursors;

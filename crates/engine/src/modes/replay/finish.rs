@@ -7,7 +7,6 @@ use super::watching::wrote;
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::failure::Result;
-use crate::machine::machine;
 use crate::task::Task;
 
 /// Applies the writes and the output; `result` is what the engine made of the call.
@@ -23,7 +22,7 @@ pub fn finish(answer: &Answer, task: &mut Task, call: &Call, result: i64) -> Res
         ));
     }
     if answer.has_writes() {
-        let mut memory = machine().memory();
+        let mut memory = task.machine().memory();
         let stored = answer.refs.iter().map(|r| {
             let bytes = crate::input::recorded::recorded(r.offset, r.length)?;
             Ok((r.address, bytes))

@@ -10,7 +10,6 @@ use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::failure::{Failure, Result};
 use crate::kernel::output;
-use crate::machine::machine;
 use crate::task::Task;
 
 /// Writes the recorded output, when it is its turn among the processes of the tree.
@@ -35,7 +34,8 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
             false => write_all(i32::from(answer.stream), &bytes),
         };
     }
-    let shm = machine()
+    let shm = task
+        .machine()
         .shm
         .as_ref()
         .ok_or_else(|| Failure::internal("a replay has shared memory"))?;

@@ -8,7 +8,6 @@ use relive_host::addr::PAGE;
 use relive_trace::{Event, Kind};
 
 use crate::closed_page::ClosedPage;
-use crate::machine::machine;
 use crate::siginfo::{SigInfo, fault_addr};
 use crate::tape::SYNCHRONOUS;
 use crate::task::Task;
@@ -40,7 +39,7 @@ pub fn arm(task: &mut Task) -> Option<ClosedPage> {
         _ => return None,
     };
     let page = fault_addr(&info) & !(PAGE - 1);
-    let memory = machine().memory();
+    let memory = task.machine().memory();
     memory.space.at(page).filter(|r| r.common || r.shared)?;
     memory.close(page);
     Some(ClosedPage { page, info })

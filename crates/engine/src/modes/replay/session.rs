@@ -16,7 +16,6 @@ use crate::failure::{Failure, Result};
 use crate::flow::{End, Flow};
 use crate::guide::protocol::Ended;
 use crate::inherit::Shown;
-use crate::machine::machine;
 use crate::process::Process;
 use crate::task::Task;
 use crate::{image, translations};
@@ -143,7 +142,7 @@ impl Session {
             streams: img.streams.clone(),
         };
         task.process = Process::restore(task.process.capture().after_exec(shown));
-        let mut memory = machine().memory();
+        let mut memory = task.machine().memory();
         // No thread is in the cache: there is none but this one.
         memory.translator.flush().map_err(Failure::setup)?;
         translations::load_served(&mut memory, &img.path);

@@ -16,7 +16,7 @@ use super::stepper::process::Stepper;
 use super::stepper::stops::NoStops;
 use crate::broker;
 use crate::failure::{Failure, Result};
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::modes::live;
 use crate::process::Process;
 use crate::process::state::ProcessState;
@@ -36,17 +36,17 @@ fn own_memory(old: i32, _: i32) -> Option<i32> {
 ///
 /// # Errors
 /// Divergence, a damaged trace.
-pub fn main() -> Result<Infallible> {
+pub fn main(machine: &'static Machine) -> Result<Infallible> {
     // All that a replay opens itself: afterwards there are no paths any more.
     let guide = crate::guide::start::requested();
     let follow = guide.as_ref().map(|g| g.follow.clone());
-    let trace = Trace::open(&machine().trace).map_err(Failure::setup)?;
+    let trace = Trace::open(&machine.trace).map_err(Failure::setup)?;
     other_writers::open(follow.as_deref().unwrap_or_default())?;
     broker::attach()?;
-    machine().memory().translator.ask_for_memory(own_memory);
+    machine.memory().translator.ask_for_memory(own_memory);
     super::confine::enter(guide.is_some())?;
     crate::input::recorded::attach(trace.input())?;
-    if let (Some(_), Some(shm)) = (&guide, machine().shm.as_ref()) {
+    if let (Some(_), Some(shm)) = (&guide, machine.shm.as_ref()) {
         shm.make_private()?;
     }
     let pool = crate::sharing::objects::pool().map_err(Failure::setup)?;
@@ -62,7 +62,7 @@ pub fn main() -> Result<Infallible> {
         }
     };
     let process = Process::restore(ProcessState::new(0, pid));
-    let mut task = Box::new(Task::new(machine(), process, 0, pid, tape));
+    let mut task = Box::new(Task::new(machine, process, 0, pid, tape));
     live::prepare_thread(&mut task);
     for sig in relive_host::signal::SYNCHRONOUS {
         signal::set_disposition(sig, Disposition::Handler);
@@ -70,7 +70,7 @@ pub fn main() -> Result<Infallible> {
     // Of SIGPIPE only the one process would die that writes, and the others would wait for
     // its turn to be over. The error number instead is a failure like others, which ends all.
     signal::set_disposition(libc::SIGPIPE, Disposition::Ignore);
-    if let (None, Some(shm)) = (&guide, machine().shm.as_ref()) {
+    if let (None, Some(shm)) = (&guide, machine.shm.as_ref()) {
         shm.register(std::process::id());
     }
     let mut stepper = Stepper::new(Session::first()?, task);

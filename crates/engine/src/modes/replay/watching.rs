@@ -81,7 +81,8 @@ pub fn touched(task: &Task, watchpoints: &[Watchpoint]) -> Option<(Watchpoint, u
         return None;
     }
     let ctx = &task.ctx;
-    let all = machine()
+    let all = task
+        .machine()
         .memory()
         .with_code(true, |_, code| accesses(code, ctx));
     let counts = |w: &Watchpoint, a: &Access| {

@@ -6,7 +6,6 @@ use std::sync::Mutex;
 use relive_host::{GuestAddr, Reg, copy};
 
 use crate::call::go_behind;
-use crate::machine::machine;
 use crate::space::{Region, Traits};
 use crate::task::Task;
 
@@ -95,7 +94,7 @@ impl Sandbox {
             libc::SYS_mmap => self.map(task, b),
             libc::SYS_munmap | libc::SYS_madvise | libc::SYS_rt_sigprocmask => 0,
             libc::SYS_sched_yield | libc::SYS_futex => 0,
-            libc::SYS_brk => machine().memory().space.brk.1 as i64,
+            libc::SYS_brk => task.machine().memory().space.brk.1 as i64,
             _ => -i64::from(libc::ENOSYS),
         })
     }
@@ -135,7 +134,7 @@ impl Sandbox {
             return -i64::from(libc::ENOMEM);
         }
         let len = len.next_multiple_of(relive_host::addr::PAGE);
-        let mut memory = machine().memory();
+        let mut memory = task.machine().memory();
         let Some(start) = memory.space.find_free(len, false) else {
             return -i64::from(libc::ENOMEM);
         };
