@@ -77,13 +77,13 @@ impl Task {
         let addr = fault_addr(info);
         let memory = self.machine().memory();
         // Where threads run together another one may have opened the page since.
-        let guarded = memory.is_guarded(addr)
-            || self.mode().traits().together && memory.space.may_write(addr);
+        let guarded =
+            memory.is_guarded(addr) || self.traits.together && memory.space.may_write(addr);
         (signo(info) == libc::SIGSEGV && guarded).then_some(addr)
     }
 
     fn enter(&mut self, step: bool, guard: bool) -> Stop {
-        if !self.mode().traits().multiplexed {
+        if !self.traits.multiplexed {
             return self.enter_as_is(step, guard);
         }
         self.segments.load();

@@ -24,7 +24,7 @@ use relive_trace::{Event, Kind, TapeId};
 use crate::call::log::Log;
 use crate::forbidden::Forbidden;
 use crate::machine::Machine;
-use crate::mode::Mode;
+use crate::mode::{Mode, Traits};
 use crate::process::Process;
 use crate::registry::Member;
 use crate::seccomp::filter::Confined;
@@ -86,6 +86,8 @@ pub struct Task {
     machine: &'static Machine,
     /// How it runs.
     mode: &'static dyn Mode,
+    /// Properties of that, which are looked at on each way into translated code.
+    traits: Traits,
     /// Where to go on behind the last system call.
     behind: Behind,
     /// A vfork child runs in this task: what the parent goes on with.
@@ -127,6 +129,7 @@ impl Task {
             member: None,
             machine,
             mode: machine.mode,
+            traits: machine.mode.traits(),
             behind: Behind::default(),
             vforked: None,
         }
@@ -206,7 +209,7 @@ impl Task {
 
     /// Lets it run in another mode from now on.
     pub fn set_mode(&mut self, mode: &'static dyn Mode) {
-        self.mode = mode;
+        (self.mode, self.traits) = (mode, mode.traits());
     }
 
     /// Writes guest memory as the kernel would: into writable pages only.
