@@ -124,6 +124,9 @@ fn vanishing_script(fd: i32) -> bool {
 
 /// Returns the errno (negative) of an exec that fails; otherwise does not return.
 fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> i64 {
+    // What is handed on must not change any more, and nobody else may take the raised limit for the
+    // guest's; the kernel ends the others where they stand.
+    let _quiet = task.vforked.is_none().then(|| task.quiesce());
     let room = Room::make();
     let prepared = (|| {
         let mut argv = strings(argv)?;
@@ -279,8 +282,6 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option
     let m = task.machine();
     task.flush_readings();
     let alone = task.vforked.is_none();
-    // What is handed on must not change any more; the kernel ends the others where they stand.
-    let _quiet = alone.then(|| task.quiesce());
     let handed_on = m.mode.handed_on(task, alone);
     let host = m.memory().translator.fd();
     let argv = target.argv.clone();
