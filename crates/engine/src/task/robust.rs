@@ -59,3 +59,50 @@ fn mark(task: &Task, tid: u32, at: u64, wake: &mut Vec<u64>) -> bool {
     }
     true
 }
+
+#[cfg(test)]
+mod tests {
+    use relive_host::{GuestAddr, copy};
+
+    use super::*;
+    use crate::testing::Guest;
+
+    const AT: u64 = 0x1000_3000_0000;
+    const TID: u32 = 7;
+
+    fn word(at: u64) -> u32 {
+        u32::from_le_bytes(copy::read_array(GuestAddr(at)).expect("it is mapped"))
+    }
+
+    #[test]
+    fn a_lock_that_is_held_is_marked_and_no_other() {
+        let mut guest = Guest::new();
+        guest.map(AT, 0x1000);
+        let locks = [
+            (TID | WAITERS, OWNER_DIED | WAITERS),
+            (TID, OWNER_DIED),
+            (8, 8),
+            (0, 0),
+        ];
+        let mut wake = Vec::new();
+        for (i, (before, after)) in (0..).zip(locks) {
+            let at = AT + 8 * i;
+            copy::write(GuestAddr(at), &before.to_le_bytes()).expect("it is mapped");
+            assert!(mark(&guest.task, TID, at, &mut wake));
+            assert_eq!(word(at), after, "{before:#x}");
+        }
+        assert_eq!(wake, [AT]);
+        assert!(!mark(&guest.task, TID, 0x5500_0000, &mut wake));
+    }
+
+    #[test]
+    fn a_word_changes_by_what_is_there() {
+        let mut guest = Guest::new();
+        guest.map(AT, 0x1000);
+        assert_eq!(guest.task.change_word(AT, |word| Some(word + 3)), Ok(0));
+        assert_eq!(guest.task.change_word(AT, |_| None), Ok(3));
+        assert_eq!(word(AT), 3);
+        let bad = -i64::from(libc::EFAULT);
+        assert_eq!(guest.task.change_word(0x5500_0000, Some), Err(bad));
+    }
+}
