@@ -1,0 +1,12 @@
+//! Any bytes as a peer's header: refused, or exactly what would be written.
+
+#![no_main]
+
+use libfuzzer_sys::fuzz_target;
+use relive_rpc::Header;
+
+fuzz_target!(|bytes: &[u8]| {
+    if let Ok(header) = Header::parse(bytes) {
+        assert_eq!(header.to_text().as_bytes(), bytes);
+    }
+});

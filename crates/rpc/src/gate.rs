@@ -1,0 +1,105 @@
+//! A gate: the place where requests of one entry point, group, lock or channel get their order.
+
+use std::future::poll_fn;
+use std::sync::Arc;
+use std::task::Poll;
+
+use crate::halt::Halt;
+use crate::header::Content;
+use crate::id::{Origin, Path, RequestId, TaskId};
+use crate::live::{LiveGate, Wait};
+use crate::name::{Name, NameId};
+use crate::record::Receipt;
+use crate::replay::{ReplayGate, Visit};
+
+/// See the module's page.
+pub(crate) struct Gate {
+    pub(crate) process: NameId,
+    pub(crate) name: Name,
+    pub(crate) side: Side,
+}
+
+pub(crate) enum Side {
+    Live(LiveGate),
+    Replay(Arc<ReplayGate>),
+}
+
+/// Who comes to a gate.
+pub(crate) struct Arrival<'a> {
+    /// Which entry point it comes to.
+    pub(crate) entry: &'a Name,
+    /// `None`: from outside of all recorded processes.
+    pub(crate) id: Option<RequestId>,
+    pub(crate) content: Option<Content>,
+}
+
+/// An admitted request. Where only one is admitted at a time, the next one is when this is dropped.
+pub(crate) struct Permit {
+    gate: Arc<Gate>,
+    /// Its place in the gate's order; 0 while off.
+    pub(crate) place: u64,
+}
+
+impl Drop for Permit {
+    fn drop(&mut self) {
+        match &self.gate.side {
+            Side::Live(gate) => gate.release(),
+            Side::Replay(gate) => gate.release(),
+        }
+    }
+}
+
+impl Gate {
+    /// Waits for the turn of a request. Dropping the future takes the request back.
+    pub(crate) async fn receive(self: &Arc<Self>, arrival: Arrival<'_>) -> Result<Permit, Halt> {
+        let place = match &self.side {
+            Side::Live(gate) => self.receive_live(gate, &arrival).await,
+            Side::Replay(gate) => {
+                let Arrival { entry, id, content } = arrival;
+                let visit = Visit::new(entry.id(), id, content);
+                let mut visit = OnDrop(visit, |visit| gate.leave(visit));
+                poll_fn(|cx| {
+                    gate.poll(&mut visit.0, cx.waker())
+                        .map_or(Poll::Pending, Poll::Ready)
+                })
+                .await?
+            }
+        };
+        let gate = self.clone();
+        Ok(Permit { gate, place })
+    }
+
+    async fn receive_live(&self, gate: &LiveGate, arrival: &Arrival<'_>) -> u64 {
+        let receipt = gate.lane.as_ref().map(|lane| {
+            let outside = || RequestId {
+                task: TaskId {
+                    process: self.process,
+                    origin: Origin::Outside(self.name.id()),
+                    path: Path::default(),
+                },
+                number: lane.next_outside(),
+            };
+            Receipt {
+                id: arrival.id.unwrap_or_else(outside),
+                entry: arrival.entry.id(),
+                content: arrival.content,
+            }
+        });
+        let receipt = receipt.as_ref().map(|receipt| (receipt, arrival.entry));
+        let mut wait = OnDrop(Wait::default(), |wait| gate.leave(wait));
+        poll_fn(|cx| {
+            gate.poll(&mut wait.0, receipt, cx.waker())
+                .map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+}
+
+/// Does something with a value when it is dropped, also where a future is given up.
+struct OnDrop<T, F: FnMut(&mut T)>(T, F);
+
+impl<T, F: FnMut(&mut T)> Drop for OnDrop<T, F> {
+    fn drop(&mut self) {
+        (self.1)(&mut self.0);
+    }
+}

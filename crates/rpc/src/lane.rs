@@ -1,0 +1,265 @@
+//! Lanes while recording: buffers that tasks append to, and the one writer that empties them.
+//!
+//! Each lane has a lock of its own, held for one append. A lane that becomes non-empty tells the
+//! writer so over a queue without a lock; the writer takes the whole buffer and gives back the last
+//! one it took. A full buffer makes its appender wait for the writer: **no record is dropped while the
+//! tape can be written, and when it cannot, the tape ends there and the program goes on.**
+
+use std::io::{self, Write};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Receiver, Sender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
+
+use crate::name::Name;
+use crate::record::{Encoder, LaneKind, Member, Receipt, VALUE_MAX};
+use crate::tape;
+
+/// A lane with more bytes than this waits for the writer.
+const FULL: usize = 1 << 20;
+
+/// How long records lie in memory at most, but for the time that writing them takes.
+const DELAY: Duration = Duration::from_millis(5);
+
+/// A lock whose holder cannot leave it in a wrong state.
+pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the writer is told.
+pub(crate) enum Message {
+    /// This lane has records.
+    Records(Arc<LaneWriter>),
+    /// So far goes the pass.
+    Pass,
+    /// There will be no more.
+    End,
+}
+
+/// One lane.
+pub(crate) struct LaneWriter {
+    state: Mutex<State>,
+    emptied: Condvar,
+    writer: Sender<Message>,
+    /// Whether an appender waits when it is full; else its memory grows.
+    bounded: bool,
+    epoch: Arc<AtomicU64>,
+    number: OnceLock<u32>,
+    outside: AtomicU64,
+}
+
+struct State {
+    bytes: Vec<u8>,
+    encoder: Encoder,
+    receipts: u64,
+    /// The writer has been told.
+    told: bool,
+    /// Nothing is written any more.
+    ended: bool,
+}
+
+impl LaneWriter {
+    pub(crate) fn new(
+        kind: LaneKind,
+        name: &Name,
+        writer: Sender<Message>,
+        bounded: bool,
+        epoch: Arc<AtomicU64>,
+    ) -> Arc<Self> {
+        let mut bytes = Vec::new();
+        let encoder = Encoder::new(&mut bytes, kind, name);
+        let state = State {
+            bytes,
+            encoder,
+            receipts: 0,
+            told: true,
+            ended: false,
+        };
+        let lane = Arc::new(Self {
+            state: Mutex::new(state),
+            emptied: Condvar::new(),
+            writer,
+            bounded,
+            epoch,
+            number: OnceLock::new(),
+            outside: AtomicU64::new(0),
+        });
+        // At once, so that its name is known even if nothing ever happens there.
+        let _ = lane.writer.send(Message::Records(lane.clone()));
+        lane
+    }
+
+    /// Notes a receipt, and gives its place in the order of the lane.
+    pub(crate) fn receipt(self: &Arc<Self>, receipt: &Receipt, name: &Name) -> u64 {
+        let mut state = self.room();
+        let State { bytes, encoder, .. } = &mut *state;
+        encoder.receipt(bytes, receipt, name);
+        let place = state.receipts;
+        state.receipts += 1;
+        self.tell(state);
+        place
+    }
+
+    /// A number for a request that came from outside.
+    pub(crate) fn next_outside(&self) -> u64 {
+        self.outside.fetch_add(1, Ordering::Relaxed)
+    }
+
+    /// Notes the result of an operation; false if it is too long to be noted.
+    #[must_use]
+    pub(crate) fn primitive(
+        self: &Arc<Self>,
+        task: Member,
+        number: u64,
+        name: &Name,
+        value: &[u8],
+    ) -> bool {
+        if value.len() > VALUE_MAX {
+            return false;
+        }
+        let mut state = self.room();
+        let State { bytes, encoder, .. } = &mut *state;
+        encoder.primitive(bytes, task, number, name, value);
+        self.tell(state);
+        true
+    }
+
+    /// Notes that a task was given up after so many operations.
+    pub(crate) fn cancelled(self: &Arc<Self>, task: Member, operations: u64) {
+        let mut state = self.room();
+        let State { bytes, encoder, .. } = &mut *state;
+        encoder.cancelled(bytes, task, operations);
+        self.tell(state);
+    }
+
+    fn room(&self) -> MutexGuard<'_, State> {
+        let mut state = lock(&self.state);
+        while self.bounded && state.bytes.len() > FULL && !state.ended {
+            let woken = self.emptied.wait(state);
+            state = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+        let State { bytes, encoder, .. } = &mut *state;
+        encoder.epoch(bytes, self.epoch.load(Ordering::SeqCst));
+        state
+    }
+
+    #[inline]
+    fn tell(self: &Arc<Self>, mut state: MutexGuard<'_, State>) {
+        if state.ended {
+            state.bytes.clear();
+        } else if !std::mem::replace(&mut state.told, true) {
+            drop(state);
+            // Without a writer nothing is written any more, which its failure says.
+            let _ = self.writer.send(Message::Records(self.clone()));
+        }
+    }
+
+    /// Takes all bytes, and leaves `spare` in their place.
+    fn take(&self, spare: Vec<u8>, ended: bool) -> Vec<u8> {
+        let mut state = lock(&self.state);
+        state.told = false;
+        state.ended |= ended;
+        let bytes = std::mem::replace(&mut state.bytes, spare);
+        drop(state);
+        self.emptied.notify_all();
+        bytes
+    }
+}
+
+/// Writes a tape.
+pub(crate) struct TapeWriter<W> {
+    out: W,
+    at: u64,
+    lanes: u32,
+    spare: Vec<u8>,
+    frame: Vec<u8>,
+}
+
+impl<W: Write> TapeWriter<W> {
+    pub(crate) fn new(mut out: W, process: &Name) -> io::Result<Self> {
+        let head = tape::head(process);
+        out.write_all(&head)?;
+        Ok(Self {
+            out,
+            at: head.len() as u64,
+            lanes: 0,
+            spare: Vec::new(),
+            frame: Vec::new(),
+        })
+    }
+
+    /// Writes the records of a lane as a frame.
+    pub(crate) fn drain(&mut self, lane: &LaneWriter) -> io::Result<()> {
+        let bytes = lane.take(std::mem::take(&mut self.spare), false);
+        if !bytes.is_empty() {
+            let number = *lane.number.get_or_init(|| {
+                self.lanes += 1;
+                self.lanes - 1
+            });
+            self.frame.clear();
+            tape::frame(&mut self.frame, self.at, number, &bytes);
+            self.out.write_all(&self.frame)?;
+            self.at += self.frame.len() as u64;
+        }
+        self.spare = bytes;
+        self.spare.clear();
+        Ok(())
+    }
+
+    /// Notes that all records of an epoch, and of those before it, are written.
+    fn commit(&mut self, epoch: u64) -> io::Result<()> {
+        self.frame.clear();
+        tape::commit(&mut self.frame, self.at, epoch);
+        self.out.write_all(&self.frame)?;
+        self.at += self.frame.len() as u64;
+        Ok(())
+    }
+
+    /// Writes the end.
+    pub(crate) fn end(mut self) -> io::Result<W> {
+        self.frame.clear();
+        tape::end(&mut self.frame, self.at);
+        self.out.write_all(&self.frame)?;
+        self.out.flush()?;
+        Ok(self.out)
+    }
+}
+
+/// The writer's thread: writes what lanes tell of until it is told of the end.
+pub(crate) fn write_all<W: Write>(
+    mut tape: TapeWriter<W>,
+    messages: &Receiver<Message>,
+    itself: &Sender<Message>,
+    epoch: &AtomicU64,
+) -> io::Result<()> {
+    loop {
+        let Ok(Message::Records(first)) = messages.recv() else {
+            return tape.end().map(drop);
+        };
+        std::thread::sleep(DELAY);
+        let before = epoch.fetch_add(1, Ordering::SeqCst);
+        let _ = itself.send(Message::Pass);
+        tape.drain(&first)?;
+        let mut ends = false;
+        loop {
+            match messages.recv() {
+                Ok(Message::Records(lane)) => tape.drain(&lane)?,
+                Ok(Message::End) => ends = true,
+                Ok(Message::Pass) | Err(_) => break,
+            }
+        }
+        if ends {
+            return tape.end().map(drop);
+        }
+        tape.commit(before)?;
+    }
+}
+
+/// Lets everybody go on who waits for a writer that writes no more, until the last lane is gone.
+pub(crate) fn discard_all(messages: &Receiver<Message>) {
+    while let Ok(message) = messages.recv() {
+        if let Message::Records(lane) = message {
+            lane.take(Vec::new(), true);
+        }
+    }
+}

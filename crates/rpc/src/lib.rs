@@ -1,0 +1,62 @@
+//! Records and replays services at the level of requests.
+//!
+//! Processes that call each other's entry points are determined by two things: the order in which each
+//! entry point receives its requests, and the results of operations that are not functions of the
+//! program's state (Fagot and Chassin de Kergommeaux, *Formal and experimental validation of a low
+//! overhead execution replay mechanism*). This crate records just these, one tape for each process,
+//! and makes later runs of the same processes receive in the same order.
+//!
+//! ```
+//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
+//! let session = relive_rpc::Session::from_env("bank")?;
+//! let deposit = session.exclusive("deposit")?;
+//! # let header = None;
+//! let answer = deposit
+//!     .serve(header, None, async { relive_rpc::nondet("fee", || 3) })
+//!     .await?;
+//! # let _ = answer; Ok(()) }
+//! ```
+//!
+//! `docs/rpc.md` says how to add it to a service, what is exact, and what is assumed.
+//!
+//! The crate looks at no framework, starts one thread per recording and one per replay, and must never
+//! hang without a word: whoever waits gets a result, or a [`Halt`] that says why not.
+
+#![forbid(unsafe_code)]
+
+mod bytes;
+mod causal;
+mod client;
+mod entry;
+mod gate;
+mod halt;
+mod header;
+mod id;
+mod lane;
+mod live;
+mod name;
+mod primitives;
+mod record;
+mod recording;
+mod replay;
+mod session;
+mod sync;
+pub mod tape;
+mod task;
+
+pub use bytes::Malformed;
+pub use causal::close;
+pub use client::call;
+pub use entry::{Admission, EntryPoint, Group};
+pub use halt::{Divergence, Halt, Kind};
+pub use header::{Content, HEADER_MAX, HEADER_NAME, Header};
+pub use id::{Named, Names, Origin, Path, RequestId, STEPS_MAX, TaskId};
+pub use name::{NAME_MAX, Name, NameId};
+pub use primitives::{
+    Either, elapsed, nondet, now, random, select, test, timeout, try_nondet, var,
+};
+pub use record::{Decoder, Encoder, LaneKind, Member, Receipt, Record, VALUE_MAX};
+pub use session::{LIMIT, OpenError, Outcome, Session, VARIABLE, read_all};
+pub use sync::{Guard, Lock, Receiver, Sender};
+pub use tape::{Tape, TapeError};
+pub use task::{Scoped, Task, fork, fork_thread};

@@ -1,0 +1,72 @@
+//! Names of processes, entry points, groups, locks and primitives, and the number that stands for
+//! one on the wire.
+
+use std::fmt;
+use std::sync::Arc;
+
+use crate::bytes::Malformed;
+
+/// Longest name.
+pub const NAME_MAX: usize = 128;
+
+/// A name: 1 to 128 printable ASCII characters, without spaces.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Name(Arc<str>);
+
+impl Name {
+    /// Checks `text`.
+    pub fn new(text: &str) -> Result<Self, Malformed> {
+        if text.is_empty() || text.len() > NAME_MAX {
+            return Err(Malformed("a name has 1 to 128 characters"));
+        }
+        if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(Malformed("a name has printable ASCII characters only"));
+        }
+        Ok(Self(text.into()))
+    }
+
+    /// The text.
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// The number that stands for it.
+    pub fn id(&self) -> NameId {
+        NameId::of(&self.0)
+    }
+
+    /// Whether it can be the name of a file: no separator, no leading dot.
+    pub(crate) fn is_file_name(&self) -> bool {
+        !self.0.starts_with('.') && !self.0.contains(['/', '\\'])
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Debug::fmt(&*self.0, f)
+    }
+}
+
+/// Stands for a [`Name`]: a hash, so that nobody needs to be asked for it. Two names of one process
+/// with the same number are refused when the second one is opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct NameId(pub u64);
+
+impl NameId {
+    /// The number of a name.
+    pub fn of(name: &str) -> Self {
+        Self(xxhash_rust::xxh3::xxh3_64(name.as_bytes()))
+    }
+}
+
+impl fmt::Display for NameId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:016x}", self.0)
+    }
+}

@@ -1,0 +1,566 @@
+//! Gates while replaying: each admits the recorded requests in the recorded order.
+//!
+//! A request that is early waits for its turn; one that the recording does not have waits for the end,
+//! since it may be one that is cancelled before anybody receives it. **Nobody waits for ever:** the
+//! first divergence, the time limit and the end of the recording answer everybody who waits.
+//!
+//! Lock order: the list of gates, then one gate.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::fmt::Display;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::task::Waker;
+
+use crate::halt::{Divergence, Halt, Kind};
+use crate::header::Content;
+use crate::id::{Named, Names, Origin, Path, RequestId, TaskId};
+use crate::lane::lock;
+use crate::name::{Name, NameId};
+use crate::record::Receipt;
+use crate::tape::Lane;
+
+/// Requests that one gate lets wait.
+const HELD_MAX: usize = 1 << 16;
+
+/// Requests that a message names, at most.
+const NAMED: usize = 8;
+
+/// What all gates of a replayed process share.
+pub(crate) struct Shared {
+    pub(crate) process: Name,
+    pub(crate) names: HashMap<NameId, Name>,
+    /// Other processes whose tapes lack their ends.
+    cut: HashSet<NameId>,
+    /// Receipts that are still to come.
+    pub(crate) left: AtomicU64,
+    /// Grows with everything that goes on.
+    pub(crate) progress: AtomicU64,
+    failure: OnceLock<Arc<Divergence>>,
+    /// The requests that did not come because another process's tape was cut.
+    pub(crate) cut_short: OnceLock<Arc<Divergence>>,
+    gates: Mutex<Vec<Weak<ReplayGate>>>,
+    /// Of those who wait for the end alone.
+    at_end: Mutex<Vec<Waker>>,
+}
+
+impl Names for Shared {
+    fn name(&self, id: NameId) -> Option<&Name> {
+        self.names.get(&id)
+    }
+}
+
+impl Shared {
+    pub(crate) fn new(
+        process: Name,
+        names: HashMap<NameId, Name>,
+        cut: HashSet<NameId>,
+        receipts: u64,
+    ) -> Arc<Self> {
+        Arc::new(Self {
+            process,
+            names,
+            cut,
+            left: AtomicU64::new(receipts),
+            progress: AtomicU64::new(0),
+            failure: OnceLock::new(),
+            cut_short: OnceLock::new(),
+            gates: Mutex::default(),
+            at_end: Mutex::default(),
+        })
+    }
+
+    pub(crate) fn failure(&self) -> Option<Arc<Divergence>> {
+        self.failure.get().cloned()
+    }
+
+    /// Ends the replay; the first one counts. No gate may be locked.
+    pub(crate) fn fail(&self, divergence: Divergence) -> Halt {
+        let first = self.failure.get_or_init(|| Arc::new(divergence)).clone();
+        self.wake_all();
+        Halt::Diverged(first)
+    }
+
+    /// A receipt is no longer to come.
+    fn one_less(&self) {
+        let less = |left: u64| left.checked_sub(1);
+        if self
+            .left
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
+            == Ok(1)
+        {
+            self.wake_all();
+        }
+    }
+
+    pub(crate) fn step(&self) {
+        self.progress.fetch_add(1, Ordering::Relaxed);
+    }
+
+    fn wake_all(&self) {
+        for gate in self.gates() {
+            let wakers = lock(&gate.state).wakers();
+            wakers.into_iter().for_each(Waker::wake);
+        }
+        let wakers = std::mem::take(&mut *lock(&self.at_end));
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// Why nothing is admitted any more; `None` while something is.
+    fn end(&self) -> Option<Halt> {
+        match self.failure() {
+            Some(failure) => Some(Halt::Diverged(failure)),
+            None => (self.left.load(Ordering::Relaxed) == 0).then_some(Halt::Over),
+        }
+    }
+
+    /// The same; keeps a waker until then.
+    pub(crate) fn poll_end(&self, waker: &Waker) -> Option<Halt> {
+        // First the waker, so that an end between the two is noticed.
+        let mut wakers = lock(&self.at_end);
+        if !wakers.iter().any(|other| other.will_wake(waker)) {
+            wakers.push(waker.clone());
+        }
+        drop(wakers);
+        self.end()
+    }
+
+    /// Whether somebody waits at a gate.
+    pub(crate) fn anybody_waits(&self) -> bool {
+        let gates = self.gates();
+        gates
+            .iter()
+            .any(|gate| !lock(&gate.state).waiting.is_empty())
+    }
+
+    fn gates(&self) -> Vec<Arc<ReplayGate>> {
+        lock(&self.gates).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// Nothing went on for too long: names the requests that are waited for. Where the tape of another
+    /// process was cut, what they depend on may lie behind the cut, and the recording ends here.
+    pub(crate) fn stalled(&self) {
+        let divergence = self.missing();
+        if self.cut.is_empty() {
+            self.fail(divergence);
+        } else {
+            let _ = self.cut_short.set(Arc::new(divergence));
+            self.left.store(0, Ordering::Relaxed);
+            self.wake_all();
+        }
+    }
+
+    fn missing(&self) -> Divergence {
+        let gates = self.gates();
+        let mut waiting: HashMap<TaskId, String> = HashMap::new();
+        for gate in &gates {
+            for id in lock(&gate.state).waiting.keys() {
+                let at = format!("waits at {} with {}", gate.name, Named(*id, self));
+                waiting.insert(id.task, at);
+            }
+        }
+        let mut lines = Vec::new();
+        let mut first = None;
+        for gate in &gates {
+            let state = lock(&gate.state);
+            let Some(expected) = gate.history.get(state.next) else {
+                continue;
+            };
+            let held = list(state.waiting.keys().map(|id| Named(*id, self)));
+            let busy = match &state.busy {
+                Some(id) => format!(", its handler is busy with {}", Named(*id, self)),
+                None => String::new(),
+            };
+            let task = match waiting.get(&expected.id.task) {
+                Some(at) if state.waiting.contains_key(&expected.id) => format!("which {at}"),
+                Some(at) => format!("whose task {at}"),
+                None => "whose task does not wait at a gate of this process".to_owned(),
+            };
+            let id = Named(expected.id, self);
+            let place = format!("{} #{} of {}", gate.name, state.next, gate.history.len());
+            lines.push(format!(
+                "{place} expects {id}, {task}; held there: {held}{busy}"
+            ));
+            let comes = state.waiting.contains_key(&expected.id);
+            if first.as_ref().is_none_or(|(better, _)| *better && !comes) {
+                let divergence = gate.divergence(
+                    Kind::Missing,
+                    &state,
+                    id.to_string(),
+                    format!("nothing more happened within the time limit; held: {held}"),
+                );
+                first = Some((comes, divergence));
+            }
+        }
+        let mut divergence = match first {
+            Some((_, divergence)) => divergence,
+            None => self.divergence(
+                Kind::Missing,
+                &self.process,
+                "requests to gates that are not open".to_owned(),
+                "nothing more happened within the time limit".to_owned(),
+            ),
+        };
+        divergence.waits = lines;
+        divergence
+    }
+
+    /// One without a gate.
+    pub(crate) fn divergence(
+        &self,
+        kind: Kind,
+        lane: &Name,
+        expected: String,
+        actual: String,
+    ) -> Divergence {
+        Divergence {
+            kind,
+            process: self.process.clone(),
+            lane: lane.clone(),
+            position: 0,
+            expected,
+            actual,
+            last: Vec::new(),
+            waits: Vec::new(),
+        }
+    }
+}
+
+fn list<T: Display>(items: impl Iterator<Item = T>) -> String {
+    let mut texts: Vec<String> = items.map(|item| item.to_string()).collect();
+    if texts.is_empty() {
+        return "nothing".to_owned();
+    }
+    texts.sort();
+    let more = texts.len().saturating_sub(NAMED);
+    texts.truncate(NAMED);
+    let mut text = texts.join(", ");
+    if more > 0 {
+        text += &format!(" and {more} more");
+    }
+    text
+}
+
+/// The order of one entry point, group, lock or channel.
+pub(crate) struct ReplayGate {
+    pub(crate) name: Name,
+    pub(crate) lane: Arc<Lane>,
+    history: Vec<Receipt>,
+    exclusive: bool,
+    state: Mutex<State>,
+    shared: Arc<Shared>,
+}
+
+struct State {
+    /// Place of the request that is admitted next.
+    next: usize,
+    /// The request whose work goes on, where only one may.
+    busy: Option<RequestId>,
+    /// For each recorded request, how often it is still to come.
+    to_come: HashMap<RequestId, u32>,
+    /// Recorded requests from outside that nobody was given yet, by content.
+    outside: HashMap<Option<Content>, VecDeque<RequestId>>,
+    waiting: HashMap<RequestId, VecDeque<(u64, Waker)>>,
+    held: usize,
+    key: u64,
+}
+
+impl State {
+    fn wakers(&self) -> Vec<Waker> {
+        let queues = self.waiting.values().flatten();
+        queues.map(|(_, waker)| waker.clone()).collect()
+    }
+}
+
+/// One request at one gate, from its coming to its admission or its end.
+pub(crate) struct Visit {
+    pub(crate) entry: NameId,
+    pub(crate) id: Option<RequestId>,
+    pub(crate) content: Option<Content>,
+    stage: Stage,
+}
+
+enum Stage {
+    New,
+    /// Came under this key; whether the recording has it.
+    Here {
+        key: u64,
+        known: bool,
+    },
+    Done,
+}
+
+impl Visit {
+    pub(crate) fn new(entry: NameId, id: Option<RequestId>, content: Option<Content>) -> Self {
+        Self {
+            entry,
+            id,
+            content,
+            stage: Stage::New,
+        }
+    }
+}
+
+impl ReplayGate {
+    pub(crate) fn open(lane: Arc<Lane>, shared: &Arc<Shared>) -> Arc<Self> {
+        let history = lane.receipts.clone();
+        let mut to_come = HashMap::new();
+        let mut outside: HashMap<_, VecDeque<_>> = HashMap::new();
+        for receipt in &history {
+            *to_come.entry(receipt.id).or_insert(0) += 1;
+            if let Origin::Outside(_) = receipt.id.task.origin {
+                outside
+                    .entry(receipt.content)
+                    .or_default()
+                    .push_back(receipt.id);
+            }
+        }
+        let gate = Arc::new(Self {
+            name: lane.name.clone(),
+            exclusive: lane.kind.is_exclusive(),
+            lane,
+            history,
+            state: Mutex::new(State {
+                next: 0,
+                busy: None,
+                to_come,
+                outside,
+                waiting: HashMap::new(),
+                held: 0,
+                key: 0,
+            }),
+            shared: shared.clone(),
+        });
+        lock(&shared.gates).push(Arc::downgrade(&gate));
+        gate
+    }
+
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
+        &self.shared
+    }
+
+    /// Whether the recording still has this request.
+    pub(crate) fn is_to_come(&self, id: &RequestId) -> bool {
+        lock(&self.state)
+            .to_come
+            .get(id)
+            .is_some_and(|left| *left > 0)
+    }
+
+    /// Admits the visitor if it is its turn, and gives the place; else its waker is kept.
+    pub(crate) fn poll(&self, visit: &mut Visit, waker: &Waker) -> Option<Result<u64, Halt>> {
+        let mut state = lock(&self.state);
+        let refusal = self.poll_locked(&mut state, visit, waker);
+        match refusal {
+            None => None,
+            Some(Ok(place)) => {
+                let wake = self.expected(&state);
+                drop(state);
+                self.shared.step();
+                self.shared.one_less();
+                wake.into_iter().for_each(Waker::wake);
+                Some(Ok(place))
+            }
+            Some(Err(refusal)) => {
+                drop(state);
+                Some(Err(match refusal {
+                    Refusal::Halt(halt) => halt,
+                    Refusal::Diverged(divergence) => self.shared.fail(*divergence),
+                }))
+            }
+        }
+    }
+
+    fn poll_locked(
+        &self,
+        state: &mut State,
+        visit: &mut Visit,
+        waker: &Waker,
+    ) -> Option<Result<u64, Refusal>> {
+        if let Some(end) = self.shared.end() {
+            return Some(Err(Refusal::Halt(end)));
+        }
+        if let Stage::New = visit.stage
+            && let Err(refusal) = self.arrive(state, visit)
+        {
+            return Some(Err(refusal));
+        }
+        let (Stage::Here { key, .. }, Some(id)) = (&visit.stage, visit.id) else {
+            unreachable!("a visitor that was answered does not ask again");
+        };
+        let key = *key;
+        let receipt = self.history.get(state.next).filter(|next| next.id == id);
+        let Some(receipt) = receipt.filter(|_| state.busy.is_none()) else {
+            let queue = state.waiting.entry(id).or_default();
+            match queue.iter_mut().find(|(other, _)| *other == key) {
+                Some((_, known)) => known.clone_from(waker),
+                None => queue.push_back((key, waker.clone())),
+            }
+            return None;
+        };
+        let named = |id, content| format!("{} to {}", id, show_content(content));
+        let entry = |id| Named(id, &*self.shared).to_string();
+        if receipt.entry != visit.entry {
+            let expected = named(entry(receipt.entry), receipt.content);
+            let actual = named(entry(visit.entry), visit.content);
+            let divergence = self.divergence(Kind::Entry, state, expected, actual);
+            return Some(Err(Refusal::Diverged(Box::new(divergence))));
+        }
+        if receipt.content != visit.content {
+            let text = |content| {
+                format!(
+                    "{} with {}",
+                    Named(id, &*self.shared),
+                    show_content(content)
+                )
+            };
+            let (expected, actual) = (text(receipt.content), text(visit.content));
+            let divergence = self.divergence(Kind::Content, state, expected, actual);
+            return Some(Err(Refusal::Diverged(Box::new(divergence))));
+        }
+        state.forget(id, key);
+        visit.stage = Stage::Done;
+        let place = state.next as u64;
+        state.next += 1;
+        if self.exclusive {
+            state.busy = Some(id);
+        }
+        Some(Ok(place))
+    }
+
+    /// The first look at a visitor: which recorded request it is.
+    fn arrive(&self, state: &mut State, visit: &mut Visit) -> Result<(), Refusal> {
+        if state.held >= HELD_MAX {
+            let halt = Halt::TooMuch("too many requests wait for their turn of the replay");
+            return Err(Refusal::Halt(halt));
+        }
+        let id = match visit.id {
+            Some(id) => id,
+            None => {
+                let same = state.outside.get_mut(&visit.content);
+                let unknown = || self.unknown(state.key);
+                same.and_then(VecDeque::pop_front).unwrap_or_else(unknown)
+            }
+        };
+        let known = match state.to_come.get_mut(&id) {
+            None => false,
+            Some(0) => {
+                let named = Named(id, &*self.shared);
+                let actual = format!("{named} once more, with {}", show_content(visit.content));
+                let expected = self.history.get(state.next);
+                let expected = expected.map_or("nothing more".to_owned(), |receipt| {
+                    Named(receipt.id, &*self.shared).to_string()
+                });
+                let divergence = self.divergence(Kind::Twice, state, expected, actual);
+                return Err(Refusal::Diverged(Box::new(divergence)));
+            }
+            Some(left) => {
+                *left -= 1;
+                true
+            }
+        };
+        visit.id = Some(id);
+        visit.stage = Stage::Here {
+            key: state.key,
+            known,
+        };
+        state.key += 1;
+        state.held += 1;
+        Ok(())
+    }
+
+    /// An identity for a request from outside that the recording does not have.
+    fn unknown(&self, key: u64) -> RequestId {
+        RequestId {
+            task: TaskId {
+                process: self.shared.process.id(),
+                origin: Origin::Outside(self.name.id()),
+                path: Path::default(),
+            },
+            number: u64::MAX - key,
+        }
+    }
+
+    /// The visitor goes. One that came back later would be counted anew.
+    pub(crate) fn leave(&self, visit: &mut Visit) {
+        let Stage::Here { key, known } = std::mem::replace(&mut visit.stage, Stage::Done) else {
+            return;
+        };
+        let id = visit.id.expect("a visitor that is here has an identity");
+        let mut state = lock(&self.state);
+        state.forget(id, key);
+        if known {
+            *state.to_come.entry(id).or_insert(0) += 1;
+            if let Origin::Outside(_) = id.task.origin {
+                let same = state.outside.entry(visit.content).or_default();
+                same.push_front(id);
+            }
+        }
+        let wake = self.expected(&state);
+        drop(state);
+        wake.into_iter().for_each(Waker::wake);
+    }
+
+    /// The work of the admitted request is over.
+    pub(crate) fn release(&self) {
+        let mut state = lock(&self.state);
+        state.busy = None;
+        let wake = self.expected(&state);
+        drop(state);
+        self.shared.step();
+        wake.into_iter().for_each(Waker::wake);
+    }
+
+    /// The waker of the request whose turn it is.
+    fn expected(&self, state: &State) -> Option<Waker> {
+        let receipt = self.history.get(state.next)?;
+        let queue = state.waiting.get(&receipt.id)?;
+        let free = state.busy.is_none();
+        queue
+            .front()
+            .filter(|_| free)
+            .map(|(_, waker)| waker.clone())
+    }
+
+    fn divergence(
+        &self,
+        kind: Kind,
+        state: &State,
+        expected: String,
+        actual: String,
+    ) -> Divergence {
+        let before = &self.history[state.next.saturating_sub(NAMED)..state.next];
+        let last = before
+            .iter()
+            .map(|receipt| Named(receipt.id, &*self.shared).to_string());
+        Divergence {
+            position: state.next as u64,
+            last: last.collect(),
+            ..self.shared.divergence(kind, &self.name, expected, actual)
+        }
+    }
+}
+
+impl State {
+    fn forget(&mut self, id: RequestId, key: u64) {
+        self.held -= 1;
+        if let Some(queue) = self.waiting.get_mut(&id) {
+            queue.retain(|(other, _)| *other != key);
+            if queue.is_empty() {
+                self.waiting.remove(&id);
+            }
+        }
+    }
+}
+
+enum Refusal {
+    Halt(Halt),
+    Diverged(Box<Divergence>),
+}
+
+fn show_content(content: Option<Content>) -> String {
+    match content {
+        Some(content) => format!("content {:016x}", content.0),
+        None => "content without a hash".to_owned(),
+    }
+}

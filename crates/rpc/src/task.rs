@@ -1,0 +1,394 @@
+//! Tasks: which one runs, its operations and children, and how it ends.
+//!
+//! A task is one sequence of deeds: its operations (requests, answers, primitives, acquisitions) and
+//! its children are numbered in its own order. Code that runs side by side (`join!`, `spawn`, threads)
+//! belongs into tasks of its own, made by [`fork`]; else numbers depend on time.
+//!
+//! A task that was cancelled in the recording is stopped in the replay when it begins the operation
+//! that it did not begin then. **While off there are no tasks, and nothing here costs more than a
+//! branch.**
+
+use std::cell::RefCell;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::task::{Context, Poll};
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::halt::{Divergence, Halt, Kind};
+use crate::id::{Named, Origin, RequestId, TaskId};
+use crate::lane::LaneWriter;
+use crate::name::Name;
+use crate::record::Member;
+use crate::replay::Shared;
+use crate::tape::Lane;
+
+thread_local! {
+    static CURRENT: RefCell<Option<Task>> = const { RefCell::new(None) };
+}
+
+/// A task of a recorded or replayed process.
+#[derive(Clone)]
+pub struct Task(Arc<State>);
+
+struct State {
+    id: TaskId,
+    /// Operations begun.
+    operations: AtomicU64,
+    /// Children made.
+    children: AtomicU32,
+    /// Cancelled: it came to its limit.
+    stopped: AtomicBool,
+    side: Side,
+}
+
+/// What a task's results come from.
+#[derive(Clone)]
+pub(crate) enum Side {
+    Record(Arc<LaneWriter>),
+    Replay(Arc<Lane>, Arc<Shared>),
+}
+
+impl std::fmt::Debug for Task {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Task").field(&self.0.id).finish()
+    }
+}
+
+impl Task {
+    pub(crate) fn new(id: TaskId, side: Side) -> Self {
+        Self(Arc::new(State {
+            id,
+            operations: AtomicU64::new(0),
+            children: AtomicU32::new(0),
+            stopped: AtomicBool::new(false),
+            side,
+        }))
+    }
+
+    /// The task that runs; `None` while off, and outside of every task.
+    pub fn current() -> Option<Self> {
+        CURRENT.with_borrow(Clone::clone)
+    }
+
+    /// Its identity.
+    pub fn id(&self) -> TaskId {
+        self.0.id
+    }
+
+    /// The next child.
+    pub fn child(&self) -> Self {
+        let step = self.0.children.fetch_add(1, Ordering::Relaxed);
+        let id = TaskId {
+            path: self.0.id.path.child(step),
+            ..self.0.id
+        };
+        Self::new(id, self.0.side.clone())
+    }
+
+    /// `future` as this task.
+    pub fn scope<F>(self, future: F) -> Scoped<F> {
+        Scoped {
+            inner: Some(future),
+            task: Some(self),
+        }
+    }
+
+    /// Runs `function` as this task.
+    pub fn run<R>(self, function: impl FnOnce() -> R) -> R {
+        let _entered = Entered::new(Some(&self));
+        function()
+    }
+
+    fn member(&self) -> Member {
+        let place = match self.0.id.origin {
+            Origin::Gate(_, place) => place,
+            Origin::Root(_) | Origin::Outside(_) => 0,
+        };
+        Member {
+            place,
+            path: self.0.id.path,
+        }
+    }
+
+    /// How many operations it had begun when it was cancelled in the recording.
+    fn limit(&self) -> Option<u64> {
+        match &self.0.side {
+            Side::Record(_) => None,
+            Side::Replay(lane, _) => lane.cancelled.get(&self.member()).copied(),
+        }
+    }
+
+    /// Begins an operation.
+    pub(crate) fn begin(&self) -> Result<u64, Halt> {
+        if let Some(limit) = self.limit()
+            && self.0.operations.load(Ordering::Relaxed) >= limit
+        {
+            self.0.stopped.store(true, Ordering::Relaxed);
+            return Err(Halt::Cancelled);
+        }
+        Ok(self.0.operations.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Begins an operation; a cancelled task stays here, and is then stopped by its [`Scoped`].
+    pub(crate) async fn begin_or_stay(&self) -> u64 {
+        match self.begin() {
+            Ok(number) => number,
+            Err(_) => std::future::pending().await,
+        }
+    }
+
+    /// Whether it has done all that it did in the recording, if it was cancelled there.
+    pub(crate) fn at_limit(&self) -> bool {
+        let operations = self.0.operations.load(Ordering::Relaxed);
+        self.limit().is_none_or(|limit| operations >= limit)
+    }
+
+    /// Begins to wait for a request's receipt in this process. A cancelled task whose request was not
+    /// received does not wait.
+    pub(crate) async fn request(&self, is_to_come: impl Fn(&RequestId) -> bool) -> RequestId {
+        let number = self.begin_or_stay().await;
+        let id = RequestId {
+            task: self.0.id,
+            number,
+        };
+        if self.limit().is_some() && self.at_limit() && !is_to_come(&id) {
+            self.0.stopped.store(true, Ordering::Relaxed);
+            std::future::pending::<()>().await;
+        }
+        id
+    }
+
+    /// Whether results come from a recording.
+    pub(crate) fn is_replay(&self) -> bool {
+        matches!(self.0.side, Side::Replay(..))
+    }
+
+    /// Notes the result of operation `number`. While replaying it is checked to be the same.
+    pub(crate) fn note<T: Serialize>(
+        &self,
+        number: u64,
+        name: &str,
+        value: &T,
+    ) -> Result<(), Halt> {
+        let Side::Record(lane) = &self.0.side else {
+            return Ok(());
+        };
+        let name = Name::new(name).map_err(|malformed| Halt::TooMuch(malformed.0))?;
+        let bytes = postcard::to_stdvec(value)
+            .map_err(|_| Halt::TooMuch("the value of a primitive cannot be written"))?;
+        match lane.primitive(self.member(), number, &name, &bytes) {
+            true => Ok(()),
+            false => Err(Halt::TooMuch(
+                "the value of a primitive is longer than 1 MiB",
+            )),
+        }
+    }
+
+    /// The recorded result of operation `number`; `None` while recording.
+    pub(crate) fn recorded<T: DeserializeOwned>(
+        &self,
+        number: u64,
+        name: &str,
+    ) -> Result<Option<T>, Halt> {
+        let Side::Replay(lane, shared) = &self.0.side else {
+            return Ok(None);
+        };
+        if let Some(failure) = shared.failure() {
+            return Err(Halt::Diverged(failure));
+        }
+        let member = self.member();
+        let Some((recorded, bytes)) = lane.primitives.get(&(member, number)) else {
+            let later = |(other, at): &(Member, u64)| *other == member && *at > number;
+            if !lane.primitives.keys().any(later) {
+                return Err(Halt::Over);
+            }
+            let expected = "no primitive".to_owned();
+            return Err(self.diverged(lane, shared, Kind::Primitive, number, expected, name));
+        };
+        if recorded.as_str() != name {
+            let expected = recorded.to_string();
+            return Err(self.diverged(lane, shared, Kind::Primitive, number, expected, name));
+        }
+        shared.step();
+        match postcard::take_from_bytes(bytes) {
+            Ok((value, [])) => Ok(Some(value)),
+            _ => {
+                let expected = format!("{name}, a value of {} bytes", bytes.len());
+                let actual = std::any::type_name::<T>();
+                Err(self.diverged(lane, shared, Kind::Value, number, expected, actual))
+            }
+        }
+    }
+
+    /// Polls `future`, which has no end, until the replay has one.
+    pub(crate) async fn until_end(&self, future: impl Future) -> Halt {
+        let Side::Replay(_, shared) = &self.0.side else {
+            unreachable!("a recording does not know its end");
+        };
+        let mut future = pin!(future);
+        poll_fn(|cx| {
+            let _ = future.as_mut().poll(cx);
+            shared
+                .poll_end(cx.waker())
+                .map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
+    }
+
+    fn diverged(
+        &self,
+        lane: &Lane,
+        shared: &Shared,
+        kind: Kind,
+        number: u64,
+        expected: String,
+        actual: &str,
+    ) -> Halt {
+        let id = RequestId {
+            task: self.0.id,
+            number,
+        };
+        let expected = format!("{expected}, as operation {}", Named(id, shared));
+        shared.fail(Divergence {
+            position: self.member().place,
+            ..shared.divergence(kind, &lane.name, expected, actual.to_owned())
+        })
+    }
+
+    /// The task was given up before its end.
+    fn given_up(&self) {
+        let operations = self.0.operations.load(Ordering::Relaxed);
+        match &self.0.side {
+            Side::Record(lane) => lane.cancelled(self.member(), operations),
+            Side::Replay(lane, shared) => {
+                let goes_on = shared.left.load(Ordering::Relaxed) > 0;
+                if goes_on && self.limit().is_none() && shared.failure().is_none() {
+                    let expected = "it ends by itself".to_owned();
+                    self.diverged(
+                        lane,
+                        shared,
+                        Kind::Cancelled,
+                        operations,
+                        expected,
+                        "given up",
+                    );
+                }
+            }
+        }
+    }
+
+    /// The task ended by itself; whether its result counts.
+    fn ended(&self) -> bool {
+        let Side::Replay(lane, shared) = &self.0.side else {
+            return true;
+        };
+        let Some(limit) = self.limit() else {
+            return true;
+        };
+        // A branch that lost is given up anyway, and nobody sees its result.
+        if !self.0.id.path.is_empty() {
+            return false;
+        }
+        let expected = "it is cancelled".to_owned();
+        self.diverged(
+            lane,
+            shared,
+            Kind::Cancelled,
+            limit,
+            expected,
+            "ends by itself",
+        );
+        true
+    }
+}
+
+/// Sets the current task for as long as it lives.
+struct Entered(Option<Task>);
+
+impl Entered {
+    fn new(task: Option<&Task>) -> Self {
+        Self(CURRENT.replace(task.cloned()))
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        // While the thread ends there is no current task any more.
+        let _ = CURRENT.try_with(|current| current.replace(before));
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// A future that runs as a task; see [`Task::scope`] and [`fork`].
+    pub struct Scoped<F> {
+        #[pin]
+        inner: Option<F>,
+        task: Option<Task>,
+    }
+
+    impl<F> PinnedDrop for Scoped<F> {
+        fn drop(this: Pin<&mut Self>) {
+            let mut this = this.project();
+            if let (Some(task), true) = (this.task.as_ref(), this.inner.is_some()) {
+                task.given_up();
+                let _entered = Entered::new(Some(task));
+                this.inner.set(None);
+            }
+        }
+    }
+}
+
+impl<F> Scoped<F> {
+    /// Its task; `None` while off.
+    pub fn task(&self) -> Option<&Task> {
+        self.task.as_ref()
+    }
+}
+
+impl<F: Future> Future for Scoped<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let mut this = self.project();
+        let _entered = this.task.as_ref().map(|task| Entered::new(Some(task)));
+        let Some(inner) = this.inner.as_mut().as_pin_mut() else {
+            // Stopped: it was cancelled in the recording.
+            return Poll::Pending;
+        };
+        let poll = inner.poll(cx);
+        let Some(task) = this.task.as_ref() else {
+            return poll;
+        };
+        let stopped = match &poll {
+            Poll::Ready(_) => !task.ended(),
+            Poll::Pending => task.0.stopped.load(Ordering::Relaxed),
+        };
+        if stopped || poll.is_ready() {
+            this.inner.set(None);
+        }
+        if stopped { Poll::Pending } else { poll }
+    }
+}
+
+/// `future` as the next child of the current task: for what runs beside it. While off the future as
+/// it is.
+pub fn fork<F: Future>(future: F) -> Scoped<F> {
+    Scoped {
+        inner: Some(future),
+        task: Task::current().map(|task| task.child()),
+    }
+}
+
+/// `function` as the next child of the current task: for a thread that runs beside it.
+pub fn fork_thread<R>(function: impl FnOnce() -> R) -> impl FnOnce() -> R {
+    let task = Task::current().map(|task| task.child());
+    move || match task {
+        Some(task) => task.run(function),
+        None => function(),
+    }
+}

@@ -1,0 +1,183 @@
+//! Processes that are killed at any moment: their tapes replay up to there, every time the same.
+
+mod common;
+
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::time::Duration;
+
+use common::executor::{Executor, Rng};
+use common::model::{Delays, Entry, Op, Program, Seen, divergence, run};
+use relive_rpc::tape::End;
+use relive_rpc::{Outcome, Session, Tape, read_all};
+
+/// The folder that the child records into.
+const FOLDER: &str = "RELIVE_RPC_TEST_FOLDER";
+
+/// How many processes the child plays.
+const PROCESSES: &str = "RELIVE_RPC_TEST_PROCESSES";
+
+/// Steps of each root: more than it comes to do.
+const LENGTH: usize = 100_000;
+
+fn program(processes: usize, length: usize) -> Program {
+    let entry = |process: usize, exclusive, script: &[Op]| Entry {
+        process: process % processes,
+        exclusive,
+        script: script.to_vec(),
+    };
+    let script = [
+        Op::Spawn(0),
+        Op::Nondet,
+        Op::Call(1),
+        Op::Select(0, 2),
+        Op::Wait,
+        Op::Locked,
+        Op::Spawn(2),
+        Op::Test,
+        Op::Send,
+        Op::Wait,
+    ];
+    let root: Vec<Op> = script.iter().copied().cycle().take(length).collect();
+    Program {
+        processes,
+        entries: vec![
+            entry(
+                0,
+                false,
+                &[Op::Nondet, Op::Call(1), Op::Locked, Op::Call(2)],
+            ),
+            entry(1, true, &[Op::Touch, Op::Nondet, Op::Spawn(2)]),
+            entry(2, true, &[Op::Touch, Op::Send]),
+        ],
+        roots: (0..3).map(|at| (at % processes, root.clone())).collect(),
+    }
+}
+
+fn concurrently(sessions: Vec<Session>, length: usize, seed: u64) -> (bool, Seen) {
+    let rng = Arc::new(Rng::new(seed));
+    let choose = rng.clone();
+    let executor = Executor::new(Box::new(move |ready| choose.below(ready as u64) as usize));
+    run(
+        &program(sessions.len(), length),
+        sessions,
+        executor,
+        Delays::Random(rng),
+        |executor| executor.run(3, Duration::from_secs(60)),
+    )
+}
+
+/// Not a test by itself: what the child does until it is killed.
+#[test]
+fn child() {
+    let Some(folder) = std::env::var_os(FOLDER) else {
+        return;
+    };
+    let processes = std::env::var(PROCESSES).unwrap().parse().unwrap();
+    let open = |at| Session::record(Path::new(&folder), &format!("process{at}")).unwrap();
+    concurrently((0..processes).map(open).collect(), LENGTH, 0);
+}
+
+fn replay(
+    folder: &Path,
+    processes: usize,
+    length: usize,
+    limit: Duration,
+    seed: u64,
+) -> (Vec<Outcome>, Seen) {
+    let open = |at| Session::replay(folder, &format!("process{at}"), Some(limit)).unwrap();
+    let sessions: Vec<_> = (0..processes).map(open).collect();
+    let (ended, seen) = concurrently(sessions.clone(), length, seed);
+    assert_eq!(divergence(&sessions), None);
+    assert!(ended, "nobody waits for ever");
+    (sessions.iter().map(Session::outcome).collect(), seen)
+}
+
+/// Records in a child that is killed some time after it has begun.
+fn killed(folder: &Path, processes: usize, after: Duration) -> Vec<Tape> {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "child"])
+        .env(FOLDER, folder)
+        .env(PROCESSES, processes.to_string())
+        .stdout(Stdio::null())
+        .spawn()
+        .unwrap();
+    let begun = |tapes: Vec<Tape>| {
+        tapes.len() == processes && tapes.iter().all(|tape| !tape.lanes.is_empty())
+    };
+    while !read_all(folder).is_ok_and(begun) {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    std::thread::sleep(after);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    let tapes = read_all(folder).unwrap();
+    assert!(tapes.iter().all(|tape| tape.end != End::Closed));
+    tapes
+}
+
+/// All lanes of a tape are of one moment: nothing waits for what another lane lacks.
+#[test]
+fn a_killed_process_replays_up_to_there() {
+    let rng = Rng::new(std::process::id().into());
+    let mut receipts = 0;
+    for run in 0..40 {
+        let folder = tempfile::tempdir().unwrap();
+        let tapes = killed(folder.path(), 1, Duration::from_micros(rng.below(40_000)));
+        receipts += tapes[0]
+            .lanes
+            .iter()
+            .map(|lane| lane.receipts.len())
+            .sum::<usize>();
+        let limit = Duration::from_secs(30);
+        let (outcomes, first) = replay(folder.path(), 1, LENGTH, limit, run);
+        assert_eq!(outcomes, [Outcome::Over]);
+        assert_eq!(
+            replay(folder.path(), 1, LENGTH, limit, !run),
+            (outcomes, first)
+        );
+    }
+    assert!(receipts > 1000, "{receipts}");
+}
+
+/// Tapes of several processes are cut at different moments.
+#[test]
+fn killed_processes_replay_up_to_the_first_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    killed(folder.path(), 3, Duration::from_millis(20));
+    let limit = Duration::from_secs(2);
+    let (outcomes, first) = replay(folder.path(), 3, LENGTH, limit, 1);
+    for outcome in outcomes {
+        assert!(
+            matches!(outcome, Outcome::Over | Outcome::CutShort(_)),
+            "{outcome:?}"
+        );
+    }
+    assert_eq!(replay(folder.path(), 3, LENGTH, limit, 2).1, first);
+}
+
+#[test]
+fn a_finished_recording_replays_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let open = |at| Session::record(folder.path(), &format!("process{at}")).unwrap();
+    let sessions: Vec<_> = (0..3).map(open).collect();
+    let (ended, recorded) = concurrently(sessions.clone(), 40, 1);
+    assert!(ended);
+    sessions
+        .iter()
+        .for_each(|session| session.finish().unwrap());
+    assert!(
+        read_all(folder.path())
+            .unwrap()
+            .iter()
+            .all(|tape| tape.end == End::Closed)
+    );
+    let (outcomes, seen) = replay(folder.path(), 3, 40, Duration::from_secs(30), 2);
+    assert_eq!(outcomes, [Outcome::Over, Outcome::Over, Outcome::Over]);
+    assert_eq!(seen, recorded);
+    assert!(
+        Session::record(folder.path(), "process0").is_err(),
+        "no tape is overwritten"
+    );
+}
