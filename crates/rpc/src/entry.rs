@@ -110,7 +110,7 @@ impl EntryPoint {
     }
 
     /// Whether it neither records, nor replays, nor lets one in at a time.
-    fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         matches!(&self.gate.side, Side::Live(gate) if gate.is_idle())
     }
 

@@ -21,6 +21,8 @@ pub enum Kind {
     Primitive,
     /// A recorded value cannot be read as the type that is asked for.
     Value,
+    /// A request's transport failed in the replay only.
+    Transport,
     /// A task was cancelled in one of recording and replay only.
     Cancelled,
 }
@@ -35,6 +37,7 @@ impl Kind {
             Self::Entry => "a request comes to another entry point",
             Self::Primitive => "an operation is another one",
             Self::Value => "a recorded value has another type",
+            Self::Transport => "a request fails",
             Self::Cancelled => "a task ends otherwise",
         }
     }
@@ -100,6 +103,9 @@ pub enum Halt {
     /// There is no task to name the operation by: the caller runs in no `Task::scope`.
     #[error("{0:?} outside of every task: wrap the future in a root, a handler or `fork`")]
     NoTask(String),
+    /// A request's transport failed in the recording, where none can.
+    #[error("the request failed: {0}")]
+    Failed(String),
     /// More is asked for than is kept.
     #[error("{0}")]
     TooMuch(&'static str),

@@ -43,10 +43,12 @@ mod session;
 mod sync;
 pub mod tape;
 mod task;
+#[cfg(feature = "tower")]
+pub mod tower;
 
 pub use bytes::Malformed;
 pub use causal::close;
-pub use client::call;
+pub use client::{CallError, call, try_call};
 pub use entry::{Admission, EntryPoint, Group};
 pub use halt::{Divergence, Halt, Kind};
 pub use header::{Content, HEADER_MAX, HEADER_NAME, Header};

@@ -11,7 +11,10 @@ pub const NAME_MAX: usize = 128;
 
 /// A name: 1 to 128 printable ASCII characters, without spaces.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Name(Arc<str>);
+pub struct Name {
+    text: Arc<str>,
+    id: NameId,
+}
 
 impl Name {
     /// Checks `text`.
@@ -22,34 +25,37 @@ impl Name {
         if !text.bytes().all(|byte| byte.is_ascii_graphic()) {
             return Err(Malformed("a name has printable ASCII characters only"));
         }
-        Ok(Self(text.into()))
+        Ok(Self {
+            text: text.into(),
+            id: NameId::of(text),
+        })
     }
 
     /// The text.
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// The number that stands for it.
     pub fn id(&self) -> NameId {
-        NameId::of(&self.0)
+        self.id
     }
 
     /// Whether it can be the name of a file: no separator, no leading dot.
     pub(crate) fn is_file_name(&self) -> bool {
-        !self.0.starts_with('.') && !self.0.contains(['/', '\\'])
+        !self.text.starts_with('.') && !self.text.contains(['/', '\\'])
     }
 }
 
 impl fmt::Display for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl fmt::Debug for Name {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        fmt::Debug::fmt(&*self.0, f)
+        fmt::Debug::fmt(&*self.text, f)
     }
 }
 

@@ -32,6 +32,8 @@ pub(crate) struct Shared {
     pub(crate) names: HashMap<NameId, Name>,
     /// Other processes whose tapes lack their ends.
     cut: HashSet<NameId>,
+    /// Whether the process received anything at all; one that did not has no end by its receipts.
+    pub(crate) receives: bool,
     /// Receipts that are still to come.
     pub(crate) left: AtomicU64,
     /// Grows with everything that goes on.
@@ -61,6 +63,7 @@ impl Shared {
             process,
             names,
             cut,
+            receives: receipts > 0,
             left: AtomicU64::new(receipts),
             progress: AtomicU64::new(0),
             failure: OnceLock::new(),
@@ -107,7 +110,7 @@ impl Shared {
     }
 
     /// Why nothing is admitted any more; `None` while something is.
-    fn end(&self) -> Option<Halt> {
+    pub(crate) fn end(&self) -> Option<Halt> {
         match self.failure() {
             Some(failure) => Some(Halt::Diverged(failure)),
             None => (self.left.load(Ordering::Relaxed) == 0).then_some(Halt::Over),

@@ -167,7 +167,7 @@ impl Task {
         matches!(self.0.side, Side::Replay(..))
     }
 
-    /// Notes the result of operation `number`. While replaying it is checked to be the same.
+    /// Notes the result of operation `number`; nothing while replaying.
     pub(crate) fn note<T: Serialize>(
         &self,
         number: u64,
@@ -224,7 +224,40 @@ impl Task {
         }
     }
 
-    /// Polls `future`, which has no end, until the replay has one.
+    /// Notes that request `number` failed. A replay in which it fails though it did not is at its end.
+    pub(crate) fn note_failure(&self, number: u64, name: &str, text: &str) -> Result<(), Halt> {
+        let Side::Replay(lane, shared) = &self.0.side else {
+            return self.note(number, name, &text);
+        };
+        Err(match shared.end() {
+            Some(end) if shared.receives => end,
+            _ => {
+                let expected = "an answer".to_owned();
+                self.diverged(lane, shared, Kind::Transport, number, expected, text)
+            }
+        })
+    }
+
+    /// The recorded result of operation `number` if it has one.
+    pub(crate) fn recorded_if_any<T: DeserializeOwned>(
+        &self,
+        number: u64,
+        name: &str,
+    ) -> Result<Option<T>, Halt> {
+        let Side::Replay(lane, shared) = &self.0.side else {
+            return Ok(None);
+        };
+        match shared.failure() {
+            Some(failure) => Err(Halt::Diverged(failure)),
+            None if lane.primitives.contains_key(&(self.member(), number)) => {
+                self.recorded(number, name)
+            }
+            None => Ok(None),
+        }
+    }
+
+    /// Polls `future`, which has no end, until the replay has one. A task that was cancelled in the
+    /// recording does so until it is dropped.
     pub(crate) async fn until_end(&self, future: impl Future) -> Halt {
         let Side::Replay(_, shared) = &self.0.side else {
             unreachable!("a recording does not know its end");

@@ -1,0 +1,131 @@
+//! The server's layer: a request is handled when its entry point has admitted it.
+
+use std::collections::HashMap;
+use std::future::Future;
+use std::mem;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+
+use http::{HeaderValue, Request, Response, StatusCode};
+use tower_layer::Layer;
+use tower_service::Service;
+
+use crate::bytes::Malformed;
+use crate::entry::EntryPoint;
+use crate::header::{HEADER_NAME, Header};
+use crate::tower::{HALT_NAME, content};
+
+/// Leads requests of a service through entry points.
+///
+/// A request with a wrong header is refused with status 400, one that the replay does not admit with
+/// 503; the header [`HALT_NAME`] says why.
+#[derive(Clone)]
+pub struct Receive(Arc<Which>);
+
+enum Which {
+    One(EntryPoint),
+    ByPath(HashMap<String, EntryPoint>),
+}
+
+impl Receive {
+    /// All requests come to one entry point.
+    pub fn new(entry: EntryPoint) -> Self {
+        Self(Arc::new(Which::One(entry)))
+    }
+
+    /// Each path has an entry point, as each method of a gRPC service. Requests to other paths pass by,
+    /// unrecorded: they must touch no state that the others see.
+    pub fn by_path<P: Into<String>>(entries: impl IntoIterator<Item = (P, EntryPoint)>) -> Self {
+        let entries = entries
+            .into_iter()
+            .map(|(path, entry)| (path.into(), entry));
+        Self(Arc::new(Which::ByPath(entries.collect())))
+    }
+}
+
+impl<S> Layer<S> for Receive {
+    type Service = Receiving<S>;
+
+    fn layer(&self, inner: S) -> Receiving<S> {
+        let which = self.0.clone();
+        Receiving { inner, which }
+    }
+}
+
+/// A service whose requests go through entry points.
+#[derive(Clone)]
+pub struct Receiving<S> {
+    inner: S,
+    which: Arc<Which>,
+}
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + std::marker::Send>>;
+
+impl<S, B, R> Service<Request<B>> for Receiving<S>
+where
+    S: Service<Request<B>, Response = Response<R>> + Clone + std::marker::Send + 'static,
+    S::Future: std::marker::Send,
+    B: std::marker::Send + 'static,
+    R: Default,
+{
+    type Response = S::Response;
+    type Error = S::Error;
+    type Future = Boxed<Result<S::Response, S::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
+        self.inner.poll_ready(cx)
+    }
+
+    fn call(&mut self, request: Request<B>) -> Self::Future {
+        let entry = match &*self.which {
+            Which::One(entry) => Some(entry.clone()),
+            Which::ByPath(entries) => entries.get(request.uri().path()).cloned(),
+        };
+        // The clone is not the one that is ready.
+        let clone = self.inner.clone();
+        let mut inner = mem::replace(&mut self.inner, clone);
+        let Some(entry) = entry.filter(|entry| !entry.is_idle()) else {
+            return Box::pin(inner.call(request));
+        };
+        Box::pin(async move {
+            let header = match header(&request) {
+                Ok(header) => header,
+                Err(malformed) => {
+                    return Ok(refuse(StatusCode::BAD_REQUEST, &malformed.to_string()));
+                }
+            };
+            match entry
+                .receive(header.as_ref(), Some(content(&request)))
+                .await
+            {
+                // Called inside of the task, so that what `call` itself does belongs to it.
+                Ok(admission) => {
+                    admission
+                        .handle(async move { inner.call(request).await })
+                        .await
+                }
+                Err(halt) => Ok(refuse(StatusCode::SERVICE_UNAVAILABLE, &halt.to_string())),
+            }
+        })
+    }
+}
+
+fn header<B>(request: &Request<B>) -> Result<Option<Header>, Malformed> {
+    let mut values = request.headers().get_all(HEADER_NAME).iter();
+    match (values.next(), values.next()) {
+        (None, _) => Ok(None),
+        (Some(value), None) => Header::parse(value.as_bytes()).map(Some),
+        (Some(_), Some(_)) => Err(Malformed("the header comes twice")),
+    }
+}
+
+fn refuse<R: Default>(status: StatusCode, reason: &str) -> Response<R> {
+    let mut response = Response::new(R::default());
+    *response.status_mut() = status;
+    let line = reason.lines().next().unwrap_or_default();
+    let value = HeaderValue::from_str(line);
+    let value = value.unwrap_or_else(|_| HeaderValue::from_static("refused"));
+    response.headers_mut().insert(HALT_NAME, value);
+    response
+}

@@ -1,0 +1,236 @@
+//! The layers: two services and their clients, recorded and replayed; and peers that lie.
+
+mod common;
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use common::executor::{Executor, Rng, Slot, block_on, yield_now};
+use http::{Request, Response, StatusCode};
+use relive_rpc::tower::{HALT_NAME, Receive, Receiving, Send as SendLayer};
+use relive_rpc::{CallError, HEADER_NAME, Kind, Outcome, Session, Tape};
+use tower_layer::Layer;
+use tower_service::Service;
+
+type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
+type Handler = Arc<dyn Fn(String) -> Boxed<String> + Send + Sync>;
+
+/// A service out of a function.
+#[derive(Clone)]
+struct Function(Handler);
+
+impl Service<Request<String>> for Function {
+    type Response = Response<String>;
+    type Error = Infallible;
+    type Future = Boxed<Result<Response<String>, Infallible>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<String>) -> Self::Future {
+        let answer = (self.0)(request.into_body());
+        Box::pin(async move { Ok(Response::new(answer.await)) })
+    }
+}
+
+/// A connection: each request is carried by a task of its own, and some take longer.
+#[derive(Clone)]
+struct Wire {
+    to: Receiving<Function>,
+    executor: Executor,
+    rng: Arc<Rng>,
+    /// One of so many requests is lost.
+    fails: u64,
+}
+
+impl Service<Request<String>> for Wire {
+    type Response = Response<String>;
+    type Error = String;
+    type Future = Boxed<Result<Response<String>, String>>;
+
+    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), String>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn call(&mut self, request: Request<String>) -> Self::Future {
+        let (mut to, rng, answer) = (self.to.clone(), self.rng.clone(), Arc::new(Slot::default()));
+        if request.body() == "lost" && rng.below(self.fails) == 0 {
+            return Box::pin(async { Err("the line is cut".to_owned()) });
+        }
+        let end = answer.clone();
+        self.executor.spawn(async move {
+            for _ in 0..rng.below(10) {
+                yield_now().await;
+            }
+            end.put(to.call(request).await.expect("it cannot fail"));
+        });
+        Box::pin(async move { Ok(answer.take().await) })
+    }
+}
+
+/// The bank's lost update: each of two clients reads a balance and writes it back with its amount.
+fn bank(sessions: &[Session; 2], fails: u64, seed: u64) -> (u64, Vec<String>) {
+    let rng = Arc::new(Rng::new(seed));
+    let choose = rng.clone();
+    let executor = Executor::new(Box::new(move |ready| choose.below(ready as u64) as usize));
+    let balance = Arc::new(Mutex::new(0));
+    let account = balance.clone();
+    let handler: Handler = Arc::new(move |body| {
+        let mut balance = account.lock().unwrap();
+        if let Some(amount) = body.strip_prefix("set ") {
+            *balance = amount.parse().unwrap();
+        }
+        let answer = balance.to_string();
+        Box::pin(async { answer })
+    });
+    let entry = sessions[0].exclusive("/account").unwrap();
+    let layer = Receive::by_path([("/account", entry)]);
+    let wire = Wire {
+        to: layer.layer(Function(handler)),
+        executor: executor.clone(),
+        rng,
+        fails,
+    };
+    let failures: Arc<Mutex<Vec<String>>> = Arc::default();
+    for client in 0..3u64 {
+        let (wire, failures) = (SendLayer.layer(wire.clone()), failures.clone());
+        let ask = move |text: String| {
+            let request = Request::builder().uri("/account").body(text).unwrap();
+            let mut wire = wire.clone();
+            async move { wire.call(request).await.map(Response::into_body) }
+        };
+        let root = sessions[1]
+            .root(&format!("client{client}"))
+            .unwrap()
+            .unwrap();
+        executor.spawn(root.scope(async move {
+            for _ in 0..3 {
+                let Ok(before) = ask("get".to_owned()).await else {
+                    return;
+                };
+                match ask("lost".to_owned()).await {
+                    Ok(_) => {}
+                    Err(CallError::Failed(text)) => {
+                        failures.lock().unwrap().push(format!("{client}: {text}"));
+                    }
+                    Err(_) => return,
+                }
+                let sum = before.parse::<u64>().unwrap() + (1 << (8 * client));
+                let _ = ask(format!("set {sum}")).await;
+            }
+        }));
+    }
+    assert!(executor.run(2, Duration::from_secs(60)));
+    let (balance, mut failures) = (*balance.lock().unwrap(), failures.lock().unwrap().clone());
+    failures.sort();
+    (balance, failures)
+}
+
+#[test]
+fn a_lost_update_is_replayed() {
+    let mut balances = std::collections::BTreeSet::new();
+    for seed in 0..20 {
+        let open = |name| Session::record_in_memory(name).unwrap();
+        let sessions = [open("bank"), open("clients")];
+        let recorded = bank(&sessions, 5, seed);
+        let tapes = sessions.map(|session| session.finish_in_memory());
+        for round in 0..10 {
+            let open = |name| {
+                let tapes = tapes
+                    .iter()
+                    .map(|bytes| Tape::parse(bytes).unwrap())
+                    .collect();
+                Session::replay_tapes(tapes, name, Some(Duration::from_secs(30))).unwrap()
+            };
+            let sessions = [open("bank"), open("clients")];
+            assert_eq!(bank(&sessions, u64::MAX, seed * 1000 + round + 1), recorded);
+            assert_eq!(sessions[0].outcome(), Outcome::Over);
+        }
+        balances.insert(recorded);
+    }
+    assert!(balances.len() > 1, "recordings differ");
+}
+
+#[test]
+fn a_failure_of_the_replay_alone_is_no_answer() {
+    let open = |name| Session::record_in_memory(name).unwrap();
+    let sessions = [open("bank"), open("clients")];
+    bank(&sessions, u64::MAX, 1);
+    let tapes = sessions.map(|session| session.finish_in_memory());
+    let open = |name| {
+        let tapes = tapes
+            .iter()
+            .map(|bytes| Tape::parse(bytes).unwrap())
+            .collect();
+        Session::replay_tapes(tapes, name, Some(Duration::from_secs(1))).unwrap()
+    };
+    let sessions = [open("bank"), open("clients")];
+    bank(&sessions, 1, 1);
+    let Outcome::Diverged(divergence) = sessions[1].outcome() else {
+        panic!("the clients diverge");
+    };
+    assert_eq!(divergence.kind, Kind::Transport);
+    assert_eq!(divergence.actual, "the line is cut");
+}
+
+#[test]
+fn what_peers_forge_is_refused_or_harmless() {
+    let session = Session::record_in_memory("server").unwrap();
+    let handler: Handler = Arc::new(|body| Box::pin(async { body }));
+    let mut service = Receive::new(session.exclusive("entry").unwrap()).layer(Function(handler));
+    let mut ask = |headers: &[&str]| {
+        let mut request = Request::builder().uri("/");
+        for header in headers {
+            request = request.header(HEADER_NAME, *header);
+        }
+        let request = request.body("hello".to_owned()).unwrap();
+        block_on(service.call(request)).unwrap()
+    };
+    let good = "1;0000000000000001;r0000000000000002;0.1;7;";
+    let long = "1".repeat(100_000);
+    let wrong: [&[&str]; 6] = [
+        &[""],
+        &["2"],
+        &[good, good],
+        &[&long],
+        &["1;x;y;z;0;"],
+        &[&good[1..]],
+    ];
+    for headers in wrong {
+        let response = ask(headers);
+        assert_eq!(response.status(), StatusCode::BAD_REQUEST);
+        assert!(response.headers().contains_key(HALT_NAME));
+        assert_eq!(response.body(), "", "the handler was not asked");
+    }
+    // The same identity again and again, and one of a far place of this very process.
+    let far = format!(
+        "1;{};g{}.{};;0;",
+        session.process().id(),
+        relive_rpc::NameId::of("entry"),
+        u64::MAX
+    );
+    for header in [good, good, far.as_str()] {
+        assert_eq!(ask(&[header]).body(), "hello");
+    }
+    assert_eq!(ask(&[]).body(), "hello", "from outside");
+    let tape = Tape::parse(&session.finish_in_memory()).unwrap();
+    assert_eq!(tape.lanes[0].receipts.len(), 4);
+}
+
+#[test]
+fn while_off_everything_passes() {
+    let session = Session::off("server").unwrap();
+    let handler: Handler = Arc::new(|body| Box::pin(async { body }));
+    let mut service = Receive::new(session.entry_point("entry").unwrap()).layer(Function(handler));
+    let request = Request::builder()
+        .header(HEADER_NAME, "nonsense")
+        .body("hello".to_owned());
+    assert_eq!(
+        block_on(service.call(request.unwrap())).unwrap().body(),
+        "hello"
+    );
+}
