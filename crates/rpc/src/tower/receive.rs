@@ -14,7 +14,7 @@ use tower_service::Service;
 use crate::bytes::Malformed;
 use crate::entry::EntryPoint;
 use crate::header::{HEADER_NAME, Header};
-use crate::tower::{HALT_NAME, content};
+use crate::tower::wire::{HALT_NAME, content};
 
 /// Leads requests of a service through entry points.
 ///

@@ -12,7 +12,7 @@ use tower_service::Service;
 
 use crate::client::{CallError, try_call};
 use crate::header::HEADER_NAME;
-use crate::tower::{HALT_NAME, content};
+use crate::tower::wire::{HALT_NAME, content};
 
 /// Gives requests of a client their identity. It belongs below whatever sends a request again, so that
 /// each attempt has an identity of its own.
