@@ -146,9 +146,13 @@ impl Admission {
 
 impl Gate {
     /// Where results of its handlers come from; `None` while off.
-    fn task_side(&self) -> Option<task::Side> {
+    fn task_side(self: &Arc<Self>) -> Option<task::Side> {
         match &self.side {
-            Side::Live(gate) => gate.lane.clone().map(task::Side::Record),
+            Side::Live(gate) => {
+                let lane = gate.lane.clone()?;
+                let _session = self.clone();
+                Some(task::Side::Record { lane, _session })
+            }
             Side::Replay(gate) => {
                 let lane = gate.lane.clone();
                 Some(task::Side::Replay(lane, gate.shared().clone()))

@@ -1,5 +1,6 @@
 //! A gate: the place where requests of one entry point, group, lock or channel get their order.
 
+use std::any::Any;
 use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
@@ -17,6 +18,8 @@ pub(crate) struct Gate {
     pub(crate) process: NameId,
     pub(crate) name: Name,
     pub(crate) side: Side,
+    /// The session, which ends when nothing of it is left.
+    pub(crate) _session: Arc<dyn Any + Send + Sync>,
 }
 
 pub(crate) enum Side {

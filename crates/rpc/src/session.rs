@@ -80,7 +80,8 @@ pub enum Outcome {
     Diverged(Arc<Divergence>),
 }
 
-/// See the module's page. Clones are the same session.
+/// See the module's page. Clones are the same session; it lives as long as one of them, an entry point,
+/// lock, channel or task of it does.
 #[derive(Clone)]
 pub struct Session(pub(crate) Arc<Inner>);
 
@@ -286,7 +287,10 @@ impl Session {
             Mode::Off => return Ok(None),
             Mode::Record(recorder) => {
                 inner.take_name(&name)?;
-                task::Side::Record(recorder.lane(LaneKind::Root, &name))
+                task::Side::Record {
+                    lane: recorder.lane(LaneKind::Root, &name),
+                    _session: self.0.clone(),
+                }
             }
             Mode::Replay(replayer) => {
                 let lane = replayer.lane(LaneKind::Root, &name)?;
@@ -329,11 +333,12 @@ impl Session {
             process: inner.process.id(),
             name,
             side,
+            _session: self.0.clone(),
         }))
     }
 
     /// Ends recording: what happened until now is on the tape when this returns, and nothing more is
-    /// recorded. The last clone that is dropped does the same.
+    /// recorded. The end of the session does the same.
     pub fn finish(&self) -> io::Result<()> {
         match &self.0.mode {
             Mode::Record(recorder) => recorder.finish().map(drop),

@@ -8,6 +8,7 @@
 //! that it did not begin then. **While off there are no tasks, and nothing here costs more than a
 //! branch.**
 
+use std::any::Any;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
@@ -48,7 +49,11 @@ struct State {
 /// What a task's results come from.
 #[derive(Clone)]
 pub(crate) enum Side {
-    Record(Arc<LaneWriter>),
+    Record {
+        lane: Arc<LaneWriter>,
+        /// It lives as long as its tasks.
+        _session: Arc<dyn Any + Send + Sync>,
+    },
     Replay(Arc<Lane>, Arc<Shared>),
 }
 
@@ -117,7 +122,7 @@ impl Task {
     /// How many operations it had begun when it was cancelled in the recording.
     fn limit(&self) -> Option<u64> {
         match &self.0.side {
-            Side::Record(_) => None,
+            Side::Record { .. } => None,
             Side::Replay(lane, _) => lane.cancelled.get(&self.member()).copied(),
         }
     }
@@ -174,7 +179,7 @@ impl Task {
         name: &str,
         value: &T,
     ) -> Result<(), Halt> {
-        let Side::Record(lane) = &self.0.side else {
+        let Side::Record { lane, .. } = &self.0.side else {
             return Ok(());
         };
         let name = Name::new(name).map_err(|malformed| Halt::TooMuch(malformed.0))?;
@@ -296,7 +301,7 @@ impl Task {
     fn given_up(&self) {
         let operations = self.0.operations.load(Ordering::Relaxed);
         match &self.0.side {
-            Side::Record(lane) => lane.cancelled(self.member(), operations),
+            Side::Record { lane, .. } => lane.cancelled(self.member(), operations),
             Side::Replay(lane, shared) => {
                 let goes_on = shared.left.load(Ordering::Relaxed) > 0;
                 if goes_on && self.limit().is_none() && shared.failure().is_none() {

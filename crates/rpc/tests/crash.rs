@@ -181,3 +181,16 @@ fn a_finished_recording_replays_to_its_end() {
         "no tape is overwritten"
     );
 }
+
+#[test]
+fn an_entry_point_keeps_its_session() {
+    let folder = tempfile::tempdir().unwrap();
+    let session = Session::record(folder.path(), "process0").unwrap();
+    let entry = session.entry_point("entry").unwrap();
+    drop(session);
+    common::executor::block_on(entry.serve(None, None, async {})).unwrap();
+    drop(entry);
+    let tape = read_all(folder.path()).unwrap().remove(0);
+    assert_eq!(tape.end, End::Closed);
+    assert_eq!(tape.lanes[0].receipts.len(), 1);
+}

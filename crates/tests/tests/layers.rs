@@ -47,7 +47,7 @@ const LAYERS: &[Layer] = &[
     ordered("trace", &["sched"]),
     ordered("symbols", &[]),
     ordered("dap", &[]),
-    ordered("rpc", &[]),
+    ordered("rpc", &["sched"]),
     ordered("tests", &["sched"]),
     ordered("dbt", &["host", "sched"]),
     ordered("engine", &["host", "kabi", "trace", "sched", "dbt"]).with_circles(8, 2),

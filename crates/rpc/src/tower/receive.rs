@@ -71,7 +71,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Boxed<Result<S::Response, S::Error>>;
+    type Future = ReceivingFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(cx)
@@ -86,9 +86,10 @@ where
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
         let Some(entry) = entry.filter(|entry| !entry.is_idle()) else {
-            return Box::pin(inner.call(request));
+            let future = inner.call(request);
+            return ReceivingFuture::Passed { future };
         };
-        Box::pin(async move {
+        let future = Box::pin(async move {
             let header = match header(&request) {
                 Ok(header) => header,
                 Err(malformed) => {
@@ -107,7 +108,33 @@ where
                 }
                 Err(halt) => Ok(refuse(StatusCode::SERVICE_UNAVAILABLE, &halt.to_string())),
             }
-        })
+        });
+        ReceivingFuture::Led { future }
+    }
+}
+
+pin_project_lite::pin_project! {
+    /// The response of a [`Receiving`].
+    #[project = Projection]
+    pub enum ReceivingFuture<F: Future> {
+        /// Past all entry points: the service's own future.
+        Passed {
+            #[pin]
+            future: F,
+        },
+        /// Through one.
+        Led { future: Boxed<F::Output> },
+    }
+}
+
+impl<F: Future> Future for ReceivingFuture<F> {
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        match self.project() {
+            Projection::Passed { future } => future.poll(cx),
+            Projection::Led { future } => future.as_mut().poll(cx),
+        }
     }
 }
 

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::{Duration, Instant};
@@ -11,19 +10,16 @@ use std::time::{Duration, Instant};
 type Boxed = Pin<Box<dyn Future<Output = ()> + Send>>;
 
 /// Random numbers that threads may share.
-pub struct Rng(AtomicU64);
+pub struct Rng(Mutex<relive_sched::Rng>);
 
 impl Rng {
     pub fn new(seed: u64) -> Self {
-        Self(AtomicU64::new(seed))
+        Self(Mutex::new(relive_sched::Rng::new(seed)))
     }
 
     /// The next one below `bound`.
     pub fn below(&self, bound: u64) -> u64 {
-        let z = self.0.fetch_add(0x9e37_79b9_7f4a_7c15, Ordering::Relaxed);
-        let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        (z ^ (z >> 31)) % bound
+        self.0.lock().unwrap().below(bound)
     }
 }
 
