@@ -11,8 +11,9 @@ use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
+use crate::encoder::Encoder;
 use crate::name::Name;
-use crate::record::{Encoder, LaneKind, Member, Receipt, VALUE_MAX};
+use crate::record::{LaneKind, Member, Receipt, VALUE_MAX};
 use crate::tape;
 
 /// A lane with more bytes than this waits for the writer.

@@ -16,7 +16,8 @@ use serde::de::DeserializeOwned;
 
 use crate::halt::Halt;
 use crate::recording;
-use crate::task::{Scoped, Task, fork};
+use crate::scoped::{Scoped, fork};
+use crate::task::Task;
 
 /// The current task; `None` if there is none and need not be.
 pub(crate) fn task(name: &str) -> Result<Option<Task>, Halt> {

@@ -3,246 +3,22 @@
 //! A request that is early waits for its turn; one that the recording does not have waits for the end,
 //! since it may be one that is cancelled before anybody receives it. **Nobody waits for ever:** the
 //! first divergence, the time limit and the end of the recording answer everybody who waits.
-//!
-//! Lock order: the list of gates, then one gate.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::fmt::Display;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
 use crate::halt::{Divergence, Halt, Kind};
 use crate::header::Content;
-use crate::id::{Named, Names, Origin, Path, RequestId, TaskId};
+use crate::id::{Named, Origin, Path, RequestId, TaskId};
 use crate::lane::lock;
 use crate::name::{Name, NameId};
 use crate::record::Receipt;
+use crate::shared::{NAMED, Shared, Standing, Waits};
 use crate::tape::Lane;
 
 /// Requests that one gate lets wait.
 const HELD_MAX: usize = 1 << 16;
-
-/// Requests that a message names, at most.
-const NAMED: usize = 8;
-
-/// What all gates of a replayed process share.
-pub(crate) struct Shared {
-    pub(crate) process: Name,
-    pub(crate) names: HashMap<NameId, Name>,
-    /// Other processes whose tapes lack their ends.
-    cut: HashSet<NameId>,
-    /// Whether the process received anything at all; one that did not has no end by its receipts.
-    pub(crate) receives: bool,
-    /// Receipts that are still to come.
-    pub(crate) left: AtomicU64,
-    /// Grows with everything that goes on.
-    pub(crate) progress: AtomicU64,
-    failure: OnceLock<Arc<Divergence>>,
-    /// The requests that did not come because another process's tape was cut.
-    pub(crate) cut_short: OnceLock<Arc<Divergence>>,
-    gates: Mutex<Vec<Weak<ReplayGate>>>,
-    /// Of those who wait for the end alone.
-    at_end: Mutex<Vec<Waker>>,
-}
-
-impl Names for Shared {
-    fn name(&self, id: NameId) -> Option<&Name> {
-        self.names.get(&id)
-    }
-}
-
-impl Shared {
-    pub(crate) fn new(
-        process: Name,
-        names: HashMap<NameId, Name>,
-        cut: HashSet<NameId>,
-        receipts: u64,
-    ) -> Arc<Self> {
-        Arc::new(Self {
-            process,
-            names,
-            cut,
-            receives: receipts > 0,
-            left: AtomicU64::new(receipts),
-            progress: AtomicU64::new(0),
-            failure: OnceLock::new(),
-            cut_short: OnceLock::new(),
-            gates: Mutex::default(),
-            at_end: Mutex::default(),
-        })
-    }
-
-    pub(crate) fn failure(&self) -> Option<Arc<Divergence>> {
-        self.failure.get().cloned()
-    }
-
-    /// Ends the replay; the first one counts. No gate may be locked.
-    pub(crate) fn fail(&self, divergence: Divergence) -> Halt {
-        let first = self.failure.get_or_init(|| Arc::new(divergence)).clone();
-        self.wake_all();
-        Halt::Diverged(first)
-    }
-
-    /// A receipt is no longer to come.
-    fn one_less(&self) {
-        let less = |left: u64| left.checked_sub(1);
-        if self
-            .left
-            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less)
-            == Ok(1)
-        {
-            self.wake_all();
-        }
-    }
-
-    pub(crate) fn step(&self) {
-        self.progress.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn wake_all(&self) {
-        for gate in self.gates() {
-            let wakers = lock(&gate.state).wakers();
-            wakers.into_iter().for_each(Waker::wake);
-        }
-        let wakers = std::mem::take(&mut *lock(&self.at_end));
-        wakers.into_iter().for_each(Waker::wake);
-    }
-
-    /// Why nothing is admitted any more; `None` while something is.
-    pub(crate) fn end(&self) -> Option<Halt> {
-        match self.failure() {
-            Some(failure) => Some(Halt::Diverged(failure)),
-            None => (self.left.load(Ordering::Relaxed) == 0).then_some(Halt::Over),
-        }
-    }
-
-    /// The same; keeps a waker until then.
-    pub(crate) fn poll_end(&self, waker: &Waker) -> Option<Halt> {
-        // First the waker, so that an end between the two is noticed.
-        let mut wakers = lock(&self.at_end);
-        if !wakers.iter().any(|other| other.will_wake(waker)) {
-            wakers.push(waker.clone());
-        }
-        drop(wakers);
-        self.end()
-    }
-
-    /// Whether somebody waits at a gate.
-    pub(crate) fn anybody_waits(&self) -> bool {
-        let gates = self.gates();
-        gates
-            .iter()
-            .any(|gate| !lock(&gate.state).waiting.is_empty())
-    }
-
-    fn gates(&self) -> Vec<Arc<ReplayGate>> {
-        lock(&self.gates).iter().filter_map(Weak::upgrade).collect()
-    }
-
-    /// Nothing went on for too long: names the requests that are waited for. Where the tape of another
-    /// process was cut, what they depend on may lie behind the cut, and the recording ends here.
-    pub(crate) fn stalled(&self) {
-        let divergence = self.missing();
-        if self.cut.is_empty() {
-            self.fail(divergence);
-        } else {
-            let _ = self.cut_short.set(Arc::new(divergence));
-            self.left.store(0, Ordering::Relaxed);
-            self.wake_all();
-        }
-    }
-
-    fn missing(&self) -> Divergence {
-        let gates = self.gates();
-        let mut waiting: HashMap<TaskId, String> = HashMap::new();
-        for gate in &gates {
-            for id in lock(&gate.state).waiting.keys() {
-                let at = format!("waits at {} with {}", gate.name, Named(*id, self));
-                waiting.insert(id.task, at);
-            }
-        }
-        let mut lines = Vec::new();
-        let mut first = None;
-        for gate in &gates {
-            let state = lock(&gate.state);
-            let Some(expected) = gate.history.get(state.next) else {
-                continue;
-            };
-            let held = list(state.waiting.keys().map(|id| Named(*id, self)));
-            let busy = match &state.busy {
-                Some(id) => format!(", its handler is busy with {}", Named(*id, self)),
-                None => String::new(),
-            };
-            let task = match waiting.get(&expected.id.task) {
-                Some(at) if state.waiting.contains_key(&expected.id) => format!("which {at}"),
-                Some(at) => format!("whose task {at}"),
-                None => "whose task does not wait at a gate of this process".to_owned(),
-            };
-            let id = Named(expected.id, self);
-            let place = format!("{} #{} of {}", gate.name, state.next, gate.history.len());
-            lines.push(format!(
-                "{place} expects {id}, {task}; held there: {held}{busy}"
-            ));
-            let comes = state.waiting.contains_key(&expected.id);
-            if first.as_ref().is_none_or(|(better, _)| *better && !comes) {
-                let divergence = gate.divergence(
-                    Kind::Missing,
-                    &state,
-                    id.to_string(),
-                    format!("nothing more happened within the time limit; held: {held}"),
-                );
-                first = Some((comes, divergence));
-            }
-        }
-        let mut divergence = match first {
-            Some((_, divergence)) => divergence,
-            None => self.divergence(
-                Kind::Missing,
-                &self.process,
-                "requests to gates that are not open".to_owned(),
-                "nothing more happened within the time limit".to_owned(),
-            ),
-        };
-        divergence.waits = lines;
-        divergence
-    }
-
-    /// One without a gate.
-    pub(crate) fn divergence(
-        &self,
-        kind: Kind,
-        lane: &Name,
-        expected: String,
-        actual: String,
-    ) -> Divergence {
-        Divergence {
-            kind,
-            process: self.process.clone(),
-            lane: lane.clone(),
-            position: 0,
-            expected,
-            actual,
-            last: Vec::new(),
-            waits: Vec::new(),
-        }
-    }
-}
-
-fn list<T: Display>(items: impl Iterator<Item = T>) -> String {
-    let mut texts: Vec<String> = items.map(|item| item.to_string()).collect();
-    if texts.is_empty() {
-        return "nothing".to_owned();
-    }
-    texts.sort();
-    let more = texts.len().saturating_sub(NAMED);
-    texts.truncate(NAMED);
-    let mut text = texts.join(", ");
-    if more > 0 {
-        text += &format!(" and {more} more");
-    }
-    text
-}
 
 /// The order of one entry point, group, lock or channel.
 pub(crate) struct ReplayGate {
@@ -268,10 +44,24 @@ struct State {
     key: u64,
 }
 
-impl State {
+impl Waits for ReplayGate {
     fn wakers(&self) -> Vec<Waker> {
-        let queues = self.waiting.values().flatten();
+        let state = lock(&self.state);
+        let queues = state.waiting.values().flatten();
         queues.map(|(_, waker)| waker.clone()).collect()
+    }
+
+    fn standing(&self) -> Standing {
+        let state = lock(&self.state);
+        Standing {
+            name: self.name.clone(),
+            next: state.next,
+            of: self.history.len(),
+            expected: self.history.get(state.next).map(|receipt| receipt.id),
+            busy: state.busy,
+            waiting: state.waiting.keys().copied().collect(),
+            last: self.last(&state),
+        }
     }
 }
 
@@ -334,7 +124,8 @@ impl ReplayGate {
             }),
             shared: shared.clone(),
         });
-        lock(&shared.gates).push(Arc::downgrade(&gate));
+        let waits: Arc<dyn Waits> = gate.clone();
+        shared.add(Arc::downgrade(&waits));
         gate
     }
 
@@ -532,15 +323,17 @@ impl ReplayGate {
         expected: String,
         actual: String,
     ) -> Divergence {
-        let before = &self.history[state.next.saturating_sub(NAMED)..state.next];
-        let last = before
-            .iter()
-            .map(|receipt| Named(receipt.id, &*self.shared).to_string());
         Divergence {
             position: state.next as u64,
-            last: last.collect(),
+            last: self.shared.texts(&self.last(state)),
             ..self.shared.divergence(kind, &self.name, expected, actual)
         }
+    }
+
+    /// The last requests that were admitted.
+    fn last(&self, state: &State) -> Vec<RequestId> {
+        let before = &self.history[state.next.saturating_sub(NAMED)..state.next];
+        before.iter().map(|receipt| receipt.id).collect()
     }
 }
 

@@ -3,12 +3,10 @@
 //! A recording is a folder with one tape for each process, named after the process.
 
 use std::collections::HashMap;
-use std::fs::{DirBuilder, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use crate::bytes::Malformed;
@@ -16,12 +14,14 @@ use crate::causal;
 use crate::gate::{Gate, Side};
 use crate::halt::Divergence;
 use crate::id::{Origin, Path as Way, TaskId};
-use crate::lane::{LaneWriter, Message, TapeWriter, discard_all, lock, write_all};
+use crate::lane::{TapeWriter, lock};
 use crate::live::LiveGate;
 use crate::name::{Name, NameId};
 use crate::record::LaneKind;
+use crate::recorder::{Recorder, create};
 use crate::recording::On;
-use crate::replay::{ReplayGate, Shared};
+use crate::replay::ReplayGate;
+use crate::shared::Shared;
 use crate::tape::{End, Lane, SUFFIX, Tape, TapeError};
 use crate::task::{self, Task};
 
@@ -99,20 +99,6 @@ enum Mode {
     Replay(Replayer),
 }
 
-struct Recorder {
-    writer: Sender<Message>,
-    bounded: bool,
-    epoch: Arc<AtomicU64>,
-    failure: Arc<OnceLock<String>>,
-    ending: Mutex<Option<Ending>>,
-}
-
-enum Ending {
-    /// Hangs up when the writer has written its last.
-    Thread(Receiver<()>),
-    Memory(Receiver<Message>),
-}
-
 struct Replayer {
     lanes: HashMap<NameId, Arc<Lane>>,
     shared: Arc<Shared>,
@@ -173,40 +159,13 @@ impl Session {
         let tape = create(dir, &path)
             .and_then(|file| TapeWriter::new(file, &process))
             .map_err(failed)?;
-        let (writer, messages) = channel();
-        let failure = Arc::new(OnceLock::new());
-        let epoch = Arc::new(AtomicU64::new(0));
-        let (said, counted, itself) = (failure.clone(), epoch.clone(), writer.clone());
-        let (writes, ended) = channel::<()>();
-        let run = move || {
-            if let Err(error) = write_all(tape, &messages, &itself, &counted) {
-                said.get_or_init(|| error.to_string());
-            }
-            drop((writes, itself));
-            discard_all(&messages);
-        };
-        let thread = std::thread::Builder::new().name("relive-rpc".to_owned());
-        thread.spawn(run).map_err(failed)?;
-        let recorder = Recorder {
-            writer,
-            bounded: true,
-            epoch,
-            failure,
-            ending: Mutex::new(Some(Ending::Thread(ended))),
-        };
+        let recorder = Recorder::to_file(tape).map_err(failed)?;
         Ok(Self::new(process, Mode::Record(recorder)))
     }
 
     /// Records into memory, for tests; [`Self::finish_in_memory`] gives the tape.
     pub fn record_in_memory(process_name: &str) -> Result<Self, OpenError> {
-        let (writer, messages) = channel();
-        let recorder = Recorder {
-            writer,
-            bounded: false,
-            epoch: Arc::default(),
-            failure: Arc::default(),
-            ending: Mutex::new(Some(Ending::Memory(messages))),
-        };
+        let recorder = Recorder::to_memory();
         Ok(Self::new(process(process_name)?, Mode::Record(recorder)))
     }
 
@@ -375,45 +334,6 @@ impl Drop for Inner {
     }
 }
 
-impl Recorder {
-    fn lane(&self, kind: LaneKind, name: &Name) -> Arc<LaneWriter> {
-        LaneWriter::new(
-            kind,
-            name,
-            self.writer.clone(),
-            self.bounded,
-            self.epoch.clone(),
-        )
-    }
-
-    fn finish(&self) -> io::Result<()> {
-        let ending = lock(&self.ending).take();
-        if let Some(Ending::Thread(ended)) = ending {
-            let _ = self.writer.send(Message::End);
-            // Nothing is ever sent: it hangs up.
-            let _ = ended.recv();
-        }
-        match self.failure.get() {
-            Some(failure) => Err(io::Error::other(failure.clone())),
-            None => Ok(()),
-        }
-    }
-
-    fn finish_with(&self, process: &Name) -> io::Result<Vec<u8>> {
-        let ending = lock(&self.ending).take();
-        let Some(Ending::Memory(messages)) = ending else {
-            return Ok(Vec::new());
-        };
-        let mut tape = TapeWriter::new(Vec::new(), process)?;
-        for message in messages.try_iter() {
-            if let Message::Records(lane) = message {
-                tape.drain(&lane)?;
-            }
-        }
-        tape.end()
-    }
-}
-
 impl Replayer {
     /// The history of a lane; an empty one if the recording does not have it.
     fn lane(&self, kind: LaneKind, name: &Name) -> Result<Arc<Lane>, OpenError> {
@@ -423,21 +343,6 @@ impl Replayer {
             None => Ok(Arc::new(Lane::empty(kind, name.clone()))),
         }
     }
-}
-
-fn create(dir: &Path, path: &Path) -> io::Result<std::fs::File> {
-    let (mut folder, mut file) = (DirBuilder::new(), OpenOptions::new());
-    folder.recursive(true);
-    file.write(true).create_new(true);
-    // What services are asked and answer is nobody else's business.
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-        folder.mode(0o700);
-        file.mode(0o600);
-    }
-    folder.create(dir)?;
-    file.open(path)
 }
 
 /// All tapes of a recording, in the order of their names.

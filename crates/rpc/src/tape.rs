@@ -21,9 +21,10 @@ use std::path::Path;
 use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::bytes::{Cursor, Malformed};
+use crate::decoder::Decoder;
 use crate::id::Names;
 use crate::name::{NAME_MAX, Name, NameId};
-use crate::record::{Decoder, LaneKind, Member, Receipt, Record};
+use crate::record::{LaneKind, Member, Receipt, Record};
 
 const MAGIC: &[u8; 8] = b"RELIVRPC";
 const MAJOR: u16 = 1;

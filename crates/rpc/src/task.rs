@@ -2,19 +2,16 @@
 //!
 //! A task is one sequence of deeds: its operations (requests, answers, primitives, acquisitions) and
 //! its children are numbered in its own order. Code that runs side by side (`join!`, `spawn`, threads)
-//! belongs into tasks of its own, made by [`fork`]; else numbers depend on time.
-//!
-//! A task that was cancelled in the recording is stopped in the replay when it begins the operation
-//! that it did not begin then. **While off there are no tasks, and nothing here costs more than a
-//! branch.**
+//! belongs into tasks of its own, made by [`crate::fork`]; else numbers depend on time. **While off
+//! there are no tasks, and nothing here costs more than a branch.**
 
 use std::any::Any;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::task::{Context, Poll};
+use std::task::Poll;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -24,11 +21,28 @@ use crate::id::{Named, Origin, RequestId, TaskId};
 use crate::lane::LaneWriter;
 use crate::name::Name;
 use crate::record::Member;
-use crate::replay::Shared;
+use crate::shared::Shared;
 use crate::tape::Lane;
 
 thread_local! {
     static CURRENT: RefCell<Option<Task>> = const { RefCell::new(None) };
+}
+
+/// Sets the current task for as long as it lives.
+pub(crate) struct Entered(Option<Task>);
+
+impl Entered {
+    pub(crate) fn new(task: Option<&Task>) -> Self {
+        Self(CURRENT.replace(task.cloned()))
+    }
+}
+
+impl Drop for Entered {
+    fn drop(&mut self) {
+        let before = self.0.take();
+        // While the thread ends there is no current task any more.
+        let _ = CURRENT.try_with(|current| current.replace(before));
+    }
 }
 
 /// A task of a recorded or replayed process.
@@ -94,20 +108,6 @@ impl Task {
         Self::new(id, self.0.side.clone())
     }
 
-    /// `future` as this task.
-    pub fn scope<F>(self, future: F) -> Scoped<F> {
-        Scoped {
-            inner: Some(future),
-            task: Some(self),
-        }
-    }
-
-    /// Runs `function` as this task.
-    pub fn run<R>(self, function: impl FnOnce() -> R) -> R {
-        let _entered = Entered::new(Some(&self));
-        function()
-    }
-
     fn member(&self) -> Member {
         let place = match self.0.id.origin {
             Origin::Gate(_, place) => place,
@@ -136,6 +136,11 @@ impl Task {
             return Err(Halt::Cancelled);
         }
         Ok(self.0.operations.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// Whether it was cancelled in the recording, and began what it did not begin then.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.0.stopped.load(Ordering::Relaxed)
     }
 
     /// Begins an operation; a cancelled task stays here, and is then stopped by its [`Scoped`].
@@ -298,7 +303,7 @@ impl Task {
     }
 
     /// The task was given up before its end.
-    fn given_up(&self) {
+    pub(crate) fn given_up(&self) {
         let operations = self.0.operations.load(Ordering::Relaxed);
         match &self.0.side {
             Side::Record { lane, .. } => lane.cancelled(self.member(), operations),
@@ -320,7 +325,7 @@ impl Task {
     }
 
     /// The task ended by itself; whether its result counts.
-    fn ended(&self) -> bool {
+    pub(crate) fn ended(&self) -> bool {
         let Side::Replay(lane, shared) = &self.0.side else {
             return true;
         };
@@ -341,92 +346,5 @@ impl Task {
             "ends by itself",
         );
         true
-    }
-}
-
-/// Sets the current task for as long as it lives.
-struct Entered(Option<Task>);
-
-impl Entered {
-    fn new(task: Option<&Task>) -> Self {
-        Self(CURRENT.replace(task.cloned()))
-    }
-}
-
-impl Drop for Entered {
-    fn drop(&mut self) {
-        let before = self.0.take();
-        // While the thread ends there is no current task any more.
-        let _ = CURRENT.try_with(|current| current.replace(before));
-    }
-}
-
-pin_project_lite::pin_project! {
-    /// A future that runs as a task; see [`Task::scope`] and [`fork`].
-    pub struct Scoped<F> {
-        #[pin]
-        inner: Option<F>,
-        task: Option<Task>,
-    }
-
-    impl<F> PinnedDrop for Scoped<F> {
-        fn drop(this: Pin<&mut Self>) {
-            let mut this = this.project();
-            if let (Some(task), true) = (this.task.as_ref(), this.inner.is_some()) {
-                task.given_up();
-                let _entered = Entered::new(Some(task));
-                this.inner.set(None);
-            }
-        }
-    }
-}
-
-impl<F> Scoped<F> {
-    /// Its task; `None` while off.
-    pub fn task(&self) -> Option<&Task> {
-        self.task.as_ref()
-    }
-}
-
-impl<F: Future> Future for Scoped<F> {
-    type Output = F::Output;
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        let mut this = self.project();
-        let _entered = this.task.as_ref().map(|task| Entered::new(Some(task)));
-        let Some(inner) = this.inner.as_mut().as_pin_mut() else {
-            // Stopped: it was cancelled in the recording.
-            return Poll::Pending;
-        };
-        let poll = inner.poll(cx);
-        let Some(task) = this.task.as_ref() else {
-            return poll;
-        };
-        let stopped = match &poll {
-            Poll::Ready(_) => !task.ended(),
-            Poll::Pending => task.0.stopped.load(Ordering::Relaxed),
-        };
-        if stopped || poll.is_ready() {
-            this.inner.set(None);
-        }
-        if stopped { Poll::Pending } else { poll }
-    }
-}
-
-/// `future` as the next child of the current task: for what runs beside it. While off the future as
-/// it is.
-pub fn fork<F: Future>(future: F) -> Scoped<F> {
-    Scoped {
-        inner: Some(future),
-        task: Task::current().map(|task| task.child()),
-    }
-}
-
-/// `function` as the next child of the current task: for a thread that runs beside it.
-pub fn fork_thread<R>(function: impl FnOnce() -> R) -> impl FnOnce() -> R {
-    let task = Task::current().map(|task| task.child());
-    move || match task {
-        Some(task) => task.run(function),
-        None => function(),
     }
 }

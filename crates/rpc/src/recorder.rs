@@ -1,0 +1,119 @@
+//! The recording side of a session: its lanes, and the thread that writes them.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::AtomicU64;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use crate::lane::{LaneWriter, Message, TapeWriter, discard_all, lock, write_all};
+use crate::name::Name;
+use crate::record::LaneKind;
+
+/// Gives lanes, and ends them.
+pub(crate) struct Recorder {
+    writer: Sender<Message>,
+    bounded: bool,
+    epoch: Arc<AtomicU64>,
+    pub(crate) failure: Arc<OnceLock<String>>,
+    ending: Mutex<Option<Ending>>,
+}
+
+enum Ending {
+    /// Hangs up when the writer has written its last.
+    Thread(Receiver<()>),
+    Memory(Receiver<Message>),
+}
+
+impl Recorder {
+    /// Starts the writer's thread.
+    pub(crate) fn to_file(tape: TapeWriter<File>) -> io::Result<Self> {
+        let (writer, messages) = channel();
+        let failure = Arc::new(OnceLock::new());
+        let epoch = Arc::new(AtomicU64::new(0));
+        let (said, counted, itself) = (failure.clone(), epoch.clone(), writer.clone());
+        let (writes, ended) = channel::<()>();
+        let run = move || {
+            if let Err(error) = write_all(tape, &messages, &itself, &counted) {
+                said.get_or_init(|| error.to_string());
+            }
+            drop((writes, itself));
+            discard_all(&messages);
+        };
+        let thread = std::thread::Builder::new().name("relive-rpc".to_owned());
+        thread.spawn(run)?;
+        Ok(Self {
+            writer,
+            bounded: true,
+            epoch,
+            failure,
+            ending: Mutex::new(Some(Ending::Thread(ended))),
+        })
+    }
+
+    /// Keeps all records until it is asked for the tape.
+    pub(crate) fn to_memory() -> Self {
+        let (writer, messages) = channel();
+        Self {
+            writer,
+            bounded: false,
+            epoch: Arc::default(),
+            failure: Arc::default(),
+            ending: Mutex::new(Some(Ending::Memory(messages))),
+        }
+    }
+
+    pub(crate) fn lane(&self, kind: LaneKind, name: &Name) -> Arc<LaneWriter> {
+        LaneWriter::new(
+            kind,
+            name,
+            self.writer.clone(),
+            self.bounded,
+            self.epoch.clone(),
+        )
+    }
+
+    pub(crate) fn finish(&self) -> io::Result<()> {
+        let ending = lock(&self.ending).take();
+        if let Some(Ending::Thread(ended)) = ending {
+            let _ = self.writer.send(Message::End);
+            // Nothing is ever sent: it hangs up.
+            let _ = ended.recv();
+        }
+        match self.failure.get() {
+            Some(failure) => Err(io::Error::other(failure.clone())),
+            None => Ok(()),
+        }
+    }
+
+    pub(crate) fn finish_with(&self, process: &Name) -> io::Result<Vec<u8>> {
+        let ending = lock(&self.ending).take();
+        let Some(Ending::Memory(messages)) = ending else {
+            return Ok(Vec::new());
+        };
+        let mut tape = TapeWriter::new(Vec::new(), process)?;
+        for message in messages.try_iter() {
+            if let Message::Records(lane) = message {
+                tape.drain(&lane)?;
+            }
+        }
+        tape.end()
+    }
+}
+
+/// Makes the file of a tape, and its folder; one that is there is left alone.
+pub(crate) fn create(dir: &Path, path: &Path) -> io::Result<File> {
+    let (mut folder, mut file) = (DirBuilder::new(), OpenOptions::new());
+    folder.recursive(true);
+    file.write(true).create_new(true);
+    // What services are asked and answer is nobody else's business.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        folder.mode(0o700);
+        file.mode(0o600);
+    }
+    folder.create(dir)?;
+    file.open(path)
+}
