@@ -72,7 +72,8 @@ pub struct Admission {
 
 impl EntryPoint {
     /// Waits until the request with this header is admitted; one without a header comes from outside
-    /// of all recorded processes, and is known by its order and content.
+    /// of all recorded processes, and is known by its order and content. `content` is the receiver's own
+    /// hash, which counts before the sender's.
     pub async fn receive(
         &self,
         header: Option<&Header>,
@@ -81,7 +82,7 @@ impl EntryPoint {
         let arrival = Arrival {
             entry: &self.name,
             id: header.map(|header| header.id),
-            content: header.and_then(|header| header.content).or(content),
+            content: content.or_else(|| header.and_then(|header| header.content)),
         };
         let permit = self.gate.receive(arrival).await?;
         let task = self

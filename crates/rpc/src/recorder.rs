@@ -1,7 +1,7 @@
 //! The recording side of a session: its lanes, and the thread that writes them.
 
 use std::fs::{DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::atomic::AtomicU64;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -28,7 +28,7 @@ enum Ending {
 
 impl Recorder {
     /// Starts the writer's thread.
-    pub(crate) fn to_file(tape: TapeWriter<File>) -> io::Result<Self> {
+    pub(crate) fn to_writer<W: Write + Send + 'static>(tape: TapeWriter<W>) -> io::Result<Self> {
         let (writer, messages) = channel();
         let failure = Arc::new(OnceLock::new());
         let epoch = Arc::new(AtomicU64::new(0));
@@ -116,4 +116,49 @@ pub(crate) fn create(dir: &Path, path: &Path) -> io::Result<File> {
     }
     folder.create(dir)?;
     file.open(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::id::Path as Way;
+    use crate::record::Member;
+
+    /// A disk that is full after so many bytes.
+    struct Full(usize);
+
+    impl Write for Full {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 = self
+                .0
+                .checked_sub(bytes.len())
+                .ok_or(io::ErrorKind::StorageFull)?;
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_full_disk_ends_the_tape_and_nothing_else() {
+        let name = Name::new("name").expect("it is a name");
+        for room in [64, 1 << 20, 5 << 20] {
+            let tape = TapeWriter::new(Full(room), &name).expect("there is room for the head");
+            let recorder = Recorder::to_writer(tape).expect("a thread can be started");
+            let lane = recorder.lane(LaneKind::Root, &name);
+            let (place, path) = (0, Way::default());
+            // Far more than the disk and the buffer take: whoever waits is let go.
+            for number in 0..10_000 {
+                assert!(lane.primitive(Member { place, path }, number, &name, &[0; 1000]));
+            }
+            recorder.finish().expect_err("the disk was full");
+            assert!(recorder.failure.get().is_some());
+            assert!(
+                lane.primitive(Member { place, path }, 0, &name, &[]),
+                "it is lost"
+            );
+        }
+    }
 }

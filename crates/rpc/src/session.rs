@@ -159,7 +159,7 @@ impl Session {
         let tape = create(dir, &path)
             .and_then(|file| TapeWriter::new(file, &process))
             .map_err(failed)?;
-        let recorder = Recorder::to_file(tape).map_err(failed)?;
+        let recorder = Recorder::to_writer(tape).map_err(failed)?;
         Ok(Self::new(process, Mode::Record(recorder)))
     }
 
