@@ -8,6 +8,7 @@ use crate::halt::Halt;
 use crate::header::{Content, Header};
 use crate::id::RequestId;
 use crate::primitives::task;
+use crate::task::Task;
 
 /// How a request whose transport failed is noted.
 const FAILED: &str = "transport";
@@ -64,4 +65,14 @@ pub async fn try_call<T, E: Display, F: Future<Output = Result<T, E>>>(
     }
     sender.begin_or_stay().await;
     answer
+}
+
+/// For transports: an answer says that the replay of its process has ended, which no answer of the
+/// recording said. The task that gets it does not go on until the replay of its own process ends, lest
+/// requests be admitted on a state that never was.
+pub async fn halted(reason: String) -> Halt {
+    match Task::current() {
+        Some(task) if task.is_replay() => task.until_end(std::future::pending::<()>()).await,
+        _ => Halt::Failed(reason),
+    }
 }

@@ -54,7 +54,7 @@ pub mod tower;
 
 pub use bytes::Malformed;
 pub use causal::close;
-pub use client::{CallError, call, try_call};
+pub use client::{CallError, call, halted, try_call};
 pub use decoder::Decoder;
 pub use encoder::Encoder;
 pub use entry::{Admission, EntryPoint, Group};

@@ -10,7 +10,8 @@ use http::{HeaderValue, Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::client::{CallError, try_call};
+use crate::client::{CallError, halted, try_call};
+use crate::halt::Halt;
 use crate::header::HEADER_NAME;
 use crate::tower::wire::{HALT_NAME, content};
 
@@ -77,7 +78,10 @@ where
                 None => Ok(response),
                 Some(reason) => {
                     let reason = String::from_utf8_lossy(reason.as_bytes()).into_owned();
-                    Err(CallError::Failed(reason))
+                    match halted(reason).await {
+                        Halt::Failed(reason) => Err(CallError::Failed(reason)),
+                        halt => Err(halt.into()),
+                    }
                 }
             }
         })

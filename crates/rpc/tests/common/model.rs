@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use relive_rpc::{
     Content, Either, EntryPoint, Halt, Header, Lock, Outcome, Sender, Session, Tape, Task, call,
-    fork, select, test, try_nondet,
+    fork, halted, select, test, try_nondet,
 };
 
 use super::executor::{Executor, Rng, Slot, yield_now};
@@ -205,7 +205,10 @@ fn request(world: World, entry: usize, payload: u64) -> Boxed<Result<u64, Halt>>
             world.executor.spawn(carried);
             async move { slot.take().await }
         });
-        answer.await?
+        match answer.await? {
+            Ok(value) => Ok(value),
+            Err(halt) => Err(halted(halt.to_string()).await),
+        }
     })
 }
 
