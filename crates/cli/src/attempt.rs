@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use relive_engine::Failure;
-use relive_engine::supervisor::{self, RecordOptions, Status};
+use relive_engine::supervisor::{self, EndStatus, RecordOptions};
 use serde::{Deserialize, Serialize};
 
 use crate::args::AttemptArgs;
@@ -38,7 +38,7 @@ impl Outcome {
 ///
 /// # Errors
 /// Whatever stops Relive.
-pub fn execute(args: &AttemptArgs) -> Result<Status, Failure> {
+pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
     let recording = supervisor::record(&RecordOptions {
         program: args.guest.program(),
         args: args.guest.args(),
@@ -49,8 +49,8 @@ pub fn execute(args: &AttemptArgs) -> Result<Status, Failure> {
         count: args.stats,
     })?;
     let (code, signal) = match recording.status {
-        Status::Code(code) => (Some(code), None),
-        Status::Signal(signal) => (None, Some(signal)),
+        EndStatus::Code(code) => (Some(code), None),
+        EndStatus::Signal(signal) => (None, Some(signal)),
     };
     let counted = recording.totals.as_ref();
     let outcome = Outcome {

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use relive_engine::Failure;
-use relive_engine::supervisor::Status;
+use relive_engine::supervisor::EndStatus;
 use relive_engine::timeline::{Spot, Thread, Timeline, follow};
 use relive_symbols::{Frame, How, Space, unwind};
 use serde_json::{Value, json};
@@ -17,7 +17,7 @@ use crate::traces;
 ///
 /// # Errors
 /// Whatever stops the replay.
-pub fn execute(args: &BacktraceArgs) -> Result<Status, Failure> {
+pub fn execute(args: &BacktraceArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
     let way = follow(&trace, traces::process(&trace, args.process, args.at)?)?;
     let mut timeline = Timeline::open(trace.directory(), &way)?;

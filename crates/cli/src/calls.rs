@@ -10,8 +10,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
 use relive_engine::Failure;
-use relive_engine::supervisor::Status as Exit;
-use relive_engine::timeline::{Call, Callee, Host, Moment, Patient, Registers, Timeline, follow};
+use relive_engine::supervisor::EndStatus as Exit;
+use relive_engine::timeline::{
+    Callee, FunctionCall, Moment, Registers, ReplayProcess, Timeline, Uninterrupted, follow,
+};
 use relive_symbols::{Argument, Function, Kind, Named, Space};
 use relive_trace::Bytes;
 use serde_json::{Value, json};
@@ -50,14 +52,14 @@ pub fn execute(args: &CallsArgs) -> Result<Exit, Failure> {
         broken: None,
     });
     output::print(|out| {
-        let mut find = |host: &mut Host| list.borrow_mut().find(host);
-        let mut tell = |n, moment: Moment<'_>, host: &mut Host, registers: &Registers| {
+        let mut find = |host: &mut ReplayProcess| list.borrow_mut().find(host);
+        let mut tell = |n, moment: Moment<'_>, host: &mut ReplayProcess, registers: &Registers| {
             let list = &mut *list.borrow_mut();
             let again = list.note(n, moment, host, registers)?;
             list.write(out, false)?;
             Ok(again)
         };
-        let told = timeline.each_call(args.max, &mut find, &mut Patient, &mut tell);
+        let told = timeline.each_call(args.max, &mut find, &mut Uninterrupted, &mut tell);
         let list = &mut *list.borrow_mut();
         // What has not returned never will.
         let rest = told.and_then(|()| list.write(out, true));
@@ -105,7 +107,7 @@ impl Wanted {
             return Ok(Self::Name { name, late: None });
         }
         let found = names::find(timeline, &name)?;
-        timeline.goto_end(&mut Patient)?;
+        timeline.goto_end(&mut Uninterrupted)?;
         let program = timeline.guest().program()?;
         timeline.goto_start()?;
         Ok(Self::Name {
@@ -135,7 +137,7 @@ struct List {
 
 /// One call.
 struct Line {
-    call: Call,
+    call: FunctionCall,
     caller: Named,
     arguments: Option<Vec<Argument>>,
     variadic: bool,
@@ -145,7 +147,7 @@ struct Line {
 
 impl List {
     /// Finds the function in the program that runs now.
-    fn find(&mut self, host: &mut Host) -> Result<Callee, Failure> {
+    fn find(&mut self, host: &mut ReplayProcess) -> Result<Callee, Failure> {
         let space = names::space_of(host, &self.folder);
         let program = host.program()?;
         if self.program.as_ref() != Some(&program) {
@@ -171,7 +173,7 @@ impl List {
         &mut self,
         n: u64,
         moment: Moment<'_>,
-        host: &mut Host,
+        host: &mut ReplayProcess,
         registers: &Registers,
     ) -> Result<bool, Failure> {
         let mut again = false;
@@ -214,7 +216,7 @@ impl List {
 
     /// Looks at the program anew if something of a call is not known, for libraries come and go,
     /// and at the first call. Whether it did.
-    fn look(&mut self, call: &Call, host: &mut Host) -> bool {
+    fn look(&mut self, call: &FunctionCall, host: &mut ReplayProcess) -> bool {
         let places = [call.place.pc, call.return_to];
         let space = self.space.as_ref();
         let known = |at: &u64| space.is_some_and(|s| s.name(*at).file_address.is_some());

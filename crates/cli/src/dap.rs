@@ -5,7 +5,7 @@ use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::path::Path;
 
 use relive_engine::Failure;
-use relive_engine::supervisor::Status;
+use relive_engine::supervisor::EndStatus;
 
 use crate::args::DapArgs;
 use crate::{output, peer};
@@ -17,7 +17,7 @@ const MYSELF: &str = "/proc/self/exe";
 ///
 /// # Errors
 /// The editor does not speak the protocol, or cannot be reached.
-pub fn execute(args: &DapArgs) -> Result<Status, Failure> {
+pub fn execute(args: &DapArgs) -> Result<EndStatus, Failure> {
     // An editor that is gone is noticed where it is written to.
     // SAFETY: a disposition of this process; children get the default back.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
@@ -34,7 +34,7 @@ pub fn execute(args: &DapArgs) -> Result<Status, Failure> {
         }
     };
     served.map_err(Failure::setup)?;
-    Ok(Status::Code(0))
+    Ok(EndStatus::Code(0))
 }
 
 /// Waits for one client on the loopback interface that belongs to the same user: whoever is

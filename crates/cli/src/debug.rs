@@ -6,8 +6,8 @@ use std::path::Path;
 use std::process::Command;
 
 use relive_engine::Failure;
-use relive_engine::supervisor::Status;
-use relive_engine::timeline::{Host, follow};
+use relive_engine::supervisor::EndStatus;
+use relive_engine::timeline::{ReplayProcess, follow};
 use relive_gdb::{Address, Options, Server, ThreadLocal};
 
 use crate::args::DebugArgs;
@@ -18,7 +18,7 @@ use crate::{names, output, pack, peer, traces};
 ///
 /// # Errors
 /// No such recording or process, no gdb, or whatever stops the replay.
-pub fn execute(args: &DebugArgs) -> Result<Status, Failure> {
+pub fn execute(args: &DebugArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
     let options = Options {
         trace: trace.directory(),
@@ -32,7 +32,7 @@ pub fn execute(args: &DebugArgs) -> Result<Status, Failure> {
     }
 }
 
-fn serve(options: &Options<'_>, address: Address) -> Result<Status, Failure> {
+fn serve(options: &Options<'_>, address: Address) -> Result<EndStatus, Failure> {
     // Nobody need hear what is said of clients: a closed standard error ends no server.
     // SAFETY: a disposition of this process.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
@@ -43,7 +43,7 @@ fn serve(options: &Options<'_>, address: Address) -> Result<Status, Failure> {
         server.address()
     ));
     server.serve()?;
-    Ok(Status::Code(0))
+    Ok(EndStatus::Code(0))
 }
 
 fn tell(server: &mut Server) {
@@ -56,7 +56,7 @@ fn tell(server: &mut Server) {
 const COMMANDS: &str = include_str!("commands.gdb");
 
 /// Starts gdb on a socket in a private folder, and serves it.
-fn start(args: &DebugArgs, options: &Options<'_>) -> Result<Status, Failure> {
+fn start(args: &DebugArgs, options: &Options<'_>) -> Result<EndStatus, Failure> {
     let folder = tempfile::Builder::new()
         .prefix("relive-debug-")
         .tempdir()
@@ -112,11 +112,11 @@ fn start(args: &DebugArgs, options: &Options<'_>) -> Result<Status, Failure> {
     }
     let status = gdb.wait().map_err(Failure::setup)?;
     served?;
-    Ok(Status::from_wait(status.into_raw()))
+    Ok(EndStatus::from_wait(status.into_raw()))
 }
 
 /// The address of a thread-local variable.
-fn thread_local(host: &mut Host, trace: &Path, wanted: ThreadLocal) -> Option<u64> {
+fn thread_local(host: &mut ReplayProcess, trace: &Path, wanted: ThreadLocal) -> Option<u64> {
     let space = names::space_of(host, trace);
     let ThreadLocal {
         bias,

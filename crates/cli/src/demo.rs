@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::Instant;
 
-use relive_engine::supervisor::Status;
+use relive_engine::supervisor::EndStatus;
 use relive_engine::{EXIT_STATUS, Failure};
 
 use crate::place::Place;
@@ -29,7 +29,7 @@ const REPLAYS: u32 = 3;
 ///
 /// # Errors
 /// There is no C compiler, or whatever else stops Relive.
-pub fn execute() -> Result<Status, Failure> {
+pub fn execute() -> Result<EndStatus, Failure> {
     let folder = tempfile::Builder::new()
         .prefix("relive-demo-")
         .tempdir()
@@ -49,18 +49,18 @@ pub fn execute() -> Result<Status, Failure> {
         say(&format!(
             "\nThe total was right in all {RUNS_MAX} recorded runs, so there is nothing to show. Try again."
         ));
-        return Ok(Status::Code(1));
+        return Ok(EndStatus::Code(1));
     };
     if !replay(&place, &recorded)? {
         say("\nA replay differs from its recording. That is a fault of Relive: please report it.");
-        return Ok(Status::Code(1));
+        return Ok(EndStatus::Code(1));
     }
     say("\nEvery replay gave the same output and the same exit status.");
     next(&place.name())
 }
 
 /// The commands that one might type next.
-fn next(name: &str) -> Result<Status, Failure> {
+fn next(name: &str) -> Result<EndStatus, Failure> {
     let relive = command_line::own_name();
     let rows = [
         (

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use relive_engine::Failure;
-use relive_engine::supervisor::Status;
+use relive_engine::supervisor::EndStatus;
 use relive_trace::{
     Ending, Event, Image, Kind, Origin, Readings, SOURCES, Signal, Start, Syscall, TapeId, Trace,
     Writes,
@@ -18,7 +18,7 @@ use crate::{escape, format, syscall, traces};
 ///
 /// # Errors
 /// The trace is damaged; what came before is printed.
-pub fn execute(args: &DumpArgs) -> Result<Status, Failure> {
+pub fn execute(args: &DumpArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open(args.trace.trace.as_deref())?;
     let wanted = |id: &TapeId| {
         args.process.is_none_or(|p| p == id.process) && args.thread.is_none_or(|t| t == id.thread)

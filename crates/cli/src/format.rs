@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::time::Duration;
 
-use relive_engine::supervisor::Status;
+use relive_engine::supervisor::EndStatus;
 use relive_trace::ExitStatus;
 
 /// `1 event`, `12 345 events`.
@@ -67,18 +67,18 @@ pub fn age(seconds: u64) -> String {
 }
 
 /// How a program ended.
-pub fn status(status: Status) -> String {
+pub fn status(status: EndStatus) -> String {
     match status {
-        Status::Code(code) => format!("exit status {code}"),
-        Status::Signal(signal) => format!("killed by {}", self::signal(signal)),
+        EndStatus::Code(code) => format!("exit status {code}"),
+        EndStatus::Signal(signal) => format!("killed by {}", self::signal(signal)),
     }
 }
 
 /// The engine's word for what the trace says.
-pub fn ended(exit: ExitStatus) -> Status {
+pub fn ended(exit: ExitStatus) -> EndStatus {
     match exit {
-        ExitStatus::Code(code) => Status::Code(code),
-        ExitStatus::Signal(signal) => Status::Signal(signal),
+        ExitStatus::Code(code) => EndStatus::Code(code),
+        ExitStatus::Signal(signal) => EndStatus::Signal(signal),
     }
 }
 

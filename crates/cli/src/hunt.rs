@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
-use relive_engine::supervisor::{self, Status};
+use relive_engine::supervisor::{self, EndStatus};
 use relive_engine::{EXIT_STATUS, Failure};
 use relive_sched::Seed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -26,7 +26,7 @@ const GRACE: u32 = 20;
 ///
 /// # Errors
 /// Whatever stops Relive.
-pub fn execute(args: &HuntArgs) -> Result<Status, Failure> {
+pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
     supervisor::find_program(args.guest.program(), args.guest.args())?;
     interrupt::watch();
     let mut sum = Stats::default();
@@ -52,7 +52,7 @@ pub fn execute(args: &HuntArgs) -> Result<Status, Failure> {
             place.remove()?;
             progress.finish_and_clear();
             output::complain(&format!("interrupted in run {run}; no run failed before"));
-            return Ok(Status::Signal(libc::SIGINT));
+            return Ok(EndStatus::Signal(libc::SIGINT));
         }
         if let Some(stats) = outcome.as_ref().and_then(|outcome| outcome.stats.as_ref()) {
             sum.add(stats);
@@ -83,13 +83,13 @@ fn found(
     seed: Option<Seed>,
     outcome: &Outcome,
     timeout: Duration,
-) -> Result<Status, Failure> {
+) -> Result<EndStatus, Failure> {
     let relive = command_line::own_name();
     let name = place.name();
     let how = match (outcome.timed_out, outcome.code, outcome.signal) {
         (true, _, _) => format!("still running after {}", format::duration(timeout)),
-        (false, Some(code), _) => format::status(Status::Code(code)),
-        (false, None, signal) => format::status(Status::Signal(signal.unwrap_or(0))),
+        (false, Some(code), _) => format::status(EndStatus::Code(code)),
+        (false, None, signal) => format::status(EndStatus::Signal(signal.unwrap_or(0))),
     };
     let schedule = seed.map_or("fair schedule".to_owned(), |seed| {
         format!("chaos seed {seed}")
@@ -116,7 +116,7 @@ fn found(
         format::table(out, &[], &rows)?;
         Ok(())
     })?;
-    Ok(Status::Code(FOUND))
+    Ok(EndStatus::Code(FOUND))
 }
 
 /// One run; `None` when it was interrupted before it could say how it ended.

@@ -4,7 +4,7 @@ use std::io::Write;
 use std::time::Duration;
 
 use relive_engine::Failure;
-use relive_engine::supervisor::Status;
+use relive_engine::supervisor::EndStatus;
 use relive_sched::Seed;
 use relive_trace::{Ending, Trace};
 use serde_json::{Value, json};
@@ -21,7 +21,7 @@ use crate::{command_line, escape, traces};
 ///
 /// # Errors
 /// The trace is damaged.
-pub fn execute(args: &InfoArgs) -> Result<Status, Failure> {
+pub fn execute(args: &InfoArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open(args.trace.trace.as_deref())?;
     let scan = Scan::of(&trace)?;
     output::print(|out| {

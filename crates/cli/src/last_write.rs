@@ -1,8 +1,10 @@
 //! `last-write`: who wrote to memory last.
 
 use relive_engine::Failure;
-use relive_engine::supervisor::Status as Exit;
-use relive_engine::timeline::{Host, LastWrite, OTHERS, Patient, Thread, Timeline, follow};
+use relive_engine::supervisor::EndStatus as Exit;
+use relive_engine::timeline::{
+    LastWrite, OTHERS, ReplayProcess, Thread, Timeline, Uninterrupted, follow,
+};
 use relive_gdb::At;
 use relive_symbols::{Named, Passing, Space, Type, View, Where, unwind, view};
 use serde_json::{Value, json};
@@ -59,10 +61,10 @@ pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
     // What a value points to is what it pointed to then.
     let mut values = Vec::new();
     let variable = goal.variable.as_ref();
-    let mut look = |host: &mut Host| {
+    let mut look = |host: &mut ReplayProcess| {
         values.extend(variable.and_then(|v| v.value(host, goal.addr, goal.len)));
     };
-    let found = timeline.last_write_seen(goal.addr, goal.len, &mut Patient, &mut look)?;
+    let found = timeline.last_write_seen(goal.addr, goal.len, &mut Uninterrupted, &mut look)?;
     let code = found
         .as_ref()
         .map(|w| names::space(&mut timeline).name(w.place.pc));
@@ -89,7 +91,7 @@ fn named(timeline: &mut Timeline, text: &str, args: &LastWriteArgs) -> Result<Go
     let variable = match variable {
         // A library that is not there yet is at the end, if it was not taken away again.
         Err(e) if args.at.is_none() && args.before.is_some() => {
-            timeline.goto_end(&mut Patient)?;
+            timeline.goto_end(&mut Uninterrupted)?;
             let space = names::space(timeline);
             let found = space.variable(&mut Guest(timeline.guest()), text, &from);
             found.map_err(|_| e)?
@@ -170,7 +172,7 @@ fn viewed(timeline: &mut Timeline, space: &Space, args: &LastWriteArgs) -> Resul
 
 impl Variable {
     /// Its value, if that is what is looked at.
-    fn value(&self, host: &mut Host, addr: u64, len: u64) -> Option<String> {
+    fn value(&self, host: &mut ReplayProcess, addr: u64, len: u64) -> Option<String> {
         let of = self.of.as_ref().filter(|_| len == self.size)?;
         let place = Where::Memory(addr);
         self.space

@@ -4,7 +4,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use relive_engine::Failure;
-use relive_engine::supervisor::Status;
+use relive_engine::supervisor::EndStatus;
 use relive_trace::{Listed, Manifest};
 use serde_json::{Value, json};
 
@@ -19,7 +19,7 @@ const COMMAND_MAX: usize = 48;
 ///
 /// # Errors
 /// The folder for recordings cannot be read.
-pub fn execute(args: &LsArgs) -> Result<Status, Failure> {
+pub fn execute(args: &LsArgs) -> Result<EndStatus, Failure> {
     let base = relive_trace::default_dir().map_err(Failure::setup)?;
     let all = relive_trace::list(&base).map_err(Failure::setup)?;
     let latest = std::fs::canonicalize(base.join("latest")).ok();
@@ -92,8 +92,8 @@ fn row(listed: &Listed, latest: bool) -> Vec<String> {
 fn end(manifest: &Manifest) -> String {
     match &manifest.summary {
         Some(summary) => match format::ended(summary.exit) {
-            Status::Code(code) => format!("exit {code}"),
-            Status::Signal(signal) => format::signal(signal),
+            EndStatus::Code(code) => format!("exit {code}"),
+            EndStatus::Signal(signal) => format::signal(signal),
         },
         None => "cut off".to_owned(),
     }

@@ -43,7 +43,7 @@ mod travel;
 mod unpack;
 mod verify;
 
-use relive_engine::supervisor::Status;
+use relive_engine::supervisor::EndStatus;
 use relive_engine::{EXIT_STATUS, Failure, boot, failure, heap};
 
 use args::Command;
@@ -64,7 +64,7 @@ pub extern "C" fn main() -> i32 {
     match execute(&args::parse()) {
         Ok(status) => end_as(status),
         // As any filter, and without a word. Whoever has had SIGPIPE ignored gets the sentence.
-        Err(Failure::Closed) if !ignores_sigpipe() => end_as(Status::Signal(libc::SIGPIPE)),
+        Err(Failure::Closed) if !ignores_sigpipe() => end_as(EndStatus::Signal(libc::SIGPIPE)),
         Err(failure) => {
             output::complain(&failure.to_string());
             std::process::exit(EXIT_STATUS);
@@ -73,10 +73,10 @@ pub extern "C" fn main() -> i32 {
 }
 
 /// Ends this process as a program has ended.
-fn end_as(status: Status) -> ! {
+fn end_as(status: EndStatus) -> ! {
     match status {
-        Status::Code(code) => std::process::exit(code),
-        Status::Signal(signal) => relive_engine::die_of(signal),
+        EndStatus::Code(code) => std::process::exit(code),
+        EndStatus::Signal(signal) => relive_engine::die_of(signal),
     }
 }
 
@@ -90,7 +90,7 @@ fn ignores_sigpipe() -> bool {
 }
 
 /// Does what was asked; the answer is how this process is to end.
-fn execute(command: &Command) -> Result<Status, Failure> {
+fn execute(command: &Command) -> Result<EndStatus, Failure> {
     match command {
         Command::Record(args) => record::execute(args),
         Command::Replay(args) => replay::execute(args),

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use relive_engine::Failure;
-use relive_engine::timeline::{Host, Patient, Registers, Timeline};
+use relive_engine::timeline::{Registers, ReplayProcess, Timeline, Uninterrupted};
 use relive_symbols::{Finder, Found, Kind, Map, Named, Passing, Space, Target};
 use serde_json::{Value, json};
 
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 pub const DEBUG: &str = "debug";
 
 /// A replaying process as the symbols crate wants it.
-pub struct Guest<'a>(pub &'a mut Host);
+pub struct Guest<'a>(pub &'a mut ReplayProcess);
 
 impl Target for Guest<'_> {
     fn maps(&mut self) -> Vec<Map> {
@@ -60,7 +60,7 @@ pub fn space(timeline: &mut Timeline) -> Space {
 }
 
 /// The modules of a process.
-pub fn space_of(host: &mut Host, trace: &Path) -> Space {
+pub fn space_of(host: &mut ReplayProcess, trace: &Path) -> Space {
     Space::of(&mut Guest(host), &finder(trace))
 }
 
@@ -123,9 +123,9 @@ fn several(what: &str, name: &str, found: &[Found]) -> Failure {
 pub fn find(timeline: &mut Timeline, name: &str) -> Result<Found, Failure> {
     let here = timeline.status().point.event;
     let first = (space(timeline), timeline.guest().program()?.0);
-    timeline.goto_end(&mut Patient)?;
+    timeline.goto_end(&mut Uninterrupted)?;
     let last = (space(timeline), timeline.guest().program()?.0);
-    timeline.goto_event(here, &mut Patient)?;
+    timeline.goto_event(here, &mut Uninterrupted)?;
     for (space, program) in [&last, &first] {
         if let Some(found) = of_program(space, program, name)? {
             return Ok(found);

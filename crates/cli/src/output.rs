@@ -4,7 +4,7 @@
 use std::io::{self, BufWriter, IsTerminal, Write};
 
 use relive_engine::Failure;
-use relive_engine::supervisor::Status;
+use relive_engine::supervisor::EndStatus;
 
 use crate::escape;
 
@@ -59,7 +59,7 @@ impl<W: Write> Write for Plain<W> {
 ///
 /// # Errors
 /// Of `write`, and of standard output other than a closed pipe.
-pub fn print(write: impl FnOnce(&mut dyn Write) -> Result<(), Stop>) -> Result<Status, Failure> {
+pub fn print(write: impl FnOnce(&mut dyn Write) -> Result<(), Stop>) -> Result<EndStatus, Failure> {
     let mut out = BufWriter::new(io::stdout().lock());
     let written = write(&mut Plain(&mut out));
     match (written, out.flush()) {
@@ -71,7 +71,7 @@ pub fn print(write: impl FnOnce(&mut dyn Write) -> Result<(), Stop>) -> Result<S
                 "standard output cannot be written: {error}"
             )))
         }
-        _ => Ok(Status::Code(0)),
+        _ => Ok(EndStatus::Code(0)),
     }
 }
 

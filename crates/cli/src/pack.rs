@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use relive_engine::Failure;
-use relive_engine::supervisor::Status;
+use relive_engine::supervisor::EndStatus;
 use relive_engine::timeline::processes;
 use relive_symbols::{Module, sources};
 use relive_trace::{FileId, FileStore, Trace};
@@ -32,7 +32,7 @@ type Archive<'a> = Builder<&'a mut dyn Write>;
 ///
 /// # Errors
 /// It is damaged, or the file is there already or cannot be written.
-pub fn execute(args: &PackArgs) -> Result<Status, Failure> {
+pub fn execute(args: &PackArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open(args.trace.trace.as_deref())?;
     trace.verify_files().map_err(Failure::setup)?;
     let folder = fs::canonicalize(trace.directory()).map_err(Failure::setup)?;

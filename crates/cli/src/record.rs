@@ -1,7 +1,7 @@
 //! `relive record`.
 
 use relive_engine::Failure;
-use relive_engine::supervisor::{self, RecordOptions, Status};
+use relive_engine::supervisor::{self, EndStatus, RecordOptions};
 use relive_sched::Seed;
 
 use crate::args::RecordArgs;
@@ -14,7 +14,7 @@ use crate::stats::Stats;
 ///
 /// # Errors
 /// Whatever stops Relive.
-pub fn execute(args: &RecordArgs) -> Result<Status, Failure> {
+pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     let guest = &args.guest;
     // A mistyped name must not leave an empty recording behind.
     supervisor::find_program(guest.program(), guest.args())?;

@@ -1,8 +1,8 @@
 //! `relive replay`.
 
 use relive_engine::Failure;
-use relive_engine::supervisor::{self, ReplayOptions, Status};
-use relive_engine::timeline::{Ended, Patient, Point, Stopped, Timeline, follow};
+use relive_engine::supervisor::{self, EndStatus, ReplayOptions};
+use relive_engine::timeline::{Ended, Point, Stopped, Timeline, Uninterrupted, follow};
 use relive_gdb::At;
 use relive_trace::Trace;
 
@@ -14,7 +14,7 @@ use crate::traces;
 ///
 /// # Errors
 /// Divergence, a recording without its end, or whatever else stops Relive.
-pub fn execute(args: &ReplayArgs) -> Result<Status, Failure> {
+pub fn execute(args: &ReplayArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
     if args.from.is_some() || args.to.is_some() || args.process.is_some() {
         return part(args, &trace);
@@ -31,7 +31,7 @@ pub fn execute(args: &ReplayArgs) -> Result<Status, Failure> {
 }
 
 /// Replays a part of one process; ends as the process did, if the part has its end.
-fn part(args: &ReplayArgs, trace: &Trace) -> Result<Status, Failure> {
+fn part(args: &ReplayArgs, trace: &Trace) -> Result<EndStatus, Failure> {
     let given = [args.from, args.to].into_iter().flatten();
     let named = given.clone().find_map(|at| match at {
         At::Spot(spot) => spot.process,
@@ -57,11 +57,11 @@ fn part(args: &ReplayArgs, trace: &Trace) -> Result<Status, Failure> {
         ));
     }
     timeline.show_output()?;
-    let stopped = timeline.forward_to(to, &mut Patient)?;
+    let stopped = timeline.forward_to(to, &mut Uninterrupted)?;
     Ok(match stopped {
-        Stopped::Ended(Ended::Code(code)) => Status::Code(code),
-        Stopped::Ended(Ended::Signal(sig)) => Status::Signal(sig),
-        _ => Status::Code(0),
+        Stopped::Ended(Ended::Code(code)) => EndStatus::Code(code),
+        Stopped::Ended(Ended::Signal(sig)) => EndStatus::Signal(sig),
+        _ => EndStatus::Code(0),
     })
 }
 

@@ -1,7 +1,7 @@
 //! `relive run`.
 
 use relive_engine::Failure;
-use relive_engine::supervisor::{self, Status};
+use relive_engine::supervisor::{self, EndStatus};
 
 use crate::args::RunArgs;
 use crate::stats::Stats;
@@ -10,7 +10,7 @@ use crate::stats::Stats;
 ///
 /// # Errors
 /// It cannot be started.
-pub fn execute(args: &RunArgs) -> Result<Status, Failure> {
+pub fn execute(args: &RunArgs) -> Result<EndStatus, Failure> {
     if let Some(how) = args.stats.stats {
         let counted = supervisor::run_counted(args.guest.program(), args.guest.args())?;
         Stats::new(&counted.totals, None).tell(how);

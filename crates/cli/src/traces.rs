@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use relive_engine::Failure;
-use relive_engine::timeline::{Patient, Timeline, crashes, processes};
+use relive_engine::timeline::{Timeline, Uninterrupted, crashes, processes};
 use relive_gdb::At;
 use relive_kabi::signal_name;
 use relive_trace::{ExitStatus, Trace};
@@ -68,7 +68,7 @@ pub fn is_cut_off(trace: &Trace) -> bool {
 /// # Errors
 /// Divergence.
 pub fn go(timeline: &mut Timeline, at: At) -> Result<(), Failure> {
-    at.go(timeline, &mut Patient)?;
+    at.go(timeline, &mut Uninterrupted)?;
     if let At::Event(n) = at {
         tell_if_beyond(n, timeline);
     }

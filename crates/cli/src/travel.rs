@@ -5,9 +5,9 @@ use std::io::{BufRead, Write};
 use std::sync::Barrier;
 
 use relive_engine::Failure;
-use relive_engine::supervisor::Status as Exit;
+use relive_engine::supervisor::EndStatus as Exit;
 use relive_engine::timeline::{
-    Patient, Run, Stopped, Stops, Timeline, Watching, Watchpoint, follow,
+    RunRequest, StopSet, Stopped, Timeline, Uninterrupted, Watching, Watchpoint, follow,
 };
 
 use crate::args::TravelArgs;
@@ -50,7 +50,11 @@ fn race(timeline: &mut Timeline) -> Result<String, Failure> {
             .map(|host| {
                 scope.spawn(|| {
                     start.wait();
-                    let ran = host.run(&Run::to_the_end(), &Stops::default(), &mut Patient)?;
+                    let ran = host.run(
+                        &RunRequest::to_the_end(),
+                        &StopSet::default(),
+                        &mut Uninterrupted,
+                    )?;
                     Ok(format!("{:?} {:016x}", ran.why, host.checksum()?))
                 })
             })
@@ -77,13 +81,13 @@ fn order(timeline: &mut Timeline, words: &[&str]) -> Result<String, Failure> {
     let slot = timeline.status().slot;
     let stopped = match words.first().copied().unwrap_or("") {
         "start" => timeline.goto_start()?,
-        "end" => timeline.goto_end(&mut Patient)?,
-        "crash" => timeline.goto_crash(&mut Patient)?,
-        "event" => timeline.goto_event(number(1)?, &mut Patient)?,
-        "step" => timeline.step(slot, number(1).unwrap_or(1), &mut Patient)?,
-        "back" => timeline.step_back(slot, &mut Patient)?,
-        "continue" => timeline.forward(&mut Patient)?,
-        "reverse" => timeline.backward(&mut Patient)?,
+        "end" => timeline.goto_end(&mut Uninterrupted)?,
+        "crash" => timeline.goto_crash(&mut Uninterrupted)?,
+        "event" => timeline.goto_event(number(1)?, &mut Uninterrupted)?,
+        "step" => timeline.step(slot, number(1).unwrap_or(1), &mut Uninterrupted)?,
+        "back" => timeline.step_back(slot, &mut Uninterrupted)?,
+        "continue" => timeline.forward(&mut Uninterrupted)?,
+        "reverse" => timeline.backward(&mut Uninterrupted)?,
         "break" => {
             let at = number(1)?;
             timeline.stops.breakpoints.push(at);

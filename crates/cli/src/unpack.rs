@@ -11,7 +11,7 @@ use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
 use std::path::{Component, Path, PathBuf};
 
 use relive_engine::Failure;
-use relive_engine::supervisor::Status;
+use relive_engine::supervisor::EndStatus;
 use relive_trace::Trace;
 use tar::{Archive, EntryType};
 
@@ -45,7 +45,7 @@ const PARTS: [&str; 7] = [
 ///
 /// # Errors
 /// The file is none, or damaged, or there is no room.
-pub fn execute(args: &UnpackArgs) -> Result<Status, Failure> {
+pub fn execute(args: &UnpackArgs) -> Result<EndStatus, Failure> {
     let no = |e: &dyn std::fmt::Display| {
         Failure::setup(format!("{} cannot be unpacked: {e}", args.file.display()))
     };

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use relive_engine::Failure;
-use relive_engine::supervisor::{self, Status};
+use relive_engine::supervisor::{self, EndStatus};
 use relive_trace::Trace;
 
 use crate::args::VerifyArgs;
@@ -15,7 +15,7 @@ use crate::{output, replay, traces};
 ///
 /// # Errors
 /// Divergence, a damaged trace, a recording without its end, or whatever else stops Relive.
-pub fn execute(args: &VerifyArgs) -> Result<Status, Failure> {
+pub fn execute(args: &VerifyArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
     let files = trace.verify_files().map_err(Failure::setup)?;
     let counting = args.stats.stats.is_some();

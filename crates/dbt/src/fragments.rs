@@ -195,7 +195,7 @@ impl Fragments {
     }
 
     /// Removes a fragment from every index and remembers its entries as dead ones.
-    pub(crate) fn bury(&mut self, id: u32) {
+    pub(crate) fn retire(&mut self, id: u32) {
         self.farther.remove(&id.into());
         let fragment = &mut self.all[id as usize];
         fragment.live = 0;
@@ -286,7 +286,7 @@ mod tests {
         assert_eq!(all.overlapping(0x1ffa, 0x1ffb), [a, b]);
         assert!(all.any(0x9fff, 0xa000) && !all.any(0xa002, 0xb000));
         assert_eq!(all.overlapping(0x1ffc, 0x2000), [a]);
-        all.bury(a);
+        all.retire(a);
         assert_eq!(all.overlapping(0x1000, 0x3000), [b]);
         assert_eq!(all.overlapping(0x2000, 0x3000), [0; 0]);
         assert_eq!(all.dead_entry(0x100), Some((a, Entry::Plain)));

@@ -68,7 +68,7 @@ impl Translator {
         for at in self.frags.landings(id) {
             self.exits.cache.kill_entry(at);
         }
-        self.frags.bury(id);
+        self.frags.retire(id);
         self.stats.invalidated += 1;
     }
 }

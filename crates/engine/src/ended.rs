@@ -6,7 +6,7 @@ use relive_host::sys;
 
 /// Threads that have ended a moment ago.
 #[derive(Default)]
-pub struct Ended(Vec<Leaving>);
+pub struct EndedThreads(Vec<Leaving>);
 
 /// One of them: its id, and the word that the kernel clears when it has left all memory.
 struct Leaving {
@@ -14,7 +14,7 @@ struct Leaving {
     word: u64,
 }
 
-impl Ended {
+impl EndedThreads {
     /// The calling thread is about to leave.
     pub fn note(&mut self) {
         self.0.retain(Leaving::is_there);

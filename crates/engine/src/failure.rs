@@ -102,13 +102,13 @@ impl Failure {
 pub type Result<T> = std::result::Result<T, Failure>;
 
 /// Tells the supervisor why this process ends; `false`: nobody hears. Allocates nothing.
-pub type Tell = fn(&Failure) -> bool;
+pub type Reporter = fn(&Failure) -> bool;
 
 /// A panic and an exhausted memory have nobody to ask how the supervisor is told.
-static TELL: OnceLock<Tell> = OnceLock::new();
+static TELL: OnceLock<Reporter> = OnceLock::new();
 
 /// From now on the supervisor is told so why this process ends.
-pub fn tell_by(tell: Tell) {
+pub fn tell_by(tell: Reporter) {
     // Once in a process; the same again changes nothing.
     let _ = TELL.set(tell);
 }

@@ -6,7 +6,7 @@ use relive_trace::{FileId, Image, MapKind};
 use crate::failure::{Failure, Result};
 use crate::map_names::VDSO;
 use crate::memory::{Memory, Source};
-use crate::space::{Region, Traits};
+use crate::space::{Region, RegionTraits};
 
 /// Maps and writes all that `image` says and sets the first registers.
 ///
@@ -34,7 +34,7 @@ pub fn apply(
             name: op.name.as_str().into(),
             offset,
             inode: u64::from(!op.name.is_empty() && op.name != VDSO),
-            traits: Traits::default(),
+            traits: RegionTraits::default(),
         };
         memory.map(region, source).map_err(|e| {
             Failure::setup(format!(

@@ -38,7 +38,7 @@
 //! | `death_signal` | 0 | kept | PR_SET_PDEATHSIG(2const) |
 //! | `personality` | kept | kept | personality(2) |
 //! | `limits` | kept | kept | getrlimit(2) |
-//! | `reach` | kept | kept | |
+//! | `retained_fds` | kept | kept | |
 //!
 //! ¹ At the parent's call, from which it then returns for the first time ([`first_return`]).
 //! ² Only the ignored ones with CLONE_CLEAR_SIGHAND.
@@ -61,7 +61,7 @@ use crate::streams::Streams;
 use crate::tape::Tape;
 use crate::task::Task;
 use crate::task::signals::{AltStack, TaskSignals};
-use crate::task::state::{NO_ROBUST_LIST, Registers, TaskState, comm};
+use crate::task::state::{NO_ROBUST_LIST, TaskState, ThreadRegisters, comm};
 use crate::trap_flag::TrapFlag;
 
 impl TaskState {
@@ -131,7 +131,7 @@ impl TaskState {
             steps: 0,
             exact: true,
             parked: false,
-            registers: Registers::default(),
+            registers: ThreadRegisters::default(),
             signals: TaskSignals {
                 altstack: AltStack::default(),
                 ..self.signals.behind_call()
@@ -170,7 +170,7 @@ impl TaskSignals {
 }
 
 /// What a process shows of its program.
-pub struct Shown {
+pub struct ProgramView {
     /// The path of its file.
     pub exe: Vec<u8>,
     /// Its environment, as it began.
@@ -200,7 +200,7 @@ impl ProcessState {
 
     /// The process with a new program.
     #[must_use]
-    pub fn after_exec(self, shown: Shown) -> Self {
+    pub fn after_exec(self, shown: ProgramView) -> Self {
         let streams = shown.streams.iter().map(|s| (s.fd as i32, s.stream));
         let old = self.state;
         Self {
@@ -214,7 +214,7 @@ impl ProcessState {
                 death_signal: old.death_signal,
                 personality: old.personality,
                 limits: old.limits,
-                reach: old.reach,
+                retained_fds: old.retained_fds,
                 ..State::default()
             },
             ..self

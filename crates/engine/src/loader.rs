@@ -214,7 +214,7 @@ fn place(
         name: unnamed(),
         offset: 0,
         inode: 0,
-        traits: space::Traits::default(),
+        traits: space::RegionTraits::default(),
     });
     let id = identify(file)?;
     out.files

@@ -34,7 +34,7 @@ pub struct Memory {
     unnamed: u64,
     /// Code was translated from memory that other processes may write.
     common_code: bool,
-    /// A forked child may get something else than a copy (`Traits::on_fork`).
+    /// A forked child may get something else than a copy (`RegionTraits::on_fork`).
     pub on_fork: bool,
     /// The kernel locks what the guest locks.
     locks_for_real: bool,

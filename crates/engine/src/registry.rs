@@ -17,7 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use relive_host::signal::call_out;
 use relive_host::sys;
 
-use crate::ended::Ended;
+use crate::ended::EndedThreads;
 
 /// The errno, never seen by the guest, of a call for which all other threads must be at rest: nothing has
 /// been done, and it is made again when they are.
@@ -59,7 +59,7 @@ pub struct Registry {
 struct Members {
     all: Vec<Arc<Member>>,
     last: u32,
-    ended: Ended,
+    ended: EndedThreads,
 }
 
 /// One guest thread, or the vfork child in its place.
@@ -141,7 +141,7 @@ impl Registry {
         members
             .all
             .retain(|m| member.is_some_and(|member| Arc::ptr_eq(m, member)));
-        members.ended = Ended::default();
+        members.ended = EndedThreads::default();
     }
 
     /// Brings all others to rest, and keeps them there until the answer is dropped. The caller is at

@@ -4,7 +4,7 @@
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
-/// A soft and a hard limit.
+/// A soft and a hard limit of getrlimit(2).
 pub type Limit = (u64, u64);
 
 /// The limit as it is; `None`: the kernel does not tell.

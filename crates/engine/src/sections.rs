@@ -3,7 +3,7 @@
 use std::sync::Once;
 
 use crate::input::store;
-use crate::kernel::leads::LEADS;
+use crate::kernel::stream_aliases::STREAM_ALIASES;
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::group::GROUP;
@@ -20,7 +20,7 @@ pub fn place() {
         &CONCURRENCY,
         &remarks::REMARKS,
         &cpuid::ANSWERS,
-        &LEADS,
+        &STREAM_ALIASES,
         &file_table::FILES,
         &file_table::CHECKED,
         &USERS,

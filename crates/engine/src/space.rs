@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use relive_host::layout;
 
-use crate::sharing::changes::Part;
+use crate::sharing::changes::FileRange;
 
 /// Protection bits of mmap(2).
 pub const READ: u32 = libc::PROT_READ as u32;
@@ -40,12 +40,12 @@ pub struct Region {
     /// Identity of the file (from its device and inode number), 0 without file.
     pub inode: u64,
     /// What the guest has asked for besides.
-    pub traits: Traits,
+    pub traits: RegionTraits,
 }
 
 /// What a region does that others do not.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Traits {
+pub struct RegionTraits {
     /// It grows downwards where it is touched below its start (`MAP_GROWSDOWN`).
     pub grows: bool,
     /// What a forked child gets of it.
@@ -205,7 +205,7 @@ impl AddressSpace {
     }
 
     /// Changes what is mapped in a range.
-    pub fn change(&mut self, start: u64, end: u64, mut change: impl FnMut(&mut Traits)) {
+    pub fn change(&mut self, start: u64, end: u64, mut change: impl FnMut(&mut RegionTraits)) {
         self.cut(start);
         self.cut(end);
         for (_, r) in self.regions.range_mut(start..end) {
@@ -316,7 +316,7 @@ impl AddressSpace {
 
     /// Where shared maps show these parts of files, in order and each address once.
     #[must_use]
-    pub fn views_of(&self, parts: &[Part]) -> Vec<(u64, u64)> {
+    pub fn views_of(&self, parts: &[FileRange]) -> Vec<(u64, u64)> {
         let views = parts
             .iter()
             .flat_map(|p| self.shared_views(p.file, p.start, p.end - p.start));
@@ -334,9 +334,9 @@ impl AddressSpace {
 
     /// What is mapped shared of files.
     #[must_use]
-    pub fn shared_files(&self) -> Vec<Part> {
+    pub fn shared_files(&self) -> Vec<FileRange> {
         let files = self.iter().filter(|r| r.shared && r.inode != 0);
-        let part = |r: &Region| Part {
+        let part = |r: &Region| FileRange {
             file: r.inode,
             start: r.offset,
             end: r.offset + (r.end - r.start),
@@ -432,7 +432,7 @@ mod tests {
             name: "".into(),
             offset: 0,
             inode: 0,
-            traits: Traits::default(),
+            traits: RegionTraits::default(),
         }
     }
 

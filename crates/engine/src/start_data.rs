@@ -70,7 +70,7 @@ pub struct Continuation {
 impl Continuation {
     /// The host's executable, if it may have no name for the process any more.
     pub fn kept_host(&self) -> Option<i32> {
-        self.process.state.reach.map(|_| self.host)
+        self.process.state.retained_fds.map(|_| self.host)
     }
 }
 

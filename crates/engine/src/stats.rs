@@ -59,7 +59,7 @@ fn event(kind: &Kind<'_>) -> usize {
 
 /// What one host process after another has counted.
 #[repr(C, align(64))]
-pub struct Slot {
+pub struct CounterSlot {
     /// Kernel pid of the process that counts here now; 0 = nobody.
     owner: AtomicU32,
     /// Host processes that began to count here: forks and programs.
@@ -79,7 +79,7 @@ pub struct Counters {
     counting: AtomicU32,
     /// Host processes that found no place to count in.
     uncounted: AtomicU64,
-    slots: [Slot; SLOTS],
+    slots: [CounterSlot; SLOTS],
 }
 
 // SAFETY: all but the translator's counters is atomic, and those have one owner; zeros are a value.
@@ -92,7 +92,7 @@ impl Counters {
     }
 
     /// Where a process may count; `None` if nobody wants to know, or all places are taken.
-    fn claim(&self, pid: u32) -> Option<&Slot> {
+    fn claim(&self, pid: u32) -> Option<&CounterSlot> {
         if self.counting.load(Acquire) == 0 {
             return None;
         }
@@ -114,7 +114,7 @@ impl Counters {
 }
 
 /// Where this process counts; null if nobody wants to know.
-static SLOT: AtomicPtr<Slot> = AtomicPtr::new(std::ptr::null_mut());
+static SLOT: AtomicPtr<CounterSlot> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The supervisor's memory.
 static SHM: OnceLock<Shm> = OnceLock::new();
@@ -184,7 +184,7 @@ pub fn logged(kind: &Kind<'_>) {
     }
 }
 
-fn slot() -> Option<&'static Slot> {
+fn slot() -> Option<&'static CounterSlot> {
     // SAFETY: null, or a slot in a mapping that is never removed.
     unsafe { SLOT.load(Relaxed).as_ref() }
 }
@@ -198,7 +198,7 @@ fn count(counter: &AtomicU64) {
     }
 }
 
-impl Slot {
+impl CounterSlot {
     /// Whether a process counted here before it began a new program.
     fn belongs_to(&self, pid: u32) -> bool {
         self.owner.load(Acquire) == pid
@@ -250,7 +250,7 @@ impl Default for Totals {
 
 impl Totals {
     /// Of all slots.
-    fn of<'a>(slots: impl Iterator<Item = &'a Slot>, uncounted: u64) -> Self {
+    fn of<'a>(slots: impl Iterator<Item = &'a CounterSlot>, uncounted: u64) -> Self {
         let mut totals = Self {
             uncounted,
             ..Self::default()

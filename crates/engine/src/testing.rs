@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use relive_dbt::Options;
 use relive_host::Reg;
 
-pub use fake::{Asked, Fake};
+pub use fake::{Fake, ModeQuery};
 
 use crate::call::Call;
 use crate::call::answer::Answer;
@@ -70,7 +70,7 @@ impl Guest {
     }
 
     /// The questions of the engine to its mode since the last time, in order.
-    pub fn asked(&self) -> Vec<Asked> {
+    pub fn asked(&self) -> Vec<ModeQuery> {
         MODE.take()
     }
 

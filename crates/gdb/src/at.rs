@@ -3,7 +3,7 @@
 use std::str::FromStr;
 
 use relive_engine::Failure;
-use relive_engine::timeline::{Spot, Stopped, Timeline, Wanted};
+use relive_engine::timeline::{Interrupter, Spot, Stopped, Timeline};
 
 /// Where a session begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,7 +46,11 @@ impl At {
     ///
     /// # Errors
     /// There is no such place, or divergence.
-    pub fn go(self, timeline: &mut Timeline, wanted: &mut dyn Wanted) -> Result<Stopped, Failure> {
+    pub fn go(
+        self,
+        timeline: &mut Timeline,
+        wanted: &mut dyn Interrupter,
+    ) -> Result<Stopped, Failure> {
         match self {
             Self::Start => timeline.goto_start(),
             Self::End => timeline.goto_end(wanted),

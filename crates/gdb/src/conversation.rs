@@ -9,7 +9,7 @@ use std::rc::Rc;
 use gdbstub::stub::state_machine::GdbStubStateMachine;
 use gdbstub::stub::{DisconnectReason, GdbStubBuilder};
 use relive_engine::Failure;
-use relive_engine::timeline::Wanted;
+use relive_engine::timeline::Interrupter;
 
 use crate::debuggee::Debuggee;
 use crate::family::{Family, Route};
@@ -86,7 +86,7 @@ impl Agreed {
 /// The client as somebody who may interrupt a run, and to whom the guest's output is shown.
 struct Client<'l>(&'l mut Link);
 
-impl Wanted for Client<'_> {
+impl Interrupter for Client<'_> {
     fn wanted(&mut self) -> bool {
         self.0.has_input()
     }

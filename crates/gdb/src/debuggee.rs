@@ -9,8 +9,8 @@ use gdbstub::common::Tid;
 use gdbstub::target::{TargetError, TargetResult};
 use relive_engine::Failure;
 use relive_engine::timeline::{
-    Follow, Patient, Registers, Status, Stopped, Thread, Timeline, Watchpoint, What, vector_places,
-    vector_state,
+    Follow, Registers, ReplayStatus, StopEvent, Stopped, Thread, Timeline, Uninterrupted,
+    Watchpoint, vector_places, vector_state,
 };
 use relive_trace::Trace;
 
@@ -69,7 +69,7 @@ pub struct Debuggee {
     pub(crate) number: u32,
     /// What the last stop told of, if one has come there backwards: the number of the event, and
     /// what happens there.
-    pub(crate) met: Option<(u64, What)>,
+    pub(crate) met: Option<(u64, StopEvent)>,
     /// It stands before a signal that was told.
     pub(crate) at_signal: bool,
     /// The thread that the client has sent somewhere else in the changed copy, by slot: to call
@@ -95,7 +95,7 @@ impl Debuggee {
         let mut timeline = Timeline::open(trace, follow)?;
         let files = Files::of(opened, &follow.chain)?;
         let mut news = Vec::new();
-        let stopped = at.go(&mut timeline, &mut Patient)?;
+        let stopped = at.go(&mut timeline, &mut Uninterrupted)?;
         let at_signal = matches!(stopped, Stopped::Hit(_));
         if at == At::Crash && !at_signal {
             news.push("the process was not killed by a signal: this is its end".to_owned());
@@ -220,7 +220,7 @@ impl Debuggee {
         self.timeline.original().siginfo().ok().flatten()
     }
 
-    pub(crate) fn status(&self) -> Status {
+    pub(crate) fn status(&self) -> ReplayStatus {
         self.timeline.status()
     }
 

@@ -4,7 +4,7 @@
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
 
-use relive_engine::timeline::Wanted;
+use relive_engine::timeline::Interrupter;
 use rustix::event::PollFlags;
 use rustix::net::{RecvFlags, recv};
 
@@ -57,7 +57,7 @@ impl Until<'_> {
     }
 }
 
-impl Wanted for Until<'_> {
+impl Interrupter for Until<'_> {
     fn wanted(&mut self) -> bool {
         let come = self.0.filter(|i| i.has_come());
         come.inspect(|i| i.taken.set(true)).is_some()

@@ -4,7 +4,7 @@ use gdbstub::common::Signal;
 use gdbstub::outputln;
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd};
 use relive_engine::Failure;
-use relive_engine::timeline::{OTHERS, Patient, Place, Spot};
+use relive_engine::timeline::{OTHERS, Place, Spot, Uninterrupted};
 
 use crate::at::At;
 use crate::debuggee::Debuggee;
@@ -192,7 +192,7 @@ impl Debuggee {
         let back = self.status().point;
         self.timeline.goto_start()?;
         let calls = self.timeline.calls(addr, most, until);
-        self.timeline.goto(back, &mut Patient)?;
+        self.timeline.goto(back, &mut Uninterrupted)?;
         let calls = calls?;
         let mut lines: Vec<String> = calls
             .iter()

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 
 use relive_engine::Failure;
-use relive_engine::timeline::Map;
+use relive_engine::timeline::MapLine;
 
 use crate::debuggee::Debuggee;
 
@@ -80,7 +80,7 @@ fn word(bytes: &[u8]) -> u64 {
 }
 
 /// The text of `maps`, or of `smaps`, in which all that can be written counts as changed.
-fn maps(all: &[Map], detailed: bool) -> String {
+fn maps(all: &[MapLine], detailed: bool) -> String {
     let mut text = String::new();
     for map in all {
         let letters: String = LETTERS
@@ -116,7 +116,7 @@ mod tests {
 
     #[test]
     fn maps_are_told_as_the_kernel_tells_them() {
-        let map = |start, prot, name: &str| Map {
+        let map = |start, prot, name: &str| MapLine {
             start,
             end: start + 0x3000,
             prot,

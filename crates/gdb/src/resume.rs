@@ -12,7 +12,9 @@ use gdbstub::target::ext::base::reverse_exec::{
 };
 use gdbstub::target::ext::catch_syscalls::CatchSyscallPosition;
 use relive_engine::Failure;
-use relive_engine::timeline::{Ended, Hit, OTHERS, Stopped, Thread, Wanted, Watching, What, Why};
+use relive_engine::timeline::{
+    Ended, Hit, Interrupter, OTHERS, StopEvent, StopReason, Stopped, Thread, Watching,
+};
 
 use crate::debuggee::{Debuggee, RSP, tid};
 use crate::order::{Order, Reason};
@@ -100,7 +102,7 @@ impl Debuggee {
     ///
     /// # Errors
     /// Divergence, or the replay is gone.
-    pub(crate) fn go(&mut self, wanted: &mut dyn Wanted) -> Result<Option<Reason>, Failure> {
+    pub(crate) fn go(&mut self, wanted: &mut dyn Interrupter) -> Result<Option<Reason>, Failure> {
         self.at_signal = false;
         if let Some(thread) = self.strayed()? {
             return self.stray(&thread, wanted);
@@ -125,7 +127,7 @@ impl Debuggee {
             } else if self.order.is_back()
                 && matches!(
                     hit.what,
-                    What::Signal(_) | What::Call(_) | What::Returned(_)
+                    StopEvent::Signal(_) | StopEvent::Call(_) | StopEvent::Returned(_)
                 )
             {
                 self.met = Some((hit.before.event, hit.what));
@@ -136,7 +138,7 @@ impl Debuggee {
     }
 
     /// One way to the next stop, as it was ordered.
-    fn move_on(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped, Failure> {
+    fn move_on(&mut self, wanted: &mut dyn Interrupter) -> Result<Stopped, Failure> {
         match self.order {
             Order::Continue => self.forward(wanted),
             Order::Step(t) => {
@@ -153,12 +155,12 @@ impl Debuggee {
     }
 
     /// Forward to the next stop. A child that the client holds already is none.
-    fn forward(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped, Failure> {
+    fn forward(&mut self, wanted: &mut dyn Interrupter) -> Result<Stopped, Failure> {
         loop {
             let stopped = self.timeline.forward(wanted)?;
             match stopped {
                 Stopped::Hit(Hit {
-                    what: What::Fork { pid, .. },
+                    what: StopEvent::Fork { pid, .. },
                     ..
                 }) if self.known.contains(&pid) => {}
                 _ => return Ok(stopped),
@@ -175,7 +177,7 @@ impl Debuggee {
         tid: Tid,
         start: u64,
         end: u64,
-        wanted: &mut dyn Wanted,
+        wanted: &mut dyn Interrupter,
     ) -> Result<Stopped, Failure> {
         let slot = self.slot_of(tid);
         loop {
@@ -246,8 +248,8 @@ impl Debuggee {
         let tid = self.tid(hit.slot);
         self.current = Some(tid);
         match hit.what {
-            What::Breakpoint(_) => Reason::SwBreak(tid),
-            What::Watchpoint { watch, call, .. } => {
+            StopEvent::Breakpoint(_) => Reason::SwBreak(tid),
+            StopEvent::Watchpoint { watch, call, .. } => {
                 if call == Some(OTHERS) {
                     self.news
                         .push("another process wrote to watched memory".to_owned());
@@ -262,29 +264,29 @@ impl Debuggee {
                     addr: watch.addr,
                 }
             }
-            What::Signal(sig) => {
+            StopEvent::Signal(sig) => {
                 self.at_signal = true;
                 Reason::SignalWithThread {
                     tid,
                     signal: to_gdb(sig),
                 }
             }
-            What::Call(nr) => Reason::CatchSyscall {
+            StopEvent::Call(nr) => Reason::CatchSyscall {
                 tid: Some(tid),
                 number: nr.into(),
                 position: CatchSyscallPosition::Entry,
             },
-            What::Returned(nr) => Reason::CatchSyscall {
+            StopEvent::Returned(nr) => Reason::CatchSyscall {
                 tid: Some(tid),
                 number: nr.into(),
                 position: CatchSyscallPosition::Return,
             },
-            What::Exec => {
+            StopEvent::Exec => {
                 let hex: String = self.program.0.iter().map(|b| format!("{b:02x}")).collect();
                 self.told = Some(format!("exec:{hex};"));
                 Reason::Library(tid)
             }
-            What::Fork { pid, vfork } => {
+            StopEvent::Fork { pid, vfork } => {
                 let word = if vfork { "vfork" } else { "fork" };
                 self.told = Some(format!("{word}:p{pid:x}.{pid:x};"));
                 self.forked = Some(pid);
@@ -322,7 +324,7 @@ impl Debuggee {
     fn stray(
         &mut self,
         thread: &Thread,
-        wanted: &mut dyn Wanted,
+        wanted: &mut dyn Interrupter,
     ) -> Result<Option<Reason>, Failure> {
         let slot = thread.slot;
         let here = self.end_of(slot);
@@ -360,10 +362,10 @@ impl Debuggee {
         self.look()?;
         let here = self.tid(slot);
         Ok(match ran.why {
-            Why::Interrupted => None,
-            Why::Hit(hit) => {
+            StopReason::Interrupted => None,
+            StopReason::Hit(hit) => {
                 let reason = self.of_hit(&hit);
-                if matches!(hit.what, What::Signal(_)) {
+                if matches!(hit.what, StopEvent::Signal(_)) {
                     // Nothing is delivered in a copy, so there is no way on.
                     (self.at_signal, self.finished) = (false, self.end_of(slot));
                 }

@@ -7,7 +7,7 @@ use gdbstub::target::ext::breakpoints::{
 };
 use gdbstub::target::ext::catch_syscalls::{CatchSyscalls, SyscallNumbers};
 use gdbstub::target::{TargetError, TargetResult};
-use relive_engine::timeline::{Stops, Watching, Watchpoint};
+use relive_engine::timeline::{StopSet, Watching, Watchpoint};
 
 use crate::debuggee::{Debuggee, ENOMEM};
 
@@ -52,8 +52,8 @@ impl Debuggee {
     }
 
     /// Where the timeline is to stop.
-    pub(crate) fn stops(&self) -> Stops {
-        Stops {
+    pub(crate) fn stops(&self) -> StopSet {
+        StopSet {
             breakpoints: self.breakpoints.iter().copied().collect(),
             conditions: self
                 .conditions

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use gdbstub::common::Tid;
-use relive_engine::timeline::Host;
+use relive_engine::timeline::ReplayProcess;
 
 use crate::debuggee::Debuggee;
 
@@ -20,7 +20,7 @@ pub struct ThreadLocal {
 }
 
 /// Finds the address of such a variable in a replay of the trace in this folder.
-pub type Locate = fn(&mut Host, &Path, ThreadLocal) -> Option<u64>;
+pub type Locate = fn(&mut ReplayProcess, &Path, ThreadLocal) -> Option<u64>;
 
 /// What a client wants to know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

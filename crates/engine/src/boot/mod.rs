@@ -66,13 +66,13 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     });
     set_name(&boot.called);
     let go_on = boot.go_on.as_ref();
-    let reach = go_on.and_then(|c| c.process.state.reach);
-    if let Some(reach) = reach {
-        reach.adopt();
+    let fds = go_on.and_then(|c| c.process.state.retained_fds);
+    if let Some(fds) = fds {
+        fds.adopt();
     }
     crate::sections::place();
-    let found = match reach {
-        Some(reach) => reach.shared_memory()?,
+    let found = match fds {
+        Some(fds) => fds.shared_memory()?,
         None => boot.supervisor.map(Shm::find).transpose()?,
     };
     // A program that is only run uses it for its counters alone.

@@ -10,8 +10,8 @@ use relive_trace::{Image, Kind, Origin, Start, StreamFd, TapeId};
 
 use crate::descriptor_limit::{self, Limit};
 use crate::failure::{Failure, Result};
-use crate::inherit::Shown;
-use crate::kernel::leads;
+use crate::inherit::ProgramView;
+use crate::kernel::stream_aliases;
 use crate::loader::{self, Program, Refusal};
 use crate::machine::Machine;
 use crate::mode::HandedOn;
@@ -110,7 +110,7 @@ fn first_thread(
     };
     image.streams = open_streams(machine, &process.state.streams, first);
     let process = Process::restore(
-        process.after_exec(Shown {
+        process.after_exec(ProgramView {
             exe: program.path.clone(),
             environ: program
                 .env
@@ -191,9 +191,9 @@ fn inherited(index: u32, pid: u32) -> (TaskState, ProcessState) {
 /// comes another way, and looks whether standard input leads there too (as a terminal does).
 fn first_streams(machine: &Machine, streams: &mut Streams) {
     if let Some(shm) = &machine.shm {
-        crate::kernel::leads::LEADS.of(shm).note();
+        crate::kernel::stream_aliases::STREAM_ALIASES.of(shm).note();
     }
-    if let Some(stream) = leads::stream(machine, 0) {
+    if let Some(stream) = stream_aliases::stream(machine, 0) {
         streams.leads(0, stream);
     }
 }

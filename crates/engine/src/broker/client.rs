@@ -12,7 +12,7 @@ use rustix::fs::{FlockOperation, fcntl_lock};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
-use super::protocol::{ANSWER, Outcome, Request, Sum, VARIABLE, decode_answer};
+use super::protocol::{ANSWER, BrokerOutcome, BrokerRequest, Sum, VARIABLE, decode_answer};
 use super::socket;
 use crate::descriptor_limit;
 use crate::failure::{Failure, Result};
@@ -66,7 +66,7 @@ fn most() -> usize {
 /// Gets what need not be asked for one by one.
 fn take_known() -> Result<()> {
     let client = client()?;
-    let answer = ask(Request::Known(client.most as u32))?;
+    let answer = ask(BrokerRequest::Known(client.most as u32))?;
     let mut copies = client
         .copies
         .lock()
@@ -115,19 +115,21 @@ fn ask_copy(trace: &Path, id: FileId) -> Result<File> {
         errno,
         mut descriptors,
         ..
-    } = ask(Request::Copy(id.0))?;
+    } = ask(BrokerRequest::Copy(id.0))?;
     let descriptor = descriptors.pop();
     let folder = trace.join("files");
     let path = folder.join(id.to_string());
     Err(Failure::setup(match (outcome, descriptor) {
-        (Outcome::Here | Outcome::Checked, Some(descriptor)) => return Ok(descriptor.into()),
-        (Outcome::Here | Outcome::Checked, None) => return Err(no_descriptor()),
-        (Outcome::Missing, _) => Error::NoFile { path: folder, id },
-        (Outcome::Damaged, _) => Error::Damaged {
+        (BrokerOutcome::Here | BrokerOutcome::Checked, Some(descriptor)) => {
+            return Ok(descriptor.into());
+        }
+        (BrokerOutcome::Here | BrokerOutcome::Checked, None) => return Err(no_descriptor()),
+        (BrokerOutcome::Missing, _) => Error::NoFile { path: folder, id },
+        (BrokerOutcome::Damaged, _) => Error::Damaged {
             path,
             what: "its content is not what its name says",
         },
-        (Outcome::Unreadable, _) => Error::Read {
+        (BrokerOutcome::Unreadable, _) => Error::Read {
             path,
             source: io::Error::from_raw_os_error(errno),
         },
@@ -136,17 +138,17 @@ fn ask_copy(trace: &Path, id: FileId) -> Result<File> {
 
 /// Kept translations with a key, and whether somebody has checked them, if there are some.
 pub fn translations(key: u128) -> Option<(File, bool)> {
-    let mut answer = ask(Request::Translations(key)).ok()?;
+    let mut answer = ask(BrokerRequest::Translations(key)).ok()?;
     let file = answer.descriptors.pop()?.into();
-    Some((file, answer.outcome == Outcome::Checked))
+    Some((file, answer.outcome == BrokerOutcome::Checked))
 }
 
 /// A file about this process, if it can be had.
 pub fn proc_file(which: Proc) -> Option<File> {
     let request = match which {
-        Proc::Pagemap => Request::Pagemap,
-        Proc::Maps => Request::Maps,
-        Proc::Memory => Request::Memory,
+        Proc::Pagemap => BrokerRequest::Pagemap,
+        Proc::Maps => BrokerRequest::Maps,
+        Proc::Memory => BrokerRequest::Memory,
     };
     ask(request).ok()?.descriptors.pop().map(File::from)
 }
@@ -156,7 +158,7 @@ pub fn proc_file(which: Proc) -> Option<File> {
 /// # Errors
 /// It is gone.
 pub fn report(sum: Sum) -> Result<()> {
-    send(&client()?.socket, Request::Sum(sum), 0)
+    send(&client()?.socket, BrokerRequest::Sum(sum), 0)
 }
 
 fn client() -> Result<&'static Client> {
@@ -166,19 +168,19 @@ fn client() -> Result<&'static Client> {
 }
 
 struct Answer {
-    outcome: Outcome,
+    outcome: BrokerOutcome,
     errno: i32,
     /// Content of the descriptors, where there may be several.
     names: Vec<u8>,
     descriptors: Vec<OwnedFd>,
 }
 
-fn ask(request: Request) -> Result<Answer> {
+fn ask(request: BrokerRequest) -> Result<Answer> {
     client()?.ask(request, unique())
 }
 
 impl Client {
-    fn ask(&self, request: Request, number: u64) -> Result<Answer> {
+    fn ask(&self, request: BrokerRequest, number: u64) -> Result<Answer> {
         let _alone = lock(&self.lock)?;
         send(&self.socket, request, number)?;
         loop {
@@ -206,7 +208,7 @@ impl Client {
     }
 }
 
-fn send(socket: &OwnedFd, request: Request, number: u64) -> Result<()> {
+fn send(socket: &OwnedFd, request: BrokerRequest, number: u64) -> Result<()> {
     let bytes = request.encode(number);
     loop {
         // Of SIGPIPE a replay does not die.
@@ -285,20 +287,23 @@ mod tests {
         let (server, end) = socket::pair().expect("a socket");
         let client = client(end);
         let answer = |errno, number, descriptors: &[BorrowedFd<'_>]| {
-            let bytes = encode_answer(Outcome::Unreadable, errno, number);
+            let bytes = encode_answer(BrokerOutcome::Unreadable, errno, number);
             socket::send(&server, &bytes, descriptors).expect("there is room");
         };
         answer(1, 7, &[std::io::stderr().as_fd()]);
         answer(2, 8, &[]);
         answer(3, 9, &[]);
-        let got = client.ask(Request::Maps, 9).expect("an answer");
+        let got = client.ask(BrokerRequest::Maps, 9).expect("an answer");
         assert_eq!(got.errno, 3);
         assert!(got.descriptors.is_empty(), "that was the dead one's");
         let mut bytes = [0; REQUEST];
         let asked = socket::receive(&server, &mut bytes).expect("a request");
         assert_eq!(asked.sender, Some(getpid()));
         drop(server);
-        assert!(client.ask(Request::Maps, 10).is_err(), "nobody is there");
+        assert!(
+            client.ask(BrokerRequest::Maps, 10).is_err(),
+            "nobody is there"
+        );
     }
 
     #[test]

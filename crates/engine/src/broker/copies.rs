@@ -9,7 +9,7 @@ use std::path::Path;
 
 use relive_trace::{Error, FileId, FileStore};
 
-use super::protocol::Outcome;
+use super::protocol::BrokerOutcome;
 use crate::copy_notes::{Notes, is_settled};
 use crate::file_table::{FileTable, Stamp};
 use crate::translations::store;
@@ -24,7 +24,7 @@ pub struct Copies {
 }
 
 /// Why there is no copy: the class, and the error number where there is one.
-pub type Refusal = (Outcome, i32);
+pub type CopyRefusal = (BrokerOutcome, i32);
 
 impl Copies {
     /// Those of the trace in a folder.
@@ -41,7 +41,7 @@ impl Copies {
     }
 
     /// The copy with this content.
-    pub fn open(&mut self, id: FileId) -> Result<File, Refusal> {
+    pub fn open(&mut self, id: FileId) -> Result<File, CopyRefusal> {
         let file = self.files.open(id).map_err(|e| class(&e))?;
         let meta = file.metadata().map_err(|e| unreadable(&e))?;
         let stamp = FileTable::stamp(&meta);
@@ -81,12 +81,12 @@ impl Copies {
             .is_some_and(|notes| notes.hold(id, meta))
     }
 
-    fn check(&self, id: FileId, file: &File, meta: &Metadata) -> Result<(), Refusal> {
+    fn check(&self, id: FileId, file: &File, meta: &Metadata) -> Result<(), CopyRefusal> {
         // A change from here on must show in the inode, of which the note speaks.
         let notes = self.notes.as_ref().filter(|_| is_settled(meta));
         match FileId::of(file) {
             Ok(found) if found == id => {}
-            Ok(_) => return Err((Outcome::Damaged, 0)),
+            Ok(_) => return Err((BrokerOutcome::Damaged, 0)),
             Err(e) => return Err(unreadable(&e)),
         }
         if let Some(notes) = notes {
@@ -96,21 +96,21 @@ impl Copies {
     }
 }
 
-fn class(error: &Error) -> Refusal {
+fn class(error: &Error) -> CopyRefusal {
     match error {
-        Error::NoFile { .. } => (Outcome::Missing, 0),
+        Error::NoFile { .. } => (BrokerOutcome::Missing, 0),
         // A link in its place is not followed.
         Error::Read { source, .. } if source.raw_os_error() == Some(libc::ELOOP) => {
-            (Outcome::Damaged, 0)
+            (BrokerOutcome::Damaged, 0)
         }
         Error::Read { source, .. } => unreadable(source),
-        _ => (Outcome::Damaged, 0),
+        _ => (BrokerOutcome::Damaged, 0),
     }
 }
 
-fn unreadable(error: &std::io::Error) -> Refusal {
+fn unreadable(error: &std::io::Error) -> CopyRefusal {
     (
-        Outcome::Unreadable,
+        BrokerOutcome::Unreadable,
         error.raw_os_error().unwrap_or(libc::EIO),
     )
 }
@@ -160,18 +160,30 @@ mod tests {
         flip(&path);
         assert_eq!(
             open(&mut copies),
-            Err((Outcome::Damaged, 0)),
+            Err((BrokerOutcome::Damaged, 0)),
             "a changed byte"
         );
         std::fs::write(&path, b"some").expect("it is ours");
-        assert_eq!(open(&mut copies), Err((Outcome::Damaged, 0)), "cut off");
+        assert_eq!(
+            open(&mut copies),
+            Err((BrokerOutcome::Damaged, 0)),
+            "cut off"
+        );
         std::fs::remove_file(&path).expect("it is ours");
-        assert_eq!(open(&mut copies), Err((Outcome::Missing, 0)));
+        assert_eq!(open(&mut copies), Err((BrokerOutcome::Missing, 0)));
         std::os::unix::fs::symlink("/etc/passwd", &path).expect("a link");
-        assert_eq!(open(&mut copies), Err((Outcome::Damaged, 0)), "a link");
+        assert_eq!(
+            open(&mut copies),
+            Err((BrokerOutcome::Damaged, 0)),
+            "a link"
+        );
         std::fs::remove_file(&path).expect("it is ours");
         std::fs::create_dir(&path).expect("a folder");
-        assert_eq!(open(&mut copies), Err((Outcome::Damaged, 0)), "a folder");
+        assert_eq!(
+            open(&mut copies),
+            Err((BrokerOutcome::Damaged, 0)),
+            "a folder"
+        );
     }
 
     /// As if nothing had been written for a while.
@@ -203,7 +215,10 @@ mod tests {
             "its inode tells"
         );
         assert!(copies().known(9).is_empty());
-        assert_eq!(copies().open(id).map(drop), Err((Outcome::Damaged, 0)));
+        assert_eq!(
+            copies().open(id).map(drop),
+            Err((BrokerOutcome::Damaged, 0))
+        );
     }
 
     #[test]

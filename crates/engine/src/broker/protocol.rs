@@ -26,7 +26,7 @@ pub struct Sum {
 
 /// What a request is about.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Request {
+pub enum BrokerRequest {
     /// The trace's copy of a file with this content.
     Copy([u8; 32]),
     /// The copies that have been checked already, so many at most. Asked once, at the start.
@@ -47,7 +47,7 @@ pub enum Request {
 /// How a request went.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Outcome {
+pub enum BrokerOutcome {
     /// A descriptor comes with the answer.
     Here = 0,
     /// So it does, and what it leads to has been checked.
@@ -60,7 +60,7 @@ pub enum Outcome {
     Unreadable = 4,
 }
 
-impl Request {
+impl BrokerRequest {
     /// As it is sent, with its number.
     pub fn encode(self, number: u64) -> [u8; REQUEST] {
         let mut bytes = [0; REQUEST];
@@ -143,7 +143,7 @@ impl Sum {
 }
 
 /// Outcome, error number and number of the request.
-pub fn encode_answer(outcome: Outcome, errno: i32, number: u64) -> [u8; ANSWER] {
+pub fn encode_answer(outcome: BrokerOutcome, errno: i32, number: u64) -> [u8; ANSWER] {
     let mut bytes = [0; ANSWER];
     bytes[..4].copy_from_slice(&(outcome as u32).to_le_bytes());
     bytes[4..8].copy_from_slice(&errno.to_le_bytes());
@@ -152,16 +152,16 @@ pub fn encode_answer(outcome: Outcome, errno: i32, number: u64) -> [u8; ANSWER] 
 }
 
 /// The reverse; `None` if it makes no sense.
-pub fn decode_answer(bytes: &[u8]) -> Option<(Outcome, i32, u64)> {
+pub fn decode_answer(bytes: &[u8]) -> Option<(BrokerOutcome, i32, u64)> {
     let bytes: &[u8; ANSWER] = bytes.try_into().ok()?;
     let (outcome, rest) = bytes.split_first_chunk::<4>()?;
     let (errno, number) = rest.split_first_chunk::<4>()?;
     let outcome = match u32::from_le_bytes(*outcome) {
-        0 => Outcome::Here,
-        1 => Outcome::Checked,
-        2 => Outcome::Missing,
-        3 => Outcome::Damaged,
-        4 => Outcome::Unreadable,
+        0 => BrokerOutcome::Here,
+        1 => BrokerOutcome::Checked,
+        2 => BrokerOutcome::Missing,
+        3 => BrokerOutcome::Damaged,
+        4 => BrokerOutcome::Unreadable,
         _ => return None,
     };
     let number = number.try_into().map(u64::from_le_bytes).ok()?;

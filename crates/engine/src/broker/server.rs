@@ -15,8 +15,8 @@ use rustix::fs::{Mode, OFlags};
 use rustix::net::{Shutdown, shutdown};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open, pidfd_send_signal};
 
-use super::copies::{Copies, Refusal};
-use super::protocol::{Outcome, REQUEST, Request, Sum, VARIABLE, encode_answer};
+use super::copies::{Copies, CopyRefusal};
+use super::protocol::{BrokerOutcome, BrokerRequest, REQUEST, Sum, VARIABLE, encode_answer};
 use super::socket;
 use crate::failure::{Failure, Result};
 use crate::messages::MOST;
@@ -227,23 +227,26 @@ impl Service {
         if message.len != REQUEST {
             return true;
         }
-        let Some((request, number)) = Request::decode(&bytes) else {
+        let Some((request, number)) = BrokerRequest::decode(&bytes) else {
             return true;
         };
         let answer = match request {
-            Request::Sum(sum) => {
+            BrokerRequest::Sum(sum) => {
                 self.gathered.keep(sum);
                 return true;
             }
-            Request::Known(most) => {
+            BrokerRequest::Known(most) => {
                 self.known(socket, most, number);
                 return true;
             }
-            Request::Copy(id) => self.copies.open(FileId(id)).map(|f| (f, Outcome::Here)),
-            Request::Translations(key) => self.translations(key),
-            Request::Pagemap => self.proc(message.sender, "pagemap", OFlags::RDONLY),
-            Request::Maps => self.proc(message.sender, "maps", OFlags::RDONLY),
-            Request::Memory => self.proc(message.sender, "mem", OFlags::RDWR),
+            BrokerRequest::Copy(id) => self
+                .copies
+                .open(FileId(id))
+                .map(|f| (f, BrokerOutcome::Here)),
+            BrokerRequest::Translations(key) => self.translations(key),
+            BrokerRequest::Pagemap => self.proc(message.sender, "pagemap", OFlags::RDONLY),
+            BrokerRequest::Maps => self.proc(message.sender, "maps", OFlags::RDONLY),
+            BrokerRequest::Memory => self.proc(message.sender, "mem", OFlags::RDWR),
         };
         let (file, outcome, errno) = match answer {
             Ok((file, outcome)) => (Some(file), outcome, 0),
@@ -258,7 +261,7 @@ impl Service {
 
     fn known(&mut self, socket: &OwnedFd, most: u32, number: u64) {
         let known = self.copies.known(MOST.min(most as usize));
-        let mut bytes = encode_answer(Outcome::Checked, 0, number).to_vec();
+        let mut bytes = encode_answer(BrokerOutcome::Checked, 0, number).to_vec();
         for (id, _) in &known {
             bytes.extend_from_slice(&id.0);
         }
@@ -266,12 +269,12 @@ impl Service {
         let _ = socket::send(socket, &bytes, &fds);
     }
 
-    fn translations(&self, key: u128) -> std::result::Result<(File, Outcome), Refusal> {
+    fn translations(&self, key: u128) -> std::result::Result<(File, BrokerOutcome), CopyRefusal> {
         let served = self.translations.as_ref().and_then(|s| s.open(key));
         match served {
-            Some((file, true)) => Ok((file, Outcome::Checked)),
-            Some((file, false)) => Ok((file, Outcome::Here)),
-            None => Err((Outcome::Missing, 0)),
+            Some((file, true)) => Ok((file, BrokerOutcome::Checked)),
+            Some((file, false)) => Ok((file, BrokerOutcome::Here)),
+            None => Err((BrokerOutcome::Missing, 0)),
         }
     }
 
@@ -281,12 +284,12 @@ impl Service {
         sender: Option<Pid>,
         name: &str,
         access: OFlags,
-    ) -> std::result::Result<(File, Outcome), Refusal> {
+    ) -> std::result::Result<(File, BrokerOutcome), CopyRefusal> {
         let folder = sender.and_then(|sender| self.members.folder(sender));
-        let folder = folder.ok_or((Outcome::Missing, 0))?;
+        let folder = folder.ok_or((BrokerOutcome::Missing, 0))?;
         match rustix::fs::openat(&folder, name, access | OFlags::CLOEXEC, Mode::empty()) {
-            Ok(file) => Ok((file.into(), Outcome::Here)),
-            Err(e) => Err((Outcome::Unreadable, e.raw_os_error())),
+            Ok(file) => Ok((file.into(), BrokerOutcome::Here)),
+            Err(e) => Err((BrokerOutcome::Unreadable, e.raw_os_error())),
         }
     }
 }

@@ -34,7 +34,7 @@ fn ask(end: &OwnedFd, bytes: &[u8]) {
     end.write_all(bytes).expect("somebody listens");
 }
 
-fn answer(end: &OwnedFd) -> (Outcome, i32, u64, Option<OwnedFd>) {
+fn answer(end: &OwnedFd) -> (BrokerOutcome, i32, u64, Option<OwnedFd>) {
     let mut bytes = [0; ANSWER];
     let mut message = socket::receive(end, &mut bytes).expect("an answer");
     assert_eq!(message.len, ANSWER);
@@ -52,25 +52,25 @@ fn requests_and_answers_are_read_as_they_were_written() {
         memory: 0x0123_4567_89ab_cdef,
     };
     for request in [
-        Request::Copy([7; 32]),
-        Request::Translations(u128::MAX - 5),
-        Request::Pagemap,
-        Request::Maps,
-        Request::Known(7),
-        Request::Sum(sum),
+        BrokerRequest::Copy([7; 32]),
+        BrokerRequest::Translations(u128::MAX - 5),
+        BrokerRequest::Pagemap,
+        BrokerRequest::Maps,
+        BrokerRequest::Known(7),
+        BrokerRequest::Sum(sum),
     ] {
         let bytes = request.encode(99);
-        assert_eq!(Request::decode(&bytes), Some((request, 99)));
-        assert_eq!(Request::decode(&bytes[1..]), None);
+        assert_eq!(BrokerRequest::decode(&bytes), Some((request, 99)));
+        assert_eq!(BrokerRequest::decode(&bytes[1..]), None);
     }
-    assert_eq!(Request::decode(&[0; REQUEST]), None);
-    assert_eq!(Request::decode(&[0xff; REQUEST]), None);
+    assert_eq!(BrokerRequest::decode(&[0; REQUEST]), None);
+    assert_eq!(BrokerRequest::decode(&[0xff; REQUEST]), None);
     for outcome in [
-        Outcome::Here,
-        Outcome::Checked,
-        Outcome::Missing,
-        Outcome::Damaged,
-        Outcome::Unreadable,
+        BrokerOutcome::Here,
+        BrokerOutcome::Checked,
+        BrokerOutcome::Missing,
+        BrokerOutcome::Damaged,
+        BrokerOutcome::Unreadable,
     ] {
         let bytes = encode_answer(outcome, -7, 1 << 63);
         assert_eq!(decode_answer(&bytes), Some((outcome, -7, 1 << 63)));
@@ -82,17 +82,17 @@ fn requests_and_answers_are_read_as_they_were_written() {
 fn content_is_handed_out_for_reading() {
     let (base, id) = trace(b"content");
     let (broker, end) = served(base.path());
-    ask(&end, &Request::Copy(id).encode(5));
+    ask(&end, &BrokerRequest::Copy(id).encode(5));
     let (outcome, _, number, file) = answer(&end);
-    assert_eq!((outcome, number), (Outcome::Here, 5));
+    assert_eq!((outcome, number), (BrokerOutcome::Here, 5));
     let mut file = std::fs::File::from(file.expect("a descriptor"));
     assert!(file.write_all(b"x").is_err(), "for reading only");
     let mut text = String::new();
     std::io::Read::read_to_string(&mut file, &mut text).expect("it is open");
     assert_eq!(text, "content");
-    ask(&end, &Request::Copy([1; 32]).encode(6));
+    ask(&end, &BrokerRequest::Copy([1; 32]).encode(6));
     let (outcome, _, number, file) = answer(&end);
-    assert_eq!((outcome, number), (Outcome::Missing, 6));
+    assert_eq!((outcome, number), (BrokerOutcome::Missing, 6));
     assert!(file.is_none());
     drop(broker);
 }
@@ -102,9 +102,9 @@ fn the_senders_own_files_and_no_others() {
     let (base, _) = trace(b"content");
     let (_broker, end) = served(base.path());
     // This process has its end at another number: to the server it is a stranger.
-    ask(&end, &Request::Maps.encode(1));
+    ask(&end, &BrokerRequest::Maps.encode(1));
     let (outcome, _, _, file) = answer(&end);
-    assert_eq!(outcome, Outcome::Missing);
+    assert_eq!(outcome, BrokerOutcome::Missing);
     assert!(file.is_none());
 }
 
@@ -115,7 +115,7 @@ fn nonsense_is_not_answered_and_stops_nothing() {
     for nonsense in [&[0; REQUEST][..], &[1; 3], &[0xff; 4 * REQUEST]] {
         ask(&end, nonsense);
     }
-    ask(&end, &Request::Copy(id).encode(9));
+    ask(&end, &BrokerRequest::Copy(id).encode(9));
     assert_eq!(answer(&end).2, 9);
 }
 
@@ -124,7 +124,7 @@ fn who_never_listens_does_not_stop_the_server() {
     let (base, id) = trace(b"content");
     let (broker, end) = served(base.path());
     for number in 0..2000 {
-        ask(&end, &Request::Copy(id).encode(number));
+        ask(&end, &BrokerRequest::Copy(id).encode(number));
     }
     // Reached only if the server takes requests all the time.
     broker.finish().expect("nothing was too much");
@@ -142,7 +142,7 @@ fn what_was_reported_is_there_at_the_end() {
         memory: 4,
     };
     for event in 0..1000 {
-        ask(&end, &Request::Sum(sum(event)).encode(0));
+        ask(&end, &BrokerRequest::Sum(sum(event)).encode(0));
     }
     let gathered = broker.finish().expect("there is room");
     let sums = &gathered.sums[&1];

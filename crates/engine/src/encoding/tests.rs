@@ -7,7 +7,7 @@ use relive_host::signal::{KernelAction, Mask};
 use super::{Malformed, from_bytes, to_bytes};
 use crate::mode::Name;
 use crate::process::state::ProcessState;
-use crate::reach::Reach;
+use crate::retained_fds::RetainedFds;
 use crate::seccomp::filter::{Confined, Filters};
 use crate::start_data::{Boot, Continuation};
 use crate::task::signals::Interrupted;
@@ -78,7 +78,7 @@ prop_compose! {
         robust in any::<std::collections::BTreeMap<u32, (u64, u32)>>(),
         numbers in any::<(i64, i32, u64, (u64, u64), (u64, u64))>(),
         filter in prop::option::of(filters()),
-        reach in any::<Option<(i32, i32, bool)>>(),
+        retained in any::<Option<(i32, i32, bool)>>(),
     ) -> ProcessState {
         let mut process = ProcessState::new(ids.0, ids.1);
         (process.next_thread, process.filters_set) = (ids.2, ids.3);
@@ -91,7 +91,7 @@ prop_compose! {
         (state.robust, state.filter) = (robust, filter);
         (state.dumpable, state.death_signal, state.personality) = (numbers.0, numbers.1, numbers.2);
         (state.limits.space, state.limits.data) = (numbers.3, numbers.4);
-        state.reach = reach.map(|(memory, copies, moved)| Reach { memory, copies, moved });
+        state.retained_fds = retained.map(|(memory, copies, moved)| RetainedFds { memory, copies, moved });
         process
     }
 }

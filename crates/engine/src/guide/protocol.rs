@@ -38,7 +38,7 @@ pub struct Watchpoint {
 
 /// Where a replay stops by itself.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stops {
+pub struct StopSet {
     /// Guest addresses of instructions.
     pub breakpoints: Vec<u64>,
     /// Of these breakpoints, conditions of which one must hold: agent expressions of gdb.
@@ -67,7 +67,7 @@ pub enum Search {
 
 /// How to go on.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Run {
+pub struct RunRequest {
     /// Not beyond this position.
     pub until: Option<Point>,
     /// Until the thread of this slot has executed so many instructions.
@@ -76,7 +76,7 @@ pub struct Run {
     pub search: Search,
     /// The breakpoint at the present position has been reported already.
     pub leave: bool,
-    /// Not much beyond this amount of work, see [`Status::work`].
+    /// Not much beyond this amount of work, see [`ReplayStatus::work`].
     pub work: Option<u64>,
     /// Bring along what the guest writes to its standard streams: bytes with the answer, see
     /// [`Output`].
@@ -85,7 +85,7 @@ pub struct Run {
     pub fast: bool,
 }
 
-impl Run {
+impl RunRequest {
     /// Forward to the end, past all stops, and quietly.
     #[must_use]
     pub fn to_the_end() -> Self {
@@ -136,11 +136,11 @@ pub enum Request {
     /// Go to where the process begins that is replayed.
     Begin,
     /// Set where to stop.
-    Stops(Stops),
+    Stops(StopSet),
     /// Write the guest's output to standard output and error from now on.
     Output,
     /// Go on.
-    Run(Run),
+    Run(RunRequest),
     /// Where are we?
     Status,
     /// Which threads are there?
@@ -173,7 +173,7 @@ pub const OTHERS: u32 = u32::MAX - 1;
 
 /// What stopped a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum What {
+pub enum StopEvent {
     /// A breakpoint at this address.
     Breakpoint(u64),
     /// An access to watched memory.
@@ -207,7 +207,7 @@ pub enum What {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hit {
     /// What it is.
-    pub what: What,
+    pub what: StopEvent,
     /// The position right before it.
     pub before: Point,
     /// Slot of the thread.
@@ -229,7 +229,7 @@ pub enum Ended {
 
 /// Where a replay is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Status {
+pub struct ReplayStatus {
     /// The position.
     pub point: Point,
     /// Slot of the thread whose turn it is.
@@ -282,7 +282,7 @@ pub struct Thread {
 
 /// One region of guest memory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Map {
+pub struct MapLine {
     /// First address.
     pub start: u64,
     /// Behind the last one.
@@ -297,7 +297,7 @@ pub struct Map {
 
 /// Why a run stopped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Why {
+pub enum StopReason {
     /// It is where it was to go.
     Until,
     /// It went past that: the position does not exist.
@@ -318,18 +318,18 @@ pub enum Why {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
     /// Why it stopped.
-    pub why: Why,
+    pub why: StopReason,
     /// The last stop seen.
     pub last: Option<Hit>,
     /// Where it is now.
-    pub status: Status,
+    pub status: ReplayStatus,
     /// There may have been more accesses to watched memory.
     pub blind: bool,
 }
 
 /// An answer.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub enum Reply {
+pub enum Response {
     /// Done, or the bytes that come with this.
     Done,
     /// The copy's process id.
@@ -337,11 +337,11 @@ pub enum Reply {
     /// Of a run.
     Ran(Box<Ran>),
     /// Of [`Request::Status`] and [`Request::Begin`].
-    Status(Status),
+    Status(ReplayStatus),
     /// Of [`Request::Threads`].
     Threads(Vec<Thread>),
     /// Of [`Request::Maps`].
-    Maps(Vec<Map>),
+    Maps(Vec<MapLine>),
     /// Of [`Request::Checksum`].
     Checksum(u64),
     /// Of [`Request::Past`].

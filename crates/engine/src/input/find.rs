@@ -2,7 +2,7 @@
 //! compared.
 
 use super::guesses::{start_key, whole_key};
-use super::store::Store;
+use super::store::InputStore;
 use crate::task::cursors::Cursors;
 
 /// Fewer bytes are not worth a reference.
@@ -22,7 +22,7 @@ fn common(a: &[u8], b: &[u8]) -> usize {
 
 impl Cursors {
     /// Where all of the bytes are, if they are found.
-    pub(super) fn whole(&mut self, store: &Store, bytes: &[u8]) -> Option<u64> {
+    pub(super) fn whole(&mut self, store: &InputStore, bytes: &[u8]) -> Option<u64> {
         let is = |offset: &u64| store.at(*offset, bytes.len()) == bytes;
         if let Some(i) = (0..self.0.len()).find(|i| is(&self.0[*i])) {
             let offset = self.0[i];
@@ -40,7 +40,7 @@ impl Cursors {
     }
 
     /// Where a beginning of the bytes is, and how much of them; at least [`LEAST`].
-    pub(super) fn beginning(&mut self, store: &Store, bytes: &[u8]) -> Option<(u64, usize)> {
+    pub(super) fn beginning(&mut self, store: &InputStore, bytes: &[u8]) -> Option<(u64, usize)> {
         let fits = |offset| common(store.at(offset, bytes.len()), bytes);
         for cursor in &mut self.0 {
             let n = fits(*cursor);

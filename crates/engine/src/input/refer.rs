@@ -6,7 +6,7 @@ use relive_trace::InputRef;
 
 use super::descriptors::is_kept;
 use super::find::LEAST;
-use super::store::{self, Store};
+use super::store::{self, InputStore};
 use crate::call::Call;
 use crate::task::Task;
 
@@ -19,7 +19,7 @@ const SMALL: u64 = 1024;
 
 /// How the bytes of a call are logged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Way {
+pub enum LogForm {
     /// By value.
     Value,
     /// By reference if the store has them, by value if not.
@@ -28,7 +28,7 @@ pub enum Way {
     Kept,
 }
 
-impl Way {
+impl LogForm {
     /// How the bytes that a call has brought are logged.
     #[must_use]
     pub fn of(task: &Task, call: &Call, brought: u64) -> Self {
@@ -58,7 +58,12 @@ impl<'a> Split<'a> {
     /// Takes apart what lies in these slices, by guest address. `refs` is an empty vector to
     /// be used again.
     #[must_use]
-    pub fn of(task: &mut Task, way: Way, slices: &[(u64, &'a [u8])], refs: Vec<InputRef>) -> Self {
+    pub fn of(
+        task: &mut Task,
+        way: LogForm,
+        slices: &[(u64, &'a [u8])],
+        refs: Vec<InputRef>,
+    ) -> Self {
         let mut split = Self {
             refs,
             values: Vec::new(),
@@ -70,7 +75,7 @@ impl<'a> Split<'a> {
         for &(address, bytes) in slices {
             if bytes.len() < LEAST {
                 split.value(address, bytes);
-            } else if way == Way::Kept {
+            } else if way == LogForm::Kept {
                 split.keep(task, store, address, bytes);
             } else {
                 split.find(task, store, address, bytes);
@@ -86,7 +91,7 @@ impl<'a> Split<'a> {
     }
 
     /// All of it by reference. In parts it would be found again in parts only.
-    fn keep(&mut self, task: &mut Task, store: &Store, address: u64, bytes: &'a [u8]) {
+    fn keep(&mut self, task: &mut Task, store: &InputStore, address: u64, bytes: &'a [u8]) {
         let found = task.cursors.whole(store, bytes).or_else(|| {
             let offset = store.append(task.tid, bytes)?;
             task.cursors.goes_on(offset + bytes.len() as u64);
@@ -103,7 +108,7 @@ impl<'a> Split<'a> {
     }
 
     /// What is known of it by reference.
-    fn find(&mut self, task: &mut Task, store: &Store, address: u64, bytes: &'a [u8]) {
+    fn find(&mut self, task: &mut Task, store: &InputStore, address: u64, bytes: &'a [u8]) {
         let (mut at, mut done) = (0, 0);
         while bytes.len() - at >= LEAST {
             let Some((offset, n)) = task.cursors.beginning(store, &bytes[at..]) else {

@@ -28,7 +28,7 @@ const WAITING: usize = 1 << 16;
 
 /// The part of the shared memory that belongs to the store.
 #[repr(C)]
-pub struct Shared {
+pub struct StoreState {
     lock: Lock,
     /// Bytes that may be compared with.
     length: AtomicU64,
@@ -50,12 +50,12 @@ struct Waiting {
 }
 
 /// What the processes of a recording share of its store of input.
-pub static SHARED: Section<Shared> = Section::common();
+pub static SHARED: Section<StoreState> = Section::common();
 
 // SAFETY: all of it is atomic, and zeros are a value.
-unsafe impl Shareable for Shared {}
+unsafe impl Shareable for StoreState {}
 
-impl Shared {
+impl StoreState {
     /// Appends bytes; where they are, or `None`: they cannot be kept now.
     fn append(&self, shm: &Shm, file: &File, tid: u32, bytes: &[u8]) -> Option<u64> {
         let _lock = self.lock.try_take(tid)?;
@@ -123,7 +123,7 @@ fn is_limited() -> bool {
 }
 
 /// The store, open in this process.
-pub(super) struct Store {
+pub(super) struct InputStore {
     file: File,
     /// The file, mapped as far as it can ever reach.
     base: *const u8,
@@ -131,19 +131,21 @@ pub(super) struct Store {
 }
 
 // SAFETY: the mapping is only read, and only where bytes do not change any more.
-unsafe impl Send for Store {}
+unsafe impl Send for InputStore {}
 // SAFETY: as above.
-unsafe impl Sync for Store {}
+unsafe impl Sync for InputStore {}
 
-static STORE: OnceLock<Option<Store>> = OnceLock::new();
+static STORE: OnceLock<Option<InputStore>> = OnceLock::new();
 
 /// The store of this recording, opened when it is first needed; `None`: it cannot be used.
-pub(super) fn open(task: &Task) -> Option<&'static Store> {
+pub(super) fn open(task: &Task) -> Option<&'static InputStore> {
     if STORE.get().is_none() && task.vforked.is_some() {
         // The descriptor would be the child's alone, and the parent would take it for its own.
         return None;
     }
-    STORE.get_or_init(|| Store::open(task.machine())).as_ref()
+    STORE
+        .get_or_init(|| InputStore::open(task.machine()))
+        .as_ref()
 }
 
 /// The host's descriptor of the store, once it has one.
@@ -152,9 +154,9 @@ pub fn own() -> Option<RawFd> {
     STORE.get()?.as_ref().map(|store| store.file.as_raw_fd())
 }
 
-impl Store {
+impl InputStore {
     fn open(machine: &'static Machine) -> Option<Self> {
-        if crate::reach::is_changed() {
+        if crate::retained_fds::is_changed() {
             // Its name may lead elsewhere.
             return None;
         }
@@ -186,7 +188,7 @@ impl Store {
         })
     }
 
-    fn shared(&self) -> &Shared {
+    fn shared(&self) -> &StoreState {
         SHARED.of(self.shm)
     }
 

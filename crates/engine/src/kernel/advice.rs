@@ -3,7 +3,7 @@
 
 use relive_host::addr::PAGE;
 
-use super::operation::Told;
+use super::operation::RecordedResult;
 use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::failure::Result;
@@ -59,7 +59,7 @@ const EFFECTS: &[(i32, Effect)] = &[
 ];
 
 /// madvise(2).
-pub fn madvise(task: &mut Task, call: &Call, told: Told) -> Result<Reply> {
+pub fn madvise(task: &mut Task, call: &Call, told: RecordedResult) -> Result<Reply> {
     Ok(Reply::Value(match (advise(task, call, told), told) {
         (Ok(()), _) => 0,
         // Older recordings have other errors for the same.
@@ -68,7 +68,7 @@ pub fn madvise(task: &mut Task, call: &Call, told: Told) -> Result<Reply> {
     }))
 }
 
-fn advise(task: &Task, call: &Call, told: Told) -> std::result::Result<(), i32> {
+fn advise(task: &Task, call: &Call, told: RecordedResult) -> std::result::Result<(), i32> {
     let [start, len, ..] = call.args;
     let known = EFFECTS.iter().find(|(advice, _)| *advice == call.int(2));
     let Some(&(_, effect)) = known else {
@@ -129,7 +129,7 @@ fn as_told(result: i64) -> std::result::Result<(), i32> {
 }
 
 /// Whether the kernel would do it to a region.
-fn check(effect: Effect, region: &Region, told: Told) -> std::result::Result<(), i32> {
+fn check(effect: Effect, region: &Region, told: RecordedResult) -> std::result::Result<(), i32> {
     let private = !region.shared && !region.common;
     let refuse_if = |no: bool| if no { Err(libc::EINVAL) } else { Ok(()) };
     let locked = region.traits.locked;

@@ -12,14 +12,14 @@ use crate::call::Call;
 
 /// What a call changes.
 #[derive(Clone, Copy)]
-pub struct Target {
-    pub which: Which,
-    pub what: What,
+pub struct FileChange {
+    pub which: FileOperand,
+    pub what: ChangedPart,
 }
 
 /// Which file it changes.
 #[derive(Clone, Copy)]
-pub enum Which {
+pub enum FileOperand {
     /// That of a descriptor, by the number of its argument.
     Descriptor(u8),
     /// That of the path in an argument.
@@ -30,7 +30,7 @@ pub enum Which {
 
 /// Which part it changes.
 #[derive(Clone, Copy)]
-pub enum What {
+pub enum ChangedPart {
     /// As many bytes as it returns.
     Written(At),
     /// The size.
@@ -42,31 +42,31 @@ pub enum What {
 }
 
 /// What a call may change in a file.
-pub fn find(call: &Call) -> Option<Target> {
+pub fn find(call: &Call) -> Option<FileChange> {
     if let Some(End { fd, at, .. }) = call.output().filter(|end| end.at != At::Stream) {
-        return target(Which::Descriptor(fd), What::Written(at));
+        return target(FileOperand::Descriptor(fd), ChangedPart::Written(at));
     }
     if let Some(opening) = call.opening() {
         return match call.open_flags(opening) & libc::O_TRUNC as u64 {
             0 => None,
-            _ => target(Which::Opened(opening), What::Cut),
+            _ => target(FileOperand::Opened(opening), ChangedPart::Cut),
         };
     }
     match call.changes() {
         Changes::Nothing => None,
-        Changes::Size(fd) => target(Which::Descriptor(fd), What::Cut),
-        Changes::SizeOfNamed(path) => target(Which::Named(path), What::Cut),
-        Changes::Space(fd) => target(Which::Descriptor(fd), What::Allocated(fd + 1)),
-        Changes::All(fd) => target(Which::Descriptor(fd), What::Everything),
+        Changes::Size(fd) => target(FileOperand::Descriptor(fd), ChangedPart::Cut),
+        Changes::SizeOfNamed(path) => target(FileOperand::Named(path), ChangedPart::Cut),
+        Changes::Space(fd) => target(FileOperand::Descriptor(fd), ChangedPart::Allocated(fd + 1)),
+        Changes::All(fd) => target(FileOperand::Descriptor(fd), ChangedPart::Everything),
     }
 }
 
-fn target(which: Which, what: What) -> Option<Target> {
-    Some(Target { which, what })
+fn target(which: FileOperand, what: ChangedPart) -> Option<FileChange> {
+    Some(FileChange { which, what })
 }
 
 /// What a path in a call names.
-pub enum Named {
+pub enum PathTarget {
     /// A regular file: identity and size.
     File(u64, u64),
     /// Nothing: what is made there is a regular file.
@@ -76,18 +76,18 @@ pub enum Named {
 }
 
 /// What a path in a call names now. It makes no descriptor, whose number the guest could miss.
-pub fn named(call: &Call) -> Named {
+pub fn named(call: &Call) -> PathTarget {
     let path = match find(call).map(|target| target.which) {
         Some(
-            Which::Opened(Opening {
+            FileOperand::Opened(Opening {
                 path: Some(path), ..
             })
-            | Which::Named(path),
+            | FileOperand::Named(path),
         ) => path,
-        _ => return Named::Other,
+        _ => return PathTarget::Other,
     };
     let Some(mut text) = text(call.arg(path)) else {
-        return Named::Other;
+        return PathTarget::Other;
     };
     if let Some(before) = path.checked_sub(1) {
         let folder = call.arg(before) as i32;
@@ -96,9 +96,9 @@ pub fn named(call: &Call) -> Named {
         }
     }
     match std::fs::metadata(OsStr::from_bytes(&text)) {
-        Ok(meta) if meta.is_file() => Named::File(identity(&meta), meta.len()),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Named::Nothing,
-        _ => Named::Other,
+        Ok(meta) if meta.is_file() => PathTarget::File(identity(&meta), meta.len()),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => PathTarget::Nothing,
+        _ => PathTarget::Other,
     }
 }
 
@@ -116,12 +116,12 @@ pub fn pin(path: u64) -> Option<OwnedFd> {
 pub fn changed(call: &Call, result: i64) -> Option<u64> {
     match find(call)?.which {
         _ if result < 0 => None,
-        Which::Descriptor(argument) => identity_at(call.arg(argument) as i32),
-        Which::Named(_) => match named(call) {
-            Named::File(file, _) => Some(file),
+        FileOperand::Descriptor(argument) => identity_at(call.arg(argument) as i32),
+        FileOperand::Named(_) => match named(call) {
+            PathTarget::File(file, _) => Some(file),
             _ => None,
         },
-        Which::Opened(_) => identity_at(result as i32),
+        FileOperand::Opened(_) => identity_at(result as i32),
     }
 }
 

@@ -3,13 +3,13 @@
 use relive_trace::{Args, Kind, Refs, Syscall, Writes};
 
 use crate::call::Call;
-use crate::input::refer::{Split, Way};
+use crate::input::refer::{LogForm, Split};
 use crate::task::Task;
 
 /// Logs a call with everything that `task.log` holds.
 pub fn log(task: &mut Task, call: &Call, result: i64) {
     let mut log = std::mem::take(&mut task.log);
-    let way = Way::of(task, call, log.brought());
+    let way = LogForm::of(task, call, log.brought());
     let mut refs = std::mem::take(&mut log.refs);
     let machine = task.machine();
     let behind = |from, to| machine.memory().content(from, to);
@@ -27,7 +27,7 @@ pub fn log(task: &mut Task, call: &Call, result: i64) {
                 extra: &log.extra,
             }));
         };
-        if way == Way::Value {
+        if way == LogForm::Value {
             record(task, Writes::new(slices), Refs::NONE);
         } else {
             let split = Split::of(task, way, slices, std::mem::take(&mut refs));

@@ -25,7 +25,7 @@ const MAX_STRING: usize = 128 * 1024;
 const MAX_STRINGS: usize = 1 << 20;
 
 /// What is to be executed, scripts resolved.
-pub struct Target {
+pub struct Executable {
     /// The ELF executable.
     pub file: File,
     /// What it was called by.
@@ -201,7 +201,7 @@ fn strings(mut at: u64) -> std::result::Result<Vec<Vec<u8>>, i64> {
 ///
 /// # Errors
 /// The errno of execve(2).
-pub fn resolve(path: &[u8], mut argv: Vec<Vec<u8>>) -> std::result::Result<Target, i32> {
+pub fn resolve(path: &[u8], mut argv: Vec<Vec<u8>>) -> std::result::Result<Executable, i32> {
     let mut called = path.to_vec();
     for _ in 0..5 {
         let os = std::ffi::OsStr::from_bytes(&called);
@@ -223,7 +223,7 @@ pub fn resolve(path: &[u8], mut argv: Vec<Vec<u8>>) -> std::result::Result<Targe
         let Some(line) = head[..n].strip_prefix(b"#!") else {
             loader::check(&file)?;
             let path = loader::canonical(&file, &called);
-            return Ok(Target {
+            return Ok(Executable {
                 file,
                 called,
                 path,
@@ -278,7 +278,12 @@ fn shebang(line: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
 }
 
 /// Replaces the host by a fresh one that runs `target`. Returns the errno on refusal.
-fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option<Limit>) -> i64 {
+fn start(
+    task: &mut Task,
+    target: Executable,
+    env: Vec<Vec<u8>>,
+    descriptors: Option<Limit>,
+) -> i64 {
     let m = task.machine();
     task.flush_readings();
     let alone = task.vforked.is_none();
@@ -321,10 +326,10 @@ fn start(task: &mut Task, target: Target, env: Vec<Vec<u8>>, descriptors: Option
     // The new host opens nothing by its name: the file may have none.
     // SAFETY: changes a descriptor of ours, which is closed if exec fails.
     unsafe { libc::fcntl(target.file.as_raw_fd(), libc::F_SETFD, 0) };
-    let reach = task.process.state().reach;
+    let fds = task.process.state().retained_fds;
     let pass_on = |on: bool| {
-        if let Some(reach) = reach {
-            reach.inherit(on);
+        if let Some(fds) = fds {
+            fds.inherit(on);
             // SAFETY: changes a descriptor of ours.
             unsafe { libc::fcntl(host, libc::F_SETFD, if on { 0 } else { libc::FD_CLOEXEC }) };
         }

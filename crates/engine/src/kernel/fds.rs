@@ -3,7 +3,7 @@
 
 use relive_kabi::FdEffect;
 
-use super::leads;
+use super::stream_aliases;
 use crate::call::Call;
 use crate::descriptor::status;
 use crate::failure::Result;
@@ -33,11 +33,13 @@ pub fn after(task: &Task, call: &Call, result: i64) {
             descriptors::forget(new);
             task.process.state().streams.dup(fd(argument), new);
         }
-        FdEffect::Opens(opening) => leads_to(task, new, leads::opened(task, call, opening, new)),
-        FdEffect::Finds => leads_to(task, new, leads::stream(task.machine(), new)),
+        FdEffect::Opens(opening) => {
+            leads_to(task, new, stream_aliases::opened(task, call, opening, new))
+        }
+        FdEffect::Finds => leads_to(task, new, stream_aliases::stream(task.machine(), new)),
         FdEffect::Receives(argument) => {
-            for fd in leads::received(task, call, argument, result) {
-                leads_to(task, fd, leads::stream(task.machine(), fd));
+            for fd in stream_aliases::received(task, call, argument, result) {
+                leads_to(task, fd, stream_aliases::stream(task.machine(), fd));
             }
         }
         FdEffect::None | FdEffect::Table => {}
@@ -80,7 +82,7 @@ pub fn share(task: &Task) {
 /// The descriptors that are the host's, in order.
 pub(super) fn own(task: &Task) -> impl Iterator<Item = i32> + use<> {
     let mut all = [None; 5];
-    let kept = task.process.state().reach;
+    let kept = task.process.state().retained_fds;
     let open = task.machine().memory().translator.descriptors();
     let open = open.chain(crate::input::store::own());
     let open = open.chain(kept.iter().flat_map(|r| r.descriptors()));

@@ -1,7 +1,7 @@
 //! Which calls have a hook: one table, by number.
 
 use super::live::as_described;
-use super::operation::Part::{self, ByRequest, Computes, Flows, Follows, Makes};
+use super::operation::Handling::{self, ByRequest, Computes, Flows, Follows, Makes};
 use super::operation::follow;
 use super::seccomp::Seccomp;
 use super::{
@@ -10,7 +10,7 @@ use super::{
 };
 use crate::call::Call;
 
-const TABLE: &[(i64, Part)] = &[
+const TABLE: &[(i64, Handling)] = &[
     (libc::SYS_mmap, Follows(follow::<memory::Map>)),
     (libc::SYS_mprotect, Computes(memory::mprotect)),
     (libc::SYS_munmap, Computes(memory::munmap)),
@@ -110,8 +110,8 @@ const TABLE: &[(i64, Part)] = &[
     (libc::SYS_move_mount, Follows(follow::<users::Paths>)),
 ];
 
-static INDEX: [Option<Part>; 512] = {
-    let mut index: [Option<Part>; 512] = [None; 512];
+static INDEX: [Option<Handling>; 512] = {
+    let mut index: [Option<Handling>; 512] = [None; 512];
     let mut i = 0;
     while i < TABLE.len() {
         index[TABLE[i].0 as usize] = Some(TABLE[i].1);
@@ -121,7 +121,7 @@ static INDEX: [Option<Part>; 512] = {
 };
 
 /// How the engine takes part in a call. In one that is refused it does not: that is answered by the refusal.
-pub fn find(call: &Call) -> Option<Part> {
+pub fn find(call: &Call) -> Option<Handling> {
     if call.refused.is_some() {
         return None;
     }

@@ -14,7 +14,7 @@ use crate::failure::Result;
 use crate::loader::stack_bytes;
 use crate::map_names;
 use crate::memory::{Memory, Source};
-use crate::process::state::Limit;
+use crate::resource_limits::Limit;
 use crate::space::{Region, WRITE};
 use crate::task::Task;
 
@@ -25,7 +25,7 @@ const STACK: i32 = libc::RLIMIT_STACK as i32;
 const EPERM: i64 = -(libc::EPERM as i64);
 
 /// What one call asks for.
-pub struct Asked {
+pub struct LimitRequest {
     resource: i32,
     /// The new limit, if it can be read.
     new: Option<Limit>,
@@ -37,7 +37,7 @@ pub struct Asked {
     own: bool,
 }
 
-impl Asked {
+impl LimitRequest {
     fn of(task: &Task, call: &Call) -> Self {
         let [first, second, third, fourth, ..] = call.args;
         let (resource, new, old, own) = match i64::from(call.nr) {
@@ -82,10 +82,10 @@ impl Asked {
 pub struct Rlimit;
 
 impl Operation for Rlimit {
-    type Plan = Asked;
+    type Plan = LimitRequest;
 
-    fn prepare(task: &mut Task, call: &Call) -> Prepared<Asked> {
-        let asked = Asked::of(task, call);
+    fn prepare(task: &mut Task, call: &Call) -> Prepared<LimitRequest> {
+        let asked = LimitRequest::of(task, call);
         if asked.is_kept() {
             if asked.sets && asked.new.is_none() {
                 return Err(-i64::from(libc::EFAULT));
@@ -97,7 +97,7 @@ impl Operation for Rlimit {
         Ok(asked)
     }
 
-    fn perform(task: &mut Task, call: &Call, asked: &mut Asked) -> Result<i64> {
+    fn perform(task: &mut Task, call: &Call, asked: &mut LimitRequest) -> Result<i64> {
         if asked.is_kept() {
             // SAFETY: only asks.
             let privileged = unsafe { libc::geteuid() } == 0;
@@ -116,7 +116,7 @@ impl Operation for Rlimit {
         Ok(generic(task, call))
     }
 
-    fn apply(task: &mut Task, _: &Call, asked: Asked, outcome: &Outcome<'_>) -> Result<i64> {
+    fn apply(task: &mut Task, _: &Call, asked: LimitRequest, outcome: &Outcome<'_>) -> Result<i64> {
         if asked.is_kept() {
             return Ok(change(task, &asked, outcome.result).map_or_else(|e| e, |()| 0));
         }
@@ -130,7 +130,7 @@ impl Operation for Rlimit {
 }
 
 /// The next program's host must come to all it needs without new descriptors.
-fn keep_descriptors(task: &Task, asked: &Asked) {
+fn keep_descriptors(task: &Task, asked: &LimitRequest) {
     let few = |(_, hard): (u64, u64)| hard < crate::descriptor_limit::ENOUGH;
     if asked.new.is_some_and(few) {
         open_ahead(task, false);
@@ -138,7 +138,7 @@ fn keep_descriptors(task: &Task, asked: &Asked) {
 }
 
 /// Sets a kept limit, unless the `result` refuses that, and shows what it was.
-fn change(task: &mut Task, asked: &Asked, result: i64) -> std::result::Result<(), i64> {
+fn change(task: &mut Task, asked: &LimitRequest, result: i64) -> std::result::Result<(), i64> {
     let before = asked.before(task);
     if result == EPERM && asked.raises(before) {
         return Err(EPERM);

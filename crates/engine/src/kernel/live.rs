@@ -8,7 +8,7 @@ use super::buffers::Buffers;
 use super::enter::{blocking, enter_kernel, interrupted};
 use super::refuse::refuse;
 use super::waits::may_sleep;
-use super::{moved, output, own};
+use super::{output, own, spliced_output};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
@@ -29,7 +29,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         };
     }
     let stream = output::stream_of(task, call);
-    if stream != 0 && moved::moves(call) {
+    if stream != 0 && spliced_output::moves(call) {
         return output::make_moved(task, call, stream);
     }
     let shortened = own::messages(task, call).map(|(argument, count)| {

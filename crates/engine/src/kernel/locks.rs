@@ -5,7 +5,7 @@
 use relive_host::addr::PAGE;
 
 use super::live::generic;
-use super::operation::{Operation, Outcome, Prepared, Told};
+use super::operation::{Operation, Outcome, Prepared, RecordedResult};
 use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::failure::Result;
@@ -119,7 +119,7 @@ impl Operation for All {
 }
 
 /// munlockall(2).
-pub fn none(task: &mut Task, _: &Call, _: Told) -> Result<Reply> {
+pub fn none(task: &mut Task, _: &Call, _: RecordedResult) -> Result<Reply> {
     let mut memory = task.machine().memory();
     memory.lock_future(false);
     memory.lock(0, u64::MAX, false);

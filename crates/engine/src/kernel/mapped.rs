@@ -88,7 +88,7 @@ impl Mapped {
     /// The trace cannot be written.
     pub fn copy(&self, machine: &Machine) -> Result<(FileId, File)> {
         let id = keep_known(machine, &self.file, &self.meta)?;
-        let copy = crate::reach::store(&machine.trace)
+        let copy = crate::retained_fds::store(&machine.trace)
             .copy(id)
             .map_err(Failure::setup)?;
         Ok((id, copy))
@@ -161,9 +161,9 @@ pub(super) fn keep_known(machine: &Machine, file: &File, meta: &Metadata) -> Res
     if let Some(id) = known.and_then(|t| t.find(stamp)) {
         return Ok(FileId(id));
     }
-    let store = crate::reach::store(&machine.trace);
+    let store = crate::retained_fds::store(&machine.trace);
     // What the tree has written to through a map tells by its times too late.
-    let lasting = known.filter(|_| !crate::reach::is_changed());
+    let lasting = known.filter(|_| !crate::retained_fds::is_changed());
     let kept = lasting.and_then(|_| kept_files::find(meta, stamp, &store));
     let id = match kept {
         Some(id) => id,
@@ -175,7 +175,7 @@ pub(super) fn keep_known(machine: &Machine, file: &File, meta: &Metadata) -> Res
             id
         }
     };
-    crate::reach::added(&store, id);
+    crate::retained_fds::added(&store, id);
     if let Some(table) = known.filter(|_| FileTable::settled(meta)) {
         table.insert(stamp, id.0);
     }

@@ -1,7 +1,7 @@
 //! Small hooks: arch_prctl(2), by its request, and personality(2).
 
-use super::operation::Part::Computes;
-use super::operation::{Part, Requests, Told};
+use super::operation::Handling::Computes;
+use super::operation::{Handling, RecordedResult, Requests};
 use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::failure::Result;
@@ -22,7 +22,7 @@ pub static ARCH_PRCTL: Requests = Requests {
     others: Computes(unknown),
 };
 
-const ARCH: &[(i32, Part)] = &[
+const ARCH: &[(i32, Handling)] = &[
     (ARCH_SET_FS, Computes(set_fs)),
     (ARCH_SET_GS, Computes(set_gs)),
     (ARCH_GET_FS, Computes(fs)),
@@ -31,7 +31,7 @@ const ARCH: &[(i32, Part)] = &[
     (ARCH_SET_CPUID, Computes(set_cpuid)),
 ];
 
-fn unknown(_: &mut Task, _: &Call, _: Told) -> Result<Reply> {
+fn unknown(_: &mut Task, _: &Call, _: RecordedResult) -> Result<Reply> {
     Ok(Reply::Value(-i64::from(libc::EINVAL)))
 }
 
@@ -43,32 +43,32 @@ fn base(call: &Call) -> std::result::Result<u64, i64> {
     }
 }
 
-fn set_fs(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+fn set_fs(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     Ok(Reply::done(base(call).map(|base| task.ctx.guest_fs = base)))
 }
 
-fn set_gs(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+fn set_gs(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     Ok(Reply::done(base(call).map(|base| task.ctx.guest_gs = base)))
 }
 
-fn fs(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+fn fs(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     let base = task.ctx.guest_fs;
     Ok(Reply::done(task.give(call.args[1], &base.to_le_bytes())))
 }
 
-fn gs(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+fn gs(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     let base = task.ctx.guest_gs;
     Ok(Reply::done(task.give(call.args[1], &base.to_le_bytes())))
 }
 
-fn cpuid(task: &mut Task, call: &Call, told: Told) -> Result<Reply> {
+fn cpuid(task: &mut Task, call: &Call, told: RecordedResult) -> Result<Reply> {
     if was_refused(told) {
         return unknown(task, call, told);
     }
     Ok(Reply::Value(i64::from(!task.forbidden.cpuid)))
 }
 
-fn set_cpuid(task: &mut Task, call: &Call, told: Told) -> Result<Reply> {
+fn set_cpuid(task: &mut Task, call: &Call, told: RecordedResult) -> Result<Reply> {
     if was_refused(told) {
         return unknown(task, call, told);
     }
@@ -80,12 +80,12 @@ fn set_cpuid(task: &mut Task, call: &Call, told: Told) -> Result<Reply> {
 }
 
 /// Whether the recording says that a call failed, as older versions did.
-fn was_refused(told: Told) -> bool {
+fn was_refused(told: RecordedResult) -> bool {
     told.is_some_and(|result| result < 0)
 }
 
 /// personality(2): reported as set, without touching the host's layout.
-pub fn personality(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+pub fn personality(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     let mut state = task.process.state();
     let old = state.personality;
     if call.args[0] as u32 != u32::MAX {

@@ -12,9 +12,9 @@ use crate::task::Task;
 
 /// How the engine takes part in a call.
 #[derive(Clone, Copy)]
-pub enum Part {
+pub enum Handling {
     /// It computes the result from its own state, in every mode; a replay compares it with the tape.
-    Computes(fn(&mut Task, &Call, Told) -> Result<Reply>),
+    Computes(fn(&mut Task, &Call, RecordedResult) -> Result<Reply>),
     /// The kernel decides, and the engine keeps nothing of it: the call is only made in a way of its
     /// own. A replay takes the result from the tape.
     Makes(fn(&mut Task, &Call) -> Result<i64>),
@@ -27,7 +27,7 @@ pub enum Part {
     ByRequest(&'static Requests),
 }
 
-impl Part {
+impl Handling {
     /// The outcome of a call with all that the engine makes of it; `told`: the tape's word.
     ///
     /// # Errors
@@ -48,14 +48,14 @@ impl Part {
 /// A call of many requests.
 pub struct Requests {
     /// The requests that the engine takes part in.
-    pub listed: &'static [(i32, Part)],
+    pub listed: &'static [(i32, Handling)],
     /// All others.
-    pub others: Part,
+    pub others: Handling,
 }
 
 impl Requests {
     /// How the engine takes part in the request at hand.
-    fn part(&self, call: &Call) -> Part {
+    fn part(&self, call: &Call) -> Handling {
         let mut listed = self.listed.iter();
         let found = listed.find(|(request, _)| *request == call.int(0));
         found.map_or(self.others, |(_, part)| *part)
@@ -64,7 +64,7 @@ impl Requests {
 
 /// The result on the tape, for a call that is computed: only where older versions of Relive answered
 /// otherwise, and recordings of theirs must replay.
-pub type Told = Option<i64>;
+pub type RecordedResult = Option<i64>;
 
 /// A call of which the kernel decides the outcome, and that changes what the engine keeps.
 pub trait Operation {

@@ -6,14 +6,14 @@ use relive_kabi::Arg;
 use relive_kabi::structs::{MMSGHDR, MMSGHDR_LEN, MSGHDR_IOV, MSGHDR_IOVLEN};
 
 use super::enter::interrupted;
-use super::moved;
+use super::spliced_output;
 use crate::call::Call;
 use crate::descriptor::status;
 use crate::task::Task;
 
 /// Whether a call moves its output there, without having it in its memory.
 pub fn is_moved(call: &Call) -> bool {
-    moved::moves(call)
+    spliced_output::moves(call)
 }
 
 /// The stream that a call writes to, 0 if none.
@@ -39,7 +39,7 @@ pub fn make(task: &mut Task, call: &Call, stream: u8, args: &[u64; 6]) -> i64 {
 /// As [`make`], for output that is moved to the stream.
 pub fn make_moved(task: &mut Task, call: &Call, stream: u8) -> i64 {
     let fd = call.output().map_or(u64::MAX, |end| call.arg(end.fd));
-    moved::make(task, call, |task, bytes| {
+    spliced_output::make(task, call, |task, bytes| {
         let args = [fd, bytes.as_ptr() as u64, bytes.len() as u64, 0, 0, 0];
         locked(task, call, stream, libc::SYS_write as u32, &args)
     })

@@ -2,8 +2,8 @@
 //! whatever the guest says.
 
 use super::live::as_described;
-use super::operation::Part::{Computes, Follows};
-use super::operation::{Operation, Outcome, Part, Prepared, Requests, Told, follow};
+use super::operation::Handling::{Computes, Follows};
+use super::operation::{Handling, Operation, Outcome, Prepared, RecordedResult, Requests, follow};
 use super::refuse::refuse;
 use super::users;
 use crate::call::Call;
@@ -21,7 +21,7 @@ pub static REQUESTS: Requests = Requests {
     others: Follows(as_described),
 };
 
-const LISTED: &[(i32, Part)] = &[
+const LISTED: &[(i32, Handling)] = &[
     (libc::PR_SET_DUMPABLE, Computes(set_dumpable)),
     (libc::PR_GET_DUMPABLE, Follows(follow::<Dumpable>)),
     (libc::PR_SET_TSC, Computes(set_counter)),
@@ -42,7 +42,7 @@ fn tell(task: &mut Task, call: &Call, bytes: &[u8]) -> Result<Reply> {
     Ok(Reply::done(task.give(call.args[1], bytes)))
 }
 
-fn set_dumpable(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+fn set_dumpable(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     Ok(Reply::Value(match call.args[1] {
         wanted @ 0..=1 => {
             task.process.state().dumpable = wanted as i64;
@@ -68,7 +68,7 @@ impl Operation for Dumpable {
     }
 }
 
-fn set_counter(task: &mut Task, call: &Call, told: Told) -> Result<Reply> {
+fn set_counter(task: &mut Task, call: &Call, told: RecordedResult) -> Result<Reply> {
     let counter = match call.int(1) {
         // As older versions did.
         _ if told.is_some_and(|result| result < 0) => return Ok(Reply::Value(EINVAL)),
@@ -83,7 +83,7 @@ fn set_counter(task: &mut Task, call: &Call, told: Told) -> Result<Reply> {
     Ok(Reply::Value(0))
 }
 
-fn counter(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+fn counter(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     let mode = match task.forbidden.counter {
         true => libc::PR_TSC_SIGSEGV,
         false => libc::PR_TSC_ENABLE,
@@ -127,7 +127,7 @@ fn set_map(task: &mut Task, call: &Call) -> i64 {
     }
 }
 
-fn confinement(task: &mut Task, _: &Call, _: Told) -> Result<Reply> {
+fn confinement(task: &mut Task, _: &Call, _: RecordedResult) -> Result<Reply> {
     Ok(Reply::Value(get_mode(task)))
 }
 
@@ -149,7 +149,7 @@ impl Operation for SetDeathSignal {
     }
 }
 
-fn death_signal(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+fn death_signal(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     let signal = task.process.state().death_signal;
     tell(task, call, &signal.to_le_bytes())
 }
@@ -183,7 +183,7 @@ impl Operation for SetName {
     }
 }
 
-fn tid_address(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+fn tid_address(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     let at = task.clear_tid;
     tell(task, call, &at.to_le_bytes())
 }

@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::failure::Result;
 use crate::seccomp::bpf;
 use crate::seccomp::filter::{
-    ALLOW, Confined, ERRNO, Filters, KILL_PROCESS, KILL_THREAD, LOG, Program, TRACE, TRAP,
+    ALLOW, Confined, ERRNO, FilterProgram, Filters, KILL_PROCESS, KILL_THREAD, LOG, TRACE, TRAP,
 };
 use crate::task::Task;
 
@@ -38,7 +38,7 @@ fn result(checked: Checked<i64>) -> i64 {
 }
 
 /// What a thread wants to be confined to.
-pub enum Wanted {
+pub enum Confinement {
     /// read, write, exit and rt_sigreturn.
     Strict,
     /// What a filter lets through.
@@ -50,7 +50,7 @@ pub enum Wanted {
     },
 }
 
-impl Wanted {
+impl Confinement {
     /// The filter at `at`.
     fn filter(flags: u64, at: u64) -> Checked<Self> {
         if flags & !(FLAG_TSYNC | FLAG_LOG | FLAG_SPEC_ALLOW | FLAG_TSYNC_ESRCH) != 0 {
@@ -82,24 +82,24 @@ fn read_program(at: u64, len: usize) -> Checked<Vec<bpf::Insn>> {
 pub struct Seccomp;
 
 impl Operation for Seccomp {
-    type Plan = Wanted;
+    type Plan = Confinement;
 
-    fn prepare(_: &mut Task, call: &Call) -> Prepared<Wanted> {
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<Confinement> {
         let (flags, at) = (call.args[1] & 0xffff_ffff, call.args[2]);
         let wanted = match call.int(0) {
-            SET_MODE_STRICT if flags == 0 && at == 0 => Ok(Wanted::Strict),
-            SET_MODE_FILTER => Wanted::filter(flags, at),
+            SET_MODE_STRICT if flags == 0 && at == 0 => Ok(Confinement::Strict),
+            SET_MODE_FILTER => Confinement::filter(flags, at),
             GET_ACTION_AVAIL if flags == 0 => return Err(result(available(at))),
             _ => Err(libc::EINVAL),
         };
         wanted.map_err(|errno| -i64::from(errno))
     }
 
-    fn perform(_: &mut Task, _: &Call, wanted: &mut Wanted) -> Result<i64> {
+    fn perform(_: &mut Task, _: &Call, wanted: &mut Confinement) -> Result<i64> {
         Ok(ask(wanted))
     }
 
-    fn apply(task: &mut Task, _: &Call, wanted: Wanted, outcome: &Outcome<'_>) -> Result<i64> {
+    fn apply(task: &mut Task, _: &Call, wanted: Confinement, outcome: &Outcome<'_>) -> Result<i64> {
         Ok(result(confine(task, wanted, outcome)))
     }
 }
@@ -108,22 +108,27 @@ impl Operation for Seccomp {
 pub struct SetMode;
 
 impl Operation for SetMode {
-    type Plan = Wanted;
+    type Plan = Confinement;
 
-    fn prepare(_: &mut Task, call: &Call) -> Prepared<Wanted> {
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<Confinement> {
         let wanted = match call.args[1] {
-            MODE_STRICT => Ok(Wanted::Strict),
-            MODE_FILTER => Wanted::filter(0, call.args[2]),
+            MODE_STRICT => Ok(Confinement::Strict),
+            MODE_FILTER => Confinement::filter(0, call.args[2]),
             _ => Err(libc::EINVAL),
         };
         wanted.map_err(|errno| -i64::from(errno))
     }
 
-    fn perform(task: &mut Task, call: &Call, wanted: &mut Wanted) -> Result<i64> {
+    fn perform(task: &mut Task, call: &Call, wanted: &mut Confinement) -> Result<i64> {
         Seccomp::perform(task, call, wanted)
     }
 
-    fn apply(task: &mut Task, call: &Call, wanted: Wanted, outcome: &Outcome<'_>) -> Result<i64> {
+    fn apply(
+        task: &mut Task,
+        call: &Call,
+        wanted: Confinement,
+        outcome: &Outcome<'_>,
+    ) -> Result<i64> {
         Seccomp::apply(task, call, wanted, outcome)
     }
 }
@@ -148,24 +153,28 @@ fn available(at: u64) -> Checked<i64> {
 }
 
 /// What the kernel says, who knows the caller's rights; all else is seen from the program.
-fn ask(wanted: &Wanted) -> i64 {
+fn ask(wanted: &Confinement) -> i64 {
     match wanted {
-        Wanted::Filter { .. } if !may_filter() => -i64::from(libc::EACCES),
+        Confinement::Filter { .. } if !may_filter() => -i64::from(libc::EACCES),
         _ => 0,
     }
 }
 
 /// Confines the thread, if the outcome lets it.
-fn confine(task: &mut Task, wanted: Wanted, outcome: &Outcome<'_>) -> Checked<i64> {
+fn confine(task: &mut Task, wanted: Confinement, outcome: &Outcome<'_>) -> Checked<i64> {
     match wanted {
-        Wanted::Strict if matches!(task.seccomp, Some(Confined::Filter(_))) => Err(libc::EINVAL),
-        Wanted::Strict => {
+        Confinement::Strict if matches!(task.seccomp, Some(Confined::Filter(_))) => {
+            Err(libc::EINVAL)
+        }
+        Confinement::Strict => {
             task.seccomp = Some(Confined::Strict);
             Ok(0)
         }
         // The kernel looks at the caller's rights before it looks at the program.
-        Wanted::Filter { .. } if outcome.result == -i64::from(libc::EACCES) => Err(libc::EACCES),
-        Wanted::Filter { flags, program } => add(task, flags, program?),
+        Confinement::Filter { .. } if outcome.result == -i64::from(libc::EACCES) => {
+            Err(libc::EACCES)
+        }
+        Confinement::Filter { flags, program } => add(task, flags, program?),
     }
 }
 
@@ -182,7 +191,7 @@ fn add(task: &mut Task, flags: u64, insns: Vec<bpf::Insn>) -> Checked<i64> {
         return Err(libc::ENOMEM);
     }
     let setter = (task.process.index, task.index);
-    let new = Filters::with(Program { setter, insns }, older);
+    let new = Filters::with(FilterProgram { setter, insns }, older);
     task.seccomp = Some(Confined::Filter(new.clone()));
     if flags & FLAG_TSYNC != 0 {
         task.process.set_filter(new);

@@ -11,14 +11,14 @@ use relive_kabi::structs::{SEMID_DS, SHMID_DS, SHMID_SIZE};
 use super::live::generic;
 use super::mapped;
 use super::memory::place::{Held, MAP_FIXED_NOREPLACE, choose};
-use super::operation::{Operation, Outcome, Prepared, Told};
+use super::operation::{Operation, Outcome, Prepared, RecordedResult};
 use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
 use crate::memfd;
 use crate::memory::Source;
-use crate::memory::content::{Named, Opened, Wanted};
-use crate::space::{self, Region, Traits, pages};
+use crate::memory::content::{ContentName, ContentRequest, Opened};
+use crate::space::{self, Region, RegionTraits, pages};
 use crate::task::Task;
 
 /// Begins the identity of each segment; no file has one like it (`mapped::identity`).
@@ -62,7 +62,7 @@ pub struct Attach;
 
 /// An attachment.
 #[derive(Default)]
-pub struct Plan {
+pub struct AttachPlan {
     id: i32,
     addr: u64,
     flags: i32,
@@ -74,7 +74,7 @@ pub struct Plan {
     held: Held,
 }
 
-impl Plan {
+impl AttachPlan {
     /// Where the guest wants it, and how much it insists, as mmap(2) says it.
     fn place(&self) -> std::result::Result<(u64, i32), i32> {
         let (addr, flags) = (self.addr, self.flags);
@@ -97,18 +97,18 @@ impl Plan {
 }
 
 impl Operation for Attach {
-    type Plan = Plan;
+    type Plan = AttachPlan;
 
-    fn prepare(_: &mut Task, call: &Call) -> Prepared<Plan> {
-        Ok(Plan {
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<AttachPlan> {
+        Ok(AttachPlan {
             id: call.int(0),
             addr: call.args[1],
             flags: call.int(2),
-            ..Plan::default()
+            ..AttachPlan::default()
         })
     }
 
-    fn perform(task: &mut Task, call: &Call, plan: &mut Plan) -> Result<i64> {
+    fn perform(task: &mut Task, call: &Call, plan: &mut AttachPlan) -> Result<i64> {
         let size = match size(plan.id) {
             Ok(size) => size,
             Err(e) => return Ok(e),
@@ -132,7 +132,7 @@ impl Operation for Attach {
         if let Err(e) = task.may_change(memory, start, start + len) {
             return errno(e);
         }
-        Named::note(&mut task.log.extra, None, identity, &name);
+        ContentName::note(&mut task.log.extra, None, identity, &name);
         plan.size = Some(size);
         plan.opened = Some(Opened {
             source: Source::Segment(plan.id),
@@ -142,18 +142,23 @@ impl Operation for Attach {
         Ok(start as i64)
     }
 
-    fn apply(task: &mut Task, call: &Call, mut plan: Plan, outcome: &Outcome<'_>) -> Result<i64> {
+    fn apply(
+        task: &mut Task,
+        call: &Call,
+        mut plan: AttachPlan,
+        outcome: &Outcome<'_>,
+    ) -> Result<i64> {
         if !outcome.is_good() {
             return Ok(outcome.result);
         }
-        let named = Named::of(outcome.extra(task))?;
+        let named = ContentName::of(outcome.extra(task))?;
         let Some((identity, name)) = named.as_ref().map(|n| (n.identity(), n.path())) else {
             return Err(Failure::setup(
                 "the trace is damaged: a segment has no name",
             ));
         };
         let start = outcome.result as u64;
-        let content = task.mode().content(Wanted {
+        let content = task.mode().content(ContentRequest {
             shared: true,
             offset: 0,
             len: plan.size.and_then(pages),
@@ -174,7 +179,7 @@ impl Operation for Attach {
         if let (Some(size), true) = (plan.size, task.mode().traits().keeps) {
             // The guest's attachment shows what is to be copied.
             let copy = mapped::keep(task.machine(), &snapshot(start, size)?)?;
-            Named::note_copy(&mut task.log.extra, copy);
+            ContentName::note_copy(&mut task.log.extra, copy);
         }
         Ok(outcome.result)
     }
@@ -198,7 +203,7 @@ fn region(start: u64, end: u64, flags: i32, identity: u64, name: &str) -> Region
         name: name.into(),
         offset: 0,
         inode: identity,
-        traits: Traits::default(),
+        traits: RegionTraits::default(),
     }
 }
 
@@ -237,7 +242,7 @@ fn snapshot(start: u64, size: u64) -> Result<File> {
 }
 
 /// shmdt(2): all that is left of the attachment at this address.
-pub fn shmdt(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+pub fn shmdt(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     let addr = call.args[0];
     let mut memory = task.machine().memory();
     let first = memory
@@ -273,11 +278,11 @@ fn is_of(region: &Region, addr: u64) -> bool {
 mod tests {
     use libc::{SYS_shmat, SYS_shmdt};
 
-    use super::{IDENTITY, Plan};
+    use super::{AttachPlan, IDENTITY};
     use crate::failure::Failure;
     use crate::kernel::memory::place::MAP_FIXED_NOREPLACE;
-    use crate::memory::content::Named;
-    use crate::testing::{Asked, Guest};
+    use crate::memory::content::ContentName;
+    use crate::testing::{Guest, ModeQuery};
 
     const AT: u64 = 0x1000_6000_0000;
 
@@ -292,10 +297,10 @@ mod tests {
             (AT + 5, round, Ok((AT, MAP_FIXED_NOREPLACE))),
             (AT + 5, round | remap, Ok((AT, libc::MAP_FIXED))),
         ] {
-            let plan = Plan {
+            let plan = AttachPlan {
                 addr,
                 flags,
-                ..Plan::default()
+                ..AttachPlan::default()
             };
             assert_eq!(plan.place(), place, "{addr:x} {flags:x}");
         }
@@ -305,11 +310,11 @@ mod tests {
     fn a_told_attachment_asks_for_all_of_its_segment() {
         let mut guest = Guest::new();
         let mut extra = Vec::new();
-        Named::note(&mut extra, None, IDENTITY | 7, "/SYSV00000007");
+        ContentName::note(&mut extra, None, IDENTITY | 7, "/SYSV00000007");
         let result = guest.told(SYS_shmat, &[7, 0, 0], AT as i64, &extra);
         // The mode of tests has none, and nothing of no length is mapped.
         assert!(matches!(result, Err(Failure::Divergence(_))), "{result:?}");
-        let expected = Asked::Content {
+        let expected = ModeQuery::Content {
             shared: true,
             named: Some((IDENTITY | 7, "/SYSV00000007".to_owned())),
             offset: 0,

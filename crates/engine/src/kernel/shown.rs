@@ -20,7 +20,7 @@ use crate::descriptor_limit::Room;
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
 use crate::machine::Machine;
-use crate::memory::content::Shown;
+use crate::memory::content::KeptContent;
 use crate::space::Region;
 use crate::task::Task;
 
@@ -32,19 +32,19 @@ impl Mapped {
     ///
     /// # Errors
     /// The trace cannot be written.
-    pub fn shown(&self, machine: &Machine, start: u64, end: u64) -> Result<Shown> {
+    pub fn shown(&self, machine: &Machine, start: u64, end: u64) -> Result<KeptContent> {
         // The call may have waited since the file was opened here.
         let meta = self.file().metadata().map_err(Failure::setup)?;
         let table = known_files(machine, self.inode);
         let (size, holes) = (meta.size(), has_holes(&meta));
         let known = table.and_then(|t| t.find(FileTable::stamp(&meta)));
         if known.is_some() || table.is_some() && start == 0 && end >= size && !holes {
-            return keep_known(machine, self.file(), &meta).map(Shown::Whole);
+            return keep_known(machine, self.file(), &meta).map(KeptContent::Whole);
         }
         let part = Part { start, end, size };
         let stamp = FileTable::stamp_of_part(&meta, start, end);
         if let Some(id) = table.and_then(|t| t.find(stamp)) {
-            return Ok(Shown::Part(KeptPart::Copy(FileId(id))));
+            return Ok(KeptContent::Part(KeptPart::Copy(FileId(id))));
         }
         let mut source = FileSource {
             file: self.file(),
@@ -56,7 +56,7 @@ impl Mapped {
         {
             table.insert(stamp, id.0);
         }
-        Ok(Shown::Part(kept))
+        Ok(KeptContent::Part(kept))
     }
 
     /// The file by a descriptor of its own, if that tells where its holes are.
@@ -76,10 +76,10 @@ impl Mapped {
 
 /// Puts a part into the trace.
 fn keep(machine: &Machine, part: Part, source: &mut dyn PartSource) -> Result<KeptPart> {
-    let store = crate::reach::store(&machine.trace);
+    let store = crate::retained_fds::store(&machine.trace);
     let kept = store.add_part(part, source).map_err(Failure::setup)?;
     if let KeptPart::Copy(id) = kept {
-        crate::reach::added(&store, id);
+        crate::retained_fds::added(&store, id);
     }
     Ok(kept)
 }
@@ -134,7 +134,7 @@ pub fn grows(task: &mut Task, region: &Region, offset: u64, range: (u64, u64)) -
             machine.memory().uncovered(start, end, keep)
         }
     };
-    Shown::note_part(&kept?, &mut task.log.extra);
+    KeptContent::note_part(&kept?, &mut task.log.extra);
     Ok(())
 }
 
@@ -175,11 +175,11 @@ fn tells_holes(fd: i32) -> bool {
 ///
 /// # Errors
 /// The trace is damaged.
-pub fn grown(data: &[u8]) -> Result<Option<Shown>> {
+pub fn grown(data: &[u8]) -> Result<Option<KeptContent>> {
     if data.is_empty() {
         return Ok(None);
     }
-    match Shown::part(data) {
+    match KeptContent::part(data) {
         Some((shown, [])) => Ok(Some(shown)),
         _ => Err(Failure::setup(
             "the trace is damaged: a map that grows shows half of a part",

@@ -8,7 +8,7 @@ use relive_host::{Reg, sys};
 
 use super::enter::{blocking, interrupted};
 use super::live::generic;
-use super::operation::{Operation, Prepared, Told};
+use super::operation::{Operation, Prepared, RecordedResult};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
@@ -101,7 +101,7 @@ fn take_held(task: &mut Task, call: &Call, wanted: Option<Mask>) -> Option<i64> 
 ///
 /// # Errors
 /// None.
-pub fn rt_sigaction(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+pub fn rt_sigaction(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     Ok(Reply::done(action(task, call)))
 }
 
@@ -162,7 +162,7 @@ fn encode(a: &KernelAction) -> [u8; 32] {
 ///
 /// # Errors
 /// None.
-pub fn rt_sigprocmask(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+pub fn rt_sigprocmask(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     Ok(Reply::done(procmask(task, call)))
 }
 
@@ -206,7 +206,7 @@ pub fn rt_sigreturn(task: &mut Task, call: &Call, told: Option<&Answer>) -> Resu
 ///
 /// # Errors
 /// None.
-pub fn sigaltstack(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+pub fn sigaltstack(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     Ok(Reply::done(altstack(task, call)))
 }
 

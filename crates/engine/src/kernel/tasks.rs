@@ -5,7 +5,7 @@ use relive_trace::{Ending, Kind};
 
 use super::enter::blocking;
 use super::fds;
-use super::operation::{Operation, Outcome, Prepared, Told};
+use super::operation::{Operation, Outcome, Prepared, RecordedResult};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
@@ -102,13 +102,13 @@ pub fn exit_group(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Re
 }
 
 /// set_tid_address(2).
-pub fn set_tid_address(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+pub fn set_tid_address(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     task.clear_tid = call.args[0];
     Ok(Reply::Value(i64::from(task.tid)))
 }
 
 /// set_robust_list(2).
-pub fn set_robust_list(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+pub fn set_robust_list(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     if call.args[1] != 24 {
         return Ok(Reply::Value(-i64::from(libc::EINVAL)));
     }
@@ -120,7 +120,7 @@ pub fn set_robust_list(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
 }
 
 /// get_robust_list(2), of the calling thread only.
-pub fn get_robust_list(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+pub fn get_robust_list(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     if call.int(0) != 0 && call.int(0) != task.tid as i32 {
         return Ok(Reply::Value(-i64::from(libc::EPERM)));
     }

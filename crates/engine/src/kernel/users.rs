@@ -1,5 +1,5 @@
 //! Calls by which a program gives up rights, or changes what paths lead to: made as they are,
-//! after the host has opened what it needs ([`crate::reach`]).
+//! after the host has opened what it needs ([`crate::retained_fds`]).
 
 use std::os::fd::IntoRawFd;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::call::Call;
 use crate::descriptor_limit::Room;
 use crate::failure::Result;
 use crate::machine::Machine;
-use crate::reach::Reach;
+use crate::retained_fds::RetainedFds;
 use crate::task::Task;
 
 /// setuid(2) and its like, setgroups(2), capset(2).
@@ -64,20 +64,20 @@ fn perform(task: &mut Task, call: &Call, moved: bool) -> i64 {
 /// exec, which says why.
 pub fn open_ahead(task: &Task, moved: bool) {
     let mut state = task.process.state();
-    if let Some(reach) = &mut state.reach {
-        reach.moved |= moved;
+    if let Some(fds) = &mut state.retained_fds {
+        fds.moved |= moved;
         return;
     }
-    let Some(reach) = open(task.machine(), moved) else {
+    let Some(fds) = open(task.machine(), moved) else {
         return;
     };
-    state.reach = Some(reach);
+    state.retained_fds = Some(fds);
     if task.vforked.is_none() {
-        reach.keep();
+        fds.keep();
     }
 }
 
-fn open(m: &Machine, moved: bool) -> Option<Reach> {
+fn open(m: &Machine, moved: bool) -> Option<RetainedFds> {
     let shm = m.shm.or_else(crate::stats::memory);
     let floor = m.memory().translator.fd();
     let _room = Room::for_host(m.mode.traits().keeps);
@@ -96,7 +96,7 @@ fn open(m: &Machine, moved: bool) -> Option<Reach> {
         let _ = store.show_all();
         above(store.folder(), OFlags::PATH | OFlags::DIRECTORY)
     });
-    Some(Reach {
+    Some(RetainedFds {
         memory,
         copies: copies.flatten().unwrap_or(-1),
         moved,

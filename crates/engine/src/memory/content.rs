@@ -12,14 +12,14 @@ use crate::failure::{Failure, Result};
 
 /// Bytes of a file, as a trace keeps them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub enum KeptContent {
     /// The copy of a whole file.
     Whole(FileId),
     /// A part, and nothing is said of the rest.
     Part(KeptPart),
 }
 
-impl Shown {
+impl KeptContent {
     /// Notes a part in the data of a call: its length, and it, or 0, and the name of its copy.
     pub fn note_part(part: &KeptPart, data: &mut Vec<u8>) {
         let (len, bytes) = match part {
@@ -51,13 +51,13 @@ impl Shown {
 /// The name of a file's content, as a call's data on the tape has it: the trace's copy of it, the
 /// identity of the file, its path.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Named<'a> {
-    shown: Option<Shown>,
+pub struct ContentName<'a> {
+    shown: Option<KeptContent>,
     identity: u64,
     path: &'a [u8],
 }
 
-impl<'a> Named<'a> {
+impl<'a> ContentName<'a> {
     /// In place of a copy's name: a part follows.
     const PART: [u8; 32] = [0; 32];
     /// The same: nothing is kept.
@@ -75,9 +75,9 @@ impl<'a> Named<'a> {
             let (id, rest) = bytes.split_first_chunk()?;
             let (identity, rest) = rest.split_first_chunk()?;
             let (shown, path) = match *id {
-                Self::PART => Shown::part(rest).map(|(shown, path)| (Some(shown), path))?,
+                Self::PART => KeptContent::part(rest).map(|(shown, path)| (Some(shown), path))?,
                 Self::NOT_KEPT => (None, rest),
-                id => (Some(Shown::Whole(FileId(id))), rest),
+                id => (Some(KeptContent::Whole(FileId(id))), rest),
             };
             let identity = u64::from_le_bytes(*identity);
             Some(Self {
@@ -93,15 +93,15 @@ impl<'a> Named<'a> {
     }
 
     /// Notes a name in the data of a call.
-    pub fn note(extra: &mut Vec<u8>, shown: Option<&Shown>, identity: u64, path: &str) {
+    pub fn note(extra: &mut Vec<u8>, shown: Option<&KeptContent>, identity: u64, path: &str) {
         extra.extend_from_slice(match shown {
             None => &Self::NOT_KEPT,
-            Some(Shown::Whole(id)) => &id.0,
-            Some(Shown::Part(_)) => &Self::PART,
+            Some(KeptContent::Whole(id)) => &id.0,
+            Some(KeptContent::Part(_)) => &Self::PART,
         });
         extra.extend_from_slice(&identity.to_le_bytes());
-        if let Some(Shown::Part(part)) = shown {
-            Shown::note_part(part, extra);
+        if let Some(KeptContent::Part(part)) = shown {
+            KeptContent::note_part(part, extra);
         }
         extra.extend_from_slice(path.as_bytes());
     }
@@ -115,7 +115,7 @@ impl<'a> Named<'a> {
     ///
     /// # Errors
     /// A damaged trace: it has none.
-    pub fn shown(&self) -> Result<&Shown> {
+    pub fn shown(&self) -> Result<&KeptContent> {
         let lacks = || Failure::setup("the trace is damaged: a map shows nothing");
         self.shown.as_ref().ok_or_else(lacks)
     }
@@ -132,11 +132,11 @@ impl<'a> Named<'a> {
 }
 
 /// The content that a call wants.
-pub struct Wanted<'a> {
+pub struct ContentRequest<'a> {
     /// Others may see what is written to it.
     pub shared: bool,
     /// The file, or the segment; `None`: zeros.
-    pub named: Option<Named<'a>>,
+    pub named: Option<ContentName<'a>>,
     /// Where in the file it begins.
     pub offset: u64,
     /// Bytes of it; `None`: as many as the copy has.
@@ -179,31 +179,39 @@ mod tests {
     fn a_name_is_read_as_it_was_noted_and_half_of_it_is_damage() {
         let all = [
             None,
-            Some(Shown::Whole(ID)),
-            Some(Shown::Part(KeptPart::Copy(ID))),
-            Some(Shown::Part(KeptPart::Inline(vec![1, 2, 3]))),
+            Some(KeptContent::Whole(ID)),
+            Some(KeptContent::Part(KeptPart::Copy(ID))),
+            Some(KeptContent::Part(KeptPart::Inline(vec![1, 2, 3]))),
         ];
         for shown in all {
             let (mut bytes, path) = (Vec::new(), "/lib/\u{e9}");
-            Named::note(&mut bytes, shown.as_ref(), 0x1234, path);
-            let named = Named::of(&bytes).expect("it is whole").expect("it is one");
+            ContentName::note(&mut bytes, shown.as_ref(), 0x1234, path);
+            let named = ContentName::of(&bytes)
+                .expect("it is whole")
+                .expect("it is one");
             assert_eq!((named.identity(), &*named.path()), (0x1234, path));
             assert_eq!(named.shown().ok(), shown.as_ref());
             let least = bytes.len() - path.len();
             for len in 1..bytes.len() {
-                assert_eq!(Named::of(&bytes[..len]).is_ok(), len >= least, "{len}");
+                assert_eq!(
+                    ContentName::of(&bytes[..len]).is_ok(),
+                    len >= least,
+                    "{len}"
+                );
             }
         }
-        assert!(Named::of(&[]).is_ok_and(|n| n.is_none()));
+        assert!(ContentName::of(&[]).is_ok_and(|n| n.is_none()));
     }
 
     #[test]
     fn a_copy_that_is_made_late_takes_its_place() {
         let mut extra = Vec::new();
-        Named::note(&mut extra, None, 1, "x");
-        Named::note_copy(&mut extra, ID);
-        let named = Named::of(&extra).expect("it is whole").expect("it is one");
-        assert_eq!(named.shown().ok(), Some(&Shown::Whole(ID)));
+        ContentName::note(&mut extra, None, 1, "x");
+        ContentName::note_copy(&mut extra, ID);
+        let named = ContentName::of(&extra)
+            .expect("it is whole")
+            .expect("it is one");
+        assert_eq!(named.shown().ok(), Some(&KeptContent::Whole(ID)));
         assert_eq!((named.identity(), &*named.path()), (1, "x"));
     }
 }

@@ -1,7 +1,7 @@
 //! The content of guest memory that calls bring there.
 
 use crate::failure::Result;
-use crate::memory::content::{Content, Shown, Wanted};
+use crate::memory::content::{Content, ContentRequest, KeptContent};
 
 /// Where content comes from.
 pub trait Contents {
@@ -9,14 +9,19 @@ pub trait Contents {
     ///
     /// # Errors
     /// It cannot be had.
-    fn content(&self, wanted: Wanted<'_>) -> Result<Content>;
+    fn content(&self, wanted: ContentRequest<'_>) -> Result<Content>;
 
     /// A shared map of the file `file` (an identity) is about to show a further part of it, which is
     /// `shown` then if the trace says so.
     ///
     /// # Errors
     /// There is no memory for it.
-    fn shows_file(&self, _file: u64, _shown: Option<&Shown>, _part: (u64, u64)) -> Result<()> {
+    fn shows_file(
+        &self,
+        _file: u64,
+        _shown: Option<&KeptContent>,
+        _part: (u64, u64),
+    ) -> Result<()> {
         Ok(())
     }
 

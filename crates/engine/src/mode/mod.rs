@@ -45,7 +45,7 @@ pub enum Name {
 
 /// Properties of a mode that data structures are made for.
 #[derive(Clone, Copy, Debug)]
-pub struct Traits {
+pub struct ModeTraits {
     /// Threads of a process run at the same time.
     pub together: bool,
     /// All threads of a process are contexts on one host thread.
@@ -61,7 +61,7 @@ pub struct Traits {
 /// A way to run guest processes.
 pub trait Mode: Outcomes + Turns + Signals + Contents + Lives + Sync {
     /// Its properties.
-    fn traits(&self) -> Traits;
+    fn traits(&self) -> ModeTraits;
 
     /// The state that the kernel keeps of the guest's threads.
     fn host(&self) -> &'static dyn Host;

@@ -33,7 +33,7 @@ pub trait Signals {
     fn ends_thread_alone(&self, task: &mut Task) -> Result<bool>;
 
     /// Whether another recorded process has killed this one, and left it to itself to end.
-    fn is_doomed(&self, task: &Task) -> bool;
+    fn is_being_killed(&self, task: &Task) -> bool;
 
     /// Before the task runs guest code: closes the page where the next event is a fault that the page's
     /// file raised.

@@ -17,9 +17,10 @@ use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::kernel::changed_files;
-use crate::memory::content::{Content, Wanted};
+use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
-    Begun, Contents, HandedOn, Host, Lives, Mode, Order, Outcomes, Reading, Signals, Traits, Turns,
+    Begun, Contents, HandedOn, Host, Lives, Mode, ModeTraits, Order, Outcomes, Reading, Signals,
+    Turns,
 };
 use crate::siginfo::SigInfo;
 use crate::tape::Tape;
@@ -29,8 +30,8 @@ use crate::task::Task;
 pub struct Run;
 
 impl Mode for Run {
-    fn traits(&self) -> Traits {
-        Traits {
+    fn traits(&self) -> ModeTraits {
+        ModeTraits {
             together: true,
             multiplexed: false,
             confined: false,
@@ -130,13 +131,13 @@ impl Signals for Run {
         Ok(live::has_others(task))
     }
 
-    fn is_doomed(&self, _: &Task) -> bool {
+    fn is_being_killed(&self, _: &Task) -> bool {
         false
     }
 }
 
 impl Contents for Run {
-    fn content(&self, wanted: Wanted<'_>) -> Result<Content> {
+    fn content(&self, wanted: ContentRequest<'_>) -> Result<Content> {
         Ok(live::content(wanted))
     }
 }

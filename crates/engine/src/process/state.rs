@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use relive_host::signal::KernelAction;
 use serde::{Deserialize, Serialize};
 
-use crate::reach::Reach;
+use crate::resource_limits::Limit;
+use crate::retained_fds::RetainedFds;
 use crate::seccomp::filter::Filters;
 use crate::streams::Streams;
 
@@ -56,14 +57,11 @@ pub struct State {
     /// The last filter that was set for all threads.
     pub filter: Option<Filters>,
     /// What the host keeps open because it could not be opened again.
-    pub reach: Option<Reach>,
+    pub retained_fds: Option<RetainedFds>,
 }
 
 /// Signal actions by number.
 pub type Actions = [KernelAction; 65];
-
-/// A soft and a hard limit of getrlimit(2).
-pub type Limit = (u64, u64);
 
 /// The limits that the engine enforces itself, because the host's own memory is larger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -99,7 +97,7 @@ impl Default for State {
             personality: 0,
             limits: Limits::default(),
             filter: None,
-            reach: None,
+            retained_fds: None,
         }
     }
 }

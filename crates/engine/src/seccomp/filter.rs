@@ -31,25 +31,25 @@ pub enum Confined {
 
 /// A filter and those below it, the newest first. Written as a list, the oldest first.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(into = "Vec<Program>", try_from = "Vec<Program>")]
+#[serde(into = "Vec<FilterProgram>", try_from = "Vec<FilterProgram>")]
 pub struct Filters(Arc<Filter>);
 
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Filter {
-    pub(crate) program: Program,
+    pub(crate) program: FilterProgram,
     older: Option<Filters>,
 }
 
 /// The program of one filter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Program {
+pub(crate) struct FilterProgram {
     /// The thread that has set it, as process and thread. Each filter of a thread has more below it
     /// than the one before, so this and their number name it in its process.
     pub(crate) setter: (u32, u32),
     pub(crate) insns: Vec<bpf::Insn>,
 }
 
-impl From<Filters> for Vec<Program> {
+impl From<Filters> for Vec<FilterProgram> {
     fn from(filters: Filters) -> Self {
         let mut all: Self = filters.iter().map(|f| f.program.clone()).collect();
         all.reverse();
@@ -57,10 +57,10 @@ impl From<Filters> for Vec<Program> {
     }
 }
 
-impl TryFrom<Vec<Program>> for Filters {
+impl TryFrom<Vec<FilterProgram>> for Filters {
     type Error = &'static str;
 
-    fn try_from(programs: Vec<Program>) -> std::result::Result<Self, Self::Error> {
+    fn try_from(programs: Vec<FilterProgram>) -> std::result::Result<Self, Self::Error> {
         let above = |older, program| Some(Self::with(program, older));
         let newest = programs.into_iter().fold(None, above);
         newest.ok_or("filters without a program")
@@ -68,7 +68,7 @@ impl TryFrom<Vec<Program>> for Filters {
 }
 
 impl Filters {
-    pub(crate) fn with(program: Program, older: Option<Self>) -> Self {
+    pub(crate) fn with(program: FilterProgram, older: Option<Self>) -> Self {
         Self(Arc::new(Filter { program, older }))
     }
 

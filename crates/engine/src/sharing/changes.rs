@@ -6,12 +6,12 @@
 //! file is in the content that a process finds when it maps the file, or that process is a
 //! member of the group and hears of the change before its next turn.* Two orders make it hold.
 //!
-//! - Who changes a file says so first ([`Changes::announce`]) and looks then whether the file is
+//! - Who changes a file says so first ([`FileChanges::announce`]) and looks then whether the file is
 //!   mapped. Who maps a file claims it first (`users.rs`) and looks then whether it is being
-//!   changed ([`Changes::await_others`]). One of the two sees the other: a process that maps waits
+//!   changed ([`FileChanges::await_others`]). One of the two sees the other: a process that maps waits
 //!   until the change is over, which needs nothing of anybody.
 //! - Who sees that others map the file takes its word back, becomes a member and asks them to. It
-//!   changes the file with the group's baton, and tells ([`Changes::tell`]) before it gives that up.
+//!   changes the file with the group's baton, and tells ([`FileChanges::tell`]) before it gives that up.
 //!
 //! Nothing here sleeps with a change announced, or asks what a file is.
 
@@ -33,7 +33,7 @@ const PATIENCE: u32 = 50;
 
 /// The changes, in the shared memory of the tree.
 #[repr(C)]
-pub struct Changes {
+pub struct FileChanges {
     cells: [Cell; CELLS],
     /// How many wait for a cell.
     waiting: AtomicU32,
@@ -60,7 +60,7 @@ struct News {
 
 /// A part of a file that has changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct FileRange {
     /// Identity of the file.
     pub file: u64,
     /// First byte.
@@ -73,24 +73,24 @@ pub struct Part {
 #[derive(Debug, PartialEq, Eq)]
 pub enum Since {
     /// These parts.
-    Parts(Vec<Part>),
+    Parts(Vec<FileRange>),
     /// More than is remembered.
     Anything,
 }
 
 /// A change that is being made; it is over when this is dropped.
 pub struct Underway<'a> {
-    changes: &'a Changes,
+    changes: &'a FileChanges,
     cell: &'a Cell,
 }
 
 /// Changes of files that others may map (recording).
-pub static CHANGES: Section<Changes> = Section::new();
+pub static CHANGES: Section<FileChanges> = Section::new();
 
 // SAFETY: all of it is atomic, and zeros are a value.
-unsafe impl Shareable for Changes {}
+unsafe impl Shareable for FileChanges {}
 
-impl Changes {
+impl FileChanges {
     /// Thread `tid` is about to change a file. Whether others map it must be looked up afterwards.
     pub fn announce(&self, file: u64, tid: u32) -> Underway<'_> {
         let first = tid as usize;
@@ -129,7 +129,7 @@ impl Changes {
     }
 
     /// Tells the members of a change. Only the holder of the group's baton does.
-    pub fn tell(&self, part: Part) {
+    pub fn tell(&self, part: FileRange) {
         let told = self.told.load(Ordering::Acquire);
         let news = &self.news[told as usize % NEWS];
         news.file.store(part.file, Ordering::Release);
@@ -157,8 +157,8 @@ impl Changes {
 }
 
 impl News {
-    fn part(&self) -> Part {
-        Part {
+    fn part(&self) -> FileRange {
+        FileRange {
             file: self.file.load(Ordering::Acquire),
             start: self.start.load(Ordering::Acquire),
             end: self.end.load(Ordering::Acquire),
@@ -211,9 +211,9 @@ mod tests {
 
     use super::*;
 
-    fn changes() -> Box<Changes> {
+    fn changes() -> Box<FileChanges> {
         // SAFETY: all fields are atomics, for which zeros are a value.
-        unsafe { Box::<Changes>::new_zeroed().assume_init() }
+        unsafe { Box::<FileChanges>::new_zeroed().assume_init() }
     }
 
     #[test]
@@ -314,7 +314,7 @@ mod tests {
     #[test]
     fn what_was_told_is_heard_in_order() {
         let changes = changes();
-        let part = |start| Part {
+        let part = |start| FileRange {
             file: 5,
             start,
             end: start + 1,

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use relive_host::sys;
 
 use super::dead_thread;
-use super::lock::{Guard, Lock};
+use super::lock::{Lock, LockGuard};
 use crate::section::{Section, Shareable};
 
 const WAITERS: usize = 4096;
@@ -59,7 +59,7 @@ pub type Keepers = [u32; 2];
 
 /// What a turn follows in another process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Before {
+pub struct Predecessor {
     /// The process that had the baton before.
     pub process: u32,
     /// The turn in which it gave the baton up; `None`: it died with it.
@@ -81,7 +81,7 @@ unsafe impl Shareable for Group {}
 impl Group {
     /// Takes the baton for a process, waiting for it if need be. `Some` if another process
     /// has had it since this one last did.
-    pub fn take(&self, process: u32, keepers: Keepers) -> Option<Before> {
+    pub fn take(&self, process: u32, keepers: Keepers) -> Option<Predecessor> {
         self.acquire(process + 1, keepers);
         self.before(process)
     }
@@ -94,7 +94,7 @@ impl Group {
         keepers: Keepers,
         turn: u32,
         choose: impl FnOnce(&[u32]) -> usize,
-    ) -> Option<Before> {
+    ) -> Option<Predecessor> {
         let mut waiter = None;
         self.give_up(process, keepers, turn, choose, || {
             waiter = Some(self.enqueue(process + 1, keepers));
@@ -107,10 +107,10 @@ impl Group {
     }
 
     /// What the turn of a process that has just taken the baton follows.
-    fn before(&self, process: u32) -> Option<Before> {
+    fn before(&self, process: u32) -> Option<Predecessor> {
         let last = self.last.load(Ordering::Acquire);
         let before = (last >> 32) as u32;
-        (before != 0 && before != process + 1).then(|| Before {
+        (before != 0 && before != process + 1).then(|| Predecessor {
             process: before - 1,
             turn: (last & DIED != DIED).then_some(last as u32),
         })
@@ -309,7 +309,7 @@ impl Group {
     /// Hands the baton to a waiter; `handed` is done before that one is woken, if there is one.
     fn hand_over(
         &self,
-        guard: Guard<'_>,
+        guard: LockGuard<'_>,
         choose: impl FnOnce(&[u32]) -> usize,
         handed: impl FnOnce(),
     ) {
@@ -363,7 +363,7 @@ mod tests {
         g.release(3, me(), 7, |_| 0);
         assert_eq!(g.take(3, me()), None, "nobody else has had it");
         g.release(3, me(), 8, |_| 0);
-        let before = Before {
+        let before = Predecessor {
             process: 3,
             turn: Some(8),
         };
@@ -399,7 +399,7 @@ mod tests {
         let g = group();
         let dead = std::thread::spawn(sys::gettid).join().expect("no panic");
         g.take(5, [dead, 0]);
-        let died = Before {
+        let died = Predecessor {
             process: 5,
             turn: None,
         };
@@ -415,7 +415,7 @@ mod tests {
         g.enqueue(10, [dead, 0]);
         g.release(1, me(), 4, |_| 0);
         assert!(g.is_held_by(9));
-        let before = Before {
+        let before = Predecessor {
             process: 1,
             turn: Some(4),
         };

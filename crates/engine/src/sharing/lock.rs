@@ -22,22 +22,22 @@ const SPINS: u32 = 500;
 pub struct Lock(AtomicU32);
 
 /// Gives the lock back when dropped.
-pub struct Guard<'a>(&'a AtomicU32);
+pub struct LockGuard<'a>(&'a AtomicU32);
 
 impl Lock {
     /// Takes the lock for the calling thread, whose kernel id is `tid`.
-    pub fn take(&self, tid: u32) -> Guard<'_> {
+    pub fn take(&self, tid: u32) -> LockGuard<'_> {
         let word = &self.0;
         let swap = |from, to| word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
         if swap(0, tid).is_ok() {
-            return Guard(word);
+            return LockGuard(word);
         }
         loop {
             match word.load(Ordering::Acquire) {
                 0 => {
                     // Others may be asleep still: the word says so for them.
                     if swap(0, tid | CONTENDED).is_ok() {
-                        return Guard(word);
+                        return LockGuard(word);
                     }
                 }
                 seen => {
@@ -49,7 +49,7 @@ impl Lock {
                         && dead_thread(owner)
                         && swap(owner | CONTENDED, tid | CONTENDED).is_ok()
                     {
-                        return Guard(word);
+                        return LockGuard(word);
                     }
                 }
             }
@@ -60,23 +60,23 @@ impl Lock {
 impl Lock {
     /// Takes the lock for the calling thread, whose kernel id is `tid`, if it is free, soon
     /// free, or its owner is dead.
-    pub fn try_take(&self, tid: u32) -> Option<Guard<'_>> {
+    pub fn try_take(&self, tid: u32) -> Option<LockGuard<'_>> {
         let word = &self.0;
         let swap = |from, to| word.compare_exchange(from, to, Ordering::AcqRel, Ordering::Acquire);
         for _ in 0..SPINS {
             if swap(0, tid).is_ok() {
-                return Some(Guard(word));
+                return Some(LockGuard(word));
             }
             std::hint::spin_loop();
         }
         let seen = word.load(Ordering::Acquire);
         let dead = seen != 0 && dead_thread(seen & !CONTENDED);
         // Lazily: a guard that is made and dropped would free what another one holds.
-        (dead && swap(seen, tid).is_ok()).then(|| Guard(word))
+        (dead && swap(seen, tid).is_ok()).then(|| LockGuard(word))
     }
 }
 
-impl Drop for Guard<'_> {
+impl Drop for LockGuard<'_> {
     fn drop(&mut self) {
         if self.0.swap(0, Ordering::AcqRel) & CONTENDED != 0 {
             sys::futex_wake(self.0, 1);

@@ -30,7 +30,7 @@ pub mod standing {
 
 /// One process.
 #[repr(C)]
-pub struct Slot {
+pub struct ProcessSlot {
     /// See [`standing`].
     pub standing: AtomicU32,
     /// Its kernel pid; 0 before it is known.
@@ -44,7 +44,7 @@ pub struct Slot {
     /// Recording: one of its threads holds a robust lock, while it does not run.
     pub locked: AtomicU32,
     /// Recording: it has been killed, and does what the kernel would do for it.
-    pub doomed: AtomicU32,
+    pub killed: AtomicU32,
     /// Replay: it has ended, or its recording has.
     pub ended: AtomicU32,
     /// Moves with `turns` and `ended`.
@@ -56,7 +56,7 @@ pub struct Slot {
 /// All processes.
 #[repr(C)]
 pub struct Processes {
-    slots: [Slot; MAX],
+    slots: [ProcessSlot; MAX],
 }
 
 /// What processes that share memory know of each other.
@@ -68,12 +68,12 @@ unsafe impl Shareable for Processes {}
 impl Processes {
     /// A process; `None` beyond [`MAX`].
     #[must_use]
-    pub fn get(&self, process: u32) -> Option<&Slot> {
+    pub fn get(&self, process: u32) -> Option<&ProcessSlot> {
         self.slots.get(process as usize)
     }
 }
 
-impl Slot {
+impl ProcessSlot {
     fn change(&self, from: u32, to: u32) -> bool {
         let (ok, fail) = (Ordering::AcqRel, Ordering::Acquire);
         self.standing.compare_exchange(from, to, ok, fail).is_ok()
@@ -216,16 +216,16 @@ impl Slot {
 mod tests {
     use super::*;
 
-    fn slot() -> Slot {
+    fn slot() -> ProcessSlot {
         let word = || AtomicU32::new(0);
-        Slot {
+        ProcessSlot {
             standing: word(),
             pid: AtomicU32::new(std::process::id()),
             turns: word(),
             left: word(),
             programs: word(),
             locked: word(),
-            doomed: word(),
+            killed: word(),
             ended: word(),
             moved: word(),
             waiting: word(),

@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use relive_host::sys;
 
 use super::lock::Lock;
-use super::processes::{Processes, Slot};
+use super::processes::{ProcessSlot, Processes};
 use crate::section::{Section, Shareable};
 
 const SLOTS: usize = 1 << SLOT_BITS;
@@ -51,7 +51,7 @@ struct Entry {
     process: AtomicU32,
     /// [`WRITES`], [`CHANGED`], or 0.
     flags: AtomicU32,
-    /// 0 = it does not map the file now; or `Slot::programs` plus one.
+    /// 0 = it does not map the file now; or `ProcessSlot::programs` plus one.
     mapped: AtomicU32,
     /// When it was last claimed, by [`Users::clock`].
     claimed: AtomicU64,
@@ -79,7 +79,7 @@ impl Entry {
 }
 
 /// What an entry's `mapped` says of a process that maps the file now.
-fn mark(slot: &Slot) -> u32 {
+fn mark(slot: &ProcessSlot) -> u32 {
     slot.programs.load(Ordering::Acquire) + 1
 }
 
@@ -165,7 +165,11 @@ impl Users {
         flags: u32,
         mapped: Option<u32>,
     ) -> Option<()> {
-        let ended = |e: &&Entry| !processes.get(e.process()).is_some_and(Slot::may_share);
+        let ended = |e: &&Entry| {
+            !processes
+                .get(e.process())
+                .is_some_and(ProcessSlot::may_share)
+        };
         // That a file was once changed is never forgotten; who follows comes after the last one.
         let marked = |e: &&Entry| e.has(WRITES | CHANGED);
         let own = self.entries_of(file).find(|e| e.process() == process);

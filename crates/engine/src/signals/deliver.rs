@@ -23,7 +23,7 @@ const PROTECTION: u64 = 13;
 /// # Errors
 /// None: nothing diverges from itself.
 pub fn deliver_noted(task: &mut Task) -> Result<Flow> {
-    if task.mode().is_doomed(task) {
+    if task.mode().is_being_killed(task) {
         return Ok(killed(task, libc::SIGKILL, false));
     }
     if task.ctx.pending == 0 && task.signals.held.is_empty() {

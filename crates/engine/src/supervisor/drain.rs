@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use super::children::{has_children, reap};
 use super::signals::pass_on;
-use super::status::Status;
+use super::status::EndStatus;
 use crate::failure::{Failure, Result};
 use crate::remarks::REMARKS;
 use crate::shm::ring::{RINGS, state};
@@ -26,7 +26,7 @@ const MANY_TURNS: usize = 64 * 1024;
 #[derive(Debug)]
 pub struct Recording {
     /// How the program ended.
-    pub status: Status,
+    pub status: EndStatus,
     /// It was killed because of the timeout.
     pub timed_out: bool,
     /// What the trace says of itself.
@@ -86,7 +86,7 @@ impl Drain {
             while let Some((pid, s)) = reap() {
                 ended = true;
                 if pid == root {
-                    status = Some(Status::from_wait(s));
+                    status = Some(EndStatus::from_wait(s));
                 }
             }
             if ended {
@@ -113,11 +113,11 @@ impl Drain {
                 Some(if status.is_some() { 5 } else { 20 }),
             );
         }
-        let status = status.unwrap_or(Status::Code(0));
+        let status = status.unwrap_or(EndStatus::Code(0));
         let summary = Summary {
             exit: match status {
-                Status::Code(c) => ExitStatus::Code(c),
-                Status::Signal(s) => ExitStatus::Signal(s),
+                EndStatus::Code(c) => ExitStatus::Code(c),
+                EndStatus::Signal(s) => ExitStatus::Signal(s),
             },
             processes: self.shm.processes().into(),
             threads: self.tapes.into(),

@@ -21,5 +21,5 @@ pub use program::find_program;
 pub use record::{RecordOptions, record};
 pub use replay::{ReplayOptions, Replayed, replay};
 pub use run::{Counted, run, run_counted};
-pub use status::Status;
+pub use status::EndStatus;
 pub use verify::{Verified, verify};

@@ -5,13 +5,13 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
 use crate::failure::{Failure, Result};
-use crate::kernel::exec::{Target, resolve};
+use crate::kernel::exec::{Executable, resolve};
 
 /// Finds a program as a shell would: by path, or along `$PATH`.
 ///
 /// # Errors
 /// It is not there or not executable.
-pub fn find_program(name: &OsStr, args: &[OsString]) -> Result<Target> {
+pub fn find_program(name: &OsStr, args: &[OsString]) -> Result<Executable> {
     crate::descriptor_limit::for_command()?;
     let argv: Vec<Vec<u8>> = std::iter::once(name.to_owned())
         .chain(args.iter().cloned())

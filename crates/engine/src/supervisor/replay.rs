@@ -9,7 +9,7 @@ use relive_trace::{ExitStatus, Trace};
 use super::children::{has_children, inherit_orphans, kill, reap, reap_all, start};
 use super::program::absolute;
 use super::signals::wake_at_child_end;
-use super::status::Status;
+use super::status::EndStatus;
 use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::mode::Name;
@@ -55,7 +55,7 @@ impl<'a> ReplayOptions<'a> {
 #[derive(Debug, Clone)]
 pub struct Replayed {
     /// How the first process ended.
-    pub status: Status,
+    pub status: EndStatus,
     /// Events replayed, in all processes.
     pub events: u64,
     /// What was counted, if that was asked for.
@@ -121,8 +121,8 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     let events = shm.header().events.load(Ordering::Relaxed);
     // The tape of a process that was killed from outside does not say so; the manifest does.
     let status = match manifest.summary.map(|s| s.exit) {
-        Some(ExitStatus::Signal(s)) if status == Status::Code(0) => Status::Signal(s),
-        Some(ExitStatus::Code(c)) if status == Status::Code(0) => Status::Code(c),
+        Some(ExitStatus::Signal(s)) if status == EndStatus::Code(0) => EndStatus::Signal(s),
+        Some(ExitStatus::Code(c)) if status == EndStatus::Code(0) => EndStatus::Code(c),
         _ => status,
     };
     Ok(Replayed {
@@ -144,7 +144,7 @@ struct Watched<'a> {
 impl Watched<'_> {
     /// Waits for all processes of the replay, and for no other children if there were some;
     /// `recorded` is how the program ended.
-    fn watch(&self, had_children: bool, recorded: Option<ExitStatus>) -> Result<Status> {
+    fn watch(&self, had_children: bool, recorded: Option<ExitStatus>) -> Result<EndStatus> {
         let (shm, root) = (self.shm, self.root);
         // Only the first process dies of the signal that it was recorded to die of.
         let may_die_of_sigsys = recorded == Some(ExitStatus::Signal(libc::SIGSYS));
@@ -154,17 +154,17 @@ impl Watched<'_> {
             let mut children = 0;
             while let Some((pid, s)) = reap() {
                 children += 1;
-                let ended = Status::from_wait(s);
+                let ended = EndStatus::from_wait(s);
                 let sigsys =
-                    ended == Status::Signal(libc::SIGSYS) && !(pid == root && may_die_of_sigsys);
+                    ended == EndStatus::Signal(libc::SIGSYS) && !(pid == root && may_die_of_sigsys);
                 // Whoever ends in order takes itself off the list before.
                 let unannounced = shm.registered().any(|p| p as i32 == pid);
                 // Its number may be another's from now on.
                 shm.unregister(pid as u32);
                 if sigsys || unannounced {
                     let signal = match ended {
-                        Status::Signal(signal) => signal,
-                        Status::Code(_) => 0,
+                        EndStatus::Signal(signal) => signal,
+                        EndStatus::Code(_) => 0,
                     };
                     return Err(self.end_all(signal));
                 }
@@ -188,12 +188,12 @@ impl Watched<'_> {
             if status.is_some() && children == 0 && !has_children() {
                 // A process of the replay ended without saying so.
                 return match status {
-                    Some(Status::Code(EXIT_STATUS)) => {
+                    Some(EndStatus::Code(EXIT_STATUS)) => {
                         // It could not even reach the shared memory, and has said so itself.
                         Err(Failure::setup("the replay could not be started"))
                     }
-                    Some(Status::Signal(signal)) => Err(confine::killed(signal)),
-                    Some(Status::Code(_)) => Err(confine::killed(0)),
+                    Some(EndStatus::Signal(signal)) => Err(confine::killed(signal)),
+                    Some(EndStatus::Code(_)) => Err(confine::killed(0)),
                     None => continue,
                 };
             }

@@ -10,7 +10,7 @@ use relive_host::sys;
 use super::children::{reap, start};
 use super::program::{environment, find_program};
 use super::signals::{forward_endings, ignore_keyboard, pass_on, wake_at_child_end};
-use super::status::Status;
+use super::status::EndStatus;
 use crate::failure::{Failure, Result};
 use crate::mode::Name;
 use crate::shm::Shm;
@@ -22,7 +22,7 @@ use crate::{sections, stats};
 #[derive(Debug)]
 pub struct Counted {
     /// How it ended.
-    pub status: Status,
+    pub status: EndStatus,
     /// What it and the processes that it started had done when it ended.
     pub totals: Totals,
 }
@@ -61,7 +61,7 @@ pub fn run_counted(program: &OsStr, args: &[OsString]) -> Result<Counted> {
         while let Some((pid, status)) = reap() {
             if pid == root {
                 return Ok(Counted {
-                    status: Status::from_wait(status),
+                    status: EndStatus::from_wait(status),
                     totals: stats::COUNTERS.of(&shm).totals().unwrap_or_default(),
                 });
             }

@@ -2,14 +2,14 @@
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Status {
+pub enum EndStatus {
     /// With this exit code.
     Code(i32),
     /// Killed by this signal.
     Signal(i32),
 }
 
-impl Status {
+impl EndStatus {
     /// From wait(2).
     #[must_use]
     pub fn from_wait(status: i32) -> Self {

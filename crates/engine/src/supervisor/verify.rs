@@ -8,7 +8,7 @@ use std::path::Path;
 use relive_trace::TapeId;
 
 use super::replay::{ReplayOptions, replay};
-use super::status::Status;
+use super::status::EndStatus;
 use crate::broker::{Gathered, Sum};
 use crate::failure::{Failure, Result};
 use crate::stats::Totals;
@@ -24,7 +24,7 @@ pub struct Verified {
     /// Memory checksums compared.
     pub checksums: u64,
     /// How the first process ended.
-    pub status: Status,
+    pub status: EndStatus,
     /// What both replays together have counted, if that was asked for.
     pub totals: Option<Totals>,
 }

@@ -1,7 +1,7 @@
 //! A thread's description: [`TaskState`] from a task, and a task made into the one that is described.
 
 use super::Task;
-use super::state::{Registers, TaskState};
+use super::state::{TaskState, ThreadRegisters};
 
 impl Task {
     /// The description of the thread. Signals that the host has noted are pending in it.
@@ -20,7 +20,7 @@ impl Task {
             steps: self.steps,
             exact: self.exact,
             parked: self.parked,
-            registers: Registers {
+            registers: ThreadRegisters {
                 gpr: self.ctx.gpr,
                 rflags: self.ctx.rflags,
                 rip: self.ctx.rip,

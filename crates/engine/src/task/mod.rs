@@ -24,7 +24,7 @@ use relive_trace::{Event, Kind, TapeId};
 use crate::call::log::Log;
 use crate::forbidden::Forbidden;
 use crate::machine::Machine;
-use crate::mode::{Mode, Traits};
+use crate::mode::{Mode, ModeTraits};
 use crate::process::Process;
 use crate::registry::Member;
 use crate::seccomp::filter::Confined;
@@ -87,7 +87,7 @@ pub struct Task {
     /// How it runs.
     mode: &'static dyn Mode,
     /// Properties of that, which are looked at on each way into translated code.
-    traits: Traits,
+    traits: ModeTraits,
     /// Where to go on behind the last system call.
     behind: Behind,
     /// A vfork child runs in this task: what the parent goes on with.

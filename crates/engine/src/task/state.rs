@@ -29,7 +29,7 @@ pub struct TaskState {
     /// It gave up the baton inside the call that it stands at.
     pub parked: bool,
     /// Its registers.
-    pub registers: Registers,
+    pub registers: ThreadRegisters,
     /// Mask, alternate stack, pending signals, the call that one interrupted.
     pub signals: TaskSignals,
     /// The word to clear and wake when it ends.
@@ -53,7 +53,7 @@ pub const NO_ROBUST_LIST: (u64, u64) = (0, 24);
 
 /// The registers of a guest thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Registers {
+pub struct ThreadRegisters {
     /// General registers in encoding order.
     pub gpr: [u64; 16],
     /// RFLAGS.
@@ -82,7 +82,7 @@ impl TaskState {
             steps: 0,
             exact: true,
             parked: false,
-            registers: Registers::default(),
+            registers: ThreadRegisters::default(),
             signals: TaskSignals::default(),
             clear_tid: 0,
             robust: NO_ROBUST_LIST,

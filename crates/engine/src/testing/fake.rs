@@ -14,9 +14,10 @@ use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::memory::Source;
-use crate::memory::content::{Content, Shown, Wanted};
+use crate::memory::content::{Content, ContentRequest, KeptContent};
 use crate::mode::{
-    Begun, Contents, HandedOn, Host, Lives, Mode, Order, Outcomes, Reading, Signals, Traits, Turns,
+    Begun, Contents, HandedOn, Host, Lives, Mode, ModeTraits, Order, Outcomes, Reading, Signals,
+    Turns,
 };
 use crate::registry::Registry;
 use crate::siginfo::SigInfo;
@@ -25,7 +26,7 @@ use crate::task::Task;
 
 /// A question to the mode.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum ModeQuery {
     /// For the content of a map.
     Content {
         /// Others may see it.
@@ -53,7 +54,7 @@ pub enum Asked {
 pub struct Fake(Mutex<State>);
 
 struct State {
-    asked: Vec<Asked>,
+    asked: Vec<ModeQuery>,
     content: Source,
 }
 
@@ -76,7 +77,7 @@ impl Fake {
         };
     }
 
-    pub(super) fn take(&self) -> Vec<Asked> {
+    pub(super) fn take(&self) -> Vec<ModeQuery> {
         std::mem::take(&mut self.state().asked)
     }
 
@@ -85,7 +86,7 @@ impl Fake {
         self.state().content = source;
     }
 
-    fn note(&self, asked: Asked) {
+    fn note(&self, asked: ModeQuery) {
         self.state().asked.push(asked);
     }
 }
@@ -95,8 +96,8 @@ fn no_answer() -> ! {
 }
 
 impl Mode for Fake {
-    fn traits(&self) -> Traits {
-        Traits {
+    fn traits(&self) -> ModeTraits {
+        ModeTraits {
             together: false,
             multiplexed: false,
             confined: false,
@@ -117,7 +118,7 @@ impl Mode for Fake {
 impl Outcomes for Fake {
     fn diverged(&self, _: &Task, expected: &str, actual: &str) -> Failure {
         let text = format!("{expected}: {actual}");
-        self.note(Asked::Diverged(text.clone()));
+        self.note(ModeQuery::Diverged(text.clone()));
         Failure::Divergence(text)
     }
 
@@ -180,7 +181,7 @@ impl Turns for Fake {
 }
 
 impl Signals for Fake {
-    fn is_doomed(&self, _: &Task) -> bool {
+    fn is_being_killed(&self, _: &Task) -> bool {
         false
     }
 
@@ -204,9 +205,9 @@ impl Signals for Fake {
 }
 
 impl Contents for Fake {
-    fn content(&self, wanted: Wanted<'_>) -> Result<Content> {
+    fn content(&self, wanted: ContentRequest<'_>) -> Result<Content> {
         let named = wanted.named.as_ref();
-        self.note(Asked::Content {
+        self.note(ModeQuery::Content {
             shared: wanted.shared,
             named: named.map(|n| (n.identity(), n.path().into_owned())),
             offset: wanted.offset,
@@ -222,13 +223,13 @@ impl Contents for Fake {
         })
     }
 
-    fn shows_file(&self, file: u64, _: Option<&Shown>, (_, end): (u64, u64)) -> Result<()> {
-        self.note(Asked::ShowsFile(file, end));
+    fn shows_file(&self, file: u64, _: Option<&KeptContent>, (_, end): (u64, u64)) -> Result<()> {
+        self.note(ModeQuery::ShowsFile(file, end));
         Ok(())
     }
 
     fn wrote(&self, addr: u64, len: u64) {
-        self.note(Asked::Wrote(addr, len));
+        self.note(ModeQuery::Wrote(addr, len));
     }
 }
 
@@ -272,7 +273,7 @@ impl Lives for Fake {
 
 impl Order for Fake {
     fn acquire_file(&self, _: &mut Task, _: &Call, file: u64, writes: bool, _: &str) -> Result<()> {
-        self.note(Asked::Acquires(file, writes));
+        self.note(ModeQuery::Acquires(file, writes));
         Ok(())
     }
 }

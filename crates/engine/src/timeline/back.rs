@@ -1,12 +1,12 @@
 //! Going backwards: from the nearest snapshot before, forward to the last place that counts.
 
-use super::host::{Host, Wanted};
+use super::replay_process::{Interrupter, ReplayProcess};
 use super::state::{Stopped, Timeline};
 use super::travel::run_to;
-use super::way::{Way, Which};
+use super::way::{DrivenReplay, Route};
 use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};
-use crate::guide::protocol::{Hit, Past, Run, Status, Stops, Why};
+use crate::guide::protocol::{Hit, Past, ReplayStatus, RunRequest, StopReason, StopSet};
 
 /// Turns of other threads that one reverse step may have to go back over. A bound against
 /// damaged traces only: each round is one turn of the thread.
@@ -17,51 +17,52 @@ impl Timeline {
     ///
     /// # Errors
     /// Divergence.
-    pub fn backward(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped> {
+    pub fn backward(&mut self, wanted: &mut dyn Interrupter) -> Result<Stopped> {
         self.forget_changes();
-        if self.stops == Stops::default() {
+        if self.stops == StopSet::default() {
             return self.goto_start();
         }
         let stops = self.stops.clone();
         match self.last_hit(&stops, self.status, wanted)? {
-            Found::Hit(found) => {
+            SearchResult::Hit(found) => {
                 let (hit, host, status) = *found;
                 (self.current, self.status) = (host, status);
                 Ok(Stopped::Hit(hit))
             }
-            Found::Nothing => self.goto_start(),
-            Found::Interrupted => Ok(Stopped::Interrupted),
+            SearchResult::Nothing => self.goto_start(),
+            SearchResult::Interrupted => Ok(Stopped::Interrupted),
         }
     }
 
     /// The last hit before a position, with a host that stands right before it.
     pub(super) fn last_hit(
         &mut self,
-        stops: &Stops,
-        end: Status,
-        wanted: &mut dyn Wanted,
-    ) -> Result<Found> {
+        stops: &StopSet,
+        end: ReplayStatus,
+        wanted: &mut dyn Interrupter,
+    ) -> Result<SearchResult> {
         let (mut limit, mut ended) = (end.point, end.ended.is_some());
         loop {
-            let before = |s: &Status| s.ended.is_none() && (ended || s.point.is_before(&limit));
+            let before =
+                |s: &ReplayStatus| s.ended.is_none() && (ended || s.point.is_before(&limit));
             let Some(snapshot) = self.snapshots.last_where(before) else {
-                return Ok(Found::Nothing);
+                return Ok(SearchResult::Nothing);
             };
             let from = snapshot.status;
             let mut host = snapshot.host.fork()?;
-            let way = Way {
+            let way = Route {
                 from,
-                run: Run {
+                run: RunRequest {
                     until: (!ended).then_some(limit),
-                    ..Run::to_the_end()
+                    ..RunRequest::to_the_end()
                 },
                 stops,
                 present: Some(end.work),
             };
-            let ran = self.drive(&mut Which::Other(&mut host), &way, wanted)?;
+            let ran = self.drive(&mut DrivenReplay::Other(&mut host), &way, wanted)?;
             match ran.why {
-                Why::Interrupted => return Ok(Found::Interrupted),
-                Why::Passed => return Err(lost(&limit, &ran.status.point)),
+                StopReason::Interrupted => return Ok(SearchResult::Interrupted),
+                StopReason::Passed => return Err(lost(&limit, &ran.status.point)),
                 _ => {}
             }
             if let Some(hit) = ran.last {
@@ -69,18 +70,22 @@ impl Timeline {
             }
             // From here the stretch before `from` remains.
             if from.point == self.start {
-                return Ok(Found::Nothing);
+                return Ok(SearchResult::Nothing);
             }
             (limit, ended) = (from.point, false);
         }
     }
 
     /// A host that stands right before a hit.
-    pub(super) fn stand_before(&mut self, hit: Hit, wanted: &mut dyn Wanted) -> Result<Found> {
+    pub(super) fn stand_before(
+        &mut self,
+        hit: Hit,
+        wanted: &mut dyn Interrupter,
+    ) -> Result<SearchResult> {
         let (host, status, why) = self.visit(hit.before, wanted)?;
         Ok(match why {
-            Why::Interrupted => Found::Interrupted,
-            _ => Found::Hit(Box::new((hit, host, status))),
+            StopReason::Interrupted => SearchResult::Interrupted,
+            _ => SearchResult::Hit(Box::new((hit, host, status))),
         })
     }
 
@@ -88,7 +93,7 @@ impl Timeline {
     ///
     /// # Errors
     /// Divergence.
-    pub fn step_back(&mut self, slot: u32, wanted: &mut dyn Wanted) -> Result<Stopped> {
+    pub fn step_back(&mut self, slot: u32, wanted: &mut dyn Interrupter) -> Result<Stopped> {
         self.forget_changes();
         let mut there = None;
         for _ in 0..ROUNDS {
@@ -107,7 +112,7 @@ impl Timeline {
                 // The same state of the thread, at the end of an earlier turn.
                 Back::Turn(point) => {
                     let (host, status, why) = self.visit(point, wanted)?;
-                    if why == Why::Interrupted {
+                    if why == StopReason::Interrupted {
                         return Ok(Stopped::Interrupted);
                     }
                     there = Some((host, status));
@@ -121,7 +126,7 @@ impl Timeline {
         &mut self,
         past: &Past,
         mut point: Point,
-        wanted: &mut dyn Wanted,
+        wanted: &mut dyn Interrupter,
     ) -> Result<Back> {
         let away = match past.left {
             Some(left) if !left.is_before(&self.start) => Back::Turn(left),
@@ -172,9 +177,11 @@ impl Timeline {
             steps: Steps::Exact(n - 1),
             ..ticked
         };
-        let ran = base.run(&run_to(target), &Stops::default(), wanted)?;
+        let ran = base.run(&run_to(target), &StopSet::default(), wanted)?;
         match ran.why {
-            Why::Until | Why::Interrupted => Ok(Back::there(base, ran.status, ran.why)),
+            StopReason::Until | StopReason::Interrupted => {
+                Ok(Back::there(base, ran.status, ran.why))
+            }
             _ => Err(lost(&target, &ran.status.point)),
         }
     }
@@ -185,15 +192,15 @@ impl Timeline {
         &mut self,
         ticks: u64,
         to: &Point,
-        wanted: &mut dyn Wanted,
-    ) -> Result<Option<(Host, Point, u64)>> {
+        wanted: &mut dyn Interrupter,
+    ) -> Result<Option<(ReplayProcess, Point, u64)>> {
         let ticked = Point {
             ticks,
             steps: Steps::ZERO,
             ..*to
         };
         let (mut walker, mut at, why) = self.visit(ticked, wanted)?;
-        if why == Why::Interrupted {
+        if why == StopReason::Interrupted {
             return Ok(None);
         }
         let base = walker.fork()?;
@@ -206,7 +213,7 @@ impl Timeline {
         &mut self,
         began: Option<Point>,
         away: Back,
-        wanted: &mut dyn Wanted,
+        wanted: &mut dyn Interrupter,
     ) -> Result<Back> {
         let Some(began) = began else {
             return Ok(away);
@@ -222,37 +229,37 @@ impl Timeline {
 /// Counts the instructions from where a host stands, at a tick, to a position behind it
 /// before the next tick, or at that tick. `None`: interrupted.
 fn count(
-    host: &mut Host,
-    at: &mut Status,
+    host: &mut ReplayProcess,
+    at: &mut ReplayStatus,
     to: &Point,
-    wanted: &mut dyn Wanted,
+    wanted: &mut dyn Interrupter,
 ) -> Result<Option<u64>> {
     let run = run_to(*to);
     if to.ticks == at.point.ticks && to.steps != Steps::Event {
-        let ran = host.run(&run, &Stops::default(), wanted)?;
+        let ran = host.run(&run, &StopSet::default(), wanted)?;
         return match (ran.why, ran.status.point.steps) {
-            (Why::Until, Steps::Exact(n)) => Ok(Some(n)),
-            (Why::Interrupted, _) => Ok(None),
+            (StopReason::Until, Steps::Exact(n)) => Ok(Some(n)),
+            (StopReason::Interrupted, _) => Ok(None),
             _ => Err(lost(to, &ran.status.point)),
         };
     }
     let mut n = 0;
     loop {
-        let step = Run {
+        let step = RunRequest {
             until: Some(*to),
             step: Some((at.slot, 1)),
             ..run
         };
-        let ran = host.run(&step, &Stops::default(), wanted)?;
+        let ran = host.run(&step, &StopSet::default(), wanted)?;
         match ran.why {
-            Why::Stepped => n += 1,
+            StopReason::Stepped => n += 1,
             // The last step has brought it there, or nothing had to.
-            Why::Until => {
+            StopReason::Until => {
                 let exactly = ran.status.point.key() == at.point.key();
                 return Ok(Some(n + u64::from(!exactly)));
             }
-            Why::Ended => return Ok(Some(n)),
-            Why::Interrupted => return Ok(None),
+            StopReason::Ended => return Ok(Some(n)),
+            StopReason::Interrupted => return Ok(None),
             _ => return Err(lost(to, &ran.status.point)),
         }
         *at = ran.status;
@@ -266,15 +273,15 @@ fn lost(wanted: &Point, there: &Point) -> Failure {
 }
 
 /// What a search backwards found.
-pub(super) enum Found {
-    Hit(Box<(Hit, Host, Status)>),
+pub(super) enum SearchResult {
+    Hit(Box<(Hit, ReplayProcess, ReplayStatus)>),
     Nothing,
     Interrupted,
 }
 
 /// What lies before a thread's position.
 enum Back {
-    There(Host, Status),
+    There(ReplayProcess, ReplayStatus),
     Turn(Point),
     Start,
     Interrupted,
@@ -282,9 +289,9 @@ enum Back {
 
 impl Back {
     /// What a way to there has come to.
-    fn there(host: Host, status: Status, why: Why) -> Self {
+    fn there(host: ReplayProcess, status: ReplayStatus, why: StopReason) -> Self {
         match why {
-            Why::Interrupted => Self::Interrupted,
+            StopReason::Interrupted => Self::Interrupted,
             _ => Self::There(host, status),
         }
     }

@@ -1,10 +1,10 @@
 //! Snapshots that somebody keeps by number, to come back to.
 
-use super::host::Host;
+use super::replay_process::ReplayProcess;
 use super::snapshots::Snapshot;
 use super::state::{Stopped, Timeline};
 use crate::failure::{Failure, Result};
-use crate::guide::protocol::Status;
+use crate::guide::protocol::ReplayStatus;
 
 /// Most snapshots that somebody may keep: each is a process.
 const MOST_KEPT: usize = 100;
@@ -27,7 +27,7 @@ impl Timeline {
     }
 
     /// What is kept: number and position.
-    pub fn kept(&self) -> impl Iterator<Item = (u32, Status)> {
+    pub fn kept(&self) -> impl Iterator<Item = (u32, ReplayStatus)> {
         self.kept.iter().map(|(n, s)| (*n, s.status))
     }
 
@@ -35,7 +35,7 @@ impl Timeline {
     ///
     /// # Errors
     /// There is none of that number, or no copy can be made.
-    pub fn fork_kept(&mut self, number: u32) -> Result<(Host, Status)> {
+    pub fn fork_kept(&mut self, number: u32) -> Result<(ReplayProcess, ReplayStatus)> {
         let snapshot = self.kept.get_mut(&number);
         let snapshot = snapshot.ok_or_else(|| no_such(number))?;
         Ok((snapshot.host.fork()?, snapshot.status))

@@ -7,11 +7,11 @@
 //! replay goes on, so that nothing done here can change what the replay does.
 
 mod back;
-mod host;
 mod kept;
 mod portions;
 mod processes;
 mod queries;
+mod replay_process;
 mod snapshots;
 mod spot;
 mod state;
@@ -20,12 +20,12 @@ mod way;
 
 pub use crate::guide::point::{Point, Steps};
 pub use crate::guide::protocol::{
-    Ended, Hit, Map, OTHERS, Output, Past, Ran, Reply, Request, Run, Search, Status, Stops, Thread,
-    Watching, Watchpoint, What, Why, receive, send,
+    Ended, Hit, MapLine, OTHERS, Output, Past, Ran, ReplayStatus, Request, Response, RunRequest,
+    Search, StopEvent, StopReason, StopSet, Thread, Watching, Watchpoint, receive, send,
 };
 pub use crate::guide::registers::{Registers, vector_places, vector_state};
-pub use host::{Host, Patient, Wanted};
 pub use processes::{Follow, child, crashes, follow, processes};
-pub use queries::{Call, Callee, Find, LastWrite, Moment, Place, Tell};
+pub use queries::{CallObserver, Callee, Find, FunctionCall, LastWrite, Moment, Place};
+pub use replay_process::{Interrupter, ReplayProcess, Uninterrupted};
 pub use spot::{Fine, Spot};
 pub use state::{Stopped, Timeline};

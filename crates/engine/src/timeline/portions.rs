@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use super::host::{Host, Wanted};
+use super::replay_process::{Interrupter, ReplayProcess};
 use super::snapshots::Snapshot;
 use super::state::Timeline;
-use super::way::{Way, Which};
+use super::way::{DrivenReplay, Route};
 use crate::failure::Result;
-use crate::guide::protocol::{Ran, Run, Why};
+use crate::guide::protocol::{Ran, RunRequest, StopReason};
 
 /// Least time of the processor's between two snapshots.
 const GAP_MS: u128 = 40;
@@ -18,15 +18,15 @@ impl Timeline {
     /// Runs a replay along its way. It looks for what has been noted too, if it goes on there.
     pub(super) fn drive(
         &mut self,
-        which: &mut Which<'_>,
-        way: &Way<'_>,
-        wanted: &mut dyn Wanted,
+        which: &mut DrivenReplay<'_>,
+        way: &Route<'_>,
+        wanted: &mut dyn Interrupter,
     ) -> Result<Ran> {
         let Some(mut noted) = self.noted.take_if(|n| n.goes_on(way)) else {
             return self.drive_on(which, way, wanted);
         };
-        let fast = Way {
-            run: Run {
+        let fast = Route {
+            run: RunRequest {
                 fast: true,
                 ..way.run
             },
@@ -43,9 +43,9 @@ impl Timeline {
     /// The portions of a way.
     fn drive_on(
         &mut self,
-        which: &mut Which<'_>,
-        way: &Way<'_>,
-        wanted: &mut dyn Wanted,
+        which: &mut DrivenReplay<'_>,
+        way: &Route<'_>,
+        wanted: &mut dyn Interrupter,
     ) -> Result<Ran> {
         let (mut run, present) = (way.run, way.present);
         let mut total: Option<Ran> = None;
@@ -64,10 +64,10 @@ impl Timeline {
                 ran.blind |= before.blind;
             }
             // While a portion runs nobody asks as long as it is short.
-            if ran.why == Why::Work && wanted.wanted() {
-                ran.why = Why::Interrupted;
+            if ran.why == StopReason::Work && wanted.wanted() {
+                ran.why = StopReason::Interrupted;
             }
-            if ran.why != Why::Work {
+            if ran.why != StopReason::Work {
                 return Ok(ran);
             }
             let ran_for = Effort::of(host).since(&before);
@@ -115,7 +115,7 @@ struct Effort {
 }
 
 impl Effort {
-    fn of(host: &Host) -> Self {
+    fn of(host: &ReplayProcess) -> Self {
         let wall = || EPOCH.with(Instant::elapsed);
         Self {
             time: host.cpu().unwrap_or_else(wall),

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::back::Found;
-use super::host::{Host, Wanted};
+use super::back::SearchResult;
+use super::replay_process::{Interrupter, ReplayProcess};
 use super::spot::{Fine, Spot};
 use super::state::{Stopped, Timeline};
 use super::way::Noted;
 use crate::failure::Result;
 use crate::guide::point::Point;
 use crate::guide::protocol::{
-    Ended, OTHERS, Run, Search, Status, Stops, Watching, Watchpoint, What,
+    Ended, OTHERS, ReplayStatus, RunRequest, Search, StopEvent, StopSet, Watching, Watchpoint,
 };
 use crate::guide::registers::Registers;
 
@@ -46,7 +46,7 @@ impl Place {
         }
     }
 
-    pub(super) fn of(status: &Status) -> Self {
+    pub(super) fn of(status: &ReplayStatus) -> Self {
         Self {
             event: status.point.event,
             tick: status.point.ticks,
@@ -77,7 +77,7 @@ pub struct LastWrite {
 
 /// A call of a function.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Call {
+pub struct FunctionCall {
     /// Its first instruction.
     pub place: Place,
     /// The first six integer arguments, by the System V calling convention.
@@ -92,7 +92,7 @@ pub struct Call {
 #[derive(Debug)]
 pub enum Moment<'a> {
     /// It begins: the thread is at the function's first instruction.
-    Begins(&'a Call),
+    Begins(&'a FunctionCall),
     /// It has returned: the thread is behind it.
     Returned,
     /// It will never return: the thread has left it by longjmp(3) or an exception, or another
@@ -103,7 +103,8 @@ pub enum Moment<'a> {
 /// What is told about calls: the number of the call, counted from 0, what becomes of it, and the
 /// process with the registers of the thread there. Whether the functions should be looked for
 /// again, because other libraries are there.
-pub type Tell<'a> = dyn FnMut(u64, Moment<'_>, &mut Host, &Registers) -> Result<bool> + 'a;
+pub type CallObserver<'a> =
+    dyn FnMut(u64, Moment<'_>, &mut ReplayProcess, &Registers) -> Result<bool> + 'a;
 
 /// Where a function is in one program, see [`Timeline::each_call`].
 #[derive(Clone, Debug, Default)]
@@ -115,7 +116,7 @@ pub struct Callee {
 }
 
 /// Finds the function in the program that a process runs now.
-pub type Find<'a> = dyn FnMut(&mut Host) -> Result<Callee> + 'a;
+pub type Find<'a> = dyn FnMut(&mut ReplayProcess) -> Result<Callee> + 'a;
 
 /// A call that has not returned.
 struct Open {
@@ -129,14 +130,14 @@ const RSP: usize = 4;
 /// No longjmp goes up further: the largest stack of a first thread.
 const MOST_STACK: u64 = 512 << 20;
 
-fn writes(addr: u64, len: u64) -> Stops {
-    Stops {
+fn writes(addr: u64, len: u64) -> StopSet {
+    StopSet {
         watchpoints: vec![Watchpoint {
             addr,
             len,
             kind: Watching::Writes,
         }],
-        ..Stops::default()
+        ..StopSet::default()
     }
 }
 
@@ -162,7 +163,7 @@ impl Timeline {
         &mut self,
         addr: u64,
         len: u64,
-        wanted: &mut dyn Wanted,
+        wanted: &mut dyn Interrupter,
     ) -> Result<Option<LastWrite>> {
         self.last_write_seen(addr, len, wanted, &mut |_| {})
     }
@@ -175,30 +176,30 @@ impl Timeline {
         &mut self,
         addr: u64,
         len: u64,
-        wanted: &mut dyn Wanted,
-        look: &mut dyn FnMut(&mut Host),
+        wanted: &mut dyn Interrupter,
+        look: &mut dyn FnMut(&mut ReplayProcess),
     ) -> Result<Option<LastWrite>> {
         let stops = writes(addr, len);
         let noted = self.noted.as_ref();
         let noted = noted.filter(|n| n.to == self.status.point && n.stops == stops);
         let found = match noted.map(|n| n.last) {
             Some(Some(hit)) => self.stand_before(hit, wanted)?,
-            Some(None) => Found::Nothing,
+            Some(None) => SearchResult::Nothing,
             None => self.last_hit(&stops, self.status, wanted)?,
         };
-        let Found::Hit(found) = found else {
+        let SearchResult::Hit(found) = found else {
             return Ok(None);
         };
         let (hit, mut host, status) = *found;
         let before = host.read(addr, len)?;
         look(&mut host);
         let call = match hit.what {
-            What::Watchpoint { call, .. } => call,
+            StopEvent::Watchpoint { call, .. } => call,
             _ => None,
         };
         // Others write while the thread waits, and one step of it would lead on to its next turn.
         let by_others = call == Some(OTHERS);
-        let step = Run {
+        let step = RunRequest {
             until: None,
             step: (!by_others).then_some((hit.slot, 1)),
             search: if by_others {
@@ -211,7 +212,7 @@ impl Timeline {
             output: false,
             fast: false,
         };
-        let until = if by_others { stops } else { Stops::default() };
+        let until = if by_others { stops } else { StopSet::default() };
         host.run(&step, &until, wanted)?;
         let after = host.read(addr, len)?;
         look(&mut host);
@@ -229,15 +230,20 @@ impl Timeline {
     ///
     /// # Errors
     /// Divergence.
-    pub fn calls(&mut self, addr: u64, most: usize, wanted: &mut dyn Wanted) -> Result<Vec<Call>> {
-        let mut calls: Vec<Call> = Vec::new();
-        let mut find = |_: &mut Host| {
+    pub fn calls(
+        &mut self,
+        addr: u64,
+        most: usize,
+        wanted: &mut dyn Interrupter,
+    ) -> Result<Vec<FunctionCall>> {
+        let mut calls: Vec<FunctionCall> = Vec::new();
+        let mut find = |_: &mut ReplayProcess| {
             Ok(Callee {
                 addr: Some(addr),
                 jumps: Vec::new(),
             })
         };
-        let mut tell = |n, moment: Moment<'_>, _: &mut Host, registers: &Registers| {
+        let mut tell = |n, moment: Moment<'_>, _: &mut ReplayProcess, registers: &Registers| {
             match moment {
                 Moment::Begins(call) => calls.push(*call),
                 Moment::Returned => {
@@ -269,8 +275,8 @@ impl Timeline {
         &mut self,
         most: u64,
         find: &mut Find<'_>,
-        wanted: &mut dyn Wanted,
-        tell: &mut Tell<'_>,
+        wanted: &mut dyn Interrupter,
+        tell: &mut CallObserver<'_>,
     ) -> Result<()> {
         let old = std::mem::take(&mut self.stops);
         let told = self.tell_calls(most, find, wanted, tell);
@@ -282,8 +288,8 @@ impl Timeline {
         &mut self,
         most: u64,
         find: &mut Find<'_>,
-        wanted: &mut dyn Wanted,
-        tell: &mut Tell<'_>,
+        wanted: &mut dyn Interrupter,
+        tell: &mut CallObserver<'_>,
     ) -> Result<()> {
         // By the address of the word with the return address: a word belongs to one call.
         let mut open: BTreeMap<u64, Open> = BTreeMap::new();
@@ -299,7 +305,7 @@ impl Timeline {
             let Some(registers) = host.registers(hit.slot)? else {
                 continue;
             };
-            if hit.what == What::Exec {
+            if hit.what == StopEvent::Exec {
                 // The stack is gone, and so is the code.
                 for call in std::mem::take(&mut open).into_values() {
                     tell(call.number, Moment::Left, host, &registers)?;
@@ -331,7 +337,7 @@ impl Timeline {
             }
             if callee.addr == Some(hit.pc) && count < most {
                 let return_to = word(host, rsp)?;
-                let call = Call {
+                let call = FunctionCall {
                     place,
                     arguments: ARGUMENTS.map(|r| registers.gpr[r]),
                     return_to,
@@ -377,16 +383,16 @@ impl Timeline {
     ///
     /// # Errors
     /// Divergence.
-    pub fn goto_crash(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped> {
+    pub fn goto_crash(&mut self, wanted: &mut dyn Interrupter) -> Result<Stopped> {
         let end = self.goto_end(wanted)?;
         if !matches!(end, Stopped::Ended(Ended::Signal(_))) {
             return Ok(end);
         }
         let old = std::mem::replace(
             &mut self.stops,
-            Stops {
+            StopSet {
                 signals: true,
-                ..Stops::default()
+                ..StopSet::default()
             },
         );
         let stopped = self.backward(wanted);
@@ -398,7 +404,7 @@ impl Timeline {
 /// The stack pointer that longjmp(3) is about to set: it is the seventh word of its buffer,
 /// in the C library of GNU scrambled with a word of the thread's own (`PTR_MANGLE`). If neither
 /// reading is one of this stack, nothing is known to be left.
-fn jump_target(host: &mut Host, registers: &Registers) -> Result<u64> {
+fn jump_target(host: &mut ReplayProcess, registers: &Registers) -> Result<u64> {
     let kept = word(host, registers.gpr[7].wrapping_add(48))?;
     let guard = word(host, registers.fs_base.wrapping_add(0x30))?;
     let stack = |at: u64| {
@@ -409,7 +415,7 @@ fn jump_target(host: &mut Host, registers: &Registers) -> Result<u64> {
     Ok(readings.into_iter().find(|at| stack(*at)).unwrap_or(0))
 }
 
-fn word(host: &mut Host, addr: u64) -> Result<u64> {
+fn word(host: &mut ReplayProcess, addr: u64) -> Result<u64> {
     let bytes = host.read(addr, 8)?;
     Ok(bytes.try_into().map_or(0, u64::from_le_bytes))
 }

@@ -1,5 +1,5 @@
 //! Which snapshots are kept: dense near the present, sparse far away, within a bound of
-//! memory. Distances are measured in work (`Status::work`), which is the same in every replay.
+//! memory. Distances are measured in work (`ReplayStatus::work`), which is the same in every replay.
 //! Right before the present a few stand closer than the least distance, for who goes back step by
 //! step: he pays for what lies between the nearest one and him at every step.
 //!
@@ -8,8 +8,8 @@
 //! work, so distances grow with what a snapshot costs. Nothing here may change what a replay
 //! does, only how long it takes to get somewhere.
 
-use super::host::Host;
-use crate::guide::protocol::Status;
+use super::replay_process::ReplayProcess;
+use crate::guide::protocol::ReplayStatus;
 
 /// Of the distance to the present, the part that two neighbours may be apart.
 const SPARSENESS: u64 = 8;
@@ -38,22 +38,22 @@ pub trait Holds {
     fn memory(&self) -> u64;
 }
 
-impl Holds for Host {
+impl Holds for ReplayProcess {
     fn memory(&self) -> u64 {
         Self::memory(self)
     }
 }
 
 /// A stopped copy of the replay.
-pub struct Snapshot<H = Host> {
+pub struct Snapshot<H = ReplayProcess> {
     /// Where it is.
-    pub status: Status,
+    pub status: ReplayStatus,
     /// The process.
     pub host: H,
 }
 
 /// All snapshots of a timeline, in order of work. The first one, at the start, always stays.
-pub struct Snapshots<H = Host> {
+pub struct Snapshots<H = ReplayProcess> {
     all: Vec<Snapshot<H>>,
     /// Least work between two neighbours.
     gap: u64,
@@ -84,7 +84,7 @@ impl<H: Holds> Snapshots<H> {
     }
 
     /// The last one of which `good` says so.
-    pub fn last_where(&mut self, good: impl Fn(&Status) -> bool) -> Option<&mut Snapshot<H>> {
+    pub fn last_where(&mut self, good: impl Fn(&ReplayStatus) -> bool) -> Option<&mut Snapshot<H>> {
         self.all.iter_mut().rev().find(|s| good(&s.status))
     }
 
@@ -209,7 +209,7 @@ mod tests {
             ticks: 0,
             steps: Steps::ZERO,
         };
-        let status = Status {
+        let status = ReplayStatus {
             point,
             slot: 0,
             thread: 0,

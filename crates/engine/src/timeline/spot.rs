@@ -3,13 +3,13 @@
 use std::fmt;
 use std::str::FromStr;
 
-use super::host::{Host, Wanted};
+use super::replay_process::{Interrupter, ReplayProcess};
 use super::state::{Stopped, Timeline};
 use super::travel::run_to;
-use super::way::{Way, Which};
+use super::way::{DrivenReplay, Route};
 use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};
-use crate::guide::protocol::{Run, Status, Stops, Why};
+use crate::guide::protocol::{ReplayStatus, RunRequest, StopReason, StopSet};
 
 /// Where behind a tick.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ pub struct Spot {
 impl Spot {
     /// Where a replay stands.
     #[must_use]
-    pub fn of(status: &Status) -> Self {
+    pub fn of(status: &ReplayStatus) -> Self {
         Self {
             event: status.point.event,
             tick: status.point.ticks,
@@ -162,7 +162,7 @@ impl Timeline {
     ///
     /// # Errors
     /// The recording has none there, or divergence.
-    pub fn goto_spot(&mut self, spot: &Spot, wanted: &mut dyn Wanted) -> Result<Stopped> {
+    pub fn goto_spot(&mut self, spot: &Spot, wanted: &mut dyn Interrupter) -> Result<Stopped> {
         self.forget_changes();
         let process = self.status.process;
         if spot.process.is_some_and(|asked| asked != process) {
@@ -178,14 +178,18 @@ impl Timeline {
     }
 
     /// A host that stands at a position. `None`: interrupted.
-    fn find(&mut self, spot: &Spot, wanted: &mut dyn Wanted) -> Result<Option<(Host, Status)>> {
+    fn find(
+        &mut self,
+        spot: &Spot,
+        wanted: &mut dyn Interrupter,
+    ) -> Result<Option<(ReplayProcess, ReplayStatus)>> {
         if spot.event < self.start.event {
             return Err(Failure::setup(format!(
                 "{spot} is before the beginning of the process"
             )));
         }
         let (mut host, mut status, why) = self.behind_event(spot.event, wanted)?;
-        if why == Why::Interrupted {
+        if why == StopReason::Interrupted {
             return Ok(None);
         }
         let mut seen = Vec::new();
@@ -211,14 +215,14 @@ impl Timeline {
                 true => Some(status),
                 false => {
                     let thread = status.thread;
-                    let way = Way {
+                    let way = Route {
                         from: status,
                         run: run_to(until),
-                        stops: &Stops::default(),
+                        stops: &StopSet::default(),
                         present: None,
                     };
-                    let ran = self.drive(&mut Which::Other(&mut host), &way, wanted)?;
-                    if ran.why == Why::Interrupted {
+                    let ran = self.drive(&mut DrivenReplay::Other(&mut host), &way, wanted)?;
+                    if ran.why == StopReason::Interrupted {
                         return Ok(None);
                     }
                     seen.push((thread, first));
@@ -246,11 +250,11 @@ impl Timeline {
 
 /// From a tick on to the position behind it. `None`: interrupted.
 fn finely(
-    mut host: Host,
-    status: Status,
+    mut host: ReplayProcess,
+    status: ReplayStatus,
     spot: &Spot,
-    wanted: &mut dyn Wanted,
-) -> Result<Option<(Host, Status)>> {
+    wanted: &mut dyn Interrupter,
+) -> Result<Option<(ReplayProcess, ReplayStatus)>> {
     let point = status.point;
     let steps = match spot.fine {
         Fine::Steps(0) => return Ok(Some((host, status))),
@@ -258,24 +262,28 @@ fn finely(
         Fine::Event => Steps::Event,
         Fine::Pc(pc) => return to_pc(host, status, spot, pc, wanted),
     };
-    let ran = host.run(&run_to(Point { steps, ..point }), &Stops::default(), wanted)?;
+    let ran = host.run(
+        &run_to(Point { steps, ..point }),
+        &StopSet::default(),
+        wanted,
+    )?;
     match ran.why {
-        Why::Until => Ok(Some((host, ran.status))),
-        Why::Interrupted => Ok(None),
+        StopReason::Until => Ok(Some((host, ran.status))),
+        StopReason::Interrupted => Ok(None),
         _ => Err(missed(spot, &ran.status)),
     }
 }
 
 fn to_pc(
-    mut host: Host,
-    mut status: Status,
+    mut host: ReplayProcess,
+    mut status: ReplayStatus,
     spot: &Spot,
     pc: u64,
-    wanted: &mut dyn Wanted,
-) -> Result<Option<(Host, Status)>> {
+    wanted: &mut dyn Interrupter,
+) -> Result<Option<(ReplayProcess, ReplayStatus)>> {
     let (key, slot) = (status.point.key(), status.slot);
     while status.pc != pc {
-        let step = Run {
+        let step = RunRequest {
             until: Some(Point {
                 steps: Steps::Event,
                 ..status.point
@@ -283,13 +291,13 @@ fn to_pc(
             step: Some((slot, 1)),
             ..run_to(status.point)
         };
-        let ran = host.run(&step, &Stops::default(), wanted)?;
-        if ran.why == Why::Interrupted {
+        let ran = host.run(&step, &StopSet::default(), wanted)?;
+        if ran.why == StopReason::Interrupted {
             return Ok(None);
         }
         status = ran.status;
-        let stays = ran.why == Why::Stepped && status.point.key() == key;
-        let there = ran.why == Why::Until && status.pc == pc;
+        let stays = ran.why == StopReason::Stepped && status.point.key() == key;
+        let there = ran.why == StopReason::Until && status.pc == pc;
         if !(stays || there) {
             return Err(missed(spot, &status));
         }
@@ -297,7 +305,7 @@ fn to_pc(
     Ok(Some((host, status)))
 }
 
-fn missed(spot: &Spot, there: &Status) -> Failure {
+fn missed(spot: &Spot, there: &ReplayStatus) -> Failure {
     Failure::setup(format!(
         "the recording has no position {spot}: the thread comes from that tick to {}, pc {:#x}",
         there.point, there.pc

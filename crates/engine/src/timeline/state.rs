@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use super::host::Host;
 use super::processes::Follow;
+use super::replay_process::ReplayProcess;
 use super::snapshots::{Snapshot, Snapshots};
 use super::way::Noted;
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
-use crate::guide::protocol::{Ended, Hit, Status, Stops};
+use crate::guide::protocol::{Ended, Hit, ReplayStatus, StopSet};
 use crate::supervisor::{self, Folder};
 
 /// Work between two snapshots before the speed of the replay is known.
@@ -38,13 +38,13 @@ pub enum Stopped {
 /// The timeline of one process.
 pub struct Timeline {
     pub(super) snapshots: Snapshots,
-    pub(super) current: Host,
-    pub(super) status: Status,
+    pub(super) current: ReplayProcess,
+    pub(super) status: ReplayStatus,
     pub(super) start: Point,
     /// Where to stop.
-    pub stops: Stops,
+    pub stops: StopSet,
     /// A copy that has been written to: what one looks at, until the replay goes on.
-    pub(super) changed: Option<Host>,
+    pub(super) changed: Option<ReplayProcess>,
     trace: PathBuf,
     /// What others change in shared memory, for replays of this process.
     _other_writers: Option<Folder>,
@@ -65,7 +65,7 @@ impl Timeline {
         let trace = std::path::absolute(trace).map_err(Failure::setup)?;
         let other_writers = supervisor::other_writers(&trace, &follow.chain)?;
         let changes = other_writers.as_ref().map(Folder::path);
-        let (mut host, status) = Host::start(&trace, &follow.chain, changes)?;
+        let (mut host, status) = ReplayProcess::start(&trace, &follow.chain, changes)?;
         let current = host.fork()?;
         let bound = available_memory() / MEMORY_PART;
         let snapshots = Snapshots::new(Snapshot { status, host }, FIRST_GAP, bound);
@@ -74,7 +74,7 @@ impl Timeline {
             current,
             status,
             start: status.point,
-            stops: Stops::default(),
+            stops: StopSet::default(),
             changed: None,
             trace,
             _other_writers: other_writers,
@@ -92,7 +92,7 @@ impl Timeline {
 
     /// Where it is.
     #[must_use]
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> ReplayStatus {
         self.status
     }
 
@@ -103,7 +103,7 @@ impl Timeline {
     }
 
     /// The guest as one sees it now: of the replay, or of the copy that was written to.
-    pub fn guest(&mut self) -> &mut Host {
+    pub fn guest(&mut self) -> &mut ReplayProcess {
         self.changed.as_mut().unwrap_or(&mut self.current)
     }
 
@@ -114,7 +114,7 @@ impl Timeline {
     }
 
     /// The guest of the recording, whatever has been written to its copy.
-    pub fn original(&mut self) -> &mut Host {
+    pub fn original(&mut self) -> &mut ReplayProcess {
         &mut self.current
     }
 
@@ -122,7 +122,7 @@ impl Timeline {
     ///
     /// # Errors
     /// No copy can be made.
-    pub fn changeable(&mut self) -> Result<&mut Host> {
+    pub fn changeable(&mut self) -> Result<&mut ReplayProcess> {
         if self.changed.is_none() {
             self.changed = Some(self.current.fork()?);
         }
@@ -136,7 +136,7 @@ impl Timeline {
 
     /// Positions of all snapshots, and the memory that they use.
     #[must_use]
-    pub fn snapshots(&self) -> (Vec<Status>, u64) {
+    pub fn snapshots(&self) -> (Vec<ReplayStatus>, u64) {
         let all = self.snapshots.iter().map(|s| s.status).collect();
         (all, self.snapshots.memory())
     }
@@ -145,7 +145,7 @@ impl Timeline {
     ///
     /// # Errors
     /// No copy can be made.
-    pub fn snapshot(&mut self) -> Result<Host> {
+    pub fn snapshot(&mut self) -> Result<ReplayProcess> {
         self.current.fork()
     }
 

@@ -1,25 +1,29 @@
 //! Going forward, and to a position.
 
-use super::host::{Host, Wanted};
+use super::replay_process::{Interrupter, ReplayProcess};
 use super::snapshots::Snapshot;
 use super::state::{Stopped, Timeline};
-use super::way::{Way, Which};
+use super::way::{DrivenReplay, Route};
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
-use crate::guide::protocol::{Ran, Run, Search, Status, Stops, Why};
+use crate::guide::protocol::{Ran, ReplayStatus, RunRequest, Search, StopReason, StopSet};
 
 impl Timeline {
     /// Goes forward to a position, or to the end, without stops and snapshots.
     ///
     /// # Errors
     /// Divergence.
-    pub fn forward_to(&mut self, to: Option<Point>, wanted: &mut dyn Wanted) -> Result<Stopped> {
+    pub fn forward_to(
+        &mut self,
+        to: Option<Point>,
+        wanted: &mut dyn Interrupter,
+    ) -> Result<Stopped> {
         self.forget_changes();
         let to = to.unwrap_or(Point::behind_event(u64::MAX));
         if self.status.point == to || to.is_before(&self.status.point) {
             return Ok(Stopped::There);
         }
-        let ran = self.current.run(&run_to(to), &Stops::default(), wanted)?;
+        let ran = self.current.run(&run_to(to), &StopSet::default(), wanted)?;
         self.status = ran.status;
         Ok(stopped(&ran))
     }
@@ -28,17 +32,17 @@ impl Timeline {
     ///
     /// # Errors
     /// Divergence.
-    pub fn forward(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped> {
+    pub fn forward(&mut self, wanted: &mut dyn Interrupter) -> Result<Stopped> {
         self.go_on(None, None, wanted)
     }
 
     /// As [`Timeline::forward`], without anything that makes going back cheap: for many stops.
-    pub(super) fn forward_only(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped> {
+    pub(super) fn forward_only(&mut self, wanted: &mut dyn Interrupter) -> Result<Stopped> {
         self.forget_changes();
-        let run = Run {
+        let run = RunRequest {
             search: Search::Stop,
             leave: true,
-            ..Run::to_the_end()
+            ..RunRequest::to_the_end()
         };
         let ran = self.current.run(&run, &self.stops, wanted)?;
         self.status = ran.status;
@@ -49,7 +53,7 @@ impl Timeline {
     ///
     /// # Errors
     /// Divergence.
-    pub fn step(&mut self, slot: u32, count: u64, wanted: &mut dyn Wanted) -> Result<Stopped> {
+    pub fn step(&mut self, slot: u32, count: u64, wanted: &mut dyn Interrupter) -> Result<Stopped> {
         self.go_on(None, Some((slot, count)), wanted)
     }
 
@@ -57,10 +61,10 @@ impl Timeline {
         &mut self,
         until: Option<Point>,
         step: Option<(u32, u64)>,
-        wanted: &mut dyn Wanted,
+        wanted: &mut dyn Interrupter,
     ) -> Result<Stopped> {
         self.forget_changes();
-        let run = Run {
+        let run = RunRequest {
             until,
             step,
             search: Search::Stop,
@@ -73,13 +77,13 @@ impl Timeline {
         let mut host = self.current.fork()?;
         std::mem::swap(&mut host, &mut self.current);
         // If it fails, the timeline stays where it was.
-        let way = Way {
+        let way = Route {
             from: self.status,
             run,
             stops: &stops,
             present: None,
         };
-        let outcome = self.drive(&mut Which::Current, &way, wanted);
+        let outcome = self.drive(&mut DrivenReplay::Current, &way, wanted);
         match outcome {
             Ok(ran) => {
                 let (status, here) = (self.status, ran.status.work);
@@ -100,12 +104,12 @@ impl Timeline {
     ///
     /// # Errors
     /// There is no such position, or divergence.
-    pub fn goto(&mut self, point: Point, wanted: &mut dyn Wanted) -> Result<Stopped> {
+    pub fn goto(&mut self, point: Point, wanted: &mut dyn Interrupter) -> Result<Stopped> {
         self.forget_changes();
         let (host, status, why) = self.visit(point, wanted)?;
         (self.current, self.status) = (host, status);
         Ok(match why {
-            Why::Interrupted => Stopped::Interrupted,
+            StopReason::Interrupted => Stopped::Interrupted,
             _ => Stopped::There,
         })
     }
@@ -115,10 +119,10 @@ impl Timeline {
     ///
     /// # Errors
     /// Divergence.
-    pub fn goto_event(&mut self, event: u64, wanted: &mut dyn Wanted) -> Result<Stopped> {
+    pub fn goto_event(&mut self, event: u64, wanted: &mut dyn Interrupter) -> Result<Stopped> {
         self.forget_changes();
         let (host, status, why) = self.behind_event(event, wanted)?;
-        if why == Why::Interrupted {
+        if why == StopReason::Interrupted {
             (self.current, self.status) = (host, status);
             return Ok(Stopped::Interrupted);
         }
@@ -133,24 +137,25 @@ impl Timeline {
     pub(super) fn behind_event(
         &mut self,
         event: u64,
-        wanted: &mut dyn Wanted,
-    ) -> Result<(Host, Status, Why)> {
+        wanted: &mut dyn Interrupter,
+    ) -> Result<(ReplayProcess, ReplayStatus, StopReason)> {
         let start = self.start;
         // One where as many events have happened may stand ticks behind the last of them.
-        let before = |s: &Status| s.point.event < event && s.ended.is_none() || s.point == start;
+        let before =
+            |s: &ReplayStatus| s.point.event < event && s.ended.is_none() || s.point == start;
         let snapshot = self.snapshots.last_where(before);
         let snapshot = snapshot.ok_or_else(|| Failure::internal("the start has a snapshot"))?;
         let (mut host, status) = (snapshot.host.fork()?, snapshot.status);
         if status.point.event >= event {
-            return Ok((host, status, Why::Until));
+            return Ok((host, status, StopReason::Until));
         }
-        let way = Way {
+        let way = Route {
             from: status,
             run: run_to(Point::behind_event(event)),
-            stops: &Stops::default(),
+            stops: &StopSet::default(),
             present: None,
         };
-        let ran = self.drive(&mut Which::Other(&mut host), &way, wanted)?;
+        let ran = self.drive(&mut DrivenReplay::Other(&mut host), &way, wanted)?;
         Ok((host, ran.status, ran.why))
     }
 
@@ -158,7 +163,7 @@ impl Timeline {
     ///
     /// # Errors
     /// Divergence.
-    pub fn goto_end(&mut self, wanted: &mut dyn Wanted) -> Result<Stopped> {
+    pub fn goto_end(&mut self, wanted: &mut dyn Interrupter) -> Result<Stopped> {
         self.goto_event(u64::MAX, wanted)
     }
 
@@ -177,8 +182,8 @@ impl Timeline {
     pub(super) fn visit(
         &mut self,
         point: Point,
-        wanted: &mut dyn Wanted,
-    ) -> Result<(Host, Status, Why)> {
+        wanted: &mut dyn Interrupter,
+    ) -> Result<(ReplayProcess, ReplayStatus, StopReason)> {
         let snapshot = self
             .snapshots
             .last_where(|s| s.ended.is_none() && (s.point == point || s.point.is_before(&point)));
@@ -186,16 +191,18 @@ impl Timeline {
             Failure::setup(format!("{point} is before the beginning of the process"))
         })?;
         let (mut host, status) = (snapshot.host.fork()?, snapshot.status);
-        let way = Way {
+        let way = Route {
             from: status,
             run: run_to(point),
-            stops: &Stops::default(),
+            stops: &StopSet::default(),
             present: Some(self.status.work.max(status.work)),
         };
-        let ran = self.drive(&mut Which::Other(&mut host), &way, wanted)?;
+        let ran = self.drive(&mut DrivenReplay::Other(&mut host), &way, wanted)?;
         match ran.why {
-            Why::Until | Why::Interrupted => Ok((host, ran.status, ran.why)),
-            Why::Ended if ran.status.point == point => Ok((host, ran.status, Why::Until)),
+            StopReason::Until | StopReason::Interrupted => Ok((host, ran.status, ran.why)),
+            StopReason::Ended if ran.status.point == point => {
+                Ok((host, ran.status, StopReason::Until))
+            }
             _ => Err(Failure::setup(format!(
                 "the recording has no position {point}: it went past it to {}",
                 ran.status.point
@@ -205,19 +212,19 @@ impl Timeline {
 }
 
 /// To a position, past all stops.
-pub(super) fn run_to(until: Point) -> Run {
-    Run {
+pub(super) fn run_to(until: Point) -> RunRequest {
+    RunRequest {
         until: Some(until),
-        ..Run::to_the_end()
+        ..RunRequest::to_the_end()
     }
 }
 
 pub(super) fn stopped(ran: &Ran) -> Stopped {
     match (ran.why, ran.status.ended) {
-        (Why::Hit(hit), _) => Stopped::Hit(hit),
-        (Why::Ended, Some(how)) => Stopped::Ended(how),
-        (Why::Stepped, _) => Stopped::Stepped,
-        (Why::Interrupted, _) => Stopped::Interrupted,
+        (StopReason::Hit(hit), _) => Stopped::Hit(hit),
+        (StopReason::Ended, Some(how)) => Stopped::Ended(how),
+        (StopReason::Stepped, _) => Stopped::Stepped,
+        (StopReason::Interrupted, _) => Stopped::Interrupted,
         _ => Stopped::There,
     }
 }

@@ -1,15 +1,18 @@
 use super::*;
-use crate::sharing::lock::Guard;
+use crate::sharing::lock::LockGuard;
 use crate::task::cursors::Cursors;
 
 const ME: u32 = 1;
 
-fn store() -> (Store, tempfile::NamedTempFile) {
+fn store() -> (InputStore, tempfile::NamedTempFile) {
     crate::sections::place();
     let (shm, _) = Shm::create().unwrap();
     let shm: &'static Shm = Box::leak(Box::new(shm));
     let file = tempfile::NamedTempFile::new().unwrap();
-    (Store::over(shm, file.reopen().unwrap(), 3).unwrap(), file)
+    (
+        InputStore::over(shm, file.reopen().unwrap(), 3).unwrap(),
+        file,
+    )
 }
 
 fn bytes(seed: u8, n: usize) -> Vec<u8> {
@@ -63,7 +66,7 @@ fn cursors_find_what_follows_and_what_was_seen() {
 fn nobody_waits_for_the_lock_and_a_dead_owner_loses_it() {
     let (store, _file) = store();
     let shared = store.shared();
-    let alive: Guard<'_> = shared.lock.try_take(relive_host::sys::gettid()).unwrap();
+    let alive: LockGuard<'_> = shared.lock.try_take(relive_host::sys::gettid()).unwrap();
     assert_eq!(store.append(ME, &bytes(1, 600)), None);
     drop(alive);
     // No thread has this number.

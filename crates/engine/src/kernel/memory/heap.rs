@@ -8,7 +8,7 @@ use crate::failure::Result;
 use crate::kernel::limits;
 use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::memory::{Memory, Source};
-use crate::space::{READ, Region, Traits, WRITE};
+use crate::space::{READ, Region, RegionTraits, WRITE};
 use crate::task::Task;
 
 /// As far as the heap may grow.
@@ -18,22 +18,22 @@ const MOST: u64 = 1 << 40;
 pub struct Break;
 
 /// The end that the heap shall have.
-pub struct Plan {
+pub struct HeapPlan {
     end: u64,
     /// What lies behind the heap must stay free until it has grown.
     held: Held,
 }
 
 impl Operation for Break {
-    type Plan = Plan;
+    type Plan = HeapPlan;
 
-    fn prepare(_: &mut Task, call: &Call) -> Prepared<Plan> {
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<HeapPlan> {
         let held = Held::default();
         let end = call.args[0];
-        Ok(Plan { end, held })
+        Ok(HeapPlan { end, held })
     }
 
-    fn perform(task: &mut Task, _: &Call, plan: &mut Plan) -> Result<i64> {
+    fn perform(task: &mut Task, _: &Call, plan: &mut HeapPlan) -> Result<i64> {
         let end = plan.end;
         let memory = plan.held.lock(task.machine());
         let now = memory.space.brk.1;
@@ -50,7 +50,7 @@ impl Operation for Break {
         })
     }
 
-    fn apply(task: &mut Task, _: &Call, mut plan: Plan, outcome: &Outcome<'_>) -> Result<i64> {
+    fn apply(task: &mut Task, _: &Call, mut plan: HeapPlan, outcome: &Outcome<'_>) -> Result<i64> {
         if !outcome.is_good() {
             return Ok(outcome.result);
         }
@@ -82,7 +82,7 @@ fn moves(memory: &mut Memory, end: u64) -> bool {
             name: "[heap]".into(),
             offset: 0,
             inode: 0,
-            traits: Traits::default(),
+            traits: RegionTraits::default(),
         };
         return memory.space.is_free(old_end, new_end) && memory.map(region, Source::Anon).is_ok();
     }

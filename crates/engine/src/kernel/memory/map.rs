@@ -16,9 +16,9 @@ use crate::kernel::{limits, locks};
 use crate::machine::Machine;
 use crate::map_names::unnamed;
 use crate::memory::Source;
-use crate::memory::content::{Named, Opened, Shown, Wanted};
+use crate::memory::content::{ContentName, ContentRequest, KeptContent, Opened};
 use crate::remarks::{self, Remark};
-use crate::space::{self, Region, Traits, pages};
+use crate::space::{self, Region, RegionTraits, pages};
 use crate::task::Task;
 
 /// As much memory at a fixed address as sanitizers only want.
@@ -30,7 +30,7 @@ pub struct Map;
 
 /// A map, as the guest asks for it.
 #[derive(Default)]
-pub struct Plan {
+pub struct MapPlan {
     addr: u64,
     /// Whole pages.
     len: u64,
@@ -46,7 +46,7 @@ pub struct Plan {
     held: Held,
 }
 
-impl Plan {
+impl MapPlan {
     /// The arguments of a call.
     fn of(call: &Call) -> std::result::Result<Self, i32> {
         let [addr, len, prot, flags, fd, offset] = call.args;
@@ -134,13 +134,13 @@ impl Plan {
 }
 
 impl Operation for Map {
-    type Plan = Plan;
+    type Plan = MapPlan;
 
-    fn prepare(_: &mut Task, call: &Call) -> Prepared<Plan> {
-        Plan::of(call).map_err(|e| -i64::from(e))
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<MapPlan> {
+        MapPlan::of(call).map_err(|e| -i64::from(e))
     }
 
-    fn perform(task: &mut Task, call: &Call, plan: &mut Plan) -> Result<i64> {
+    fn perform(task: &mut Task, call: &Call, plan: &mut MapPlan) -> Result<i64> {
         if !plan.has_known_type() {
             return Ok(-i64::from(libc::EINVAL));
         }
@@ -163,7 +163,7 @@ impl Operation for Map {
         Ok(match plan.choose(task, low) {
             Ok(start) => {
                 if let Some(f) = &file {
-                    Named::note(&mut task.log.extra, shown.as_ref(), f.inode, f.name());
+                    ContentName::note(&mut task.log.extra, shown.as_ref(), f.inode, f.name());
                 }
                 plan.opened = opened;
                 start as i64
@@ -172,7 +172,12 @@ impl Operation for Map {
         })
     }
 
-    fn apply(task: &mut Task, call: &Call, mut plan: Plan, outcome: &Outcome<'_>) -> Result<i64> {
+    fn apply(
+        task: &mut Task,
+        call: &Call,
+        mut plan: MapPlan,
+        outcome: &Outcome<'_>,
+    ) -> Result<i64> {
         if !outcome.is_good() {
             return Ok(outcome.result);
         }
@@ -183,13 +188,13 @@ impl Operation for Map {
         };
         let named = match plan.is_anonymous() {
             true => None,
-            false => Named::of(outcome.extra(task))?,
+            false => ContentName::of(outcome.extra(task))?,
         };
         let (name, inode, offset) = match &named {
             Some(n) => ((&*n.path()).into(), n.identity(), plan.offset),
             None => (unnamed(), 0, 0),
         };
-        let content = task.mode().content(Wanted {
+        let content = task.mode().content(ContentRequest {
             shared: plan.is_shared(),
             named,
             offset,
@@ -218,7 +223,7 @@ impl Operation for Map {
 /// The file for the map, and what the trace keeps of it: of one that is shared the part that the map shows. A private map shows the copy: what others do to
 /// the file later must not be seen through it, for no tape would tell. mmap(2) leaves open whether it
 /// is.
-fn open(task: &Task, plan: &Plan, file: &Mapped) -> Result<(Option<Shown>, Opened)> {
+fn open(task: &Task, plan: &MapPlan, file: &Mapped) -> Result<(Option<KeptContent>, Opened)> {
     let (shown, copy) = match (task.mode().traits().keeps, plan.is_shared()) {
         (false, _) => (None, None),
         (true, true) => {
@@ -227,7 +232,7 @@ fn open(task: &Task, plan: &Plan, file: &Mapped) -> Result<(Option<Shown>, Opene
         }
         (true, false) => {
             let (id, copy) = file.copy(task.machine())?;
-            (Some(Shown::Whole(id)), Some(copy))
+            (Some(KeptContent::Whole(id)), Some(copy))
         }
     };
     let descriptor = copy.as_ref().map_or(file.descriptor(), AsRawFd::as_raw_fd);
@@ -240,12 +245,12 @@ fn open(task: &Task, plan: &Plan, file: &Mapped) -> Result<(Option<Shown>, Opene
 }
 
 /// What mmap(2) says of a region with its flags.
-fn traits(flags: i32) -> Traits {
+fn traits(flags: i32) -> RegionTraits {
     let asked = libc::MAP_GROWSDOWN | libc::MAP_ANONYMOUS;
-    Traits {
+    RegionTraits {
         grows: flags & asked == asked && flags & libc::MAP_TYPE == libc::MAP_PRIVATE,
         locked: flags & libc::MAP_LOCKED != 0,
-        ..Traits::default()
+        ..RegionTraits::default()
     }
 }
 

@@ -5,7 +5,7 @@ use relive_host::addr::PAGE;
 use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::failure::Result;
-use crate::kernel::operation::Told;
+use crate::kernel::operation::RecordedResult;
 use crate::memory::Memory;
 use crate::space::pages;
 use crate::task::Task;
@@ -15,7 +15,7 @@ fn errno(e: i32) -> Result<Reply> {
 }
 
 /// mprotect(2).
-pub fn mprotect(task: &mut Task, call: &Call, told: Told) -> Result<Reply> {
+pub fn mprotect(task: &mut Task, call: &Call, told: RecordedResult) -> Result<Reply> {
     let [start, len, prot, ..] = call.args;
     if told == Some(-i64::from(libc::EACCES)) {
         // The file may forbid it, and in replay its copy would not.

@@ -18,7 +18,7 @@ use crate::task::Task;
 pub struct Remap;
 
 /// A map's change, as the guest asks for it: lengths are of whole pages.
-pub struct Plan {
+pub struct RemapPlan {
     old: u64,
     old_len: u64,
     new_len: u64,
@@ -28,7 +28,7 @@ pub struct Plan {
     held: Held,
 }
 
-impl Plan {
+impl RemapPlan {
     /// The arguments of a call; `None`: they are invalid.
     fn of(call: &Call) -> Option<Self> {
         let [old, old_len, new_len, flags, fixed, _] = call.args;
@@ -190,18 +190,23 @@ impl Plan {
 }
 
 impl Operation for Remap {
-    type Plan = Plan;
+    type Plan = RemapPlan;
 
-    fn prepare(_: &mut Task, call: &Call) -> Prepared<Plan> {
-        Plan::of(call).ok_or(-i64::from(libc::EINVAL))
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<RemapPlan> {
+        RemapPlan::of(call).ok_or(-i64::from(libc::EINVAL))
     }
 
-    fn perform(task: &mut Task, _: &Call, plan: &mut Plan) -> Result<i64> {
+    fn perform(task: &mut Task, _: &Call, plan: &mut RemapPlan) -> Result<i64> {
         let place = plan.place(task);
         Ok(place.map_or_else(|e| -i64::from(e), |at| at as i64))
     }
 
-    fn apply(task: &mut Task, call: &Call, mut plan: Plan, outcome: &Outcome<'_>) -> Result<i64> {
+    fn apply(
+        task: &mut Task,
+        call: &Call,
+        mut plan: RemapPlan,
+        outcome: &Outcome<'_>,
+    ) -> Result<i64> {
         if !outcome.is_good() {
             return Ok(outcome.result);
         }

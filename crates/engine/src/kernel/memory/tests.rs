@@ -6,8 +6,8 @@ use libc::{SYS_brk, SYS_mmap, SYS_mremap, SYS_munmap};
 
 use crate::failure::Failure;
 use crate::memory::Source;
-use crate::memory::content::Named;
-use crate::testing::{Asked, Guest, machine};
+use crate::memory::content::ContentName;
+use crate::testing::{Guest, ModeQuery, machine};
 
 const AT: u64 = 0x1000_2000_0000;
 const PRIVATE: u64 = libc::MAP_PRIVATE as u64;
@@ -21,7 +21,7 @@ fn refused(errno: i32) -> Option<i64> {
 
 fn name(identity: u64, path: &str) -> Vec<u8> {
     let mut extra = Vec::new();
-    Named::note(&mut extra, None, identity, path);
+    ContentName::note(&mut extra, None, identity, path);
     extra
 }
 
@@ -57,7 +57,7 @@ fn a_map_is_made_where_it_was_told_and_shows_what_it_names() {
     let args = [0, 5000, 1, SHARED, 7, 0x3000];
     let result = guest.told(SYS_mmap, &args, AT as i64, &name(42, "/a/file"));
     assert_eq!(result.ok(), Some(AT as i64));
-    let expected = Asked::Content {
+    let expected = ModeQuery::Content {
         shared: true,
         named: Some((42, "/a/file".to_owned())),
         offset: 0x3000,
@@ -76,13 +76,15 @@ fn a_live_map_of_a_file_is_noted_for_the_tape() {
     let args = [AT, 4096, 1, PRIVATE | 0x10, file.as_raw_fd() as u64, 0];
     assert_eq!(guest.live(SYS_mmap, &args).ok(), Some(AT as i64));
     let extra = guest.task.log.extra.clone();
-    let named = Named::of(&extra).expect("it is whole").expect("it is one");
+    let named = ContentName::of(&extra)
+        .expect("it is whole")
+        .expect("it is one");
     let (start, _, identity, path) = mapped(AT).expect("it is mapped");
     assert_eq!((start, identity), (AT, named.identity()));
     assert_eq!(path, named.path());
     match &guest.asked()[..] {
         [
-            Asked::Content {
+            ModeQuery::Content {
                 opened: true,
                 shared: false,
                 ..
@@ -158,7 +160,7 @@ fn a_shared_map_that_grows_asks_for_more_of_its_file() {
     let args = [AT + 0x1000, 0x2000, 0x6000, 1];
     let result = guest.told(SYS_mremap, &args, moved as i64, &[]);
     assert_eq!(result.ok(), Some(moved as i64));
-    assert_eq!(guest.asked(), [Asked::ShowsFile(42, 0xc000)]);
+    assert_eq!(guest.asked(), [ModeQuery::ShowsFile(42, 0xc000)]);
     let end = |at: u64| mapped(at).map(|(start, end, ..)| (start, end));
     assert_eq!(end(AT), Some((AT, AT + 0x1000)));
     assert_eq!(end(moved), Some((moved, moved + 0x6000)));

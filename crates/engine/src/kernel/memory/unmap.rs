@@ -5,7 +5,7 @@ use relive_host::addr::PAGE;
 use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::failure::Result;
-use crate::kernel::operation::Told;
+use crate::kernel::operation::RecordedResult;
 use crate::memory::Memory;
 use crate::space::pages;
 use crate::task::Task;
@@ -14,7 +14,7 @@ use crate::task::Task;
 const ADDRESSES: u64 = 0x7fff_ffff_f000;
 
 /// munmap(2).
-pub fn munmap(task: &mut Task, call: &Call, _: Told) -> Result<Reply> {
+pub fn munmap(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     let invalid = Ok(Reply::Value(-i64::from(libc::EINVAL)));
     let [start, len, ..] = call.args;
     let (Some(len), true) = (pages(len), start % PAGE == 0) else {

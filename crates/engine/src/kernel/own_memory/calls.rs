@@ -83,7 +83,7 @@ mod tests {
 
     use super::Written;
     use crate::failure::Failure;
-    use crate::testing::{Asked, Guest};
+    use crate::testing::{Guest, ModeQuery};
 
     const AT: u64 = 0x1000_3000_0000;
     const TO: u64 = 0x1000_3100_0000;
@@ -104,7 +104,7 @@ mod tests {
         assert_eq!(told(&mut guest, TO).ok(), Some(6));
         let there = copy::read_array::<8>(GuestAddr(TO)).expect("it is mapped");
         assert_eq!(&there, b"012345\0\0");
-        assert_eq!(guest.asked(), [Asked::Wrote(TO, 6)]);
+        assert_eq!(guest.asked(), [ModeQuery::Wrote(TO, 6)]);
         let nowhere = told(&mut guest, 0x5500_0000);
         assert!(
             matches!(nowhere, Err(Failure::Divergence(_))),

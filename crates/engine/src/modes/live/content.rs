@@ -2,10 +2,10 @@
 //! of it that a recording shows instead.
 
 use crate::memory::Source;
-use crate::memory::content::{Content, Wanted};
+use crate::memory::content::{Content, ContentRequest};
 
 /// See `Mode::content`.
-pub fn content(wanted: Wanted<'_>) -> Content {
+pub fn content(wanted: ContentRequest<'_>) -> Content {
     let len = wanted.len.unwrap_or(0);
     let (source, writable, file) = match wanted.opened {
         Some(o) => (o.source, o.writable, o.file),

@@ -10,7 +10,7 @@ use super::concurrency;
 use super::news;
 use super::other_writers;
 use super::state::{self, with};
-use super::turns::Turns;
+use super::turns::TurnSchedule;
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
@@ -42,7 +42,7 @@ pub fn fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply>
     }
     let index = answer.child_index();
     let parent = task.id();
-    if !fork_host(index, answer.result as u32)? {
+    if !fork_replay(index, answer.result as u32)? {
         return Ok(Reply::Value(answer.result));
     }
     inherit::forked(task, args, index, answer.result as u32);
@@ -88,7 +88,7 @@ pub fn resume_parent(task: &mut Task) -> Result<bool> {
 ///
 /// # Errors
 /// The kernel's refusal.
-pub fn fork_host(child: u32, pid: u32) -> Result<bool> {
+pub fn fork_replay(child: u32, pid: u32) -> Result<bool> {
     if let Some(follows) = with(|s| s.follow.as_ref().map(|f| f.contains(&child))) {
         return Ok(follows);
     }
@@ -148,7 +148,7 @@ pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<()> 
         Some(Kind::Start(s)) if s.origin == origin => s,
         None if origin == Origin::Fork => {
             // Killed before its first event.
-            Turns::of(task.process.index)?.end();
+            TurnSchedule::of(task.process.index)?.end();
             leave();
         }
         // The same: its parent goes on at once.
@@ -164,7 +164,7 @@ pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<()> 
     };
     task.tid = start.tid;
     if origin == Origin::Fork {
-        let mut turns = Turns::of(task.process.index)?;
+        let mut turns = TurnSchedule::of(task.process.index)?;
         if member {
             other_writers::is_born();
         }

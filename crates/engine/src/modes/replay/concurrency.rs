@@ -16,7 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::section::{Section, Shareable};
 use crate::sharing::processes::PROCESSES;
-use crate::sharing::processes::Slot;
+use crate::sharing::processes::ProcessSlot;
 use crate::shm::Shm;
 
 /// How many are to run at once, and how many do. Lies in the shared memory.
@@ -78,7 +78,7 @@ pub fn has_ended(pid: u32) -> Result<()> {
     }
 }
 
-fn wait(shm: &Shm, child: &Slot) -> Result<()> {
+fn wait(shm: &Shm, child: &ProcessSlot) -> Result<()> {
     let (wake, concurrency) = (&shm.header().wake, CONCURRENCY.of(shm));
     concurrency.waiting.fetch_add(1, Ordering::AcqRel);
     tell(shm);

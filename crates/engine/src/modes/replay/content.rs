@@ -8,7 +8,7 @@ use super::past_end_of_file;
 use super::state::alone;
 use crate::failure::{Failure, Result};
 use crate::memory::Source;
-use crate::memory::content::{Content, Named, Wanted};
+use crate::memory::content::{Content, ContentName, ContentRequest};
 use crate::sharing::objects;
 use crate::space::pages;
 
@@ -16,7 +16,7 @@ use crate::space::pages;
 ///
 /// # Errors
 /// The trace lacks the copy, or there is no memory for it.
-pub fn content(wanted: &Wanted<'_>) -> Result<Content> {
+pub fn content(wanted: &ContentRequest<'_>) -> Result<Content> {
     let Some(named) = &wanted.named else {
         return Ok(zeros(wanted));
     };
@@ -50,7 +50,7 @@ pub fn content(wanted: &Wanted<'_>) -> Result<Content> {
 
 /// A replay of one process alone has nobody to share with but its own copies, which must not see what
 /// it writes.
-fn zeros(wanted: &Wanted<'_>) -> Content {
+fn zeros(wanted: &ContentRequest<'_>) -> Content {
     Content {
         source: Source::Anon,
         len: wanted.len.unwrap_or(0),
@@ -61,7 +61,7 @@ fn zeros(wanted: &Wanted<'_>) -> Content {
 }
 
 /// Whole pages of a copy.
-fn length(named: &Named<'_>) -> Result<u64> {
+fn length(named: &ContentName<'_>) -> Result<u64> {
     let copy = open_copy(named.shown()?)?;
     let length = objects::length(&copy).map_err(Failure::setup)?;
     pages(length).ok_or_else(|| Failure::setup("the trace is damaged: a segment is empty"))

@@ -22,7 +22,7 @@ use crate::task::ending;
 pub const NEVER: u64 = u64::MAX / 4;
 
 /// The next event, as far as it decides how to run towards it.
-pub enum Target {
+pub enum NextEvent {
     /// At the end of the tape.
     End,
     /// First event of the tape.
@@ -99,35 +99,35 @@ impl Due {
 }
 
 /// What the tape says comes next.
-pub fn target(task: &mut Task) -> Result<Target> {
+pub fn target(task: &mut Task) -> Result<NextEvent> {
     if matches!(task.tape, Tape::None) {
         // An inferior call: whatever comes, the thread causes it.
-        return Ok(Target::Own { ticks: NEVER });
+        return Ok(NextEvent::Own { ticks: NEVER });
     }
     match task.tape.outline()? {
-        None => return Ok(Target::End),
-        Some(o) if o.syscall => return Ok(Target::Own { ticks: o.ticks }),
+        None => return Ok(NextEvent::End),
+        Some(o) if o.syscall => return Ok(NextEvent::Own { ticks: o.ticks }),
         Some(_) => {}
     }
     let Some(e) = task.tape.peek()? else {
-        return Ok(Target::End);
+        return Ok(NextEvent::End);
     };
     let (ticks, digest) = (e.ticks, e.digest);
     Ok(match e.kind {
-        Kind::Start(_) => Target::Start,
-        Kind::Exec(_) if ticks == 0 && task.ctx.rip == 0 => Target::Image,
+        Kind::Start(_) => NextEvent::Start,
+        Kind::Exec(_) if ticks == 0 && task.ctx.rip == 0 => NextEvent::Image,
         Kind::Signal(s) if s.steps != SYNCHRONOUS => {
             let mut info = [0; 128];
             let n = s.siginfo.len().min(128);
             info[..n].copy_from_slice(&s.siginfo[..n]);
-            Target::Position(Position {
+            NextEvent::Position(Position {
                 ticks,
                 steps: s.steps,
                 digest,
                 what: Happening::Signal(info),
             })
         }
-        Kind::Switch { steps } => Target::Position(Position {
+        Kind::Switch { steps } => NextEvent::Position(Position {
             ticks,
             steps,
             digest,
@@ -137,13 +137,13 @@ pub fn target(task: &mut Task) -> Result<Target> {
             how: Ending::Killed,
             code,
             steps,
-        } if steps != SYNCHRONOUS => Target::Position(Position {
+        } if steps != SYNCHRONOUS => NextEvent::Position(Position {
             ticks,
             steps,
             digest,
             what: Happening::Killed(code),
         }),
-        _ => Target::Own { ticks },
+        _ => NextEvent::Own { ticks },
     })
 }
 

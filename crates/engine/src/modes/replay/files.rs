@@ -11,17 +11,17 @@ use super::state::with;
 use crate::broker;
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
-use crate::memory::content::Shown;
+use crate::memory::content::KeptContent;
 use crate::sharing::objects::{Objects, ROOM, SHARED_FILES};
 
 /// Opens the trace's copy of a mapped file.
 ///
 /// # Errors
 /// The trace lacks it.
-pub fn open_copy(shown: &Shown) -> Result<File> {
+pub fn open_copy(shown: &KeptContent) -> Result<File> {
     match shown {
-        Shown::Whole(id) => copy_of(*id),
-        Shown::Part(_) => Err(Failure::setup(
+        KeptContent::Whole(id) => copy_of(*id),
+        KeptContent::Part(_) => Err(Failure::setup(
             "the trace is damaged: a private map shows a part of its file",
         )),
     }
@@ -42,16 +42,16 @@ pub fn copy_of(id: FileId) -> Result<File> {
 ///
 /// # Errors
 /// The trace lacks the copy, or it is of another part, or there is no memory for it.
-pub fn shared_copy(inode: u64, shown: &Shown, range: (u64, u64)) -> Result<(File, u64)> {
+pub fn shared_copy(inode: u64, shown: &KeptContent, range: (u64, u64)) -> Result<(File, u64)> {
     let pool = with(|s| s.pool.try_clone()).map_err(no_copy)?;
     let objects = objects()?;
     let base = match shown {
-        Shown::Whole(id) => objects.fill(&pool, inode, &copy_of(*id)?),
-        Shown::Part(KeptPart::Inline(bytes)) => {
+        KeptContent::Whole(id) => objects.fill(&pool, inode, &copy_of(*id)?),
+        KeptContent::Part(KeptPart::Inline(bytes)) => {
             let mut part = part_of(Encoded::Inline(bytes), range)?;
             objects.fill_part(&pool, inode, &mut part)
         }
-        Shown::Part(KeptPart::Copy(id)) => {
+        KeptContent::Part(KeptPart::Copy(id)) => {
             let copy = copy_of(*id)?;
             let len = crate::sharing::objects::length(&copy).map_err(no_copy)?;
             let mut part = part_of(Encoded::Copy(&copy, len), range)?;
@@ -82,7 +82,7 @@ fn part_of(encoded: Encoded<'_>, range: (u64, u64)) -> Result<PartReader<'_>> {
 ///
 /// # Errors
 /// As [`shared_copy`].
-pub fn shared_grows(inode: u64, shown: Option<&Shown>, range: (u64, u64)) -> Result<()> {
+pub fn shared_grows(inode: u64, shown: Option<&KeptContent>, range: (u64, u64)) -> Result<()> {
     if let Some(shown) = shown {
         return shared_copy(inode, shown, range).map(drop);
     }

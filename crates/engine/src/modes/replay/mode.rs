@@ -14,9 +14,10 @@ use crate::call::reply::Reply;
 use crate::closed_page::ClosedPage;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
-use crate::memory::content::{Content, Shown, Wanted};
+use crate::memory::content::{Content, ContentRequest, KeptContent};
 use crate::mode::{
-    Begun, Contents, HandedOn, Host, Lives, Mode, Order, Outcomes, Reading, Signals, Traits, Turns,
+    Begun, Contents, HandedOn, Host, Lives, Mode, ModeTraits, Order, Outcomes, Reading, Signals,
+    Turns,
 };
 use crate::registry::Registry;
 use crate::siginfo::SigInfo;
@@ -41,8 +42,8 @@ impl Host for Nobody {
 impl Order for Replay {}
 
 impl Mode for Replay {
-    fn traits(&self) -> Traits {
-        Traits {
+    fn traits(&self) -> ModeTraits {
+        ModeTraits {
             together: false,
             multiplexed: true,
             confined: true,
@@ -174,7 +175,7 @@ impl Signals for Replay {
         answers::ends_thread(task)
     }
 
-    fn is_doomed(&self, _: &Task) -> bool {
+    fn is_being_killed(&self, _: &Task) -> bool {
         false
     }
 
@@ -184,11 +185,11 @@ impl Signals for Replay {
 }
 
 impl Contents for Replay {
-    fn content(&self, wanted: Wanted<'_>) -> Result<Content> {
+    fn content(&self, wanted: ContentRequest<'_>) -> Result<Content> {
         content::content(&wanted)
     }
 
-    fn shows_file(&self, file: u64, shown: Option<&Shown>, part: (u64, u64)) -> Result<()> {
+    fn shows_file(&self, file: u64, shown: Option<&KeptContent>, part: (u64, u64)) -> Result<()> {
         files::shared_grows(file, shown, part)
     }
 

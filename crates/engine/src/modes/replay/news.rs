@@ -4,7 +4,7 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
-use super::turns::Turns;
+use super::turns::TurnSchedule;
 use crate::task::Task;
 
 /// What has been made since the stepper last looked.
@@ -12,7 +12,7 @@ pub struct News {
     /// New threads, each of which gets its first turn from the schedule.
     pub born: Vec<Task>,
     /// In a forked child: the schedule of the process that it is now.
-    pub became: Option<Turns>,
+    pub became: Option<TurnSchedule>,
 }
 
 static NEWS: Mutex<News> = Mutex::new(News {
@@ -34,7 +34,7 @@ pub fn add_task(child: Box<Task>) {
 }
 
 /// A forked child goes on with its own schedule.
-pub fn become_child(turns: Turns) {
+pub fn become_child(turns: TurnSchedule) {
     news().became = Some(turns);
     ANY.store(true, Ordering::Relaxed);
 }

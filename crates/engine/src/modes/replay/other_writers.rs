@@ -4,7 +4,7 @@
 //! A replay of the whole group goes first. In it a process that is asked for ([`Recorder`])
 //! keeps the content of its shared memory when it hands the group's baton to another process,
 //! and writes down what has changed when it gets it back: the difference is what the others
-//! did. The replay of the process alone ([`Changes`]) makes these changes at the same turns.
+//! did. The replay of the process alone ([`ForeignWrites`]) makes these changes at the same turns.
 //! Both replays take the same turns, so a turn that is not written down is an error.
 
 use std::collections::BTreeMap;
@@ -246,9 +246,9 @@ type Turn = Vec<(u64, Vec<u8>)>;
 
 /// The changes of one process, by turn; `None`: nobody has looked for any.
 #[derive(Default)]
-pub struct Changes(Option<BTreeMap<u32, Turn>>);
+pub struct ForeignWrites(Option<BTreeMap<u32, Turn>>);
 
-impl Changes {
+impl ForeignWrites {
     /// Those of a process, if somebody has looked for them. One that never got the baton from
     /// another process has none.
     ///

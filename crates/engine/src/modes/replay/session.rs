@@ -11,11 +11,11 @@ use super::concurrency;
 use super::files::copy_of;
 use super::news::{self, News};
 use super::state::with;
-use super::turns::Turns;
+use super::turns::TurnSchedule;
 use crate::failure::{Failure, Result};
 use crate::flow::{End, Flow};
 use crate::guide::protocol::Ended;
-use crate::inherit::Shown;
+use crate::inherit::ProgramView;
 use crate::process::Process;
 use crate::task::Task;
 use crate::{image, translations};
@@ -24,7 +24,7 @@ use crate::{image, translations};
 pub struct Session {
     /// All but the one whose turn it is, by slot.
     pub tasks: BTreeMap<u32, Box<Task>>,
-    turns: Turns,
+    turns: TurnSchedule,
     /// Exit code of the first thread, if it ended before the others.
     leader: i32,
 }
@@ -37,7 +37,7 @@ impl Session {
     pub fn first() -> Result<Self> {
         Ok(Self {
             tasks: BTreeMap::new(),
-            turns: Turns::of(0)?,
+            turns: TurnSchedule::of(0)?,
             leader: 0,
         })
     }
@@ -121,12 +121,12 @@ impl Session {
     fn exec(&mut self, task: &mut Task, bytes: &[u8]) -> Result<()> {
         let img = Image::decode(bytes).map_err(Failure::setup)?;
         if task.vforked.is_some() {
-            if !super::births::fork_host(task.process.index, task.process.pid)? {
+            if !super::births::fork_replay(task.process.index, task.process.pid)? {
                 super::births::resume_parent(task)?;
                 return Ok(());
             }
             task.vforked = None;
-            self.turns = Turns::of(task.process.index)?;
+            self.turns = TurnSchedule::of(task.process.index)?;
             self.leader = 0;
         }
         if task.ctx.rip != 0 {
@@ -134,7 +134,7 @@ impl Session {
         }
         self.tasks.clear();
         task.restore(task.capture().after_exec(task.process.pid, &img.path));
-        let shown = Shown {
+        let shown = ProgramView {
             exe: img.path.clone(),
             // Only calls that are made show them.
             environ: Vec::new(),

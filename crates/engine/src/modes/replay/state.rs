@@ -14,7 +14,7 @@ use crate::machine::machine;
 use crate::tape::{Tape, TapeIn};
 
 /// What hooks need of the session, while the loop holds the tasks.
-pub struct Shared {
+pub struct ReplayState {
     /// The recording.
     pub trace: Trace,
     /// Indices of the children of this process, by pid in the recording.
@@ -30,9 +30,9 @@ pub struct Shared {
     pub(super) follow: Option<Vec<u32>>,
 }
 
-static SHARED: OnceLock<Mutex<Shared>> = OnceLock::new();
+static SHARED: OnceLock<Mutex<ReplayState>> = OnceLock::new();
 
-impl Shared {
+impl ReplayState {
     /// Of a replay that begins.
     pub(super) fn new(trace: Trace, pool: File, follow: Option<Vec<u32>>) -> Self {
         Self {
@@ -54,7 +54,7 @@ impl Shared {
 }
 
 /// Runs `f` with the shared part.
-pub fn with<R>(f: impl FnOnce(&mut Shared) -> R) -> R {
+pub fn with<R>(f: impl FnOnce(&mut ReplayState) -> R) -> R {
     let shared = SHARED.get().expect("a replay has a session");
     f(&mut shared.lock().expect("no thread panics: panics abort"))
 }

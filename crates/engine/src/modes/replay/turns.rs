@@ -8,17 +8,17 @@ use std::sync::atomic::Ordering;
 
 use relive_trace::{Kind, TapeId, TapeReader, Writes};
 
-use super::other_writers::{self, Changes};
+use super::other_writers::{self, ForeignWrites};
 use super::state::{alone, with};
 use crate::failure::{Failure, Result};
 use crate::machine::machine;
 use crate::memory::Memory;
 use crate::sharing::processes::PROCESSES;
-use crate::sharing::processes::Slot;
+use crate::sharing::processes::ProcessSlot;
 use crate::stats;
 
 /// The schedule of one process.
-pub struct Turns {
+pub struct TurnSchedule {
     process: u32,
     tape: Option<TapeReader>,
     /// The turn at hand; 0 = before the first one on the tape.
@@ -26,10 +26,10 @@ pub struct Turns {
     /// The last turn of this process that others wait for, once it has been looked up.
     awaited: Option<Option<u32>>,
     /// Replay of one process alone: what others change.
-    other_writers: Changes,
+    other_writers: ForeignWrites,
 }
 
-impl Turns {
+impl TurnSchedule {
     /// From the beginning.
     ///
     /// # Errors
@@ -44,8 +44,8 @@ impl Turns {
             turn: 0,
             awaited: None,
             other_writers: match alone() {
-                true => Changes::of(process)?,
-                false => Changes::default(),
+                true => ForeignWrites::of(process)?,
+                false => ForeignWrites::default(),
             },
         })
     }
@@ -209,7 +209,7 @@ fn damaged(process: u32) -> Failure {
     ))
 }
 
-fn slot(process: u32) -> Option<&'static Slot> {
+fn slot(process: u32) -> Option<&'static ProcessSlot> {
     PROCESSES.of(machine().shm.as_ref()?).get(process)
 }
 

@@ -14,12 +14,12 @@ use relive_sched::Policy;
 
 use crate::failure::{Failure, Result};
 use crate::sharing::changes::CHANGES;
-use crate::sharing::changes::{Part, Since};
-pub use crate::sharing::group::Before;
+use crate::sharing::changes::{FileRange, Since};
 use crate::sharing::group::GROUP;
+pub use crate::sharing::group::Predecessor;
 use crate::sharing::group::{Group, Keepers};
 use crate::sharing::processes::PROCESSES;
-use crate::sharing::processes::{Slot, standing};
+use crate::sharing::processes::{ProcessSlot, standing};
 use crate::shm::Shm;
 use crate::task::Task;
 
@@ -62,7 +62,7 @@ pub struct Taken {
     /// Another thread has held it since this one last did: the turn must be logged.
     pub switched: bool,
     /// The last one was a thread of another process.
-    pub before: Option<Before>,
+    pub before: Option<Predecessor>,
 }
 
 impl Taken {
@@ -155,7 +155,7 @@ impl Baton {
 
     /// Gives the baton up: to a waiting thread that the policy chooses, or to whoever comes.
     pub fn release(&self, task: &Task) {
-        if self.slot().is_some_and(Slot::pause) {
+        if self.slot().is_some_and(ProcessSlot::pause) {
             self.release_group(task);
         }
         let mut s = self.lock();
@@ -186,7 +186,7 @@ impl Baton {
     /// Hands the baton to a waiting thread and waits for it to come back. In line before the next
     /// one is woken: that one would otherwise see nobody waiting, and if it spins keep the baton.
     pub fn pass(&self, task: &Task) -> Taken {
-        let member = self.slot().is_some_and(Slot::pause);
+        let member = self.slot().is_some_and(ProcessSlot::pause);
         let mut s = self.lock();
         if member && s.queue.is_empty() {
             drop(s);
@@ -217,7 +217,7 @@ impl Baton {
         let switched = s.last != task.slot;
         s.last = task.slot;
         drop(s);
-        let before = match self.slot().is_some_and(Slot::begin) {
+        let before = match self.slot().is_some_and(ProcessSlot::begin) {
             true => self.take_group(task),
             false => None,
         };
@@ -278,7 +278,7 @@ impl Baton {
         self.process.load(Ordering::Relaxed)
     }
 
-    fn slot(&self) -> Option<&Slot> {
+    fn slot(&self) -> Option<&ProcessSlot> {
         PROCESSES.of(&self.shm).get(self.process())
     }
 
@@ -297,7 +297,7 @@ impl Baton {
     }
 
     /// The slot of a process that is about to share memory.
-    fn sharing_slot(&self, process: u32) -> Result<&Slot> {
+    fn sharing_slot(&self, process: u32) -> Result<&ProcessSlot> {
         PROCESSES.of(&self.shm).get(process).ok_or_else(|| {
             Failure::unsupported(format!(
                 "process {process} of the recording shares memory; only the first {} can",
@@ -341,8 +341,8 @@ impl Baton {
     }
 
     /// The turn at hand of this process.
-    pub fn present(&self) -> Before {
-        Before {
+    pub fn present(&self) -> Predecessor {
+        Predecessor {
             process: self.process(),
             turn: self.slot().map(|s| s.turns.load(Ordering::Relaxed)),
         }
@@ -443,14 +443,14 @@ impl Baton {
     }
 
     /// Whether another process has killed this one, and left it to itself to end.
-    pub fn is_doomed(&self) -> bool {
+    pub fn is_being_killed(&self) -> bool {
         self.slot()
-            .is_some_and(|s| s.doomed.load(Ordering::Relaxed) != 0)
+            .is_some_and(|s| s.killed.load(Ordering::Relaxed) != 0)
     }
 
     /// Whether a holder of the group's baton has died since this was last asked: what it did
     /// to shared memory is on no tape.
-    pub fn mourns(&self) -> bool {
+    pub fn lost_a_holder(&self) -> bool {
         let deaths = self.group().deaths();
         self.is_member() && self.deaths.swap(deaths, Ordering::Relaxed) != deaths
     }
@@ -466,7 +466,7 @@ impl Baton {
     }
 
     /// Tells the other members what this one, which has the group's baton, has changed in a file.
-    pub fn tell(&self, part: Part) {
+    pub fn tell(&self, part: FileRange) {
         let changes = CHANGES.of(&self.shm);
         changes.tell(part);
         // Its own news is none to itself.
@@ -475,7 +475,7 @@ impl Baton {
         let _ = self.heard.compare_exchange(last, last + 1, old, new);
     }
 
-    fn take_group(&self, task: &Task) -> Option<Before> {
+    fn take_group(&self, task: &Task) -> Option<Predecessor> {
         let before = self.group().take(self.process(), keepers(task));
         if self.is_member() {
             return before;
@@ -497,7 +497,7 @@ impl Baton {
         }
     }
 
-    fn pass_group(&self, task: &Task) -> Option<Before> {
+    fn pass_group(&self, task: &Task) -> Option<Predecessor> {
         let (group, slot) = (self.group(), self.slot()?);
         let turn = end_turn(slot, task);
         group.pass(self.process(), keepers(task), turn, |ids| {
@@ -507,7 +507,7 @@ impl Baton {
 }
 
 /// Notes what others may need to know while a member does not run; returns its turn.
-fn end_turn(slot: &Slot, task: &Task) -> u32 {
+fn end_turn(slot: &ProcessSlot, task: &Task) -> u32 {
     let locked = crate::task::ending::holds_locks(task);
     slot.locked.store(locked.into(), Ordering::Release);
     slot.turns.load(Ordering::Relaxed)

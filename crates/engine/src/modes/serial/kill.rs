@@ -12,7 +12,7 @@ use crate::failure::Result;
 use crate::kernel::enter::blocking;
 use crate::kernel::refuse::unsupported;
 use crate::sharing::group::GROUP;
-use crate::sharing::processes::{PROCESSES, Slot, standing};
+use crate::sharing::processes::{PROCESSES, ProcessSlot, standing};
 use crate::shm::Shm;
 use crate::task::Task;
 use crate::task::ending;
@@ -67,7 +67,7 @@ impl Serial {
         for slot in locked(&self.shm) {
             let pid = slot.pid.load(Ordering::Acquire) as i32;
             if target == Some(pid) && pid != own {
-                return Ok(doom(slot, pid));
+                return Ok(mark_killed(slot, pid));
             }
             if pid != own && target.is_none_or(|t| is_in(pid, t)) {
                 return Err(unsupported(
@@ -93,7 +93,7 @@ fn concerns_itself(task: &Task, call: &Call) -> bool {
 }
 
 /// The members that hold robust locks.
-fn locked(shm: &Shm) -> impl Iterator<Item = &Slot> {
+fn locked(shm: &Shm) -> impl Iterator<Item = &ProcessSlot> {
     let all = (0..shm.processes()).filter_map(|p| PROCESSES.of(shm).get(p));
     all.filter(|s| {
         s.locked.load(Ordering::Acquire) != 0
@@ -115,15 +115,15 @@ fn is_in(pid: i32, target: i32) -> bool {
 
 /// Leaves the rest to the process: it marks its locks and ends at its next safe point, for
 /// which it is woken.
-fn doom(slot: &Slot, pid: i32) -> i64 {
-    slot.doomed.store(1, Ordering::Release);
+fn mark_killed(slot: &ProcessSlot, pid: i32) -> i64 {
+    slot.killed.store(1, Ordering::Release);
     // One that is stopped dies too. The host never blocks SIGTRAP.
     for sig in [libc::SIGTRAP, libc::SIGCONT] {
         // SAFETY: signals a recorded process, as the caller asked for.
         let got =
             unsafe { sys::syscall(libc::SYS_kill as u64, [pid as u64, sig as u64, 0, 0, 0, 0]) };
         if got < 0 {
-            slot.doomed.store(0, Ordering::Release);
+            slot.killed.store(0, Ordering::Release);
             return got as i64;
         }
     }

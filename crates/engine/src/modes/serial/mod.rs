@@ -32,9 +32,9 @@ use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::kernel::event;
-use crate::memory::content::{Content, Wanted};
+use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
-    Begun, Contents, HandedOn, Host, Mode, Order, Outcomes, Reading, Signals, Traits, Turns,
+    Begun, Contents, HandedOn, Host, Mode, ModeTraits, Order, Outcomes, Reading, Signals, Turns,
 };
 use crate::shm::Shm;
 use crate::siginfo::SigInfo;
@@ -104,8 +104,8 @@ fn policy(seed: Option<(u64, bool)>, process: u32) -> Box<dyn Policy> {
 }
 
 impl Mode for Serial {
-    fn traits(&self) -> Traits {
-        Traits {
+    fn traits(&self) -> ModeTraits {
+        ModeTraits {
             together: false,
             multiplexed: false,
             confined: false,
@@ -248,13 +248,13 @@ impl Signals for Serial {
         Ok(live::has_others(task))
     }
 
-    fn is_doomed(&self, task: &Task) -> bool {
-        task.vforked.is_none() && self.baton.is_doomed()
+    fn is_being_killed(&self, task: &Task) -> bool {
+        task.vforked.is_none() && self.baton.is_being_killed()
     }
 }
 
 impl Contents for Serial {
-    fn content(&self, wanted: Wanted<'_>) -> Result<Content> {
+    fn content(&self, wanted: ContentRequest<'_>) -> Result<Content> {
         Ok(live::content(wanted))
     }
 }

@@ -7,7 +7,7 @@ use crate::failure::{Failure, Result};
 use crate::kernel::enter::enter_kernel;
 use crate::kernel::refuse::unsupported;
 use crate::sharing::changes::CHANGES;
-use crate::sharing::processes::{PROCESSES, Slot};
+use crate::sharing::processes::{PROCESSES, ProcessSlot};
 use crate::sharing::users::USERS;
 use crate::task::Task;
 
@@ -53,7 +53,7 @@ impl Owed {
         let new: Vec<u32> = new.collect();
         self.met.extend(&new);
         let slot = |p: &u32| Some((*p, PROCESSES.of(&serial.shm).get(*p)?));
-        let slots: Vec<(u32, &Slot)> = new.iter().filter_map(slot).collect();
+        let slots: Vec<(u32, &ProcessSlot)> = new.iter().filter_map(slot).collect();
         if slots.iter().any(|(_, slot)| slot.may_share()) {
             self.join(serial, task)?;
         }

@@ -25,7 +25,7 @@ const MOST_STEPS: usize = 96;
 const STACK: (u64, u64) = (1 << 10, 4 << 10);
 
 /// What a look has found.
-pub enum Found {
+pub enum SpinVerdict {
     /// It spins, and is at a safe point.
     Spinning,
     /// It does not, as far as was looked.
@@ -50,10 +50,10 @@ struct Seen {
 ///
 /// # Errors
 /// What the engine meets on the way.
-pub fn look(task: &mut Task) -> Result<Found> {
+pub fn look(task: &mut Task) -> Result<SpinVerdict> {
     let start = task.ctx.rip;
     if task.spin.is_busy(start) {
-        return Ok(Found::Busy);
+        return Ok(SpinVerdict::Busy);
     }
     let mut seen = Seen::default();
     while seen.steps < MOST_STEPS {
@@ -65,17 +65,17 @@ pub fn look(task: &mut Task) -> Result<Found> {
                 instruction: true,
                 flow: Flow::Continue,
             } if task.exact => {}
-            Step::Handled { flow, .. } => return Ok(Found::Other(flow)),
+            Step::Handled { flow, .. } => return Ok(SpinVerdict::Other(flow)),
             Step::Made => {}
         }
         if task.ctx.pending != 0 {
-            return Ok(Found::Busy);
+            return Ok(SpinVerdict::Busy);
         }
         let changed = |(a, was): (&Access, &Vec<u8>)| contents(a) != *was;
         for (access, _) in written.iter().zip(&before).filter(|&p| changed(p)) {
             if !own_stack(task, access.addr) {
                 task.spin.note_busy(start);
-                return Ok(Found::Busy);
+                return Ok(SpinVerdict::Busy);
             }
             seen.stacked = true;
         }
@@ -85,11 +85,11 @@ pub fn look(task: &mut Task) -> Result<Found> {
                 break;
             }
             task.spin.note_spinning(&waits_for);
-            return Ok(Found::Spinning);
+            return Ok(SpinVerdict::Spinning);
         }
     }
     task.spin.note_busy(start);
-    Ok(Found::Busy)
+    Ok(SpinVerdict::Busy)
 }
 
 impl Seen {

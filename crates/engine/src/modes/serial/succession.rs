@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering::{self, Relaxed};
 use relive_trace::{Kind, Writes};
 
 use super::Serial;
-use super::baton::Before;
+use super::baton::Predecessor;
 use super::schedule::Schedule;
 use crate::machine::Machine;
 use crate::sharing::changes::Since;
@@ -15,13 +15,13 @@ use crate::task::Task;
 impl Serial {
     /// Logs that `task` has taken the baton from another thread, of this process or, if `before`
     /// says so, of another one. The caller holds the baton.
-    pub(super) fn turn(&self, task: &Task, before: Option<Before>) {
+    pub(super) fn turn(&self, task: &Task, before: Option<Predecessor>) {
         tracing::debug!(target: "sched", "turn of {} at tick {}, after {before:?}", task.id(), task.ctx.ticks());
         let thread = task.slot;
         let mut schedule = self.schedule();
         schedule.put(match before {
             None => Kind::Turn { thread },
-            Some(Before { process, turn }) => Kind::Handover {
+            Some(Predecessor { process, turn }) => Kind::Handover {
                 thread,
                 process,
                 turn,
@@ -46,7 +46,7 @@ impl Serial {
     /// What has happened to shared memory that no tape of another process tells of.
     fn log_news(&self, machine: &Machine, schedule: &mut Schedule) {
         let news = self.baton.news();
-        if self.baton.mourns() {
+        if self.baton.lost_a_holder() {
             log_memory(machine, schedule);
             return;
         }

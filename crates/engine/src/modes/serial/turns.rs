@@ -9,7 +9,7 @@ use relive_trace::Kind;
 use super::Serial;
 use super::baton::Taken;
 use super::schedule::Schedule;
-use super::spinning::{self, Found};
+use super::spinning::{self, SpinVerdict};
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::stops::{self, Step};
@@ -68,15 +68,15 @@ impl Serial {
     fn part_end(&self, task: &mut Task) -> Result<Flow> {
         task.ctx.grant(PLENTY);
         let flow = match spinning::look(task)? {
-            Found::Spinning => {
+            SpinVerdict::Spinning => {
                 self.baton.spinning(task.slot);
                 self.switch(task);
                 task.spin.wakes();
                 self.new_slice(task);
                 return Ok(Flow::Continue);
             }
-            Found::Busy => Flow::Continue,
-            Found::Other(flow) => flow,
+            SpinVerdict::Busy => Flow::Continue,
+            SpinVerdict::Other(flow) => flow,
         };
         self.go_on(task);
         Ok(flow)

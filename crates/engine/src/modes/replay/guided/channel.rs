@@ -5,7 +5,7 @@ use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::net::{RecvFlags, recv};
 
-use crate::guide::protocol::{Reply, Request, receive, send};
+use crate::guide::protocol::{Request, Response, receive, send};
 use crate::messages;
 
 /// The socket.
@@ -32,7 +32,7 @@ impl Channel {
     ///
     /// # Errors
     /// Nobody is there any more.
-    pub fn send(&mut self, reply: &Reply, bytes: &[u8]) -> io::Result<()> {
+    pub fn send(&mut self, reply: &Response, bytes: &[u8]) -> io::Result<()> {
         send(self, reply, bytes)
     }
 

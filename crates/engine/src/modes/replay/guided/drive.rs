@@ -7,7 +7,7 @@ use super::guard::Means;
 use super::guidance::Guidance;
 use super::run::Going;
 use crate::failure::{Failure, Result};
-use crate::guide::protocol::{Output, Past, Ran, Run, Status, Stops, Why};
+use crate::guide::protocol::{Output, Past, Ran, ReplayStatus, RunRequest, StopReason, StopSet};
 use crate::machine::machine;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::watching;
@@ -64,7 +64,7 @@ impl Driver {
     }
 
     /// Goes to where the followed process runs a program.
-    pub fn begin(&mut self) -> Result<Status> {
+    pub fn begin(&mut self) -> Result<ReplayStatus> {
         let mut begin = Begin(&mut self.guide);
         if self.at.run(&mut begin)?.is_none() {
             return Err(Failure::setup(
@@ -75,7 +75,7 @@ impl Driver {
         Ok(self.status())
     }
 
-    pub fn set_stops(&mut self, stops: Stops) -> Result<()> {
+    pub fn set_stops(&mut self, stops: StopSet) -> Result<()> {
         let guide = &mut self.guide;
         let breakpoints: BTreeSet<u64> = stops.breakpoints.iter().copied().collect();
         if breakpoints != guide.breakpoints {
@@ -91,9 +91,9 @@ impl Driver {
     }
 
     /// Where we are.
-    pub fn status(&self) -> Status {
+    pub fn status(&self) -> ReplayStatus {
         let task = &self.at.task;
-        Status {
+        ReplayStatus {
             point: self.guide.here(&self.at),
             slot: task.slot,
             thread: task.index,
@@ -120,7 +120,11 @@ impl Driver {
     }
 
     /// Goes on as told; `wanted` says that there is a new order.
-    pub fn run(&mut self, run: &Run, wanted: &mut dyn FnMut() -> bool) -> Result<(Ran, Output)> {
+    pub fn run(
+        &mut self,
+        run: &RunRequest,
+        wanted: &mut dyn FnMut() -> bool,
+    ) -> Result<(Ran, Output)> {
         let Self { at, guide } = self;
         guide.told.begin(at, run);
         state::with(|s| s.caught = run.output.then(Output::default));
@@ -131,7 +135,7 @@ impl Driver {
         guide.guard.unprotect();
         let output = state::with(|s| s.caught.take()).unwrap_or_default();
         let ran = Ran {
-            why: why?.unwrap_or(Why::Ended),
+            why: why?.unwrap_or(StopReason::Ended),
             last,
             status: self.status(),
             blind: self.guide.guard.is_blind(),

@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::guide::point::Point;
-use crate::guide::protocol::{Hit, OTHERS, Stops, Watchpoint, What};
+use crate::guide::protocol::{Hit, OTHERS, StopEvent, StopSet, Watchpoint};
 use crate::modes::replay::stepper::process::Stepper;
 use crate::task::Task;
 
@@ -38,7 +38,7 @@ enum Outcome {
 
 impl Event {
     /// One that is about to happen at `before`.
-    pub fn due(at: &Stepper, before: Point, call: Option<u32>, stops: &Stops) -> Self {
+    pub fn due(at: &Stepper, before: Point, call: Option<u32>, stops: &StopSet) -> Self {
         Self {
             before,
             pc: at.task.ctx.rip,
@@ -73,7 +73,7 @@ impl Event {
     pub fn others(&self, written: (Watchpoint, u64)) -> Hit {
         let (watch, addr) = written;
         Hit {
-            what: What::Watchpoint {
+            what: StopEvent::Watchpoint {
                 watch,
                 addr,
                 call: Some(OTHERS),
@@ -88,16 +88,16 @@ impl Event {
     pub fn hits(
         &self,
         at: &Stepper,
-        stops: &Stops,
+        stops: &StopSet,
         goal: u32,
     ) -> impl Iterator<Item = Hit> + use<> {
-        let written = self.written.map(|(watch, addr)| What::Watchpoint {
+        let written = self.written.map(|(watch, addr)| StopEvent::Watchpoint {
             watch,
             addr,
             call: self.call.or(Some(u32::MAX)),
         });
         let began = self.outcome == Outcome::Exec && at.task.process.index == self.process;
-        let execs = (began && stops.execs).then_some(What::Exec);
+        let execs = (began && stops.execs).then_some(StopEvent::Exec);
         let forked = match stops.forks {
             true => self.forked(at, goal),
             false => None,
@@ -120,7 +120,7 @@ impl Event {
     }
 
     /// The child process that it just made.
-    fn forked(&self, at: &Stepper, goal: u32) -> Option<What> {
+    fn forked(&self, at: &Stepper, goal: u32) -> Option<StopEvent> {
         let now = &at.task;
         let pid = u32::try_from(now.ctx.gpr[0] as i64).ok();
         let pid = pid.filter(|p| *p > 0)?;
@@ -130,7 +130,7 @@ impl Event {
             true => now.process.index == goal,
             false => self.outcome == Outcome::Continue && self.forks?,
         };
-        made.then_some(What::Fork { pid, vfork })
+        made.then_some(StopEvent::Fork { pid, vfork })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use super::track::point;
 use crate::guide::point::{Point, Steps};
-use crate::guide::protocol::{Run, Why};
+use crate::guide::protocol::{RunRequest, StopReason};
 use crate::modes::replay::events::NEVER;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::tape::digest;
@@ -19,7 +19,7 @@ pub struct Goal {
 
 impl Goal {
     /// Of a run.
-    pub fn of(run: &Run) -> Self {
+    pub fn of(run: &RunRequest) -> Self {
         Self {
             until: run.until,
             step: run.step,
@@ -27,30 +27,30 @@ impl Goal {
     }
 
     /// Why the run ends where it is, if it does.
-    pub fn ends(&self, at: &Stepper) -> Option<Why> {
+    pub fn ends(&self, at: &Stepper) -> Option<StopReason> {
         let steps_done = matches!(self.step, Some((_, 0)));
         self.is_there(at)
-            .or_else(|| steps_done.then_some(Why::Stepped))
+            .or_else(|| steps_done.then_some(StopReason::Stepped))
     }
 
     /// Whether this is the position to go to, or behind it.
-    pub fn is_there(&self, at: &Stepper) -> Option<Why> {
+    pub fn is_there(&self, at: &Stepper) -> Option<StopReason> {
         let until = self.until?;
         let here = point(at, Steps::ZERO);
         if here.key() != until.key() {
             // The ticks of another thread say nothing.
             let (h, u) = ((here.event, here.turn), (until.event, until.turn));
             let passed = h > u || h == u && here.ticks > until.ticks;
-            return passed.then_some(Why::Passed);
+            return passed.then_some(StopReason::Passed);
         }
         match (until.steps, at.steps) {
             (Steps::Exact(n), Some(m)) if m < n => None,
-            (Steps::Exact(n), Some(m)) if m == n => Some(Why::Until),
-            (Steps::Exact(_), _) => Some(Why::Passed),
+            (Steps::Exact(n), Some(m)) if m == n => Some(StopReason::Until),
+            (Steps::Exact(_), _) => Some(StopReason::Passed),
             (Steps::Event, _) => None,
             (Steps::At { pc, digest: d }, _) => {
                 let ctx = &at.task.ctx;
-                (ctx.rip == pc && digest(ctx) == d).then_some(Why::Until)
+                (ctx.rip == pc && digest(ctx) == d).then_some(StopReason::Until)
             }
         }
     }

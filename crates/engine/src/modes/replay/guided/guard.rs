@@ -18,7 +18,7 @@ pub enum Means {
     WriteProtects(WriteWatch),
     /// Each access is checked by translated code.
     Checks,
-    /// Nothing, as a run wants to be fast (`Run::fast`).
+    /// Nothing, as a run wants to be fast (`RunRequest::fast`).
     Nothing,
 }
 
@@ -29,7 +29,7 @@ impl Means {
 }
 
 /// See the module.
-pub struct Guard {
+pub struct WatchGuard {
     means: Means,
     /// An instruction that must run alone, because it may touch watched memory: slot and pc.
     alone: Option<(u32, u64)>,
@@ -38,7 +38,7 @@ pub struct Guard {
     amid: Option<u32>,
 }
 
-impl Guard {
+impl WatchGuard {
     pub fn new() -> Self {
         Self {
             means: Means::Checks,

@@ -3,10 +3,10 @@
 
 use std::collections::BTreeSet;
 
-use super::guard::Guard;
+use super::guard::WatchGuard;
 use super::track::{Track, point};
 use crate::guide::point::{Point, Steps};
-use crate::guide::protocol::{Run, Stops};
+use crate::guide::protocol::{RunRequest, StopSet};
 use crate::modes::replay::stepper::process::Stepper;
 use crate::siginfo::SigInfo;
 use crate::tape::digest;
@@ -15,11 +15,11 @@ use crate::tape::digest;
 pub struct Guidance {
     /// Index of the process to replay.
     pub goal: u32,
-    pub stops: Stops,
+    pub stops: StopSet,
     pub breakpoints: BTreeSet<u64>,
     pub track: Track,
-    pub guard: Guard,
-    pub told: Told,
+    pub guard: WatchGuard,
+    pub told: Reported,
     /// The last fault: events before it, and what it says.
     pub faulted: Option<(u64, SigInfo)>,
 }
@@ -29,11 +29,11 @@ impl Guidance {
     pub fn new(goal: u32) -> Self {
         Self {
             goal,
-            stops: Stops::default(),
+            stops: StopSet::default(),
             breakpoints: BTreeSet::new(),
             track: Track::default(),
-            guard: Guard::new(),
-            told: Told::default(),
+            guard: WatchGuard::new(),
+            told: Reported::default(),
             faulted: None,
         }
     }
@@ -53,16 +53,16 @@ impl Guidance {
 
 /// What has been reported where the replay is, and is not to be reported again.
 #[derive(Default)]
-pub struct Told {
+pub struct Reported {
     /// A signal or call, by the number of its event.
     pub event: Option<u64>,
     /// A breakpoint: slot and pc.
     pub passed: Option<(u32, u64)>,
 }
 
-impl Told {
+impl Reported {
     /// A run begins.
-    pub fn begin(&mut self, at: &Stepper, run: &Run) {
+    pub fn begin(&mut self, at: &Stepper, run: &RunRequest) {
         self.passed = run.leave.then(|| place(at));
         if !run.leave {
             self.event = None;

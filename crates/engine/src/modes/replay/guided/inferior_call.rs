@@ -18,10 +18,11 @@ use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::forbidden::Forbidden;
-use crate::guide::protocol::{Hit, Ran, What, Why};
-use crate::memory::content::{Content, Wanted};
+use crate::guide::protocol::{Hit, Ran, StopEvent, StopReason};
+use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
-    Begun, Contents, HandedOn, Host, Lives, Mode, Order, Outcomes, Reading, Signals, Traits, Turns,
+    Begun, Contents, HandedOn, Host, Lives, Mode, ModeTraits, Order, Outcomes, Reading, Signals,
+    Turns,
 };
 use crate::modes::replay::events::Due;
 use crate::modes::replay::mode::Replay;
@@ -55,7 +56,7 @@ impl Driver {
             Ok(Some(Some(what))) => Some(what),
             Ok(_) => None,
             Err(e) => match sandbox::raised() {
-                Some(sig) => Some(What::Signal(sig)),
+                Some(sig) => Some(StopEvent::Signal(sig)),
                 None => return Err(e),
             },
         };
@@ -67,7 +68,7 @@ impl Driver {
             pc: status.pc,
         });
         let ran = Ran {
-            why: hit.map_or(Why::Interrupted, Why::Hit),
+            why: hit.map_or(StopReason::Interrupted, StopReason::Hit),
             last: None,
             status,
             blind: false,
@@ -102,20 +103,20 @@ struct CallStops<'c> {
 }
 
 impl Stops for CallStops<'_> {
-    type Why = Option<What>;
+    type Why = Option<StopEvent>;
 
-    fn look(&mut self, at: &mut Stepper) -> Result<Option<Option<What>>> {
+    fn look(&mut self, at: &mut Stepper) -> Result<Option<Option<StopEvent>>> {
         if sandbox::is_refused() {
-            return Ok(Some(Some(What::Signal(libc::SIGSYS))));
+            return Ok(Some(Some(StopEvent::Signal(libc::SIGSYS))));
         }
         if std::mem::take(&mut self.at_breakpoint) {
-            return Ok(Some(Some(What::Breakpoint(at.task.ctx.rip))));
+            return Ok(Some(Some(StopEvent::Breakpoint(at.task.ctx.rip))));
         }
         let begun = std::mem::replace(&mut self.begun, true);
         Ok((begun && (self.wanted)()).then_some(None))
     }
 
-    fn before_code(&mut self, _: &mut Stepper, _: bool) -> Result<Pace<Option<What>>> {
+    fn before_code(&mut self, _: &mut Stepper, _: bool) -> Result<Pace<Option<StopEvent>>> {
         Ok(match std::mem::take(&mut self.alone) {
             true => Pace::Step,
             false => Pace::Within(SLICE),
@@ -129,19 +130,19 @@ impl Stops for CallStops<'_> {
     }
 
     /// Nothing is delivered: what would be a signal ends the call.
-    fn before_event(&mut self, at: &mut Stepper, due: &Due) -> Result<Option<Option<What>>> {
+    fn before_event(&mut self, at: &mut Stepper, due: &Due) -> Result<Option<Option<StopEvent>>> {
         let Due::Stop(stop) = due else {
             return Err(Failure::internal("an inferior call has no tape"));
         };
         let pc = at.task.ctx.rip;
         let what = match stop {
-            Stop::Fault { .. } => What::Signal(signo(&at.task.ctx.fault.siginfo)),
+            Stop::Fault { .. } => StopEvent::Signal(signo(&at.task.ctx.fault.siginfo)),
             // Where a called function returns to nothing can be executed, if that is on the stack.
             Stop::NoCode { .. } | Stop::BadTarget { .. } if self.breakpoints.contains(&pc) => {
-                What::Breakpoint(pc)
+                StopEvent::Breakpoint(pc)
             }
-            Stop::NoCode { .. } | Stop::BadTarget { .. } => What::Signal(libc::SIGSEGV),
-            Stop::Trap { kind, .. } => What::Signal(match kind {
+            Stop::NoCode { .. } | Stop::BadTarget { .. } => StopEvent::Signal(libc::SIGSEGV),
+            Stop::Trap { kind, .. } => StopEvent::Signal(match kind {
                 TrapKind::Undefined => libc::SIGILL,
                 TrapKind::Overflow | TrapKind::Gate => libc::SIGSEGV,
                 TrapKind::Int3 | TrapKind::Int1 | TrapKind::Step => libc::SIGTRAP,
@@ -163,7 +164,7 @@ fn no<T>(what: &str) -> Result<T> {
 impl Order for InferiorCall {}
 
 impl Mode for InferiorCall {
-    fn traits(&self) -> Traits {
+    fn traits(&self) -> ModeTraits {
         Replay.traits()
     }
 
@@ -253,13 +254,13 @@ impl Signals for InferiorCall {
         Ok(false)
     }
 
-    fn is_doomed(&self, _: &Task) -> bool {
+    fn is_being_killed(&self, _: &Task) -> bool {
         false
     }
 }
 
 impl Contents for InferiorCall {
-    fn content(&self, _: Wanted<'_>) -> Result<Content> {
+    fn content(&self, _: ContentRequest<'_>) -> Result<Content> {
         no("a map")
     }
 }

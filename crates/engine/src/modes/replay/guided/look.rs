@@ -2,19 +2,23 @@
 
 use relive_host::{GuestAddr, copy};
 
-use crate::guide::protocol::{Map, Reply};
+use crate::guide::protocol::{MapLine, Response};
 use crate::machine::machine;
 
 /// Most bytes of one answer.
 const READ_MAX: u64 = 16 << 20;
 
 /// An answer to a change.
-pub fn done(worked: bool) -> Reply {
-    if worked { Reply::Done } else { Reply::Absent }
+pub fn done(worked: bool) -> Response {
+    if worked {
+        Response::Done
+    } else {
+        Response::Absent
+    }
 }
 
 /// Guest memory, up to the first byte that is not there.
-pub fn read(addr: u64, len: u64) -> (Reply, Vec<u8>) {
+pub fn read(addr: u64, len: u64) -> (Response, Vec<u8>) {
     let mut bytes = vec![0; len.min(READ_MAX) as usize];
     if let Err(copy::BadAddress(at)) = copy::read(GuestAddr(addr), &mut bytes) {
         bytes.truncate(at.0.saturating_sub(addr) as usize);
@@ -27,9 +31,9 @@ pub fn read(addr: u64, len: u64) -> (Reply, Vec<u8>) {
     }
     bytes.truncate(end.saturating_sub(addr).min(len) as usize);
     if bytes.is_empty() && len > 0 {
-        return (Reply::Absent, bytes);
+        return (Response::Absent, bytes);
     }
-    (Reply::Done, bytes)
+    (Response::Done, bytes)
 }
 
 /// Reads all of these bytes, if all of them are the guest's.
@@ -49,11 +53,11 @@ pub fn write(addr: u64, bytes: &[u8]) -> bool {
 }
 
 /// The memory map.
-pub fn maps() -> Vec<Map> {
+pub fn maps() -> Vec<MapLine> {
     let memory = machine().memory();
     let regions = memory.space.iter();
     regions
-        .map(|r| Map {
+        .map(|r| MapLine {
             start: r.start,
             end: r.end,
             prot: r.prot,

@@ -10,7 +10,7 @@ use super::track::point;
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::guide::point::{Point, Steps};
-use crate::guide::protocol::{Hit, Run, Search, What, Why};
+use crate::guide::protocol::{Hit, RunRequest, Search, StopEvent, StopReason};
 use crate::modes::replay::events::{Due, Happening};
 use crate::modes::replay::state;
 use crate::modes::replay::stepper::process::Stepper;
@@ -26,7 +26,7 @@ const MUCH_OUTPUT: usize = 256 << 10;
 /// The state of one run.
 pub struct Going<'r> {
     guide: &'r mut Guidance,
-    run: &'r Run,
+    run: &'r RunRequest,
     goal: Goal,
     /// Says that there is a new order.
     wanted: &'r mut dyn FnMut() -> bool,
@@ -45,7 +45,11 @@ pub struct Going<'r> {
 }
 
 impl<'r> Going<'r> {
-    pub fn new(guide: &'r mut Guidance, run: &'r Run, wanted: &'r mut dyn FnMut() -> bool) -> Self {
+    pub fn new(
+        guide: &'r mut Guidance,
+        run: &'r RunRequest,
+        wanted: &'r mut dyn FnMut() -> bool,
+    ) -> Self {
         Self {
             start: guide.track.work,
             guide,
@@ -73,13 +77,13 @@ impl<'r> Going<'r> {
     }
 
     /// As [`Going::hit`]: why the run ends, if it does.
-    fn found(&mut self, hit: Hit) -> Option<Why> {
-        self.hit(hit).then_some(Why::Hit(hit))
+    fn found(&mut self, hit: Hit) -> Option<StopReason> {
+        self.hit(hit).then_some(StopReason::Hit(hit))
     }
 
     /// Counts something that happens at an event, once: also where the run ended there and
     /// goes on from there. Says whether the run ends now.
-    fn tell(&mut self, at: &Stepper, what: What, before: Point) -> Option<Why> {
+    fn tell(&mut self, at: &Stepper, what: StopEvent, before: Point) -> Option<StopReason> {
         if self.guide.told.event.replace(before.event) == Some(before.event) {
             return None;
         }
@@ -97,7 +101,7 @@ impl<'r> Going<'r> {
         let mut all = guide.stops.conditions.iter();
         all.find(|(at, _)| *at == pc)
             .is_none_or(|(_, conditions)| condition::holds(conditions, &at.task.ctx))
-            .then(|| hit(at, What::Breakpoint(pc), guide.here(at)))
+            .then(|| hit(at, StopEvent::Breakpoint(pc), guide.here(at)))
     }
 
     /// Whether only one instruction may be executed now.
@@ -111,12 +115,17 @@ impl<'r> Going<'r> {
     fn about_to_touch(&self, at: &Stepper) -> Option<Hit> {
         let (watch, addr) = watching::touched(&at.task, &self.guide.stops.watchpoints)?;
         let call = None;
-        let what = What::Watchpoint { watch, addr, call };
+        let what = StopEvent::Watchpoint { watch, addr, call };
         Some(hit(at, what, self.guide.here(at)))
     }
 
     /// What is to be told of before an event that a stop of translated code brings about.
-    fn before_stop(&mut self, at: &mut Stepper, stop: &Stop, before: Point) -> Result<Option<Why>> {
+    fn before_stop(
+        &mut self,
+        at: &mut Stepper,
+        stop: &Stop,
+        before: Point,
+    ) -> Result<Option<StopReason>> {
         let fault = matches!(
             stop,
             Stop::Fault { .. } | Stop::Trap { .. } | Stop::NoCode { .. } | Stop::BadTarget { .. }
@@ -128,13 +137,13 @@ impl<'r> Going<'r> {
             && self.guide.stops.signals
             && self.guide.told.event != Some(before.event)
             && let Some(sig) = next_signal(&mut at.task)?
-            && let Some(why) = self.tell(at, What::Signal(sig), before)
+            && let Some(why) = self.tell(at, StopEvent::Signal(sig), before)
         {
             return Ok(Some(why));
         }
         let nr = at.task.ctx.gpr[0] as u32;
         if matches!(stop, Stop::Syscall { .. }) && self.catches(nr) {
-            return Ok(self.tell(at, What::Call(nr), before));
+            return Ok(self.tell(at, StopEvent::Call(nr), before));
         }
         Ok(None)
     }
@@ -146,7 +155,7 @@ impl<'r> Going<'r> {
     }
 
     /// What the event was that has happened, in so far as the run is to tell of it.
-    fn found_behind(&mut self, at: &Stepper, event: &Event) -> Option<Why> {
+    fn found_behind(&mut self, at: &Stepper, event: &Event) -> Option<StopReason> {
         let mut hits = event.hits(at, &self.guide.stops, self.guide.goal);
         if let Some(why) = hits.find_map(|hit| self.found(hit)) {
             return Some(why);
@@ -155,7 +164,7 @@ impl<'r> Going<'r> {
         // One that is found where the way ends is not on the way.
         match self.goal.is_there(at) {
             Some(_) => None,
-            None => self.found(hit(at, What::Returned(returned), self.guide.here(at))),
+            None => self.found(hit(at, StopEvent::Returned(returned), self.guide.here(at))),
         }
     }
 
@@ -167,15 +176,15 @@ impl<'r> Going<'r> {
 }
 
 impl Stops for Going<'_> {
-    type Why = Why;
+    type Why = StopReason;
 
-    fn look(&mut self, at: &mut Stepper) -> Result<Option<Why>> {
+    fn look(&mut self, at: &mut Stepper) -> Result<Option<StopReason>> {
         let ticks = at.task.ctx.ticks();
         let long = self.ticks.is_some_and(|t| ticks.wrapping_sub(t) >= SLICE);
         self.ticks = Some(ticks);
         let ends = self.guide.guard.amid().is_none();
         if long && ends && (self.wanted)() {
-            return Ok(Some(Why::Interrupted));
+            return Ok(Some(StopReason::Interrupted));
         }
         if let Some(why) = self.goal.ends(at) {
             return Ok(Some(why));
@@ -186,14 +195,14 @@ impl Stops for Going<'_> {
             .work
             .is_some_and(|w| work >= w || has_much_output());
         if ends && done && work > self.start {
-            return Ok(Some(Why::Work));
+            return Ok(Some(StopReason::Work));
         }
         self.looks += 1;
         let orders = ends && self.looks.is_multiple_of(LOOK) && (self.wanted)();
-        Ok(orders.then_some(Why::Interrupted))
+        Ok(orders.then_some(StopReason::Interrupted))
     }
 
-    fn before_code(&mut self, at: &mut Stepper, step: bool) -> Result<Pace<Why>> {
+    fn before_code(&mut self, at: &mut Stepper, step: bool) -> Result<Pace<StopReason>> {
         if let Some(hit) = self.breakpoint(at)
             && let Some(why) = self.found(hit)
         {
@@ -233,18 +242,18 @@ impl Stops for Going<'_> {
         mine
     }
 
-    fn advanced(&mut self, at: &Stepper) -> Option<Why> {
+    fn advanced(&mut self, at: &Stepper) -> Option<StopReason> {
         self.guide.told.passed = None;
         self.guide.guard.moved();
         self.goal.count(at.task.slot);
-        self.access.take().map(Why::Hit)
+        self.access.take().map(StopReason::Hit)
     }
 
-    fn before_event(&mut self, at: &mut Stepper, due: &Due) -> Result<Option<Why>> {
+    fn before_event(&mut self, at: &mut Stepper, due: &Due) -> Result<Option<StopReason>> {
         self.guide.guard.unprotect();
         let before = match due {
             Due::Position(_) => self.guide.here(at),
-            _ if self.goal.is_at_event(at) => return Ok(Some(Why::Until)),
+            _ if self.goal.is_at_event(at) => return Ok(Some(StopReason::Until)),
             _ => point(at, Steps::Event),
         };
         let found = match due {
@@ -255,7 +264,7 @@ impl Stops for Going<'_> {
                     Happening::Switch => None,
                 };
                 sig.filter(|_| self.guide.stops.signals)
-                    .and_then(|sig| self.tell(at, What::Signal(sig), before))
+                    .and_then(|sig| self.tell(at, StopEvent::Signal(sig), before))
             }
             Due::Stop(stop) => self.before_stop(at, stop, before)?,
             _ => None,
@@ -275,7 +284,7 @@ impl Stops for Going<'_> {
         self.guide.track.happened(at, flow)
     }
 
-    fn settled(&mut self, at: &mut Stepper) -> Option<Why> {
+    fn settled(&mut self, at: &mut Stepper) -> Option<StopReason> {
         self.guide.track.settled(at);
         self.guide.told.passed = None;
         self.guide.guard.passed_event();
@@ -290,7 +299,7 @@ impl Stops for Going<'_> {
     }
 }
 
-fn hit(at: &Stepper, what: What, before: Point) -> Hit {
+fn hit(at: &Stepper, what: StopEvent, before: Point) -> Hit {
     Hit {
         what,
         before,

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use relive_host::{GuestAddr, Reg, copy};
 
 use crate::call::go_behind;
-use crate::space::{Region, Traits};
+use crate::space::{Region, RegionTraits};
 use crate::task::Task;
 
 /// Most bytes of output that are kept.
@@ -147,7 +147,7 @@ impl Sandbox {
             name: crate::map_names::unnamed(),
             offset: 0,
             inode: 0,
-            traits: Traits::default(),
+            traits: RegionTraits::default(),
         };
         match memory.map(region, crate::memory::Source::Anon) {
             Ok(()) => {

@@ -7,7 +7,7 @@ use super::channel::Channel;
 use super::drive::Driver;
 use super::{look, shared};
 use crate::failure::{Failure, Result};
-use crate::guide::protocol::{Reply, Request};
+use crate::guide::protocol::{Request, Response};
 use crate::guide::start::Guide;
 use crate::machine::machine;
 use crate::modes::replay::checksum;
@@ -39,7 +39,7 @@ pub fn serve(stepper: Stepper, guide: &Guide) -> Result<()> {
                 None => continue,
             },
             request => answer(&mut driver, &mut channel, request, &bytes)
-                .unwrap_or_else(|e| (Reply::Failed(e), Vec::new())),
+                .unwrap_or_else(|e| (Response::Failed(e), Vec::new())),
         };
         if channel.send(&reply, &bytes).is_err() {
             return Ok(());
@@ -52,10 +52,10 @@ pub fn serve(stepper: Stepper, guide: &Guide) -> Result<()> {
 ///
 /// # Errors
 /// The copy cannot be separated from this process.
-fn fork(channel: &mut Channel) -> Result<Option<Reply>> {
+fn fork(channel: &mut Channel) -> Result<Option<Response>> {
     let Some(socket) = channel.take_descriptor() else {
         let e = Failure::internal("an order to fork comes with a socket");
-        return Ok(Some(Reply::Failed(e)));
+        return Ok(Some(Response::Failed(e)));
     };
     machine().memory().translator.about_to_fork();
     // SAFETY: a replay has one thread, which holds no lock here.
@@ -68,53 +68,53 @@ fn fork(channel: &mut Channel) -> Result<Option<Reply>> {
     }
     let refused = std::io::Error::last_os_error();
     Ok(Some(match pid {
-        0.. => Reply::Forked(pid),
-        _ => Reply::Failed(Failure::setup(format!("cannot fork the replay: {refused}"))),
+        0.. => Response::Forked(pid),
+        _ => Response::Failed(Failure::setup(format!("cannot fork the replay: {refused}"))),
     }))
 }
 
-type Answer = Result<(Reply, Vec<u8>)>;
+type Answer = Result<(Response, Vec<u8>)>;
 
 fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &[u8]) -> Answer {
     let reply = match request {
         Request::Fork => return Err(Failure::internal("a fork is no question")),
-        Request::Begin => Reply::Status(driver.begin()?),
+        Request::Begin => Response::Status(driver.begin()?),
         Request::Stops(stops) => {
             driver.set_stops(stops)?;
-            Reply::Done
+            Response::Done
         }
         Request::Output => {
             state::with(|s| s.quiet = false);
-            Reply::Done
+            Response::Done
         }
         Request::Run(run) => {
             let (ran, output) = driver.run(&run, &mut || channel.is_wanted())?;
-            return Ok((Reply::Ran(Box::new(ran)), output.0));
+            return Ok((Response::Ran(Box::new(ran)), output.0));
         }
         Request::Program => {
             let (path, rsp) = driver.program();
             let bytes = [&rsp.to_le_bytes()[..], path].concat();
-            return Ok((Reply::Done, bytes));
+            return Ok((Response::Done, bytes));
         }
         Request::SigInfo => match driver.siginfo()? {
-            Some(info) => return Ok((Reply::Done, info)),
-            None => Reply::Absent,
+            Some(info) => return Ok((Response::Done, info)),
+            None => Response::Absent,
         },
-        Request::Status => Reply::Status(driver.status()),
-        Request::Past(slot) => Reply::Past(driver.past(slot)),
-        Request::Threads => Reply::Threads(driver.threads()),
+        Request::Status => Response::Status(driver.status()),
+        Request::Past(slot) => Response::Past(driver.past(slot)),
+        Request::Threads => Response::Threads(driver.threads()),
         Request::Registers(slot) => match driver.registers(slot) {
-            Some(r) => return Ok((Reply::Done, r.to_bytes())),
-            None => Reply::Absent,
+            Some(r) => return Ok((Response::Done, r.to_bytes())),
+            None => Response::Absent,
         },
         Request::SetRegisters(slot) => look::done(driver.set_registers(slot, bytes)),
         Request::Read(addr, len) => return Ok(look::read(addr, len)),
         Request::Write(addr) => look::done(look::write(addr, bytes)),
-        Request::Maps => Reply::Maps(look::maps()),
-        Request::Checksum => Reply::Checksum(driver.checksum()),
+        Request::Maps => Response::Maps(look::maps()),
+        Request::Checksum => Response::Checksum(driver.checksum()),
         Request::InferiorCall(slot) => {
             let (why, output) = driver.inferior_call(slot, &mut || channel.is_wanted())?;
-            return Ok((Reply::Ran(Box::new(why)), output));
+            return Ok((Response::Ran(Box::new(why)), output));
         }
     };
     Ok((reply, Vec::new()))

@@ -24,7 +24,7 @@ pub struct Track {
     base: u64,
     began: Option<Point>,
     left: HashMap<u32, Point>,
-    /// See `Status::work`.
+    /// See `ReplayStatus::work`.
     pub work: u64,
     /// The program that runs: its path and where its first stack began.
     program: (Vec<u8>, u64),

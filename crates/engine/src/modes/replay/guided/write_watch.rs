@@ -20,7 +20,7 @@ use crate::task::Task;
 const MOST_PAGES: u64 = 1024;
 /// Most ranges of pages: each takes a call to protect.
 const MOST_RANGES: usize = 16;
-/// Work (`Status::work`) that takes about as long as a fault and the step behind it.
+/// Work (`ReplayStatus::work`) that takes about as long as a fault and the step behind it.
 const FAULT: u64 = 4000;
 /// And as long as to protect the pages and to open them.
 const RAISE: u64 = 800;

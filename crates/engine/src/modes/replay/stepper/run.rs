@@ -7,7 +7,7 @@ use super::process::Stepper;
 use super::stops::Stops;
 use crate::failure::Result;
 use crate::guide::protocol::Ended;
-use crate::modes::replay::events::{Due, NEVER, Target, target};
+use crate::modes::replay::events::{Due, NEVER, NextEvent, target};
 
 impl Stepper {
     /// Goes on to a stop, or to the end of the process (`None`).
@@ -62,17 +62,17 @@ impl Stepper {
             };
         }
         match target(task)? {
-            Target::Own { ticks } => self.execute(stops, Toward::own(ticks)),
-            Target::Position(position) if position.is_here(task, self.steps) => {
+            NextEvent::Own { ticks } => self.execute(stops, Toward::own(ticks)),
+            NextEvent::Position(position) if position.is_here(task, self.steps) => {
                 self.event(stops, Due::Position(position))
             }
-            Target::Position(position) => self.execute(stops, Toward::position(position.ticks)),
-            Target::Start => self.event(stops, Due::Start),
-            Target::Image => self.event(stops, Due::Image),
-            Target::End if task.vforked.is_some() => self.event(stops, Due::Parent),
-            Target::End if !self.session.goes_on(task)? => self.event(stops, Due::End),
+            NextEvent::Position(position) => self.execute(stops, Toward::position(position.ticks)),
+            NextEvent::Start => self.event(stops, Due::Start),
+            NextEvent::Image => self.event(stops, Due::Image),
+            NextEvent::End if task.vforked.is_some() => self.event(stops, Due::Parent),
+            NextEvent::End if !self.session.goes_on(task)? => self.event(stops, Due::End),
             // The thread gave the baton away once more: inside a call that never returned.
-            Target::End => self.execute(stops, Toward::own(NEVER)),
+            NextEvent::End => self.execute(stops, Toward::own(NEVER)),
         }
     }
 }

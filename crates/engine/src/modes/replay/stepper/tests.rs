@@ -17,7 +17,7 @@ use crate::guide::protocol::Ended;
 use crate::modes::replay::events::Due;
 use crate::modes::replay::mode::Replay;
 use crate::modes::replay::session::Session;
-use crate::modes::replay::state::{self, Shared};
+use crate::modes::replay::state::{self, ReplayState};
 use crate::sharing::objects;
 use crate::task::Task;
 use crate::testing::{Guest, machine};
@@ -87,7 +87,7 @@ fn replay(events: &[Event<'_>], turns: usize) -> Replayed {
     let trace = Trace::open(&folder).expect("it is whole");
     let pool = objects::pool().expect("a memory file");
     // The first test makes it for all.
-    let _ = Shared::new(trace.clone(), pool, Some(vec![0])).install();
+    let _ = ReplayState::new(trace.clone(), pool, Some(vec![0])).install();
     state::with(|s| s.trace = trace);
     let tape = state::open_tape(TAPE).expect("it is there");
     let process = guest.task.process.clone();

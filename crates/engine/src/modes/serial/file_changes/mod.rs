@@ -21,22 +21,22 @@ use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::descriptor::status;
 use crate::failure::{Failure, Result, die};
-use crate::kernel::changed_files::{self, Named, Target, Which};
+use crate::kernel::changed_files::{self, FileChange, FileOperand, PathTarget};
 use crate::kernel::enter::interrupted;
 use crate::kernel::live::generic;
 use crate::kernel::mapped::identity_at;
 use crate::kernel::refuse::unsupported;
-use crate::sharing::changes::{self, CHANGES, Part, Underway};
+use crate::sharing::changes::{self, CHANGES, FileRange, Underway};
 use crate::sharing::processes::PROCESSES;
 use crate::sharing::users::USERS;
 use crate::task::Task;
 
-use part::{Before, changed};
+use part::{FileBefore, changed};
 
 /// A call at hand that may change a file.
 struct Change<'a> {
     serial: &'a Serial,
-    target: Target,
+    target: FileChange,
     /// The file, if it is known before the call.
     file: Option<u64>,
     /// What the others see of the call while it is made.
@@ -49,7 +49,7 @@ struct Change<'a> {
     /// Claims to files that there were when others knew of the call.
     since: u64,
     /// What there is to know of the file before, if anybody maps it.
-    before: Option<Before>,
+    before: Option<FileBefore>,
     /// A file that the call names by its path.
     pinned: Option<OwnedFd>,
 }
@@ -84,7 +84,7 @@ impl Serial {
         let Some(target) = changed_files::find(call) else {
             return Ok(None);
         };
-        if let Which::Descriptor(argument) = target.which
+        if let FileOperand::Descriptor(argument) = target.which
             && !crate::input::descriptors::is_regular(task, call.arg(argument) as i32)
         {
             // Nothing else can be mapped shared and written.
@@ -116,18 +116,18 @@ impl<'a> Change<'a> {
         // A process that claims a file from now on waits until the call is over.
         self.since = USERS.of(&self.serial.shm).clock();
         match self.target.which {
-            Which::Opened(_) => match changed_files::named(call) {
-                Named::File(file, size) => (self.file, self.size) = (Some(file), Some(size)),
-                Named::Nothing => {}
-                Named::Other => {
+            FileOperand::Opened(_) => match changed_files::named(call) {
+                PathTarget::File(file, size) => (self.file, self.size) = (Some(file), Some(size)),
+                PathTarget::Nothing => {}
+                PathTarget::Other => {
                     // The call may sleep.
                     self.since = u64::MAX;
                     return Ok(());
                 }
             },
             _ if !USERS.of(&self.serial.shm).any() => {}
-            Which::Descriptor(argument) => self.file = identity_at(call.arg(argument) as i32),
-            Which::Named(path) => self.pin(call, path),
+            FileOperand::Descriptor(argument) => self.file = identity_at(call.arg(argument) as i32),
+            FileOperand::Named(path) => self.pin(call, path),
         }
         task.log.keeps_baton = true;
         match self.file.filter(|_| USERS.of(&self.serial.shm).any()) {
@@ -143,7 +143,7 @@ impl<'a> Change<'a> {
     fn pin(&mut self, call: &Call, path: u8) {
         self.pinned = changed_files::pin(call.arg(path));
         let Some(pinned) = &self.pinned else {
-            if let Named::File(file, size) = changed_files::named(call) {
+            if let PathTarget::File(file, size) = changed_files::named(call) {
                 (self.file, self.size) = (Some(file), Some(size));
             }
             return;
@@ -194,7 +194,8 @@ impl<'a> Change<'a> {
             underway = CHANGES.of(&self.serial.shm).announce(file, task.tid);
         }
         let own = task.machine().memory().space.shares_file(file);
-        self.before = (own || self.others).then(|| Before::of(task, call, self.target, self.size));
+        self.before =
+            (own || self.others).then(|| FileBefore::of(task, call, self.target, self.size));
         Ok(())
     }
 
@@ -239,7 +240,7 @@ impl<'a> Change<'a> {
     /// After the call: notes the memory that it has changed, and tells the others.
     fn end(self, task: &mut Task, call: &Call, result: i64) {
         self.owed.settle(self.serial, task);
-        let opened = matches!(self.target.which, Which::Opened(_));
+        let opened = matches!(self.target.which, FileOperand::Opened(_));
         let file = match (opened, result >= 0) {
             (true, true) => identity_at(result as i32),
             (true, false) => None,
@@ -262,7 +263,7 @@ impl<'a> Change<'a> {
         }
         let (start, end) = changed.part;
         if self.others {
-            self.serial.baton.tell(Part { file, start, end });
+            self.serial.baton.tell(FileRange { file, start, end });
         }
         let mut memory = task.machine().memory();
         let views = memory.space.shared_views(file, start, end - start);

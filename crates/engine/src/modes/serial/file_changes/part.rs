@@ -7,7 +7,7 @@ use relive_kabi::At;
 
 use crate::call::Call;
 use crate::descriptor::status;
-use crate::kernel::changed_files::{Target, What, Which};
+use crate::kernel::changed_files::{ChangedPart, FileChange, FileOperand};
 use crate::task::Task;
 
 /// pwritev2(2): at the offset, although the descriptor appends.
@@ -15,7 +15,7 @@ const RWF_NOAPPEND: i32 = 0x20;
 
 /// What is known of a file before it is changed. Nobody else changes it until the call is over;
 /// but a position may belong to other processes too, and move.
-pub struct Before {
+pub struct FileBefore {
     size: u64,
     /// Where the call writes; `None` if it does not.
     start: Option<Start>,
@@ -28,12 +28,12 @@ enum Start {
     Position(i32, u64),
 }
 
-impl Before {
+impl FileBefore {
     /// The state before a call; `size` is that of a file which it names, if it is known.
-    pub fn of(task: &Task, call: &Call, target: Target, size: Option<u64>) -> Self {
+    pub fn of(task: &Task, call: &Call, target: FileChange, size: Option<u64>) -> Self {
         let size = size.unwrap_or_else(|| self::size(call, target, &None, -1));
         let start = match (target.which, target.what) {
-            (Which::Descriptor(argument), What::Written(at)) => {
+            (FileOperand::Descriptor(argument), ChangedPart::Written(at)) => {
                 start(task, call, at, call.arg(argument) as i32, size)
             }
             _ => None,
@@ -84,8 +84,8 @@ pub struct Changed {
 /// before, so that what it gets by growing may have been something else once.
 pub fn changed(
     call: &Call,
-    target: Target,
-    before: &Before,
+    target: FileChange,
+    before: &FileBefore,
     pinned: &Option<OwnedFd>,
     result: i64,
     cut: bool,
@@ -104,20 +104,20 @@ pub fn changed(
     };
     let done = u64::try_from(result).unwrap_or(0);
     let part = match target.what {
-        What::Written(_) if done == 0 => return None,
-        What::Written(_) => match before.start {
+        ChangedPart::Written(_) if done == 0 => return None,
+        ChangedPart::Written(_) => match before.start {
             Some(Start::At(at)) => grown((at, at.saturating_add(done))),
             Some(Start::Position(fd, at)) if position(fd) == at + done => grown((at, at + done)),
             // Somebody has moved it meanwhile.
             _ => (0, most),
         },
-        What::Cut => resized,
-        What::Allocated(mode) => match allocated(call, mode, most) {
+        ChangedPart::Cut => resized,
+        ChangedPart::Allocated(mode) => match allocated(call, mode, most) {
             Some(part) if after == before.size => part,
             Some((start, end)) => (start.min(resized.0), end.max(resized.1)),
             None => resized,
         },
-        What::Everything => (0, most),
+        ChangedPart::Everything => (0, most),
     };
     (part.0 < part.1).then_some(Changed {
         part,
@@ -140,9 +140,9 @@ fn allocated(call: &Call, mode: u8, end: u64) -> Option<(u64, u64)> {
 
 /// The size of the file that a call changes; of one that is to be opened, after or (`result` is
 /// negative) before that.
-fn size(call: &Call, target: Target, pinned: &Option<OwnedFd>, result: i64) -> u64 {
+fn size(call: &Call, target: FileChange, pinned: &Option<OwnedFd>, result: i64) -> u64 {
     let fd = match (target.which, pinned) {
-        (Which::Descriptor(argument), _) => call.arg(argument) as i32,
+        (FileOperand::Descriptor(argument), _) => call.arg(argument) as i32,
         (_, Some(pinned)) => pinned.as_raw_fd(),
         (_, None) => result as i32,
     };

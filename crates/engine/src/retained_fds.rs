@@ -18,7 +18,7 @@ use crate::shm::Shm;
 /// The descriptors. A vfork child's are in its own table alone, so each process keeps them in its
 /// state, and those of this address space are [`HERE`] too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Reach {
+pub struct RetainedFds {
     /// The shared memory; −1 where there is none.
     pub memory: RawFd,
     /// The folder of copies; −1 where nothing is recorded.
@@ -27,9 +27,9 @@ pub struct Reach {
     pub moved: bool,
 }
 
-static HERE: OnceLock<Reach> = OnceLock::new();
+static HERE: OnceLock<RetainedFds> = OnceLock::new();
 
-impl Reach {
+impl RetainedFds {
     /// The descriptors, for the guest not to close.
     pub fn descriptors(self) -> impl Iterator<Item = RawFd> {
         [self.memory, self.copies].into_iter().filter(|&fd| fd >= 0)
@@ -77,9 +77,9 @@ impl Reach {
 /// The folder of copies of the recording in `trace`, however this process comes to it.
 pub fn store(trace: &Path) -> FileStore {
     let store = FileStore::new(trace);
-    match HERE.get().filter(|reach| reach.copies >= 0) {
+    match HERE.get().filter(|fds| fds.copies >= 0) {
         // SAFETY: the descriptor is never closed while the process lives.
-        Some(reach) => store.within(unsafe { BorrowedFd::borrow_raw(reach.copies) }),
+        Some(fds) => store.within(unsafe { BorrowedFd::borrow_raw(fds.copies) }),
         None => store,
     }
 }

@@ -15,7 +15,8 @@ use rustix::time::Timespec;
 use crate::broker::Broker;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{
-    Map, Output, Past, Ran, Reply, Request, Run, Status, Stops, Thread, receive, send,
+    MapLine, Output, Past, Ran, ReplayStatus, Request, Response, RunRequest, StopSet, Thread,
+    receive, send,
 };
 use crate::guide::registers::Registers;
 use crate::guide::start::VARIABLE as GUIDE;
@@ -74,15 +75,15 @@ impl Drop for Common {
 }
 
 /// A replaying process. Dropping it ends it.
-pub struct Host {
+pub struct ReplayProcess {
     socket: UnixStream,
     /// Its process id.
     pub pid: i32,
-    stops: Stops,
+    stops: StopSet,
     common: Arc<Common>,
 }
 
-impl Host {
+impl ReplayProcess {
     /// Starts a replay of one process of a trace, which is `follow`'s last; the others are
     /// those that it comes from. It stands where that process begins. `other_writers` is where it
     /// stands what others change in memory that these processes share.
@@ -93,7 +94,7 @@ impl Host {
         trace: &Path,
         follow: &[u32],
         other_writers: Option<&Path>,
-    ) -> Result<(Self, Status)> {
+    ) -> Result<(Self, ReplayStatus)> {
         crate::descriptor_limit::for_command()?;
         crate::sections::place();
         let (shm, descriptor) = Shm::create()?;
@@ -125,11 +126,11 @@ impl Host {
         let mut host = Self {
             socket: ours,
             pid: root,
-            stops: Stops::default(),
+            stops: StopSet::default(),
             common: Arc::new(common),
         };
         match host.ask(&Request::Begin)? {
-            Reply::Status(status) => Ok((host, status)),
+            Response::Status(status) => Ok((host, status)),
             other => Err(unexpected(&other)),
         }
     }
@@ -142,19 +143,19 @@ impl Host {
         }
     }
 
-    fn ask_with(&mut self, request: &Request, bytes: &[u8]) -> Result<(Reply, Vec<u8>)> {
+    fn ask_with(&mut self, request: &Request, bytes: &[u8]) -> Result<(Response, Vec<u8>)> {
         send(&mut self.socket, request, bytes).map_err(|e| self.gone(&e))?;
         self.answer()
     }
 
-    fn answer(&mut self) -> Result<(Reply, Vec<u8>)> {
+    fn answer(&mut self) -> Result<(Response, Vec<u8>)> {
         match receive(&mut self.socket).map_err(|e| self.gone(&e))? {
-            (Reply::Failed(failure), _) => Err(failure),
+            (Response::Failed(failure), _) => Err(failure),
             answer => Ok(answer),
         }
     }
 
-    fn ask(&mut self, request: &Request) -> Result<Reply> {
+    fn ask(&mut self, request: &Request) -> Result<Response> {
         Ok(self.ask_with(request, &[])?.0)
     }
 
@@ -169,7 +170,7 @@ impl Host {
         send_descriptor(&self.socket, &message, &theirs).map_err(|e| self.gone(&e))?;
         drop(theirs);
         match self.answer()?.0 {
-            Reply::Forked(pid) => Ok(Self {
+            Response::Forked(pid) => Ok(Self {
                 socket: ours,
                 pid,
                 stops: self.stops.clone(),
@@ -183,7 +184,12 @@ impl Host {
     ///
     /// # Errors
     /// Divergence, or the process is gone.
-    pub fn run(&mut self, run: &Run, stops: &Stops, wanted: &mut dyn Wanted) -> Result<Ran> {
+    pub fn run(
+        &mut self,
+        run: &RunRequest,
+        stops: &StopSet,
+        wanted: &mut dyn Interrupter,
+    ) -> Result<Ran> {
         self.set_stops(stops)?;
         send(&mut self.socket, &Request::Run(*run), &[]).map_err(|e| self.gone(&e))?;
         let (ran, bytes) = self.ran(wanted)?;
@@ -199,9 +205,9 @@ impl Host {
     /// The process is gone.
     pub fn program(&mut self) -> Result<(Vec<u8>, u64)> {
         match self.ask_with(&Request::Program, &[])? {
-            (Reply::Done, bytes) => match bytes.split_first_chunk::<8>() {
+            (Response::Done, bytes) => match bytes.split_first_chunk::<8>() {
                 Some((rsp, path)) => Ok((path.to_vec(), u64::from_le_bytes(*rsp))),
-                None => Err(unexpected(&Reply::Done)),
+                None => Err(unexpected(&Response::Done)),
             },
             (other, _) => Err(unexpected(&other)),
         }
@@ -214,18 +220,18 @@ impl Host {
     pub fn inferior_call(
         &mut self,
         slot: u32,
-        stops: &Stops,
-        wanted: &mut dyn Wanted,
+        stops: &StopSet,
+        wanted: &mut dyn Interrupter,
     ) -> Result<(Ran, Vec<u8>)> {
         self.set_stops(stops)?;
         send(&mut self.socket, &Request::InferiorCall(slot), &[]).map_err(|e| self.gone(&e))?;
         self.ran(wanted)
     }
 
-    fn set_stops(&mut self, stops: &Stops) -> Result<()> {
+    fn set_stops(&mut self, stops: &StopSet) -> Result<()> {
         if self.stops != *stops {
             match self.ask(&Request::Stops(stops.clone()))? {
-                Reply::Done => self.stops = stops.clone(),
+                Response::Done => self.stops = stops.clone(),
                 other => return Err(unexpected(&other)),
             }
         }
@@ -233,7 +239,7 @@ impl Host {
     }
 
     /// Waits for the end of a run; an interruption is a question in between.
-    fn ran(&mut self, wanted: &mut dyn Wanted) -> Result<(Ran, Vec<u8>)> {
+    fn ran(&mut self, wanted: &mut dyn Interrupter) -> Result<(Ran, Vec<u8>)> {
         let mut asked = false;
         while !asked && !readable(&self.socket, 50) {
             if wanted.wanted() {
@@ -246,7 +252,7 @@ impl Host {
             self.answer()?;
         }
         match reply {
-            Reply::Ran(ran) => Ok((*ran, bytes)),
+            Response::Ran(ran) => Ok((*ran, bytes)),
             other => Err(unexpected(&other)),
         }
     }
@@ -257,7 +263,7 @@ impl Host {
     /// The process is gone. (So below.)
     pub fn show_output(&mut self) -> Result<()> {
         match self.ask(&Request::Output)? {
-            Reply::Done => Ok(()),
+            Response::Done => Ok(()),
             other => Err(unexpected(&other)),
         }
     }
@@ -266,9 +272,9 @@ impl Host {
     ///
     /// # Errors
     /// The process is gone. (So below.)
-    pub fn status(&mut self) -> Result<Status> {
+    pub fn status(&mut self) -> Result<ReplayStatus> {
         match self.ask(&Request::Status)? {
-            Reply::Status(s) => Ok(s),
+            Response::Status(s) => Ok(s),
             other => Err(unexpected(&other)),
         }
     }
@@ -279,7 +285,7 @@ impl Host {
     /// The process is gone.
     pub fn past(&mut self, slot: u32) -> Result<Past> {
         match self.ask(&Request::Past(slot))? {
-            Reply::Past(p) => Ok(p),
+            Response::Past(p) => Ok(p),
             other => Err(unexpected(&other)),
         }
     }
@@ -290,7 +296,7 @@ impl Host {
     /// The process is gone.
     pub fn threads(&mut self) -> Result<Vec<Thread>> {
         match self.ask(&Request::Threads)? {
-            Reply::Threads(t) => Ok(t),
+            Response::Threads(t) => Ok(t),
             other => Err(unexpected(&other)),
         }
     }
@@ -299,9 +305,9 @@ impl Host {
     ///
     /// # Errors
     /// The process is gone.
-    pub fn maps(&mut self) -> Result<Vec<Map>> {
+    pub fn maps(&mut self) -> Result<Vec<MapLine>> {
         match self.ask(&Request::Maps)? {
-            Reply::Maps(m) => Ok(m),
+            Response::Maps(m) => Ok(m),
             other => Err(unexpected(&other)),
         }
     }
@@ -312,7 +318,7 @@ impl Host {
     /// The process is gone.
     pub fn checksum(&mut self) -> Result<u64> {
         match self.ask(&Request::Checksum)? {
-            Reply::Checksum(c) => Ok(c),
+            Response::Checksum(c) => Ok(c),
             other => Err(unexpected(&other)),
         }
     }
@@ -323,8 +329,8 @@ impl Host {
     /// The process is gone.
     pub fn registers(&mut self, slot: u32) -> Result<Option<Registers>> {
         match self.ask_with(&Request::Registers(slot), &[])? {
-            (Reply::Done, bytes) => Ok(Registers::from_bytes(&bytes)),
-            (Reply::Absent, _) => Ok(None),
+            (Response::Done, bytes) => Ok(Registers::from_bytes(&bytes)),
+            (Response::Absent, _) => Ok(None),
             (other, _) => Err(unexpected(&other)),
         }
     }
@@ -335,11 +341,11 @@ impl Host {
     /// The process is gone.
     pub fn read(&mut self, addr: u64, len: u64) -> Result<Vec<u8>> {
         match self.ask_with(&Request::Read(addr, len), &[])? {
-            (Reply::Done, mut bytes) => {
+            (Response::Done, mut bytes) => {
                 bytes.truncate(len as usize);
                 Ok(bytes)
             }
-            (Reply::Absent, _) => Ok(Vec::new()),
+            (Response::Absent, _) => Ok(Vec::new()),
             (other, _) => Err(unexpected(&other)),
         }
     }
@@ -351,16 +357,16 @@ impl Host {
     /// The process is gone.
     pub fn set_registers(&mut self, slot: u32, registers: &Registers) -> Result<bool> {
         let (reply, _) = self.ask_with(&Request::SetRegisters(slot), &registers.to_bytes())?;
-        Ok(matches!(reply, Reply::Done))
+        Ok(matches!(reply, Response::Done))
     }
 
-    /// Writes memory; as [`Host::set_registers`].
+    /// Writes memory; as [`ReplayProcess::set_registers`].
     ///
     /// # Errors
     /// The process is gone.
     pub fn write(&mut self, addr: u64, bytes: &[u8]) -> Result<bool> {
         let (reply, _) = self.ask_with(&Request::Write(addr), bytes)?;
-        Ok(matches!(reply, Reply::Done))
+        Ok(matches!(reply, Response::Done))
     }
 
     /// Pages that were copied when this process wrote to them, about: its page faults without
@@ -385,8 +391,8 @@ impl Host {
     /// The process is gone.
     pub fn siginfo(&mut self) -> Result<Option<Vec<u8>>> {
         match self.ask_with(&Request::SigInfo, &[])? {
-            (Reply::Done, bytes) => Ok(Some(bytes)),
-            (Reply::Absent, _) => Ok(None),
+            (Response::Done, bytes) => Ok(Some(bytes)),
+            (Response::Absent, _) => Ok(None),
             (other, _) => Err(unexpected(&other)),
         }
     }
@@ -403,7 +409,7 @@ impl Host {
 }
 
 /// Who may interrupt a run.
-pub trait Wanted {
+pub trait Interrupter {
     /// Whether a run is to stop now; asked every few milliseconds.
     fn wanted(&mut self) -> bool;
 
@@ -412,15 +418,15 @@ pub trait Wanted {
 }
 
 /// Nobody interrupts.
-pub struct Patient;
+pub struct Uninterrupted;
 
-impl Wanted for Patient {
+impl Interrupter for Uninterrupted {
     fn wanted(&mut self) -> bool {
         false
     }
 }
 
-fn unexpected(reply: &Reply) -> Failure {
+fn unexpected(reply: &Response) -> Failure {
     Failure::internal(format!("a replaying process answered {reply:?}"))
 }
 

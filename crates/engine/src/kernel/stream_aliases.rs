@@ -19,7 +19,7 @@ use crate::task::Task;
 /// What the standard streams of a recording lead to; in the shared memory.
 #[repr(C)]
 #[derive(Default)]
-pub struct Leads([AtomicU64; 4]);
+pub struct StreamAliases([AtomicU64; 4]);
 
 /// The device of a terminal's [`Identity`], whose inode is the terminal's number: `/dev/tty` is
 /// another file than the terminal that it opens.
@@ -29,12 +29,12 @@ const TERMINAL: u64 = u64::MAX;
 const TIOCGDEV: libc::Ioctl = 0x8004_5432;
 
 /// Where the standard streams of the recording lead.
-pub static LEADS: Section<Leads> = Section::new();
+pub static STREAM_ALIASES: Section<StreamAliases> = Section::new();
 
 // SAFETY: all of it is atomic, and zeros are a value.
-unsafe impl Shareable for Leads {}
+unsafe impl Shareable for StreamAliases {}
 
-impl Leads {
+impl StreamAliases {
     /// Takes down where the calling process's streams lead: it is the first of a recording.
     pub fn note(&self) {
         for (stream, words) in [OUT, ERR].into_iter().zip(self.0.chunks(2)) {
@@ -45,8 +45,8 @@ impl Leads {
     }
 
     fn find(&self, there: Identity) -> Option<u8> {
-        let mut leads = [OUT, ERR].into_iter().zip(self.0.chunks(2));
-        let found = leads.find(|(_, words)| {
+        let mut streams = [OUT, ERR].into_iter().zip(self.0.chunks(2));
+        let found = streams.find(|(_, words)| {
             let [device, inode] = [&words[0], &words[1]].map(|w| w.load(Ordering::Relaxed));
             (device, inode) == there
         });
@@ -76,8 +76,8 @@ pub fn stream(machine: &Machine, fd: i32) -> Option<u8> {
     if flags & libc::O_ACCMODE == libc::O_RDONLY {
         return None;
     }
-    let leads = LEADS.of(machine.shm.as_ref()?);
-    leads.find(identity(fd)?)
+    let aliases = STREAM_ALIASES.of(machine.shm.as_ref()?);
+    aliases.find(identity(fd)?)
 }
 
 /// The stream that a file leads to which a call has opened.
