@@ -13,8 +13,8 @@ use crate::call::Call;
 /// What a call changes.
 #[derive(Clone, Copy)]
 pub struct FileChange {
-    pub which: FileOperand,
-    pub what: ChangedPart,
+    pub file: FileOperand,
+    pub part: ChangedPart,
 }
 
 /// Which file it changes.
@@ -61,8 +61,8 @@ pub fn find(call: &Call) -> Option<FileChange> {
     }
 }
 
-fn target(which: FileOperand, what: ChangedPart) -> Option<FileChange> {
-    Some(FileChange { which, what })
+fn target(file: FileOperand, part: ChangedPart) -> Option<FileChange> {
+    Some(FileChange { file, part })
 }
 
 /// What a path in a call names.
@@ -77,7 +77,7 @@ pub enum PathTarget {
 
 /// What a path in a call names now. It makes no descriptor, whose number the guest could miss.
 pub fn named(call: &Call) -> PathTarget {
-    let path = match find(call).map(|target| target.which) {
+    let path = match find(call).map(|target| target.file) {
         Some(
             FileOperand::Opened(Opening {
                 path: Some(path), ..
@@ -114,7 +114,7 @@ pub fn pin(path: u64) -> Option<OwnedFd> {
 /// The file that a call with this result may have changed (an identity). Other threads may have changed
 /// what its name or descriptor leads to meanwhile.
 pub fn changed(call: &Call, result: i64) -> Option<u64> {
-    match find(call)?.which {
+    match find(call)?.file {
         _ if result < 0 => None,
         FileOperand::Descriptor(argument) => identity_at(call.arg(argument) as i32),
         FileOperand::Named(_) => match named(call) {

@@ -1,9 +1,9 @@
 //! Going backwards: from the nearest snapshot before, forward to the last place that counts.
 
 use super::replay_process::{Interrupter, ReplayProcess};
+use super::route::{DrivenReplay, Route};
 use super::state::{Stopped, Timeline};
 use super::travel::run_to;
-use super::way::{DrivenReplay, Route};
 use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::{Hit, Past, ReplayStatus, RunRequest, StopReason, StopSet};
@@ -50,7 +50,7 @@ impl Timeline {
             };
             let from = snapshot.status;
             let mut host = snapshot.host.fork()?;
-            let way = Route {
+            let route = Route {
                 from,
                 run: RunRequest {
                     until: (!ended).then_some(limit),
@@ -59,7 +59,7 @@ impl Timeline {
                 stops,
                 present: Some(end.work),
             };
-            let ran = self.drive(&mut DrivenReplay::Other(&mut host), &way, wanted)?;
+            let ran = self.drive(&mut DrivenReplay::Other(&mut host), &route, wanted)?;
             match ran.why {
                 StopReason::Interrupted => return Ok(SearchResult::Interrupted),
                 StopReason::Passed => return Err(lost(&limit, &ran.status.point)),

@@ -12,11 +12,11 @@ mod portions;
 mod processes;
 mod queries;
 mod replay_process;
+mod route;
 mod snapshots;
 mod spot;
 mod state;
 mod travel;
-mod way;
 
 pub use crate::guide::point::{Point, Steps};
 pub use crate::guide::protocol::{

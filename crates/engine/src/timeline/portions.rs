@@ -3,9 +3,9 @@
 use std::time::{Duration, Instant};
 
 use super::replay_process::{Interrupter, ReplayProcess};
+use super::route::{DrivenReplay, Route};
 use super::snapshots::Snapshot;
 use super::state::Timeline;
-use super::way::{DrivenReplay, Route};
 use crate::failure::Result;
 use crate::guide::protocol::{Ran, RunRequest, StopReason};
 
@@ -18,22 +18,22 @@ impl Timeline {
     /// Runs a replay along its way. It looks for what has been noted too, if it goes on there.
     pub(super) fn drive(
         &mut self,
-        which: &mut DrivenReplay<'_>,
-        way: &Route<'_>,
+        replay: &mut DrivenReplay<'_>,
+        route: &Route<'_>,
         wanted: &mut dyn Interrupter,
     ) -> Result<Ran> {
-        let Some(mut noted) = self.noted.take_if(|n| n.goes_on(way)) else {
-            return self.drive_on(which, way, wanted);
+        let Some(mut noted) = self.noted.take_if(|n| n.goes_on(route)) else {
+            return self.drive_on(replay, route, wanted);
         };
         let fast = Route {
             run: RunRequest {
                 fast: true,
-                ..way.run
+                ..route.run
             },
             stops: &noted.stops,
-            ..*way
+            ..*route
         };
-        let mut ran = self.drive_on(which, &fast, wanted)?;
+        let mut ran = self.drive_on(replay, &fast, wanted)?;
         noted.to = ran.status.point;
         noted.last = ran.last.take().or(noted.last);
         self.noted = (!ran.blind).then_some(noted);
@@ -43,21 +43,21 @@ impl Timeline {
     /// The portions of a way.
     fn drive_on(
         &mut self,
-        which: &mut DrivenReplay<'_>,
-        way: &Route<'_>,
+        replay: &mut DrivenReplay<'_>,
+        route: &Route<'_>,
         wanted: &mut dyn Interrupter,
     ) -> Result<Ran> {
-        let (mut run, present) = (way.run, way.present);
+        let (mut run, present) = (route.run, route.present);
         let mut total: Option<Ran> = None;
-        let mut work = way.from.work;
+        let mut work = route.from.work;
         loop {
             let taken = total.map(|ran| ran.status.work);
             let due = self.snapshots.due(work, taken, present).max(1);
             // A step is short; how much of it a portion leaves could not be told.
             run.work = run.step.is_none().then(|| work.saturating_add(due));
-            let host = which.host(&mut self.current);
+            let host = replay.process(&mut self.current);
             let before = Effort::of(host);
-            let mut ran = host.run(&run, way.stops, wanted)?;
+            let mut ran = host.run(&run, route.stops, wanted)?;
             let done = ran.status.work.saturating_sub(work);
             if let Some(before) = &total {
                 ran.last = ran.last.or(before.last);

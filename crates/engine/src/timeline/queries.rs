@@ -6,9 +6,9 @@ use serde::Serialize;
 
 use super::back::SearchResult;
 use super::replay_process::{Interrupter, ReplayProcess};
+use super::route::Noted;
 use super::spot::{Fine, Spot};
 use super::state::{Stopped, Timeline};
-use super::way::Noted;
 use crate::failure::Result;
 use crate::guide::point::Point;
 use crate::guide::protocol::{

@@ -4,9 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::replay_process::{Interrupter, ReplayProcess};
+use super::route::{DrivenReplay, Route};
 use super::state::{Stopped, Timeline};
 use super::travel::run_to;
-use super::way::{DrivenReplay, Route};
 use crate::failure::{Failure, Result};
 use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::{ReplayStatus, RunRequest, StopReason, StopSet};
@@ -215,13 +215,13 @@ impl Timeline {
                 true => Some(status),
                 false => {
                     let thread = status.thread;
-                    let way = Route {
+                    let route = Route {
                         from: status,
                         run: run_to(until),
                         stops: &StopSet::default(),
                         present: None,
                     };
-                    let ran = self.drive(&mut DrivenReplay::Other(&mut host), &way, wanted)?;
+                    let ran = self.drive(&mut DrivenReplay::Other(&mut host), &route, wanted)?;
                     if ran.why == StopReason::Interrupted {
                         return Ok(None);
                     }

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 
 use super::processes::Follow;
 use super::replay_process::ReplayProcess;
+use super::route::Noted;
 use super::snapshots::{Snapshot, Snapshots};
-use super::way::Noted;
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
 use crate::guide::protocol::{Ended, Hit, ReplayStatus, StopSet};

@@ -1,9 +1,9 @@
 //! Going forward, and to a position.
 
 use super::replay_process::{Interrupter, ReplayProcess};
+use super::route::{DrivenReplay, Route};
 use super::snapshots::Snapshot;
 use super::state::{Stopped, Timeline};
-use super::way::{DrivenReplay, Route};
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
 use crate::guide::protocol::{Ran, ReplayStatus, RunRequest, Search, StopReason, StopSet};
@@ -77,13 +77,13 @@ impl Timeline {
         let mut host = self.current.fork()?;
         std::mem::swap(&mut host, &mut self.current);
         // If it fails, the timeline stays where it was.
-        let way = Route {
+        let route = Route {
             from: self.status,
             run,
             stops: &stops,
             present: None,
         };
-        let outcome = self.drive(&mut DrivenReplay::Current, &way, wanted);
+        let outcome = self.drive(&mut DrivenReplay::Current, &route, wanted);
         match outcome {
             Ok(ran) => {
                 let (status, here) = (self.status, ran.status.work);
@@ -149,13 +149,13 @@ impl Timeline {
         if status.point.event >= event {
             return Ok((host, status, StopReason::Until));
         }
-        let way = Route {
+        let route = Route {
             from: status,
             run: run_to(Point::behind_event(event)),
             stops: &StopSet::default(),
             present: None,
         };
-        let ran = self.drive(&mut DrivenReplay::Other(&mut host), &way, wanted)?;
+        let ran = self.drive(&mut DrivenReplay::Other(&mut host), &route, wanted)?;
         Ok((host, ran.status, ran.why))
     }
 
@@ -191,13 +191,13 @@ impl Timeline {
             Failure::setup(format!("{point} is before the beginning of the process"))
         })?;
         let (mut host, status) = (snapshot.host.fork()?, snapshot.status);
-        let way = Route {
+        let route = Route {
             from: status,
             run: run_to(point),
             stops: &StopSet::default(),
             present: Some(self.status.work.max(status.work)),
         };
-        let ran = self.drive(&mut DrivenReplay::Other(&mut host), &way, wanted)?;
+        let ran = self.drive(&mut DrivenReplay::Other(&mut host), &route, wanted)?;
         match ran.why {
             StopReason::Until | StopReason::Interrupted => Ok((host, ran.status, ran.why)),
             StopReason::Ended if ran.status.point == point => {

@@ -84,7 +84,7 @@ impl Serial {
         let Some(target) = changed_files::find(call) else {
             return Ok(None);
         };
-        if let FileOperand::Descriptor(argument) = target.which
+        if let FileOperand::Descriptor(argument) = target.file
             && !crate::input::descriptors::is_regular(task, call.arg(argument) as i32)
         {
             // Nothing else can be mapped shared and written.
@@ -115,7 +115,7 @@ impl<'a> Change<'a> {
             .announce(changes::WHICHEVER, task.tid);
         // A process that claims a file from now on waits until the call is over.
         self.since = USERS.of(&self.serial.shm).clock();
-        match self.target.which {
+        match self.target.file {
             FileOperand::Opened(_) => match changed_files::named(call) {
                 PathTarget::File(file, size) => (self.file, self.size) = (Some(file), Some(size)),
                 PathTarget::Nothing => {}
@@ -240,7 +240,7 @@ impl<'a> Change<'a> {
     /// After the call: notes the memory that it has changed, and tells the others.
     fn end(self, task: &mut Task, call: &Call, result: i64) {
         self.owed.settle(self.serial, task);
-        let opened = matches!(self.target.which, FileOperand::Opened(_));
+        let opened = matches!(self.target.file, FileOperand::Opened(_));
         let file = match (opened, result >= 0) {
             (true, true) => identity_at(result as i32),
             (true, false) => None,

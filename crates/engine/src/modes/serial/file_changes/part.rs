@@ -32,7 +32,7 @@ impl FileBefore {
     /// The state before a call; `size` is that of a file which it names, if it is known.
     pub fn of(task: &Task, call: &Call, target: FileChange, size: Option<u64>) -> Self {
         let size = size.unwrap_or_else(|| self::size(call, target, &None, -1));
-        let start = match (target.which, target.what) {
+        let start = match (target.file, target.part) {
             (FileOperand::Descriptor(argument), ChangedPart::Written(at)) => {
                 start(task, call, at, call.arg(argument) as i32, size)
             }
@@ -103,7 +103,7 @@ pub fn changed(
         false => (least, most),
     };
     let done = u64::try_from(result).unwrap_or(0);
-    let part = match target.what {
+    let part = match target.part {
         ChangedPart::Written(_) if done == 0 => return None,
         ChangedPart::Written(_) => match before.start {
             Some(Start::At(at)) => grown((at, at.saturating_add(done))),
@@ -141,7 +141,7 @@ fn allocated(call: &Call, mode: u8, end: u64) -> Option<(u64, u64)> {
 /// The size of the file that a call changes; of one that is to be opened, after or (`result` is
 /// negative) before that.
 fn size(call: &Call, target: FileChange, pinned: &Option<OwnedFd>, result: i64) -> u64 {
-    let fd = match (target.which, pinned) {
+    let fd = match (target.file, pinned) {
         (FileOperand::Descriptor(argument), _) => call.arg(argument) as i32,
         (_, Some(pinned)) => pinned.as_raw_fd(),
         (_, None) => result as i32,

@@ -1,4 +1,4 @@
-//! The way that a replay is to go, and what is noted on it. Must never drive a replay.
+//! The route of a replay, and what is noted on it. Must never drive a replay.
 
 use super::replay_process::ReplayProcess;
 use crate::guide::point::Point;
@@ -25,10 +25,13 @@ pub(super) enum DrivenReplay<'h> {
 
 impl DrivenReplay<'_> {
     /// The replay, where `current` is the timeline's own.
-    pub(super) fn host<'a>(&'a mut self, current: &'a mut ReplayProcess) -> &'a mut ReplayProcess {
+    pub(super) fn process<'a>(
+        &'a mut self,
+        current: &'a mut ReplayProcess,
+    ) -> &'a mut ReplayProcess {
         match self {
             Self::Current => current,
-            Self::Other(host) => host,
+            Self::Other(process) => process,
         }
     }
 }
@@ -44,10 +47,10 @@ pub(super) struct Noted {
 
 impl Noted {
     /// Whether a way goes on where this one has come to, and nobody wants to stop on it.
-    pub(super) fn goes_on(&self, way: &Route<'_>) -> bool {
-        self.to == way.from.point
-            && *way.stops == StopSet::default()
-            && way.run.step.is_none()
-            && matches!(way.run.search, Search::Last)
+    pub(super) fn goes_on(&self, route: &Route<'_>) -> bool {
+        self.to == route.from.point
+            && *route.stops == StopSet::default()
+            && route.run.step.is_none()
+            && matches!(route.run.search, Search::Last)
     }
 }
