@@ -1,10 +1,10 @@
 //! The timeline of one recorded process: a replay that can go to any position, forwards and
 //! backwards, and that can be looked at wherever it is.
 //!
-//! Replaying processes (`host`) do the work; `replay::guided` is their side. A snapshot is a
-//! stopped fork of one (`snapshots`). Going back means: go on from the nearest snapshot
-//! before. What is written into a guest goes into a copy that is thrown away as soon as the
-//! replay goes on, so that nothing done here can change what the replay does.
+//! Replaying processes (`replay_process`) do the work; `replay::guided` is their side. A snapshot is
+//! a stopped fork of one (`snapshots`). Going back means: go on from the nearest snapshot before.
+//! What is written into a guest goes into a copy that is thrown away as soon as the replay goes on,
+//! so that nothing done here can change what the replay does.
 
 mod back;
 mod kept;
