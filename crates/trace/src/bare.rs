@@ -1,13 +1,13 @@
-//! System calls of which a tape tells nothing but the result: no writes, no output, no data of a
-//! hook. Most calls of a busy program are such, and their events are short: they are written
-//! and read without an [`crate::Event`] in between. The bytes are the same.
+//! System calls of which a tape records only the result: no writes, no output, no data of a hook.
+//! Most calls of a busy program are such, and their events are short: they are written and read
+//! without an [`crate::Event`] in between. The bytes are the same.
 
 use crate::codec::{Decoder, Encoder, flag, parts, tag};
 use crate::cursor::Cursor;
 use crate::short::Short;
 use crate::varint;
 
-/// Such a call, without its result.
+/// A bare system call, without its result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Bare<'a> {
     /// [`crate::Event::ticks`]
@@ -20,11 +20,11 @@ pub struct Bare<'a> {
     pub args: &'a [u64],
 }
 
-/// Most bytes that such an event takes.
+/// Upper bound on the bytes of such an event.
 pub(crate) const BARE_MAX: usize = 128;
 
 impl Bare<'_> {
-    /// All but the result, behind an event at tick `last`.
+    /// Encodes everything but the result, for a previous event at tick `last`.
     #[inline]
     fn head(&self, last: u64, short: &mut Short) {
         short.clear();
@@ -40,7 +40,7 @@ impl Bare<'_> {
 }
 
 impl Encoder {
-    /// The bytes of a call, as [`Encoder::encode`] appends them, in place of what is in `short`.
+    /// Replaces the content of `short` by the bytes of a call, as [`Encoder::encode`] appends them.
     #[inline]
     pub fn bare(&mut self, call: &Bare<'_>, result: i64, short: &mut Short) {
         call.head(self.last_ticks, short);
@@ -50,8 +50,8 @@ impl Encoder {
 }
 
 impl Decoder {
-    /// If the event at the beginning of `bytes` is this call: its result, and how many bytes it
-    /// took. Otherwise the decoder stands where it stood.
+    /// If the event at the beginning of `bytes` is this call: its result and the length of the
+    /// event. Otherwise the decoder stays unchanged.
     #[inline]
     pub(crate) fn bare(&mut self, bytes: &[u8], call: &Bare<'_>) -> Option<(i64, usize)> {
         let mut head = Short::new();
@@ -63,7 +63,7 @@ impl Decoder {
         Some((result, bytes.len() - rest.len() + cursor.position()))
     }
 
-    /// The ticks of the event at the beginning of `bytes`, if it is such a call and certainly
+    /// The ticks of the event at the beginning of `bytes`, if it is a bare call and certainly
     /// whole.
     #[inline]
     pub(crate) fn glance(&self, bytes: &[u8]) -> Option<u64> {

@@ -229,7 +229,7 @@ fn put_syscall(mut short: Short, syscall: &Syscall<'_>, out: &mut Vec<u8>) {
     }
 }
 
-/// Their length is known only afterwards: it is brought to the front then.
+/// The length is known only afterwards, and is then moved to the front.
 fn put_readings(readings: &Readings<'_>, out: &mut Vec<u8>) {
     let start = out.len();
     readings.put(out);
@@ -239,7 +239,7 @@ fn put_readings(readings: &Readings<'_>, out: &mut Vec<u8>) {
     out[start..].rotate_right(front);
 }
 
-/// The length of a part of an event, which comes before it: a reader that has only the
+/// The length of a part of an event. It precedes the part, so that a reader that has only the
 /// beginning need not walk the part again each time more bytes arrive.
 fn checked_len(length: usize, too_long: &str) -> u64 {
     let length = length as u64;
@@ -280,14 +280,14 @@ impl Decoder {
     /// Decodes the event at the beginning of `bytes` and says how many bytes it took.
     ///
     /// # Errors
-    /// [`DecodeError::Incomplete`] when `bytes` ends inside the event, `Corrupt` when it is
-    /// none. After an error the decoder stands where it stood.
+    /// [`DecodeError::Incomplete`] when `bytes` ends inside the event, `Corrupt` when they are not
+    /// an event. After an error the decoder stays unchanged.
     #[inline]
     pub fn decode<'a>(&mut self, bytes: &'a [u8]) -> Result<(Event<'a>, usize), DecodeError> {
         self.step(bytes, Readings::decode)
     }
 
-    /// As [`Decoder::decode`], of bytes that it has decoded before: long parts are not checked
+    /// As [`Decoder::decode`], for bytes that it has decoded before: long parts are not checked
     /// again.
     pub(crate) fn decode_again<'a>(&mut self, bytes: &'a [u8]) -> Option<Event<'a>> {
         let again = self.step(bytes, |readings| Some(Readings::decoded(readings)));

@@ -20,7 +20,7 @@ pub enum DecodeError {
     Corrupt {
         /// Offset from the first byte handed to the decoder.
         at: usize,
-        /// What is wrong there.
+        /// Description of the fault.
         what: &'static str,
     },
 }

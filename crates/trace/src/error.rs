@@ -1,4 +1,4 @@
-//! What can go wrong with a recording on disk, each as one sentence with its remedy.
+//! Errors of a recording on disk, each as one sentence with its remedy.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use crate::version::Version;
 /// Result of this crate.
 pub type Result<T> = std::result::Result<T, Error>;
 
-/// What went wrong with a trace.
+/// An error of a trace.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -19,35 +19,35 @@ pub enum Error {
         "no room to write {path} ({source}): free some space, or point RELIVE_TRACE_DIR at a folder on a larger disk"
     )]
     Full {
-        /// What was being written.
+        /// Path being written.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         source: io::Error,
     },
-    /// The folder refuses us.
+    /// The path is not writable, or not there.
     #[error(
         "{path} cannot be written ({source}): make its folder writable, or point RELIVE_TRACE_DIR at one that is"
     )]
     NotWritable {
-        /// What was to be written.
+        /// Path to be written.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         source: io::Error,
     },
     /// Any other failure while writing.
     #[error("writing {path} failed ({source}): check the disk that holds it")]
     Write {
-        /// What was being written.
+        /// Path being written.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         source: io::Error,
     },
     /// A file of the trace, or one to be copied into it, cannot be read.
     #[error("{path} cannot be read ({source}): check that it exists and that you may read it")]
     Read {
-        /// What was being read.
+        /// Path being read.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         source: io::Error,
     },
     /// The directory already holds something.
@@ -62,12 +62,12 @@ pub enum Error {
         /// The directory.
         path: PathBuf,
     },
-    /// The manifest is not what this version understands.
+    /// The manifest does not parse.
     #[error("{path} is damaged ({source}): copy the trace again or record anew")]
     Manifest {
         /// The manifest.
         path: PathBuf,
-        /// What the parser met.
+        /// The parser's error.
         source: serde_json::Error,
     },
     /// The format's major version is not ours.
@@ -89,7 +89,7 @@ pub enum Error {
     Damaged {
         /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// Description of the fault.
         what: &'static str,
     },
     /// A chunk's header or content does not hold together.
@@ -99,7 +99,7 @@ pub enum Error {
         path: PathBuf,
         /// Where the chunk begins.
         offset: u64,
-        /// What is wrong.
+        /// Description of the fault.
         what: &'static str,
     },
     /// The bytes of a tape are not events, although their checksums hold.
@@ -113,7 +113,7 @@ pub enum Error {
         tape: TapeId,
         /// Index of the event on its tape.
         index: u64,
-        /// What is wrong.
+        /// Description of the fault.
         what: &'static str,
     },
     /// The trace has no such tape.
@@ -144,23 +144,23 @@ pub enum Error {
     FileContent {
         /// The copy.
         path: PathBuf,
-        /// What it hashes to.
+        /// Hash of its actual content.
         found: FileId,
     },
-    /// An encoded image is none.
+    /// The bytes of an image do not decode.
     #[error(
         "the description of a program image is not readable ({what} at byte {at}): replay it with the relive that recorded it, or report this"
     )]
     Image {
         /// Offset in the encoded image.
         at: usize,
-        /// What is wrong.
+        /// Description of the fault.
         what: &'static str,
     },
     /// No such recording.
     #[error("there is no trace {name} here or in {base}: list the recordings to see their names")]
     NotFound {
-        /// What was asked for.
+        /// The name that was asked for.
         name: PathBuf,
         /// The folder of recordings.
         base: PathBuf,

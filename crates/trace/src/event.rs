@@ -1,4 +1,4 @@
-//! What a tape says: the events, as plain data.
+//! The events of a tape, as plain data.
 //!
 //! The meaning of a syscall number, an argument or a signal's bytes belongs to the users of
 //! this crate; here they are only carried.
@@ -56,16 +56,16 @@ pub struct Event<'a> {
     pub ticks: u64,
     /// Hash of the thread's registers before the event; 0 = none was taken.
     pub digest: u32,
-    /// What happened.
+    /// The outcome.
     pub kind: Kind<'a>,
 }
 
-/// What happened.
+/// Kind of an event, with its data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind<'a> {
     /// First event of every tape.
     Start(Start),
-    /// A system call and all it did to the guest.
+    /// A system call and all its effects on the guest.
     Syscall(Syscall<'a>),
     /// A signal was delivered here.
     Signal(Signal<'a>),
@@ -76,11 +76,11 @@ pub enum Kind<'a> {
     },
     /// A non-deterministic instruction (`rdtsc`, `cpuid`, …).
     Instr {
-        /// Which one; the numbers belong to the translator.
+        /// The instruction; the numbers belong to the translator.
         op: u8,
         /// Its results; entries from `n` on are 0.
         values: [u64; 4],
-        /// How many of `values` count, at most 4.
+        /// Number of entries of `values` that count, at most 4.
         n: u8,
     },
     /// A program image begins: an encoded [`crate::Image`].
@@ -97,8 +97,8 @@ pub enum Kind<'a> {
         thread: u32,
         /// Index of the process that had the baton before.
         process: u32,
-        /// The turn of that process that came before: how many turns are on its schedule
-        /// tape before that turn's end. `None`: all of them; the process died with the baton.
+        /// The turn of that process that came before: the number of turns on its schedule tape
+        /// before that turn's end. `None`: all of them; the process died with the baton.
         turn: Option<u32>,
     },
     /// Schedule tapes only, behind a turn: it also follows this turn of another process, which
@@ -111,9 +111,9 @@ pub enum Kind<'a> {
     },
     /// Schedule tapes only, behind a turn: what memory shared between processes holds then.
     Memory(Writes<'a>),
-    /// What the thread has read from clocks since the event before. Comes right before the
-    /// next event, at the same ticks; or, if `full`, is an event of its own: at the reading
-    /// that the recorder had no room for, which has not been made.
+    /// Clock readings of the thread since the previous event. They come right before the next
+    /// event, at the same ticks; or, if `full`, are an event of their own at the reading that the
+    /// recorder had no room for, which has not been made.
     Readings {
         /// The thread is about to read once more.
         full: bool,
@@ -124,14 +124,14 @@ pub enum Kind<'a> {
     },
     /// A checksum of guest memory, to find a divergence early.
     Checksum {
-        /// What was summed; the meaning belongs to the recorder.
+        /// The memory that was summed; the meaning belongs to the recorder.
         at: u64,
         /// The sum.
         value: u64,
     },
     /// Last event of a tape.
     End {
-        /// What ended.
+        /// How the tape ended.
         how: Ending,
         /// Exit code, or the signal's number.
         code: i32,
@@ -140,10 +140,10 @@ pub enum Kind<'a> {
     },
 }
 
-/// How a thread came to be.
+/// How a thread was created.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Start {
-    /// What made it.
+    /// The way of its creation.
     pub origin: Origin,
     /// The tape of the thread that made it; its own id for [`Origin::Root`].
     pub parent: TapeId,
@@ -153,7 +153,7 @@ pub struct Start {
     pub pid: u32,
 }
 
-/// What made a thread.
+/// The ways to create a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Origin {
@@ -187,24 +187,24 @@ impl Ending {
     pub(crate) const ALL: [Ending; 3] = [Self::ThreadExit, Self::ProcessExit, Self::Killed];
 }
 
-/// A system call and all it did to the guest.
+/// A system call and all its effects on the guest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Syscall<'a> {
     /// Number in the x86-64 table.
     pub nr: u32,
     /// The arguments that the call has.
     pub args: Args,
-    /// What the kernel put into `rax`: a value or a negative errno.
+    /// The kernel's value of `rax`: a result or a negative errno.
     pub result: i64,
     /// The thread lost the baton during the call.
     pub switched: bool,
     /// Global number, where the order between processes shows (output, waits).
     pub order: Option<u64>,
-    /// Where output went: 0 nowhere of interest, 1 standard output, 2 standard error.
+    /// Destination of output: 0 none of interest, 1 standard output, 2 standard error.
     pub stream: u8,
-    /// What the kernel wrote into guest memory.
+    /// Bytes that the kernel wrote into guest memory.
     pub writes: Writes<'a>,
-    /// The rest of that: bytes in the trace's store of input.
+    /// The rest of these bytes, by reference into the trace's store of input.
     pub refs: Refs<'a>,
     /// Data of the call's own hook.
     pub extra: &'a [u8],

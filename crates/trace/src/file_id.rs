@@ -10,7 +10,7 @@ use crate::bytes::{from_hex, to_hex};
 
 /// Bytes read at a time.
 const BLOCK: usize = 256 << 10;
-/// Where a file open with `O_DIRECT` may be read to, and from: open(2).
+/// Alignment of buffer and offset for reads of a file open with `O_DIRECT`: open(2).
 const ALIGNMENT: usize = 4096;
 
 /// Content of a file: its BLAKE3 hash. Prints as 64 hexadecimal digits.
@@ -45,7 +45,7 @@ impl fmt::Debug for FileId {
 }
 
 impl FromStr for FileId {
-    /// Nothing more can be said than that it is none.
+    /// Carries no details: the text is not a hash.
     type Err = ();
 
     fn from_str(text: &str) -> std::result::Result<Self, ()> {
@@ -54,8 +54,8 @@ impl FromStr for FileId {
     }
 }
 
-/// Reads a file in blocks. The descriptor may be a program's that has opened it with `O_DIRECT`:
-/// then buffer and position have to be aligned, and nothing may be asked for behind an odd end.
+/// Reads a file in blocks. The recorded program may have opened the descriptor with `O_DIRECT`:
+/// then buffer and offset must be aligned, and no read may start behind an odd end.
 pub(crate) fn each_block(
     file: &File,
     mut each: impl FnMut(&[u8]) -> io::Result<()>,

@@ -20,12 +20,12 @@ use crate::part::{self, INLINE_MAX, Part, PartSource};
 /// Name of the store in a trace.
 pub(crate) const NAME: &str = "files";
 
-/// Longest encoding of a part that is not read again to be written.
+/// Longest encoding of a part that is held in memory, not read again to be written.
 const HELD_MAX: usize = 4 << 20;
 /// Where a part of a file is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum KeptPart {
-    /// Here: it is small.
+    /// In this value: it is small.
     Inline(Vec<u8>),
     /// In this copy.
     Copy(FileId),
@@ -35,7 +35,7 @@ pub enum KeptPart {
 #[derive(Debug, Clone)]
 pub struct FileStore {
     folder: PathBuf,
-    /// The folder itself, for a process that cannot come to it by its name.
+    /// The folder itself, for a process that cannot reach it by its path.
     open: Option<BorrowedFd<'static>>,
 }
 
@@ -49,8 +49,8 @@ impl FileStore {
         }
     }
 
-    /// The same store by an open descriptor of its folder ([`FileStore::folder`]), whatever its
-    /// path leads to now.
+    /// The same store through an open descriptor of its folder ([`FileStore::folder`]), wherever
+    /// the path leads now.
     #[must_use]
     pub fn within(self, open: BorrowedFd<'static>) -> Self {
         Self {
@@ -64,7 +64,7 @@ impl FileStore {
         &self.folder
     }
 
-    /// A name in the folder, as the calls that take a descriptor and a path want it.
+    /// A name in the folder, as descriptor and path for the `*at` calls.
     fn at(&self, name: &str) -> (BorrowedFd<'static>, PathBuf) {
         match self.open {
             Some(folder) => (folder, name.into()),
@@ -77,29 +77,29 @@ impl FileStore {
         rustix::fs::statat(folder, &name, AtFlags::empty()).is_ok()
     }
 
-    /// Lets every user read the copy with this content who comes to it; the trace's own folder
-    /// decides who that is. A copy of another user's stays as it is.
+    /// Makes the copy with this content readable for all users who can enter the trace's folder. A
+    /// copy that belongs to another user stays unchanged.
     pub fn show(&self, id: FileId) {
         let (folder, name) = self.at(&id.to_string());
         let _ = rustix::fs::chmodat(folder, &name, Mode::from_raw_mode(0o644), AtFlags::empty());
     }
 
-    /// Lets processes of other users add copies and read those that are there ([`FileStore::show`]).
+    /// Lets processes of other users add copies and read existing ones ([`FileStore::show`]).
     ///
     /// # Errors
     /// When the folder is not the calling user's.
     pub fn show_all(&self) -> Result<()> {
         let failed = |error| Error::write(&self.folder, error);
-        // Sticky: nobody removes what another one has made.
+        // Sticky: users cannot remove each other's copies.
         std::fs::set_permissions(&self.folder, Permissions::from_mode(0o1777)).map_err(failed)?;
         self.ids()?.into_iter().for_each(|id| self.show(id));
         Ok(())
     }
 
-    /// Opens the copy with this content without looking at it.
+    /// Opens the copy with this content without checking it.
     ///
     /// # Errors
-    /// When it is not there, or another user's alone.
+    /// When it is not there, or readable for another user only.
     pub fn copy(&self, id: FileId) -> Result<File> {
         let (folder, name) = self.at(&id.to_string());
         let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -115,8 +115,8 @@ impl FileStore {
 
     /// Keeps the content that `source` has now; its file offset is neither used nor moved.
     ///
-    /// A source that changes meanwhile yields some content it had in parts, and the id of
-    /// exactly what was kept.
+    /// A source that changes meanwhile yields a mixture of its contents, and the id of exactly the
+    /// bytes that were kept.
     ///
     /// # Errors
     /// When `source` is not a regular file open for reading, or the store cannot be written.
@@ -173,8 +173,8 @@ impl FileStore {
         Ok(KeptPart::Copy(id))
     }
 
-    /// Makes a copy by `fill`, which says what it holds, unless there is one with the expected
-    /// content.
+    /// Makes a copy with `fill`, which returns the id of its content, unless a copy with the
+    /// expected content exists.
     fn put(
         &self,
         expected: FileId,
@@ -189,7 +189,7 @@ impl FileStore {
             // Nothing refers to the half-made copy; failing to remove it costs only space.
             let (folder, name) = self.at(&temporary);
             let _ = rustix::fs::unlinkat(folder, &name, AtFlags::empty());
-            // Somebody else may have been faster, and is not to be written over.
+            // Another writer may have been faster; its copy must not be overwritten.
             if self.has(expected) {
                 return Ok(expected);
             }
@@ -211,11 +211,11 @@ impl FileStore {
         Ok(id)
     }
 
-    /// Opens the copy with this content without hashing it, for who reads a trace that may be a
-    /// stranger's: it is a regular file.
+    /// Opens the copy with this content without hashing it, and only if it is a regular file: the
+    /// trace may come from a stranger.
     ///
     /// # Errors
-    /// When it is not there, or something else.
+    /// When it is missing, or not a regular file.
     pub fn open(&self, id: FileId) -> Result<File> {
         let path = self.path(id);
         match open_regular(&path) {
@@ -240,8 +240,8 @@ impl FileStore {
         Ok(file)
     }
 
-    /// Ids of all copies, in order. Other names (copies that a crash left half-made) are
-    /// passed over. No folder is one without copies: archives tend to drop empty ones.
+    /// Ids of all copies, in order. Other names (copies that a crash left half-made) are skipped. A
+    /// missing folder counts as an empty one: archives tend to drop those.
     ///
     /// # Errors
     /// When the folder cannot be read.
@@ -273,8 +273,8 @@ fn temporary() -> String {
     format!(".new-{}-{count}-{now:x}", std::process::id())
 }
 
-/// Lets the file system copy: sharing blocks if it can, inside the kernel otherwise.
-/// `false` means that it does neither, and the copy may hold anything.
+/// Lets the file system copy: by sharing blocks if it can, else inside the kernel. `false`: it does
+/// neither, and the copy may hold anything.
 fn clone_or_copy(source: &File, copy: &File) -> bool {
     if rustix::fs::ioctl_ficlone(copy, source).is_ok() {
         return true;
@@ -295,8 +295,7 @@ fn is_sparse(file: &File) -> io::Result<bool> {
     Ok(metadata.blocks().saturating_mul(512) < metadata.len())
 }
 
-/// Copies by reading and writing, and hashes what it writes. Where there are only zeros the copy
-/// gets a hole.
+/// Copies by reading and writing, and hashes the bytes. Zeros become holes in the copy.
 fn copy_through(source: &File, copy: &mut File) -> io::Result<FileId> {
     copy.set_len(0)?;
     let mut at = 0;

@@ -11,7 +11,7 @@ use crate::varint;
 /// First byte of an encoded image; another one is another layout.
 const LAYOUT: u8 = 1;
 
-/// Everything a new program begins with.
+/// Initial state of a new program.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Image {
     /// Path of the executable, as `/proc/self/exe` shows it.
@@ -31,7 +31,7 @@ pub struct Image {
     pub rsp: u64,
     /// Initial program break.
     pub brk: u64,
-    /// Which descriptors lead to the recording's standard output and error.
+    /// Descriptors that lead to the recording's standard output and error.
     pub streams: Vec<StreamFd>,
 }
 
@@ -44,13 +44,13 @@ pub struct MapOp {
     pub len: u64,
     /// Protection, the bits of mmap(2).
     pub prot: u8,
-    /// What is mapped.
+    /// Content of the map.
     pub kind: MapKind,
-    /// What `/proc/self/maps` calls it; may be empty.
+    /// Name in `/proc/self/maps`; may be empty.
     pub name: String,
 }
 
-/// What a map shows.
+/// Content of a map.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum MapKind {
     /// Zeros.

@@ -1,10 +1,10 @@
 //! The store of input: bytes that the recorded program read, each once, which events refer
 //! to by offset ([`crate::InputRef`]).
 //!
-//! `input` holds the bytes and nothing else, so that whoever maps it compares and copies in
-//! place. It is only ever appended to. `input.sums` says which *pieces* it came in, with a
-//! checksum for each: nothing counts that is in no piece, and nothing may be used before its
-//! piece was checked.
+//! `input` holds the bytes and nothing else, so that a process compares and copies in its map of
+//! the file. It is only ever appended to. `input.sums` lists the *pieces* it came in, with a
+//! checksum for each: bytes in no piece do not count, and nothing may be used before its piece was
+//! checked.
 
 use std::fs::File;
 use std::ops::Range;
@@ -82,8 +82,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens the store of a trace. `recorded` is the length that a complete recording says
-    /// it has. `true`: some of it is missing.
+    /// Opens the store of a trace. `recorded` is the length that the manifest of a complete
+    /// recording states. `true`: some of it is missing.
     pub(crate) fn open(directory: &Path, recorded: Option<u64>) -> Result<(Self, bool)> {
         let path = directory.join(NAME);
         let sums = directory.join(SUMS);
@@ -139,7 +139,7 @@ impl Input {
         self.file.as_deref()
     }
 
-    /// The unchecked pieces that a range touches: index, and where each one lies.
+    /// The unchecked pieces that a range touches: index and byte range of each.
     ///
     /// # Errors
     /// When the store has no such range.
@@ -163,10 +163,10 @@ impl Input {
             .map(move |i| (i, starts(i)..self.pieces[i].end)))
     }
 
-    /// Checks the bytes of a piece; afterwards it is not among the unchecked ones any more.
+    /// Checks the bytes of a piece, and marks the piece as checked.
     ///
     /// # Errors
-    /// When they are not what was recorded.
+    /// When they differ from the recorded ones.
     pub fn check(&self, piece: usize, bytes: &[u8]) -> Result<()> {
         if self.pieces[piece].sum != input_sum(bytes) {
             return Err(self.damaged("the checksum of a piece is wrong"));
@@ -178,7 +178,7 @@ impl Input {
     /// Appends the bytes of a range, checked, to `out`.
     ///
     /// # Errors
-    /// When the store has no such range, or other bytes there.
+    /// When the store has no such range, or its bytes differ from the recorded ones.
     pub fn read(&self, offset: u64, length: u64, out: &mut Vec<u8>) -> Result<()> {
         let mut piece = Vec::new();
         for (index, range) in self.unchecked(offset, length)? {
@@ -191,10 +191,10 @@ impl Input {
         self.read_at(&mut out[start..], offset)
     }
 
-    /// What a system call wrote into guest memory: by value first, then by reference.
+    /// The bytes that a system call wrote into guest memory: by value first, then by reference.
     ///
     /// # Errors
-    /// When the store has not what the call refers to.
+    /// When the store lacks bytes that the call refers to.
     pub fn written(&self, call: &Syscall<'_>) -> Result<Vec<(u64, Vec<u8>)>> {
         let by_value = call.writes.iter().map(|(at, bytes)| (at, bytes.to_vec()));
         let mut all: Vec<_> = by_value.collect();
@@ -209,7 +209,7 @@ impl Input {
     /// Checks all pieces.
     ///
     /// # Errors
-    /// At the first one whose bytes are not what was recorded.
+    /// At the first piece whose bytes differ from the recorded ones.
     pub fn verify(&self) -> Result<()> {
         let (mut start, mut piece) = (0, Vec::new());
         for (index, Piece { end, .. }) in self.pieces.iter().enumerate() {
@@ -235,7 +235,7 @@ impl Input {
     }
 }
 
-/// All whole pieces whose bytes are there, and whether some are not.
+/// All whole pieces whose bytes are there, and whether some are missing.
 fn read_pieces(list: &File, path: &Path, length: u64, data: u64) -> Result<(Vec<Piece>, bool)> {
     let (mut pieces, mut before) = (Vec::new(), 0);
     let mut block = vec![0; 4096 * PIECE_LEN];

@@ -1,4 +1,4 @@
-//! Where recordings live and how they are called.
+//! Locations and names of recordings.
 //!
 //! Recordings without a name of their own are `<program>-<n>` in one folder, with a link
 //! `latest` to the newest.
@@ -132,13 +132,13 @@ pub fn resolve(name: Option<&Path>) -> Result<PathBuf> {
     resolve_in(&base, name)
 }
 
-/// As [`resolve`], with the recordings of `base`.
+/// As [`resolve`], for the recordings of `base`.
 ///
 /// # Errors
 /// As [`resolve`].
 pub fn resolve_in(base: &Path, name: Option<&Path>) -> Result<PathBuf> {
     let Some(name) = name else {
-        // The link is resolved once, so that a new recording cannot change what is meant.
+        // The link is resolved once, so that a new recording cannot change the result.
         return std::fs::canonicalize(base.join(LATEST))
             .ok()
             .filter(|path| is_trace(path))
@@ -180,7 +180,7 @@ pub struct Listed {
     pub name: OsString,
     /// Path of the trace.
     pub path: PathBuf,
-    /// What it says of itself, or why it cannot be read.
+    /// Its manifest, or the reason why that cannot be read.
     pub manifest: Result<Manifest>,
 }
 

@@ -54,7 +54,7 @@ pub struct Manifest {
     /// Length of the store of input once it is complete, if there is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub input_length: Option<u64>,
-    /// What it came to, once it is complete.
+    /// Outcome and totals, once it is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
 }
@@ -81,7 +81,7 @@ pub struct Cpu {
     pub features: Vec<String>,
 }
 
-/// What a recording came to.
+/// Outcome and totals of a recording.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
     /// How the first process ended.
@@ -169,7 +169,7 @@ impl Manifest {
     }
 
     fn parse(text: &[u8], path: PathBuf) -> Result<Self> {
-        /// What every major version promises to keep.
+        /// The fields that every major version promises to keep.
         #[derive(Deserialize)]
         struct Promise {
             format: Version,
@@ -196,7 +196,7 @@ impl Manifest {
         serde_json::from_slice(text).map_err(|source| Error::Manifest { path, source })
     }
 
-    /// Puts this manifest in place of the one in `directory`, if any, as a whole.
+    /// Replaces the manifest in `directory`, if any, as a whole.
     pub(crate) fn write(&self, directory: &Path) -> Result<()> {
         let path = directory.join(NAME);
         let temporary = directory.join(".manifest.json.new");
@@ -254,8 +254,8 @@ impl Cpu {
     }
 }
 
-/// What `/proc/cpuinfo` says of the first processor, up to the empty line behind it: of hundreds
-/// the kernel takes its time to say the same.
+/// Reads `/proc/cpuinfo` up to the empty line behind the first processor: the kernel takes long to
+/// describe hundreds of equal ones.
 fn first_processor(mut cpuinfo: impl Read) -> std::io::Result<String> {
     let (mut text, mut part) = (Vec::new(), [0; 4096]);
     while !text.windows(2).any(|two| two == b"\n\n") {

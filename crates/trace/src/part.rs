@@ -1,7 +1,7 @@
-//! Parts of files: what a shared map shows of its file, and nothing else. Only what is not zeros
-//! has bytes in it, so that a part of a file with holes is small, however long it is. A small
-//! part lies in the event of its map; any other one is a copy like those of whole files, named by
-//! the hash of its encoding.
+//! Parts of files: the range of a file that a shared map shows, and nothing else. Zeros take no
+//! bytes, so that a part of a file with holes is small, however long it is. A small part lies in
+//! the event of its map; any other one is a copy like those of whole files, named by the hash of
+//! its encoding.
 //!
 //! A part may come from a stranger: it yields runs of bytes in order, inside of the part and of the
 //! file, or an error. It must never be read without its bounds.
@@ -12,20 +12,20 @@ use std::os::unix::fs::FileExt;
 
 use rustix::fs::SeekFrom;
 
-/// Begins each part.
+/// Magic bytes of each part.
 const MAGIC: [u8; 8] = *b"RLVPART1";
-/// Bytes before the first run.
+/// Length of the header in front of the first run.
 const HEAD: usize = 32;
-/// Bytes before those of a run.
+/// Length of a run's header.
 const RUN: usize = 16;
-/// Bytes that are looked at at a time; no run is longer.
+/// Bytes processed at a time; no run is longer.
 const BLOCK: usize = 256 << 10;
-/// Zeros of this size, where they would lie in whole numbers of it, are in no run.
+/// Aligned blocks of zeros of this size are in no run.
 const PAGE: usize = 4096;
 /// Longest encoding of a part that is kept with its event.
 pub const INLINE_MAX: usize = 8192;
 
-/// Which part of a file it is.
+/// A range of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
     /// Where it starts, in whole pages.
@@ -37,7 +37,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// Where the bytes end that there can be.
+    /// End of the bytes that can be there.
     fn reach(&self) -> u64 {
         self.end.min(self.size)
     }
@@ -52,13 +52,13 @@ impl Part {
     }
 }
 
-/// What the bytes of a part come from.
+/// Source of a part's bytes.
 pub trait PartSource {
-    /// Where the next bytes lie that need not be zeros, at or behind an offset; `None`: there
-    /// are no more.
+    /// The next range at or behind an offset that may hold bytes other than zeros; `None`: there is
+    /// none.
     ///
     /// # Errors
-    /// When it cannot be found out.
+    /// When it cannot be determined.
     fn data(&mut self, at: u64) -> io::Result<Option<(u64, u64)>>;
 
     /// Fills a buffer, whose length is a whole number of pages, from an offset on; less at the end.
@@ -73,7 +73,7 @@ pub struct FileSource<'a> {
     /// To read from; its file offset is not used.
     pub file: &'a File,
     /// The same file by a descriptor of its own, whose file offset is free; `None`: it has no
-    /// holes, or nobody knows where.
+    /// holes, or their places are unknown.
     pub holes: Option<File>,
 }
 
@@ -82,7 +82,7 @@ impl PartSource for FileSource<'_> {
         let Some(file) = &self.holes else {
             return Ok(Some((at, u64::MAX)));
         };
-        // Whatever cannot be told may be bytes.
+        // A range that the system cannot classify may hold bytes.
         let start = match rustix::fs::seek(file, SeekFrom::Data(at)) {
             Err(rustix::io::Errno::NXIO) => return Ok(None),
             start => start.unwrap_or(at),
@@ -160,7 +160,7 @@ fn runs(bytes: &[u8], at: u64, emit: &mut impl FnMut(&[u8]) -> io::Result<()>) -
 /// Where the encoding of a part lies.
 #[derive(Clone, Copy, Debug)]
 pub enum Encoded<'a> {
-    /// In a copy of so many bytes.
+    /// In a copy of this length.
     Copy(&'a File, u64),
     /// In an event.
     Inline(&'a [u8]),
@@ -196,11 +196,11 @@ impl Encoded<'_> {
 /// Bytes of a part that lie together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where they lie in the file.
+    /// Offset in the file.
     pub offset: u64,
-    /// How many.
+    /// Number of bytes.
     pub len: u64,
-    /// Where they lie in the encoding.
+    /// Offset in the encoding.
     at: u64,
 }
 
@@ -219,7 +219,7 @@ impl<'a> PartReader<'a> {
     /// Begins to read a part.
     ///
     /// # Errors
-    /// When it is none, or cannot be read.
+    /// When the bytes are not a part, or cannot be read.
     pub fn new(encoded: Encoded<'a>) -> io::Result<Self> {
         let [magic, start, end, size] = encoded.words(0)?;
         let part = Part { start, end, size };
@@ -235,7 +235,7 @@ impl<'a> PartReader<'a> {
         })
     }
 
-    /// Which part it is.
+    /// The range of the file.
     #[must_use]
     pub fn part(&self) -> Part {
         self.part
@@ -263,7 +263,7 @@ impl<'a> PartReader<'a> {
         Ok(Some(Run { offset, len, at }))
     }
 
-    /// Fills a buffer with bytes of a run, from a place in it on.
+    /// Fills a buffer with bytes of a run, beginning at an offset in the run.
     ///
     /// # Errors
     /// When they cannot be read.

@@ -37,7 +37,7 @@ pub struct Trace {
 /// Size of one tape.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct TapeInfo {
-    /// Which tape.
+    /// The tape.
     pub id: TapeId,
     /// Number of chunks.
     pub chunks: u64,
@@ -100,7 +100,7 @@ impl Trace {
         &self.directory
     }
 
-    /// What was recorded.
+    /// The manifest.
     pub fn manifest(&self) -> &Manifest {
         &self.manifest
     }
@@ -148,10 +148,10 @@ impl Trace {
         self.files.open_verified(id)
     }
 
-    /// Hashes all copies and says how many there are; checks the store of input too.
+    /// Hashes all copies and returns their number; checks the store of input too.
     ///
     /// # Errors
-    /// At the first one whose content is not what it must be.
+    /// At the first one whose content is not the recorded one.
     pub fn verify_files(&self) -> Result<usize> {
         let ids = self.files.ids()?;
         for id in &ids {

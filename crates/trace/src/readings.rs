@@ -15,7 +15,7 @@ pub const SOURCES: usize = 32;
 /// One reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Reading {
-    /// What was read, below [`SOURCES`].
+    /// The clock or counter, below [`SOURCES`].
     pub source: u8,
     /// The main value, coded as a difference to the one before of the same source.
     pub value: u64,
@@ -73,7 +73,7 @@ impl<'a> Readings<'a> {
     /// Appends the encoded form.
     ///
     /// # Panics
-    /// A source is none.
+    /// A source is not below [`SOURCES`].
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         let mut rest = match self.0 {
             Repr::Encoded(bytes) => return out.extend_from_slice(bytes),
@@ -99,12 +99,12 @@ impl<'a> Readings<'a> {
         }
     }
 
-    /// Takes an encoded form that [`Readings::decode`] has taken before.
+    /// Takes an encoded form that [`Readings::decode`] has accepted before.
     pub(crate) fn decoded(bytes: &'a [u8]) -> Self {
         Self(Repr::Encoded(bytes))
     }
 
-    /// Takes a whole encoded form; `None` when it is not one.
+    /// Takes a whole encoded form; `None` when it is invalid.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         walk(bytes, &mut |_| ()).ok()?;
         Some(Self::decoded(bytes))

@@ -1,5 +1,5 @@
-//! Bytes that the kernel wrote into guest memory and that lie in the trace's store of input:
-//! where they went and where they are.
+//! References to bytes that the kernel wrote into guest memory and that lie in the trace's store of
+//! input: their guest addresses and their offsets in the store.
 //!
 //! As [`crate::Writes`] one type serves both ends.
 
@@ -81,7 +81,7 @@ impl<'a> Refs<'a> {
         }
     }
 
-    /// Takes a whole encoded form; `None` when it is not one.
+    /// Takes a whole encoded form; `None` when it is invalid.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let mut cursor = Cursor::new(bytes);
         while !cursor.is_empty() {

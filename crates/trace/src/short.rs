@@ -23,7 +23,7 @@ impl Default for Short {
 }
 
 impl Short {
-    /// Nothing.
+    /// An empty one.
     #[must_use]
     pub fn new() -> Self {
         Self {
@@ -54,14 +54,14 @@ impl Short {
         self.len += N;
     }
 
-    /// Nothing again.
+    /// Empties it.
     #[inline]
     pub(crate) fn clear(&mut self) {
         self.len = 0;
     }
 
-    /// The first bytes, if they are all: their number, and they with any others behind them. A
-    /// copy of a known length is a few instructions.
+    /// The number of bytes, and the first [`WIDE`] with unused ones behind; `None` if there are
+    /// more. A copy of a known length is a few instructions.
     #[inline]
     #[must_use]
     pub fn wide(&self) -> Option<(usize, &[u8; WIDE])> {

@@ -1,8 +1,8 @@
 //! Reading one tape, event by event.
 //!
-//! A reader holds the current chunk and, where an event straddles chunks, what belongs to
-//! that event; never the whole tape. A clone shares all of it and costs a few counters, so
-//! that every snapshot can have its own.
+//! A reader holds the current chunk and, where an event straddles chunks, that event's bytes; never
+//! the whole tape. A clone shares all of it and costs a few counters, so that every snapshot can
+//! have its own.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct TapeReader {
     index: u64,
 }
 
-/// What is kept of an event that was looked at: it cannot be kept itself beside its bytes.
+/// The kept facts of a peeked event: the event itself cannot be stored beside its bytes.
 #[derive(Debug, Clone)]
 struct Peeked {
     length: usize,
@@ -39,7 +39,7 @@ struct Peeked {
     outline: Outline,
 }
 
-/// What can be said of an event without decoding it once more.
+/// Facts about an event that are known without decoding it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outline {
     /// [`Event::ticks`]
@@ -123,7 +123,7 @@ impl TapeReader {
         Ok(true)
     }
 
-    /// What the next event is, in short; `None` at the end. Costs next to nothing, where
+    /// Outline of the next event; `None` at the end. Costs next to nothing, where
     /// [`TapeReader::peek`] decodes the event.
     ///
     /// # Errors
@@ -135,8 +135,8 @@ impl TapeReader {
         })
     }
 
-    /// What the next event is, if that is a system call of which nothing but the result is told,
-    /// and if that can be seen without reading on: costs less than [`TapeReader::outline`].
+    /// Outline of the next event, if that is a bare system call and the bytes at hand show it:
+    /// costs less than [`TapeReader::outline`].
     #[must_use]
     pub fn glance(&self) -> Option<Outline> {
         if let Some(peeked) = &self.peeked {
@@ -149,8 +149,8 @@ impl TapeReader {
         })
     }
 
-    /// Goes past this system call if it is what comes next, and if nothing but its result is told
-    /// of it: that. What is not seen so is left for [`TapeReader::next`].
+    /// Goes past this system call if it comes next and has only a result; returns that result. A
+    /// call that is not recognised so is left for [`TapeReader::next`].
     pub fn bare(&mut self, call: &Bare<'_>) -> Option<i64> {
         let (result, length) = self.decoder.bare(self.data.get(self.at..)?, call)?;
         self.at += length;

@@ -1,8 +1,8 @@
 //! Writing a trace: one writer for all tapes.
 //!
-//! Events are collected per tape and leave as whole chunks, each with a single write. What
-//! could not be written stays collected, and a half-written chunk is cut off again, so that
-//! a caller who made room can go on. It must never rewrite what is already in the file.
+//! Events are collected per tape and leave as whole chunks, each with a single write. Events that
+//! could not be written stay collected, and a half-written chunk is cut off again, so that a caller
+//! who made room can go on. It must never rewrite what is already in the file.
 
 use std::collections::BTreeMap;
 use std::fs::{DirBuilder, File};
@@ -25,7 +25,7 @@ pub(crate) const TAPES: &str = "tapes";
 /// Buffers that are kept for the tapes to come.
 const SPARE: usize = 16;
 
-/// What has been written so far.
+/// Totals written so far.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Chunks in the tapes file.
@@ -136,7 +136,7 @@ impl TraceWriter {
     pub fn append(&mut self, tape: TapeId, bytes: &[u8]) -> Result<()> {
         let pending = self.tapes.entry(tape).or_default();
         if pending.raw.capacity() == 0 {
-            // One that was in use is in memory already; a whole one need not be moved when it grows.
+            // A reused buffer is in memory already; a full-size one need not be moved to grow.
             let fresh = || Vec::with_capacity(2 * CHUNK_RAW_MAX);
             pending.raw = self.spare.pop().unwrap_or_else(fresh);
         }
@@ -147,11 +147,11 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Says in which pieces the store of input goes on. Its bytes must be there already, and
-    /// what refers to them must be added to the tapes later.
+    /// Appends to the list of pieces of the store of input. Their bytes must be there already, and
+    /// events that refer to them must be added to the tapes later.
     ///
     /// # Errors
-    /// When it cannot be written; nothing was added then.
+    /// When it cannot be written; then nothing was added.
     pub fn add_pieces(&mut self, pieces: &[Piece]) -> Result<()> {
         let Some(last) = pieces.last() else {
             return Ok(());
@@ -173,15 +173,15 @@ impl TraceWriter {
         Ok(())
     }
 
-    /// Writes what is collected for one tape.
+    /// Writes the events collected for one tape.
     ///
     /// # Errors
-    /// When it cannot be written; it stays collected.
+    /// When they cannot be written; they stay collected.
     pub fn flush(&mut self, tape: TapeId) -> Result<()> {
         self.write(tape, 1)
     }
 
-    /// Writes what is collected for all tapes.
+    /// Writes the events collected for all tapes.
     ///
     /// # Errors
     /// As [`TraceWriter::flush`].
@@ -190,8 +190,8 @@ impl TraceWriter {
         tapes.into_iter().try_for_each(|tape| self.flush(tape))
     }
 
-    /// Writes all that is collected and marks the trace complete. The two numbers of bytes
-    /// in `summary` are replaced by [`TraceWriter::counters`].
+    /// Writes all collected events and marks the trace complete. The two numbers of bytes in
+    /// `summary` are replaced by [`TraceWriter::counters`].
     ///
     /// # Errors
     /// When something cannot be written: the trace then stays incomplete, but readable.
@@ -202,7 +202,7 @@ impl TraceWriter {
         manifest.tapes_length = Some(self.counters.stored_bytes);
         let kept = self.directory.join(input::NAME);
         if self.pieces.end == 0 {
-            // Empty, or half of a piece of a process that was killed.
+            // Empty, or half of a piece from a process that was killed.
             std::fs::remove_file(&kept).map_err(|error| Error::write(&kept, error))?;
         } else {
             manifest.input_length = Some(self.pieces.end);
@@ -216,7 +216,7 @@ impl TraceWriter {
         Ok(manifest)
     }
 
-    /// What has been written so far.
+    /// Totals written so far.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -266,7 +266,7 @@ impl TraceWriter {
     }
 }
 
-/// Puts the header and payload for `raw` at the beginning of `chunk`; where they end.
+/// Puts the header and payload for `raw` at the beginning of `chunk`; returns their end.
 fn fill_chunk(
     compressor: &mut Compressor<'static>,
     chunk: &mut Vec<u8>,

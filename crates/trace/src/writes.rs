@@ -69,7 +69,7 @@ impl<'a> Writes<'a> {
         }
     }
 
-    /// Takes a whole encoded form; `None` when it is not one.
+    /// Takes a whole encoded form; `None` when it is invalid.
     pub(crate) fn decode(bytes: &'a [u8]) -> Option<Self> {
         let mut cursor = Cursor::new(bytes);
         while !cursor.is_empty() {

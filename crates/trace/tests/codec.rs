@@ -1,4 +1,4 @@
-//! Events and images to bytes and back, and what bytes that are none come to.
+//! Events and images to bytes and back, and the errors for invalid bytes.
 
 mod common;
 
@@ -35,7 +35,7 @@ fn check(bytes: &[u8], expected: &[Owned]) {
     assert_eq!(error, DecodeError::Incomplete);
 }
 
-/// Whatever decodes must encode to the very same bytes: one event, one encoding.
+/// Events that decode must encode to the very same bytes: one event, one encoding.
 fn check_canonical(bytes: &[u8]) {
     let mut encoder = Encoder::new();
     let mut again = Vec::new();

@@ -1,5 +1,5 @@
-//! The store of input: what is read is what was appended, and nothing else, whatever happened
-//! to its files.
+//! The store of input: a read returns exactly the bytes that were appended, or an error, whatever
+//! happened to its files.
 
 mod common;
 
@@ -101,7 +101,7 @@ proptest! {
         trace.verify_files().unwrap();
     }
 
-    /// A flipped bit anywhere is an error, or touches nothing of what is read.
+    /// A flipped bit anywhere is an error, or lies outside of the bytes read.
     #[test]
     fn no_other_bytes_are_ever_read(
         lengths in vec(1usize..300, 1..10),
@@ -138,7 +138,7 @@ proptest! {
         let trace = made.open().unwrap();
         let left = trace.input().length();
         prop_assert!(left < made.bytes.len() as u64);
-        // A list that is cut between two pieces looks whole, if nobody said how long it is.
+        // A list that is cut between two pieces looks whole, unless its length is known.
         prop_assert!(trace.truncated() || list && !complete);
         trace.verify_files().unwrap();
         for offset in 0..made.bytes.len() as u64 {

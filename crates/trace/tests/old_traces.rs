@@ -1,5 +1,5 @@
-//! Old recordings stay readable: one of each format version is kept in `testdata` with
-//! what it must say. They are never made again; a new version gets a folder of its own.
+//! Old recordings stay readable: `testdata` keeps one of each format version with its expected
+//! text. They are never made again; a new version gets a folder of its own.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn testdata(version: &str) -> PathBuf {
         .join(version)
 }
 
-/// What a trace says, in words that do not change when fields are added.
+/// A trace as text that does not change when fields are added.
 fn text(directory: &Path) -> String {
     let trace = Trace::open(directory).unwrap();
     let manifest = trace.manifest();
@@ -44,7 +44,7 @@ fn text(directory: &Path) -> String {
     text
 }
 
-/// The recording of one version, which says what it must.
+/// The recording of one version, whose text must be the expected one.
 fn checked(version: &str) -> Trace {
     let folder = testdata(version);
     let expected = std::fs::read_to_string(folder.join("expected.txt")).unwrap();
@@ -101,7 +101,7 @@ fn version_1_4() {
     assert_eq!(parts, [[(4096, 28672), (8192, 4096), (16384, 4196)]]);
 }
 
-/// What the references of a trace's only tape lead to.
+/// The bytes that the references of a trace's only tape lead to.
 fn input_of(trace: &Trace) -> String {
     let mut text = String::new();
     let mut reader = trace.tape(TapeId::new(0, 0)).unwrap();
@@ -145,7 +145,7 @@ fn make_present_version() {
         holes: None,
     };
     writer.files().add_part(part, &mut source).unwrap();
-    // Behind the last piece: of a process that died while it wrote.
+    // Behind the last piece: from a process that died while it wrote.
     let input = b"not read: what the program read, and more; half";
     std::fs::write(input_path(&directory), input).unwrap();
     let piece = |start: usize, end: usize| Piece {

@@ -1,4 +1,4 @@
-//! Parts of files: what comes back of a file with holes, and hostile ones.
+//! Parts of files: the content read back from a file with holes, and hostile parts.
 
 mod common;
 
@@ -17,7 +17,7 @@ fn store() -> (tempfile::TempDir, FileStore) {
     (base, store)
 }
 
-/// What a part says, as bytes from its start on to the last one that is kept.
+/// Range and content of a part, from its start to the last byte that is kept.
 fn content(encoded: Encoded<'_>) -> std::io::Result<(Part, Vec<u8>)> {
     let mut reader = PartReader::new(encoded)?;
     let part = reader.part();

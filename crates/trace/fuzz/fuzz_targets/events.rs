@@ -1,4 +1,4 @@
-//! Any bytes as a tape: what decodes must encode to the same bytes.
+//! Any bytes as a tape: events that decode must encode to the same bytes.
 
 #![no_main]
 

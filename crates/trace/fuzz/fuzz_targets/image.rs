@@ -1,4 +1,4 @@
-//! Any bytes as an image: what decodes must encode to the same bytes.
+//! Any bytes as an image: an image that decodes must encode to the same bytes.
 
 #![no_main]
 

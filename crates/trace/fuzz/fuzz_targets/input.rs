@@ -1,5 +1,5 @@
-//! Any bytes as a list of pieces, and any references into the store: it ends well, and nothing
-//! is read that no piece vouches for.
+//! Any bytes as a list of pieces, and any references into the store: reading ends without a panic,
+//! and yields only bytes that a piece vouches for.
 
 #![no_main]
 

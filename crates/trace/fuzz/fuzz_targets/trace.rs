@@ -1,7 +1,7 @@
 //! Any bytes as a tapes file: opening and reading it ends, and ends well.
 //!
-//! The checksums keep random bytes out of what lies behind them; start from a corpus with a
-//! real tapes file (`testdata/v1/trace/tapes`).
+//! The checksums keep random bytes from the code behind them; start from a corpus with a real tapes
+//! file (`testdata/v1/trace/tapes`).
 
 #![no_main]
 
