@@ -1,17 +1,16 @@
-//! Names as people read them.
+//! Demangled names for people.
 
 /// A name for people.
 pub(crate) fn demangled(name: &str) -> String {
     addr2line::demangle_auto(name.into(), None).into_owned()
 }
 
-/// A demangled name without its parameters, the type of its result and what a compiler has
-/// added.
+/// A demangled name without its parameters, its result type and the compiler's additions.
 pub(crate) fn plain(shown: &str) -> &str {
     let mut depth = 0usize;
     let mut end = shown.len();
-    // The last parenthesis that closes begins the way back to where parameters begin; behind it
-    // there is at most `const` and the like.
+    // The last closing parenthesis ends the parameters; behind it there is at most `const` and the
+    // like.
     let close = shown.rfind(')').filter(|at| !shown[*at..].contains("::"));
     for (at, byte) in shown.bytes().enumerate().rev() {
         match byte {
@@ -43,7 +42,7 @@ pub(crate) fn plain(shown: &str) -> &str {
     }
 }
 
-/// Whether a mangled name reads so.
+/// Whether a mangled name demangles to this name.
 pub(crate) fn is_called(mangled: &str, name: &str) -> bool {
     // Only these two beginnings are mangled names.
     if !mangled.starts_with("_Z") && !mangled.starts_with("_R") {

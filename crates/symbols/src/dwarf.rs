@@ -1,5 +1,5 @@
-//! The debug information of one file: its sections, what dwz has put into a second file, and
-//! the split units that lie in others.
+//! The debug information of one file: its sections, the part that dwz moved into a second file, and
+//! the split units in further files.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -21,14 +21,14 @@ pub(crate) type Dwarf = gimli::Dwarf<Bytes>;
 /// Inlined calls shown for one address, at most.
 const MOST_INLINED: usize = 64;
 
-/// A file that debug information goes on in, and where it belongs below a debug folder.
+/// A file that continues debug information, and its place below a debug folder.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Companion {
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Where one looks for it below a folder laid out as `/usr/lib/debug`.
+    /// Its place below a folder laid out as `/usr/lib/debug`.
     pub below: PathBuf,
-    /// Another such place, which is better as long as no other file has it: gdb looks there only.
+    /// Another such place, preferred if no other file has it: gdb looks there only.
     pub better: Option<PathBuf>,
 }
 
@@ -49,15 +49,15 @@ pub(crate) struct Debug {
     lines: Context<Bytes>,
     finder: Option<Arc<Finder>>,
     packages: Vec<(Companion, DwarfPackage<Bytes>)>,
-    /// Split units that were looked for.
+    /// Split units that were searched for.
     split: RefCell<HashMap<u64, Option<Arc<Dwarf>>>>,
-    /// Files that were found on the way.
+    /// Files that were found so far.
     companions: RefCell<Vec<Companion>>,
 }
 
 impl Debug {
-    /// Of the file `of`, if it has any. `name` is what the module is called, which the package
-    /// of its split units is called after.
+    /// Debug information of the file `of`, if it has any. `name` is the module's name, from which
+    /// that of the package of its split units derives.
     pub(crate) fn of(
         file: &object::File<'_>,
         of: &Path,
@@ -97,7 +97,7 @@ impl Debug {
         })
     }
 
-    /// All files that were found on the way, those of all split units with them.
+    /// All files that were found so far, including those of all split units.
     pub(crate) fn companions(&self) -> Vec<Companion> {
         let mut units = self.dwarf.units();
         while let Ok(Some(header)) = units.next() {
@@ -145,8 +145,8 @@ impl Debug {
         all
     }
 
-    /// The sections that the unit behind a skeleton lies in; `None` if it is none, or its file
-    /// is nowhere.
+    /// The sections of the split unit behind a skeleton; `None` if the unit is no skeleton, or its
+    /// file is missing.
     pub(crate) fn split_of(
         &self,
         parent: &Arc<Dwarf>,

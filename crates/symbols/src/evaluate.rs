@@ -1,5 +1,5 @@
-//! Where a variable is: locations and their expressions (DWARF 5, 2.5 and 2.6), seen from one
-//! frame of one thread.
+//! Locations of variables: location expressions (DWARF 5, 2.5 and 2.6), evaluated for one frame of
+//! one thread.
 
 use std::rc::Rc;
 
@@ -18,12 +18,12 @@ const MOST_STEPS: u32 = 10_000;
 /// Pieces that one value may consist of.
 const MOST_PIECES: usize = 64;
 
-/// What one looks from.
+/// The context of an evaluation.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct View {
-    /// The thread's own pointer (the base of FS), if a thread is meant.
+    /// The thread's pointer (the base of FS), if there is a thread.
     pub thread_pointer: Option<u64>,
-    /// Registers in the frame, if one is meant.
+    /// Registers in the frame, if there is a frame.
     pub registers: Option<Registers>,
     /// Registers whose value in the frame is known, as bits in DWARF's order.
     pub known: u32,
@@ -33,22 +33,22 @@ pub struct View {
     pub lookup: u64,
 }
 
-/// Where a value is.
+/// The place of a value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Where {
     /// In memory.
     Memory(u64),
     /// In a register, by DWARF's number.
     Register(u16),
-    /// Nowhere, but it is known.
+    /// It has no place, but its bytes are known.
     Value(Vec<u8>),
-    /// In pieces of so many bytes.
+    /// In pieces with their lengths.
     Pieces(Vec<(Where, usize)>),
     /// It was optimized out.
     Nowhere,
 }
 
-/// Why a place is not known.
+/// The reason why a place is not known.
 pub(crate) type Unknown = String;
 
 /// Evaluates expressions of one module.
@@ -56,12 +56,12 @@ pub(crate) struct Evaluator<'a> {
     pub(crate) target: &'a mut dyn Target,
     pub(crate) placed: &'a Placed,
     pub(crate) view: &'a View,
-    /// The function that a frame is in, for its frame base.
+    /// The function of the frame, for its frame base.
     pub(crate) function: Option<Die>,
 }
 
 impl Evaluator<'_> {
-    /// Where the variable of an entry is.
+    /// The place of an entry's variable.
     pub(crate) fn place(
         &mut self,
         unit: &Rc<Unit>,
@@ -94,7 +94,7 @@ impl Evaluator<'_> {
         object: Option<u64>,
     ) -> Result<Where, Unknown> {
         let odd = |_| "its place is said in a way that is not understood".to_owned();
-        // An expression without operations is a value that is nowhere.
+        // An expression without operations means a value without a place.
         if expression.0.is_empty() {
             return Ok(Where::Nowhere);
         }
@@ -104,7 +104,7 @@ impl Evaluator<'_> {
             evaluation.set_initial_value(object);
         }
         let mut result = evaluation.evaluate().map_err(odd)?;
-        // The bound above does not count what is asked for here.
+        // The iteration limit does not count these requests.
         for _ in 0..MOST_STEPS {
             result = match result {
                 EvaluationResult::Complete => return pieces(evaluation.result()),
@@ -160,7 +160,7 @@ impl Evaluator<'_> {
                 EvaluationResult::RequiresBaseType(at) => {
                     evaluation.resume_with_base_type(value_type(unit, at))
                 }
-                // The value that something had when the function was called is gone.
+                // The value at the function's entry is lost.
                 EvaluationResult::RequiresEntryValue(_) => return Ok(Where::Nowhere),
                 _ => return Err(odd(gimli::Error::UnsupportedEvaluation)),
             }
@@ -184,7 +184,7 @@ impl Evaluator<'_> {
     fn frame_base(&mut self) -> Result<u64, Unknown> {
         let function = self.function.clone().ok_or_else(no_frame)?;
         let base = function.attr(DW_AT_frame_base).ok_or_else(no_frame)?;
-        // A frame base that asks for itself has none.
+        // A frame base that refers to itself is invalid.
         self.function = None;
         let place = self.place(&function.unit, base);
         self.function = Some(function);
@@ -196,7 +196,7 @@ impl Evaluator<'_> {
     }
 }
 
-/// Where an entry's variable is, if the entry says it.
+/// The location of an entry's variable, if the entry has one.
 pub(crate) fn location(die: &Die) -> Option<AttributeValue<Bytes>> {
     die.attr(DW_AT_location)
 }

@@ -1,7 +1,7 @@
 //! Finds files by their content: those of a trace, and debug information on this machine.
 //!
-//! Paths only say where to look. What is found counts if its content says that it belongs: the
-//! build id, the checksum of `.gnu_debuglink`, the id of a split unit.
+//! Paths only suggest where to look. A file counts only if its content matches: the build id, the
+//! checksum of `.gnu_debuglink`, the id of a split unit.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,13 +14,13 @@ use object::Object;
 /// and usually the build id.
 pub(crate) const HEAD: usize = 4096;
 
-/// Larger files are left alone: they are read into memory as a whole.
+/// Larger files are skipped: files are read into memory as a whole.
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Where Debian and others keep separate debug information.
+/// Debian's and others' folder of separate debug information.
 const DEBUG: &str = "/usr/lib/debug";
 
-/// Files that modules may come from.
+/// Files that may hold modules or their debug information.
 #[derive(Clone, Debug, Default)]
 pub struct Finder {
     /// By first page; several files may begin alike.
@@ -29,12 +29,12 @@ pub struct Finder {
     debug: Vec<PathBuf>,
     /// Folders of debuginfod's clients.
     caches: Vec<PathBuf>,
-    /// Whether paths that files name mean this machine.
+    /// Whether paths that files name are valid on this machine.
     here: bool,
 }
 
 impl Finder {
-    /// With this machine's debug information, and no other files yet.
+    /// A finder of this machine's debug information, without other files yet.
     #[must_use]
     pub fn of_this_machine() -> Self {
         Self {
@@ -45,13 +45,13 @@ impl Finder {
         }
     }
 
-    /// Also looks in a folder for debug information, before all others. It is laid out as
+    /// Adds a folder of debug information, searched before all others. It is laid out as
     /// `/usr/lib/debug`.
     pub fn add_debug_folder(&mut self, folder: &Path) {
         self.debug.insert(0, folder.to_owned());
     }
 
-    /// Knows all ELF files of a folder. What cannot be read is passed over.
+    /// Adds all ELF files of a folder. Unreadable ones are skipped.
     pub fn add_files(&mut self, folder: &Path) {
         let mut paths: Vec<PathBuf> = std::fs::read_dir(folder)
             .into_iter()
@@ -78,8 +78,8 @@ impl Finder {
         same.then_some(path).into_iter().collect()
     }
 
-    /// Separate debug information for a build id: in folders by build id, or where a client of
-    /// debuginfod has kept it.
+    /// Separate debug information for a build id: in folders by build id, or in a cache of
+    /// debuginfod's clients.
     pub(crate) fn debug_file(&self, id: &[u8]) -> Option<PathBuf> {
         let name = below_build_id(id)?;
         let all: String = id.iter().map(|b| format!("{b:02x}")).collect();
@@ -106,7 +106,7 @@ impl Finder {
         let below = relative(folder);
         places.extend(self.debug.iter().map(|root| root.join(&below).join(name)));
         places.into_iter().find(|path| {
-            // A program may name itself.
+            // `.gnu_debuglink` may name the module itself.
             path != module && checksum_of(path) == Some(checksum)
         })
     }
@@ -121,7 +121,7 @@ impl Finder {
         if let Some(name) = below_build_id(id) {
             places.extend(self.debug.iter().map(|root| root.join(&name)));
         }
-        // Debian's and Fedora's own folder for them.
+        // The folder that Debian and Fedora use for them.
         if let Some(name) = path.file_name() {
             places.extend(self.debug.iter().map(|root| root.join(".dwz").join(name)));
         }
@@ -129,7 +129,7 @@ impl Finder {
         places.into_iter().find(same)
     }
 
-    /// Where packages of split debug information (`.dwp`) of a file may be.
+    /// Possible paths of packages of split debug information (`.dwp`) of a file.
     pub(crate) fn packages(&self, of: &Path) -> Vec<PathBuf> {
         let Some(own) = of.file_name() else {
             return Vec::new();
@@ -142,7 +142,7 @@ impl Finder {
         places.filter(|path| path.is_file()).collect()
     }
 
-    /// Where a split unit may be that the compiler wrote to `name`, in its folder `folder`.
+    /// Possible paths of a split unit that the compiler wrote to `name` in its folder `folder`.
     pub(crate) fn split(&self, folder: &str, name: &str) -> Vec<PathBuf> {
         let whole = Path::new(folder).join(name);
         let here = (self.here && whole.is_absolute()).then(|| whole.clone());
@@ -169,7 +169,7 @@ pub(crate) fn below_build_id(id: &[u8]) -> Option<String> {
     Some(format!(".build-id/{first:02x}/{rest}.debug"))
 }
 
-/// A path as it is kept below a debug folder: nothing in it leads out.
+/// A path below a debug folder: no part of it leads out.
 pub(crate) fn relative(path: &Path) -> PathBuf {
     let mut plain = PathBuf::new();
     for component in path.components() {
@@ -189,7 +189,7 @@ fn file_name(name: &str) -> Option<&str> {
     (!name.is_empty() && name != ".." && name != "." && !name.contains('/')).then_some(name)
 }
 
-/// Where clients of debuginfod keep what they got (debuginfod_find_debuginfo(3)).
+/// Folders where clients of debuginfod cache files (debuginfod_find_debuginfo(3)).
 fn caches() -> Vec<PathBuf> {
     let folder = |name| std::env::var_os(name).map(PathBuf::from);
     let given = folder("DEBUGINFOD_CACHE_PATH");
@@ -198,7 +198,7 @@ fn caches() -> Vec<PathBuf> {
     given.into_iter().chain(usual).collect()
 }
 
-/// The checksum that `.gnu_debuglink` has: that of zlib.
+/// The checksum of `.gnu_debuglink`: zlib's CRC-32.
 fn checksum_of(path: &Path) -> Option<u32> {
     let bytes = read(path)?;
     let mut sum = flate2::Crc::new();

@@ -25,7 +25,7 @@ pub struct Function {
     placed: usize,
     address: u64,
     parameters: Vec<Parameter>,
-    /// There may be more arguments.
+    /// More arguments may follow.
     pub variadic: bool,
     results: Vec<Parameter>,
 }
@@ -34,7 +34,7 @@ struct Parameter {
     name: Option<String>,
     of: Type,
     slot: Slot,
-    /// Where the compiler says that it is.
+    /// The entry with the compiler's location.
     said: Option<Die>,
 }
 
@@ -152,8 +152,8 @@ fn convention(unit: &Unit) -> Convention {
     }
 }
 
-/// Whether a compiler of Rust passes values in the way that is known here. It has changed before,
-/// and is promised to nobody.
+/// Whether this version of the Rust compiler passes values in the known way. It has changed before
+/// and is not stable.
 fn is_known(producer: &str) -> bool {
     const SINCE: u32 = 80;
     let version = producer
@@ -197,8 +197,8 @@ impl Function {
 }
 
 impl Parameter {
-    /// Where the compiler says that it is at the first instruction. What it says of the whole
-    /// function holds only behind its beginning.
+    /// The place at the first instruction by the compiler's location lists. A location for the
+    /// whole function holds only behind its prologue.
     fn said(
         &self,
         target: &mut dyn Target,
@@ -208,7 +208,7 @@ impl Parameter {
     ) -> Option<Where> {
         let die = self.said.as_ref()?;
         if let (None, Some(value)) = (location(die), die.number(DW_AT_const_value)) {
-            // The compiler knows all callers, who need not pass it any more.
+            // A constant: the compiler knows all callers, and they need not pass it.
             return Some(Where::Value(value.to_le_bytes().to_vec()));
         }
         let location = location(die).filter(|l| !matches!(l, AttributeValue::Exprloc(_)))?;
@@ -216,7 +216,7 @@ impl Parameter {
             thread_pointer: None,
             registers: Some(from.general),
             known: u32::MAX,
-            // The return address is all that was pushed.
+            // Only the return address was pushed.
             cfa: Some(from.general.general[7].wrapping_add(8)),
             lookup: address,
         };
@@ -246,7 +246,7 @@ impl Parameter {
     }
 }
 
-/// A place by the convention; `None` if it is not known.
+/// The place by the calling convention; `None` if it is not known.
 fn place(slot: &Slot, from: &Passing) -> Option<Where> {
     match slot {
         Slot::At(place) => Some(place.clone()),

@@ -1,5 +1,5 @@
-//! Sections as they lie in a file, compressed or not. What a compressed one says about its own
-//! length is believed up to a bound only, and nothing is ever made longer than that.
+//! Sections of a file, compressed or not. A compressed section's own length is trusted up to a
+//! bound only, and no output ever becomes longer.
 
 use std::borrow::Cow;
 use std::io::Read;
@@ -8,7 +8,7 @@ use object::{CompressionFormat, Object, ObjectSection};
 
 /// No section may become larger.
 const MOST_BYTES: u64 = 1 << 30;
-/// No section may become larger than so many times its bytes in the file (zlib's own limit is
+/// No section may become larger than this many times its bytes in the file (zlib's own limit is
 /// 1032), beyond the first mebibytes.
 const MOST_TIMES: u64 = 1100;
 const ALWAYS: u64 = 8 << 20;
@@ -38,7 +38,7 @@ pub(crate) fn section<'a>(file: &object::File<'a>, name: &str) -> Option<Cow<'a,
     }
 }
 
-/// The section of this name, or of the name that GNU's older form of compression gives it.
+/// The section of this name, or of its name in GNU's older form of compression.
 pub(crate) fn find<'a, 'f>(
     file: &'f object::File<'a>,
     name: &str,

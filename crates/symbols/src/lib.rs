@@ -1,12 +1,12 @@
 //! Names, lines and call stacks of a recorded program.
 //!
-//! A [`Target`] says what is mapped where and gives memory and registers. Which file a map
-//! shows is decided by content alone, never by a path: the bytes of its first page, as the
-//! program sees them, must be those of the file ([`Finder`]). Separate debug information must
-//! have the same build id, or the checksum that the file names. So a name that is shown is one of the very program that ran.
+//! A [`Target`] has the maps, memory and registers. Which file a map shows is decided by content
+//! alone, never by a path: the bytes of its first page, as the program sees them, must be those of
+//! the file ([`Finder`]). Separate debug information must have the same build id, or the checksum
+//! that the file names. So every name that is shown belongs to the very program that ran.
 //!
-//! All of this is foreign data. Nothing here may panic, loop without end or use unbounded
-//! memory because of it: what makes no sense has no name.
+//! All of this is foreign data. Nothing here may panic, loop without end or use unbounded memory
+//! because of it: invalid data gives no name.
 
 #![forbid(unsafe_code)]
 

@@ -15,10 +15,10 @@ use crate::short;
 use crate::tls::Block;
 use crate::units::Units;
 
-/// How compilers mark copies of a function that they have changed, or parts of one.
+/// Parts of names that mark functions which the compiler has cloned or split.
 pub(crate) const COPIES: [&str; 4] = [".isra.", ".constprop.", ".part.", ".cold"];
 
-/// What a symbol names.
+/// The kind of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Code.
@@ -30,9 +30,9 @@ pub enum Kind {
 /// A name in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Symbol {
-    /// As the file has it.
+    /// The name in the file.
     pub name: String,
-    /// What it names.
+    /// Its kind.
     pub kind: Kind,
     /// Address.
     pub address: u64,
@@ -40,23 +40,23 @@ pub struct Symbol {
     pub size: u64,
 }
 
-/// One file, with what belongs to it.
+/// One file, with its symbols and debug information.
 pub struct Module {
     /// By address.
     symbols: Vec<Symbol>,
     /// Address and file offset of the loaded parts.
     segments: Vec<(u64, u64, u64)>,
     pub(crate) debug: Option<Debug>,
-    /// Its entries, once somebody has asked for one.
+    /// Its entries, read at the first use.
     units: OnceCell<Rc<Units>>,
     pub(crate) tls: Option<Block>,
     pub(crate) tables: Tables,
     build_id: Option<Vec<u8>>,
-    /// The file with its debug information, if that is another one.
+    /// The file with its debug information, if separate.
     separate: Option<Companion>,
 }
 
-/// What unwinding needs.
+/// The data for unwinding.
 pub(crate) struct Tables {
     pub(crate) eh_frame: Option<gimli::EhFrame<Bytes>>,
     pub(crate) debug_frame: Option<gimli::DebugFrame<Bytes>>,
@@ -66,14 +66,14 @@ pub(crate) struct Tables {
 }
 
 impl Module {
-    /// From the bytes of an ELF file alone; `None` if it is none.
+    /// Reads the bytes of an ELF file alone; `None` if they are not one.
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Option<Self> {
         Self::with(bytes, Path::new(""), Path::new(""), None)
     }
 
-    /// From the bytes of an ELF file which is called `name` where it ran and lies at `path` now,
-    /// with all that a finder finds for it; `None` if it is none.
+    /// Reads the bytes of an ELF file that was called `name` at run time and lies at `path` now,
+    /// with all files that the finder has for it; `None` if they are not one.
     #[must_use]
     pub fn load(bytes: &[u8], path: &Path, name: &Path, finder: &Arc<Finder>) -> Option<Self> {
         let mut module = Self::with(bytes, path, name, Some(finder))?;
@@ -117,7 +117,7 @@ impl Module {
         if let Some(debug) = Debug::of(&file, of, name, finder) {
             self.debug = Some(debug);
         }
-        // A stripped file keeps `.eh_frame`; what was stripped from it is the other one.
+        // A stripped file keeps `.eh_frame`; stripping removes the other one.
         if self.tables.debug_frame.is_none() {
             self.tables.debug_frame = Tables::of(&file).debug_frame;
         }
@@ -129,13 +129,13 @@ impl Module {
         self.build_id.as_deref()
     }
 
-    /// Whether there are lines in it.
+    /// Whether it has line information.
     #[must_use]
     pub fn has_lines(&self) -> bool {
         self.debug.is_some()
     }
 
-    /// The other files that its debug information was found in.
+    /// The other files with its debug information.
     #[must_use]
     pub fn companions(&self) -> Vec<Companion> {
         let mut all: Vec<Companion> = self.separate.clone().into_iter().collect();
@@ -165,15 +165,14 @@ impl Module {
             .iter()
             .rev()
             .take_while(|s| s.address == first);
-        // Of several names for one place the longest-reaching one is the function's own.
+        // Of several names of one place the one with the largest size is the function's own.
         let best = here.max_by_key(|s| s.size)?;
         let inside = best.size == 0 || address - best.address < best.size;
         inside.then_some(best)
     }
 
-    /// All symbols of a kind with this name: as the file has it, or demangled, with or without
-    /// its parameters. Of a function that is there under a compiler's name for a changed copy
-    /// only, that copy.
+    /// All symbols of a kind with this name: as in the file, or demangled, with or without its
+    /// parameters. If a function exists only as a compiler's clone, that clone.
     #[must_use]
     pub fn symbols_named(&self, name: &str, kind: Kind) -> Vec<&Symbol> {
         let of_kind = || self.symbols.iter().filter(|s| s.kind == kind);
@@ -194,7 +193,7 @@ impl Module {
             .collect()
     }
 
-    /// All symbols of a kind whose name is meant by a shorter one.
+    /// All symbols of a kind that a shorter name matches.
     #[must_use]
     pub(crate) fn symbols_ending(&self, name: &str, kind: Kind) -> Vec<&Symbol> {
         let is_go = self.symbols.iter().any(|s| s.name == "runtime.main");
@@ -265,7 +264,7 @@ impl Tables {
     }
 }
 
-/// The file with the debug information of another one: by build id, or as it says itself.
+/// The separate file with the debug information of a file: by build id, or by its debug link.
 fn separate(file: &object::File<'_>, name: &Path, finder: &Finder) -> Option<Companion> {
     let id = file.build_id().ok().flatten();
     if let Some((id, path)) = id.and_then(|id| Some((id, finder.debug_file(id)?))) {
@@ -279,7 +278,7 @@ fn separate(file: &object::File<'_>, name: &Path, finder: &Finder) -> Option<Com
     let (link, checksum) = file.gnu_debuglink().ok()??;
     let link = String::from_utf8_lossy(link);
     let path = finder.linked(name, &link, checksum)?;
-    // By build id where there is one, for that needs no path.
+    // By build id where there is one: that needs no path.
     let other = id.and_then(below_build_id).map(PathBuf::from);
     let folder = relative(name.parent().unwrap_or(Path::new("")));
     let below = other.unwrap_or_else(|| folder.join(&*link));

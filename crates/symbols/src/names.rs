@@ -1,4 +1,4 @@
-//! Variables by name: those of a frame, and those that are there all the time.
+//! Variables by name: those of a frame, and those with a permanent place.
 
 #![expect(non_upper_case_globals, reason = "DWARF's constants have its names")]
 
@@ -21,14 +21,14 @@ pub(crate) struct Named {
     pub(crate) die: Die,
     /// Its name with the namespaces, classes and functions that it is in.
     pub(crate) path: String,
-    /// It is there all the time, not only in some frame.
+    /// It exists permanently, not only in a frame.
     pub(crate) lasting: bool,
 }
 
-/// Tells of all variables of a unit, with their names.
+/// Reports all variables of a unit, with their names.
 pub(crate) fn variables(units: &Units, unit: &Rc<Unit>, tell: &mut dyn FnMut(Named)) {
     let mut scopes: Vec<(isize, String)> = Vec::new();
-    // Names of what is only declared, for the definitions that come later.
+    // Names of declarations, for the definitions that come later.
     let mut declared: HashMap<usize, String> = HashMap::new();
     let mut cursor = unit.unit.entries();
     while let Ok(Some(entry)) = cursor.next_dfs() {
@@ -84,24 +84,24 @@ pub(crate) fn variables(units: &Units, unit: &Rc<Unit>, tell: &mut dyn FnMut(Nam
     }
 }
 
-/// What a scope adds to the names in it.
+/// The part that a scope adds to the names in it.
 fn scope(units: &Units, die: &Die, tag: gimli::DwTag) -> Option<String> {
     let name = units.name(die);
     match tag {
         DW_TAG_namespace => Some(name.unwrap_or_else(|| "(anonymous namespace)".to_owned())),
-        // A method that is defined outside of its class.
+        // A method defined outside of its class.
         DW_TAG_subprogram if die.attr(DW_AT_specification).is_some() => linked(units, die).or(name),
         _ => name,
     }
 }
 
-/// The name that the linker knows, without parameters.
+/// The linkage name, without parameters.
 fn linked(units: &Units, die: &Die) -> Option<String> {
     let (unit, name) = units.attribute(die, DW_AT_linkage_name)?;
     Some(plain(&demangled(&unit.text(name)?)).to_owned())
 }
 
-/// Whether a variable is at the same place all the time (of its thread), or is a constant.
+/// Whether a variable has a permanent place (in its thread), or is a constant.
 fn is_lasting(die: &Die) -> bool {
     let moving = |operation| {
         matches!(
@@ -177,7 +177,7 @@ fn holds(unit: &Unit, entry: &gimli::DebuggingInformationEntry<Bytes>, address: 
     false
 }
 
-/// Whether a variable with this whole name is meant by a name: that itself, or its end.
+/// Whether a name matches a variable's whole name: all of it, or its end.
 pub(crate) fn is_meant(path: &str, name: &str) -> bool {
     let ends = |path: &str| {
         let before = path.strip_suffix(name);
@@ -187,13 +187,13 @@ pub(crate) fn is_meant(path: &str, name: &str) -> bool {
     ends(path) || path.contains("(anonymous") && ends(&path.replace("(anonymous namespace)::", ""))
 }
 
-/// Whether a unit's source is the file that was named, by the end of its path.
+/// Whether a unit's source is the named file, by the end of its path.
 pub(crate) fn is_file(source: &str, file: &str) -> bool {
     let before = source.strip_suffix(file);
     before.is_some_and(|before| before.is_empty() || before.ends_with('/'))
 }
 
-/// The names most like one that is none.
+/// The existing names most like an unknown one.
 pub(crate) fn near<'a>(name: &str, all: impl Iterator<Item = &'a str>) -> Vec<String> {
     const SHOWN: usize = 3;
     const ALIKE: f64 = 0.8;

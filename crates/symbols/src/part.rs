@@ -1,13 +1,13 @@
-//! From a value to a part of it: members, elements, what a pointer leads to.
+//! From a value to a part of it: members, elements, the target of a pointer.
 
 use crate::evaluate::Where;
 use crate::names::near;
 use crate::target::{Registers, Target};
 use crate::types::{Member, Shape, Type};
 
-/// Unnamed members and base classes in each other, at most.
+/// Limit on the nesting of unnamed members and base classes.
 const MOST_DEPTH: usize = 16;
-/// Names of members that are listed where none is meant.
+/// Names of members that are listed where none matches.
 const MOST_NAMES: usize = 20;
 
 /// A value on the way to a part of it.
@@ -137,7 +137,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    /// Goes so many bytes into it.
+    /// Goes this many bytes into it.
     fn at(&mut self, offset: u64) -> Result<(), String> {
         match &mut self.place {
             Where::Memory(at) => *at = at.wrapping_add(offset),

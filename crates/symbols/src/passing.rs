@@ -1,6 +1,6 @@
-//! Where calling conventions put arguments and results: the System V ABI for C and C++
-//! (3.2.3), Go's internal ABI (the document abi-internal of its compiler), and of Rust's own
-//! what follows from how LLVM passes scalars.
+//! Places of arguments and results by calling conventions: the System V ABI for C and C++ (3.2.3),
+//! Go's internal ABI (the document abi-internal of its compiler), and for Rust the rules that
+//! follow from how LLVM passes scalars.
 
 #![expect(non_upper_case_globals, reason = "DWARF's constants have its names")]
 
@@ -10,7 +10,7 @@ use crate::evaluate::Where;
 use crate::passing_rust::{Form, Scalar, form};
 use crate::types::{Shape, Type};
 
-/// Classes in classes, at most.
+/// Limit on the nesting of classes.
 const MOST_DEPTH: usize = 8;
 /// Scalars of one value, at most; more are never in registers.
 const MOST_LEAVES: usize = 16;
@@ -24,13 +24,13 @@ const RESULT: [u16; 2] = [0, 1];
 /// The first vector register.
 const XMM: u16 = 17;
 
-/// Whose calls they are.
+/// The calling convention.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Convention {
     C,
     Go,
     Rust,
-    /// Nothing is known.
+    /// An unknown one.
     Other,
 }
 
@@ -39,13 +39,13 @@ pub(crate) enum Convention {
 pub(crate) enum Slot {
     /// In registers.
     At(Where),
-    /// In memory that this register points to.
+    /// In memory at the address in this register.
     Behind(u16),
-    /// On the stack, so many bytes behind the return address.
+    /// On the stack, this many bytes behind the return address.
     Stack(u64),
     /// It has no bytes.
     Nothing,
-    /// Nobody knows.
+    /// Not known.
     Unknown,
 }
 
@@ -57,13 +57,13 @@ struct Leaf {
     float: bool,
 }
 
-/// Gives out places for one argument after the other.
+/// Assigns places to arguments, one after the other.
 pub(crate) struct Assigner {
     convention: Convention,
     general: usize,
     vector: u16,
     stack: u64,
-    /// What comes next is not known any more.
+    /// The places of all further arguments are unknown.
     lost: bool,
 }
 
@@ -90,7 +90,7 @@ impl Assigner {
         }
     }
 
-    /// The next one's.
+    /// The place of the next argument.
     pub(crate) fn next(&mut self, of: &Type) -> Slot {
         if self.lost {
             return Slot::Unknown;
@@ -126,7 +126,7 @@ impl Assigner {
         };
         let general = parts.iter().filter(|float| !**float).count();
         let vector = parts.len() - general;
-        // All of it is in registers, or nothing is.
+        // Either all of it is in registers, or nothing.
         if self.general + general > SYSV.len() || usize::from(self.vector) + vector > 8 {
             return self.push(of, size);
         }
@@ -153,7 +153,7 @@ impl Assigner {
 
     fn go(&mut self, of: &Type) -> Slot {
         let Some(leaves) = leaves(of) else {
-            // On the stack, which the others do not mind.
+            // On the stack; the other arguments' registers are not affected.
             return Slot::Unknown;
         };
         if leaves.is_empty() {
@@ -185,7 +185,7 @@ impl Assigner {
         };
         let Some(leaves) = rust_leaves(form, size) else {
             return match self.take() {
-                // By the address of a copy.
+                // By reference to a copy.
                 Some(register) => Slot::Behind(register),
                 None => self.lose(),
             };
@@ -213,7 +213,7 @@ impl Assigner {
     }
 }
 
-/// Where the results are: of Go several, of others one.
+/// The places of the results: several in Go, one in other languages.
 pub(crate) fn results(convention: Convention, of: &[Type]) -> Vec<Slot> {
     match (convention, of) {
         (Convention::Go, all) => {
@@ -275,7 +275,7 @@ fn rust_result(of: &Type) -> Slot {
     })
 }
 
-/// What of a value of Rust's goes into registers, one each; `None`: it is too large for that.
+/// The scalars of a Rust value that go into registers, one each; `None`: it is too large.
 fn rust_leaves(form: Form, size: u64) -> Option<Vec<Leaf>> {
     let words = |from: u64, end: u64| {
         (from..end).step_by(8).map(move |offset| Leaf {
@@ -315,7 +315,7 @@ fn rust_slot(leaves: &[Leaf], size: u64, mut register: impl FnMut(bool) -> u16) 
     Slot::At(whole(pieces))
 }
 
-/// Bytes between scalars are nobody's.
+/// Bytes between scalars are padding.
 fn pad(pieces: &mut Vec<(Where, usize)>, up_to: u64) {
     let there: usize = pieces.iter().map(|(_, size)| size).sum();
     let gap = usize::try_from(up_to)
@@ -335,7 +335,7 @@ fn whole(mut pieces: Vec<(Where, usize)>) -> Where {
 
 /// How C passes a type.
 enum Classes {
-    /// Eight bytes each: whether in a vector register.
+    /// For each eight bytes: whether they go into a vector register.
     Parts(Vec<bool>),
     Memory,
     Nothing,
@@ -347,7 +347,7 @@ fn c_classes(of: &Type) -> Classes {
         Shape::Void => return Classes::Nothing,
         // Complex numbers and x87's: the latter go by the stack.
         Shape::Base(DW_ATE_float) if of.size() == Some(16) => {
-            // Of the two kinds of 16 bytes one goes in a register, which no entry tells.
+            // One of the two kinds of 16 bytes goes in a register; entries do not tell which.
             return match of.name().as_str() {
                 "long double" => Classes::Memory,
                 _ => Classes::Unknown,
@@ -390,7 +390,7 @@ fn c_classes(of: &Type) -> Classes {
     Classes::Parts(parts.collect())
 }
 
-/// The scalars of a value; `None` if it is not made of scalars that one can list.
+/// The scalars of a value; `None` if it does not consist of scalars only.
 fn leaves(of: &Type) -> Option<Vec<Leaf>> {
     let mut all = Vec::new();
     collect(of, 0, MOST_DEPTH, &mut all)?;
@@ -418,7 +418,7 @@ fn collect(of: &Type, offset: u64, depth: usize, all: &mut Vec<Leaf>) -> Option<
             return Some(());
         }
         Shape::Class => {
-            // What a Rust enum holds depends on its value.
+            // The scalars of a Rust enum depend on its value.
             if of.has_variants() {
                 return None;
             }
@@ -442,7 +442,7 @@ fn collect(of: &Type, offset: u64, depth: usize, all: &mut Vec<Leaf>) -> Option<
     Some(())
 }
 
-/// 16 for what is aligned so.
+/// 16 for types with an alignment of 16.
 fn alignment(of: &Type) -> u64 {
     let wide = leaves(of).is_some_and(|all| all.iter().any(|leaf| leaf.size == 16));
     if wide { 16 } else { 8 }

@@ -1,6 +1,6 @@
-//! How values of Rust's types travel in registers. Its own convention is written down nowhere; this
-//! is what its compiler does: a value is a scalar, a pair of scalars, or bytes, and enums are laid
-//! out so that the common ones are pairs.
+//! How Rust passes values in registers. Its own convention is documented nowhere; these are the
+//! rules of its compiler: a value is a scalar, a pair of scalars, or bytes, and enums are laid out
+//! so that the common ones are pairs.
 
 #![expect(non_upper_case_globals, reason = "DWARF's constants have its names")]
 
@@ -8,7 +8,7 @@ use gimli::constants::*;
 
 use crate::types::{Member, Shape, Type};
 
-/// Types in types, at most.
+/// Limit on the nesting of types.
 const MOST_DEPTH: usize = 16;
 /// Variants that are looked at.
 const MOST_VARIANTS: usize = 256;
@@ -21,7 +21,7 @@ pub(crate) struct Scalar {
     pub(crate) float: bool,
 }
 
-/// What a value is to the compiler.
+/// The form in which the compiler passes a value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Form {
     Nothing,
@@ -45,7 +45,7 @@ impl Form {
     }
 }
 
-/// The form of a type; `None`: that cannot be told.
+/// The form of a type; `None`: it cannot be determined.
 pub(crate) fn form(of: &Type) -> Option<Form> {
     within(of, MOST_DEPTH)
 }
@@ -77,7 +77,7 @@ fn within(of: &Type, depth: usize) -> Option<Form> {
     }
 }
 
-/// The members that have bytes, with their forms.
+/// The members of nonzero size, with their forms.
 fn real(members: &[Member], depth: usize) -> Option<Vec<(u64, Form)>> {
     let mut all = Vec::new();
     for member in members {
@@ -90,7 +90,7 @@ fn real(members: &[Member], depth: usize) -> Option<Vec<(u64, Form)>> {
     Some(all)
 }
 
-/// Members that are all there.
+/// Members that exist at the same time.
 fn together(members: &[Member], size: u64, depth: usize) -> Option<Form> {
     let all = real(members, depth)?;
     Some(match all[..] {
@@ -103,7 +103,7 @@ fn together(members: &[Member], size: u64, depth: usize) -> Option<Form> {
     })
 }
 
-/// Two scalars are a pair where they lie as those of a pair would.
+/// Two scalars form a pair if they lie at a pair's offsets.
 fn pair(one: Scalar, two: Scalar, size: u64) -> Form {
     let align = |s: Scalar| s.size.max(1);
     let end = (two.offset + two.size).next_multiple_of(align(one).max(align(two)));
@@ -132,7 +132,7 @@ fn choice(
         };
     };
     if let Some((_, holding)) = variants.iter().find(|(chosen, _)| !chosen) {
-        // The tag is a value that a member of that variant never has.
+        // The tag is a niche: a value that a member of that variant never has.
         for (_, other) in variants.iter().filter(|(chosen, _)| *chosen) {
             if !real(&members(other), depth)?.is_empty() {
                 return Some(Form::Bytes);

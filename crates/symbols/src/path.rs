@@ -1,37 +1,37 @@
-//! What one writes for a variable: `total`, `bank.c:total`, `ns::Class::member`,
-//! `config.limits[3].max`, `*ptr->field`.
+//! The syntax of variables: `total`, `bank.c:total`, `ns::Class::member`, `config.limits[3].max`,
+//! `*ptr->field`.
 
 /// A step from a value to a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
-    /// A member, of a class or of what a pointer points to.
+    /// A member of a class, or of a pointer's target.
     Member(String),
     /// An element.
     Index(u64),
-    /// What a pointer points to.
+    /// The target of a pointer.
     Target,
 }
 
-/// A variable and the way to a part of it.
+/// A variable and the path to a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Path {
-    /// The source file that it is in, if that is said.
+    /// The source file of the variable, if given.
     pub(crate) file: Option<String>,
-    /// Its name, in the parts that points leave: where it ends and members begin is known
-    /// only when it is found, for Go's names have points.
+    /// Its name, split at points. The lookup decides where the name ends and members begin, because
+    /// Go's names have points.
     pub(crate) base: Vec<String>,
-    /// The way on from there.
+    /// The steps from there.
     pub(crate) steps: Vec<Step>,
 }
 
-/// Parentheses in parentheses, at most.
+/// Limit on the nesting of parentheses.
 const MOST_DEPTH: usize = 16;
 
 impl Path {
-    /// Reads one.
+    /// Parses a path.
     ///
     /// # Errors
-    /// What cannot be read.
+    /// The text that does not parse.
     pub(crate) fn read(text: &str) -> Result<Self, String> {
         let mut rest = text.trim();
         let path = whole(&mut rest, MOST_DEPTH)?;
@@ -61,7 +61,7 @@ fn whole(rest: &mut &str, depth: usize) -> Result<Path, String> {
         return Ok(path);
     }
     let mut path = match rest.strip_prefix('(') {
-        // Of the names that begin so there is one only.
+        // Only one name begins with a parenthesis.
         Some(behind) if !rest.starts_with("(anonymous namespace)") => {
             *rest = behind;
             let path = whole(rest, depth)?;
@@ -102,7 +102,7 @@ fn word(rest: &mut &str) -> Result<String, String> {
     Ok(word.to_owned())
 }
 
-/// A variable's own name, with all that points add to it.
+/// A variable's own name, with all parts behind points.
 fn name(rest: &mut &str) -> Result<Path, String> {
     let mut angles = 0usize;
     let mut end = rest.len();
@@ -164,7 +164,7 @@ fn name(rest: &mut &str) -> Result<Path, String> {
     })
 }
 
-/// Bytes of the character at a place.
+/// Length of the character at an offset.
 fn next(text: &str, at: usize) -> usize {
     text[at..].chars().next().map_or(1, char::len_utf8)
 }

@@ -1,4 +1,4 @@
-//! Where a module lies in its target.
+//! The place of a module in its target.
 
 use crate::module::Module;
 use crate::target::Target;
@@ -7,7 +7,7 @@ use crate::tls;
 /// A module where it is mapped.
 pub(crate) struct Placed {
     pub(crate) module: Module,
-    /// Its addresses in the target less those in the file.
+    /// The difference of its addresses in the target and in the file.
     pub(crate) bias: u64,
     pub(crate) path: String,
     /// First address and one behind the last of each of its maps.

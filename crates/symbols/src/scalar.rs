@@ -7,10 +7,10 @@ use gimli::constants::*;
 
 use crate::types::mask;
 
-/// What is not known.
+/// Text for an unknown value.
 pub(crate) const UNKNOWN: &str = "?";
 
-/// Whether it is one of C's characters.
+/// Whether the encoding is one of C's character types.
 pub(crate) fn is_char(encoding: DwAte) -> bool {
     matches!(
         encoding,
@@ -18,7 +18,7 @@ pub(crate) fn is_char(encoding: DwAte) -> bool {
     )
 }
 
-/// A value of a base type as text; `number` is what its bytes are as a number.
+/// A value of a base type as text; `number` is the value of its bytes.
 pub(crate) fn base(encoding: DwAte, bytes: &[u8], number: u64, size: u64) -> String {
     match (encoding, size) {
         (DW_ATE_boolean, _) if number < 2 => (number == 1).to_string(),
@@ -61,7 +61,7 @@ fn wide(bytes: &[u8]) -> Option<u128> {
     Some(u128::from_le_bytes(bytes.get(..16)?.try_into().ok()?))
 }
 
-/// A number of the x87's own format, as near as a double comes.
+/// A number of the x87's own format, as the nearest double.
 fn extended(bytes: &[u8]) -> Option<f64> {
     let mantissa = number(bytes, 0, 8)?;
     let head = number(bytes, 8, 2)?;
@@ -74,13 +74,13 @@ fn extended(bytes: &[u8]) -> Option<f64> {
             f64::NAN
         });
     }
-    // In two steps, for the power alone may be out of a double's range.
+    // In two steps, because the power alone may exceed a double's range.
     let scale = exponent - 16383 - 63;
     let half = scale / 2;
     Some(sign * mantissa as f64 * 2f64.powi(half) * 2f64.powi(scale - half))
 }
 
-/// A number of so many bytes, up to 8.
+/// A number of `size` bytes, up to 8.
 pub(crate) fn number(bytes: &[u8], offset: u64, size: u64) -> Option<u64> {
     let offset = usize::try_from(offset).ok()?;
     let part = bytes.get(offset..offset.checked_add(size.min(8) as usize)?)?;
@@ -89,7 +89,7 @@ pub(crate) fn number(bytes: &[u8], offset: u64, size: u64) -> Option<u64> {
     Some(u64::from_le_bytes(word) & mask(size))
 }
 
-/// So many low bits, all ones.
+/// A mask of this many low bits.
 pub(crate) fn low(bits: u64) -> u64 {
     match bits {
         0..64 => (1 << bits) - 1,

@@ -1,14 +1,14 @@
-//! What people write for the name of a function: `push` or `Queue::push` for
+//! Short forms of function names: `push` or `Queue::push` for
 //! `shop::Queue<Item>::push(Item)`, `price(int)` for `shop::price(int)`, `Circle::area` for
 //! `<shapes::Circle as shapes::Shape>::area`, `Sq.Area` for `main.(*Sq).Area`.
 
 use crate::demangle::plain;
 
-/// Whether a demangled name of C++ or Rust is meant by a shorter one.
+/// Whether a shorter name matches a demangled name of C++ or Rust.
 pub(crate) fn is_meant(shown: &str, wanted: &str) -> bool {
     let own = plain(shown);
     let (name, parameters) = match plain(wanted) {
-        // `operator()` has none.
+        // `operator()` has no parameters here.
         name if name.ends_with("operator") => (wanted, ""),
         name => (name, behind(wanted, name)),
     };
@@ -17,11 +17,11 @@ pub(crate) fn is_meant(shown: &str, wanted: &str) -> bool {
     (parameters.is_empty() || close(behind(shown, own)) == close(parameters)) && same()
 }
 
-/// The same for Go, whose names are not mangled: parts end with points, and methods of pointers
+/// The same for Go, whose names are not mangled: points separate parts, and methods of pointers
 /// have the type in parentheses.
 pub(crate) fn is_meant_go(own: &str, wanted: &str) -> bool {
     let parts = |name: &str| -> Vec<String> {
-        // What is before the last slash is where the package lies.
+        // The text before the last slash is the package's path.
         let generic = name.find('[').unwrap_or(name.len());
         let package = name[..generic].rfind('/').map_or(0, |at| at + 1);
         split(&name[package..], ".")
@@ -39,7 +39,7 @@ pub(crate) fn is_meant_go(own: &str, wanted: &str) -> bool {
     ends(&own, &asked)
 }
 
-/// A word that the mangled name must have, too, if there is one: demangling takes long.
+/// A word that the mangled name must contain, or empty: demangling is slow.
 pub(crate) fn word(wanted: &str) -> &str {
     let name = plain(wanted);
     let parts = split(name, "::");
@@ -53,14 +53,14 @@ pub(crate) fn word(wanted: &str) -> &str {
     }
 }
 
-/// What follows a part of a text.
+/// The text behind a part of it.
 fn behind<'t>(text: &'t str, part: &str) -> &'t str {
     let at = text.rfind(part).map_or(text.len(), |at| at + part.len());
     &text[at..]
 }
 
-/// The parts of a name; what is in angles at the beginning is a type with parts of its own, and
-/// perhaps the trait that it implements.
+/// The parts of a name; angles at the beginning hold a type with parts of its own, and perhaps the
+/// trait that it implements.
 fn spread(name: &str) -> Vec<&str> {
     let mut parts = Vec::new();
     for part in split(name, "::") {
@@ -76,7 +76,7 @@ fn spread(name: &str) -> Vec<&str> {
     parts
 }
 
-/// Splits a name where no bracket is open.
+/// Splits a name outside of brackets.
 fn split<'n>(name: &'n str, at: &str) -> Vec<&'n str> {
     let (mut parts, mut open, mut start) = (Vec::new(), 0usize, 0);
     let bytes = name.as_bytes();
@@ -84,7 +84,7 @@ fn split<'n>(name: &'n str, at: &str) -> Vec<&'n str> {
     while i < bytes.len() {
         let rest = &bytes[i..];
         if open == 0 && i == start && rest.starts_with(b"operator") {
-            // Its angles and parentheses are no brackets; there is nothing behind it.
+            // An operator's angles and parentheses are no brackets; nothing follows it.
             break;
         }
         if open == 0 && rest.starts_with(at.as_bytes()) {
@@ -104,7 +104,7 @@ fn split<'n>(name: &'n str, at: &str) -> Vec<&'n str> {
     parts
 }
 
-/// Whether the last parts are these, which may leave out arguments of templates.
+/// Whether `own` ends with `asked`, whose parts may leave out template arguments.
 fn ends(own: &[&str], asked: &[&str]) -> bool {
     let Some(from) = own.len().checked_sub(asked.len()) else {
         return false;

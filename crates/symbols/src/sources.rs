@@ -1,4 +1,4 @@
-//! Which source files debug information speaks of.
+//! The source files that debug information names.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use gimli::Reader;
 use crate::dwarf::{Bytes, Dwarf};
 use crate::module::Module;
 
-/// More source files than this are not listed.
+/// Limit on the listed source files.
 const MOST: usize = 200_000;
 
 /// Absolute paths of the sources that a module's debug information names, as the compiler

@@ -1,4 +1,4 @@
-//! The modules of one target, and what its addresses are called.
+//! The modules of one target, and the names of its addresses.
 
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
@@ -15,12 +15,12 @@ use crate::target::{Map, Target};
 use crate::types::Type;
 use crate::value::{Passing, Shower};
 
-/// What an address is called.
+/// The name of an address.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Named {
-    /// What is mapped there.
+    /// The module mapped there.
     pub module: Option<String>,
-    /// Its file's own address.
+    /// The address in the module's file.
     pub file_address: Option<u64>,
     /// Demangled name of the function or variable, and the distance from its beginning.
     pub symbol: Option<(String, u64)>,
@@ -28,7 +28,7 @@ pub struct Named {
     pub lines: Vec<Line>,
 }
 
-/// Something that was looked up by name.
+/// A symbol that was found by name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     /// Demangled name.
@@ -86,8 +86,8 @@ impl Space {
         Self { modules, maps }
     }
 
-    /// Forgets files that a program only reads by a map, as Rust's does with its own before it
-    /// shows a stack: they have no code, and what they are a copy of has.
+    /// Drops files that the program has mapped only to read them, as Rust's programs do with their
+    /// own before a backtrace: the same file is mapped with code elsewhere.
     fn drop_files(modules: &mut Vec<Placed>, maps: &[Map]) {
         let runs = |placed: &Placed| {
             maps.iter()
@@ -135,7 +135,7 @@ impl Space {
         Shower { target, function }.show(of, place, from)
     }
 
-    /// Whether code can be there.
+    /// Whether an address can be code.
     #[must_use]
     pub fn is_code(&self, address: u64) -> bool {
         self.maps
@@ -143,7 +143,7 @@ impl Space {
             .any(|m| m.executable && (m.start..m.end).contains(&address))
     }
 
-    /// What an address is called.
+    /// The name of an address.
     #[must_use]
     pub fn name(&self, address: u64) -> Named {
         let Some(placed) = self.module_at(address) else {
@@ -166,7 +166,7 @@ impl Space {
         }
     }
 
-    /// Names of a kind most like one that nothing has.
+    /// Existing names of a kind most like an unknown one.
     #[must_use]
     pub fn like(&self, name: &str, kind: Kind) -> Vec<String> {
         let all = self.modules.iter().flat_map(|m| m.module.names(kind));
@@ -175,10 +175,10 @@ impl Space {
     }
 
     /// The address of the variable at an offset in a module's thread-local block, for the thread
-    /// with this pointer. `bias` says which module: its addresses less those in its file.
+    /// with this pointer. `bias` identifies the module: its addresses less those in its file.
     ///
     /// # Errors
-    /// Why it is not known.
+    /// The reason why it is not known.
     pub fn thread_local(
         &self,
         target: &mut dyn Target,
@@ -192,13 +192,13 @@ impl Space {
         placed.thread_local(target, Some(pointer), offset)
     }
 
-    /// Everything of a kind with this name.
+    /// All symbols of a kind with this name.
     #[must_use]
     pub fn find(&self, name: &str, kind: Kind) -> Vec<Found> {
         self.found(&|module| module.symbols_named(name, kind))
     }
 
-    /// Everything of a kind that is meant by a shorter name: `sell` for `shop::sell`.
+    /// All symbols of a kind that a shorter name matches: `sell` for `shop::sell`.
     #[must_use]
     pub fn find_ending(&self, name: &str, kind: Kind) -> Vec<Found> {
         self.found(&|module| module.symbols_ending(name, kind))
@@ -234,7 +234,7 @@ fn load(
     let name = &maps.first()?.name;
     let mut files = finder.files(head, name);
     if files.len() > 1 {
-        // Builds without an id may begin alike; what tells them apart is all the code.
+        // Builds without an id may begin alike; only their code tells them apart.
         files.retain(|path| read(path).is_some_and(|bytes| shows(target, maps, &bytes)));
     }
     let [path] = &files[..] else { return None };

@@ -1,17 +1,17 @@
-//! The program that is looked at: what it has mapped, its memory, and its threads' registers.
+//! The inspected program: its maps, its memory, and its threads' registers.
 
 /// A map of a target.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Map {
     /// First address.
     pub start: u64,
-    /// Behind the last one.
+    /// One behind the last address.
     pub end: u64,
     /// Offset of the first byte in the file.
     pub offset: u64,
     /// Whether it may be executed.
     pub executable: bool,
-    /// What `/proc/self/maps` calls it: for a file its path; else empty or in brackets.
+    /// Name in `/proc/self/maps`: for a file its path; else empty or in brackets.
     pub name: String,
 }
 
@@ -26,8 +26,8 @@ pub struct Registers {
 }
 
 impl Registers {
-    /// From the order in which instructions encode them: rax, rcx, rdx, rbx, rsp, rbp, rsi,
-    /// rdi, r8 to r15.
+    /// Takes them in the order in which instructions encode them: rax, rcx, rdx, rbx, rsp, rbp,
+    /// rsi, rdi, r8 to r15.
     #[must_use]
     pub fn from_encoding(gpr: &[u64; 16], pc: u64) -> Self {
         const ORDER: [usize; 16] = [0, 2, 1, 3, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
@@ -38,9 +38,9 @@ impl Registers {
     }
 }
 
-/// What is looked at.
+/// The inspected program.
 pub trait Target {
-    /// What is mapped, in order of addresses.
+    /// The maps, in order of addresses.
     fn maps(&mut self) -> Vec<Map>;
 
     /// Reads memory; `false` if not all of it is there.

@@ -1,9 +1,8 @@
-//! Where variables of one thread are (Drepper, *ELF Handling For Thread-Local Storage*,
-//! variant II).
+//! Places of thread-local variables (Drepper, *ELF Handling For Thread-Local Storage*, variant II).
 //!
-//! The program's own block ends where the thread's pointer points. Blocks of libraries are
-//! found by what the dynamic linker has written into the library's own slots: the distance
-//! from that pointer, or the number of the library in the thread's vector of blocks.
+//! The program's own block ends where the thread's pointer points. The dynamic linker writes the
+//! places of libraries' blocks into their own slots: the distance from that pointer, or the number
+//! of the library in the thread's vector of blocks.
 
 use object::elf::{
     DF_1_PIE, DT_FLAGS_1, DT_SONAME, ET_EXEC, PT_INTERP, PT_TLS, R_X86_64_DTPMOD64,
@@ -19,7 +18,7 @@ const MOST_MODULES: u64 = 1 << 20;
 /// Slots of one file that are looked at.
 const MOST_SLOTS: usize = 64;
 
-/// What a file says about its thread-local block.
+/// The thread-local block of a file.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Block {
     size: u64,
@@ -112,7 +111,7 @@ impl Block {
 /// this is. `bias` is the module's addresses less those in its file.
 ///
 /// # Errors
-/// Why it is not known.
+/// The reason why it is not known.
 pub(crate) fn address(
     target: &mut dyn Target,
     block: Option<&Block>,
@@ -136,7 +135,7 @@ pub(crate) fn address(
         match *slot {
             Slot::Distance(at, of) => {
                 let distance = target.word(at.wrapping_add(bias));
-                // Before the dynamic linker has been here it is what the file has.
+                // Before the dynamic linker has run, it is the value in the file.
                 if let Some(distance) = distance.filter(|d| d.cast_signed() < 0) {
                     let start = pointer.wrapping_add(distance).wrapping_sub(of);
                     return Ok(start.wrapping_add(offset));

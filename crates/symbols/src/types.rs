@@ -9,9 +9,9 @@ use gimli::{AttributeValue, DwAte, DwTag};
 
 use crate::units::{Die, Units};
 
-/// Typedefs and qualifiers around a type, arrays in arrays and classes in classes, at most.
+/// Limit on the nesting of typedefs and qualifiers, arrays, and classes.
 const MOST_DEPTH: usize = 32;
-/// Members of a class that are looked at.
+/// Limit on the members of a class.
 const MOST_MEMBERS: usize = 4096;
 
 /// A type.
@@ -20,39 +20,39 @@ pub struct Type {
     units: Rc<Units>,
     /// `None` is void.
     die: Option<Die>,
-    /// Of an array of several dimensions: how many of them are outside. The entry of the inner
-    /// ones is that of the whole.
+    /// Number of outer dimensions that are left out of an array: the inner ones share the entry of
+    /// the whole.
     behind: usize,
 }
 
-/// What a type is, without its names and qualifiers.
+/// The shape of a type, without its names and qualifiers.
 pub(crate) enum Shape {
     Void,
     Base(DwAte),
     /// Pointers and references.
     Pointer(Type),
-    /// Elements of a type, and how many; 0 if that is not said.
+    /// Elements of a type, and their number; 0 if unknown.
     Array(Type, u64),
     /// Structures, classes and unions.
     Class,
     Enum,
-    /// A function, or something that has no values.
+    /// A function, or a type without values.
     Other,
 }
 
 /// A member of a class.
 pub(crate) struct Member {
-    /// Of an unnamed one, or a base class, nothing.
+    /// `None` for an unnamed member or a base class.
     pub(crate) name: Option<String>,
     /// Bytes from the beginning of the class.
     pub(crate) offset: u64,
     pub(crate) of: Type,
-    /// Of a bit field: the first bit from that byte on, and how many.
+    /// For a bit field: its first bit from that byte on, and the number of bits.
     pub(crate) bits: Option<(u64, u64)>,
 }
 
-/// The discriminant of a Rust enum, if it has one, and its variants: of each whether values of the
-/// discriminant choose it.
+/// The discriminant of a Rust enum, if it has one, and its variants: for each, whether values of
+/// the discriminant select it.
 pub(crate) type Variants = (Option<Member>, Vec<(bool, Member)>);
 
 impl Type {
@@ -68,7 +68,7 @@ impl Type {
         Self::new(&self.units, self.units.type_of(die))
     }
 
-    /// Without typedefs and qualifiers.
+    /// The type without typedefs and qualifiers.
     pub(crate) fn bare(&self) -> Self {
         let mut at = self.clone();
         for _ in 0..MOST_DEPTH {
@@ -125,7 +125,7 @@ impl Type {
         }
     }
 
-    /// Elements and count of an array, behind so many of its dimensions.
+    /// Elements and count of an array, without its `behind` outer dimensions.
     fn array(&self, behind: usize) -> Shape {
         let Some(die) = &self.die else {
             return Shape::Other;
@@ -142,13 +142,13 @@ impl Type {
         if behind + 1 >= dimensions.len() {
             return Shape::Array(self.inner(die), count);
         }
-        // Of several dimensions the rest is the element.
+        // The remaining dimensions are the element.
         let mut rest = self.clone();
         rest.behind = behind + 1;
         Shape::Array(rest, count)
     }
 
-    /// Its bytes, if it has a size.
+    /// Its size in bytes, if it has one.
     pub(crate) fn size(&self) -> Option<u64> {
         self.size_within(MOST_DEPTH)
     }
@@ -170,7 +170,7 @@ impl Type {
         }
     }
 
-    /// As one writes it.
+    /// The type as in source code.
     #[must_use]
     pub fn name(&self) -> String {
         self.name_within(MOST_DEPTH)
@@ -228,12 +228,12 @@ impl Type {
         )
     }
 
-    /// The language that it is written in.
+    /// The language of its source.
     pub(crate) fn language(&self) -> Option<gimli::DwLang> {
         Some(self.die.as_ref()?.unit.language)
     }
 
-    /// Members of a class, base classes with them.
+    /// Members of a class, including base classes.
     pub(crate) fn members(&self) -> Vec<Member> {
         let bare = self.bare();
         let Some(die) = &bare.die else {
@@ -259,7 +259,7 @@ impl Type {
         let bits = die.number(DW_AT_bit_size).and_then(|size| {
             let first = match die.number(DW_AT_data_bit_offset) {
                 Some(first) => first,
-                // DWARF 3's way counts from the most significant bit of the storage unit.
+                // DWARF 3 counts from the most significant bit of the storage unit.
                 None => {
                     let unit = die.number(DW_AT_byte_size).or_else(|| of.size())?;
                     let from = die.number(DW_AT_bit_offset).unwrap_or(0);
@@ -297,7 +297,7 @@ impl Type {
         self.units.name(&same.next()?.0)
     }
 
-    /// Where the variants of a Rust enum (DWARF 5, 5.7.10) are said, and the member that chooses one.
+    /// The variant part of a Rust enum (DWARF 5, 5.7.10), and the member that selects a variant.
     fn variant_part(&self) -> Option<(Die, Option<Member>)> {
         let mut all = self.die.as_ref()?.children().into_iter();
         let (part, _) = all.find(|(_, tag)| *tag == DW_TAG_variant_part)?;
@@ -308,8 +308,8 @@ impl Type {
         Some((part, discriminant))
     }
 
-    /// The variant of a Rust enum that a discriminant chooses. `read` gives
-    /// so many bytes at an offset.
+    /// The variant of a Rust enum that a discriminant selects. `read` gets an offset and a number
+    /// of bytes.
     pub(crate) fn variant(&self, read: &dyn Fn(u64, u64) -> Option<u64>) -> Option<Member> {
         let bare = self.bare();
         let (part, discriminant) = bare.variant_part()?;
@@ -335,7 +335,7 @@ impl Type {
         other
     }
 
-    /// The type that stands for this parameter of a generic type.
+    /// The type argument for this parameter of a generic type.
     pub(crate) fn parameter(&self, name: &str) -> Option<Self> {
         let bare = self.bare();
         let all = bare.die.as_ref()?.children().into_iter();
@@ -346,7 +346,7 @@ impl Type {
         Some(bare.inner(&named.next()?.0))
     }
 
-    /// The variants of a Rust enum. The one that holds what is left is chosen by no value.
+    /// The variants of a Rust enum. No value selects the default one.
     pub(crate) fn variants(&self) -> Option<Variants> {
         let bare = self.bare();
         let (part, discriminant) = bare.variant_part()?;
@@ -361,12 +361,12 @@ impl Type {
         Some((discriminant, found))
     }
 
-    /// Whether its content depends on its value, as that of a Rust enum.
+    /// Whether its content depends on its value, as in a Rust enum.
     pub(crate) fn has_variants(&self) -> bool {
         self.bare().variant_part().is_some()
     }
 
-    /// Whether C++ passes it by the address of a copy.
+    /// Whether C++ passes it by reference to a copy.
     pub(crate) fn by_reference(&self) -> bool {
         self.by_reference_within(8)
     }
@@ -384,7 +384,7 @@ impl Type {
         if bare.is_c() || !matches!(bare.shape(), Shape::Class) {
             return false;
         }
-        // Before DWARF 5 one has to look for what makes copying more than copying bytes.
+        // Before DWARF 5: look for members that make it not trivially copyable.
         let destroyed = die.children().iter().any(|(child, tag)| {
             *tag == DW_TAG_subprogram
                 && child.attr(DW_AT_artificial).is_none()
@@ -400,7 +400,7 @@ impl Type {
     }
 }
 
-/// The bits of so many bytes.
+/// A mask of this many bytes.
 pub(crate) fn mask(size: u64) -> u64 {
     match size {
         0..8 => (1 << (8 * size)) - 1,

@@ -1,5 +1,5 @@
-//! The units of a module's debug information and the entries in them, wherever they lie: in
-//! the module's own file, in dwz's, or in split ones.
+//! The units of a module's debug information and the entries in them, wherever they lie: in the
+//! module's own file, in dwz's, or in split ones.
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -12,10 +12,10 @@ use gimli::{
 
 use crate::dwarf::{Bytes, Debug, Dwarf};
 
-/// An entry that refers to another one does so at most so often.
+/// Limit on a chain of references between entries.
 const MOST_ORIGINS: usize = 8;
 
-/// One unit, with the sections that it lies in.
+/// One unit, with its sections.
 pub(crate) struct Unit {
     pub(crate) dwarf: Arc<Dwarf>,
     pub(crate) unit: gimli::Unit<Bytes>,
@@ -31,7 +31,7 @@ pub(crate) struct Die {
 
 /// All units.
 pub(crate) struct Units {
-    /// Those of the module's own sections, split ones in place of their skeletons.
+    /// Those of the module's own sections, with split ones in place of their skeletons.
     pub(crate) own: Vec<Rc<Unit>>,
     /// Code of these units: first address, one behind the last, index in `own`.
     code: Vec<(u64, u64, usize)>,
@@ -69,7 +69,7 @@ impl Units {
             }
         }
         for unit in dwarf.sup().map(units).into_iter().flatten() {
-            // The supplement's strings and references are its own.
+            // The supplement has its own strings and references.
             if let Some(sup) = &dwarf.sup {
                 all.add(sup, unit);
             }
@@ -126,14 +126,14 @@ impl Units {
         }
     }
 
-    /// The unit whose code is there.
+    /// The units whose code covers an address.
     pub(crate) fn at(&self, address: u64) -> impl Iterator<Item = &Rc<Unit>> {
         let inside = move |&&(from, to, _): &&(u64, u64, usize)| (from..to).contains(&address);
         let found = self.code.iter().filter(inside);
         found.filter_map(|&(_, _, index)| self.own.get(index))
     }
 
-    /// What a reference in an entry of `from` leads to.
+    /// The target of a reference in an entry of `from`.
     pub(crate) fn follow(&self, from: &Rc<Unit>, to: AttributeValue<Bytes>) -> Option<Die> {
         let in_section = |dwarf: &Arc<Dwarf>, offset: usize| {
             let key = key(dwarf);
@@ -156,7 +156,7 @@ impl Units {
         }
     }
 
-    /// An attribute of an entry, or of the one that it was made from.
+    /// An attribute of an entry, or of its origin.
     pub(crate) fn attribute(
         &self,
         die: &Die,
@@ -173,7 +173,7 @@ impl Units {
         None
     }
 
-    /// The entry that one was made from: of an inlined or moved one, or its declaration.
+    /// The origin of an entry: of an inlined or moved one, or its declaration.
     pub(crate) fn origin(
         &self,
         unit: &Rc<Unit>,
@@ -219,7 +219,7 @@ impl Unit {
         Some(bytes.to_string_lossy().ok()?.into_owned())
     }
 
-    /// The path of its source, as the compiler was given it.
+    /// The path of its source, as given to the compiler.
     pub(crate) fn source(&self) -> String {
         let name = self
             .unit
@@ -239,7 +239,7 @@ impl Die {
         self.entry()?.attr_value(name)
     }
 
-    /// A number, if it is one that the file says outright.
+    /// A number, if it is a constant.
     pub(crate) fn number(&self, name: DwAt) -> Option<u64> {
         let value = self.attr(name)?;
         value
@@ -251,7 +251,7 @@ impl Die {
         Some(self.entry()?.tag())
     }
 
-    /// The entries right in this one.
+    /// The direct children of this entry.
     pub(crate) fn children(&self) -> Vec<(Self, DwTag)> {
         let mut all = Vec::new();
         let Ok(mut tree) = self.unit.unit.entries_tree(Some(self.at)) else {
@@ -271,7 +271,7 @@ impl Die {
     }
 }
 
-/// Names the sections that an offset is in.
+/// Identifies the sections of an offset.
 fn key(dwarf: &Arc<Dwarf>) -> usize {
     Arc::as_ptr(dwarf) as usize
 }

@@ -1,5 +1,5 @@
-//! Call stacks: by the tables that compilers leave for exceptions and debuggers, and where
-//! there are none by frame pointers.
+//! Call stacks: by the tables that compilers emit for exceptions and debuggers, else by frame
+//! pointers.
 
 use gimli::{
     CfaRule, EvaluationResult, FrameDescriptionEntry, Location, Piece, Register, RegisterRule,
@@ -11,16 +11,16 @@ use crate::evaluate::View;
 use crate::space::Space;
 use crate::target::{Registers, Target};
 
-/// No stack is followed further.
+/// Limit on the frames of a stack.
 pub const MOST_FRAMES: usize = 1000;
 /// Steps of one expression in a table, at most.
 const MOST_STEPS: u32 = 1000;
 
 /// All general registers, as bits.
 const ALL: u32 = 0xffff;
-/// Those that a function gives back as it got them: rbx, rbp, r12 to r15.
+/// Callee-saved registers: rbx, rbp, r12 to r15.
 const PRESERVED: u32 = 1 << 3 | 1 << 6 | 0xf000;
-/// A function of Go keeps no more than these.
+/// A function of Go preserves no more than these.
 const GO_KEEPS: u32 = 1 << RBP | 1 << RSP;
 const RBP: usize = 6;
 const RSP: usize = 7;
@@ -30,26 +30,26 @@ const RETURN: Register = gimli::X86_64::RA;
 /// How a frame was found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
-    /// It is the thread's present one.
+    /// The present frame of the thread.
     Present,
     /// By tables.
     Tables,
     /// By frame pointers: less certain.
     FramePointer,
-    /// By the word that the stack pointer points to, after a jump to where no code is.
+    /// By the word at the stack pointer, after a jump to an address without code.
     TopOfStack,
 }
 
 /// One frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
-    /// Registers in it, as far as they are known.
+    /// Its registers, as far as they are known.
     pub registers: Registers,
-    /// Which of the general ones are, as bits.
+    /// The known general registers, as bits.
     pub known: u32,
     /// The address to look up: for a caller that of the call, not of the return.
     pub lookup: u64,
-    /// How it was found.
+    /// The way it was found.
     pub how: How,
 }
 
@@ -99,9 +99,9 @@ fn caller(target: &mut dyn Target, space: &Space, callee: &Frame) -> Option<Fram
 
 enum Tabled {
     Caller(Frame),
-    /// The tables say that nobody called.
+    /// The tables say that it has no caller.
     Outermost,
-    /// There are no tables, or they make no sense.
+    /// There are no tables, or they are invalid.
     Unknown,
 }
 
@@ -123,7 +123,7 @@ fn by_tables(target: &mut dyn Target, space: &Space, callee: &Frame) -> Tabled {
         return Tabled::Unknown;
     };
     let known = if tables.go { known & GO_KEEPS } else { known };
-    // Behind a signal's frame the stack may be another one; otherwise it only grows down.
+    // Behind a signal's frame the stack may be another one; otherwise frames only go up.
     let goes_on = signal || up.general[RSP] > callee.registers.general[RSP];
     if up.pc == 0 || !goes_on {
         return Tabled::Outermost;
@@ -131,13 +131,13 @@ fn by_tables(target: &mut dyn Target, space: &Space, callee: &Frame) -> Tabled {
     Tabled::Caller(Frame {
         registers: up,
         known,
-        // The frame below a signal's was interrupted, it has called nobody.
+        // The frame below a signal's was interrupted, it made no call.
         lookup: up.pc.wrapping_sub(u64::from(!signal)),
         how: How::Tables,
     })
 }
 
-/// What one section of tables says of an address: the function's entry, and the rules there.
+/// The entry of the function at an address in one section of tables, and its rules there.
 fn rules<'c, S: UnwindSection<Bytes>>(
     section: &S,
     bases: &gimli::BaseAddresses,
@@ -156,7 +156,7 @@ where
     Some((entry, row))
 }
 
-/// The frame's own address by one section of tables.
+/// The canonical frame address by one section of tables.
 fn canonical<S: UnwindSection<Bytes>>(
     target: &mut dyn Target,
     section: &S,
@@ -178,7 +178,7 @@ where
     machine.cfa(section, row.cfa())
 }
 
-/// A frame as debug information wants to know it.
+/// The view of a frame for evaluating debug information.
 pub fn view(target: &mut dyn Target, space: &Space, frame: &Frame, thread_pointer: u64) -> View {
     let cfa = space.module_at(frame.lookup).and_then(|placed| {
         let tables = &placed.module.tables;
@@ -235,7 +235,7 @@ where
         }
         let bit = 1 << number;
         known |= match row.register(register) {
-            // Without a word about it a register is as the calling convention says.
+            // Without a rule a register follows the calling convention.
             None => callee.known & PRESERVED & bit,
             Some(RegisterRule::SameValue) => callee.known & bit,
             Some(RegisterRule::Undefined) => 0,
@@ -245,7 +245,7 @@ where
     if let Some(rsp) = machine.explicit(section, row, gimli::X86_64::RSP, cfa) {
         up.general[RSP] = rsp;
     }
-    // Nobody called: the return address is said to be undefined.
+    // No caller: the return address is undefined.
     up.pc = match row.register(RETURN) {
         None | Some(RegisterRule::Undefined | RegisterRule::SameValue) => 0,
         Some(_) => machine.restore(section, row, RETURN, cfa)?,
@@ -253,7 +253,7 @@ where
     Some((up, known, entry.is_signal_trampoline()))
 }
 
-/// Follows rules of tables in one frame.
+/// Evaluates rules of tables in one frame.
 struct Machine<'a> {
     target: &'a mut dyn Target,
     registers: &'a Registers,
@@ -278,7 +278,7 @@ impl Machine<'_> {
         }
     }
 
-    /// A register's value in the caller, if a rule says so outright.
+    /// A register's value in the caller, if a rule gives it.
     fn explicit<S: UnwindSection<Bytes>>(
         &mut self,
         section: &S,
@@ -328,7 +328,7 @@ impl Machine<'_> {
             evaluation.set_initial_value(value);
         }
         let mut result = evaluation.evaluate().ok()?;
-        // The bound above does not count what is asked for here.
+        // The iteration limit does not count these requests.
         for _ in 0..MOST_STEPS {
             result = match result {
                 EvaluationResult::Complete => {

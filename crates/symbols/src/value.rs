@@ -9,13 +9,13 @@ use crate::scalar::{UNKNOWN, base, field, is_char, low, number, quoted};
 use crate::target::{Registers, Target};
 use crate::types::{Shape, Type};
 
-/// Characters of a string that are shown.
+/// Limit on the characters of a string.
 const MOST_TEXT: u64 = 200;
-/// Elements of an array, or members of a class, that are shown.
+/// Limit on the elements of an array, or the members of a class.
 const MOST_PARTS: usize = 10;
-/// Classes in classes that are shown.
+/// Limit on the nesting of classes.
 const MOST_DEPTH: usize = 4;
-/// Bytes of a value that are looked at.
+/// Limit on the bytes of a value.
 const MOST_BYTES: u64 = 4096;
 
 /// Registers that values are passed in.
@@ -30,14 +30,14 @@ pub struct Passing {
 /// Shows values.
 pub(crate) struct Shower<'a> {
     pub(crate) target: &'a mut dyn Target,
-    /// The name of code.
+    /// The name of the code at an address.
     pub(crate) function: &'a dyn Fn(u64) -> Option<String>,
 }
 
 impl Shower<'_> {
-    /// A value where it is; `None` if that is not known.
+    /// A value by its place; `None` if that is not known.
     pub(crate) fn show(&mut self, of: &Type, place: &Where, from: &Passing) -> Option<String> {
-        // Of long ones the beginning is enough.
+        // Of long values only the beginning is read.
         let size = of.size()?.min(MOST_BYTES) as usize;
         let bytes = self.bytes(place, size, from)?;
         Some(self.text(of, &bytes, 0))
@@ -98,7 +98,7 @@ impl Shower<'_> {
         }
     }
 
-    /// What a reference stands for.
+    /// The target of a reference.
     fn referred(&mut self, to: &Type, at: u64, depth: usize) -> String {
         let size = to.size().unwrap_or(0).min(MOST_BYTES);
         let mut bytes = vec![0; size as usize];
@@ -124,12 +124,12 @@ impl Shower<'_> {
         }
     }
 
-    /// A text that ends with a zero; `None` if nothing is mapped there.
+    /// A zero-terminated text; `None` if nothing is mapped there.
     fn string(&mut self, at: u64) -> Option<String> {
         let mut all = Vec::new();
         while (all.len() as u64) < MOST_TEXT {
             let here = at.checked_add(all.len() as u64)?;
-            // A page that is there says nothing about the next one.
+            // A mapped page says nothing about the next one.
             let len = (64 - here % 64).min(MOST_TEXT - all.len() as u64);
             let mut part = vec![0; len as usize];
             if !self.target.read(here, &mut part) {
@@ -144,7 +144,7 @@ impl Shower<'_> {
         Some(quoted(&all, true))
     }
 
-    /// A text of a length that is known.
+    /// A text of known length.
     fn counted(&mut self, at: u64, len: u64) -> Option<String> {
         let mut bytes = vec![0; len.min(MOST_TEXT) as usize];
         (len == 0 || self.target.read(at, &mut bytes)).then(|| quoted(&bytes, len > MOST_TEXT))
@@ -271,7 +271,7 @@ impl Shower<'_> {
         self.text(of, &whole.to_le_bytes()[..size.min(8) as usize], 0)
     }
 
-    /// Classes that are texts: Rust's and Go's, and C++'s of libstdc++.
+    /// Classes that are strings: Rust's and Go's, and those of libstdc++.
     fn text_class(&mut self, of: &Type, bytes: &[u8]) -> Option<String> {
         let name = of.bare().name();
         let word = |offset: u64| number(bytes, offset, 8);

@@ -1,4 +1,4 @@
-//! One variable, or a part of one, as it is written: found, and where it is.
+//! Lookup of one variable, or a part of one, by its text.
 
 #![expect(non_upper_case_globals, reason = "DWARF's constants have its names")]
 
@@ -20,27 +20,27 @@ use crate::target::Target;
 use crate::types::Type;
 use crate::units::{Die, Unit, Units};
 
-/// Places that are listed where several are meant.
+/// Limit on the listed places of an ambiguous name.
 const MOST_LISTED: usize = 20;
 
 /// A variable that was found.
 pub struct Variable {
-    /// Its name with all that it is in.
+    /// Its name with all enclosing scopes.
     pub name: String,
-    /// The module that it is of.
+    /// Its module.
     pub module: String,
-    /// Its type, if debug information says it.
+    /// Its type, if debug information has it.
     pub of: Option<Type>,
-    /// Where it is.
+    /// Its place.
     pub place: Where,
     /// Its bytes; 0 if they are not known.
     pub size: u64,
 }
 
-/// Why there is none.
+/// The reason why there is none.
 #[derive(Debug, thiserror::Error)]
 pub enum Missing {
-    /// It is written in a way that cannot be read.
+    /// The text does not parse.
     #[error("{0}")]
     Unreadable(String),
     /// No variable has the name.
@@ -48,23 +48,23 @@ pub enum Missing {
     Unknown {
         /// The name.
         name: String,
-        /// Names like it.
+        /// Similar names.
         near: Vec<String>,
     },
-    /// Several variables have it.
+    /// Several variables have the name.
     #[error("several variables are called {name}, say which (bank.c:{name}, function::{name}), or give an address: {}", .all.join(", "))]
     Several {
         /// The name.
         name: String,
-        /// What they are.
+        /// Their full names.
         all: Vec<String>,
     },
-    /// It is there, but it has no place, or the part that is meant is none.
+    /// It exists, but has no place, or no such part.
     #[error("{name}: {why}")]
     NoPlace {
-        /// What is meant.
+        /// The text that was asked for.
         name: String,
-        /// Why not.
+        /// The reason.
         why: String,
     },
 }
@@ -76,7 +76,7 @@ fn like(near: &[String]) -> String {
     }
 }
 
-/// A variable before the way to a part of it was taken.
+/// A variable, before its parts are resolved.
 struct Base {
     name: String,
     placed: usize,
@@ -86,7 +86,7 @@ struct Base {
 }
 
 impl Space {
-    /// Finds a variable, or a part of one, as one sees it: first in the frame, if there is one,
+    /// Finds a variable, or a part of one, in scope order: first in the frame, if there is one,
     /// then everywhere.
     ///
     /// # Errors
@@ -135,7 +135,7 @@ impl Space {
         }
         let mut found: Vec<Base> = Vec::new();
         let mut why = None;
-        // Those of frames.
+        // Variables of frames.
         let mut passing = BTreeSet::new();
         for (index, placed) in self.modules().iter().enumerate() {
             let Some(units) = placed.module.units() else {
@@ -158,7 +158,7 @@ impl Space {
                 }
                 let place = place_of(target, placed, view, &die, None);
                 match place {
-                    // The linker left it out.
+                    // The linker dropped it.
                     Ok(Where::Memory(at)) if at == placed.bias => {}
                     Ok(place) if found.iter().any(|f| f.place == place && f.placed == index) => {}
                     Ok(place) => found.push(Base {
@@ -172,7 +172,7 @@ impl Space {
                 }
             }
         }
-        // The whole name beats the end of a longer one, a variable a constant.
+        // A whole name takes precedence over the end of a longer one, a variable over a constant.
         if found.iter().any(|f| f.name == name) {
             found.retain(|f| f.name == name);
         }
@@ -199,7 +199,7 @@ impl Space {
         }
     }
 
-    /// By the linker's table.
+    /// Finds it in the symbol table.
     fn linked(&self, name: &str) -> Result<Option<Base>, Missing> {
         let mut found: Vec<Base> = Vec::new();
         for (index, placed) in self.modules().iter().enumerate() {
@@ -239,7 +239,7 @@ impl Space {
         }
     }
 
-    /// A variable of the frame; `None` if it has none of that name.
+    /// A variable of the frame; `None` if the frame has none of that name.
     fn local(
         &self,
         target: &mut dyn Target,
@@ -261,7 +261,7 @@ impl Space {
         };
         let die = scopes.iter().rev().find_map(variable)?;
         let function = scopes.first().cloned();
-        // A static one of an inlined function says its place at the original.
+        // A static variable of an inlined function has its place at the original entry.
         let with_place = match location(&die) {
             Some(_) => die.clone(),
             None => die
@@ -326,7 +326,7 @@ impl Space {
             name: base.name,
             module,
             size,
-            // The bytes of a bit field are not its value alone.
+            // The value of a bit field is only some bits of its bytes.
             of: walk.bits.is_none().then_some(walk.of),
             place: walk.place,
         })
@@ -350,7 +350,7 @@ impl Space {
     }
 }
 
-/// Of variables that come and go with a frame one has to say which frame.
+/// The error for a variable of a frame when no frame is given.
 fn of_a_frame(name: &str, all: &BTreeSet<String>) -> Missing {
     const SHOWN: usize = 5;
     let mut shown: Vec<&str> = all.iter().take(SHOWN).map(String::as_str).collect();
@@ -366,7 +366,7 @@ fn of_a_frame(name: &str, all: &BTreeSet<String>) -> Missing {
     }
 }
 
-/// Where the variable of an entry is.
+/// The place of an entry's variable.
 fn place_of(
     target: &mut dyn Target,
     placed: &Placed,

@@ -1,5 +1,5 @@
-//! The forms that compilers and distributions give debug information: whatever it is, the same
-//! names and lines come out.
+//! The forms of debug information of compilers and distributions: each gives the same names and
+//! lines.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -21,7 +21,7 @@ static __attribute__((noinline)) int count(int n) {
 int main(void) { return count(3); }
 ";
 
-/// A folder with the program, which one form after the other is made of.
+/// A folder with the program, from which each form is made in turn.
 struct Form {
     folder: TempDir,
 }
@@ -71,7 +71,7 @@ impl Form {
         module.companions()
     }
 
-    /// What was found is kept in another folder, as in a packed recording; the rest goes away.
+    /// The found files are kept in another folder, as in a packed recording; the rest is removed.
     fn is_whole_elsewhere(&self) {
         let companions = self.is_whole();
         let kept = tempfile::tempdir().unwrap();
@@ -173,7 +173,7 @@ fn separate_files_are_found_by_what_is_in_them() {
         form.separate(place);
         form.is_whole_elsewhere();
     }
-    // Without a build id the checksum alone tells.
+    // Without a build id only the checksum identifies the file.
     let form = Form::new(&["-g"]);
     let no_id = ["--remove-section=.note.gnu.build-id", "small"];
     form.tool("objcopy", &no_id, &[]);

@@ -1,4 +1,4 @@
-//! Any bytes as an ELF file: whatever it is asked, it answers.
+//! Any bytes as an ELF file: every query returns.
 
 #![no_main]
 
