@@ -1,4 +1,4 @@
-//! Answers to requests, and what a request asks for.
+//! Requests with their arguments, and the answers to them.
 
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -6,19 +6,19 @@ use serde_json::{Value, json};
 /// A request of the client's.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The client's number.
+    /// The client's sequence number.
     pub seq: i64,
-    /// What it asks for.
+    /// Name of the request.
     pub command: String,
-    /// With what; `null` for nothing.
+    /// Its arguments; `null` if there are none.
     pub arguments: Value,
 }
 
 impl Request {
-    /// Reads a message. `Ok(None)`: it is no request, and needs no answer.
+    /// Reads a message. `Ok(None)`: it is not a request, and needs no answer.
     ///
     /// # Errors
-    /// What is wrong with it, and its number, if it has one.
+    /// The fault, and the message's number, if it has one.
     pub fn read(bytes: &[u8]) -> Result<Option<Self>, (i64, String)> {
         let message: Value =
             serde_json::from_slice(bytes).map_err(|e| (0, format!("no JSON: {e}")))?;
@@ -39,17 +39,17 @@ impl Request {
     }
 }
 
-/// Why a request is not done.
+/// The reason why a request is refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refusal {
-    /// For the person at the editor.
+    /// Text for the user of the editor.
     pub message: String,
-    /// Whether the editor should show it although nobody looks at the answer.
+    /// Whether the editor should show it although it does not look at the answer.
     pub show: bool,
 }
 
 impl Refusal {
-    /// One that the editor should show.
+    /// A refusal that the editor should show.
     pub fn shown(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
@@ -73,7 +73,7 @@ pub type Answer = Result<Value, Refusal>;
 /// Reads the arguments of a request.
 ///
 /// # Errors
-/// What is missing or of another type.
+/// The argument that is missing or of another type.
 pub fn arguments<T: DeserializeOwned>(value: &Value) -> Result<T, Refusal> {
     let value = match value {
         Value::Null => json!({}),
@@ -95,7 +95,7 @@ pub fn response(request: &Request, answer: &Answer) -> Value {
         Ok(body) => message["body"] = body.clone(),
         Err(refusal) => {
             message["message"] = json!(refusal.message);
-            // A format may have variables in braces, and so may the text.
+            // A format may have variables in braces, and the text may contain braces.
             message["body"] = json!({ "error": {
                 "id": 1,
                 "format": "{reason}",

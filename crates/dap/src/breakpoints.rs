@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use serde_json::Value as Json;
 
-/// What belongs together.
+/// A group of breakpoints that the client replaces together.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Group {
-    /// The lines of a source file, as the client calls it.
+    /// The lines of a source file, by the client's path.
     Source(String),
     /// Functions.
     Functions,
@@ -17,7 +17,7 @@ pub enum Group {
     Data,
 }
 
-/// All that are set.
+/// All breakpoints that are set.
 #[derive(Debug, Default)]
 pub struct Breakpoints {
     pub(crate) groups: BTreeMap<Group, Vec<Kept>>,
@@ -27,36 +27,36 @@ pub struct Breakpoints {
     pub(crate) signals_pass: bool,
 }
 
-/// One that gdb has.
+/// A breakpoint of gdb's.
 #[derive(Debug)]
 pub struct Kept {
-    /// What the client wants.
+    /// The client's request.
     pub wanted: Wanted,
     /// gdb's number for it.
     pub number: u32,
-    /// As the client knows it.
+    /// The client's description of it.
     pub shown: Json,
 }
 
-/// One as the client wants it.
+/// A breakpoint as the client requests it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// The command that sets it, but for its options.
+    /// The command that sets it, without its options.
     pub command: &'static str,
-    /// Where, in words of gdb's.
+    /// Its location, in gdb's syntax.
     pub place: String,
-    /// What the person calls it.
+    /// Its name for the user.
     pub name: String,
-    /// When it counts.
+    /// Its condition.
     pub condition: Option<String>,
-    /// Which time it counts for the first time.
+    /// The first hit that counts.
     pub hit: Option<String>,
     /// The language of the place, if it is not the program's.
     pub language: Option<&'static str>,
 }
 
 impl Breakpoints {
-    /// The reason for a stop at a breakpoint, and what the person reads.
+    /// The reason for a stop at a breakpoint, and its text for the user.
     pub fn kind(&self, number: Option<u32>) -> (&'static str, &'static str) {
         let caught = self.catchpoints.iter();
         for (filter, catchpoint) in caught {
@@ -76,7 +76,7 @@ impl Breakpoints {
         }
     }
 
-    /// What the person calls a watchpoint.
+    /// The user's name of a watchpoint.
     pub fn name_of_watch(&self, number: u32) -> Option<&str> {
         let mut data = self.groups.get(&Group::Data)?.iter();
         data.find(|k| k.number == number)

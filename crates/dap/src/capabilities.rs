@@ -1,8 +1,8 @@
-//! What the client is told that it may ask for.
+//! The capabilities that the client is told.
 
 use serde_json::{Value, json};
 
-/// Filters of exceptions: what the client calls it, what the person reads, whether it is on.
+/// Filters of exceptions: the client's name, the text for the user, whether it is on by default.
 pub const FILTERS: [(&str, &str, bool); 3] = [
     ("signals", "Signals", true),
     ("throw", "C++: thrown exceptions", false),

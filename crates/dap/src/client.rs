@@ -1,4 +1,4 @@
-//! The client: a thread that reads it, and a pen that writes to it.
+//! The client: a thread that reads from it, and a pen that writes to it.
 
 use std::io::{BufReader, Read, Write};
 use std::sync::mpsc::Sender;
@@ -10,7 +10,7 @@ use crate::answers::Request;
 use crate::event::Event;
 use crate::wire;
 
-/// Writes messages, each with its number.
+/// Writes messages, each with its sequence number.
 pub struct Pen {
     output: Box<dyn Write + Send>,
     seq: u64,
@@ -33,7 +33,7 @@ impl Pen {
         }
         self.seq += 1;
         message["seq"] = json!(self.seq);
-        // That it is gone is also seen where it is read.
+        // The reading thread notices too that the client is gone.
         self.gone = wire::write(&mut self.output, &message).is_err();
     }
 
@@ -49,7 +49,7 @@ impl Pen {
     }
 }
 
-/// Reads requests until the client goes.
+/// Reads requests until the client disconnects.
 pub fn listen(input: Box<dyn Read + Send>, events: Sender<Event>) {
     thread::spawn(move || {
         let mut input = BufReader::new(input);
@@ -64,7 +64,7 @@ pub fn listen(input: Box<dyn Read + Send>, events: Sender<Event>) {
                 Err(e) => Event::ClientGone(Some(e)),
             };
             let last = matches!(event, Event::ClientGone(_));
-            // Nobody listens any more: the session is over.
+            // The session is over: its receiver is gone.
             if events.send(event).is_err() || last {
                 return;
             }

@@ -10,7 +10,7 @@ use crate::mi::quote;
 use crate::program::Frame;
 use crate::session::Session;
 
-/// Bytes of the largest variable that is watched.
+/// Size of the largest variable that can be watched.
 const LENGTH_MAX: u64 = 1 << 20;
 
 #[derive(Deserialize)]
@@ -24,13 +24,13 @@ struct DataBreakpointInfo {
     bytes: Option<u64>,
 }
 
-/// What the client gives back to set a breakpoint: memory, whatever frame it was found from.
+/// The id that the client returns to set a breakpoint: memory, independent of any frame.
 #[derive(Deserialize, Serialize)]
 struct DataId {
     name: String,
     address: u64,
     bytes: u64,
-    /// Its type, in the words of its language.
+    /// Its type, in the syntax of its language.
     #[serde(rename = "type")]
     kind: Option<String>,
 }
@@ -59,7 +59,7 @@ impl Session {
                 "accessTypes": ["read", "write", "readWrite"],
                 "canPersist": false,
             })),
-            // What cannot be watched is an answer.
+            // A refusal is an answer here.
             Err(refusal) => Ok(json!({ "dataId": null, "description": refusal.message })),
         }
     }
@@ -100,7 +100,7 @@ impl Session {
         }
     }
 
-    /// Where the value of an expression lies.
+    /// The address of an expression's value.
     pub(crate) fn address_of(
         &mut self,
         frame: Option<Frame>,
@@ -109,7 +109,7 @@ impl Session {
         self.address_in(frame, &format!("&({expression})"))
     }
 
-    /// The address that a pointer has.
+    /// The value of a pointer.
     fn address_in(&mut self, frame: Option<Frame>, pointer: &str) -> Result<u64, Refusal> {
         let text = self.value_of(frame, pointer)?;
         // "(int *) 0x1234 <name>"
@@ -119,7 +119,7 @@ impl Session {
         u64::from_str_radix(digits, 16).map_err(|_| format!("{pointer} is no address").into())
     }
 
-    /// gdb's text for an expression.
+    /// gdb's text for the value of an expression.
     pub(crate) fn value_of(
         &mut self,
         frame: Option<Frame>,
@@ -161,8 +161,8 @@ impl Session {
         })
     }
 
-    /// An expression for memory that is good everywhere, of its own type, where the present
-    /// language has that.
+    /// An expression for the memory that is valid everywhere, of the variable's own type, if the
+    /// current language can express that.
     fn watched(&mut self, id: &DataId) -> Option<String> {
         let DataId { address, bytes, .. } = id;
         let kind = id.kind.as_ref()?;
@@ -177,7 +177,7 @@ impl Session {
         })
     }
 
-    /// Does something in which gdb calls no functions of the program.
+    /// Runs a closure during which gdb calls no functions of the program.
     pub(crate) fn without_calls<T>(
         &mut self,
         what: impl FnOnce(&mut Self) -> T,
@@ -189,7 +189,7 @@ impl Session {
     }
 }
 
-/// Memory as a number of C's, or as bytes.
+/// Memory as one of C's integers, or as bytes.
 fn untyped(id: &DataId) -> String {
     let DataId { address, bytes, .. } = id;
     match bytes {

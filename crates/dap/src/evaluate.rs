@@ -17,15 +17,15 @@ struct Evaluate {
     context: Option<String>,
 }
 
-/// What makes the rest a command of gdb's console.
+/// Prefix of a command for gdb's console.
 const EXEC: &str = "-exec ";
-/// Why there is no result.
+/// The reason why there is no result.
 const STOPPED: &str = "the function that was called has stopped at a breakpoint or a signal, \
     and is what is shown now; going on leads back to the recording";
-/// The same, for a call of the editor's.
+/// The same, for an evaluation by the editor itself.
 const ABANDONED: &str = "the function that was called came to a breakpoint or a signal, and was \
     left: call it in the console to see where";
-/// First words that are commands, and could not begin an expression.
+/// First words of commands; no expression begins with them.
 const COMMANDS: [&str; 13] = [
     "relive",
     "monitor",
@@ -42,7 +42,7 @@ const COMMANDS: [&str; 13] = [
     "set",
 ];
 
-/// The command of gdb's console that a text is, if it is one.
+/// The command of gdb's console in a text, if it is one.
 fn command(text: &str) -> Option<&str> {
     let text = text.trim();
     if let Some(command) = text.strip_prefix(EXEC) {
@@ -70,10 +70,10 @@ impl Session {
         }
         let expression = &wanted.expression;
         match context {
-            // The mouse on a word must not call functions of the program.
+            // Hovering over a word must not call functions of the program.
             "hover" => self.without_calls(|session| session.result(frame, expression, false))?,
-            // Who types a call may want to see where it stops; an editor repeats its own at each
-            // stop, and would get deeper and deeper.
+            // A user who types a call may want to see where it stops; an editor repeats its own at
+            // each stop, and would nest them deeper and deeper.
             "repl" => self.result(frame, expression, false),
             _ => {
                 let answer = self.result(frame, expression, context == "clipboard");
@@ -85,7 +85,7 @@ impl Session {
         }
     }
 
-    /// Leaves the function that gdb has called, and that has stopped.
+    /// Leaves the function that gdb called and that has stopped.
     fn abandon(&mut self) -> Result<(), Refusal> {
         let answer = self.ask("-stack-list-frames")?;
         let called = answer.list("stack").iter().position(|frame| {
@@ -103,9 +103,9 @@ impl Session {
     fn result(&mut self, frame: Option<Frame>, expression: &str, whole: bool) -> Answer {
         let mut shown = match self.variable(frame, expression, expression) {
             Ok(shown) => shown,
-            // What has stopped would only be called once more.
+            // Another evaluation would only call the stopped function once more.
             Err(_) if self.stop.is_some() => return Err(STOPPED.into()),
-            // Of a variable object gdb does not say what is wrong.
+            // gdb's error for a variable object gives no reason.
             Err(refusal) => {
                 let text = self.value_of(frame, expression);
                 return Err(text.err().unwrap_or(refusal));
@@ -113,7 +113,7 @@ impl Session {
         };
         let mut value = shown["value"].as_str().unwrap_or("").to_owned();
         if value.is_empty() {
-            // Nor does it say why it has no value.
+            // Nor does gdb give the reason why it has no value.
             if self.stop.is_some() {
                 return Err(STOPPED.into());
             }
@@ -121,7 +121,7 @@ impl Session {
         }
         let mut result = value.clone();
         if whole || value.starts_with('{') || value.starts_with('[') {
-            // An assignment must not be done twice: what it stands for has been asked already.
+            // An assignment must not be done twice: the variable object has evaluated it already.
             let again = !expression.contains('=') && !expression.contains('(');
             let again = again && !expression.contains("++") && !expression.contains("--");
             if again && let Ok(text) = self.value_of(frame, expression) {
@@ -140,7 +140,7 @@ impl Session {
         Ok(shown)
     }
 
-    /// Does a command of gdb's console.
+    /// Runs a command of gdb's console.
     fn at_console(&mut self, frame: Option<Frame>, command: &str) -> Result<String, Refusal> {
         let words: Vec<&str> = command.split_whitespace().collect();
         if let ["relive" | "monitor", "goto", place @ ..] = words.as_slice() {

@@ -1,23 +1,23 @@
-//! What a session waits for.
+//! The events that a session waits for.
 
 use crate::answers::Request;
 use crate::mi::Record;
 use crate::wire;
 
-/// What happens.
+/// An event of a session.
 pub enum Event {
-    /// The client asks for something.
+    /// A request of the client.
     Request(Request),
-    /// The client sent a message that is no request: its number, and what is wrong.
+    /// A message of the client that is no request: its number, and the fault.
     Nonsense(i64, String),
-    /// The client is gone, or does not speak the protocol.
+    /// The client disconnected, or does not speak the protocol.
     ClientGone(Option<wire::Error>),
-    /// gdb says something to us.
+    /// A record from gdb.
     Gdb(Record),
     /// gdb's output is closed.
     GdbGone,
-    /// gdb or Relive say something to the person.
+    /// A line of gdb or Relive for the user.
     Said(String),
-    /// They will say no more.
+    /// No more such lines follow.
     AllSaid,
 }

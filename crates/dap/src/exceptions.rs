@@ -13,7 +13,7 @@ struct SetExceptionBreakpoints {
     filters: Vec<String>,
 }
 
-/// Signals at which gdb does not stop unless it is told to.
+/// Signals at which gdb does not stop by default.
 const QUIET: &str = "SIGALRM SIGURG SIGIO SIGVTALRM SIGPROF SIGCHLD SIGPOLL SIGWINCH SIGLWP \
                      SIGPRIO SIGCANCEL SIGLIBRT";
 

@@ -1,7 +1,7 @@
-//! gdb as a child: started by `relive debug`, told commands, read by a thread.
+//! gdb as a child process: started by `relive debug`, sent commands, read by a thread.
 //!
-//! `relive debug` and all below it are one process group of their own, so that nothing of them
-//! stays behind, whatever state they are in.
+//! `relive debug` and its descendants are one process group of their own, so that none of them
+//! survives, whatever state they are in.
 
 use std::io::{self, BufRead, BufReader, Write};
 use std::os::unix::process::CommandExt;
@@ -15,12 +15,12 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, wa
 use crate::event::Event;
 use crate::mi;
 
-/// How long it may take to end by itself.
+/// How long it may take to exit by itself.
 const LAST_BREATH: Duration = Duration::from_secs(2);
-/// Longest line of gdb's that is read: the contents of memory are its longest.
+/// Longest line that is read from gdb: the contents of memory are its longest.
 const LINE_MAX: u64 = 64 << 20;
 
-/// A gdb.
+/// A running gdb.
 pub struct Gdb {
     child: Child,
     input: Option<ChildStdin>,
@@ -28,16 +28,16 @@ pub struct Gdb {
 }
 
 impl Gdb {
-    /// Starts it; what it prints comes as events.
+    /// Starts it; its output arrives as events.
     ///
     /// # Errors
-    /// It cannot be started.
+    /// When it cannot be started.
     pub fn start(command: &mut Command, events: &Sender<Event>) -> io::Result<Self> {
         command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
-            // Some of what gdb says has to be understood, and is said in words only.
+            // Some of gdb's messages are parsed, and exist as text only.
             .env("LC_ALL", "C.UTF-8")
             .process_group(0);
         let mut child = command.spawn()?;
@@ -48,7 +48,7 @@ impl Gdb {
                 lines(out, &mut |line| {
                     events.send(Event::Gdb(mi::parse(line))).is_ok()
                 });
-                // Nobody listens any more: the session is over.
+                // The session is over: its receiver is gone.
                 let _ = events.send(Event::GdbGone);
             });
         }
@@ -70,13 +70,13 @@ impl Gdb {
         })
     }
 
-    /// Sends a command; the number that its answer will have.
+    /// Sends a command; returns the number that its answer will have.
     ///
     /// # Errors
-    /// gdb does not read any more.
+    /// When gdb does not read any more.
     pub fn send(&mut self, command: &str) -> io::Result<u64> {
         self.token += 1;
-        // Words of others are quoted, and have no line ends; this is the last wall.
+        // Foreign text is quoted, and has no line ends; this is the last defence.
         let line = format!("{}{}\n", self.token, command.replace(['\n', '\r'], " "));
         match &mut self.input {
             Some(input) => input.write_all(line.as_bytes()).map(|()| self.token),
@@ -88,7 +88,7 @@ impl Gdb {
         i32::try_from(self.child.id()).ok().and_then(Pid::from_raw)
     }
 
-    /// Whether it has ended. It stays a zombie, so that its group's number is nobody else's.
+    /// Whether it has ended. It stays a zombie, so that its group's id is not reused.
     pub fn has_ended(&self) -> bool {
         const LOOK: WaitIdOptions = WaitIdOptions::EXITED
             .union(WaitIdOptions::NOHANG)
@@ -97,9 +97,9 @@ impl Gdb {
         !matches!(state, Some(Ok(None)))
     }
 
-    /// Ends it, and everything that it has started.
+    /// Ends it, and all processes that it has started.
     pub fn end(mut self) -> Option<ExitStatus> {
-        // It may be gone already, or not listen.
+        // It may be gone already, or hang.
         let _ = self.send("-gdb-exit");
         self.input = None;
         let limit = Instant::now() + LAST_BREATH;
@@ -107,14 +107,14 @@ impl Gdb {
             thread::sleep(Duration::from_millis(5));
         }
         if let Some(group) = self.pid() {
-            // Mostly nobody is left.
+            // Usually no process is left.
             let _ = kill_process_group(group, Signal::KILL);
         }
         self.child.wait().ok()
     }
 }
 
-/// Reads lines until the end, or until nobody wants them.
+/// Reads lines until the end, or until the receiver refuses them.
 fn lines(input: impl io::Read, each: &mut dyn FnMut(&[u8]) -> bool) {
     let mut input = BufReader::new(input);
     loop {

@@ -1,7 +1,7 @@
-//! Numbers that the client uses for frames and for variables with parts, good until the
-//! recording goes on. A number is never used twice, so that an old one is noticed.
+//! Numbers of the client for frames and for variables with parts, valid until the recording goes
+//! on. A number is never used twice, so that an old one is noticed.
 
-/// What a number stands for, and how many there have been.
+/// The objects behind the numbers, and the count of numbers given.
 #[derive(Debug)]
 pub struct Handles<T> {
     /// The number of the first one.
@@ -26,7 +26,7 @@ impl<T> Handles<T> {
         self.base + self.all.len() as i64 - 1
     }
 
-    /// What a number stands for.
+    /// The object behind a number.
     pub fn get(&self, number: i64) -> Option<&T> {
         let at = number.checked_sub(self.base)?;
         self.all.get(usize::try_from(at).ok()?)

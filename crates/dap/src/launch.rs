@@ -1,4 +1,4 @@
-//! Starting: which recording, and where in it.
+//! Launching: the recording, and the place in it.
 
 use std::collections::BTreeMap;
 use std::process::Command;
@@ -16,7 +16,7 @@ use crate::session::Session;
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Launch {
-    /// Name or folder; without it the latest.
+    /// Name or folder; the latest recording if absent.
     trace: Option<String>,
     /// `start`, `end`, `crash`, a number of events, or a position.
     at: Option<Json>,
@@ -24,15 +24,15 @@ struct Launch {
     process: Option<u32>,
     /// The gdb to start.
     gdb: Option<String>,
-    /// Folders that the debug information names, and where they are now.
+    /// Folders in the debug information, and their present places.
     source_map: BTreeMap<String, String>,
-    /// Whether to stop at that place, and not to go on to the first breakpoint.
+    /// Whether to stop at that place instead of going on to the first breakpoint.
     stop_on_entry: Option<bool>,
-    /// Commands of gdb's console, done first.
+    /// Commands of gdb's console, run first.
     init_commands: Vec<String>,
 }
 
-/// Settings that must hold before gdb meets the recording.
+/// Settings that must hold before gdb connects to the recording.
 const EARLY: [&str; 6] = [
     "set mi-async on",
     "set pagination off",
@@ -65,7 +65,7 @@ impl Launch {
             command.arg(format!("--gdb={gdb}"));
         }
         match self.trace.as_deref() {
-            // A name is no option.
+            // A name must not look like an option.
             Some(trace) if trace.starts_with('-') => command.arg(format!("./{trace}")),
             Some(trace) if !trace.is_empty() => command.arg(trace),
             _ => &mut command,
@@ -111,7 +111,7 @@ impl Session {
         Ok(Json::Null)
     }
 
-    /// Waits until gdb has the recording, and says how it is to behave.
+    /// Waits until gdb is connected to the recording, and configures it.
     fn begin(&mut self, launch: &Launch) -> Result<(), Refusal> {
         loop {
             match self.receive()? {
@@ -141,7 +141,7 @@ impl Session {
         }
         self.configured = true;
         if self.stop_on_entry {
-            // As if it had just stopped.
+            // As if the recording had just stopped.
             self.ran = None;
             let stop = crate::mi::Value::Tuple(Vec::new());
             self.stop = Some(self.stop.take().unwrap_or(stop));

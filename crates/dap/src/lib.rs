@@ -1,10 +1,9 @@
-//! The Debug Adapter Protocol (<https://microsoft.github.io/debug-adapter-protocol/>) over gdb's
-//! machine interface: what editors speak, on one side, and a gdb that `relive debug` starts on
-//! a recording, on the other.
+//! The Debug Adapter Protocol (<https://microsoft.github.io/debug-adapter-protocol/>) for editors,
+//! on top of the machine interface of a gdb that `relive debug` starts on a recording.
 //!
-//! gdb brings symbols, sources and expressions, Relive's own server below it the recording; this
+//! gdb provides symbols, sources and expressions, and Relive's server below it the recording; this
 //! crate only translates, and knows neither a trace nor a replay. It must never end because of
-//! what a client or gdb says, but end with its client, and never leave a gdb behind.
+//! input from a client or gdb, but end with its client, and never leave a gdb behind.
 
 mod answers;
 mod breakpoints;

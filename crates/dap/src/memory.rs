@@ -1,4 +1,4 @@
-//! Bytes and instructions.
+//! Memory and instructions.
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -34,10 +34,10 @@ struct Disassemble {
     instruction_count: i64,
 }
 
-/// The address that a text of the client's means, and so many bytes on.
+/// The address in a text of the client, plus an offset.
 ///
 /// # Errors
-/// It is no number.
+/// When the text is not a number.
 pub fn address(text: &str, offset: i64) -> Result<u64, Refusal> {
     let parsed = match text.strip_prefix("0x") {
         Some(hex) => u64::from_str_radix(hex, 16),
@@ -57,7 +57,7 @@ impl Session {
         let mut bytes = Vec::new();
         if wanted.count > 0 {
             let command = format!("-data-read-memory-bytes {at:#x} {}", wanted.count);
-            // What cannot be read is an answer.
+            // Unreadable memory is an answer.
             let answer = self.ask(&command);
             let blocks = answer.as_ref().map_or(&[][..], |a| a.list("memory"));
             let first = blocks.iter().find(|b| {
@@ -102,8 +102,8 @@ impl Session {
                 }
             }
         };
-        // What is not known is a byte each, below and above all that is: the client takes
-        // addresses for ascending.
+        // Unknown instructions take a byte each, below and above all known ones: the client expects
+        // ascending addresses.
         let low = before.first().and_then(address_of).unwrap_or(at);
         let high = behind.last().map_or(at, end_of);
         let unknown = |n: i64| match n < 0 {
@@ -122,8 +122,8 @@ impl Session {
         Ok(json!({ "instructions": all }))
     }
 
-    /// At least so many instructions before an address, if so many are in functions: only there
-    /// is known where they begin.
+    /// At least this many instructions before an address, if functions contain so many: only
+    /// functions tell where instructions begin.
     fn instructions_before(&mut self, at: u64, wanted: usize) -> Vec<Value> {
         let mut found: Vec<Value> = Vec::new();
         let (mut end, mut inside) = (at, at);
@@ -137,7 +137,7 @@ impl Session {
                 .collect();
             match more.first().and_then(address_of) {
                 Some(first) => end = first,
-                // Before the first instruction of a function lies another function.
+                // Another function lies before the first instruction of a function.
                 None if inside == at => {}
                 None => break,
             }
@@ -203,7 +203,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
         .collect()
 }
 
-/// Bytes as the protocol has them (RFC 4648, 4).
+/// Bytes in base64, as in the protocol (RFC 4648, 4).
 fn base64(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);

@@ -1,5 +1,5 @@
-//! What the client has numbers for in the recorded program: threads, frames, and what has
-//! variables in it.
+//! The objects of the recorded program that the client refers to by number: threads, frames, and
+//! containers of variables.
 
 use crate::mi::Value;
 
@@ -10,12 +10,12 @@ pub struct Thread {
     pub id: i64,
     /// gdb's number.
     pub gdb: u32,
-    /// Its name, and where its tape is: `worker p0.t3`.
+    /// Its name and its tape: `worker p0.t3`.
     pub name: String,
 }
 
 impl Thread {
-    /// From gdb's own list.
+    /// From an entry of gdb's list.
     pub fn read(value: &Value) -> Option<Self> {
         let gdb = value.number("id")?;
         // "Thread PID.TID"
@@ -33,7 +33,7 @@ impl Thread {
     }
 }
 
-/// A frame, as gdb finds it again.
+/// A frame, as gdb identifies it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Frame {
     /// gdb's number of the thread.
@@ -43,18 +43,18 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// For commands of gdb's.
+    /// Options for gdb's commands.
     pub fn options(self) -> String {
         format!("--thread {} --frame {}", self.thread, self.level)
     }
 
-    /// The same, nothing for no frame.
+    /// The same, empty without a frame.
     pub fn options_of(frame: Option<Self>) -> String {
         frame.map_or(String::new(), Self::options)
     }
 }
 
-/// What has variables in it.
+/// A container of variables.
 #[derive(Clone, Debug)]
 pub enum Container {
     /// Arguments of a frame's function.
@@ -65,7 +65,7 @@ pub enum Container {
     Registers(Frame),
     /// The vector registers.
     Vectors(Frame),
-    /// What the function that was just left has returned: gdb's name for it.
+    /// The return value of the function that was just left, by gdb's name for it.
     Returned(Frame, String),
     /// The parts of a variable.
     Parts(Object),
@@ -76,9 +76,9 @@ pub enum Container {
 pub struct Object {
     /// gdb's name for it.
     pub name: String,
-    /// The frame that it is of.
+    /// Its frame.
     pub frame: Option<Frame>,
-    /// A pretty-printer says what its parts are.
+    /// A pretty-printer determines its parts.
     pub dynamic: bool,
     /// Its parts are keys and values by turns.
     pub map: bool,

@@ -1,4 +1,4 @@
-//! Going on, in both directions, and being interrupted.
+//! Resuming, in both directions, and interrupting.
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -17,11 +17,11 @@ struct Step {
     granularity: Option<String>,
 }
 
-/// What gdb says where no line information is.
+/// gdb's message where there is no line information.
 const NO_BOUNDS: &str = "Cannot find bounds of current function";
 
 impl Session {
-    /// Orders gdb to go on.
+    /// Tells gdb to resume.
     pub(crate) fn resume(&mut self, command: &str, run: Run) -> Result<(), Refusal> {
         self.forget();
         self.running = Some(run);
@@ -34,18 +34,18 @@ impl Session {
         answer.map(drop)
     }
 
-    /// Forgets what is good for one stop only.
+    /// Drops state that is valid for one stop only.
     pub(crate) fn forget(&mut self) {
         self.frames.clear();
         self.containers.clear();
         for name in std::mem::take(&mut self.objects) {
-            // Nobody waits for the answer; without gdb there is nothing to delete.
+            // The answer is ignored; without gdb there is nothing to delete.
             let _ = self.send(&format!("-var-delete {}", quote(&name)));
         }
     }
 
-    /// Does a request while the recording goes on: it is stopped for that, and then goes on in
-    /// the same direction, unless it has met something meanwhile.
+    /// Handles a request while the recording runs: interrupts it for that, and then resumes in the
+    /// same direction, unless it stopped for another reason meanwhile.
     pub(crate) fn halted(&mut self, handler: Handler, given: &Json) -> Answer {
         let Some(run) = self.running else {
             return handler(self, given);
@@ -72,7 +72,7 @@ impl Session {
     }
 
     fn interrupt(&mut self) -> Result<(), Refusal> {
-        // gdb tells it as the signal, which may also be one of the recording.
+        // gdb reports the interrupt as the signal, which may also be one of the recording.
         self.interrupted = true;
         self.ask("-exec-interrupt").map(drop)
     }
@@ -137,13 +137,13 @@ impl Session {
         Ok(Json::Null)
     }
 
-    /// Back to the start of the process.
+    /// Goes back to the start of the process.
     pub(crate) fn restart(&mut self, _: &Json) -> Answer {
         self.go_to("start")?;
         Ok(Json::Null)
     }
 
-    /// Goes to another place of the recording, with the command that `relive debug` teaches gdb.
+    /// Goes to another place of the recording, with the command that `relive debug` defines in gdb.
     pub(crate) fn go_to(&mut self, place: &str) -> Result<String, Refusal> {
         self.forget();
         self.running = Some(Run::GOTO);

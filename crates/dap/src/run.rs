@@ -1,50 +1,50 @@
-//! How a recording goes on.
+//! A run of the recording: direction and order.
 
 /// A direction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// As it was recorded.
+    /// In recorded order.
     Forward,
-    /// The other one.
+    /// In reverse.
     Back,
 }
 
-/// How the recording goes on.
+/// A run of the recording.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Run {
-    /// Where to.
+    /// The direction.
     pub way: Way,
-    /// What was ordered.
+    /// The order given.
     pub order: Order,
 }
 
-/// What was ordered.
+/// An order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// To go on until something is met.
+    /// Run until an event stops it.
     Go,
     /// A step.
     Step,
-    /// To go to a place.
+    /// Go to a place.
     Leap,
-    /// Something at gdb's console.
+    /// A command at gdb's console.
     Console,
 }
 
 impl Run {
-    /// By a command of gdb's console, which may be any.
+    /// Any command of gdb's console.
     pub const CONSOLE: Self = Self {
         way: Way::Forward,
         order: Order::Console,
     };
 
-    /// To another place, past all that lies between.
+    /// To another place, without stops on the way.
     pub const GOTO: Self = Self {
         way: Way::Forward,
         order: Order::Leap,
     };
 
-    /// Until something is met.
+    /// Runs until an event stops it.
     pub fn go(way: Way) -> Self {
         Self {
             way,
@@ -60,8 +60,8 @@ impl Run {
         }
     }
 
-    /// Whether it is the same run if it is interrupted and goes on: a step would forget where
-    /// it began.
+    /// Whether it stays the same run when it is interrupted and resumed: a step would lose its
+    /// start.
     pub fn may_be_interrupted(self) -> bool {
         self.order == Order::Go
     }

@@ -1,7 +1,7 @@
 //! One session: the requests of a client, and gdb's records, in one loop.
 //!
-//! Requests are done one after the other. Whoever waits for gdb (`ask`) also takes what comes
-//! meanwhile: gdb's records at once, further requests later. A client that leaves ends the wait.
+//! Requests are handled in turn. A handler that waits for gdb (`ask`) also takes other events:
+//! gdb's records at once, further requests later. A client that disconnects ends the wait.
 
 use std::io::{Read, Write};
 use std::path::Path;
@@ -16,22 +16,22 @@ use crate::run::Run;
 use crate::session::{BEAT, Handler, Session};
 use crate::{capabilities, wire};
 
-/// What a request needs to be answered.
+/// The state that a request needs.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Needs {
-    /// Nothing.
+    /// Any.
     Nothing,
-    /// That `initialize` was there.
+    /// After `initialize`.
     Initialize,
     /// A recording.
     Launch,
-    /// A recording that stands still, if only for a moment.
+    /// A recording that is stopped, if only for this request.
     Halt,
-    /// A recording that stands still.
+    /// A recording that is stopped.
     Stop,
 }
 
-/// Every request that is known.
+/// All supported requests.
 const REQUESTS: &[(&str, Needs, Handler)] = {
     use Needs::{Halt, Initialize, Launch, Nothing, Stop};
     &[
@@ -79,11 +79,11 @@ const REQUESTS: &[(&str, Needs, Handler)] = {
     ]
 };
 
-/// Serves one client to its end. `relive` is the command whose `debug` is to be started. The
-/// process must ignore SIGPIPE: who does not read any more is noticed by the error.
+/// Serves one client to its end. `relive` is the command whose `debug` is started. The process must
+/// ignore SIGPIPE: a client that does not read any more is noticed by the error.
 ///
 /// # Errors
-/// The client does not speak the protocol, or cannot be read.
+/// When the client does not speak the protocol, or cannot be read.
 pub fn serve(
     relive: &Path,
     input: Box<dyn Read + Send>,
@@ -138,7 +138,7 @@ impl Session {
         Ok(())
     }
 
-    /// Answers what is no request.
+    /// Answers a message that is no request.
     fn nonsense(&mut self, seq: i64, what: &str) {
         let request = Request {
             seq,
@@ -210,7 +210,7 @@ impl Session {
         Ok(Json::Null)
     }
 
-    /// If the end of the recorded process was seen, says how it ended.
+    /// Reports how the recorded process ended, if its end was reached.
     fn say_goodbye(&mut self) {
         if let Some(code) = self.exit_code.take() {
             self.after.push(("exited", json!({ "exitCode": code })));

@@ -1,4 +1,4 @@
-//! What a session knows. What it does lies in the files above, by the kind of request.
+//! State of a session. Its behaviour lies in the other files, by kind of request.
 
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use crate::mi::Value;
 use crate::program::{Container, Frame, Thread};
 use crate::run::Run;
 
-/// How often it is looked whether gdb's processes are still there.
+/// Interval of checks whether gdb's processes still exist.
 pub const BEAT: Duration = Duration::from_millis(500);
 
-/// Does a request.
+/// Handles a request.
 pub type Handler = fn(&mut Session, &Json) -> Answer;
 
 /// A session.
@@ -31,50 +31,50 @@ pub struct Session {
     pub(crate) events: Receiver<Event>,
     pub(crate) sender: Sender<Event>,
     pub(crate) waiting: VecDeque<Event>,
-    /// Requests that wait for a stop.
+    /// Requests deferred until a stop.
     pub(crate) deferred: Vec<Event>,
     pub(crate) gdb: Option<Gdb>,
     pub(crate) initialized: bool,
-    /// The client has said everything that it wanted to say before the start.
+    /// The client has finished its configuration before the start.
     pub(crate) configured: bool,
     /// Lines count from 1, as gdb's do; 0 where the client's count from 0.
     pub(crate) first_line: i64,
-    /// What the recording does, if it does not stand still.
+    /// The present run, unless the recording is stopped.
     pub(crate) running: Option<Run>,
-    /// What it did last.
+    /// The last run.
     pub(crate) ran: Option<Run>,
-    /// The last stop, as long as the client does not know it.
+    /// The last stop, until the client is told of it.
     pub(crate) stop: Option<Value>,
-    /// The last stop that the client knows.
+    /// The last stop that the client was told of.
     pub(crate) told: Option<Value>,
     /// It was interrupted for the client.
     pub(crate) interrupted: bool,
-    /// It has stopped because it goes no further.
+    /// It has stopped at an end of the recording.
     pub(crate) at_an_end: bool,
-    /// What gdb says to a command of its console.
+    /// gdb's output for a command of its console.
     pub(crate) heard: Option<String>,
-    /// What the replay and gdb said last to the person.
+    /// The last messages of the replay and gdb for the user.
     pub(crate) said: Vec<String>,
-    /// Events that follow the answer to the present request.
+    /// Events to send after the answer to the present request.
     pub(crate) after: Vec<(&'static str, Json)>,
     pub(crate) threads: Vec<Thread>,
     pub(crate) frames: Handles<Frame>,
     pub(crate) containers: Handles<Container>,
-    /// gdb's names for variables that have been looked at.
+    /// gdb's names of the variable objects in use.
     pub(crate) objects: Vec<String>,
     pub(crate) breakpoints: Breakpoints,
-    /// Whether to stop before the recording goes on at all.
+    /// Whether to stop before the recording runs at all.
     pub(crate) stop_on_entry: bool,
     /// How the recorded process ended, once that is known.
     pub(crate) exit_code: Option<i64>,
-    /// The client wants to go.
+    /// The client has asked to disconnect.
     pub(crate) leaving: bool,
-    /// Nothing is served any more.
+    /// The session is over.
     pub(crate) over: bool,
 }
 
 impl Session {
-    /// A session that nothing has happened in.
+    /// A new session.
     pub(crate) fn new(
         relive: &Path,
         pen: Pen,

@@ -1,5 +1,5 @@
-//! Setting breakpoints of all kinds. The client always says all that it wants of one kind (of one
-//! source file); what it wanted before stays as it is, with its number and its count of hits.
+//! Setting breakpoints of all kinds. The client always sends all breakpoints of one kind (of one
+//! source file); those that it sent before stay unchanged, with their numbers and hit counts.
 
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
@@ -15,7 +15,7 @@ use crate::source;
 struct SetBreakpoints {
     source: Source,
     breakpoints: Option<Vec<AtLine>>,
-    /// What clients of old say instead.
+    /// The form that old clients send.
     #[serde(default)]
     lines: Vec<i64>,
 }
@@ -62,7 +62,7 @@ struct SetInstructionBreakpoints {
     breakpoints: Vec<AtInstruction>,
 }
 
-/// Sets a breakpoint, also where no code is yet.
+/// Sets a breakpoint, also where no code is loaded yet.
 const INSERT: &str = "-break-insert -f";
 
 impl Session {
@@ -98,8 +98,8 @@ impl Session {
         self.replace(Group::Source(path), all)
     }
 
-    /// The program's source file that the client means by a path, if it is not that very path:
-    /// the only one of this name, or the one with most folders in common.
+    /// The program's source file for a client's path, if it is not that very path: the only one of
+    /// this name, or the one with most folders in common.
     fn files_like(&mut self, path: &str) -> Result<Option<String>, Refusal> {
         let name = path.rsplit('/').next().unwrap_or(path);
         let pattern = quote(&format!("^{}$", source::escape(name)));
@@ -144,8 +144,8 @@ impl Session {
         self.replace(Group::Instructions, all)
     }
 
-    /// Sets the breakpoints of a group: these and no others. Each is answered by itself, also one
-    /// that makes no sense: the client must not lose the others for it.
+    /// Sets the breakpoints of a group: these and no others. Each has its own answer, also an
+    /// invalid one: the client must not lose the others for it.
     pub(crate) fn replace(&mut self, group: Group, wanted: Vec<Result<Wanted, Refusal>>) -> Answer {
         let mut old = self.breakpoints.groups.remove(&group).unwrap_or_default();
         let mut kept = Vec::new();
@@ -208,7 +208,7 @@ impl Session {
         })
     }
 
-    /// Says when a breakpoint counts.
+    /// Sets condition and ignored hits of a breakpoint.
     fn finish(&mut self, number: u32, wanted: &Wanted, ignored: u32) -> Result<(), Refusal> {
         if let Some(condition) = wanted.condition.as_deref().filter(|c| !c.trim().is_empty()) {
             self.ask(&format!("-break-condition {number} {}", quote(condition)))?;
@@ -219,7 +219,7 @@ impl Session {
         Ok(())
     }
 
-    /// A breakpoint of gdb's as the client is told it.
+    /// The client's description of a breakpoint of gdb's.
     fn shown(&self, number: u32, set: &Value) -> Json {
         let mut shown = json!({ "id": number, "verified": true });
         if set.get("pending").is_some() {
@@ -240,7 +240,7 @@ impl Session {
         shown
     }
 
-    /// gdb has changed a breakpoint: a library came, or it was hit.
+    /// Notes gdb's change of a breakpoint: a library was loaded, or it was hit.
     pub(crate) fn note_breakpoint(&mut self, results: &Value) {
         let Some(set) = results.get("bkpt") else {
             return;
@@ -254,7 +254,7 @@ impl Session {
             return;
         };
         let differs = |field: &str| kept.shown.get(field) != new.get(field);
-        // Watchpoints have no place, and gdb tells their hits in this way.
+        // Watchpoints have no line, and gdb reports their hits as changes.
         if new.get("line").is_some() && (differs("verified") || differs("line")) {
             kept.shown = new.clone();
             let body = json!({ "reason": "changed", "breakpoint": new });
@@ -284,8 +284,8 @@ fn ignored(hit: &str) -> Result<u32, Refusal> {
     })
 }
 
-/// The one of several paths that has most last parts in common with a path, if it is one, and
-/// not the path itself.
+/// The path with most last components in common with `path`, if there is exactly one, and it is not
+/// `path` itself.
 fn alike<'n>(path: &str, names: &[&'n str]) -> Option<&'n str> {
     let common = |name: &str| {
         let parts = path.rsplit('/').zip(name.rsplit('/'));

@@ -1,7 +1,7 @@
-//! Source files: where they are, and their text.
+//! Source files: their places and their text.
 //!
-//! A packed recording brings its sources along; gdb is told of that folder, and then names the
-//! files in it, so that the client opens them itself.
+//! A packed recording contains its sources; gdb gets that folder, and then names the files in it,
+//! so that the client opens them itself.
 
 use std::io::Read;
 use std::path::Path;
@@ -15,7 +15,7 @@ use crate::session::Session;
 /// Longest file that is sent.
 const TEXT_MAX: u64 = 16 << 20;
 
-/// What a frame or a breakpoint says of its source.
+/// The source of a frame or a breakpoint.
 pub fn of(place: &Value) -> Option<Json> {
     let path = place.text("fullname").or(place.text("file"))?;
     let name = Path::new(path).file_name()?.to_string_lossy();
@@ -57,7 +57,7 @@ impl Session {
     }
 }
 
-/// A text as a regular expression that matches nothing else.
+/// A regular expression that matches exactly this text.
 pub fn escape(text: &str) -> String {
     let mut escaped = String::new();
     for c in text.chars() {

@@ -25,7 +25,7 @@ struct Scopes {
     frame_id: i64,
 }
 
-/// Frames that are shown if the client does not say how many.
+/// Frames that are shown if the client gives no number.
 const LEVELS: u32 = 1000;
 
 impl Session {
@@ -38,7 +38,7 @@ impl Session {
             n => n.min(LEVELS),
         };
         let end = from.saturating_add(levels);
-        // One more than is shown says that there are more, without unwinding all of a deep one.
+        // One more than is shown: tells whether there are more, without unwinding them all.
         let most = end.saturating_add(1);
         let answer = self.ask(&format!("-stack-info-depth --thread {thread} {most}"))?;
         let depth: u32 = answer.number("depth").unwrap_or(0);
@@ -72,17 +72,17 @@ impl Session {
         shown
     }
 
-    /// A line as the client counts.
+    /// A line in the client's numbering.
     pub(crate) fn line_out(&self, line: i64) -> i64 {
         line - 1 + self.first_line
     }
 
-    /// A line as gdb counts.
+    /// A line in gdb's numbering.
     pub(crate) fn line_in(&self, line: i64) -> i64 {
         line.saturating_add(1 - self.first_line)
     }
 
-    /// A frame of the client's.
+    /// The frame behind a number of the client.
     pub(crate) fn frame_of(&self, id: i64) -> Result<Frame, Refusal> {
         let found = self.frames.get(id).copied();
         found.ok_or_else(|| format!("there is no frame {id} (any more)").into())

@@ -1,4 +1,4 @@
-//! Stops: gdb's reasons in the client's words.
+//! Stops: gdb's reasons in the client's terms.
 
 use serde_json::{Value as Json, json};
 
@@ -7,7 +7,7 @@ use crate::mi::Value;
 use crate::run::{Run, Way};
 use crate::session::Session;
 
-/// A reason in both languages: gdb's, the protocol's, and what the person reads.
+/// Reasons for a stop: gdb's, the protocol's, and the text for the user.
 const REASONS: [(&str, &str, &str); 10] = [
     ("breakpoint-hit", "breakpoint", "Paused on a breakpoint"),
     ("watchpoint-trigger", "data breakpoint", "Paused on a write"),
@@ -33,14 +33,14 @@ const REASONS: [(&str, &str, &str); 10] = [
     ("solib-event", "pause", "Paused on a library"),
 ];
 
-/// How a process ended, as the server says it.
+/// The server's messages about the end of a process.
 const ENDS: [&str; 3] = [
     " exited with code ",
     " was killed by ",
     "the recording of process ",
 ];
 
-/// What else it says while the recording goes on.
+/// Its messages while the recording runs.
 const SERVER: [&str; 5] = [
     ENDS[0],
     ENDS[1],
@@ -50,11 +50,11 @@ const SERVER: [&str; 5] = [
 ];
 
 impl Session {
-    /// Tells the client where the recording has stopped, and why.
+    /// Tells the client the place of a stop, and its reason.
     pub(crate) fn tell_stop(&mut self, stop: Value) {
-        // Where a function has stopped that gdb called, nothing went on before.
+        // A stop in a function that gdb called comes without a run before it.
         self.forget();
-        // Without gdb there is nothing to tell.
+        // Without gdb there is nothing to report.
         if self.look_at_threads().is_err() {
             return;
         }
@@ -127,7 +127,7 @@ impl Session {
         body
     }
 
-    /// Says that the recording goes no further in this direction.
+    /// Reports an end of the recording in this direction.
     fn tell_end(&self, body: &mut Json) {
         let back = self.ran.is_some_and(|r| r.way == Way::Back);
         body["reason"] = json!("pause");
@@ -141,7 +141,7 @@ impl Session {
         }
     }
 
-    /// What a write has changed, in the order of the recorded time.
+    /// The change by a write, in the order of the recorded time.
     fn change(&self, stop: &Value) -> Option<String> {
         let watch = watch(stop)?;
         let name = self.breakpoints.name_of_watch(watch.number("number")?);
@@ -156,7 +156,7 @@ impl Session {
         })
     }
 
-    /// What comes while the recording goes on: the program's output, or what the server says.
+    /// Output while the recording runs: the program's, or messages of the server.
     pub(crate) fn hear_target(&mut self, text: String) {
         let line = text.trim_end();
         let is_server = line.starts_with('[')
@@ -168,7 +168,7 @@ impl Session {
         }
     }
 
-    /// Notes how the recorded process ended, if that is what was said.
+    /// Notes how the recorded process ended, if the line tells it.
     pub(crate) fn note_end(&mut self, line: &str) {
         let code = line.split_once(ENDS[0]).map(|parts| parts.1);
         let code = code.and_then(|c| c.trim_end_matches(']').parse().ok());
@@ -189,7 +189,7 @@ impl Session {
     }
 }
 
-/// What is said of the watchpoint.
+/// The watchpoint's entry in a stop.
 fn watch(stop: &Value) -> Option<&Value> {
     ["wpt", "hw-rwpt", "hw-awpt"]
         .iter()

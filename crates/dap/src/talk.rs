@@ -1,4 +1,4 @@
-//! Talking to gdb: commands and their answers, and what it says meanwhile.
+//! Commands to gdb and their answers, and the records in between.
 
 use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
@@ -12,13 +12,13 @@ use crate::mi::{Record, Value};
 use crate::run::Run;
 use crate::session::{BEAT, Session};
 
-/// How long the last words of a dead gdb may take.
+/// How long the last output of a dead gdb may take.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-/// Part of a warning that is none here: the files are read out of the recording.
+/// Part of a warning that does not apply: the files are read out of the recording.
 const SLOW: &str = "File transfers from remote targets can be slow";
 
-/// How gdb says that a recording goes no further; not all versions have a reason for it.
+/// gdb's messages at an end of the recording; not all versions give it as the reason.
 const NO_HISTORY: [&str; 2] = [
     "No more reverse-execution history",
     "Reached end of recorded history",
@@ -32,10 +32,10 @@ impl Session {
         gdb.send(command).map_err(|_| gone())
     }
 
-    /// What gdb answers to a command.
+    /// gdb's answer to a command.
     ///
     /// # Errors
-    /// gdb's own words, or that nobody waits any more.
+    /// gdb's error, or that the session ends.
     pub(crate) fn ask(&mut self, command: &str) -> Result<Value, Refusal> {
         let wanted = self.send(command)?;
         loop {
@@ -55,7 +55,7 @@ impl Session {
         }
     }
 
-    /// What gdb's console prints for a command.
+    /// The console output of a command.
     ///
     /// # Errors
     /// As of [`Session::ask`].
@@ -65,17 +65,17 @@ impl Session {
         answer.map(|_| heard)
     }
 
-    /// What gdb answers to a command, and what it says to a person meanwhile.
+    /// gdb's answer to a command, and its console output meanwhile.
     pub(crate) fn overhear(&mut self, command: &str) -> (Result<Value, Refusal>, String) {
         self.heard = Some(String::new());
         let answer = self.ask(command);
         (answer, self.heard.take().unwrap_or_default())
     }
 
-    /// The next record of gdb's; what else comes is put aside.
+    /// The next record from gdb; other events are deferred.
     ///
     /// # Errors
-    /// The client leaves, or gdb is gone.
+    /// The client disconnects, or gdb is gone.
     pub(crate) fn receive(&mut self) -> Result<Record, Refusal> {
         loop {
             if self.leaving {
@@ -105,12 +105,12 @@ impl Session {
         }
     }
 
-    /// Takes a record that is no awaited answer.
+    /// Handles a record that is not an awaited answer.
     pub(crate) fn note(&mut self, record: Record) {
         match record {
             Record::Exec { class, results } => match class.as_str() {
                 "running" if self.running.is_none() => {
-                    // By a command of the console.
+                    // It was resumed by a command of the console.
                     self.forget();
                     self.running = Some(Run::CONSOLE);
                     if self.configured {
@@ -132,7 +132,7 @@ impl Session {
             {
                 self.heard.get_or_insert_default().push_str(&text);
             }
-            // What gdb tells a person who sits before it of files and stops.
+            // gdb's messages about files and stops for a user of its console.
             Record::Console(text) if !self.configured || self.is_silent() => {
                 self.at_an_end |= NO_HISTORY.iter().any(|n| text.contains(n));
             }
@@ -149,17 +149,17 @@ impl Session {
         }
     }
 
-    /// Whether the recording goes on, and not only to another place.
+    /// Whether the recording runs, other than to another place.
     fn is_going(&self) -> bool {
         self.running.is_some_and(|run| run != Run::GOTO)
     }
 
-    /// Whether gdb does what the client has asked for by a button, and not at its console.
+    /// Whether gdb runs a request of the client, not a command of its console.
     fn is_silent(&self) -> bool {
         self.running.is_some_and(|run| run != Run::CONSOLE)
     }
 
-    /// Passes on what was said to the person.
+    /// Passes a message on to the user.
     pub(crate) fn hear(&mut self, text: String) {
         let line = text.trim_end();
         if line.is_empty() {

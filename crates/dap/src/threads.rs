@@ -1,5 +1,5 @@
-//! The recorded threads. To the client a thread has the id that it had when it was recorded:
-//! gdb's own numbers are given anew to a thread that comes back into being.
+//! The recorded threads. The client identifies a thread by its recorded id: a thread that comes
+//! into being again gets a new number from gdb.
 
 use serde_json::{Value as Json, json};
 
@@ -8,7 +8,7 @@ use crate::program::Thread;
 use crate::session::Session;
 
 impl Session {
-    /// Asks gdb what threads there are, and tells the client what has changed.
+    /// Asks gdb for its threads, and tells the client the changes.
     pub(crate) fn look_at_threads(&mut self) -> Result<(), Refusal> {
         let answer = self.ask("-thread-info")?;
         let mut threads: Vec<Thread> = answer

@@ -19,15 +19,15 @@ struct Variables {
     filter: Option<String>,
 }
 
-/// Parts that are shown if the client does not say how many.
+/// Parts that are shown if the client gives no number.
 const PARTS: usize = 1000;
-/// Parts whose own parts are shown in one line; for more it takes too long.
+/// Limit on the parts that are shown with a preview of their own parts; more take too long.
 const PREVIEWS: usize = 100;
-/// Characters of such a line.
+/// Characters of a preview.
 const PREVIEW: usize = 200;
 /// Vector registers.
 const VECTORS: usize = 16;
-/// The other registers, as gdb calls them.
+/// The other registers, by gdb's names.
 const REGISTERS: [&str; 26] = [
     "rax", "rbx", "rcx", "rdx", "rsi", "rdi", "rbp", "rsp", "r8", "r9", "r10", "r11", "r12", "r13",
     "r14", "r15", "rip", "eflags", "fs_base", "gs_base", "cs", "ss", "ds", "es", "fs", "gs",
@@ -57,7 +57,7 @@ impl Session {
             Container::Returned(frame, name) => {
                 vec![self.variable(Some(frame), &name, "value")?]
             }
-            // What has numbered parts has no others.
+            // A container with numbered parts has no others.
             Container::Parts(object) if object.list && named => Vec::new(),
             Container::Parts(object) => {
                 let count = match wanted.count {
@@ -85,7 +85,7 @@ impl Session {
             let value = variable.text("value").unwrap_or("");
             let shadowed = all.iter().any(|v| v["evaluateName"] == json!(name));
             let mut shown = match shadowed {
-                // gdb finds the innermost of a name only.
+                // Of several variables of one name gdb finds the innermost only.
                 true => json!({ "variablesReference": 0, "name": format!("{name} (outer)") }),
                 false => match self.variable(Some(frame), name, name) {
                     Ok(shown) => shown,
@@ -141,7 +141,7 @@ impl Session {
         Ok(all)
     }
 
-    /// A variable object of gdb's, which lasts as long as the stop.
+    /// A variable object of gdb's, which lives until the stop ends.
     pub(crate) fn object(
         &mut self,
         frame: Option<Frame>,
@@ -210,11 +210,11 @@ impl Session {
         count: usize,
         all_wanted: bool,
     ) -> Result<Vec<Json>, Refusal> {
-        // A map's parts are two for each that the client counts.
+        // Each entry of a map is two parts to gdb, and one to the client.
         let step = if object.map { 2 } else { 1 };
         let start = from.saturating_mul(step);
         let end = from.saturating_add(count).saturating_mul(step);
-        // gdb takes what is no number of its own for all.
+        // gdb treats a number out of its range as all parts.
         if i32::try_from(end).is_err() {
             return Ok(Vec::new());
         }
@@ -236,7 +236,7 @@ impl Session {
                 let name = child.text("exp").unwrap_or("?");
                 let access = matches!(name, "public" | "private" | "protected");
                 if access && child.text("type").is_none() {
-                    // The parts of a C++ class, by who may use them.
+                    // The parts of a C++ class, by access.
                     let inner = Object {
                         name: child.text("name").unwrap_or("").to_owned(),
                         frame: object.frame,
@@ -266,7 +266,7 @@ impl Session {
         };
         let mut shown = self.shown_object(parent.frame, &name, child);
         if shown["value"] == json!("") {
-            // gdb says nothing of what a bad pointer points to.
+            // gdb prints nothing for the target of an invalid pointer.
             shown["value"] = json!("<cannot be read>");
         }
         if parent.dynamic || before >= PREVIEWS {
@@ -291,7 +291,7 @@ impl Session {
         let command = format!("-var-info-path-expression {}", quote(object));
         let answer = self.ask(&command)?;
         match answer.text("path_expr") {
-            // gdb writes it as in C, whatever the language is.
+            // gdb writes it in C's syntax, whatever the language is.
             Some(path) if path.contains("->") && self.is_rust(frame)? => {
                 Ok(path.replace("->", "."))
             }
@@ -336,7 +336,7 @@ impl Session {
     }
 }
 
-/// A value in a line.
+/// A value in one line.
 pub fn shortened(text: &str) -> String {
     match text.char_indices().nth(PREVIEW) {
         Some((at, _)) => format!("{}…", &text[..at]),
@@ -344,7 +344,7 @@ pub fn shortened(text: &str) -> String {
     }
 }
 
-/// The address that a pointer's value has: `0x1234 <name>`, `(int *) 0x1234`.
+/// The address in a pointer's value: `0x1234 <name>`, `(int *) 0x1234`.
 fn pointer(value: &str) -> Option<&str> {
     let value = match value.strip_prefix('(') {
         Some(rest) => rest.split_once(") ")?.1,

@@ -1,9 +1,9 @@
-//! Messages as they lie in the stream: a header with the length, an empty line, JSON
+//! Messages in the stream: a header with the length, an empty line, JSON
 //! (<https://microsoft.github.io/debug-adapter-protocol/overview#base-protocol>).
 //!
-//! Must never go on behind a header that makes no sense: where the next message begins is not
-//! known then, and who speaks another protocol (a page in a browser that posts to a port) must
-//! not find a message in its body.
+//! Must never go on after an invalid header: the start of the next message is unknown then, and a
+//! client of another protocol (a page in a browser that posts to a port) must not smuggle in a
+//! message by its body.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -15,13 +15,13 @@ const HEADER_MAX: u64 = 4 << 10;
 /// Longest message: a request is a few hundred bytes, a long list of breakpoints some thousand.
 const MESSAGE_MAX: usize = 16 << 20;
 
-/// What ends a stream.
+/// The errors of a stream.
 #[derive(Debug, Error)]
 pub enum Error {
     /// It cannot be read.
     #[error("the client cannot be read: {0}")]
     Io(#[from] io::Error),
-    /// What came is no protocol.
+    /// The bytes do not follow the protocol.
     #[error("the client does not speak the Debug Adapter Protocol: {0}")]
     Broken(String),
 }
@@ -29,7 +29,7 @@ pub enum Error {
 /// The bytes of the next message; `None` at the end of the stream.
 ///
 /// # Errors
-/// The stream, or a header that makes no sense.
+/// A read error, or an invalid header.
 pub fn read(input: &mut dyn BufRead) -> Result<Option<Vec<u8>>, Error> {
     let mut length = None;
     let mut header = input.take(HEADER_MAX);
@@ -67,7 +67,7 @@ pub fn read(input: &mut dyn BufRead) -> Result<Option<Vec<u8>>, Error> {
     }
 }
 
-/// A name of letters and dashes, and what it says.
+/// A name of letters and dashes, and its value.
 fn field(line: &[u8]) -> Option<(&str, &str)> {
     let (name, value) = std::str::from_utf8(line).ok()?.split_once(':')?;
     let is_name = |b: u8| b.is_ascii_alphabetic() || b == b'-';
@@ -82,7 +82,7 @@ fn broken(what: &str, line: &[u8]) -> Error {
 /// Writes a message.
 ///
 /// # Errors
-/// Of the stream.
+/// A write error.
 pub fn write(output: &mut dyn Write, message: &Value) -> io::Result<()> {
     let text = message.to_string();
     let whole = format!("Content-Length: {}\r\n\r\n{text}", text.len());

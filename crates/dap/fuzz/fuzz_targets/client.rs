@@ -1,6 +1,6 @@
 //! Any bytes from an editor, to a whole session: it must end when they do. The command that it
-//! would start is one that does nothing. To be run with `-detect_leaks=0`: the thread that reads
-//! the editor ends after the session.
+//! would start does nothing. Run with `-detect_leaks=0`: the thread that reads the editor ends
+//! after the session.
 
 #![no_main]
 
@@ -14,6 +14,6 @@ fuzz_target!(init: {
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
 }, |bytes: &[u8]| {
     let input = Box::new(Cursor::new(bytes.to_vec()));
-    // That the bytes are no protocol is an answer.
+    // A protocol error is an answer.
     let _ = relive_dap::serve(Path::new("/bin/true"), input, Box::new(std::io::sink()));
 });

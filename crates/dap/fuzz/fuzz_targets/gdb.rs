@@ -1,4 +1,4 @@
-//! Any bytes from gdb: each line is a record, and what is quoted for it is one word of one line.
+//! Any bytes from gdb: each line is a record, and text quoted for gdb is one word of one line.
 
 #![no_main]
 

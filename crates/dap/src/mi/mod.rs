@@ -1,8 +1,7 @@
-//! gdb's machine interface, version 3: what gdb prints, line by line, and how words are quoted
-//! in what it is told
-//! (<https://sourceware.org/gdb/current/onlinedocs/gdb.html/GDB_002fMI.html>).
+//! gdb's machine interface, version 3: the lines that gdb prints, and the quoting of words in
+//! commands (<https://sourceware.org/gdb/current/onlinedocs/gdb.html/GDB_002fMI.html>).
 //!
-//! Must take any bytes: what is no record of the interface is [`Record::Other`], never a panic.
+//! Must accept any bytes: a line that is no record becomes [`Record::Other`], never a panic.
 
 mod parse;
 mod record;

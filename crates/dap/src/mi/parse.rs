@@ -1,13 +1,13 @@
-//! Reading one line of gdb's.
+//! Parses one line of gdb's output.
 
 use super::record::Record;
 use super::value::Value;
 
-/// Deepest value that is read: gdb's own are five or six deep, and a line may come from
-/// anything that writes into the same pipe.
+/// Deepest value that is read: gdb's own are five or six deep, and a line may come from any process
+/// that writes into the same pipe.
 const DEPTH: usize = 64;
 
-/// Reads a line, without its end.
+/// Parses a line, without its end.
 pub fn parse(line: &[u8]) -> Record {
     let line = line.strip_suffix(b"\r").unwrap_or(line);
     record(line).unwrap_or_else(|| Record::Other(String::from_utf8_lossy(line).into_owned()))
@@ -114,7 +114,7 @@ impl Input<'_> {
         }
     }
 
-    /// What lies between two brackets.
+    /// The values between two brackets.
     fn fields(&mut self, end: u8, depth: usize) -> Option<Vec<(String, Value)>> {
         self.next()?;
         let mut all = Vec::new();
@@ -132,7 +132,7 @@ impl Input<'_> {
         }
     }
 
-    /// A text in quotes, as C has it.
+    /// A C string in quotes.
     fn string(&mut self) -> Option<String> {
         if !self.take(b'"') {
             return None;

@@ -1,8 +1,8 @@
-//! What one line of gdb's is.
+//! Records: lines of gdb's output.
 
 use super::value::Value;
 
-/// One line of gdb's.
+/// One line of gdb's output.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Record {
     /// The answer to a command.
@@ -21,23 +21,23 @@ pub enum Record {
         /// A tuple.
         results: Value,
     },
-    /// Something has changed: `breakpoint-modified`, `thread-created`….
+    /// A change: `breakpoint-modified`, `thread-created`….
     Notify {
-        /// What.
+        /// Kind of the change.
         class: String,
         /// A tuple.
         results: Value,
     },
-    /// How far a long work is.
+    /// Progress of a long operation.
     Status,
-    /// Text for the person at gdb's console.
+    /// Text for the user of gdb's console.
     Console(String),
-    /// Text of the program or of the server that has it.
+    /// Text of the program or of its server.
     Target(String),
-    /// gdb's own messages; commands of the console, too.
+    /// gdb's own messages; also echoed commands of the console.
     Log(String),
     /// gdb waits for a command.
     Prompt,
-    /// None of these.
+    /// Any other line.
     Other(String),
 }
