@@ -1,5 +1,5 @@
-//! Registers as gdb wants them: the order and sizes of its own target descriptions for x86-64
-//! Linux, of which a processor without AVX-512 or AVX has a shorter list.
+//! Registers in gdb's layout: the order and sizes of its own target descriptions for x86-64 Linux,
+//! with a shorter list for processors without AVX-512 or AVX.
 
 use gdbstub::arch::{Arch, RegId, Registers};
 use relive_engine::timeline::Registers as Guest;
@@ -48,7 +48,7 @@ impl Registers for Block {
     }
 }
 
-/// Where a register's value is.
+/// The place of a register's value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
     /// A general register by its encoding number.
@@ -56,12 +56,12 @@ pub enum Place {
     Rip,
     Rflags,
     FsBase,
-    /// A value that the program can not change.
+    /// A constant, which the program cannot change.
     Fixed(u64),
     /// Bytes of an XSAVE component at an offset of the standard format (Intel SDM vol. 1, 13.4;
-    /// where the components behind SSE lie, each processor says).
+    /// each processor defines the places of the components behind SSE).
     Xsave(u32, usize),
-    /// The x87 tag word, which the area holds in short form.
+    /// The x87 tag word, which the area holds in abridged form.
     Tags,
 }
 
@@ -272,7 +272,7 @@ pub fn value(register: &Register, guest: &Guest) -> Vec<u8> {
     word.to_le_bytes()[..register.size].to_vec()
 }
 
-/// Sets a register. `false`: it can not be set, or the bytes are too few.
+/// Sets a register. `false`: it cannot be set, or the bytes are too few.
 pub fn set(register: &Register, guest: &mut Guest, bytes: &[u8]) -> bool {
     if bytes.len() < register.size {
         return false;
@@ -286,7 +286,7 @@ pub fn set(register: &Register, guest: &mut Guest, bytes: &[u8]) -> bool {
         Place::Rip => guest.rip = word,
         Place::Rflags => guest.rflags = word,
         Place::FsBase => guest.fs_base = word,
-        // gdb writes whole blocks; what can not be changed stays.
+        // gdb writes whole blocks; constant registers keep their values.
         Place::Fixed(_) | Place::Tags => {}
         Place::Xsave(component, at) => {
             let stored = if register.kind == "int" {

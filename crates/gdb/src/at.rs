@@ -5,7 +5,7 @@ use std::str::FromStr;
 use relive_engine::Failure;
 use relive_engine::timeline::{Interrupter, Spot, Stopped, Timeline};
 
-/// Where a session begins.
+/// The place where a session begins.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {
     /// At the process's first instruction.
@@ -14,7 +14,7 @@ pub enum At {
     End,
     /// Right before the signal that killed it.
     Crash,
-    /// Where so many events have happened in it.
+    /// After this many of its events.
     Event(u64),
     /// At a position between two events.
     Spot(Spot),
@@ -42,7 +42,7 @@ impl FromStr for At {
 }
 
 impl At {
-    /// Takes a timeline there.
+    /// Moves a timeline to the place.
     ///
     /// # Errors
     /// There is no such place, or divergence.

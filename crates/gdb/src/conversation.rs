@@ -1,6 +1,5 @@
-//! The conversation with one client: packets come in, each goes to the process that it is about
-//! (`family`), and stops go out. Must never end anything but itself because of what a client
-//! sends.
+//! The conversation with one client: each incoming packet goes to the process that it concerns
+//! (`family`), and stops go out. Must never end anything but itself because of a client's input.
 
 use std::cell::RefCell;
 use std::io;
@@ -22,24 +21,24 @@ use crate::thread_locals::Asked;
 /// Bytes of the longest packet: all registers fit, and gdb reads memory in larger portions.
 const PACKET: usize = 64 << 10;
 
-/// The answer to a packet that makes no sense: EINVAL.
+/// The answer to an invalid packet: EINVAL.
 const NO_SENSE: &str = "E16";
 
 /// How a conversation ended.
 pub enum Ended {
     /// The client has asked to end the program.
     Killed,
-    /// It has gone, or was no client of this protocol.
+    /// It has disconnected, or does not speak this protocol.
     Gone,
 }
 
-/// Why it cannot go on.
+/// The reason why the conversation cannot go on.
 enum Wrong {
     /// The replay.
     Replay(Failure),
-    /// A packet that the library makes no sense of.
+    /// A packet that the library rejects.
     Packet,
-    /// The connection, or what came over it.
+    /// The connection, or its input.
     Client,
 }
 
@@ -66,8 +65,8 @@ impl From<Error> for Wrong {
 /// The library's state: it waits for a packet, runs the process, and so on.
 type State<'a> = GdbStubStateMachine<'a, Debuggee, Wire>;
 
-/// What the library must hear again where it begins anew, by its first bytes: of each kind the
-/// last one.
+/// Beginnings of the packets that a new instance of the library must hear again: the last one of
+/// each kind.
 const AGREED: [&[u8]; 5] = [b"qSupported", b"QStartNoAckMode", b"!", b"Hg", b"Hc"];
 
 /// Packets of these kinds that the library has understood.
@@ -83,7 +82,7 @@ impl Agreed {
     }
 }
 
-/// The client as somebody who may interrupt a run, and to whom the guest's output is shown.
+/// The client as the source of interrupts during a run and the sink of the guest's output.
 struct Client<'l>(&'l mut Link);
 
 impl Interrupter for Client<'_> {
@@ -92,12 +91,12 @@ impl Interrupter for Client<'_> {
     }
 
     fn output(&mut self, _: u8, bytes: &[u8]) {
-        // If the connection is gone, the next look at it says so.
+        // If the connection is gone, the next read reports it.
         let _ = self.0.say(bytes);
     }
 }
 
-/// Talks to a client until it goes.
+/// Talks to a client until it disconnects.
 ///
 /// # Errors
 /// The replay itself cannot go on.
@@ -170,7 +169,7 @@ fn talk(family: &mut Family, stream: Stream) -> Result<DisconnectReason, Wrong> 
     }
 }
 
-/// Lets a process go on, as the client has said. `None`: the client wants something.
+/// Lets a process go on as the client has ordered. `None`: the client has sent something.
 fn go(family: &mut Family, member: usize, link: &mut Link) -> Result<Option<Reason>, Wrong> {
     family.get(member).learn();
     let reason = family.get(member).go(&mut Client(link));
@@ -184,14 +183,14 @@ fn go(family: &mut Family, member: usize, link: &mut Link) -> Result<Option<Reas
     Ok(reason)
 }
 
-/// The library, which has heard nothing yet.
+/// A new instance of the library, which has heard nothing yet.
 fn begin<'a>(family: &mut Family, link: &Rc<RefCell<Link>>) -> Result<State<'a>, Wrong> {
     let stub = GdbStubBuilder::new(Wire(Rc::clone(link))).packet_buffer_size(PACKET);
     let stub = stub.build().map_err(|_| Wrong::Client)?;
     Ok(stub.run_state_machine(family.first())?)
 }
 
-/// What is done about the connection itself; the rest is for others.
+/// Handles input that concerns the connection itself, and returns the rest.
 fn received(link: &Rc<RefCell<Link>>, unit: Vec<u8>) -> io::Result<Option<Vec<u8>>> {
     let link = &mut *link.borrow_mut();
     if unit == b"-" {
@@ -203,8 +202,8 @@ fn received(link: &Rc<RefCell<Link>>, unit: Vec<u8>) -> io::Result<Option<Vec<u8
     Ok(Some(packets::mended(unit)))
 }
 
-/// Answers a packet that the library makes no sense of, at which it has given up, with an error;
-/// another one takes its place, and hears what was agreed on.
+/// Answers a packet that made the library give up with an error. A new instance replaces the
+/// library, and hears the agreed settings again.
 fn refuse<'a>(
     family: &mut Family,
     link: &Rc<RefCell<Link>>,
@@ -227,7 +226,7 @@ fn tell_news(debuggee: &mut Debuggee, link: &mut Link) -> io::Result<()> {
     Ok(())
 }
 
-/// Who a packet is for; `None`: it has been answered.
+/// The member that a packet is for; `None`: it has been answered.
 fn route(family: &mut Family, link: &mut Link, unit: &[u8]) -> io::Result<Option<usize>> {
     let Some(body) = packets::body(unit) else {
         return Ok(Some(family.current()));
@@ -259,7 +258,7 @@ fn route(family: &mut Family, link: &mut Link, unit: &[u8]) -> io::Result<Option
     Ok(Some(member))
 }
 
-/// Hands a packet to the library that the client has had an answer to.
+/// Hands the library a packet whose answer the client already has.
 fn inform<'a>(
     state: State<'a>,
     family: &mut Family,
@@ -285,7 +284,7 @@ fn feed<'a>(
         state = match state {
             State::Idle(idle) => idle.incoming_data(debuggee, *byte)?,
             State::Running(running) => running.incoming_data(debuggee, *byte)?,
-            // The rest of what is no packet.
+            // The rest of an invalid packet.
             other => return Ok(other),
         };
     }

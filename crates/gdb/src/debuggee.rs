@@ -1,4 +1,4 @@
-//! The recorded process as a client sees it.
+//! The recorded process as the client's target.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroUsize;
@@ -21,7 +21,7 @@ use crate::files::{Files, Open};
 use crate::interrupt::Interrupt;
 use crate::order::{Order, Reason};
 
-/// Errno values that a client gets.
+/// Errno values for the client.
 pub(crate) const EFAULT: u8 = 14;
 pub(crate) const ESRCH: u8 = 3;
 pub(crate) const EINVAL: u8 = 22;
@@ -37,49 +37,48 @@ pub struct Debuggee {
     pub(crate) description: String,
     pub(crate) auxv: Vec<u8>,
     pub(crate) open: Vec<Option<Open>>,
-    /// Threads where the timeline stands, the one whose turn it is first.
+    /// Threads at the timeline's position, the running one first.
     pub(crate) threads: Vec<Thread>,
-    /// How to go on, as the client has said.
+    /// How to go on, as the client has ordered.
     pub(crate) order: Order,
     pub(crate) breakpoints: BTreeSet<u64>,
-    /// Conditions of breakpoints, by address; of some that are gone, too.
+    /// Conditions of breakpoints, by address; also of some that were removed.
     pub(crate) conditions: BTreeMap<u64, Vec<Vec<u8>>>,
     /// Bytes of packets with conditions since the process last went on.
     pub(crate) noted: usize,
     pub(crate) watchpoints: Vec<Watchpoint>,
     /// The thread that a stop was last reported for.
     pub(crate) current: Option<Tid>,
-    /// What has happened that the client should be told in words.
+    /// Messages for the client's user.
     pub(crate) news: Vec<String>,
-    /// System calls that the client wants to be told of; all, if there is none.
+    /// System calls that the client catches; an empty list means all.
     pub(crate) calls: Option<Vec<u32>>,
     /// The program that runs: its path, and the stack pointer that it began with.
     pub(crate) program: (Vec<u8>, u64),
-    /// What the next stop tells, in the protocol's words, where gdbstub has none.
+    /// The reason of the next stop as text of the protocol, where gdbstub cannot express it.
     pub(crate) told: Option<String>,
-    /// A stop that is told as soon as the client lets the process go on.
+    /// A stop to be reported as soon as the client resumes the process.
     pub(crate) owed: Option<Reason>,
-    /// The client that may interrupt what takes long, while there is one.
+    /// The client that may interrupt long operations, while there is one.
     pub(crate) interrupt: Option<Rc<Interrupt>>,
-    /// The child that the last stop told of.
+    /// The child that the last stop reported.
     pub(crate) forked: Option<u32>,
-    /// Children that the client holds as processes of their own: it is not told of them again.
+    /// Children that the client holds as processes of their own: they are not reported again.
     pub(crate) known: Vec<u32>,
-    /// Which of the client's processes this is.
+    /// The client's number of this process.
     pub(crate) number: u32,
-    /// What the last stop told of, if one has come there backwards: the number of the event, and
-    /// what happens there.
+    /// The event of the last stop, if it was reached backwards: its number and kind.
     pub(crate) met: Option<(u64, StopEvent)>,
-    /// It stands before a signal that was told.
+    /// It is right before a signal that was reported.
     pub(crate) at_signal: bool,
-    /// The thread that the client has sent somewhere else in the changed copy, by slot: to call
-    /// a function, or to jump.
+    /// The thread that the client has moved elsewhere in the changed copy, by slot: to call a
+    /// function, or to jump.
     pub(crate) astray: Option<u32>,
-    /// Where a function that the client called came to its end: slot, pc and stack pointer.
+    /// Where a function called by the client ended: slot, pc and stack pointer.
     pub(crate) finished: Option<(u32, u64, u64)>,
-    /// The client can start the program anew.
+    /// The client can restart the program.
     pub(crate) extended: bool,
-    /// It has ended the program, and has not started it anew.
+    /// The client has ended the program, and has not restarted it.
     pub(crate) killed: bool,
     /// Registers read since the last change, by slot.
     cache: Option<(u32, Registers)>,
@@ -146,8 +145,8 @@ impl Debuggee {
         Ok(debuggee)
     }
 
-    /// What became of the guest. A changed copy may fail in any way, for what is in it is the
-    /// client's: it is forgotten then, and the recording goes on.
+    /// Handles a failure of the guest. A changed copy may fail in any way, because its content is
+    /// the client's: it is dropped then, and the recording goes on.
     ///
     /// # Errors
     /// `Fatal`: the replay of the recording has failed.
@@ -168,7 +167,7 @@ impl Debuggee {
         Err(TargetError::Errno(EFAULT))
     }
 
-    /// Looks anew at what there is, after the timeline has moved.
+    /// Reads the threads and the program again, after the timeline has moved.
     pub(crate) fn look(&mut self) -> Result<(), Failure> {
         self.cache = None;
         self.threads = self.timeline.guest().threads()?;
@@ -202,8 +201,7 @@ impl Debuggee {
         self.timeline.forget_changes();
     }
 
-    /// Takes over what was set in the process that this one is a child of, as memory with
-    /// breakpoints in it is taken over.
+    /// Inherits the settings of the parent process, as memory with breakpoints in it is inherited.
     pub(crate) fn inherit(&mut self, parent: &Self) {
         self.breakpoints.clone_from(&parent.breakpoints);
         self.conditions.clone_from(&parent.conditions);
@@ -212,7 +210,7 @@ impl Debuggee {
         self.interrupt.clone_from(&parent.interrupt);
     }
 
-    /// What the signal says before which the process stands.
+    /// The siginfo of the signal before which the process stands.
     pub(crate) fn siginfo(&mut self) -> Option<Vec<u8>> {
         if !self.at_signal {
             return None;
@@ -272,12 +270,12 @@ impl Debuggee {
     }
 }
 
-/// A thread id as the protocol has it, which knows no 0.
+/// A thread id of the protocol, in which 0 is invalid.
 pub(crate) fn tid(id: u32) -> Tid {
     NonZeroUsize::new(id as usize).unwrap_or(NonZeroUsize::MIN)
 }
 
-/// The auxiliary vector, from where the stack of a program began: arguments, environment and
+/// The auxiliary vector, read from the initial stack of a program: arguments, environment and
 /// vector follow each other there (System V ABI, 3.4.1), and stay.
 fn auxiliary(timeline: &mut Timeline, rsp: u64) -> Result<Vec<u8>, Failure> {
     const MOST: u64 = 1 << 20;

@@ -1,4 +1,4 @@
-//! The target description: which registers there are, in XML.
+//! The target description: the list of registers, in XML.
 
 use std::fmt::Write;
 

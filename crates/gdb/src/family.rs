@@ -1,10 +1,10 @@
-//! The processes that a client has to do with: the one that is debugged, and children of it
-//! that the client follows or holds (gdb's `set follow-fork-mode child`, `set detach-on-fork
-//! off`). Each is a timeline of its own.
+//! The processes of a client: the one that is debugged, and children of it that the client follows
+//! or holds (gdb's `set follow-fork-mode child`, `set detach-on-fork off`). Each is a timeline of
+//! its own.
 //!
-//! gdbstub knows one process. Here it is decided, packet by packet, which process a packet is
-//! about; what concerns several, or a child that nobody looks at, is answered here. A child's
-//! timeline is opened when something real is asked of it: most are let go at once.
+//! gdbstub knows one process. This module routes each packet to its process, and answers packets
+//! that concern several, or a child that is not open. A child's timeline is opened when a packet
+//! needs it: most children are let go at once.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,7 @@ use crate::vfile::{MOST_OPEN, decode};
 
 /// Most children that a client may hold at a time: each is a replay.
 const MOST: usize = 16;
-/// The answer to what cannot be done.
+/// The answer to an impossible request.
 const NO: &str = "E01";
 
 /// A process, and whether the client still has it.
@@ -29,25 +29,25 @@ struct Member {
     held: bool,
 }
 
-/// Who a packet is for.
+/// The destination of a packet.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Route {
     /// This member.
     To(usize),
-    /// Nobody: this is the answer.
+    /// None: this is the answer.
     Answer(Vec<u8>),
 }
 
-/// All of them. The first one is what the session is about, and always there.
+/// All processes of a client. The first one is the session's own, and always there.
 pub struct Family {
     members: Vec<Member>,
-    /// Who is talked about.
+    /// The process that packets refer to.
     current: usize,
-    /// Children that the client was told of and that are not open: process id, and parent.
+    /// Children that were reported to the client and are not open: process id, and parent.
     told: Vec<(u32, usize)>,
-    /// The child among those that the client talks about.
+    /// The one of these children that packets refer to.
     away: Option<u32>,
-    /// Its thread, as the packet `Hg` had it, as long as the library has not heard of it.
+    /// Its thread, from the packet `Hg`, until the library has heard of it.
     unheard: Option<(u32, Vec<u8>)>,
     trace: PathBuf,
     /// Finds thread-local variables.
@@ -71,12 +71,12 @@ impl Family {
         }
     }
 
-    /// The process that the session is about.
+    /// The process of the session.
     pub fn first(&mut self) -> &mut Debuggee {
         &mut self.members[0].debuggee
     }
 
-    /// The process that is talked about.
+    /// The process that packets refer to.
     pub fn current(&self) -> usize {
         self.current
     }
@@ -95,14 +95,14 @@ impl Family {
         self.told.clear();
     }
 
-    /// What the library must hear before a member gets a packet: which thread it is about.
+    /// The choice of a thread that the library must hear before a member's next packet.
     pub fn take_unheard(&mut self, member: usize) -> Option<Vec<u8>> {
         let pid = self.members[member].debuggee.status().pid;
         let unheard = self.unheard.take_if(|(other, _)| *other == pid);
         unheard.map(|(_, body)| body)
     }
 
-    /// Takes note of a child that the client is told of.
+    /// Notes a child that is reported to the client.
     pub fn tell(&mut self, pid: u32) {
         self.told.retain(|(other, _)| *other != pid);
         self.told.push((pid, self.current));
@@ -121,7 +121,7 @@ impl Family {
         self.told.iter().any(|(other, _)| *other == pid)
     }
 
-    /// Opens a child that the client was told of. `None`: there is no such child, or too many.
+    /// Opens a child that was reported. `None`: there is no such child, or there are too many.
     fn open(&mut self, pid: u32) -> Result<Option<usize>, Failure> {
         if let Some(member) = self.member(pid) {
             return Ok(Some(member));
@@ -150,7 +150,7 @@ impl Family {
         Ok(Some(self.members.len() - 1))
     }
 
-    /// Opens a child if somebody asks for it; what goes wrong is news for the client.
+    /// Opens a child if a packet needs it; a failure becomes a message for the client.
     fn try_open(&mut self, pid: u32) -> Option<usize> {
         match self.open(pid) {
             Ok(found) => found,
@@ -162,7 +162,7 @@ impl Family {
         }
     }
 
-    /// Who a packet is for.
+    /// The destination of a packet.
     pub fn route(&mut self, body: &[u8]) -> Route {
         let Ok(text) = std::str::from_utf8(body) else {
             return self.real(body);
@@ -218,7 +218,7 @@ impl Family {
         self.real(body)
     }
 
-    /// The member that a question names by itself, whoever is talked about.
+    /// The member that a query itself names, regardless of the current one.
     fn named(&mut self, text: &str) -> Option<usize> {
         let hex = |word: &str| u32::from_str_radix(word, 16).ok();
         if let Some(id) = text.strip_prefix("qThreadExtraInfo,") {
@@ -244,7 +244,7 @@ impl Family {
         }
     }
 
-    /// The client will talk about another process.
+    /// The client selects another process.
     fn select(&mut self, id: &str) -> Route {
         (self.away, self.unheard) = (None, None);
         let Some(pid) = process(id) else {
@@ -259,7 +259,7 @@ impl Family {
         answer("OK")
     }
 
-    /// The client lets a process go.
+    /// The client detaches from a process.
     fn let_go(&mut self, id: &str) -> Route {
         let Ok(pid) = u32::from_str_radix(id, 16) else {
             return Route::To(self.current);
@@ -271,7 +271,7 @@ impl Family {
             }
             return answer("OK");
         };
-        // Who lets a parent go right behind a fork follows the child.
+        // A client that lets a parent go right after a fork follows the child.
         let child = self.told.iter().rev().find(|(_, parent)| *parent == member);
         let child = child.map(|(pid, _)| *pid);
         let child = child.and_then(|pid| self.try_open(pid));
@@ -286,16 +286,16 @@ impl Family {
         answer("OK")
     }
 
-    /// Something that needs the process that is talked about.
+    /// A packet that needs the current process.
     fn real(&mut self, body: &[u8]) -> Route {
         let Some(pid) = self.away else {
             return Route::To(self.current);
         };
-        // gdb takes its breakpoints out of a child's memory, and lets it go. They are not there.
+        // gdb removes its breakpoints from a child's memory and lets it go. They are not there.
         if body.first().is_some_and(|b| b"zZ".contains(b)) {
             return answer("OK");
         }
-        // What is about no process.
+        // Packets that concern no process.
         if body.first().is_some_and(|b| b"qQ?!v".contains(b)) {
             return Route::To(self.current);
         }
@@ -308,7 +308,7 @@ impl Family {
         }
     }
 
-    /// All threads, in the protocol's words.
+    /// All threads, in the protocol's syntax.
     fn threads(&self) -> String {
         let each: Vec<String> = self
             .held()
@@ -327,7 +327,7 @@ fn answer(text: &str) -> Route {
     Route::Answer(packets::packet(text))
 }
 
-/// The process of a thread's id `pPID.TID`; `None`: any, or all.
+/// The process in a thread's id `pPID.TID`; `None`: any, or all.
 fn process(id: &str) -> Option<u32> {
     let pid = id.strip_prefix('p')?.split('.').next()?;
     let pid = u32::from_str_radix(pid, 16).ok()?;

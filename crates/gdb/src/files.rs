@@ -1,5 +1,5 @@
-//! The files that a recorded process had mapped, by the paths that they had: their copies in
-//! the trace. A client reads these and no others.
+//! The files that a recorded process had mapped, by their recorded paths: their copies in the
+//! trace. A client reads these and no others.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -14,7 +14,7 @@ fn last_part(path: &[u8]) -> &[u8] {
 /// Bytes of the copy's name and of its identity before the path, in the data of an mmap event.
 const MMAP_HEADER: usize = 40;
 
-/// What mapped a file.
+/// The call that mapped a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum How {
     /// exec(2): the program, or its interpreter.
@@ -23,7 +23,7 @@ pub enum How {
     Map,
 }
 
-/// Tells of each file that a process mapped: its path then, its copy in the trace, and how.
+/// Reports each file that a process mapped: its recorded path, its copy in the trace, and how.
 ///
 /// # Errors
 /// The trace is damaged.
@@ -69,7 +69,7 @@ pub fn mapped(
 pub enum Open {
     /// A copy in the trace.
     Copy(File),
-    /// What was made up when it was opened.
+    /// Text generated when it was opened.
     Text(Vec<u8>),
 }
 
@@ -103,9 +103,9 @@ impl Files {
         })
     }
 
-    /// The copy of a file. Programs name libraries by links (`libz.so.1`), the trace by what
-    /// these led to (`/usr/lib/libz.so.1.2.13`): where no file has the very path, one counts
-    /// whose own name is the same, or goes on with a version.
+    /// The copy of a file. Programs name libraries by links (`libz.so.1`), the trace by their
+    /// targets (`/usr/lib/libz.so.1.2.13`): if no file has the very path, one matches whose own
+    /// name is the same, or continues with a version.
     pub fn open(&self, path: &[u8]) -> Option<File> {
         let id = self.by_path.get(path).or_else(|| {
             let wanted = last_part(path);

@@ -1,5 +1,5 @@
-//! A client that interrupts what takes long while it waits for the answer. Looks at what it has
-//! sent, and takes nothing of it: that is `link`'s.
+//! Interrupts of long operations by a client that waits for the answer. Only peeks at the input:
+//! `link` alone consumes it.
 
 use std::cell::Cell;
 use std::rc::{Rc, Weak};
@@ -10,18 +10,18 @@ use rustix::net::{RecvFlags, recv};
 
 use crate::stream::{Stream, come};
 
-/// What gdb sends for the keyboard's interrupt.
+/// The byte that gdb sends for an interrupt from the keyboard.
 pub const INTERRUPT: u8 = 3;
 
 /// The client's side of the connection, as long as that is open.
 pub struct Interrupt {
     from: Weak<Stream>,
-    /// Somebody has stopped because of it, and the byte is still to come.
+    /// An operation has stopped because of it, and the byte is still unread.
     pub taken: Cell<bool>,
 }
 
 impl Interrupt {
-    /// Of this connection.
+    /// For this connection.
     pub fn of(from: &Rc<Stream>) -> Self {
         Self {
             from: Rc::downgrade(from),
@@ -29,7 +29,7 @@ impl Interrupt {
         }
     }
 
-    /// Whether the client wants no more of this, or has gone.
+    /// Whether the client has interrupted, or disconnected.
     fn has_come(&self) -> bool {
         let Some(from) = self.from.upgrade() else {
             return true;
@@ -47,11 +47,11 @@ impl Interrupt {
     }
 }
 
-/// Asked by somebody who goes on until the client interrupts.
+/// The condition of an operation that goes on until the client interrupts.
 pub struct Until<'i>(pub Option<&'i Interrupt>);
 
 impl Until<'_> {
-    /// Whether somebody has stopped because of it.
+    /// Whether the operation has stopped because of it.
     pub fn has_stopped(&self) -> bool {
         self.0.is_some_and(|i| i.taken.get())
     }

@@ -1,10 +1,10 @@
 //! The GDB remote serial protocol over the timeline of a recorded process
 //! (<https://sourceware.org/gdb/current/onlinedocs/gdb.html/Remote-Protocol.html>).
 //!
-//! A client sees a process that it may stop, look at, and move forwards and backwards in. What
-//! it writes goes into a copy that is thrown away. The client may be anybody who reaches the
-//! socket: whatever it sends, it ends its own session at most. This crate must never let it
-//! reach files that are not the recording's.
+//! A client sees a process that it may stop, inspect, and move forwards and backwards in. Its
+//! writes go into a copy that is thrown away. Any user who reaches the socket may be the client:
+//! its input ends its own session at most. This crate must never let it reach files that are not
+//! the recording's.
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 

@@ -14,20 +14,20 @@ use crate::stream::{Stream, has_input};
 /// A connection.
 pub struct Link {
     stream: Rc<Stream>,
-    /// What has come as a whole: packets, and bytes that are none.
+    /// Received units: whole packets, and bytes that are none.
     ready: VecDeque<Vec<u8>>,
     output: Vec<u8>,
-    /// What was last sent, for a client that has not understood it.
+    /// The last packet sent, for a client that has not understood it.
     sent: Vec<u8>,
     /// The packet that is being read.
     packet: Incoming,
-    /// For those who do not return to this for a while.
+    /// For operations that do not return to this link for a while.
     pub interrupt: Rc<Interrupt>,
     /// Packets are not acknowledged any more.
     pub silent: bool,
     /// Nothing goes out.
     pub quiet: bool,
-    /// What the next stop is to tell, where gdbstub has no words for it.
+    /// The reason of the next stop, where gdbstub cannot express it.
     pub told: Option<String>,
 }
 
@@ -53,7 +53,7 @@ impl Link {
         }
     }
 
-    /// The next packet as a whole, or what is none; waits for it.
+    /// Waits for the next unit: a whole packet, or bytes that are none.
     pub fn unit(&mut self) -> io::Result<Vec<u8>> {
         loop {
             if let Some(unit) = self.ready.pop_front() {
@@ -66,7 +66,7 @@ impl Link {
                 return Err(io::ErrorKind::UnexpectedEof.into());
             }
             for &byte in &input[..n] {
-                // An interruption that somebody has already stopped for is over.
+                // An interrupt for which an operation has already stopped is over.
                 if byte == INTERRUPT && self.interrupt.taken.take() {
                     continue;
                 }
@@ -75,7 +75,7 @@ impl Link {
         }
     }
 
-    /// Answers a packet that the library does not get.
+    /// Answers a packet that does not reach the library.
     pub fn answer(&mut self, packet: &[u8]) -> io::Result<()> {
         if !self.silent {
             self.output.push(b'+');
@@ -101,7 +101,7 @@ impl Link {
         self.flush()
     }
 
-    /// Says once more what the client has not understood.
+    /// Resends the last packet to a client that has not understood it.
     pub fn again(&mut self) -> io::Result<()> {
         if self.silent {
             return Ok(());
@@ -109,12 +109,12 @@ impl Link {
         self.stream.write_all(&self.sent)
     }
 
-    /// Asks the client to say once more what has come damaged.
+    /// Asks the client to resend a damaged packet.
     pub fn ask_again(&mut self) -> io::Result<()> {
         self.stream.write_all(b"-")
     }
 
-    /// Forgets what has been begun to say.
+    /// Drops a packet that is half written.
     pub fn forget(&mut self) {
         self.output.clear();
     }
@@ -132,7 +132,7 @@ impl Link {
     }
 }
 
-/// The connection as the library has it, which loses it where it gives up.
+/// The connection in the library's hands, which drops it when it gives up.
 pub struct Wire(pub Rc<RefCell<Link>>);
 
 impl Connection for Wire {

@@ -1,4 +1,4 @@
-//! What LLDB asks of a server beyond gdb's protocol, where it was not told which program this is.
+//! LLDB's queries beyond gdb's protocol, when it has not been given the program.
 
 use gdbstub::common::Endianness;
 use gdbstub::target::ext::host_info::{HostInfo, HostInfoResponse};

@@ -26,11 +26,11 @@ last-write ADDR [LEN]        who wrote there last, before the present position
 calls ADDR [MAX]   calls of the function at ADDR over the whole recording
 files              files that the trace has copies of";
 
-/// Most calls that are listed if the client does not say.
+/// Calls that are listed if the client gives no number.
 const CALLS: usize = 100;
-/// Most calls that are listed at all: they are in memory until the last one is known.
+/// Limit on the listed calls: they are in memory until the last one is known.
 const MOST_CALLS: u64 = 100_000;
-/// Bytes that `last-write` looks at if the client does not say, and at most.
+/// Bytes that `last-write` covers by default, and at most.
 const WORD: u64 = 8;
 const MOST_BYTES: u64 = 4096;
 
@@ -44,7 +44,7 @@ impl MonitorCmd for Debuggee {
         let words: Vec<&str> = text.split_whitespace().collect();
         let interrupt = self.interrupt.clone();
         let until = &mut Until(interrupt.as_deref());
-        // What goes wrong is an answer; the session goes on.
+        // A failure is an answer; the session goes on.
         match self.monitor(&words, until) {
             Ok(lines) => lines.iter().for_each(|line| outputln!(out, "{line}")),
             Err(e) => outputln!(out, "{e}"),

@@ -1,12 +1,12 @@
-//! What a client orders, and what it is told came of it.
+//! A client's orders, and their outcomes.
 
 use gdbstub::common::Tid;
 use gdbstub::stub::MultiThreadStopReason;
 
-/// A stop as the protocol tells it.
+/// A stop in the protocol's terms.
 pub type Reason = MultiThreadStopReason<u64>;
 
-/// How to go on.
+/// An order to go on.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
     /// All threads, forwards.

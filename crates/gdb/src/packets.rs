@@ -1,13 +1,13 @@
-//! What gdbstub does not know of the protocol: conditions of breakpoints, new programs, children,
-//! and what a signal says. Packets are looked at on their way; none is passed on half.
+//! Parts of the protocol that gdbstub lacks: conditions of breakpoints, new programs, children, and
+//! siginfo. Packets are inspected on their way; none is passed on half.
 
 /// Longest packet that is held back until it is whole: longer ones pass as they come.
 const LONGEST: usize = 128 << 10;
-/// What is added to the list of features.
+/// Text added to the list of features.
 const ADDED: &[u8] = b";ConditionalBreakpoints+;exec-events+;qXfer:siginfo:read+";
-/// How the list of features begins.
+/// The beginning of the list of features.
 const FEATURES: &[u8] = b"$PacketSize=";
-/// A stop that gdbstub has words for, and that stands for one that it has none for.
+/// A stop that gdbstub can express, in place of one that it cannot.
 const STAND_IN: &[u8] = b"library:;";
 
 /// A packet with its checksum.
@@ -28,10 +28,10 @@ pub struct Incoming {
 }
 
 impl Incoming {
-    /// Takes a byte; gives what is whole: a packet, or what is none.
+    /// Takes a byte; returns a complete unit: a packet, or bytes that are none.
     pub fn take(&mut self, byte: u8) -> Option<Vec<u8>> {
         match (byte, self.left) {
-            // A packet that begins anew; what there was of the old one is passed on.
+            // A new packet begins; the bytes of the old one are passed on.
             (b'$', _) => {
                 let old = std::mem::replace(&mut self.bytes, vec![byte]);
                 self.left = None;
@@ -51,7 +51,7 @@ impl Incoming {
     }
 }
 
-/// What a whole and correct packet says.
+/// The body of a whole and correct packet.
 pub fn body(packet: &[u8]) -> Option<&[u8]> {
     let (body, digits) = packet.strip_prefix(b"$")?.split_last_chunk::<2>()?;
     let body = body.strip_suffix(b"#")?;
@@ -59,13 +59,13 @@ pub fn body(packet: &[u8]) -> Option<&[u8]> {
     (u8::from_str_radix(digits, 16) == Ok(sum(body))).then_some(body)
 }
 
-/// Whether something is a whole packet whose sum is wrong.
+/// Whether a unit is a whole packet with a wrong checksum.
 pub fn is_garbled(unit: &[u8]) -> bool {
     let whole = unit.len() >= 4 && unit[0] == b'$' && unit[unit.len() - 3] == b'#';
     whole && body(unit).is_none()
 }
 
-/// A packet as gdbstub understands it: one that asks for our features may name none of the
+/// A packet in the form that gdbstub understands: a query for our features may name none of the
 /// client's.
 pub fn mended(unit: Vec<u8>) -> Vec<u8> {
     let Some(features) = body(&unit).and_then(|b| b.strip_prefix(b"qSupported")) else {
@@ -79,8 +79,7 @@ pub fn mended(unit: Vec<u8>) -> Vec<u8> {
     packet(&format!("qSupported:{}", named.join(";")))
 }
 
-/// Offset and length, if a packet asks for what a signal says
-/// (`qXfer:siginfo:read::offset,length`).
+/// Offset and length, if a packet asks for siginfo (`qXfer:siginfo:read::offset,length`).
 pub fn asks_siginfo(body: &[u8]) -> Option<(usize, usize)> {
     let rest = body.strip_prefix(b"qXfer:siginfo:read::")?;
     let (offset, len) = std::str::from_utf8(rest).ok()?.split_once(',')?;
@@ -104,7 +103,7 @@ pub fn portion(object: &[u8], offset: usize, len: usize) -> Vec<u8> {
     [b"$", &body[..], digits.as_bytes()].concat()
 }
 
-/// Adds features where the list of features goes out.
+/// Adds features to an outgoing list of features.
 pub fn announce(output: &mut Vec<u8>) {
     let Some(start) = output.windows(FEATURES.len()).position(|w| w == FEATURES) else {
         return;
@@ -118,7 +117,7 @@ pub fn announce(output: &mut Vec<u8>) {
     output.extend_from_slice(format!("#{sum:02x}").as_bytes());
 }
 
-/// Puts a reason into the stop that goes out and stands for it.
+/// Replaces the stand-in of an outgoing stop by its reason.
 pub fn tell(output: &mut Vec<u8>, reason: &mut Option<String>) {
     let Some(at) = output.windows(STAND_IN.len()).position(|w| w == STAND_IN) else {
         return;

@@ -1,6 +1,6 @@
-//! What `/proc` would say of the recorded process where it stands (proc(5)): for gdb's `info
-//! proc`, `generate-core-file` and the like. Made up from the replay; this machine's `/proc` is
-//! never looked at.
+//! Files of `/proc` for the recorded process at its present position (proc(5)): for
+//! `generate-core-file`, `info proc` and the like. Generated from the replay; this machine's
+//! `/proc` is never read.
 
 use std::fmt::Write;
 
@@ -9,7 +9,7 @@ use relive_engine::timeline::MapLine;
 
 use crate::debuggee::Debuggee;
 
-/// Most bytes of arguments that are looked at.
+/// Limit on the bytes of arguments.
 const ARGUMENTS: u64 = 6 << 20;
 /// Bits of protection, and the letters for them.
 const LETTERS: [(u32, char); 3] = [
@@ -19,8 +19,8 @@ const LETTERS: [(u32, char); 3] = [
 ];
 
 impl Debuggee {
-    /// The content of a file of `/proc`; `None`: it is none of the recorded process's, or one
-    /// that is not made up.
+    /// The content of a file of `/proc`; `None`: it is not one of the recorded process's, or not
+    /// supported.
     pub(crate) fn proc_file(&mut self, path: &[u8]) -> Result<Option<Vec<u8>>, Failure> {
         let Some(name) = self.proc_name(path) else {
             return Ok(None);
@@ -38,7 +38,7 @@ impl Debuggee {
         })
     }
 
-    /// What the path of one of the process's files, or of its threads', ends with.
+    /// The name of a file in the process's folder, or in that of one of its threads.
     fn proc_name(&self, path: &[u8]) -> Option<String> {
         let text = std::str::from_utf8(path).ok()?;
         let (pid, name) = text.strip_prefix("/proc/")?.split_once('/')?;
@@ -79,7 +79,7 @@ fn word(bytes: &[u8]) -> u64 {
     bytes.try_into().map_or(0, u64::from_le_bytes)
 }
 
-/// The text of `maps`, or of `smaps`, in which all that can be written counts as changed.
+/// The text of `maps`, or of `smaps`, in which all writable memory counts as changed.
 fn maps(all: &[MapLine], detailed: bool) -> String {
     let mut text = String::new();
     for map in all {

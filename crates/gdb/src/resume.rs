@@ -1,4 +1,4 @@
-//! Going on: what the client has ordered, and what came of it.
+//! Resuming: the client's orders, and their outcomes.
 
 use gdbstub::common::{Signal, Tid};
 use gdbstub::target::TargetError;
@@ -32,7 +32,7 @@ impl MultiThreadResume for Debuggee {
     }
 
     fn set_resume_action_continue(&mut self, _: Tid, _: Option<Signal>) -> Result<(), Failure> {
-        // Signals are the recording's: none is delivered that was not, nor left out.
+        // Signals are the recording's: none is added, none is left out.
         Ok(())
     }
 
@@ -98,7 +98,7 @@ impl ReverseStep<Tid> for Debuggee {
 }
 
 impl Debuggee {
-    /// Does what was ordered. `None`: the client wants something before it is done.
+    /// Carries out the order. `None`: the client has sent something before it is done.
     ///
     /// # Errors
     /// Divergence, or the replay is gone.
@@ -107,7 +107,7 @@ impl Debuggee {
         if let Some(thread) = self.strayed()? {
             return self.stray(&thread, wanted);
         }
-        // Going back, no child has ever had its parent's memory.
+        // Going backwards, no child has ever had its parent's memory.
         let is_due = |r: &Reason| !(self.order.is_back() && matches!(r, Reason::VForkDone(_)));
         if let Some(reason) = self.owed.take().filter(is_due) {
             return Ok(Some(reason));
@@ -120,7 +120,7 @@ impl Debuggee {
         self.timeline.stops = self.stops();
         let met = self.met.take();
         let mut stopped = self.move_on(wanted)?;
-        // Where one has come to backwards the program stands as if it had come forwards.
+        // After a backward run the program stands as if it had come forwards.
         if let Stopped::Hit(hit) = stopped {
             if !self.order.is_back() && met == Some((hit.before.event, hit.what)) {
                 stopped = self.move_on(wanted)?;
@@ -137,7 +137,7 @@ impl Debuggee {
         Ok(self.reason(stopped))
     }
 
-    /// One way to the next stop, as it was ordered.
+    /// Moves to the next stop once, as ordered.
     fn move_on(&mut self, wanted: &mut dyn Interrupter) -> Result<Stopped, Failure> {
         match self.order {
             Order::Continue => self.forward(wanted),
@@ -154,7 +154,7 @@ impl Debuggee {
         }
     }
 
-    /// Forward to the next stop. A child that the client holds already is none.
+    /// Moves forward to the next stop. A child that the client holds already is no stop.
     fn forward(&mut self, wanted: &mut dyn Interrupter) -> Result<Stopped, Failure> {
         loop {
             let stopped = self.timeline.forward(wanted)?;
@@ -296,7 +296,7 @@ impl Debuggee {
         }
     }
 
-    /// The thread that runs away from the recording, if the client wants that to go on.
+    /// The thread that leaves the recording, if the client wants it to go on.
     fn strayed(&mut self) -> Result<Option<Thread>, Failure> {
         let slot = self.astray.take();
         if !self.timeline.is_changed() || self.order.is_back() {
@@ -312,10 +312,10 @@ impl Debuggee {
         Ok(threads.into_iter().find(|t| Some(t.slot) == slot))
     }
 
-    /// Where a thread stands in the copy, as the end of what was called: the same function may be
-    /// called once more from there.
+    /// The place of a thread in the copy, as the end of a call: the same function may be called
+    /// again from there.
     fn end_of(&mut self, slot: u32) -> Option<(u32, u64, u64)> {
-        // A copy that has died says so where it is to go on.
+        // A copy that has died reports that when it is resumed.
         let registers = self.timeline.guest().registers(slot).ok().flatten();
         registers.map(|r| (slot, r.rip, r.gpr[RSP]))
     }
@@ -347,7 +347,7 @@ impl Debuggee {
         let (ran, output) = match self.survive(ran) {
             Ok(ran) => ran,
             Err(TargetError::Fatal(e)) => return Err(e),
-            // The recording stands where it stood.
+            // The recording's position has not changed.
             Err(_) => {
                 return Ok(Some(Reason::SignalWithThread {
                     tid: self.tid(self.status().slot),
@@ -366,7 +366,7 @@ impl Debuggee {
             StopReason::Hit(hit) => {
                 let reason = self.of_hit(&hit);
                 if matches!(hit.what, StopEvent::Signal(_)) {
-                    // Nothing is delivered in a copy, so there is no way on.
+                    // A copy delivers no signal, so the call cannot go on.
                     (self.at_signal, self.finished) = (false, self.end_of(slot));
                 }
                 Some(reason)

@@ -16,7 +16,7 @@ use crate::family::Family;
 use crate::stream::{Stream, has_input};
 use crate::thread_locals::Locate;
 
-/// Where a server listens.
+/// The address that a server listens on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Address {
     /// On a port, of the loopback interface unless another address is named.
@@ -49,20 +49,20 @@ impl std::str::FromStr for Address {
     }
 }
 
-/// What to serve.
+/// Options of a server.
 pub struct Options<'a> {
     /// The trace's folder.
     pub trace: &'a std::path::Path,
-    /// Which process.
+    /// The process.
     pub follow: Follow,
-    /// Where to begin.
+    /// The place to begin at.
     pub at: At,
     /// Finds thread-local variables.
     pub locate: Locate,
 }
 
-/// Whether a client over TCP may be served; says why it may not. A socket file needs no such
-/// question, as its mode answers it.
+/// Whether a client over TCP may be served; reports why not. A socket file needs no such check: its
+/// mode decides.
 pub type Admit = fn(&TcpStream) -> bool;
 
 enum Listener {
@@ -71,7 +71,7 @@ enum Listener {
 }
 
 impl Listener {
-    /// Whether somebody waits to be let in; looks for a while.
+    /// Whether a client waits to connect; waits for a while.
     fn has_client(&self) -> bool {
         match self {
             Self::Tcp(l) => has_input(l, 50),
@@ -87,8 +87,7 @@ pub struct Server {
     session: Session,
 }
 
-/// The conversation with a client, and the timeline that it is about, which stays where it is
-/// for the next client.
+/// The conversation with a client, and its timeline, which keeps its position for the next client.
 pub struct Session {
     family: Family,
 }
@@ -104,13 +103,13 @@ impl Session {
         Ok(Self { family })
     }
 
-    /// What should be said before a client comes.
+    /// Messages for the time before a client connects.
     pub fn take_news(&mut self) -> Vec<String> {
         std::mem::take(&mut self.family.first().news)
     }
 
-    /// Talks to a client until it goes. `false`: it has asked to end the program. What the
-    /// client does wrong ends this conversation only.
+    /// Talks to a client until it disconnects. `false`: it has asked to end the program. A client's
+    /// errors end this conversation only.
     ///
     /// # Errors
     /// The replay itself cannot go on.
@@ -133,7 +132,7 @@ impl Session {
 }
 
 impl Server {
-    /// Opens a recording and listens. The socket file of a server that is gone is replaced.
+    /// Opens a recording and listens. The socket file of a server that has ended is replaced.
     ///
     /// # Errors
     /// The trace, or the address.
@@ -160,7 +159,7 @@ impl Server {
         })
     }
 
-    /// Where clients find it, in gdb's words.
+    /// The address for clients, in gdb's syntax.
     #[must_use]
     pub fn address(&self) -> String {
         match &self.listener {
@@ -171,7 +170,7 @@ impl Server {
         }
     }
 
-    /// What should be said before a client comes.
+    /// Messages for the time before a client connects.
     pub fn take_news(&mut self) -> Vec<String> {
         self.session.take_news()
     }
@@ -184,7 +183,7 @@ impl Server {
         self.serve_while(&mut || true)
     }
 
-    /// As [`Server::serve`], as long as `wanted` says so between two clients.
+    /// As [`Server::serve`], as long as `wanted` returns true between two clients.
     ///
     /// # Errors
     /// As [`Server::serve`].
@@ -216,8 +215,8 @@ impl Server {
     }
 }
 
-/// Whether accepting has failed because of the client, who may have gone before it was let in,
-/// or of the network between (accept(2) hands its errors on), or was interrupted.
+/// Whether accepting failed because of the client, which may have gone before it was accepted, or
+/// of the network (accept(2) passes its errors on), or was interrupted.
 fn is_clients(e: &io::Error) -> bool {
     const OF_THE_NETWORK: [i32; 9] = [
         libc::ENETDOWN,
@@ -239,17 +238,17 @@ fn is_clients(e: &io::Error) -> bool {
 impl Drop for Server {
     fn drop(&mut self) {
         if let Listener::Unix(_, path) = &self.listener {
-            // Left over, it does no harm.
+            // A leftover file does no harm.
             let _ = std::fs::remove_file(path);
         }
     }
 }
 
-/// Binds a socket file that nobody else may connect to. Whoever sees it may connect: it gets its
-/// name once the socket listens.
+/// Binds a socket file that only its owner may connect to. The file gets its name after the socket
+/// listens, so that a client that sees it can connect.
 fn bind_private(path: &std::path::Path) -> io::Result<UnixListener> {
     use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
-    // Not by umask(2), which all threads share: another one could put it back too early.
+    // Not by umask(2), which all threads share: another thread could reset it too early.
     let folder = path.with_file_name(format!(".relive-{}", std::process::id()));
     std::fs::DirBuilder::new().mode(0o700).create(&folder)?;
     let hidden = folder.join("s");
@@ -258,7 +257,7 @@ fn bind_private(path: &std::path::Path) -> io::Result<UnixListener> {
         std::fs::hard_link(&hidden, path)?;
         Ok(listener)
     });
-    // The first error is the one that is told.
+    // The first error is the one reported.
     let _ = std::fs::remove_file(&hidden);
     let removed = std::fs::remove_dir(&folder);
     bound.and_then(|listener| removed.map(|()| listener))

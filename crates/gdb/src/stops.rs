@@ -1,5 +1,4 @@
-//! Breakpoints and watchpoints, of which there may be as many as one likes, and system calls
-//! that are caught.
+//! Breakpoints and watchpoints, in any number, and system calls that are caught.
 
 use gdbstub::target::ext::breakpoints::{
     Breakpoints, HwBreakpoint, HwBreakpointOps, HwWatchpoint, HwWatchpointOps, SwBreakpoint,
@@ -11,8 +10,8 @@ use relive_engine::timeline::{StopSet, Watching, Watchpoint};
 
 use crate::debuggee::{Debuggee, ENOMEM};
 
-/// Most breakpoints, and most watchpoints, of a client: what a replay is told of them has to fit
-/// into one message.
+/// Limit on the breakpoints, and on the watchpoints, of a client: those for a replay must fit into
+/// one message.
 const MOST: usize = 1 << 16;
 /// Most bytes of conditions.
 const MOST_CONDITIONS: usize = 1 << 20;
@@ -20,8 +19,8 @@ const MOST_CONDITIONS: usize = 1 << 20;
 const MOST_NOTED: usize = 4 << 20;
 
 impl Debuggee {
-    /// Takes note of the conditions of a breakpoint, which came in a packet of so many bytes.
-    /// Where they become too many, breakpoints have none: the client looks itself then.
+    /// Notes the conditions of a breakpoint, which came in a packet of `bytes` bytes. Beyond the
+    /// limit breakpoints have no conditions: the client checks them itself then.
     pub(crate) fn note(&mut self, at: u64, conditions: Vec<Vec<u8>>, bytes: usize) {
         self.noted += bytes;
         if conditions.is_empty() || self.noted > MOST_NOTED {
@@ -31,7 +30,7 @@ impl Debuggee {
         }
     }
 
-    /// Makes what was noted fit: conditions of breakpoints that are gone are forgotten.
+    /// Makes the noted conditions fit: those of removed breakpoints are dropped.
     pub(crate) fn learn(&mut self) {
         self.noted = 0;
         let mut room = MOST_CONDITIONS;
@@ -51,7 +50,7 @@ impl Debuggee {
         Ok(true)
     }
 
-    /// Where the timeline is to stop.
+    /// The stops of the timeline.
     pub(crate) fn stops(&self) -> StopSet {
         StopSet {
             breakpoints: self.breakpoints.iter().copied().collect(),
@@ -65,7 +64,7 @@ impl Debuggee {
             signals: true,
             calls: self.calls.clone(),
             execs: true,
-            // Going back, a child has never been.
+            // Going backwards, forks are no stops: a child has never been.
             forks: !self.order.is_back(),
         }
     }
@@ -77,7 +76,7 @@ impl CatchSyscalls for Debuggee {
         filter: Option<SyscallNumbers<'_, u64>>,
     ) -> TargetResult<(), Self> {
         let numbers = filter.into_iter().flatten();
-        // A number that is none is never called.
+        // An invalid number is never called.
         self.calls = Some(
             numbers
                 .map(|n| u32::try_from(n).unwrap_or(u32::MAX))
@@ -92,7 +91,7 @@ impl CatchSyscalls for Debuggee {
     }
 }
 
-/// The client's word for what a watchpoint watches.
+/// The client's kind of a watchpoint.
 pub fn kind_of(kind: WatchKind) -> Watching {
     match kind {
         WatchKind::Write => Watching::Writes,
@@ -101,7 +100,7 @@ pub fn kind_of(kind: WatchKind) -> Watching {
     }
 }
 
-/// The other way round.
+/// The inverse.
 pub fn kind_to(kind: Watching) -> WatchKind {
     match kind {
         Watching::Writes => WatchKind::Write,

@@ -1,4 +1,4 @@
-//! Streams to a client, and whether something has come on one. Nothing here may look at the bytes.
+//! Streams to a client, and readiness of their input. Nothing here may look at the bytes.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
@@ -42,12 +42,12 @@ impl AsFd for Stream {
     }
 }
 
-/// Whether something can be read, or the other end is gone, within so many milliseconds.
+/// Whether input or the end of the stream arrives within this many milliseconds.
 pub fn has_input(from: &impl AsFd, ms: u16) -> bool {
     come(from, PollFlags::IN, ms).is_some()
 }
 
-/// Which of these has come within so many milliseconds; `None`: nothing.
+/// The events that arrive within this many milliseconds; `None`: none.
 pub fn come(from: &impl AsFd, what: PollFlags, ms: u16) -> Option<PollFlags> {
     let most = Timespec {
         tv_sec: 0,

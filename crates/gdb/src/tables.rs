@@ -1,4 +1,4 @@
-//! What a client reads in portions: the target description, the program's path, the auxiliary
+//! Data that a client reads in portions: the target description, the program's path, the auxiliary
 //! vector, a thread's name.
 
 use gdbstub::common::{Pid, Tid};
@@ -12,10 +12,10 @@ use relive_engine::timeline::Thread;
 
 use crate::debuggee::Debuggee;
 
-/// Errno for a description that there is not.
+/// Errno for a missing description.
 const ENOENT: u8 = 2;
 
-/// The part of `all` that was asked for.
+/// The requested part of `all`.
 pub fn portion(all: &[u8], offset: u64, length: usize, buf: &mut [u8]) -> usize {
     let from = usize::try_from(offset).unwrap_or(usize::MAX).min(all.len());
     let n = length.min(buf.len()).min(all.len() - from);

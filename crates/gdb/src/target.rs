@@ -182,7 +182,7 @@ impl ExtendedMode for Debuggee {
     }
 
     fn run(&mut self, _: Option<&[u8]>, _: Args<'_, '_>) -> TargetResult<Pid, Self> {
-        // Whatever program and arguments the client names: it is the recorded run.
+        // The client's program and arguments are ignored: the restart is of the recorded run.
         self.restart().map_err(TargetError::Fatal)?;
         self.killed = false;
         Ok(tid(self.status().pid))
@@ -196,7 +196,7 @@ impl ExtendedMode for Debuggee {
     }
 
     fn query_if_attached(&mut self, _: Pid) -> TargetResult<AttachKind, Self> {
-        // A client that leaves then lets go of it instead of killing it.
+        // A client that disconnects then detaches instead of killing the process.
         Ok(AttachKind::Attach)
     }
 
@@ -204,7 +204,7 @@ impl ExtendedMode for Debuggee {
         if pid.is_some_and(|pid| pid != tid(self.status().pid)) {
             return Err(TargetError::Errno(ESRCH));
         }
-        // Who can start it anew may do so; if the client goes instead, that is the end.
+        // An extended client may restart it; if it disconnects instead, that is the end.
         self.killed = true;
         Ok(match self.extended {
             true => ShouldTerminate::No,

@@ -1,5 +1,5 @@
-//! Thread-local variables: gdb leaves it to the server to find them (`qGetTLSAddr`), and a server
-//! beside a live process asks the C library's own helper. Here whoever knows symbols is asked.
+//! Thread-local variables: gdb leaves it to the server to find them (`qGetTLSAddr`). A server of a
+//! live process asks the C library's own helper; this one asks the caller, who has symbols.
 
 use std::path::Path;
 
@@ -15,14 +15,14 @@ pub struct ThreadLocal {
     pub bias: u64,
     /// The thread's pointer.
     pub pointer: u64,
-    /// Where it is in the module's block.
+    /// Its offset in the module's block.
     pub offset: u64,
 }
 
 /// Finds the address of such a variable in a replay of the trace in this folder.
 pub type Locate = fn(&mut ReplayProcess, &Path, ThreadLocal) -> Option<u64>;
 
-/// What a client wants to know.
+/// A client's query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked {
     tid: Tid,
@@ -32,7 +32,7 @@ pub struct Asked {
 }
 
 impl Asked {
-    /// What a packet asks for, if it is such a question (`qGetTLSAddr:thread,offset,module`).
+    /// The query in a packet, if it is one (`qGetTLSAddr:thread,offset,module`).
     pub fn of(body: &[u8]) -> Option<Self> {
         let rest = std::str::from_utf8(body.strip_prefix(b"qGetTLSAddr:")?).ok()?;
         let mut parts = rest.split(',');
@@ -50,7 +50,7 @@ impl Asked {
 }
 
 impl Debuggee {
-    /// Where the variable is that is asked for.
+    /// The address of the requested variable.
     pub(crate) fn thread_local(&mut self, asked: &Asked, locate: Locate) -> Option<u64> {
         let slot = self.slot(asked.tid)?;
         let trace = self.timeline.trace().to_owned();
@@ -58,7 +58,7 @@ impl Debuggee {
         let pointer = guest.registers(slot).ok()??.fs_base;
         let bias = match asked.link_map {
             0 => 0,
-            // Its first member is that (link.h).
+            // The first member of `link_map` is the bias (link.h).
             at => u64::from_le_bytes(guest.read(at, 8).ok()?.try_into().ok()?),
         };
         let wanted = ThreadLocal {

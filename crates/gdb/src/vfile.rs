@@ -1,6 +1,5 @@
-//! The client reads the recorded program's files: the copies in the trace, by the paths that
-//! they had, what `/proc` says of the recorded process (`proc_files`), and nothing else of this
-//! machine.
+//! The client reads the recorded program's files: the copies in the trace, by their recorded paths,
+//! files of `/proc` for the recorded process (`proc_files`), and nothing else of this machine.
 
 use std::os::unix::fs::{FileExt, MetadataExt};
 

@@ -25,7 +25,7 @@ fuzz_target!(|bytes: &[u8]| {
         return;
     }
     let mut client = connect();
-    // It may hang up on a client that makes no sense.
+    // The server may hang up on an invalid client.
     let _ = client.write_all(bytes);
     drop(client);
     let mut client = connect();
