@@ -1,5 +1,5 @@
-//! One run of a hunt, in a process of its own: so that a hunt can be interrupted, and that
-//! whatever a recording leaves in a process is gone with it.
+//! One run of a hunt, in a process of its own: so that a hunt can be interrupted, and that all
+//! state which a recording leaves in a process is gone with it.
 //!
 //! The hunting process starts it with a pipe as standard output, where one line of JSON
 //! says how the run ended. A failure of Relive goes to standard error, as anywhere.
@@ -14,7 +14,7 @@ use crate::args::AttemptArgs;
 use crate::output;
 use crate::stats::Stats;
 
-/// How a run ended.
+/// Outcome of a run.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Outcome {
     /// Exit code, if it exited.
@@ -23,21 +23,21 @@ pub struct Outcome {
     pub signal: Option<i32>,
     /// It was killed because it did not end in time.
     pub timed_out: bool,
-    /// What was counted, if that was asked for.
+    /// The counters, if they were requested.
     pub stats: Option<Stats>,
 }
 
 impl Outcome {
-    /// Whether this is what a hunt looks for.
+    /// Whether a hunt looks for this outcome.
     pub fn failed(&self) -> bool {
         self.timed_out || self.code != Some(0)
     }
 }
 
-/// Records one run silently and says how it ended.
+/// Records one run silently and reports its outcome.
 ///
 /// # Errors
-/// Whatever stops Relive.
+/// Any failure of Relive.
 pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
     let recording = supervisor::record(&RecordOptions {
         program: args.guest.program(),

@@ -16,7 +16,7 @@ use crate::traces;
 /// Shows call stacks at one place of a recording.
 ///
 /// # Errors
-/// Whatever stops the replay.
+/// Any failure of the replay.
 pub fn execute(args: &BacktraceArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
     let way = follow(&trace, traces::process(&trace, args.process, args.at)?)?;
@@ -26,7 +26,7 @@ pub fn execute(args: &BacktraceArgs) -> Result<EndStatus, Failure> {
     let slot = timeline.status().slot;
     let mut threads = timeline.guest().threads()?;
     threads.retain(|thread| args.all || thread.slot == slot);
-    // The one whose turn it is comes first.
+    // The running thread comes first.
     threads.sort_by_key(|thread| (thread.slot != slot, thread.index));
     let mut stacks = Vec::new();
     for thread in threads {
@@ -79,7 +79,7 @@ fn stack(timeline: &mut Timeline, space: &Space, thread: &Thread) -> Result<Vec<
     Ok(unwind(&mut Guest(host), space, &registers))
 }
 
-/// How a frame was found, where that is worth a word.
+/// How a frame was found, if that makes it doubtful.
 fn doubt(how: How) -> &'static str {
     match how {
         How::Present | How::Tables => "",
@@ -101,7 +101,7 @@ fn show(out: &mut dyn Write, space: &Space, frames: &[Frame]) -> Result<(), Stop
         }
         let mut own = named;
         own.lines.drain(..inlined);
-        // A function is called by its name; where in it is said by the line.
+        // A function is shown by its name; the line tells the place in it.
         if let (Some((_, offset)), Some(line)) = (&mut own.symbol, own.lines.first())
             && line.line.is_some()
         {

@@ -1,7 +1,7 @@
 //! `calls`: every call of a function, as it is found.
 //!
-//! A recording may hold more calls than memory: lines are written as soon as they are whole,
-//! and what waits are calls that have not returned.
+//! A recording may hold more calls than memory: lines are written as soon as they are whole, and
+//! only calls that have not returned are held.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
@@ -23,10 +23,10 @@ use crate::names::{self, Guest};
 use crate::output::{self, Stop};
 use crate::{command_line, query, traces};
 
-/// Lines that wait for an earlier call to return, at most: beyond that they come as their calls
-/// return.
+/// Limit on the lines that wait for an earlier call to return: beyond it lines are written as their
+/// calls return.
 const MOST_WAITING: usize = 1 << 16;
-/// Callers without a name for which the program's maps are looked at anew, at most.
+/// Limit on the callers without a name for which the program's maps are read again.
 const MOST_UNKNOWN: usize = 256;
 /// Functions that leave their callers behind.
 const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"];
@@ -34,7 +34,7 @@ const JUMPS: [&str; 4] = ["longjmp", "_longjmp", "siglongjmp", "__longjmp_chk"];
 /// Lists the calls of a function.
 ///
 /// # Errors
-/// Whatever stops the replay.
+/// Any failure of the replay.
 pub fn execute(args: &CallsArgs) -> Result<Exit, Failure> {
     let trace = traces::open_to_replay(args.trace.as_deref()).map_err(|e| remedy(args, e))?;
     let way = follow(&trace, args.process)?;
@@ -61,7 +61,7 @@ pub fn execute(args: &CallsArgs) -> Result<Exit, Failure> {
         };
         let told = timeline.each_call(args.max, &mut find, &mut Uninterrupted, &mut tell);
         let list = &mut *list.borrow_mut();
-        // What has not returned never will.
+        // Calls that have not returned by now never will.
         let rest = told.and_then(|()| list.write(out, true));
         match list.broken.take() {
             Some(error) => Err(Stop::Output(error)),
@@ -70,7 +70,7 @@ pub fn execute(args: &CallsArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// What to say where there is no such trace: the function may have been named behind its trace.
+/// The failure where there is no such trace: the function may have been named behind its trace.
 fn remedy(args: &CallsArgs, error: Failure) -> Failure {
     let (args::Function::Name(first), Some(second)) = (&args.function, &args.trace) else {
         return error;
@@ -85,13 +85,13 @@ fn remedy(args: &CallsArgs, error: Failure) -> Failure {
     Failure::setup(format!("the function comes before the trace: {line}"))
 }
 
-/// The function that is meant.
+/// The requested function.
 enum Wanted {
     Address(u64),
     Name {
         name: String,
-        /// Where it is at the end of the process, for libraries are not there at its beginning,
-        /// with what names that program.
+        /// Its address at the end of the process, as libraries are not mapped at the beginning,
+        /// with the identity of that program.
         late: Option<(u64, (Vec<u8>, u64))>,
     },
 }
@@ -117,18 +117,18 @@ impl Wanted {
     }
 }
 
-/// The list as far as it is not written yet.
+/// The part of the list that is not written yet.
 struct List {
     wanted: Wanted,
     folder: PathBuf,
     json: bool,
     space: Option<Space>,
-    /// The program that runs.
+    /// The running program.
     program: Option<(Vec<u8>, u64)>,
     /// No call of this program has been seen yet.
     fresh: bool,
     function: Option<Function>,
-    /// Callers that nothing is known of.
+    /// Callers without known names.
     unknown: HashSet<u64>,
     waiting: BTreeMap<u64, Line>,
     /// Standard output has failed.
@@ -214,8 +214,8 @@ impl List {
         Ok(again)
     }
 
-    /// Looks at the program anew if something of a call is not known, for libraries come and go,
-    /// and at the first call. Whether it did.
+    /// Reads the program's modules again at the first call, and if something of a call is unknown,
+    /// because libraries come and go. Returns whether it did.
     fn look(&mut self, call: &FunctionCall, host: &mut ReplayProcess) -> bool {
         let places = [call.place.pc, call.return_to];
         let space = self.space.as_ref();
@@ -239,7 +239,7 @@ impl List {
         again
     }
 
-    /// Writes what is whole, in the order of calls; at the end all of it.
+    /// Writes whole lines, in the order of calls; at the end all lines.
     fn write(&mut self, out: &mut dyn Write, end: bool) -> Result<(), Failure> {
         loop {
             let full = self.waiting.len() > MOST_WAITING;

@@ -1,4 +1,4 @@
-//! Command lines as one would type them.
+//! Command lines as typed in a shell.
 
 use relive_trace::Bytes;
 
@@ -10,8 +10,8 @@ pub fn shown(words: &[Bytes], max: usize) -> String {
     cut(&line.join(" "), max)
 }
 
-/// One word; control characters are escaped and what is not UTF-8 is replaced, so that a terminal
-/// shows it as it is.
+/// One word; control characters are escaped and bytes that are not UTF-8 are replaced, so that a
+/// terminal shows it unchanged.
 fn quoted(word: &[u8]) -> String {
     let text = escape::line(word);
     let plain = |c: char| c.is_alphanumeric() || "_-./=:,+@%".contains(c);
@@ -30,7 +30,7 @@ fn cut(text: &str, max: usize) -> String {
     format!("{head}…")
 }
 
-/// How to call this very executable again: by name if that finds it, by path otherwise.
+/// The command that starts this executable again: its name if that finds it, else its path.
 pub fn own_name() -> String {
     let Ok(own) = std::env::current_exe() else {
         return "relive".to_owned();

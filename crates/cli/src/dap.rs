@@ -10,7 +10,7 @@ use relive_engine::supervisor::EndStatus;
 use crate::args::DapArgs;
 use crate::{output, peer};
 
-/// The running executable, whatever has become of its file.
+/// The running executable, even if its file was replaced or removed.
 const MYSELF: &str = "/proc/self/exe";
 
 /// Serves one editor to its end.
@@ -18,7 +18,7 @@ const MYSELF: &str = "/proc/self/exe";
 /// # Errors
 /// The editor does not speak the protocol, or cannot be reached.
 pub fn execute(args: &DapArgs) -> Result<EndStatus, Failure> {
-    // An editor that is gone is noticed where it is written to.
+    // A write error tells that the editor is gone.
     // SAFETY: a disposition of this process; children get the default back.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let served = match args.port {
@@ -37,8 +37,8 @@ pub fn execute(args: &DapArgs) -> Result<EndStatus, Failure> {
     Ok(EndStatus::Code(0))
 }
 
-/// Waits for one client on the loopback interface that belongs to the same user: whoever is
-/// served here may start programs.
+/// Waits for one client on the loopback interface that belongs to the same user: a client may start
+/// programs.
 fn accept(port: u16) -> io::Result<TcpStream> {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
     let at = listener.local_addr()?;

@@ -17,7 +17,7 @@ use crate::{names, output, pack, peer, traces};
 /// Debugs a recording.
 ///
 /// # Errors
-/// No such recording or process, no gdb, or whatever stops the replay.
+/// No such recording or process, no gdb, or any failure of the replay.
 pub fn execute(args: &DebugArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
     let options = Options {
@@ -33,7 +33,7 @@ pub fn execute(args: &DebugArgs) -> Result<EndStatus, Failure> {
 }
 
 fn serve(options: &Options<'_>, address: Address) -> Result<EndStatus, Failure> {
-    // Nobody need hear what is said of clients: a closed standard error ends no server.
+    // Messages about clients may go unread: a closed standard error ends no server.
     // SAFETY: a disposition of this process.
     unsafe { libc::signal(libc::SIGPIPE, libc::SIG_IGN) };
     let mut server = Server::start(options, &address, peer::admit)?;
@@ -52,7 +52,7 @@ fn tell(server: &mut Server) {
     }
 }
 
-/// What gdb is taught.
+/// gdb's definitions of Relive's commands.
 const COMMANDS: &str = include_str!("commands.gdb");
 
 /// Starts gdb on a socket in a private folder, and serves it.
@@ -72,7 +72,7 @@ fn start(args: &DebugArgs, options: &Options<'_>) -> Result<EndStatus, Failure> 
     let mut connect = OsString::from("target extended-remote ");
     connect.push(&socket);
     let mut command = Command::new(&args.gdb);
-    // What the recording brings along comes before what lies on this machine.
+    // The recording's own debug information takes precedence over this machine's.
     let brought = options.trace.join(names::DEBUG);
     if brought.is_dir() {
         let own = "/usr/lib/debug";
@@ -107,7 +107,7 @@ fn start(args: &DebugArgs, options: &Options<'_>) -> Result<EndStatus, Failure> 
     })?;
     let served = server.serve_while(&mut || matches!(gdb.try_wait(), Ok(None)));
     if served.is_err() {
-        // It has nothing to talk to any more.
+        // gdb has no server any more.
         let _ = gdb.kill();
     }
     let status = gdb.wait().map_err(Failure::setup)?;

@@ -1,7 +1,7 @@
 //! `relive demo`: the main job on a small program with a real race.
 //!
-//! Nothing is arranged: the program is ordinary C, it is run and recorded like any other,
-//! by the very commands that a user would type, and every claim is checked before it is made.
+//! Nothing is staged: the program is ordinary C, it is run and recorded like any other, by the very
+//! commands that a user would type, and every claim is checked before it is made.
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, Write};
@@ -25,10 +25,10 @@ const RUNS_MAX: u32 = 50;
 const NATIVE_RUNS: u32 = 3;
 const REPLAYS: u32 = 3;
 
-/// Shows the main job. Status 1: something was not as it should be.
+/// Shows the main job. Status 1: a check failed.
 ///
 /// # Errors
-/// There is no C compiler, or whatever else stops Relive.
+/// There is no C compiler, or any other failure of Relive.
 pub fn execute() -> Result<EndStatus, Failure> {
     let folder = tempfile::Builder::new()
         .prefix("relive-demo-")
@@ -59,7 +59,7 @@ pub fn execute() -> Result<EndStatus, Failure> {
     next(&place.name())
 }
 
-/// The commands that one might type next.
+/// Suggestions for the next commands.
 fn next(name: &str) -> Result<EndStatus, Failure> {
     let relive = command_line::own_name();
     let rows = [
@@ -125,7 +125,7 @@ fn record(program: &Path) -> Result<Option<(Place, Output)>, Failure> {
     Ok(None)
 }
 
-/// Replays the recording; whether every replay was the same as the recording.
+/// Replays the recording; returns whether every replay was the same as the recording.
 fn replay(place: &Place, recorded: &Output) -> Result<bool, Failure> {
     say("\nReplaying that recording:");
     let mut all = true;

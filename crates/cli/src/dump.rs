@@ -14,10 +14,10 @@ use crate::args::DumpArgs;
 use crate::output::{self, Stop};
 use crate::{escape, format, syscall, traces};
 
-/// Prints the events that were asked for.
+/// Prints the requested events.
 ///
 /// # Errors
-/// The trace is damaged; what came before is printed.
+/// The trace is damaged; the events before the damage are printed.
 pub fn execute(args: &DumpArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open(args.trace.trace.as_deref())?;
     let wanted = |id: &TapeId| {
@@ -59,7 +59,7 @@ fn tape(out: &mut dyn Write, trace: &Trace, id: TapeId, args: &DumpArgs) -> Resu
     }
 }
 
-/// Shows an event with what it refers to as if it held it.
+/// Shows an event with its referenced bytes in place of the references.
 fn with_input(
     trace: &Trace,
     event: Event<'_>,
@@ -102,7 +102,7 @@ fn one(
     )
 }
 
-/// What happened.
+/// The event's kind and data.
 fn text(event: &Event<'_>) -> String {
     match event.kind {
         Kind::Start(start) => begun(&start),
@@ -158,7 +158,7 @@ fn read(full: bool, first: u64, readings: &Readings<'_>) -> String {
     format!("read since tick {first}: {}{more}", parts.join(", "))
 }
 
-/// What a turn follows in another process.
+/// The turn of another process that a turn follows.
 fn before(process: u32, turn: Option<u32>) -> String {
     match turn {
         Some(turn) => format!("turn {turn} of p{process}"),

@@ -1,4 +1,4 @@
-//! Bytes of a guest as short text that no terminal takes for a command.
+//! Bytes of a guest as short text that a terminal cannot take for a command.
 
 use std::fmt::Write;
 

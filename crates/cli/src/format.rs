@@ -55,7 +55,7 @@ pub fn duration(time: Duration) -> String {
     }
 }
 
-/// How long ago a moment was.
+/// The age of a moment.
 pub fn age(seconds: u64) -> String {
     let (n, unit) = match seconds {
         0..60 => (seconds, "s"),
@@ -74,7 +74,7 @@ pub fn status(status: EndStatus) -> String {
     }
 }
 
-/// The engine's word for what the trace says.
+/// The engine's type for the trace's exit status.
 pub fn ended(exit: ExitStatus) -> EndStatus {
     match exit {
         ExitStatus::Code(code) => EndStatus::Code(code),
@@ -90,7 +90,7 @@ pub fn signal(signal: i32) -> String {
 /// Rows in columns, each as wide as its widest cell; those of `right` lean to the right.
 ///
 /// # Errors
-/// Of the output.
+/// When writing fails.
 pub fn table(out: &mut dyn Write, right: &[usize], rows: &[Vec<String>]) -> io::Result<()> {
     let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
     let width = |column: usize| {

@@ -19,13 +19,13 @@ use crate::{command_line, format, interrupt, output, progress};
 /// Exit status when a failing run was found, as a test command would say.
 const FOUND: i32 = 1;
 
-/// How long a run may take to end after an interrupt from the keyboard, which it got too.
+/// How long a run may take to end after an interrupt from the keyboard, which it also got.
 const GRACE: u32 = 20;
 
 /// Records until a run fails.
 ///
 /// # Errors
-/// Whatever stops Relive.
+/// Any failure of Relive.
 pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
     supervisor::find_program(args.guest.program(), args.guest.args())?;
     interrupt::watch();
@@ -98,7 +98,7 @@ fn found(
         writeln!(out, "run {run} failed: {how} ({schedule})")?;
         writeln!(out, "kept as {name}, in {}", place.path().display())?;
         writeln!(out, "next:")?;
-        // Where there is no crash, the end is where one looks back from.
+        // Without a crash, one looks back from the end.
         let debug = match outcome.signal {
             Some(_) if !outcome.timed_out => "debug --at crash",
             _ => "debug --at end",
@@ -119,7 +119,7 @@ fn found(
     Ok(EndStatus::Code(FOUND))
 }
 
-/// One run; `None` when it was interrupted before it could say how it ended.
+/// One run; `None` when it was interrupted before it could report its outcome.
 fn attempt(place: &Place, args: &HuntArgs, seed: Option<Seed>) -> Result<Option<Outcome>, Failure> {
     let (guest, timeout) = (&args.guest, args.timeout);
     let mut words: Vec<OsString> = vec!["attempt".into(), "--trace".into(), place.path().into()];
@@ -163,7 +163,7 @@ fn attempt(place: &Place, args: &HuntArgs, seed: Option<Seed>) -> Result<Option<
     )))
 }
 
-/// Waits until the run has closed its output, or does not react to an interrupt.
+/// Waits until the run closes its output, or fails to react to an interrupt.
 fn wait(child: &mut Child) {
     const TICK: Timespec = Timespec {
         tv_sec: 0,
@@ -179,7 +179,7 @@ fn wait(child: &mut Child) {
             return;
         }
         if since_interrupt > GRACE {
-            // It may be gone already, which is as good.
+            // It may be gone already, which is no error.
             let _ = child.kill();
             return;
         }

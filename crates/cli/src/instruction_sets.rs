@@ -1,4 +1,4 @@
-//! Which instruction sets a recording may need, and which of them this machine lacks.
+//! Instruction sets that a recording may need, and those of them that this machine lacks.
 
 use relive_trace::{Manifest, Trace};
 
@@ -48,7 +48,7 @@ const INSTRUCTION_SETS: [&str; 39] = [
     "xop",
 ];
 
-/// Says which instruction sets this machine lacks that the recording one had.
+/// Warns of instruction sets that the recording machine had and this one lacks.
 pub fn complain_of_missing(trace: &Trace) {
     let missing = missing(trace.manifest());
     if !missing.is_empty() {
@@ -59,7 +59,7 @@ pub fn complain_of_missing(trace: &Trace) {
     }
 }
 
-/// Instruction sets that the recording machine had and this one has not.
+/// Instruction sets that the recording machine had and this one lacks.
 pub fn missing(manifest: &Manifest) -> Vec<String> {
     let here = relive_trace::Manifest::new(Vec::new(), "".into(), Vec::new())
         .cpu

@@ -1,4 +1,4 @@
-//! The keyboard's interrupt during a hunt: noted, so that what was begun can be removed.
+//! The keyboard's interrupt during a hunt: noted, so that an unfinished recording can be removed.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -20,7 +20,7 @@ pub fn watch() {
     }
 }
 
-/// Whether it came.
+/// Whether it has arrived.
 pub fn came() -> bool {
     INTERRUPTED.load(Ordering::Relaxed)
 }

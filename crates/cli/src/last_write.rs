@@ -1,4 +1,4 @@
-//! `last-write`: who wrote to memory last.
+//! `last-write`: finds the last write to memory.
 
 use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus as Exit;
@@ -14,18 +14,18 @@ use crate::names::{self, Guest};
 use crate::output::{self, Stop};
 use crate::{query, traces};
 
-/// Bytes that are looked at where nobody says how many.
+/// Bytes that are watched by default.
 const WORD: u64 = 8;
 
-/// What is looked at.
+/// The memory to watch.
 struct Goal {
     addr: u64,
     len: u64,
-    /// If it was named.
+    /// The variable, if the memory was given by name.
     variable: Option<Variable>,
 }
 
-/// A variable, with what is needed to show values of it.
+/// A variable, with the data for showing its values.
 struct Variable {
     name: String,
     size: u64,
@@ -33,10 +33,10 @@ struct Variable {
     space: Space,
 }
 
-/// Finds who wrote to an address last.
+/// Finds the last write to an address.
 ///
 /// # Errors
-/// Whatever stops the replay.
+/// Any failure of the replay.
 pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
     let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
     let at = args.at.or(args.before).unwrap_or(At::End);
@@ -58,7 +58,7 @@ pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
     if let Some(before) = args.before {
         traces::go(&mut timeline, before)?;
     }
-    // What a value points to is what it pointed to then.
+    // The targets of pointers are those at that time.
     let mut values = Vec::new();
     let variable = goal.variable.as_ref();
     let mut look = |host: &mut ReplayProcess| {
@@ -81,7 +81,7 @@ pub fn execute(args: &LastWriteArgs) -> Result<Exit, Failure> {
     })
 }
 
-/// The memory of a variable, as one sees it where the timeline is.
+/// The memory of a variable, as seen from the timeline's position.
 fn named(timeline: &mut Timeline, text: &str, args: &LastWriteArgs) -> Result<Goal, Failure> {
     let space = names::space(timeline);
     let from = viewed(timeline, &space, args)?;
@@ -89,7 +89,7 @@ fn named(timeline: &mut Timeline, text: &str, args: &LastWriteArgs) -> Result<Go
         .variable(&mut Guest(timeline.guest()), text, &from)
         .map_err(|e| Failure::setup(e.to_string()));
     let variable = match variable {
-        // A library that is not there yet is at the end, if it was not taken away again.
+        // A library that is not mapped yet is there at the end, unless it was unmapped again.
         Err(e) if args.at.is_none() && args.before.is_some() => {
             timeline.goto_end(&mut Uninterrupted)?;
             let space = names::space(timeline);
@@ -171,7 +171,7 @@ fn viewed(timeline: &mut Timeline, space: &Space, args: &LastWriteArgs) -> Resul
 }
 
 impl Variable {
-    /// Its value, if that is what is looked at.
+    /// The variable's value, if the memory is the whole variable.
     fn value(&self, host: &mut ReplayProcess, addr: u64, len: u64) -> Option<String> {
         let of = self.of.as_ref().filter(|_| len == self.size)?;
         let place = Where::Memory(addr);

@@ -1,4 +1,4 @@
-//! The `relive` command: what the user types, and what is said back.
+//! The `relive` command: the user's input, and the output for the user.
 //!
 //! Recording and replaying are the engine's; the format on disk is the trace crate's. This
 //! crate must never touch a guest, and never write to standard output or error while a
@@ -55,15 +55,15 @@ static HEAP: heap::Heap = heap::Heap;
 /// are closed, ignore SIGPIPE and take over SIGSEGV, all of which a guest would inherit.
 #[cfg_attr(not(test), unsafe(no_mangle))]
 pub extern "C" fn main() -> i32 {
-    // A host process is this same executable: nothing may happen before it is known that
-    // this is none.
+    // A host process is this same executable: nothing may happen before this process is known not
+    // to be one.
     if let Some(fd) = boot::requested() {
         boot::host_main(fd);
     }
     failure::report_panics();
     match execute(&args::parse()) {
         Ok(status) => end_as(status),
-        // As any filter, and without a word. Whoever has had SIGPIPE ignored gets the sentence.
+        // As any filter, and silently. A caller that has SIGPIPE ignored gets the message.
         Err(Failure::Closed) if !ignores_sigpipe() => end_as(EndStatus::Signal(libc::SIGPIPE)),
         Err(failure) => {
             output::complain(&failure.to_string());
@@ -80,7 +80,7 @@ fn end_as(status: EndStatus) -> ! {
     }
 }
 
-/// Whether whoever started this process has had SIGPIPE ignored.
+/// Whether SIGPIPE was ignored when this process was started.
 fn ignores_sigpipe() -> bool {
     // SAFETY: plain numbers, for which all zeros are a value.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
@@ -89,7 +89,7 @@ fn ignores_sigpipe() -> bool {
     action.sa_sigaction == libc::SIG_IGN
 }
 
-/// Does what was asked; the answer is how this process is to end.
+/// Executes a command; returns how this process is to end.
 fn execute(command: &Command) -> Result<EndStatus, Failure> {
     match command {
         Command::Record(args) => record::execute(args),

@@ -10,13 +10,13 @@ use serde_json::{Value, json};
 /// Folder in a trace for separate debug information, laid out as `/usr/lib/debug`.
 pub const DEBUG: &str = "debug";
 
-/// A replaying process as the symbols crate wants it.
+/// A replaying process as a target of the symbols crate.
 pub struct Guest<'a>(pub &'a mut ReplayProcess);
 
 impl Target for Guest<'_> {
     fn maps(&mut self) -> Vec<Map> {
         const EXECUTABLE: u32 = libc::PROT_EXEC as u32;
-        // A process that is gone has no maps, and then nothing has a name.
+        // A process that has ended has no maps, and then nothing has a name.
         let maps = self.0.maps().unwrap_or_default();
         maps.into_iter()
             .map(|m| Map {
@@ -53,7 +53,7 @@ pub fn finder(trace: &Path) -> Finder {
     finder
 }
 
-/// The modules where a timeline stands.
+/// The modules at the timeline's position.
 pub fn space(timeline: &mut Timeline) -> Space {
     let trace = timeline.trace().to_owned();
     space_of(timeline.guest(), &trace)
@@ -74,8 +74,8 @@ pub fn passing(registers: &Registers) -> Passing {
     }
 }
 
-/// The one function of this name that is the own of the program of this path, or a library's;
-/// `None` if only the dynamic linker has it, which brings copies of many.
+/// The one function of this name in the program of this path, or in a library; `None` if only the
+/// dynamic linker has it, which has copies of many.
 ///
 /// # Errors
 /// There are several.
@@ -89,7 +89,7 @@ pub fn of_program(space: &Space, program: &[u8], name: &str) -> Result<Option<Fo
     }
 }
 
-/// Leaves the program's own, if there are such: the C++ library alone has dozens of each usual name.
+/// Keeps only the program's own, if any: the C++ library alone has dozens of each usual name.
 fn prefer_own(found: &mut Vec<Found>, program: &[u8]) {
     let is_own = |f: &Found| f.module.as_bytes() == program;
     if found.iter().any(is_own) {
@@ -153,7 +153,7 @@ pub fn find(timeline: &mut Timeline, name: &str) -> Result<Found, Failure> {
     }
 }
 
-/// `function+12 at file.c:3`, as much of it as is known.
+/// `function+12 at file.c:3`, as far as known.
 pub fn text(named: &Named) -> String {
     let name = match (&named.symbol, named.lines.last()) {
         (Some((name, 0)), _) => name.clone(),
@@ -181,7 +181,7 @@ pub fn line_text(line: &relive_symbols::Line) -> Option<String> {
     })
 }
 
-/// The same for programs.
+/// The same as JSON.
 pub fn object(named: &Named) -> Value {
     let lines: Vec<Value> = named
         .lines

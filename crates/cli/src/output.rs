@@ -1,5 +1,4 @@
-//! Standard output and error of Relive's own. A reader that has seen enough and closed the
-//! pipe is no failure.
+//! Relive's own standard output and error. A reader that closes the pipe early is no failure.
 
 use std::io::{self, BufWriter, IsTerminal, Write};
 
@@ -8,11 +7,11 @@ use relive_engine::supervisor::EndStatus;
 
 use crate::escape;
 
-/// What ends the writing of a page.
+/// The reasons to stop writing a page.
 pub enum Stop {
-    /// Standard output does not take it.
+    /// Writing to standard output failed.
     Output(io::Error),
-    /// There is no more to be had.
+    /// The source of the page failed.
     Failure(Failure),
 }
 
@@ -34,8 +33,8 @@ impl From<relive_trace::Error> for Stop {
     }
 }
 
-/// Takes whole characters, and hands on what no terminal takes for a command: much of what is
-/// shown comes from a trace, which may be a stranger's.
+/// Takes whole characters, and passes on only text that a terminal cannot take for a command: much
+/// of the output comes from a trace, which may be a stranger's.
 struct Plain<W>(W);
 
 impl<W: Write> Write for Plain<W> {
@@ -55,7 +54,7 @@ impl<W: Write> Write for Plain<W> {
     }
 }
 
-/// Writes to standard output; what was written before a failure stays.
+/// Writes to standard output; output before a failure stays.
 ///
 /// # Errors
 /// Of `write`, and of standard output other than a closed pipe.
@@ -75,12 +74,12 @@ pub fn print(write: impl FnOnce(&mut dyn Write) -> Result<(), Stop>) -> Result<E
     }
 }
 
-/// Says one thing on standard error. Whether it can be heard changes nothing.
+/// Prints one message to standard error. A failure to write changes nothing.
 pub fn complain(text: &str) {
     let _ = writeln!(io::stderr(), "relive: {}", escape::lines(text));
 }
 
-/// Says one thing on standard error if a person reads it there.
+/// Prints one message to standard error if that is a terminal.
 pub fn tell(text: &str) {
     if io::stderr().is_terminal() {
         complain(text);

@@ -1,4 +1,4 @@
-//! `relive pack`: one file with a recording and what one needs to look at it elsewhere.
+//! `relive pack`: one file with a recording and all that is needed to inspect it elsewhere.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -23,7 +23,7 @@ use crate::{names, output, traces};
 /// Folder in a trace for source files, under their absolute paths.
 pub const SOURCES: &str = "sources";
 
-/// Source files larger than this were written by no one.
+/// Larger source files are generated ones, and not packed.
 const MOST_SOURCE: u64 = 16 << 20;
 
 type Archive<'a> = Builder<&'a mut dyn Write>;
@@ -79,7 +79,7 @@ pub fn execute(args: &PackArgs) -> Result<EndStatus, Failure> {
     })
 }
 
-/// What was found on this machine.
+/// Files found on this machine.
 struct Extras {
     debug: u64,
     sources: u64,
@@ -104,13 +104,13 @@ fn fill(
     for (name_then, id) in mapped_files(trace)? {
         let path = store.path(id);
         let Ok(bytes) = fs::read(&path) else { continue };
-        // What is mapped and no program has neither names nor sources.
+        // A mapped file that is no program has neither names nor sources.
         let Some(module) = Module::load(&bytes, &path, &name_then, &finder) else {
             continue;
         };
         wanted.append(&mut sources(&module));
         for companion in module.companions() {
-            // What an unpacked recording has brought along goes on with it.
+            // Files that an unpacked recording has brought along go on with it.
             if companion.path.starts_with(folder) || there.contains(&companion.path) {
                 continue;
             }
@@ -129,7 +129,7 @@ fn fill(
     }
     for path in wanted {
         let path = PathBuf::from(path);
-        // As it is on this machine now; most of those of libraries are not there.
+        // The source as it is on this machine now; most sources of libraries are not here.
         let Ok(real) = fs::canonicalize(&path) else {
             continue;
         };
@@ -146,7 +146,7 @@ fn fill(
     Ok(extras)
 }
 
-/// The copies of files that were mapped, with the paths that they had, each once.
+/// The copies of mapped files, with their recorded paths, each once.
 fn mapped_files(trace: &Trace) -> std::io::Result<BTreeSet<(PathBuf, FileId)>> {
     let mut all = BTreeSet::new();
     for process in processes(trace) {
@@ -158,7 +158,7 @@ fn mapped_files(trace: &Trace) -> std::io::Result<BTreeSet<(PathBuf, FileId)>> {
     Ok(all)
 }
 
-/// An absolute path without its beginning, with nothing but names in it.
+/// An absolute path without its root, and with plain names only.
 fn plain(path: &Path) -> Option<PathBuf> {
     use std::path::Component::{CurDir, Normal, ParentDir, RootDir};
     let mut plain = PathBuf::new();

@@ -1,7 +1,7 @@
-//! Packed recordings used as they are: each is unpacked once, into the folder for what Relive
-//! keeps, and what nobody has used for a while is removed.
+//! Packed recordings used in place: each is unpacked once, into Relive's cache folder, and removed
+//! after it was unused for a while.
 //!
-//! Which file is meant is told by where it lies on its disk and by when it was changed, so that
+//! A packed recording is identified by its place on the disk and its time of change, so that
 //! another file under the same name is never mistaken for it.
 
 use std::fs::{self, DirBuilder, File};
@@ -14,17 +14,17 @@ use relive_engine::Failure;
 
 use crate::unpack;
 
-/// The folder in that for what is kept.
+/// The folder for unpacked recordings in the cache.
 const UNPACKED: &str = "unpacked";
-/// What was not used for so long is removed.
+/// Recordings unused for this long are removed.
 const UNUSED: Duration = Duration::from_secs(7 * 24 * 60 * 60);
-/// What a packed recording begins with (RFC 8878, 3.1.1).
+/// First bytes of a packed recording (RFC 8878, 3.1.1).
 const MAGIC: [u8; 4] = 0xfd2f_b528u32.to_le_bytes();
 
-/// The folder with what is in a packed recording.
+/// The folder with the content of a packed recording.
 ///
 /// # Errors
-/// It is none, it is damaged, or nothing can be kept.
+/// It is not a packed recording, it is damaged, or the cache cannot be written.
 pub fn folder(file: &Path) -> Result<PathBuf, Failure> {
     let no = |e: &dyn std::fmt::Display| {
         Failure::setup(format!(
@@ -74,7 +74,7 @@ pub fn folder(file: &Path) -> Result<PathBuf, Failure> {
     Ok(to)
 }
 
-/// The folder for all of them, which nobody else can write to.
+/// The folder of all unpacked recordings, which no other user can write to.
 fn base() -> std::io::Result<PathBuf> {
     let nothing = || std::io::Error::other("there is no folder for what Relive keeps");
     let cache = relive_engine::kept_folder().ok_or_else(nothing)?;
@@ -94,7 +94,7 @@ fn base() -> std::io::Result<PathBuf> {
     Ok(base)
 }
 
-/// Removes what was not used for long. What does not work now does next time.
+/// Removes recordings unused for long. A failure is left to the next time.
 fn prune(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
         let used = entry.metadata().and_then(|about| about.modified());

@@ -1,23 +1,23 @@
-//! Who is at the other end of a TCP connection. Every user of a machine reaches its loopback
-//! interface, and whoever is served may read the recorded program and start programs.
+//! The owner of the other end of a TCP connection. Every user of a machine reaches its loopback
+//! interface, and a client that is served may read the recorded program and start programs.
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, TcpStream};
 
 use crate::output;
 
-/// Of a client.
+/// A client's owner.
 #[derive(Debug, PartialEq)]
 enum Peer {
     /// May be served.
     Own,
     /// Belongs to another user.
     Stranger(SocketAddr),
-    /// Has closed its end already: nobody is there to be served.
+    /// Has closed its end already.
     Gone,
 }
 
-/// Whether a client may be served; of another user's it is said.
+/// Whether a client may be served; one of another user is reported.
 pub fn admit(stream: &TcpStream) -> bool {
     match judge(stream) {
         Ok(Peer::Own) => return true,

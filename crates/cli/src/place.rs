@@ -1,4 +1,4 @@
-//! Where a recording goes.
+//! The place of a new recording.
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ pub struct Place {
     numbered: Option<Numbered>,
 }
 
-/// A folder that was made here, and may be removed here.
+/// A folder that was created here, and may be removed here.
 struct Numbered {
     base: PathBuf,
     latest_before: Option<PathBuf>,
@@ -72,7 +72,7 @@ impl Place {
         &self.path
     }
 
-    /// What to type for this trace in the next command.
+    /// The name of this trace in the next command.
     pub fn name(&self) -> String {
         let short = self
             .numbered
@@ -86,14 +86,14 @@ impl Place {
         self.numbered.is_some()
     }
 
-    /// Takes a recording back that did not even begin: what was recorded stays.
+    /// Removes the folder of a recording that did not even begin; recorded data stays.
     pub fn withdraw(self) {
         if self.numbered.is_some() && std::fs::remove_dir(&self.path).is_ok() {
             self.restore_latest();
         }
     }
 
-    /// Removes a recording that nobody wants, if its folder was made here.
+    /// Removes an unwanted recording, if its folder was created here.
     ///
     /// # Errors
     /// It cannot be removed.

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// Work that is done sooner shows nothing.
+/// Shorter work shows nothing.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 /// A bar that appears only when the work takes long.
@@ -29,7 +29,7 @@ impl Bar {
         }
     }
 
-    /// So many bytes are done.
+    /// Sets the number of bytes done.
     pub fn at(&self, done: u64) {
         // Standard error that is no terminal keeps the bar hidden (indicatif sees to that).
         if self.bar.is_hidden() && self.started.elapsed() > PATIENCE {

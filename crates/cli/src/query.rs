@@ -1,9 +1,9 @@
-//! What the answers to questions about a recording have in common.
+//! Common parts of the answers to queries about a recording.
 
 use relive_engine::timeline::Place;
 use serde_json::{Value, json};
 
-/// Where something happens, in words.
+/// The place of an event, as text.
 pub fn place_text(place: &Place) -> String {
     format!(
         "p{}.t{} (thread {}), event {}, tick {}, pc {:#x}",
@@ -11,7 +11,7 @@ pub fn place_text(place: &Place) -> String {
     )
 }
 
-/// The same for programs; `at` is what other commands take.
+/// The same as JSON; other commands accept `at`.
 pub fn place_object(place: &Place) -> Value {
     let mut object = json!(place);
     object["at"] = place.spot().to_string().into();

@@ -13,7 +13,7 @@ use crate::stats::Stats;
 /// Records a program; ends as it ended.
 ///
 /// # Errors
-/// Whatever stops Relive.
+/// Any failure of Relive.
 pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     let guest = &args.guest;
     // A mistyped name must not leave an empty recording behind.
@@ -64,7 +64,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
 /// A seed that is short to type.
 pub fn random_seed() -> Seed {
     let mut bits = [0; 8];
-    // A failure leaves fewer random bits, which a seed can bear.
+    // A failure leaves fewer random bits, which is enough for a seed.
     let _ = rustix::rand::getrandom(&mut bits, rustix::rand::GetRandomFlags::empty());
     Seed::short(u64::from_le_bytes(bits))
 }

@@ -13,7 +13,7 @@ use crate::traces;
 /// Replays a recording; ends as the program ended.
 ///
 /// # Errors
-/// Divergence, a recording without its end, or whatever else stops Relive.
+/// Divergence, a recording without its end, or any other failure of Relive.
 pub fn execute(args: &ReplayArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
     if args.from.is_some() || args.to.is_some() || args.process.is_some() {
@@ -71,17 +71,17 @@ fn precedes(one: &Point, other: &Point) -> bool {
     *one != behind && one.is_before(other)
 }
 
-/// What came of replaying a trace, in the light of whether it has an end.
+/// The result of replaying a trace, given whether the trace has an end.
 ///
 /// # Errors
 /// The replay's own failure, and a recording without its end.
 pub fn judged<T>(trace: &Trace, replayed: Result<T, Failure>) -> Result<T, Failure> {
-    // That the reader has gone says nothing of the recording.
+    // A reader that has gone says nothing about the recording.
     if !traces::is_cut_off(trace) || matches!(replayed, Err(Failure::Closed)) {
         return replayed;
     }
-    // How the program ended is not known, so no status of its own can be given. And where
-    // the tapes end, a replay may well stop in the midst of something.
+    // The program's exit status is unknown, so no status of its own can be given. And where the
+    // tapes end, a replay may well stop in the midst of an operation.
     let text = "the recording was cut off before its end: what was replayed is its beginning";
     Err(Failure::setup(match replayed {
         Ok(_) => text.to_owned(),

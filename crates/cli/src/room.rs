@@ -1,6 +1,6 @@
-//! The room that a recording takes on its disk. Copies of libraries are hard links to ones that
-//! other recordings have too, or that are kept for later ones: removing a recording frees what is
-//! its own. It must never follow links out of the recording's folder.
+//! The disk space of a recording. Copies of libraries are hard links to files that other recordings
+//! share, or that are kept for later ones: removing a recording frees only its own files. It must
+//! never follow links out of the recording's folder.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -17,8 +17,8 @@ pub struct Room {
 }
 
 impl Room {
-    /// What the files of a folder take. One that is being recorded may change meanwhile, so what
-    /// cannot be read counts as nothing.
+    /// The size of a folder's files. A recording in progress may change meanwhile, so unreadable
+    /// files count as nothing.
     pub fn of(folder: &Path) -> Self {
         let mut room = Self::default();
         for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
@@ -40,7 +40,7 @@ impl Room {
         room
     }
 
-    /// In words.
+    /// The sizes as text.
     pub fn shown(self) -> String {
         let all = format::size(self.all);
         if self.own == self.all {

@@ -1,29 +1,29 @@
-//! One pass over all tapes: what each holds, and how it ended.
+//! One pass over all tapes: their content, and how they ended.
 
 use relive_engine::Failure;
 use relive_trace::{Ending, Image, Kind, TapeId, Trace};
 
 use crate::progress::Bar;
 
-/// What the tapes of a trace hold.
+/// The content of a trace's tapes.
 pub struct Scan {
     /// One for each tape, schedules included, in order.
     pub tapes: Vec<TapeScan>,
 }
 
-/// What one tape holds.
+/// The content of one tape.
 pub struct TapeScan {
-    /// Which tape.
+    /// The tape.
     pub id: TapeId,
     /// Events on it.
     pub events: u64,
-    /// How many of them carry a digest of the registers.
+    /// Number of events with a digest of the registers.
     pub digests: u64,
     /// Ticks of the thread at its last event.
     pub ticks: u64,
     /// Kernel thread id while it was recorded.
     pub tid: u32,
-    /// How it ended, if it did: what, and exit code or signal.
+    /// How it ended, if it did: the kind, and exit code or signal.
     pub end: Option<(Ending, i32)>,
     /// Paths of the programs that began on it, in order.
     pub programs: Vec<String>,
@@ -83,11 +83,11 @@ impl Scan {
         self.tapes.iter().map(|tape| tape.ticks).sum()
     }
 
-    /// How a process ended, as far as its own tapes say.
+    /// How a process ended, according to its own tapes.
     pub fn end_of(&self, process: u32) -> Option<(Ending, i32)> {
         let ends = || self.threads_of(process).filter_map(|thread| thread.end);
         let whole = ends().find(|(how, _)| *how != Ending::ThreadExit);
-        // Without an end of the whole process, its first thread's speaks for it.
+        // Without an end of the whole process, its first thread's end counts.
         whole.or_else(|| ends().next())
     }
 }
@@ -109,7 +109,7 @@ fn tape(
         end: None,
         programs: Vec::new(),
     };
-    // Where a reader stands in its bytes is not known; a usual event has about this many.
+    // A reader's byte position is not known; a usual event has about this many.
     const USUAL: u64 = 24;
     while let Some(event) = tape.next()? {
         scan.events += 1;

@@ -1,4 +1,4 @@
-//! `--stats`: what was done, for people and as JSON, on standard error when all has ended.
+//! `--stats`: counters of a run, as text and as JSON, on standard error when all has ended.
 
 use std::collections::BTreeMap;
 use std::io::Write;
@@ -26,7 +26,7 @@ const SECTIONS: [&str; 6] = [
 pub struct Stats(BTreeMap<String, BTreeMap<String, u64>>);
 
 impl Stats {
-    /// From what was counted, and what the recording says of itself.
+    /// From the counters, and the recording's own summary.
     pub fn new(totals: &Totals, recorded: Option<&Summary>) -> Self {
         let mut stats = Self::default();
         let t = &totals.translator;
@@ -88,7 +88,7 @@ impl Stats {
         }
     }
 
-    /// Adds those of another run.
+    /// Adds the numbers of another run.
     pub fn add(&mut self, other: &Self) {
         for (name, numbers) in &other.0 {
             let numbers = numbers.iter().map(|(name, n)| (name.as_str(), *n));
@@ -96,7 +96,7 @@ impl Stats {
         }
     }
 
-    /// Says them, all at once. Whether they can be heard changes nothing.
+    /// Prints them, all at once. A failure to write changes nothing.
     pub fn tell(&self, how: StatsFormat) {
         let text = match how {
             StatsFormat::Json => serde_json::to_string(self).unwrap_or_default() + "\n",
@@ -112,13 +112,13 @@ impl Stats {
                 continue;
             };
             let mut numbers: Vec<_> = numbers.iter().filter(|(_, n)| **n > 0).collect();
-            // The largest first: that is what somebody looks for.
+            // The largest first: users look for it.
             numbers.sort_by_key(|(_, n)| std::cmp::Reverse(**n));
             let rows: Vec<Vec<String>> = numbers
                 .into_iter()
                 .map(|(name, n)| vec![format!("  {name}"), format::number(*n)])
                 .collect();
-            // Into memory: nothing can refuse it.
+            // Writing into memory cannot fail.
             let _ = writeln!(out, "{}", section.replace('_', " "));
             let _ = format::table(&mut out, &[1], &rows);
         }

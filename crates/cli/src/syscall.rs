@@ -1,4 +1,4 @@
-//! A system call of a recording in one line, as its row of the table says.
+//! A system call of a recording in one line, according to its row of the table.
 
 use relive_kabi::{Arg, Choice, Row, flags, show_flags};
 use relive_trace::Syscall;
@@ -127,7 +127,7 @@ fn arg(call: &Syscall<'_>, row: &Row, choice: Choice, index: usize, value: u64) 
     })
 }
 
-/// An address, and what the call wrote there.
+/// An address, and the bytes that the call wrote there.
 fn pointer(call: &Syscall<'_>, address: u64) -> String {
     if address == 0 {
         return "NULL".to_owned();

@@ -1,4 +1,4 @@
-//! Which recording is meant, and which place in it.
+//! The requested recording, and the requested place in it.
 
 use std::path::{Path, PathBuf};
 
@@ -11,13 +11,13 @@ use relive_trace::{ExitStatus, Trace};
 use crate::instruction_sets::complain_of_missing;
 use crate::{output, packed};
 
-/// The trace that is meant: by name or folder, or the latest; of a packed one the folder where
-/// it is unpacked.
+/// The requested trace: by name or folder, or the latest; for a packed one the folder where it is
+/// unpacked.
 ///
 /// # Errors
 /// There is none.
 pub fn find(name: Option<&Path>) -> Result<PathBuf, Failure> {
-    // A name in the folder for recordings comes before a file of that name.
+    // A name in the folder for recordings takes precedence over a file of that name.
     match relive_trace::resolve(name) {
         Ok(found) => Ok(found),
         Err(e) => match name.filter(|path| path.is_file()) {
@@ -36,8 +36,8 @@ pub fn open(name: Option<&Path>) -> Result<Trace, Failure> {
     Trace::open(&find(name)?).map_err(Failure::setup)
 }
 
-/// Finds and opens a trace whose program is about to be executed again, and says what this
-/// machine lacks for that.
+/// Finds and opens a trace whose program is about to be executed again, and warns of instruction
+/// sets that this machine lacks.
 ///
 /// # Errors
 /// There is none, or it is damaged.
@@ -47,7 +47,7 @@ pub fn open_to_replay(name: Option<&Path>) -> Result<Trace, Failure> {
     Ok(trace)
 }
 
-/// Says so if a timeline was to go to an event that there is not: it is at the end then.
+/// Reports that a timeline was to go beyond the last event: it is at the end then.
 pub fn tell_if_beyond(asked: u64, timeline: &Timeline) {
     let status = timeline.status();
     if status.ended.is_some() && status.point.event < asked {
@@ -84,10 +84,10 @@ fn panic_place(trace: &Trace) -> Option<&'static str> {
     }
 }
 
-/// The process that `--process` and `--at` mean: with a crash the one that died.
+/// The process selected by `--process` and `--at`: with a crash the one that died.
 ///
 /// # Errors
-/// Nobody died, or the trace is damaged.
+/// No process died, or the trace is damaged.
 pub fn process(trace: &Trace, given: Option<u32>, at: At) -> Result<u32, Failure> {
     match (given, at) {
         (Some(n), _) => Ok(n),

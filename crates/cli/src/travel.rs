@@ -19,7 +19,7 @@ const NEVER: [u8; 3] = [0x22, 0, 0x27];
 /// Reads orders and answers them until the end of standard input.
 ///
 /// # Errors
-/// An order that is none, or whatever stops the replay.
+/// An invalid order, or any failure of the replay.
 pub fn execute(args: &TravelArgs) -> Result<Exit, Failure> {
     let trace = traces::open(args.trace.trace.as_deref())?;
     let way = follow(&trace, args.process)?;
@@ -36,7 +36,7 @@ pub fn execute(args: &TravelArgs) -> Result<Exit, Failure> {
     Ok(Exit::Code(0))
 }
 
-/// Lets a copy of each kept snapshot go on to the end, all at once; what becomes of each.
+/// Runs a copy of each kept snapshot to the end, all at once; returns the outcome of each.
 fn race(timeline: &mut Timeline) -> Result<String, Failure> {
     let numbers: Vec<u32> = timeline.kept().map(|(number, _)| number).collect();
     let mut hosts = Vec::new();

@@ -1,7 +1,7 @@
 //! `relive unpack`: a packed recording becomes one among the others.
 //!
-//! A packed recording may come from a stranger. Nothing is written outside of the new folder,
-//! nothing but regular files and folders is made, and what is no whole recording is removed.
+//! A packed recording may come from a stranger. Nothing is written outside of the new folder, only
+//! regular files and folders are created, and an incomplete recording is removed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{DirBuilder, File, OpenOptions};
@@ -25,12 +25,12 @@ use crate::{escape, instruction_sets, output};
 const LONGEST_NAME: u64 = 4096;
 /// Most entries.
 const MOST_ENTRIES: u64 = 1 << 20;
-/// What any packed recording may be unpacked to, and beyond that how many times its own size:
-/// what grows more may have been made to fill the disk.
+/// Size to which any packed recording may be unpacked, and beyond that the factor of its own size:
+/// a larger one may have been made to fill the disk.
 const ALWAYS: u64 = 1 << 30;
 const TIMES: u64 = 200;
 
-/// What a recording's folder holds.
+/// The entries of a recording's folder.
 const PARTS: [&str; 7] = [
     "manifest.json",
     "tapes",
@@ -54,7 +54,7 @@ pub fn execute(args: &UnpackArgs) -> Result<EndStatus, Failure> {
     let place = match &args.output {
         Some(path) => {
             let place = Place::named(path)?;
-            // A folder of its own: whatever is there stays as it is.
+            // A folder of its own: existing files stay unchanged.
             DirBuilder::new()
                 .mode(0o700)
                 .create(path)
@@ -83,7 +83,7 @@ pub fn execute(args: &UnpackArgs) -> Result<EndStatus, Failure> {
     })
 }
 
-/// Unpacks a file into an empty folder; what is no whole recording is refused.
+/// Unpacks a file into an empty folder; an incomplete recording is refused.
 ///
 /// # Errors
 /// The file is none, or damaged, or there is no room.
@@ -96,7 +96,7 @@ pub fn into(file: &Path, folder: &Path) -> Result<(), Failure> {
     check(folder)
 }
 
-/// A file as it is read, with a bar for those who wait.
+/// A file with a progress bar for reading it.
 struct Watched {
     file: File,
     done: u64,
@@ -123,7 +123,7 @@ fn open(file: &Path) -> std::io::Result<(Archive<impl Read>, u64)> {
     Ok((Archive::new(whole), most))
 }
 
-/// The recorded program's name, as far as the file's own name says it.
+/// The recorded program's name, according to the file's name.
 fn program(file: &Path) -> OsString {
     let name = file.file_name().unwrap_or_default().as_bytes();
     let name = name.strip_suffix(b".tar.zst").unwrap_or(name);
@@ -134,8 +134,8 @@ fn program(file: &Path) -> OsString {
     OsStr::from_bytes(stem).to_owned()
 }
 
-/// Entries are taken as they are: what the archive's format can say of later ones, of any
-/// length, is not listened to, but for long names.
+/// Reads entries in raw form: no entry that describes later ones, of any length, is interpreted,
+/// except for long names.
 fn fill(archive: &mut Archive<impl Read>, folder: &Path, most: u64) -> std::io::Result<()> {
     let mut left = most;
     let mut entries = 0;
@@ -198,7 +198,7 @@ fn too_much(most: u64) -> std::io::Error {
     ))
 }
 
-/// Where in a recording's folder a name belongs: the first part is the recording's own.
+/// The path in a recording's folder for a name: its first part is the recording's own.
 fn inside(name: &Path) -> Option<PathBuf> {
     let mut parts = Vec::new();
     for component in name.components() {

@@ -14,7 +14,7 @@ use crate::{output, replay, traces};
 /// Replays a recording twice, quietly, checked all the way.
 ///
 /// # Errors
-/// Divergence, a damaged trace, a recording without its end, or whatever else stops Relive.
+/// Divergence, a damaged trace, a recording without its end, or any other failure of Relive.
 pub fn execute(args: &VerifyArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open_to_replay(args.trace.trace.as_deref())?;
     let files = trace.verify_files().map_err(Failure::setup)?;
@@ -43,8 +43,7 @@ pub fn execute(args: &VerifyArgs) -> Result<EndStatus, Failure> {
     })
 }
 
-/// Events between two checksums, where the user does not say: they shall not cost more than
-/// the replay itself.
+/// Events between two checksums by default: checksums must not cost more than the replay itself.
 fn interval(trace: &Trace) -> u64 {
     const LEAST: u64 = 500;
     const CHECKSUMS: u64 = 256;

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::sandbox::Sandbox;
 use crate::variables::recorded;
 
-/// What is between the place and the caller, of each call.
+/// The text between the place and the caller, of each call.
 fn calls(sandbox: &Sandbox, function: &str) -> Vec<String> {
     let text = sandbox.relive(&["calls", function]).ok().stdout;
     text.lines()

@@ -1,4 +1,4 @@
-//! `docs/cli.md` is what `--help` says. `RELIVE_BLESS=1` writes it anew.
+//! `docs/cli.md` is the output of `--help`. `RELIVE_BLESS=1` writes it anew.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -51,7 +51,7 @@ fn the_page_is_what_help_says() {
     let sandbox = Sandbox::new();
     let help = |words: &[&str]| {
         let mut command = sandbox.command(words);
-        // The width of whoever runs the tests must not matter.
+        // The width of the caller's terminal must not matter.
         command.env_remove("COLUMNS");
         let text = finish(command).ok().stdout;
         text.lines()

@@ -1,5 +1,5 @@
-//! Clients of `relive debug --serve` that are no debuggers: whatever they send, and however
-//! they go, the next one is served.
+//! Clients of `relive debug --serve` that are no debuggers: for all their input, and all ways to
+//! disconnect, the next one is served.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;

@@ -1,4 +1,4 @@
-//! What is kept from run to run: translations, and copies of mapped files.
+//! Files kept from run to run: translations, and copies of mapped files.
 
 use std::collections::BTreeMap;
 use std::fs::{File, FileTimes};
@@ -59,7 +59,7 @@ fn nothing_is_kept_if_nothing_is_to_be_kept() {
     assert!(first.values().all(|ino| !second.values().any(|i| i == ino)));
 }
 
-/// Somebody else could have put code there.
+/// Another user could have put code there.
 #[test]
 fn a_folder_that_others_can_write_to_is_not_used() {
     let sandbox = Sandbox::new();

@@ -117,7 +117,7 @@ fn a_packed_recording_is_used_as_it_is() {
     other.relive(&["pack", "-o", "race.tar.zst"]).ok();
     std::fs::copy(other.path("race.tar.zst"), there.path("race.tar.zst")).unwrap();
     assert_eq!(relive(&["replay", "race.tar.zst"]).ok().stdout, "other\n");
-    // What is damaged, and what is none, leaves nothing.
+    // A damaged file, and one that is no recording, leave nothing.
     let bytes = std::fs::read(there.path("race.tar.zst")).unwrap();
     std::fs::write(there.path("bad.tar.zst"), &bytes[..bytes.len() / 2]).unwrap();
     relive(&["replay", "bad.tar.zst"]).refused("bad.tar.zst cannot be unpacked");

@@ -1,4 +1,4 @@
-//! Where recordings go, and what `latest` is.
+//! Places of recordings, and the target of `latest`.
 
 use crate::sandbox::{Sandbox, text};
 

@@ -17,7 +17,7 @@ pub struct Sandbox {
     folder: TempDir,
 }
 
-/// What a command came to.
+/// Outcome of a command.
 #[derive(Debug)]
 pub struct Outcome {
     pub status: ExitStatus,
@@ -82,7 +82,7 @@ impl Sandbox {
         names
     }
 
-    /// Where `latest` leads.
+    /// The target of `latest`.
     pub fn latest(&self) -> Option<PathBuf> {
         std::fs::canonicalize(self.base().join("latest")).ok()
     }
@@ -96,7 +96,7 @@ impl Sandbox {
             .env("RELIVE_TRACE_DIR", self.base())
             .env("RELIVE_CACHE_DIR", self.folder.path().join("translations"))
             .stdin(Stdio::null());
-        // Whoever starts the tests in the background makes them ignore the keyboard.
+        // A shell that runs the tests in the background makes them ignore the keyboard.
         // SAFETY: signal(2) may be called between fork and exec.
         unsafe {
             command.pre_exec(|| {

@@ -1,5 +1,5 @@
-//! A stranger's recording: what its replay can reach, and what it says where the recording's files
-//! are not what they were.
+//! A stranger's recording: the reach of its replay, and its messages where the recording's files
+//! have changed.
 
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::CommandExt;
@@ -121,7 +121,7 @@ fn children(parent: u32) -> Vec<u32> {
     .collect()
 }
 
-/// What the descriptors of a process lead to.
+/// The targets of a process's descriptors.
 fn descriptors(id: u32) -> Vec<(i32, PathBuf)> {
     let all = std::fs::read_dir(format!("/proc/{id}/fd")).unwrap();
     let numbers = all.filter_map(|e| e.unwrap().file_name().to_str()?.parse().ok());
@@ -179,7 +179,7 @@ fn a_replay_has_none_of_its_callers_descriptors() {
 fn record_escape(sandbox: &Sandbox, what: &str, path: &Path) -> PathBuf {
     let trace = sandbox.path(what);
     let mut command = sandbox.command(&["record", "-o", text(&trace), "./escape", what]);
-    // Nobody else shall start with what it makes of its translations.
+    // No other replay shall start with the translations that it writes.
     command.arg(path).env("RELIVE_CACHE_DIR", "");
     finish(command).ok();
     trace

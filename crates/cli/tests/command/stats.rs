@@ -7,7 +7,7 @@ use crate::sandbox::{Outcome, Sandbox};
 /// A shell with a fork, an exec and a child that is killed.
 const SCRIPT: &str = "/bin/true; (kill -KILL $(exec sh -c 'echo $PPID')); /bin/true; exit 0";
 
-/// What `--stats=json` says; the object is the only line.
+/// The object that `--stats=json` prints as the only line.
 fn stats(outcome: Outcome) -> Value {
     let outcome = outcome.ok();
     let object = outcome.stderr.lines().find(|line| line.starts_with('{'));

@@ -223,7 +223,7 @@ fn a_reader_that_goes_away_ends_the_replay() {
     }
 }
 
-/// Runs a command whose standard output nobody reads.
+/// Runs a command whose standard output is never read.
 fn unread(sandbox: &Sandbox, words: &[&str], ignored: bool) -> Outcome {
     let errors = sandbox.path("errors");
     let mut command = sandbox.command(words);

@@ -1,4 +1,4 @@
-//! What is said only where a person reads it.
+//! Messages that appear only on a terminal.
 
 use std::fs::File;
 use std::io::Read;
@@ -25,7 +25,7 @@ fn terminal() -> (File, OwnedFd) {
     unsafe { (File::from_raw_fd(person), OwnedFd::from_raw_fd(program)) }
 }
 
-/// What `relive` with these words writes to a terminal as its standard error.
+/// The text that `relive` with these words writes to a terminal as its standard error.
 fn said(sandbox: &Sandbox, words: &[&str]) -> String {
     let (mut person, program) = terminal();
     let mut command = sandbox.command(words);

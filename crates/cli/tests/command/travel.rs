@@ -275,7 +275,7 @@ fn snapshots_are_kept_and_go_on_side_by_side() {
     let one = format!("Ended {sum}");
     assert_eq!(answers[10], [&one[..]; 3].join(", "), "{answers:#?}");
     assert_eq!(answers[17], [&one[..]; 2].join(", "), "{answers:#?}");
-    // Nobody was disturbed, and each place is where it was.
+    // The copies disturbed nothing, and each place is where it was.
     assert_eq!(answers[9], answers[11]);
     for (kept, there) in [(12, 0), (14, 2), (15, 9)] {
         assert_eq!(

@@ -1,4 +1,4 @@
-//! Wrong command lines: status 2 and what is wrong.
+//! Wrong command lines: status 2 and the reason.
 
 use crate::sandbox::{Sandbox, finish};
 

@@ -41,7 +41,7 @@ fn what_others_write_between_two_maps_is_seen_again() {
         input.write_all(b"\n").unwrap();
         output.read_line(&mut said).unwrap();
         let letter = [b'a' + round];
-        // Outside of the window nobody has to see it.
+        // Changes outside of the window need not be seen.
         for at in [WINDOW - 1, WINDOW, 2 * WINDOW - 1, 2 * WINDOW] {
             shared.write_all_at(&letter, at).unwrap();
         }

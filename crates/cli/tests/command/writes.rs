@@ -46,7 +46,7 @@ fn record() -> (Sandbox, Vec<Written>) {
 fn travel(sandbox: &Sandbox, at: &Written, checked: bool) -> (Vec<String>, String) {
     let watch = format!("watch {:#x} 1", at.addr);
     let read = format!("read {:#x} 8", at.addr);
-    // Nobody ever touches the page below that of the lowest code.
+    // The program never touches the page below that of the lowest code.
     let other = ["access 0x20000 1"].iter().filter(|_| checked).copied();
     let mut words = vec!["end", watch.as_str()];
     words.extend(other);
