@@ -29,7 +29,12 @@ pub trait Births: Mode {
     }
 
     /// In the child, whose task is process `child` by now.
-    fn in_child(&self, _task: &mut Task, _child: u32, _waits: bool) {}
+    ///
+    /// # Errors
+    /// The child can have no tape.
+    fn in_child(&self, _task: &mut Task, _child: u32, _waits: bool) -> Result<()> {
+        Ok(())
+    }
 
     /// In the parent; `None`: there is no child.
     fn in_parent(&self, _child: u32, _pid: Option<u32>) {}
@@ -41,7 +46,7 @@ pub const MEMBER: u8 = 1;
 /// Makes a process with a copy of the memory.
 ///
 /// # Errors
-/// What the mode says before.
+/// What the mode says before, and in the child.
 pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Reply> {
     let index = task.machine().shm.map_or(0, |s| s.new_process());
     let parent = task.id();
@@ -65,7 +70,7 @@ pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Re
         if let Some(member) = &task.member {
             member.runs_as(task.process.pid, task.tid);
         }
-        births.in_child(task, index, member);
+        births.in_child(task, index, member)?;
         inherit::begin_forked(task, args, parent);
         set_mask(task.signals.mask.for_host());
         return Ok(Reply::Returned);

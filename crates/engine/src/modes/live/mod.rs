@@ -39,7 +39,7 @@ pub fn prepare_thread(task: &mut Task) {
 /// nothing left but to leave the C library.
 pub fn run(mut task: Box<Task>) {
     let main = task.tid == std::process::id();
-    finish_thread(&mut task, main);
+    finish_thread(&mut task, main, Ok(()));
     let (machine, member) = (task.machine(), task.member.take());
     drop(task);
     if let Some(member) = member {
@@ -47,14 +47,15 @@ pub fn run(mut task: Box<Task>) {
     }
 }
 
-/// Runs a vfork child, which ends as a process.
-pub fn run_in_place(task: &mut Task) -> ! {
-    finish_thread(task, true);
+/// Runs a vfork child that has begun so; it ends as a process.
+pub fn run_in_place(task: &mut Task, begun: Result<()>) -> ! {
+    finish_thread(task, true, begun);
     unreachable!("a process does not outlive its only thread")
 }
 
-fn finish_thread(task: &mut Task, main: bool) {
-    let flow = match run_until_end(task) {
+/// Runs a thread that has begun so to its end. Here a live host process ends, and nowhere else.
+fn finish_thread(task: &mut Task, main: bool, begun: Result<()>) {
+    let flow = match begun.and_then(|()| run_until_end(task)) {
         Ok(flow) => flow,
         Err(e) => die(&e),
     };

@@ -16,7 +16,12 @@ use crate::{inherit, vforked};
 /// What a mode does around a process in its parent's memory.
 pub trait Visits: Mode {
     /// In the child: its tape, before its first event.
-    fn child_begins(&self, _task: &mut Task) {}
+    ///
+    /// # Errors
+    /// It can have none.
+    fn child_begins(&self, _task: &mut Task) -> Result<()> {
+        Ok(())
+    }
 
     /// In the parent, when the child has left its memory: ended, or become another program.
     fn child_left(&self, _task: &mut Task) {}
@@ -91,13 +96,19 @@ extern "C" fn child(birth: *mut libc::c_void) -> i32 {
     let birth = unsafe { &*birth.cast::<Birth<'_>>() };
     // SAFETY: as above: the task is used by nobody else.
     let task = unsafe { &mut *birth.task };
+    let begun = begin(birth, task);
+    super::run_in_place(task, begun)
+}
+
+/// The task becomes that of the child, up to its first event.
+fn begin(birth: &Birth<'_>, task: &mut Task) -> Result<()> {
     let parent = task.id();
     let pid = std::process::id();
     inherit::vforked(task, &birth.args, birth.index, pid);
     if let Some(member) = &task.member {
         member.runs_as(pid, pid);
     }
-    birth.visits.child_begins(task);
+    birth.visits.child_begins(task)?;
     relive_host::signal::install_stack();
     set_mask(Mask::all_async());
     task.record(Kind::Start(Start {
@@ -108,7 +119,7 @@ extern "C" fn child(birth: *mut libc::c_void) -> i32 {
     }));
     inherit::begin_vforked(task, &birth.args);
     set_mask(task.signals.mask.for_host());
-    super::run_in_place(task)
+    Ok(())
 }
 
 /// A host stack for the child.

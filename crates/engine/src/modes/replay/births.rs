@@ -3,7 +3,6 @@
 
 use std::sync::atomic::Ordering;
 
-use relive_host::sys;
 use relive_trace::{Kind, Origin, TapeId};
 
 use super::concurrency;
@@ -16,7 +15,7 @@ use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
-use crate::flow::Flow;
+use crate::flow::{End, Flow};
 use crate::kernel::resume::resume_after;
 use crate::machine::machine;
 use crate::modes::live::fork::MEMBER;
@@ -48,9 +47,11 @@ pub fn fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply>
     inherit::forked(task, args, index, answer.result as u32);
     task.tape = state::open_tape(task.id())?;
     let member = answer.extra.get(4) == Some(&MEMBER);
-    start_child(task, Origin::Fork, member)?;
-    inherit::begin_forked(task, args, parent);
-    Ok(Reply::Flow(Flow::Continue))
+    let flow = start_child(task, Origin::Fork, member)?;
+    if matches!(flow, Flow::Continue) {
+        inherit::begin_forked(task, args, parent);
+    }
+    Ok(Reply::Flow(flow))
 }
 
 /// A process in its parent's memory: the task plays both.
@@ -62,9 +63,9 @@ pub fn vfork(task: &mut Task, call: &Call, args: &CloneArgs, answer: &Answer) ->
     vforked::put_aside(task, args, Some((*call, answer.clone())));
     inherit::vforked(task, args, index, answer.result as u32);
     task.tape = state::open_tape(TapeId::new(index, 0))?;
-    start_child(task, Origin::Vfork, false)?;
+    let flow = start_child(task, Origin::Vfork, false)?;
     inherit::begin_vforked(task, args);
-    Ok(Reply::Flow(Flow::Continue))
+    Ok(Reply::Flow(flow))
 }
 
 /// The vfork child that the task plays has left its parent's memory; the parent's call returns.
@@ -139,20 +140,21 @@ fn reap_children() -> Result<()> {
 }
 
 /// Takes the first event of a child's tape; in a forked child also the process over, which
-/// as a `member` of the group begins when it is its turn.
+/// as a `member` of the group begins when it is its turn. A forked child that was killed before its
+/// first event, or its first turn, ends at once, without a result of its own.
 ///
 /// # Errors
 /// The tape does not begin as one.
-pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<()> {
+pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<Flow> {
     let start = match task.tape.peek()?.map(|e| e.kind) {
         Some(Kind::Start(s)) if s.origin == origin => s,
         None if origin == Origin::Fork => {
             // Killed before its first event.
-            TurnSchedule::of(task.process.index)?.end();
-            leave();
+            news::become_child(TurnSchedule::of(task.process.index)?);
+            return Ok(Flow::ProcessEnd(End::Code(0)));
         }
         // The same: its parent goes on at once.
-        None => return Ok(()),
+        None => return Ok(Flow::Continue),
         other => {
             let expected = format!("{:?}", other.map(|k| format!("{k:?}")));
             return Err(super::report::divergence(
@@ -168,17 +170,11 @@ pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<()> 
         if member {
             other_writers::is_born();
         }
-        if member && turns.next()?.is_none() {
-            turns.end();
-            leave();
-        }
+        let runs = !member || turns.next()?.is_some();
         news::become_child(turns);
+        if !runs {
+            return Ok(Flow::ProcessEnd(End::Code(0)));
+        }
     }
-    Ok(())
-}
-
-/// A replaying process ends without a result of its own.
-fn leave() -> ! {
-    concurrency::process_ends();
-    sys::exit_group(0)
+    Ok(Flow::Continue)
 }

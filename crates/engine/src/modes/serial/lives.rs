@@ -9,7 +9,7 @@ use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
-use crate::failure::{Result, die};
+use crate::failure::Result;
 use crate::mode::{HandedOn, Lives};
 use crate::modes::live::{fork, threads, vfork};
 use crate::tape::Tape;
@@ -90,10 +90,8 @@ impl fork::Births for Serial {
         drop(frozen);
     }
 
-    fn in_child(&self, task: &mut Task, child: u32, waits: bool) {
-        task.tape = self
-            .create_tape(task.id(), task.process.pid)
-            .unwrap_or_else(|e| die(&e));
+    fn in_child(&self, task: &mut Task, child: u32, waits: bool) -> Result<()> {
+        task.tape = self.create_tape(task.id(), task.process.pid)?;
         self.shm.end_fork();
         *self.schedule() = Schedule::new(self.shm, child);
         self.baton.start_over(child);
@@ -102,6 +100,7 @@ impl fork::Births for Serial {
             let taken = self.baton.first_turn(task);
             self.turn(task, taken.before);
         }
+        Ok(())
     }
 
     fn in_parent(&self, child: u32, pid: Option<u32>) {
@@ -113,11 +112,10 @@ impl fork::Births for Serial {
 }
 
 impl vfork::Visits for Serial {
-    fn child_begins(&self, task: &mut Task) {
-        task.tape = self
-            .create_tape(task.id(), task.process.pid)
-            .unwrap_or_else(|e| die(&e));
+    fn child_begins(&self, task: &mut Task) -> Result<()> {
+        task.tape = self.create_tape(task.id(), task.process.pid)?;
         self.baton.keep(baton::keepers(task));
+        Ok(())
     }
 
     fn child_left(&self, task: &mut Task) {

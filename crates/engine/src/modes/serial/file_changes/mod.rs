@@ -20,7 +20,7 @@ use super::sharing::Owed;
 use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::descriptor::status;
-use crate::failure::{Failure, Result, die};
+use crate::failure::{Failure, Result};
 use crate::kernel::changed_files::{self, FileChange, FileOperand, PathTarget};
 use crate::kernel::enter::interrupted;
 use crate::kernel::live::generic;
@@ -74,7 +74,7 @@ impl Serial {
             None => make(task, call)?,
         };
         if let Reply::Value(result) = made {
-            change.end(task, call, result);
+            change.end(task, call, result)?;
         }
         Ok(made)
     }
@@ -238,7 +238,10 @@ impl<'a> Change<'a> {
     }
 
     /// After the call: notes the memory that it has changed, and tells the others.
-    fn end(self, task: &mut Task, call: &Call, result: i64) {
+    ///
+    /// # Errors
+    /// What has changed is on no tape.
+    fn end(self, task: &mut Task, call: &Call, result: i64) -> Result<()> {
         self.owed.settle(self.serial, task);
         let opened = matches!(self.target.file, FileOperand::Opened(_));
         let file = match (opened, result >= 0) {
@@ -246,17 +249,19 @@ impl<'a> Change<'a> {
             (true, false) => None,
             (false, _) => self.file,
         };
-        let Some(file) = file else { return };
+        let Some(file) = file else { return Ok(()) };
         if opened && self.file != Some(file) {
-            self.serial
+            return self
+                .serial
                 .refuse_unseen(task, call, result as i32, file, self.since);
-            return;
         }
-        let Some(before) = &self.before else { return };
+        let Some(before) = &self.before else {
+            return Ok(());
+        };
         let users = USERS.of(&self.serial.shm);
         let cut = users.ever_cut(file);
         let Some(changed) = changed(call, self.target, before, &self.pinned, result, cut) else {
-            return;
+            return Ok(());
         };
         if changed.cut {
             users.cut(file);
@@ -275,6 +280,7 @@ impl<'a> Change<'a> {
         for (start, end) in views {
             task.log.changed(start, end - start);
         }
+        Ok(())
     }
 }
 
@@ -288,11 +294,20 @@ fn cut(pinned: &OwnedFd, call: &Call) -> Option<i64> {
 }
 
 impl Serial {
-    /// A file was cut under a name that it has got while it was opened: ends the recording if it is
-    /// mapped shared, for then memory has changed, and no tape says so.
-    fn refuse_unseen(&self, task: &Task, call: &Call, fd: i32, file: u64, since: u64) {
+    /// A file was cut under a name that it has got while it was opened.
+    ///
+    /// # Errors
+    /// It is mapped shared: memory has changed, and no tape says so.
+    fn refuse_unseen(
+        &self,
+        task: &Task,
+        call: &Call,
+        fd: i32,
+        file: u64,
+        since: u64,
+    ) -> Result<()> {
         if !USERS.of(&self.shm).any() {
-            return;
+            return Ok(());
         }
         let own = task.machine().memory().space.shares_file(file);
         let me = self.baton.process();
@@ -300,18 +315,18 @@ impl Serial {
             .of(&self.shm)
             .maps(PROCESSES.of(&self.shm), file, me, since);
         let Some(process) = other.or(own.then_some(me)) else {
-            return;
+            return Ok(());
         };
         let path = std::fs::read_link(format!("/proc/self/fd/{fd}"))
             .map_or_else(|_| format!("descriptor {fd}"), |p| p.display().to_string());
         let pid = PROCESSES.of(&self.shm).get(process);
         let pid = pid.map_or(0, |slot| slot.pid.load(Ordering::Relaxed));
         let program = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-        die(&Failure::unsupported(format!(
+        Err(Failure::unsupported(format!(
             "{} cuts {path:?}, which process {pid} ({}) of the recording maps shared, and the file came \
          to this name at the same moment: what changes is on no tape",
             call.name(),
             program.trim_end()
-        )));
+        )))
     }
 }
