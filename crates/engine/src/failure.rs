@@ -33,6 +33,9 @@ pub enum Failure {
     /// Another process of the tree has failed, and has said why.
     #[error("another process of the replay has failed")]
     Elsewhere,
+    /// The recorder is gone: nobody would store what this process logs.
+    #[error("the recorder is gone; the recorded program ends here")]
+    Unrecorded,
     /// The surroundings do not allow it: no such program, no space, no permission.
     #[error("{0}")]
     Setup(String),
@@ -50,6 +53,7 @@ mod class {
     pub(super) const CLOSED: u32 = 5;
     pub(super) const ELSEWHERE: u32 = 6;
     pub(super) const SETUP: u32 = 7;
+    pub(super) const UNRECORDED: u32 = 8;
 }
 
 impl Failure {
@@ -79,6 +83,7 @@ impl Failure {
             Self::Closed => (class::CLOSED, ""),
             Self::Elsewhere => (class::ELSEWHERE, ""),
             Self::Setup(text) => (class::SETUP, text),
+            Self::Unrecorded => (class::UNRECORDED, ""),
         }
     }
 
@@ -93,6 +98,7 @@ impl Failure {
             class::CLOSED => Self::Closed,
             class::ELSEWHERE => Self::Elsewhere,
             class::SETUP => Self::Setup(text),
+            class::UNRECORDED => Self::Unrecorded,
             _ => Self::internal(format!("a failure of class {class} was told: {text}")),
         }
     }
@@ -115,18 +121,14 @@ pub fn tell_by(tell: Reporter) {
 
 /// Ends this host process because of `failure`: the first failure of a process tree is kept
 /// in the shared memory for the supervisor to print; without a supervisor it is printed here.
+///
+/// For the tops of a host process, and for the few places that `docs/internals/processes.md` lists.
 pub fn die(failure: &Failure) -> ! {
     match (TELL.get(), failure) {
-        (Some(tell), _) if tell(failure) => {}
+        (Some(tell), _) if *failure != Failure::Unrecorded && tell(failure) => {}
         (_, Failure::NoMemory) => complain(NO_MEMORY),
         _ => complain(&failure.to_string()),
     }
-    relive_host::sys::exit_group(EXIT_STATUS)
-}
-
-/// Ends this host process because its recorder is gone: nobody would store what it logs.
-pub fn die_unrecorded() -> ! {
-    complain("the recorder is gone; the recorded program ends here");
     relive_host::sys::exit_group(EXIT_STATUS)
 }
 
@@ -199,6 +201,7 @@ mod tests {
             Failure::Closed,
             Failure::Elsewhere,
             Failure::Setup(text()),
+            Failure::Unrecorded,
         ] {
             let (class, said) = failure.parts();
             assert_ne!(class, 0);

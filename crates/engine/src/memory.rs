@@ -343,7 +343,8 @@ impl Memory {
         Ok(())
     }
 
-    /// The guest is about to get memory in a range.
+    /// The guest is about to get memory in a range. Ends the process where translations cannot be
+    /// dropped: half of them are gone then, and an error number would let the guest go on among them.
     fn gets(&mut self, start: u64, end: u64) {
         if let Err(e) = self.translator.guest_gets(GuestAddr(start), GuestAddr(end)) {
             crate::failure::die(&Failure::setup(e));
@@ -482,7 +483,8 @@ fn protect_host(start: u64, end: u64, prot: u32) -> std::result::Result<(), i32>
     if got < 0 { Err(-got as i32) } else { Ok(()) }
 }
 
-/// The same where the kernel can refuse it for want of maps only.
+/// The same where the kernel can refuse it for want of maps only. Ends the process then: the
+/// translator asks in the midst of a fragment, and memory that is guarded by half is wrong already.
 fn protect_or_die(start: u64, end: u64, prot: u32) {
     if let Err(e) = protect_host(start, end, prot) {
         crate::failure::die(&Failure::setup(format!(

@@ -241,10 +241,23 @@ impl Shm {
         self.header().next_process.load(Ordering::Acquire)
     }
 
-    /// Ends this process if the supervisor is gone: nobody would store what it logs.
-    pub fn need_supervisor(&self) {
-        if !alive(self.header().supervisor.load(Ordering::Acquire)) {
-            failure::die_unrecorded();
+    /// Whether what this process logs is stored.
+    ///
+    /// # Errors
+    /// The supervisor is gone.
+    pub fn need_supervisor(&self) -> Result<()> {
+        if alive(self.header().supervisor.load(Ordering::Acquire)) {
+            Ok(())
+        } else {
+            Err(Failure::Unrecorded)
+        }
+    }
+
+    /// As [`Shm::need_supervisor`] where an event is being logged: every event is put by functions
+    /// that cannot fail, and behind one that is lost nothing may follow.
+    pub(crate) fn need_supervisor_or_die(&self) {
+        if let Err(e) = self.need_supervisor() {
+            failure::die(&e);
         }
     }
 

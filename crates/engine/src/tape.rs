@@ -150,7 +150,7 @@ impl TapeOut {
         ring.ticks.store(ticks, Relaxed);
         self.events = self.events.wrapping_add(1);
         if self.events.is_multiple_of(LOOK_UP) {
-            self.shm.need_supervisor();
+            self.shm.need_supervisor_or_die();
         }
     }
 

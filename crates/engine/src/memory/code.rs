@@ -79,6 +79,7 @@ impl Memory {
                 .translator
                 .add_code_range(GuestAddr(start), GuestAddr(end))
             {
+                // The map has changed already, and the answer to its call is the kernel's number.
                 crate::failure::die(&Failure::setup(e));
             }
             if self

@@ -279,6 +279,8 @@ impl Group {
     fn enqueue(&self, holder: u32, keepers: Keepers) -> &Waiter {
         let free = |w: &&Waiter| w.process.load(Ordering::Acquire) == 0;
         let Some(at) = self.waiters.iter().position(|w| free(&w)) else {
+            // Under the group's lock, and on the way back from a call that slept: there is no order
+            // in which this process could go on.
             crate::failure::die(&crate::failure::Failure::unsupported(format!(
                 "more than {WAITERS} processes that share memory"
             )))

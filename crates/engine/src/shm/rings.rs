@@ -156,7 +156,7 @@ impl Shm {
             return;
         }
         sys::futex_wait(&ring.room, seen, Some(50));
-        self.need_supervisor();
+        self.need_supervisor_or_die();
     }
 }
 

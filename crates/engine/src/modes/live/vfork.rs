@@ -7,7 +7,7 @@ use relive_trace::{Kind, Origin, Start};
 
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::kernel::tasks;
 use crate::mode::Mode;
 use crate::task::Task;
@@ -30,7 +30,7 @@ pub trait Visits: Mode {
 /// A clone(2) that shares memory; the parent waits until the child has left it.
 ///
 /// # Errors
-/// None.
+/// No memory for the child's stack.
 pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<Reply> {
     let index = task.machine().shm.map_or(0, |s| s.new_process());
     let mut pidfd = -1;
@@ -42,7 +42,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     };
     // The child runs, and threads beside it, before the parent's call is logged.
     task.flush_readings();
-    let host_stack = HostStack::new();
+    let host_stack = HostStack::new()?;
     let parent = (std::process::id(), task.tid);
     task.machine().memory().translator.lend(true);
     // A signal that comes while the child has the context must not be noted there for the parent:
@@ -130,7 +130,7 @@ struct HostStack {
 impl HostStack {
     const SIZE: u64 = 512 * 1024;
 
-    fn new() -> Self {
+    fn new() -> Result<Self> {
         let prot = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         // SAFETY: a fresh anonymous mapping.
@@ -140,8 +140,10 @@ impl HostStack {
                 [0, Self::SIZE, prot, flags, u64::MAX, 0],
             )
         };
-        assert!(base > 0, "no memory for a stack");
-        Self { base: base as u64 }
+        if base < 0 {
+            return Err(Failure::NoMemory);
+        }
+        Ok(Self { base: base as u64 })
     }
 
     fn top(&self) -> *mut libc::c_void {

@@ -22,6 +22,8 @@ impl Schedule {
                 thread: TapeId::SCHEDULE,
             };
             let tape = TapeOut::create(self.shm, id, std::process::id());
+            // A turn is logged where the baton comes back inside a call that sleeps, whose result is
+            // the kernel's: it cannot be handed up there, and a turn that is on no tape would be lost.
             self.tape = Some(tape.unwrap_or_else(|e| die(&e)));
         }
         if let Some(tape) = &mut self.tape {

@@ -37,7 +37,7 @@ impl Serial {
     /// The budget is used up: by a signal, which the loop delivers first, or by the slice.
     pub(super) fn slice_end(&self, task: &mut Task) -> Result<Flow> {
         let signalled = task.ctx.pending != 0;
-        self.shm.need_supervisor();
+        self.shm.need_supervisor()?;
         if signalled || !self.baton.wanted() {
             self.go_on(task);
             return Ok(Flow::Continue);
