@@ -39,9 +39,9 @@ pub fn install(new: Machine) -> &'static Machine {
     machine()
 }
 
-/// The machine of this host process, for what is handed neither a task nor a machine: functions that
-/// the translator and the counters call back, and what a replay keeps once for all its tasks. All others
-/// take it from their task ([`Task::machine`]) or are handed it.
+/// The machine of this host process, for functions that can be handed nothing: those that the translator,
+/// the counters and signal handlers call back. All others take it from their task ([`Task::machine`]),
+/// are handed it, or, in hooks of a replay without a task, ask what the replay shares.
 ///
 /// [`Task::machine`]: crate::task::Task::machine
 pub fn machine() -> &'static Machine {

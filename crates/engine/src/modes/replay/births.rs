@@ -17,7 +17,7 @@ use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
 use crate::flow::{End, Flow};
 use crate::kernel::resume::resume_after;
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::modes::live::fork::MEMBER;
 use crate::task::Task;
 use crate::{inherit, vforked};
@@ -41,7 +41,7 @@ pub fn fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply>
     }
     let index = answer.child_index();
     let parent = task.id();
-    if !fork_replay(index, answer.result as u32)? {
+    if !fork_replay(task.machine(), index, answer.result as u32)? {
         return Ok(Reply::Value(answer.result));
     }
     inherit::forked(task, args, index, answer.result as u32);
@@ -89,19 +89,19 @@ pub fn resume_parent(task: &mut Task) -> Result<bool> {
 ///
 /// # Errors
 /// The kernel's refusal.
-pub fn fork_replay(child: u32, pid: u32) -> Result<bool> {
+pub fn fork_replay(machine: &'static Machine, child: u32, pid: u32) -> Result<bool> {
     if let Some(follows) = with(|s| s.follow.as_ref().map(|f| f.contains(&child))) {
         return Ok(follows);
     }
-    let shm = machine()
+    let shm = machine
         .shm
         .as_ref()
         .ok_or_else(|| Failure::internal("a replay has shared memory"))?;
-    other_writers::forks()?;
+    other_writers::forks(machine)?;
     reap_children()?;
     let running = &concurrency::CONCURRENCY.of(shm).running;
     running.fetch_add(1, Ordering::AcqRel);
-    machine().memory().translator.about_to_fork();
+    machine.memory().translator.about_to_fork();
     // SAFETY: a replay has one host thread, which holds no lock here.
     let host = unsafe { libc::fork() };
     if host < 0 {
@@ -150,7 +150,7 @@ pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<Flow
         Some(Kind::Start(s)) if s.origin == origin => s,
         None if origin == Origin::Fork => {
             // Killed before its first event.
-            news::become_child(TurnSchedule::of(task.process.index)?);
+            news::become_child(TurnSchedule::of(task.machine(), task.process.index)?);
             return Ok(Flow::ProcessEnd(End::Code(0)));
         }
         // The same: its parent goes on at once.
@@ -166,7 +166,7 @@ pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<Flow
     };
     task.tid = start.tid;
     if origin == Origin::Fork {
-        let mut turns = TurnSchedule::of(task.process.index)?;
+        let mut turns = TurnSchedule::of(task.machine(), task.process.index)?;
         if member {
             other_writers::is_born();
         }

@@ -9,7 +9,7 @@ use relive_host::{addr::PAGE, sys};
 
 use crate::broker::{self, Proc, Sum};
 use crate::failure::Result;
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::space::{READ, Region};
 use crate::task::Task;
 
@@ -54,7 +54,7 @@ impl Checksums {
             thread: task.index,
             event: events,
             tick: task.ctx.ticks(),
-            memory: memory(),
+            memory: memory(task.machine()),
         })
     }
 }
@@ -72,14 +72,14 @@ pub(super) fn is_forked() {
 }
 
 /// Sum over all guest pages that are not all zero, of a hash of address and content.
-pub(super) fn memory() -> u64 {
+pub(super) fn memory(machine: &Machine) -> u64 {
     let mut pages = pages();
     let pages = pages.get_or_insert_with(|| broker::proc_file(Proc::Pagemap));
-    sum(pages.as_ref())
+    sum(machine, pages.as_ref())
 }
 
-fn sum(pages: Option<&File>) -> u64 {
-    let memory = machine().memory();
+fn sum(machine: &Machine, pages: Option<&File>) -> u64 {
+    let memory = machine.memory();
     let mut sum = 0u64;
     for r in memory.space.iter().filter(|r| r.prot & READ != 0) {
         let mut add = |start: u64, end: u64| {

@@ -13,7 +13,7 @@ use relive_host::sys;
 
 use super::state;
 use crate::failure::{Failure, Result};
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::section::{Section, Shareable};
 use crate::sharing::processes::PROCESSES;
 use crate::sharing::processes::ProcessSlot;
@@ -53,9 +53,9 @@ impl Concurrency {
 }
 
 /// The replay of a process is over: others may use its core.
-pub fn process_ends() {
+pub fn process_ends(machine: &Machine) {
     crate::stats::end();
-    if let Some(shm) = machine().shm.as_ref() {
+    if let Some(shm) = machine.shm.as_ref() {
         let running = &CONCURRENCY.of(shm).running;
         running.fetch_sub(1, Ordering::AcqRel);
         shm.unregister(std::process::id());
@@ -68,7 +68,7 @@ pub fn process_ends() {
 /// # Errors
 /// The process that replays the child is gone.
 pub fn has_ended(pid: u32) -> Result<()> {
-    let Some(shm) = machine().shm.as_ref() else {
+    let Some(shm) = state::machine().shm.as_ref() else {
         return Ok(());
     };
     let child = state::with(|s| s.children.remove(&pid));

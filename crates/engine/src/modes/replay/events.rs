@@ -227,7 +227,7 @@ pub fn consume(task: &mut Task) -> Result<()> {
         return Err(divergence(task, &expected, actual));
     }
     task.tape.skip()?;
-    super::state::count_event();
+    super::state::count_event(task.machine());
     task.at_event();
     Ok(())
 }

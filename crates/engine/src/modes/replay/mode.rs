@@ -97,7 +97,7 @@ impl Outcomes for Replay {
             return None;
         };
         let result = tape.bare(&call)?;
-        state::count_event();
+        state::count_event(task.machine());
         Some(result)
     }
 

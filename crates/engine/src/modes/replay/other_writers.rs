@@ -17,7 +17,7 @@ use std::sync::Mutex;
 use relive_host::{GuestAddr, copy};
 
 use crate::failure::{Failure, Result};
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::space::READ;
 
 /// Asks a replay to write changes down: `FOLDER:INDEX,INDEX…`.
@@ -113,10 +113,10 @@ static FOUND: Mutex<Option<BTreeMap<u32, File>>> = Mutex::new(None);
 ///
 /// # Errors
 /// The shared memory cannot be read.
-pub fn leaves(process: u32) -> Result<()> {
+pub fn leaves(machine: &Machine, process: u32) -> Result<()> {
     with(|r| {
         if r.files.contains_key(&process) && !std::mem::take(&mut r.inherited) {
-            r.before = shared()?;
+            r.before = shared(machine)?;
         }
         Ok(())
     })
@@ -127,9 +127,9 @@ pub fn leaves(process: u32) -> Result<()> {
 ///
 /// # Errors
 /// The shared memory cannot be read.
-pub fn forks() -> Result<()> {
+pub fn forks(machine: &Machine) -> Result<()> {
     with(|r| {
-        r.before = shared()?;
+        r.before = shared(machine)?;
         Ok(())
     })
     .map(drop)
@@ -173,8 +173,8 @@ fn unreadable(at: u64) -> Failure {
 }
 
 /// All shared memory of this process.
-fn shared() -> Result<Vec<(u64, Vec<u8>)>> {
-    let memory = machine().memory();
+fn shared(machine: &Machine) -> Result<Vec<(u64, Vec<u8>)>> {
+    let memory = machine.memory();
     let regions: Vec<(u64, u64, u32)> = memory
         .space
         .iter()
@@ -273,7 +273,7 @@ impl ForeignWrites {
     ///
     /// # Errors
     /// The memory is not there, or nobody has looked for changes.
-    pub fn apply(&mut self, turn: u32) -> Result<bool> {
+    pub fn apply(&mut self, machine: &Machine, turn: u32) -> Result<bool> {
         let Some(turns) = &mut self.0 else {
             return Err(Failure::unsupported(
                 "a process shares memory with others; a replay of it alone cannot show what they write: replay all of them",
@@ -282,7 +282,7 @@ impl ForeignWrites {
         let Some(changes) = turns.remove(&turn) else {
             return Ok(false);
         };
-        let mut memory = machine().memory();
+        let mut memory = machine.memory();
         for (at, bytes) in &changes {
             memory.poke(*at, bytes).map_err(|bad| {
                 Failure::internal(format!(

@@ -16,6 +16,7 @@ use crate::failure::{Failure, Result};
 use crate::flow::{End, Flow};
 use crate::guide::protocol::Ended;
 use crate::inherit::ProgramView;
+use crate::machine::Machine;
 use crate::process::Process;
 use crate::task::Task;
 use crate::{image, translations};
@@ -34,10 +35,10 @@ impl Session {
     ///
     /// # Errors
     /// What others change cannot be read.
-    pub fn first() -> Result<Self> {
+    pub fn first(machine: &'static Machine) -> Result<Self> {
         Ok(Self {
             tasks: BTreeMap::new(),
-            turns: TurnSchedule::of(0)?,
+            turns: TurnSchedule::of(machine, 0)?,
             leader: 0,
         })
     }
@@ -121,12 +122,12 @@ impl Session {
     fn exec(&mut self, task: &mut Task, bytes: &[u8]) -> Result<()> {
         let img = Image::decode(bytes).map_err(Failure::setup)?;
         if task.vforked.is_some() {
-            if !super::births::fork_replay(task.process.index, task.process.pid)? {
+            if !super::births::fork_replay(task.machine(), task.process.index, task.process.pid)? {
                 super::births::resume_parent(task)?;
                 return Ok(());
             }
             task.vforked = None;
-            self.turns = TurnSchedule::of(task.process.index)?;
+            self.turns = TurnSchedule::of(task.machine(), task.process.index)?;
             self.leader = 0;
         }
         if task.ctx.rip != 0 {
@@ -142,7 +143,8 @@ impl Session {
             streams: img.streams.clone(),
         };
         task.process = Process::restore(task.process.capture().after_exec(shown));
-        let mut memory = task.machine().memory();
+        let machine = task.machine();
+        let mut memory = machine.memory();
         // No thread is in the cache: there is none but this one.
         memory.translator.flush().map_err(Failure::setup)?;
         translations::load_served(&mut memory, &img.path);
@@ -153,7 +155,7 @@ impl Session {
         memory.space = crate::space::AddressSpace::new();
         let mut open = Vec::new();
         image::apply(&img, &mut memory, &mut task.ctx, |id: FileId| {
-            let file = copy_of(id)?;
+            let file = copy_of(machine, id)?;
             let fd = std::os::fd::AsRawFd::as_raw_fd(&file);
             open.push(file);
             Ok(fd)
@@ -164,7 +166,7 @@ impl Session {
     /// The process has ended, and with it this host process.
     pub fn end(&self, how: Ended) -> ! {
         self.turns.end();
-        concurrency::process_ends();
+        concurrency::process_ends(self.turns.machine());
         match how {
             Ended::Code(code) => sys::exit_group(code),
             Ended::Signal(sig) => die_of(sig),

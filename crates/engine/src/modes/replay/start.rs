@@ -50,7 +50,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
         shm.make_private()?;
     }
     let pool = crate::sharing::objects::pool().map_err(Failure::setup)?;
-    ReplayState::new(trace, pool, follow).install()?;
+    ReplayState::new(machine, trace, pool, follow).install()?;
     let root = TapeId::new(0, 0);
     let mut tape = open_tape(root)?;
     let pid = match tape.peek()?.map(|e| e.kind) {
@@ -73,7 +73,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     if let (None, Some(shm)) = (&guide, machine.shm.as_ref()) {
         shm.register(std::process::id());
     }
-    let mut stepper = Stepper::new(Session::first()?, task);
+    let mut stepper = Stepper::new(Session::first(machine)?, task);
     let ended = match (guide, Checksums::requested()) {
         (Some(guide), _) => {
             super::guided::serve::serve(stepper, &guide)?;

@@ -10,11 +10,13 @@ use std::sync::{Mutex, OnceLock};
 use relive_trace::{TapeId, Trace};
 
 use crate::failure::{Failure, Result};
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::tape::{Tape, TapeIn};
 
 /// What hooks need of the session, while the loop holds the tasks.
 pub struct ReplayState {
+    /// The machine of the replay, for hooks that are handed no task.
+    machine: &'static Machine,
     /// The recording.
     pub trace: Trace,
     /// Indices of the children of this process, by pid in the recording.
@@ -34,8 +36,14 @@ static SHARED: OnceLock<Mutex<ReplayState>> = OnceLock::new();
 
 impl ReplayState {
     /// Of a replay that begins.
-    pub(super) fn new(trace: Trace, pool: File, follow: Option<Vec<u32>>) -> Self {
+    pub(super) fn new(
+        machine: &'static Machine,
+        trace: Trace,
+        pool: File,
+        follow: Option<Vec<u32>>,
+    ) -> Self {
         Self {
+            machine,
             trace,
             children: BTreeMap::new(),
             pool,
@@ -59,6 +67,11 @@ pub fn with<R>(f: impl FnOnce(&mut ReplayState) -> R) -> R {
     f(&mut shared.lock().expect("no thread panics: panics abort"))
 }
 
+/// The machine of the replay, for hooks that are handed no task. Not inside [`with`].
+pub fn machine() -> &'static Machine {
+    with(|s| s.machine)
+}
+
 /// Events of this process that have been consumed.
 static EVENTS: AtomicU64 = AtomicU64::new(0);
 
@@ -68,15 +81,10 @@ pub fn events() -> u64 {
 }
 
 /// Counts an event of this process, and of the whole tree.
-pub fn count_event() {
+pub fn count_event(machine: &Machine) {
     // Only the one thread of a replay writes it.
     EVENTS.store(events() + 1, Ordering::Relaxed);
-    count_quietly();
-}
-
-/// Counts what is on a tape and is no event of a thread, for the whole tree only.
-pub fn count_quietly() {
-    if let Some(shm) = machine().shm.as_ref() {
+    if let Some(shm) = machine.shm.as_ref() {
         shm.header().events.fetch_add(1, Ordering::Relaxed);
     }
 }

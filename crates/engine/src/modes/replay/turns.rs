@@ -11,7 +11,7 @@ use relive_trace::{Kind, TapeId, TapeReader, Writes};
 use super::other_writers::{self, ForeignWrites};
 use super::state::{alone, with};
 use crate::failure::{Failure, Result};
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::memory::Memory;
 use crate::sharing::processes::PROCESSES;
 use crate::sharing::processes::ProcessSlot;
@@ -19,6 +19,7 @@ use crate::stats;
 
 /// The schedule of one process.
 pub struct TurnSchedule {
+    machine: &'static Machine,
     process: u32,
     tape: Option<TapeReader>,
     /// The turn at hand; 0 = before the first one on the tape.
@@ -34,11 +35,12 @@ impl TurnSchedule {
     ///
     /// # Errors
     /// What others change cannot be read.
-    pub fn of(process: u32) -> Result<Self> {
-        if let Some(slot) = slot(process) {
+    pub fn of(machine: &'static Machine, process: u32) -> Result<Self> {
+        if let Some(slot) = slot(machine, process) {
             slot.pid.store(std::process::id(), Ordering::Release);
         }
         Ok(Self {
+            machine,
             process,
             tape: with(|s| s.trace.tape(TapeId::schedule(process))).ok(),
             turn: 0,
@@ -48,6 +50,11 @@ impl TurnSchedule {
                 false => ForeignWrites::default(),
             },
         })
+    }
+
+    /// The machine that replays the process.
+    pub fn machine(&self) -> &'static Machine {
+        self.machine
     }
 
     /// Whether a turn follows in this process.
@@ -72,7 +79,7 @@ impl TurnSchedule {
                 tape.peek().map_err(Failure::setup)?.map(|e| e.kind)
             && process != self.process
         {
-            other_writers::leaves(self.process)?;
+            other_writers::leaves(self.machine, self.process)?;
         }
         self.over();
         let Some(tape) = &mut self.tape else {
@@ -92,11 +99,11 @@ impl TurnSchedule {
             }) => {
                 let others = process != self.process;
                 if alone() && others {
-                    if !self.other_writers.apply(self.turn + 1)? {
+                    if !self.other_writers.apply(self.machine, self.turn + 1)? {
                         return Ok(None);
                     }
                 } else {
-                    let other = slot(process).ok_or_else(|| damaged(process))?;
+                    let other = self.slot(process).ok_or_else(|| damaged(process))?;
                     if !other.await_turn(turn)? {
                         return Ok(None);
                     }
@@ -104,7 +111,7 @@ impl TurnSchedule {
                         other_writers::returns(self.process, self.turn + 1)?;
                     }
                 }
-                machine().memory().forget_common_code();
+                self.machine.memory().forget_common_code();
                 thread
             }
             Some(other) => {
@@ -128,14 +135,14 @@ impl TurnSchedule {
                 // What others did before is in the content of the file.
                 Some(Kind::After { .. }) if alone() => {}
                 Some(Kind::After { process, turn }) => {
-                    if !slot(process)
+                    if !slot(self.machine, process)
                         .ok_or_else(|| damaged(process))?
                         .await_turn(turn)?
                     {
                         return Ok(false);
                     }
                 }
-                Some(Kind::Memory(writes)) => apply(self.process, &writes)?,
+                Some(Kind::Memory(writes)) => apply(self.machine, self.process, &writes)?,
                 _ => return Ok(true),
             }
             if let Some(event) = tape.next().map_err(Failure::setup)? {
@@ -146,7 +153,7 @@ impl TurnSchedule {
 
     /// The turn at hand is over: others may have what it did.
     pub fn over(&self) {
-        if let Some(slot) = slot(self.process) {
+        if let Some(slot) = self.slot(self.process) {
             slot.over(self.turn + 1, false);
         }
     }
@@ -157,9 +164,13 @@ impl TurnSchedule {
         self.turn += 1;
     }
 
+    fn slot(&self, process: u32) -> Option<&'static ProcessSlot> {
+        slot(self.machine, process)
+    }
+
     /// The process has no further turn.
     pub fn end(&self) {
-        if let Some(slot) = slot(self.process) {
+        if let Some(slot) = self.slot(self.process) {
             slot.over(self.turn + 1, true);
         }
     }
@@ -178,8 +189,8 @@ impl TurnSchedule {
     }
 }
 
-fn apply(process: u32, writes: &Writes<'_>) -> Result<()> {
-    let mut memory = machine().memory();
+fn apply(machine: &Machine, process: u32, writes: &Writes<'_>) -> Result<()> {
+    let mut memory = machine.memory();
     for (at, bytes) in writes.iter() {
         if let Some((first, len)) = difference(&memory, at, bytes) {
             super::watching::wrote(first, len);
@@ -209,8 +220,8 @@ fn damaged(process: u32) -> Failure {
     ))
 }
 
-fn slot(process: u32) -> Option<&'static ProcessSlot> {
-    PROCESSES.of(machine().shm.as_ref()?).get(process)
+fn slot(machine: &'static Machine, process: u32) -> Option<&'static ProcessSlot> {
+    PROCESSES.of(machine.shm.as_ref()?).get(process)
 }
 
 /// The last turn of a process that a turn of another one follows.

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use relive_dbt::{Access, Watched, accesses};
 
 use crate::guide::protocol::{Watching, Watchpoint};
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::task::Task;
 
 /// Watched for writes by the kernel's part of the replay, and the first write noticed.
@@ -49,7 +49,7 @@ pub fn set(watchpoints: &[Watchpoint]) {
 }
 
 /// Whether the translator checks each access.
-pub fn check(checks: bool) -> Result<(), relive_dbt::Error> {
+pub fn check(machine: &Machine, checks: bool) -> Result<(), relive_dbt::Error> {
     let kernel = KERNEL.lock().expect("no thread panics: panics abort");
     let watched: Vec<Watched> = kernel
         .watched
@@ -63,7 +63,7 @@ pub fn check(checks: bool) -> Result<(), relive_dbt::Error> {
         })
         .collect();
     drop(kernel);
-    machine().memory().translator.set_watched(&watched)
+    machine.memory().translator.set_watched(&watched)
 }
 
 /// Takes what `wrote` has noticed since the last call.

@@ -14,16 +14,19 @@ const STEPS: usize = 10_000;
 /// Encoding numbers of gdb's general registers 0 to 15.
 const GENERAL: [usize; 16] = [0, 3, 1, 2, 6, 7, 5, 4, 8, 9, 10, 11, 12, 13, 14, 15];
 
+/// Reads all of these bytes, if all of them are the guest's.
+type Read<'a> = &'a dyn Fn(u64, &mut [u8]) -> bool;
+
 /// Whether one of the conditions holds.
-pub fn holds(conditions: &[Vec<u8>], ctx: &Context) -> bool {
+pub fn holds(conditions: &[Vec<u8>], ctx: &Context, read: Read<'_>) -> bool {
     let mut steps = STEPS;
     conditions
         .iter()
-        .any(|code| evaluate(code, ctx, &mut steps).is_none_or(|value| value != 0))
+        .any(|code| evaluate(code, ctx, read, &mut steps).is_none_or(|value| value != 0))
 }
 
 /// The value of an expression; `None` if it has none, or none after so many steps.
-fn evaluate(code: &[u8], ctx: &Context, steps: &mut usize) -> Option<u64> {
+fn evaluate(code: &[u8], ctx: &Context, read: Read<'_>, steps: &mut usize) -> Option<u64> {
     let mut machine = Machine {
         code,
         at: 0,
@@ -31,7 +34,7 @@ fn evaluate(code: &[u8], ctx: &Context, steps: &mut usize) -> Option<u64> {
     };
     while *steps > 0 {
         *steps -= 1;
-        if machine.step(ctx)? {
+        if machine.step(ctx, read)? {
             return machine.pop();
         }
     }
@@ -66,7 +69,7 @@ impl Machine<'_> {
     }
 
     /// One operation; whether it was the end.
-    fn step(&mut self, ctx: &Context) -> Option<bool> {
+    fn step(&mut self, ctx: &Context, read: Read<'_>) -> Option<bool> {
         let op = self.number(1)?;
         match op {
             0x02 => self.two(|a, b| Some(a.wrapping_add(b)))?,
@@ -105,7 +108,7 @@ impl Machine<'_> {
             0x17..=0x1a => {
                 let mut bytes = [0; 8];
                 let n = 1 << (op - 0x17);
-                super::look::read_whole(self.pop()?, &mut bytes[..n]).then_some(())?;
+                read(self.pop()?, &mut bytes[..n]).then_some(())?;
                 self.push(u64::from_le_bytes(bytes))?;
             }
             0x20 => {
@@ -165,7 +168,7 @@ mod tests {
         ctx.gpr[7] = 0xffff_ffff_0000_004d;
         let value = |code: &[u8]| {
             let mut steps = STEPS;
-            evaluate(code, &ctx, &mut steps)
+            evaluate(code, &ctx, &|_, _| false, &mut steps)
         };
         // reg rdi; zero_ext 32; const8 77; equal; end
         assert_eq!(value(b"\x26\x00\x05\x2a\x20\x22\x4d\x13\x27"), Some(1));
@@ -199,11 +202,16 @@ mod tests {
             b"\xff",
         ] {
             let mut steps = STEPS;
-            assert_eq!(evaluate(code, &ctx, &mut steps), None, "{code:x?}");
+            assert_eq!(
+                evaluate(code, &ctx, &|_, _| false, &mut steps),
+                None,
+                "{code:x?}"
+            );
         }
+        let nothing: Read<'_> = &|_, _| false;
         // Many that never end take no longer than one.
         let endless = vec![b"\x21\x00\x00".to_vec(); 1 << 20];
-        assert!(holds(&endless, &ctx));
-        assert!(holds(&[vec![]], &ctx) && !holds(&[vec![0x22, 0, 0x27]], &ctx));
+        assert!(holds(&endless, &ctx, nothing));
+        assert!(holds(&[vec![]], &ctx, nothing) && !holds(&[vec![0x22, 0, 0x27]], &ctx, nothing));
     }
 }

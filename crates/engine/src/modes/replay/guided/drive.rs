@@ -8,7 +8,7 @@ use super::guidance::Guidance;
 use super::run::Going;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{Output, Past, Ran, ReplayStatus, RunRequest, StopReason, StopSet};
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::watching;
 use crate::modes::replay::{session, state};
@@ -25,8 +25,8 @@ pub struct Driver {
 impl Driver {
     pub fn new(at: Stepper, goal: u32) -> Self {
         Self {
+            guide: Guidance::new(at.task.machine(), goal),
             at,
-            guide: Guidance::new(goal),
         }
     }
 
@@ -80,7 +80,8 @@ impl Driver {
         let breakpoints: BTreeSet<u64> = stops.breakpoints.iter().copied().collect();
         if breakpoints != guide.breakpoints {
             guide.breakpoints = breakpoints.clone();
-            machine().memory().translator.set_breakpoints(breakpoints);
+            let machine = self.at.task.machine();
+            machine.memory().translator.set_breakpoints(breakpoints);
         }
         if stops.watchpoints != guide.stops.watchpoints {
             watching::set(&stops.watchpoints);
@@ -88,6 +89,11 @@ impl Driver {
         }
         guide.stops = stops;
         Ok(())
+    }
+
+    /// The machine of the replay.
+    pub fn machine(&self) -> &'static Machine {
+        self.at.task.machine()
     }
 
     /// Where we are.
@@ -116,7 +122,7 @@ impl Driver {
             let one = u64::from(digest(&t.ctx)) ^ u64::from(t.slot) << 32;
             sum.wrapping_add(one.wrapping_mul(0x9e37_79b9_7f4a_7c15))
         });
-        crate::modes::replay::checksum::memory().wrapping_add(threads)
+        crate::modes::replay::checksum::memory(self.at.task.machine()).wrapping_add(threads)
     }
 
     /// Goes on as told; `wanted` says that there is a new order.

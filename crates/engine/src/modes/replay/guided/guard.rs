@@ -7,7 +7,7 @@ use relive_host::{Context, Reg};
 use super::write_watch::WriteWatch;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::Watchpoint;
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::watching;
 use crate::tape::digest_with;
@@ -33,14 +33,16 @@ pub struct WatchGuard {
     means: Means,
     /// An instruction that must run alone, because it may touch watched memory: slot and pc.
     alone: Option<(u32, u64)>,
+    machine: &'static Machine,
     /// The thread is in the middle of a repeated string instruction, as a write-protected page has
     /// stopped it there: the digest of its registers where it began. No run may end here.
     amid: Option<u32>,
 }
 
 impl WatchGuard {
-    pub fn new() -> Self {
+    pub fn new(machine: &'static Machine) -> Self {
         Self {
+            machine,
             means: Means::Checks,
             alone: None,
             amid: None,
@@ -51,7 +53,7 @@ impl WatchGuard {
     pub fn set(&mut self, means: Means) -> Result<()> {
         self.unprotect();
         self.means = means;
-        watching::check(matches!(self.means, Means::Checks)).map_err(Failure::setup)
+        watching::check(self.machine, matches!(self.means, Means::Checks)).map_err(Failure::setup)
     }
 
     /// For a run that would rather miss accesses than check each one (`fast`), or not.
@@ -74,7 +76,7 @@ impl WatchGuard {
         let Means::WriteProtects(watch) = &mut self.means else {
             return Ok(true);
         };
-        if watch.protect(work) {
+        if watch.protect(self.machine, work) {
             return Ok(true);
         }
         self.set(if fast { Means::Nothing } else { Means::Checks })?;
@@ -132,7 +134,9 @@ impl WatchGuard {
             return false;
         }
         let ctx = &at.task.ctx;
-        let repeats = machine()
+        let repeats = at
+            .task
+            .machine()
             .memory()
             .with_code(true, |_, code| relive_dbt::repeats(code, ctx.rip));
         self.amid = repeats.then(|| digest_of_start(ctx));

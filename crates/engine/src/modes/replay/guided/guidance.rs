@@ -7,6 +7,7 @@ use super::guard::WatchGuard;
 use super::track::{Track, point};
 use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::{RunRequest, StopSet};
+use crate::machine::Machine;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::siginfo::SigInfo;
 use crate::tape::digest;
@@ -26,13 +27,13 @@ pub struct Guidance {
 
 impl Guidance {
     /// Before anything has been told. `goal`: see there.
-    pub fn new(goal: u32) -> Self {
+    pub fn new(machine: &'static Machine, goal: u32) -> Self {
         Self {
             goal,
             stops: StopSet::default(),
             breakpoints: BTreeSet::new(),
             track: Track::default(),
-            guard: WatchGuard::new(),
+            guard: WatchGuard::new(machine),
             told: Reported::default(),
             faulted: None,
         }

@@ -3,7 +3,7 @@
 use relive_host::{GuestAddr, copy};
 
 use crate::guide::protocol::{MapLine, Response};
-use crate::machine::machine;
+use crate::machine::Machine;
 
 /// Most bytes of one answer.
 const READ_MAX: u64 = 16 << 20;
@@ -18,13 +18,13 @@ pub fn done(worked: bool) -> Response {
 }
 
 /// Guest memory, up to the first byte that is not there.
-pub fn read(addr: u64, len: u64) -> (Response, Vec<u8>) {
+pub fn read(machine: &Machine, addr: u64, len: u64) -> (Response, Vec<u8>) {
     let mut bytes = vec![0; len.min(READ_MAX) as usize];
     if let Err(copy::BadAddress(at)) = copy::read(GuestAddr(addr), &mut bytes) {
         bytes.truncate(at.0.saturating_sub(addr) as usize);
     }
     // Relive's own memory is none of the guest's.
-    let memory = machine().memory();
+    let memory = machine.memory();
     let mut end = addr;
     while let Some(region) = memory.space.at(end) {
         end = region.end;
@@ -37,14 +37,14 @@ pub fn read(addr: u64, len: u64) -> (Response, Vec<u8>) {
 }
 
 /// Reads all of these bytes, if all of them are the guest's.
-pub fn read_whole(addr: u64, bytes: &mut [u8]) -> bool {
+pub fn read_whole(machine: &Machine, addr: u64, bytes: &mut [u8]) -> bool {
     let end = addr.saturating_add(bytes.len() as u64);
-    machine().memory().space.is_mapped(addr, end) && copy::read(GuestAddr(addr), bytes).is_ok()
+    machine.memory().space.is_mapped(addr, end) && copy::read(GuestAddr(addr), bytes).is_ok()
 }
 
 /// Writes guest memory, read-only memory too.
-pub fn write(addr: u64, bytes: &[u8]) -> bool {
-    let mut memory = machine().memory();
+pub fn write(machine: &Machine, addr: u64, bytes: &[u8]) -> bool {
+    let mut memory = machine.memory();
     let end = addr.saturating_add(bytes.len() as u64);
     if !memory.space.is_mapped(addr, end) {
         return false;
@@ -53,8 +53,8 @@ pub fn write(addr: u64, bytes: &[u8]) -> bool {
 }
 
 /// The memory map.
-pub fn maps() -> Vec<MapLine> {
-    let memory = machine().memory();
+pub fn maps(machine: &Machine) -> Vec<MapLine> {
+    let memory = machine.memory();
     let regions = memory.space.iter();
     regions
         .map(|r| MapLine {

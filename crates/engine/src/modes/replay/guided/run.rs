@@ -6,6 +6,7 @@ use super::condition;
 use super::event::{Event, next_signal};
 use super::goal::{Goal, SLICE};
 use super::guidance::{Guidance, place};
+use super::look;
 use super::track::point;
 use crate::failure::Result;
 use crate::flow::Flow;
@@ -98,9 +99,10 @@ impl<'r> Going<'r> {
             return None;
         }
         guide.told.passed = Some(place(at));
+        let read = |addr, bytes: &mut [u8]| look::read_whole(at.task.machine(), addr, bytes);
         let mut all = guide.stops.conditions.iter();
         all.find(|(at, _)| *at == pc)
-            .is_none_or(|(_, conditions)| condition::holds(conditions, &at.task.ctx))
+            .is_none_or(|(_, conditions)| condition::holds(conditions, &at.task.ctx, &read))
             .then(|| hit(at, StopEvent::Breakpoint(pc), guide.here(at)))
     }
 

@@ -9,7 +9,7 @@ use super::{look, shared};
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{Request, Response};
 use crate::guide::start::Guide;
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::modes::replay::checksum;
 use crate::modes::replay::state;
 use crate::modes::replay::stepper::process::Stepper;
@@ -34,7 +34,7 @@ pub fn serve(stepper: Stepper, guide: &Guide) -> Result<()> {
             return Ok(());
         };
         let (reply, bytes) = match request {
-            Request::Fork => match fork(&mut channel)? {
+            Request::Fork => match fork(driver.machine(), &mut channel)? {
                 Some(reply) => (reply, Vec::new()),
                 None => continue,
             },
@@ -52,12 +52,12 @@ pub fn serve(stepper: Stepper, guide: &Guide) -> Result<()> {
 ///
 /// # Errors
 /// The copy cannot be separated from this process.
-fn fork(channel: &mut Channel) -> Result<Option<Response>> {
+fn fork(machine: &Machine, channel: &mut Channel) -> Result<Option<Response>> {
     let Some(socket) = channel.take_descriptor() else {
         let e = Failure::internal("an order to fork comes with a socket");
         return Ok(Some(Response::Failed(e)));
     };
-    machine().memory().translator.about_to_fork();
+    machine.memory().translator.about_to_fork();
     // SAFETY: a replay has one thread, which holds no lock here.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
@@ -108,9 +108,9 @@ fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &
             None => Response::Absent,
         },
         Request::SetRegisters(slot) => look::done(driver.set_registers(slot, bytes)),
-        Request::Read(addr, len) => return Ok(look::read(addr, len)),
-        Request::Write(addr) => look::done(look::write(addr, bytes)),
-        Request::Maps => Response::Maps(look::maps()),
+        Request::Read(addr, len) => return Ok(look::read(driver.machine(), addr, len)),
+        Request::Write(addr) => look::done(look::write(driver.machine(), addr, bytes)),
+        Request::Maps => Response::Maps(look::maps(driver.machine())),
         Request::Checksum => Response::Checksum(driver.checksum()),
         Request::InferiorCall(slot) => {
             let (why, output) = driver.inferior_call(slot, &mut || channel.is_wanted())?;

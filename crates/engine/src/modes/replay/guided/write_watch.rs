@@ -11,7 +11,7 @@ use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy, sys};
 
 use crate::guide::protocol::{Watching, Watchpoint};
-use crate::machine::machine;
+use crate::machine::Machine;
 use crate::siginfo::{fault_addr, signo};
 use crate::space::{READ, Region, WRITE};
 use crate::task::Task;
@@ -76,14 +76,15 @@ impl WriteWatch {
 
     /// Write-protects the pages, if they are not. `work` is what the replay has done so far. `false`:
     /// they are not protected, as they cannot be, or it is not worth it.
-    pub fn protect(&mut self, work: u64) -> bool {
+    pub fn protect(&mut self, machine: &Machine, work: u64) -> bool {
         if self.protected {
             return true;
         }
         self.spent += RAISE;
         let done = work - *self.began.get_or_insert(work);
         tracing::trace!(target: "watch", "write-protection: {} spent, {done} done", self.spent);
-        if self.spent > FREE + done / PART || !self.ranges.iter().all(is_plain_data) {
+        let plain = |r| is_plain_data(machine, r);
+        if self.spent > FREE + done / PART || !self.ranges.iter().all(plain) {
             return false;
         }
         // Only then is it all or nothing.
@@ -120,9 +121,9 @@ impl WriteWatch {
 
 /// Whether a range is mapped as a whole, and all that may happen to it is that the guest writes it:
 /// private, no code, nothing that grows into it.
-fn is_plain_data(range: &(u64, u64)) -> bool {
+fn is_plain_data(machine: &Machine, range: &(u64, u64)) -> bool {
     let (start, end) = *range;
-    let memory = machine().memory();
+    let memory = machine.memory();
     let plain = |r: &Region| r.prot == READ | WRITE && !r.shared && !r.common && !r.traits.grows;
     let mut at = start;
     for region in memory.space.overlapping(start, end) {

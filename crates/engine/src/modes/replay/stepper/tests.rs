@@ -87,14 +87,14 @@ fn replay(events: &[Event<'_>], turns: usize) -> Replayed {
     let trace = Trace::open(&folder).expect("it is whole");
     let pool = objects::pool().expect("a memory file");
     // The first test makes it for all.
-    let _ = ReplayState::new(trace.clone(), pool, Some(vec![0])).install();
+    let _ = ReplayState::new(machine(), trace.clone(), pool, Some(vec![0])).install();
     state::with(|s| s.trace = trace);
     let tape = state::open_tape(TAPE).expect("it is there");
     let process = guest.task.process.clone();
     let mut task = Box::new(Task::new(machine(), process, 0, 1, tape));
     task.set_mode(&Replay);
     task.ctx.rip = 0x1000;
-    let session = Session::first().expect("nobody else writes");
+    let session = Session::first(machine()).expect("nobody else writes");
     Replayed {
         stepper: Stepper::new(session, task),
         _trace: base,
