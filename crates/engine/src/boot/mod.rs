@@ -131,7 +131,7 @@ fn own_memory(old: i32, floor: i32) -> Option<i32> {
 fn set_name(called: &[u8]) {
     let base = called.rsplit(|&b| b == b'/').next().unwrap_or(called);
     if let Ok(name) = CString::new(base) {
-        // SAFETY: reads at most 16 bytes of the string.
-        unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+        // Only shown.
+        let _ = rustix::thread::set_name(&name);
     }
 }

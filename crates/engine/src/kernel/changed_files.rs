@@ -1,11 +1,12 @@
 //! Which file a call changes, and which part of it, as the call's row says.
 
 use std::ffi::{CString, OsStr};
-use std::os::fd::{FromRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
 use relive_host::{GuestAddr, copy};
 use relive_kabi::{At, Changes, End, Opening};
+use rustix::fs::{Mode, OFlags, open};
 
 use super::mapped::{identity, identity_at};
 use crate::call::Call;
@@ -105,10 +106,7 @@ pub fn named(call: &Call) -> PathTarget {
 /// Holds the file that is named by the path at an address, without any effect on it.
 pub fn pin(path: u64) -> Option<OwnedFd> {
     let path = CString::new(text(path)?).ok()?;
-    // SAFETY: the path outlives the call.
-    let fd = unsafe { libc::open(path.as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
-    // SAFETY: the descriptor is new; nobody else has it.
-    (fd >= 0).then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+    open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 /// The file that a call with this result may have changed (an identity). Other threads may have changed

@@ -9,6 +9,7 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use relive_host::signal::{Mask, set_mask};
 use relive_host::{GuestAddr, copy};
+use rustix::io::Errno;
 
 use super::operation::{Operation, Prepared};
 use super::resume::ERESTART;
@@ -206,12 +207,7 @@ pub fn resolve(path: &[u8], mut argv: Vec<Vec<u8>>) -> std::result::Result<Execu
     for _ in 0..5 {
         let os = std::ffi::OsStr::from_bytes(&called);
         let c = CString::new(called.clone()).map_err(|_| libc::ENOENT)?;
-        // SAFETY: only asks.
-        if unsafe { libc::access(c.as_ptr(), libc::X_OK) } < 0 {
-            return Err(std::io::Error::last_os_error()
-                .raw_os_error()
-                .unwrap_or(libc::EACCES));
-        }
+        rustix::fs::access(&c, rustix::fs::Access::EXEC_OK).map_err(Errno::raw_os_error)?;
         let file = File::open(os).map_err(|e| e.raw_os_error().unwrap_or(libc::EACCES))?;
         let meta = file.metadata().map_err(|_| libc::EACCES)?;
         if !meta.is_file() || meta.mode() & 0o111 == 0 {
@@ -324,8 +320,8 @@ fn start(
         m.mode.executes(task);
     }
     // The new host opens nothing by its name: the file may have none.
-    // SAFETY: changes a descriptor of ours, which is closed if exec fails.
-    unsafe { libc::fcntl(target.file.as_raw_fd(), libc::F_SETFD, 0) };
+    // It is closed if exec fails, and the flags of an open descriptor can be changed.
+    let _ = rustix::io::fcntl_setfd(&target.file, rustix::io::FdFlags::empty());
     let fds = task.process.state().retained_fds;
     let pass_on = |on: bool| {
         if let Some(fds) = fds {

@@ -99,8 +99,7 @@ impl Operation for Rlimit {
 
     fn perform(task: &mut Task, call: &Call, asked: &mut LimitRequest) -> Result<i64> {
         if asked.is_kept() {
-            // SAFETY: only asks.
-            let privileged = unsafe { libc::geteuid() } == 0;
+            let privileged = rustix::process::geteuid().is_root();
             let refused = asked.raises(asked.before(task)) && !privileged;
             return Ok(if refused { EPERM } else { 0 });
         }

@@ -3,6 +3,8 @@
 //! once is not: the host's memory is as large as the address space.
 
 use relive_host::addr::PAGE;
+use rustix::process::{Resource, getrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
 
 use super::live::generic;
 use super::operation::{Operation, Outcome, Prepared, RecordedResult};
@@ -11,9 +13,6 @@ use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::memory::Memory;
 use crate::task::Task;
-
-const CAP_IPC_LOCK: u32 = 14;
-const CAPABILITY_VERSION_3: u32 = 0x2008_0522;
 
 /// mlock(2), mlock2(2), munlock(2): the kernel's work up to the first hole in the guest's memory,
 /// which is none to the kernel.
@@ -142,26 +141,16 @@ pub fn may_map(memory: &Memory, len: u64, flags: i32) -> std::result::Result<(),
 
 /// Whether the process may have so much locked memory; `much` is what too much is called.
 fn may_lock(bytes: u64, much: i32) -> std::result::Result<(), i32> {
-    let mut limit = libc::rlimit {
-        rlim_cur: 0,
-        rlim_max: 0,
-    };
-    // SAFETY: fills the structure.
-    unsafe { libc::getrlimit(libc::RLIMIT_MEMLOCK, &raw mut limit) };
-    match limit.rlim_cur {
+    match getrlimit(Resource::Memlock).current {
         _ if is_privileged() => Ok(()),
-        0 => Err(libc::EPERM),
-        most if bytes > most => Err(much),
+        Some(0) => Err(libc::EPERM),
+        Some(most) if bytes > most => Err(much),
         _ => Ok(()),
     }
 }
 
 fn is_privileged() -> bool {
-    let header = [CAPABILITY_VERSION_3, 0];
-    let mut sets = [[0u32; 3]; 2];
-    // SAFETY: reads the header and fills the two structures of three words.
-    let asked = unsafe { libc::syscall(libc::SYS_capget, header.as_ptr(), sets.as_mut_ptr()) };
-    asked == 0 && sets[0][0] >> CAP_IPC_LOCK & 1 == 1
+    capabilities(None).is_ok_and(|sets| sets.effective.contains(CapabilitySet::IPC_LOCK))
 }
 
 #[cfg(test)]

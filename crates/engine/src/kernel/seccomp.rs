@@ -1,6 +1,7 @@
 //! The calls that set filters: seccomp(2), and prctl(2) with `PR_SET_SECCOMP`.
 
 use relive_host::{GuestAddr, copy};
+use rustix::thread::{CapabilitySet, CapabilitySets, capabilities, no_new_privs};
 
 use super::operation::{Operation, Outcome, Prepared};
 use crate::call::Call;
@@ -201,14 +202,6 @@ fn add(task: &mut Task, flags: u64, insns: Vec<bpf::Insn>) -> Checked<i64> {
 
 /// Whether the thread may confine itself: it will gain no rights by exec, or has them all.
 fn may_filter() -> bool {
-    const VERSION_3: u32 = 0x2008_0522;
-    const SYS_ADMIN: u32 = 21;
-    let header = [VERSION_3, 0];
-    let mut data = [0u32; 6];
-    // SAFETY: only asks; both structures have the size of their version.
-    unsafe {
-        libc::prctl(libc::PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1
-            || libc::syscall(libc::SYS_capget, header.as_ptr(), data.as_mut_ptr()) == 0
-                && data[0] >> SYS_ADMIN & 1 == 1
-    }
+    let has_all = |sets: CapabilitySets| sets.effective.contains(CapabilitySet::SYS_ADMIN);
+    no_new_privs() == Ok(true) || capabilities(None).is_ok_and(has_all)
 }

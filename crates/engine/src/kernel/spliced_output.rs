@@ -4,10 +4,11 @@
 
 use std::fs::File;
 use std::io::Read;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use relive_host::sys;
 use relive_kabi::{At, End, Moves};
+use rustix::pipe::{PipeFlags, pipe_with};
 
 use super::enter::{blocking, interrupted};
 use crate::call::Call;
@@ -152,13 +153,10 @@ fn wait(task: &mut Task, call: &Call, source: &Source) -> Result<(), i64> {
 /// move here. The number of bytes, or an errno (negative).
 fn take(task: &Task, source: &Source, offset: Option<u64>, len: usize, bytes: &mut Vec<u8>) -> i64 {
     let _room = Room::for_host(task.machine().mode.traits().keeps);
-    let mut ends = [0i32; 2];
-    // SAFETY: makes two descriptors.
-    if unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) } != 0 {
+    // The guest does not run before they are closed.
+    let Ok((from, to)) = pipe_with(PipeFlags::CLOEXEC) else {
         return -i64::from(libc::ENOMEM);
-    }
-    // SAFETY: they are new; the guest does not run before they are closed.
-    let [from, to] = ends.map(|end| unsafe { OwnedFd::from_raw_fd(end) });
+    };
     let n = fill(source, offset, &to, len);
     let Ok(there) = usize::try_from(n) else {
         return n;

@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 use relive_trace::FileStore;
 use rustix::fs::{Mode, OFlags};
 use rustix::io::fcntl_dupfd_cloexec;
+use rustix::process::{DumpableBehavior, dumpable_behavior};
 
 use super::live::generic;
 use super::operation::{Operation, Prepared};
@@ -51,8 +52,7 @@ impl Operation for Paths {
 fn perform(task: &mut Task, call: &Call, moved: bool) -> i64 {
     open_ahead(task, moved);
     let result = generic(task, call);
-    // SAFETY: only asks.
-    if unsafe { libc::prctl(libc::PR_GET_DUMPABLE) } == 0 {
+    if dumpable_behavior() == Ok(DumpableBehavior::NotDumpable) {
         // Only asked where calls are made: a replay takes the answer from the tape.
         task.process.state().dumpable = 0;
     }

@@ -4,6 +4,7 @@ use relive_host::signal::{
     Disposition, KernelAction, Mask, set_disposition, set_disposition_with, set_mask,
 };
 use relive_host::sys;
+use rustix::process::{Signal, getpid, kill_process};
 
 use crate::mode::Host;
 use crate::registry::Registry;
@@ -40,8 +41,8 @@ impl Host for Kernel {
 
     fn stop(&self, sig: i32) {
         set_disposition(sig, Disposition::Default);
-        // SAFETY: stops this process, as the signal would have.
-        unsafe { libc::kill(libc::getpid(), libc::SIGSTOP) };
+        // As the signal would have stopped it.
+        kill_process(getpid(), Signal::STOP).expect("a process may stop itself");
     }
 
     fn leaves(&self, registry: &Registry) {

@@ -120,10 +120,7 @@ pub fn enter(guided: bool) -> Result<()> {
             "cannot confine the replay: {e}; it needs a kernel with seccomp filters"
         ))
     };
-    // SAFETY: changes what this process may get by exec, which it will not do.
-    if unsafe { libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) } != 0 {
-        return Err(no(std::io::Error::last_os_error()));
-    }
+    rustix::thread::set_no_new_privs(true).map_err(|e| no(e.into()))?;
     landlock::enter().map_err(no)?;
     set_filter(&mut filter(std::process::id(), guided)).map_err(no)?;
     crate::confined::begins();

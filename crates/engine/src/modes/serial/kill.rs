@@ -5,6 +5,7 @@
 use std::sync::atomic::Ordering;
 
 use relive_host::sys;
+use rustix::process::{Pid, getpgid};
 
 use super::Serial;
 use crate::call::Call;
@@ -103,12 +104,11 @@ fn locked(shm: &Shm) -> impl Iterator<Item = &ProcessSlot> {
 
 /// Whether kill(2) with this target, which names no single process, means the process.
 fn is_in(pid: i32, target: i32) -> bool {
-    // SAFETY: only asks.
-    let group = |pid: i32| unsafe { libc::getpgid(pid) };
+    let group = |pid: i32| getpgid(Pid::from_raw(pid)).ok();
     match target {
         -1 => true,
         0 => group(pid) == group(0),
-        t if t < 0 => group(pid) == -t,
+        t if t < 0 => group(pid).is_some_and(|g| g.as_raw_pid() == -t),
         _ => false,
     }
 }

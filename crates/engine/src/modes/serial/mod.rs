@@ -91,8 +91,8 @@ impl Serial {
 fn policy(seed: Option<(u64, bool)>, process: u32) -> Box<dyn Policy> {
     let (seed, chaos) = seed.unwrap_or_else(|| {
         let mut b = [0u8; 8];
-        // SAFETY: fills the array; a failure leaves a fixed seed, which is as good.
-        unsafe { libc::getrandom(b.as_mut_ptr().cast(), 8, 0) };
+        // A failure leaves a fixed seed, which is as good.
+        let _ = rustix::rand::getrandom(&mut b, rustix::rand::GetRandomFlags::empty());
         (u64::from_le_bytes(b), false)
     });
     let seed = Seed(seed.wrapping_add(u64::from(process).wrapping_mul(0x9e37_79b9_7f4a_7c15)));

@@ -9,6 +9,7 @@ use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
 
 use relive_host::{layout, sys};
+use rustix::fs::{SeekFrom, seek};
 
 use crate::broker;
 use crate::failure::{Failure, Result};
@@ -46,21 +47,20 @@ pub fn separate() -> Result<()> {
 /// Copies what is there of a file with holes.
 fn copy(from: &File, to: &File, len: u64) -> io::Result<()> {
     to.set_len(len)?;
-    let mut at = 0;
+    let mut at = 0u64;
     let mut buf = vec![0; STEP];
-    // SAFETY: only moves the offset of a descriptor that nothing else reads by.
-    while let start @ 0.. = unsafe { libc::lseek(from.as_raw_fd(), at, libc::SEEK_DATA) } {
-        // SAFETY: as above.
-        let end = unsafe { libc::lseek(from.as_raw_fd(), start, libc::SEEK_HOLE) };
+    // Nothing else reads by the offset of this descriptor.
+    while let Ok(start) = seek(from, SeekFrom::Data(at)) {
+        let end = seek(from, SeekFrom::Hole(start))?;
         at = start;
         while at < end {
             let n = ((end - at) as usize).min(STEP);
-            let n = from.read_at(&mut buf[..n], at as u64)?;
+            let n = from.read_at(&mut buf[..n], at)?;
             if n == 0 {
                 return Ok(());
             }
-            to.write_all_at(&buf[..n], at as u64)?;
-            at += n as i64;
+            to.write_all_at(&buf[..n], at)?;
+            at += n as u64;
         }
     }
     Ok(())
