@@ -20,7 +20,7 @@ const BOUNCE_MAX: u64 = 16 << 20;
 /// The same where threads run together: more than this the kernel moves in no call (`MAX_RW_COUNT`).
 const BOUNCE_MAX_TOGETHER: u64 = 0x7fff_f000;
 /// Where nobody has memory: below what mmap(2) gives out.
-const NOWHERE: u64 = 0x1000;
+pub(super) const NOWHERE: u64 = 0x1000;
 const MSGHDR: u64 = 56;
 const MMSGHDR: u64 = 64;
 

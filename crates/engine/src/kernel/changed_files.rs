@@ -4,12 +4,12 @@ use std::ffi::{CString, OsStr};
 use std::os::fd::OwnedFd;
 use std::os::unix::ffi::OsStrExt;
 
-use relive_host::{GuestAddr, copy};
 use relive_kabi::{At, Changes, End, Opening};
 use rustix::fs::{Mode, OFlags, open};
 
 use super::mapped::{identity, identity_at};
 use crate::call::Call;
+use crate::task::Task;
 
 /// What a call changes.
 #[derive(Clone, Copy)]
@@ -77,7 +77,7 @@ pub enum PathTarget {
 }
 
 /// What a path in a call names now. It makes no descriptor, whose number the guest could miss.
-pub fn named(call: &Call) -> PathTarget {
+pub fn named(task: &Task, call: &Call) -> PathTarget {
     let path = match find(call).map(|target| target.file) {
         Some(
             FileOperand::Opened(Opening {
@@ -87,7 +87,7 @@ pub fn named(call: &Call) -> PathTarget {
         ) => path,
         _ => return PathTarget::Other,
     };
-    let Some(mut text) = text(call.arg(path)) else {
+    let Some(mut text) = text(task, call, path) else {
         return PathTarget::Other;
     };
     if let Some(before) = path.checked_sub(1) {
@@ -103,19 +103,19 @@ pub fn named(call: &Call) -> PathTarget {
     }
 }
 
-/// Holds the file that is named by the path at an address, without any effect on it.
-pub fn pin(path: u64) -> Option<OwnedFd> {
-    let path = CString::new(text(path)?).ok()?;
+/// Holds the file that is named by the path in an argument, without any effect on it.
+pub fn pin(task: &Task, call: &Call, path: u8) -> Option<OwnedFd> {
+    let path = CString::new(text(task, call, path)?).ok()?;
     open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
 /// The file that a call with this result may have changed (an identity). Other threads may have changed
 /// what its name or descriptor leads to meanwhile.
-pub fn changed(call: &Call, result: i64) -> Option<u64> {
+pub fn changed(task: &Task, call: &Call, result: i64) -> Option<u64> {
     match find(call)?.file {
         _ if result < 0 => None,
         FileOperand::Descriptor(argument) => identity_at(call.arg(argument) as i32),
-        FileOperand::Named(_) => match named(call) {
+        FileOperand::Named(_) => match named(task, call) {
             PathTarget::File(file, _) => Some(file),
             _ => None,
         },
@@ -123,8 +123,9 @@ pub fn changed(call: &Call, result: i64) -> Option<u64> {
     }
 }
 
-fn text(at: u64) -> Option<Vec<u8>> {
+fn text(task: &Task, call: &Call, path: u8) -> Option<Vec<u8>> {
     let mut text = Vec::new();
-    copy::read_cstr(GuestAddr(at), libc::PATH_MAX as usize, &mut text).ok()?;
+    let read = (task.strings).read(call, path.into(), libc::PATH_MAX as usize, &mut text);
+    read.ok()?;
     Some(text)
 }

@@ -49,8 +49,8 @@ impl Operation for Execve {
     }
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
-        let [path, argv, envp, ..] = call.args;
-        let path = string(path, libc::PATH_MAX as usize);
+        let [_, argv, envp, ..] = call.args;
+        let path = path(task, call, 0);
         Ok(path.map_or_else(|e| e, |path| attempt(task, &path, argv, envp)))
     }
 }
@@ -67,18 +67,18 @@ impl Operation for Execveat {
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
         let [_, _, argv, envp, ..] = call.args;
-        Ok(path_at(call).map_or_else(|e| e, |path| attempt(task, &path, argv, envp)))
+        Ok(path_at(task, call).map_or_else(|e| e, |path| attempt(task, &path, argv, envp)))
     }
 }
 
 /// The path by which execveat(2) finds its file, or the negative errno.
-fn path_at(call: &Call) -> std::result::Result<Vec<u8>, i64> {
+fn path_at(task: &Task, call: &Call) -> std::result::Result<Vec<u8>, i64> {
     let (fd, flags) = (call.int(0), call.int(4));
-    let path = string(call.args[1], libc::PATH_MAX as usize)?;
+    let path = path(task, call, 1)?;
     if flags & !(libc::AT_EMPTY_PATH | libc::AT_SYMLINK_NOFOLLOW) != 0 {
         return Err(-i64::from(libc::EINVAL));
     }
-    if flags & libc::AT_SYMLINK_NOFOLLOW != 0 && is_link(fd, call.args[1]) {
+    if flags & libc::AT_SYMLINK_NOFOLLOW != 0 && is_link(fd, &path) {
         return Err(-i64::from(libc::ELOOP));
     }
     if path.is_empty() && flags & libc::AT_EMPTY_PATH != 0 {
@@ -99,13 +99,20 @@ fn path_at(call: &Call) -> std::result::Result<Vec<u8>, i64> {
     Ok([format!("/proc/self/fd/{fd}/").as_bytes(), &path].concat())
 }
 
-fn is_link(folder: i32, path: u64) -> bool {
+fn is_link(folder: i32, path: &[u8]) -> bool {
+    let Ok(path) = CString::new(path) else {
+        return false;
+    };
     // SAFETY: for plain integers all-zero bytes are a value; the call fills the structure, and
-    // the path has just been read.
+    // the path outlives it.
     unsafe {
         let mut st: libc::stat = std::mem::zeroed();
-        let path = path as *const libc::c_char;
-        libc::fstatat(folder, path, &raw mut st, libc::AT_SYMLINK_NOFOLLOW) == 0
+        libc::fstatat(
+            folder,
+            path.as_ptr(),
+            &raw mut st,
+            libc::AT_SYMLINK_NOFOLLOW,
+        ) == 0
             && st.st_mode & libc::S_IFMT == libc::S_IFLNK
     }
 }
@@ -166,18 +173,26 @@ fn is_foreign(path: &[u8]) -> bool {
     file.is_ok_and(|file| file.read_exact_at(&mut magic, 0).is_ok() && magic == *b"\x7fELF")
 }
 
-fn string(addr: u64, max: usize) -> std::result::Result<Vec<u8>, i64> {
+/// The path in an argument.
+fn path(task: &Task, call: &Call, argument: usize) -> std::result::Result<Vec<u8>, i64> {
+    let (strings, mut out) = (&task.strings, Vec::new());
+    let read = strings.read(call, argument, libc::PATH_MAX as usize, &mut out);
+    match read.is_ok() {
+        true => Ok(out),
+        false if strings.is_endless(call, argument) => Err(-i64::from(libc::ENAMETOOLONG)),
+        false => Err(-i64::from(libc::EFAULT)),
+    }
+}
+
+/// One of the strings of a vector.
+fn string(addr: u64) -> std::result::Result<Vec<u8>, i64> {
     let mut out = Vec::new();
-    if copy::read_cstr(GuestAddr(addr), max, &mut out).is_ok() {
+    if copy::read_cstr(GuestAddr(addr), MAX_STRING, &mut out).is_ok() {
         return Ok(out);
     }
     // All of it can be read, and has no end.
-    let long = copy::read(GuestAddr(addr), &mut vec![0; max]).is_ok();
-    Err(-i64::from(match (long, max) {
-        (false, _) => libc::EFAULT,
-        (true, MAX_STRING) => libc::E2BIG,
-        (true, _) => libc::ENAMETOOLONG,
-    }))
+    let long = copy::read(GuestAddr(addr), &mut vec![0; MAX_STRING]).is_ok();
+    Err(-i64::from(if long { libc::E2BIG } else { libc::EFAULT }))
 }
 
 fn strings(mut at: u64) -> std::result::Result<Vec<Vec<u8>>, i64> {
@@ -193,7 +208,7 @@ fn strings(mut at: u64) -> std::result::Result<Vec<Vec<u8>>, i64> {
         if out.len() >= MAX_STRINGS {
             return Err(-i64::from(libc::E2BIG));
         }
-        out.push(string(p, MAX_STRING)?);
+        out.push(string(p)?);
         at += 8;
     }
 }

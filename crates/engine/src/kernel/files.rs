@@ -176,7 +176,7 @@ fn classify(task: &Task, call: &Call, path: usize) -> Option<Virtual> {
         call.int(0)
     };
     let mut text = Vec::new();
-    copy::read_cstr(GuestAddr(call.args[path]), 4096, &mut text).ok()?;
+    task.strings.read(call, path, 4096, &mut text).ok()?;
     if in_root(call) {
         let beginning = text.iter().take_while(|&&b| b == b'/').count();
         text.drain(..beginning);

@@ -43,6 +43,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         Ok(args) => args,
         Err(errno) => return -i64::from(errno),
     };
+    task.strings.point(&mut args);
     buffers.unguard(task);
     if stream != 0 {
         let result = output::make(task, call, stream, &args);
@@ -50,7 +51,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         return result;
     }
     let mut temporary = TemporaryMask::enter(task, call);
-    let together = task.mode().traits().together && task.mode().others_see(task);
+    let together = task.runs_together() && task.mode().others_see(task);
     let sleeps = call.blocks() && (together || may_sleep(task, call));
     let hides = own::polled(task, call);
     let mut result = if temporary.lets_in(task) {

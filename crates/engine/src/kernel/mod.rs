@@ -38,6 +38,7 @@ pub mod shown;
 mod signals;
 mod spliced_output;
 pub mod stream_aliases;
+pub mod strings;
 pub mod syscall;
 pub mod tasks;
 mod users;

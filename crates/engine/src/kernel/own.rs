@@ -114,7 +114,7 @@ pub(super) fn refuses(task: &Task, call: &Call) -> Option<i32> {
         let number = call.sub.is_some_and(|sub| sub.arg == Arg::Fd);
         number && named(places.selected)
     };
-    let from_root = |i: usize| matches!(copy::read_array(GuestAddr(call.args[i + 1])), Ok([b'/']));
+    let from_root = |i: usize| task.strings.head(call, i + 1) == Some(*b"/");
     let folder = |i: usize| is_own(task, call.int(i)) && !from_root(i);
     let looked_at = !maps_no_file(call);
     if looked_at && named(places.numbers) || selected() || arguments(places.folders).any(folder) {
@@ -128,12 +128,8 @@ pub(super) fn refuses(task: &Task, call: &Call) -> Option<i32> {
     }
     let path = |i: usize| {
         let folder = i.checked_sub(1).filter(|i| places.folders >> i & 1 == 1);
-        may_name(call.args[i])
-            && names(
-                task,
-                folder.map_or(libc::AT_FDCWD, |i| call.int(i)),
-                call.args[i],
-            )
+        let folder = folder.map_or(libc::AT_FDCWD, |i| call.int(i));
+        (task.strings.has(i) || may_name(call.args[i])) && names(task, folder, call, i)
     };
     arguments(places.paths).any(path).then_some(libc::ENOENT)
 }
@@ -321,10 +317,11 @@ fn has_number(path: u64) -> bool {
     false
 }
 
-/// Whether it does.
-fn names(task: &Task, folder: i32, path: u64) -> bool {
+/// Whether the path in an argument does.
+fn names(task: &Task, folder: i32, call: &Call, path: usize) -> bool {
     let mut text = Vec::new();
-    if copy::read_cstr(GuestAddr(path), libc::PATH_MAX as usize, &mut text).is_err() {
+    let read = (task.strings).read(call, path, libc::PATH_MAX as usize, &mut text);
+    if read.is_err() {
         return false;
     }
     let mut start = 0;

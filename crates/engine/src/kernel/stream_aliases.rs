@@ -86,7 +86,7 @@ pub(super) fn opened(task: &Task, call: &Call, opening: Opening, fd: i32) -> Opt
         return None;
     }
     let named = || {
-        let stream = task.process.state().streams.of(named(call)?);
+        let stream = task.process.state().streams.of(named(task, call)?);
         (stream != 0).then_some(stream)
     };
     stream(task.machine(), fd).or_else(named)
@@ -94,14 +94,14 @@ pub(super) fn opened(task: &Task, call: &Call, opening: Opening, fd: i32) -> Opt
 
 /// The descriptor of the caller that a path to be opened names: `/dev/stdout`, `/dev/fd/5`,
 /// `/proc/self/fd/5`.
-fn named(call: &Call) -> Option<i32> {
-    let path = call.arg(call.opening()?.path?);
-    let head = copy::read_array::<5>(GuestAddr(path)).ok()?;
+fn named(task: &Task, call: &Call) -> Option<i32> {
+    let path = usize::from(call.opening()?.path?);
+    let head: [u8; 5] = task.strings.head(call, path)?;
     if &head != b"/dev/" && &head != b"/proc" {
         return None;
     }
     let mut text = Vec::new();
-    copy::read_cstr(GuestAddr(path), 64, &mut text).ok()?;
+    task.strings.read(call, path, 64, &mut text).ok()?;
     match &text[..] {
         b"/dev/stdout" => Some(1),
         b"/dev/stderr" => Some(2),

@@ -4,6 +4,7 @@
 use relive_host::GuestAddr;
 
 use super::resume::resume;
+use super::strings::Strings;
 use super::{fds, hooks, live, own, plain};
 use crate::call::Call;
 use crate::call::answer::Answer;
@@ -48,6 +49,9 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
             return Ok(flow);
         }
     };
+    if told.is_none() {
+        Strings::begin(task, call);
+    }
     let filtered = filtered.or_else(|| match told {
         None => own::refuses(task, call),
         Some(_) => None,

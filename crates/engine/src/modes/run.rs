@@ -199,7 +199,7 @@ impl Order for Run {
         let reply = make(task, call)?;
         if let Reply::Value(result) = reply
             && task.machine().memory().space.has_shared_files()
-            && let Some(file) = changed_files::changed(call, result)
+            && let Some(file) = changed_files::changed(task, call, result)
         {
             let mut memory = task.machine().memory();
             let views = memory.space.shared_views(file, 0, u64::MAX);

@@ -23,6 +23,7 @@ use relive_trace::{Event, Kind, TapeId};
 
 use crate::call::log::Log;
 use crate::forbidden::Forbidden;
+use crate::kernel::strings::Strings;
 use crate::machine::Machine;
 use crate::mode::{Mode, ModeTraits};
 use crate::process::Process;
@@ -57,6 +58,8 @@ pub struct Task {
     pub tape: Tape,
     /// What the system call at hand did.
     pub log: Log,
+    /// Its strings, where others could change them.
+    pub strings: Strings,
     /// Where in the store of input its last reads ended.
     pub cursors: Cursors,
     /// Guest instructions stepped since the last tick or logged event, while `exact`.
@@ -115,6 +118,7 @@ impl Task {
             robust: NO_ROBUST_LIST,
             tape,
             log: Log::default(),
+            strings: Strings::default(),
             cursors: Cursors::default(),
             steps: 0,
             exact: true,
@@ -205,6 +209,12 @@ impl Task {
     #[must_use]
     pub fn mode(&self) -> &'static dyn Mode {
         self.mode
+    }
+
+    /// Whether other threads of its process run while it does.
+    #[must_use]
+    pub fn runs_together(&self) -> bool {
+        self.traits.together
     }
 
     /// Lets it run in another mode from now on.

@@ -116,7 +116,7 @@ impl<'a> Change<'a> {
         // A process that claims a file from now on waits until the call is over.
         self.since = USERS.of(&self.serial.shm).clock();
         match self.target.file {
-            FileOperand::Opened(_) => match changed_files::named(call) {
+            FileOperand::Opened(_) => match changed_files::named(task, call) {
                 PathTarget::File(file, size) => (self.file, self.size) = (Some(file), Some(size)),
                 PathTarget::Nothing => {}
                 PathTarget::Other => {
@@ -127,7 +127,7 @@ impl<'a> Change<'a> {
             },
             _ if !USERS.of(&self.serial.shm).any() => {}
             FileOperand::Descriptor(argument) => self.file = identity_at(call.arg(argument) as i32),
-            FileOperand::Named(path) => self.pin(call, path),
+            FileOperand::Named(path) => self.pin(task, call, path),
         }
         task.log.keeps_baton = true;
         match self.file.filter(|_| USERS.of(&self.serial.shm).any()) {
@@ -140,10 +140,10 @@ impl<'a> Change<'a> {
     }
 
     /// Holds the file that the call names.
-    fn pin(&mut self, call: &Call, path: u8) {
-        self.pinned = changed_files::pin(call.arg(path));
+    fn pin(&mut self, task: &Task, call: &Call, path: u8) {
+        self.pinned = changed_files::pin(task, call, path);
         let Some(pinned) = &self.pinned else {
-            if let PathTarget::File(file, size) = changed_files::named(call) {
+            if let PathTarget::File(file, size) = changed_files::named(task, call) {
                 (self.file, self.size) = (Some(file), Some(size));
             }
             return;
