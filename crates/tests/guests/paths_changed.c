@@ -5,9 +5,10 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
-enum { FIRST = 1000, END = 1030, ROUNDS = 700, LINKS = 20000 };
+enum { FIRST = 1000, END = 1024, ROUNDS = 60, LINKS = 3000 };
 
 static char path[100], own[4096];
 static atomic_int stop;
@@ -71,6 +72,12 @@ static void bounds(void) {
     CHECK(rename(endless, "/") == -1 && errno == ENAMETOOLONG);
     CHECK(access((char *)8, F_OK) == -1 && errno == EFAULT);
     CHECK(open((char *)8, O_RDONLY) == -1 && errno == EFAULT);
+    char *pages = mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(pages != MAP_FAILED && munmap(pages + 4096, 4096) == 0);
+    memset(pages, '/', 4096);
+    CHECK(access(pages + 4094, F_OK) == -1 && errno == EFAULT);
+    pages[4095] = 0;
+    CHECK(access(pages + 4094, F_OK) == 0 && munmap(pages, 4096) == 0);
     CHECK(access("", F_OK) == -1 && errno == ENOENT);
 }
 

@@ -8,10 +8,8 @@ pub mod reply;
 
 use std::fmt;
 
-use relive_host::{Context, GuestAddr, Reg, copy};
-use relive_kabi::{
-    Blocks, Changes, Choice, End, FdEffect, Holds, OpenFlags, Opening, Restart, Row, Sub,
-};
+use relive_host::{Context, GuestAddr, Reg};
+use relive_kabi::{Blocks, Changes, Choice, End, FdEffect, Holds, Opening, Restart, Row, Sub};
 
 /// A system call as the guest makes it.
 #[derive(Clone, Copy)]
@@ -100,18 +98,6 @@ impl Call {
         match self.fds() {
             FdEffect::Opens(opening) => Some(opening),
             _ => None,
-        }
-    }
-
-    /// The flags of open(2) with which it opens a file; none if they cannot be read.
-    #[must_use]
-    pub fn open_flags(&self, opening: Opening) -> u64 {
-        match opening.flags {
-            OpenFlags::In(argument) => self.arg(argument),
-            OpenFlags::Behind(argument) => {
-                copy::read_u64(GuestAddr(self.arg(argument))).unwrap_or(0)
-            }
-            OpenFlags::Create => (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as u64,
         }
     }
 

@@ -43,12 +43,12 @@ pub enum ChangedPart {
 }
 
 /// What a call may change in a file.
-pub fn find(call: &Call) -> Option<FileChange> {
+pub fn find(task: &Task, call: &Call) -> Option<FileChange> {
     if let Some(End { fd, at, .. }) = call.output().filter(|end| end.at != At::Stream) {
         return target(FileOperand::Descriptor(fd), ChangedPart::Written(at));
     }
     if let Some(opening) = call.opening() {
-        return match call.open_flags(opening) & libc::O_TRUNC as u64 {
+        return match task.strings.open_flags(call, opening) & libc::O_TRUNC as u64 {
             0 => None,
             _ => target(FileOperand::Opened(opening), ChangedPart::Cut),
         };
@@ -78,7 +78,7 @@ pub enum PathTarget {
 
 /// What a path in a call names now. It makes no descriptor, whose number the guest could miss.
 pub fn named(task: &Task, call: &Call) -> PathTarget {
-    let path = match find(call).map(|target| target.file) {
+    let path = match find(task, call).map(|target| target.file) {
         Some(
             FileOperand::Opened(Opening {
                 path: Some(path), ..
@@ -112,7 +112,7 @@ pub fn pin(task: &Task, call: &Call, path: u8) -> Option<OwnedFd> {
 /// The file that a call with this result may have changed (an identity). Other threads may have changed
 /// what its name or descriptor leads to meanwhile.
 pub fn changed(task: &Task, call: &Call, result: i64) -> Option<u64> {
-    match find(call)?.file {
+    match find(task, call)?.file {
         _ if result < 0 => None,
         FileOperand::Descriptor(argument) => identity_at(call.arg(argument) as i32),
         FileOperand::Named(_) => match named(task, call) {

@@ -36,7 +36,7 @@ pub fn open(task: &mut Task, call: &Call) -> Result<i64> {
     let Some((opening, path)) = opening else {
         return Ok(generic(task, call));
     };
-    let flags = call.open_flags(opening) as i32;
+    let flags = task.strings.open_flags(call, opening) as i32;
     let found = classify(task, call, usize::from(path));
     if matches!(
         found,
@@ -177,7 +177,7 @@ fn classify(task: &Task, call: &Call, path: usize) -> Option<Virtual> {
     };
     let mut text = Vec::new();
     task.strings.read(call, path, 4096, &mut text).ok()?;
-    if in_root(call) {
+    if in_root(task, call) {
         let beginning = text.iter().take_while(|&&b| b == b'/').count();
         text.drain(..beginning);
     }
@@ -197,13 +197,13 @@ fn classify(task: &Task, call: &Call, path: usize) -> Option<Virtual> {
 }
 
 /// Whether the folder of a path is the root of it: openat2(2), `RESOLVE_IN_ROOT`.
-fn in_root(call: &Call) -> bool {
+fn in_root(task: &Task, call: &Call) -> bool {
     /// `struct open_how`: flags, mode, resolve.
-    const RESOLVE: u64 = 16;
+    const RESOLVE: usize = 16;
     match call.opening().map(|o| o.flags) {
         Some(OpenFlags::Behind(how)) => {
-            let resolve = copy::read_u64(GuestAddr(call.arg(how).wrapping_add(RESOLVE)));
-            resolve.is_ok_and(|resolve| resolve & libc::RESOLVE_IN_ROOT != 0)
+            let resolve = task.strings.word(call, how, RESOLVE);
+            resolve.is_some_and(|resolve| resolve & libc::RESOLVE_IN_ROOT != 0)
         }
         _ => false,
     }

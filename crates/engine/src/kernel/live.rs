@@ -43,7 +43,6 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         Ok(args) => args,
         Err(errno) => return -i64::from(errno),
     };
-    task.strings.point(&mut args);
     buffers.unguard(task);
     if stream != 0 {
         let result = output::make(task, call, stream, &args);
@@ -63,6 +62,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         if hides {
             buffers.hide(task);
         }
+        task.strings.point(&mut args);
         temporary.patch(&mut args);
         blocking(task, call.nr, &args)
     } else {
@@ -70,6 +70,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
             args = buffers.bounce(task, call, args);
             buffers.hide(task);
         }
+        task.strings.point(&mut args);
         temporary.patch(&mut args);
         enter_kernel(call.nr, &args, sleeps)
     };

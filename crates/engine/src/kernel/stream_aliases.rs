@@ -82,7 +82,7 @@ pub fn stream(machine: &Machine, fd: i32) -> Option<u8> {
 
 /// The stream that a file leads to which a call has opened.
 pub(super) fn opened(task: &Task, call: &Call, opening: Opening, fd: i32) -> Option<u8> {
-    if call.open_flags(opening) as i32 & libc::O_ACCMODE == libc::O_RDONLY {
+    if task.strings.open_flags(call, opening) as i32 & libc::O_ACCMODE == libc::O_RDONLY {
         return None;
     }
     let named = || {

@@ -81,7 +81,7 @@ impl Serial {
 
     /// If a call may change a file: brings about what must be known and done before.
     fn begin_change(&self, task: &mut Task, call: &Call) -> Result<Option<Change<'_>>> {
-        let Some(target) = changed_files::find(call) else {
+        let Some(target) = changed_files::find(task, call) else {
             return Ok(None);
         };
         if let FileOperand::Descriptor(argument) = target.file
