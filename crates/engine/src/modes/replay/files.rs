@@ -86,9 +86,10 @@ pub fn shared_grows(inode: u64, shown: Option<&KeptContent>, range: (u64, u64)) 
     if let Some(shown) = shown {
         return shared_copy(inode, shown, range).map(drop);
     }
-    match objects()?.base(inode) {
+    let objects = objects()?;
+    match objects.base(inode) {
         Some(base) => with(|s| {
-            objects()?
+            objects
                 .reach(&s.pool, base.saturating_add(range.1))
                 .map_err(no_copy)
         }),
