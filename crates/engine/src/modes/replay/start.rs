@@ -50,7 +50,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
         shm.make_private()?;
     }
     let pool = crate::sharing::objects::pool().map_err(Failure::setup)?;
-    ReplayState::new(machine, trace, pool, follow).install()?;
+    ReplayState::new(trace, pool, follow).install(machine)?;
     let root = TapeId::new(0, 0);
     let mut tape = open_tape(root)?;
     let pid = match tape.peek()?.map(|e| e.kind) {

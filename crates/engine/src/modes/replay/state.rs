@@ -15,8 +15,6 @@ use crate::tape::{Tape, TapeIn};
 
 /// What hooks need of the session, while the loop holds the tasks.
 pub struct ReplayState {
-    /// The machine of the replay, for hooks that are handed no task.
-    machine: &'static Machine,
     /// The recording.
     pub trace: Trace,
     /// Indices of the children of this process, by pid in the recording.
@@ -32,18 +30,13 @@ pub struct ReplayState {
     pub(super) follow: Option<Vec<u32>>,
 }
 
-static SHARED: OnceLock<Mutex<ReplayState>> = OnceLock::new();
+/// The machine of the replay stands beside the lock: hooks may ask for it in any place.
+static SHARED: OnceLock<(&'static Machine, Mutex<ReplayState>)> = OnceLock::new();
 
 impl ReplayState {
     /// Of a replay that begins.
-    pub(super) fn new(
-        machine: &'static Machine,
-        trace: Trace,
-        pool: File,
-        follow: Option<Vec<u32>>,
-    ) -> Self {
+    pub(super) fn new(trace: Trace, pool: File, follow: Option<Vec<u32>>) -> Self {
         Self {
-            machine,
             trace,
             children: BTreeMap::new(),
             pool,
@@ -54,22 +47,26 @@ impl ReplayState {
     }
 
     /// Makes it what hooks see, once.
-    pub(super) fn install(self) -> Result<()> {
+    pub(super) fn install(self, machine: &'static Machine) -> Result<()> {
         SHARED
-            .set(Mutex::new(self))
+            .set((machine, Mutex::new(self)))
             .map_err(|_| Failure::internal("a replay starts once"))
     }
 }
 
-/// Runs `f` with the shared part.
-pub fn with<R>(f: impl FnOnce(&mut ReplayState) -> R) -> R {
-    let shared = SHARED.get().expect("a replay has a session");
-    f(&mut shared.lock().expect("no thread panics: panics abort"))
+fn shared() -> &'static (&'static Machine, Mutex<ReplayState>) {
+    SHARED.get().expect("a replay has a session")
 }
 
-/// The machine of the replay, for hooks that are handed no task. Not inside [`with`].
+/// Runs `f` with the shared part.
+pub fn with<R>(f: impl FnOnce(&mut ReplayState) -> R) -> R {
+    let (_, state) = shared();
+    f(&mut state.lock().expect("no thread panics: panics abort"))
+}
+
+/// The machine of the replay, for hooks that are handed no task.
 pub fn machine() -> &'static Machine {
-    with(|s| s.machine)
+    shared().0
 }
 
 /// Events of this process that have been consumed.
