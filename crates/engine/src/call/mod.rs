@@ -2,9 +2,11 @@
 //! made.
 
 pub mod answer;
+pub mod astray;
 pub mod clone_args;
 pub mod log;
 pub mod reply;
+pub mod strings;
 
 use std::fmt;
 

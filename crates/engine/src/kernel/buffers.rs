@@ -7,11 +7,12 @@
 //! goes for every call: the thread itself writes to guest memory, whose pages another one may guard at
 //! any moment, and what others change meanwhile in vectors and lengths changes nothing.
 
-use relive_host::{GuestAddr, copy, layout};
+use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, Dir, Len, Special, Written};
 
 use super::own;
 use crate::call::Call;
+use crate::call::astray::{NOWHERE, is_astray};
 use crate::space::{Region, WRITE};
 use crate::task::Task;
 
@@ -19,8 +20,6 @@ use crate::task::Task;
 const BOUNCE_MAX: u64 = 16 << 20;
 /// The same where threads run together: more than this the kernel moves in no call (`MAX_RW_COUNT`).
 const BOUNCE_MAX_TOGETHER: u64 = 0x7fff_f000;
-/// Where nobody has memory: below what mmap(2) gives out.
-pub(super) const NOWHERE: u64 = 0x1000;
 const MSGHDR: u64 = 56;
 const MMSGHDR: u64 = 64;
 
@@ -72,11 +71,6 @@ pub(super) fn points(arg: Arg) -> bool {
         Arg::Addr | Arg::TempMask { .. } | Arg::TempMaskPair | Arg::Select => false,
         other => !other.is_value(),
     }
-}
-
-/// Whether the host lies there, or nobody.
-pub(super) fn is_astray(at: u64) -> bool {
-    !layout::guest_may_map(at)
 }
 
 impl Buffers {

@@ -8,8 +8,9 @@ use std::sync::LazyLock;
 use relive_host::{GuestAddr, Reg};
 use relive_kabi::{Arg, Blocks, Changes, Dir, FdEffect, Replay, Row, SubTable, Transfer};
 
-use super::buffers::{is_astray, points};
+use super::buffers::points;
 use super::{hooks, own, strings};
+use crate::call::astray::is_astray;
 use crate::call::{go_behind, registers};
 use crate::task::Task;
 

@@ -4,8 +4,7 @@
 use relive_host::GuestAddr;
 
 use super::resume::resume;
-use super::strings::Strings;
-use super::{fds, hooks, live, own, plain};
+use super::{fds, hooks, live, own, plain, strings};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
@@ -50,7 +49,7 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
         }
     };
     if told.is_none() {
-        Strings::begin(task, call);
+        strings::begin(task, call);
     }
     let filtered = filtered.or_else(|| match told {
         None => own::refuses(task, call),

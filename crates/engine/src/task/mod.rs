@@ -22,8 +22,8 @@ use relive_host::{Context, GuestAddr};
 use relive_trace::{Event, Kind, TapeId};
 
 use crate::call::log::Log;
+use crate::call::strings::Strings;
 use crate::forbidden::Forbidden;
-use crate::kernel::strings::Strings;
 use crate::machine::Machine;
 use crate::mode::{Mode, ModeTraits};
 use crate::process::Process;
