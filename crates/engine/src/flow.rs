@@ -1,7 +1,7 @@
 //! What becomes of a task, and how a process ends.
 
 /// What becomes of a task after an event.
-#[derive(Debug)]
+#[derive(Debug, PartialEq, Eq)]
 pub enum Flow {
     /// It runs on.
     Continue,

@@ -4,3 +4,6 @@
 pub mod deliver;
 pub mod frame;
 mod xstate;
+
+#[cfg(test)]
+mod tests;

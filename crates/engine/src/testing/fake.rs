@@ -20,7 +20,7 @@ use crate::mode::{
     Turns,
 };
 use crate::registry::Registry;
-use crate::siginfo::SigInfo;
+use crate::siginfo::{SigInfo, signo};
 use crate::tape::Tape;
 use crate::task::Task;
 
@@ -48,6 +48,8 @@ pub enum ModeQuery {
     Diverged(String),
     /// Nothing: it is told that memory is written.
     Wrote(u64, u64),
+    /// For a tape that must have this signal, raised by the present instruction.
+    Raised(i32),
 }
 
 /// See the module.
@@ -56,14 +58,21 @@ pub struct Fake(Mutex<State>);
 struct State {
     asked: Vec<ModeQuery>,
     content: Source,
+    /// The thread is one of several.
+    one_of_several: bool,
+}
+
+impl State {
+    const NEW: Self = Self {
+        asked: Vec::new(),
+        content: Source::Anon,
+        one_of_several: false,
+    };
 }
 
 impl Fake {
     pub(super) const fn new() -> Self {
-        Self(Mutex::new(State {
-            asked: Vec::new(),
-            content: Source::Anon,
-        }))
+        Self(Mutex::new(State::NEW))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -71,10 +80,7 @@ impl Fake {
     }
 
     pub(super) fn forget(&self) {
-        *self.state() = State {
-            asked: Vec::new(),
-            content: Source::Anon,
-        };
+        *self.state() = State::NEW;
     }
 
     pub(super) fn take(&self) -> Vec<ModeQuery> {
@@ -84,6 +90,11 @@ impl Fake {
     /// All content is this from now on; zeros before.
     pub fn brings(&self, source: Source) {
         self.state().content = source;
+    }
+
+    /// The thread is one of several from now on.
+    pub fn has_other_threads(&self) {
+        self.state().one_of_several = true;
     }
 
     fn note(&self, asked: ModeQuery) {
@@ -195,12 +206,13 @@ impl Signals for Fake {
         no_answer()
     }
 
-    fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
-        no_answer()
+    fn raised(&self, _: &mut Task, info: &SigInfo) -> Result<()> {
+        self.note(ModeQuery::Raised(signo(info)));
+        Ok(())
     }
 
     fn ends_thread_alone(&self, _: &mut Task) -> Result<bool> {
-        no_answer()
+        Ok(self.state().one_of_several)
     }
 }
 

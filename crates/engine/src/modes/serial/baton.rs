@@ -6,6 +6,9 @@
 //! that the tape names the holders in order. Waiting happens outside every lock; a woken
 //! thread touches no engine state before it holds the baton.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
