@@ -11,7 +11,7 @@
 #[cfg(test)]
 mod model;
 
-use std::sync::atomic::{AtomicU32, Ordering, fence};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use relive_host::signal::call_out;
@@ -259,7 +259,6 @@ impl Member {
     /// Changes what the word says, before anything that the thread looks at next.
     fn set(&self, word: u32) {
         let old = self.word.swap(word, Ordering::SeqCst);
-        fence(Ordering::SeqCst);
         if old & word::AWAITED != 0 {
             sys::futex_wake(&self.word, u32::MAX >> 1);
         }
