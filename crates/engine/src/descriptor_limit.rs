@@ -36,8 +36,8 @@ pub fn floor() -> i32 {
 pub struct Room(Option<Limit>);
 
 impl Room {
-    /// For a host that runs a guest, if it `keeps` content for a trace. Threads of `relive run` run at the same time, and would take the
-    /// raised limit for the guest's.
+    /// For a host that runs a guest, if it `keeps` content for a trace. Threads of `relive run` run at
+    /// the same time, and would take the raised limit for the guest's.
     #[must_use]
     pub fn for_host(keeps: bool) -> Self {
         match keeps {

@@ -30,10 +30,10 @@ pub fn set(what: Resource, (soft, hard): Limit) -> bool {
     setrlimit(what, limit).is_ok()
 }
 
-/// The largest size of a file that this process may write: beyond it the kernel sends a signal.
+/// The soft limit, which is the one that holds; 0 if the kernel does not tell.
 #[must_use]
-pub fn longest_file() -> u64 {
-    get(Resource::Fsize).map_or(0, |(soft, _)| soft)
+pub fn soft(what: Resource) -> u64 {
+    get(what).map_or(0, |(soft, _)| soft)
 }
 
 #[cfg(test)]

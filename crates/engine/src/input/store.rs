@@ -13,6 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use relive_trace::{INPUT_MAX, PIECE_MAX, Piece, input_path, input_sum};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::mm::{MapFlags, ProtFlags, mmap};
+use rustix::process::Resource;
 
 use super::guesses::Guesses;
 use crate::descriptor_limit::Room;
@@ -119,7 +120,7 @@ impl StoreState {
 
 /// The kernel would send a signal for a write beyond a limit of the guest's.
 fn is_limited() -> bool {
-    resource_limits::longest_file() != libc::RLIM_INFINITY
+    resource_limits::soft(Resource::Fsize) != libc::RLIM_INFINITY
 }
 
 /// The store, open in this process.

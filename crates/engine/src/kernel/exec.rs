@@ -17,6 +17,7 @@ use crate::call::Call;
 use crate::descriptor_limit::{Limit, Room};
 use crate::failure::Result;
 use crate::loader;
+use crate::own_descriptors::outlive_exec;
 use crate::remarks::{self, Remark};
 use crate::start_data::{Boot, Continuation};
 use crate::task::Task;
@@ -336,7 +337,7 @@ fn start(
     }
     // The new host opens nothing by its name: the file may have none.
     // It is closed if exec fails, and the flags of an open descriptor can be changed.
-    let _ = rustix::io::fcntl_setfd(&target.file, rustix::io::FdFlags::empty());
+    let _ = outlive_exec(&target.file);
     let fds = task.process.state().retained_fds;
     let pass_on = |on: bool| {
         if let Some(fds) = fds {

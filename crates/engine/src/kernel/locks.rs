@@ -3,7 +3,7 @@
 //! once is not: the host's memory is as large as the address space.
 
 use relive_host::addr::PAGE;
-use rustix::process::{Resource, getrlimit};
+use rustix::process::Resource;
 use rustix::thread::{CapabilitySet, capabilities};
 
 use super::live::generic;
@@ -12,6 +12,7 @@ use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::memory::Memory;
+use crate::resource_limits;
 use crate::task::Task;
 
 /// mlock(2), mlock2(2), munlock(2): the kernel's work up to the first hole in the guest's memory,
@@ -141,10 +142,10 @@ pub fn may_map(memory: &Memory, len: u64, flags: i32) -> std::result::Result<(),
 
 /// Whether the process may have so much locked memory; `much` is what too much is called.
 fn may_lock(bytes: u64, much: i32) -> std::result::Result<(), i32> {
-    match getrlimit(Resource::Memlock).current {
+    match resource_limits::soft(Resource::Memlock) {
         _ if is_privileged() => Ok(()),
-        Some(0) => Err(libc::EPERM),
-        Some(most) if bytes > most => Err(much),
+        0 => Err(libc::EPERM),
+        most if bytes > most => Err(much),
         _ => Ok(()),
     }
 }

@@ -7,6 +7,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use rustix::process::Resource;
+
 use crate::resource_limits;
 
 /// Names the folder; empty: nothing is kept.
@@ -119,7 +121,7 @@ impl Store {
 /// A file beyond the program's own limit would bring it a signal.
 #[must_use]
 pub fn fits(len: usize) -> bool {
-    len as u64 <= resource_limits::longest_file()
+    len as u64 <= resource_limits::soft(Resource::Fsize)
 }
 
 /// Puts a whole file in place of what was there.
