@@ -44,7 +44,7 @@ fn kind(task: &Task, fd: i32) -> u8 {
     let known = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd));
     let holds = || {
         // Elsewhere than in a recording threads run at the same time.
-        !task.mode().traits().together && task.vforked.is_none() && !APART.load(Ordering::Relaxed)
+        !task.traits().together && task.vforked.is_none() && !APART.load(Ordering::Relaxed)
     };
     match known.filter(|_| holds()) {
         None => ask(fd),

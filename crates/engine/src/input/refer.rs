@@ -32,7 +32,7 @@ impl LogForm {
     /// How the bytes that a call has brought are logged.
     #[must_use]
     pub fn of(task: &Task, call: &Call, brought: u64) -> Self {
-        if brought < SMALL || !task.mode().traits().keeps {
+        if brought < SMALL || !task.traits().keeps {
             return Self::Value;
         }
         match call.input().filter(|end| end.memory.is_some()) {

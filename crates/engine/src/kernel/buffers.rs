@@ -221,7 +221,7 @@ impl Buffers {
             .iter()
             .map(|p| p.cap)
             .fold(0, u64::saturating_add);
-        let together = task.mode().traits().together;
+        let together = task.traits().together;
         let most = if together {
             BOUNCE_MAX_TOGETHER
         } else {

@@ -13,7 +13,7 @@ use crate::task::Task;
 /// Keeps the table of streams true after a call, and what is known of descriptors.
 pub fn after(task: &Task, call: &Call, result: i64) {
     let effect = call.fds();
-    if effect == FdEffect::None || !task.mode().traits().keeps {
+    if effect == FdEffect::None || !task.traits().keeps {
         return;
     }
     let fd = |argument: u8| call.arg(argument) as i32;

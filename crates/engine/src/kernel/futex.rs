@@ -91,9 +91,7 @@ impl Operation for Futex {
                 task.log.wrote(call.args[4], 4);
                 r
             }
-            Command::Lock(_) | Command::TryLock | Command::Unlock(_)
-                if task.mode().traits().together =>
-            {
+            Command::Lock(_) | Command::TryLock | Command::Unlock(_) if task.traits().together => {
                 kernel_lock(task, call)
             }
             Command::Lock(op) => lock(task, call, op).unwrap_or_else(|e| e),

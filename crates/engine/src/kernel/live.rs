@@ -50,29 +50,25 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         return result;
     }
     let mut temporary = TemporaryMask::enter(task, call);
-    let together = task.runs_together() && task.mode().others_see(task);
+    let together = task.has_company();
     let sleeps = call.blocks() && (together || may_sleep(task, call));
     let hides = own::polled(task, call);
     let mut result = if temporary.lets_in(task) {
         sys::INTERRUPTED as i64
-    } else if sleeps && task.mode().others_see(task) {
-        if hides || buffers.seen_by_others(task, call) {
-            args = buffers.bounce(task, call, args);
-        }
-        if hides {
-            buffers.hide(task);
-        }
-        task.strings.point(&mut args);
-        temporary.patch(&mut args);
-        blocking(task, call.nr, &args)
     } else {
-        if hides || together {
+        let waits = sleeps && task.mode().others_see(task);
+        if hides || together || waits && buffers.seen_by_others(task, call) {
             args = buffers.bounce(task, call, args);
+        }
+        if hides || together {
             buffers.hide(task);
         }
         task.strings.point(&mut args);
         temporary.patch(&mut args);
-        enter_kernel(call.nr, &args, sleeps)
+        match waits {
+            true => blocking(task, call.nr, &args),
+            false => enter_kernel(call.nr, &args, sleeps),
+        }
     };
     result = interrupted(task, call, result);
     buffers.finish(task, call, result);

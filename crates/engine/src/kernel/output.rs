@@ -21,7 +21,7 @@ pub fn stream_of(task: &Task, call: &Call) -> u8 {
     let Some(fd) = call.output().map(|end| call.arg(end.fd) as i32) else {
         return 0;
     };
-    if fd < 0 || !task.mode().traits().keeps {
+    if fd < 0 || !task.traits().keeps {
         return 0;
     }
     task.process.state().streams.find(fd, |fd| {

@@ -342,7 +342,7 @@ fn names(task: &Task, folder: i32, call: &Call, path: usize) -> bool {
 
 /// The process whose descriptors a folder in `/proc` lists.
 fn lists_descriptors(task: &Task, folder: i32, path: &[u8]) -> Option<u32> {
-    let _room = Room::for_host(task.machine().mode.traits().keeps);
+    let _room = Room::for_host(task.traits().keeps);
     let path = CString::new(if path.is_empty() { b"." } else { path }).ok()?;
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
     // SAFETY: the path outlives the call; the descriptor is new.

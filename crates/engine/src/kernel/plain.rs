@@ -9,7 +9,7 @@ use relive_host::{GuestAddr, Reg};
 use relive_kabi::{Arg, Blocks, Changes, Dir, FdEffect, Replay, Row, SubTable, Transfer};
 
 use super::buffers::points;
-use super::{hooks, own, strings};
+use super::{hooks, own};
 use crate::call::astray::is_astray;
 use crate::call::{go_behind, registers};
 use crate::task::Task;
@@ -83,7 +83,7 @@ pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
     let args = registers(&task.ctx);
     if own::arguments(plain.pointers).any(|i| args[i] != 0 && is_astray(args[i]))
         || own::arguments(plain.descriptors).any(|i| own::may_be(args[i]))
-        || plain.paths != 0 && strings::may_change(task)
+        || plain.paths != 0 && task.has_company()
         || own::arguments(plain.paths).any(|i| own::may_name(args[i]))
     {
         return false;

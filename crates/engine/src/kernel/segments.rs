@@ -176,7 +176,7 @@ impl Operation for Attach {
             return outcome.refused(call, e);
         }
         plan.held.release();
-        if let (Some(size), true) = (plan.size, task.mode().traits().keeps) {
+        if let (Some(size), true) = (plan.size, task.traits().keeps) {
             // The guest's attachment shows what is to be copied.
             let copy = mapped::keep(task.machine(), &snapshot(start, size)?)?;
             ContentName::note_copy(&mut task.log.extra, copy);

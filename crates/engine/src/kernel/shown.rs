@@ -110,7 +110,7 @@ impl PartSource for MemorySource {
 /// The trace cannot be written.
 pub fn grows(task: &mut Task, region: &Region, offset: u64, range: (u64, u64)) -> Result<()> {
     let (start, end) = range;
-    if !task.machine().mode.traits().keeps || !region.shared || region.inode == 0 || start >= end {
+    if !task.traits().keeps || !region.shared || region.inode == 0 || start >= end {
         return Ok(());
     }
     let _room = Room::for_host(true);

@@ -152,7 +152,7 @@ fn wait(task: &mut Task, call: &Call, source: &Source) -> Result<(), i64> {
 /// Appends up to `len` bytes, by way of a pipe of ours: what the kernel does not move, it does not
 /// move here. The number of bytes, or an errno (negative).
 fn take(task: &Task, source: &Source, offset: Option<u64>, len: usize, bytes: &mut Vec<u8>) -> i64 {
-    let _room = Room::for_host(task.machine().mode.traits().keeps);
+    let _room = Room::for_host(task.traits().keeps);
     // The guest does not run before they are closed.
     let Ok((from, to)) = pipe_with(PipeFlags::CLOEXEC) else {
         return -i64::from(libc::ENOMEM);

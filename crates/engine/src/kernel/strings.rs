@@ -6,15 +6,10 @@ use crate::task::Task;
 
 /// Before the call is looked at: takes its strings if other threads could change them.
 pub fn begin(task: &mut Task, call: &Call) {
-    match may_change(task) {
+    match task.has_company() {
         true => task.strings.take(call),
         false => task.strings.forget(),
     }
-}
-
-/// Whether others may change strings while a call is made with them.
-pub fn may_change(task: &Task) -> bool {
-    task.runs_together() && task.mode().others_see(task)
 }
 
 #[cfg(test)]

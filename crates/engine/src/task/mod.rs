@@ -211,10 +211,16 @@ impl Task {
         self.mode
     }
 
-    /// Whether other threads of its process run while it does.
+    /// The properties of that.
     #[must_use]
-    pub fn runs_together(&self) -> bool {
-        self.traits.together
+    pub fn traits(&self) -> &ModeTraits {
+        &self.traits
+    }
+
+    /// Whether other threads run at the same time: guest memory that is read twice may differ.
+    #[must_use]
+    pub fn has_company(&self) -> bool {
+        self.traits.together && self.mode.others_see(self)
     }
 
     /// Lets it run in another mode from now on.

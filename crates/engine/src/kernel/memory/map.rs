@@ -224,7 +224,7 @@ impl Operation for Map {
 /// the file later must not be seen through it, for no tape would tell. mmap(2) leaves open whether it
 /// is.
 fn open(task: &Task, plan: &MapPlan, file: &Mapped) -> Result<(Option<KeptContent>, Opened)> {
-    let (shown, copy) = match (task.mode().traits().keeps, plan.is_shared()) {
+    let (shown, copy) = match (task.traits().keeps, plan.is_shared()) {
         (false, _) => (None, None),
         (true, true) => {
             let end = plan.offset.saturating_add(plan.len);

@@ -38,7 +38,7 @@ pub fn is_own(task: &Task, pid: u32) -> bool {
 }
 
 pub(super) fn whose(task: &Task, fd: i32) -> Option<Whose> {
-    if task.mode().traits().together && !OPENED.load(Ordering::Relaxed) || !is_memory(task, fd) {
+    if task.traits().together && !OPENED.load(Ordering::Relaxed) || !is_memory(task, fd) {
         return None;
     }
     let own = owner(fd).is_some_and(|pid| is_own(task, pid));
