@@ -47,7 +47,7 @@ pub struct Header {
     births: AtomicU64,
     /// Number of the next output (record: to give out; replay: whose turn it is).
     pub next_order: AtomicU64,
-    /// Owner (kernel tid) of the right to write output; 0 = nobody.
+    /// Owner (kernel tid) of the right to write output; 0 = none.
     pub output_lock: AtomicU32,
     /// Highest ring index in use, plus one.
     pub rings_used: AtomicU32,
@@ -92,7 +92,7 @@ impl Shm {
         let fd = memfd_create(c"relive", MemfdFlags::CLOEXEC).map_err(|e| no("create", e))?;
         ftruncate(&fd, layout().size as u64).map_err(|e| no("size", e))?;
         let shm = Self::map(&fd)?;
-        // SAFETY: fresh zeroed memory of the header's size; nobody else has it yet.
+        // SAFETY: fresh zeroed memory of the header's size; no other process has it yet.
         unsafe { (*shm.base.cast::<Header>()).magic = MAGIC };
         let number = fd.as_raw_fd() as u32;
         shm.header().fd.store(number, Ordering::Release);
@@ -121,18 +121,18 @@ impl Shm {
     }
 
     /// Makes the header this process's own: a guided replay is copied, and no copy may see
-    /// what another one has done. The rings are not used in a replay.
+    /// the changes of another one. The rings are not used in a replay.
     ///
     /// # Errors
     /// The kernel's refusal.
     pub fn make_private(&self) -> Result<()> {
         // SAFETY: the header is that many bytes of this mapping, which others change with
-        // atomic stores only, and which nobody changes now: the session has not begun.
+        // atomic stores only, and which no process changes now: the session has not begun.
         let bytes = unsafe { std::slice::from_raw_parts(self.base, layout().data) }.to_vec();
         let prot = ProtFlags::READ | ProtFlags::WRITE;
         let flags = MapFlags::PRIVATE | MapFlags::FIXED;
         // SAFETY: replaces the pages of the header, to which no reference is held, and fills
-        // them with what they held.
+        // them with their former content.
         unsafe {
             mmap_anonymous(self.base.cast(), bytes.len(), prot, flags)
                 .map_err(|e| Failure::setup(format!("cannot make memory private: {e}")))?;
@@ -196,7 +196,7 @@ impl Shm {
         }
     }
 
-    /// By what name another process of the tree opens this memory.
+    /// The path by which another process of the tree opens this memory.
     #[must_use]
     pub fn path(&self) -> std::path::PathBuf {
         let (pid, fd) = self.descriptor();
@@ -225,7 +225,7 @@ impl Shm {
     /// The address of an offset, for sections: it lies inside.
     pub(crate) fn at(&self, offset: usize) -> *mut u8 {
         debug_assert!(offset < layout().size, "a section lies within the memory");
-        // SAFETY: only sections ask, for what `place` has given them.
+        // SAFETY: only sections ask, for the offsets that `place` has given them.
         unsafe { self.base.add(offset) }
     }
 
@@ -241,7 +241,7 @@ impl Shm {
         self.header().next_process.load(Ordering::Acquire)
     }
 
-    /// Whether what this process logs is stored.
+    /// Whether the supervisor lives to store the events that this process logs.
     ///
     /// # Errors
     /// The supervisor is gone.
@@ -254,7 +254,7 @@ impl Shm {
     }
 
     /// As [`Shm::need_supervisor`] where an event is being logged: every event is put by functions
-    /// that cannot fail, and behind one that is lost nothing may follow.
+    /// that cannot fail, and behind a lost event nothing may follow.
     pub(crate) fn need_supervisor_or_die(&self) {
         if let Err(e) = self.need_supervisor() {
             failure::die(&e);

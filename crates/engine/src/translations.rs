@@ -1,7 +1,7 @@
-//! Translations kept from process to process, in files of the user's own: what a program's
-//! earlier run has translated is there when it starts again (`relive_dbt`'s `snapshot` says
-//! when it may be used). Everything here is an optimisation: what goes wrong is passed over in
-//! silence, and the program is translated anew. It must never trust a file that somebody else
+//! Translations kept from process to process, in files of the user's own: the translations of a
+//! program's earlier run are there when it starts again (`relive_dbt`'s `snapshot` says
+//! when they may be used). Everything here is an optimisation: a failure is passed over in
+//! silence, and the program is translated anew. It must never trust a file that another user
 //! could have written.
 
 pub mod checked;
@@ -25,7 +25,7 @@ const FEW: u64 = 32;
 const SELDOM: u64 = 8;
 /// Files with more fragments than this are written for many new ones only.
 const LARGE: u64 = 20_000;
-/// Takes over what is kept for a program, before its code is mapped. The translator must be
+/// Takes over the kept translations of a program, before its code is mapped. The translator must be
 /// fresh or flushed. One process checks a file for its whole tree, and for later ones: it is
 /// replaced as a whole, and never changed.
 pub fn load(memory: &mut Memory, program: &[u8]) {
@@ -74,14 +74,14 @@ fn take_over(memory: &mut Memory, key: u128, file: &File, stamp: Stamp, checked:
     offered
 }
 
-/// Keeps what this process has translated, if that is much more than what is kept already.
+/// Keeps this process's translations, if they are many more than the kept ones.
 pub fn save(memory: &Memory, program: &[u8]) {
     let translator = &memory.translator;
     let Some(store) = store().filter(|s| s.user == user()) else {
         return;
     };
     tracing::debug!(target: "dbt", "at the end: {:?}", translator.stats());
-    // What this process has taken over is a hint of what is there, without a look at it.
+    // The number taken over is a hint of the number in the file, without a look at it.
     if !worthwhile(translator, translator.taken_over()) {
         return;
     }
@@ -103,7 +103,7 @@ pub fn save(memory: &Memory, program: &[u8]) {
 /// Whether a file with `there` fragments should be replaced. A start that lacks a single
 /// fragment pays for the decoder's tables, so that even a few are wanted in the end; but a thread
 /// that has lost the processor in the middle of a fragment (and was stepped there) makes new ones in
-/// every run, which are of use to nobody, and writing costs as much as there is to write.
+/// every run, which no later run uses, and writing costs as much as there is to write.
 fn worthwhile(translator: &Translator, there: u64) -> bool {
     let (fresh, here) = (
         translator.fresh(),

@@ -24,7 +24,7 @@ struct Client {
     /// How many may be.
     most: usize,
     socket: OwnedFd,
-    /// Who has it locked asks. The kernel's lock, because that of a dead process is free.
+    /// Its holder may ask. A lock of the kernel's, because the kernel frees that of a dead process.
     lock: File,
 }
 
@@ -63,7 +63,7 @@ fn most() -> usize {
     (soft / 8).min(MOST as u64) as usize
 }
 
-/// Gets what need not be asked for one by one.
+/// Takes the copies that need not be asked for one by one.
 fn take_known() -> Result<()> {
     let client = client()?;
     let answer = ask(BrokerRequest::Known(client.most as u32))?;
@@ -88,10 +88,10 @@ pub enum Proc {
     Memory,
 }
 
-/// The trace's copy of a file, whose content is what its name says.
+/// The trace's copy of the file with this content.
 ///
 /// # Errors
-/// It is missing, or another one.
+/// It is missing, or has other content.
 pub fn copy(trace: &Path, id: FileId) -> Result<File> {
     let client = client()?;
     let mut open = client
@@ -127,7 +127,7 @@ fn ask_copy(trace: &Path, id: FileId) -> Result<File> {
         (BrokerOutcome::Missing, _) => Error::NoFile { path: folder, id },
         (BrokerOutcome::Damaged, _) => Error::Damaged {
             path,
-            what: "its content is not what its name says",
+            what: "its content is not the one that its name stands for",
         },
         (BrokerOutcome::Unreadable, _) => Error::Read {
             path,
@@ -136,7 +136,8 @@ fn ask_copy(trace: &Path, id: FileId) -> Result<File> {
     }))
 }
 
-/// Kept translations with a key, and whether somebody has checked them, if there are some.
+/// The kept translations with a key, if there are some, and whether an earlier run has checked
+/// them.
 pub fn translations(key: u128) -> Option<(File, bool)> {
     let mut answer = ask(BrokerRequest::Translations(key)).ok()?;
     let file = answer.descriptors.pop()?.into();
@@ -189,7 +190,7 @@ impl Client {
             if message.len == 0 {
                 return Err(gone());
             }
-            // What somebody asked for who is dead comes first, and is closed again.
+            // The answers to requests of dead processes come first; their descriptors are closed.
             let whole = bytes.get(..message.len);
             let Some((head, names)) = whole.and_then(|b| b.split_at_checked(ANSWER)) else {
                 continue;
@@ -224,7 +225,7 @@ fn send(socket: &OwnedFd, request: BrokerRequest, number: u64) -> Result<()> {
 /// A number that no other request has, by chance.
 fn unique() -> u64 {
     let mut bytes = [0; 8];
-    // Eight bytes come at once, whatever signals do; a kernel that has none gives no replay either.
+    // Eight bytes come at once, even with signals; without getrandom(2) there is no replay either.
     let _ = getrandom(&mut bytes, GetRandomFlags::empty());
     u64::from_le_bytes(bytes)
 }
@@ -302,12 +303,12 @@ mod tests {
         drop(server);
         assert!(
             client.ask(BrokerRequest::Maps, 10).is_err(),
-            "nobody is there"
+            "the server is gone"
         );
     }
 
     #[test]
-    fn who_dies_with_the_lock_loses_it() {
+    fn a_dead_holder_loses_the_lock() {
         let file = crate::memfd::with(&[]).expect("a memory file");
         // SAFETY: the child makes plain calls and ends.
         let pid = unsafe { libc::fork() };

@@ -1,7 +1,7 @@
 //! The trace's copies of mapped files, as a replay gets them: each is hashed before it is first
-//! used, because a changed one would be replayed as if it were right. What was found good is noted
+//! used, because a changed one would be replayed as if it were right. A copy found good is noted
 //! beside the kept translations, until the machine is started anew. It must never say that a copy
-//! is good whose content nobody has compared with its name.
+//! is good whose content has not been compared with its name.
 
 use std::collections::HashMap;
 use std::fs::{File, Metadata};
@@ -54,8 +54,8 @@ impl Copies {
         Ok(file)
     }
 
-    /// Copies that are known to be good without a look at their content, at most so many. What
-    /// cannot be had now can be asked for one by one, and is told then.
+    /// Copies that are known to be good without a look at their content, at most so many. The
+    /// others can be asked for one by one, and a failure is told then.
     pub fn known(&mut self, most: usize) -> Vec<(FileId, File)> {
         let mut known = Vec::new();
         for id in self.files.ids().unwrap_or_default() {
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_copy_is_what_its_name_says() {
+    fn a_copy_has_the_content_that_its_name_stands_for() {
         let (base, id, path) = one(b"some content");
         let mut copies = Copies::noting(base.path(), None);
         let open = |copies: &mut Copies| copies.open(id).map(drop);
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_just_been_written_is_not_noted() {
+    fn a_file_that_has_just_been_written_is_not_noted() {
         let (base, id, _) = one(b"some content");
         let mut copies = Copies::noting(base.path(), Some(Notes::within(base.path())));
         copies.open(id).expect("it is good");

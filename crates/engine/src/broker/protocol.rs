@@ -1,12 +1,12 @@
-//! What a replay and its supervisor say to each other: the bytes of requests and answers. Nothing here
-//! may open or send anything.
+//! The messages between a replay and its supervisor: the bytes of requests and answers. Nothing
+//! here may open or send anything.
 
 /// Names the descriptor of the socket in the environment of a replaying process.
 pub const VARIABLE: &str = "RELIVE_BROKER";
 
 /// Bytes of a request.
 pub const REQUEST: usize = 48;
-/// Bytes of an answer; the one about what is known has the names of the copies behind that.
+/// Bytes of an answer; the one to [`BrokerRequest::Known`] has the names of the copies behind that.
 pub const ANSWER: usize = 16;
 
 /// A checksum of a process's memory.
@@ -24,7 +24,7 @@ pub struct Sum {
     pub memory: u64,
 }
 
-/// What a request is about.
+/// The subject of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BrokerRequest {
     /// The trace's copy of a file with this content.
@@ -37,8 +37,8 @@ pub enum BrokerRequest {
     Pagemap,
     /// The sender's own maps, `/proc/PID/maps`.
     Maps,
-    /// The sender's own memory, `/proc/PID/mem`, to be written: for changes of what the sender has
-    /// mapped without the right to write. It could give itself that right as well.
+    /// The sender's own memory, `/proc/PID/mem`, to be written: for changes of pages that the
+    /// sender has mapped without the right to write. It could give itself that right as well.
     Memory,
     /// A checksum of memory, which is not answered.
     Sum(Sum),
@@ -50,13 +50,13 @@ pub enum BrokerRequest {
 pub enum BrokerOutcome {
     /// A descriptor comes with the answer.
     Here = 0,
-    /// So it does, and what it leads to has been checked.
+    /// As [`BrokerOutcome::Here`], and the content has been checked.
     Checked = 1,
     /// There is none.
     Missing = 2,
-    /// It is not what its name says.
+    /// Its content is not the one that its name stands for.
     Damaged = 3,
-    /// It cannot be opened or read; the error number says why.
+    /// It cannot be opened or read; the error number gives the reason.
     Unreadable = 4,
 }
 

@@ -1,5 +1,5 @@
-//! The supervisor's side: a thread that answers a replay's requests. See the module's head for what
-//! it may do.
+//! The supervisor's side: a thread that answers a replay's requests. The module's head bounds the
+//! files that it may open.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -28,7 +28,7 @@ const STACK: usize = 256 << 10;
 /// More checksums than this are not kept: half a gigabyte of them.
 const MOST_SUMS: usize = 1 << 24;
 
-/// What a replay has reported.
+/// The reports of a replay.
 #[derive(Clone, Debug, Default)]
 pub struct Gathered {
     /// Checksums of each process, in its order.
@@ -49,7 +49,7 @@ impl Gathered {
 }
 
 /// How to know that a process belongs to the replay: it has the replay's end of the socket, at the
-/// number that it was started with. Nobody else can have it.
+/// number that it was started with. No other process can have it.
 #[derive(Clone)]
 pub struct Members {
     number: i32,
@@ -67,7 +67,7 @@ impl Members {
     }
 
     /// The folder of a process under `/proc`, if it is a member. It never becomes another one's,
-    /// whoever gets the number.
+    /// even if the number is given to another process.
     fn folder(&self, pid: Pid) -> Option<OwnedFd> {
         let path = format!("/proc/{}", pid.as_raw_nonzero());
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -128,7 +128,7 @@ impl Broker {
         })
     }
 
-    /// What the environment of the replay says of it.
+    /// The variable in the replay's environment that names its end of the socket.
     #[must_use]
     pub fn variable(&self) -> (&'static str, String) {
         (VARIABLE, self.members.number.to_string())
@@ -165,11 +165,11 @@ impl Broker {
         Ok(())
     }
 
-    /// Ends the server, and says what the replay has reported. All of its processes have ended, or
-    /// said that they do: what they sent before is there.
+    /// Ends the server, and returns the replay's reports. All of its processes have ended, or
+    /// said that they do: the reports that they sent before are there.
     ///
     /// # Errors
-    /// There was more than can be kept.
+    /// There were more than can be kept.
     pub fn finish(mut self) -> Result<Gathered> {
         let gathered = self.end();
         if gathered.refused {
@@ -188,7 +188,8 @@ impl Broker {
     }
 
     fn end(&mut self) -> Gathered {
-        // What has been sent is received still; then there is an end. A second time changes nothing.
+        // Messages sent before are still received; then there is an end. A second time changes
+        // nothing.
         let _ = shutdown(&*self.ours, Shutdown::Both);
         match self.thread.take().map(JoinHandle::join) {
             Some(Ok(gathered)) => gathered,
@@ -207,7 +208,7 @@ fn no_server(e: std::io::Error) -> Failure {
     Failure::setup(format!("cannot serve a replay: {e}"))
 }
 
-/// What the thread has.
+/// The state of the server's thread.
 struct Service {
     copies: Copies,
     translations: Option<Served>,
@@ -254,7 +255,7 @@ impl Service {
         };
         let fd = file.as_ref().map(AsFd::as_fd);
         let bytes = encode_answer(outcome, errno, number);
-        // Whoever does not receive its answers, or is gone, goes without.
+        // A process that does not receive its answers, or is gone, goes without.
         let _ = socket::send(socket, &bytes, fd.as_slice());
         true
     }

@@ -11,7 +11,7 @@ use rustix::net::{
 
 use crate::messages::{self, Message};
 
-/// Two ends; what is received at the first one says who sent it.
+/// Two ends; a message received at the first one names its sender.
 ///
 /// # Errors
 /// The kernel's refusal.
@@ -34,11 +34,11 @@ pub fn receive(from: &impl AsFd, buf: &mut [u8]) -> io::Result<Message> {
     messages::receive(from.as_fd(), buf, RecvFlags::TRUNC)
 }
 
-/// Sends a message, with at most [`messages::MOST`] descriptors. Does not wait: who asks has room
-/// for its answer, and who never receives any must not stop the server.
+/// Sends a message, with at most [`messages::MOST`] descriptors. Does not wait: a process that asks
+/// has room for its answer, and one that never receives any must not stop the server.
 ///
 /// # Errors
-/// There is no room, or nobody any more.
+/// There is no room, or the other end is closed.
 pub fn send(to: &impl AsFd, bytes: &[u8], descriptors: &[BorrowedFd<'_>]) -> io::Result<()> {
     messages::send(to.as_fd(), bytes, descriptors, SendFlags::DONTWAIT).map(drop)
 }

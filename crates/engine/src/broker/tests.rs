@@ -31,7 +31,7 @@ fn served(trace: &std::path::Path) -> (Broker, OwnedFd) {
 
 fn ask(end: &OwnedFd, bytes: &[u8]) {
     let mut end = std::fs::File::from(end.try_clone().expect("a descriptor"));
-    end.write_all(bytes).expect("somebody listens");
+    end.write_all(bytes).expect("the server listens");
 }
 
 fn answer(end: &OwnedFd) -> (BrokerOutcome, i32, u64, Option<OwnedFd>) {
@@ -120,7 +120,7 @@ fn nonsense_is_not_answered_and_stops_nothing() {
 }
 
 #[test]
-fn who_never_listens_does_not_stop_the_server() {
+fn a_client_that_never_listens_does_not_stop_the_server() {
     let (base, id) = trace(b"content");
     let (broker, end) = served(base.path());
     for number in 0..2000 {
@@ -131,7 +131,7 @@ fn who_never_listens_does_not_stop_the_server() {
 }
 
 #[test]
-fn what_was_reported_is_there_at_the_end() {
+fn reports_are_there_at_the_end() {
     let (base, _) = trace(b"content");
     let (broker, end) = served(base.path());
     let sum = |event| Sum {

@@ -1,4 +1,4 @@
-//! What one guest process is, apart from its memory: identity, signal actions, descriptors.
+//! A guest process apart from its memory: identity, signal actions, descriptors.
 //! A vfork child shares its parent's memory (`machine`) and has a `Process` of its own. Its plain-data
 //! description is a [`ProcessState`].
 

@@ -1,5 +1,5 @@
 //! The description of a guest process apart from its threads and its memory: plain data that can be
-//! written and read back. What only this host process has of it must never become part of it, but
+//! written and read back. State that only this host process has must never become part of it, but
 //! for descriptors, which the next host inherits.
 
 use std::collections::BTreeMap;
@@ -35,13 +35,13 @@ pub struct State {
     pub actions: Actions,
     /// Which descriptors lead to the recording's standard streams.
     pub streams: Streams,
-    /// What `/proc/self/exe` points to.
+    /// The target of the link `/proc/self/exe`.
     #[serde(with = "serde_bytes")]
     pub exe: Vec<u8>,
-    /// What `/proc/self/environ` shows.
+    /// The content of `/proc/self/environ`.
     #[serde(with = "serde_bytes")]
     pub environ: Vec<u8>,
-    /// What `/proc/self/auxv` shows.
+    /// The content of `/proc/self/auxv`.
     #[serde(with = "serde_bytes")]
     pub auxv: Vec<u8>,
     /// Heads of the robust futex lists of its threads, with their kernel ids, by index.
@@ -56,7 +56,7 @@ pub struct State {
     pub limits: Limits,
     /// The last filter that was set for all threads.
     pub filter: Option<Filters>,
-    /// What the host keeps open because it could not be opened again.
+    /// Descriptors that the host keeps open because their files could not be opened again.
     pub retained_fds: Option<RetainedFds>,
 }
 

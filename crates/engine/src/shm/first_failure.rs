@@ -1,4 +1,4 @@
-//! The first failure of a tree: what comes behind it is its consequence.
+//! The first failure of a tree: later ones are its consequences.
 
 use std::sync::atomic::Ordering;
 

@@ -50,7 +50,7 @@ pub fn place(header: usize, sections: &[&dyn Declared]) {
         .expect("sections are placed once");
 }
 
-/// What has been decided.
+/// The layout that [`place`] has chosen.
 pub fn layout() -> &'static Layout {
     LAYOUT
         .get()

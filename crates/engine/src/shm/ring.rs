@@ -9,7 +9,7 @@ pub const RING_BYTES: u64 = 128 * 1024;
 
 /// State of a ring.
 pub mod state {
-    /// Nobody's.
+    /// Belongs to no thread.
     pub const FREE: u32 = 0;
     /// A thread writes to it.
     pub const ACTIVE: u32 = 1;

@@ -120,7 +120,7 @@ impl Shm {
         }
     }
 
-    /// Takes out what is in a ring, in at most two pieces.
+    /// Takes out all bytes of a ring, in at most two pieces.
     pub fn pull(&self, index: u32, mut take: impl FnMut(&[u8])) -> u64 {
         let ring = self.ring(index);
         let (tail, head) = (
@@ -164,7 +164,7 @@ impl Shm {
 mod tests {
     use super::*;
 
-    /// Whoever is killed while it pushes leaves whole events only.
+    /// A thread that is killed while it pushes leaves whole events only.
     #[test]
     fn events_come_into_a_ring_as_a_whole() {
         const EVENT: u64 = 1000;

@@ -1,8 +1,8 @@
-//! Which files (kept translations, and copies of a trace) an earlier run has checked, so that not each start reads all of them
-//! again: a note beside each, which names the file as its inode describes it, and the time since
-//! which the machine runs. While that lasts the file's bytes are those that were compared, but
-//! for a disk that errs; so now and then one is checked again. It must never say that a file is
-//! good which nobody has compared.
+//! Notes of the files (kept translations, and copies of a trace) that an earlier run has checked,
+//! so that not each start reads all of them again: a note beside each, which names the file as its
+//! inode describes it, and the start of the machine. Until the next start of the machine the file's
+//! bytes are those that were compared, but for a disk that errs; so now and then a file is checked
+//! again. It must never say that a file is good whose content has not been compared.
 
 use std::fs::OpenOptions;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
@@ -23,7 +23,7 @@ pub(super) fn is_noted(store: &Store, key: u128, stamp: Stamp) -> bool {
     !is_due() && says_so(&path(store, key), stamp)
 }
 
-/// Whether this process shall check again what has been checked.
+/// Whether this process shall check again files that are noted as checked.
 pub fn is_due() -> bool {
     std::process::id().is_multiple_of(AGAIN)
 }

@@ -6,11 +6,11 @@ use super::checked;
 use super::store::Store;
 use crate::file_table::FileTable;
 
-/// What is kept, for a replay, which opens nothing itself.
+/// The kept translations, for a replay, which opens nothing itself.
 pub struct Served(Store);
 
 impl Served {
-    /// What the environment names.
+    /// The folder that the environment names.
     pub fn requested() -> Option<Self> {
         Store::requested().map(Self)
     }

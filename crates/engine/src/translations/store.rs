@@ -1,5 +1,5 @@
-//! The folder of what is kept from run to run, and its files. It must never trust a file that somebody
-//! else could have written; what goes wrong is passed over in silence.
+//! The folder of files kept from run to run. It must never trust a file that another user could
+//! have written; a failure is passed over in silence.
 
 use std::fs::{DirBuilder, File, Metadata, OpenOptions};
 use std::io::Write;
@@ -20,7 +20,7 @@ const MOST_BYTES: u64 = 1 << 30;
 pub struct Store {
     /// Where files lie.
     pub folder: PathBuf,
-    /// Who alone may have written them.
+    /// The only user that may have written them.
     pub user: u32,
 }
 
@@ -40,7 +40,7 @@ pub fn choose() {
     unsafe { std::env::set_var(VARIABLE, folder) };
 }
 
-/// The folder for what is kept from run to run, which is made if need be; `None` if nothing is to
+/// The folder for files kept from run to run, which is made if need be; `None` if nothing is to
 /// be kept, or it cannot be made.
 #[must_use]
 pub fn chosen() -> Option<PathBuf> {
@@ -67,7 +67,7 @@ pub fn attach() {
     STORE.get_or_init(Store::requested);
 }
 
-/// The chosen folder, made if need be, if only the calling user can have written what is in it.
+/// The chosen folder, made if need be, if only the calling user can have written its files.
 pub fn own_folder() -> Option<PathBuf> {
     Store::at(chosen()?).map(|store| store.folder)
 }
@@ -85,7 +85,7 @@ pub fn folder() -> Option<&'static Path> {
         .map(|s| s.folder.as_path())
 }
 
-/// Nobody but `user` can have written it.
+/// No user but `user` can have written it.
 fn private(meta: &Metadata, user: u32) -> bool {
     meta.uid() == user && meta.mode() & 0o022 == 0
 }
@@ -109,7 +109,7 @@ impl Store {
         self.folder.join(format!("{key:032x}.code"))
     }
 
-    /// The file with a key, if nobody else can have written it.
+    /// The file with a key, if no other user can have written it.
     #[must_use]
     pub fn open(&self, key: u128) -> Option<(File, Metadata)> {
         let file = File::open(self.path(key)).ok()?;
@@ -124,7 +124,7 @@ pub fn fits(len: usize) -> bool {
     len as u64 <= resource_limits::soft(Resource::Fsize)
 }
 
-/// Puts a whole file in place of what was there.
+/// Puts a whole file in place of the old one.
 pub fn put(path: &Path, bytes: &[u8]) {
     if !fits(bytes.len()) {
         return;
