@@ -1,6 +1,6 @@
-//! Plain data as bytes, between processes that are the same executable: what one host tells the
-//! next, and descriptions of threads and processes. Must never take bytes that are not what
-//! [`to_bytes`] makes: what is short, too long or of another form is an error.
+//! Plain data as bytes, between processes that are the same executable: the state that one host
+//! hands to the next, and descriptions of threads and processes. Must never accept bytes
+//! that [`to_bytes`] does not make: too few, too many, or of another form, they are an error.
 
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_bytes::{ByteBuf, Bytes};
 
-/// Bytes that are not what was expected.
+/// The bytes are no value of the expected type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("data of another host process is damaged")]
 pub struct Malformed;
@@ -20,7 +20,7 @@ pub fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
         .expect("a vector takes all data, and all sequences know their length")
 }
 
-/// Reads what [`to_bytes`] has written.
+/// Reads bytes that [`to_bytes`] has written.
 ///
 /// # Errors
 /// Bytes of another form, too few or too many.

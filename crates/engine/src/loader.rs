@@ -35,7 +35,7 @@ const BRK_BASE: u64 = layout::HEAP_START;
 
 /// An image and the opened files that its maps name.
 pub struct Loaded {
-    /// What to set up.
+    /// The maps, writes and registers to set up.
     pub image: Image,
     /// The files by identity.
     pub files: Vec<(FileId, File)>,

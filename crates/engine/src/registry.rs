@@ -23,7 +23,7 @@ use crate::ended::EndedThreads;
 /// been done, and it is made again when they are.
 pub const NOT_QUIET: i32 = 600;
 
-/// What a member's word says.
+/// The values of a member's word.
 mod word {
     /// Runs the host's code: it may hold locks and be in the allocator.
     pub const HOST: u32 = 0;
@@ -31,11 +31,11 @@ mod word {
     pub const GUEST: u32 = 1;
     /// Is in the kernel with nothing of the guest's that the kernel may write.
     pub const AWAY: u32 = 2;
-    /// Stands at a safe point until nobody asks for quiet.
+    /// Stands at a safe point until no thread asks for quiet.
     pub const PARKED: u32 = 3;
     /// Has ended.
     pub const GONE: u32 = 4;
-    /// Somebody sleeps until the word changes.
+    /// A thread sleeps until the word changes.
     pub const AWAITED: u32 = 8;
 
     /// Whether a thread is at rest.
@@ -48,7 +48,7 @@ mod word {
 pub struct Registry {
     count: AtomicU32,
     together: bool,
-    /// Who asks for quiet, or has it; 0: nobody.
+    /// The member that asks for quiet, or has it; 0: none.
     asker: AtomicU32,
     /// How often there has been quiet.
     times: AtomicU32,
@@ -103,8 +103,8 @@ impl Registry {
         self.count.load(Ordering::Acquire) == 1
     }
 
-    /// Enrols a thread that is about to be made, or the first one; in the host's code. The one who
-    /// enrols another is enrolled and not at rest. `None`: threads do not run together.
+    /// Enrols a thread that is about to be made, or the first one; in the host's code. A thread
+    /// that enrols another is itself enrolled and not at rest. `None`: threads do not run together.
     pub fn enrol(&self) -> Option<Arc<Member>> {
         if !self.together {
             return None;
@@ -130,7 +130,7 @@ impl Registry {
             members.ended.note();
         }
         member.set(word::GONE);
-        // What is left to be freed is freed before others may think the allocator at rest.
+        // Its memory is freed before others may think the allocator at rest.
         drop(member);
     }
 
@@ -152,7 +152,8 @@ impl Registry {
             assert!(!self.is_quiet_for(me), "there is quiet already");
             self.give_way(me);
         }
-        // Under the lock nobody is born, and of those that are all at rest nobody bears.
+        // Threads are enrolled under the lock, by threads that are not at rest: once a look under
+        // the lock finds all at rest, none is added.
         while let Some(other) = self.restless(me) {
             other.await_change();
         }
@@ -166,14 +167,14 @@ impl Registry {
         self.asker.load(Ordering::Relaxed) == me.id
     }
 
-    /// Waits until those who have ended have left the C library too; while there is quiet.
+    /// Waits until ended threads have left the C library too; only while there is quiet.
     pub fn await_ended(&self) {
         let ended = std::mem::take(&mut self.members().ended);
         ended.wait();
     }
 
-    /// Parks while another asks for quiet or has it. What the thread does afterwards, others that
-    /// ask see.
+    /// Parks while another thread asks for quiet or has it. A thread that asks after the return
+    /// sees this one at work.
     pub fn give_way(&self, me: &Member) {
         while self.asked_by_another(me) {
             me.set(word::PARKED);
@@ -189,7 +190,7 @@ impl Registry {
     }
 
     /// Before translated code is looked up: until [`Registry::leave_guest`] the thread may be in it.
-    /// Says whether there has been quiet since the last time: what is in the cache may be new.
+    /// Whether there has been quiet since the last time: the code cache may have changed.
     pub fn enter_guest(&self, me: &Member) -> bool {
         me.set(word::GUEST);
         while self.asked_by_another(me) {
@@ -256,7 +257,7 @@ impl Member {
         self.tid.store(tid, Ordering::Release);
     }
 
-    /// Changes what the word says, before anything that the thread looks at next.
+    /// Changes the word, before anything that the thread looks at next.
     fn set(&self, word: u32) {
         let old = self.word.swap(word, Ordering::SeqCst);
         if old & word::AWAITED != 0 {
@@ -290,7 +291,7 @@ pub struct Quiet<'a> {
 impl Drop for Quiet<'_> {
     fn drop(&mut self) {
         let asker = self.registry.asker.load(Ordering::Relaxed);
-        assert!(asker == self.me, "somebody else has it");
+        assert!(asker == self.me, "another thread has quiet");
         self.registry.release();
     }
 }

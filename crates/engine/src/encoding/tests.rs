@@ -122,7 +122,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn what_is_written_is_read(boot in boot(), task in task(), process in process()) {
+    fn values_are_read_as_they_were_written(boot in boot(), task in task(), process in process()) {
         prop_assert!(from_bytes(&to_bytes(&boot)) == Ok(boot));
         prop_assert!(from_bytes(&to_bytes(&task)) == Ok(task));
         prop_assert!(from_bytes(&to_bytes(&process)) == Ok(process));
@@ -136,7 +136,7 @@ proptest! {
         prop_assert!(from_bytes::<Boot>(&bytes) == Err(Malformed));
     }
 
-    /// Whatever comes of it is written again as it was read.
+    /// A value that comes of it is written again as it was read.
     #[test]
     fn damaged_bytes_are_an_error_or_another_value(
         boot in boot(),

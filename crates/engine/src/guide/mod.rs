@@ -1,4 +1,4 @@
-//! What a timeline and the replays that it guides say to each other, and the words for it: positions,
+//! The messages between a timeline and the replays that it guides, and the words for it: positions,
 //! stops, registers, the start. Must never use anything of either side: it stands below both.
 
 pub mod point;

@@ -42,7 +42,7 @@ pub struct Point {
 }
 
 impl Point {
-    /// What stands for the first position behind an event: no thread has it, so a replay that goes
+    /// Stands for the first position behind an event: no thread has it, so a replay that goes
     /// there stops as soon as it is past it.
     #[must_use]
     pub fn behind_event(event: u64) -> Self {

@@ -1,8 +1,8 @@
-//! What a timeline and its replaying processes say to each other over a socket.
+//! The messages between a timeline and its replaying processes, over a socket.
 //!
 //! A message is a header of two lengths, a JSON text and bytes that belong to it. The
-//! replaying side runs a program that may come from a stranger, so its answers are checked:
-//! lengths are bounded, and what does not parse ends the conversation.
+//! replaying side runs a program that may be hostile, so its answers are checked:
+//! lengths are bounded, and a message that does not parse ends the conversation.
 
 use std::io::{self, Read, Write};
 
@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// Most bytes of a message.
 const MESSAGE_MAX: usize = 64 << 20;
 
-/// What accesses a watchpoint means.
+/// The accesses that a watchpoint reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum Watching {
     /// Writes.
@@ -56,7 +56,7 @@ pub struct StopSet {
     pub forks: bool,
 }
 
-/// What is done at a stop.
+/// The action at a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Search {
     /// Stop there: at a breakpoint before its instruction, at a watchpoint behind the access.
@@ -72,13 +72,13 @@ pub struct RunRequest {
     pub until: Option<Point>,
     /// Until the thread of this slot has executed so many instructions.
     pub step: Option<(u32, u64)>,
-    /// What to do at stops.
+    /// The action at stops.
     pub search: Search,
     /// The breakpoint at the present position has been reported already.
     pub leave: bool,
     /// Not much beyond this amount of work, see [`ReplayStatus::work`].
     pub work: Option<u64>,
-    /// Bring along what the guest writes to its standard streams: bytes with the answer, see
+    /// Bring along the bytes that the guest writes to its standard streams, with the answer, see
     /// [`Output`].
     pub output: bool,
     /// Rather miss accesses to watched memory, and say so ([`Ran::blind`]), than check each one.
@@ -101,7 +101,7 @@ impl RunRequest {
     }
 }
 
-/// What a guest wrote to its standard streams, in order: for each write the number of the
+/// The writes of a guest to its standard streams, in order: for each the number of the
 /// stream (one byte), the length (four bytes, little endian), the bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Output(pub Vec<u8>);
@@ -114,7 +114,7 @@ impl Output {
         self.0.extend(bytes);
     }
 
-    /// All writes: stream and bytes. What is no such list ends it.
+    /// All writes: stream and bytes. Bytes of another form end the list.
     pub fn iter(&self) -> impl Iterator<Item = (u8, &[u8])> {
         let mut rest = &self.0[..];
         std::iter::from_fn(move || {
@@ -159,26 +159,25 @@ pub enum Request {
     Checksum,
     /// Run the thread of this slot away from the recording, up to a breakpoint or signal.
     InferiorCall(u32),
-    /// What one thread has behind it.
+    /// The past of one thread.
     Past(u32),
-    /// What does the signal say that is about to be delivered? Its `siginfo_t` is the answer's
-    /// bytes.
+    /// The `siginfo_t` of the signal that is about to be delivered, as the answer's bytes.
     SigInfo,
-    /// Which program runs? Its path is the answer's bytes.
+    /// The path of the program that runs, as the answer's bytes.
     Program,
 }
 
 /// Stands for a system call where another process has written, between two turns.
 pub const OTHERS: u32 = u32::MAX - 1;
 
-/// What stopped a replay.
+/// The event that stopped a replay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum StopEvent {
     /// A breakpoint at this address.
     Breakpoint(u64),
     /// An access to watched memory.
     Watchpoint {
-        /// What is watched.
+        /// The watchpoint.
         watch: Watchpoint,
         /// Address of the access.
         addr: u64,
@@ -206,7 +205,7 @@ pub enum StopEvent {
 /// A stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hit {
-    /// What it is.
+    /// The event.
     pub what: StopEvent,
     /// The position right before it.
     pub before: Point,
@@ -251,7 +250,7 @@ pub struct ReplayStatus {
     pub ended: Option<Ended>,
 }
 
-/// What a thread has behind it, for going back.
+/// The past of a thread, for going back.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Past {
     /// Whether it is this thread's turn.
@@ -268,7 +267,7 @@ pub struct Past {
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
-    /// What names it on the timeline.
+    /// Its slot: its identity on the timeline.
     pub slot: u32,
     /// Its index in the recording.
     pub index: u32,
@@ -314,7 +313,7 @@ pub enum StopReason {
     Ended,
 }
 
-/// What a run came to.
+/// The result of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ran {
     /// Why it stopped.
@@ -369,7 +368,7 @@ pub fn send(to: &mut impl Write, message: &impl Serialize, bytes: &[u8]) -> io::
 /// Receives a message.
 ///
 /// # Errors
-/// The other side is gone, or says what is no message.
+/// The other side is gone, or the message cannot be read.
 pub fn receive<M: DeserializeOwned>(from: &mut impl Read) -> io::Result<(M, Vec<u8>)> {
     let mut header = [0; 8];
     from.read_exact(&mut header)?;

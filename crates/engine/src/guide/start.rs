@@ -1,4 +1,4 @@
-//! What a guided replay is told at its start, by its environment: its timeline sets the variable, and the
+//! The start data of a guided replay, in its environment: its timeline sets the variable, and the
 //! replay reads it. Must never touch the socket that it names.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -14,7 +14,7 @@ pub fn is_guided() -> bool {
     GUIDED.load(Ordering::Relaxed)
 }
 
-/// What a guided replay is told at its start.
+/// The start data of a guided replay.
 pub struct Guide {
     /// The socket.
     pub fd: i32,
@@ -22,7 +22,7 @@ pub struct Guide {
     pub follow: Vec<u32>,
 }
 
-/// What the environment asks for.
+/// The start data in the environment, if this is to be a guided replay.
 #[must_use]
 pub fn requested() -> Option<Guide> {
     let guide = guide()?;

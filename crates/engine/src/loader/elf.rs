@@ -9,7 +9,7 @@ use object::elf::{EM_X86_64, ET_DYN, ET_EXEC, FileHeader64, PT_INTERP, PT_LOAD, 
 use object::pod;
 use relive_host::layout;
 
-/// What is needed of an executable.
+/// The parts of an executable that loading needs.
 pub struct Elf {
     /// Its header.
     pub header: FileHeader64<LE>,

@@ -1,12 +1,12 @@
-//! What exec is told.
+//! The arguments of exec.
 
 use std::fs::File;
 
-/// What to load.
+/// The program to load.
 pub struct Program {
     /// The executable, opened.
     pub file: File,
-    /// What the program was called by (`AT_EXECFN`).
+    /// The name that the program was called by (`AT_EXECFN`).
     pub called: Vec<u8>,
     /// Its canonical path (`/proc/self/exe`).
     pub path: Vec<u8>,

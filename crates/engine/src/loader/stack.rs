@@ -28,7 +28,7 @@ pub fn size() -> u64 {
 /// The auxiliary vector but for the entries that point into the stack block. The program's headers and
 /// its entry lie at these addresses, its interpreter at `base`.
 pub fn auxv(exe: &Elf, (phdr, entry): (u64, u64), base: u64) -> Vec<(u64, u64)> {
-    // SAFETY: only reads what the kernel has told this process.
+    // SAFETY: only reads the auxiliary vector that the kernel has given this process.
     let host = |kind: u64| unsafe { libc::getauxval(kind) };
     let ids = [
         getuid().as_raw(),

@@ -1,13 +1,13 @@
 //! A model of the protocol: every order in which the threads can take their atomic steps. Each step
-//! here is one access to a word that others use, one call of futex(2), or one turn of the lock. That
-//! nobody works while another has quiet, that only one has it, and that nobody sleeps for ever is
-//! looked at in each state.
+//! here is one access to a word that others use, one call of futex(2), or one turn of the lock. In
+//! each state it is checked that no thread works while another has quiet, that only one has it, and
+//! that no thread sleeps for ever.
 
 use std::collections::HashMap;
 
 use super::word::{self, AWAITED, AWAY, GONE, GUEST, HOST, PARKED};
 
-/// What a thread does, one after the other; then it ends.
+/// The acts of a thread, one after the other; then it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Act {
     /// Works in the host.
@@ -33,11 +33,11 @@ enum At {
     Begin,
     /// In the work of the act.
     Within,
-    /// Has said that it enters guest code, and looks whether somebody asks.
+    /// Has said that it enters guest code, and looks whether another thread asks.
     Entered,
     /// Is back from the kernel and has said so.
     Back,
-    /// Has seen that somebody asks, and says that it parks.
+    /// Has seen that another thread asks, and says that it parks.
     Parks,
     /// Has said so, and looks at the asker.
     Parked,
@@ -45,7 +45,7 @@ enum At {
     Waits(u8),
     /// Sleeps until the asker changes.
     Asleep,
-    /// Has seen that nobody asks.
+    /// Has seen that no thread asks.
     Unparks,
     /// Has said that it parks no more, and looks again.
     Unparked,
@@ -63,7 +63,7 @@ enum At {
     Quiet,
     /// Has given it up, and wakes the others.
     Wakes,
-    /// Has taken itself out, and wakes who waits for it.
+    /// Has taken itself out, and wakes the threads that wait for it.
     Left,
     /// Has ended.
     Ended,
@@ -91,7 +91,7 @@ struct State {
 
 struct Model {
     acts: Vec<Vec<Act>>,
-    /// Without this step of the protocol: a model of what would go wrong.
+    /// Without this step of the protocol: the model must then find a fault.
     without: Option<Step>,
 }
 
@@ -276,7 +276,7 @@ impl Model {
         Some(next)
     }
 
-    /// What is wrong with a state.
+    /// The fault of a state, if it has one.
     fn fault(&self, state: &State) -> Option<&'static str> {
         let quiet = |t: &&Thread| t.at == At::Quiet;
         if state.threads.iter().filter(quiet).count() > 1 {
@@ -288,24 +288,24 @@ impl Model {
                 there && !matches!(self.act(state, i), Some(Act::Sleep))
             };
             if (0..state.threads.len()).any(works) {
-                return Some("somebody works while another has quiet");
+                return Some("a thread works while another has quiet");
             }
         }
         None
     }
 
-    /// Nobody can take a step: whether that is as it should be.
+    /// Whether a state in which no thread can take a step is a proper end.
     fn is_end(&self, state: &State) -> bool {
         (0..state.threads.len()).all(|i| {
-            let waits_for_nobody = matches!(self.act(state, i), Some(Act::Loop))
+            let needs_no_other = matches!(self.act(state, i), Some(Act::Loop))
                 && state.threads[i].at == At::Within
                 && state.asker == 0;
-            waits_for_nobody || matches!(state.threads[i].at, At::Ended | At::Unborn)
+            needs_no_other || matches!(state.threads[i].at, At::Ended | At::Unborn)
         })
     }
 
-    /// Goes through all states; how many there are, or what is wrong with one. From each an end can be
-    /// reached: nobody sleeps, or runs to and fro, for ever.
+    /// Goes through all states: their number, or the fault of one. From each an end can be reached:
+    /// no thread sleeps, or runs to and fro, for ever.
     fn explore(&self, born: usize) -> Result<usize, (&'static str, State)> {
         let start = self.start(born);
         let mut numbers = HashMap::from([(start.clone(), 0)]);
@@ -369,7 +369,7 @@ const STORIES: [(usize, &[&[Act]]); 7] = [
 ];
 
 #[test]
-fn nobody_works_beside_quiet_and_nobody_sleeps_for_ever() {
+fn no_thread_works_beside_quiet_and_none_sleeps_for_ever() {
     let mut states = 0;
     for (born, acts) in STORIES {
         match model(acts).explore(born) {

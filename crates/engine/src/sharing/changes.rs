@@ -1,19 +1,20 @@
-//! Files that are changed by system calls while others may map them: who is changing which file
-//! at this moment, and what the members of the group have not yet heard of. Lies in the shared
-//! memory.
+//! Files that are changed by system calls while others may map them: the changes of files that are
+//! being made at this moment, and the finished ones that the members of the group have not yet
+//! heard of. Lies in the shared memory.
 //!
-//! The rule that this keeps, of a file and the processes of the tree: *what a call changes in a
-//! file is in the content that a process finds when it maps the file, or that process is a
+//! The rule that this keeps, of a file and the processes of the tree: *a change that a call makes
+//! to a file is in the content that a process finds when it maps the file, or that process is a
 //! member of the group and hears of the change before its next turn.* Two orders make it hold.
 //!
-//! - Who changes a file says so first ([`FileChanges::announce`]) and looks then whether the file is
-//!   mapped. Who maps a file claims it first (`users.rs`) and looks then whether it is being
-//!   changed ([`FileChanges::await_others`]). One of the two sees the other: a process that maps waits
-//!   until the change is over, which needs nothing of anybody.
-//! - Who sees that others map the file takes its word back, becomes a member and asks them to. It
-//!   changes the file with the group's baton, and tells ([`FileChanges::tell`]) before it gives that up.
+//! - A process that changes a file announces this first ([`FileChanges::announce`]) and looks then
+//!   whether the file is mapped. A process that maps a file claims it first (`users.rs`) and looks
+//!   then whether it is being changed ([`FileChanges::await_others`]). One of the two sees the
+//!   other: a process that maps waits until the change is over, which depends on no other process.
+//! - A process that sees that others map the file withdraws its announcement, becomes a member and
+//!   asks them to. It changes the file with the group's baton, and tells ([`FileChanges::tell`])
+//!   before it gives that up.
 //!
-//! Nothing here sleeps with a change announced, or asks what a file is.
+//! Nothing here sleeps with a change announced, or looks at a file.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering, fence};
 
@@ -26,9 +27,9 @@ use crate::section::{Section, Shareable};
 const CELLS: usize = 128;
 /// As many changes are remembered.
 const NEWS: usize = 256;
-/// In place of a file: which one it is has not been asked, because nobody maps any.
+/// In place of a file's identity, which is not asked for while no file is mapped shared.
 pub const WHICHEVER: u64 = u64::MAX;
-/// How long to sleep before the one that is waited for is looked at, in milliseconds.
+/// How long to sleep before the awaited thread is looked at, in milliseconds.
 const PATIENCE: u32 = 50;
 
 /// The changes, in the shared memory of the tree.
@@ -69,7 +70,7 @@ pub struct FileRange {
     pub end: u64,
 }
 
-/// What has changed since somebody last listened.
+/// The changes since a process last listened.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Since {
     /// These parts.
@@ -109,7 +110,8 @@ impl FileChanges {
         underway
     }
 
-    /// Waits until nobody changes the file who may not have seen the caller's claim to it.
+    /// Waits until all changes of the file are over that may not have seen the caller's claim to
+    /// it.
     pub fn await_others(&self, file: u64) {
         fence(Ordering::SeqCst);
         for cell in &self.cells {
@@ -144,7 +146,7 @@ impl FileChanges {
         self.told.load(Ordering::Acquire)
     }
 
-    /// What was told after the first `heard`, for the holder of the group's baton.
+    /// The changes told after the first `heard`, for the holder of the group's baton.
     #[must_use]
     pub fn since(&self, heard: u64) -> Since {
         let told = self.told();
@@ -217,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn who_maps_waits_for_who_changes() {
+    fn a_process_that_maps_a_file_waits_for_its_change() {
         let changes = changes();
         let over = AtomicBool::new(false);
         let underway = changes.announce(7, sys::gettid());
@@ -248,9 +250,9 @@ mod tests {
         assert_eq!(cell, &raw const changes.cells[dead as usize % CELLS]);
     }
 
-    /// Every order in which one that changes (says so, looks, changes, is done) and one that maps
-    /// (claims, looks, waits, copies) can take their steps: the copy has the change, or the one that
-    /// changes has seen the claim.
+    /// Every order in which a changer (announces, looks, changes, is done) and a mapper
+    /// (claims, looks, waits, copies) can take their steps: the copy has the change, or the changer
+    /// has seen the claim.
     #[test]
     fn one_of_two_sees_the_other() {
         fn go(step: (u8, u8), state: [bool; 5], orders: &mut u32) {
@@ -270,7 +272,7 @@ mod tests {
                     [!claimed, claimed, changed, claimed, must_wait],
                     orders,
                 ),
-                // Who has seen a claim asks first; that is another story.
+                // A changer that has seen a claim asks first; that is another story.
                 2 => go(
                     (3, step.1),
                     [announced, saw_claim, true, claimed, must_wait],
@@ -300,7 +302,10 @@ mod tests {
                     // It copies: a change that comes later must know of the claim.
                     let later = !changed;
                     let unknown = step.0 >= 2 && !saw_claim;
-                    assert!(!(later && unknown), "a change that nobody hears of");
+                    assert!(
+                        !(later && unknown),
+                        "a change that the mapper never hears of"
+                    );
                     go((step.0, 4), state, orders);
                 }
                 _ => {}
@@ -312,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_told_is_heard_in_order() {
+    fn changes_are_heard_in_order() {
         let changes = changes();
         let part = |start| FileRange {
             file: 5,

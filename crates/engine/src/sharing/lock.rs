@@ -1,7 +1,7 @@
 //! A lock in the shared memory of the tree, for a few lines at a time.
 //!
-//! Its word names the owner, so that an owner that was killed is noticed and loses it: what
-//! it protects must therefore be usable after every single store.
+//! Its word names the owner, so that an owner that was killed is noticed and loses it: the data
+//! that it protects must therefore be usable after every single store.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -9,12 +9,12 @@ use relive_host::sys;
 
 use super::dead_thread;
 
-/// Set beside the owner while somebody waits.
+/// Set beside the owner while another thread waits.
 const CONTENDED: u32 = 1 << 31;
 /// How long to sleep before the owner is looked at, in milliseconds.
 const PATIENCE: u32 = 50;
 
-/// How often to look whether a lock is free, where nobody waits for it.
+/// How often to look whether a lock is free, where no thread waits for it.
 const SPINS: u32 = 500;
 
 /// The lock's word: 0, or the kernel id of the thread that has it.
@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_does_not_get_it_leaves_it_as_it_is() {
+    fn a_failed_attempt_leaves_the_lock_as_it_is() {
         let lock = Lock(AtomicU32::new(0));
         let me = sys::gettid();
         let guard = lock.try_take(me);

@@ -1,5 +1,5 @@
-//! Memory that recorded processes share: who shares, in which order they run, and how the
-//! order is found again in replay.
+//! Memory that recorded processes share: the processes that share it, the order in which they run,
+//! and how replay finds that order again.
 //!
 //! Processes that share memory which one of them can write are *members* of one group, whose
 //! baton ([`group`]) lies in the memory that the supervisor shares with all processes: one
@@ -23,7 +23,7 @@ pub fn dead_thread(tid: u32) -> bool {
     stat(tid).is_none_or(|s| matches!(s.state, b'Z' | b'X'))
 }
 
-/// Whether no thread of a process runs any more, even if nobody has waited for it yet.
+/// Whether no thread of a process runs any more, even if it has not been waited for yet.
 #[must_use]
 pub fn dead_process(pid: u32) -> bool {
     // A first thread that has ended is a zombie while the others run.
@@ -36,8 +36,8 @@ pub fn stopped_thread(tid: u32) -> bool {
     stat(tid).is_some_and(|s| s.state == b'T')
 }
 
-/// The signal (0: none) that ended a process that nobody has waited for yet; `None` if it runs,
-/// or somebody has waited for it: its parent says what became of it then.
+/// The signal (0: none) that ended a process that has not been waited for yet; `None` if it runs,
+/// or has been waited for: its parent tells its end then.
 #[must_use]
 pub fn unwaited(pid: u32) -> Option<i32> {
     let stat = stat(pid)?;

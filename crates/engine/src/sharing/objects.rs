@@ -63,7 +63,7 @@ impl Objects {
         Ok(Some(base))
     }
 
-    /// The same in a range only; what the object holds elsewhere stays.
+    /// The same in a range only; the content of the object elsewhere stays.
     ///
     /// # Errors
     /// The pool cannot grow, or the part is damaged.
@@ -87,7 +87,7 @@ impl Objects {
             copy(pool, (base + run.offset, run.len), read)?;
             at = run.offset + run.len;
         }
-        // Behind the end of the file its last page may hold what was written through maps.
+        // Behind the end of the file its last page may hold bytes written through maps.
         let last = size.map_or(part.end, |size| size.min(part.end).max(at));
         empty(pool, base + at, last - at)?;
         let behind = last.next_multiple_of(PAGE);
@@ -144,8 +144,8 @@ pub fn length(file: &File) -> std::io::Result<u64> {
     }
 }
 
-/// Brings a range, which is given by its start and its length, to what `read` has from 0 on.
-/// Writes what differs only: pages that are not there are zeros, and stay away.
+/// Brings a range, which is given by its start and its length, to the content that `read` gives
+/// from 0 on. Writes differing bytes only: pages that are not there are zeros, and stay away.
 fn copy(
     to: &File,
     (start, len): (u64, u64),
@@ -208,7 +208,7 @@ mod tests {
         assert_ne!(a, b);
         assert_eq!(put(7, b"1st"), a, "the same file, the same place");
         assert_eq!((objects.base(8), objects.base(9)), (Some(b), None));
-        assert_eq!(objects.base(0), None, "what is unused is no file");
+        assert_eq!(objects.base(0), None, "an unused entry is no file");
         objects.reach(&pool, b + 8192).expect("it grows");
         let read = |at| {
             let mut bytes = [1; 6];

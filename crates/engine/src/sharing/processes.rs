@@ -1,4 +1,4 @@
-//! What the processes of a tree know of each other, by index in the recording: whether they
+//! The processes of a tree as they see each other, by index in the recording: whether they
 //! share memory, and how many turns they have had. Lies in the shared memory.
 
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -39,7 +39,7 @@ pub struct ProcessSlot {
     pub turns: AtomicU32,
     /// Recording: `turns` when it last became private.
     pub left: AtomicU32,
-    /// Recording: programs that it has executed: what the ones before mapped is gone.
+    /// Recording: programs that it has executed; the maps of earlier ones are gone.
     pub programs: AtomicU32,
     /// Recording: one of its threads holds a robust lock, while it does not run.
     pub locked: AtomicU32,
@@ -59,7 +59,7 @@ pub struct Processes {
     slots: [ProcessSlot; MAX],
 }
 
-/// What processes that share memory know of each other.
+/// The processes that may share memory.
 pub static PROCESSES: Section<Processes> = Section::new();
 
 // SAFETY: all of it is atomic, and zeros are a value.
@@ -109,7 +109,7 @@ impl ProcessSlot {
         }
     }
 
-    /// The owner changes its own standing, whatever it was; says what that was.
+    /// The owner changes its own standing; returns the former one.
     pub fn become_one(&self, to: u32) -> u32 {
         let before = self.standing.swap(to, Ordering::AcqRel);
         if before == standing::ASKED {
@@ -118,7 +118,7 @@ impl ProcessSlot {
         before
     }
 
-    /// The owner runs by itself from now on; says what it was before.
+    /// The owner runs by itself from now on; returns its former standing.
     pub fn become_private(&self) -> u32 {
         let turns = self.turns.load(Ordering::Acquire);
         self.left.store(turns, Ordering::Release);
@@ -126,8 +126,8 @@ impl ProcessSlot {
     }
 
     /// The group's holder makes this process a member, and waits until it is, or is private.
-    /// Returns what else the holder's turn follows: this process's last turn by itself, or its
-    /// end; nothing if it had the group's baton already.
+    /// Returns the other predecessor of the holder's turn: this process's last turn by itself, or
+    /// its end (`Some(None)`); `None` if it had the group's baton already.
     pub fn ask(&self) -> Option<Option<u32>> {
         let turn = || Some(Some(self.turns.load(Ordering::Acquire)));
         let is_dead = || match self.pid.load(Ordering::Acquire) {

@@ -1,9 +1,9 @@
-//! Which processes of the tree map which files (and segments) shared, so that those who see
-//! each other's writes are found. Lies in the shared memory; what processes that have ended
-//! had is taken over.
+//! The processes of the tree that map each file (or segment) shared, so that processes that see
+//! each other's writes are found. Lies in the shared memory; entries of ended processes are taken
+//! over.
 //!
-//! An entry outlives the maps: who maps a file whose content has changed meanwhile must come
-//! after those who saw the old one, in replay too.
+//! An entry outlives the maps: a process that maps a file whose content has changed meanwhile must
+//! come after those that saw the old content, in replay too.
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -21,7 +21,7 @@ const WRITES: u32 = 1;
 const CHANGED: u32 = 2;
 /// The file was cut since.
 const CUT: u32 = 4;
-/// Whoever changes the file comes after what the process has done with it.
+/// A change of the file has been ordered behind the process's uses of it.
 const MET: u32 = 8;
 /// Processes that had this entry before have read the file, and are forgotten.
 const FORGOTTEN: u32 = 16;
@@ -49,7 +49,7 @@ struct Entry {
     /// 0 = never used.
     file: AtomicU64,
     process: AtomicU32,
-    /// [`WRITES`], [`CHANGED`], or 0.
+    /// [`WRITES`] and the flags below it.
     flags: AtomicU32,
     /// 0 = it does not map the file now; or `ProcessSlot::programs` plus one.
     mapped: AtomicU32,
@@ -78,19 +78,19 @@ impl Entry {
     }
 }
 
-/// What an entry's `mapped` says of a process that maps the file now.
+/// The value of an entry's `mapped` for a process that maps the file now.
 fn mark(slot: &ProcessSlot) -> u32 {
     slot.programs.load(Ordering::Acquire) + 1
 }
 
-/// What a process has to know of the others before it changes a file.
+/// The other users of a file, for a process that is about to change it.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Met {
-    /// Those that map it now, and those that did and that nobody has come after yet.
+    /// Those that map it now, and former ones behind whose uses no change has been ordered yet.
     pub others: Vec<u32>,
     /// Any of them maps it now.
     pub live: bool,
-    /// There were more of those that did than can be remembered.
+    /// There were more former ones than can be remembered.
     pub forgotten: bool,
 }
 
@@ -130,8 +130,8 @@ impl Users {
         }
     }
 
-    /// Notes that a process is about to change a file, which it need not map: who maps it from now
-    /// on learns of the process. Returns what it has to know of the others; `None`: the table is full.
+    /// Notes that a process is about to change a file, which it need not map: processes that map it
+    /// from now on learn of it. Returns the file's other users; `None`: the table is full.
     pub fn change(&self, processes: &Processes, file: u64, process: u32) -> Option<Met> {
         let _guard = self.lock.take(sys::gettid());
         let mut met = Met {
@@ -170,7 +170,8 @@ impl Users {
                 .get(e.process())
                 .is_some_and(ProcessSlot::may_share)
         };
-        // That a file was once changed is never forgotten; who follows comes after the last one.
+        // The mark of a change is never dropped: a process that takes over the entry of an ended
+        // one keeps it, and comes after that one.
         let marked = |e: &&Entry| e.has(WRITES | CHANGED);
         let own = self.entries_of(file).find(|e| e.process() == process);
         let follows = || self.entries_of(file).find(|e| marked(e) && ended(e));
@@ -197,7 +198,7 @@ impl Users {
         let lost = if lost { FORGOTTEN } else { 0 };
         entry.flags.fetch_or(flags | lost, Ordering::AcqRel);
         if let Some(mapped) = mapped {
-            // What it does with this map nobody has come after.
+            // No change has been ordered behind its uses of this map.
             entry.flags.fetch_and(!MET, Ordering::AcqRel);
             let claims = self.clock.fetch_add(1, Ordering::SeqCst);
             entry.claimed.store(claims + 1, Ordering::Release);
@@ -307,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_of_its_own_is_nobody_elses() {
+    fn files_do_not_meet_each_others_users() {
         let (users, processes) = tables();
         let claim = |file, p| users.claim(&processes, file, p, true).expect("room");
         assert!(claim(1, 1).is_empty() && claim(1, 1).is_empty());
@@ -317,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_ended_are_forgotten_but_what_they_wrote_is_not() {
+    fn the_ended_are_forgotten_but_their_writes_are_not() {
         let (users, processes) = tables();
         let claim = |file, p, writes| users.claim(&processes, file, p, writes).expect("room");
         claim(5, 1, true);
@@ -325,7 +326,11 @@ mod tests {
             .get(1)
             .expect("in range")
             .become_one(standing::PRIVATE);
-        assert_eq!(claim(5, 2, false), [1], "what it wrote comes first");
+        assert_eq!(
+            claim(5, 2, false),
+            [1],
+            "the writes of the ended one come first"
+        );
         assert_eq!(claim(5, 3, false), [2], "in its place");
         assert!(users.ever_written(5));
         for file in 0..100_000 {
@@ -356,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn who_changes_a_file_is_met_by_those_who_map_it_later() {
+    fn a_process_that_changes_a_file_is_met_by_later_mappers() {
         let (users, processes) = tables();
         let claim = |p| users.claim(&processes, 9, p, false).expect("room");
         let change = |p| users.change(&processes, 9, p).expect("room");
@@ -369,7 +374,7 @@ mod tests {
     }
 
     #[test]
-    fn who_saw_the_old_content_is_met_by_who_sees_the_new() {
+    fn readers_of_the_old_content_are_met_by_those_of_the_new() {
         let (users, processes) = tables();
         let claim = |p| users.claim(&processes, 9, p, false).expect("room");
         claim(2);

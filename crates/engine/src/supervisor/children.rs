@@ -1,5 +1,5 @@
-//! The processes that a supervisor starts and waits for: a host process is its child, and so is what
-//! that leaves behind. Nothing here may say what the end of one means.
+//! The processes that a supervisor starts and waits for: a host process is its child, and so are
+//! the orphans that it leaves. Nothing here may interpret how a child has ended.
 
 use std::fs::File;
 use std::path::Path;
@@ -20,8 +20,8 @@ pub fn inherit_orphans(on: bool) {
     let _ = set_child_subreaper(on.then_some(Pid::INIT));
 }
 
-/// Starts a host process, with more variables of Relive's own. What a `silent` one writes to its
-/// standard output and error goes nowhere.
+/// Starts a host process, with more variables of Relive's own. The standard output and error of a
+/// `silent` one are discarded.
 ///
 /// # Errors
 /// No process can be made.
@@ -99,7 +99,7 @@ pub fn has_children() -> bool {
     waitid(WaitId::All, LOOK).is_ok()
 }
 
-/// Ends a child that nobody has waited for; another process with its number is left alone.
+/// Kills a child that has not been waited for; another process with its number is left alone.
 pub fn kill(pid: i32) {
     let Some(pid) = Pid::from_raw(pid) else {
         return;
@@ -110,8 +110,8 @@ pub fn kill(pid: i32) {
     }
 }
 
-/// The signal that has ended a child which nobody has waited for: 0 if it ended by itself, `None` if
-/// it runs.
+/// The signal that has ended a child which has not been waited for: 0 if it ended by itself, `None`
+/// if it runs.
 pub fn ended_by(pid: i32) -> Option<i32> {
     let status = waitid(WaitId::Pid(Pid::from_raw(pid)?), LOOK).ok()??;
     Some(status.terminating_signal().unwrap_or(0))
@@ -122,19 +122,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_child_that_has_ended_is_one_until_somebody_waits_for_it() {
+    fn an_ended_child_remains_one_until_it_is_waited_for() {
         let mut child = std::process::Command::new("true").spawn().expect("a child");
         let pid = Pid::from_child(&child);
         let ended = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT;
         waitid(WaitId::Pid(pid), ended).expect("it ends");
         assert!(has_children());
         assert_eq!(ended_by(child.id() as i32), Some(0));
-        assert!(
-            child
-                .wait()
-                .expect("nobody else has waited for it")
-                .success()
-        );
+        assert!(child.wait().expect("it has not been waited for").success());
         assert_eq!(ended_by(child.id() as i32), None);
     }
 }

@@ -1,5 +1,5 @@
 //! The recorder at work: reads the rings of the tree into the trace until the last process has ended.
-//! Whatever turn is in the trace, the events before it are there too.
+//! Before each turn that is in the trace, all earlier events are in it too.
 
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
@@ -29,11 +29,11 @@ pub struct Recording {
     pub status: EndStatus,
     /// It was killed because of the timeout.
     pub timed_out: bool,
-    /// What the trace says of itself.
+    /// The trace's summary of itself.
     pub summary: Summary,
-    /// What was counted, if that was asked for.
+    /// The counters, if they were asked for.
     pub totals: Option<Totals>,
-    /// What is to be said of programs that could not do something.
+    /// Remarks for the user on programs that could not do something.
     pub remarks: Vec<String>,
 }
 
@@ -64,7 +64,7 @@ impl Drain {
     /// Records until the last process has ended; the first one is `root`.
     ///
     /// # Errors
-    /// Whatever has stopped a host process, or the trace cannot be written.
+    /// The failure of a host process, or the trace cannot be written.
     pub fn run(mut self, root: i32, timeout: Option<Duration>) -> Result<Recording> {
         let mut status = None;
         let mut timed_out = false;
@@ -93,7 +93,8 @@ impl Drain {
                 // Their rings are whole now.
                 continue;
             }
-            // Whose parent has ended may have no tape yet. Neither has who was killed too early.
+            // A child whose parent has ended may have no tape yet; one that was killed before it
+            // had a tape never gets one, but then no child is left in the end.
             let complete = born.is_some() && born == self.shm.all_born() || !has_children();
             if status.is_some() && !open && complete {
                 break;
@@ -139,8 +140,8 @@ impl Drain {
 
     /// Reads all rings once; says whether any tape can still grow.
     ///
-    /// Schedules are read first and stored last: whatever turn is in the trace, the events
-    /// before it are there too, however the recording is cut off.
+    /// Schedules are read first and stored last: before each turn that is in the trace, all
+    /// earlier events are in it too, however the recording is cut off.
     fn drain(&mut self) -> Result<bool> {
         let used = self
             .shm
@@ -166,7 +167,7 @@ impl Drain {
             let mut result = Ok(());
             shm.pull(i, |bytes| {
                 if result.is_ok() {
-                    // What these events refer to has been noted before they were logged.
+                    // The pieces that these events refer to were noted before they were logged.
                     result = writer.add_pieces(&crate::input::store::SHARED.of(&shm).take());
                 }
                 if result.is_ok() {

@@ -1,4 +1,4 @@
-//! A folder for what is of use only as long as somebody works.
+//! A temporary folder, removed when its owner drops it.
 
 use std::path::{Path, PathBuf};
 
@@ -9,14 +9,14 @@ use crate::failure::{Failure, Result};
 pub struct Folder(PathBuf);
 
 impl Folder {
-    /// A new one; `what` it is for is part of its name.
+    /// A new one; its purpose is a part of its name.
     ///
     /// # Errors
     /// It cannot be made.
-    pub fn new(what: &str) -> Result<Self> {
+    pub fn new(purpose: &str) -> Result<Self> {
         let base = absolute(&std::env::temp_dir())?;
         for n in 0..1000 {
-            let path = base.join(format!("relive-{what}-{}-{n}", std::process::id()));
+            let path = base.join(format!("relive-{purpose}-{}-{n}", std::process::id()));
             match std::fs::create_dir(&path) {
                 Ok(()) => return Ok(Self(path)),
                 Err(e) if e.kind() == std::io::ErrorKind::AlreadyExists => {}

@@ -1,5 +1,5 @@
-//! Finding out, before one process of a group is replayed alone, what the others change in the
-//! memory that it shares: by a replay of all of them.
+//! Finding out, before one process of a group is replayed alone, the changes that the others make
+//! to the memory that it shares: by a replay of all of them.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use super::folder::Folder;
 use super::replay::{ReplayOptions, replay};
 use crate::failure::{Failure, Result};
 
-/// A folder with what others change in the memory of these processes; nothing if none of them
-/// ever gets the group's baton from another process.
+/// A folder with the changes that others make to the memory of these processes; nothing if none
+/// of them ever gets the group's baton from another process.
 ///
 /// # Errors
-/// Whatever stops a replay.
+/// A failure of that replay.
 pub fn other_writers(path: &Path, processes: &[u32]) -> Result<Option<Folder>> {
     let trace = Trace::open(path).map_err(Failure::setup)?;
     let mut shares = false;
@@ -31,7 +31,7 @@ pub fn other_writers(path: &Path, processes: &[u32]) -> Result<Option<Folder>> {
         other_writers: Some((processes, folder.path())),
         ..ReplayOptions::of(path)
     });
-    // What the replay has set for the ends of its processes is nobody's business here.
+    // The replay's settings for the ends of its processes are of no use any more.
     set_disposition(libc::SIGCHLD, Disposition::Default);
     children::inherit_orphans(false);
     replayed.map(|_| Some(folder))

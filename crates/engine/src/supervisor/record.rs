@@ -17,7 +17,7 @@ use crate::mode::{HandedOn, Name};
 use crate::shm::Shm;
 use crate::start_data::Boot;
 
-/// What to record.
+/// The program to record, and how.
 pub struct RecordOptions<'a> {
     /// The program as given.
     pub program: &'a OsStr,
@@ -31,14 +31,14 @@ pub struct RecordOptions<'a> {
     pub timeout: Option<Duration>,
     /// Its standard output and error go nowhere.
     pub silent: bool,
-    /// Count what is done.
+    /// Count, for `--stats`.
     pub count: bool,
 }
 
 /// Records a program to its end.
 ///
 /// # Errors
-/// Whatever stops Relive; the trace is then incomplete, or not there.
+/// The first failure; the trace is then incomplete, or not there.
 pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     keep_heap();
     let target = find_program(options.program, options.args)?;

@@ -20,7 +20,7 @@ use crate::start_data::Boot;
 use crate::stats::Totals;
 use crate::{sections, sharing, stats};
 
-/// What to replay.
+/// The trace to replay, and how.
 pub struct ReplayOptions<'a> {
     /// The trace.
     pub trace: &'a Path,
@@ -30,9 +30,9 @@ pub struct ReplayOptions<'a> {
     pub checksums: Option<u64>,
     /// Most instructions in a fragment, if not the default.
     pub fragment_insns: Option<u32>,
-    /// Count what is done.
+    /// Count, for `--stats`.
     pub count: bool,
-    /// Write down what others change in the memory that these processes share, into a folder.
+    /// Write the changes of others to the memory that these processes share into a folder.
     pub other_writers: Option<(&'a [u32], &'a Path)>,
 }
 
@@ -58,7 +58,7 @@ pub struct Replayed {
     pub status: EndStatus,
     /// Events replayed, in all processes.
     pub events: u64,
-    /// What was counted, if that was asked for.
+    /// The counters, if they were asked for.
     pub totals: Option<Totals>,
     /// Checksums of memory, if they were asked for.
     pub gathered: Gathered,
@@ -67,7 +67,7 @@ pub struct Replayed {
 /// Replays a trace to its end.
 ///
 /// # Errors
-/// Divergence, a damaged trace, or whatever else stops Relive.
+/// Divergence, a damaged trace, or any other failure.
 pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     crate::descriptor_limit::for_command()?;
     let path = absolute(options.trace)?;
@@ -133,8 +133,8 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
     })
 }
 
-/// A replay that runs. What its processes write into the shared memory is not to be trusted: they
-/// may have been taken over.
+/// A running replay. The content of the shared memory is not to be trusted: the processes that
+/// write it may have been taken over.
 struct Watched<'a> {
     shm: &'a Shm,
     members: Members,
@@ -157,7 +157,7 @@ impl Watched<'_> {
                 let ended = EndStatus::from_wait(s);
                 let sigsys =
                     ended == EndStatus::Signal(libc::SIGSYS) && !(pid == root && may_die_of_sigsys);
-                // Whoever ends in order takes itself off the list before.
+                // A process that ends in order unregisters first.
                 let unannounced = shm.registered().any(|p| p as i32 == pid);
                 // Its number may be another's from now on.
                 shm.unregister(pid as u32);
@@ -179,7 +179,8 @@ impl Watched<'_> {
             if let Some(s) = status
                 && CONCURRENCY.of(shm).running.load(Ordering::Acquire) == 0
             {
-                // They have said that they end: what they used counts once they have.
+                // All have announced their ends; the resources that they used count once they have
+                // ended.
                 if !had_children {
                     reap_all();
                 }
@@ -198,7 +199,8 @@ impl Watched<'_> {
                 };
             }
             sys::futex_wait(&shm.header().wake, seen, Some(20));
-            // Who waits for one that is gone wakes nobody: it is enough to look when all is quiet.
+            // A process that waits for a lost one wakes nothing: a look is enough once all is
+            // quiet.
             if shm.header().wake.load(Ordering::Acquire) == seen
                 && let Some(signal) = lost(shm)
             {
@@ -209,8 +211,8 @@ impl Watched<'_> {
 
     /// Ends the replay because a process of it has ended unannounced, by a signal if not 0; says why.
     fn end_all(&self, signal: i32) -> Failure {
-        // Whoever stops for a reason of its own says so before; else those that are just being forked,
-        // and are on no list yet, learn from this that all is over.
+        // A process that stops for a reason of its own has noted that failure before; else this one
+        // ends the processes that are just being forked and have not registered yet.
         self.shm.fail(&confine::killed(signal));
         self.kill_all();
         let told = self.shm.failure();

@@ -1,5 +1,5 @@
-//! `relive run`: the calling process becomes the host; only if somebody wants to know what
-//! was done it stays beside it.
+//! `relive run`: the calling process becomes the host; only if its work is to be counted it
+//! stays beside it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ use crate::{sections, stats};
 pub struct Counted {
     /// How it ended.
     pub status: EndStatus,
-    /// What it and the processes that it started had done when it ended.
+    /// The counters of it and of the processes that it started, when it ended.
     pub totals: Totals,
 }
 
@@ -42,7 +42,7 @@ pub fn run(program: &OsStr, args: &[OsString]) -> Result<std::convert::Infallibl
         })
 }
 
-/// Runs a program translated only, and counts what is done until it ends.
+/// Runs a program translated only, and counts until it ends.
 ///
 /// # Errors
 /// The program cannot be started.
@@ -71,7 +71,7 @@ pub fn run_counted(program: &OsStr, args: &[OsString]) -> Result<Counted> {
     }
 }
 
-/// What the host process is told, and the arguments that others see.
+/// The start data of the host process, and the arguments that `/proc` shows.
 fn boot(
     program: &OsStr,
     args: &[OsString],

@@ -1,5 +1,5 @@
-//! Signals that a supervisor gets: what they mean is the program's to decide, and the end of a child
-//! ends the supervisor's sleep. The handlers only move atomic words.
+//! Signals that a supervisor gets: those meant for the program are passed on to it, and the end of
+//! a child ends the supervisor's sleep. The handlers only move atomic words.
 
 use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicU32, Ordering};
 
@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process};
 
 use crate::shm::Shm;
 
-/// The keyboard's signals go to the whole group: the program decides what they mean.
+/// The keyboard's signals go to the whole group: the program decides on them.
 pub fn ignore_keyboard() {
     for sig in [libc::SIGINT, libc::SIGQUIT] {
         relive_host::signal::set_disposition(sig, relive_host::signal::Disposition::Ignore);
@@ -41,7 +41,7 @@ pub fn wake_at_child_end(shm: &Shm) {
     unsafe { libc::signal(libc::SIGCHLD, note_child as *const () as libc::sighandler_t) };
 }
 
-/// What ends the recorder natively is passed on to the program, which decides.
+/// Signals that would end the recorder are passed on to the program, which decides on them.
 pub fn forward_endings() {
     for sig in [libc::SIGTERM, libc::SIGHUP] {
         if !relive_host::signal::is_ignored(sig) {
@@ -51,8 +51,8 @@ pub fn forward_endings() {
     }
 }
 
-/// Sends what was sent to the supervisor to the program's first process, which has not been
-/// waited for.
+/// Sends the last signal that the supervisor got to the program's first process, which has not
+/// been waited for.
 pub fn pass_on(root: i32) {
     let signal = TO_FORWARD.swap(0, Ordering::AcqRel);
     if let (Some(signal), Some(root)) = (Signal::from_named_raw(signal), Pid::from_raw(root)) {

@@ -25,15 +25,15 @@ pub struct Verified {
     pub checksums: u64,
     /// How the first process ended.
     pub status: EndStatus,
-    /// What both replays together have counted, if that was asked for.
+    /// The counters of both replays together, if they were asked for.
     pub totals: Option<Totals>,
 }
 
 /// Verifies a trace, with a checksum of memory every `every` events of each process, and
-/// counts what is done if `count` says so.
+/// counts if `count` is set.
 ///
 /// # Errors
-/// Divergence from the recording or between the two replays; whatever stops a replay.
+/// Divergence from the recording or between the two replays; a failure of a replay.
 pub fn verify(trace: &Path, every: u64, count: bool) -> Result<Verified> {
     let run = |fragment_insns: Option<u32>| {
         replay(&ReplayOptions {
