@@ -6,8 +6,9 @@
 //! | [`serial`] | one at a time, by the baton | the kernel | calls, signals, turns |
 //! | [`replay`] | one host thread for all | the tapes | nothing |
 //!
-//! What modes share in which guest threads are host threads is in [`live`]. This is the one place
-//! that knows all of them: everything else sees the trait [`crate::mode::Mode`].
+//! The part that is common to the modes in which guest threads are host threads is in [`live`].
+//! This is the one place that knows all modes: everything else sees the trait
+//! [`crate::mode::Mode`].
 
 pub mod live;
 pub mod replay;

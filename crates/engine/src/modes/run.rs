@@ -1,7 +1,7 @@
 //! `relive run`: the guest is translated, and nothing is logged. Threads run on all cores.
 //!
 //! Logs: nothing. Exact: nothing is replayed. Lock order: process state, then memory. It has no order
-//! of its own, so whatever the engine keeps must bear threads that run at the same time.
+//! of its own, so the engine's own state must bear threads that run at the same time.
 
 use relive_host::context::PLENTY;
 use relive_host::reading::Use;

@@ -272,14 +272,14 @@ fn lost(wanted: &Point, there: &Point) -> Failure {
     ))
 }
 
-/// What a search backwards found.
+/// The result of a search backwards.
 pub(super) enum SearchResult {
     Hit(Box<(Hit, ReplayProcess, ReplayStatus)>),
     Nothing,
     Interrupted,
 }
 
-/// What lies before a thread's position.
+/// The place before a thread's position.
 enum Back {
     There(ReplayProcess, ReplayStatus),
     Turn(Point),
@@ -288,7 +288,7 @@ enum Back {
 }
 
 impl Back {
-    /// What a way to there has come to.
+    /// The result of a replay to that place.
     fn there(host: ReplayProcess, status: ReplayStatus, why: StopReason) -> Self {
         match why {
             StopReason::Interrupted => Self::Interrupted,

@@ -1,4 +1,4 @@
-//! Snapshots that somebody keeps by number, to come back to.
+//! Snapshots that a user keeps by number, to come back to.
 
 use super::replay_process::ReplayProcess;
 use super::snapshots::Snapshot;
@@ -6,7 +6,7 @@ use super::state::{Stopped, Timeline};
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::ReplayStatus;
 
-/// Most snapshots that somebody may keep: each is a process.
+/// Most snapshots that may be kept: each is a process.
 const MOST_KEPT: usize = 100;
 
 impl Timeline {
@@ -26,7 +26,7 @@ impl Timeline {
         Ok(number)
     }
 
-    /// What is kept: number and position.
+    /// The kept snapshots: number and position.
     pub fn kept(&self) -> impl Iterator<Item = (u32, ReplayStatus)> {
         self.kept.iter().map(|(n, s)| (*n, s.status))
     }

@@ -3,8 +3,8 @@
 //!
 //! Replaying processes (`replay_process`) do the work; `replay::guided` is their side. A snapshot is
 //! a stopped fork of one (`snapshots`). Going back means: go on from the nearest snapshot before.
-//! What is written into a guest goes into a copy that is thrown away as soon as the replay goes on,
-//! so that nothing done here can change what the replay does.
+//! A write to a guest goes to a copy that is thrown away as soon as the replay goes on, so that
+//! nothing done here can change the replay.
 
 mod back;
 mod kept;

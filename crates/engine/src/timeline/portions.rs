@@ -15,7 +15,8 @@ const GAP_MS: u128 = 40;
 const COPY_NS: u128 = 2000;
 
 impl Timeline {
-    /// Runs a replay along its way. It looks for what has been noted too, if it goes on there.
+    /// Runs a replay along its way. It goes on noting writes, if they are noted up to
+    /// its start.
     pub(super) fn drive(
         &mut self,
         replay: &mut DrivenReplay<'_>,
@@ -63,7 +64,7 @@ impl Timeline {
                 ran.last = ran.last.or(before.last);
                 ran.blind |= before.blind;
             }
-            // While a portion runs nobody asks as long as it is short.
+            // During a portion the interrupter is not asked while the portion is short.
             if ran.why == StopReason::Work && wanted.wanted() {
                 ran.why = StopReason::Interrupted;
             }
@@ -86,7 +87,7 @@ impl Timeline {
         }
     }
 
-    /// Takes the speed of the replay, and what the last snapshot has cost, as measures for the
+    /// Takes the speed of the replay, and the cost of the last snapshot, as measures for the
     /// distance of snapshots: the fork, and the pages that were copied behind it.
     fn measure(&mut self, work: u64, ran: &Effort, fork: Duration) {
         let copying = u128::from(ran.copied) * COPY_NS / 1000;
@@ -106,9 +107,9 @@ impl Timeline {
     }
 }
 
-/// What a replay has used so far. Only differences mean something.
+/// The resources that a replay has used so far. Only differences mean something.
 struct Effort {
-    /// Of the processor, so that whatever else the machine does makes no difference.
+    /// Processor time, so that other load of the machine makes no difference.
     time: Duration,
     /// Pages copied.
     copied: u64,
@@ -132,6 +133,6 @@ impl Effort {
 }
 
 thread_local! {
-    /// What time is counted from where the kernel does not tell a process's own.
+    /// The zero of time where the kernel does not tell a process's own.
     static EPOCH: Instant = Instant::now();
 }

@@ -1,4 +1,4 @@
-//! Which processes a recording has, and what one has to follow to get to one of them.
+//! The processes of a recording, and the ancestors to follow to get to one of them.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::failure::{Failure, Result};
 /// The way to one process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Follow {
-    /// Indexes of the processes, from the first one to the one that is meant.
+    /// Indexes of the processes, from the first one to the wanted one.
     pub chain: Vec<u32>,
 }
 

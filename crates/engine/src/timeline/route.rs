@@ -1,4 +1,4 @@
-//! The route of a replay, and what is noted on it. Must never drive a replay.
+//! The route of a replay, and the writes noted on it. Must never drive a replay.
 
 use super::replay_process::ReplayProcess;
 use crate::guide::point::Point;
@@ -36,17 +36,17 @@ impl DrivenReplay<'_> {
     }
 }
 
-/// Writes that are looked for on the way from the start, as long as that costs next to nothing: who
-/// asks for the last one before the position where the way ends need not go back for it.
+/// Writes that are looked for on the way from the start, as long as that costs next to nothing: a
+/// query for the last one before the end of the way then needs no way back.
 pub(super) struct Noted {
     pub(super) stops: StopSet,
-    /// How far it has come.
+    /// The position up to which they are noted.
     pub(super) to: Point,
     pub(super) last: Option<Hit>,
 }
 
 impl Noted {
-    /// Whether a way goes on where this one has come to, and nobody wants to stop on it.
+    /// Whether a way goes on at that position, and has no stops of its own.
     pub(super) fn goes_on(&self, route: &Route<'_>) -> bool {
         self.to == route.from.point
             && *route.stops == StopSet::default()

@@ -1,11 +1,12 @@
-//! Which snapshots are kept: dense near the present, sparse far away, within a bound of
+//! The choice of snapshots: dense near the present, sparse far away, within a bound of
 //! memory. Distances are measured in work (`ReplayStatus::work`), which is the same in every replay.
-//! Right before the present a few stand closer than the least distance, for who goes back step by
-//! step: he pays for what lies between the nearest one and him at every step.
+//! Right before the present a few stand closer than the least distance, for steps backwards: each
+//! such step costs the replay from the nearest snapshot to the present.
 //!
 //! A snapshot is not free: the replay that goes on from it copies every page that it writes. In
 //! a program that writes all of a large memory again and again that takes longer than its own
-//! work, so distances grow with what a snapshot costs. Nothing here may change what a replay
+//! work, so distances grow with the cost of a snapshot. Nothing here may change the course of a
+//! replay, only the time that it takes to get somewhere.
 //! does, only how long it takes to get somewhere.
 
 use super::replay_process::ReplayProcess;
@@ -21,7 +22,7 @@ const NEARER: u64 = 4;
 const NEAREST: u64 = 8;
 /// On the way to an unknown end, the part of the whole way that two neighbours may be apart.
 const UNKNOWN: u64 = 16;
-/// Most snapshots, whatever memory there is.
+/// Most snapshots, however much memory there is.
 const MOST: usize = 64;
 /// Going forward, the work between two snapshots is at least so many times the cost of one.
 const WORTH: u64 = 2;
@@ -34,7 +35,7 @@ const MUCH: u64 = 16;
 
 /// Something stopped that holds memory.
 pub trait Holds {
-    /// Bytes that it uses (its part of what it shares).
+    /// Bytes that it uses (its part of shared ones).
     fn memory(&self) -> u64;
 }
 
@@ -98,10 +99,10 @@ impl<H: Holds> Snapshots<H> {
         self.gap = gap.max(1);
     }
 
-    /// Says what a snapshot has cost behind which so much work was done: as much time as `cost`,
+    /// Notes the cost of a snapshot behind which so much work was done: as much time as `cost`,
     /// and so many bytes copied.
     pub fn set_cost(&mut self, done: u64, cost: u64, copied: u64) {
-        // Behind one that stands close to the next less is copied than behind others.
+        // Behind a snapshot that stands close to the next less is copied than behind others.
         if done >= self.gap {
             self.cost = cost;
         }
@@ -109,8 +110,8 @@ impl<H: Holds> Snapshots<H> {
     }
 
     /// From a replay at `work` on its way to `present`: how much work until the next snapshot.
-    /// Where nobody knows how far it goes, they are not dense anywhere: they become so when
-    /// somebody goes back. `taken` is where this way has left one last: it counts also where it was
+    /// Without a known end they are not dense anywhere: they become so when the timeline goes
+    /// back. `taken` is the work at this way's last snapshot: it counts even if that one was
     /// dropped at once, or one would be due again at every step.
     #[must_use]
     pub fn due(&self, work: u64, taken: Option<u64>, present: Option<u64>) -> u64 {
@@ -167,7 +168,7 @@ impl<H: Holds> Snapshots<H> {
         }
     }
 
-    /// Drops what is closer to its neighbours than it need be. The first stays.
+    /// Drops snapshots that are closer to their neighbours than they need be. The first stays.
     fn thin(&mut self, present: u64, factor: u64) {
         let mut i = 1;
         while i + 1 < self.all.len() {
@@ -280,7 +281,7 @@ mod tests {
             assert!(all.all.len() <= MOST);
         }
         assert_eq!(works(&all)[0], 0);
-        // Whoever moves on leaves the old present behind.
+        // A timeline that moves on leaves the old present behind.
         travel(&mut all, 10_000, 1_000_000, None);
         let works = works(&all);
         assert!(works.windows(2).all(|w| w[0] < w[1]));
@@ -325,7 +326,7 @@ mod tests {
     }
 
     #[test]
-    fn who_goes_back_in_small_steps_pays_little_for_each() {
+    fn small_steps_back_cost_little_each() {
         // Also where one was left right ahead, as the debugger does wherever it stops.
         for ahead in [None, Some(1_000_010)] {
             let mut all = Snapshots::new(at(0, 1), 10_000, u64::MAX);

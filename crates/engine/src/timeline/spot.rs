@@ -22,8 +22,8 @@ pub enum Fine {
     Event,
 }
 
-/// A position of a process. With an event and a thread a tick is unique: whoever leaves a turn
-/// comes back by an event.
+/// A position of a process. With an event and a thread a tick is unique: a thread that leaves a
+/// turn comes back by an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Spot {
     /// Events of the process before it.
@@ -102,8 +102,8 @@ fn thread(text: &str) -> Option<(Option<u32>, u32)> {
 }
 
 fn compact(text: &str) -> Option<Spot> {
-    let (place, who) = match text.split_once('/') {
-        Some((place, who)) => (place, Some(thread(who)?)),
+    let (place, id) = match text.split_once('/') {
+        Some((place, id)) => (place, Some(thread(id)?)),
         None => (text, None),
     };
     let (event, rest) = place.split_once(':')?;
@@ -120,12 +120,12 @@ fn compact(text: &str) -> Option<Spot> {
         event: number(event)?,
         tick: number(tick)?,
         fine,
-        thread: who.map(|(_, thread)| thread),
-        process: who.and_then(|(process, _)| process),
+        thread: id.map(|(_, thread)| thread),
+        process: id.and_then(|(process, _)| process),
     })
 }
 
-/// What stands in a line of ours, whatever stands around it.
+/// A position in a line of Relive's own output, with any text around it.
 fn worded(text: &str) -> Option<Spot> {
     let words: Vec<&str> = text
         .split(|c: char| c.is_whitespace() || ",;()".contains(c))

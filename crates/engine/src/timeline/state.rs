@@ -1,5 +1,5 @@
-//! The timeline itself: where it stands, and the guest that one looks at there. Must never let a replay go
-//! on.
+//! The timeline itself: its position, and the guest that a user looks at there. Must never let a
+//! replay go on.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -43,16 +43,16 @@ pub struct Timeline {
     pub(super) start: Point,
     /// Where to stop.
     pub stops: StopSet,
-    /// A copy that has been written to: what one looks at, until the replay goes on.
+    /// A copy that has been written to: the guest that a user looks at, until the replay goes on.
     pub(super) changed: Option<ReplayProcess>,
     trace: PathBuf,
-    /// What others change in shared memory, for replays of this process.
+    /// The changes that others make to shared memory, for replays of this process.
     _other_writers: Option<Folder>,
     /// Work done so far in portions, and the microseconds that it took.
     pub(super) speed: (u64, u128),
-    /// Snapshots that somebody wants to come back to, by number.
+    /// Snapshots that a user wants to come back to, by number.
     pub(super) kept: BTreeMap<u32, Snapshot>,
-    /// What is asked about the way that the timeline is about to go.
+    /// The writes to note on the way that the timeline is about to go.
     pub(super) noted: Option<Noted>,
 }
 
@@ -113,7 +113,7 @@ impl Timeline {
         self.changed.is_some()
     }
 
-    /// The guest of the recording, whatever has been written to its copy.
+    /// The guest of the recording, without the changes to its copy.
     pub fn original(&mut self) -> &mut ReplayProcess {
         &mut self.current
     }

@@ -12,7 +12,7 @@ use crate::machine::count_translations;
 use crate::mode::Mode;
 use crate::task::Task;
 
-/// What a mode does around the fork of a host process.
+/// A mode's part in the fork of a host process.
 pub trait Births: Mode {
     /// Before the fork of process `child`. Says whether the child waits for a turn of its own before
     /// it runs.
@@ -46,7 +46,7 @@ pub const MEMBER: u8 = 1;
 /// Makes a process with a copy of the memory.
 ///
 /// # Errors
-/// What the mode says before, and in the child.
+/// A failure of the mode, before the fork or in the child.
 pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Reply> {
     let index = task.machine().shm.map_or(0, |s| s.new_process());
     let parent = task.id();
@@ -58,7 +58,7 @@ pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Re
     memory.translator.about_to_fork();
     let state = task.process.state();
     let old = set_mask(Mask::all_async());
-    // One that shares memory with its child takes turns with it, and must be there for that.
+    // A parent that shares memory with its child takes turns with it, and must be there for that.
     let waits = args.has(libc::CLONE_VFORK) && !member && task.machine().registry.single();
     let (mut pid, mut pidfd) = (0, -1);
     births.while_quiet(&mut || pid = fork_host(args, waits, &mut pidfd));
@@ -112,8 +112,8 @@ fn fork_host(args: &CloneArgs, waits: bool, pidfd: &mut i32) -> i64 {
             ),
         };
     }
-    // What the C library notes of the calling thread's id has to be the child's in the child:
-    // where it is, the kernel knows from the start of the thread.
+    // The word in which the C library keeps the calling thread's id must hold the child's id in the
+    // child; the kernel knows its address from the start of the thread.
     let mut own = 0u64;
     // SAFETY: fills the word.
     let known = unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, &raw mut own) } == 0 && own != 0;

@@ -31,7 +31,7 @@ impl Host for Kernel {
     }
 
     fn wake(&self, at: u64) {
-        // The kernel's own exit path uses shared keys; those who wait may have used private ones.
+        // The kernel's own exit path uses shared keys; the waiters may have used private ones.
         for private in [0, libc::FUTEX_PRIVATE_FLAG] {
             let op = (libc::FUTEX_WAKE | private) as u64;
             // SAFETY: wakes a waiter on a guest word; touches no memory.

@@ -1,6 +1,6 @@
 //! Guest threads that are host threads, as in all modes but replay: the loop of a thread, its
 //! birth ([`threads`], [`fork`], [`vfork`]) and its end, and the state that the kernel keeps of it
-//! ([`host`]). It must never decide who runs: that is the mode's.
+//! ([`host`]). It must never choose the thread that runs next: that is the mode's.
 
 mod content;
 pub mod fork;

@@ -47,7 +47,7 @@ pub fn make(task: &mut Task, args: &CloneArgs) -> Result<Reply> {
     Ok(Reply::Value(i64::from(tid)))
 }
 
-/// What a new host thread begins with.
+/// The start data of a new host thread.
 struct Birth {
     task: Box<Task>,
     parent: TapeId,

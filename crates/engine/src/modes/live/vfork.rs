@@ -13,7 +13,7 @@ use crate::mode::Mode;
 use crate::task::Task;
 use crate::{inherit, vforked};
 
-/// What a mode does around a process in its parent's memory.
+/// A mode's part in the life of a process in its parent's memory.
 pub trait Visits: Mode {
     /// In the child: its tape, before its first event.
     ///
@@ -83,7 +83,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     Ok(Reply::Value(i64::from(pid)))
 }
 
-/// What the child begins with; on the parent's stack.
+/// The start data of the child; on the parent's stack.
 struct Birth<'a> {
     task: *mut Task,
     index: u32,
@@ -94,7 +94,7 @@ struct Birth<'a> {
 extern "C" fn child(birth: *mut libc::c_void) -> i32 {
     // SAFETY: the parent sleeps in clone(2) until this process is gone from its memory.
     let birth = unsafe { &*birth.cast::<Birth<'_>>() };
-    // SAFETY: as above: the task is used by nobody else.
+    // SAFETY: as above: nothing else uses the task meanwhile.
     let task = unsafe { &mut *birth.task };
     let begun = begin(birth, task);
     super::run_in_place(task, begun)
