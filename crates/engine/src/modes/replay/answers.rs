@@ -1,5 +1,6 @@
 //! Answers from the tape to a thread that stands at its next event: calls, instructions, readings of
-//! clocks, faults. Nothing is answered that has not been compared with what the thread does.
+//! clocks, faults. Each answer is given only after its event has been compared with the thread's
+//! act.
 
 use relive_host::reading::Entry;
 use relive_trace::{Ending, Event, Kind};

@@ -122,12 +122,12 @@ pub fn fork_replay(machine: &'static Machine, child: u32, pid: u32) -> Result<bo
     Ok(false)
 }
 
-/// Takes the processes off the kernel's list that this one forked and that have ended: what became
-/// of them is on the tapes, but the time that they used is to be found where it is looked for, with
-/// their parent's. Those that outlive their parent the supervisor inherits.
+/// Reaps ended children of this host process: their results are on the tapes, but the resources
+/// that they used count with their parent's only once they are reaped. Children that outlive their
+/// parent are reaped by the supervisor.
 ///
 /// # Errors
-/// One was killed: of a signal no forked process dies by itself.
+/// One was killed: no forked process dies of a signal by itself.
 fn reap_children() -> Result<()> {
     let mut status = 0;
     // SAFETY: only fills the status.
@@ -139,7 +139,7 @@ fn reap_children() -> Result<()> {
     Ok(())
 }
 
-/// Takes the first event of a child's tape; in a forked child also the process over, which
+/// Takes the first event of a child's tape; a forked child also takes its process over, and
 /// as a `member` of the group begins when it is its turn. A forked child that was killed before its
 /// first event, or its first turn, ends at once, without a result of its own.
 ///

@@ -24,7 +24,7 @@ pub struct Checksums {
 pub const VARIABLE: &str = "RELIVE_CHECKSUMS";
 
 impl Checksums {
-    /// What the environment asks for.
+    /// The interval that the environment asks for.
     #[must_use]
     pub fn requested() -> Option<Self> {
         let value = std::env::var(VARIABLE).ok()?;
@@ -35,7 +35,7 @@ impl Checksums {
     /// Takes a checksum if `events` of this process have gone by since the last one.
     ///
     /// # Errors
-    /// Nobody takes it.
+    /// The supervisor is gone.
     pub fn tick(&mut self, task: &Task, events: u64) -> Result<()> {
         if events < self.next {
             return Ok(());
@@ -47,7 +47,7 @@ impl Checksums {
     /// Takes a checksum now.
     ///
     /// # Errors
-    /// Nobody takes it.
+    /// The supervisor is gone.
     pub fn take(&mut self, task: &Task, events: u64) -> Result<()> {
         broker::report(Sum {
             process: task.process.index,
@@ -129,9 +129,8 @@ struct ScanArg {
     return_mask: u64,
 }
 
-/// Passes on the pages of a region that are there, by a walk that skips what was never
-/// touched: programs reserve terabytes. `false`, with nothing passed on, where the kernel is
-/// too old for it.
+/// Passes on the pages of a region that are there, by a walk that skips untouched ones: programs
+/// reserve terabytes. `false`, with nothing passed on, where the kernel is too old for it.
 fn scan(pagemap: &File, r: &Region, each: &mut impl FnMut(u64, u64)) -> bool {
     let mut found = [PageRegion::default(); 128];
     let mut at = r.start;

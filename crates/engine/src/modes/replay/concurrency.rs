@@ -1,11 +1,11 @@
 //! How many processes of a replay run side by side.
 //!
-//! What wait(2) told a parent is on its tape, so a replayed parent need not wait for its
+//! The results of wait(2) are on a parent's tape, so a replayed parent need not wait for its
 //! children. Left to itself a replay of make would start every compiler of a build at once: they
 //! would take the caches from each other, and memory that the machine may not have. So where the
 //! recorded parent learnt that a child had ended, the replayed one waits for that child too, as
-//! long as there is other work for all cores. It waits for what had happened before in the
-//! recording, as all do that wait in a replay: so nobody can wait in a circle.
+//! long as there is other work for all cores. It waits for an event that came before in the
+//! recording, as all waits of a replay do: so no processes can wait in a circle.
 
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -44,7 +44,7 @@ impl Concurrency {
         self.running.store(1, Ordering::Release);
     }
 
-    /// Whether there is a core for everyone who does not wait, and for so many more.
+    /// Whether there is a core for each process that does not wait, and for so many more.
     fn has_room(&self, more: u32) -> bool {
         let waiting = self.waiting.load(Ordering::Acquire);
         let busy = self.running.load(Ordering::Acquire).wrapping_sub(waiting);
@@ -141,7 +141,7 @@ mod tests {
                 }
                 tell(&shm);
                 let waited = parent.join().expect("no panic");
-                waited.expect("nobody is gone");
+                waited.expect("no process is gone");
             });
             assert_eq!(concurrency.waiting.load(Ordering::Acquire), 0);
         }

@@ -48,8 +48,8 @@ pub fn content(wanted: &ContentRequest<'_>) -> Result<Content> {
     })
 }
 
-/// A replay of one process alone has nobody to share with but its own copies, which must not see what
-/// it writes.
+/// A replay of one process alone shares memory with its own copies only, which must not see its
+/// writes.
 fn zeros(wanted: &ContentRequest<'_>) -> Content {
     Content {
         source: Source::Anon,

@@ -1,5 +1,5 @@
-//! Events: what the tape has next, and bringing it about with all checks of a replay. Must never run
-//! guest code; the thread stands where the event is due.
+//! Events: the next one of the tape, and bringing it about with all checks of a replay. Must never
+//! run guest code; the thread stands where the event is due.
 
 use relive_dbt::Stop;
 use relive_host::GuestAddr;
@@ -52,7 +52,7 @@ impl Position {
     }
 }
 
-/// What happens to a thread.
+/// An event that happens to a thread.
 pub enum Happening {
     Signal(SigInfo),
     Switch,
@@ -69,7 +69,7 @@ pub enum Due {
     Resumed,
     /// The vfork child that the task plays has ended or executed; its parent goes on.
     Parent,
-    /// The thread has no event left, and nobody needs what it would do.
+    /// The thread has no event left, and its further work is of no use to any other.
     End,
     /// One that happens to the thread.
     Position(Position),
@@ -98,10 +98,10 @@ impl Due {
     }
 }
 
-/// What the tape says comes next.
+/// The next event of the tape.
 pub fn target(task: &mut Task) -> Result<NextEvent> {
     if matches!(task.tape, Tape::None) {
-        // An inferior call: whatever comes, the thread causes it.
+        // An inferior call: the thread causes every event.
         return Ok(NextEvent::Own { ticks: NEVER });
     }
     match task.tape.outline()? {
@@ -147,7 +147,7 @@ pub fn target(task: &mut Task) -> Result<NextEvent> {
     })
 }
 
-/// What happens to the thread at a position that it has been brought to.
+/// Brings about the event at a position that the thread has been brought to.
 fn arrive(task: &mut Task, position: Position) -> Result<Flow> {
     let Position {
         steps,
@@ -201,7 +201,7 @@ pub fn pass(task: &mut Task, stop: Stop) -> Result<()> {
     Err(diverged(task, &actual))
 }
 
-/// The thread does not do what comes next on its tape.
+/// The thread does something else than the next event of its tape.
 pub fn diverged(task: &mut Task, actual: &str) -> Failure {
     match describe(task) {
         Ok(expected) => divergence(task, &expected, actual),

@@ -66,7 +66,7 @@ pub fn shared_copy(inode: u64, shown: &KeptContent, range: (u64, u64)) -> Result
     Ok((pool, base))
 }
 
-/// A part, which is the one that a map shows.
+/// A part of a file, checked to be the range that a map shows.
 fn part_of(encoded: Encoded<'_>, range: (u64, u64)) -> Result<PartReader<'_>> {
     let part = PartReader::new(encoded).map_err(no_copy)?;
     if (part.part().start, part.part().end) != range {

@@ -1,5 +1,5 @@
-//! The end of a call in a replay: its result is compared, and what the tape says of it besides is brought
-//! about.
+//! The end of a call in a replay: its result is compared, and its other effects on the tape are
+//! brought about.
 
 use super::output;
 use super::report::divergence;
@@ -9,7 +9,7 @@ use crate::call::answer::Answer;
 use crate::failure::Result;
 use crate::task::Task;
 
-/// Applies the writes and the output; `result` is what the engine made of the call.
+/// Applies the writes and the output; `result` is the engine's result of the call.
 ///
 /// # Errors
 /// Divergence: the result differs, or a write does not fit the memory map.

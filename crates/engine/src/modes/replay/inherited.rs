@@ -1,6 +1,6 @@
-//! Descriptors that a replay must not have: those of whoever has started it. A shell leaves its own
-//! open in all that it starts, and the recorded program could write to them. Done first of all,
-//! when what is open is still known.
+//! Descriptors that a replay must not have: those inherited from its starter. A shell leaves its
+//! own open in all processes that it starts, and the recorded program could write to them. Done
+//! first of all, while the open descriptors are still known.
 
 use std::os::fd::{AsRawFd, OwnedFd};
 
@@ -8,16 +8,18 @@ use crate::broker;
 use crate::failure::{Failure, Result};
 use crate::own_descriptors::above_streams;
 
-/// Closes all but the standard streams and the two sockets of a replay. At the standard input
-/// nothing is left to read: what is typed is not for a recording. Where one of the other two is
-/// closed, it stays of no use, and no file of the replay's own can get its number.
+/// Closes all but the standard streams and the two sockets of a replay. The standard input becomes
+/// empty: typed input is not for a recording. Where one of the other two is closed, it stays
+/// unusable, and no file of the replay's own can get its number.
 ///
 /// # Errors
 /// The kernel's refusal: then nothing may be replayed.
 pub fn close() -> Result<()> {
     let kept = [broker::requested(), crate::guide::start::socket()];
     let told = |e: std::io::Error| {
-        Failure::setup(format!("cannot close what the replay must not have: {e}"))
+        Failure::setup(format!(
+            "cannot close descriptors that the replay must not have: {e}"
+        ))
     };
     close_but(&mut kept.into_iter().flatten().collect::<Vec<_>>()).map_err(told)?;
     // It has an end at once, and cannot be written to.
@@ -35,7 +37,7 @@ pub fn close() -> Result<()> {
     Ok(())
 }
 
-/// An end of a pipe that nobody writes to, above the standard streams.
+/// The reading end of a pipe without a writer, above the standard streams.
 fn nothing() -> std::io::Result<OwnedFd> {
     let (end, _) = std::io::pipe()?;
     above_streams(&end)
@@ -91,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_is_kept_stays_open() {
+    fn only_the_kept_ones_stay_open() {
         let (a, b) = std::os::unix::net::UnixStream::pair().expect("a socket");
         let (a, b) = (a.as_raw_fd(), b.as_raw_fd());
         // SAFETY: the child makes plain calls and ends.

@@ -7,7 +7,7 @@ use std::sync::{Mutex, MutexGuard};
 use super::turns::TurnSchedule;
 use crate::task::Task;
 
-/// What has been made since the stepper last looked.
+/// Threads and processes that have been made since the stepper last looked.
 pub struct News {
     /// New threads, each of which gets its first turn from the schedule.
     pub born: Vec<Task>,

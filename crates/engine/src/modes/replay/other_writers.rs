@@ -1,10 +1,10 @@
-//! What other processes write to memory that a process shares, for a replay of that process
+//! The writes of other processes to memory that a process shares, for a replay of that process
 //! alone.
 //!
 //! A replay of the whole group goes first. In it a process that is asked for ([`Recorder`])
 //! keeps the content of its shared memory when it hands the group's baton to another process,
-//! and writes down what has changed when it gets it back: the difference is what the others
-//! did. The replay of the process alone ([`ForeignWrites`]) makes these changes at the same turns.
+//! and writes the differences down when it gets it back: these are the changes of the others.
+//! The replay of the process alone ([`ForeignWrites`]) makes these changes at the same turns.
 //! Both replays take the same turns, so a turn that is not written down is an error.
 
 use std::collections::BTreeMap;
@@ -27,16 +27,16 @@ pub const FOLDER: &str = "RELIVE_OTHER_WRITERS";
 
 /// More shared memory than this is not compared at every turn.
 const MOST: u64 = 1 << 30;
-/// What is compared at a time.
+/// The unit of comparison, in bytes.
 const WORD: usize = 8;
 
 /// Writes changes down.
 struct Recorder {
-    /// The processes that are asked for, and where what is written of each goes.
+    /// The processes that are asked for, and the file of each for its changes.
     files: BTreeMap<u32, File>,
     /// Address and content of shared memory when the process last gave the baton away.
     before: Vec<(u64, Vec<u8>)>,
-    /// What is in `before` is the parent's, from right before the process was made.
+    /// The content in `before` is the parent's, from right before the process was made.
     inherited: bool,
 }
 
@@ -54,7 +54,7 @@ pub fn order(folder: &Path, processes: &[u32]) -> String {
     format!("{}:{}", folder.display(), list.join(","))
 }
 
-/// What the environment asks to be written down: a folder, and the processes.
+/// The recording that the environment asks for: a folder, and the processes.
 fn requested() -> Option<(PathBuf, Vec<u32>)> {
     let value = std::env::var(RECORD).ok()?;
     let (folder, list) = value.rsplit_once(':')?;
@@ -62,8 +62,8 @@ fn requested() -> Option<(PathBuf, Vec<u32>)> {
     Some((PathBuf::from(folder), processes.ok()?))
 }
 
-/// Opens what is to be written, or for a replay that follows some processes alone read, before the
-/// process is confined.
+/// Opens the files to write, or for a replay that follows some processes alone those to read,
+/// before the process is confined.
 ///
 /// # Errors
 /// It cannot be opened.
@@ -100,13 +100,17 @@ fn open_each(
         match options.open(folder.join(process.to_string())) {
             Ok(file) => drop(files.insert(process, file)),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
-            Err(e) => return Err(Failure::setup(format!("what others changed: {e}"))),
+            Err(e) => {
+                return Err(Failure::setup(format!(
+                    "the changes of other processes: {e}"
+                )));
+            }
         }
     }
     Ok(files)
 }
 
-/// What there is to read of each process; `None`: nobody has looked for changes.
+/// The file of each process to read; `None`: no replay has looked for changes.
 static FOUND: Mutex<Option<BTreeMap<u32, File>>> = Mutex::new(None);
 
 /// The process is about to give the group's baton to another one.
@@ -137,7 +141,7 @@ pub fn forks(machine: &Machine) -> Result<()> {
 
 /// The calling process is a new member, and has not had the baton yet.
 pub fn is_born() {
-    // What cannot fail is no error.
+    // The closure cannot fail.
     let _ = with(|r| {
         r.inherited = true;
         Ok(())
@@ -159,8 +163,9 @@ pub fn returns(process: u32, turn: u32) -> Result<()> {
             copy::read(GuestAddr(*start), &mut new).map_err(|bad| unreadable(bad.0.0))?;
             differences(*start, old, &new, &mut changes);
         }
-        let told =
-            |e: std::io::Error| Failure::setup(format!("cannot write what others changed: {e}"));
+        let told = |e: std::io::Error| {
+            Failure::setup(format!("cannot write the changes of other processes: {e}"))
+        };
         file.write_all(&encode(turn, &changes)).map_err(told)
     })
     .map(drop)
@@ -244,13 +249,13 @@ fn encode(turn: u32, changes: &[(u64, Vec<u8>)]) -> Vec<u8> {
 /// Address and bytes of each change of one turn.
 type Turn = Vec<(u64, Vec<u8>)>;
 
-/// The changes of one process, by turn; `None`: nobody has looked for any.
+/// The changes of one process, by turn; `None`: no replay has looked for any.
 #[derive(Default)]
 pub struct ForeignWrites(Option<BTreeMap<u32, Turn>>);
 
 impl ForeignWrites {
-    /// Those of a process, if somebody has looked for them. One that never got the baton from
-    /// another process has none.
+    /// Those of a process, if a replay has looked for them. A process that never got the baton from
+    /// another one has none.
     ///
     /// # Errors
     /// They cannot be read.
@@ -262,21 +267,22 @@ impl ForeignWrites {
         let Some(file) = files.get(&process) else {
             return Ok(Self(Some(BTreeMap::new())));
         };
-        let told = |e: std::io::Error| Failure::setup(format!("what others changed: {e}"));
+        let told =
+            |e: std::io::Error| Failure::setup(format!("the changes of other processes: {e}"));
         let bytes = super::files::read_all(file).map_err(told)?;
         decode(&bytes)
             .map(|turns| Self(Some(turns)))
-            .ok_or_else(|| Failure::internal("what others changed is cut off"))
+            .ok_or_else(|| Failure::internal("the changes of other processes are cut off"))
     }
 
     /// Makes the changes of a turn. `false`: that turn never came.
     ///
     /// # Errors
-    /// The memory is not there, or nobody has looked for changes.
+    /// The memory is not there, or no replay has looked for changes.
     pub fn apply(&mut self, machine: &Machine, turn: u32) -> Result<bool> {
         let Some(turns) = &mut self.0 else {
             return Err(Failure::unsupported(
-                "a process shares memory with others; a replay of it alone cannot show what they write: replay all of them",
+                "a process shares memory with others; a replay of it alone cannot show their writes: replay all of them",
             ));
         };
         let Some(changes) = turns.remove(&turn) else {
@@ -344,7 +350,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_down_is_read_again() {
+    fn changes_are_read_as_they_were_written() {
         let first = vec![(7, vec![1, 2, 3]), (1 << 40, vec![])];
         let bytes = [encode(3, &first), encode(9, &[])].concat();
         let all = decode(&bytes).unwrap();

@@ -27,7 +27,7 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
         )
     })?;
     if state::alone() {
-        // Of all processes that write, only one is there: it waits for nobody.
+        // Of all processes that write, only this one is there: it waits for no other.
         state::caught(answer.stream, &bytes);
         return match state::quiet() {
             true => Ok(()),
@@ -51,7 +51,7 @@ pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
         }
     }
     if !state::quiet() {
-        // After a failure nobody gets the next turn: what comes later must not be written
+        // After a failure no process gets the next turn: later output must not be written
         // where this is missing.
         write_all(i32::from(answer.stream), &bytes)?;
     }

@@ -25,7 +25,7 @@ pub fn arm(task: &mut Task) -> Option<ClosedPage> {
     if !POSSIBLE.load(Ordering::Relaxed) {
         return None;
     }
-    // A damaged tape is told of by who takes the event.
+    // A damaged tape is reported when the event is taken.
     if task.tape.outline().ok()??.syscall {
         return None;
     }

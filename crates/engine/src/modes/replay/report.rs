@@ -1,4 +1,4 @@
-//! Divergence: what was expected and what happened, side by side, with the way there.
+//! Divergence: the expected and the actual event side by side, with the way there.
 
 use relive_trace::{Args, Event, Kind};
 
@@ -47,7 +47,7 @@ fn last_events(task: &Task) -> Vec<String> {
     };
     let (mut tape, here) = (tape.into_reader(), here.position());
     let mut lines = Vec::new();
-    // What cannot be read was reported when it was read first.
+    // Unreadable events were reported when they were read first.
     while tape.position() < here && matches!(tape.outline(), Ok(Some(_))) {
         if tape.position() + SHOWN < here {
             let _ = tape.skip();

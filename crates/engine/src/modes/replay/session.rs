@@ -1,5 +1,6 @@
-//! The threads of one replaying process and their turns: who runs after an event, what exec leaves of
-//! them, how they end. Must never run guest code; that is the stepper's work.
+//! The threads of one replaying process and their turns: the thread that runs after an event, the
+//! threads that exec leaves, and the ends of threads. Must never run guest code; that is the
+//! stepper's work.
 
 use std::collections::BTreeMap;
 
@@ -34,7 +35,7 @@ impl Session {
     /// The first process of a recording, before its first turn.
     ///
     /// # Errors
-    /// What others change cannot be read.
+    /// The changes of others cannot be read.
     pub fn first(machine: &'static Machine) -> Result<Self> {
         Ok(Self {
             tasks: BTreeMap::new(),
@@ -43,8 +44,8 @@ impl Session {
         })
     }
 
-    /// Whether somebody needs what a task does behind its last event: a thread that has a
-    /// turn after the present one, or another process.
+    /// Whether a task's work behind its last event is needed: by a thread that has a turn after the
+    /// present one, or by another process.
     pub fn goes_on(&mut self, task: &mut Task) -> Result<bool> {
         Ok(self.turns.more()? || (task.tape.at_end()? && self.turns.awaited()?))
     }

@@ -77,7 +77,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     let ended = match (guide, Checksums::requested()) {
         (Some(guide), _) => {
             super::guided::serve::serve(stepper, &guide)?;
-            // Nobody asks any more: nothing is left to be done.
+            // The socket is closed: nothing is left to be done.
             sys::exit_group(0)
         }
         (None, None) => stepper.run_to_end(&mut NoStops)?,

@@ -1,6 +1,6 @@
-//! What the hooks of a replaying process need while the stepper holds its tasks: the trace, the number
-//! of consumed events, the processes that it is of, output. Must never hold its lock while guest code
-//! runs.
+//! The state for the hooks of a replaying process while the stepper holds its tasks: the trace, the
+//! number of consumed events, the ancestors of the process, output. Must never hold its lock while
+//! guest code runs.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -13,17 +13,17 @@ use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::tape::{Tape, TapeIn};
 
-/// What hooks need of the session, while the loop holds the tasks.
+/// The session's state that hooks need while the loop holds the tasks.
 pub struct ReplayState {
     /// The recording.
     pub trace: Trace,
     /// Indices of the children of this process, by pid in the recording.
     pub(super) children: BTreeMap<u32, u32>,
-    /// What all processes of the replay map for files that are mapped shared.
+    /// The one file that all processes of the replay map in place of files that are mapped shared.
     pub pool: File,
     /// Nothing is written to the standard streams.
     pub quiet: bool,
-    /// What would be written, where somebody wants to have it.
+    /// Output that would be written, where a debugger wants it.
     pub caught: Option<crate::guide::protocol::Output>,
     /// Set for a timeline: the one process to replay, behind the processes that it comes
     /// from. Nothing forks and nothing waits for other processes then.
@@ -46,7 +46,7 @@ impl ReplayState {
         }
     }
 
-    /// Makes it what hooks see, once.
+    /// Makes it the state that hooks see, once.
     pub(super) fn install(self, machine: &'static Machine) -> Result<()> {
         SHARED
             .set((machine, Mutex::new(self)))
@@ -92,7 +92,7 @@ pub fn quiet() -> bool {
     with(|s| s.quiet)
 }
 
-/// Keeps output for whoever wants to have it.
+/// Keeps output, where a debugger wants it.
 pub fn caught(stream: u8, bytes: &[u8]) {
     with(|s| {
         if let Some(output) = &mut s.caught {

@@ -2,7 +2,7 @@
 //!
 //! Processes that share memory replay side by side; before a turn that followed one of
 //! another process, this one waits until that is over. So all accesses to the memory happen
-//! in the recorded order, whatever the processes do on the way.
+//! in the recorded order, however the processes run otherwise.
 
 use std::sync::atomic::Ordering;
 
@@ -26,7 +26,7 @@ pub struct TurnSchedule {
     turn: u32,
     /// The last turn of this process that others wait for, once it has been looked up.
     awaited: Option<Option<u32>>,
-    /// Replay of one process alone: what others change.
+    /// Replay of one process alone: the changes of others.
     other_writers: ForeignWrites,
 }
 
@@ -34,7 +34,7 @@ impl TurnSchedule {
     /// From the beginning.
     ///
     /// # Errors
-    /// What others change cannot be read.
+    /// The changes of others cannot be read.
     pub fn of(machine: &'static Machine, process: u32) -> Result<Self> {
         if let Some(slot) = slot(machine, process) {
             slot.pid.store(std::process::id(), Ordering::Release);
@@ -124,15 +124,15 @@ impl TurnSchedule {
         Ok(self.rest()?.then_some(thread))
     }
 
-    /// What follows a turn on the tape: other turns to wait for, and the content of shared
-    /// memory. `false`: the recording of a process to wait for ends here.
+    /// Consumes the events that belong to a turn: other turns to wait for, and the content of
+    /// shared memory. `false`: the recording of a process to wait for ends here.
     fn rest(&mut self) -> Result<bool> {
         let Some(tape) = &mut self.tape else {
             return Ok(true);
         };
         loop {
             match tape.peek().map_err(Failure::setup)?.map(|e| e.kind) {
-                // What others did before is in the content of the file.
+                // Earlier changes of others are in the content of the file.
                 Some(Kind::After { .. }) if alone() => {}
                 Some(Kind::After { process, turn }) => {
                     if !slot(self.machine, process)
@@ -151,7 +151,7 @@ impl TurnSchedule {
         }
     }
 
-    /// The turn at hand is over: others may have what it did.
+    /// The turn at hand is over: others may see its effects.
     pub fn over(&self) {
         if let Some(slot) = self.slot(self.process) {
             slot.over(self.turn + 1, false);
@@ -205,7 +205,7 @@ fn apply(machine: &Machine, process: u32, writes: &Writes<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Where the memory differs from what it is to hold: start and length.
+/// Where the memory differs from its content to be: start and length.
 fn difference(memory: &Memory, at: u64, bytes: &[u8]) -> Option<(u64, u64)> {
     let old = memory.content(at, at.checked_add(bytes.len() as u64)?);
     let differs = |i: &usize| old[*i] != bytes[*i];

@@ -1,5 +1,5 @@
-//! Watched memory during a replay: which accesses of an instruction count, and what the
-//! kernel wrote there.
+//! Watched memory during a replay: the accesses of an instruction that count, and the writes on the
+//! kernel's behalf.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +21,7 @@ static KERNEL: Mutex<Kernel> = Mutex::new(Kernel {
     noticed: None,
 });
 
-/// Whether anything is watched: the way past the lock for everybody else.
+/// Whether anything is watched: without, the lock is passed by.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the replay has written guest memory on the kernel's behalf.
@@ -40,7 +40,7 @@ pub fn wrote(addr: u64, len: u64) {
     }
 }
 
-/// Sets what is watched.
+/// Sets the watchpoints.
 pub fn set(watchpoints: &[Watchpoint]) {
     let mut kernel = KERNEL.lock().expect("no thread panics: panics abort");
     kernel.watched = watchpoints.to_vec();
@@ -66,7 +66,7 @@ pub fn check(machine: &Machine, checks: bool) -> Result<(), relive_dbt::Error> {
     machine.memory().translator.set_watched(&watched)
 }
 
-/// Takes what `wrote` has noticed since the last call.
+/// Takes the first write that `wrote` has noticed since the last call.
 pub fn noticed() -> Option<(Watchpoint, u64)> {
     if !ANY.load(Ordering::Relaxed) {
         return None;

@@ -11,7 +11,7 @@ use crate::messages;
 /// The socket.
 pub struct Channel {
     socket: OwnedFd,
-    /// What came with the last message.
+    /// The descriptor that came with the last message.
     descriptor: Option<OwnedFd>,
 }
 
@@ -23,7 +23,7 @@ impl Channel {
         }
     }
 
-    /// The next order; `None` when nobody is there any more, or nobody who can be understood.
+    /// The next order; `None` when the other end is closed, or sends no order.
     pub fn receive(&mut self) -> Option<(Request, Vec<u8>)> {
         receive(self).ok()
     }
@@ -31,7 +31,7 @@ impl Channel {
     /// Answers.
     ///
     /// # Errors
-    /// Nobody is there any more.
+    /// The other end is closed.
     pub fn send(&mut self, reply: &Response, bytes: &[u8]) -> io::Result<()> {
         send(self, reply, bytes)
     }
@@ -41,7 +41,7 @@ impl Channel {
         self.descriptor.take()
     }
 
-    /// Whether a message is there, or nobody any more: a run stops for either.
+    /// Whether a message is there, or the other end is closed: a run stops for either.
     pub fn is_wanted(&self) -> bool {
         let mut byte = [0u8];
         let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;

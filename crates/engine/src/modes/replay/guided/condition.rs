@@ -1,7 +1,7 @@
 //! Conditions of breakpoints, evaluated where they are hit: gdb's agent expressions (the
 //! appendix "The GDB Agent Expression Mechanism" of its manual). An expression comes from a
-//! debugger that may be anybody: it can read the guest's registers and memory, and nothing
-//! else. What cannot be evaluated counts as true, so that the debugger looks itself.
+//! debugger that is not trusted: it can read the guest's registers and memory, and nothing
+//! else. An expression that cannot be evaluated counts as true, so that the debugger looks itself.
 
 use relive_host::Context;
 
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_has_no_value_and_ends() {
+    fn bad_expressions_have_no_value_and_end() {
         let ctx = Context::new();
         for code in [
             &b""[..],

@@ -49,7 +49,7 @@ impl Driver {
         self.at.session.tasks.get_mut(&slot)
     }
 
-    /// Gives the thread of a slot the turn, whatever the recording says.
+    /// Gives the thread of a slot the turn, against the recording.
     pub fn make_current(&mut self, slot: u32) -> Result<()> {
         let Stepper { session, task, .. } = &mut self.at;
         if task.slot != slot {
@@ -149,15 +149,15 @@ impl Driver {
         Ok((ran, output))
     }
 
-    /// What the signal says that is the next event, if it is one.
+    /// The `siginfo_t` of the signal that is the next event, if it is one.
     pub fn siginfo(&mut self) -> Result<Option<Vec<u8>>> {
         use relive_trace::{Ending, Kind};
         let event = state::events();
         let faulted = self.guide.faulted.filter(|(at, _)| *at == event);
         Ok(match self.at.task.tape.peek()?.map(|e| e.kind) {
             Some(Kind::Signal(s)) => Some(s.siginfo.to_vec()),
-            // Who dies of a signal is not told of it: of what was sent the recording has the
-            // number.
+            // A process that dies of a signal gets no `siginfo_t`: of a sent signal the recording
+            // has the number only.
             Some(Kind::End {
                 how: Ending::Killed,
                 code,

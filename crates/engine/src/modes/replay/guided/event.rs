@@ -1,4 +1,4 @@
-//! The event that is happening, and what there is to tell of it when it has.
+//! The event that is happening, and the hits to report when it has.
 
 use relive_kabi::Makes;
 use relive_trace::{Ending, Kind};
@@ -28,7 +28,7 @@ pub struct Event {
     written: Option<(Watchpoint, u64)>,
 }
 
-/// What an event has come to.
+/// The outcome of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Outcome {
     Continue,
@@ -69,7 +69,7 @@ impl Event {
         self.outcome != Outcome::Other
     }
 
-    /// What others wrote before the turn that begins.
+    /// The hit for writes of others before the turn that begins.
     pub fn others(&self, written: (Watchpoint, u64)) -> Hit {
         let (watch, addr) = written;
         Hit {
@@ -84,7 +84,7 @@ impl Event {
         }
     }
 
-    /// What it was, in so far as one wants to be told of it. `goal`: the process that is replayed.
+    /// The hits at it that the stops ask for. `goal`: the process that is replayed.
     pub fn hits(
         &self,
         at: &Stepper,

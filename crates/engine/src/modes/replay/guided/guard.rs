@@ -1,5 +1,5 @@
-//! What tells of accesses to watched memory while guest code runs: write-protected pages, or checks in
-//! translated code. An access that is told of has not been made; its instruction runs alone.
+//! The means that report accesses to watched memory while guest code runs: write-protected pages,
+//! or checks in translated code. A reported access has not been made; its instruction runs alone.
 
 use relive_dbt::Stop;
 use relive_host::{Context, Reg};
@@ -12,7 +12,7 @@ use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::watching;
 use crate::tape::digest_with;
 
-/// What tells of accesses.
+/// The means that report accesses.
 pub enum Means {
     /// Its pages cannot be written.
     WriteProtects(WriteWatch),
@@ -70,8 +70,9 @@ impl WatchGuard {
         matches!(self.means, Means::Nothing)
     }
 
-    /// Before guest code runs at full speed: write-protects what is watched, if that can be. `work` is
-    /// what the replay has done so far. Whether it is as before, or other means had to be taken.
+    /// Before guest code runs at full speed: write-protects watched memory, if that can be. `work`
+    /// is the replay's work so far. Whether the means are the same as before, or others had to be
+    /// taken.
     pub fn protect(&mut self, work: u64, fast: bool) -> Result<bool> {
         let Means::WriteProtects(watch) = &mut self.means else {
             return Ok(true);

@@ -1,5 +1,5 @@
-//! What a guided replay knows: the way that it has gone, where it is to stop, what it has told. Must never
-//! decide where a run ends; that is the run's own.
+//! The state of a guided replay: the way that it has gone, its stops, the hits that it has
+//! reported. Must never decide where a run ends; that is the run's own.
 
 use std::collections::BTreeSet;
 
@@ -12,7 +12,7 @@ use crate::modes::replay::stepper::process::Stepper;
 use crate::siginfo::SigInfo;
 use crate::tape::digest;
 
-/// What a guided replay knows of its way and its stops.
+/// The state of a guided replay's way and its stops.
 pub struct Guidance {
     /// Index of the process to replay.
     pub goal: u32,
@@ -21,7 +21,7 @@ pub struct Guidance {
     pub track: Track,
     pub guard: WatchGuard,
     pub told: Reported,
-    /// The last fault: events before it, and what it says.
+    /// The last fault: events before it, and its `siginfo_t`.
     pub faulted: Option<(u64, SigInfo)>,
 }
 
@@ -52,7 +52,7 @@ impl Guidance {
     }
 }
 
-/// What has been reported where the replay is, and is not to be reported again.
+/// Hits that were reported at the replay's position, and are not to be reported again.
 #[derive(Default)]
 pub struct Reported {
     /// A signal or call, by the number of its event.

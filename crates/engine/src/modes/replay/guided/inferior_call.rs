@@ -37,7 +37,7 @@ const SLICE: u64 = 1 << 20;
 
 impl Driver {
     /// Runs the thread of a slot away from the recording until a breakpoint, a signal or an order.
-    /// Returns also what it wrote to its standard streams.
+    /// Returns also its output to the standard streams.
     pub fn inferior_call(
         &mut self,
         slot: u32,
@@ -78,7 +78,7 @@ impl Driver {
 }
 
 /// From here on nothing of the recording concerns the task. Clocks show the present time, and the
-/// recording's readings stay what they are; filters of the guest's are for its own calls.
+/// recording's readings stay as they are; filters of the guest's are for its own calls.
 fn leave_recording(task: &mut Task) {
     task.tape = Tape::None;
     task.parked = false;
@@ -89,7 +89,7 @@ fn leave_recording(task: &mut Task) {
     task.set_mode(&InferiorCall);
 }
 
-/// Where an inferior call ends: at what has to be told, or at an order (`None`).
+/// Where an inferior call ends: at a stop to report, or at an order (`None`).
 struct CallStops<'c> {
     breakpoints: &'c BTreeSet<u64>,
     /// Says that there is a new order.
@@ -129,7 +129,7 @@ impl Stops for CallStops<'_> {
         self.alone || self.at_breakpoint
     }
 
-    /// Nothing is delivered: what would be a signal ends the call.
+    /// Nothing is delivered: an event that would be a signal ends the call.
     fn before_event(&mut self, at: &mut Stepper, due: &Due) -> Result<Option<Option<StopEvent>>> {
         let Due::Stop(stop) = due else {
             return Err(Failure::internal("an inferior call has no tape"));
@@ -156,7 +156,7 @@ impl Stops for CallStops<'_> {
 /// The mode of a task that has left the recording.
 struct InferiorCall;
 
-/// What a call from a sandbox never comes to.
+/// The failure of an operation that an inferior call never comes to.
 fn no<T>(what: &str) -> Result<T> {
     Err(Failure::internal(format!("{what} in an inferior call")))
 }

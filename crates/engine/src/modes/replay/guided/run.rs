@@ -1,4 +1,4 @@
-//! One run of a guided replay: where it ends, and what it finds on the way.
+//! One run of a guided replay: where it ends, and the hits on the way.
 
 use relive_dbt::Stop;
 
@@ -91,8 +91,8 @@ impl<'r> Going<'r> {
         self.found(hit(at, what, before))
     }
 
-    /// The breakpoint at the present pc, if it has not been told and has no condition, or one that
-    /// holds.
+    /// The breakpoint at the present pc, if it has not been told and has no condition, or a
+    /// condition that holds.
     fn breakpoint(&mut self, at: &Stepper) -> Option<Hit> {
         let (guide, pc) = (&mut *self.guide, at.task.ctx.rip);
         if !guide.breakpoints.contains(&pc) || guide.told.passed == Some(place(at)) {
@@ -121,7 +121,7 @@ impl<'r> Going<'r> {
         Some(hit(at, what, self.guide.here(at)))
     }
 
-    /// What is to be told of before an event that a stop of translated code brings about.
+    /// Reports a stop at an event that a stop of translated code is about to bring about.
     fn before_stop(
         &mut self,
         at: &mut Stepper,
@@ -156,21 +156,21 @@ impl<'r> Going<'r> {
         calls.is_some_and(|all| all.is_empty() || all.contains(&nr))
     }
 
-    /// What the event was that has happened, in so far as the run is to tell of it.
+    /// Reports the hits of the event that has happened, in so far as the run asks for them.
     fn found_behind(&mut self, at: &Stepper, event: &Event) -> Option<StopReason> {
         let mut hits = event.hits(at, &self.guide.stops, self.guide.goal);
         if let Some(why) = hits.find_map(|hit| self.found(hit)) {
             return Some(why);
         }
         let returned = event.returned(at).filter(|nr| self.catches(*nr))?;
-        // One that is found where the way ends is not on the way.
+        // A hit at the end of the way is not on the way.
         match self.goal.is_there(at) {
             Some(_) => None,
             None => self.found(hit(at, StopEvent::Returned(returned), self.guide.here(at))),
         }
     }
 
-    /// An event is about to happen: notes where and to whom.
+    /// An event is about to happen: notes its place and its thread.
     fn before(&mut self, at: &Stepper, before: Point, call: Option<u32>) {
         self.guide.track.before_event(at, before);
         self.event = Some(Event::due(at, before, call, &self.guide.stops));

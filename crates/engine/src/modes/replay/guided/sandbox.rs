@@ -1,5 +1,5 @@
 //! System calls of an inferior call: the few that are answered touch the memory of the copy that makes
-//! them, and nothing else. What they say to the standard streams is kept for the debugger.
+//! them, and nothing else. Their output to the standard streams is kept for the debugger.
 
 use std::sync::Mutex;
 
@@ -14,7 +14,7 @@ const OUTPUT_MAX: usize = 1 << 20;
 /// Most bytes that a copy may map, all in all.
 const MAPPED_MAX: u64 = 1 << 30;
 
-/// What the calls of this copy have come to.
+/// The effects of the calls of this copy.
 struct Sandbox {
     output: Vec<u8>,
     /// Bytes that have been mapped.
@@ -51,7 +51,7 @@ pub fn raised() -> Option<i32> {
     with(|s| s.raised.take())
 }
 
-/// What has been written to the standard streams, since the last look.
+/// The output to the standard streams since the last look.
 pub fn take_output() -> Vec<u8> {
     with(|s| std::mem::take(&mut s.output))
 }

@@ -1,5 +1,5 @@
 //! The orders of a guided replay: each is taken from the socket, carried out and answered. Must never end
-//! the process for an order that fails: what goes wrong is an answer.
+//! the process for an order that fails: the failure is the answer.
 
 use std::os::fd::{FromRawFd, OwnedFd};
 
@@ -14,12 +14,12 @@ use crate::modes::replay::checksum;
 use crate::modes::replay::state;
 use crate::modes::replay::stepper::process::Stepper;
 
-/// Does what it is told, until the socket closes.
+/// Carries out orders, until the socket closes.
 ///
 /// # Errors
-/// A copy cannot be separated from its original. All else that goes wrong is an answer.
+/// A copy cannot be separated from its original. Any other failure is an answer.
 pub fn serve(stepper: Stepper, guide: &Guide) -> Result<()> {
-    // Nobody waits for copies: the kernel forgets them by itself.
+    // No process waits for copies: the kernel reaps them by itself.
     relive_host::signal::set_disposition_with(
         libc::SIGCHLD,
         relive_host::signal::Disposition::Default,
@@ -47,7 +47,7 @@ pub fn serve(stepper: Stepper, guide: &Guide) -> Result<()> {
     }
 }
 
-/// Makes a copy that listens on the socket that came with the order; what to answer, or `None` in the
+/// Makes a copy that listens on the socket that came with the order; the answer, or `None` in the
 /// copy.
 ///
 /// # Errors

@@ -1,7 +1,7 @@
-//! The shared maps of a copy. What the guest maps shared is one file in memory, and a forked
+//! The shared maps of a copy. The guest's shared maps are of one file in memory, and a forked
 //! copy of the replay would go on sharing it with the original. So a copy makes a file of its
-//! own with the same content, and maps it wherever the old one is mapped. Without this one
-//! snapshot would see what another does.
+//! own with the same content, and maps it wherever the old one is mapped. Without this a
+//! snapshot would see the writes of another.
 
 use std::fs::File;
 use std::io;
@@ -20,7 +20,7 @@ use crate::sharing::objects;
 /// Bytes that are copied at a time.
 const STEP: usize = 1 << 16;
 
-/// Separates the shared maps of this process from those of the one that it was forked from.
+/// Separates the shared maps of this process from those of its parent.
 pub fn separate() -> Result<()> {
     let told = |e: io::Error| Failure::setup(format!("cannot copy shared memory: {e}"));
     let old = with(|s| s.pool.try_clone()).map_err(told)?;
@@ -44,7 +44,7 @@ pub fn separate() -> Result<()> {
     Ok(())
 }
 
-/// Copies what is there of a file with holes.
+/// Copies the data of a file with holes.
 fn copy(from: &File, to: &File, len: u64) -> io::Result<()> {
     to.set_len(len)?;
     let mut at = 0u64;

@@ -1,5 +1,5 @@
-//! The way that a guided replay has gone: what a [`Point`] and a [`Past`] say. It is kept in all runs of
-//! the stepper, and must never decide where one ends.
+//! The way that a guided replay has gone: the data of a [`Point`] and a [`Past`]. It is kept in all
+//! runs of the stepper, and must never decide where one ends.
 
 use std::collections::HashMap;
 
@@ -61,7 +61,7 @@ impl Track {
         (&self.program.0, self.program.1)
     }
 
-    /// What the thread of a slot has behind it.
+    /// The past of the thread of a slot.
     pub fn past(&self, at: &Stepper, slot: u32) -> Past {
         let running = slot == at.task.slot;
         Past {

@@ -34,7 +34,7 @@ pub struct WriteWatch {
     /// Where they start and end, in order, not touching each other.
     ranges: Vec<(u64, u64)>,
     protected: bool,
-    /// What it has cost so far, as work.
+    /// Its cost so far, as work.
     spent: u64,
     /// Work done before they were first protected.
     began: Option<u64>,
@@ -74,8 +74,8 @@ impl WriteWatch {
         })
     }
 
-    /// Write-protects the pages, if they are not. `work` is what the replay has done so far. `false`:
-    /// they are not protected, as they cannot be, or it is not worth it.
+    /// Write-protects the pages, if they are not. `work` is the replay's work so far. `false`: they
+    /// are not protected, as they cannot be, or it is not worth it.
     pub fn protect(&mut self, machine: &Machine, work: u64) -> bool {
         if self.protected {
             return true;
@@ -136,8 +136,9 @@ fn is_plain_data(machine: &Machine, range: &(u64, u64)) -> bool {
     at >= end && (start..end).step_by(PAGE as usize).all(touch)
 }
 
-/// Writes to a page what it holds: so the kernel has for the whole map what it needs to make one of
-/// it again, where protecting a part makes three. A later mremap(2) takes one only.
+/// Writes a page's own content to it: this gives the whole map an `anon_vma`, so that the kernel
+/// can merge its parts again, where protecting a part makes three. A later mremap(2) takes one
+/// only.
 fn touch(page: u64) -> bool {
     let mut byte = [0];
     copy::read(GuestAddr(page), &mut byte).is_ok() && copy::write(GuestAddr(page), &byte).is_ok()
@@ -146,7 +147,7 @@ fn touch(page: u64) -> bool {
 fn set_protection((start, end): (u64, u64), prot: u32) -> bool {
     let args = [start, end - start, u64::from(prot), 0, 0, 0];
     // SAFETY: mapped guest pages that are the guest's to read and write; only their host protection
-    // changes, and the kernel keeps what lies in them.
+    // changes, and the kernel keeps their content.
     let got = unsafe { sys::syscall(libc::SYS_mprotect as u64, args) };
     got as i64 >= 0
 }

@@ -1,5 +1,5 @@
-//! Running guest code towards an event: how far, and what the stop behind it means. Must never consume
-//! an event; what consumes one is handed to the stepper as due.
+//! Running guest code towards an event: how far, and the meaning of the stop behind it. Must never
+//! consume an event; a stop that consumes one is handed to the stepper as due.
 
 use relive_dbt::Stop;
 use relive_host::context::PLENTY;
@@ -14,7 +14,7 @@ use crate::signals::deliver;
 use crate::task::Task;
 use crate::{instr, stops};
 
-/// What guest code runs towards.
+/// The event that guest code runs towards.
 #[derive(Clone, Copy)]
 pub struct Toward {
     /// Ticks of the next event.
@@ -40,7 +40,7 @@ impl Toward {
         }
     }
 
-    /// Grants a thread at tick `ticks` what it may run.
+    /// Grants a thread at tick `ticks` its budget.
     #[inline]
     pub fn grant<W>(self, task: &mut Task, ticks: u64, pace: &Pace<W>) {
         let left = self.limit - ticks;
@@ -75,7 +75,7 @@ impl Began {
     /// Where the task stands.
     ///
     /// # Errors
-    /// Divergence: it is past what it is to run towards.
+    /// Divergence: it is past the event that it is to run towards.
     #[inline]
     pub fn here(task: &mut Task, toward: Toward) -> Result<Self> {
         deliver::finish_restart(task);
@@ -92,7 +92,7 @@ impl Began {
 }
 
 impl Stepper {
-    /// Runs guest code, but not beyond what it runs towards.
+    /// Runs guest code, but not beyond the event that it runs towards.
     pub fn execute<S: Stops>(&mut self, stops: &mut S, toward: Toward) -> Result<Option<S::Why>> {
         let mut began = Began::here(&mut self.task, toward)?;
         let last_tick = toward.positional && began.ticks == toward.limit;

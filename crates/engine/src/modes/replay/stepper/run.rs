@@ -1,4 +1,4 @@
-//! The way to the next event: what the tape has next decides how the thread goes there.
+//! The way to the next event: the next event of the tape decides how the thread goes there.
 
 use std::convert::Infallible;
 

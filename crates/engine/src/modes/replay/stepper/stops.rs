@@ -1,5 +1,5 @@
-//! Where a run of the stepper ends, and what it has a look at on the way. Must never change what the
-//! process does.
+//! Where a run of the stepper ends, and its looks at the process on the way. Must never change the
+//! course of the process.
 
 use std::convert::Infallible;
 
@@ -24,7 +24,7 @@ pub enum Pace<W> {
     Stop(W),
 }
 
-/// Where a run of the stepper ends, and what is to be done on the way.
+/// Where a run of the stepper ends, and its work on the way.
 pub trait Stops {
     /// Why a run has ended.
     type Why;

@@ -94,7 +94,7 @@ fn replay(events: &[Event<'_>], turns: usize) -> Replayed {
     let mut task = Box::new(Task::new(machine(), process, 0, 1, tape));
     task.set_mode(&Replay);
     task.ctx.rip = 0x1000;
-    let session = Session::first(machine()).expect("nobody else writes");
+    let session = Session::first(machine()).expect("no other process writes");
     Replayed {
         stepper: Stepper::new(session, task),
         _trace: base,
@@ -102,12 +102,12 @@ fn replay(events: &[Event<'_>], turns: usize) -> Replayed {
     }
 }
 
-/// What the stops of a run are asked, in order.
+/// The questions to the stops of a run, in order.
 #[derive(Debug, PartialEq, Eq)]
 enum Asked {
     /// Guest code is about to run; `true`: one instruction.
     Code(bool),
-    /// What happens to the thread, not caused by it.
+    /// An event that happens to the thread, not caused by it.
     Position,
     /// The thread comes back into a call.
     Resumed,
@@ -173,7 +173,7 @@ impl Stops for Asks {
     }
 }
 
-/// What the stops are asked until the run ends there.
+/// The questions to the stops until the run ends there.
 fn asked(replayed: &mut Replayed, end: End) -> Vec<Asked> {
     let mut stops = Asks::until(end);
     replayed.stepper.run(&mut stops).expect("it is as recorded");
