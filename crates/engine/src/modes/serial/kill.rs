@@ -22,7 +22,7 @@ use crate::task::ending;
 type Send<'a> = &'a mut dyn FnMut(&mut Task) -> i64;
 
 impl Serial {
-    /// Sends `sig` by `send`, when nobody's tape is the worse for it.
+    /// Sends `sig` by `send`, at a moment at which every tape stays complete.
     ///
     /// # Errors
     /// Something unsupported.
@@ -117,7 +117,7 @@ fn is_in(pid: i32, target: i32) -> bool {
 /// which it is woken.
 fn mark_killed(slot: &ProcessSlot, pid: i32) -> i64 {
     slot.killed.store(1, Ordering::Release);
-    // One that is stopped dies too. The host never blocks SIGTRAP.
+    // A stopped process dies too. The host never blocks SIGTRAP.
     for sig in [libc::SIGTRAP, libc::SIGCONT] {
         // SAFETY: signals a recorded process, as the caller asked for.
         let got =

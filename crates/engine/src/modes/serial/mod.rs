@@ -1,5 +1,5 @@
-//! Serial recording: one guest thread of a process runs at a time, and all that its own state does not
-//! decide is logged.
+//! Serial recording: one guest thread of a process runs at a time, and every input that its own
+//! state does not determine is logged.
 //!
 //! Logs: every call with its effects, values of instructions, signals and switches with their
 //! positions, and the order in which threads held the [`baton`] ([`schedule`]). Exact: always. Lock
@@ -45,7 +45,7 @@ use schedule::Schedule;
 
 /// The mode of `relive record`.
 pub struct Serial {
-    /// Who may run.
+    /// The right to run.
     baton: Baton,
     /// Where turns are logged.
     schedule: Mutex<Schedule>,
@@ -53,7 +53,7 @@ pub struct Serial {
     seed: Option<(u64, bool)>,
 }
 
-/// What a recording process begins with.
+/// The start data of a recording process.
 pub struct Start {
     /// Index of the process.
     pub process: u32,
@@ -61,7 +61,7 @@ pub struct Start {
     pub slot: u32,
     /// Whether it goes on with another program.
     pub goes_on: bool,
-    /// The seed, and what goes on then.
+    /// The seed, and the rings to go on with.
     pub handed_on: HandedOn,
 }
 

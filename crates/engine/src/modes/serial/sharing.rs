@@ -30,14 +30,14 @@ impl Owed {
     pub fn join(&mut self, serial: &Serial, task: &mut Task) -> Result<()> {
         if let Some(taken) = serial.baton.join(task)? {
             self.taken = self.taken.and_then(taken);
-            // The slice of one that nobody waited for is long.
+            // The slice of a thread without waiters is long.
             serial.new_slice(task);
         }
         Ok(())
     }
 
-    /// Makes a call that may sleep, with the baton given up; neither it nor what comes before it
-    /// in this turn may have changed anything.
+    /// Makes a call that may sleep, with the baton given up; neither the call nor the steps before
+    /// it in this turn may have changed anything.
     pub fn wait(&mut self, serial: &Serial, task: &mut Task, nr: i64, args: &[u64; 6]) -> i64 {
         let mut enter = || enter_kernel(nr as u32, args, true);
         let (result, taken) = serial.asleep_unlogged(task, &mut enter);
@@ -45,9 +45,9 @@ impl Owed {
         result
     }
 
-    /// Comes after what the other processes have done so far. Those that live become members,
-    /// and the caller before them: two that ask each other both have an answer. Says whether any
-    /// of them was not met before.
+    /// Orders the caller behind the actions of the other processes so far. Those that live become
+    /// members, and the caller before them: two that ask each other both have an answer. Says
+    /// whether any of them was not met before.
     pub fn meet(&mut self, serial: &Serial, task: &mut Task, others: &[u32]) -> Result<bool> {
         let new = others.iter().copied().filter(|p| !self.met.contains(p));
         let new: Vec<u32> = new.collect();
@@ -132,7 +132,7 @@ impl Serial {
                     &format!("{name} is one shared file too many"),
                 ));
             };
-            // One that forks while it is asked has a child that maps the file too.
+            // A process that forks while it is asked has a child that maps the file too.
             if !owed.meet(self, task, &others)? {
                 break;
             }
@@ -172,7 +172,7 @@ impl Serial {
         Ok(member)
     }
 
-    /// A forked child will map what its parent maps.
+    /// Claims a file for a forked child, which inherits its parent's map of it.
     fn note_user(&self, file: u64, child: u32, writes: bool) -> Result<()> {
         match USERS
             .of(&self.shm)

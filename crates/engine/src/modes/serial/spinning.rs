@@ -1,15 +1,15 @@
 //! Threads that spin: that do nothing but look at memory until another thread changes it.
 //!
-//! While recording one thread runs at a time, so whoever spins holds off the one that it waits
-//! for. `pause` and sched_yield(2) say so; most loops say nothing. So while others wait a slice is
-//! granted in parts, and between two parts the thread is looked at: it is stepped for some
+//! While recording one thread runs at a time, so a spinning thread holds off the one that it waits
+//! for. `pause` and sched_yield(2) announce this; most loops do not. So while others wait a slice
+//! is granted in parts, and between two parts the thread is looked at: it is stepped for some
 //! instructions, and if it comes round again in the same code, reading the same addresses and
 //! changing no memory but its own stack, it gives way.
 //!
 //! This is a guess, and only about when to switch: a loop that computes from the same memory
-//! loses the rest of its slice. One that finds what it reads unchanged when it runs again is looked
-//! at ever more seldom, so that this costs it little. It must never decide anything that a replay
-//! would have to decide again: a switch is recorded where it was made.
+//! loses the rest of its slice. A loop that finds the memory that it reads unchanged when it runs
+//! again is looked at ever more seldom, so that this costs it little. It must never decide anything
+//! that a replay would have to decide again: a switch is recorded where it was made.
 
 use relive_dbt::{Access, accesses};
 use relive_host::{GuestAddr, Reg, copy};
@@ -21,20 +21,20 @@ use crate::task::Task;
 
 /// Most instructions to look at.
 const MOST_STEPS: usize = 96;
-/// What counts as a thread's own stack, below and above its stack pointer.
+/// The bytes that count as a thread's own stack, below and above its stack pointer.
 const STACK: (u64, u64) = (1 << 10, 4 << 10);
 
-/// What a look has found.
+/// The result of a look.
 pub enum SpinVerdict {
     /// It spins, and is at a safe point.
     Spinning,
     /// It does not, as far as was looked.
     Busy,
-    /// Something else came: what becomes of the task.
+    /// Something else came: how the task goes on.
     Other(Flow),
 }
 
-/// What has been seen of a loop.
+/// The accesses of a loop so far.
 #[derive(Default)]
 struct Seen {
     /// Addresses read from memory that may be written, in the first rounds.
@@ -49,7 +49,7 @@ struct Seen {
 /// Steps a thread to see whether it spins.
 ///
 /// # Errors
-/// What the engine meets on the way.
+/// A failure of one of the steps.
 pub fn look(task: &mut Task) -> Result<SpinVerdict> {
     let start = task.ctx.rip;
     if task.spin.is_busy(start) {
@@ -93,7 +93,7 @@ pub fn look(task: &mut Task) -> Result<SpinVerdict> {
 }
 
 impl Seen {
-    /// The instruction at hand: notes what it reads, and returns what it writes.
+    /// The instruction at hand: notes its reads, and returns its writes.
     fn add(&mut self, task: &Task) -> Vec<Access> {
         let mut memory = task.machine().memory();
         let all = memory.with_code(true, |_, code| accesses(code, &task.ctx));
@@ -121,7 +121,7 @@ impl Seen {
         }
     }
 
-    /// What another thread may change.
+    /// The memory that another thread may change.
     fn waits_for(self, task: &Task) -> Vec<u64> {
         let foreign = |at: &u64| !self.stacked || !own_stack(task, *at);
         self.read.iter().copied().filter(foreign).collect()

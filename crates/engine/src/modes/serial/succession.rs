@@ -1,4 +1,5 @@
-//! Who followed whom: turns and what goes with them, on the schedule tape. The caller holds the baton.
+//! The succession of turns, and the events that go with them, on the schedule tape. The caller
+//! holds the baton.
 
 use std::sync::atomic::Ordering::{self, Relaxed};
 
@@ -43,7 +44,7 @@ impl Serial {
         self.schedule().put(Kind::After { process, turn });
     }
 
-    /// What has happened to shared memory that no tape of another process tells of.
+    /// Logs changes of shared memory that are on no tape of another process.
     fn log_news(&self, machine: &Machine, schedule: &mut Schedule) {
         let news = self.baton.news();
         if self.baton.lost_a_holder() {
@@ -63,7 +64,7 @@ impl Serial {
     }
 }
 
-/// A process died with the group's baton: what it did to shared memory is seen there only.
+/// A process died with the group's baton: its last writes to shared memory are on no tape.
 fn log_memory(machine: &Machine, schedule: &mut Schedule) {
     let contents: Vec<(u64, Vec<u8>)> = machine.memory().common_contents();
     for (at, bytes) in &contents {

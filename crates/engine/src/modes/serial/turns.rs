@@ -15,7 +15,7 @@ use crate::flow::Flow;
 use crate::stops::{self, Step};
 use crate::task::Task;
 
-/// Ticks between two looks at the recorder, of a thread that nobody can wait for.
+/// Ticks between two looks at the recorder, of a thread that no other can wait for.
 const ALONE: i64 = 1 << 22;
 
 impl Serial {

@@ -79,7 +79,7 @@ fn the_policy_chooses_among_all_that_wait() {
 }
 
 #[test]
-fn a_thread_that_nobody_waits_for_has_no_new_turn() {
+fn a_thread_without_waiters_has_no_new_turn() {
     let (baton, me) = (baton(RoundRobin::new(1)), task(0));
     assert!(!baton.pass(&me).switched);
     baton.release(&me);

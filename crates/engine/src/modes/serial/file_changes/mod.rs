@@ -1,9 +1,9 @@
 //! Calls that change the content of a file which is mapped shared: memory changes with it, of the
-//! caller or of other processes, and a tape has to say so. How that is found out whatever the
-//! others do meanwhile is said in `sharing/changes.rs`.
+//! caller or of other processes, and a tape has to say so. The protocol that finds this out while
+//! other processes run is in `sharing/changes.rs`.
 //!
-//! What the caller maps itself is logged with its call, as memory that the call wrote. The others
-//! are members of the group when the file changes, and log what they map of it at their next turn.
+//! The caller's own maps are logged with its call, as memory that the call wrote. The others are
+//! members of the group when the file changes, and log their maps of it at their next turn.
 //! It makes no call that the guest could notice. Files that are changed by processes outside of
 //! the recording are not seen.
 
@@ -39,7 +39,7 @@ struct Change<'a> {
     target: FileChange,
     /// The file, if it is known before the call.
     file: Option<u64>,
-    /// What the others see of the call while it is made.
+    /// The announcement that others see while the call is made.
     underway: Option<Underway<'a>>,
     owed: Owed,
     /// Other processes map it.
@@ -48,15 +48,15 @@ struct Change<'a> {
     size: Option<u64>,
     /// Claims to files that there were when others knew of the call.
     since: u64,
-    /// What there is to know of the file before, if anybody maps it.
+    /// The state of the file before, if any process maps it.
     before: Option<FileBefore>,
     /// A file that the call names by its path.
     pinned: Option<OwnedFd>,
 }
 
 impl Serial {
-    /// Makes a call by `make`, or in its place; if it may change a file, those who map it hear of that,
-    /// and the memory that it changes is noted for its event.
+    /// Makes a call by `make`, or in its place; if it may change a file, the processes that map it
+    /// hear of that, and the memory that it changes is noted for its event.
     ///
     /// # Errors
     /// Too many processes or files.
@@ -79,7 +79,7 @@ impl Serial {
         Ok(made)
     }
 
-    /// If a call may change a file: brings about what must be known and done before.
+    /// If a call may change a file: prepares to log that change.
     fn begin_change(&self, task: &mut Task, call: &Call) -> Result<Option<Change<'_>>> {
         let Some(target) = changed_files::find(task, call) else {
             return Ok(None);
@@ -108,7 +108,8 @@ impl Serial {
 }
 
 impl<'a> Change<'a> {
-    /// Finds the file that the call changes, and sees to it that those who map it hear of that.
+    /// Finds the file that the call changes, and makes sure that the processes that map it hear of
+    /// it.
     fn find(&mut self, task: &mut Task, call: &Call) -> Result<()> {
         let announced = CHANGES
             .of(&self.serial.shm)
@@ -152,7 +153,7 @@ impl<'a> Change<'a> {
         self.size = status(pinned.as_raw_fd()).map(|st| st.st_size as u64);
     }
 
-    /// Sees to it that whoever maps the file hears of the change.
+    /// Makes sure that the processes that map the file hear of the change.
     fn look(
         &mut self,
         task: &mut Task,
@@ -162,7 +163,7 @@ impl<'a> Change<'a> {
     ) -> Result<()> {
         let (users, processes) = (USERS.of(&self.serial.shm), PROCESSES.of(&self.serial.shm));
         let baton = &self.serial.baton;
-        // Others are kept waiting by what is changed in this file only.
+        // From here on the announcement delays only claims of this file.
         self.since = u64::MAX;
         self.others = false;
         underway.of(file);
@@ -183,7 +184,7 @@ impl<'a> Change<'a> {
                     "it changes a file that is mapped shared, and too many others have read it";
                 return Err(unsupported(call, what));
             }
-            // Nobody may wait for this process while it waits for others.
+            // No process may wait for this one while it waits for others.
             drop(underway);
             baton.meet()?;
             self.owed.join(self.serial, task)?;
@@ -240,7 +241,7 @@ impl<'a> Change<'a> {
     /// After the call: notes the memory that it has changed, and tells the others.
     ///
     /// # Errors
-    /// What has changed is on no tape.
+    /// The file was changed under a name that it got meanwhile, see [`Serial::refuse_unseen`].
     fn end(self, task: &mut Task, call: &Call, result: i64) -> Result<()> {
         self.owed.settle(self.serial, task);
         let opened = matches!(self.target.file, FileOperand::Opened(_));
@@ -284,7 +285,8 @@ impl<'a> Change<'a> {
     }
 }
 
-/// Cuts the file that the call names, whatever has that name by now. `None`: there is no `/proc`.
+/// Cuts the file that the call names, even if another one has that name by now. `None`: there is
+/// no `/proc`.
 fn cut(pinned: &OwnedFd, call: &Call) -> Option<i64> {
     let path = std::ffi::CString::new(format!("/proc/self/fd/{}", pinned.as_raw_fd())).ok()?;
     let args = [path.as_ptr() as u64, call.args[1], 0, 0, 0, 0];

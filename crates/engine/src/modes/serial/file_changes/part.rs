@@ -13,7 +13,7 @@ use crate::task::Task;
 /// pwritev2(2): at the offset, although the descriptor appends.
 const RWF_NOAPPEND: i32 = 0x20;
 
-/// What is known of a file before it is changed. Nobody else changes it until the call is over;
+/// The state of a file before it is changed. No other process changes it until the call is over;
 /// but a position may belong to other processes too, and move.
 pub struct FileBefore {
     size: u64,
@@ -72,7 +72,7 @@ fn appends(call: &Call, at: At, fd: i32) -> bool {
     flags & libc::RWF_APPEND != 0 || flags & RWF_NOAPPEND == 0 && opened()
 }
 
-/// What a call has done to a file.
+/// The change that a call has made to a file.
 pub struct Changed {
     /// The part that has changed: where it starts and ends.
     pub part: (u64, u64),
@@ -80,8 +80,8 @@ pub struct Changed {
     pub cut: bool,
 }
 
-/// What a call has done to a file of which the state before is known. `cut`: the file has been cut
-/// before, so that what it gets by growing may have been something else once.
+/// The change of a call to a file of which the state before is known. `cut`: the file has been cut
+/// before, so that bytes which it gets by growing may have been something else once.
 pub fn changed(
     call: &Call,
     target: FileChange,
@@ -92,12 +92,12 @@ pub fn changed(
 ) -> Option<Changed> {
     let after = size(call, target, pinned, result);
     let (least, most) = (before.size.min(after), up(before.size.max(after)));
-    // What was behind the end is new, to the end of the last page.
+    // Bytes behind the old end are new, to the end of the last page.
     let grown = |(start, end): (u64, u64)| match after == before.size {
         true => (start, end),
         false => (start.min(least), end.max(most)),
     };
-    // What is new is zeros, as it was.
+    // New bytes are zeros, as they were.
     let resized = match after > before.size && !cut {
         true => (least, up(least)),
         false => (least, most),
@@ -108,7 +108,7 @@ pub fn changed(
         ChangedPart::Written(_) => match before.start {
             Some(Start::At(at)) => grown((at, at.saturating_add(done))),
             Some(Start::Position(fd, at)) if position(fd) == at + done => grown((at, at + done)),
-            // Somebody has moved it meanwhile.
+            // Another process has moved it meanwhile.
             _ => (0, most),
         },
         ChangedPart::Cut => resized,
@@ -138,7 +138,7 @@ fn allocated(call: &Call, mode: u8, end: u64) -> Option<(u64, u64)> {
     }
 }
 
-/// The size of the file that a call changes; of one that is to be opened, after or (`result` is
+/// The size of the file that a call changes; of a file to be opened, after or (`result` is
 /// negative) before that.
 fn size(call: &Call, target: FileChange, pinned: &Option<OwnedFd>, result: i64) -> u64 {
     let fd = match (target.file, pinned) {
