@@ -2,8 +2,8 @@
 //!
 //! A thread takes its own process's baton first, then this one; so each process waits here
 //! with one thread at most, and holds nothing that another holder could want. A process that
-//! is killed while it holds the baton loses it: what it did to shared memory since its last
-//! event is on no tape, and whoever runs next must log that memory (`deaths`).
+//! is killed while it holds the baton loses it: its writes to shared memory since its last
+//! event are on no tape, and the next holder must log that memory (`deaths`).
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
@@ -23,13 +23,13 @@ const PATIENCE: u32 = 50;
 #[repr(C)]
 pub struct Group {
     lock: Lock,
-    /// Process that has it, plus one; 0 = nobody, [`LENT`].
+    /// Process that has it, plus one; 0 = none, [`LENT`].
     holder: AtomicU32,
     /// Its threads: the one that runs and, for a vfork child, the parent that will go on.
     keepers: [AtomicU32; 2],
-    /// Who had it last: process plus one, and its turn below; 0 = nobody yet.
+    /// The last holder: process plus one, and its turn below; 0 = none yet.
     last: AtomicU64,
-    /// Holders that have died. Who sees it move must log the memory that it shares.
+    /// Holders that have died. A process that sees it move must log the memory that it shares.
     deaths: AtomicU32,
     waiting: AtomicU32,
     /// Waiters above this index have never been used.
@@ -57,7 +57,7 @@ struct Waiter {
 /// Threads that stand for a holder: itself, and the parent of a vfork child or 0.
 pub type Keepers = [u32; 2];
 
-/// What a turn follows in another process.
+/// The turn of another process that a turn follows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Predecessor {
     /// The process that had the baton before.
@@ -86,8 +86,8 @@ impl Group {
         self.before(process)
     }
 
-    /// Gives the baton up as [`Group::release`] and takes it again; waits in line before the next
-    /// one is woken, who would otherwise see nobody waiting.
+    /// Gives the baton up as [`Group::release`] and takes it again; enqueues before the next
+    /// process is woken, which would otherwise see no waiter.
     pub fn pass(
         &self,
         process: u32,
@@ -106,7 +106,7 @@ impl Group {
         self.before(process)
     }
 
-    /// What the turn of a process that has just taken the baton follows.
+    /// The predecessor of the turn of a process that has just taken the baton.
     fn before(&self, process: u32) -> Option<Predecessor> {
         let last = self.last.load(Ordering::Acquire);
         let before = (last >> 32) as u32;
@@ -117,7 +117,7 @@ impl Group {
     }
 
     /// Gives the baton up in turn `turn` of the process, to a waiting process that `choose`
-    /// picks from their indexes in order of coming, or to whoever comes.
+    /// picks from their indexes in order of coming, or to the next that comes.
     pub fn release(
         &self,
         process: u32,
@@ -174,7 +174,7 @@ impl Group {
         set(&self.keepers, keepers);
     }
 
-    /// Whoever waits for this process waits no more: it was killed, and another thread takes
+    /// Drops the waiters of this process: the waiting thread was killed, and another one takes
     /// its place.
     pub fn forget(&self, process: u32, tid: u32) {
         let _guard = self.lock.take(tid);
@@ -235,7 +235,7 @@ impl Group {
         self.holder.store(holder, Ordering::Release);
     }
 
-    /// Under the lock: whether nobody holds the baton; a dead holder loses it here.
+    /// Under the lock: whether the baton has no holder; a dead holder loses it here.
     fn free_now(&self) -> bool {
         let holder = self.holder.load(Ordering::Acquire);
         if holder == 0 {
@@ -264,7 +264,7 @@ impl Group {
                 _ => false,
             };
         }
-        // One that was killed before it woke up has done nothing with the baton.
+        // A holder that was killed before it woke up has done nothing with the baton.
         if let Some(waiter) = asleep {
             waiter.process.store(0, Ordering::Release);
         } else if holder != LENT {
@@ -363,7 +363,7 @@ mod tests {
         let g = group();
         assert_eq!(g.take(3, me()), None);
         g.release(3, me(), 7, |_| 0);
-        assert_eq!(g.take(3, me()), None, "nobody else has had it");
+        assert_eq!(g.take(3, me()), None, "no other process has had it");
         g.release(3, me(), 8, |_| 0);
         let before = Predecessor {
             process: 3,

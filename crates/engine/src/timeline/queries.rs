@@ -88,7 +88,7 @@ pub struct FunctionCall {
     pub result: Option<u64>,
 }
 
-/// What becomes of a call.
+/// A moment of a call.
 #[derive(Debug)]
 pub enum Moment<'a> {
     /// It begins: the thread is at the function's first instruction.
@@ -100,9 +100,9 @@ pub enum Moment<'a> {
     Left,
 }
 
-/// What is told about calls: the number of the call, counted from 0, what becomes of it, and the
-/// process with the registers of the thread there. Whether the functions should be looked for
-/// again, because other libraries are there.
+/// Observes calls: gets the number of the call, counted from 0, the moment, and the process with
+/// the registers of the thread there. Returns whether the functions should be looked for again,
+/// because other libraries are there.
 pub type CallObserver<'a> =
     dyn FnMut(u64, Moment<'_>, &mut ReplayProcess, &Registers) -> Result<bool> + 'a;
 
@@ -142,8 +142,8 @@ fn writes(addr: u64, len: u64) -> StopSet {
 }
 
 impl Timeline {
-    /// Says, at the start, that somebody is going to ask for the last write to this memory: then
-    /// writes are noted on the way, if that is cheap.
+    /// Announces, at the start, a query for the last write to this memory: then writes are noted on
+    /// the way, if that is cheap.
     pub fn note_writes(&mut self, addr: u64, len: u64) {
         if self.status.point == self.start {
             self.noted = Some(Noted {
@@ -261,8 +261,8 @@ impl Timeline {
     }
 
     /// Tells of the calls of a function as they happen, from the present position on, of at most
-    /// `most`. `find` says where it is, at the beginning and in each new program. What is
-    /// remembered are the calls that have not returned: at most one for each word of the stacks.
+    /// `most`. `find` says where it is, at the beginning and in each new program. Only calls that
+    /// have not returned are remembered: at most one for each word of the stacks.
     ///
     /// A call has returned when its thread is at its return address, its stack is as a return
     /// leaves it, and the word that a return takes is still there. Where an exception's handler
@@ -270,7 +270,7 @@ impl Timeline {
     /// makes none, so its targets are looked at.
     ///
     /// # Errors
-    /// Divergence, or what `tell` fails with.
+    /// Divergence, or a failure of `tell`.
     pub fn each_call(
         &mut self,
         most: u64,

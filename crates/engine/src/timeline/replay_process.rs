@@ -30,7 +30,7 @@ use crate::shm::Shm;
 use crate::start_data::Boot;
 use crate::{messages, supervisor};
 
-/// What all processes of a timeline share.
+/// The parts that all processes of a timeline share.
 struct Common {
     shm: Shm,
     _descriptor: OwnedFd,
@@ -58,7 +58,7 @@ fn no_socket(e: io::Error) -> Failure {
     Failure::setup(format!("cannot start a replay: {e}"))
 }
 
-/// Whether an error says that there is nobody any more.
+/// Whether an error means that the other end is closed.
 fn is_end(e: &io::Error) -> bool {
     matches!(
         e.kind(),
@@ -85,8 +85,8 @@ pub struct ReplayProcess {
 
 impl ReplayProcess {
     /// Starts a replay of one process of a trace, which is `follow`'s last; the others are
-    /// those that it comes from. It stands where that process begins. `other_writers` is where it
-    /// stands what others change in memory that these processes share.
+    /// those that it comes from. It stands where that process begins. `other_writers` is the folder
+    /// with the changes that others make to memory that these processes share.
     ///
     /// # Errors
     /// It cannot be started, or the trace is damaged.
@@ -279,7 +279,7 @@ impl ReplayProcess {
         }
     }
 
-    /// What a thread has behind it.
+    /// The past of a thread.
     ///
     /// # Errors
     /// The process is gone.
@@ -408,7 +408,7 @@ impl ReplayProcess {
     }
 }
 
-/// Who may interrupt a run.
+/// A source of interruptions of a run.
 pub trait Interrupter {
     /// Whether a run is to stop now; asked every few milliseconds.
     fn wanted(&mut self) -> bool;
@@ -417,7 +417,7 @@ pub trait Interrupter {
     fn output(&mut self, _stream: u8, _bytes: &[u8]) {}
 }
 
-/// Nobody interrupts.
+/// No run is interrupted.
 pub struct Uninterrupted;
 
 impl Interrupter for Uninterrupted {
@@ -430,7 +430,7 @@ fn unexpected(reply: &Response) -> Failure {
     Failure::internal(format!("a replaying process answered {reply:?}"))
 }
 
-/// Whether something comes, or nobody is there any more, within so many milliseconds.
+/// Whether bytes come, or the other end is closed, within so many milliseconds.
 fn readable(socket: &UnixStream, ms: u32) -> bool {
     let most = Timespec {
         tv_sec: 0,

@@ -1,12 +1,13 @@
-//! Confinement of a replaying host: a seccomp filter that allows what a replay needs.
+//! Confinement of a replaying host: a seccomp filter that allows the calls that a replay needs.
 //!
 //! A trace may come from a stranger, and its program runs inside the host process. So before
 //! the first recorded instruction runs, the process gives up every system call that a replay
-//! has no use for. The host process is taken to be the recorded program's from then on, which
-//! could change it: so what the filter allows must be harmless whoever asks for it. It can use what
-//! is open already, and nothing else: no path is opened or looked at, no other process touched,
-//! no program started, the network not reached. What is needed later comes from the supervisor
-//! (`crate::broker`). The filter passes to forked children and cannot be taken off.
+//! has no use for. From then on the host process is taken to be under the recorded program's
+//! control: so each call that the filter allows must be harmless even then. It can use the
+//! descriptors that are open already, and nothing else: no path is opened or looked at, no other
+//! process touched, no program started, the network not reached. Files that are needed later come
+//! from the supervisor (`crate::broker`). The filter passes to forked children and cannot be taken
+//! off.
 //!
 //! A call that is not in the table kills the process with SIGSYS, which the supervisor
 //! reports. It must never be answered with an error number instead: the call would be a
@@ -19,8 +20,8 @@ use relive_host::layout::{CACHE_END, CACHE_START};
 
 use crate::failure::{Failure, Result};
 
-/// What a system call's arguments must be. Arguments are compared in their low 32 bits,
-/// which is all that the kernel looks at in those that are named here.
+/// The condition on a system call's arguments. Arguments are compared in their low 32 bits; the
+/// kernel ignores the high ones of the arguments that are named here.
 #[derive(Clone, Copy)]
 enum Args {
     /// Anything.
@@ -36,7 +37,7 @@ enum Args {
 }
 use Args::{Any, Map, OneOf, Protect, Without};
 
-/// What fork(3) passes to clone(2): a plain copy of the process, no thread, no namespace.
+/// The flags that fork(3) passes to clone(2): a plain copy of the process, no thread, no namespace.
 const FORK: u32 = (libc::CLONE_CHILD_SETTID | libc::CLONE_CHILD_CLEARTID | libc::SIGCHLD) as u32;
 const EXEC: u32 = libc::PROT_EXEC as u32;
 const FCNTL: &[u32] = &[
@@ -47,7 +48,7 @@ const FCNTL: &[u32] = &[
     libc::F_SETLKW as u32,
 ];
 
-/// What a replay may call, the frequent ones first. The code cache exists already, so no
+/// The calls that a replay may make, the frequent ones first. The code cache exists already, so no
 /// other memory becomes executable.
 const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_pread64, Any),
@@ -89,7 +90,7 @@ const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_rt_sigprocmask, Any),
     (libc::SYS_sigaltstack, Any),
     (libc::SYS_prlimit64, OneOf(0, &[0])),
-    // Waiting for another process of the replay; what the runtime asks for by itself.
+    // Waiting for another process of the replay; calls that the runtime makes by itself.
     (libc::SYS_clock_nanosleep, Any),
     (libc::SYS_clock_gettime, Any),
     (libc::SYS_restart_syscall, Any),
@@ -97,9 +98,9 @@ const ALLOWED: &[(c_long, Args)] = &[
     (libc::SYS_getrandom, Any),
 ];
 
-/// What a replay may call besides that is guided from outside, for a timeline: look whether there
-/// is a command on the one socket that it was started with. With commands come the sockets of its
-/// snapshots. No other socket can be made.
+/// The further calls of a replay that is guided from outside, for a timeline: it may look whether
+/// there is a command on the one socket that it was started with. With commands come the sockets of
+/// its snapshots. No other socket can be made.
 const GUIDED: &[(c_long, Args)] = &[(libc::SYS_recvfrom, Any)];
 
 /// linux/audit.h: EM_X86_64, 64 bits, little endian.
@@ -136,7 +137,7 @@ fn set_filter(program: &mut [sock_filter]) -> std::io::Result<()> {
     // in this process that is not its program's own.
     let flags = libc::SECCOMP_FILTER_FLAG_SPEC_ALLOW;
     // SAFETY: the description and the program that it points to outlive the call, which changes
-    // what this process may call and nothing in its memory.
+    // the calls that this process may make and nothing in its memory.
     let refused = unsafe {
         libc::syscall(
             libc::SYS_seccomp,
@@ -151,7 +152,7 @@ fn set_filter(program: &mut [sock_filter]) -> std::io::Result<()> {
     }
 }
 
-/// What to say where a process of the replay was killed by a signal.
+/// The failure where a process of the replay was killed by a signal.
 pub fn killed(signal: i32) -> Failure {
     match signal {
         libc::SIGSYS => Failure::internal(
@@ -174,8 +175,8 @@ fn filter(pid: u32, guided: bool) -> Vec<sock_filter> {
     for &(nr, args) in ALLOWED.iter().chain(guide) {
         rule(&mut program, nr, &check(args));
     }
-    // Only to itself: to die of a signal. A child cannot, and ends with a status instead,
-    // which nobody looks at.
+    // Only to itself: to die of a signal. A child cannot, and ends with a status instead, which
+    // is not looked at.
     let own = equal(0, &[pid], EPERM);
     rule(&mut program, libc::SYS_tgkill, &own);
     program.push(ret(KILL));
@@ -188,7 +189,7 @@ fn rule(program: &mut Vec<sock_filter>, nr: c_long, body: &[sock_filter]) {
     program.extend_from_slice(body);
 }
 
-/// What a rule does with these arguments.
+/// The instructions that check these arguments.
 fn check(args: Args) -> Vec<sock_filter> {
     match args {
         Any => vec![ret(ALLOW)],
@@ -204,8 +205,8 @@ fn check(args: Args) -> Vec<sock_filter> {
     }
 }
 
-/// Allows what is not executable (argument 2), and what is if it lies in the code cache (arguments 0
-/// and 1) and besides passes these tests.
+/// Allows maps that are not executable (argument 2), and executable ones if they lie in the code
+/// cache (arguments 0 and 1) and besides pass these tests.
 fn in_cache(besides: &[(sock_filter, u32, u32)]) -> Vec<sock_filter> {
     const START: u32 = CACHE_START as u32;
     const END: u32 = CACHE_END as u32;
@@ -255,7 +256,7 @@ fn load(at: usize) -> sock_filter {
     instruction(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at as u32, 0, 0)
 }
 
-/// Compares what was loaded, and skips `yes` or `no` instructions.
+/// Compares the loaded value, and skips `yes` or `no` instructions.
 fn jump(how: u32, value: u32, yes: u8, no: u8) -> sock_filter {
     instruction(libc::BPF_JMP | how | libc::BPF_K, value, yes, no)
 }

@@ -26,7 +26,7 @@ use crate::sharing::processes::{ProcessSlot, standing};
 use crate::shm::Shm;
 use crate::task::Task;
 
-/// Who has the baton and who waits for it.
+/// The holder of the baton, and its waiters.
 pub struct Baton {
     state: Mutex<State>,
     /// How many threads wait; read without the lock to see whether a switch makes sense.
@@ -59,7 +59,7 @@ struct Waiter {
 // until it has been taken from the queue.
 unsafe impl Send for Waiter {}
 
-/// What a thread learns when it takes the baton.
+/// The result of taking the baton.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Taken {
     /// Another thread has held it since this one last did: the turn must be logged.
@@ -70,7 +70,7 @@ pub struct Taken {
 
 impl Taken {
     /// The thread has given the baton up and taken it once more, and done nothing between: one
-    /// turn says all.
+    /// turn stands for both.
     pub fn and_then(self, later: Self) -> Self {
         Self {
             switched: self.switched || later.switched,
@@ -110,7 +110,7 @@ impl Baton {
         self.among.lock().expect("no thread panics: panics abort")
     }
 
-    /// Holds everybody off while the process forks, so that the child's copy is whole.
+    /// Holds all others off while the process forks, so that the child's copy is whole.
     pub fn freeze(&self) -> impl Sized {
         (self.lock(), self.among())
     }
@@ -124,13 +124,13 @@ impl Baton {
         self.process.store(process, Ordering::Relaxed);
     }
 
-    /// Whether others could see what a sleeping call does to memory: other threads, or
+    /// Whether others could see the effects of a sleeping call on memory: other threads, or
     /// processes that map the same memory.
     pub fn shared(&self, task: &Task) -> bool {
         !task.machine().registry.single() || self.standing() != standing::PRIVATE
     }
 
-    /// Whether somebody waits.
+    /// Whether another thread or process waits.
     pub fn wanted(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) != 0
             || match self.standing() {
@@ -156,7 +156,7 @@ impl Baton {
         self.among().spinning(self.process());
     }
 
-    /// Gives the baton up: to a waiting thread that the policy chooses, or to whoever comes.
+    /// Gives the baton up: to a waiting thread that the policy chooses, or to the next that comes.
     pub fn release(&self, task: &Task) {
         if self.slot().is_some_and(ProcessSlot::pause) {
             self.release_group(task);
@@ -186,8 +186,8 @@ impl Baton {
         self.begin_turn(task, s)
     }
 
-    /// Hands the baton to a waiting thread and waits for it to come back. In line before the next
-    /// one is woken: that one would otherwise see nobody waiting, and if it spins keep the baton.
+    /// Hands the baton to a waiting thread and waits for it to come back. Enqueues before the next
+    /// thread is woken: that one would otherwise see no waiter, and if it spins keep the baton.
     pub fn pass(&self, task: &Task) -> Taken {
         let member = self.slot().is_some_and(ProcessSlot::pause);
         let mut s = self.lock();
@@ -232,8 +232,8 @@ impl Baton {
 }
 
 impl State {
-    /// Makes a waiting thread the holder, if there is one, in place of `thread`; returns what to
-    /// wake it by.
+    /// Makes a waiting thread the holder, if there is one, in place of `thread`; returns the word
+    /// to wake it by.
     fn hand_over(&mut self, thread: u32, waiting: &AtomicU32) -> Option<*const AtomicU32> {
         assert_eq!(
             self.holder,
@@ -274,7 +274,7 @@ fn wait(go: &AtomicU32) {
     }
 }
 
-/// What concerns other processes.
+/// The part that concerns other processes.
 impl Baton {
     /// The process that the address space belongs to.
     pub fn process(&self) -> u32 {
@@ -318,7 +318,7 @@ impl Baton {
         if slot.standing.load(Ordering::Acquire) == standing::PRIVATE {
             slot.pid.store(std::process::id(), Ordering::Release);
             slot.become_one(standing::RUNNING);
-            // What happened before is in what it will map.
+            // Earlier changes are in the content that it will map.
             let told = CHANGES.of(&self.shm).told();
             self.heard.store(told, Ordering::Relaxed);
         }
@@ -451,14 +451,15 @@ impl Baton {
             .is_some_and(|s| s.killed.load(Ordering::Relaxed) != 0)
     }
 
-    /// Whether a holder of the group's baton has died since this was last asked: what it did
-    /// to shared memory is on no tape.
+    /// Whether a holder of the group's baton has died since this was last asked: its last writes
+    /// to shared memory are on no tape.
     pub fn lost_a_holder(&self) -> bool {
         let deaths = self.group().deaths();
         self.is_member() && self.deaths.swap(deaths, Ordering::Relaxed) != deaths
     }
 
-    /// What members have changed in files since this process last asked; it has the group's baton.
+    /// The changes that members have made to files since this process last asked; it has the
+    /// group's baton.
     pub fn news(&self) -> Since {
         if !self.is_member() {
             return Since::Parts(Vec::new());
@@ -468,11 +469,11 @@ impl Baton {
         changes.since(heard)
     }
 
-    /// Tells the other members what this one, which has the group's baton, has changed in a file.
+    /// Tells the other members of a change to a file by this one, which has the group's baton.
     pub fn tell(&self, part: FileRange) {
         let changes = CHANGES.of(&self.shm);
         changes.tell(part);
-        // Its own news is none to itself.
+        // Its own changes are no news to itself.
         let last = changes.told() - 1;
         let (old, new) = (Ordering::Relaxed, Ordering::Relaxed);
         let _ = self.heard.compare_exchange(last, last + 1, old, new);
@@ -509,7 +510,7 @@ impl Baton {
     }
 }
 
-/// Notes what others may need to know while a member does not run; returns its turn.
+/// Notes the state that others may need while a member does not run; returns its turn.
 fn end_turn(slot: &ProcessSlot, task: &Task) -> u32 {
     let locked = crate::task::ending::holds_locks(task);
     slot.locked.store(locked.into(), Ordering::Release);

@@ -1,4 +1,4 @@
-//! The schedule tape of a process: who held the baton, in order.
+//! The schedule tape of a process: the holders of the baton, in order.
 
 use relive_trace::{Event, Kind, TapeId};
 

@@ -1,8 +1,7 @@
-//! A second fence behind the filter, where the kernel has Landlock (landlock(7)): no file by any
-//! name, no TCP, no signal to a process outside and no abstract socket of one, whatever system
-//! call might be found for that. Descriptors that are open, memory files and what comes over the
-//! replay's socket are not concerned. It must never be what a replay relies on: many kernels lack
-//! it.
+//! A second confinement behind the filter, where the kernel has Landlock (landlock(7)): no file by
+//! any name, no TCP, no signal to a process outside and no abstract socket of one, by any system
+//! call that might be found for that. It does not concern open descriptors, memory files and
+//! messages on the replay's socket. A replay must never rely on it: many kernels lack it.
 
 use std::io;
 
@@ -12,11 +11,11 @@ use relive_host::sys;
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Ruleset {
-    /// What is forbidden in file systems; there is no rule that allows any of it.
+    /// The rights forbidden in file systems; there is no rule that allows any of them.
     files: u64,
     /// The same for the network.
     net: u64,
-    /// What is forbidden with processes outside.
+    /// The rights forbidden with processes outside.
     scoped: u64,
 }
 
@@ -66,7 +65,8 @@ pub fn enter() -> io::Result<bool> {
     let at = &raw const rules as u64;
     // SAFETY: the kernel reads `size` bytes of the structure, which has as many.
     let ruleset = unsafe { call(libc::SYS_landlock_create_ruleset, [at, size as u64, 0]) }?;
-    // SAFETY: changes what this thread may do, nothing in its memory; closes what was just made.
+    // SAFETY: changes the rights of this thread, nothing in its memory; closes the ruleset made
+    // above.
     let entered = unsafe {
         let entered = call(libc::SYS_landlock_restrict_self, [ruleset as u64, 0, 0]);
         libc::close(ruleset as i32);
@@ -116,7 +116,7 @@ mod tests {
             scoped: 3,
         };
         assert_eq!(all(6), (newest, 24));
-        assert_eq!(all(99), all(6), "what is newer is not known here");
+        assert_eq!(all(99), all(6), "newer versions are not known here");
     }
 
     /// Runs `body` in a child behind the fence; 0: all was right, or there is no fence here.
@@ -170,7 +170,7 @@ mod tests {
         let version = unsafe { call(libc::SYS_landlock_create_ruleset, [0, 0, VERSION]) };
         if version.is_ok_and(|v| v >= 6) {
             let parent = std::process::id() as i32;
-            // SAFETY: signal 0 reaches nobody.
+            // SAFETY: signal 0 is not delivered.
             let status = behind(|| unsafe { libc::kill(parent, 0) < 0 && errno() == libc::EPERM });
             assert_eq!(status, 0);
         }

@@ -20,13 +20,13 @@ fn confined(nr: c_long, args: [u64; 6]) -> i32 {
     in_child(|| call(nr, args))
 }
 
-/// wait(2) status of a confined child that exits with what `body` says.
+/// wait(2) status of a confined child that exits with the result of `body`.
 fn in_child(body: impl FnOnce() -> i32) -> i32 {
     // SAFETY: the child makes calls that are safe in a fork of a threaded process (glibc
     // keeps its allocator usable there) and ends without running destructors.
     let pid = unsafe { libc::fork() };
     if pid == 0 {
-        // SAFETY: sets a limit of the child, so that what is killed leaves no core file.
+        // SAFETY: sets a limit of the child, so that it leaves no core file when it is killed.
         unsafe {
             libc::setrlimit(
                 libc::RLIMIT_CORE,
@@ -60,7 +60,7 @@ fn path(text: &'static std::ffi::CStr) -> u64 {
 }
 
 #[test]
-fn what_a_replay_needs_is_allowed() {
+fn calls_that_a_replay_needs_are_allowed() {
     let map = |prot: i32| {
         let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS;
         confined(
