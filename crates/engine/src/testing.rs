@@ -1,5 +1,5 @@
-//! A guest for unit tests: a task of a process that never runs, in a machine whose mode notes what it is
-//! asked. One test at a time has it. Nothing here may enter translated code.
+//! A guest for unit tests: a task of a process that never runs, in a machine whose mode notes its
+//! calls. One test at a time has it. Nothing here may enter translated code.
 
 mod fake;
 

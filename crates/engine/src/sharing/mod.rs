@@ -3,9 +3,9 @@
 //!
 //! Processes that share memory which one of them can write are *members* of one group, whose
 //! baton ([`group`]) lies in the memory that the supervisor shares with all processes: one
-//! member runs at a time. A process joins at a safe point, when it forks with such memory, maps what
-//! another process has mapped, or changes a file that another one maps; it leaves at exec. All
-//! others run concurrently.
+//! member runs at a time. A process joins at a safe point, when it forks with such memory, maps an
+//! object that another process has mapped, or changes a file that another one maps; it leaves at
+//! exec. All others run concurrently.
 //! Nothing here may look at guest memory.
 
 pub mod changes;

@@ -43,7 +43,7 @@ pub struct ProcessSlot {
     pub programs: AtomicU32,
     /// Recording: one of its threads holds a robust lock, while it does not run.
     pub locked: AtomicU32,
-    /// Recording: it has been killed, and does what the kernel would do for it.
+    /// Recording: it has been killed, and does the work that the kernel would do for it.
     pub killed: AtomicU32,
     /// Replay: it has ended, or its recording has.
     pub ended: AtomicU32,

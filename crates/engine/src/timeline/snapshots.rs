@@ -18,7 +18,7 @@ const SPARSENESS: u64 = 8;
 const SPARSENESS_DEAR: u64 = 2;
 /// Closer to the present than the least distance, each one is so many times as close as the last.
 const NEARER: u64 = 4;
-/// One that is closer than this part of the least distance is close enough.
+/// A snapshot closer than this part of the least distance is close enough.
 const NEAREST: u64 = 8;
 /// On the way to an unknown end, the part of the whole way that two neighbours may be apart.
 const UNKNOWN: u64 = 16;

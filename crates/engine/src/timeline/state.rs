@@ -15,7 +15,7 @@ use crate::supervisor::{self, Folder};
 
 /// Work between two snapshots before the speed of the replay is known.
 const FIRST_GAP: u64 = 2_000_000;
-/// Memory for snapshots: this part of what is available at the start.
+/// Memory for snapshots: this part of the memory available at the start.
 const MEMORY_PART: u64 = 4;
 
 /// Why the timeline stands where it stands.

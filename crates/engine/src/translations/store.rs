@@ -91,7 +91,7 @@ fn private(meta: &Metadata, user: u32) -> bool {
 }
 
 impl Store {
-    /// The one that the environment names.
+    /// The folder that the environment names.
     #[must_use]
     pub fn requested() -> Option<Self> {
         let named = std::env::var_os(VARIABLE).filter(|v| !v.is_empty())?;

@@ -71,9 +71,9 @@ pub enum Due {
     Parent,
     /// The thread has no event left, and its further work is of no use to any other.
     End,
-    /// One that happens to the thread.
+    /// An event that happens to the thread.
     Position(Position),
-    /// One that the thread causes: translated code has stopped.
+    /// An event that the thread causes: translated code has stopped.
     Stop(Stop),
 }
 

@@ -37,7 +37,7 @@ enum Outcome {
 }
 
 impl Event {
-    /// One that is about to happen at `before`.
+    /// An event that is about to happen at `before`.
     pub fn due(at: &Stepper, before: Point, call: Option<u32>, stops: &StopSet) -> Self {
         Self {
             before,
