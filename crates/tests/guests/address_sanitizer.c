@@ -1,6 +1,6 @@
 // relive: threads=yes flags="-fsanitize=address -O1 -g -pthread"
 // AddressSanitizer: its shadow memory lies at fixed addresses, terabytes of it; one byte
-// behind an allocation is noticed, in any thread, and so is what was freed.
+// behind an allocation is noticed, in any thread, and so is a use of freed memory.
 #include "check.h"
 #include <pthread.h>
 #include <sanitizer/asan_interface.h>

@@ -1,5 +1,5 @@
 // relive: flags="-fsanitize=address -O1 -g" exit=1 output=free expect=heap-buffer-overflow
-// What AddressSanitizer reports of a heap overflow: the text has addresses in it.
+// AddressSanitizer's report of a heap overflow: the text has addresses in it.
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>

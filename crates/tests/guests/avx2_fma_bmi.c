@@ -23,7 +23,7 @@ int main(void) {
     for (int i = 0; i < 4; i++) CHECK(sums[i] == 499500.0 * (i + 1));
     volatile double a = 1.0 + 0x1p-30, b = 1.0 - 0x1p-30, c = -1.0;
     CHECK(__builtin_fma(a, b, c) == -0x1p-60);
-    // vzeroupper clears what legacy SSE keeps.
+    // vzeroupper clears the bits that legacy SSE keeps.
     uint64_t halves[4];
     __asm__ volatile("vpcmpeqd %%ymm3, %%ymm3, %%ymm3\n\tpxor %%xmm3, %%xmm3\n\tvmovdqu %%ymm3, %0"
                      : "=m"(halves) : : "xmm3");
@@ -38,7 +38,7 @@ int main(void) {
     __m256 whole = _mm256_setr_ps(0.5f, 1, 2, 3, 4, 5, 6, 65504);
     _mm256_storeu_ps(half, _mm256_cvtph_ps(_mm256_cvtps_ph(whole, 0)));
     CHECK(half[0] == 0.5f && half[7] == 65504.0f);
-    // Masked loads must not touch what the mask leaves out.
+    // Masked loads must not touch elements that the mask leaves out.
     int masked[8];
     _mm256_storeu_si256((__m256i *)masked, _mm256_maskload_epi32(table, _mm256_setr_epi32(-1, 0, -1, 0, 0, 0, 0, -1)));
     CHECK(masked[0] == 0 && masked[1] == 0 && masked[2] == 4 && masked[7] == 49);

@@ -45,7 +45,7 @@ static void once(int number, int call) {
 static pthread_t first;
 static atomic_int over;
 
-// Nobody can tell from outside when a thread has begun to sleep in its call, and a signal that comes
+// It cannot be told from outside when a thread has begun to sleep in its call, and a signal that comes
 // before does not interrupt it. So they come until the call is over.
 static void *interrupt(void *arg) {
     struct timespec pause = {0, 30000000};

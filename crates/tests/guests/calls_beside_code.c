@@ -1,5 +1,5 @@
 // relive: link=pie
-// What the kernel writes goes to pages with code that has just run.
+// The kernel writes to pages with code that has just run.
 #include "check.h"
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -31,7 +31,7 @@ static void renew(unsigned char *at) {
     CHECK(call(at) == number);
 }
 
-// A call that writes behind the code, which must work, and the code must be what it was.
+// A call that writes behind the code, which must work, and the code must stay as it was.
 #define WRITES(what)                                                                     \
     do {                                                                                 \
         renew(code);                                                                     \

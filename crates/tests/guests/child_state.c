@@ -1,5 +1,5 @@
 // relive: link=pie,static
-// What a child that uses its parent's memory has of its parent, and the parent of the child's.
+// The state that a child in its parent's memory has of its parent, and its parent of the child.
 #include "check.h"
 #include <linux/sched.h>
 #include <sched.h>

@@ -1,6 +1,6 @@
 // relive: threads=yes output=free
-// Threads that read clocks without any system call, more often than any buffer holds: what
-// one has read is never behind what another one had read and told before.
+// Threads that read clocks without any system call, more often than any buffer holds: a time that
+// one has read is never behind a time that another one had read and told before.
 #include "check.h"
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,6 +1,6 @@
 // relive: link=pie,static
 // clone and clone3 in their mixtures: exit signals, descriptors of children, ids, tables that
-// are shared with a process of its own, a stack of one's own, and what clone3 refuses.
+// are shared with a process of its own, a stack of one's own, and arguments that clone3 refuses.
 #include "check.h"
 #include <fcntl.h>
 #include <linux/sched.h>

@@ -38,7 +38,7 @@ int main(void) {
     CHECK(pid > 0 || errno == EINVAL);
     if (pid > 0) expect_exit(pid, 0);
     CHECK(shared == (pid > 0 ? 42 : 0));
-    // The same with the parent asleep until the child is gone is what vfork does.
+    // The same with the parent asleep until the child is gone, as vfork does.
     shared = 0;
     pid = clone(child_main, stack + sizeof stack, CLONE_VM | CLONE_VFORK | SIGCHLD, &shared);
     CHECK(pid > 0);

@@ -1,6 +1,6 @@
 // relive: link=pie,static
 // Pages with code that has run, which then change otherwise than by a write: emptied, moved, grown,
-// given back, wiped in a child. They can be written as before, and what is written then runs.
+// given back, wiped in a child. They can be written as before, and the written code then runs.
 #include "check.h"
 #include <sys/mman.h>
 

@@ -82,7 +82,7 @@ int main(void) {
     CHECK(mremap(other, LEN, LEN, MREMAP_MAYMOVE | MREMAP_FIXED, room) == room);
     both(room, code);
 
-    // What is executable under two names is written under either.
+    // A page that is executable under two names is written under either.
     unsigned char *twice = map(writes | PROT_EXEC);
     both(twice, code);
     both(twice, twice);

@@ -1,6 +1,6 @@
 // relive: expect=from\sthe\sparent
 // Standard output that reaches a process as a message, by pidfd_getfd, or by a name: a replay
-// has to show what goes through it.
+// has to show the bytes that go through it.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/socket.h>

@@ -1,6 +1,6 @@
 // relive:
 // One descriptor leads to a pipe, then to a file that is mapped shared, and back, in every way
-// that it can be replaced: what is written to the file must show in its map each time.
+// that it can be replaced: bytes written to the file must show in its map each time.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,5 +1,5 @@
 // relive:
-// What a new program keeps of the old one, and what it does not.
+// The state that a new program keeps of the old one, and the state that it loses.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/prctl.h>

@@ -1,6 +1,6 @@
 // relive: link=pie,static
 // Programs that have no name or odd arguments: memfds, descriptors that exec closes, no
-// arguments at all, scripts that name scripts, and what exec refuses.
+// arguments at all, scripts that name scripts, and files that exec refuses.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/mman.h>

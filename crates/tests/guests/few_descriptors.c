@@ -1,6 +1,6 @@
 // relive: link=static
 // A program that may have very few files open, and uses them all (more than a loader of libraries
-// leaves): what Relive opens for itself must not count.
+// leaves): Relive's own descriptors must not count.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -12,7 +12,7 @@ static void limit(rlim_t soft, rlim_t hard) {
     CHECK(setrlimit(RLIMIT_NOFILE, &limit) == 0);
 }
 
-// Maps a file that nobody has mapped yet, with no descriptor left.
+// Maps a file that has not been mapped yet, with no descriptor left.
 static void use(int number) {
     char name[20], text[5000];
     snprintf(name, sizeof name, "file%d", number);

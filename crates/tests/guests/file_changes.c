@@ -1,6 +1,6 @@
 // relive: link=pie
 // Files that change under their maps by other ways than write: cut, grown, punched, copied
-// into, opened anew; and maps of what has none.
+// into, opened anew; and maps of files that have none.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -71,7 +71,7 @@ static void block(int number) {
     CHECK(sigprocmask(SIG_BLOCK, &set, NULL) == 0);
 }
 
-// What is set up for SIGSEGV.
+// The setup for SIGSEGV.
 enum how { NOTHING, PLAIN, ON_ALTERNATE, BLOCKED, IGNORED, HOWS };
 
 static void set_up(enum how how) {
@@ -245,7 +245,7 @@ static void where(int number, siginfo_t *info, void *context) {
     ran_at = context;
 }
 
-// What counts is the stack pointer below the red zone: nearer to the end the stack is left, and
+// The stack pointer below the red zone counts: nearer to the end the stack is left, and
 // entered at its other end.
 static void near_the_end(void) {
     use_alternate(alternate, sizeof alternate);

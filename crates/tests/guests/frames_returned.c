@@ -1,6 +1,6 @@
 // relive: link=pie,static needs=avx
 // Returning from bad signal frames: the kernel raises SIGSEGV where it cannot read one, or where the
-// processor would refuse what is in it; and what it makes of an extended state that lacks parts.
+// processor would refuse its content; and the registers of an extended state that lacks parts.
 #include "fault.h"
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -23,7 +23,7 @@ static void segments(ucontext_t *uc, uint64_t cs, uint64_t ss) {
     REG(uc, CSGSFS) = (long)(cs | ss << 48);
 }
 
-// What is done to a frame. The first ones are bad.
+// The changes to a frame. The first ones are bad.
 enum harm {
     AREA_CLOSED, AREA_HIGH, AREA_NOT_CANONICAL, AREA_MISALIGNED, AREA_AT_ONE, RESERVED_MXCSR,
     UNKNOWN_COMPONENT, COMPACTED, RESERVED_HEADER, RESERVED_MXCSR_OLD, MISALIGNED_OLD, NO_SUCH_CS,
@@ -179,7 +179,7 @@ static void good_ones(void) {
         case TOO_LARGE:
         case TOO_SMALL:
         case LEAST:
-        // What becomes of MXCSR depends on whether the processor has XRSTORS.
+        // The new MXCSR depends on whether the processor has XRSTORS.
         case WITHOUT_AVX: CHECK(is(ymm, 1, 0)); break;
         case WITHOUT_SSE: CHECK(is(ymm, 0, 1) && control == initial); break;
         case NONE_USED: CHECK(is(ymm, 0, 0) && control == set); break;
@@ -271,7 +271,7 @@ int main(void) {
     bad_ones();
     no_frames();
     good_ones();
-    // What was closed is unmapped: the last page has nothing before it.
+    // The closed pages are unmapped: the last page has nothing before it.
     CHECK(munmap((char *)closed, 4096) == 0);
     edge = (char *)closed + 4096;
     moved_frame();

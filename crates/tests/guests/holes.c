@@ -1,5 +1,5 @@
 // relive: link=pie,static
-// Memory that is not mapped is not there: what faults and calls say of it, as of memory that is
+// Memory that is not mapped is not there: the faults and results of calls there, as for memory that is
 // mapped and may not be touched. And a sparse file, of which a copy has holes too.
 #include "check.h"
 #include <fcntl.h>

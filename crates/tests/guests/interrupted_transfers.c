@@ -22,7 +22,7 @@ static ssize_t sends(void) {
 }
 static ssize_t splices_out(void) { return splice(ends[0], NULL, fds[0], NULL, 100, 0); }
 
-// What ends a call that was made again.
+// Ends a call that was made again.
 static void on_alarm(int sig) {
     (void)sig;
     if (++times == 2) shutdown(fds[0], SHUT_RDWR);

@@ -1,7 +1,7 @@
 // relive: threads=yes timeout=90
 // A tiny compiler to machine code: writable and executable by turns with mprotect, one file
 // mapped twice (writable here, executable there), code placed high, and a second thread that
-// runs what the first one wrote.
+// runs the first one's code.
 #include "check.h"
 #include <pthread.h>
 #include <stdatomic.h>

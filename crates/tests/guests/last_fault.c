@@ -1,6 +1,6 @@
 // relive: link=pie,static flags="-pthread" threads=yes
-// What a signal frame says of a fault (REG_TRAPNO, REG_ERR, REG_CR2) is the thread's last one, whatever
-// the signal is about: also of a signal that was sent, in new threads and processes, after exec.
+// The fault in a signal frame (REG_TRAPNO, REG_ERR, REG_CR2) is the thread's last one, for any
+// signal: also for one that was sent, in new threads and processes, after exec.
 #include "fault.h"
 #include <fcntl.h>
 #include <pthread.h>
@@ -151,7 +151,7 @@ int main(int count, char **args) {
     CHECK(seen.number == 0 && shows(0, 0, 0x123458));
     undefined();
     CHECK(seen.number == 6 && shows(6, 0, 0x123458));
-    // What nobody is told of does not count: bad addresses in calls, code that changes itself.
+    // Faults without a signal do not count: bad addresses in calls, code that changes itself.
     int zero = open("/dev/zero", O_RDONLY);
     CHECK(read(zero, (void *)0x1000, 8) == -1 && errno == EFAULT);
     unsigned char code[] = {0xb8, 1, 0, 0, 0, 0xc3};

@@ -1,5 +1,5 @@
 // relive:
-// Maps of files that are open with O_DIRECT: what reads such a descriptor needs aligned buffers, a
+// Maps of files that are open with O_DIRECT: reads of such a descriptor need aligned buffers, a
 // map does not. One file ends inside of a page, one at its end, one is empty.
 #include "check.h"
 #include <fcntl.h>

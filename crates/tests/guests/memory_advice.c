@@ -1,6 +1,6 @@
 // relive:
 // Locked memory, advice about it and about ranges with holes, protection of stacks that grow, and
-// other corners of the memory calls: what they answer, and what they have done when they fail.
+// other corners of the memory calls: their results, and their effects when they fail.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -46,7 +46,7 @@ static void holes_and_bounds(void) {
     FAILS(ENOMEM, msync(at, 4 * PAGE, MS_SYNC));
     CHECK(mprotect(at, 0, 0x10) == 0);
     FAILS(EINVAL, mprotect(at, PAGE, 0x10));
-    // What shrinks is not looked at as a whole.
+    // A range that shrinks is not looked at as a whole.
     CHECK(mremap(at, 4 * PAGE, 3 * PAGE, 0) == at);
     FAILS(ENOMEM, msync(at + 3 * PAGE, PAGE, MS_SYNC));
     CHECK(at[2 * PAGE] == 0);

@@ -23,7 +23,7 @@ int main(void) {
     CHECK(tee(ends[0], 1, 8, 0) == 8 && splice(ends[0], NULL, 1, NULL, 8, 0) == 8);
     CHECK(vmsplice(1, &vector, 1, 0) == 10);
     CHECK(sendfile(1, 999, NULL, 3) == -1 && errno == EBADF);
-    // What the kernel refuses.
+    // Calls that the kernel refuses.
     off_t nowhere = 0;
     loff_t place = 0;
     CHECK(write(ends[1], "left", 4) == 4);

@@ -1,5 +1,5 @@
 // relive:
-// The list of network interfaces by SIOCGIFCONF: its size, all of it, and what fits into less.
+// The list of network interfaces by SIOCGIFCONF: its size, all of it, and a part of it in a smaller buffer.
 #include "check.h"
 #include <net/if.h>
 #include <sys/ioctl.h>

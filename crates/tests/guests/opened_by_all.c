@@ -1,5 +1,5 @@
 // relive: link=pie
-// Every call that opens a file by its name knows the files that are not what they are natively
+// Every call that opens a file by its name knows the files that differ from native ones
 // (/proc/self/maps and exe), and the names of standard output.
 #include "check.h"
 #include <fcntl.h>
@@ -39,7 +39,7 @@ int main(void) {
     CHECK(by_open.st_dev == by_openat2.st_dev && by_open.st_ino == by_openat2.st_ino);
     CHECK(close(one) == 0 && close(other) == 0);
 
-    // What the kernel refuses.
+    // Calls that the kernel refuses.
     CHECK(openat2(AT_FDCWD, "/proc/self/exe", O_RDONLY, RESOLVE_NO_MAGICLINKS) == -1 && errno == ELOOP);
     CHECK(openat2(AT_FDCWD, "/proc/self/maps", O_RDONLY, RESOLVE_BENEATH) == -1 && errno == EXDEV);
     CHECK(openat2(AT_FDCWD, "/proc/self/maps", -1, 0) == -1 && errno == EINVAL);

@@ -60,7 +60,7 @@ static void becomes_another(void) {
     CHECK(setresuid(1000, 1000, 1000) == 0 && getuid() == 1000);
     CHECK(prctl(PR_GET_DUMPABLE) == 0);
     maps_and_threads();
-    // Whatever it closes, the recorder's own descriptors are not there for it.
+    // It can close no descriptor of the recorder's own: they are not there for it.
     CHECK(dup2(self, 40) == 40 && dup2(data, 41) == 41);
     self = 40, data = 41;
     CHECK(close_range(42, ~0u, 0) == 0);
@@ -146,7 +146,7 @@ int main(int argc, char **argv) {
         syscall(SYS_execveat, self, "", arguments, environ, AT_EMPTY_PATH);
         return 95;
     }
-    if (geteuid() != 0) return ok(); // Nobody else may.
+    if (geteuid() != 0) return ok(); // Only root may.
     self = open("/proc/self/exe", O_RDONLY);
     data = open("data", O_RDWR | O_CREAT | O_TRUNC, 0600);
     CHECK(self >= 0 && data >= 0 && write(data, "kept", 4) == 4);

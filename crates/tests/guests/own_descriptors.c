@@ -1,5 +1,5 @@
 // relive:
-// The recorder's own descriptors are not there for the program, whatever it asks with: by number, in
+// The recorder's own descriptors are not there for the program, in any request: by number, in
 // arrays and sets, in messages, by name, from another process.
 #include "check.h"
 #include <dirent.h>
@@ -120,7 +120,7 @@ static void listed(const char *folder) {
     CHECK(close(at) == 0);
 }
 
-// What another process sees of this one.
+// The view of another process on this one.
 static void from_outside(void) {
     pid_t parent = getpid(), child = fork();
     CHECK(child >= 0);
@@ -160,7 +160,7 @@ int main(void) {
     listed("/proc/self/fdinfo");
     from_outside();
     // A set is as large as the table of descriptors at least, which has no number that we know of:
-    // what is open makes it large enough.
+    // the open descriptors make it large enough.
     int high = fcntl(file, F_DUPFD, 900);
     CHECK(high >= 900);
     for (int fd = high + 1; fd < FD_SETSIZE; fd++) {

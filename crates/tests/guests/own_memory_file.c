@@ -1,6 +1,6 @@
 // relive:
 // A program reads its own memory through /proc/self/mem, whatever its protection; and mprotect of
-// a range with a hole changes what lies before the hole.
+// a range with a hole changes the pages before the hole.
 #include "check.h"
 #include <fcntl.h>
 #include <setjmp.h>

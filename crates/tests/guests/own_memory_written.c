@@ -109,7 +109,7 @@ static void holes(int fd) {
         CHECK(pread(fd, seen, 8, (off_t)nowhere[i]) == -1 && errno == EIO);
         CHECK(pwrite(fd, seen, 8, (off_t)nowhere[i]) == -1 && errno == EIO);
     }
-    // Memory of ours that may not be used for this: what fits before it is done.
+    // Memory of ours that may not be used for this: the part before it is transferred.
     CHECK(pread(fd, map + PAGE, 2 * PAGE, (off_t)map) == -1 && errno == EFAULT);
     CHECK(pread(fd, map + 2 * PAGE, 8, (off_t)map) == -1 && errno == EFAULT);
     CHECK(pwrite(fd, map + 2 * PAGE, 8, (off_t)map) == -1 && errno == EFAULT);
@@ -177,7 +177,7 @@ static void modes(void) {
     CHECK(close(reads) == 0 && close(writes) == 0);
 }
 
-// What is executed changes, wherever it lies.
+// Code that is executed changes, wherever it lies.
 static void code(int fd) {
     const unsigned char insns[] = {0xb8, 5, 0, 0, 0, 0xc3};
     unsigned char *jit = mmap(NULL, PAGE, PROT_READ | PROT_WRITE | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -232,7 +232,7 @@ static void received(int fd) {
     CHECK(close(got) == 0 && close(pair[0]) == 0 && close(pair[1]) == 0);
 }
 
-// A child's descriptor shows what its parent has.
+// A child's descriptor shows its parent's memory.
 static void in_a_child(int fd) {
     strcpy(text, "the parent's");
     pid_t child = fork();
@@ -285,7 +285,7 @@ static void vectors(void) {
 
 int main(int count, char **args) {
     if (count == 2) {
-        // What the descriptor shows is gone with the program that opened it.
+        // The memory that the descriptor shows is gone with the program that opened it.
         char seen[4];
         int fd = atoi(args[1]);
         CHECK(pread(fd, seen, 4, (off_t)text) == 0 && pread(fd, seen, 4, 0) == 0);

@@ -1,5 +1,5 @@
 // relive:
-// What looks for leaks starts a process in its own memory that nobody may trace, and that traces
+// A leak checker starts a process in its own memory that no other may trace, and that traces
 // it: first it waits for its parent, which must not wait for it in turn. Where tracing is not
 // possible the process is refused.
 #include "check.h"

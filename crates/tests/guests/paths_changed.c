@@ -1,6 +1,6 @@
 // relive: threads=yes timeout=90
-// A thread changes a byte of a path while another one makes calls with it: what is looked at before a
-// call is what the call finds, so it never leads to the recorder.
+// A thread changes a byte of a path while another one makes calls with it: the path that is looked
+// at before a call is the one that the call uses, so it never leads to the recorder.
 #include "check.h"
 #include <fcntl.h>
 #include <pthread.h>

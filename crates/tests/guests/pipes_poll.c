@@ -1,5 +1,5 @@
 // relive: threads=yes
-// Pipes and what waits on them: poll, select, epoll (level, edge, one-shot), eventfd,
+// Pipes and the calls that wait on them: poll, select, epoll (level, edge, one-shot), eventfd,
 // signalfd, splice, tee, sendfile, copy_file_range, memfd.
 #include "check.h"
 #include <fcntl.h>

@@ -16,7 +16,7 @@ static void is_own_link(int folder, const char *name) {
     CHECK(strcmp(to, own) == 0);
 }
 
-// A map has this function in it, and only what the program knows of.
+// A map has this function in it, and only maps that the program knows of.
 static void is_own_map(int fd) {
     size_t length = 0;
     ssize_t n;

@@ -1,5 +1,5 @@
 // relive: output=free link=pie,static args="one two\s2"
-// What /proc tells a process about itself: maps, exe, cmdline, status, fd, task, environ.
+// The files of /proc about the process itself: maps, exe, cmdline, status, fd, task, environ.
 #include "check.h"
 #include <dirent.h>
 #include <fcntl.h>
@@ -55,7 +55,7 @@ int main(int argc, char **argv) {
     int open_fds = 0;
     for (struct dirent *e; (e = readdir(dir));)
         if (e->d_name[0] != '.') {
-            // What is listed is open and the program's own; a recorder's descriptors are not listed.
+            // Each listed descriptor is open and the program's own; a recorder's are not listed.
             CHECK(fcntl(atoi(e->d_name), F_GETFD) >= 0 && atoi(e->d_name) < 100);
             open_fds++;
         }

@@ -1,6 +1,6 @@
 // relive: threads=yes timeout=60
-// Several processes and threads read the same files and each other's, at the same time; what
-// they read goes through pipes, mixed with new bytes, as an archiver sends it.
+// Several processes and threads read the same files and each other's, at the same time; the bytes
+// they read go through pipes, mixed with new bytes, as an archiver sends it.
 #include "check.h"
 #include <fcntl.h>
 #include <pthread.h>

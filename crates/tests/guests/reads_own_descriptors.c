@@ -1,5 +1,5 @@
 // relive:
-// The recorder keeps what is read behind a descriptor of its own: the program must neither see
+// The recorder keeps the bytes read behind a descriptor of its own: the program must neither see
 // nor harm it, and no other file may be taken for it.
 #include "check.h"
 #include <dirent.h>
@@ -41,7 +41,7 @@ int main(void) {
     int before = listed();
     read_something();
     CHECK(listed() == before);
-    // What can be closed is closed, each by itself and then all at once.
+    // All descriptors are closed, each by itself and then all at once.
     struct rlimit limit;
     CHECK(getrlimit(RLIMIT_NOFILE, &limit) == 0);
     for (int fd = 3; fd < (int)limit.rlim_cur && fd < 70000; fd++) close(fd);

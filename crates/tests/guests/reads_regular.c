@@ -1,5 +1,5 @@
 // relive: link=pie,static
-// What is read from files, in every way that the content, the file or the buffer can change
+// Reads of files, in every way that the content, the file or the buffer can change
 // between two reads of the same place: all of it must be seen again as it was read.
 #include "check.h"
 #include <fcntl.h>
@@ -32,7 +32,7 @@ static int make(const char *name) {
     return file;
 }
 
-// Reads a range and compares it with what it must be.
+// Reads a range and compares it with its expected content.
 static void same(int file, off_t at, size_t n) {
     memset(buffer, 0xee, sizeof buffer);
     ssize_t wanted = at >= SIZE ? 0 : at + (off_t)n > SIZE ? SIZE - at : (ssize_t)n;
@@ -50,7 +50,7 @@ static void ranges(int file) {
     CHECK(pread(file, buffer, PAGE, -1) == -1 && errno == EINVAL);
 }
 
-// The file changes between reads: by write, by truncation, and back to what it was.
+// The file changes between reads: by write, by truncation, and back to its first content.
 static void changes(int file) {
     for (int round = 0; round < 4; round++) {
         for (int i = 0; i < SIZE; i += 700 + round) content[i] ^= 0x5a;
@@ -120,7 +120,7 @@ static void code(void) {
 }
 
 static void other_files(void) {
-    // A memfd that is mapped shared: what is read from it was written through the map.
+    // A memfd that is mapped shared: the bytes read from it were written through the map.
     int memory = syscall(SYS_memfd_create, "m", 0);
     CHECK(memory >= 0 && ftruncate(memory, 2 * PAGE) == 0);
     unsigned char *map = mmap(NULL, 2 * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);

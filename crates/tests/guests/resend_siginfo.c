@@ -92,7 +92,7 @@ static pid_t run(int number, void (*handler)(int, siginfo_t *, void *), int flag
     } else {
         crash(number);
     }
-    // int3 is behind itself; what is sent came before this line.
+    // Behind int3 the thread goes on here; a signal that is sent again came before this line.
     _exit(97);
 }
 

@@ -114,7 +114,7 @@ int main(int argc, char **argv) {
     CHECK(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
     status = forked(strict_exit);
     CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 4);
-    // What no kernel would run.
+    // Filters that no kernel would run.
     struct sock_filter code[] = {BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 3), BPF_STMT(BPF_RET | BPF_K, 0)};
     struct sock_fprog program = {2, code};
     CHECK(syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == -1 && errno == EINVAL);

@@ -1,5 +1,5 @@
 // relive: link=pie
-// Instructions that read what the kernel keeps of segments, and software interrupts.
+// Instructions that read the kernel's state of segments, and software interrupts.
 #include "check.h"
 #include <setjmp.h>
 

@@ -27,7 +27,7 @@ int main(void) {
         code[4] = i % 2 ? 0x75 : 0x74;
         CHECK(call() == (i % 2 ? 7 : 0));
     }
-    // movb $0x2a, 1f+1(%rip); jmp 1f; 1: mov $0, %eax; ret: patches what comes next.
+    // movb $0x2a, 1f+1(%rip); jmp 1f; 1: mov $0, %eax; ret: patches the next instruction.
     static const unsigned char ahead[] = {0xc6, 0x05, 0x03, 0, 0, 0, 0x2a, 0xeb, 0x00, 0xb8, 0, 0, 0, 0, 0xc3};
     for (int i = 0; i < 50; i++) {
         emit(ahead, sizeof ahead);

@@ -22,7 +22,7 @@ static void fault(int signo, siginfo_t *info, void *context) {
     siglongjmp(back, info->si_code == BUS_ADRERR ? 1 : 2);
 }
 
-// What is at an address; -1: nothing.
+// The byte at an address; -1: nothing.
 static int at(volatile char *p) {
     if (sigsetjmp(back, 1)) return -1;
     return *p;

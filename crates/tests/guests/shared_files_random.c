@@ -1,7 +1,7 @@
 // relive: output=free threads=yes timeout=120 link=pie
-// Processes, some forked and some executed, do by chance what can be done with a few files: map them,
+// Processes, some forked and some executed, perform random operations on a few files: map them,
 // for reading or for writing too, let go, grow and shrink maps, write, cut, punch, append, copy into.
-// All look at all that they map, after each step: whatever they see, a replay sees the same.
+// All look at all that they map, after each step: a replay sees the same content as the recording.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/mman.h>

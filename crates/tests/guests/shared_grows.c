@@ -1,6 +1,6 @@
 // relive: link=pie,static
 // A file that is mapped shared grows, and its map with it: where it is, by moving, and under a second
-// name. What is written to the file shows in the map and the other way round, in a child too.
+// name. Bytes written to the file show in the map and the other way round, in a child too.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/mman.h>

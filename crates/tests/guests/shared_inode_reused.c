@@ -23,7 +23,7 @@ static ino_t probe(const char *name, int flags, int prot) {
     return st.st_ino;
 }
 
-// Writes new files until one has the number, and reads back what it wrote.
+// Writes new files until one has the number, and reads back their content.
 static void write_new(ino_t wanted, int round) {
     for (int i = 0; i < FILES; i++) {
         char name[32], text[32], back[32] = "";

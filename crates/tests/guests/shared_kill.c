@@ -1,7 +1,7 @@
 // relive: threads=yes output=free expect="killed 3" timeout=60
 // Processes that share memory are killed: asleep, while they wait, and while they write to it
-// all the time, by their parent and by a process that does not share the memory. What they had
-// written last is what everybody sees, then and in replay.
+// all the time, by their parent and by a process that does not share the memory. Their last
+// writes are seen by all others, then and in replay.
 #include "check.h"
 #include <sched.h>
 #include <sys/mman.h>

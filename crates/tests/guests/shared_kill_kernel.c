@@ -1,6 +1,6 @@
 // relive: output=free expect="wrote" timeout=60
 // The kernel kills a process in the middle of its work on shared memory (its limit of processor
-// time): what it wrote last is what the others see, then and in replay.
+// time): the others see its last writes, then and in replay.
 #include "check.h"
 #include <sys/mman.h>
 #include <sys/resource.h>

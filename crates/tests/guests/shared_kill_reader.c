@@ -1,7 +1,7 @@
 // relive: link=pie output=free expect="wrote" timeout=60
 // The kernel kills a process (its limit of processor time) that changes a file through its map, and one
-// that does so by calls; another process only reads the file, through a map: it sees what they wrote
-// last, then and in replay.
+// that does so by calls; another process only reads the file, through a map: it sees the bytes that
+// they wrote last, then and in replay.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/mman.h>

@@ -1,6 +1,6 @@
 // relive: link=pie
-// A map of a file grows over what another process has written there, while it was not mapped; and
-// over what was cut away and grows again. One without access shows it too, once it has some.
+// A map of a file grows over bytes that another process has written there, while it was not mapped; and
+// over a part that was cut away and grows again. One without access shows it too, once it has some.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -50,7 +50,7 @@ int main(int argc, char **argv) {
     CHECK(second != p && second[2 * PAGE] == 'o' && second[PAGE + 5] == 'u');
     CHECK(munmap((void *)second, 3 * PAGE) == 0);
 
-    // It is cut where nobody maps it, and grows again.
+    // It is cut where no process maps it, and grows again.
     other("gone", 3 * PAGE + 7);
     other("", PAGE + 6);
     p = grow(p, 2 * PAGE, 5 * PAGE, 0);

@@ -1,5 +1,5 @@
 // relive: link=pie
-// Files with holes, which are far longer than what is in them: mapped as a whole, in windows, with
+// Files with holes, which are far longer than their content: mapped as a whole, in windows, with
 // holes made between maps, and grown by mremap(2). A hole of a tebibyte is no more than a hole.
 #include "check.h"
 #include <fcntl.h>
@@ -30,7 +30,7 @@ int main(void) {
     memcpy(p + GIB, "through", 7);
     CHECK(munmap(p, 6 * GIB + 9) == 0);
 
-    // What was written through the map is there, and a hole is made over a part of it.
+    // The bytes written through the map are there, and a hole is made over a part of it.
     p = map(fd, GIB - PAGE, 2 * PAGE);
     CHECK(memcmp(p + PAGE, "through", 7) == 0);
     p[0] = 'b';
@@ -66,7 +66,7 @@ int main(void) {
     CHECK(munmap(p, 1L << 40) == 0);
     p = map(fd, (1L << 39) - PAGE, 2 * PAGE);
     CHECK(p[PAGE] == 7 && p[0] == 0);
-    // It grows over what another map has written, and over nothing.
+    // It grows over bytes that another map has written, and over nothing.
     unsigned char *other = map(fd, (1L << 39) + 2 * PAGE, PAGE);
     other[1] = 8;
     CHECK(munmap(other, PAGE) == 0);

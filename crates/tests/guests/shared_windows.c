@@ -1,6 +1,6 @@
 // relive: link=pie
-// A file is written and read through one window after the other, never all of it at once: what a
-// window shows was written through an earlier one, by a call while nobody mapped it, or by another
+// A file is written and read through one window after the other, never all of it at once: the content
+// of a window was written through an earlier one, by a call while it was not mapped, or by another
 // process through a window of its own.
 #include "check.h"
 #include <fcntl.h>
@@ -68,7 +68,7 @@ int main(void) {
     CHECK(p[WINDOW + 9] == 200 && kept[PAGE + 1] == 's');
     CHECK(munmap(over, WINDOW) == 0 && munmap(p, 2 * WINDOW) == 0);
 
-    // Cut and grown where nobody maps it: what was there is gone.
+    // Cut and grown where no process maps it: its content is gone.
     CHECK(ftruncate(fd, 6 * WINDOW + 100) == 0 && ftruncate(fd, WINDOWS * WINDOW) == 0);
     p = window(6 * WINDOW, 2 * WINDOW);
     CHECK(p[64] == value(6 * WINDOW + 64, 2) && p[128] == 0 && p[WINDOW] == 0);

@@ -1,6 +1,6 @@
 // relive: link=pie timeout=60
 // A file that one process maps is changed by another that does not map it, in every way: the map
-// shows what was written, in what the last page has behind the end of the file too.
+// shows the written bytes, also in the last page's part behind the end of the file.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ static int source(const char *text) {
     return fd;
 }
 
-// What the writer does; 7 if this file system cannot.
+// The writer's change; 7 if this file system cannot.
 static int change(int fd, int way) {
     struct iovec parts[2] = {{"pa", 2}, {"rts", 3}};
     loff_t in = 1, out = 60;

@@ -1,6 +1,6 @@
 // relive: output=free threads=yes timeout=120
 // One process writes a file that another maps and reads at the same time, and others map it and
-// let it go meanwhile: whatever the readers see, a replay sees the same.
+// let it go meanwhile: a replay's readers see the same content.
 #include "check.h"
 #include <fcntl.h>
 #include <sys/mman.h>

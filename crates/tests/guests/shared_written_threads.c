@@ -1,6 +1,6 @@
 // relive: output=free threads=yes timeout=120 link=pie
 // A thread changes a file in ways that may sleep, and children of posix_spawn and vfork cut it, while
-// another thread reads it through a map: whatever that sees, a replay sees the same.
+// another thread reads it through a map: a replay sees the same content as the recording.
 #include "check.h"
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 // relive: threads=yes
 // Threads and processes that wait for each other in loops that say nothing of it: without pause,
-// sched_yield or a system call. While one of them spins nobody else may run for long.
+// sched_yield or a system call. While one of them spins no other may run for long.
 #include "check.h"
 #include <pthread.h>
 #include <stdatomic.h>

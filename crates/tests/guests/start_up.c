@@ -1,5 +1,5 @@
 // relive: link=pie,nopie,static,static-pie expect="constructor\nmain\nok\ndestructor\n"
-// What runs before and after main: constructors in order, ifuncs, copy relocations,
+// Code that runs before and after main: constructors in order, ifuncs, copy relocations,
 // weak symbols, initialised thread-locals, destructors.
 #include "check.h"
 #include <pthread.h>

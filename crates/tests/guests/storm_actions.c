@@ -1,6 +1,6 @@
 // relive: threads=yes timeout=90
-// Several threads set the action of one signal at the same moment: what a later look at the action
-// says is what a signal then finds. Others send signals all the while.
+// Several threads set the action of one signal at the same moment: the action that a later look
+// finds is the one that a signal then takes. Others send signals all the while.
 #include "check.h"
 #include <pthread.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 // relive: threads=yes flags="-ldl" timeout=120
-// Threads load and drop libraries while others run what is in them, and code of their own.
+// Threads load and drop libraries while others run their code, and code of their own.
 #include "check.h"
 #include <dlfcn.h>
 #include <pthread.h>

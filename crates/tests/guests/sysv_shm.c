@@ -69,7 +69,7 @@ int main(void) {
     expect_exit(child, 0);
     CHECK(cell[1] == after + 1 && view[0] == after);
 
-    // At a chosen address; not over what is there.
+    // At a chosen address; not over a map that is there.
     void *room = mmap(NULL, 16384, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     CHECK(room != MAP_FAILED);
     CHECK(shmat(id, room, 0) == (void *)-1 && errno == EINVAL);

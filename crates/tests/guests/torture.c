@@ -1,9 +1,9 @@
 // relive: threads=yes output=free args=1 timeout=60
-// A random program, determined by its argument but for what threads, signals, clocks and the
-// kernel do to it: threads that come and go, races, locks, signals to anybody, timers, faults
+// A random program, determined by its argument but for the effects of threads, signals, clocks and
+// the kernel: threads that come and go, races, locks, signals to any process, timers, faults
 // that are mended, pages and code that change, children of all kinds, shared memory, files and
-// pipes. What each thread and process has seen goes into a hash that it prints: whatever a
-// replay does otherwise shows. Nothing here waits without an end of its own.
+// pipes. The values that each thread and process has seen go into a hash that it prints: any
+// difference of a replay shows. Nothing here waits without an end of its own.
 #include "check.h"
 #include <fcntl.h>
 #include <linux/futex.h>
@@ -283,7 +283,7 @@ static void use_file(void) {
     }
     case 2: seen(lseek(file, at, SEEK_SET)); break;
     case 3: {
-        ssize_t got = read(file, bytes, n); // the offset is everybody's
+        ssize_t got = read(file, bytes, n); // the offset is shared
         seen(got);
         if (got > 0) seen_bytes(bytes, got);
         break;

@@ -1,6 +1,6 @@
 // relive:
 // A program that steps itself: the trap flag set by popf and by returning from a signal, a SIGTRAP
-// behind each instruction, and what each of them sees.
+// behind each instruction, and the state that each of them sees.
 #include "check.h"
 #include <sys/syscall.h>
 #include <ucontext.h>

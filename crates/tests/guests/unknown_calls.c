@@ -16,7 +16,7 @@ int main(void) {
     CHECK(syscall(SYS_write, 1, (void *)8, 5) == -1 && errno == EFAULT);
     CHECK(syscall(SYS_pipe2, (void *)8, 0) == -1 && errno == EFAULT);
     CHECK(syscall(SYS_lseek, 0, 0, 77) == -1 && (errno == EINVAL || errno == ESPIPE));
-    // A request that nobody knows: the descriptor comes first.
+    // An unknown request: the descriptor comes first.
     CHECK(syscall(SYS_ioctl, 999, 0x12345678, 0) == -1 && errno == EBADF);
     CHECK(syscall(SYS_ioctl, 0, 0x12345678, 0) == -1 && errno == ENOTTY);
     CHECK(syscall(SYS_fcntl, 999, 7777, 0) == -1 && errno == EBADF);

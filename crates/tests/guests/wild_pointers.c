@@ -61,7 +61,7 @@ static void *try_all(void *unused)
         if (read(pipes[0], byte, 4) != 4)
             exit(4);
     }
-    // What is wrong with the descriptor comes first.
+    // The error of the descriptor comes first.
     if (read(-1, (void *)where[0], 8) != -1 || errno != EBADF)
         exit(5);
     return unused;

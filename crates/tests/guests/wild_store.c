@@ -61,7 +61,7 @@ int main(void) {
     CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
     CHECK(sigaction(SIGBUS, &action, NULL) == 0);
     all();
-    // What was there at a fork, and what comes after it, in parent and child.
+    // Tables of a translator that were there at a fork, and later ones, in parent and child.
     for (int i = 0; i < 3; i++) {
         pid_t child = fork();
         CHECK(child >= 0);

@@ -344,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_understood_is_refused() {
+    fn unknown_keys_and_bad_values_are_refused() {
         for bad in [
             "int x;\n",
             "// relive: colour=red\n",

@@ -372,7 +372,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chosen_stage_brings_what_it_needs() {
+    fn a_chosen_stage_brings_its_requirements() {
         assert_eq!(names(None).len(), STAGES.len());
         assert_eq!(names(Some("native")), ["native"]);
         assert_eq!(

@@ -79,7 +79,7 @@ fn every_crate_has_its_place() {
         let below = |name: &str| LAYERS[..at].iter().any(|other| other.name == name);
         assert!(
             layer.uses.iter().all(|name| below(name)),
-            "{}: what it uses stands above",
+            "{}: its uses stand above it",
             layer.name
         );
     }

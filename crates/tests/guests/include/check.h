@@ -1,4 +1,4 @@
-// What every C and C++ guest shares: a check that is never compiled out, and the last line.
+// The part that all C and C++ guests share: a check that is never compiled out, and the last line.
 #ifndef CHECK_H
 #define CHECK_H
 #ifndef _GNU_SOURCE

@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_for_tests_is_left_out() {
+    fn items_for_tests_are_left_out() {
         for (source, expected) in [
             (
                 "#[cfg(test)] mod tests { use crate::d::X; } use super::Y;",

@@ -84,7 +84,7 @@ fn legal_packets_have_answers_and_the_connection_stays() {
 }
 
 #[test]
-fn what_was_not_understood_is_said_again() {
+fn a_packet_that_was_not_understood_is_sent_again() {
     use std::io::{Read, Write};
     use std::os::unix::net::UnixStream;
     let server = Server::of("1000");
@@ -135,7 +135,7 @@ fn clients_over_tcp_come_one_after_the_other() {
         first.monitor("goto 60").expect("an event");
         let here = first.monitor("position").expect("a position");
         // The second client waits until the first has gone, in any way.
-        let waiting = TcpStream::connect(&told).expect("somebody listens");
+        let waiting = TcpStream::connect(&told).expect("the server listens");
         drop(first);
         drop(waiting);
         let mut second = Client::connect_tcp(&told).expect("the server answers");

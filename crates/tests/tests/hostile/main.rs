@@ -253,7 +253,7 @@ fn slow_clients_and_deaf_ones_are_served_or_left() {
 }
 
 #[test]
-fn what_a_client_sets_is_bounded() {
+fn settings_of_a_client_are_bounded() {
     let server = Server::of("1000");
     let expected = walk(&server.path);
     let mut client = Client::connect(&server.path).expect("the server answers");

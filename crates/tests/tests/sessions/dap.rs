@@ -121,7 +121,7 @@ impl Editor {
                     self.take(message);
                 }
                 if let Some(event) = self.events.iter().find(|e| is_told(e)) {
-                    return Err(format!("nobody asked for {event}"));
+                    return Err(format!("an event without a request: {event}"));
                 }
                 let ended = self.client.end()?;
                 match ended.code() == Some(*status) {
