@@ -35,7 +35,7 @@ pub fn requested() -> Option<i32> {
     std::env::var(VARIABLE).ok()?.parse().ok()
 }
 
-/// Makes ready to ask, before the process is confined.
+/// Takes the socket over, before the process is confined.
 ///
 /// # Errors
 /// No descriptor is free, or the process was not started as a replay.
@@ -154,7 +154,7 @@ pub fn proc_file(which: Proc) -> Option<File> {
     ask(request).ok()?.descriptors.pop().map(File::from)
 }
 
-/// Tells the supervisor a checksum.
+/// Sends a checksum to the supervisor.
 ///
 /// # Errors
 /// It is gone.
@@ -212,7 +212,7 @@ impl Client {
 fn send(socket: &OwnedFd, request: BrokerRequest, number: u64) -> Result<()> {
     let bytes = request.encode(number);
     loop {
-        // Of SIGPIPE a replay does not die.
+        // A replay ignores SIGPIPE.
         match rustix::io::write(socket, &bytes) {
             Ok(_) => return Ok(()),
             Err(Errno::INTR) => {}

@@ -48,8 +48,8 @@ impl Gathered {
     }
 }
 
-/// How to know that a process belongs to the replay: it has the replay's end of the socket, at the
-/// number that it was started with. No other process can have it.
+/// Identifies the replay's processes: each has the replay's end of the socket, at the number that
+/// it was started with. No other process can have it.
 #[derive(Clone)]
 pub struct Members {
     number: i32,
@@ -134,7 +134,7 @@ impl Broker {
         (VARIABLE, self.members.number.to_string())
     }
 
-    /// How to know the replay's processes.
+    /// Identifies the replay's processes.
     #[must_use]
     pub fn members(&self) -> &Members {
         &self.members

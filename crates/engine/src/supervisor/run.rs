@@ -1,5 +1,5 @@
-//! `relive run`: the calling process becomes the host; only if its work is to be counted it
-//! stays beside it.
+//! `relive run`: the calling process becomes the host; only with `--stats` does it
+//! stay beside it.
 
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;

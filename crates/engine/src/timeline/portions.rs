@@ -15,8 +15,8 @@ const GAP_MS: u128 = 40;
 const COPY_NS: u128 = 2000;
 
 impl Timeline {
-    /// Runs a replay along its way. It goes on noting writes, if they are noted up to
-    /// its start.
+    /// Runs a replay along its way. It goes on noting writes, if they are noted up to its
+    /// start.
     pub(super) fn drive(
         &mut self,
         replay: &mut DrivenReplay<'_>,
@@ -54,7 +54,7 @@ impl Timeline {
         loop {
             let taken = total.map(|ran| ran.status.work);
             let due = self.snapshots.due(work, taken, present).max(1);
-            // A step is short; how much of it a portion leaves could not be told.
+            // A step is short, and no portion ends it: the instructions that remain are not counted.
             run.work = run.step.is_none().then(|| work.saturating_add(due));
             let host = replay.process(&mut self.current);
             let before = Effort::of(host);

@@ -7,7 +7,6 @@
 //! a program that writes all of a large memory again and again that takes longer than its own
 //! work, so distances grow with the cost of a snapshot. Nothing here may change the course of a
 //! replay, only the time that it takes to get somewhere.
-//! does, only how long it takes to get somewhere.
 
 use super::replay_process::ReplayProcess;
 use crate::guide::protocol::ReplayStatus;

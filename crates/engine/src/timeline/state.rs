@@ -102,7 +102,7 @@ impl Timeline {
         self.start
     }
 
-    /// The guest as one sees it now: of the replay, or of the copy that was written to.
+    /// The guest as a user sees it now: of the replay, or of the copy that was written to.
     pub fn guest(&mut self) -> &mut ReplayProcess {
         self.changed.as_mut().unwrap_or(&mut self.current)
     }

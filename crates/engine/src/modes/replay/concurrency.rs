@@ -97,7 +97,7 @@ fn wait(shm: &Shm, child: &ProcessSlot) -> Result<()> {
     Ok(())
 }
 
-/// Lets all look again that wait for something to happen in the tree.
+/// Wakes all processes that wait for something to happen in the tree.
 pub fn tell(shm: &Shm) {
     let wake = &shm.header().wake;
     wake.fetch_add(1, Ordering::AcqRel);

@@ -27,10 +27,10 @@ use crate::task::Task;
 /// The mode of `relive replay` and of all commands that look at a recording.
 pub struct Replay;
 
-/// The kernel keeps nothing of replayed threads.
-struct Nobody;
+/// Replayed threads are no host threads: the kernel keeps no state of them.
+struct NoHost;
 
-impl Host for Nobody {
+impl Host for NoHost {
     fn mask(&self, _: Mask) {}
     fn action(&self, _: i32, _: &KernelAction) {}
     fn wake(&self, _: u64) {}
@@ -53,7 +53,7 @@ impl Mode for Replay {
     }
 
     fn host(&self) -> &'static dyn Host {
-        &Nobody
+        &NoHost
     }
 
     fn order(&self) -> &dyn Order {

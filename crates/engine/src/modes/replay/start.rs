@@ -67,8 +67,8 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     for sig in relive_host::signal::SYNCHRONOUS {
         signal::set_disposition(sig, Disposition::Handler);
     }
-    // Of SIGPIPE only the one process would die that writes, and the others would wait for
-    // its turn to be over. The error number instead is a failure like others, which ends all.
+    // SIGPIPE would kill only the writing process, and the others would wait for the end of its
+    // turn. The error number instead is a failure like others, which ends all.
     signal::set_disposition(libc::SIGPIPE, Disposition::Ignore);
     if let (None, Some(shm)) = (&guide, machine.shm.as_ref()) {
         shm.register(std::process::id());

@@ -175,8 +175,8 @@ impl TurnSchedule {
         }
     }
 
-    /// Whether another process waits for the turn at hand, so that all that was done in it
-    /// must be done, even if no event tells of it.
+    /// Whether another process waits for the turn at hand, so that all its work must be
+    /// done, even work without an event.
     ///
     /// # Errors
     /// The trace is damaged.

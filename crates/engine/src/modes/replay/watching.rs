@@ -21,7 +21,7 @@ static KERNEL: Mutex<Kernel> = Mutex::new(Kernel {
     noticed: None,
 });
 
-/// Whether anything is watched: without, the lock is passed by.
+/// Whether anything is watched; if not, the lock is not taken.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the replay has written guest memory on the kernel's behalf.

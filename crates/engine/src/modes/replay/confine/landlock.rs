@@ -74,7 +74,7 @@ pub fn enter() -> io::Result<bool> {
     };
     match entered {
         Ok(_) => Ok(true),
-        // So many fences stand around this process already that there can be no more.
+        // The process is in as many Landlock domains as there can be.
         Err(e) if e.raw_os_error() == Some(libc::E2BIG) => Ok(false),
         Err(e) => Err(e),
     }
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(all(99), all(6), "newer versions are not known here");
     }
 
-    /// Runs `body` in a child behind the fence; 0: all was right, or there is no fence here.
+    /// Runs `body` in a child under Landlock; 0: all was right, or there is no Landlock here.
     fn behind(body: impl FnOnce() -> bool) -> i32 {
         // SAFETY: the child makes plain calls and ends.
         let pid = unsafe { libc::fork() };

@@ -1,4 +1,4 @@
-//! The way to where the followed process runs a program: nothing is told of on it.
+//! The way to where the followed process runs a program: no hit is reported on it.
 
 use relive_dbt::Stop;
 

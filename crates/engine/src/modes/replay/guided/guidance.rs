@@ -26,7 +26,7 @@ pub struct Guidance {
 }
 
 impl Guidance {
-    /// Before anything has been told. `goal`: see there.
+    /// Before any report. `goal`: see there.
     pub fn new(machine: &'static Machine, goal: u32) -> Self {
         Self {
             goal,

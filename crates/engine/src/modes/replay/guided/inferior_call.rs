@@ -94,8 +94,8 @@ struct CallStops<'c> {
     breakpoints: &'c BTreeSet<u64>,
     /// Says that there is a new order.
     wanted: &'c mut dyn FnMut() -> bool,
-    /// The next instruction runs alone: it has a breakpoint that has been told, or touches watched
-    /// memory.
+    /// The next instruction runs alone: it has a breakpoint that has been reported, or touches
+    /// watched memory.
     alone: bool,
     /// Something has run.
     begun: bool,

@@ -32,7 +32,7 @@ pub struct Going<'r> {
     /// Says that there is a new order.
     wanted: &'r mut dyn FnMut() -> bool,
     last: Option<Hit>,
-    /// A hit to be told behind the access that is being made.
+    /// A hit to report behind the access that is being made.
     access: Option<Hit>,
     looks: u32,
     /// Work when the run began.
@@ -91,7 +91,7 @@ impl<'r> Going<'r> {
         self.found(hit(at, what, before))
     }
 
-    /// The breakpoint at the present pc, if it has not been told and has no condition, or a
+    /// The breakpoint at the present pc, if it has not been reported and has no condition, or a
     /// condition that holds.
     fn breakpoint(&mut self, at: &Stepper) -> Option<Hit> {
         let (guide, pc) = (&mut *self.guide, at.task.ctx.rip);
@@ -113,7 +113,7 @@ impl<'r> Going<'r> {
             || self.guide.guard.is_alone(place(at))
     }
 
-    /// The access to watched memory that the next instruction makes, if it has not been told.
+    /// The access to watched memory that the next instruction makes, if it has not been reported.
     fn about_to_touch(&self, at: &Stepper) -> Option<Hit> {
         let (watch, addr) = watching::touched(&at.task, &self.guide.stops.watchpoints)?;
         let call = None;
@@ -150,7 +150,7 @@ impl<'r> Going<'r> {
         Ok(None)
     }
 
-    /// Whether one wants to be told of this system call.
+    /// Whether the stops include this system call.
     fn catches(&self, nr: u32) -> bool {
         let calls = self.guide.stops.calls.as_ref();
         calls.is_some_and(|all| all.is_empty() || all.contains(&nr))

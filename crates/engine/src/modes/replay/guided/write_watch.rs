@@ -1,5 +1,5 @@
 //! Write-protected watchpoints: pages with watched memory are read-only, so that the processor itself
-//! tells of the first write to one of them, and no access has to be checked.
+//! reports the first write to one of them, and no access has to be checked.
 //!
 //! The protection holds only while guest code runs at full speed. It must be off for everything else:
 //! host code writes guest memory for the kernel, events change maps, and copies of this process are
@@ -41,7 +41,7 @@ pub struct WriteWatch {
 }
 
 impl WriteWatch {
-    /// For these watchpoints, if it can tell of all that they are to tell of.
+    /// For these watchpoints, if it can report all their accesses.
     pub fn around(watchpoints: &[Watchpoint]) -> Option<Self> {
         let writes_only = watchpoints.iter().all(|w| w.kind == Watching::Writes);
         if watchpoints.is_empty() || !writes_only {
@@ -137,8 +137,8 @@ fn is_plain_data(machine: &Machine, range: &(u64, u64)) -> bool {
 }
 
 /// Writes a page's own content to it: this gives the whole map an `anon_vma`, so that the kernel
-/// can merge its parts again, where protecting a part makes three. A later mremap(2) takes one
-/// only.
+/// can merge its parts again, where protecting a part makes three. A later mremap(2) accepts one
+/// map only.
 fn touch(page: u64) -> bool {
     let mut byte = [0];
     copy::read(GuestAddr(page), &mut byte).is_ok() && copy::write(GuestAddr(page), &byte).is_ok()

@@ -48,8 +48,8 @@ impl Toward {
             Pace::Step | Pace::Stop(_) => task.ctx.grant(PLENTY),
             Pace::Free if self.positional => task.ctx.grant(left as i64),
             // The event comes by itself: a budget that ends well behind it saves exits, and one
-            // that ends at all tells of a thread that has gone astray.
-            // Events that follow closely share one, because dealing costs more than they do.
+            // that ends at all reveals a thread that has left the recording.
+            // Events that follow closely share one, because granting costs more than they do.
             Pace::Free => {
                 let ahead = left.min(PLENTY as u64 / 4) as i64;
                 if !(ahead + 1..4 * ahead + (1 << 16)).contains(&task.ctx.granted()) {
