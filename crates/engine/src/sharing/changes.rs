@@ -27,8 +27,8 @@ use crate::section::{Section, Shareable};
 const CELLS: usize = 128;
 /// As many changes are remembered.
 const NEWS: usize = 256;
-/// In place of a file's identity, which is not asked for while no file is mapped shared.
-pub const WHICHEVER: u64 = u64::MAX;
+/// In place of a file's identity while it is not known: stands for every file.
+pub const UNKNOWN_FILE: u64 = u64::MAX;
 /// How long to sleep before the awaited thread is looked at, in milliseconds.
 const PATIENCE: u32 = 50;
 
@@ -48,7 +48,7 @@ pub struct FileChanges {
 struct Cell {
     /// Thread that makes it; 0 = unused.
     tid: AtomicU32,
-    /// Identity of the file, or [`WHICHEVER`].
+    /// Identity of the file, or [`UNKNOWN_FILE`].
     file: AtomicU64,
 }
 
@@ -180,7 +180,7 @@ impl Underway<'_> {
 impl Cell {
     /// Whether the change may be one of this file.
     fn meets(&self, file: u64) -> bool {
-        [file, WHICHEVER].contains(&self.file.load(Ordering::SeqCst))
+        [file, UNKNOWN_FILE].contains(&self.file.load(Ordering::SeqCst))
     }
 
     /// Takes it if it is unused, or was that of a thread which is gone.
@@ -224,7 +224,7 @@ mod tests {
         let over = AtomicBool::new(false);
         let underway = changes.announce(7, sys::gettid());
         changes.await_others(8);
-        underway.of(WHICHEVER);
+        underway.of(UNKNOWN_FILE);
         std::thread::scope(|scope| {
             let maps = scope.spawn(|| {
                 changes.await_others(7);

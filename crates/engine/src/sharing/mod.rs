@@ -37,7 +37,7 @@ pub fn stopped_thread(tid: u32) -> bool {
 }
 
 /// The signal (0: none) that ended a process that has not been waited for yet; `None` if it runs,
-/// or has been waited for: its parent tells its end then.
+/// or has been waited for: its parent reports its end then.
 #[must_use]
 pub fn unwaited(pid: u32) -> Option<i32> {
     let stat = stat(pid)?;

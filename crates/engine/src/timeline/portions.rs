@@ -54,7 +54,7 @@ impl Timeline {
         loop {
             let taken = total.map(|ran| ran.status.work);
             let due = self.snapshots.due(work, taken, present).max(1);
-            // A step is short, and no portion ends it: the instructions that remain are not counted.
+            // A step is short, and no portion ends it: the remaining instructions are not counted.
             run.work = run.step.is_none().then(|| work.saturating_add(due));
             let host = replay.process(&mut self.current);
             let before = Effort::of(host);

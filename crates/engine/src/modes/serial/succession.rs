@@ -64,7 +64,8 @@ impl Serial {
     }
 }
 
-/// A process died with the group's baton: its last writes to shared memory are on no tape.
+/// Logs all shared memory, after a process has died with the group's baton: its last writes are on
+/// no tape.
 fn log_memory(machine: &Machine, schedule: &mut Schedule) {
     let contents: Vec<(u64, Vec<u8>)> = machine.memory().common_contents();
     for (at, bytes) in &contents {

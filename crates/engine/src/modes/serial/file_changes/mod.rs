@@ -113,7 +113,7 @@ impl<'a> Change<'a> {
     fn find(&mut self, task: &mut Task, call: &Call) -> Result<()> {
         let announced = CHANGES
             .of(&self.serial.shm)
-            .announce(changes::WHICHEVER, task.tid);
+            .announce(changes::UNKNOWN_FILE, task.tid);
         // A process that claims a file from now on waits until the call is over.
         self.since = USERS.of(&self.serial.shm).clock();
         match self.target.file {
