@@ -1,5 +1,6 @@
-//! madvise(2): what changes contents, or what a forked child gets, is done in both modes; all other
-//! advice is taken as given. Region by region, as the kernel goes: what comes before an error is done.
+//! madvise(2): advice that changes contents, or a forked child's share, is applied in every mode; all
+//! other advice is only checked. Regions are taken in order, as the kernel takes them: the effect on
+//! the regions before an error stays.
 
 use relive_host::addr::PAGE;
 
@@ -13,7 +14,7 @@ use crate::task::Task;
 
 const MADV_DONTNEED_LOCKED: i32 = 24;
 
-/// What an advice comes to.
+/// The effect of an advice.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Effect {
     /// Nothing.
@@ -22,17 +23,17 @@ enum Effect {
     Free,
     /// The pages may leave memory for a while.
     Cold,
-    /// They are brought in, if they have this protection.
+    /// The pages are brought into memory, if they have this protection.
     Populate(u32),
-    /// They are gone, in memory that is locked (or not) too.
+    /// The pages are discarded, in locked memory too if `locked` is set.
     Discard { locked: bool },
-    /// They are gone from the file too.
+    /// The pages are removed from the file too.
     Remove,
-    /// What a forked child gets.
+    /// A forked child's share of the pages.
     Fork(OnFork),
 }
 
-/// By advice. What is not here is not known, as to older kernels.
+/// By advice. An advice without a row is unknown (EINVAL), as it is to older kernels.
 const EFFECTS: &[(i32, Effect)] = &[
     (libc::MADV_NORMAL, Effect::None),
     (libc::MADV_RANDOM, Effect::None),
@@ -120,7 +121,7 @@ fn advise(task: &Task, call: &Call, told: RecordedResult) -> std::result::Result
     }
 }
 
-/// What the tape says.
+/// The result that the tape has.
 fn as_told(result: i64) -> std::result::Result<(), i32> {
     match result {
         0 => Ok(()),
@@ -128,7 +129,7 @@ fn as_told(result: i64) -> std::result::Result<(), i32> {
     }
 }
 
-/// Whether the kernel would do it to a region.
+/// The errno with which the kernel would refuse the effect on a region.
 fn check(effect: Effect, region: &Region, told: RecordedResult) -> std::result::Result<(), i32> {
     let private = !region.shared && !region.common;
     let refuse_if = |no: bool| if no { Err(libc::EINVAL) } else { Ok(()) };
@@ -150,7 +151,9 @@ fn check(effect: Effect, region: &Region, told: RecordedResult) -> std::result::
             false if !region.common => Err(libc::EACCES),
             false => Ok(()),
         },
-        Effect::Fork(what) => refuse_if(what == OnFork::Wipe && (!private || region.inode != 0)),
+        Effect::Fork(on_fork) => {
+            refuse_if(on_fork == OnFork::Wipe && (!private || region.inode != 0))
+        }
     }
 }
 
@@ -174,9 +177,9 @@ fn apply(
             e if e < 0 => Err(-e as i32),
             _ => Ok(()),
         },
-        Effect::Fork(what) => {
-            memory.space.change(start, end, |t| t.on_fork = what);
-            memory.on_fork |= what != OnFork::Keep;
+        Effect::Fork(on_fork) => {
+            memory.space.change(start, end, |t| t.on_fork = on_fork);
+            memory.on_fork |= on_fork != OnFork::Keep;
             Ok(())
         }
     }

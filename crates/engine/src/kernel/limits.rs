@@ -1,6 +1,6 @@
-//! Resource limits: the kernel keeps most of them. Those on address space and data would hit the
-//! host, whose memory is larger than any limit: they are kept here, and looked at where the
-//! guest's own memory grows. That of the stack sets the size of the first thread's.
+//! Resource limits: the kernel keeps most of them. The limits on address space and data would hit the
+//! host, whose memory is larger than any limit: they are kept here, and checked where the guest's own
+//! memory grows. The stack's limit sets the size of the first thread's stack.
 
 use relive_host::Reg;
 use relive_host::addr::PAGE;
@@ -24,7 +24,7 @@ const STACK: i32 = libc::RLIMIT_STACK as i32;
 
 const EPERM: i64 = -(libc::EPERM as i64);
 
-/// What one call asks for.
+/// The request of one call.
 pub struct LimitRequest {
     resource: i32,
     /// The new limit, if it can be read.
@@ -72,7 +72,7 @@ impl LimitRequest {
         }
     }
 
-    /// Whether it raises the hard limit, for which it takes a privilege.
+    /// Whether it raises the hard limit, which needs a privilege.
     fn raises(&self, before: Limit) -> bool {
         self.new.is_some_and(|new| new.1 > before.1)
     }
@@ -106,7 +106,7 @@ impl Operation for Rlimit {
         if let (true, Some(shm)) = (asked.sets, &task.machine().shm)
             && asked.resource == libc::RLIMIT_FSIZE as i32
         {
-            // Before the limit is there: it may be another process's.
+            // Before the limit is set: it may be another process's.
             crate::input::store::SHARED.of(shm).look_for_limits();
         }
         if asked.resource == libc::RLIMIT_NOFILE as i32 && asked.own {
@@ -128,7 +128,8 @@ impl Operation for Rlimit {
     }
 }
 
-/// The next program's host must come to all it needs without new descriptors.
+/// Opens ahead the files that the next program's host needs, if the new limit leaves too few
+/// descriptors to open them then.
 fn keep_descriptors(task: &Task, asked: &LimitRequest) {
     let few = |(_, hard): (u64, u64)| hard < crate::descriptor_limit::ENOUGH;
     if asked.new.is_some_and(few) {
@@ -136,7 +137,7 @@ fn keep_descriptors(task: &Task, asked: &LimitRequest) {
     }
 }
 
-/// Sets a kept limit, unless the `result` refuses that, and shows what it was.
+/// Sets a kept limit, unless the `result` refuses that, and stores the old one for the guest.
 fn change(task: &mut Task, asked: &LimitRequest, result: i64) -> std::result::Result<(), i64> {
     let before = asked.before(task);
     if result == EPERM && asked.raises(before) {
@@ -190,8 +191,8 @@ pub fn may_map(
     Ok(())
 }
 
-/// Bytes of all memory, and of what is data: private, writable, no stack. Of the first thread's
-/// stack, which is mapped as a whole, the kernel would have mapped little.
+/// Bytes of all memory, and of data: private, writable, no stack. Of the first thread's stack, which
+/// is mapped here as a whole, the kernel would have mapped little.
 pub(super) fn used(memory: &Memory) -> (u64, u64) {
     const FIRST: u64 = 33 * PAGE;
     let (mut space, mut data) = (0, 0);
@@ -209,8 +210,8 @@ pub(super) fn used(memory: &Memory) -> (u64, u64) {
     (space, data)
 }
 
-/// Gives the first thread's stack another size, as its limit has changed: what the kernel would
-/// do page by page. What is in use stays.
+/// Resizes the first thread's stack to its new limit, which the kernel would do page by page. The part
+/// in use stays.
 fn resize_stack(task: &Task, size: u64) {
     let sp = task.ctx.reg(Reg::Rsp);
     let mut memory = task.machine().memory();
@@ -228,7 +229,7 @@ fn resize_stack(task: &Task, size: u64) {
             ..stack
         };
         if memory.space.is_free(part.start, part.end) {
-            // Without room the stack stays as it is, as one that meets other maps.
+            // If the host cannot map it, the stack stays as it is, as a stack that meets other maps.
             let _ = memory.map(part, Source::Anon);
         }
     } else if (stack.start..layout::STACK_TOP).contains(&sp) {

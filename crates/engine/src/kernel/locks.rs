@@ -1,6 +1,6 @@
-//! Locked memory: mlock(2) and its family. That pages stay in memory nobody can see; that they cannot
-//! be dropped (madvise(2)) everybody can. Single ranges are locked by the kernel too. Everything at
-//! once is not: the host's memory is as large as the address space.
+//! Locked memory: mlock(2) and its family. A program cannot see that locked pages stay in memory, but
+//! it sees that they cannot be dropped (madvise(2)). The kernel locks single ranges too; it must never
+//! lock everything at once: the host's memory is as large as the address space.
 
 use relive_host::addr::PAGE;
 use rustix::process::Resource;
@@ -16,7 +16,7 @@ use crate::resource_limits;
 use crate::task::Task;
 
 /// mlock(2), mlock2(2), munlock(2): the kernel's work up to the first hole in the guest's memory,
-/// which is none to the kernel.
+/// where the kernel sees no hole.
 pub struct Range;
 
 /// A range of whole pages, and where the first hole in it begins.
@@ -62,7 +62,7 @@ impl Operation for Range {
             return Ok(result);
         };
         let mut memory = task.machine().memory();
-        // What cannot be brought into memory is locked all the same; above a limit nothing is.
+        // Pages that cannot be brought into memory are locked all the same; above a limit none are.
         let inaccessible = memory.space.overlapping(start, hole).any(|r| r.prot == 0);
         let no_memory = result == -i64::from(libc::ENOMEM) && (hole < end || inaccessible);
         if result == 0 || result == -i64::from(libc::EAGAIN) || no_memory {
@@ -140,7 +140,7 @@ pub fn may_map(memory: &Memory, len: u64, flags: i32) -> std::result::Result<(),
     may_lock(locked.saturating_add(len), libc::EAGAIN)
 }
 
-/// Whether the process may have so much locked memory; `much` is what too much is called.
+/// Whether the process may have so much locked memory; `much` is the errno above the limit.
 fn may_lock(bytes: u64, much: i32) -> std::result::Result<(), i32> {
     match resource_limits::soft(Resource::Memlock) {
         _ if is_privileged() => Ok(()),

@@ -29,7 +29,7 @@ pub(super) struct Mapped {
 }
 
 impl Mapped {
-    /// What a descriptor of the guest leads to.
+    /// The file that a descriptor of the guest leads to.
     ///
     /// # Errors
     /// The errno of mmap(2): it cannot be mapped.
@@ -48,7 +48,7 @@ impl Mapped {
         }
         let mode = status & libc::O_ACCMODE;
         let zeros = meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 5);
-        // What the kernel makes up is on no device, whose number is 0 then.
+        // A generated file is on no device; the major number is 0 then.
         let made_up = libc::major(meta.dev()) == 0 && is_generated(fd);
         if !(meta.is_file() || zeros) || made_up {
             // Pipes, folders, most devices and the files of /proc have no map natively either.
@@ -107,18 +107,18 @@ fn borrow(fd: i32) -> ManuallyDrop<File> {
     ManuallyDrop::new(unsafe { File::from_raw_fd(fd) })
 }
 
-/// Whether what a descriptor leads to may never be written through a map that is made now
+/// Whether the file that a descriptor leads to can never be written through a map that is made now
 /// (memfd_create(2), "File sealing").
 fn is_sealed(fd: i32) -> bool {
-    // SAFETY: only asks, or fails on what cannot be sealed.
+    // SAFETY: only asks, or fails on a file that cannot be sealed.
     let seals = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
     seals > 0 && seals & (libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE) != 0
 }
 
 /// A number for a file, from device, inode and time of birth; never 0. A file system may give the inode
-/// of a removed file to the next one (ext4 does so at once), which is not the same file: what is known
-/// of a file's users and writers outlives the file. Where files have no time of birth (statx(2)),
-/// the inode alone decides, and the next file is taken for the last one.
+/// of a removed file to the next one (ext4 does so at once), which is not the same file: the records of
+/// a file's users and writers outlive the file. Where files have no time of birth (statx(2)), device
+/// and inode alone decide, and the next file is taken for the removed one.
 #[must_use]
 pub fn identity(meta: &Metadata) -> u64 {
     let born = meta.created().ok();
@@ -138,8 +138,8 @@ pub fn identity_at(fd: i32) -> Option<u64> {
     borrow(fd).metadata().ok().as_ref().map(identity)
 }
 
-/// Puts a file's content into the trace; one that the tree has mapped before, and that has
-/// not changed since by what its inode says, is not read again.
+/// Puts a file's content into the trace. A file that the tree has mapped before, and whose inode shows
+/// no change since, is not read again.
 ///
 /// # Errors
 /// The trace cannot be written.
@@ -147,8 +147,8 @@ pub fn keep(machine: &Machine, file: &File) -> Result<FileId> {
     keep_known(machine, file, &file.metadata().map_err(Failure::setup)?)
 }
 
-/// The table of files whose content is in the trace, if it holds what their times tell of a file (an
-/// identity): of what was written through a map they tell nothing, or too late.
+/// The table of files whose content is in the trace, if a file's times (the file by its identity) show
+/// its changes: writes through a map change them too late, or not at all.
 pub(super) fn known_files(machine: &Machine, file: u64) -> Option<&FileTable> {
     let shm = machine.shm.as_ref()?;
     (!USERS.of(shm).ever_written(file)).then(|| FILES.of(shm))
@@ -162,7 +162,8 @@ pub(super) fn keep_known(machine: &Machine, file: &File, meta: &Metadata) -> Res
         return Ok(FileId(id));
     }
     let store = crate::retained_fds::store(&machine.trace);
-    // What the tree has written to through a map tells by its times too late.
+    // The times of a file that the tree has written to through a map show its changes too late:
+    // `known` is `None` then.
     let lasting = known.filter(|_| !crate::retained_fds::is_changed());
     let kept = lasting.and_then(|_| kept_files::find(meta, stamp, &store));
     let id = match kept {

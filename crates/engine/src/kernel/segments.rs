@@ -1,5 +1,5 @@
 //! System V shared memory: attaching and detaching segments (shmop(2)). The kernel has the
-//! segments while recording; in replay they are objects of the pool, as files mapped shared.
+//! segments while recording; in replay they are objects of the pool, as files mapped shared are.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -21,14 +21,14 @@ use crate::memory::content::{ContentName, ContentRequest, Opened};
 use crate::space::{self, Region, RegionTraits, pages};
 use crate::task::Task;
 
-/// Begins the identity of each segment; no file has one like it (`mapped::identity`).
+/// The upper half of each segment's identity; no file's identity has it (`mapped::identity`).
 const IDENTITY: u64 = 0x5359_5356 << 32;
 
 fn errno(e: i32) -> Result<i64> {
     Ok(-i64::from(e))
 }
 
-/// semctl(2): of `GETALL` the set alone says how much it writes.
+/// semctl(2): the number of values that `GETALL` writes depends on the set, which is asked for it.
 pub fn semctl(task: &mut Task, call: &Call) -> Result<i64> {
     // Behind `struct ipc64_perm` and four words, in `struct semid64_ds`.
     const NSEMS: usize = 80;
@@ -70,12 +70,12 @@ pub struct AttachPlan {
     size: Option<u64>,
     /// The segment, where the kernel was asked.
     opened: Option<Opened>,
-    /// Where the attachment shall be must stay free until it is.
+    /// The place of the attachment must stay free until it is made.
     held: Held,
 }
 
 impl AttachPlan {
-    /// Where the guest wants it, and how much it insists, as mmap(2) says it.
+    /// The address that the guest asks for, and flags of mmap(2) that ask for it the same way.
     fn place(&self) -> std::result::Result<(u64, i32), i32> {
         let (addr, flags) = (self.addr, self.flags);
         let (addr, how) = match addr {
@@ -126,7 +126,7 @@ impl Operation for Attach {
         order.acquire_file(task, call, identity, plan.writes(), &name)?;
         let memory = plan.held.lock(task.machine());
         let Ok(start) = choose(&mut memory.space, addr, len, how, false) else {
-            // What is mapped there stays: the kernel says so with EINVAL.
+            // The kernel never replaces a map there: its errno is EINVAL.
             return errno(libc::EINVAL);
         };
         if let Err(e) = task.may_change(memory, start, start + len) {
@@ -177,7 +177,7 @@ impl Operation for Attach {
         }
         plan.held.release();
         if let (Some(size), true) = (plan.size, task.traits().keeps) {
-            // The guest's attachment shows what is to be copied.
+            // The content to be copied is read through the guest's attachment.
             let copy = mapped::keep(task.machine(), &snapshot(start, size)?)?;
             ContentName::note_copy(&mut task.log.extra, copy);
         }
@@ -241,7 +241,7 @@ fn snapshot(start: u64, size: u64) -> Result<File> {
     Ok(file)
 }
 
-/// shmdt(2): all that is left of the attachment at this address.
+/// shmdt(2): unmaps the parts that are left of the attachment at this address.
 pub fn shmdt(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     let addr = call.args[0];
     let mut memory = task.machine().memory();
@@ -312,7 +312,7 @@ mod tests {
         let mut extra = Vec::new();
         ContentName::note(&mut extra, None, IDENTITY | 7, "/SYSV00000007");
         let result = guest.told(SYS_shmat, &[7, 0, 0], AT as i64, &extra);
-        // The mode of tests has none, and nothing of no length is mapped.
+        // The test's mode has no content, and a map without a length is impossible.
         assert!(matches!(result, Err(Failure::Divergence(_))), "{result:?}");
         let expected = ModeQuery::Content {
             shared: true,

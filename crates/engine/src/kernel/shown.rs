@@ -1,10 +1,10 @@
-//! What a shared map shows of its file when it is made, and when it grows: the bytes of that part
-//! of the file, or, of a file that nobody has been able to write through a map, the copy of the
-//! whole file, which other maps and other recordings may have too. What a map costs depends on what
-//! it shows, not on the size of its file.
+//! The content that a shared map shows of its file when it is made, and when it grows: the bytes of
+//! that part of the file; or, if no process has been able to write the file through a map, the copy of
+//! the whole file, which other maps and other recordings may share. The cost of a map depends on the
+//! size of its part, not on the size of its file.
 //!
-//! A part never says more than what the file held at that moment: others outside of the recording
-//! may write the file between two maps.
+//! A part must never be taken for the file's content at another moment: processes outside of the
+//! recording may write the file between two maps.
 
 use std::fs::{File, Metadata};
 use std::io;
@@ -24,11 +24,11 @@ use crate::memory::content::KeptContent;
 use crate::space::Region;
 use crate::task::Task;
 
-/// The size of a file of which only what its map shows is known.
+/// The size of a file of which only the mapped part is known.
 const UNKNOWN: u64 = u64::MAX;
 
 impl Mapped {
-    /// What a shared map of a range shows now.
+    /// The content that a shared map of a range shows now.
     ///
     /// # Errors
     /// The trace cannot be written.
@@ -48,7 +48,7 @@ impl Mapped {
         }
         let mut source = FileSource {
             file: self.file(),
-            holes: holes.then(|| self.again(&meta)).flatten(),
+            holes: holes.then(|| self.reopen(&meta)).flatten(),
         };
         let kept = keep(machine, part, &mut source)?;
         if let (Some(table), KeptPart::Copy(id)) = (table, &kept)
@@ -59,8 +59,8 @@ impl Mapped {
         Ok(KeptContent::Part(kept))
     }
 
-    /// The file by a descriptor of its own, if that tells where its holes are.
-    fn again(&self, meta: &Metadata) -> Option<File> {
+    /// The file, opened by a descriptor of the host's own, if its file system tells where its holes are.
+    fn reopen(&self, meta: &Metadata) -> Option<File> {
         let fd = self.descriptor();
         if !tells_holes(fd) {
             return None;
@@ -104,7 +104,7 @@ impl PartSource for MemorySource {
     }
 }
 
-/// A shared map has grown over a part of its file: what it shows there goes with the call.
+/// Puts the part of its file over which a shared map has grown into the trace, with the call.
 ///
 /// # Errors
 /// The trace cannot be written.
@@ -138,8 +138,8 @@ pub fn grows(task: &mut Task, region: &Region, offset: u64, range: (u64, u64)) -
     Ok(())
 }
 
-/// The file of a region and its size, if it has holes, which memory does not show, and still has
-/// its name.
+/// The file of a region and its size, if it still has its name, and has holes, which memory does not
+/// show.
 fn by_name(region: &Region) -> Option<(File, u64)> {
     let mut how = File::options();
     let how = how.read(true).custom_flags(libc::O_NONBLOCK);
@@ -149,13 +149,13 @@ fn by_name(region: &Region) -> Option<(File, u64)> {
     (fits && tells_holes(file.as_raw_fd())).then_some((file, meta.size()))
 }
 
-/// Whether less is kept of a file than its length.
+/// Whether a file has fewer blocks than its length needs.
 fn has_holes(meta: &Metadata) -> bool {
     meta.blocks().saturating_mul(512) < meta.size()
 }
 
-/// Whether what lseek(2) says of the holes of a file is true at any moment. Elsewhere bytes that
-/// nobody has written back yet may be taken for a hole.
+/// Whether lseek(2) finds the holes of a file correctly at any moment. On other file systems it may
+/// take bytes that are not written back yet for a hole.
 fn tells_holes(fd: i32) -> bool {
     const BTRFS: i64 = 0x9123_683e;
     const EXT4: i64 = 0xef53;
@@ -170,8 +170,8 @@ fn tells_holes(fd: i32) -> bool {
     fs.is_some_and(|fs| [BTRFS, EXT4, OVERLAY, TMPFS, XFS].contains(&fs))
 }
 
-/// The part that a grown map shows, by the data of its call; `None`: there is none, or a tape from
-/// before 1.4 says it otherwise.
+/// The part that a grown map shows, by the data of its call; `None`: there is none, or the tape is from
+/// before 1.4 and has it in another form.
 ///
 /// # Errors
 /// The trace is damaged.
