@@ -24,7 +24,7 @@ pub struct RetainedFds {
     /// The folder of copies; −1 where nothing is recorded.
     pub copies: RawFd,
     /// Paths may lead elsewhere than when the recording began.
-    pub moved: bool,
+    pub paths_changed: bool,
 }
 
 static HERE: OnceLock<RetainedFds> = OnceLock::new();

@@ -91,7 +91,9 @@ prop_compose! {
         (state.robust, state.filter) = (robust, filter);
         (state.dumpable, state.death_signal, state.personality) = (numbers.0, numbers.1, numbers.2);
         (state.limits.space, state.limits.data) = (numbers.3, numbers.4);
-        state.retained_fds = retained.map(|(memory, copies, moved)| RetainedFds { memory, copies, moved });
+        state.retained_fds = retained.map(|(memory, copies, paths_changed)| {
+            RetainedFds { memory, copies, paths_changed }
+        });
         process
     }
 }

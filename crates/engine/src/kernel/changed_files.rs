@@ -11,14 +11,14 @@ use super::mapped::{identity, identity_at};
 use crate::call::Call;
 use crate::task::Task;
 
-/// What a call changes.
+/// The file that a call changes, and the part of it.
 #[derive(Clone, Copy)]
 pub struct FileChange {
     pub file: FileOperand,
     pub part: ChangedPart,
 }
 
-/// Which file it changes.
+/// The file that a call changes.
 #[derive(Clone, Copy)]
 pub enum FileOperand {
     /// That of a descriptor, by the number of its argument.
@@ -29,7 +29,7 @@ pub enum FileOperand {
     Opened(Opening),
 }
 
-/// Which part it changes.
+/// The part of the file that a call changes.
 #[derive(Clone, Copy)]
 pub enum ChangedPart {
     /// As many bytes as it returns.
@@ -42,7 +42,7 @@ pub enum ChangedPart {
     Everything,
 }
 
-/// What a call may change in a file.
+/// The change that a call may make to a file.
 pub fn find(task: &Task, call: &Call) -> Option<FileChange> {
     if let Some(End { fd, at, .. }) = call.output().filter(|end| end.at != At::Stream) {
         return target(FileOperand::Descriptor(fd), ChangedPart::Written(at));
@@ -66,17 +66,17 @@ fn target(file: FileOperand, part: ChangedPart) -> Option<FileChange> {
     Some(FileChange { file, part })
 }
 
-/// What a path in a call names.
+/// The file that a path in a call names.
 pub enum PathTarget {
     /// A regular file: identity and size.
     File(u64, u64),
-    /// Nothing: what is made there is a regular file.
+    /// None yet: a file that the call makes there is a regular one.
     Nothing,
-    /// What cannot be mapped, or is not known.
+    /// One that cannot be mapped, or an unknown one.
     Other,
 }
 
-/// What a path in a call names now. It makes no descriptor, whose number the guest could miss.
+/// The file that a path in a call names now. Opens no descriptor, whose number the guest could miss.
 pub fn named(task: &Task, call: &Call) -> PathTarget {
     let path = match find(task, call).map(|target| target.file) {
         Some(
@@ -109,8 +109,8 @@ pub fn pin(task: &Task, call: &Call, path: u8) -> Option<OwnedFd> {
     open(&path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()
 }
 
-/// The file that a call with this result may have changed (an identity). Other threads may have changed
-/// what its name or descriptor leads to meanwhile.
+/// The file that a call with this result may have changed (an identity). Meanwhile other threads may
+/// have made its name or descriptor lead to another file.
 pub fn changed(task: &Task, call: &Call, result: i64) -> Option<u64> {
     match find(task, call)?.file {
         _ if result < 0 => None,

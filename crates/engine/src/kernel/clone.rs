@@ -1,5 +1,5 @@
-//! clone(2) and clone3(2): what is asked for, checked as the kernel checks it, and which of the
-//! three ways of making a task it takes. Must never pass a flag on whose effect nobody follows.
+//! clone(2) and clone3(2): the request, checked as the kernel checks it, and the way of making a task
+//! that it takes. Must never pass on a flag whose effect the engine does not follow.
 
 use relive_host::{GuestAddr, copy};
 
@@ -19,13 +19,13 @@ use crate::task::Task;
 /// The exit signal in the flags of clone(2).
 const CSIGNAL: u64 = 0xff;
 
-/// What the engine does itself for the new task.
+/// The flags whose effect the engine itself brings about for the new task.
 const OURS: u64 = (libc::CLONE_SETTLS
     | libc::CLONE_PARENT_SETTID
     | libc::CLONE_CHILD_SETTID
     | libc::CLONE_CHILD_CLEARTID) as u64
     | CLEAR_SIGHAND;
-/// Without effect: nobody traces, and a bit that the kernel ignores.
+/// Flags without effect: no process traces the guest, and the kernel ignores one of the bits.
 const VOID: u64 = UNTRACED | libc::CLONE_PTRACE as u64 | DETACHED;
 
 /// fork(2).
@@ -50,7 +50,7 @@ pub fn clone3(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Rep
     make(task, call, asked, told)
 }
 
-/// What is asked for, or an errno.
+/// The request, or an errno.
 type Asked<T> = std::result::Result<T, i32>;
 
 fn from_registers(call: &Call) -> Asked<CloneArgs> {
@@ -86,7 +86,7 @@ fn read(at: u64, size: u64) -> Asked<Vec<u8>> {
     Ok(bytes)
 }
 
-/// What a `struct clone_args` says (clone(2), "The clone3() system call").
+/// The request in a `struct clone_args` (clone(2), "The clone3() system call").
 fn decode(bytes: &[u8]) -> Asked<CloneArgs> {
     const WORDS: usize = 11;
     let (known, newer) = bytes.split_at(bytes.len().min(8 * WORDS));
@@ -130,7 +130,7 @@ fn decode(bytes: &[u8]) -> Asked<CloneArgs> {
     })
 }
 
-/// What the kernel refuses whatever it is asked for (clone(2), "ERRORS").
+/// Whether the kernel refuses this combination of flags and signal (clone(2), "ERRORS").
 fn contradicts(flags: u64, signal: u64) -> bool {
     flags & SIGHAND != 0 && flags & VM == 0
         || flags & THREAD != 0 && flags & SIGHAND == 0
@@ -146,11 +146,11 @@ enum Way {
     Thread,
     /// A process with a copy of the memory.
     Copy,
-    /// A process in the memory of its parent, which waits until it has left.
+    /// A process in the memory of its parent, which waits until the child has left it.
     Visitor,
     /// A process that traces its parent.
     Tracer,
-    /// None that is known.
+    /// No known way.
     Unknown,
 }
 
@@ -159,8 +159,8 @@ impl Way {
     fn of(args: &CloneArgs) -> Asked<Self> {
         const SAME_THREADS: u64 = VM | FS | FILES | SIGHAND | THREAD;
         const PROCESS: u64 = FS | FILES | SYSVSEM | IO | PIDFD | PARENT;
-        // It is going to trace its parent, and waits until that is ready for it: as it is waited for
-        // here, that would be for ever.
+        // The child traces its parent, and waits until the parent is ready. Here the parent would
+        // wait for the child: a dead-lock.
         const TRACER: u64 = VM | UNTRACED;
         let shares = args.flags & !(OURS | VOID);
         if contradicts(args.flags, args.signal) {
@@ -174,7 +174,7 @@ impl Way {
         } else if args.flags & (TRACER | VFORK) == TRACER {
             Self::Tracer
         } else if shares & !(PROCESS | VFORK | SIGHAND) == VM {
-            // One that shares its parent's memory without being waited for is waited for here.
+            // Without CLONE_VFORK the parent need not wait for such a child; here it waits.
             Self::Visitor
         } else if shares & !(PROCESS | VFORK) == 0 {
             Self::Copy

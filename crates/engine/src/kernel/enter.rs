@@ -1,4 +1,4 @@
-//! Into the kernel and back, with the baton given up while a call sleeps, or cut short by a signal.
+//! Making system calls: with the baton given up while a call sleeps, and cut short by signals.
 
 use relive_host::sys;
 use relive_kabi::Restart;
@@ -15,7 +15,7 @@ pub fn blocking(task: &mut Task, nr: u32, args: &[u64; 6]) -> i64 {
     mode.asleep(task, &mut || enter_kernel(nr, args, true))
 }
 
-/// Makes a call as it is; one that `sleeps` is cut short by a signal that has been noted.
+/// Makes a call as it is; a call that `sleeps` is cut short by a signal that has been noted.
 pub fn enter_kernel(nr: u32, args: &[u64; 6], sleeps: bool) -> i64 {
     // SAFETY: the table says that this call touches only the buffers that its row names,
     // and hooks cover those that change the process itself.
@@ -29,7 +29,7 @@ pub fn enter_kernel(nr: u32, args: &[u64; 6], sleeps: bool) -> i64 {
     result as i64
 }
 
-/// What a call that was cut short by a signal of ours answers for now.
+/// The result, for now, of a call that a signal may have cut short.
 pub fn interrupted(task: &Task, call: &Call, result: i64) -> i64 {
     let eintr = -i64::from(libc::EINTR);
     let ours = result == sys::INTERRUPTED as i64 || (result == eintr && task.ctx.pending != 0);

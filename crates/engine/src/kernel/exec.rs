@@ -26,11 +26,11 @@ const OWN: &[u8] = b"/proc/self/exe";
 const MAX_STRING: usize = 128 * 1024;
 const MAX_STRINGS: usize = 1 << 20;
 
-/// What is to be executed, scripts resolved.
+/// The executable of an exec, after `#!` lines are resolved.
 pub struct Executable {
     /// The ELF executable.
     pub file: File,
-    /// What it was called by.
+    /// The path by which the exec named it.
     pub called: Vec<u8>,
     /// Its canonical path.
     pub path: Vec<u8>,
@@ -38,11 +38,11 @@ pub struct Executable {
     pub argv: Vec<Vec<u8>>,
 }
 
-/// execve(2). One that succeeds does not return, and a tape has it as an event of its own.
+/// execve(2). A successful one does not return, and a tape has it as an event of its own.
 pub struct Execve;
 
 impl Operation for Execve {
-    /// Nothing: a replay does not read the arguments of one that failed.
+    /// Nothing: a replay does not read the arguments of a failed exec.
     type Plan = ();
 
     fn prepare(_: &mut Task, _: &Call) -> Prepared<()> {
@@ -89,7 +89,7 @@ fn path_at(task: &Task, call: &Call) -> std::result::Result<Vec<u8>, i64> {
         if vanishing_script(fd) {
             return Err(-i64::from(libc::ENOENT));
         }
-        // What the kernel calls it; but not everybody has it.
+        // The kernel's name for it; but not every system has /dev/fd.
         let usual = std::path::Path::new("/dev/fd").exists();
         let folder = if usual { "/dev/fd" } else { "/proc/self/fd" };
         return Ok(format!("{folder}/{fd}").into_bytes());
@@ -133,8 +133,8 @@ fn vanishing_script(fd: i32) -> bool {
 
 /// Returns the errno (negative) of an exec that fails; otherwise does not return.
 fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> i64 {
-    // What is handed on must not change any more, and nobody else may take the raised limit for the
-    // guest's; the kernel ends the others where they stand.
+    // The state that is handed on must not change any more, and no other thread may take the raised
+    // limit for the guest's. The kernel ends the other threads where they stand.
     let _quiet = task.vforked.is_none().then(|| task.quiesce());
     let room = Room::make();
     let prepared = (|| {
@@ -167,7 +167,7 @@ fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> i64 {
     }
 }
 
-/// Whether a file that is not executed is a program all the same.
+/// Whether a file that cannot be executed is an ELF file all the same, of another machine or class.
 fn is_foreign(path: &[u8]) -> bool {
     let mut magic = [0; 4];
     let file = File::open(std::ffi::OsStr::from_bytes(path));
@@ -252,8 +252,8 @@ pub fn resolve(path: &[u8], mut argv: Vec<Vec<u8>>) -> std::result::Result<Execu
     Err(libc::ELOOP)
 }
 
-/// What only the kernel knows of a file to be executed: whether somebody may write to it at this
-/// moment. Linux before 6.14 does not know the question.
+/// Asks the kernel whether a file to be executed is open for writing at this moment. Linux before 6.14
+/// does not know the question.
 fn may_execute(file: &File) -> std::result::Result<(), i32> {
     const AT_EXECVE_CHECK: i32 = 0x10000;
     let none = [c"".as_ptr(), std::ptr::null()];
@@ -326,8 +326,8 @@ fn start(
     if alone {
         crate::translations::save(&m.memory(), &task.process.state().exe);
     }
-    // A signal that was noted would be forgotten by exec; one that comes now stays with the
-    // kernel until the new program takes it.
+    // An exec would lose a signal that was noted. With the mask set, a new signal stays pending in
+    // the kernel until the new program takes it.
     let mask = set_mask(Mask::all_async());
     if task.ctx.pending != 0 {
         return ERESTART;
@@ -335,8 +335,8 @@ fn start(
     if alone {
         m.mode.executes(task);
     }
-    // The new host opens nothing by its name: the file may have none.
-    // It is closed if exec fails, and the flags of an open descriptor can be changed.
+    // The new host gets the executable as a descriptor: the file may have no name any more. If exec
+    // fails, it is closed. The flags of an open descriptor can always be changed.
     let _ = outlive_exec(&target.file);
     let fds = task.process.state().retained_fds;
     let pass_on = |on: bool| {

@@ -10,7 +10,7 @@ use crate::failure::Result;
 use crate::input::descriptors;
 use crate::task::Task;
 
-/// Keeps the table of streams true after a call, and what is known of descriptors.
+/// Updates the table of streams and the known descriptors after a call.
 pub fn after(task: &Task, call: &Call, result: i64) {
     let effect = call.fds();
     if effect == FdEffect::None || !task.traits().keeps {
@@ -64,13 +64,13 @@ fn leads_to(task: &Task, fd: i32, stream: Option<u8>) {
     }
 }
 
-/// A descriptor is gone, or leads to something that the kernel has made.
+/// A descriptor is closed, or leads to an object that the kernel has just made: to no stream.
 pub(super) fn created(task: &Task, fd: i32) {
     leads_to(task, fd, None);
 }
 
-/// The table of descriptors will be another process's too: what it does with it is seen by
-/// asking only.
+/// The table of descriptors becomes another process's too: its changes to the table are seen only by
+/// asking the kernel.
 pub fn share(task: &Task) {
     descriptors::forget_many(true);
     task.process.state().streams.share(|fd| {
@@ -117,7 +117,7 @@ pub fn close_range(task: &mut Task, call: &Call) -> Result<i64> {
             from = own + 1;
         }
     }
-    // Nothing of the guest's is left, if the last one was the host's.
+    // If the range ends at a descriptor of the host, no part of it is left.
     let rest = from == first || from <= last;
     Ok(if rest { part(from, last) } else { 0 })
 }

@@ -16,16 +16,16 @@ use crate::descriptor::is_generated;
 use crate::failure::Result;
 use crate::task::Task;
 
-/// What a path names, if the host must answer.
+/// The file that a path names, if the engine must answer for it.
 #[derive(Clone, Copy)]
 enum Virtual {
     Maps,
     Exe,
     Environ,
     Auxv,
-    /// Opened as it is; what is read and written is looked at (`own_memory`).
+    /// Opened as it is; reads and writes are checked (`own_memory`).
     Memory,
-    /// What is written to it would be on no tape.
+    /// Another process's memory, not opened for writing: the bytes written would be on no tape.
     AnothersMemory,
     Refused,
 }
@@ -104,7 +104,7 @@ pub fn readlink(task: &mut Task, call: &Call) -> Result<i64> {
     })
 }
 
-/// getdents(2), getdents64(2): the hosts' own descriptors are not shown in `/proc/self/fd`.
+/// getdents(2), getdents64(2): `/proc/self/fd` does not show the host's own descriptors.
 pub fn entries(task: &mut Task, call: &Call) -> Result<i64> {
     let result = generic(task, call);
     if result <= 0 || !is_generated(call.int(0)) {
@@ -130,7 +130,7 @@ pub fn entries(task: &mut Task, call: &Call) -> Result<i64> {
         fd.is_some_and(|fd| own::is_hidden(task, pid, fd))
     });
     if kept.is_empty() {
-        // Nothing would say that this is the end: what comes next is.
+        // An empty result would mean the end of the folder: the next entries are the result.
         return entries(task, call);
     }
     task.log.spans.clear();
@@ -167,8 +167,8 @@ const NAMES: &[(&[u8], Virtual)] = &[
     (b"pagemap", Virtual::Refused),
 ];
 
-/// What the path in an argument of a call names, if the host must answer; a call whose path is its
-/// second argument has a folder before it.
+/// The file that the path in an argument of a call names, if the engine must answer for it. A call
+/// whose path is its second argument has a folder before it.
 fn classify(task: &Task, call: &Call, path: usize) -> Option<Virtual> {
     let folder = if path == 0 {
         libc::AT_FDCWD
@@ -219,7 +219,7 @@ fn process_of(folder: i32, path: &[u8]) -> Option<u32> {
     if opened < 0 {
         return None;
     }
-    // SAFETY: nobody else has it.
+    // SAFETY: the descriptor is new, and has no other owner.
     let opened = unsafe { OwnedFd::from_raw_fd(opened) };
     let name = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
     let rest = name.strip_prefix("/proc").ok()?;

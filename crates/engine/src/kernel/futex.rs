@@ -1,8 +1,8 @@
-//! futex(2): the guest's threads wait for each other in the real kernel while recording.
+//! futex(2): while recording, the guest's threads wait for each other in the kernel.
 //!
 //! Priority-inheriting futexes are emulated: the kernel would write their words while other
 //! threads run. Each step that changes a word is an event of its own, after which the call is
-//! made again: what a sleeping thread has written must be there before others run.
+//! made again: a thread's change to a word must be in memory before it sleeps and others run.
 
 use relive_host::sys;
 
@@ -35,7 +35,7 @@ const TID: u32 = 0x3fff_ffff;
 /// futex(2).
 pub struct Futex;
 
-/// What a call asks for.
+/// The command of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Command {
     /// FUTEX_WAIT and FUTEX_WAIT_BITSET.
@@ -48,7 +48,7 @@ pub enum Command {
     Lock(i32),
     /// FUTEX_TRYLOCK_PI.
     TryLock,
-    /// FUTEX_UNLOCK_PI; the operation by which the next one is woken.
+    /// FUTEX_UNLOCK_PI; the operation that wakes the next waiter.
     Unlock(i32),
     /// None of these.
     Unknown,
@@ -155,8 +155,8 @@ fn kernel_lock(task: &mut Task, call: &Call) -> i64 {
     }
 }
 
-/// As [`direct`], for a call that does not sleep and writes its second word, whose page nobody guards
-/// meanwhile.
+/// As [`direct`], for a call that does not sleep and writes its second word. Holds the lock of the
+/// memory, so that no other thread guards the word's page meanwhile.
 fn write_word(task: &Task, call: &Call) -> i64 {
     let mut memory = task.machine().memory();
     memory.unguard(call.args[4], call.args[4].saturating_add(4));
@@ -171,7 +171,7 @@ fn direct(call: &Call) -> i64 {
 /// A result, or a negative error number.
 type Step = std::result::Result<i64, i64>;
 
-/// Takes the lock if nobody has it. `None`: somebody does, whose word this is.
+/// Takes the lock if it is free: `None`. Otherwise the word, with its owner.
 fn acquire(task: &mut Task, at: u64, flags: u32) -> std::result::Result<Option<u32>, i64> {
     let word = task.read(at).map(u32::from_le_bytes)?;
     if word & TID == task.tid {
@@ -231,7 +231,7 @@ fn try_lock(task: &mut Task, call: &Call) -> Step {
     }
 }
 
-/// FUTEX_UNLOCK_PI: whoever waits first may have it, if nobody is faster.
+/// FUTEX_UNLOCK_PI: wakes the first waiter, which gets the lock unless another thread takes it first.
 fn unlock(task: &mut Task, call: &Call, op: i32) -> Step {
     let at = call.args[0];
     let word = task.read(at).map(u32::from_le_bytes)?;

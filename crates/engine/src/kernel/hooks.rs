@@ -120,7 +120,7 @@ static INDEX: [Option<Handling>; 512] = {
     index
 };
 
-/// How the engine takes part in a call. In one that is refused it does not: that is answered by the refusal.
+/// How the engine takes part in a call. It takes no part in a refused call: the refusal answers it.
 pub fn find(call: &Call) -> Option<Handling> {
     if call.refused.is_some() {
         return None;

@@ -1,4 +1,4 @@
-//! What becomes of a call of a confined thread.
+//! The verdict on a call of a confined thread.
 
 use relive_host::{GuestAddr, Reg};
 
@@ -19,7 +19,7 @@ const ARCH: u32 = 0xc000_003e;
 /// `si_code` of a SIGSYS from a filter.
 const SYS_SECCOMP: i32 = 1;
 
-/// What becomes of a call.
+/// The verdict on a call.
 #[derive(Debug)]
 pub enum Verdict {
     /// It is made.
@@ -43,7 +43,7 @@ enum Judgement {
     Strict,
 }
 
-/// Looks at the call that a confined thread stands at.
+/// The verdict on the call at which a thread stands.
 ///
 /// # Errors
 /// Divergence.
@@ -70,7 +70,7 @@ pub fn before(task: &mut Task, call: &Call, next: GuestAddr) -> Result<Verdict> 
     })
 }
 
-/// What the thread's filters say of the call that it stands at.
+/// The answer of the thread's filters to the call at which it stands.
 fn judge(task: &Task, confined: &Confined, call: &Call, next: GuestAddr) -> Judgement {
     let filter = match confined {
         Confined::Strict => {
@@ -94,7 +94,7 @@ fn judge(task: &Task, confined: &Confined, call: &Call, next: GuestAddr) -> Judg
         ALLOW | LOG => Judgement::Allow,
         ERRNO => Judgement::Errno((answer & VALUE).min(MAX_ERRNO) as i32),
         TRAP => Judgement::Trap(trap_info(nr, next, answer & VALUE)),
-        // Nobody traces, and nobody listens.
+        // The guest has no tracer, and the filter no listener.
         TRACE | NOTIFY => Judgement::Errno(libc::ENOSYS),
         KILL_THREAD => Judgement::Kill { thread: true },
         _ => Judgement::Kill { thread: false },
@@ -110,8 +110,8 @@ fn trap_info(nr: u32, next: GuestAddr, value: u32) -> SigInfo {
     info
 }
 
-/// A thread takes a filter over that another one has set for all: if it is not confined
-/// otherwise (seccomp(2), `SECCOMP_FILTER_FLAG_TSYNC`).
+/// Takes over a filter that another thread has set for all threads, if this thread has no other
+/// confinement (seccomp(2), `SECCOMP_FILTER_FLAG_TSYNC`).
 fn take_over(task: &mut Task, new: Filters) {
     let fits = match &task.seccomp {
         None => true,

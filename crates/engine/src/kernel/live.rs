@@ -17,11 +17,11 @@ use crate::failure::Result;
 use crate::siginfo::signo;
 use crate::task::Task;
 
-/// Makes a call that has no hook, and notes what it wrote.
+/// Makes a call as its row describes it, and notes the memory that it wrote.
 pub fn generic(task: &mut Task, call: &Call) -> i64 {
     if let Some(errno) = call.refused {
-        // The kernel looks at the descriptor before the request, which a mere place in the file tree
-        // (`O_PATH`) knows none of.
+        // The kernel checks the descriptor before the request; a descriptor opened with `O_PATH`
+        // takes no request.
         let takes_fd = call.row.is_some_and(|r| r.args.first() == Some(&Arg::Fd));
         return match takes_fd && !takes_requests(call.int(0)) {
             true => -i64::from(libc::EBADF),
@@ -30,7 +30,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
     }
     let stream = output::stream_of(task, call);
     if stream != 0 && spliced_output::moves(call) {
-        return output::make_moved(task, call, stream);
+        return output::make_spliced(task, call, stream);
     }
     let shortened = own::messages(task, call).map(|(argument, count)| {
         let mut call = *call;
@@ -75,7 +75,7 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
     result
 }
 
-/// The outcome of a call of which the engine keeps nothing: its row says all there is to know.
+/// The outcome of a call of which the engine keeps nothing: its row describes it completely.
 pub fn as_described(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
     Ok(Reply::Value(match told {
         None => generic(task, call),
@@ -125,7 +125,7 @@ impl TemporaryMask {
         t
     }
 
-    /// Whether a signal that was held back may come now, of which the kernel knows nothing.
+    /// Whether a signal that the engine holds back, which the kernel does not know, may come now.
     fn lets_in(&self, task: &Task) -> bool {
         let mask = task.signals.mask;
         let held = &task.signals.held;

@@ -15,8 +15,8 @@ const ARCH_GET_GS: i32 = 0x1004;
 const ARCH_GET_CPUID: i32 = 0x1011;
 const ARCH_SET_CPUID: i32 = 0x1012;
 
-/// arch_prctl(2): the bases of the guest, and whether it may use `cpuid`; the GS base that the
-/// processor has is the host's.
+/// arch_prctl(2): the guest's bases, and whether it may use `cpuid`. The processor's own GS base is the
+/// host's.
 pub static ARCH_PRCTL: Requests = Requests {
     listed: ARCH,
     others: Computes(unknown),

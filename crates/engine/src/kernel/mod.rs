@@ -1,8 +1,8 @@
 //! System calls: from the guest's `syscall` instruction to its result, live and in replay.
 //!
-//! The table (`relive_kabi`) describes every call; most need nothing else. Calls that change
-//! what the engine itself keeps (memory map, tasks, signals…) have a hook ([`operation`]).
-//! Nothing without a row is ever passed to the kernel.
+//! The table (`relive_kabi`) describes every call; most need nothing else. Calls that change the
+//! engine's own state (memory map, tasks, signals…) have a hook ([`operation`]). A call without a row
+//! must never be passed to the kernel.
 
 mod advice;
 mod buffers;

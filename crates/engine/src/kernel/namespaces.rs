@@ -1,5 +1,5 @@
-//! unshare(2): what the engine does not have to follow is the kernel's. Namespaces of users and
-//! processes are refused: the host finds the recorder by its number, and as the same user.
+//! unshare(2): requests that change no state of the engine are the kernel's. Namespaces of users and
+//! processes are refused: the host finds the recorder by its process id, and as the same user.
 
 use super::live::generic;
 use super::refuse::refuse;
@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::failure::Result;
 use crate::task::Task;
 
-/// Of the calling thread alone, and nothing that the host uses by itself.
+/// Flags that concern the calling thread alone, and nothing that the host itself uses.
 const KERNEL: u64 = (libc::CLONE_FS
     | libc::CLONE_SYSVSEM
     | libc::CLONE_NEWNS
@@ -15,7 +15,7 @@ const KERNEL: u64 = (libc::CLONE_FS
     | libc::CLONE_NEWIPC
     | libc::CLONE_NEWNET
     | libc::CLONE_NEWCGROUP) as u64;
-/// Nothing to do in a process with one thread.
+/// Flags without effect in a process with one thread.
 const OF_THREADS: u64 =
     (libc::CLONE_FILES | libc::CLONE_THREAD | libc::CLONE_SIGHAND | libc::CLONE_VM) as u64;
 

@@ -1,7 +1,7 @@
 //! The steps of a call that the engine takes part in: *prepare* reads the arguments once, the mode brings
-//! the *outcome* about (from the kernel, or from the tape), *apply* changes what the engine keeps. A call
-//! that the engine answers by itself has one step, the same in every mode. Must never decide by the mode
-//! what a call means.
+//! the *outcome* about (from the kernel, or from the tape), *apply* changes the engine's state. A call
+//! that the engine answers by itself has one step, the same in every mode. The meaning of a call must
+//! never depend on the mode.
 
 use super::live::generic;
 use crate::call::Call;
@@ -23,7 +23,7 @@ pub enum Handling {
     /// It makes or ends a task, or sets all registers, and is logged on the way: its function prepares it,
     /// and hands the tape's word to the mode as it is.
     Flows(fn(&mut Task, &Call, Option<&Answer>) -> Result<Reply>),
-    /// As the request says, which is the first argument.
+    /// The request, which is the first argument, decides.
     ByRequest(&'static Requests),
 }
 
@@ -66,7 +66,7 @@ impl Requests {
 /// otherwise, and recordings of theirs must replay.
 pub type RecordedResult = Option<i64>;
 
-/// A call of which the kernel decides the outcome, and that changes what the engine keeps.
+/// A call of which the kernel decides the outcome, and which changes the engine's state.
 pub trait Operation {
     /// The arguments, as far as they lie in guest memory or mean something together.
     type Plan;
@@ -75,13 +75,13 @@ pub trait Operation {
     /// no kernel.
     fn prepare(task: &mut Task, call: &Call) -> Prepared<Self::Plan>;
 
-    /// Puts in place what holds from before the outcome on, in every mode: a signal mask of the call's own.
+    /// Changes the state that must hold before the outcome, in every mode: a signal mask of the call's own.
     fn enter(task: &mut Task, plan: &Self::Plan) {
         let _ = (task, plan);
     }
 
     /// Brings the outcome about where the guest's calls are made: makes the call, notes in `task.log` the
-    /// memory that it wrote and the data that `apply` needs. Must not change what the engine keeps.
+    /// memory that it wrote and the data that `apply` needs. Must not change the engine's state.
     ///
     /// # Errors
     /// Something unsupported.
@@ -90,7 +90,7 @@ pub trait Operation {
         Ok(generic(task, call))
     }
 
-    /// Changes what the engine keeps, in every mode. The result of the call.
+    /// Changes the engine's state, in every mode. Returns the result of the call.
     ///
     /// # Errors
     /// Divergence, something unsupported.
@@ -100,7 +100,7 @@ pub trait Operation {
     }
 }
 
-/// What prepare comes to: a plan, or the result.
+/// The outcome of `prepare`: a plan, or the call's result.
 pub type Prepared<P> = std::result::Result<P, i64>;
 
 /// The outcome of a call, brought about by the kernel or told by a tape.

@@ -1,5 +1,6 @@
-//! Output to the recording's standard streams: numbered over the whole tree while
-//! recording; `modes/replay/output.rs` writes it again in that order.
+//! Output to the recording's standard streams: numbered over the whole tree while recording;
+//! `modes/replay/output.rs` writes it again in that order. Must never be written without the lock that
+//! orders it.
 
 use relive_host::{GuestAddr, copy, sys};
 use relive_kabi::Arg;
@@ -11,8 +12,8 @@ use crate::call::Call;
 use crate::descriptor::status;
 use crate::task::Task;
 
-/// Whether a call moves its output there, without having it in its memory.
-pub fn is_moved(call: &Call) -> bool {
+/// Whether a call moves its output from a file to the stream, without a buffer in guest memory.
+pub fn is_spliced(call: &Call) -> bool {
     spliced_output::moves(call)
 }
 
@@ -36,8 +37,8 @@ pub fn make(task: &mut Task, call: &Call, stream: u8, args: &[u64; 6]) -> i64 {
     locked(task, call, stream, call.nr, args)
 }
 
-/// As [`make`], for output that is moved to the stream.
-pub fn make_moved(task: &mut Task, call: &Call, stream: u8) -> i64 {
+/// As [`make`], for spliced output.
+pub fn make_spliced(task: &mut Task, call: &Call, stream: u8) -> i64 {
     let fd = call.output().map_or(u64::MAX, |end| call.arg(end.fd));
     spliced_output::make(task, call, |task, bytes| {
         let args = [fd, bytes.as_ptr() as u64, bytes.len() as u64, 0, 0, 0];
@@ -66,7 +67,7 @@ fn locked(task: &mut Task, call: &Call, stream: u8, nr: u32, args: &[u64; 6]) ->
     interrupted(task, call, result)
 }
 
-/// The bytes that a call wrote, which returned `len`, from the guest's buffers.
+/// The bytes that a call with the result `len` wrote, from the guest's buffers.
 pub fn gather(task: &Task, call: &Call, len: u64) -> Option<Vec<u8>> {
     let memory = usize::from(call.output()?.memory?);
     let at = call.args[memory];

@@ -1,7 +1,7 @@
 //! System calls that only answer: no memory that the kernel writes, no descriptor that comes or
-//! goes, no sleep, nothing that the engine keeps. They take a short way through recording and
-//! replay; what it does with a call is what the way of all others (`syscall::syscall`) does with
-//! it, and whatever is out of the ordinary is left to that.
+//! goes, no sleep, no state of the engine. They take a short way through recording and replay, which
+//! must have the same effect as the way of all other calls (`syscall::syscall`); a call with anything
+//! out of the ordinary is left to that.
 
 use std::sync::LazyLock;
 
@@ -14,7 +14,7 @@ use crate::call::astray::is_astray;
 use crate::call::{go_behind, registers};
 use crate::task::Task;
 
-/// What there is to know of a plain call.
+/// The properties of a plain call.
 #[derive(Clone, Copy)]
 struct Plain {
     /// Number of its arguments.
@@ -73,7 +73,7 @@ pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
     let Some(plain) = known.copied().flatten() else {
         return false;
     };
-    // A mask is to be put back behind some earlier call, or somebody wants to be told of this one.
+    // A mask is still to be restored after an earlier call, or this call is to be counted or logged.
     if task.signals.saved_mask.is_some()
         || crate::stats::wanted()
         || tracing::enabled!(target: "syscall", tracing::Level::DEBUG)

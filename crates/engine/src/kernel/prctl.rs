@@ -1,5 +1,5 @@
-//! prctl(2) by its operation: most are the kernel's; the host must stay traceable by its supervisor
-//! whatever the guest says.
+//! prctl(2) by its operation: most are the kernel's. The host must stay traceable by its supervisor,
+//! whatever the guest sets.
 
 use super::live::as_described;
 use super::operation::Handling::{Computes, Follows};
@@ -15,7 +15,7 @@ use crate::task::Task;
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
 
-/// How the engine takes part in each.
+/// How the engine takes part in each operation.
 pub static REQUESTS: Requests = Requests {
     listed: LISTED,
     others: Follows(as_described),
@@ -37,7 +37,7 @@ const LISTED: &[(i32, Handling)] = &[
     (libc::PR_GET_TID_ADDRESS, Computes(tid_address)),
 ];
 
-/// Writes what is asked for where the second argument points to.
+/// Writes `bytes` to the address in the second argument.
 fn tell(task: &mut Task, call: &Call, bytes: &[u8]) -> Result<Reply> {
     Ok(Reply::done(task.give(call.args[1], bytes)))
 }
@@ -52,8 +52,8 @@ fn set_dumpable(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply
     }))
 }
 
-/// `PR_GET_DUMPABLE`: calls of other users have changed it (credentials(7)), and only where calls are
-/// made the engine knows.
+/// `PR_GET_DUMPABLE`: changes of the credentials reset it too (credentials(7)), which the engine knows
+/// only where calls are made.
 struct Dumpable;
 
 impl Operation for Dumpable {
@@ -91,8 +91,8 @@ fn counter(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     tell(task, call, &mode.to_le_bytes())
 }
 
-/// `PR_SET_MM`: what the kernel keeps of the memory map is the host's, and nobody may change it, as without
-/// the capability for it.
+/// `PR_SET_MM`: the kernel's record of the memory map is the host's. Changes are refused, as they are
+/// without the capability for them.
 struct SetMap;
 
 impl Operation for SetMap {

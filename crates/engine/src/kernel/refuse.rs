@@ -1,11 +1,11 @@
-//! Calls that are refused.
+//! Refused calls: the guest gets an errno, and the user one warning for each call.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::call::Call;
 use crate::failure::Failure;
 
-/// A refusal that is told once.
+/// Refuses a call with an errno. The first refusal of each call is logged.
 pub fn refuse(call: &Call, errno: i32) -> i64 {
     static TOLD: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
     let bit = 1 << (call.nr % 64);
@@ -17,7 +17,7 @@ pub fn refuse(call: &Call, errno: i32) -> i64 {
     -i64::from(errno)
 }
 
-/// What a call does that no row describes.
+/// The failure for an effect of a call that Relive does not support.
 #[must_use]
 pub fn unsupported(call: &Call, what: &str) -> Failure {
     Failure::unsupported(format!("{call}: {what}"))

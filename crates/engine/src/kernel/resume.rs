@@ -7,7 +7,7 @@ use crate::call::{Call, go_behind};
 use crate::task::Task;
 use crate::task::signals::Interrupted;
 
-/// Logged result of a call that a signal interrupted before it is decided whether it is made
+/// The logged result of a call that a signal has interrupted, before the decision whether it is made
 /// again (the kernel's internal ERESTARTSYS).
 pub const ERESTART: i64 = -512;
 

@@ -27,7 +27,7 @@ const FPROG: usize = 16;
 /// MAX_INSNS_PER_PATH).
 const MOST_IN_ALL: usize = 32768;
 
-/// What prctl(2) calls them.
+/// The modes of prctl(2).
 const MODE_STRICT: u64 = 1;
 const MODE_FILTER: u64 = 2;
 
@@ -38,15 +38,15 @@ fn result(checked: Checked<i64>) -> i64 {
     checked.unwrap_or_else(|errno| -i64::from(errno))
 }
 
-/// What a thread wants to be confined to.
+/// The confinement that a thread asks for.
 pub enum Confinement {
     /// read, write, exit and rt_sigreturn.
     Strict,
-    /// What a filter lets through.
+    /// The calls that a filter lets through.
     Filter {
         /// `SECCOMP_FILTER_FLAG_*`.
         flags: u64,
-        /// The program, unless it cannot be read or is none.
+        /// The program, or the errno if it cannot be read or is invalid.
         program: Checked<Vec<bpf::Insn>>,
     },
 }
@@ -153,7 +153,8 @@ fn available(at: u64) -> Checked<i64> {
     }
 }
 
-/// What the kernel says, who knows the caller's rights; all else is seen from the program.
+/// The part of the outcome that depends on the caller's rights, which only the kernel knows; all other
+/// errors follow from the program.
 fn ask(wanted: &Confinement) -> i64 {
     match wanted {
         Confinement::Filter { .. } if !may_filter() => -i64::from(libc::EACCES),

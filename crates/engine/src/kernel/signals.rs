@@ -1,7 +1,7 @@
-//! System calls about signals. Most are computed: the guest's actions and mask are ours.
+//! System calls about signals. Most are computed: the engine keeps the guest's actions and mask.
 //!
-//! The signals that the host's handler has noted (`held`) are part of what the kernel holds for the guest:
-//! a replay has none, and takes from the tape what was done with them.
+//! The signals that the host's handler has noted (`held`) are pending for the guest, as those in the
+//! kernel are. A replay has none, and must take the effect of these calls on them from the tape.
 
 use relive_host::signal::{KernelAction, Mask};
 use relive_host::{Reg, sys};
@@ -23,7 +23,7 @@ use crate::task::Task;
 const EINVAL: i64 = -(libc::EINVAL as i64);
 const UNBLOCKABLE: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
 
-/// Takes in what the host's handler has noted.
+/// Adds the signals that the host's handler has noted to those held for the guest.
 fn take_in(task: &mut Task) {
     if task.ctx.pending != 0 && task.ctx.noted != 0 {
         let n = std::mem::take(&mut task.ctx.noted) as usize;
@@ -189,8 +189,8 @@ fn procmask(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
     Ok(())
 }
 
-/// rt_sigreturn(2): the call itself comes first, as it leads to the registers of a frame; what a bad frame
-/// raises is an event behind it.
+/// rt_sigreturn(2): the call's event comes first, as the call sets the registers from a frame; a signal
+/// that a bad frame raises is an event behind it.
 ///
 /// # Errors
 /// Divergence.

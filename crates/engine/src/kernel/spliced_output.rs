@@ -1,4 +1,4 @@
-//! Output that a program moves to a standard stream without having it in its memory: sendfile,
+//! Output that a program moves to a standard stream without a buffer in its memory: sendfile,
 //! splice, tee and copy_file_range. The bytes are read and written here, and logged with the
 //! call, so that a replay has them.
 
@@ -27,15 +27,15 @@ struct Source {
     offset: u64,
     /// At most so many bytes.
     len: usize,
-    /// In pieces up to the end, and not what is there.
+    /// Goes on in pieces up to `len` or the end of the file; otherwise one piece is all.
     whole: bool,
-    /// Leaves the bytes where they are.
+    /// Leaves the bytes in the source (tee(2)).
     copies: bool,
     flags: u32,
 }
 
 impl Source {
-    /// The errno (negative) for what the kernel refuses.
+    /// The source of a call, or the errno (negative) with which the kernel refuses the call.
     fn of(call: &Call) -> Result<Self, i64> {
         let (Some(row), Some(input), Some(output)) = (call.row, call.input(), call.output()) else {
             return Err(EINVAL);
@@ -83,8 +83,8 @@ pub fn moves(call: &Call) -> bool {
     call.row.is_some_and(|r| r.moves != Moves::No)
 }
 
-/// Takes the bytes of a call into the task's log; `write` writes them to the stream. The result
-/// of the call.
+/// Makes such a call: `write` writes its bytes to the stream, and the task's log gets the bytes that
+/// were written. Returns the result of the call.
 pub fn make(task: &mut Task, call: &Call, write: impl FnOnce(&mut Task, &[u8]) -> i64) -> i64 {
     let source = match Source::of(call) {
         Ok(source) => source,
@@ -149,8 +149,8 @@ fn wait(task: &mut Task, call: &Call, source: &Source) -> Result<(), i64> {
     }
 }
 
-/// Appends up to `len` bytes, by way of a pipe of ours: what the kernel does not move, it does not
-/// move here. The number of bytes, or an errno (negative).
+/// Appends up to `len` bytes from the source. They come through a pipe of the host, so that the kernel
+/// refuses here what it refuses the guest. Returns the number of bytes, or an errno (negative).
 fn take(task: &Task, source: &Source, offset: Option<u64>, len: usize, bytes: &mut Vec<u8>) -> i64 {
     let _room = Room::for_host(task.traits().keeps);
     // The guest does not run before they are closed.

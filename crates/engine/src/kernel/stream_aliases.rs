@@ -1,6 +1,6 @@
 //! Descriptors that lead to a standard stream without being copies of one: received from another
-//! process, taken from it, or opened by the name of the terminal or file. They are known by what
-//! they lead to.
+//! process, taken from it, or opened by the name of the terminal or file. They are known by the
+//! identity of that terminal or file.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -16,7 +16,7 @@ use crate::section::{Section, Shareable};
 use crate::streams::{ERR, Identity, OUT};
 use crate::task::Task;
 
-/// What the standard streams of a recording lead to; in the shared memory.
+/// The files behind the standard streams of a recording; in the shared memory.
 #[repr(C)]
 #[derive(Default)]
 pub struct StreamAliases([AtomicU64; 4]);
@@ -28,14 +28,14 @@ const TERMINAL: u64 = u64::MAX;
 /// ioctl_tty(2): the number of the terminal behind a descriptor.
 const TIOCGDEV: libc::Ioctl = 0x8004_5432;
 
-/// Where the standard streams of the recording lead.
+/// The files behind the standard streams of the recording.
 pub static STREAM_ALIASES: Section<StreamAliases> = Section::new();
 
 // SAFETY: all of it is atomic, and zeros are a value.
 unsafe impl Shareable for StreamAliases {}
 
 impl StreamAliases {
-    /// Takes down where the calling process's streams lead: it is the first of a recording.
+    /// Notes the files behind the calling process's streams: it is the first of a recording.
     pub fn note(&self) {
         for (stream, words) in [OUT, ERR].into_iter().zip(self.0.chunks(2)) {
             let (device, inode) = identity(i32::from(stream)).unwrap_or_default();
@@ -54,21 +54,21 @@ impl StreamAliases {
     }
 }
 
-/// What a descriptor leads to; `None` for `/dev/null` and its like, which swallow what anybody
-/// writes.
+/// The identity of the file behind a descriptor; `None` for `/dev/null` and its like, which drop all
+/// output.
 fn identity(fd: i32) -> Option<Identity> {
     let st = status(fd)?;
     if st.st_mode & libc::S_IFMT != libc::S_IFCHR {
         return Some((st.st_dev, st.st_ino));
     }
     let mut number = 0u32;
-    // SAFETY: fills the word, or fails on what is no terminal.
+    // SAFETY: fills the word, or fails on a file that is no terminal.
     let asked = unsafe { libc::ioctl(fd, TIOCGDEV, &raw mut number) };
     (asked == 0).then_some((TERMINAL, u64::from(number)))
 }
 
-/// The stream that a descriptor leads to, however it came about; `None` for none, and for one
-/// that only reads: the end of a pipe that a stream is the other end of is the same file.
+/// The stream that a descriptor leads to, however the descriptor came about. `None` for no stream, and
+/// for a descriptor that only reads: both ends of a pipe are the same file, and the stream is one.
 #[must_use]
 pub fn stream(machine: &Machine, fd: i32) -> Option<u8> {
     // SAFETY: only asks.
@@ -80,7 +80,7 @@ pub fn stream(machine: &Machine, fd: i32) -> Option<u8> {
     aliases.find(identity(fd)?)
 }
 
-/// The stream that a file leads to which a call has opened.
+/// The stream that the file leads to that a call has opened.
 pub(super) fn opened(task: &Task, call: &Call, opening: Opening, fd: i32) -> Option<u8> {
     if task.strings.open_flags(call, opening) as i32 & libc::O_ACCMODE == libc::O_RDONLY {
         return None;
@@ -115,12 +115,12 @@ fn named(task: &Task, call: &Call) -> Option<i32> {
 
 /// The descriptors that the messages in an argument have brought.
 pub(super) fn received(task: &Task, call: &Call, argument: u8, result: i64) -> Vec<i32> {
-    let (at, one) = (call.arg(argument), u64::from(MMSGHDR));
+    let (at, size) = (call.arg(argument), u64::from(MMSGHDR));
     let messages = match call.row.map(|r| r.args[usize::from(argument)]) {
         Some(Arg::Mmsghdr { .. }) => result as u64,
         _ => 1,
     };
-    let each = (0..messages).map(|i| passed(task, at.wrapping_add(one * i)));
+    let each = (0..messages).map(|i| passed(task, at.wrapping_add(size * i)));
     each.flatten().collect()
 }
 

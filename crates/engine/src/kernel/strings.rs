@@ -1,10 +1,10 @@
-//! When the strings of a call are read once ([`crate::call::strings`]): where threads run together. Must never
-//! take them elsewhere, which would cost a copy for nothing.
+//! When the strings of a call are copied before all other steps ([`crate::call::strings`]): where threads
+//! run together. Must never copy them elsewhere, at a cost for nothing.
 
 use crate::call::Call;
 use crate::task::Task;
 
-/// Before the call is looked at: takes its strings if other threads could change them.
+/// Copies the strings of a call, before it is examined, if other threads could change them.
 pub fn begin(task: &mut Task, call: &Call) {
     match task.has_company() {
         true => task.strings.take(call),
@@ -28,7 +28,7 @@ mod tests {
         guest
     }
 
-    /// What there is to know of the path of access(2), which is taken; and the call's result.
+    /// The copied path of access(2), or whether it is endless; and the call's result.
     fn taken(guest: &mut Guest, at: u64) -> (Result<Vec<u8>, bool>, i64) {
         let call = guest.call(libc::SYS_access, &[at, 0]);
         guest.task.strings.take(&call);

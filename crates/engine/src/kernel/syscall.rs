@@ -1,5 +1,5 @@
 //! A system call of the guest, from its `syscall` instruction to its result, live and in replay: the
-//! guest's filters, the mode's word, the outcome, the event.
+//! guest's filters, the mode's decision, the outcome, the event.
 
 use relive_host::GuestAddr;
 
@@ -35,7 +35,7 @@ pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     make(task, &call, next, None)
 }
 
-/// Makes a call that the guest's filters allow, or lets it fail as one of them says.
+/// Makes a call that the guest's filters allow, or fails it with the errno of a filter.
 fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) -> Result<Flow> {
     let mode = task.mode();
     let told = match mode.begin_call(task, call)? {
@@ -85,8 +85,8 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
     Ok(Flow::Continue)
 }
 
-/// The outcome of a call, which is made again while all other threads are at rest if it cannot be made
-/// beside them.
+/// The outcome of a call. If it cannot be made while other threads run, they are quiesced, and it is
+/// made again.
 fn with_quiet(task: &mut Task, call: &Call) -> Result<Reply> {
     let reply = outcome(task, call, None)?;
     if !matches!(reply, Reply::Value(r) if r == -i64::from(NOT_QUIET)) {
@@ -97,7 +97,7 @@ fn with_quiet(task: &mut Task, call: &Call) -> Result<Reply> {
     outcome(task, call, None)
 }
 
-/// The outcome of a call, from the kernel or from what a tape says, with what the engine makes of it.
+/// The outcome of a call, from the kernel or from the tape, with its effect on the engine's state.
 ///
 /// # Errors
 /// Divergence, something unsupported.

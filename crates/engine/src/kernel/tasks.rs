@@ -15,7 +15,7 @@ use crate::flow::{End, Flow};
 use crate::task::Task;
 use crate::task::ending::{clear_id, leave, release_locks};
 
-/// Tells the parent the descriptor of its child.
+/// Writes the descriptor of a child to the parent's memory (`CLONE_PIDFD`).
 pub fn give_pidfd(task: &mut Task, args: &CloneArgs, pidfd: i32) {
     if !args.has(libc::CLONE_PIDFD) {
         return;
@@ -44,7 +44,7 @@ impl Operation for Wait {
     }
 }
 
-/// Of which child the guest was told that it has ended; not that it was stopped or goes on.
+/// The child whose end the call has reported to the guest; not one that was stopped or continued.
 fn ended_child(task: &Task, call: &Call, outcome: &Outcome<'_>) -> Option<u32> {
     match call.row?.reports {
         Reports::Nothing => None,
@@ -89,7 +89,7 @@ pub fn exit(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
 pub fn exit_group(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     let code = call.int(0) & 0xff;
     if task.vforked.is_some() {
-        // Others see its memory still.
+        // Its parent still uses this memory.
         clear_id(task);
     }
     release_locks(task);
@@ -131,7 +131,7 @@ pub fn get_robust_list(task: &mut Task, call: &Call, _: RecordedResult) -> Resul
     Ok(Reply::done(done))
 }
 
-/// sched_yield(2): others first.
+/// sched_yield(2): other threads run first.
 pub struct Yield;
 
 impl Operation for Yield {
@@ -159,7 +159,7 @@ mod tests {
 
     const AT: u64 = 0x1000;
 
-    /// The child that a call has told of, which returned `result` and wrote `bytes` at [`AT`].
+    /// The child whose end a call has reported that returned `result` and wrote `bytes` at [`AT`].
     fn ended(nr: i64, args: [u64; 6], result: i64, bytes: &[u8]) -> Option<u32> {
         let process = Process::restore(ProcessState::new(0, 1));
         let task = Task::new(machine(), process, 0, 1, Tape::None);

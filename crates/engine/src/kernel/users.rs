@@ -1,5 +1,5 @@
-//! Calls by which a program gives up rights, or changes what paths lead to: made as they are,
-//! after the host has opened what it needs ([`crate::retained_fds`]).
+//! Calls by which a program gives up rights, or makes paths lead elsewhere: made as they are, after
+//! the host has opened the files that it needs later ([`crate::retained_fds`]).
 
 use std::os::fd::IntoRawFd;
 use std::path::Path;
@@ -49,8 +49,8 @@ impl Operation for Paths {
     }
 }
 
-fn perform(task: &mut Task, call: &Call, moved: bool) -> i64 {
-    open_ahead(task, moved);
+fn perform(task: &mut Task, call: &Call, paths_changed: bool) -> i64 {
+    open_ahead(task, paths_changed);
     let result = generic(task, call);
     if dumpable_behavior() == Ok(DumpableBehavior::NotDumpable) {
         // Only asked where calls are made: a replay takes the answer from the tape.
@@ -59,16 +59,16 @@ fn perform(task: &mut Task, call: &Call, moved: bool) -> i64 {
     result
 }
 
-/// The program is about to give up rights, or to change what paths lead to (`moved`). Live only.
-/// What cannot be opened is left out: then the program can do without, or it ends at its next
-/// exec, which says why.
-pub fn open_ahead(task: &Task, moved: bool) {
+/// Opens the files that the host needs later, before the program gives up rights, or makes paths lead
+/// elsewhere (`paths_changed`). Live only. A file that cannot be opened is left out: either the program never
+/// needs it, or the program ends at its next exec, with a message.
+pub fn open_ahead(task: &Task, paths_changed: bool) {
     let mut state = task.process.state();
     if let Some(fds) = &mut state.retained_fds {
-        fds.moved |= moved;
+        fds.paths_changed |= paths_changed;
         return;
     }
-    let Some(fds) = open(task.machine(), moved) else {
+    let Some(fds) = open(task.machine(), paths_changed) else {
         return;
     };
     state.retained_fds = Some(fds);
@@ -77,7 +77,7 @@ pub fn open_ahead(task: &Task, moved: bool) {
     }
 }
 
-fn open(m: &Machine, moved: bool) -> Option<RetainedFds> {
+fn open(m: &Machine, paths_changed: bool) -> Option<RetainedFds> {
     let shm = m.shm.or_else(crate::stats::memory);
     let floor = m.memory().translator.fd();
     let _room = Room::for_host(m.mode.traits().keeps);
@@ -91,7 +91,7 @@ fn open(m: &Machine, moved: bool) -> Option<RetainedFds> {
     };
     let copies = shm.filter(|_| m.mode.traits().keeps).map(|shm| {
         let store = FileStore::new(&m.trace);
-        // From now on new copies can be read by all who come to them, and then the old ones.
+        // From now on all users can read new copies, and then the old ones too.
         shm.header().users.store(1, Ordering::SeqCst);
         let _ = store.show_all();
         above(store.folder(), OFlags::PATH | OFlags::DIRECTORY)
@@ -99,6 +99,6 @@ fn open(m: &Machine, moved: bool) -> Option<RetainedFds> {
     Some(RetainedFds {
         memory,
         copies: copies.flatten().unwrap_or(-1),
-        moved,
+        paths_changed,
     })
 }

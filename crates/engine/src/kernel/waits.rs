@@ -7,7 +7,7 @@ use crate::call::Call;
 use crate::input::descriptors::is_regular;
 use crate::task::Task;
 
-/// Whether a call that its row says may sleep really may, on these descriptors: what only moves
+/// Whether a call that may sleep by its row may sleep on these descriptors. A call that only moves
 /// bytes to and from regular files does not, and need not cost a switch.
 pub fn may_sleep(task: &Task, call: &Call) -> bool {
     if task.log.keeps_baton {
@@ -23,8 +23,8 @@ pub fn may_sleep(task: &Task, call: &Call) -> bool {
     }
 }
 
-/// The descriptors that a call takes something from or brings something to, and the option of a
-/// socket that says how long it waits there at most.
+/// The descriptors that a call reads from or writes to, each with the socket option that limits how
+/// long the call waits there.
 fn ends(call: &Call) -> impl Iterator<Item = (i32, i32)> {
     let end = |column: Transfer, option: i32| Some((call.arg(column.fd()?) as i32, option));
     let input = call.row.and_then(|r| end(r.input, libc::SO_RCVTIMEO));
@@ -45,7 +45,7 @@ fn limits_waits(fd: i32, option: i32) -> bool {
         tv_usec: 0,
     };
     let mut size = size_of::<libc::timeval>() as u32;
-    // SAFETY: fills the structure, or fails on what is no socket.
+    // SAFETY: fills the structure, or fails on a file that is no socket.
     let asked = unsafe {
         let (to, size) = ((&raw mut limit).cast(), &raw mut size);
         libc::getsockopt(fd, libc::SOL_SOCKET, option, to, size)

@@ -11,7 +11,7 @@ use crate::memory::{Memory, Source};
 use crate::space::{READ, Region, RegionTraits, WRITE};
 use crate::task::Task;
 
-/// As far as the heap may grow.
+/// The heap's greatest size.
 const MOST: u64 = 1 << 40;
 
 /// brk(2).
@@ -20,7 +20,7 @@ pub struct Break;
 /// The end that the heap shall have.
 pub struct HeapPlan {
     end: u64,
-    /// What lies behind the heap must stay free until it has grown.
+    /// The range behind the heap must stay free until the heap has grown.
     held: Held,
 }
 
@@ -64,7 +64,8 @@ impl Operation for Break {
     }
 }
 
-/// Maps or unmaps what lies between the heap's end and its new one. Whether it can have that.
+/// Maps or unmaps the range between the heap's end and its new one. Returns whether the heap can have
+/// that end.
 fn moves(memory: &mut Memory, end: u64) -> bool {
     let (base, now) = memory.space.brk;
     if end < base || end > base + MOST {

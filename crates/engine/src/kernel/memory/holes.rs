@@ -1,5 +1,5 @@
-//! Calls on memory that the kernel makes, and in which it does not see what is not there: to it the
-//! whole window is mapped. They change nothing.
+//! Calls on memory that the kernel makes, but whose holes it does not see: to it the whole window is
+//! mapped. They must never change the map.
 
 use relive_host::addr::PAGE;
 
@@ -17,7 +17,7 @@ pub fn mincore(task: &mut Task, call: &Call) -> Result<i64> {
     })
 }
 
-/// msync(2): the same, but what is mapped is written.
+/// msync(2): the same, but the mapped parts are written to their files first.
 pub fn msync(task: &mut Task, call: &Call) -> Result<i64> {
     if call.int(2) & libc::MS_INVALIDATE != 0 && has_locked(task, call) {
         return Ok(-i64::from(libc::EBUSY));

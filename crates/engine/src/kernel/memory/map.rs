@@ -1,4 +1,4 @@
-//! mmap(2). The map shows what the mode brings ([`crate::memory::content`]); a recording shows the
+//! mmap(2). The mode brings the map's content ([`crate::memory::content`]); a recording maps the
 //! trace's copy of a file where it can. It must never map a file of the guest's in a replay.
 
 use std::os::fd::AsRawFd;
@@ -21,7 +21,7 @@ use crate::remarks::{self, Remark};
 use crate::space::{self, Region, RegionTraits, pages};
 use crate::task::Task;
 
-/// As much memory at a fixed address as sanitizers only want.
+/// A size of memory at a fixed address that only sanitizers ask for.
 const MUCH: u64 = 1 << 34;
 const MAP_DENYWRITE: i32 = 0x800;
 
@@ -75,8 +75,8 @@ impl MapPlan {
         self.flags & libc::MAP_TYPE != libc::MAP_PRIVATE
     }
 
-    /// Whether there is such a kind of map. A replay does not ask: older recordings made some that
-    /// there are not.
+    /// Whether the kernel knows this type of map. A replay does not ask: older recordings made maps of
+    /// unknown types.
     fn has_known_type(&self) -> bool {
         match self.flags & libc::MAP_TYPE {
             libc::MAP_PRIVATE | libc::MAP_SHARED => true,
@@ -85,7 +85,7 @@ impl MapPlan {
         }
     }
 
-    /// The file that is mapped, if it is one; /dev/zero is anonymous memory.
+    /// The file that is mapped, if the map has one; /dev/zero is anonymous memory.
     fn open(&mut self, machine: &Machine) -> std::result::Result<Option<Mapped>, i32> {
         if self.is_anonymous() {
             return Ok(None);
@@ -95,7 +95,7 @@ impl MapPlan {
         Ok(Some(file).filter(|f| !f.zeros))
     }
 
-    /// Whether the map shall lie where code can.
+    /// Whether the map must lie low, where code can run.
     fn is_low(&self, call: &Call, file: Option<&Mapped>) -> bool {
         self.flags & libc::MAP_32BIT != 0
             || self.prot & space::EXEC != 0
@@ -111,7 +111,7 @@ impl MapPlan {
         locks::may_map(memory, len, flags)?;
         limits::may_map(task, memory, (addr, len), prot, flags)?;
         if barrier(addr, len, prot, flags).is_some() {
-            // A fixed map is where it was asked for, whatever part of it is made.
+            // The result is the address asked for, though only a part of the map is made.
             return Ok(addr);
         }
         let start = choose(&mut memory.space, addr, len, flags, low).inspect_err(|&e| {
@@ -123,7 +123,7 @@ impl MapPlan {
         Ok(start)
     }
 
-    /// The part of the map at `start` that is made; `None`: there cannot be such a map.
+    /// The part of the map at `start` that is made; `None`: such a map is impossible.
     fn part(&self, start: u64) -> Option<(u64, u64)> {
         let end = start.checked_add(self.len)?;
         if layout::guest_may_map_range(start, end) {
@@ -220,9 +220,9 @@ impl Operation for Map {
     }
 }
 
-/// The file for the map, and what the trace keeps of it: of one that is shared the part that the map shows. A private map shows the copy: what others do to
-/// the file later must not be seen through it, for no tape would tell. mmap(2) leaves open whether it
-/// is.
+/// The file for the map, and the content that the trace keeps: for a shared map, the part that the map
+/// shows. A private map shows the trace's copy: later changes to the file must not be seen through it,
+/// as no tape would have them. mmap(2) leaves open whether they are.
 fn open(task: &Task, plan: &MapPlan, file: &Mapped) -> Result<(Option<KeptContent>, Opened)> {
     let (shown, copy) = match (task.traits().keeps, plan.is_shared()) {
         (false, _) => (None, None),
@@ -244,7 +244,7 @@ fn open(task: &Task, plan: &MapPlan, file: &Mapped) -> Result<(Option<KeptConten
     Ok((shown, opened))
 }
 
-/// What mmap(2) says of a region with its flags.
+/// The traits of a region by the flags of mmap(2).
 fn traits(flags: i32) -> RegionTraits {
     let asked = libc::MAP_GROWSDOWN | libc::MAP_ANONYMOUS;
     RegionTraits {
@@ -255,8 +255,8 @@ fn traits(flags: i32) -> RegionTraits {
 }
 
 /// The part to make of a map of inaccessible memory, at a fixed address, that reaches beyond
-/// the guest's windows: AddressSanitizer protects the gap in its shadow memory like this. What
-/// lies between the windows is the host's and stays as it is.
+/// the guest's windows: AddressSanitizer protects the gap in its shadow memory like this. The memory
+/// between the windows is the host's and stays as it is.
 fn barrier(start: u64, len: u64, prot: u32, flags: i32) -> Option<(u64, u64)> {
     const ASKED: i32 = libc::MAP_FIXED | libc::MAP_ANONYMOUS | libc::MAP_PRIVATE;
     let end = start.checked_add(len)?;

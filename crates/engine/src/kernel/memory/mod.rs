@@ -1,6 +1,6 @@
-//! Calls that change the guest's memory map, and those to which the host's own map would show. Every
-//! address is ours to choose; a replay takes the tape's instead, so that a later version may choose
-//! differently. They must never map, or release, what lies outside the guest's windows.
+//! Calls that change the guest's memory map, and calls that would show the host's own map. The engine
+//! chooses every address; a replay takes the tape's instead, so that a later version may choose
+//! differently. They must never map or release memory outside the guest's windows.
 
 mod heap;
 mod holes;

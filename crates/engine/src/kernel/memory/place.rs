@@ -1,4 +1,4 @@
-//! Where a map comes to lie, and the lock that keeps the place free until it is made.
+//! The place of a map, and the lock that keeps the place free until the map is made.
 
 use std::sync::MutexGuard;
 
@@ -17,12 +17,12 @@ pub(in crate::kernel) const MAP_FIXED_NOREPLACE: i32 = 0x10_0000;
 pub struct Held(Option<MutexGuard<'static, Memory>>);
 
 impl Held {
-    /// Takes it, unless it is held already.
+    /// Takes the lock, unless it is held already.
     pub fn lock(&mut self, machine: &'static Machine) -> &mut Memory {
         self.0.get_or_insert_with(|| machine.memory())
     }
 
-    /// Gives it up.
+    /// Releases the lock.
     pub fn release(&mut self) {
         self.0 = None;
     }

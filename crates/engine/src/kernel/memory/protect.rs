@@ -1,4 +1,4 @@
-//! mprotect(2). It must never give a page to the guest's use that the file behind it forbids.
+//! mprotect(2). It must never give a page a protection that the file behind it forbids.
 
 use relive_host::addr::PAGE;
 
@@ -22,7 +22,7 @@ pub fn mprotect(task: &mut Task, call: &Call, told: RecordedResult) -> Result<Re
         return errno(libc::EACCES);
     }
     let (down, up) = (libc::PROT_GROWSDOWN as u64, libc::PROT_GROWSUP as u64);
-    // Older recordings did not look at what grows.
+    // Older recordings did not check whether the region grows.
     let accepted = told == Some(0);
     if start % PAGE != 0 || prot & (down | up) == down | up && !accepted {
         return errno(libc::EINVAL);
@@ -62,8 +62,8 @@ fn grows_at(memory: &Memory, start: u64, end: u64) -> bool {
     region.is_some_and(|r| r.traits.grows || &*r.name == crate::map_names::STACK)
 }
 
-/// Where a change of protection begins that is meant for a region with all that it grows by
-/// (mprotect(2), `PROT_GROWSDOWN`). None grows upwards.
+/// The start of a change of protection that includes the rest of a growing region (mprotect(2),
+/// `PROT_GROWSDOWN`). No region grows upwards.
 fn grown_from(memory: &Memory, start: u64, end: u64, down: bool) -> std::result::Result<u64, i32> {
     let region = memory.space.overlapping(start, end).next();
     let region = region.filter(|r| down || r.start <= start);

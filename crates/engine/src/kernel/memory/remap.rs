@@ -1,4 +1,4 @@
-//! mremap(2). It must never show a file further than the mode has memory for.
+//! mremap(2). It must never map more of a file than the mode has memory for.
 
 use relive_host::addr::PAGE;
 use relive_host::layout;
@@ -79,7 +79,7 @@ impl RemapPlan {
         self.old + self.new_len
     }
 
-    /// Nothing but the rest goes away.
+    /// The end of the old range is unmapped; nothing else changes.
     fn shrinks(&self) -> bool {
         self.new_len <= self.old_len && !self.is_fixed() && !self.keeps() && !self.copies()
     }
@@ -91,7 +91,7 @@ impl RemapPlan {
     fn region(&self, memory: &Memory) -> std::result::Result<Region, i32> {
         let region = memory.space.at(self.old).cloned().ok_or(libc::EFAULT)?;
         if self.shrinks() {
-            // What is left is not looked at, and may have holes.
+            // The part that stays is not checked, and may have holes.
             return Ok(region);
         }
         let end = self.old_end();
@@ -241,7 +241,7 @@ impl Operation for Remap {
             let expected = format!("{call} = {target:#x}");
             return Err(task.mode().diverged(task, &expected, "an impossible map"));
         }
-        // What the map shows more of the file than before.
+        // The part of the file that the map did not show before.
         let before = plan.old_len.min(plan.new_len);
         let offset = region.offset + (plan.old - region.start);
         if region.shared {

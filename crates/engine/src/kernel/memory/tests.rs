@@ -1,4 +1,4 @@
-//! The calls of this folder without a process: plans from registers, and what is asked of the mode.
+//! The calls of this folder without a process: plans from registers, and the requests to the mode.
 
 use std::os::fd::AsRawFd;
 

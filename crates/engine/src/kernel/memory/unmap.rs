@@ -10,7 +10,7 @@ use crate::memory::Memory;
 use crate::space::pages;
 use crate::task::Task;
 
-/// The end of what the kernel gives to a process.
+/// The end of the addresses that the kernel gives to a process.
 const ADDRESSES: u64 = 0x7fff_ffff_f000;
 
 /// munmap(2).
@@ -31,7 +31,7 @@ pub fn munmap(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> 
     Ok(Reply::Value(0))
 }
 
-/// Unmaps what is mapped in a range; outside the window that is nothing.
+/// Unmaps the regions in a range; there are none outside the guest's windows.
 pub(super) fn release(memory: &mut Memory, start: u64, end: u64) {
     let overlapping = memory.space.overlapping(start, end);
     let parts: Vec<(u64, u64)> = overlapping

@@ -46,14 +46,14 @@ impl Operation for Write {
             (None, _) => {}
             // The kernel has written it.
             (Some(w), None) => task.machine().memory().code_changed(w.at, w.at + w.len),
-            (Some(w), Some(_)) => again(task, call, w)?,
+            (Some(w), Some(_)) => write_again(task, call, w)?,
         }
         Ok(outcome.result)
     }
 }
 
-/// Writes in replay what the recorded call wrote.
-fn again(task: &Task, call: &Call, written: Written) -> Result<()> {
+/// Writes the recorded call's bytes again, in a replay.
+fn write_again(task: &Task, call: &Call, written: Written) -> Result<()> {
     let (mut at, mut left) = (written.at, written.len);
     let parts = arguments(task, call).map_or_else(|_| Vec::new(), |(parts, _)| parts);
     let mut page = [0; PAGE as usize];

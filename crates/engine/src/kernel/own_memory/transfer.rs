@@ -1,5 +1,5 @@
-//! Bytes between buffers of the guest and the memory behind a descriptor, piece by piece. What the
-//! guest has not mapped is never read, nor written.
+//! Transfers between buffers of the guest and the memory behind a descriptor, piece by piece. Must
+//! never read or write memory that the guest has not mapped.
 
 use relive_host::{GuestAddr, addr::PAGE, copy, layout, sys};
 use relive_kabi::{Arg, At};
@@ -22,16 +22,16 @@ pub(super) struct Transfer {
     whose: Whose,
     writes: bool,
     parts: Parts,
-    /// Where in the memory it goes on.
+    /// The address in the memory at which it goes on.
     at: u64,
-    /// It goes on at the descriptor's position, which it moves.
+    /// It starts at the descriptor's position, and advances it.
     moves: bool,
     /// Bytes written to the memory.
     written: u64,
 }
 
 impl Transfer {
-    /// What a call is to do, after the checks that the kernel makes before anything else.
+    /// The transfer of a call, after the checks that the kernel makes before anything else.
     pub(super) fn of(
         task: &Task,
         call: &Call,
@@ -39,7 +39,7 @@ impl Transfer {
         writes: bool,
     ) -> std::result::Result<Self, i64> {
         let fd = call.args[0];
-        // Whether it is open for that. Nothing is moved.
+        // Checks that the descriptor is open for this direction. Transfers nothing.
         let probe = access(fd, writes, &mut [], NOWHERE);
         if probe < 0 {
             return Err(probe);
@@ -65,7 +65,7 @@ impl Transfer {
         })
     }
 
-    /// Makes it; the result of the call.
+    /// Makes the transfer. Returns the result of the call.
     pub(super) fn make(mut self, task: &mut Task) -> i64 {
         let (start, mut result) = (self.at, 0);
         for (buffer, len) in std::mem::take(&mut self.parts) {
@@ -89,7 +89,7 @@ impl Transfer {
         result
     }
 
-    /// One of the guest's buffers; the number of bytes, or what is wrong.
+    /// Transfers one of the guest's buffers. Returns the number of bytes, or an errno (negative).
     fn part(&mut self, task: &mut Task, buffer: u64, len: u64) -> i64 {
         let mut stored = 0;
         let moved = self.pieces(task, buffer, len, &mut stored);
@@ -97,8 +97,8 @@ impl Transfer {
         moved
     }
 
-    /// In pieces of a page: what is bad in one leaves those before as they are. `stored` is how much
-    /// of the guest's buffer may have changed.
+    /// Transfers a buffer in pieces of a page: an error in one leaves the pieces before it done.
+    /// `stored` becomes the number of bytes of the guest's buffer that may have changed.
     fn pieces(&mut self, task: &Task, buffer: u64, len: u64, stored: &mut u64) -> i64 {
         let mut page = [0; PAGE as usize];
         let mut done = 0;
@@ -126,7 +126,7 @@ impl Transfer {
         done as i64
     }
 
-    /// Moves one piece, as far as there is memory; the number of bytes.
+    /// Transfers one piece, as far as memory is mapped. Returns the number of bytes.
     fn access(&self, task: &Task, piece: &mut [u8]) -> i64 {
         let end = self.at.saturating_add(piece.len() as u64);
         let there = match self.whose {
@@ -136,13 +136,13 @@ impl Transfer {
                 .space
                 .mapped_until(self.at, end)
                 .min(end),
-            // Its map is not known here; the host's own is not shown at least.
+            // The other process's map is not known here; at least its host's memory is not shown.
             Whose::Another if layout::guest_may_map_range(self.at, end) => end,
             Whose::Another => self.at,
         };
         let n = there.saturating_sub(self.at) as usize;
         if n == 0 {
-            // What the kernel says: nothing at all, if the whole memory is gone.
+            // The kernel's result for an unmapped address; 0, if the process has ended.
             return access(self.fd, self.writes, &mut piece[..1], NOWHERE);
         }
         if self.writes {
@@ -183,7 +183,7 @@ pub(super) fn arguments(
         if (*len as i64) < 0 {
             return Err(EINVAL);
         }
-        // What the kernel takes for an address of a program.
+        // The kernel's limit on user addresses.
         if at.checked_add(*len).is_none_or(|end| end > layout::FS_END) {
             return Err(EFAULT);
         }
@@ -217,6 +217,6 @@ fn access(fd: u64, writes: bool, piece: &mut [u8], at: u64) -> i64 {
         false => libc::SYS_pread64,
     };
     let args = [fd, piece.as_mut_ptr() as u64, piece.len() as u64, at, 0, 0];
-    // SAFETY: the buffer is ours, and what is written lies in the guest's map.
+    // SAFETY: the buffer is ours, and the range that is written lies in the guest's map.
     (unsafe { sys::syscall(nr as u64, args) }) as i64
 }

@@ -8,7 +8,8 @@ use crate::kernel::live::generic;
 use crate::kernel::refuse::refuse;
 use crate::task::Task;
 
-/// process_vm_readv(2): of itself, what it has; others' memory is the kernel's matter.
+/// process_vm_readv(2): of the caller's own memory, the mapped part; other processes' memory is left to
+/// the kernel.
 pub fn read_vectors(task: &mut Task, call: &Call) -> Result<i64> {
     if !is_own(task, call.int(0) as u32) {
         return Ok(generic(task, call));
@@ -35,8 +36,8 @@ pub fn write_vectors(task: &mut Task, call: &Call) -> Result<i64> {
     Ok(result)
 }
 
-/// Makes such a call with the remote vector cut to what the guest's map has, of which `prepare`
-/// hears before. The result, and the vector.
+/// Makes such a call with the remote vector cut to the guest's map; `prepare` gets the cut vector
+/// before. Returns the result, and the vector.
 fn with_remote(
     task: &mut Task,
     call: &Call,
@@ -47,7 +48,7 @@ fn with_remote(
         Ok(all) if all.iter().any(|(_, len)| (*len as i64) < 0) => return (EINVAL, Vec::new()),
         Ok(all) => all,
         Err(_) => {
-            // The kernel says what is wrong with it, and does not find it in the host's memory.
+            // The kernel reports the error; it must not find the vector in the host's memory.
             cut.args[3] = NOWHERE;
             return (generic(task, &cut), Vec::new());
         }
@@ -66,7 +67,7 @@ fn with_remote(
         }
     }
     if wanted != 0 && parts.iter().all(|[_, len]| *len == 0) {
-        // Let the kernel look at everything else.
+        // All of it is unmapped: the kernel checks the other arguments.
         parts = vec![[NOWHERE, 1]];
     }
     prepare(&parts);

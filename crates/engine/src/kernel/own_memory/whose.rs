@@ -8,25 +8,25 @@ use crate::descriptor::owner;
 use crate::input::descriptors::is_memory;
 use crate::task::Task;
 
-/// Nobody has memory there.
+/// An address at which no process has memory.
 pub(super) const NOWHERE: u64 = 0;
 
-/// Under `relive run`, where nothing is remembered of descriptors: one may lead to memory.
+/// Under `relive run`, which remembers nothing of descriptors: whether one may lead to memory.
 static OPENED: AtomicBool = AtomicBool::new(false);
 
-/// A file of memory has been opened.
+/// Notes that a file of memory has been opened.
 pub fn opened() {
     OPENED.store(true, Ordering::Relaxed);
 }
 
-/// The one who has the memory that a descriptor leads to.
+/// The owner of the memory that a descriptor leads to.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Whose {
     Own,
     Another,
 }
 
-/// Whether a number is that of this process or of one of its threads.
+/// Whether an id is that of this process or of one of its threads.
 #[must_use]
 pub fn is_own(task: &Task, pid: u32) -> bool {
     // SAFETY: asks, and sends nothing.

@@ -1,4 +1,4 @@
-//! What a call has written to the program's memory through a descriptor, as its event has it.
+//! The memory of the program that a call has written through a descriptor, as its event has it.
 
 use crate::kernel::operation::Outcome;
 use crate::task::Task;
@@ -10,7 +10,7 @@ pub(super) struct Written {
 }
 
 impl Written {
-    /// What the call has noted; output to a standard stream notes other data.
+    /// The range that the call has noted; output to a standard stream notes other data.
     pub(super) fn of(task: &Task, outcome: &Outcome<'_>) -> Option<Self> {
         let stream = outcome.told.map_or(task.log.stream, |a| a.stream);
         let extra = outcome.extra(task);

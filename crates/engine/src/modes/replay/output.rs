@@ -17,7 +17,7 @@ use crate::task::Task;
 /// # Errors
 /// The guest's buffer is not there, or the output cannot be written.
 pub fn replay(task: &Task, call: &Call, answer: &Answer) -> Result<()> {
-    let moved = output::is_moved(call).then(|| answer.extra.clone());
+    let moved = output::is_spliced(call).then(|| answer.extra.clone());
     let bytes = moved.or_else(|| output::gather(task, call, answer.result as u64));
     let bytes = bytes.ok_or_else(|| {
         divergence(
