@@ -1,8 +1,8 @@
-//! The tape's word of the call at hand.
+//! The outcome of the call at hand, as the tape has it.
 
 use relive_trace::{InputRef, Syscall};
 
-/// What the tape says of the call at hand.
+/// The recorded outcome of the call at hand.
 #[derive(Clone, Default)]
 pub struct Answer {
     /// Its result.
@@ -11,7 +11,7 @@ pub struct Answer {
     pub extra: Vec<u8>,
     /// Its number among the outputs of the tree.
     pub order: Option<u64>,
-    /// Which standard stream it wrote to.
+    /// The standard stream that it wrote to.
     pub stream: u8,
     writes: Vec<(u64, usize)>,
     bytes: Vec<u8>,
@@ -28,7 +28,7 @@ impl Answer {
         u32::from_le_bytes(bytes.unwrap_or_default())
     }
 
-    /// Copies what is needed of an event.
+    /// Copies the needed parts of an event.
     #[must_use]
     pub fn of(event: &Syscall<'_>) -> Self {
         let mut a = Self {

@@ -2,10 +2,10 @@
 
 use relive_host::layout;
 
-/// Where no process has memory: below the addresses that mmap(2) gives out.
+/// An address at which no process has memory: below the addresses that mmap(2) gives out.
 pub const NOWHERE: u64 = 0x1000;
 
-/// Whether an address is the host's, or that of no memory.
+/// Whether an address lies outside the guest's windows: the host's, or no memory's.
 pub fn is_astray(at: u64) -> bool {
     !layout::guest_may_map(at)
 }

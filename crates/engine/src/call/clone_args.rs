@@ -1,5 +1,5 @@
-//! The arguments of clone(2) and its kin, once they are checked: what a new task shares with its
-//! creator, and where its ids go.
+//! The arguments of clone(2) and its kin, once they are checked: the objects that a new task shares with
+//! its creator, and the places of its ids.
 
 /// `CLONE_CLEAR_SIGHAND` of clone3(2): handlers are not inherited.
 pub(crate) const CLEAR_SIGHAND: u64 = 1 << 32;
@@ -16,7 +16,7 @@ pub(crate) const SYSVSEM: u64 = libc::CLONE_SYSVSEM as u64;
 pub(crate) const UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
 pub(crate) const DETACHED: u64 = libc::CLONE_DETACHED as u64;
 pub(crate) const IO: u64 = libc::CLONE_IO as u64;
-/// What a new task shares and where its ids go.
+/// The objects that a new task shares, and the places of its ids.
 #[derive(Clone, Copy, Default)]
 pub struct CloneArgs {
     /// CLONE_* bits, without the exit signal.
@@ -60,8 +60,8 @@ impl CloneArgs {
         self.flags & flag as u64 != 0
     }
 
-    /// What the host's own call of clone(2) says besides `CLONE_VM` and `CLONE_VFORK`: all that
-    /// the kernel has to know of the new process.
+    /// The flags and the signal that the host's own call of clone(2) passes to the kernel for the new
+    /// process, besides `CLONE_VM` and `CLONE_VFORK`.
     #[must_use]
     pub fn for_host(&self) -> u64 {
         self.flags & (FS | FILES | SIGHAND | PIDFD | PARENT | SYSVSEM | IO) | self.signal

@@ -3,7 +3,7 @@
 use relive_host::{GuestAddr, copy};
 use relive_trace::InputRef;
 
-/// What a call did besides returning: collected while it is made, then logged. Reused from
+/// The effects of a call besides its result: collected while it is made, then logged. Reused from
 /// call to call, so that logging does not allocate.
 #[derive(Default)]
 pub struct Log {
@@ -15,18 +15,18 @@ pub struct Log {
     pub switched: bool,
     /// Its number among the outputs of the tree.
     pub order: Option<u64>,
-    /// Which standard stream it wrote to.
+    /// The standard stream that it wrote to.
     pub stream: u8,
-    /// Nobody else may run while it is made, and it does not sleep.
+    /// No other thread may run while it is made, and it does not sleep.
     pub keeps_baton: bool,
     /// Room for references into the store of input.
     pub refs: Vec<InputRef>,
-    /// What the guest cannot read of the ranges is the file's, or zeros behind its end.
+    /// Parts of the ranges that the guest cannot read hold the file's bytes, or zeros behind its end.
     padded: bool,
     bytes: Vec<u8>,
 }
 
-/// What guest memory has between two addresses, whether the guest may read it or not.
+/// The content of guest memory between two addresses, whether the guest may read it or not.
 type Behind<'a> = &'a dyn Fn(u64, u64) -> Vec<u8>;
 
 impl Log {
@@ -45,14 +45,14 @@ impl Log {
         }
     }
 
-    /// Notes that `len` bytes at `addr` have changed with the file behind them. What lies
-    /// behind the end of the file is zeros if it ever grows again.
+    /// Notes that `len` bytes at `addr` have changed with the file behind them. Bytes behind the end of
+    /// the file are logged as zeros, which they are if the file ever grows again.
     pub fn changed(&mut self, addr: u64, len: u64) {
         self.wrote(addr, len);
         self.padded = true;
     }
 
-    /// How many bytes the call brought.
+    /// The number of bytes that the call brought.
     #[must_use]
     pub fn brought(&self) -> u64 {
         self.spans
@@ -60,9 +60,8 @@ impl Log {
             .fold(0, |sum, (_, len)| sum.saturating_add(*len))
     }
 
-    /// Reads the written ranges from guest memory and passes them on. A range that cannot be
-    /// read to its end is cut there, or goes on in zeros behind the end of a file; `behind` knows
-    /// what is there, from an address to another one.
+    /// Reads the written ranges from guest memory and passes them on. A range that cannot be read to
+    /// its end is cut there; if it changed with its file, `behind` reads the rest.
     pub fn with_slices(&mut self, behind: Behind<'_>, f: impl FnOnce(&Self, &[(u64, &[u8])])) {
         let mut bytes = std::mem::take(&mut self.bytes);
         match self.spans[..] {
@@ -98,8 +97,8 @@ impl Log {
         f(self, &slices.collect::<Vec<_>>());
     }
 
-    /// Reads a range into `bytes` from `start` on; returns where it ends there. The vector may
-    /// be longer: what is overwritten is not cleared before.
+    /// Reads a range into `bytes` from `start` on; returns its end there. The vector may be longer:
+    /// bytes are overwritten, and not cleared before.
     fn read(
         &self,
         behind: Behind<'_>,

@@ -1,5 +1,5 @@
-//! One system call at hand: its registers and its row in the table. It must know nothing of how it is
-//! made.
+//! The system call at hand: its registers and its row in the table. Must know nothing of the way in
+//! which it is made.
 
 pub mod answer;
 pub mod astray;
@@ -34,7 +34,7 @@ pub fn registers(ctx: &Context) -> [u64; 6] {
     [Reg::Rdi, Reg::Rsi, Reg::Rdx, Reg::R10, Reg::R8, Reg::R9].map(|reg| ctx.reg(reg))
 }
 
-/// Goes behind a `syscall` instruction whose next one is `next`, as it does: all but the result.
+/// Sets the registers as a `syscall` instruction before `next` leaves them, all but the result.
 #[inline]
 pub fn go_behind(ctx: &mut Context, next: GuestAddr) {
     let flags = ctx.rflags;
@@ -47,7 +47,7 @@ impl Call {
     /// The call whose `syscall` instruction a thread stands at.
     #[must_use]
     pub fn at(ctx: &Context) -> Self {
-        // The kernel looks at the lower half.
+        // The kernel reads the lower half only.
         Self::of(ctx.reg(Reg::Rax) as u32, registers(ctx))
     }
 
@@ -87,7 +87,7 @@ impl Call {
         )
     }
 
-    /// What it does to the table of descriptors.
+    /// Its effect on the table of descriptors.
     #[must_use]
     pub fn fds(&self) -> FdEffect {
         self.sub
@@ -103,14 +103,14 @@ impl Call {
         }
     }
 
-    /// Descriptors that it is given elsewhere than in arguments, sets and messages.
+    /// Descriptors that it gets elsewhere than in arguments, sets and messages.
     #[must_use]
     pub fn holds(&self) -> Holds {
         self.sub
             .map_or_else(|| self.row.map_or(Holds::Nothing, |r| r.holds), |s| s.holds)
     }
 
-    /// What it changes in a file besides what it writes and cuts.
+    /// Its changes to a file, other than by its output or by opening the file with O_TRUNC.
     #[must_use]
     pub fn changes(&self) -> Changes {
         self.sub.map_or_else(
@@ -119,19 +119,19 @@ impl Call {
         )
     }
 
-    /// Where it takes bytes from.
+    /// The source of its bytes.
     #[must_use]
     pub fn input(&self) -> Option<End> {
         self.row.and_then(|r| r.input.bytes())
     }
 
-    /// Where it brings bytes to.
+    /// The destination of its bytes.
     #[must_use]
     pub fn output(&self) -> Option<End> {
         self.row.and_then(|r| r.output.bytes())
     }
 
-    /// What a signal does to it.
+    /// The effect of a signal on it.
     #[must_use]
     pub fn restart(&self) -> Restart {
         let restart = self.sub.map_or_else(

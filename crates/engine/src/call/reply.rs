@@ -2,11 +2,11 @@
 
 use crate::flow::Flow;
 
-/// What a hook answers.
+/// The answer of a hook.
 pub enum Reply {
     /// The result.
     Value(i64),
-    /// Everything has been logged and set; the task goes on like this.
+    /// Everything has been logged and set; the flow says how the task goes on.
     Flow(Flow),
     /// Everything has been logged and set; the task runs on.
     Returned,

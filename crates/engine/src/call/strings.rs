@@ -1,6 +1,6 @@
-//! The strings of a call, paths most of all, and the structure of openat2(2) that says how, where threads
-//! run together: each is read once, so that the checks of ours and the kernel have the same bytes, whatever
-//! other threads make of the guest's meanwhile. Elsewhere they are read where they are. Must never look at
+//! The strings of a call, paths most of all, and the `open_how` of openat2(2). Where threads run together,
+//! each is taken: copied once, so that the engine's checks and the kernel see the same bytes, even if other
+//! threads change the guest's bytes meanwhile. Elsewhere they are read in guest memory. Must never read
 //! guest memory for a string that has been taken.
 
 use relive_host::GuestAddr;
@@ -10,7 +10,7 @@ use relive_kabi::{Arg, OpenFlags, Opening};
 use super::Call;
 use super::astray::{NOWHERE, is_astray};
 
-/// With its end, the longest path that the kernel takes, and more than any other string.
+/// The longest path that the kernel takes, with its end; no other string is longer.
 pub(crate) const MAX: usize = libc::PATH_MAX as usize;
 
 /// The largest structure that the kernel takes.
@@ -19,29 +19,30 @@ const MAX_STRUCTURE: u64 = 4096;
 /// One string, or structure.
 #[derive(Default)]
 struct Taken {
-    /// Where it is in guest memory.
+    /// Its address in guest memory.
     guest: u64,
-    /// A string with its end. One that is too long has more than [`MAX`], by which the kernel says so.
+    /// A string with its end. A string that is too long has more than [`MAX`] bytes, so that the kernel
+    /// refuses it.
     bytes: Vec<u8>,
     /// Not all of it can be read.
     bad: bool,
 }
 
-/// Those of the call at hand.
+/// The strings of the call at hand.
 #[derive(Default)]
 pub struct Strings {
     taken: [Taken; 6],
     /// The arguments whose strings have been taken, as bits.
-    which: u8,
+    present: u8,
 }
 
 impl Strings {
-    /// Takes none: they are read where they are.
+    /// Takes none: they are read in guest memory.
     pub fn forget(&mut self) {
-        self.which = 0;
+        self.present = 0;
     }
 
-    /// Takes those of a call that is about to be made.
+    /// Takes the strings of a call that is about to be made.
     pub fn take(&mut self, call: &Call) {
         self.forget();
         let args = call.row.map_or(&[][..], |row| row.args);
@@ -56,7 +57,7 @@ impl Strings {
             taken.bad = read.is_err() && taken.bytes.len() < MAX;
             taken.bytes.truncate(MAX + 1);
             taken.bytes.push(0);
-            self.which |= 1 << i;
+            self.present |= 1 << i;
         }
         if let Some(OpenFlags::Behind(how)) = call.opening().map(|o| o.flags) {
             let len = call.arg(how + 1).min(MAX_STRUCTURE);
@@ -74,22 +75,22 @@ impl Strings {
         taken.bytes.clear();
         taken.bytes.resize(len, 0);
         taken.bad = copy::read(GuestAddr(guest), &mut taken.bytes).is_err();
-        self.which |= 1 << argument;
+        self.present |= 1 << argument;
     }
 
     fn find(&self, call: &Call, argument: usize) -> Option<&Taken> {
-        let taken = (self.which >> argument & 1 == 1).then(|| &self.taken[argument])?;
+        let taken = (self.present >> argument & 1 == 1).then(|| &self.taken[argument])?;
         assert_eq!(taken.guest, call.args[argument], "a call keeps its strings");
         Some(taken)
     }
 
-    /// Has the kernel read what was taken.
+    /// Points the arguments for the kernel to the taken strings.
     pub fn point(&self, args: &mut [u64; 6]) {
-        if self.which == 0 {
+        if self.present == 0 {
             return;
         }
         for (i, taken) in self.taken.iter().enumerate() {
-            if self.which >> i & 1 == 1 {
+            if self.present >> i & 1 == 1 {
                 args[i] = match taken.bad {
                     true => NOWHERE + taken.guest % NOWHERE,
                     false => taken.bytes.as_ptr() as u64,
@@ -100,13 +101,13 @@ impl Strings {
 
     /// Whether the string of an argument has been taken.
     pub fn has(&self, argument: usize) -> bool {
-        self.which >> argument & 1 == 1
+        self.present >> argument & 1 == 1
     }
 
     /// The string of an argument without its end, if it has one within about `max` bytes.
     ///
     /// # Errors
-    /// It cannot be read, or is too long ([`is_endless`] knows).
+    /// It cannot be read, or is too long ([`is_endless`] tells which).
     ///
     /// [`is_endless`]: Strings::is_endless
     pub fn read(
@@ -129,7 +130,7 @@ impl Strings {
         Ok(())
     }
 
-    /// Of one that is not read: whether that is because of its length.
+    /// Whether [`Strings::read`] fails because of the string's length.
     pub fn is_endless(&self, call: &Call, argument: usize) -> bool {
         match self.find(call, argument) {
             Some(taken) => !taken.bad,
@@ -158,7 +159,7 @@ impl Strings {
         }
     }
 
-    /// Its first bytes, if it can be read so far.
+    /// The first bytes of a string, if they can be read.
     pub fn head<const N: usize>(&self, call: &Call, argument: usize) -> Option<[u8; N]> {
         match self.find(call, argument) {
             Some(taken) => taken.bytes.first_chunk().copied(),
