@@ -1,5 +1,5 @@
-//! Delivering a signal: which action it has, the frame, the death; and what becomes of the
-//! system call that it interrupted.
+//! Delivering a signal: its action, the frame, the death; and the restart or failure of the system call
+//! that it interrupted. Must never run in the host's signal handler.
 
 use relive_host::Reg;
 use relive_host::signal::{KernelAction, Mask, set_mask};
@@ -18,10 +18,10 @@ const SI_KERNEL: i32 = 128;
 const PAGE_FAULT: u64 = 14;
 const PROTECTION: u64 = 13;
 
-/// Delivers what the host's handler has noted (live only), at the present safe point.
+/// Delivers the signals that the host's handler has noted (live only), at the present safe point.
 ///
 /// # Errors
-/// None: nothing diverges from itself.
+/// None: a live run has no tape to diverge from.
 pub fn deliver_noted(task: &mut Task) -> Result<Flow> {
     if task.mode().is_being_killed(task) {
         return Ok(killed(task, libc::SIGKILL, false));
@@ -36,7 +36,7 @@ pub fn deliver_noted(task: &mut Task) -> Result<Flow> {
             task.signals.held.extend(&noted[..n]);
         }
         let flow = deliver_held(task)?;
-        // The kernel hands over one at a time. What the new mask lets through comes now, before
+        // The kernel delivers one at a time. A signal that the new mask lets through comes now, before
         // the first instruction of the handler, and its own handler runs first.
         set_mask(task.signals.mask.for_host());
         if task.ctx.pending == 0 || !matches!(flow, Flow::Continue) {
@@ -45,8 +45,7 @@ pub fn deliver_noted(task: &mut Task) -> Result<Flow> {
     }
 }
 
-/// Delivers those of the noted signals that are not blocked, as the kernel does: the lowest number
-/// first.
+/// Delivers the held signals that are not blocked, as the kernel does: the lowest number first.
 fn deliver_held(task: &mut Task) -> Result<Flow> {
     loop {
         let held = task.signals.held.iter().enumerate();
@@ -98,8 +97,8 @@ pub fn force(task: &mut Task, info: &SigInfo) -> Result<Flow> {
     deliver(task, info, true)
 }
 
-/// Delivers a signal; a synchronous one the present instruction has raised: blocked or
-/// ignored, that one kills.
+/// Delivers a signal. A synchronous one is raised by the present instruction, and kills if it is
+/// blocked or ignored.
 fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
     let sig = signo(info);
     let action = take_action(task, sig, synchronous);
@@ -111,7 +110,7 @@ fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
         }
         (SIG_DFL, DefaultAction::Terminate) => {
             if synchronous && sig == libc::SIGBUS {
-                // A replay has to know at which address.
+                // A replay needs the address.
                 task.record(Kind::Signal(Signal {
                     steps: SYNCHRONOUS,
                     signo: sig as u8,
@@ -145,8 +144,8 @@ fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
     Ok(Flow::Continue)
 }
 
-/// The action that a signal has. A handler that is called once only (`SA_RESETHAND`) is the default
-/// action for the next one, of whichever thread.
+/// The action of a signal. After a handler that is called only once (`SA_RESETHAND`), the next such
+/// signal of any thread has the default action.
 fn take_action(task: &Task, sig: i32, synchronous: bool) -> KernelAction {
     let mut state = task.process.state();
     let there = &mut state.actions[sig as usize];
@@ -162,8 +161,8 @@ fn take_action(task: &Task, sig: i32, synchronous: bool) -> KernelAction {
     action
 }
 
-/// The handler of `sig` cannot have its frame. As in the kernel: SIGSEGV, at the same place, which
-/// ends the process if that was the signal.
+/// The frame of `sig`'s handler cannot be built. As in the kernel: raises SIGSEGV at the same place;
+/// if `sig` is SIGSEGV itself, the process ends.
 fn force_segv(task: &mut Task, sig: i32) -> Result<Flow> {
     let info = fault_info(libc::SIGSEGV, SI_KERNEL, 0);
     if sig != libc::SIGSEGV {
@@ -173,8 +172,8 @@ fn force_segv(task: &mut Task, sig: i32) -> Result<Flow> {
     Ok(killed(task, sig, true))
 }
 
-/// The end of the process as by a signal that nobody can handle, at the present instruction;
-/// with `thread`, of one thread if there are others.
+/// Ends the process as by a signal that cannot be handled, at the present instruction; with `thread`,
+/// only the thread at hand if there are others.
 ///
 /// # Errors
 /// A divergence.
@@ -210,7 +209,7 @@ fn interrupt_call(task: &mut Task, restart: bool) {
         return;
     };
     if call.always || (restart && call.with_handler) {
-        again(task, call.nr);
+        make_again(task, call.nr);
     } else {
         task.ctx.set_reg(Reg::Rax, -i64::from(libc::EINTR) as u64);
     }
@@ -226,13 +225,14 @@ pub fn finish_restart(task: &mut Task) {
         task.mode().host().mask(mask);
     }
     if call.always || call.without_handler {
-        again(task, call.nr);
+        make_again(task, call.nr);
     } else {
         task.ctx.set_reg(Reg::Rax, -i64::from(libc::EINTR) as u64);
     }
 }
 
-fn again(task: &mut Task, nr: u32) {
+/// Goes back to the `syscall` instruction.
+fn make_again(task: &mut Task, nr: u32) {
     task.ctx.set_reg(Reg::Rax, u64::from(nr));
     task.ctx.rip -= 2;
 }

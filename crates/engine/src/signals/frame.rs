@@ -1,6 +1,6 @@
 //! The guest's signal frame, as the kernel builds it: `struct rt_sigframe` of
-//! arch/x86/include/asm/sigframe.h, with the extended state (`xstate`) behind it. Where the kernel
-//! refuses to build one or to return from one, so does this.
+//! arch/x86/include/asm/sigframe.h, with the extended state (`xstate`) behind it. Must never build a
+//! frame, or return from one, where the kernel refuses to.
 
 use relive_host::signal::{KernelAction, Mask};
 use relive_host::{GuestAddr, Reg, cpu};
@@ -21,10 +21,10 @@ const SA_RESTORER: u64 = 0x0400_0000;
 const UC_FLAGS: u64 = 7;
 const CS: u64 = 0x33;
 const SS: u64 = 0x2b;
-/// Flags a program may set by returning from a handler: the arithmetic ones, DF, AC.
+/// The flags that a program may set by returning from a handler: the arithmetic ones, DF, AC.
 const USER_FLAGS: u64 = 0x4_0cd5;
 
-/// `struct sigcontext` without what is reserved at its end.
+/// Bytes of `struct sigcontext` without the reserved words at its end.
 const SIGCONTEXT_BYTES: usize = 192;
 
 /// Order of the general registers in `struct sigcontext`.
@@ -54,7 +54,7 @@ const SIGCONTEXT: [Reg; 16] = [
 pub fn push(task: &mut Task, action: &KernelAction, info: &SigInfo, back: Mask) -> Result<(), i64> {
     let (alt, trap) = (task.signals.altstack, task.signals.trap);
     let (frame, fp) = place(task, action).ok_or(EFAULT)?;
-    // What the kernel writes makes a stack grow as well.
+    // The kernel's writes make a stack grow as well.
     for at in [fp, frame] {
         task.machine().memory().grow(at);
     }
@@ -103,8 +103,8 @@ pub fn push(task: &mut Task, action: &KernelAction, info: &SigInfo, back: Mask) 
     Ok(())
 }
 
-/// Where the frame goes, and the extended state; `None` where the kernel builds none: without a
-/// restorer, or on an alternate stack that has no room.
+/// The addresses of the frame and of the extended state; `None` where the kernel builds no frame:
+/// without a restorer, or on an alternate stack that has no room.
 fn place(task: &Task, action: &KernelAction) -> Option<(u64, u64)> {
     let (alt, here) = (task.signals.altstack, task.ctx.reg(Reg::Rsp));
     if action.flags & SA_RESTORER == 0 {
@@ -139,17 +139,17 @@ pub fn altstack_flags(alt: &AltStack, sp: u64) -> i32 {
 pub struct Bad {
     /// The mask that it sets all the same.
     pub mask: Option<Mask>,
-    /// The error code, where it is the processor that refuses.
+    /// The error code, where the processor refuses it.
     pub refused: Option<u64>,
 }
 
 /// Restores what `push` saved (rt_sigreturn(2)); returns the mask to set.
 ///
 /// # Errors
-/// The frame, or something in it, is bad. As in the kernel, what came before that is restored.
+/// The frame, or a part of it, is bad. As in the kernel, the parts before that are restored.
 pub fn pop(task: &mut Task) -> Result<Mask, Bad> {
     let uc = task.ctx.reg(Reg::Rsp);
-    // What a bad frame leaves as it is shows the call behind itself, with a result of 0.
+    // Registers that a bad frame does not set are those behind the call, with a result of 0.
     let next = GuestAddr(task.ctx.rip + 2);
     crate::call::go_behind(&mut task.ctx, next);
     task.ctx.set_reg(Reg::Rax, 0);
@@ -167,8 +167,8 @@ pub fn pop(task: &mut Task) -> Result<Mask, Bad> {
     }
 }
 
-/// The error code with which the processor refuses to go on with these segments and this pc: the
-/// kernel's own return faults.
+/// The error code with which the processor refuses these segments and this pc, so that the kernel's
+/// own return to the program faults.
 fn refusal(segments: u64, rip: u64) -> Option<u64> {
     let canonical = (rip as i64) << 16 >> 16 == rip as i64;
     let selectors = [(segments & 0xffff, CS), (segments >> 48, SS)];
@@ -181,7 +181,7 @@ fn refusal(segments: u64, rip: u64) -> Option<u64> {
 
 /// The mask in a frame.
 fn mask(task: &Task, uc: u64) -> Result<Mask, i64> {
-    // The word before has been popped: it need not be there any more, but could be.
+    // The word before has been popped: its address must be valid, but it need not be mapped.
     uc.checked_sub(8).ok_or(EFAULT)?;
     task.read::<8>(uc)?;
     let mask = task.read_u64(uc.wrapping_add(296))?;
@@ -206,7 +206,7 @@ fn restore(task: &mut Task, uc: u64) -> Result<u64, i64> {
     task.trap_flag = TrapFlag::of(flags);
     xstate::restore(task, word(224))?;
     let stack = task.read::<24>(uc.wrapping_add(16))?;
-    // What is wrong with the stack itself does not matter.
+    // As in the kernel, an invalid alternate stack is no error here.
     let _ = task.signals.set_altstack(&stack, task.ctx.reg(Reg::Rsp));
     Ok(word(184))
 }

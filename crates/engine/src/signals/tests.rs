@@ -44,7 +44,7 @@ impl Guest {
         deliver_recorded(&mut self.task, &fault_info(sig, 0, 0)).expect("nothing diverges")
     }
 
-    /// A call has been interrupted; the instruction behind it is at hand.
+    /// Notes an interrupted call; the thread stands behind it.
     fn interrupted(&mut self, always: bool, with_handler: bool, without_handler: bool) {
         self.task.ctx.rip = CODE + 2;
         self.task.signals.restart = Some(Interrupted {

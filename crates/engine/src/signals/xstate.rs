@@ -19,8 +19,8 @@ const X87: u64 = 1;
 const SSE: u64 = 1 << 1;
 const AVX: u64 = 1 << 2;
 
-/// The extended state with the kernel's software bytes; parts in their initial state zeroed,
-/// because what a processor leaves there differs from run to run.
+/// The extended state with the kernel's software bytes. Parts in their initial state are zeroed,
+/// because the bytes that a processor leaves there differ from run to run.
 pub fn saved(area: &XsaveArea) -> Vec<u8> {
     let size = cpu::xsave_size();
     let mut out = area.0[..size].to_vec();
@@ -41,14 +41,14 @@ pub fn saved(area: &XsaveArea) -> Vec<u8> {
     sw[4..8].copy_from_slice(&(size as u32 + END as u32).to_le_bytes());
     sw[8..16].copy_from_slice(&cpu::xcr0().to_le_bytes());
     sw[16..20].copy_from_slice(&(size as u32).to_le_bytes());
-    // The kernel shows x87 and SSE as in use always.
+    // The kernel always shows x87 and SSE as in use.
     let bv = (bv | X87 | SSE).to_le_bytes();
     out[LEGACY..LEGACY + 8].copy_from_slice(&bv);
     out.extend_from_slice(&MAGIC2.to_le_bytes());
     out
 }
 
-/// Component number and byte range of everything behind x87.
+/// Component number and byte range of each component behind x87.
 fn components(size: usize) -> impl Iterator<Item = (u32, usize, usize)> {
     let layout = cpu::xsave_layout();
     let extended = (2..8u32)
@@ -59,8 +59,8 @@ fn components(size: usize) -> impl Iterator<Item = (u32, usize, usize)> {
         .filter(move |&(_, _, to)| to <= size)
 }
 
-/// Restores the extended state from what a frame points to. Nothing there is the initial state,
-/// and so is what is left of a bad one.
+/// Restores the extended state that a frame points to. A null pointer stands for the initial state; a
+/// bad one leaves the initial state.
 ///
 /// # Errors
 /// It cannot be read, or the processor would refuse it.
@@ -103,7 +103,7 @@ fn read(task: &Task, fp: u64) -> Result<XsaveArea, i64> {
         area.0[..24].copy_from_slice(&legacy[..24]);
         area.0[32..160].copy_from_slice(&legacy[32..160]);
     }
-    // The kernel initializes what is not wanted afterwards, MXCSR with SSE.
+    // The kernel initializes unwanted components afterwards, MXCSR with SSE.
     if wanted & SSE != 0 {
         area.0[24..28].copy_from_slice(&legacy[24..28]);
     }
@@ -116,8 +116,8 @@ fn read(task: &Task, fp: u64) -> Result<XsaveArea, i64> {
     Ok(area)
 }
 
-/// Which components the kernel's words in the area say are to be restored; `None` where they make
-/// no sense to it, and it takes the area for one of FXSAVE.
+/// The components to be restored, by the kernel's words in the area; `None` where the kernel finds them
+/// invalid, and takes the area for one of FXSAVE.
 fn wanted(task: &Task, fp: u64, legacy: &[u8; LEGACY]) -> Result<Option<u64>, i64> {
     let sw = &legacy[SW_RESERVED..];
     let size = word(sw, 16) as usize;
