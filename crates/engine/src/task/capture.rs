@@ -1,4 +1,4 @@
-//! A thread's description: [`TaskState`] from a task, and a task made into the one that is described.
+//! A thread's description: [`TaskState`] from a task, and a task restored from it.
 
 use super::Task;
 use super::state::{TaskState, ThreadRegisters};
@@ -40,8 +40,7 @@ impl Task {
         }
     }
 
-    /// Makes the thread the one that is described. At another position than its own it has no ticks
-    /// granted.
+    /// Makes the thread the described one. If its position changes, no ticks are granted.
     pub fn restore(&mut self, state: TaskState) {
         let registers = state.registers;
         (self.index, self.slot, self.tid) = (state.index, state.slot, state.tid);

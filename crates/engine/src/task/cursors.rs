@@ -1,4 +1,4 @@
-//! Where a task's last references into the store of input ended.
+//! The places in the store of input at which a task's last references ended.
 
 /// The ends of the last references, the latest first: the next bytes that the task reads mostly follow.
 #[derive(Clone, Copy, Debug, Default)]

@@ -2,7 +2,7 @@
 
 use super::{Task, robust};
 
-/// What the kernel does for a thread that ends: robust locks, the cleared thread id.
+/// Does the kernel's work for a thread that ends: robust locks, the cleared thread id.
 pub fn leave(task: &mut Task) {
     for at in robust::release(task, task.robust.0, task.tid) {
         task.mode().host().wake(at);
@@ -18,7 +18,7 @@ pub fn clear_id(task: &Task) {
     }
 }
 
-/// What the kernel does for all threads of a process that ends: robust locks, which may be in
+/// Does the kernel's work for all threads of a process that ends: robust locks, which may be in
 /// memory shared with other processes.
 pub fn release_locks(task: &Task) {
     let lists: Vec<(u64, u32)> = task.process.state().robust.values().copied().collect();

@@ -47,8 +47,8 @@ impl Task {
             let Some(page) = self.guarded_page() else {
                 return stop;
             };
-            // The instruction may lie on the very page that it writes to: it runs alone,
-            // with the page open, and the page is looked at afresh afterwards.
+            // The instruction may lie on the very page that it writes to: it runs alone, with the
+            // page open, and translations of the page are dropped afterwards.
             self.machine().memory().write_fault(page);
             stop = self.enter(true, false);
             self.machine().memory().forget_unguarded();
@@ -59,7 +59,7 @@ impl Task {
         stop
     }
 
-    /// Whether the fault is one below a region that grows, and has been made to.
+    /// Grows a region, if the fault is just below one that grows. Returns whether it did.
     fn grows(&self) -> bool {
         let info = &self.ctx.fault.siginfo;
         let addr = fault_addr(info);
@@ -76,7 +76,7 @@ impl Task {
         let info = &self.ctx.fault.siginfo;
         let addr = fault_addr(info);
         let memory = self.machine().memory();
-        // Where threads run together another one may have opened the page since.
+        // Where threads run together, another thread may have opened the page since.
         let guarded =
             memory.is_guarded(addr) || self.traits.together && memory.space.may_write(addr);
         (signo(info) == libc::SIGSEGV && guarded).then_some(addr)

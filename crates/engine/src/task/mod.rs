@@ -35,7 +35,7 @@ use crate::task::cursors::Cursors;
 use crate::task::signals::TaskSignals;
 use crate::trap_flag::TrapFlag;
 
-/// One guest thread: its registers and what the kernel would know about it.
+/// One guest thread: its registers, and the state that the kernel would have of it.
 pub struct Task {
     /// Registers, tick budget, noted signals.
     pub ctx: Box<Context>,
@@ -56,11 +56,11 @@ pub struct Task {
     pub robust: (u64, u64),
     /// Its history.
     pub tape: Tape,
-    /// What the system call at hand did.
+    /// The effects of the system call at hand.
     pub log: Log,
-    /// Its strings, where others could change them.
+    /// The strings of that call, where other threads could change them.
     pub strings: Strings,
-    /// Where in the store of input its last reads ended.
+    /// The places in the store of input at which its last reads ended.
     pub cursors: Cursors,
     /// Guest instructions stepped since the last tick or logged event, while `exact`.
     pub steps: u32,
@@ -68,20 +68,20 @@ pub struct Task {
     pub exact: bool,
     /// Replay: the thread gave up the baton inside the system call that its next event ends.
     pub parked: bool,
-    /// Its name, as prctl(2) PR_SET_NAME sets it, filled up with zeros. Only of use to who
-    /// looks at a replay: the guest asks the kernel.
+    /// Its name, as prctl(2) PR_SET_NAME sets it, filled up with zeros. Only the debugger of a replay
+    /// uses it: the guest asks the kernel.
     pub comm: [u8; 16],
     /// Whether it steps itself.
     pub trap_flag: TrapFlag,
-    /// Its segment registers, in replay; live they are the host thread's. A new one has its creator's.
+    /// Its segment registers, in replay; live they are the host thread's. A new thread has its creator's.
     pub segments: Segments,
-    /// Which instructions it may not execute.
+    /// The instructions that it may not execute.
     pub forbidden: Forbidden,
-    /// What it may call, if it has been confined.
+    /// The calls that it may make, if it has been confined.
     pub seccomp: Option<Confined>,
-    /// How many filters for all threads of the process it has looked at.
+    /// The number of filters for all threads of the process that it has examined.
     pub filters_seen: u32,
-    /// What is known of how it waits for others.
+    /// Its history of waiting for other threads in a loop.
     pub spin: Spin,
     /// Its place among the threads of the process, where these run together.
     pub member: Option<Arc<Member>>,
@@ -89,11 +89,11 @@ pub struct Task {
     machine: &'static Machine,
     /// How it runs.
     mode: &'static dyn Mode,
-    /// Properties of that, which are looked at on each way into translated code.
+    /// The mode's properties, which are read on each way into translated code.
     traits: ModeTraits,
-    /// Where to go on behind the last system call.
+    /// The place in the code cache at which the thread goes on behind its last system call.
     behind: Behind,
-    /// A vfork child runs in this task: what the parent goes on with.
+    /// The parent, put aside, while a vfork child runs in this task.
     pub vforked: Option<Box<Parent>>,
 }
 
@@ -145,10 +145,10 @@ impl Task {
         self.machine
     }
 
-    /// Sets what it may not execute.
+    /// Sets the instructions that it may not execute.
     pub fn forbid(&mut self, forbidden: Forbidden) {
         self.forbidden = forbidden;
-        // Translated code reads the counter by itself otherwise.
+        // Translated code reads the counter by itself, unless it leaves that to the engine.
         self.ctx.leave_counter(forbidden.counter);
     }
 
@@ -186,8 +186,8 @@ impl Task {
         self.at_event();
     }
 
-    /// Writes the readings of clocks that have been made since the last event: before others
-    /// run, who may be recorded to their end while this thread's next event never comes.
+    /// Writes the readings of clocks that have been made since the last event. This must come before
+    /// other threads run: they may be recorded to their end while this thread's next event never comes.
     pub fn flush_readings(&mut self) {
         let ticks = self.ctx.ticks();
         if let Tape::Out(tape) = &mut self.tape {
@@ -195,12 +195,12 @@ impl Task {
         }
     }
 
-    /// The position is now one just behind a logged event.
+    /// Notes that the position is just behind a logged event.
     pub fn at_event(&mut self) {
         (self.steps, self.exact) = (0, true);
     }
 
-    /// The position is now one that has no name.
+    /// Notes that the position is no safe point: its number of steps is unknown.
     pub fn inexact(&mut self) {
         self.exact = false;
     }
@@ -211,7 +211,7 @@ impl Task {
         self.mode
     }
 
-    /// The properties of that.
+    /// The properties of its mode.
     #[must_use]
     pub fn traits(&self) -> &ModeTraits {
         &self.traits
@@ -238,14 +238,14 @@ impl Task {
             return Ok(());
         }
         let end = addr.saturating_add(bytes.len() as u64);
-        // Under the lock nobody guards the pages again.
+        // While this thread holds the lock, no other guards the pages again.
         let mut memory = self.machine().memory();
         memory.unguard(addr, end);
         relive_host::copy::write(GuestAddr(addr), bytes).map_err(|_| -i64::from(libc::EFAULT))
     }
 
-    /// Changes a word of guest memory as the kernel would, by one atomic instruction: `change` says
-    /// what becomes of the word that is there, or that it stays. The word that was there.
+    /// Changes a word of guest memory as the kernel would, by one atomic instruction: `change` maps the
+    /// present word to the new one, or to `None` if it stays. Returns the word before.
     ///
     /// # Errors
     /// EFAULT (negative), as a system call returns it.

@@ -9,16 +9,16 @@ use crate::call::clone_args::CloneArgs;
 use crate::process::Process;
 use crate::tape::Tape;
 
-/// What the parent goes on with.
+/// The state with which the parent goes on.
 pub struct Parent {
     pub(crate) state: TaskState,
     pub(crate) process: Arc<Process>,
     pub(crate) tape: Tape,
-    /// Which tables the child has in common with it.
+    /// The tables that the child shares with it.
     pub(crate) shares: CloneArgs,
-    /// It is itself such a child: what its own parent goes on with.
+    /// Its own parent, if it is a vfork child itself.
     pub(crate) outer: Option<Box<Parent>>,
-    /// Replay: what the tape says of the parent's call.
+    /// Replay: the parent's call, and its recorded outcome.
     pub(crate) answer: Option<(Call, Answer)>,
 }
 

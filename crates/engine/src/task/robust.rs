@@ -9,7 +9,7 @@ const TID_MASK: u32 = 0x3fff_ffff;
 /// As the kernel: a list longer than this is taken for a loop.
 const LIMIT: usize = 2048;
 
-/// Whether a list holds a lock, or one that is about to be taken.
+/// Whether a list has a lock, or a pending entry.
 pub fn holds(task: &Task, head: u64) -> bool {
     let word = |at: u64| task.read_u64(at).unwrap_or(0);
     head != 0 && (word(head) & !1 != head || word(head + 16) != 0)
@@ -52,7 +52,7 @@ fn mark(task: &Task, tid: u32, at: u64, wake: &mut Vec<u64>) -> bool {
     let is_held = |word: u32| word & TID_MASK == tid;
     let died = |word| is_held(word).then_some((word & WAITERS) | OWNER_DIED);
     match task.change_word(at, died) {
-        // Those who wait for a priority-inheriting lock sleep as the others do, see `futex`.
+        // Waiters of a priority-inheriting lock sleep as others do, see `futex`.
         Ok(word) if is_held(word) && word & WAITERS != 0 => wake.push(at),
         Ok(_) => {}
         Err(_) => return false,

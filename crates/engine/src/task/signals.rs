@@ -1,5 +1,5 @@
-//! What a thread has of signals, as plain data: its mask, its alternate stack, what is pending, the
-//! call that one has interrupted. It must never look at a task.
+//! A thread's signal state, as plain data: its mask, its alternate stack, the pending signals, the
+//! call that a signal has interrupted. It must know nothing of tasks.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use crate::siginfo::SigInfo;
 /// One thread's signal state.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TaskSignals {
-    /// What the guest blocks.
+    /// The signals that the guest blocks.
     pub mask: Mask,
     /// The mask to go back to when a call with a temporary mask (sigsuspend, ppoll…) ends.
     pub saved_mask: Option<Mask>,
@@ -26,7 +26,7 @@ pub struct TaskSignals {
     pub trap: Trap,
 }
 
-/// What a handler learns about a fault besides the siginfo.
+/// The parts of a fault that a signal frame shows besides the siginfo.
 #[derive(Clone, Copy, Default, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Trap {
     /// Processor exception number.
@@ -52,7 +52,7 @@ pub struct AltStack {
 /// use it again (sigaltstack(2)).
 pub(crate) const SS_AUTODISARM: i32 = i32::MIN;
 
-/// The least that sigaltstack(2) takes.
+/// The smallest stack that sigaltstack(2) takes.
 const MINSIGSTKSZ: u64 = 2048;
 
 impl AltStack {
@@ -62,7 +62,7 @@ impl AltStack {
         self.size != 0 && self.flags & SS_AUTODISARM == 0 && self.reaches(sp)
     }
 
-    /// Whether an address is on it, whatever its flags.
+    /// Whether an address is on it, regardless of its flags.
     #[must_use]
     pub fn reaches(&self, at: u64) -> bool {
         at > self.sp && at - self.sp <= self.size
@@ -70,8 +70,8 @@ impl AltStack {
 }
 
 impl TaskSignals {
-    /// Takes the alternate stack over that a `stack_t` describes, as sigaltstack(2) does for a
-    /// thread with this stack pointer.
+    /// Sets the alternate stack from a `stack_t`, as sigaltstack(2) does for a thread with this stack
+    /// pointer.
     ///
     /// # Errors
     /// Its errno (negative).
@@ -100,12 +100,12 @@ impl TaskSignals {
     }
 }
 
-/// A system call to be restarted or to fail with EINTR, once it is known which.
+/// A system call that is either restarted or fails with EINTR, before the decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupted {
     /// Its number, for `rax`.
     pub nr: u32,
-    /// Made again whatever happens (an exec that has not begun).
+    /// Always made again (an exec that has not begun).
     pub always: bool,
     /// Whether a handler with SA_RESTART restarts it.
     pub with_handler: bool,

@@ -1,6 +1,6 @@
-//! The description of a guest thread at a safe point: everything that the kernel and the processor
-//! would know of it, and its position. It is plain data that can be written and read back. What the
-//! engine itself has of a thread (its tape, its caches, how it waits) must never become part of it.
+//! The description of a guest thread at a safe point: all state that the kernel and the processor
+//! would have of it, and its position. It is plain data that can be written and read back. The
+//! engine's own state of a thread (its tape, its caches, its waits) must never become part of it.
 
 use relive_host::context::XsaveArea;
 use relive_host::segments::Segments;
@@ -30,7 +30,7 @@ pub struct TaskState {
     pub parked: bool,
     /// Its registers.
     pub registers: ThreadRegisters,
-    /// Mask, alternate stack, pending signals, the call that one interrupted.
+    /// Mask, alternate stack, pending signals, the call that a signal interrupted.
     pub signals: TaskSignals,
     /// The word to clear and wake when it ends.
     pub clear_tid: u64,
@@ -42,13 +42,13 @@ pub struct TaskState {
     pub trap_flag: TrapFlag,
     /// Instructions that it may not execute.
     pub forbidden: Forbidden,
-    /// What it may call.
+    /// The calls that it may make, if it is confined.
     pub seccomp: Option<Confined>,
-    /// How many filters for all threads it has looked at.
+    /// The number of filters for all threads that it has examined.
     pub filters_seen: u32,
 }
 
-/// What get_robust_list(2) tells of a thread without a list.
+/// The answer of get_robust_list(2) for a thread without a list.
 pub const NO_ROBUST_LIST: (u64, u64) = (0, 24);
 
 /// The registers of a guest thread.

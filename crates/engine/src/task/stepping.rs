@@ -1,4 +1,4 @@
-//! A thread that steps itself: one instruction at a time, each followed by its trap.
+//! A thread that has set its trap flag: one instruction at a time, each followed by its trap.
 
 use relive_dbt::{Stop, TrapKind};
 use relive_host::{GuestAddr, Reg, copy};
@@ -17,7 +17,7 @@ enum Touches {
 fn touches(pc: u64) -> Touches {
     let is_prefix = |b: &u8| matches!(b, 0x40..=0x4f | 0x66);
     let mut byte = [0];
-    // No more of them fit before such a short instruction.
+    // An instruction has 15 bytes at most, with its prefixes.
     for at in pc..pc.saturating_add(15) {
         if copy::read(GuestAddr(at), &mut byte).is_err() {
             break;
@@ -32,8 +32,8 @@ fn touches(pc: u64) -> Touches {
     Touches::Nothing
 }
 
-/// Executes one instruction of a thread whose flag is set, and says that it trapped. `step`
-/// does the former. What the engine has to do for an instruction comes as its own stop.
+/// Executes one instruction of a thread whose flag is set, by `step`, and returns its trap. A stop at an
+/// instruction that needs the engine is returned as it is.
 pub fn go(task: &mut Task, step: impl FnOnce(&mut Task) -> Stop) -> Stop {
     let (pc, ticks) = (task.ctx.rip, task.ctx.ticks());
     let trap = |task: &Task| Stop::Trap {
@@ -59,17 +59,17 @@ pub fn go(task: &mut Task, step: impl FnOnce(&mut Task) -> Stop) -> Stop {
     match touches {
         Touches::Nothing => {}
         Touches::Pushes => show(task),
-        // One that sets the flag again is the engine's.
+        // A `popf` that sets the flag again is left to the engine, and is not executed here.
         Touches::Pops => task.trap_flag = TrapFlag::Off,
     }
     trap(task)
 }
 
-/// Sets the flag in what `pushf` has just pushed.
+/// Sets the flag in the word that `pushf` has just pushed.
 fn show(task: &Task) {
     let at = task.ctx.reg(Reg::Rsp) + 1;
     if let Ok([byte]) = task.read::<1>(at) {
-        // It was written a moment ago.
+        // Cannot fail: the word was written a moment ago.
         let _ = task.write(at, &[byte | (TF >> 8) as u8]);
     }
 }
