@@ -1,4 +1,5 @@
-//! What is translated from guest memory, and how changes of it are noticed.
+//! The translations of guest memory, and how changes to translated code are noticed. A page that the
+//! guest may write must never be translated without its guard, unless the translation is dropped at once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
@@ -11,7 +12,7 @@ use crate::failure::Failure;
 use crate::space::{AddressSpace, EXEC, READ, Region, WRITE};
 
 impl Memory {
-    /// Drops what was translated from a range whose content has changed, under all its names.
+    /// Drops the translations of a range whose content has changed, at all addresses that show it.
     pub fn code_changed(&mut self, start: u64, end: u64) {
         for (start, end) in self.space.views(start, end) {
             self.translator.invalidate(GuestAddr(start), GuestAddr(end));
@@ -26,7 +27,7 @@ impl Memory {
     }
 
     /// Opens the guarded pages of a range, for the guest or for the kernel (which would answer
-    /// EFAULT), and drops what was translated from them. Says whether there are any.
+    /// EFAULT), and drops their translations. Returns whether there are any.
     pub fn unguard(&mut self, start: u64, end: u64) -> bool {
         let pages = self.guarded.range(start & !(PAGE - 1)..end);
         let pages: Vec<u64> = pages.copied().collect();
@@ -41,8 +42,8 @@ impl Memory {
         true
     }
 
-    /// Another process has run that may have written to common memory: code in it may have
-    /// changed. (What this process writes itself is noticed page by page.)
+    /// Drops the translations of common memory, after another process has run that may have written
+    /// to it. (This process's own writes are noticed page by page.)
     pub fn forget_common_code(&mut self) {
         if !std::mem::take(&mut self.common_code) {
             return;
@@ -59,14 +60,14 @@ impl Memory {
     }
 
     /// Whether the map of a range may change only while no thread is in the code cache: code was
-    /// translated from it, or paired calls end with what is mapped there.
+    /// translated from it, or the pairing of calls and returns there ends with the map.
     #[must_use]
     pub fn needs_quiet(&self, start: u64, end: u64) -> bool {
         let (start, end) = (GuestAddr(start), GuestAddr(end));
         self.translator.flushes_for(start, end) || self.translator.has_code(start, end)
     }
 
-    /// The map of a range is about to change: nothing translated from it stays, and no guard.
+    /// Drops the translations and the guards of a range whose map is about to change.
     pub(super) fn forget_code(&mut self, start: u64, end: u64) {
         self.unguard(start, end);
         self.translator.invalidate(GuestAddr(start), GuestAddr(end));
@@ -113,15 +114,15 @@ impl Memory {
         self.guarded.contains(&(addr & !(PAGE - 1)))
     }
 
-    /// Drops what was translated from pages that were not guarded.
+    /// Drops the translations of pages that were not guarded.
     pub fn forget_unguarded(&mut self) {
         for page in std::mem::take(&mut self.open) {
             self.code_changed(page, page + PAGE);
         }
     }
 
-    /// Runs `f` with the translator and a view of the guest's code, which guards the writable
-    /// pages that are read (unless the caller will forget what was made of them).
+    /// Runs `f` with the translator and a view of the guest's code. The view guards the writable pages
+    /// that are read; without `guard`, the caller drops their translations afterwards.
     pub fn with_code<R>(
         &mut self,
         guard: bool,
@@ -144,17 +145,17 @@ struct CodeView<'a> {
     space: &'a AddressSpace,
     /// Whether writable pages are to be guarded.
     guard: bool,
-    /// Those that are.
+    /// The guarded pages.
     guarded: RefCell<&'a mut BTreeSet<u64>>,
-    /// Those that were read and are not.
+    /// The writable pages that were read without a guard.
     open: RefCell<&'a mut BTreeSet<u64>>,
     /// Common memory was read.
     common: Cell<bool>,
 }
 
 impl CodeView<'_> {
-    /// A page that may be written, under this name or another, is about to be read: under each
-    /// that may be written it is guarded first. What other threads write to it afterwards is noticed.
+    /// Prepares to read a page that may be written, at this address or another that shows it: guards it
+    /// first at each writable address. Later writes of other threads are noticed.
     fn reads(&self, page: u64) {
         let mut guarded = self.guarded.borrow_mut();
         for (view, _) in self.space.views(page, page + PAGE) {

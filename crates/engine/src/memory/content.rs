@@ -1,6 +1,6 @@
-//! The content that a new map shows. A call names it alike in every mode; where it comes from is the
-//! mode's to say (`Mode::content`): from the guest's file while the kernel is asked, from the trace
-//! in a replay. Nothing here may look at a file by its path, which may lead elsewhere by now.
+//! The content that a new map shows. A call names it alike in every mode; the mode decides its source
+//! (`Contents::content`): the guest's file where the kernel is asked, the trace in a replay. Must never
+//! open a file by its path, which may lead elsewhere by now.
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -15,12 +15,12 @@ use crate::failure::{Failure, Result};
 pub enum KeptContent {
     /// The copy of a whole file.
     Whole(FileId),
-    /// A part, and nothing is said of the rest.
+    /// A part; the rest of the file is unknown.
     Part(KeptPart),
 }
 
 impl KeptContent {
-    /// Notes a part in the data of a call: its length, and it, or 0, and the name of its copy.
+    /// Notes a part in the data of a call: its length and its bytes, or 0 and the name of its copy.
     pub fn note_part(part: &KeptPart, data: &mut Vec<u8>) {
         let (len, bytes) = match part {
             KeptPart::Inline(bytes) => (bytes.len() as u32, &bytes[..]),
@@ -30,7 +30,7 @@ impl KeptContent {
         data.extend_from_slice(bytes);
     }
 
-    /// The part that some data begins with, and the rest; `None`: half of one.
+    /// The part with which some data begins, and the rest; `None`: the data ends within the part.
     #[must_use]
     pub fn part(data: &[u8]) -> Option<(Self, &[u8])> {
         let (len, rest) = data.split_first_chunk()?;
@@ -48,8 +48,8 @@ impl KeptContent {
     }
 }
 
-/// The name of a file's content, as a call's data on the tape has it: the trace's copy of it, the
-/// identity of the file, its path.
+/// The name of a file's content, as a call's data on the tape has it: the trace's copy of the content,
+/// the identity of the file, its path.
 #[derive(Debug, PartialEq, Eq)]
 pub struct ContentName<'a> {
     shown: Option<KeptContent>,
@@ -60,7 +60,7 @@ pub struct ContentName<'a> {
 impl<'a> ContentName<'a> {
     /// In place of a copy's name: a part follows.
     const PART: [u8; 32] = [0; 32];
-    /// The same: nothing is kept.
+    /// In place of a copy's name: nothing is kept.
     const NOT_KEPT: [u8; 32] = [0xff; 32];
 
     /// The name in the data of a call; `None` without any.
@@ -114,7 +114,7 @@ impl<'a> ContentName<'a> {
     /// The bytes that the trace has.
     ///
     /// # Errors
-    /// A damaged trace: it has none.
+    /// A damaged trace: it has no bytes.
     pub fn shown(&self) -> Result<&KeptContent> {
         let lacks = || Failure::setup("the trace is damaged: a map shows nothing");
         self.shown.as_ref().ok_or_else(lacks)
@@ -131,13 +131,13 @@ impl<'a> ContentName<'a> {
     }
 }
 
-/// The content that a call wants.
+/// The content that a call asks for.
 pub struct ContentRequest<'a> {
-    /// Others may see what is written to it.
+    /// Other processes may see writes to it.
     pub shared: bool,
     /// The file, or the segment; `None`: zeros.
     pub named: Option<ContentName<'a>>,
-    /// Where in the file it begins.
+    /// Its offset in the file.
     pub offset: u64,
     /// Bytes of it; `None`: as many as the copy has.
     pub len: Option<u64>,
@@ -147,17 +147,17 @@ pub struct ContentRequest<'a> {
 
 /// A file, or a segment, that the kernel lets the guest map.
 pub struct Opened {
-    /// What shows it.
+    /// The source that a map shows.
     pub source: Source,
     /// Whether a shared map of it may be written, sooner or later.
     pub writable: bool,
-    /// What must stay open until the map is made.
+    /// The file that must stay open until the map is made.
     pub file: Option<File>,
 }
 
 /// Content that can be mapped.
 pub struct Content {
-    /// What shows it.
+    /// The source that a map shows.
     pub source: Source,
     /// Bytes of it.
     pub len: u64,
@@ -165,7 +165,7 @@ pub struct Content {
     pub shared: bool,
     /// See [`crate::space::Region::common`].
     pub common: bool,
-    /// What must stay open until the map is made.
+    /// The file that must stay open until the map is made.
     pub _file: Option<File>,
 }
 

@@ -1,4 +1,4 @@
-//! mremap(2): memory that moves, grows, shrinks or gets a second name.
+//! mremap(2): memory that moves, grows, shrinks or gets a second address.
 
 use relive_host::{sys, window};
 
@@ -6,8 +6,8 @@ use super::Memory;
 use crate::space::Region;
 
 impl Memory {
-    /// Moves or resizes what mremap(2) moves: pages go from one range to another, or grow
-    /// where they are. `new` must be free (or the grown old range).
+    /// Moves a range's pages to another range, or resizes the range where it is. `new` must be free (or
+    /// the resized old range).
     ///
     /// # Errors
     /// The errno of mremap(2).
@@ -68,9 +68,9 @@ impl Memory {
         Ok(())
     }
 
-    /// Maps the pages from `old` at `new` and leaves the old range mapped: the same memory under
-    /// a second name if `old_len` is 0 (shared maps only), and otherwise without pages
-    /// (mremap(2), `MREMAP_DONTUNMAP`).
+    /// Maps the pages from `old` at `new` and leaves the old range mapped: the same memory at a second
+    /// address if `old_len` is 0 (shared maps only), and otherwise without pages (mremap(2),
+    /// `MREMAP_DONTUNMAP`).
     ///
     /// # Errors
     /// The errno of mremap(2).
@@ -121,8 +121,8 @@ impl Memory {
     }
 }
 
-/// What the kernel has unmapped, or may have (it does so first where the target is fixed), goes back
-/// to the reserve.
+/// Gives a range back to the reserve that the kernel has unmapped, or may have unmapped (which it does
+/// first where the target is fixed).
 fn put_back(start: u64, len: u64) {
     // SAFETY: the callers name parts of the window that nothing is mapped in any more.
     let got = unsafe { window::release(start, len) };
