@@ -3,16 +3,16 @@
 use crate::failure::Result;
 use crate::memory::content::{Content, ContentRequest, KeptContent};
 
-/// Where content comes from.
+/// The source of content.
 pub trait Contents {
     /// The content of a map that is about to be made.
     ///
     /// # Errors
-    /// It cannot be had.
+    /// It cannot be opened or read.
     fn content(&self, wanted: ContentRequest<'_>) -> Result<Content>;
 
-    /// A shared map of the file `file` (an identity) is about to show a further part of it, which is
-    /// `shown` then if the trace says so.
+    /// A shared map of the file `file` (an identity) is about to show a further part of it. Its content
+    /// is `shown`, if the trace has it.
     ///
     /// # Errors
     /// There is no memory for it.

@@ -4,8 +4,8 @@ use relive_host::signal::{KernelAction, Mask};
 
 use crate::registry::Registry;
 
-/// What the kernel keeps of a guest thread that the host's own thread stands for. In a replay there is
-/// no such thread, and nothing to be kept.
+/// The kernel's state of a guest thread that a host thread stands for. In a replay there is no such
+/// thread, and no such state.
 pub trait Host: Sync {
     /// The guest's signal mask has changed.
     fn mask(&self, mask: Mask);
@@ -15,7 +15,7 @@ pub trait Host: Sync {
     fn wake(&self, at: u64);
     /// Stops the process by a stop signal with its default action.
     fn stop(&self, sig: i32);
-    /// The thread is about to end, which others may see from now on.
+    /// The thread is about to end, and other threads may see its end from now on.
     fn leaves(&self, registry: &Registry);
     /// The thread has a list of robust locks (set_robust_list(2)).
     fn robust_list(&self, head: u64, len: u64);

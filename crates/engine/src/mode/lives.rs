@@ -11,7 +11,7 @@ use crate::failure::Result;
 use crate::tape::Tape;
 use crate::task::Task;
 
-/// What the mode of the next program's host goes on with after exec.
+/// The state with which the mode of the next program's host goes on after exec.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HandedOn {
     /// Seed of the schedule, and whether it is a chaotic one.
@@ -70,8 +70,8 @@ pub trait Lives {
     /// The process of the task ends.
     fn process_ends(&self, task: &Task);
 
-    /// What the mode of the next program's host goes on with; `alone`: the process has its memory for
-    /// itself, which it has not as a vfork child.
+    /// The state with which the mode of the next program's host goes on; `alone`: the process has its
+    /// memory to itself, as it has unless it is a vfork child.
     fn handed_on(&self, task: &Task, alone: bool) -> HandedOn;
 
     /// The process, which is no vfork child, is about to become the next program.

@@ -2,8 +2,8 @@
 //!
 //! Signals, calls and the translator's stops do the same work in every mode; where a mode decides
 //! the outcome they ask this trait. Implementations are in [`crate::modes`], one folder each.
-//! A mode must never change the meaning of a call: it says where the outcome comes from, logs or
-//! checks it, and orders the threads.
+//! A mode must never change the meaning of a call: it is the source of the outcome, logs or checks it,
+//! and orders the threads.
 //!
 //! | the engine asks | when |
 //! |---|---|
@@ -32,7 +32,7 @@ pub use turns::Turns;
 use relive_host::reading::Use;
 use serde::{Deserialize, Serialize};
 
-/// The name of a mode, as start data and supervisors say it.
+/// The name of a mode, for start data and supervisors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Name {
     /// Translate only.
@@ -43,14 +43,14 @@ pub enum Name {
     Replay,
 }
 
-/// Properties of a mode that data structures are made for.
+/// Properties of a mode, on which data structures of the engine depend.
 #[derive(Clone, Copy, Debug)]
 pub struct ModeTraits {
     /// Threads of a process run at the same time.
     pub together: bool,
     /// All threads of a process are contexts on one host thread.
     pub multiplexed: bool,
-    /// The process is shut in, and its guest's calls do not reach the kernel.
+    /// The host process is confined, and its guest's calls do not reach the kernel.
     pub confined: bool,
     /// Content that a replay needs (images, mapped files, input) goes into a trace.
     pub keeps: bool,
@@ -66,6 +66,6 @@ pub trait Mode: Outcomes + Turns + Signals + Contents + Lives + Sync {
     /// The state that the kernel keeps of the guest's threads.
     fn host(&self) -> &'static dyn Host;
 
-    /// The order of changes to what processes share.
+    /// The order of changes to objects that processes share.
     fn order(&self) -> &dyn Order;
 }

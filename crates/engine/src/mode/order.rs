@@ -8,7 +8,7 @@ use crate::task::Task;
 /// The order of changes to objects that processes share and that a replay computes again.
 pub trait Order: Sync {
     /// The caller is about to map the file `file` (an identity) shared; `writes`: it may write to it.
-    /// Afterwards nobody else changes its content before the call is over.
+    /// Afterwards no other process changes its content before the call is over.
     ///
     /// # Errors
     /// Something unsupported.
@@ -23,7 +23,7 @@ pub trait Order: Sync {
         Ok(())
     }
 
-    /// A call has changed the guest's map: gives up files that it maps no more.
+    /// Gives up files that the guest's map has no more, after a call that changed the map.
     fn release_files(&self, task: &Task) {
         task.machine().memory().space.take_dropped();
     }

@@ -13,7 +13,7 @@ pub enum Begun {
     Live,
     /// The tape has its outcome.
     Told(Answer),
-    /// It does not take place now; the task goes on like this.
+    /// The call is not made now; the flow says how the task goes on.
     Flow(Flow),
 }
 
@@ -25,7 +25,7 @@ pub enum Reading {
     Over,
 }
 
-/// Where outcomes come from, and where they go.
+/// The source of outcomes, and their destination.
 pub trait Outcomes {
     /// The task stands at the `syscall` instruction of `call`.
     ///
@@ -33,8 +33,8 @@ pub trait Outcomes {
     /// Divergence.
     fn begin_call(&self, task: &mut Task, call: &Call) -> Result<Begun>;
 
-    /// The call has its result, and `task.log` its effects: logs it, or checks it and brings about
-    /// what else the tape says of it.
+    /// The call has its result, and `task.log` its effects: logs it; or checks it, and applies the other
+    /// effects that the tape has.
     ///
     /// # Errors
     /// Divergence.
@@ -46,17 +46,17 @@ pub trait Outcomes {
         told: Option<&Answer>,
     ) -> Result<()>;
 
-    /// The engine does not come to the outcome that the call has: it cannot follow.
+    /// The failure when the engine cannot reproduce the outcome that the call has.
     fn diverged(&self, _task: &Task, expected: &str, actual: &str) -> Failure {
         Failure::internal(format!("{expected}: {actual}"))
     }
 
-    /// A whole call that only answers, by its number, registers and number of arguments. `None`: it
-    /// must take the long way, and nothing has been done.
+    /// Handles a plain call (`kernel::plain`) as a whole, by its number, registers and number of
+    /// arguments. `None`: it must take the long way, and nothing has been done.
     fn plain_call(&self, task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Option<i64>;
 
-    /// The values of a non-deterministic instruction, of which `values` asks the processor: the
-    /// first `n` of them count.
+    /// The values of a non-deterministic instruction, for which `values` asks the processor; only the
+    /// first `n` count.
     ///
     /// # Errors
     /// Divergence.

@@ -1,4 +1,5 @@
-//! Signals that a mode has a part in: the tape demands them, or their order with others' actions counts.
+//! Signals in which a mode takes part: the tape demands them, or their order among other threads' actions
+//! counts.
 
 use crate::call::Call;
 use crate::closed_page::ClosedPage;
@@ -6,7 +7,7 @@ use crate::failure::Result;
 use crate::siginfo::SigInfo;
 use crate::task::Task;
 
-/// Where signals come from.
+/// The source of signals.
 pub trait Signals {
     /// Sends a signal: `send` makes the call.
     ///
@@ -20,7 +21,7 @@ pub trait Signals {
         send: &mut dyn FnMut(&mut Task) -> i64,
     ) -> Result<i64>;
 
-    /// The present instruction raises a signal: the tape must say so.
+    /// The present instruction raises a signal: a tape must have it here.
     ///
     /// # Errors
     /// Divergence.
@@ -32,11 +33,11 @@ pub trait Signals {
     /// Divergence.
     fn ends_thread_alone(&self, task: &mut Task) -> Result<bool>;
 
-    /// Whether another recorded process has killed this one, and left it to itself to end.
+    /// Whether another recorded process has killed this one, which must end by itself.
     fn is_being_killed(&self, task: &Task) -> bool;
 
-    /// Before the task runs guest code: closes the page where the next event is a fault that the page's
-    /// file raised.
+    /// Before the task runs guest code: if the next event is a fault that a page's file raised, closes
+    /// that page.
     fn arm(&self, _task: &mut Task) -> Option<ClosedPage> {
         None
     }

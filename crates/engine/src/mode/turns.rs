@@ -1,4 +1,4 @@
-//! Turns: how long a task runs, and what it does with its turn while it waits.
+//! Turns: the length of a task's slices, and the use of its turn while it waits.
 
 use crate::failure::Result;
 use crate::flow::Flow;
@@ -9,8 +9,7 @@ pub trait Turns {
     /// Enters the kernel by `enter` for a call that may sleep; other threads may run meanwhile.
     fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64;
 
-    /// Whether memory that a sleeping call uses may be seen by others: threads, or processes that map
-    /// it too.
+    /// Whether other threads, or processes that map it too, may see memory that a sleeping call uses.
     fn others_see(&self, task: &Task) -> bool;
 
     /// Grants a new slice of ticks.

@@ -81,7 +81,7 @@ pub fn check(program: &[Insn]) -> bool {
     if n == 0 || n > MOST || program[n - 1].code & CLASS != RET {
         return false;
     }
-    // Which scratch words are certainly written on every way to an instruction.
+    // The scratch words that are written on every way to an instruction.
     let mut written = vec![u16::MAX; n];
     let mut now = 0u16;
     for (at, i) in program.iter().enumerate() {
@@ -134,7 +134,7 @@ pub fn check(program: &[Insn]) -> bool {
     true
 }
 
-/// What a checked program returns for one system call.
+/// The result of a checked program for one system call.
 #[must_use]
 pub fn run(program: &[Insn], data: &[u8; DATA]) -> u32 {
     let (mut a, mut x) = (0u32, 0u32);

@@ -17,15 +17,15 @@ pub(crate) const LOG: u32 = 0x7ffc_0000;
 pub(crate) const ALLOW: u32 = 0x7fff_0000;
 pub(crate) const ACTION: u32 = 0xffff_0000;
 pub(crate) const VALUE: u32 = 0xffff;
-/// The kernel's most for an errno.
+/// The largest errno of the kernel.
 pub(crate) const MAX_ERRNO: u32 = 4095;
 
-/// What a thread may call.
+/// The calls that a confined thread may make.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Confined {
     /// read, write, exit and rt_sigreturn only.
     Strict,
-    /// What all filters allow.
+    /// The calls that all filters allow.
     Filter(Filters),
 }
 
@@ -43,8 +43,8 @@ pub(crate) struct Filter {
 /// The program of one filter.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FilterProgram {
-    /// The thread that has set it, as process and thread. Each filter of a thread has more below it
-    /// than the one before, so this and their number name it in its process.
+    /// The thread that has set it, as process and thread. Each filter of a thread has more filters below
+    /// it than the one before: the setter and that number name a filter in its process.
     pub(crate) setter: (u32, u32),
     pub(crate) insns: Vec<bpf::Insn>,
 }

@@ -1,11 +1,11 @@
-//! The guest code of our vDSO, and where each function begins.
+//! The guest code of our vDSO, and the offsets of its functions.
 //!
 //! It is ordinary code but for two instructions, which translated code of this page knows:
 //! `ud1 eax, eax` reads the clock in edi into rax (seconds) and rdx (nanoseconds, -1 if that
 //! clock cannot be read so), `ud1 ecx, eax` the processor into eax and its node into edx.
 //! The guest's memory is written by ordinary instructions: a bad pointer faults as natively.
-//! It touches neither the stack nor any register that a caller may expect to find again
-//! (System V x86-64 ABI, 3.2.1), so that one frame description fits all of it.
+//! It must change neither the stack nor a register that functions preserve (System V x86-64 ABI, 3.2.1),
+//! so that one frame description fits all of it.
 
 use std::arch::global_asm;
 

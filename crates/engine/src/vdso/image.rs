@@ -1,6 +1,6 @@
-//! The vDSO as an ELF image: what dynamic linkers, and runtimes that read it by themselves,
-//! need to find a function by name and version, to unwind through it, and what debuggers
-//! want besides. Sources: elf(5), vdso(7), Linux Standard Base Core 5.0 (symbol versions,
+//! The vDSO as an ELF image: the tables by which dynamic linkers, and runtimes that read it by
+//! themselves, find a function by name and version and unwind through it, and the sections that
+//! debuggers need besides. Sources: elf(5), vdso(7), Linux Standard Base Core 5.0 (symbol versions,
 //! `.eh_frame_hdr`), DWARF 5, section 6.4.
 //!
 //! Addresses in it are offsets in the image: it is one segment, read only and executable.
@@ -59,7 +59,7 @@ impl Strings {
 /// The image's bytes, at most a page.
 #[must_use]
 pub fn image() -> Vec<u8> {
-    // Offsets depend on lengths alone, which the first round finds out.
+    // Offsets depend on lengths alone, which the first round computes.
     let sizes = sections(&[0; SECTIONS.len()]).map(|s| s.len() as u64);
     let mut offsets = [0; SECTIONS.len()];
     let mut end =
@@ -92,7 +92,7 @@ pub fn image() -> Vec<u8> {
     out
 }
 
-/// The contents of all sections, given where they lie.
+/// The contents of all sections, by their offsets.
 fn sections(at: &[u64; SECTIONS.len()]) -> [Vec<u8>; SECTIONS.len()] {
     let mut strings = Strings::new();
     let soname = strings.add(SONAME);
@@ -100,7 +100,7 @@ fn sections(at: &[u64; SECTIONS.len()]) -> [Vec<u8>; SECTIONS.len()] {
     let symbols = symbols(&mut strings, version, at[TEXT]);
     let count = symbols.len() as u32;
     let dynsym = symbols.iter().flat_map(|s| bytes_of(s).to_vec()).collect();
-    // One chain of all symbols: nothing depends on what their names hash to.
+    // One chain of all symbols: nothing depends on the hashes of their names.
     let links = (0..count).map(|i| if i + 1 < count && i > 0 { i + 1 } else { 0 });
     let hash = [1, count, 1].into_iter().chain(links);
     let versions = (0..count).map(|i| if i == 0 { 0 } else { VERSION_INDEX });
@@ -198,7 +198,7 @@ const DATAREL: u8 = 0x3b;
 const UDATA4: u8 = 0x03;
 /// Bytes of the common entry, and of its length and identity.
 const CIE: u64 = 24;
-/// Where the one function range begins in its entry.
+/// The offset of the one function range in its entry.
 const RANGE: u64 = 8;
 
 /// The frames: one description for all code, which never moves the stack pointer.

@@ -1,5 +1,5 @@
-//! The vDSO that a guest sees: a small library of functions that read clocks, as the
-//! kernel's has them, and how its readings are made.
+//! The vDSO that a guest sees: a small library of the kernel's functions that read clocks, and the
+//! source of its readings.
 //!
 //! The page is part of a program's image, so a replay has the very one that was recorded, and
 //! a recording without one replays without one. Where the host's own vDSO cannot be used the
@@ -16,7 +16,7 @@ use relive_host::reading::{self, Use, Vdso};
 
 pub use image::image;
 
-/// The functions of the host's vDSO that guests' readings are made with.
+/// The functions of the host's vDSO that make the guests' readings.
 static HOST: OnceLock<Option<Vdso>> = OnceLock::new();
 
 /// Prepares this process for the readings of its guest; before its first task is made.
@@ -38,15 +38,16 @@ fn usable() -> Option<Vdso> {
     *HOST.get_or_init(|| find().filter(|vdso| reading::keeps_vectors(*vdso)))
 }
 
-/// What this process has found, for the program that replaces its own: where in the kernel's
-/// vDSO the two functions lie. Looking for them takes a tenth of a millisecond.
+/// The offsets of the two functions in the kernel's vDSO, as this process has found them, for the program
+/// that replaces its own. Looking for them takes a tenth of a millisecond.
 #[must_use]
 pub fn found() -> Option<[u64; 2]> {
     let (base, vdso) = (base()?, usable()?);
     Some([vdso.clock - base, vdso.cpu - base])
 }
 
-/// Uses what the old program's host has found: the kernel has one vDSO, which it maps anywhere.
+/// Uses the offsets that the old program's host has found: the kernel has one vDSO, and maps it at any
+/// address.
 pub fn adopt(functions: Option<[u64; 2]>) {
     let moved = |base: u64| {
         let [clock, cpu] = functions?.map(|offset| base.wrapping_add(offset));
@@ -55,7 +56,7 @@ pub fn adopt(functions: Option<[u64; 2]>) {
     HOST.get_or_init(|| base().and_then(moved));
 }
 
-/// Where the kernel has put its vDSO.
+/// The address of the kernel's vDSO.
 fn base() -> Option<u64> {
     // SAFETY: asks for a property of this process.
     let base = unsafe { libc::getauxval(libc::AT_SYSINFO_EHDR) };
@@ -66,7 +67,7 @@ fn base() -> Option<u64> {
 fn find() -> Option<Vdso> {
     let base = base()?;
     // SAFETY: the kernel maps its whole image there, readable, for as long as the process
-    // lives. Offset and number of the section headers, which come last, say how long it is.
+    // lives. The section headers come last: their offset and number give its length.
     let image = unsafe {
         let word = |at: u64| ((base + at) as *const u16).read();
         let sections = ((base + 40) as *const u64).read();
