@@ -1,5 +1,5 @@
-//! Finds bytes at hand in the store: at the cursors of the task, and where the guesses say; each place is
-//! compared.
+//! Finds bytes at hand in the store: at the task's cursors, and at the guessed places. Must never return a
+//! place without comparing its bytes.
 
 use super::guesses::{start_key, whole_key};
 use super::store::InputStore;
@@ -21,7 +21,7 @@ fn common(a: &[u8], b: &[u8]) -> usize {
 }
 
 impl Cursors {
-    /// Where all of the bytes are, if they are found.
+    /// The offset of all of the bytes, if they are found.
     pub(super) fn whole(&mut self, store: &InputStore, bytes: &[u8]) -> Option<u64> {
         let is = |offset: &u64| store.at(*offset, bytes.len()) == bytes;
         if let Some(i) = (0..self.0.len()).find(|i| is(&self.0[*i])) {
@@ -39,7 +39,7 @@ impl Cursors {
         Some(offset)
     }
 
-    /// Where a beginning of the bytes is, and how much of them; at least [`LEAST`].
+    /// The offset of a beginning of the bytes, and its length; at least [`LEAST`].
     pub(super) fn beginning(&mut self, store: &InputStore, bytes: &[u8]) -> Option<(u64, usize)> {
         let fits = |offset| common(store.at(offset, bytes.len()), bytes);
         for cursor in &mut self.0 {

@@ -1,13 +1,14 @@
-//! Where bytes may lie in the store of input: a table of hashes that all processes of a tree fill.
+//! Guesses at the places of bytes in the store of input: a table of hashes that all processes of a tree
+//! fill.
 //!
-//! Nothing here can be wrong, only useless: the table is changed by many processes without
+//! A guess must never be trusted without comparing the bytes: many processes change the table without
 //! any order, and entries are overwritten.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use relive_trace::{INPUT_MAX, input_sum};
 
-/// Bytes at the beginning of a piece that it is found by, if only a part of it is wanted.
+/// Bytes at the beginning of a piece by whose hash it is found, if only a part of it is needed.
 const START: usize = 256;
 const WAYS: usize = 4;
 const SETS: usize = 1 << 14;
@@ -17,13 +18,13 @@ const SETS: usize = 1 << 14;
 pub struct Guesses([[AtomicU64; WAYS]; SETS]);
 
 impl Guesses {
-    /// Remembers where bytes begin.
+    /// Remembers the offset of bytes.
     pub(super) fn remember(&self, bytes: &[u8], offset: u64) {
         for key in [start_key(bytes), whole_key(bytes)].into_iter().flatten() {
             let (set, tag) = self.set(key);
-            let mut moved = tag | offset;
+            let mut entry = tag | offset;
             for way in set {
-                moved = way.swap(moved, Ordering::Relaxed);
+                entry = way.swap(entry, Ordering::Relaxed);
             }
         }
     }
@@ -43,12 +44,12 @@ impl Guesses {
     }
 }
 
-/// What a piece is found by that begins as these bytes do.
+/// The key of pieces that begin as these bytes do.
 pub(super) fn start_key(bytes: &[u8]) -> Option<u64> {
     bytes.get(..START).map(input_sum)
 }
 
-/// What a piece is found by that is as long and looks the same in three places.
+/// The key of pieces that have this length, and the same bytes in three places.
 pub(super) fn whole_key(bytes: &[u8]) -> Option<u64> {
     const SAMPLE: usize = 64;
     let n = bytes.len();

@@ -1,4 +1,4 @@
-//! Replay: the store of the recording, mapped. Bytes are checked before they are first used.
+//! Replay: the store of the recording, mapped. Must never return bytes that have not been checked.
 
 use std::sync::OnceLock;
 
@@ -53,7 +53,7 @@ pub fn recorded(offset: u64, length: u64) -> Result<&'static [u8]> {
     };
     let at = |start: u64, end: u64| {
         // SAFETY: inside the store, which is mapped as a whole: `unchecked` yields and
-        // accepts no other ranges. Nobody changes a recording.
+        // accepts no other ranges. No process changes a recording.
         unsafe {
             std::slice::from_raw_parts(mapped.base.add(start as usize), (end - start) as usize)
         }

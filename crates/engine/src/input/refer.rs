@@ -1,5 +1,5 @@
-//! What becomes of the bytes that a call brought: references into the store, and what is left
-//! to be logged by value.
+//! Splits the bytes that a call brought into references into the store, and the rest, which is logged by
+//! value.
 
 use relive_kabi::At;
 use relive_trace::InputRef;
@@ -10,7 +10,7 @@ use super::store::{self, InputStore};
 use crate::call::Call;
 use crate::task::Task;
 
-/// Where in a stream known bytes are looked for: archives begin their files there.
+/// The multiples at which known bytes are looked for in a stream: archives align their files so.
 const STEP: usize = 512;
 
 /// Calls that bring fewer bytes are logged by value. A program that is only loaded (ld.so reads
@@ -24,7 +24,7 @@ pub enum LogForm {
     Value,
     /// By reference if the store has them, by value if not.
     Known,
-    /// By reference; the store gets what it has not.
+    /// By reference; bytes that the store lacks are appended.
     Kept,
 }
 
@@ -45,18 +45,17 @@ impl LogForm {
     }
 }
 
-/// The bytes of one call, taken apart.
+/// The bytes of one call, split.
 #[derive(Default)]
 pub struct Split<'a> {
-    /// Those in the store.
+    /// The parts in the store.
     pub refs: Vec<InputRef>,
-    /// The others.
+    /// The other parts, by address.
     pub values: Vec<(u64, &'a [u8])>,
 }
 
 impl<'a> Split<'a> {
-    /// Takes apart what lies in these slices, by guest address. `refs` is an empty vector to
-    /// be used again.
+    /// Splits these slices, each with its guest address. `refs` is an empty vector to be used again.
     #[must_use]
     pub fn of(
         task: &mut Task,
@@ -90,7 +89,7 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// All of it by reference. In parts it would be found again in parts only.
+    /// Refers to all of the bytes at once: kept in parts, they would be found again in parts only.
     fn keep(&mut self, task: &mut Task, store: &InputStore, address: u64, bytes: &'a [u8]) {
         let found = task.cursors.whole(store, bytes).or_else(|| {
             let offset = store.append(task.tid, bytes)?;
@@ -107,7 +106,7 @@ impl<'a> Split<'a> {
         }
     }
 
-    /// What is known of it by reference.
+    /// Refers to the parts of the bytes that the store has.
     fn find(&mut self, task: &mut Task, store: &InputStore, address: u64, bytes: &'a [u8]) {
         let (mut at, mut done) = (0, 0);
         while bytes.len() - at >= LEAST {

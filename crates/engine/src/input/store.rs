@@ -24,23 +24,23 @@ use crate::sharing::lock::Lock;
 use crate::shm::Shm;
 use crate::task::Task;
 
-/// Pieces that wait for the supervisor.
+/// The most pieces that wait for the supervisor.
 const WAITING: usize = 1 << 16;
 
 /// The part of the shared memory that belongs to the store.
 #[repr(C)]
 pub struct StoreState {
     lock: Lock,
-    /// Bytes that may be compared with.
+    /// Bytes of the store that may be read.
     length: AtomicU64,
-    /// Pieces ever noted. The one truth about how far the store goes.
+    /// The number of pieces noted: it alone decides where the store ends.
     pieces: AtomicU64,
-    /// Those that the supervisor has taken.
+    /// The number of pieces that the supervisor has taken.
     taken: AtomicU64,
     /// Some process has a limit on the size of files, or may have.
     limits: AtomicBool,
     waiting: [Waiting; WAITING],
-    /// Where to look for bytes.
+    /// The guessed places of bytes.
     pub(super) guesses: Guesses,
 }
 
@@ -50,14 +50,14 @@ struct Waiting {
     sum: AtomicU64,
 }
 
-/// What the processes of a recording share of its store of input.
+/// The state of the store of input that the processes of a recording share.
 pub static SHARED: Section<StoreState> = Section::common();
 
 // SAFETY: all of it is atomic, and zeros are a value.
 unsafe impl Shareable for StoreState {}
 
 impl StoreState {
-    /// Appends bytes; where they are, or `None`: they cannot be kept now.
+    /// Appends bytes. Returns their offset, or `None`: they cannot be kept now.
     fn append(&self, shm: &Shm, file: &File, tid: u32, bytes: &[u8]) -> Option<u64> {
         let _lock = self.lock.try_take(tid)?;
         let pieces = self.pieces.load(Ordering::Acquire);
@@ -71,7 +71,7 @@ impl StoreState {
             n => self.slot(n - 1).end.load(Ordering::Relaxed),
         };
         let end = start + bytes.len() as u64;
-        // The last one's place is not used again before there is a next one.
+        // The slot of the last piece is still valid: it is reused only after a next piece.
         let limited = self.limits.load(Ordering::Acquire) && is_limited();
         if waiting >= WAITING as u64 || end > INPUT_MAX || limited {
             return None;
@@ -94,7 +94,7 @@ impl StoreState {
         &self.waiting[piece as usize % WAITING]
     }
 
-    /// From now on every process looks whether there is a limit on the size of files.
+    /// From now on every process checks for a limit on the size of files before it appends.
     pub fn look_for_limits(&self) {
         self.limits.store(true, Ordering::Release);
     }
@@ -118,7 +118,8 @@ impl StoreState {
     }
 }
 
-/// The kernel would send a signal for a write beyond a limit of the guest's.
+/// Whether the guest has a limit on the size of files: the kernel would send a signal for a write beyond
+/// it.
 fn is_limited() -> bool {
     resource_limits::soft(Resource::Fsize) != libc::RLIM_INFINITY
 }
@@ -209,8 +210,8 @@ impl InputStore {
         unsafe { std::slice::from_raw_parts(self.base.add(offset as usize), n) }
     }
 
-    /// Bytes are likely to be compared soon: they are fetched while the guest and the kernel
-    /// run, as they lie in no cache any more if the file is large.
+    /// Prefetches bytes that are likely to be compared soon, while the guest and the kernel run: those of
+    /// a large file lie in no cache any more.
     pub(super) fn expect(&self, offset: u64, length: usize) {
         const LINE: usize = 64;
         for line in self.at(offset, length.min(4096)).chunks(LINE) {
@@ -219,7 +220,7 @@ impl InputStore {
         }
     }
 
-    /// Appends bytes; where they are, or `None`: they cannot be kept now.
+    /// Appends bytes. Returns their offset, or `None`: they cannot be kept now.
     pub(super) fn append(&self, tid: u32, bytes: &[u8]) -> Option<u64> {
         self.shared().append(self.shm, &self.file, tid, bytes)
     }
