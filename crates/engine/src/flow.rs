@@ -1,6 +1,6 @@
-//! What becomes of a task, and how a process ends.
+//! How a task goes on after an event, and how a process ends.
 
-/// What becomes of a task after an event.
+/// How a task goes on after an event.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Flow {
     /// It runs on.

@@ -1,11 +1,11 @@
 //! Instructions that a thread has forbidden itself: reading the time stamp counter (prctl(2),
-//! `PR_SET_TSC`) and `cpuid` (arch_prctl(2), `ARCH_SET_CPUID`). They raise SIGSEGV then. The host
-//! goes on using both, so the processor is told of neither.
+//! `PR_SET_TSC`) and `cpuid` (arch_prctl(2), `ARCH_SET_CPUID`). They raise SIGSEGV then. They must never
+//! be forbidden in the processor, as the host goes on using both.
 
 use relive_dbt::InstrOp;
 use serde::{Deserialize, Serialize};
 
-/// What a thread may not execute; its children inherit it, a new program the first.
+/// The instructions that a thread may not execute. Its children inherit both, a new program the first.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Forbidden {
     /// `rdtsc` and `rdtscp`.
@@ -15,7 +15,7 @@ pub struct Forbidden {
 }
 
 impl Forbidden {
-    /// Whether an instruction is among them.
+    /// Whether an instruction is forbidden.
     #[must_use]
     pub fn has(self, op: &InstrOp) -> bool {
         match op {

@@ -8,12 +8,12 @@ use crate::map_names::VDSO;
 use crate::memory::{Memory, Source};
 use crate::space::{Region, RegionTraits};
 
-/// Maps and writes all that `image` says and sets the first registers.
+/// Makes the maps and writes of `image`, and sets the first registers.
 ///
 /// `open` gives a host descriptor for a file that a map names.
 ///
 /// # Errors
-/// The kernel refuses a map, or a file cannot be had.
+/// The kernel refuses a map, or a file cannot be opened.
 pub fn apply(
     image: &Image,
     memory: &mut Memory,

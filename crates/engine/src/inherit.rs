@@ -1,6 +1,6 @@
-//! What a new thread, a new process and a new program have of what was before: the rules of clone(2),
-//! fork(2), vfork(2) and execve(2), as functions from a description to a description. The same in all
-//! modes. They must never ask the kernel, and nothing else says what is inherited.
+//! The state that a new thread, a new process and a new program inherit: the rules of clone(2), fork(2),
+//! vfork(2) and execve(2), as functions from a description to a description. The same in all modes. They
+//! must never ask the kernel, and no other code may decide what is inherited.
 //!
 //! | of a thread | thread | fork | vfork | exec | page |
 //! |---|---|---|---|---|---|
@@ -42,7 +42,8 @@
 //!
 //! ¹ At the parent's call, from which it then returns for the first time ([`first_return`]).
 //! ² Only the ignored ones with CLONE_CLEAR_SIGHAND.
-//! ³ What a vfork child shares its parent has again as the child leaves it: [`State::take_back`].
+//! ³ The parent takes back the state that it shares with a vfork child as the child leaves:
+//!   [`State::take_back`].
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -89,7 +90,7 @@ impl TaskState {
         }
     }
 
-    /// The first thread of a process that uses its parent's memory, in the place of its parent.
+    /// The first thread of a process that uses its parent's memory, in its parent's task.
     #[must_use]
     pub fn for_vfork(self, args: &CloneArgs, tid: u32) -> Self {
         let mut child = self.for_child(args, 0, tid);
@@ -99,7 +100,7 @@ impl TaskState {
         child
     }
 
-    /// Any new thread, at the call of its parent.
+    /// The common part of all new threads, at the call of the parent.
     fn for_child(self, args: &CloneArgs, index: u32, tid: u32) -> Self {
         let mut registers = self.registers;
         if args.has(libc::CLONE_SETTLS) {
@@ -151,7 +152,7 @@ impl TaskState {
 }
 
 impl TaskSignals {
-    /// Of a thread that stands behind its first call, which nothing has interrupted.
+    /// The signal state of a thread behind a call that no signal has interrupted.
     fn behind_call(self) -> Self {
         Self {
             saved_mask: None,
@@ -160,7 +161,7 @@ impl TaskSignals {
         }
     }
 
-    /// Of a new thread: what is pending is its creator's.
+    /// The signal state of a new thread: pending signals stay with its creator.
     fn for_child(self) -> Self {
         Self {
             held: VecDeque::new(),
@@ -169,7 +170,7 @@ impl TaskSignals {
     }
 }
 
-/// What a process shows of its program.
+/// The parts of its program that a process shows.
 pub struct ProgramView {
     /// The path of its file.
     pub exe: Vec<u8>,
@@ -177,7 +178,7 @@ pub struct ProgramView {
     pub environ: Vec<u8>,
     /// Its auxiliary vector.
     pub auxv: Vec<u8>,
-    /// Where its descriptors lead.
+    /// The streams to which its descriptors lead.
     pub streams: Vec<StreamFd>,
 }
 
@@ -223,7 +224,7 @@ impl ProcessState {
 }
 
 impl State {
-    /// What a child in the memory of its parent has changed for both.
+    /// Takes over the changes that a child in the memory of its parent has made for both.
     pub fn take_back(&mut self, child: &Self, args: &CloneArgs) {
         self.dumpable = child.dumpable;
         if args.has(libc::CLONE_SIGHAND) {
@@ -263,7 +264,7 @@ pub fn forked(task: &mut Task, args: &CloneArgs, index: u32, pid: u32) {
     task.vforked = None;
 }
 
-/// The task runs a vfork child now, in its parent's place; stack and ids are the child's.
+/// Turns the task into a vfork child, in its parent's place, with the child's stack and ids.
 pub fn vforked(task: &mut Task, args: &CloneArgs, index: u32, pid: u32) {
     task.restore(task.capture().for_vfork(args, pid));
     task.process = Process::restore(task.process.capture().for_child(args, index, pid));
@@ -280,7 +281,7 @@ fn first_return(task: &mut Task, args: &CloneArgs) {
     }
 }
 
-/// First event and first return of a forked child.
+/// Makes the first event and the first return of a forked child.
 pub fn begin_forked(task: &mut Task, args: &CloneArgs, parent: TapeId) {
     let start = Start {
         origin: Origin::Fork,
@@ -293,7 +294,7 @@ pub fn begin_forked(task: &mut Task, args: &CloneArgs, parent: TapeId) {
     begin_process(task, args);
 }
 
-/// Behind the first event of a vfork child.
+/// Begins a vfork child, behind its first event.
 pub fn begin_vforked(task: &mut Task, args: &CloneArgs) {
     if args.has(libc::CLONE_PARENT_SETTID) {
         let _ = task.write(args.parent_tid, &task.tid.to_le_bytes());
@@ -301,7 +302,7 @@ pub fn begin_vforked(task: &mut Task, args: &CloneArgs) {
     begin_process(task, args);
 }
 
-/// What the memory and the kernel have to know of a new process.
+/// Writes the child's id, and gives the kernel the actions of a new process.
 fn begin_process(task: &mut Task, args: &CloneArgs) {
     if args.has(libc::CLONE_CHILD_SETTID) {
         let _ = task.write(args.child_tid, &task.tid.to_le_bytes());

@@ -2,7 +2,7 @@
 //! signals and system calls.
 //!
 //! A host process (`boot`) runs guest threads as [`task::Task`]s: `live` loops really run
-//! them, `replay` runs them from their tapes; both hand what translated code stops for to
+//! them, `replay` runs them from their tapes. Both hand the stops of translated code to
 //! `stops`, system calls to `kernel`, signals to `signals`. The `supervisor` is the process
 //! beside it that writes the trace.
 

@@ -1,9 +1,9 @@
-//! Readings of clocks and counters, which translated code makes without a stop: what the
-//! buffers on both sides of `relive_host::reading` hold, and how it goes onto a tape.
+//! Readings of clocks and counters, which translated code makes without a stop: the content of the
+//! buffers on both sides of `relive_host::reading`, and its form on a tape.
 //!
 //! A reading is no event and no position: it is an instruction like others, whose values come
-//! from a buffer in replay. All readings since the event before go onto the tape right before
-//! the next event, whatever that is, or when the buffer is full, which is an event by itself.
+//! from a buffer in replay. All readings since the last event go onto the tape right before the next
+//! event of any kind, or when the buffer is full, which is an event by itself.
 
 use relive_host::reading::{CLOCKS, CPU, Entry, TSC, TSCP, Window};
 use relive_trace::{Kind, Reading, Readings};
@@ -13,7 +13,7 @@ const ROOM: usize = 512;
 const BYTES: u64 = size_of::<Entry>() as u64;
 const SECOND: u64 = 1_000_000_000;
 
-/// What a recorded thread has read since its last event.
+/// The readings of a recorded thread since its last event.
 #[derive(Default)]
 pub struct Kept {
     /// Nothing before the first reading; then always of this length.
@@ -24,28 +24,29 @@ pub struct Kept {
 }
 
 impl Kept {
-    /// What the routines may use; nothing may be done here until they gave it back.
+    /// The part of the buffer that translated code may use; until [`Kept::take_back`], nothing else
+    /// may be called here.
     pub fn lend(&mut self) -> Window {
         window(&mut self.entries, self.count, self.first)
     }
 
-    /// Takes in what was read meanwhile.
+    /// Takes over the readings made meanwhile.
     pub fn take_back(&mut self, window: &Window) {
         self.count = ((window.next - window.start) / BYTES) as usize;
         self.first = window.first;
     }
 
-    /// Whether there is anything to be written.
+    /// Whether there are readings to be written.
     pub fn any(&self) -> bool {
         self.count > 0
     }
 
-    /// Whether something has to be written before the next reading.
+    /// Whether the readings must be written before the next one is made.
     pub fn is_full(&self) -> bool {
         self.count == ROOM
     }
 
-    /// Keeps a reading made at this tick. There is room.
+    /// Keeps a reading made at this tick. The buffer must not be full.
     pub fn push(&mut self, entry: Entry, ticks: u64) {
         if self.entries.is_empty() {
             self.entries = vec![Entry::default(); ROOM];
@@ -57,7 +58,7 @@ impl Kept {
         self.count += 1;
     }
 
-    /// Hands all that is kept over, as an event at this tick; `None` if that is nothing.
+    /// Removes all kept readings, as an event at this tick; `None` if there are none.
     pub fn take(&mut self, ticks: u64, full: bool) -> Option<Kind<'_>> {
         if self.count == 0 {
             return None;
@@ -74,7 +75,7 @@ impl Kept {
     }
 }
 
-/// What a replayed thread is about to read before its next event.
+/// The readings that a replayed thread makes before its next event.
 #[derive(Default)]
 pub struct Batch {
     entries: Vec<Entry>,
@@ -82,11 +83,11 @@ pub struct Batch {
     first: u64,
 }
 
-/// Why a batch does not have the reading that a thread makes.
+/// The reason why a batch does not have the reading that a thread makes.
 pub enum Misfit {
     /// It has none left.
     Over,
-    /// It has another one, or the first at another tick: in words.
+    /// It has another reading, or the first at another tick: in words.
     Other(String),
 }
 
@@ -96,17 +97,17 @@ impl Batch {
         window(&mut self.entries, self.taken, self.first)
     }
 
-    /// Takes in what was taken meanwhile.
+    /// Notes the readings taken meanwhile.
     pub fn take_back(&mut self, window: &Window) {
         self.taken = ((window.next - window.start) / BYTES) as usize;
     }
 
-    /// Readings that have not been made yet.
+    /// The number of readings that have not been made yet.
     pub fn left(&self) -> usize {
         self.entries.len() - self.taken
     }
 
-    /// Goes on with these, of which the first was made at tick `first`.
+    /// Replaces the batch by these readings, of which the first was made at tick `first`.
     pub fn load(&mut self, readings: &Readings<'_>, first: u64) {
         self.entries.clear();
         let entries = &mut self.entries;
@@ -185,7 +186,7 @@ fn to_entry(reading: Reading) -> Entry {
     }
 }
 
-/// The name of what a reading was of.
+/// The name of a reading's clock or instruction.
 #[must_use]
 pub fn name(source: u8) -> &'static str {
     const OTHERS: [(usize, &str); 3] = [(TSC, "rdtsc"), (TSCP, "rdtscp"), (CPU, "getcpu")];

@@ -1,5 +1,5 @@
-//! Signal actions: what the default one of a signal is, and what the host does with a signal for the
-//! guest's action.
+//! Signal actions: the default action of each signal, and the host's own disposition for the guest's
+//! action.
 
 use relive_host::signal::{Disposition, KernelAction, SYNCHRONOUS};
 
@@ -8,12 +8,12 @@ pub const SIG_DFL: u64 = 0;
 /// Handler value of SIG_IGN.
 pub const SIG_IGN: u64 = 1;
 
-/// What the default action of a signal is; see signal(7).
+/// The default action of a signal; see signal(7).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DefaultAction {
     /// Ends the process.
     Terminate,
-    /// Does nothing (also SIGCONT, whose effect the kernel has by itself).
+    /// Does nothing (also for SIGCONT, whose effect the kernel brings about itself).
     Ignore,
     /// Stops the process: the kernel does that to the host as a whole.
     Stop,
@@ -29,8 +29,8 @@ pub fn default_action(sig: i32) -> DefaultAction {
     }
 }
 
-/// What the host does with a signal for which the guest has `action`: the kernel must see
-/// what is ignored and what stops, and the host must note the rest.
+/// The host's disposition for a signal for which the guest has `action`: the kernel must know
+/// which signals are ignored and which stop, and the host's handler must note the others.
 #[must_use]
 pub fn host_disposition(sig: i32, action: &KernelAction) -> Disposition {
     if SYNCHRONOUS.contains(&sig) {

@@ -1,42 +1,42 @@
-//! The parts of a slice of one thread, and what is known of its spinning: data for serial recording,
-//! which looks for threads that spin (`modes/serial/spinning.rs`).
+//! The parts of a slice of one thread, and its history of spinning: data for serial recording, which
+//! looks for threads that spin (`modes/serial/spinning.rs`).
 
 use relive_host::{GuestAddr, copy};
 
 /// Ticks of the first part of a slice, for a thread that was not found spinning last time.
 const FIRST: i64 = 1 << 10;
-/// How much longer each part is than the one before.
+/// The factor by which each part is longer than the one before.
 const GROWTH: i64 = 4;
-/// Ticks of the first part for one that was.
+/// Ticks of the first part for a thread that was found spinning.
 const PATIENCE: i64 = 1 << 6;
-/// That many times this is doubled at most, as long as it finds nothing changed: a part is long
-/// enough then for switches to cost little.
+/// The most doublings of that part, while the thread finds no word changed: the part is long enough
+/// then for switches to cost little.
 const MOST_DOUBLINGS: u32 = 8;
-/// Places where a thread was seen not to spin, and how many looks to leave out there.
+/// The number of remembered places where a thread was not spinning, and of checks to skip there.
 const PLACES: usize = 8;
 const LEFT_OUT: u8 = 32;
 /// Most addresses whose values are compared when a spinning thread runs again.
 const MOST_WORDS: usize = 8;
 
-/// What is known of one thread.
+/// The slice and the spinning of one thread.
 #[derive(Default)]
 pub struct Spin {
     /// Ticks of the slice behind the part at hand.
     left: i64,
     /// Ticks of the part at hand.
     part: i64,
-    /// It was found spinning when it last ran, and so many times in a row before, with nothing
+    /// It was found spinning when it last ran, and so many times in a row before, with no word
     /// changed meanwhile.
     doublings: Option<u32>,
-    /// What it looked at then, and what was there.
+    /// The addresses that it read then, and their values.
     words: Vec<(u64, u64)>,
-    /// Where it was seen not to spin, and how many looks are left out there.
+    /// Places where it was not spinning, and the number of checks still to skip there.
     busy: [(u64, u8); PLACES],
     next: usize,
 }
 
 impl Spin {
-    /// A slice without parts, of a thread that nobody can wait for.
+    /// A slice without parts, of a thread for which no other thread can wait.
     pub fn all(&mut self, ticks: i64) -> i64 {
         self.left = 0;
         self.doublings = None;
@@ -65,13 +65,13 @@ impl Spin {
         Some(self.part)
     }
 
-    /// Whether something is left of the slice.
+    /// Whether the slice has ticks left.
     #[must_use]
     pub fn goes_on(&self) -> bool {
         self.left > 0
     }
 
-    /// Whether a look at this place can be left out.
+    /// Whether a check for spinning at this place can be skipped.
     pub fn is_busy(&mut self, pc: u64) -> bool {
         let place = self.busy.iter_mut().find(|(at, n)| *at == pc && *n > 0);
         place.is_some_and(|(_, n)| {
@@ -85,7 +85,7 @@ impl Spin {
         self.next = (self.next + 1) % PLACES;
     }
 
-    /// It spins, and reads these addresses.
+    /// Notes that the thread spins, and reads these addresses.
     pub fn note_spinning(&mut self, addresses: &[u64]) {
         let words: Vec<_> = addresses
             .iter()
@@ -97,7 +97,7 @@ impl Spin {
         self.words = words;
     }
 
-    /// It runs again: is what it waited for still as it was?
+    /// Notes that the thread runs again: if a word that it reads has changed, its doublings start anew.
     pub fn wakes(&mut self) {
         if self.doublings.is_some() && self.words.iter().any(|&(at, was)| word(at) != Some(was)) {
             self.doublings = Some(0);
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_nothing_changed_is_looked_at_more_seldom() {
+    fn a_thread_that_finds_nothing_changed_is_checked_more_seldom() {
         let mut spin = Spin::default();
         spin.note_spinning(&[]);
         assert_eq!(spin.begin(1 << 20), PATIENCE);
@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn who_finds_a_change_is_looked_at_soon() {
+    fn a_thread_that_finds_a_change_is_checked_soon() {
         let mut spin = Spin::default();
         spin.note_spinning(&[]);
         spin.note_spinning(&[]);

@@ -1,4 +1,4 @@
-//! What the engine does when translated code stops: the same for live runs and replay.
+//! The handling of stops of translated code: the same for live runs and replay.
 
 use relive_dbt::{InstrOp, Stop, TrapKind};
 use relive_host::{GuestAddr, Reg};
@@ -25,20 +25,20 @@ const TRAP_UD: u64 = 6;
 const TRAP_GP: u64 = 13;
 const TRAP_PF: u64 = 14;
 
-/// What one instruction came to.
+/// The outcome of one instruction.
 pub enum Step {
-    /// It was made, and the task goes on.
+    /// It was executed, and the task goes on.
     Made,
-    /// It was a matter for [`handle`].
+    /// It stopped, and [`handle`] has handled the stop.
     Handled {
-        /// It was an instruction that the engine executes: a look at a clock, for one.
+        /// It was an instruction that the engine executes: a reading of a clock, for one.
         instruction: bool,
-        /// What becomes of the task.
+        /// How the task goes on.
         flow: Flow,
     },
 }
 
-/// Runs a task that records by one instruction. Neither a slice nor a pause ends here.
+/// Runs a recording task for one instruction. The end of a slice, or a `pause`, makes no switch here.
 ///
 /// # Errors
 /// As [`handle`].
@@ -109,9 +109,9 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
             task.id()
         ))),
         Stop::Internal(what) => Err(Failure::internal(what)),
-        Stop::Breakpoint { pc } | Stop::Watch { pc } => Err(Failure::internal(format!(
-            "a stop at {pc} that nobody asked for"
-        ))),
+        Stop::Breakpoint { pc } | Stop::Watch { pc } => {
+            Err(Failure::internal(format!("an unexpected stop at {pc}")))
+        }
         Stop::Budget { .. } | Stop::Pause { .. } | Stop::Stepped { .. } => {
             task.at_event();
             Ok(Flow::Continue)
@@ -164,11 +164,11 @@ fn fault(task: &mut Task, pc: GuestAddr) -> Result<Flow> {
     deliver::fault(task, &info, trap)
 }
 
-/// What a page fault of the guest's says of its page, by the guest's map: to the kernel the whole
-/// window is a map that nobody may touch; and whether a page is there at this moment depends on who
-/// else has looked at it, which in a replay are others.
+/// Corrects the code and error code of a guest's page fault by the guest's map. To the kernel the whole
+/// window is an inaccessible map; and whether a page is present at this moment depends on earlier
+/// accesses, which differ in a replay.
 fn settle_page_fault(task: &Task, info: &mut SigInfo, err: &mut u64) {
-    /// Of the error code: the page was there.
+    /// Bit of the error code: the page was present.
     const PRESENT: u64 = 1;
     let addr = fault_addr(info);
     if !relive_host::layout::guest_may_map_range(addr, addr.saturating_add(1)) {

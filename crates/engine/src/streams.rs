@@ -1,5 +1,5 @@
-//! Which guest descriptors lead to the recording's standard output and error: followed
-//! through dup, fork and exec, so that a replay knows which bytes to write where.
+//! The guest's descriptors that lead to the recording's standard output and error: followed
+//! through dup, fork and exec, so that a replay writes the same bytes to the same stream.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub const ERR: u8 = 2;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Streams {
     known: BTreeMap<i32, u8>,
-    /// Another process uses the same table: what each stream leads to, as device and inode.
+    /// Set if another process uses the same table: the file behind each stream, as device and inode.
     shared: Option<[Option<Identity>; 2]>,
 }
 
@@ -22,7 +22,7 @@ pub struct Streams {
 pub type Identity = (u64, u64);
 
 impl Streams {
-    /// As a program starts.
+    /// The streams of a program that starts.
     #[must_use]
     pub fn standard() -> Self {
         Self::from_pairs([(1, OUT), (2, ERR)])
@@ -42,8 +42,8 @@ impl Streams {
         self.known.iter().map(|(&fd, &s)| (fd, s))
     }
 
-    /// From now on the table of descriptors is another process's too; `identify` says what a
-    /// descriptor leads to.
+    /// Notes that from now on another process uses the table of descriptors too; `identify` returns the
+    /// file behind a descriptor.
     pub fn share(&mut self, identify: impl Fn(i32) -> Option<Identity>) {
         let lead = |stream: u8| {
             let mut fds = self.known.iter().filter(|(_, s)| **s == stream);
@@ -72,7 +72,7 @@ impl Streams {
         self.known.get(&fd).copied().unwrap_or(0)
     }
 
-    /// `new` is a copy of `old`.
+    /// Notes that `new` is a copy of `old`.
     pub fn dup(&mut self, old: i32, new: i32) {
         match self.of(old) {
             0 => self.close(new),
@@ -82,23 +82,23 @@ impl Streams {
         }
     }
 
-    /// A new descriptor leads to a stream.
+    /// Notes that a new descriptor leads to a stream.
     pub fn leads(&mut self, fd: i32, stream: u8) {
         self.known.insert(fd, stream);
     }
 
-    /// A descriptor is closed, or is a new one.
+    /// Notes that a descriptor is closed, or is a new one that leads to no stream.
     pub fn close(&mut self, fd: i32) {
         self.known.remove(&fd);
     }
 
-    /// A range of descriptors is closed.
+    /// Notes that a range of descriptors is closed.
     pub fn close_range(&mut self, first: u32, last: u32) {
         self.known
             .retain(|&fd, _| (fd as u32) < first || fd as u32 > last);
     }
 
-    /// Drops those that exec closes: `open` says which are still open.
+    /// Drops the descriptors that exec closes: `open` returns whether one is still open.
     pub fn retain(&mut self, mut open: impl FnMut(i32) -> bool) {
         self.known.retain(|&fd, _| open(fd));
     }

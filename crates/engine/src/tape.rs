@@ -22,7 +22,7 @@ pub enum Tape {
     Out(TapeOut),
     /// Being replayed.
     In(TapeIn),
-    /// Of a thread that ended with its process before it logged anything.
+    /// The tape of a thread that ended with its process before it logged an event.
     Blank,
 }
 
@@ -37,20 +37,20 @@ pub struct TapeOut {
     scratch: Vec<u8>,
     short: Short,
     events: u32,
-    /// What the thread has read from clocks since its last event.
+    /// The thread's readings of clocks since its last event.
     pub readings: Kept,
 }
 
 /// A tape being read.
 pub struct TapeIn {
     reader: TapeReader,
-    /// What the thread reads from clocks before its next event.
+    /// The thread's readings of clocks before its next event.
     pub readings: Batch,
     /// The next event is one of readings, which have been loaded.
     loaded: bool,
 }
 
-/// After so many events the recorder is looked for: unrecorded, the program must not go on.
+/// The recorder's life is checked once in so many events: unrecorded, the program must not go on.
 const LOOK_UP: u32 = 256;
 
 impl TapeOut {
@@ -67,7 +67,7 @@ impl TapeOut {
     #[must_use]
     pub fn attach(shm: Shm, ring: u32, last: u64) -> Self {
         let (mut encoder, mut scratch) = (Encoder::new(), Vec::with_capacity(4096));
-        // Brings the delta coding to where a reader is; these bytes are not written.
+        // Brings the delta coding to a reader's state; these bytes are not written.
         encoder.encode(
             &Event {
                 ticks: last,
@@ -88,19 +88,19 @@ impl TapeOut {
         }
     }
 
-    /// Appends an event, and before it what has been read from clocks.
+    /// Appends an event, and before it the readings of clocks.
     pub fn put(&mut self, event: &Event<'_>) {
         self.flush(event.ticks);
         self.append(event);
     }
 
-    /// Writes what has been read from clocks. The thread stands at tick `ticks`, and does not
-    /// run before its next event.
+    /// Writes the readings of clocks. The thread stands at tick `ticks`, and must not run before its
+    /// next event.
     pub fn flush(&mut self, ticks: u64) {
         self.put_readings(ticks, 0, false);
     }
 
-    /// Makes room for more readings: an event of its own, before the one that has no room.
+    /// Makes room for more readings by an event of its own.
     pub fn put_full(&mut self, ticks: u64, digest: u32) {
         self.put_readings(ticks, digest, true);
     }
@@ -117,8 +117,8 @@ impl TapeOut {
         self.readings = readings;
     }
 
-    /// As [`TapeOut::put`], for a system call of which nothing but the result is to be told. The
-    /// counters do not see it.
+    /// As [`TapeOut::put`], for a system call whose only effect is its result. The counters do not
+    /// count it.
     #[inline]
     pub fn put_bare(&mut self, call: &Bare<'_>, result: i64) {
         if self.readings.any() {
@@ -140,7 +140,7 @@ impl TapeOut {
         }
     }
 
-    /// An event at this tick has gone into the ring.
+    /// Notes that an event at this tick has gone into the ring.
     #[inline]
     fn pushed(&mut self, ticks: u64) {
         self.last = ticks;
@@ -154,7 +154,7 @@ impl TapeOut {
         }
     }
 
-    /// Says that no event will follow.
+    /// Notes that no event follows.
     pub fn close(&self) {
         self.shm
             .ring(self.ring)
@@ -176,7 +176,7 @@ impl Tape {
         }
     }
 
-    /// What the next event is, in short; `None` at the end of the tape.
+    /// The outline of the next event; `None` at the end of the tape.
     ///
     /// # Errors
     /// A damaged trace.
@@ -188,7 +188,7 @@ impl Tape {
         }
     }
 
-    /// Ticks of the next event in replay, if that is a system call and costs nothing to see.
+    /// Ticks of the next event in replay, if it is a system call and visible without decoding it in full.
     #[inline]
     #[must_use]
     pub fn next_call(&self) -> Option<u64> {
@@ -227,7 +227,7 @@ impl Tape {
         };
     }
 
-    /// Takes in what the thread has read.
+    /// Takes the thread's readings over from its context.
     pub fn take_back(&mut self, ctx: &Context) {
         match self {
             Self::Out(t) => t.readings.take_back(&ctx.readings),
@@ -257,8 +257,8 @@ impl TapeIn {
         }
     }
 
-    /// Number of events behind the thread, readings of clocks that it is about to make
-    /// included.
+    /// The number of events behind the thread, including loaded readings of clocks that it has not
+    /// made yet.
     #[must_use]
     pub fn position(&self) -> u64 {
         self.reader.position()
@@ -277,7 +277,7 @@ impl TapeIn {
         self.reader.peek().map_err(Failure::setup)
     }
 
-    /// The same, in short.
+    /// The outline of the next event, as [`TapeIn::peek`].
     fn outline(&mut self) -> Result<Option<Outline>> {
         if let Some(outline) = self.glance() {
             return Ok(Some(outline));
@@ -286,13 +286,13 @@ impl TapeIn {
         self.reader.outline().map_err(Failure::setup)
     }
 
-    /// The same, if it is a system call and costs nothing to see.
+    /// The same, if it is a system call and visible without decoding it in full.
     #[inline]
     fn glance(&self) -> Option<Outline> {
         self.reader.glance().filter(|_| !self.loaded)
     }
 
-    /// Goes past this system call, if it comes next and nothing but its result is told of it: that.
+    /// Goes past this system call, if it comes next and the tape has only its result. Returns the result.
     #[inline]
     pub fn bare(&mut self, call: &Bare<'_>) -> Option<i64> {
         match self.loaded || self.readings.left() > 0 {

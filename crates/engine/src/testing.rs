@@ -1,5 +1,5 @@
-//! A guest for unit tests: a task of a process that never runs, in a machine whose mode notes its
-//! calls. One test at a time has it. Nothing here may enter translated code.
+//! A guest for unit tests: a task of a process that never runs, in a machine whose mode notes the engine's
+//! questions. One test at a time has it. Must never enter translated code.
 
 mod fake;
 
@@ -74,7 +74,7 @@ impl Guest {
         MODE.take()
     }
 
-    /// The mode, to say how it answers.
+    /// The mode, for a test to set its answers.
     pub fn mode(&self) -> &'static Fake {
         &MODE
     }
@@ -95,7 +95,7 @@ impl Guest {
         self.outcome(nr, args, None)
     }
 
-    /// The result of a call that a tape tells, with the data that it has of it.
+    /// The result of a call of which the tape has this result and these data.
     pub fn told(&mut self, nr: i64, args: &[u64], result: i64, extra: &[u8]) -> Result<i64> {
         let mut answer = Answer::default();
         answer.result = result;

@@ -1,13 +1,13 @@
 //! The trap flag of a guest that steps itself: `popf` and a return from a signal set it, and
-//! behind each instruction from then on there is a SIGTRAP. The processor's own flag is never
-//! set: it would trap in our code. The thread executes one instruction at a time instead.
+//! behind each instruction from then on there is a SIGTRAP. The processor's own flag must never be
+//! set: it would trap in the host's code. The thread executes one instruction at a time instead.
 
 use serde::{Deserialize, Serialize};
 
 /// The flag in `rflags`.
 pub const TF: u64 = 1 << 8;
 
-/// What a thread's trap flag has come to.
+/// The state of a thread's trap flag.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TrapFlag {
     /// It is clear.

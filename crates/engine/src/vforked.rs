@@ -1,5 +1,5 @@
 //! A vfork child runs in its parent's task: it takes over the context and the place in the schedule,
-//! and what is the parent's is put aside here until the child has left. The same in all modes.
+//! and the parent's own state is put aside here until the child has left. The same in all modes.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::tape::Tape;
 use crate::task::Task;
 use crate::task::parent::Parent;
 
-/// Moves what is the parent's out of the task; `answer` is what a tape says of its call.
+/// Moves the parent's state out of the task; `answer` is its call, with the recorded outcome.
 pub fn put_aside(task: &mut Task, args: &CloneArgs, answer: Option<(Call, Answer)>) {
     let parent = Parent {
         state: task.capture(),
@@ -23,8 +23,8 @@ pub fn put_aside(task: &mut Task, args: &CloneArgs, answer: Option<(Call, Answer
     task.vforked = Some(Box::new(parent));
 }
 
-/// Gives the task back to the parent, which stands at its call. The call and what a tape says of it;
-/// `None` also if the task is no vfork child.
+/// Gives the task back to the parent, which stands at its call. Returns the call, with the recorded
+/// outcome; `None` also if the task is no vfork child.
 pub fn take_back(task: &mut Task) -> Option<(Call, Answer)> {
     let parent = *task.vforked.take()?;
     let shares = &parent.shares;
