@@ -1,8 +1,8 @@
-//! Notes that a copy of a mapped file is what its name says, one for each inode, beside the kept
-//! translations: a replay need not hash what has been hashed since the machine was started. A
-//! note names size and times of the copy (`translations::checked`). Links move one of these times,
-//! so a copy that gets another link gets its note anew. It must never say that a copy is good whose
-//! content nobody has compared with its name.
+//! Notes that a copy of a mapped file has the hash in its name, one for each inode, beside the kept
+//! translations: a replay need not hash a copy that has been hashed since the machine was started. A
+//! note names size and times of the copy (`translations::checked`). A new link changes one of these
+//! times, so the note is then renewed. It must never vouch for a copy whose content has not been
+//! compared with its name.
 
 use std::fs::{DirBuilder, Metadata};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
@@ -14,28 +14,27 @@ use relive_trace::FileId;
 use crate::file_table::FileTable;
 use crate::translations::checked;
 
-/// More notes than this are not kept, for long.
+/// More notes than this are not kept for long.
 const MOST_NOTES: usize = 8192;
-/// One process in so many looks how many there are.
+/// One process in so many counts the notes.
 const SELDOM: u32 = 16;
-/// What a file system may round its times to where it counts nanoseconds: a tick of the kernel's
-/// clock, at the lowest frequency that there is.
+/// The greatest granularity of times on a file system that counts nanoseconds: a tick of the kernel's
+/// clock, at its lowest frequency.
 const TICK: Duration = Duration::from_millis(10);
-/// The same elsewhere.
+/// The same on other file systems.
 const COARSE: Duration = Duration::from_secs(2);
 
 /// The notes in one folder.
 pub struct Notes(PathBuf);
 
 impl Notes {
-    /// Those in the folder of what is kept.
+    /// The notes in the folder of kept translations.
     #[must_use]
     pub fn within(kept: &Path) -> Self {
         Self(kept.join("copies"))
     }
 
-    /// Whether a copy, of which this is the inode, has been found good, and is not to be looked at
-    /// again.
+    /// Whether the copy with this inode has been found good, and need not be checked again.
     #[must_use]
     pub fn hold(&self, id: FileId, copy: &Metadata) -> bool {
         !checked::is_due() && checked::says_so(&self.path(id, copy), FileTable::stamp(copy))
@@ -54,8 +53,8 @@ impl Notes {
         }
     }
 
-    /// A copy has got a link, or lost one. What was noted of it before it notes of it as it is now:
-    /// a write moves the time of the last one, which no link does.
+    /// Renews the note of a copy that has got a link, or lost one, if it has not been written
+    /// meanwhile: a write changes the time of modification, which a link does not.
     pub fn renew(&self, id: FileId, before: &Metadata, after: &Metadata) {
         let content = |m: &Metadata| (m.dev(), m.ino(), m.len(), m.mtime(), m.mtime_nsec());
         if content(before) == content(after) && is_over(after.mtime(), after.mtime_nsec()) {
@@ -65,7 +64,7 @@ impl Notes {
     }
 
     fn path(&self, id: FileId, copy: &Metadata) -> PathBuf {
-        // Part of the content's name is enough: the note says which file it is.
+        // A part of the hash is enough: inode and stamp identify the file.
         let id = &id.to_string()[..16];
         self.0
             .join(format!("{id}-{:x}-{:x}", copy.dev(), copy.ino()))
@@ -92,13 +91,13 @@ impl Notes {
     }
 }
 
-/// Whether each change of a file from now on gets other times than it has.
+/// Whether each later change of a file gives it other times than it has now.
 #[must_use]
 pub fn is_settled(meta: &Metadata) -> bool {
     is_over(meta.mtime(), meta.mtime_nsec()) && is_over(meta.ctime(), meta.ctime_nsec())
 }
 
-/// Whether a time of a file is one that no change can get any more.
+/// Whether a time of a file is so old that no change can get it any more.
 fn is_over(seconds: i64, nanos: i64) -> bool {
     let (Ok(seconds), Ok(nanos)) = (u64::try_from(seconds), u32::try_from(nanos)) else {
         return false;

@@ -1,6 +1,6 @@
-//! What the kernel tells of a descriptor of the guest's. Must only ask.
+//! Questions to the kernel about a descriptor of the guest's. Must change nothing.
 
-/// What fstat(2) says of a descriptor; `None` for a bad one.
+/// The status of a descriptor by fstat(2); `None` for a bad one.
 pub fn status(fd: i32) -> Option<libc::stat> {
     // SAFETY: for plain integers all-zero bytes are a value.
     let mut st: libc::stat = unsafe { std::mem::zeroed() };
@@ -9,7 +9,7 @@ pub fn status(fd: i32) -> Option<libc::stat> {
     (asked == 0).then_some(st)
 }
 
-/// Whether there is such a descriptor, and more can be done with it than to name it.
+/// Whether the descriptor is open, and not only as a place in the file tree (`O_PATH`).
 pub(super) fn takes_requests(fd: i32) -> bool {
     // SAFETY: only asks.
     let status = unsafe { libc::fcntl(fd, libc::F_GETFL) };
@@ -26,8 +26,8 @@ pub fn is_generated(fd: i32) -> bool {
     }
 }
 
-/// The process or thread whose memory a file of `/proc` is, by the name that the kernel has for
-/// it: `…/PID/mem`, `…/PID/task/TID/mem`.
+/// The process whose memory a file of `/proc` is, by the kernel's name for the file: `…/PID/mem`,
+/// `…/PID/task/TID/mem`. A thread's own folder, `…/TID/mem`, gives the thread.
 #[must_use]
 pub fn owner(fd: i32) -> Option<u32> {
     let name = std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?;

@@ -1,7 +1,7 @@
 //! The limit on open files, which is the guest's: the host's own few descriptors must find room
 //! beside it. They lie above a small soft limit, which holds for new descriptors only, so it is
-//! raised for as long as the host makes some, up to the hard limit (a privileged process raises
-//! that too). Neither the guest nor its children see another one.
+//! raised while the host makes some, up to the hard limit (a privileged process raises that too).
+//! Neither the guest nor its children may ever see the raised limit.
 
 use std::sync::OnceLock;
 
@@ -12,27 +12,27 @@ use crate::resource_limits;
 
 pub use crate::resource_limits::Limit;
 
-/// The usual limit. Far above it the kernel's table of descriptors, which each fork copies, would
-/// be large for the one number's sake.
+/// The usual limit. A descriptor far above it would make the kernel's table of descriptors, which each
+/// fork copies, large.
 const USUAL: u64 = 1024;
 /// Numbers that are left for the host below a limit.
 const OWN: u64 = 8;
-/// More than the host ever opens for a moment.
+/// More descriptors than the host ever opens for a moment.
 const SPARE: u64 = 24;
-/// Of a hard limit: a host finds room below it whatever its guest has open, as a rule.
+/// Below a hard limit of this size, a host finds room beside its guest's descriptors, as a rule.
 pub const ENOUGH: u64 = 64;
-/// With fewer nothing can be recorded or replayed.
+/// With a lower limit nothing can be recorded or replayed.
 const LEAST: u64 = 16;
 
-/// The lowest number for descriptors of the host's own: just below the limit, where guests
-/// seldom come. The limit has been raised.
+/// The lowest number for descriptors of the host's own: just below the limit, which guests seldom
+/// reach. The limit must have been raised.
 #[must_use]
 pub fn floor() -> i32 {
     let soft = limit().map_or(USUAL, |(soft, _)| soft);
     (soft.clamp(LEAST, USUAL) - OWN) as i32
 }
 
-/// While it lives the host may have more descriptors than the guest.
+/// While it lives, the host may have more descriptors than the guest.
 pub struct Room(Option<Limit>);
 
 impl Room {
@@ -64,7 +64,7 @@ impl Drop for Room {
     }
 }
 
-/// Raises the limit; returns what it was, if it was too small.
+/// Raises the limit; returns the limit before, if that was too small.
 fn raise() -> Option<Limit> {
     let before @ (soft, hard) = limit()?;
     let wanted = soft.saturating_add(SPARE).max(USUAL + SPARE);
@@ -79,10 +79,11 @@ pub fn restore(before: Option<Limit>) {
     }
 }
 
-/// What a command was started with, which is what its program shall have.
+/// The limit with which a command was started, which its program must get.
 static COMMANDS: OnceLock<Option<Limit>> = OnceLock::new();
 
-/// For a command that starts hosts: it needs some descriptors, whatever its user allows the program.
+/// Raises the limit for a command that starts hosts: it needs some descriptors, even if its user
+/// allows the program fewer.
 ///
 /// # Errors
 /// The hard limit is too small.
@@ -108,7 +109,7 @@ pub fn limit() -> Option<Limit> {
     resource_limits::get(Resource::Nofile)
 }
 
-/// Descriptors above a limit stay open.
+/// Sets the limit. Descriptors above it stay open.
 fn set(limit: Limit) -> bool {
     resource_limits::set(Resource::Nofile, limit)
 }

@@ -1,21 +1,20 @@
-//! Host threads that have nothing left to do but to leave the C library, which has locks of its own. A
-//! raw fork must wait for them; the C library's own fork need not. It must never read their memory: it
-//! may be gone.
+//! Host threads that only have to leave the C library, which has locks of its own. A raw fork must wait
+//! for them; the C library's own fork need not. It must never read their memory: it may be unmapped.
 
 use relive_host::sys;
 
-/// Threads that have ended a moment ago.
+/// Threads that have just ended.
 #[derive(Default)]
 pub struct EndedThreads(Vec<Leaving>);
 
-/// One of them: its id, and the word that the kernel clears when it has left all memory.
+/// Such a thread: its id, and the word that the kernel clears when the thread uses no memory any more.
 struct Leaving {
     tid: u32,
     word: u64,
 }
 
 impl EndedThreads {
-    /// The calling thread is about to leave.
+    /// Notes that the calling thread is about to leave.
     pub fn note(&mut self) {
         self.0.retain(Leaving::is_there);
         let mut word = 0u64;
@@ -39,11 +38,11 @@ impl Leaving {
         unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), self.tid, 0) == 0 }
     }
 
-    /// The kernel compares, and wakes those who wait for the word as it clears it. Where the word is
-    /// something else, or nothing, the thread has left.
+    /// Waits in the kernel, which wakes the waiters as it clears the word. If the word has another value,
+    /// or is unmapped, the thread has left.
     fn wait(&self) {
         let args = [self.word, libc::FUTEX_WAIT as u64, self.tid.into(), 0, 0, 0];
-        // SAFETY: only asks the kernel to look at the word.
+        // SAFETY: the kernel only reads the word.
         let asked = || unsafe { sys::syscall(libc::SYS_futex as u64, args) };
         while asked() == -(libc::EINTR as isize) {}
     }

@@ -1,6 +1,6 @@
-//! What can stop Relive, in the classes a user can act on, and how a host process says so. A failure
-//! is handed up as a [`Result`] to the top of the host process, and is the same value on the
-//! supervisor's side. It must never be known by its sentence.
+//! The failures that stop Relive, in the classes that a user can act on, and how a host process reports
+//! them. A failure is handed up as a [`Result`] to the top of the host process, and is the same value on
+//! the supervisor's side. It must never be recognized by its sentence.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -16,7 +16,7 @@ pub enum Failure {
     /// The program does something that Relive does not support.
     #[error("unsupported [RL1]: {0}")]
     Unsupported(String),
-    /// The replay wants to do something that the tape does not say.
+    /// The replay does something that the tape does not have.
     #[error("divergence [RL2]: {0}")]
     Divergence(String),
     /// A fault of Relive itself.
@@ -27,13 +27,13 @@ pub enum Failure {
     /// The kernel gives no memory.
     #[error("{NO_MEMORY}")]
     NoMemory,
-    /// Whoever read the replayed output has closed it. A filter dies of SIGPIPE then.
+    /// The reader of the replayed output has closed it. A filter dies of SIGPIPE then.
     #[error("nobody reads the output of the replay any more: the pipe is closed")]
     Closed,
-    /// Another process of the tree has failed, and has said why.
+    /// Another process of the tree has failed, and has reported its failure.
     #[error("another process of the replay has failed")]
     Elsewhere,
-    /// The recorder is gone: nobody would store what this process logs.
+    /// The recorder is gone: the events that this process logs would not be stored.
     #[error("the recorder is gone; the recorded program ends here")]
     Unrecorded,
     /// The surroundings do not allow it: no such program, no space, no permission.
@@ -41,7 +41,7 @@ pub enum Failure {
     Setup(String),
 }
 
-/// What is said where the kernel gives no memory.
+/// The message where the kernel gives no memory.
 const NO_MEMORY: &str = "no memory can be had: free some, or lift the limits on it (`ulimit -v unlimited`, `ulimit -d unlimited`)";
 
 /// The class of a failure in memory that another process reads.
@@ -72,7 +72,7 @@ impl Failure {
         Self::Setup(what.to_string())
     }
 
-    /// Its class, which is never 0, and what it says of this case.
+    /// Its class, which is never 0, and its text.
     #[must_use]
     pub fn parts(&self) -> (u32, &str) {
         match self {
@@ -87,7 +87,7 @@ impl Failure {
         }
     }
 
-    /// From [`Failure::parts`], as another process has written them: which may have been taken over.
+    /// From [`Failure::parts`], as another process has written them; that process may be compromised.
     #[must_use]
     pub fn of_parts(class: u32, text: String) -> Self {
         match class {
@@ -107,13 +107,13 @@ impl Failure {
 /// Shorthand for results that end in a [`Failure`].
 pub type Result<T> = std::result::Result<T, Failure>;
 
-/// Tells the supervisor why this process ends; `false`: nobody hears. Allocates nothing.
+/// Reports to the supervisor why this process ends; `false`: there is none. Must not allocate.
 pub type Reporter = fn(&Failure) -> bool;
 
-/// A panic and an exhausted memory have nobody to ask how the supervisor is told.
+/// The reporter of this process, for panics and exhausted memory, which get no arguments.
 static TELL: OnceLock<Reporter> = OnceLock::new();
 
-/// From now on the supervisor is told so why this process ends.
+/// From now on, `tell` reports to the supervisor why this process ends.
 pub fn tell_by(tell: Reporter) {
     // Once in a process; the same again changes nothing.
     let _ = TELL.set(tell);
@@ -132,7 +132,7 @@ pub fn die(failure: &Failure) -> ! {
     relive_host::sys::exit_group(EXIT_STATUS)
 }
 
-/// Writes one line on the host's standard error. Short ones need no heap.
+/// Writes one line to the host's standard error. Short lines need no heap.
 pub fn complain(text: &str) {
     let parts = ["relive: ", text, "\n"].map(str::as_bytes);
     let mut short = [0; 512];
@@ -157,14 +157,14 @@ fn write(line: &[u8]) {
     unsafe { relive_host::sys::syscall(libc::SYS_write as u64, args) };
 }
 
-/// A replay or a recorder that cannot have so much has none.
+/// A replay or a recorder that cannot get so much is out of memory.
 const LITTLE: usize = 1 << 20;
 
-/// Whether memory is all there is to complain of. Libraries of C panic where they get none.
+/// Whether there is memory. Libraries panic where they get none.
 fn has_memory() -> bool {
     // SAFETY: gets memory and gives it back.
     unsafe {
-        // Else the compiler would leave out both.
+        // Otherwise the compiler would leave out both calls.
         let some = std::hint::black_box(libc::malloc(LITTLE));
         libc::free(some);
         !some.is_null()

@@ -1,7 +1,7 @@
-//! Which files the trace has already, known to all processes of the tree: a program that
-//! execs a thousand times must not have its libraries read a thousand times.
+//! The files that the trace has already, for all processes of the tree: a program that execs a thousand
+//! times must not have its libraries read a thousand times.
 //!
-//! Lives in the shared memory: atomics only, entries are never changed once they are whole.
+//! Lives in the shared memory: atomics only; an entry must never be changed once it is whole.
 
 use std::fs::{File, Metadata};
 use std::os::fd::AsRawFd;

@@ -1,5 +1,5 @@
-//! The heap of every `relive` process: what the C library gives, and a sentence where it gives
-//! nothing any more. Rust's own answer is SIGABRT, which would look like a fault of Relive.
+//! The heap of every `relive` process: the C library's, and a sentence where it has no memory any more.
+//! Rust's own answer is SIGABRT, which would look like a fault of Relive.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 

@@ -1,10 +1,10 @@
 //! Copies of mapped files kept from recording to recording, beside the translations: a
 //! library that was copied into one trace is linked into the next, and neither read nor hashed
-//! again. A file is known by what its inode says. The copies belong to the user alone and are never
-//! written to; `relive verify` hashes them.
+//! again. A file is known by its inode, size and times. The copies belong to the user alone and must
+//! never be written to; `relive verify` hashes them.
 //!
 //! `files/HASH` is a copy, `files/STAMP` a symbolic link whose text is the hash of the file
-//! that had this stamp. Whatever goes wrong here is passed over: the file is copied then.
+//! that had this stamp. A failure here is passed over: the file is copied then.
 
 use std::fs::{DirBuilder, Metadata, hard_link};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, symlink};
@@ -16,9 +16,9 @@ use crate::copy_notes::Notes;
 use crate::file_table::Stamp;
 use crate::translations::store;
 
-/// Copies that no recording has any more take no more than this, for long.
+/// Copies that no recording has any more take no more than this for long.
 const MOST_BYTES: u64 = 1 << 30;
-/// One process in so many looks how much that is.
+/// One process in so many measures them.
 const SELDOM: u32 = 16;
 /// Seconds since the last change after which a file's times can be trusted. A file that is
 /// written through a shared map gets its times when the kernel writes it back, which may take
@@ -33,7 +33,7 @@ fn link(folder: &Path, stamp: Stamp) -> PathBuf {
     folder.join(format!("{:016x}{:016x}", stamp[0], stamp[1]))
 }
 
-/// Whether the times of a file say for good when it was changed.
+/// Whether a file was last changed so long ago that its times can be trusted.
 fn settled(meta: &Metadata) -> bool {
     let changed = meta.mtime().max(meta.ctime());
     let now = std::time::SystemTime::now()
@@ -90,8 +90,7 @@ pub fn remember(meta: &Metadata, stamp: Stamp, id: FileId, trace: &FileStore) {
     }
 }
 
-/// Removes the oldest copies that no recording has, if they take too much, and links to
-/// nothing.
+/// Removes the oldest copies that no recording has, if they take too much room, and dangling links.
 fn prune(folder: &Path) {
     let Ok(entries) = std::fs::read_dir(folder) else {
         return;

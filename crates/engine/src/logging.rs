@@ -4,8 +4,8 @@
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::prelude::*;
 
-/// Starts logging to standard error, if that is asked for: setting it up costs every start of a
-/// program, and nothing is logged by itself.
+/// Starts logging to standard error, if `RELIVE_LOG` is set: the setup would slow down every start of a
+/// program, and nothing is logged by default.
 pub fn init() {
     let Ok(wanted) = std::env::var("RELIVE_LOG") else {
         return;

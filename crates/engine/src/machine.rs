@@ -1,8 +1,8 @@
-//! What belongs to one host process as a whole: its mode, the guest's memory with its
+//! The state of one host process as a whole: its mode, the guest's memory with its
 //! translations, its threads, the memory shared with the supervisor.
 //!
-//! Lock order: process state, then memory. Nothing is locked while the guest runs; what a mode locks
-//! besides is said in its folder.
+//! Lock order: process state, then memory. No lock may be held while the guest runs; the locks of a mode
+//! are described in its folder.
 
 use std::path::PathBuf;
 use std::ptr::NonNull;
@@ -19,7 +19,7 @@ use crate::shm::Shm;
 pub struct Machine {
     /// How it runs its guest.
     pub mode: &'static dyn Mode,
-    /// The name of that, for the next program's host.
+    /// The name of the mode, for the next program's host.
     pub name: Name,
     /// The guest's memory and its translations.
     pub memory: Mutex<Memory>,
@@ -39,9 +39,9 @@ pub fn install(new: Machine) -> &'static Machine {
     machine()
 }
 
-/// The machine of this host process, for functions that can be handed nothing: those that the translator,
-/// the counters and signal handlers call back. All others take it from their task ([`Task::machine`]),
-/// are handed it, or, in hooks of a replay without a task, ask what the replay shares.
+/// The machine of this host process, for functions without an argument for it: callbacks of the
+/// translator, the counters and signal handlers. All others take it from their task ([`Task::machine`]),
+/// or from an argument, or, in hooks of a replay without a task, from the replay's shared state.
 ///
 /// [`Task::machine`]: crate::task::Task::machine
 pub fn machine() -> &'static Machine {

@@ -1,4 +1,4 @@
-//! Memory files of the host's own: a few bytes that another process, or the next program, is to read.
+//! Memory files of the host's own: a few bytes for another process, or for the next program's host.
 
 use std::fs::File;
 use std::io::{Seek, Write};

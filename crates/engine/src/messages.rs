@@ -1,6 +1,5 @@
-//! Messages with descriptors over a unix socket (unix(7)), and who sent them, for which the kernel
-//! vouches.
-//! Nothing here may read a message: what is in it is between its two ends.
+//! Messages with descriptors over a unix socket (unix(7)), and their senders, for which the kernel
+//! vouches. Must never interpret a message: its content is the matter of its two ends.
 
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::MaybeUninit;
@@ -15,22 +14,22 @@ use rustix::process::Pid;
 
 /// Most descriptors that come with one message.
 pub const MOST: usize = 64;
-/// Room for what comes beside a message: descriptors, and who sent it.
+/// Room for the ancillary data of a message: descriptors, and the sender.
 const BESIDE: usize = rustix::cmsg_space!(ScmRights(MOST), ScmCredentials(1));
 
 /// A message that was received.
 #[derive(Default)]
 pub struct Message {
-    /// Bytes of it; 0: nobody can send any more.
+    /// Bytes of it; 0: the other end is closed.
     pub len: usize,
     /// The process that sent it, if the socket asks for that.
     pub sender: Option<Pid>,
-    /// What came with it.
+    /// The descriptors that came with it.
     pub descriptors: Vec<OwnedFd>,
 }
 
-/// Waits for a message, or for the next part of a stream. With [`RecvFlags::TRUNC`] one that is too
-/// long for `buf` has an impossible length.
+/// Waits for a message, or for the next part of a stream. With [`RecvFlags::TRUNC`], a message that is
+/// too long for `buf` has a `len` above the buffer's.
 ///
 /// # Errors
 /// The kernel's refusal.
@@ -59,8 +58,8 @@ pub fn receive(from: BorrowedFd<'_>, buf: &mut [u8], flags: RecvFlags) -> io::Re
     Ok(message)
 }
 
-/// Sends a message, with at most [`MOST`] descriptors; returns how many of its bytes were taken,
-/// which of a whole message is all. Nobody dies of a signal because nobody is there any more.
+/// Sends a message, with at most [`MOST`] descriptors. Returns the number of bytes sent, which is all
+/// but on a stream. A closed other end is an error, and raises no SIGPIPE.
 ///
 /// # Errors
 /// The kernel's refusal.

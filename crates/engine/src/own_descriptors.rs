@@ -1,11 +1,11 @@
-//! Where descriptors of a host's own lie, and how long they live.
+//! The numbers and the lifetime of a host's own descriptors.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::io::{FdFlags, fcntl_dupfd_cloexec, fcntl_setfd};
 
-/// The same at a number that no standard stream has, even if one is closed.
+/// A copy of a descriptor at a number above the standard streams', even if one of those is closed.
 ///
 /// # Errors
 /// The kernel's refusal.
@@ -13,7 +13,7 @@ pub fn above_streams(fd: &impl AsFd) -> io::Result<OwnedFd> {
     Ok(fcntl_dupfd_cloexec(fd, 3)?)
 }
 
-/// A host process that is started finds it open.
+/// Keeps a descriptor open over exec, for a host process that is started.
 ///
 /// # Errors
 /// It is not open.

@@ -1,4 +1,4 @@
-//! What the kernel says of a process or thread in `/proc/ID/stat` (proc(5)): read in one place.
+//! The state of a process or thread by `/proc/ID/stat` (proc(5)): read in one place.
 
 use std::str::FromStr;
 
@@ -7,18 +7,18 @@ use std::str::FromStr;
 pub struct Stat {
     /// One letter.
     pub state: u8,
-    /// Of its process.
+    /// The number of threads of its process.
     pub threads: u32,
     /// How it has ended, as wait(2) gives it, if it has.
     pub status: Option<i32>,
     /// Page faults that needed no input or output.
     pub faults: u64,
-    /// Pages of memory that are there.
+    /// Resident pages of memory.
     pub resident: u64,
 }
 
 impl Stat {
-    /// Of a thread that is taken to run.
+    /// The state of a thread that is taken to run.
     const RUNS: Self = Self {
         state: b'?',
         threads: 1,
@@ -28,13 +28,13 @@ impl Stat {
     };
 
     fn parse(text: &[u8]) -> Self {
-        // The name, in parentheses, may hold anything. Behind it are the state and, as the last of
-        // all, the status.
+        // The name, in parentheses, may hold any bytes. Behind it is the state, and the last field
+        // is the status.
         let rest = text.rsplit(|&b| b == b')').next().unwrap_or_default();
         let mut fields = rest
             .split(|b| b.is_ascii_whitespace())
             .filter(|f| !f.is_empty());
-        // The numbers are those of proc(5): the state is field 3, and each look takes what it passes.
+        // Numbers as in proc(5): the state is field 3, and `nth` consumes the fields that it passes.
         let state = fields.next().and_then(|f| f.first()).copied();
         let faults = fields.nth(10 - 4).and_then(number);
         let threads = fields.nth(20 - 11).and_then(number);
@@ -54,9 +54,9 @@ fn number<T: FromStr>(field: &[u8]) -> Option<T> {
     std::str::from_utf8(field).ok()?.parse().ok()
 }
 
-/// What `/proc` says of a thread; `None`: there is no such thread. Where there is no `/proc`, it is
-/// taken to run. So it is in a replay, which may not look: its supervisor notices when one of its
-/// processes dies, and ends the others.
+/// The state of a thread by `/proc`; `None`: there is no such thread. Without `/proc`, a thread is taken
+/// to run. So it is in a confined replay, which may not read `/proc`: its supervisor notices when one of
+/// its processes dies, and ends the others.
 #[must_use]
 pub fn stat(id: u32) -> Option<Stat> {
     if crate::confined::is_confined() {
@@ -68,7 +68,7 @@ pub fn stat(id: u32) -> Option<Stat> {
             let gone = match e.raw_os_error() {
                 Some(libc::ESRCH) => true,
                 Some(libc::ENOENT) => std::path::Path::new("/proc/self/stat").exists(),
-                // No descriptor free, no memory: says nothing of the thread.
+                // No free descriptor, or no memory: no sign of the thread's end.
                 _ => false,
             };
             (!gone).then_some(Stat::RUNS)

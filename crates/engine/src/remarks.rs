@@ -1,6 +1,6 @@
-//! What a recording has to say at its end of programs that could not do something, each thing once: the
-//! program has been told by an errno, and its own words would lead astray. Kept in the shared memory,
-//! for the supervisor to print.
+//! Remarks at the end of a recording on operations that programs could not do, each kind once: a program
+//! gets an errno, and its own message about that would mislead the user. Kept in the shared memory, for
+//! the supervisor to print.
 
 use std::sync::atomic::{AtomicU8, AtomicU32, Ordering};
 
@@ -8,14 +8,14 @@ use crate::section::{Section, Shareable};
 
 const NAME: usize = 256;
 
-/// What there is to be remarked.
+/// The kinds of remarks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Remark {
     /// A program for other processors, or for 32 bits, was to be executed.
     Foreign,
-    /// A process was to trace its parent.
+    /// A process was to be made that traces its parent.
     Tracer,
-    /// Much memory was wanted where the host lies.
+    /// Much memory was asked for at an address of the host's.
     FixedMemory,
 }
 
@@ -37,7 +37,7 @@ impl Remark {
     }
 }
 
-/// One place for each remark: 0 nothing, 1 being written, 2 there.
+/// One place for each remark. State 0: empty, 1: being written, 2: whole.
 #[derive(Default)]
 struct Place {
     state: AtomicU32,

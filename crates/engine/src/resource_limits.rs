@@ -1,20 +1,20 @@
-//! The limits on resources of this process (getrlimit(2)), in the kernel's numbers: no limit is the
-//! largest one. It must never take a limit for larger than it is: one that the kernel does not tell
-//! is `None`.
+//! The limits on resources of this process (getrlimit(2)), in the kernel's numbers: the largest number is
+//! no limit. It must never take a limit for larger than it is: a limit that the kernel does not tell is
+//! `None`.
 
 use rustix::process::{Resource, Rlimit, setrlimit};
 
 /// A soft and a hard limit of getrlimit(2).
 pub type Limit = (u64, u64);
 
-/// The limit as it is; `None`: the kernel does not tell.
+/// The present limit; `None`: the kernel does not tell.
 #[must_use]
 pub fn get(what: Resource) -> Option<Limit> {
     let mut limit = libc::rlimit {
         rlim_cur: 0,
         rlim_max: 0,
     };
-    // The call is rustix' too, but that takes it for one that cannot be refused.
+    // rustix has the call too, but assumes that the kernel never refuses it.
     // SAFETY: fills the structure.
     let asked = unsafe { libc::getrlimit(what as u32, &raw mut limit) };
     (asked == 0).then_some((limit.rlim_cur, limit.rlim_max))
@@ -30,7 +30,7 @@ pub fn set(what: Resource, (soft, hard): Limit) -> bool {
     setrlimit(what, limit).is_ok()
 }
 
-/// The soft limit, which is the one that holds; 0 if the kernel does not tell.
+/// The soft limit, which is in force; 0 if the kernel does not tell.
 #[must_use]
 pub fn soft(what: Resource) -> u64 {
     get(what).map_or(0, |(soft, _)| soft)

@@ -1,7 +1,7 @@
-//! What a host process can no longer come to once its program has become another user, has given
+//! The files that a host process can no longer open once its program has become another user, has given
 //! up capabilities, or has another root: the shared memory, the trace's copies of files, its own
 //! executable. Before the first call that may have such an effect it opens them, and keeps the
-//! descriptors from then on, through fork and exec. Other programs have none of this.
+//! descriptors from then on, through fork and exec. Other programs have no such descriptors.
 
 use std::os::fd::{BorrowedFd, RawFd};
 use std::path::Path;
@@ -30,7 +30,7 @@ pub struct RetainedFds {
 static HERE: OnceLock<RetainedFds> = OnceLock::new();
 
 impl RetainedFds {
-    /// The descriptors, for the guest not to close.
+    /// The descriptors, which the guest must not close.
     pub fn descriptors(self) -> impl Iterator<Item = RawFd> {
         [self.memory, self.copies].into_iter().filter(|&fd| fd >= 0)
     }
@@ -38,7 +38,7 @@ impl RetainedFds {
     /// The shared memory, where there is some.
     ///
     /// # Errors
-    /// It is something else.
+    /// The descriptor leads to another file.
     pub fn shared_memory(self) -> Result<Option<Shm>> {
         if self.memory < 0 {
             return Ok(None);
@@ -48,7 +48,7 @@ impl RetainedFds {
         Shm::inherited(&memory).map(Some)
     }
 
-    /// Whether they outlive the next exec, which is the host's own.
+    /// Sets whether they outlive the next exec, which is the host's own.
     pub fn inherit(self, on: bool) {
         let flags = match on {
             true => FdFlags::empty(),
@@ -57,24 +57,24 @@ impl RetainedFds {
         for fd in self.descriptors() {
             // SAFETY: a descriptor of ours, which is never closed while the process lives.
             let fd = unsafe { BorrowedFd::borrow_raw(fd) };
-            // Refused only if it is not open: then there is nothing to inherit.
+            // Fails only if it is not open: then there is nothing to inherit.
             let _ = fcntl_setfd(fd, flags);
         }
     }
 
-    /// A new program's host takes over what the old one has kept.
+    /// Takes over the old program's descriptors, in the new program's host.
     pub fn adopt(self) {
         self.inherit(false);
         self.keep();
     }
 
-    /// They are those of this address space from now on.
+    /// Makes them those of this address space from now on.
     pub fn keep(self) {
         let _ = HERE.set(self);
     }
 }
 
-/// The folder of copies of the recording in `trace`, however this process comes to it.
+/// The folder of copies of the recording in `trace`, by its path or by the retained descriptor.
 pub fn store(trace: &Path) -> FileStore {
     let store = FileStore::new(trace);
     match HERE.get().filter(|fds| fds.copies >= 0) {
@@ -84,14 +84,14 @@ pub fn store(trace: &Path) -> FileStore {
     }
 }
 
-/// Whether paths, and what lies there, may not be what they were when the recording began: what
-/// is kept from recording to recording is left alone then.
+/// Whether paths may lead elsewhere than when the recording began, or the files there may not be
+/// accessible any more: files kept from recording to recording are not used then.
 #[must_use]
 pub fn is_changed() -> bool {
     HERE.get().is_some()
 }
 
-/// A copy is there: others may have to read it.
+/// Makes a new copy readable to all users, if processes of the tree may be other users'.
 pub fn added(store: &FileStore, id: FileId) {
     let shown = crate::shm::shared().is_some_and(|s| s.header().users.load(Ordering::SeqCst) != 0);
     if shown {

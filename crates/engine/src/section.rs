@@ -1,7 +1,7 @@
 //! Sections of the shared memory. Each belongs to the module that declares it: a type that is all
-//! atomics, and a static [`Section`] by which that module finds its own in a mapping. Where they lie is
+//! atomics, and a static [`Section`] by which that module finds its own in a mapping. Their places are
 //! decided once in a process, when [`crate::sections`] places them all: in the same order in every process
-//! of a tree, which all are the same executable. It never trusts a word of the memory itself for that.
+//! of a tree, which all are the same executable. A place must never depend on a word of the memory itself.
 
 use std::marker::PhantomData;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -9,23 +9,23 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use crate::shm::Shm;
 use crate::shm::layout::Declared;
 
-/// What may lie in shared memory.
+/// A type that may lie in shared memory.
 ///
 /// # Safety
-/// All bytes zero are a value, and everything in it that changes is atomic, or has one owner at a time
-/// by a rule of its own.
+/// All bytes zero are a value, and each field that changes is atomic, or has one owner at a time by a
+/// rule of its own.
 pub unsafe trait Shareable: 'static {}
 
 /// A place in the shared memory for one `T`.
 pub struct Section<T> {
     offset: AtomicUsize,
-    /// Whether a guided replay, of which copies are made, has it for itself.
+    /// Whether each copy of a guided replay has this section to itself.
     own: bool,
     holds: PhantomData<fn() -> T>,
 }
 
 impl<T: Shareable> Section<T> {
-    /// One that each copy of a guided replay has for itself.
+    /// A section that each copy of a guided replay has to itself.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -35,7 +35,7 @@ impl<T: Shareable> Section<T> {
         }
     }
 
-    /// One that all processes share always.
+    /// A section that all processes always share.
     #[must_use]
     pub const fn common() -> Self {
         Self {
@@ -44,7 +44,7 @@ impl<T: Shareable> Section<T> {
         }
     }
 
-    /// It, in a mapping.
+    /// The section in a mapping.
     #[must_use]
     pub fn of<'a>(&self, shm: &'a Shm) -> &'a T {
         let offset = self.offset.load(Ordering::Relaxed);

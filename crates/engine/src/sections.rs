@@ -1,4 +1,4 @@
-//! All sections of the shared memory. This list is the order in which they lie.
+//! All sections of the shared memory, listed in the order of their places.
 
 use std::sync::Once;
 

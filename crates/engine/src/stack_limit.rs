@@ -3,19 +3,19 @@
 //! The kernel leaves as much room below the stack of a new program as its limit says, up to five
 //! sixths of the address space, and puts all other maps below that: with `ulimit -s unlimited`
 //! right where the guest's memory must be. So a host is started with an ordinary limit and gives
-//! itself the true one back at once. Neither the guest nor its children see another one.
+//! itself the true one back at once. Neither the guest nor its children may ever see the ordinary one.
 
 use rustix::process::Resource;
 
 use crate::resource_limits;
 
-/// Up to this the kernel's maps stay above all that is reserved for the guest.
+/// Up to this limit, the kernel's maps stay above the guest's windows.
 const MOST: u64 = 1 << 40;
-/// What a host starts with instead: a quarter of it is above what the kernel lets arguments and
-/// environment have at most.
+/// The limit with which a host starts instead: a quarter of it is more than the kernel's bound on
+/// arguments and environment.
 const ORDINARY: u64 = 64 << 20;
 
-/// Lowers a limit that is too large for the start of a host, and returns what it was.
+/// Lowers a limit that is too large for the start of a host, and returns the limit before.
 pub fn lower() -> Option<u64> {
     let (before, _) = resource_limits::get(Resource::Stack)?;
     (before > MOST && set(ORDINARY)).then_some(before)
@@ -28,8 +28,8 @@ pub fn restore(before: Option<u64>) {
     }
 }
 
-/// Sets the soft limit and leaves the hard one, which every process may do up to that. No stack of a
-/// host depends on this limit: a guest's is made by us, and the host's own uses little.
+/// Sets the soft limit, which every process may do up to the hard one. No stack of a host depends on
+/// this limit: the loader makes the guest's stack, and the host's own uses little.
 fn set(soft: u64) -> bool {
     resource_limits::get(Resource::Stack)
         .is_some_and(|(_, hard)| resource_limits::set(Resource::Stack, (soft, hard)))

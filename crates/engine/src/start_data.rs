@@ -1,5 +1,5 @@
-//! The start data of a host process, and how one replaces the calling process. They never lie on a
-//! disk: both ends are the same executable.
+//! The start data of a host process, and how a host replaces the calling process. They must never lie on
+//! a disk: both ends are the same executable.
 
 use std::convert::Infallible;
 use std::ffi::CString;
@@ -22,17 +22,17 @@ use crate::{encoding, memfd, stack_limit};
 /// Names the descriptor of the start data in the environment of a host process.
 const VARIABLE: &str = "RELIVE_BOOT";
 
-/// What a host process is told.
+/// The start data of a host process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Boot {
-    /// What to do.
+    /// The mode in which it runs its guest.
     pub mode: Name,
     /// The trace, absolute.
     #[serde(with = "encoding::path")]
     pub trace: PathBuf,
-    /// Where the shared memory is.
+    /// The supervisor's pid and descriptor of the shared memory.
     pub supervisor: Option<(u32, u32)>,
-    /// What the program was called by.
+    /// The path by which the program was named.
     #[serde(with = "serde_bytes")]
     pub called: Vec<u8>,
     /// Its canonical path.
@@ -46,22 +46,22 @@ pub struct Boot {
     /// Its environment.
     #[serde(with = "encoding::strings")]
     pub env: Vec<Vec<u8>>,
-    /// What its mode begins with.
+    /// The state with which its mode begins.
     pub handed_on: HandedOn,
-    /// What goes on over exec; `None` for the first program.
+    /// The state that goes on over exec; `None` for the first program.
     pub go_on: Option<Continuation>,
 }
 
-/// What a host goes on with that executes the next program of a process.
+/// The state with which the host of a process's next program goes on.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Continuation {
     /// The thread, at its call of execve(2).
     pub task: TaskState,
     /// The process.
     pub process: ProcessState,
-    /// What the old program's host knows of the processor.
+    /// The old host's knowledge of the processor.
     pub cpu: Known,
-    /// What it knows of the kernel's vDSO ([`crate::vdso::found`]).
+    /// The old host's offsets in the kernel's vDSO ([`crate::vdso::found`]).
     pub vdso: Option<[u64; 2]>,
     /// A descriptor of the host's executable.
     pub host: i32,
@@ -74,7 +74,7 @@ impl Continuation {
     }
 }
 
-/// Limits of the guest that do not hold while a host starts: it gives them back to itself.
+/// Limits of the guest that are raised or lowered while a host starts; the new host restores them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lifted {
     /// The soft limit on stacks.
@@ -101,9 +101,9 @@ impl Boot {
         }
     }
 
-    /// Replaces the calling process by a host process that does this. `shown` are the
-    /// arguments that others see; `descriptors` is the guest's limit on open files, if it is not the
-    /// one that holds now.
+    /// Replaces the calling process by a host process with this start data. `shown` are the arguments
+    /// that other processes see; `descriptors` is the guest's limit on open files, if it differs from
+    /// the present one.
     ///
     /// # Errors
     /// The errno of a refusal.

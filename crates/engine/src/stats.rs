@@ -1,10 +1,10 @@
-//! Counters of a process tree, for people: what `--stats` shows.
+//! Counters of a process tree, for people: the output of `--stats`.
 //!
 //! They lie in the memory of the supervisor, one slot for each host process, so that nothing
 //! has to be sent at an end and a process that is killed loses nothing. Each counter has one
 //! writer at a time: while recording the holder of the baton, in replay the one host thread.
-//! Where threads run on all cores (`relive run`) counting is atomic. They must never steer
-//! anything.
+//! Where threads run on all cores (`relive run`) counting is atomic. No decision of the engine may
+//! ever depend on them.
 
 use std::cell::UnsafeCell;
 use std::ptr::NonNull;
@@ -17,7 +17,7 @@ use relive_trace::Kind;
 use crate::section::{Section, Shareable};
 use crate::shm::Shm;
 
-/// How many host processes can count at the same time.
+/// The number of host processes that can count at the same time.
 const SLOTS: usize = 1024;
 /// System calls with numbers up to here are counted one by one, the rest as the last.
 const CALLS: usize = 512;
@@ -57,10 +57,10 @@ fn event(kind: &Kind<'_>) -> usize {
     }
 }
 
-/// What one host process after another has counted.
+/// The counters of one host process after another.
 #[repr(C, align(64))]
 pub struct CounterSlot {
-    /// Kernel pid of the process that counts here now; 0 = nobody.
+    /// Kernel pid of the process that counts here now; 0 = none.
     owner: AtomicU32,
     /// Host processes that began to count here: forks and programs.
     hosts: AtomicU64,
@@ -75,9 +75,9 @@ pub static COUNTERS: Section<Counters> = Section::common();
 /// Room for the counters of many host processes.
 #[repr(C)]
 pub struct Counters {
-    /// Whether processes are to count what they do.
+    /// Whether processes count.
     counting: AtomicU32,
-    /// Host processes that found no place to count in.
+    /// The number of host processes that found no free slot.
     uncounted: AtomicU64,
     slots: [CounterSlot; SLOTS],
 }
@@ -86,12 +86,12 @@ pub struct Counters {
 unsafe impl Shareable for Counters {}
 
 impl Counters {
-    /// Lets all processes of the tree count what they do.
+    /// Lets all processes of the tree count.
     pub fn count(&self) {
         self.counting.store(1, Release);
     }
 
-    /// Where a process may count; `None` if nobody wants to know, or all places are taken.
+    /// The slot of a process; `None` if counters are off, or all slots are taken.
     fn claim(&self, pid: u32) -> Option<&CounterSlot> {
         if self.counting.load(Acquire) == 0 {
             return None;
@@ -104,7 +104,7 @@ impl Counters {
         slot
     }
 
-    /// What all processes together have counted; `None` if they were not asked to.
+    /// The sums over all processes; `None` if counters are off.
     #[must_use]
     pub fn totals(&self) -> Option<Totals> {
         let uncounted = self.uncounted.load(Relaxed);
@@ -113,7 +113,7 @@ impl Counters {
     }
 }
 
-/// Where this process counts; null if nobody wants to know.
+/// The slot of this process; null if it does not count.
 static SLOT: AtomicPtr<CounterSlot> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The supervisor's memory.
@@ -125,23 +125,23 @@ static TOGETHER: AtomicBool = AtomicBool::new(false);
 /// Counts in this process from now on, if its supervisor wants it; `together`: its threads run at the
 /// same time. `count_in` lets the translator count.
 pub fn attach(shm: Shm, together: bool, count_in: impl FnOnce(NonNull<Stats>)) {
-    // Once in a process: the same again changes nothing.
+    // Once in a process; a second call has the same memory.
     let _ = SHM.set(shm);
     TOGETHER.store(together, Relaxed);
     begin(count_in);
 }
 
-/// The memory that this process counts in, if it does.
+/// The memory in which this process counts, if it does.
 pub fn memory() -> Option<Shm> {
     SHM.get().copied()
 }
 
-/// Where a program that replaces this one finds the memory to count in.
+/// The pid and descriptor by which a program that replaces this one finds that memory.
 pub fn descriptor() -> Option<(u32, u32)> {
     SHM.get().map(Shm::descriptor)
 }
 
-/// Counts for itself from now on: in the child of a fork.
+/// Counts in a slot of its own from now on: in the child of a fork.
 pub fn begin(count_in: impl FnOnce(NonNull<Stats>)) {
     SLOT.store(std::ptr::null_mut(), Relaxed);
     let counters = SHM.get().map(|shm| COUNTERS.of(shm));
@@ -156,7 +156,7 @@ pub fn begin(count_in: impl FnOnce(NonNull<Stats>)) {
     SLOT.store(std::ptr::from_ref(slot).cast_mut(), Release);
 }
 
-/// This process ends: another one may count where it did.
+/// Frees the slot of this process, which ends.
 pub fn end() {
     if let Some(slot) = slot() {
         SLOT.store(std::ptr::null_mut(), Relaxed);
@@ -171,7 +171,7 @@ pub fn call(nr: u32) {
     }
 }
 
-/// Whether anything is counted.
+/// Whether this process counts.
 #[must_use]
 pub fn wanted() -> bool {
     slot().is_some()
@@ -223,12 +223,12 @@ impl CounterSlot {
     }
 }
 
-/// What a whole tree of processes has counted.
+/// The sums over a whole tree of processes.
 #[derive(Clone, Debug)]
 pub struct Totals {
     /// Host processes: one for the first program, each exec and each fork.
     pub hosts: u64,
-    /// Host processes that could not count because too many did.
+    /// Host processes that could not count because all slots were taken.
     pub uncounted: u64,
     /// Translation.
     pub translator: Stats,
@@ -273,7 +273,7 @@ impl Totals {
         }
     }
 
-    /// Events by kind in words, without those that there were none of.
+    /// The number of events of each kind that occurred, with its name.
     pub fn events(&self) -> impl Iterator<Item = (&'static str, u64)> {
         EVENTS.into_iter().zip(self.events).filter(|(_, n)| *n > 0)
     }
