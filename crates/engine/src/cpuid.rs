@@ -1,7 +1,7 @@
-//! What `cpuid` answers, asked once for all processes of a tree: a hypervisor takes microseconds
+//! The answers of `cpuid`, asked once for all processes of a tree: a hypervisor takes microseconds
 //! over each answer, and the dynamic loader of every program asks some fifty times.
 //!
-//! Lives in the shared memory: atomics only, entries are never changed once they are whole. It
+//! Lives in the shared memory: atomics only; an entry must never be changed once it is whole. It
 //! must never hold an answer that another processor of the machine would give differently.
 
 use std::arch::x86_64::__cpuid_count;
@@ -10,13 +10,13 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use crate::section::{Section, Shareable};
 
 const SLOTS: usize = 256;
-/// Slots that are looked at for one leaf.
+/// The number of slots in which one leaf may be.
 const REACH: usize = 8;
 const EMPTY: u32 = 0;
 const CLAIMED: u32 = 1;
 const WHOLE: u32 = 2;
 
-/// Leaves that tell processors apart (Intel's manual, CPUID; AMD's, appendix E): APIC ids and
+/// Leaves that differ among processors (Intel's manual, CPUID; AMD's, appendix E): APIC ids and
 /// topology, core kinds, addresses that are cached, and the counters of a processor.
 const OF_ONE_PROCESSOR: &[u32] = &[1, 0xb, 0x1a, 0x1b, 0x1f, 0x8000_001e, 0x8000_0026];
 
@@ -39,7 +39,7 @@ struct Slot {
 const ONE_KIND: u32 = 1;
 const SEVERAL_KINDS: u32 = 2;
 
-/// What the processor says of itself.
+/// The answers of the processor.
 pub static ANSWERS: Section<Answers> = Section::new();
 
 // SAFETY: all of it is atomic, and zeros are a value.
@@ -49,7 +49,7 @@ impl Answers {
     /// No answers.
     #[expect(
         clippy::declare_interior_mutable_const,
-        reason = "what an array is filled with"
+        reason = "the value that fills an array"
     )]
     pub const fn new() -> Self {
         const ZERO: AtomicU32 = AtomicU32::new(0);
@@ -113,7 +113,7 @@ impl Slot {
         [0, 1, 2, 3].map(|i: usize| self.words[i].load(Ordering::Relaxed))
     }
 
-    /// Keeps an answer, unless somebody else is using the slot.
+    /// Keeps an answer, unless another process or thread has claimed the slot.
     fn fill(&self, leaf: u32, sub: u32, words: [u32; 4]) {
         let claimed =
             self.state

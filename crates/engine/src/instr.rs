@@ -16,7 +16,7 @@ use crate::signals::deliver;
 use crate::task::Task;
 use crate::trap_flag::TrapFlag;
 
-/// The values that an instruction yields on this processor, as `InstrOp::apply` takes them.
+/// The values of an instruction on this processor, as `InstrOp::apply` takes them.
 #[must_use]
 pub fn values(task: &Task, op: &InstrOp) -> [u64; 4] {
     match op {
@@ -68,8 +68,8 @@ fn clock(clock: u32) -> [u64; 4] {
     [time.tv_sec as u64, time.tv_nsec as u64, 0, 0]
 }
 
-/// cpuid with what the guest must not use hidden: transactional memory, protection keys, waits of
-/// user code, FS/GS base instructions, shadow stacks, and state that Relive does not save.
+/// cpuid without the features that the guest must not use: transactional memory, protection keys, waits
+/// of user code, FS/GS base instructions, shadow stacks, and state that Relive does not save.
 fn cpuid(leaf: u32, sub: u32) -> [u64; 4] {
     static OF_THIS_PROCESS: Answers = Answers::new();
     let shared = crate::shm::shared().map(|shm| ANSWERS.of(shm));
@@ -104,8 +104,8 @@ fn cpuid(leaf: u32, sub: u32) -> [u64; 4] {
     v.map(u64::from)
 }
 
-/// Number of an instruction on the tape, and how many values it has; 0 values = no event,
-/// because its outcome depends on registers alone.
+/// The number of an instruction on the tape, and of its values. Without values there is no event: its
+/// outcome depends on registers and memory alone, or it is a reading.
 fn row(op: &InstrOp) -> (u8, u8) {
     match op {
         InstrOp::Rdtsc => (1, 1),
@@ -126,7 +126,7 @@ fn row(op: &InstrOp) -> (u8, u8) {
     }
 }
 
-/// Whether it reads a clock, which translated code mostly does without a stop.
+/// Whether an instruction reads a clock, which translated code mostly does without a stop.
 #[must_use]
 pub fn is_reading(op: &InstrOp) -> bool {
     matches!(
@@ -135,7 +135,7 @@ pub fn is_reading(op: &InstrOp) -> bool {
     )
 }
 
-/// Whether the tape may have an event for it.
+/// Whether the tape may have an event for an instruction.
 #[must_use]
 pub fn logged(op: &InstrOp) -> bool {
     row(op).1 != 0 || is_reading(op)
@@ -178,7 +178,7 @@ pub fn execute(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
     match op.apply(&mut task.ctx, next, v) {
         Ok(()) => Ok(Flow::Continue),
         Err(_) => {
-            // What was to be loaded.
+            // The selector that was to be loaded.
             let selector = match op {
                 InstrOp::LoadBase { reg, .. } => task.ctx.gpr[usize::from(reg)] as u16 & !3,
                 _ => 0,
@@ -188,7 +188,7 @@ pub fn execute(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
     }
 }
 
-/// `popf` of a value with the trap flag. It traps itself only if the flag was set before.
+/// `popf` of a value with the trap flag. The instruction itself traps only if the flag was set before.
 fn pop_flags(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
     let sp = task.ctx.reg(Reg::Rsp);
     let Ok(low) = task.read::<2>(sp) else {
@@ -215,8 +215,8 @@ fn general_protection(task: &mut Task, code: u64) -> Result<Flow> {
     deliver::fault(task, &info, (13, code))
 }
 
-/// A reading of a clock that translated code has left to us: there was no buffer yet, or
-/// what it holds is used up.
+/// A reading of a clock that translated code has left to the engine: there was no buffer yet, or it is
+/// full, or used up.
 fn read(task: &mut Task, op: InstrOp, next: GuestAddr) -> Result<Flow> {
     let clock = task.ctx.reg(Reg::Rdi) as u32;
     let source = match op {
