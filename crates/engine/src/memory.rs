@@ -1,10 +1,10 @@
-//! Guest memory as it really is: the map, the pages, and the translations made from them.
+//! Guest memory: the map, the pages, and the translations made from them.
 //!
 //! Every change of the guest's memory goes through here, live and in replay, so that map,
-//! pages and translations can not disagree. Host pages are never executable (guest code
+//! pages and translations can not disagree. Host pages must never be executable (guest code
 //! runs from the code cache only), and a writable page from which code was translated is
-//! kept read-only in the host until it is written (`code`). Otherwise the host's protection of a
-//! page is what the map says (`settle`).
+//! kept read-only in the host until it is written (`code`). Otherwise a page has the map's
+//! protection (`settle`).
 
 mod code;
 pub mod content;
@@ -21,30 +21,30 @@ use crate::space::{AddressSpace, EXEC, OnFork, READ, Region, WRITE};
 
 /// The guest's memory.
 pub struct Memory {
-    /// Which regions there are.
+    /// The regions of the map.
     pub space: AddressSpace,
-    /// What was translated from them.
+    /// The translations made from them.
     pub translator: Translator,
     /// Pages that the guest may write and the host has made read-only, because code was
     /// translated from them.
     guarded: BTreeSet<u64>,
-    /// Pages that code was translated from for one instruction and that were left open for it.
+    /// Writable pages whose code was translated for one instruction, and which were not guarded.
     open: BTreeSet<u64>,
-    /// How many shared maps without a file there have been.
+    /// The number of shared maps without a file made so far.
     unnamed: u64,
     /// Code was translated from memory that other processes may write.
     common_code: bool,
-    /// A forked child may get something else than a copy (`RegionTraits::on_fork`).
+    /// Some region may be dropped or wiped in a forked child (`RegionTraits::on_fork`).
     pub on_fork: bool,
-    /// The kernel locks what the guest locks.
+    /// The kernel locks the memory that the guest locks.
     locks_for_real: bool,
     /// Some memory is locked.
     locked: bool,
-    /// All that is mapped from now on is locked (mlockall(2)).
+    /// New maps are locked (mlockall(2)).
     lock_future: bool,
 }
 
-/// What is to be mapped.
+/// The source of a map's content.
 #[derive(Clone, Copy, Debug)]
 pub enum Source {
     /// Zeros.
@@ -59,7 +59,7 @@ impl Memory {
     /// An empty guest over a reserved window.
     ///
     /// # Errors
-    /// The window or the code cache cannot be had.
+    /// The window or the code cache cannot be mapped.
     pub fn new(options: Options, locks_for_real: bool) -> Result<Self> {
         window::reserve().map_err(|e| {
             Failure::setup(format!(
@@ -82,8 +82,8 @@ impl Memory {
         })
     }
 
-    /// Maps a region at its address, replacing what was there. `shared` maps of a file stay
-    /// shared. Returns the kernel's error number on refusal.
+    /// Maps a region at its address, replacing the maps there. A `shared` map of a file is shared in the
+    /// host too.
     ///
     /// # Errors
     /// The errno of mmap(2).
@@ -135,7 +135,7 @@ impl Memory {
         Ok(())
     }
 
-    /// Attaches a segment in place of the reserve. Its pages are there for as long as it is.
+    /// Attaches a segment in place of the reserve.
     fn attach(&mut self, region: Region, id: i32) -> std::result::Result<(), i32> {
         let mut flags = libc::SHM_REMAP;
         if region.prot & WRITE == 0 {
@@ -183,7 +183,7 @@ impl Memory {
     pub fn protect(&mut self, start: u64, end: u64, prot: u32) -> std::result::Result<(), i32> {
         let hole = self.space.mapped_until(start, end);
         if hole < end {
-            // Up to there it is done all the same.
+            // As in the kernel, the part before the hole is changed all the same.
             if hole > start {
                 self.protect(start, hole, prot)?;
             }
@@ -194,7 +194,7 @@ impl Memory {
         }
         self.forget_code(start, end);
         if let Err(e) = protect_host(start, end, host_prot(prot)) {
-            // Of several regions some may have changed.
+            // The kernel may have changed some of several regions.
             self.settle(start, end);
             return Err(e);
         }
@@ -203,13 +203,13 @@ impl Memory {
         Ok(())
     }
 
-    /// Frees the pages of shared memory: whoever maps them sees zeros (madvise(2),
-    /// `MADV_REMOVE`). The kernel's answer.
+    /// Frees the pages of shared memory: all maps of them show zeros (madvise(2), `MADV_REMOVE`).
+    /// Returns the kernel's answer.
     pub fn remove(&mut self, start: u64, end: u64) -> i64 {
         self.forget_code(start, end);
         self.code_changed(start, end);
         let shared = self.space.at(start).is_some_and(|r| r.shared);
-        // Of one process alone, which shares with nobody.
+        // Memory of one process alone is private in the host.
         let advice = if shared {
             libc::MADV_REMOVE
         } else {
@@ -224,13 +224,13 @@ impl Memory {
         }
     }
 
-    /// Locks what is mapped in a range, or unlocks it: marks it only.
+    /// Marks the regions in a range as locked or unlocked, without asking the kernel.
     pub fn lock(&mut self, start: u64, end: u64, locked: bool) {
         self.locked |= locked;
         self.space.change(start, end, |t| t.locked = locked);
     }
 
-    /// Whether new memory will be locked.
+    /// Sets whether new maps are locked.
     pub fn lock_future(&mut self, locked: bool) {
         self.lock_future = locked;
     }
@@ -241,7 +241,7 @@ impl Memory {
         self.lock_future
     }
 
-    /// In a forked child: what it does not get of its parent's memory.
+    /// Drops the parts of its parent's memory that a forked child does not inherit.
     pub fn forked(&mut self) {
         self.lock_future = false;
         if std::mem::take(&mut self.locked) {
@@ -254,8 +254,8 @@ impl Memory {
             .space
             .iter()
             .map(|r| (r.start, r.end, r.traits.on_fork));
-        for (start, end, what) in all.collect::<Vec<_>>() {
-            match what {
+        for (start, end, on_fork) in all.collect::<Vec<_>>() {
+            match on_fork {
                 OnFork::Keep => {}
                 OnFork::Drop => self.unmap(start, end),
                 OnFork::Wipe => {
@@ -266,9 +266,9 @@ impl Memory {
         }
     }
 
-    /// Makes a region that grows downwards reach to `addr`, if there is one that may: the
-    /// next above, with nothing mapped between, and as large as the first thread's stack at
-    /// most. Says whether.
+    /// Extends a region that grows downwards to `addr`: the next region above, if it may grow so far.
+    /// Nothing may be mapped between, and it becomes as large as the first thread's stack at most.
+    /// Returns whether it has grown.
     pub fn grow(&mut self, addr: u64) -> bool {
         let page = addr & !(PAGE - 1);
         if self.space.at(addr).is_some() {
@@ -279,8 +279,8 @@ impl Memory {
         };
         let stack = self.space.at(layout::STACK_TOP - 1);
         let most = stack.map_or(0, |r| r.end - r.start);
-        // One page is left to what lies below: maps are made upwards here, and so lie closer
-        // than the kernel would lay them.
+        // One page stays free above an accessible map below: maps are made upwards here, and so lie
+        // closer together than the kernel would place them.
         let near = page.saturating_sub(PAGE);
         let accessible = |r: &Region| r.prot != 0 && !r.traits.grows;
         if !layout::guest_may_map_range(page, above.end)
@@ -298,8 +298,7 @@ impl Memory {
     }
 
     /// Drops the contents of anonymous memory, or returns private file memory to the file's
-    /// (madvise `MADV_DONTNEED`). Locked memory that the kernel has locked too takes a kernel that
-    /// knows of such (Linux 5.18).
+    /// (madvise `MADV_DONTNEED`). For memory that the kernel has locked too, this needs Linux 5.18.
     pub fn discard(&mut self, start: u64, end: u64) -> i64 {
         const MADV_DONTNEED_LOCKED: i32 = 24;
         self.forget_code(start, end);
@@ -317,8 +316,8 @@ impl Memory {
         }
     }
 
-    /// Writes host data into guest memory whatever the page's protection (program images,
-    /// the kernel's view of a tape).
+    /// Writes host data into guest memory regardless of the pages' protection (program images, the
+    /// kernel's writes on a tape).
     ///
     /// # Errors
     /// The first address that is not mapped.
@@ -326,13 +325,13 @@ impl Memory {
         let mut done = 0;
         while done < bytes.len() {
             let at = addr + done as u64;
-            // No need to fault first where the map says that it is read-only.
+            // Where the map is read-only, the write would fault first.
             if self.space.at(at).is_some_and(|r| r.prot & WRITE == 0) {
                 self.poke_page(at, bytes, &mut done)?;
                 continue;
             }
             match copy::write(GuestAddr(at), &bytes[done..]) {
-                // What the host can write has no translations.
+                // Pages that the host can write have no translations.
                 Ok(()) => return Ok(()),
                 Err(copy::BadAddress(at)) => {
                     done = (at.0 - addr) as usize;
@@ -343,8 +342,9 @@ impl Memory {
         Ok(())
     }
 
-    /// The guest is about to get memory in a range. Ends the process where translations cannot be
-    /// dropped: half of them are gone then, and an error number would let the guest go on among them.
+    /// Tells the translator that the guest is about to get memory in a range. Ends the process if
+    /// translations cannot be dropped: half of them are gone then, and an errno would let the guest go on
+    /// with the rest.
     fn gets(&mut self, start: u64, end: u64) {
         if let Err(e) = self.translator.guest_gets(GuestAddr(start), GuestAddr(end)) {
             crate::failure::die(&Failure::setup(e));
@@ -373,20 +373,20 @@ impl Memory {
         Ok(())
     }
 
-    /// What mapped memory holds, whether the guest may read it or not; zeros behind the end of a file.
+    /// The content of mapped memory, whether the guest may read it or not; zeros behind the end of a file.
     #[must_use]
     pub fn content(&self, start: u64, end: u64) -> Vec<u8> {
         let mut bytes = vec![0; (end - start) as usize];
         let parts = self.space.overlapping(start, end);
         for (from, to) in parts.map(|r| (r.start.max(start), r.end.min(end))) {
-            // Behind the end of a file there is nothing to read, and zeros stay.
+            // Behind the end of a file the read fails, and zeros stay.
             let part = &mut bytes[(from - start) as usize..(to - start) as usize];
             let _ = self.uncovered(from, to, || copy::read(GuestAddr(from), part));
         }
         bytes
     }
 
-    /// Lets the host read a part of a region, if it may not.
+    /// Runs `f` while the host may read a part of a region, even if the guest may not.
     pub fn uncovered<R>(&self, start: u64, end: u64, f: impl FnOnce() -> R) -> R {
         let prot = self.space.at(start).map_or(READ, |r| r.prot);
         if host_prot(prot) & READ != 0 {
@@ -399,8 +399,8 @@ impl Memory {
         result
     }
 
-    /// What the memory holds that other processes share, without pages of zeros at the
-    /// ends of a region.
+    /// The content of the memory that other processes share. A region is cut where it cannot be read:
+    /// behind the end of its file.
     #[must_use]
     pub fn common_contents(&self) -> Vec<(u64, Vec<u8>)> {
         let common = self.space.iter().filter(|r| r.shared && r.prot & READ != 0);
@@ -416,14 +416,14 @@ impl Memory {
             .collect()
     }
 
-    /// Whether a range may be mapped so, as far as annex and branch table are concerned.
+    /// Whether annex and branch table allow a map with this protection in a range.
     fn has_room(&self, start: u64, end: u64, prot: u32) -> bool {
         let is_annex = (layout::ANNEX_START..layout::ANNEX_END).contains(&start);
         (prot & EXEC == 0 || self.space.may_have_code(start, end))
             && (!is_annex || self.gives_annex())
     }
 
-    /// Whether the annex is the guest's to map: the table has no slots there, now or later.
+    /// Whether the guest may map the annex: the branch table has no slots there, now or later.
     fn gives_annex(&self) -> bool {
         self.space.annex_is_free()
             && !self
@@ -431,11 +431,12 @@ impl Memory {
                 .has_slots(layout::ANNEX_CODE_START, layout::ANNEX_CODE_END)
     }
 
-    /// A range has been mapped, or been given another protection, one for all of it.
+    /// Updates translations and code ranges for a range that has been mapped, or has got a new
+    /// protection, the same for all of it.
     fn appears(&mut self, start: u64, end: u64) {
         let writable = |r: &Region| r.shared && r.prot & WRITE != 0;
         if self.space.overlapping(start, end).any(writable) {
-            // Its code under other names is guarded here too from its next translation on.
+            // Its code at other addresses is guarded here too from its next translation on.
             self.code_changed(start, end);
         }
         if self.space.at(start).is_some_and(|r| r.prot & EXEC != 0) {
@@ -443,8 +444,8 @@ impl Memory {
         }
     }
 
-    /// Gives the pages of a range the host's protection that the map says, and guarded ones that
-    /// of guarded ones.
+    /// Applies the map's protection to the pages of a range; pages that hold translated code stay
+    /// read-only.
     fn settle(&self, start: u64, end: u64) {
         for r in self.space.overlapping(start, end) {
             protect_or_die(start.max(r.start), end.min(r.end), host_prot(r.prot));
@@ -459,7 +460,7 @@ impl Memory {
         protect_or_die(page, page + PAGE, 0);
     }
 
-    /// The end of that.
+    /// Makes such a page accessible again.
     pub fn reopen(&self, page: u64) {
         self.settle(page, page + PAGE);
     }
@@ -477,14 +478,14 @@ fn host_prot(prot: u32) -> u32 {
 /// Changes the host's protection of mapped guest memory.
 fn protect_host(start: u64, end: u64, prot: u32) -> std::result::Result<(), i32> {
     let args = [start, end - start, u64::from(prot), 0, 0, 0];
-    // SAFETY: the callers name mapped guest memory, to which the host holds no reference; what lies
-    // in it stays.
+    // SAFETY: the callers name mapped guest memory, to which the host holds no reference; its content
+    // stays.
     let got = unsafe { sys::syscall(libc::SYS_mprotect as u64, args) };
     if got < 0 { Err(-got as i32) } else { Ok(()) }
 }
 
 /// The same where the kernel can refuse it for want of maps only. Ends the process then: the
-/// translator asks in the midst of a fragment, and memory that is guarded by half is wrong already.
+/// translator asks in the midst of a fragment, and half-guarded memory is wrong already.
 fn protect_or_die(start: u64, end: u64, prot: u32) {
     if let Err(e) = protect_host(start, end, prot) {
         crate::failure::die(&Failure::setup(format!(

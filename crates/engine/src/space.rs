@@ -1,4 +1,4 @@
-//! The guest's memory map: which regions exist and where a new one goes. Pure bookkeeping;
+//! The guest's memory map: its regions, and the place of a new one. Pure bookkeeping;
 //! it must never touch memory (see `memory`).
 
 use std::collections::BTreeMap;
@@ -17,7 +17,7 @@ pub const EXEC: u32 = libc::PROT_EXEC as u32;
 
 const PAGE: u64 = relive_host::addr::PAGE;
 
-/// Where images and everything executable is placed.
+/// The start of the range for images and other executable maps.
 const LOW_ALLOC: u64 = 0x1000_0000;
 
 /// One region of equal properties.
@@ -27,37 +27,37 @@ pub struct Region {
     pub start: u64,
     /// Behind the last address.
     pub end: u64,
-    /// What the guest may do with it.
+    /// The guest's protection.
     pub prot: u32,
     /// Whether it was mapped `MAP_SHARED`.
     pub shared: bool,
     /// Shared, and some process may write it: after a fork it is memory of two processes.
     pub common: bool,
-    /// What `/proc/self/maps` calls it; empty for anonymous memory.
+    /// Its name in `/proc/self/maps`; empty for anonymous memory.
     pub name: Arc<str>,
     /// Offset in the file of `start`.
     pub offset: u64,
     /// Identity of the file (from its device and inode number), 0 without file.
     pub inode: u64,
-    /// What the guest has asked for besides.
+    /// Further properties that the guest has set.
     pub traits: RegionTraits,
 }
 
-/// What a region does that others do not.
+/// Properties that few regions have.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RegionTraits {
-    /// It grows downwards where it is touched below its start (`MAP_GROWSDOWN`).
+    /// It grows downwards at an access below its start (`MAP_GROWSDOWN`).
     pub grows: bool,
-    /// What a forked child gets of it.
+    /// A forked child's share of it.
     pub on_fork: OnFork,
     /// Its pages may not be dropped (mlock(2)).
     pub locked: bool,
-    /// Tells shared memory without a file, which mremap(2) may show under several names, from
-    /// other such; 0 for what is not shared or has a file.
+    /// The number of a shared memory without a file, which mremap(2) may show at several addresses; 0
+    /// for a region that is private or has a file.
     pub unnamed: u64,
 }
 
-/// What may show under several names.
+/// An object that may be mapped at several addresses.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Object {
     File(u64),
@@ -65,7 +65,7 @@ enum Object {
 }
 
 impl Region {
-    /// What it shows, if that may show elsewhere too.
+    /// The object that it shows, if that may be mapped elsewhere too.
     fn object(&self) -> Option<Object> {
         match (self.shared, self.inode, self.traits.unnamed) {
             (false, ..) | (_, 0, 0) => None,
@@ -75,7 +75,7 @@ impl Region {
     }
 }
 
-/// What a forked child gets of a region (madvise(2)).
+/// A forked child's share of a region (madvise(2)).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnFork {
     /// The same.
@@ -143,14 +143,14 @@ impl AddressSpace {
         self.overlapping(start, end).next().is_none()
     }
 
-    /// Whether code may lie in a range, as far as the annex is concerned.
+    /// Whether the annex allows code in a range.
     #[must_use]
     pub fn may_have_code(&self, start: u64, end: u64) -> bool {
         !layout::meets_annex_code(start, end)
             || self.is_free(layout::ANNEX_START, layout::ANNEX_END)
     }
 
-    /// Whether the annex may be mapped: nothing executable needs the slots there.
+    /// Whether the annex may be mapped: no executable region needs the slots there.
     #[must_use]
     pub fn annex_is_free(&self) -> bool {
         self.overlapping(layout::ANNEX_CODE_START, layout::ANNEX_CODE_END)
@@ -163,7 +163,7 @@ impl AddressSpace {
         self.mapped_until(start, end) >= end
     }
 
-    /// Where the first hole behind `start` begins; `end` or more if there is none before it.
+    /// The start of the first hole from `start` on; `end` or more if there is none before it.
     #[must_use]
     pub fn mapped_until(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
@@ -176,7 +176,7 @@ impl AddressSpace {
         at
     }
 
-    /// Adds a region, replacing what was there.
+    /// Adds a region, replacing the regions there.
     pub fn insert(&mut self, region: Region) {
         self.remove(region.start, region.end);
         self.regions.insert(region.start, region);
@@ -195,7 +195,7 @@ impl AddressSpace {
         }
     }
 
-    /// Changes the protection of what is mapped in a range.
+    /// Changes the protection of the regions in a range.
     pub fn protect(&mut self, start: u64, end: u64, prot: u32) {
         self.cut(start);
         self.cut(end);
@@ -204,7 +204,7 @@ impl AddressSpace {
         }
     }
 
-    /// Changes what is mapped in a range.
+    /// Changes the traits of the regions in a range.
     pub fn change(&mut self, start: u64, end: u64, mut change: impl FnMut(&mut RegionTraits)) {
         self.cut(start);
         self.cut(end);
@@ -256,8 +256,8 @@ impl AddressSpace {
         Some(found)
     }
 
-    /// Lets later allocations start again where a region that has just been removed began,
-    /// so that a program which maps and unmaps in a loop does not wander.
+    /// Lets later allocations begin at the start of a region that has just been removed, so that the
+    /// maps of a program which maps and unmaps in a loop do not wander.
     pub fn reuse_from(&mut self, start: u64) {
         let next = if layout::is_low(start) {
             &mut self.next_low
@@ -276,8 +276,8 @@ impl AddressSpace {
         }
     }
 
-    /// Where the memory of a mapped range shows: there, and what of it is mapped shared, wherever
-    /// else it is. Starts and ends.
+    /// All ranges that show the memory of a mapped range: the range itself, and other maps of its shared
+    /// parts. Starts and ends.
     #[must_use]
     pub fn views(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
         let mut all = Vec::new();
@@ -294,7 +294,7 @@ impl AddressSpace {
         all
     }
 
-    /// Where shared maps show the part of `len` bytes from `offset` of a file.
+    /// The ranges in which shared maps show the part of `len` bytes from `offset` of a file.
     pub fn shared_views(
         &self,
         inode: u64,
@@ -314,7 +314,7 @@ impl AddressSpace {
         })
     }
 
-    /// Where shared maps show these parts of files, in order and each address once.
+    /// The ranges in which shared maps show these parts of files, in order and each address once.
     #[must_use]
     pub fn views_of(&self, parts: &[FileRange]) -> Vec<(u64, u64)> {
         let views = parts
@@ -332,7 +332,7 @@ impl AddressSpace {
         views
     }
 
-    /// What is mapped shared of files.
+    /// The parts of files that are mapped shared.
     #[must_use]
     pub fn shared_files(&self) -> Vec<FileRange> {
         let files = self.iter().filter(|r| r.shared && r.inode != 0);
@@ -350,12 +350,12 @@ impl AddressSpace {
         self.shared_views(inode, 0, u64::MAX).next().is_some()
     }
 
-    /// The files that were mapped shared, and in some place are no more, since this was last asked.
+    /// The files of which a shared map has been removed since the last call. They may still have others.
     pub fn take_dropped(&mut self) -> Vec<u64> {
         std::mem::take(&mut self.dropped)
     }
 
-    /// A file may not be mapped shared after all.
+    /// Adds a file to them, which may have no shared map any more.
     pub fn may_drop(&mut self, inode: u64) {
         if !self.dropped.contains(&inode) {
             self.dropped.push(inode);
