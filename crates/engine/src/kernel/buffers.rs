@@ -1,11 +1,11 @@
-//! Which guest memory a call reads and writes, from its row in the table; and the bounce
+//! The guest memory that a call reads and writes, from its row in the table; and the bounce
 //! buffers that a sleeping call uses while other threads of the guest run.
 //!
 //! A call that gives up the baton must not have the kernel write into guest memory while
 //! other threads run: they could see the bytes earlier than a replay would show them. So
-//! its buffers are ours, and are copied when the baton is back. Where threads run together that
-//! goes for every call: the thread itself writes to guest memory, whose pages another one may guard at
-//! any moment, and what others change meanwhile in vectors and lengths changes nothing.
+//! its buffers are the host's, and are copied when the baton is back. Where threads run together that
+//! goes for every call: the thread itself writes to guest memory, whose pages another thread may guard
+//! at any moment, and changes that others make meanwhile in vectors and lengths have no effect.
 
 use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, Dir, Len, Special, Written};
@@ -16,9 +16,9 @@ use crate::call::astray::{NOWHERE, is_astray};
 use crate::space::{Region, WRITE};
 use crate::task::Task;
 
-/// Buffers beyond this are used where they are, where one thread runs at a time.
+/// Buffers of more bytes than this are not bounced, where one thread runs at a time.
 const BOUNCE_MAX: u64 = 16 << 20;
-/// The same where threads run together: more than this the kernel moves in no call (`MAX_RW_COUNT`).
+/// The same where threads run together: the kernel moves no more in one call (`MAX_RW_COUNT`).
 const BOUNCE_MAX_TOGETHER: u64 = 0x7fff_f000;
 const MSGHDR: u64 = 56;
 const MMSGHDR: u64 = 64;
@@ -33,16 +33,16 @@ struct Piece {
     host: usize,
 }
 
-/// How many bytes of a piece were written.
+/// The rule by which the number of written bytes of a piece is known.
 #[derive(Clone, Copy)]
 enum Rule {
-    /// As the table says.
+    /// The row of the table.
     Table(Len, Written),
     /// Its share of the result, of data spread over several buffers; numbered by message.
     Share(usize),
     /// All of it, after success.
     All,
-    /// As many bytes as the (guest) length word at this address says, of `size` bytes.
+    /// The number in the guest's length word at this address, of `size` bytes.
     Word(u64, u64),
 }
 
@@ -52,15 +52,15 @@ pub struct Buffers {
     /// `msg_len` addresses of an mmsghdr array; empty for other calls.
     lengths: Vec<u64>,
     arena: Vec<u8>,
-    /// Words in the arena that hold pointers into it: (offset of the word, offset meant).
+    /// Words in the arena that hold pointers into it: (offset of the word, offset of its target).
     pointers: Vec<(usize, usize)>,
-    /// Descriptors of the host's in the arena: where they are, and what is there for the guest.
+    /// Descriptors of the host's that were replaced in the arena: their offsets, and the guest's bytes.
     hidden: Vec<(usize, [u8; 4])>,
     bounced: bool,
     overflow: bool,
-    /// Arguments that point to where the host lies, as bits.
+    /// Arguments that point outside the guest's windows, as bits.
     astray: u8,
-    /// So does a pointer in memory.
+    /// A pointer in memory points there.
     astray_within: bool,
 }
 
@@ -74,7 +74,7 @@ pub(super) fn points(arg: Arg) -> bool {
 }
 
 impl Buffers {
-    /// Collects what `call` may touch. Bad pointers are left for the kernel to refuse; see
+    /// Collects the memory that `call` may touch. The kernel refuses bad pointers; see
     /// [`Buffers::arguments`].
     pub fn collect(task: &Task, call: &Call) -> Self {
         let mut b = Self {
@@ -180,8 +180,8 @@ impl Buffers {
         self.piece(at + 48, 4, dir, Rule::All);
     }
 
-    /// The arguments for the kernel. Memory of the host is there for it, but not for the guest:
-    /// what points there leads nowhere instead.
+    /// The arguments for the kernel. The kernel sees the host's memory, the guest must not: arguments
+    /// that point there are replaced by unmapped addresses.
     ///
     /// # Errors
     /// EFAULT, for a pointer that the kernel would find in memory.
@@ -196,8 +196,8 @@ impl Buffers {
         }))
     }
 
-    /// Whether somebody else could see these buffers, or change what the arguments point to,
-    /// while the call sleeps: another thread, or through shared memory another process.
+    /// Whether another thread, or through shared memory another process, could see these buffers, or
+    /// change memory that the arguments point to, while the call sleeps.
     pub fn seen_by_others(&self, task: &Task, call: &Call) -> bool {
         let machine = task.machine();
         if !machine.registry.single() {
@@ -231,13 +231,12 @@ impl Buffers {
             self.overflow = true;
             return args;
         }
-        // Of what is not there the kernel says so better than we could.
+        // The kernel reports inaccessible memory better than the host could.
         let Some(row) = call.row.filter(|_| self.is_accessible(task)) else {
             self.overflow = true;
             return args;
         };
-        // Room for everything first: pointers into the arena must stay good. Zeros that nobody
-        // touches cost nothing.
+        // All room first, at offsets that stay valid. Untouched zeros cost nothing.
         let mut room = 0;
         for p in &mut self.pieces {
             p.host = room;
@@ -291,7 +290,8 @@ impl Buffers {
         args
     }
 
-    /// Has poll(2) look at closed descriptors in the place of the host's: they are for the guest.
+    /// Replaces the host's descriptors in the copy for poll(2) by closed ones: to the guest they are
+    /// closed.
     pub fn hide(&mut self, task: &Task) {
         let polled =
             |p: &&Piece| matches!(p.rule, Rule::Table(Len::Special(Special::PollFds(_)), _));
@@ -306,8 +306,8 @@ impl Buffers {
             .collect();
     }
 
-    /// Whether all that the kernel may write is memory that the guest may write, and what it may read
-    /// is there.
+    /// Whether the guest may write all memory that the kernel may write, and all memory that it may read
+    /// is mapped.
     fn is_accessible(&self, task: &Task) -> bool {
         let memory = task.machine().memory();
         let fits = |p: &Piece| {
@@ -321,8 +321,8 @@ impl Buffers {
         self.pieces.iter().all(fits)
     }
 
-    /// Whether lengths in the copied memory are those that were read before, by which the kernel's
-    /// buffers have their sizes; and whether all that it writes is in buffers.
+    /// Whether the lengths in the copied memory are those read before, which gave the buffers their
+    /// sizes; and whether the kernel writes to buffers only.
     fn is_as_collected(&self, call: &Call) -> bool {
         let copied = |at: u64, buf: &mut [u8]| {
             let inside = |p: &&Piece| {
@@ -401,8 +401,8 @@ impl Buffers {
                 None if n == 0 => {}
                 None => self.lead_nowhere(host + 16),
             }
-            // The kernel writes lengths and flags into the copy of the header: the pieces for
-            // them are there, not where `bounce` put them.
+            // The kernel writes lengths and flags into the copy of the header: their pieces lie
+            // there, not at the places that `bounce` gave them.
             for p in &mut self.pieces {
                 if (guest..guest + size).contains(&p.guest) {
                     p.host = host + (p.guest - guest) as usize;
@@ -421,8 +421,8 @@ impl Buffers {
         Some(copy)
     }
 
-    /// Points a word of the arena, which leads to so many bytes of the guest's, to their copy. One that
-    /// has changed since the copy was made leads nowhere.
+    /// Points a word of the arena, which points to so many bytes of the guest's, to their copy. A word
+    /// that has changed since it was collected gets an unmapped address.
     fn point(&mut self, word: usize, len: u64) {
         let guest = self.word(word);
         match self.find_whole(guest, len) {
@@ -436,14 +436,14 @@ impl Buffers {
         self.arena[word..word + 8].copy_from_slice(&NOWHERE.to_le_bytes());
     }
 
-    /// After the call: copies back what was bounced and notes in the task's log what the
-    /// kernel wrote.
+    /// After the call: copies bounced bytes back, and notes the ranges that the kernel wrote in the
+    /// task's log.
     pub fn finish(&mut self, task: &mut Task, call: &Call, result: i64) {
         for (at, fd) in self.hidden.drain(..) {
             self.arena[at..at + fd.len()].copy_from_slice(&fd);
         }
         let failed = (-4095..0).contains(&result);
-        // Length words first: the lengths of others are read from them.
+        // Length words first: the lengths of other pieces are read from them.
         for p in self
             .pieces
             .iter()
@@ -511,15 +511,15 @@ impl Buffers {
             return;
         }
         if self.bounced {
-            // A bad address would have been EFAULT natively, before anything was done; here
-            // the call has been made already. The bytes are simply not stored.
+            // Natively, a bad address would have been EFAULT, before any effect; here the call has
+            // been made already. The bytes are not stored.
             let _ = task.write(p.guest, &self.arena[p.host..p.host + n as usize]);
         }
         task.log.wrote(p.guest, n);
     }
 
-    /// Makes the pages writable that only the host protects: the kernel would answer EFAULT,
-    /// or stop half-way.
+    /// Makes guarded pages of the buffers writable: otherwise the kernel would answer EFAULT, or stop
+    /// half-way.
     pub fn unguard(&self, task: &Task) {
         if self.pieces.is_empty() && self.lengths.is_empty() {
             return;
@@ -534,7 +534,7 @@ impl Buffers {
     }
 }
 
-/// Whether the kernel goes on using the buffers themselves behind the call.
+/// Whether the kernel goes on using the buffers themselves after the call.
 fn keeps_pages(call: &Call) -> bool {
     let zero_copy = |argument: usize| call.int(argument) & libc::MSG_ZEROCOPY != 0;
     match i64::from(call.nr) {

@@ -1,6 +1,6 @@
-//! The host's own descriptors among the guest's: for a call of the guest they are not there, however
-//! it names them. Looked at once for all calls, before one is made, by what the table says of its
-//! arguments; hooks need not know. Live only: in replay the answer is on the tape.
+//! The host's own descriptors among the guest's: to a call of the guest they must never be open, however
+//! it names them. Checked in one place for all calls, before a call is made, by the table's description of
+//! its arguments; hooks need not check. Live only: in replay the answer is on the tape.
 
 use std::ffi::CString;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
@@ -19,7 +19,7 @@ use crate::descriptor::status;
 use crate::descriptor_limit::Room;
 use crate::task::Task;
 
-/// No descriptor of the host's has a lower number. What is above is looked at more closely.
+/// No descriptor of the host's has a lower number. Numbers from here on are checked more closely.
 static FLOOR: AtomicI32 = AtomicI32::new(i32::MAX);
 
 /// A number that is never open.
@@ -29,12 +29,12 @@ const MOST_POLLED: u64 = 1 << 20;
 const MOST_CONTROL: u64 = 20480;
 const CMSG_HEADER: usize = 16;
 
-/// The host's descriptors are at this number or above.
+/// Notes that the host's descriptors are at this number or above.
 pub fn begin_at(floor: i32) {
     FLOOR.store(floor, Ordering::Relaxed);
 }
 
-/// The arguments that some bits mean.
+/// The arguments in a set of bits.
 #[inline]
 pub(super) fn arguments(mut bits: u8) -> impl Iterator<Item = usize> {
     std::iter::from_fn(move || {
@@ -44,7 +44,7 @@ pub(super) fn arguments(mut bits: u8) -> impl Iterator<Item = usize> {
     })
 }
 
-/// Whether a descriptor may be one of the host's: nearly never, and then [`fds::own`] knows.
+/// Whether a descriptor may be one of the host's, which is seldom; [`fds::own`] decides.
 #[inline]
 pub(super) fn may_be(fd: u64) -> bool {
     fd as i32 >= FLOOR.load(Ordering::Relaxed)
@@ -54,17 +54,17 @@ fn is_own(task: &Task, fd: i32) -> bool {
     may_be(fd as u64) && fds::own(task).any(|own| own == fd)
 }
 
-/// Where a call has descriptors, as bits by argument.
+/// The arguments of a call that have descriptors, as bits.
 #[derive(Clone, Copy, Default)]
 struct Places {
     numbers: u8,
-    /// Where the next argument is a path: of no meaning before one that begins at the root.
+    /// Descriptors before a path: without meaning if the path begins at the root.
     folders: u8,
     paths: u8,
     polled: u8,
     sets: u8,
     messages: u8,
-    /// Depends on the request.
+    /// Arguments whose type depends on the request.
     selected: u8,
 }
 
@@ -106,7 +106,7 @@ static PLACES: LazyLock<[Places; 512]> = LazyLock::new(|| {
     all
 });
 
-/// The errno of a call that names a descriptor of the host's, as if that were not open.
+/// The errno of a call that names a descriptor of the host's, as if that were closed.
 pub(super) fn refuses(task: &Task, call: &Call) -> Option<i32> {
     let places = PLACES.get(call.nr as usize)?;
     let named = |bits: u8| arguments(bits).any(|i| is_own(task, call.int(i)));
@@ -134,12 +134,12 @@ pub(super) fn refuses(task: &Task, call: &Call) -> Option<i32> {
     arguments(places.paths).any(path).then_some(libc::ENOENT)
 }
 
-/// mmap(2) does not look at the descriptor of anonymous memory.
+/// Whether a call maps anonymous memory: mmap(2) ignores the descriptor then.
 fn maps_no_file(call: &Call) -> bool {
     i64::from(call.nr) == libc::SYS_mmap && call.int(3) & libc::MAP_ANONYMOUS != 0
 }
 
-/// Whether a set of select(2) has one.
+/// Whether a set of select(2) has a descriptor of the host's.
 fn in_set(task: &Task, call: &Call, set: u64) -> bool {
     set != 0
         && call.args[0] as i32 > FLOOR.load(Ordering::Relaxed)
@@ -149,7 +149,7 @@ fn in_set(task: &Task, call: &Call, set: u64) -> bool {
         })
 }
 
-/// Whether a message passes one on (unix(7), `SCM_RIGHTS`).
+/// Whether a message passes a descriptor of the host's on (unix(7), `SCM_RIGHTS`).
 fn in_message(task: &Task, header: u64) -> bool {
     let word = |offset: u64| task.read_u64(header.wrapping_add(offset)).unwrap_or(0);
     let (control, length) = (word(32), word(40).min(MOST_CONTROL));
@@ -179,7 +179,8 @@ fn in_message(task: &Task, header: u64) -> bool {
     false
 }
 
-/// Whether a call has one in a structure, or in an argument that is a number otherwise.
+/// Whether a call has a descriptor of the host's in a structure, or in an argument that is otherwise a
+/// number.
 fn holds(task: &Task, call: &Call) -> bool {
     const KCMP_FILE: i32 = 0;
     let long_at = |at: u64| task.read_u64(at).is_ok_and(|fd| is_own(task, fd as i32));
@@ -205,8 +206,8 @@ fn holds(task: &Task, call: &Call) -> bool {
     }
 }
 
-/// Of several messages (sendmmsg(2)) those before the first that passes one on are sent: how many,
-/// and in which argument their number is.
+/// Of several messages (sendmmsg(2)), those before the first that passes a descriptor of the host's on
+/// are sent. Returns the argument of their number, and the number.
 pub(super) fn messages(task: &Task, call: &Call) -> Option<(usize, u64)> {
     const MOST: u64 = 1024;
     arguments(PLACES.get(call.nr as usize)?.messages).find_map(|i| {
@@ -220,7 +221,7 @@ pub(super) fn messages(task: &Task, call: &Call) -> Option<(usize, u64)> {
     })
 }
 
-/// Whether poll(2) is asked about one.
+/// Whether poll(2) is asked about a descriptor of the host's.
 pub(super) fn polled(task: &Task, call: &Call) -> bool {
     let Some(places) = PLACES.get(call.nr as usize) else {
         return false;
@@ -239,7 +240,8 @@ pub(super) fn polled(task: &Task, call: &Call) -> bool {
     })
 }
 
-/// Replaces them in a copy of what poll(2) is given; what was there, to be put back behind the call.
+/// Replaces the host's descriptors in a copy of poll(2)'s entries. Returns the replaced bytes with their
+/// offsets, to be put back after the call.
 pub(super) fn hide_polled(task: &Task, polled: &mut [u8]) -> Vec<(usize, [u8; 4])> {
     let mut hidden = Vec::new();
     for (k, entry) in polled.as_chunks_mut::<8>().0.iter_mut().enumerate() {
@@ -252,8 +254,8 @@ pub(super) fn hide_polled(task: &Task, polled: &mut [u8]) -> Vec<(usize, [u8; 4]
     hidden
 }
 
-/// Whether a path may lead through a descriptor of the host's: a part of it is such a number. Each
-/// call with a path asks, so what has no number is seen eight bytes at a time.
+/// Whether a path may lead through a descriptor of the host's: a part of it is such a number. Each call
+/// with a path asks, so that paths without numbers are checked eight bytes at a time.
 pub(super) fn may_name(path: u64) -> bool {
     let mut start = [0; 64];
     let there = (PAGE - path % PAGE).min(64) as usize;
@@ -263,13 +265,13 @@ pub(super) fn may_name(path: u64) -> bool {
     !is_without_numbers(&start, there) && has_number(path)
 }
 
-/// Whether a path ends within its first bytes, so many of `start`, and no part of it begins with a
-/// digit (or one of the six characters behind them).
+/// Whether a path ends within its first bytes, the first `there` of `start`, and no part of it begins
+/// with a digit (or one of the six characters behind the digits).
 fn is_without_numbers(start: &[u8; 64], there: usize) -> bool {
     const LOW: u64 = u64::from_ne_bytes([0x7f; 8]);
     const HIGH: u64 = !LOW;
     const EACH: u64 = u64::from_ne_bytes([1; 8]);
-    // The high bits of those bytes that are 0.
+    // The high bits of the bytes that are 0.
     let zeros = |x: u64| !(((x & LOW) + LOW) | x | LOW);
     // The first part begins where the path does.
     let mut behind = 0x80;
@@ -277,7 +279,7 @@ fn is_without_numbers(start: &[u8; 64], there: usize) -> bool {
         let word = u64::from_le_bytes(*word);
         let (ends, slashes) = (zeros(word), zeros(word ^ (EACH * u64::from(b'/'))));
         let digits = zeros((word & (EACH * 0xf0)) ^ (EACH * 0x30));
-        // Bytes before the end, which is the lowest of those that are 0.
+        // Bytes before the end, which is the lowest byte that is 0.
         let before = (ends & ends.wrapping_neg()).wrapping_sub(1) & HIGH;
         if digits & (slashes << 8 | behind) & before != 0 {
             return false;
@@ -317,7 +319,7 @@ fn has_number(path: u64) -> bool {
     false
 }
 
-/// Whether the path in an argument does.
+/// Whether the path in an argument leads through a descriptor of the host's.
 fn names(task: &Task, folder: i32, call: &Call, path: usize) -> bool {
     let mut text = Vec::new();
     let read = (task.strings).read(call, path, libc::PATH_MAX as usize, &mut text);
@@ -350,12 +352,12 @@ fn lists_descriptors(task: &Task, folder: i32, path: &[u8]) -> Option<u32> {
     if opened < 0 {
         return None;
     }
-    // SAFETY: nobody else has it.
+    // SAFETY: the descriptor is new, and has no other owner.
     let opened = unsafe { OwnedFd::from_raw_fd(opened) };
     listing(opened.as_raw_fd())
 }
 
-/// The same of an open folder.
+/// The same, for an open folder.
 pub(super) fn listing(fd: i32) -> Option<u32> {
     let name = std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?;
     let parts: Vec<_> = name
@@ -371,8 +373,8 @@ pub(super) fn listing(fd: i32) -> Option<u32> {
     std::str::from_utf8(pid).ok()?.parse().ok()
 }
 
-/// Whether a descriptor of a process is its host's. Of another process only what it leads to can be
-/// looked at: to what the hosts of a recording have open, at a number where they have it.
+/// Whether a descriptor of a process is its host's. For another process, only the file behind it can be
+/// checked: whether it is a file that the hosts of a recording have open, at a number of theirs.
 pub(super) fn is_hidden(task: &Task, pid: u32, fd: i32) -> bool {
     if !may_be(fd as u64) {
         return false;
@@ -393,8 +395,8 @@ pub(super) fn is_hidden(task: &Task, pid: u32, fd: i32) -> bool {
     fds::own(task).filter_map(status).any(same) || is_trace(task, &there) || is_memory(pid, fd)
 }
 
-/// Whether it is a process's memory: a host has its own open, or that of the one that it was forked
-/// from.
+/// Whether it is a process's memory: a host has its own open, or that of the process from which it was
+/// forked.
 fn is_memory(pid: u32, fd: i32) -> bool {
     let name = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();
     let name = name.as_os_str().as_bytes();
@@ -404,14 +406,14 @@ fn is_memory(pid: u32, fd: i32) -> bool {
     middle.is_some_and(|m| !m.is_empty() && m.iter().all(u8::is_ascii_digit))
 }
 
-/// Whether it is the store of input, which only those have open who have kept something in it.
+/// Whether it is the store of input, which only hosts that have appended to it have open.
 fn is_trace(task: &Task, there: &libc::stat) -> bool {
     use std::os::unix::fs::MetadataExt;
     let store = std::fs::metadata(relive_trace::input_path(&task.machine().trace));
     store.is_ok_and(|store| (store.dev(), store.ino()) == (there.st_dev, there.st_ino))
 }
 
-/// The process that a descriptor of pidfd_open(2) stands for.
+/// The process of a descriptor of pidfd_open(2).
 fn of_pidfd(fd: i32) -> Option<u32> {
     let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
     let line = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
