@@ -97,13 +97,13 @@ pub fn for_command() -> Result<()> {
     }
 }
 
-/// The limit of a command's program; `None`: the limit as it is.
+/// The limit of a command's program; `None`: the present limit.
 #[must_use]
 pub fn of_program() -> Option<Limit> {
     COMMANDS.get().copied().flatten()
 }
 
-/// The limit as it is; `None`: the kernel does not tell.
+/// The present limit; `None`: the kernel does not tell.
 #[must_use]
 pub fn limit() -> Option<Limit> {
     resource_limits::get(Resource::Nofile)

@@ -26,7 +26,7 @@ impl EndedThreads {
         }
     }
 
-    /// Waits until they are gone.
+    /// Waits until all of them have left.
     pub fn wait(self) {
         self.0.iter().for_each(Leaving::wait);
     }

@@ -122,8 +122,8 @@ static SHM: OnceLock<Shm> = OnceLock::new();
 /// Whether threads of this process count at the same time.
 static TOGETHER: AtomicBool = AtomicBool::new(false);
 
-/// Counts in this process from now on, if its supervisor wants it; `together`: its threads run at the
-/// same time. `count_in` lets the translator count.
+/// Counts in this process from now on, if its supervisor has turned counters on; `together`: its threads
+/// run at the same time. `count_in` lets the translator count.
 pub fn attach(shm: Shm, together: bool, count_in: impl FnOnce(NonNull<Stats>)) {
     // Once in a process; a second call has the same memory.
     let _ = SHM.set(shm);

@@ -59,7 +59,7 @@ pub fn step(task: &mut Task) -> Result<Step> {
 /// Handles a stop that is no matter of scheduling.
 ///
 /// # Errors
-/// Divergence, something unsupported, or a fault of the translator.
+/// Divergence, an unsupported operation, or a fault of the translator.
 pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
     match stop {
         Stop::Syscall { next, .. } => syscall::syscall(task, next),

@@ -6,7 +6,7 @@ use crate::call::Call;
 use crate::input::refer::{LogForm, Split};
 use crate::task::Task;
 
-/// Logs a call with everything that `task.log` holds.
+/// Logs a call with all effects in `task.log`.
 pub fn log(task: &mut Task, call: &Call, result: i64) {
     let mut log = std::mem::take(&mut task.log);
     let way = LogForm::of(task, call, log.brought());

@@ -118,7 +118,7 @@ fn is_link(folder: i32, path: &[u8]) -> bool {
     }
 }
 
-/// Whether a descriptor leads to a script and is gone when the interpreter would read it.
+/// Whether a descriptor leads to a script and will be closed before the interpreter reads it.
 fn vanishing_script(fd: i32) -> bool {
     // SAFETY: only asks.
     let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };

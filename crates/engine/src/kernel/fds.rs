@@ -54,7 +54,7 @@ fn closed_range(task: &Task, call: &Call, result: i64) {
     }
 }
 
-/// A descriptor is new, and leads to a stream or to something else.
+/// Notes a new descriptor, which leads to a stream or to another object.
 fn leads_to(task: &Task, fd: i32, stream: Option<u8>) {
     descriptors::forget(fd);
     let streams = &mut task.process.state().streams;

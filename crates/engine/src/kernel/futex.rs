@@ -117,7 +117,7 @@ impl Operation for Waitv {
     }
 }
 
-/// Makes the call as it is; others run meanwhile.
+/// Makes the call as it is; other threads run meanwhile.
 fn sleep(task: &mut Task, call: &Call) -> i64 {
     let result = blocking(task, call.nr, &call.args);
     interrupted(task, call, result)

@@ -175,7 +175,7 @@ mod tests {
         let enomem = -i64::from(libc::ENOMEM);
         let range = [AT + 5, 0x2800];
         assert_eq!(guest.told(SYS_mlock, &range, -1, &[]).ok(), Some(-1));
-        assert!(!locked(AT), "what is forbidden locks nothing");
+        assert!(!locked(AT), "a forbidden call locks nothing");
         let result = guest.told(SYS_mlock, &range, enomem, &[]);
         assert_eq!(result.ok(), Some(enomem));
         assert_eq!([AT, AT + 0x2000].map(locked), [true, false]);

@@ -154,7 +154,7 @@ pub(super) fn known_files(machine: &Machine, file: u64) -> Option<&FileTable> {
     (!USERS.of(shm).ever_written(file)).then(|| FILES.of(shm))
 }
 
-/// The same, of a file whose inode has been looked at just now.
+/// The same, of a file with this metadata, just read.
 pub(super) fn keep_known(machine: &Machine, file: &File, meta: &Metadata) -> Result<FileId> {
     let known = known_files(machine, identity(meta));
     let stamp = FileTable::stamp(meta);

@@ -21,17 +21,17 @@ pub enum Handling {
     /// The kernel decides, and the engine follows: see [`follow`].
     Follows(fn(&mut Task, &Call, Option<&Answer>) -> Result<Reply>),
     /// It makes or ends a task, or sets all registers, and is logged on the way: its function prepares it,
-    /// and hands the tape's word to the mode as it is.
+    /// and hands the recorded outcome to the mode as it is.
     Flows(fn(&mut Task, &Call, Option<&Answer>) -> Result<Reply>),
     /// The request, which is the first argument, decides.
     ByRequest(&'static Requests),
 }
 
 impl Handling {
-    /// The outcome of a call with all that the engine makes of it; `told`: the tape's word.
+    /// The outcome of a call, with its effect on the engine's state; `told`: the recorded outcome.
     ///
     /// # Errors
-    /// Divergence, something unsupported.
+    /// Divergence, an unsupported operation.
     pub fn outcome(self, task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
         match self {
             Self::Computes(compute) => compute(task, call, told.map(|a| a.result)),
@@ -68,7 +68,7 @@ pub type RecordedResult = Option<i64>;
 
 /// A call of which the kernel decides the outcome, and which changes the engine's state.
 pub trait Operation {
-    /// The arguments, as far as they lie in guest memory or mean something together.
+    /// The arguments that lie in guest memory, or that have a meaning only together.
     type Plan;
 
     /// Reads the arguments, in every mode, before anything has changed. `Err`: the result, which needs
@@ -84,7 +84,7 @@ pub trait Operation {
     /// memory that it wrote and the data that `apply` needs. Must not change the engine's state.
     ///
     /// # Errors
-    /// Something unsupported.
+    /// An unsupported operation.
     fn perform(task: &mut Task, call: &Call, plan: &mut Self::Plan) -> Result<i64> {
         let _ = plan;
         Ok(generic(task, call))
@@ -93,7 +93,7 @@ pub trait Operation {
     /// Changes the engine's state, in every mode. Returns the result of the call.
     ///
     /// # Errors
-    /// Divergence, something unsupported.
+    /// Divergence, an unsupported operation.
     fn apply(task: &mut Task, call: &Call, plan: Self::Plan, outcome: &Outcome<'_>) -> Result<i64> {
         let _ = (task, call, plan);
         Ok(outcome.result)
@@ -107,7 +107,7 @@ pub type Prepared<P> = std::result::Result<P, i64>;
 pub struct Outcome<'a> {
     /// Its result.
     pub result: i64,
-    /// The tape's word, in a replay.
+    /// The recorded outcome, in a replay.
     pub told: Option<&'a Answer>,
 }
 
@@ -156,7 +156,7 @@ impl Outcome<'_> {
 /// The three steps of an operation, with the outcome that the tape tells, if there is one.
 ///
 /// # Errors
-/// Divergence, something unsupported.
+/// Divergence, an unsupported operation.
 pub fn follow<O: Operation>(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
     let mut plan = match O::prepare(task, call) {
         Ok(plan) => plan,

@@ -64,8 +64,8 @@ fn is_plain(row: &Row) -> bool {
         && row.args.iter().all(harmless)
 }
 
-/// Deals with the call at hand, whose next instruction is `next`, if it is plain. `false`: it is
-/// not, or the tape has something else; nothing has been done.
+/// Handles the call at hand, whose next instruction is `next`, if it is plain. `false`: it is not
+/// plain, or the tape has another event; nothing has been done.
 #[inline]
 pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
     let nr = u64::from(task.ctx.reg(Reg::Rax) as u32);

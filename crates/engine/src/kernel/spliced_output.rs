@@ -131,7 +131,7 @@ pub fn make(task: &mut Task, call: &Call, write: impl FnOnce(&mut Task, &[u8]) -
     result
 }
 
-/// Waits, with the baton given up, until there is something to read.
+/// Waits, with the baton given up, until the source is readable.
 fn wait(task: &mut Task, call: &Call, source: &Source) -> Result<(), i64> {
     if source.flags & libc::SPLICE_F_NONBLOCK != 0 || task.log.keeps_baton {
         return Ok(());

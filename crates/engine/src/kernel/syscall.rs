@@ -18,7 +18,7 @@ use crate::task::Task;
 /// Handles the system call at `task.ctx.rip`; `next` is the instruction behind it.
 ///
 /// # Errors
-/// Divergence, or something unsupported.
+/// Divergence, or an unsupported operation.
 pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     let confined = task.seccomp.is_some() || task.filters_seen != task.process.filters_set();
     if !confined && plain::answer(task, next) {
@@ -100,7 +100,7 @@ fn with_quiet(task: &mut Task, call: &Call) -> Result<Reply> {
 /// The outcome of a call, from the kernel or from the tape, with its effect on the engine's state.
 ///
 /// # Errors
-/// Divergence, something unsupported.
+/// Divergence, an unsupported operation.
 pub fn outcome(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
     match hooks::find(call) {
         Some(part) => part.outcome(task, call, told),

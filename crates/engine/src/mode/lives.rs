@@ -80,7 +80,7 @@ pub trait Lives {
     /// The guest has been told that the child `pid` has ended.
     ///
     /// # Errors
-    /// A process of the replay is gone.
+    /// A process of the replay has died.
     fn reaped(&self, _pid: u32) -> Result<()> {
         Ok(())
     }

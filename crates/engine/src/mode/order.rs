@@ -11,7 +11,7 @@ pub trait Order: Sync {
     /// Afterwards no other process changes its content before the call is over.
     ///
     /// # Errors
-    /// Something unsupported.
+    /// An unsupported operation.
     fn acquire_file(
         &self,
         _task: &mut Task,
@@ -31,7 +31,7 @@ pub trait Order: Sync {
     /// Makes a call by `make`, which may change files that are mapped.
     ///
     /// # Errors
-    /// Something unsupported.
+    /// An unsupported operation.
     fn change_files(
         &self,
         task: &mut Task,

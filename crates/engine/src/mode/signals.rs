@@ -12,7 +12,7 @@ pub trait Signals {
     /// Sends a signal: `send` makes the call.
     ///
     /// # Errors
-    /// Something unsupported.
+    /// An unsupported operation.
     fn send_signal(
         &self,
         task: &mut Task,

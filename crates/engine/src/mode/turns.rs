@@ -18,7 +18,7 @@ pub trait Turns {
     /// The budget is used up, by a signal or by the slice; the task is at a safe point.
     ///
     /// # Errors
-    /// Divergence, something unsupported.
+    /// Divergence, an unsupported operation.
     fn end_budget(&self, task: &mut Task) -> Result<Flow>;
 
     /// The task has executed `pause`.

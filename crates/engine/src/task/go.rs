@@ -1,5 +1,5 @@
-//! Runs a thread's code until something needs the engine. Writes to pages that only the host protects,
-//! and growing stacks, are settled on the way; nothing else is.
+//! Runs a thread's code until a stop that needs the engine. Writes to pages that only the host protects,
+//! and growing stacks, are handled on the way. No other stop may be handled here.
 
 use relive_dbt::{Behind, Next, Stop};
 use relive_host::segments::Segments;
@@ -11,7 +11,7 @@ use crate::siginfo::{fault_addr, signo};
 use crate::trap_flag::TrapFlag;
 
 impl Task {
-    /// Runs guest code until something needs the engine. With `step`, at most one
+    /// Runs guest code until a stop that needs the engine. With `step`, at most one
     /// instruction. Writes to pages that only the host protects are taken care of here, so
     /// that they leave no mark on positions.
     pub fn go(&mut self, step: bool) -> Stop {

@@ -1,7 +1,7 @@
 //! The vDSO that a guest sees: a small library of the kernel's functions that read clocks, and the
 //! source of its readings.
 //!
-//! The page is part of a program's image, so a replay has the very one that was recorded, and
+//! The page is part of a program's image, so a replay has the recorded page itself, and
 //! a recording without one replays without one. Where the host's own vDSO cannot be used the
 //! guest sees none, and its C library makes system calls.
 
