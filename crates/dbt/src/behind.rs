@@ -1,12 +1,15 @@
-//! Entering the cache again behind a system call without asking the translator. An entry noted
-//! before translations were forgotten must never be used after.
+//! Exits that are answered without the translator: system calls, the end of a budget, `pause`. Their
+//! code tells all about them, so that no lock is needed. An entry noted before translations were
+//! forgotten must never be used after.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use relive_host::context::{EXIT_FAULT, EXIT_TOLD};
+use bytemuck::{Pod, Zeroable};
+use relive_host::context::{EXIT_DESCRIBED, EXIT_FAULT, EXIT_TOLD};
+use relive_host::layout::{CACHE_START, in_cache};
 use relive_host::{Context, GuestAddr};
 
-use crate::stop::Stop;
+use crate::stop::{Next, Stop};
 
 /// Length of `syscall`.
 pub(crate) const SYSCALL_BYTES: usize = 2;
@@ -14,7 +17,49 @@ pub(crate) const SYSCALL_BYTES: usize = 2;
 /// Changes whenever translations are forgotten.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
-/// The cache entry of the code behind a system call, so that the guest goes on without asking the
+/// What the code cache says of an exit: the end of a budget on the way to a guest address, or a
+/// `pause` before it.
+#[derive(Clone, Copy, Pod, Zeroable)]
+#[repr(C)]
+pub(crate) struct Description {
+    pub(crate) pc: u64,
+    /// Where to enter the cache to go on there.
+    pub(crate) entry: u32,
+    /// The number of the exit.
+    pub(crate) number: u32,
+    /// The flags that are dead there, as bits of RFLAGS.
+    pub(crate) dead: u16,
+    /// Not 0 for a `pause`, whose tick has not been counted.
+    pub(crate) pause: u16,
+    pub(crate) zero: u32,
+}
+
+/// Length of a description.
+pub(crate) const DESCRIPTION: u32 = size_of::<Description>() as u32;
+
+/// What an exit stores that is described at this address of the cache.
+pub(crate) fn described_at(at: u32) -> u32 {
+    EXIT_DESCRIBED | (at - CACHE_START as u32)
+}
+
+/// The description of the exit that was taken, if it has one.
+fn description(exit: u32) -> Option<Description> {
+    if exit == EXIT_FAULT || exit & EXIT_DESCRIBED == 0 {
+        return None;
+    }
+    let at = CACHE_START + u64::from(exit & !EXIT_DESCRIBED);
+    assert!(in_cache(at + u64::from(DESCRIPTION)), "exit {exit:#x}");
+    // SAFETY: the exit was stored by code in the cache, which holds the description for as long as
+    // the code, and so until this thread, which has just come from there, is at rest.
+    Some(unsafe { (at as *const Description).read_unaligned() })
+}
+
+/// The number of the exit that was taken.
+pub(crate) fn number(exit: u32) -> u32 {
+    description(exit).map_or(exit & !EXIT_TOLD, |d| d.number)
+}
+
+/// The cache entry of the code behind a stop, so that the guest goes on without asking the
 /// translator.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Behind {
@@ -24,23 +69,44 @@ pub struct Behind {
 }
 
 impl Behind {
-    /// The exit through which `ctx` has left the cache, if that is a system call whose exit stores
-    /// all about it. Then the guest's state in the context is complete and `ctx.rip` is the
-    /// instruction.
+    /// Answers the exit through which `ctx` has left the cache, if the exit tells all about it: as
+    /// [`crate::Translator::resolve`] does, but with no look at anything but the context and the
+    /// exit. No thread may have been told that this one is at rest since.
     #[must_use]
-    pub fn call(ctx: &mut Context) -> Option<(Stop, Self)> {
-        if ctx.exit == EXIT_FAULT || ctx.exit & EXIT_TOLD == 0 {
+    pub fn exit(ctx: &mut Context) -> Option<(Next, Self)> {
+        if ctx.exit == EXIT_FAULT {
+            return None;
+        }
+        if let Some(described) = description(ctx.exit) {
+            return Some(Self::described(ctx, described));
+        }
+        if ctx.exit & EXIT_TOLD == 0 {
             return None;
         }
         ctx.forget_x87_pointers();
         let pc = GuestAddr(ctx.rip);
         let next = pc.offset(SYSCALL_BYTES as u64);
-        let behind = Self {
-            pc: next.0,
-            entry: ctx.entry,
-            epoch: EPOCH.load(Ordering::Acquire),
+        let stop = Stop::Syscall { pc, next };
+        Some((Next::Stop(stop), Self::at(next.0, ctx.entry)))
+    }
+
+    fn described(ctx: &mut Context, exit: Description) -> (Next, Self) {
+        let pc = GuestAddr(exit.pc);
+        let behind = Self::at(exit.pc, exit.entry.into());
+        let stop = match exit.pause != 0 {
+            true if !ctx.count_tick() => Stop::Pause { next: pc },
+            false if ctx.deal_on() => return (Next::Enter(exit.entry.into()), behind),
+            _ => Stop::Budget { pc },
         };
-        Some((Stop::Syscall { pc, next }, behind))
+        ctx.rip = exit.pc;
+        ctx.rflags &= !u64::from(exit.dead);
+        ctx.forget_x87_pointers();
+        (Next::Stop(stop), behind)
+    }
+
+    fn at(pc: u64, entry: u64) -> Self {
+        let epoch = EPOCH.load(Ordering::Acquire);
+        Self { pc, entry, epoch }
     }
 
     /// The cache address to go on at, if the guest is to go on at `pc` and no translation has been

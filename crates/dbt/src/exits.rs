@@ -1,12 +1,17 @@
 //! All exits of the code cache, which grow with it: their records, their stubs, and the words that
 //! emitted code reads from the cache.
 
+use std::mem::offset_of;
+
+use bytemuck::bytes_of;
 use relive_host::layout;
 
+use crate::behind::{DESCRIPTION, Description, described_at};
 use crate::cache::Cache;
 use crate::cache_window::{HASHED_MISS, TABLE_MISS};
 use crate::emit::Asm;
 use crate::exit::{Exit, ExitKind, ExitRecord, NONE};
+use crate::flags::DeadFlags;
 use crate::instr_op::InstrOp;
 use crate::records::Records;
 
@@ -31,13 +36,58 @@ impl Exits {
     /// Adds an exit with a stub of its own, which does `before` first. Returns the stub's
     /// cache address.
     pub(crate) fn add(&mut self, mut exit: Exit, before: impl FnOnce(&mut Asm)) -> u32 {
-        self.stub.start(0);
-        before(&mut self.stub);
-        self.stub.exit(self.all.len() as u32);
-        exit.stub = self.cache.reserve_cold(self.stub.buf.len() as u32);
-        self.cache.write(exit.stub, &self.stub.buf);
+        exit.stub = self.stub(self.all.len() as u32, before);
         self.all.push(ExitRecord::of(&exit));
         exit.stub
+    }
+
+    /// The same for an exit that describes itself ([`crate::behind`]). Its entry is still to be
+    /// told by [`Exits::tell_entry`].
+    pub(crate) fn add_described(
+        &mut self,
+        exit: Exit,
+        dead: DeadFlags,
+        before: impl FnOnce(&mut Asm),
+    ) -> u32 {
+        let word = self.describe(exit, dead, 0);
+        self.stub(word, before)
+    }
+
+    /// Adds an exit that describes itself, whose code the caller emits. Returns what that stores.
+    pub(crate) fn describe(&mut self, mut exit: Exit, dead: DeadFlags, entry: u32) -> u32 {
+        let description = Description {
+            pc: exit.pc,
+            entry,
+            number: self.all.len() as u32,
+            dead: dead.0,
+            pause: (exit.kind == ExitKind::Pause).into(),
+            zero: 0,
+        };
+        exit.site = self.cache.reserve_cold(DESCRIPTION);
+        self.cache.write(exit.site, bytes_of(&description));
+        self.all.push(ExitRecord::of(&exit));
+        described_at(exit.site)
+    }
+
+    /// The exits from `first` on that end a budget go on at `entry`.
+    pub(crate) fn tell_entry(&mut self, first: usize, entry: u32) {
+        for number in first..self.all.len() {
+            let exit = &self.all[number];
+            if exit.kind() == Some(ExitKind::Budget) {
+                let at = exit.site + offset_of!(Description, entry) as u32;
+                self.cache.write(at, &entry.to_le_bytes());
+            }
+        }
+    }
+
+    /// Emits a stub that does `before`, and leaves with this as the exit.
+    fn stub(&mut self, word: u32, before: impl FnOnce(&mut Asm)) -> u32 {
+        self.stub.start(0);
+        before(&mut self.stub);
+        self.stub.exit(word);
+        let at = self.cache.reserve_cold(self.stub.buf.len() as u32);
+        self.cache.write(at, &self.stub.buf);
+        at
     }
 
     /// Adds an exit whose code the caller emits at `at`. Returns its number.

@@ -3,7 +3,8 @@
 //!
 //! The answer is a function of guest code alone, never of fragments or options: where flags are
 //! dead the translator may lose them, and a stopped thread shows zeros in their place, in record
-//! and replay alike. A fragment that has lost flags depends on the code that was looked at.
+//! and replay alike. A fragment that loses flags, or tells which are dead, depends on the code that
+//! was looked at.
 //!
 //! Direct branches are followed, conditional ones to both sides, where the code cannot be written
 //! ([`Code::lasting`]): only a system call changes it, so that a thread between here and there has
@@ -152,8 +153,9 @@ impl Look<'_> {
                     at = at.wrapping_add(15);
                     break;
                 }
+                // Once there is code the answer may be another one.
                 Decoded::Truncated { addr } => {
-                    at = addr;
+                    at = addr.wrapping_add(1);
                     break;
                 }
             }
@@ -184,7 +186,7 @@ impl Look<'_> {
     }
 
     /// The target of the branch just decoded, if it is to be followed.
-    fn followed(&self, hops: u32) -> Option<u64> {
+    fn followed(&mut self, hops: u32) -> Option<u64> {
         let insn = &self.insn;
         let direct = matches!(
             insn.class,
@@ -193,9 +195,16 @@ impl Look<'_> {
         if hops == 0 || !direct || insn.is_16_bit_branch() {
             return None;
         }
-        let target = insn.iced.near_branch_target();
-        let lasts = |pc: u64| self.code.lasting(GuestAddr(pc));
-        (lasts(insn.pc()) && lasts(target)).then_some(target)
+        let (pc, target) = (insn.pc(), insn.iced.near_branch_target());
+        if !self.code.lasting(GuestAddr(pc)) {
+            return None;
+        }
+        if !self.code.lasting(GuestAddr(target)) {
+            // It may be so later.
+            self.note(target, target.wrapping_add(1));
+            return None;
+        }
+        Some(target)
     }
 
     fn note(&mut self, start: u64, end: u64) {
@@ -380,7 +389,7 @@ mod tests {
             spans(b"\x90\x90\x31\xc0\x90\x90", false),
             [(0x1000, 0x1004)]
         );
-        assert_eq!(spans(b"\x90\x48", true), [(0x1000, 0x1002)]);
+        assert_eq!(spans(b"\x90\x48", true), [(0x1000, 0x1003)]);
         assert_eq!(
             spans(b"\xeb\x01\x9c\x31\xc0", true),
             [(0x1000, 0x1002), (0x1003, 0x1005)]

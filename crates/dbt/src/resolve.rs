@@ -1,6 +1,6 @@
 //! Answers each exit from the cache: links and goes on, or stops with exact state.
 
-use relive_host::context::{EXIT_FAULT, EXIT_TOLD};
+use relive_host::context::EXIT_FAULT;
 use relive_host::{Context, GuestAddr, Reg, layout};
 
 use crate::code::Code;
@@ -13,7 +13,7 @@ use crate::mangle;
 use crate::recover::Recovered;
 use crate::stop::{Bad, Next, Stop, TrapKind};
 use crate::translator::Translator;
-use crate::{emit, fip, xsave};
+use crate::{behind, emit, fip, xsave};
 
 impl Translator {
     /// Answers the exit in `ctx` after a return from `enter`. Links branches and resolves
@@ -34,7 +34,7 @@ impl Translator {
     }
 
     fn exit(&mut self, code: &dyn Code, ctx: &mut Context) -> Result<Next, String> {
-        let number = ctx.exit & !EXIT_TOLD;
+        let number = behind::number(ctx.exit);
         let exit = self
             .exits
             .all

@@ -11,7 +11,7 @@ use crate::decode::{Decoded, Insn};
 use crate::emit::JMP_BYTES;
 use crate::entry::{ENTRIES, Entry};
 use crate::exit::NONE;
-use crate::flags::{self, Dead, DeadFlags};
+use crate::flags::{self, DeadFlags};
 use crate::fragment::Fragment;
 use crate::landing;
 use crate::mangle;
@@ -98,9 +98,8 @@ impl Translator {
         let (mut unrolls, mut dead) = (false, DeadFlags::default());
         if kind != Entry::Plain {
             let scanned = flags::scan(code, pc);
-            dead = scanned.flags;
+            (dead, spans) = (scanned.flags, scanned.spans);
             unrolls = dead.all_but_carry() && !step && max > 1 && self.passes.unroll();
-            spans = dependence(scanned);
             let meant = self.is_meant(pc);
             entries[kind as usize] = self.emit_entry(kind, frag, pc, dead, meant);
         }
@@ -134,6 +133,8 @@ impl Translator {
         let made = body.emit(&mut unit, &mut window, insn, decoded);
 
         let spans = unit.spans;
+        self.exits
+            .tell_entry(first_exit, entries[Entry::Plain as usize]);
         self.exits.cache.push_hot(&self.asm.buf);
         self.count_bytes(before, reserved);
         self.stats.guest_insns += u64::from(made.insns);
@@ -181,7 +182,7 @@ impl Translator {
         }
         let reserved = landing::BYTES + self.passes.arrival_bytes(false);
         let before = self.make_room(reserved, fragment.pc)?;
-        let scanned = flags::scan(code, fragment.pc);
+        let (scanned, first_exit) = (flags::scan(code, fragment.pc), self.exits.next());
         self.asm.start(self.exits.cache.next_hot());
         let meant = self.is_meant(fragment.pc);
         let at = self.emit_entry(kind, id, fragment.pc, scanned.flags, meant);
@@ -189,7 +190,8 @@ impl Translator {
         self.asm.jmp(fragment.plain());
         self.exits.cache.push_hot(&self.asm.buf);
         self.frags.get_mut(id).entries[kind as usize] = at;
-        self.frags.depend(id, &dependence(scanned));
+        self.exits.tell_entry(first_exit, fragment.plain());
+        self.frags.depend(id, &scanned.spans);
         self.stats.late_entries += 1;
         self.count_bytes(before, reserved);
         Ok(at)
@@ -207,14 +209,5 @@ impl Translator {
             spilled: false,
         };
         landing::emit(&mut at, &self.passes, kind, meant)
-    }
-}
-
-/// The guest bytes that an entry depends on: those that let it lose the flags, if it does.
-fn dependence(dead: Dead) -> Vec<(u64, u64)> {
-    if dead.flags.all_but_carry() {
-        dead.spans
-    } else {
-        Vec::new()
     }
 }

@@ -38,8 +38,8 @@ pub(crate) struct Unit<'t> {
     /// Start of the last instruction in `asm`, if processors may fuse it with a conditional branch
     /// that follows.
     pub(crate) fused: Option<usize>,
-    /// Guest bytes that it depends on beside those that it is made from: code that lets flags be
-    /// lost.
+    /// Guest bytes that it depends on beside those that it is made from: code by which flags
+    /// are dead, or are not.
     pub(crate) spans: Vec<(u64, u64)>,
     /// Whether calls and returns are paired.
     pub(crate) pairs: bool,
@@ -56,16 +56,10 @@ impl Unit<'_> {
             .is_some_and(|sites| !is_low(insn.pc()) || sites.contains_key(&insn.pc()))
     }
 
-    /// The flags that may be lost before the instruction at `pc`. A pass that asks may lose them.
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "no pass outside of tests asks yet")
-    )]
+    /// The flags that may be lost before the instruction at `pc`.
     pub(crate) fn dead_flags(&mut self, pc: u64) -> DeadFlags {
         let dead = flags::scan(self.code, pc);
-        if dead.flags != DeadFlags::default() {
-            self.spans.extend(dead.spans);
-        }
+        self.spans.extend(dead.spans);
         dead.flags
     }
 

@@ -44,10 +44,7 @@ pub(super) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
         Class::Popf => popf(unit, insn),
         Class::Int => int(unit, insn),
         Class::StoresFip => stores_fip(unit, insn),
-        Class::Pause => {
-            unit.leave(Exit::new(ExitKind::Pause, unit.frag, insn.next()));
-            Flow::End
-        }
+        Class::Pause => pause(unit, insn),
         class => unreachable!("{class:?} is no system instruction"),
     }
 }
@@ -67,6 +64,21 @@ fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     let number = unit.exits.add_inline(exit, unit.asm.here());
     unit.asm.exit(number | EXIT_TOLD);
     debug_assert_eq!(unit.asm.here(), behind);
+    fall_through(unit, insn.next());
+    Flow::End
+}
+
+/// The host counts the tick, and goes on behind the exit.
+fn pause(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    let exit = Exit::new(ExitKind::Pause, unit.frag, insn.next());
+    if unit.step {
+        unit.leave(exit);
+        return Flow::End;
+    }
+    let dead = unit.dead_flags(insn.next());
+    let behind = unit.asm.here() + EXIT_BYTES;
+    let word = unit.exits.describe(exit, dead, behind);
+    unit.asm.exit(word);
     fall_through(unit, insn.next());
     Flow::End
 }

@@ -14,7 +14,7 @@ use crate::emit::{Asm, JCC_BYTES, JRCXZ_BYTES, RCX};
 use crate::exit::{Exit, ExitKind};
 
 /// Most bytes that a tick takes, its stub included.
-const BYTES: u32 = 96;
+const BYTES: u32 = 120;
 
 /// The pass; always on.
 pub(super) struct Ticks;
@@ -41,7 +41,9 @@ impl Pass for Ticks {
         if at.dead.all_but_carry() {
             return 0;
         }
-        let out = at.exits.add(budget(at), Asm::restore_rcx);
+        let out = at
+            .exits
+            .add_described(budget(at), at.dead, Asm::restore_rcx);
         let near = at.asm.here();
         at.asm.jmp(out);
         near
@@ -61,7 +63,7 @@ impl Pass for Ticks {
 fn by_flags(at: &mut Arrival<'_>) {
     const EQUAL: u8 = 4;
     at.restore_rcx();
-    let out = at.exits.add(budget(at), |_| ());
+    let out = at.exits.add_described(budget(at), at.dead, |_| ());
     if at.dead.all() {
         at.asm.sub_lane(lane(at));
     } else {

@@ -5,6 +5,7 @@ mod program;
 mod raw;
 mod state;
 
+mod behind;
 mod branches;
 mod faults;
 mod hashed;

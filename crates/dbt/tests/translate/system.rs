@@ -1,7 +1,7 @@
 //! Instructions that stop, and processor state that must not leak or change.
 
 use iced_x86::code_asm::*;
-use relive_dbt::{TrapKind, Behind, GeneralProtection, InstrOp, Stop, Width};
+use relive_dbt::{GeneralProtection, InstrOp, Stop, TrapKind, Width};
 use relive_host::{GuestAddr, Reg};
 
 use super::guest::*;
@@ -194,66 +194,6 @@ fn flags_are_the_guests_and_stay_with_it() {
             }
         }
     }
-}
-
-/// xor eax, eax; syscall; inc ebx; syscall
-const TWO_CALLS: &[u8] = b"\x31\xc0\x0f\x05\xff\xc3\x0f\x05";
-
-/// Runs up to the first of [`TWO_CALLS`]; returns its entry behind the call if the exit stores one.
-fn first_of_two(guest: &mut Guest, at: u64) -> Option<Behind> {
-    guest.load(at, TWO_CALLS);
-    guest.ctx.gpr[3] = 5;
-    guest.expect_syscall();
-    let (stop, behind) = Behind::call(guest.ctx)?;
-    let (pc, next) = (GuestAddr(at + 2), GuestAddr(at + 4));
-    assert_eq!(stop, Stop::Syscall { pc, next });
-    assert_eq!(behind.entry(pc), None);
-    Some(behind)
-}
-
-#[test]
-fn a_system_call_says_where_to_go_on() {
-    let mut guest = Guest::new(64);
-    let behind = first_of_two(&mut guest, LOW_CODE).expect("low code");
-    let entry = behind
-        .entry(GuestAddr(LOW_CODE + 4))
-        .expect("nothing has changed");
-    // Not linked yet, then linked.
-    for expected in 6..8 {
-        let stop = guest.run_from(entry);
-        let (pc, next) = (GuestAddr(LOW_CODE + 6), GuestAddr(LOW_CODE + 8));
-        assert_eq!(stop, Stop::Syscall { pc, next });
-        assert_eq!((guest.ctx.gpr[3], guest.ctx.rip), (expected, pc.0));
-    }
-    // A stop of another kind is not taken for one.
-    guest.load(LOW_CODE + 64, b"\x0f\xa2");
-    assert!(matches!(guest.run(), Stop::Instr { .. }));
-    assert!(Behind::call(guest.ctx).is_none());
-}
-
-#[test]
-fn where_to_go_on_is_forgotten_with_the_translations() {
-    let mut guest = Guest::new(64);
-    let next = GuestAddr(LOW_CODE + 4);
-    let behind = first_of_two(&mut guest, LOW_CODE).expect("low code");
-    guest.t.invalidate(next, next.offset(1));
-    // Nothing was there yet.
-    assert!(behind.entry(next).is_some());
-    guest.t.invalidate(GuestAddr(LOW_CODE), next);
-    assert_eq!(behind.entry(next), None);
-    let behind = first_of_two(&mut guest, LOW_CODE).expect("low code");
-    assert!(behind.entry(next).is_some());
-    guest.t.flush().expect("the table");
-    assert_eq!(behind.entry(next), None);
-}
-
-#[test]
-fn steps_and_high_code_do_not_say_where_to_go_on() {
-    let mut guest = Guest::new(64);
-    assert!(first_of_two(&mut guest, HIGH_CODE).is_none());
-    guest.load(LOW_CODE, b"\x0f\x05");
-    assert!(matches!(guest.step(), Stop::Syscall { .. }));
-    assert!(Behind::call(guest.ctx).is_none());
 }
 
 #[test]

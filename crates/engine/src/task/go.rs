@@ -124,14 +124,15 @@ impl Task {
             unsafe { enter::enter(&raw mut *self.ctx) };
             let ctx = &mut *self.ctx;
             // The translator counts its exits itself.
-            if !crate::stats::wanted()
-                && let Some((stop, behind)) = Behind::call(ctx)
+            let answer = if !crate::stats::wanted()
+                && let Some((answer, behind)) = Behind::exit(ctx)
             {
                 self.behind = behind;
-                self.tape.take_back(&self.ctx);
-                return stop;
-            }
-            match m.memory().with_code(guard, |t, code| t.resolve(code, ctx)) {
+                answer
+            } else {
+                m.memory().with_code(guard, |t, code| t.resolve(code, ctx))
+            };
+            match answer {
                 Next::Enter(at) => next = at,
                 Next::Stop(stop) => {
                     self.tape.take_back(&self.ctx);

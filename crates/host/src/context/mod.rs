@@ -53,6 +53,10 @@ pub const EXIT_FAULT: u32 = u32::MAX;
 /// number.
 pub const EXIT_TOLD: u32 = 1 << 30;
 
+/// Set in [`Context::exit`], which is not [`EXIT_FAULT`], by an exit that the code cache describes:
+/// the other bits are the offset of the description there.
+pub const EXIT_DESCRIBED: u32 = 1 << 31;
+
 /// How many asynchronous signals a thread can have noted and not yet delivered. Noting one
 /// blocks all others but the synchronous numbers, so more than two are hardly possible.
 pub const SIGNAL_SLOTS: usize = 8;
@@ -84,7 +88,8 @@ pub struct Context {
     pub spill_rcx: u64,
     /// Further spill slots for the emitter.
     pub spill: [u64; 3],
-    /// The exit that was taken: written by exit stubs (see [`EXIT_TOLD`]), or [`EXIT_FAULT`].
+    /// The exit that was taken: written by exit stubs (see [`EXIT_TOLD`] and
+    /// [`EXIT_DESCRIBED`]), or [`EXIT_FAULT`].
     pub exit: u32,
     /// Non-zero when an asynchronous signal has been noted: checked before every interruptible
     /// system call. Where translated code is entered it is checked as one word with `wanted`.
