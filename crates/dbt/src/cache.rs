@@ -3,11 +3,13 @@
 //!
 //! Fragments grow from its start upwards, exit stubs, which are rarely executed, from its
 //! end downwards. Emitted code is never changed but for the displacement of a linkable
-//! branch and the first byte of a dead entry.
+//! branch and the first byte of a dead entry, until its unit is filled anew ([`crate::units`]).
 //!
 //! The free part is written through a second mapping of the same memory ([`crate::alias`]). The
 //! code around it, from a file of kept translations or from before a fork, is private to the
 //! process and has no second mapping; the few changes there are forced ([`crate::forced`]).
+
+use std::ops::Range;
 
 use relive_host::layout::CACHE_START;
 use relive_host::{addr::PAGE, cpu, window};
@@ -27,6 +29,8 @@ const START: u32 = CACHE_START as u32;
 pub(crate) struct Cache {
     hot: u32,
     cold: u32,
+    /// While a part is filled anew: the ends of it, and those of all that has ever been filled.
+    anew: Option<Anew>,
     end: u32,
     /// The pages that only the alias's memory is mapped at, or will be.
     open: (u32, u32),
@@ -37,6 +41,13 @@ pub(crate) struct Cache {
     changed: bool,
 }
 
+#[derive(Clone, Copy)]
+struct Anew {
+    hot_end: u32,
+    cold_start: u32,
+    top: (u32, u32),
+}
+
 impl Cache {
     /// A cache in the first `bytes` of its window.
     pub(crate) fn new(bytes: u64, forced: Forced) -> Self {
@@ -44,6 +55,7 @@ impl Cache {
         Self {
             hot: START + FIXED,
             cold: end,
+            anew: None,
             end,
             open: (START, end),
             alias: None,
@@ -56,6 +68,7 @@ impl Cache {
     pub(crate) fn clear(&mut self) {
         self.hot = START + FIXED;
         self.cold = self.end;
+        self.anew = None;
         self.open = (START, self.end);
         self.alias = None;
     }
@@ -70,8 +83,10 @@ impl Cache {
     }
 
     /// This process is about to be forked. Parent and child keep the pages as they are, and each
-    /// maps memory of its own for later code: shared memory is not written any more.
+    /// maps memory of its own for later code: shared memory is not written any more. No part is
+    /// being filled anew.
     pub(crate) fn close(&mut self) {
+        assert!(self.anew.is_none(), "a part of the cache is filled anew");
         if self.alias.take().is_some() {
             self.close_around(self.hot, self.cold);
         }
@@ -92,7 +107,41 @@ impl Cache {
 
     /// First free byte above the fragments, first byte of the stubs, end.
     pub(crate) fn bounds(&self) -> (u32, u32, u32) {
-        (self.hot, self.cold, self.end)
+        let (hot, cold) = self.anew.map_or((self.hot, self.cold), |a| a.top);
+        (hot, cold, self.end)
+    }
+
+    /// Where the next bytes go.
+    pub(crate) fn ends(&self) -> (u32, u32) {
+        (self.hot, self.cold)
+    }
+
+    /// From now on fills the part with these ends anew, of which nothing is in use.
+    pub(crate) fn fill_anew(&mut self, hot: Range<u32>, cold: Range<u32>) {
+        assert!(self.anew.is_none(), "two parts are filled anew");
+        self.anew = Some(Anew {
+            hot_end: hot.end,
+            cold_start: cold.start,
+            top: (self.hot, self.cold),
+        });
+        (self.hot, self.cold) = (hot.start, cold.end);
+    }
+
+    /// The end of that.
+    pub(crate) fn end_anew(&mut self) {
+        if let Some(anew) = self.anew.take() {
+            (self.hot, self.cold) = anew.top;
+        }
+    }
+
+    /// Whether a part is being filled anew.
+    pub(crate) fn is_anew(&self) -> bool {
+        self.anew.is_some()
+    }
+
+    /// Makes code that no thread is in or will enter fault everywhere.
+    pub(crate) fn kill_all(&mut self, range: Range<u32>) {
+        self.change(range.start, &vec![DEAD; range.len()]);
     }
 
     /// Takes over code that is already mapped.
@@ -103,7 +152,10 @@ impl Cache {
 
     /// Whether `bytes` more fit.
     pub(crate) fn has_room(&self, bytes: u32) -> bool {
-        self.cold - self.hot >= bytes
+        match self.anew {
+            None => self.cold - self.hot >= bytes,
+            Some(a) => a.hot_end - self.hot >= bytes && self.cold - a.cold_start >= bytes,
+        }
     }
 
     /// Start of the next fragment.
@@ -131,7 +183,11 @@ impl Cache {
 
     /// Writes code that no thread is executing.
     pub(crate) fn write(&mut self, at: u32, code: &[u8]) {
-        assert!(self.hot <= self.cold, "the code cache has run over");
+        let over = match self.anew {
+            None => self.hot > self.cold,
+            Some(a) => self.hot > a.hot_end || self.cold < a.cold_start,
+        };
+        assert!(!over, "the code cache has run over");
         self.change(at, code);
     }
 

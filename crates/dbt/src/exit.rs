@@ -1,5 +1,5 @@
 //! An exit of the code cache: each has a number, a stub that stores the number, and a record of its
-//! meaning. Numbers are indices here; a flush forgets them all.
+//! meaning. Numbers are indices here; those of a forgotten unit are used again.
 
 use bytemuck::{Pod, Zeroable};
 
@@ -175,6 +175,11 @@ impl ExitRecord {
             kind: exit.kind as u8,
             len: exit.len,
         }
+    }
+
+    /// The record of no exit.
+    pub(crate) fn none() -> Self {
+        Self::of(&Exit::new(ExitKind::Site, NONE, 0))
     }
 
     /// `None` if the record is not valid: a file may contain anything.

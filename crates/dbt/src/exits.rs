@@ -36,7 +36,7 @@ impl Exits {
     /// Adds an exit with a stub of its own, which does `before` first. Returns the stub's
     /// cache address.
     pub(crate) fn add(&mut self, mut exit: Exit, before: impl FnOnce(&mut Asm)) -> u32 {
-        exit.stub = self.stub(self.all.len() as u32, before);
+        exit.stub = self.stub(self.all.next() as u32, before);
         self.all.push(ExitRecord::of(&exit));
         exit.stub
     }
@@ -58,7 +58,7 @@ impl Exits {
         let description = Description {
             pc: exit.pc,
             entry,
-            number: self.all.len() as u32,
+            number: self.all.next() as u32,
             dead: dead.0,
             pause: (exit.kind == ExitKind::Pause).into(),
             zero: 0,
@@ -71,7 +71,7 @@ impl Exits {
 
     /// The exits from `first` on that end a budget go on at `entry`.
     pub(crate) fn tell_entry(&mut self, first: usize, entry: u32) {
-        for number in first..self.all.len() {
+        for number in first..self.all.next() {
             let exit = &self.all[number];
             if exit.kind() == Some(ExitKind::Budget) {
                 let at = exit.site + offset_of!(Description, entry) as u32;
@@ -94,7 +94,7 @@ impl Exits {
     pub(crate) fn add_inline(&mut self, mut exit: Exit, at: u32) -> u32 {
         exit.stub = at;
         self.all.push(ExitRecord::of(&exit));
-        self.all.len() as u32 - 1
+        self.all.next() as u32 - 1
     }
 
     /// Puts a word into the cache, for emitted code to read. Returns its address.
@@ -105,12 +105,17 @@ impl Exits {
     }
 
     pub(crate) fn add_op(&mut self, op: InstrOp) -> u32 {
-        self.ops.push(op);
-        self.ops.len() as u32 - 1
+        // There are few different ones.
+        let known = self.ops.iter().position(|known| *known == op);
+        let index = known.unwrap_or_else(|| {
+            self.ops.push(op);
+            self.ops.len() - 1
+        });
+        index as u32
     }
 
     pub(crate) fn next(&self) -> usize {
-        self.all.len()
+        self.all.next()
     }
 
     /// The exits that unused table slots lead to, at the addresses that the table expects.

@@ -1,9 +1,10 @@
 //! All fragments: how they are found by guest address, by page and by cache address.
 //!
-//! A dead fragment keeps its record until the next flush: a thread may still be in it.
+//! A dead fragment keeps its record until its unit is forgotten: a thread may still be in it.
 
 use std::cmp::Ordering::{Equal, Greater, Less};
 
+use bytemuck::Zeroable;
 use relive_host::addr::PAGE;
 
 use crate::addr_map::AddrMap;
@@ -13,6 +14,9 @@ use crate::fragment::Fragment;
 use crate::marks::{Mark, MarkRecord, Undo};
 use crate::records::{Mapped, Records};
 use crate::taken_over::TakenOver;
+
+/// A range of addresses of fragments in the cache.
+pub(crate) type Hot = std::ops::Range<u32>;
 
 /// Ranges of guest bytes by the number of a fragment.
 pub(crate) type SpansById = AddrMap<Vec<(u64, u64)>>;
@@ -39,7 +43,23 @@ impl Fragments {
 
     /// The number that the next fragment gets.
     pub(crate) fn next_id(&self) -> u32 {
-        self.all.len() as u32
+        self.all.next() as u32
+    }
+
+    /// The place of the next mark.
+    pub(crate) fn next_mark(&self) -> u32 {
+        self.marks.next() as u32
+    }
+
+    /// The next fragment and its marks go in place of these.
+    pub(crate) fn seek(&mut self, id: u32, mark: u32) {
+        self.all.seek(id as usize);
+        self.marks.seek(mark as usize);
+    }
+
+    pub(crate) fn seek_end(&mut self) {
+        self.all.seek_end();
+        self.marks.seek_end();
     }
 
     pub(crate) fn get(&self, id: u32) -> &Fragment {
@@ -62,7 +82,7 @@ impl Fragments {
     /// Adds a fragment whose code follows that of all others in the cache.
     pub(crate) fn add(&mut self, mut fragment: Fragment, marks: &[Mark]) -> u32 {
         let id = self.next_id();
-        fragment.first_mark = self.marks.len() as u32;
+        fragment.first_mark = self.next_mark();
         fragment.marks = marks.len() as u16;
         self.marks.extend(marks.iter().map(MarkRecord::of));
         let index = if fragment.is_step() {
@@ -134,17 +154,26 @@ impl Fragments {
         }
     }
 
+    fn forget_pages(&mut self, id: u32, start: u64, end: u64) {
+        if start < end {
+            for page in start / PAGE..=(end - 1) / PAGE {
+                if let Some(ids) = self.by_page.get_mut(&page) {
+                    ids.retain(|other| *other != id);
+                    if ids.is_empty() {
+                        self.by_page.remove(&page);
+                    }
+                }
+            }
+        }
+    }
+
     /// Live fragments that depend on bytes in `start..end`.
-    pub(crate) fn overlapping(&mut self, start: u64, end: u64) -> Vec<u32> {
+    pub(crate) fn overlapping(&self, start: u64, end: u64) -> Vec<u32> {
         let taken_over = self.taken_over.iter();
         let mut found: Vec<u32> = taken_over
             .flat_map(|t| t.members(&self.all, start, end))
             .collect();
         for page in self.pages(start, end) {
-            let all = &self.all;
-            if let Some(ids) = self.by_page.get_mut(&page) {
-                ids.retain(|id| all[*id as usize].is_live());
-            }
             if let Some(ids) = self.by_page.get(&page) {
                 found.extend(ids.iter().filter(|id| self.depends(**id, start, end)));
             }
@@ -196,11 +225,15 @@ impl Fragments {
 
     /// Removes a fragment from every index and remembers its entries as dead ones.
     pub(crate) fn retire(&mut self, id: u32) {
-        self.farther.remove(&id.into());
+        let farther = self.farther.remove(&id.into());
         let fragment = &mut self.all[id as usize];
         fragment.live = 0;
         fragment.incoming = NONE;
         let fragment = *fragment;
+        let own = [(fragment.pc, fragment.end)];
+        for &(start, end) in own.iter().chain(farther.iter().flatten()) {
+            self.forget_pages(id, start, end);
+        }
         let index = if fragment.is_step() {
             &mut self.steps
         } else {
@@ -213,6 +246,46 @@ impl Fragments {
             if let Some(at) = fragment.entry(kind) {
                 self.dead_entries.insert(u64::from(at), (id, kind));
             }
+        }
+    }
+
+    /// Forgets a dead fragment: nothing leads to it, and its number is free.
+    pub(crate) fn forget(&mut self, id: u32) {
+        for kind in ENTRIES {
+            self.forget_entry(id, kind);
+        }
+        self.all[id as usize].marks = 0;
+    }
+
+    /// Forgets the entries of a dead fragment that lie in a range of the cache.
+    pub(crate) fn forget_entries(&mut self, id: u32, range: &Hot) {
+        for kind in ENTRIES {
+            let at = self.get(id).entry(kind);
+            if at.is_some_and(|at| range.contains(&at)) {
+                self.forget_entry(id, kind);
+            }
+        }
+    }
+
+    fn forget_entry(&mut self, id: u32, kind: Entry) {
+        let entry = &mut self.all[id as usize].entries[kind as usize];
+        self.dead_entries.remove(&u64::from(*entry));
+        // Without it the record would not be in the order of the code.
+        if kind != Entry::Plain {
+            *entry = 0;
+        }
+    }
+
+    /// The numbers from `first` up to `end` are free; all code of theirs will lie before `hot`.
+    pub(crate) fn clear_place(&mut self, first: u32, end: u32, hot: u32) {
+        for id in first..end {
+            let free = &mut self.all[id as usize];
+            *free = Fragment {
+                region: NONE,
+                incoming: NONE,
+                ..Fragment::zeroed()
+            };
+            free.entries[Entry::Plain as usize] = hot;
         }
     }
 

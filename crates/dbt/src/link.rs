@@ -69,6 +69,6 @@ impl Translator {
             self.exits.cache.kill_entry(at);
         }
         self.frags.retire(id);
-        self.stats.invalidated += 1;
+        self.units.killed(id);
     }
 }

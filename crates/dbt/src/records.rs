@@ -1,4 +1,4 @@
-//! Growing lists of plain records. The beginning of a list may lie in a private map of a file:
+//! Growing lists of plain records, parts of which are filled anew. The beginning of a list may lie in a private map of a file:
 //! records of an earlier process are used in place, and only changed pages are copied. A record
 //! must mean the same in every process: numbers, never pointers.
 
@@ -42,12 +42,14 @@ impl<T: Pod> Mapped<T> {
     }
 }
 
-/// A list that grows at its end.
+/// A list that grows at its end, or is overwritten from some place on.
 pub(crate) struct Records<T> {
     kept: Option<Mapped<T>>,
     /// Number of records in `kept`.
     first: usize,
     own: Vec<T>,
+    /// Where the next record goes.
+    next: usize,
 }
 
 impl<T> Default for Records<T> {
@@ -56,6 +58,7 @@ impl<T> Default for Records<T> {
             kept: None,
             first: 0,
             own: Vec::new(),
+            next: 0,
         }
     }
 }
@@ -64,7 +67,7 @@ impl<T: Pod> Records<T> {
     /// Begins with the records of a file; the list must be empty.
     pub(crate) fn take_over(&mut self, kept: Mapped<T>) {
         assert!(self.len() == 0, "there are records already");
-        self.first = kept.len;
+        (self.first, self.next) = (kept.len, kept.len);
         self.kept = Some(kept);
     }
 
@@ -76,12 +79,32 @@ impl<T: Pod> Records<T> {
         self.first + self.own.len()
     }
 
+    /// The number that the next record gets.
+    pub(crate) fn next(&self) -> usize {
+        self.next
+    }
+
+    /// The next record goes in place of record `i`, or to the end.
+    pub(crate) fn seek(&mut self, i: usize) {
+        assert!(self.first <= i && i <= self.len(), "no place of ours");
+        self.next = i;
+    }
+
+    /// The next record goes to the end.
+    pub(crate) fn seek_end(&mut self) {
+        self.next = self.len();
+    }
+
     pub(crate) fn push(&mut self, record: T) {
-        self.own.push(record);
+        match self.own.get_mut(self.next - self.first) {
+            Some(old) => *old = record,
+            None => self.own.push(record),
+        }
+        self.next += 1;
     }
 
     pub(crate) fn extend(&mut self, records: impl Iterator<Item = T>) {
-        self.own.extend(records);
+        records.for_each(|record| self.push(record));
     }
 
     pub(crate) fn get(&self, i: usize) -> Option<&T> {

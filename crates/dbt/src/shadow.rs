@@ -12,6 +12,8 @@ use relive_host::addr::PAGE;
 use relive_host::layout::{self, SHADOW_BELOW, SHADOW_MISS};
 use relive_host::{sys, window};
 
+use crate::fragments::Hot;
+
 /// The shadows of a process.
 #[derive(Default)]
 pub(crate) struct Shadow {
@@ -48,6 +50,22 @@ impl Shadow {
         for page in std::mem::take(&mut self.pages) {
             // SAFETY: a page of ours; a call or return that finds none asks the host.
             unsafe { window::release(page, PAGE) };
+        }
+    }
+
+    /// Removes the landings in these ranges of the cache: returns to them find none. No thread may
+    /// be in the cache.
+    pub(crate) fn forget(&mut self, gone: &[Hot]) {
+        for &page in &self.pages {
+            // SAFETY: a page of ours, which only emitted code writes to, and none is being executed.
+            let slots =
+                unsafe { std::slice::from_raw_parts_mut(page as *mut u64, PAGE as usize / 8) };
+            for slot in slots {
+                let at = u32::try_from(*slot).unwrap_or(0);
+                if gone.iter().any(|range| range.contains(&at)) {
+                    *slot = SHADOW_MISS;
+                }
+            }
         }
     }
 

@@ -46,6 +46,14 @@ pub struct Stats {
     pub guest_faults: u64,
     /// Fragments forgotten because guest code changed.
     pub invalidated: u64,
+    /// Fragments forgotten for the room that they took.
+    pub evicted: u64,
+    /// Bytes of forgotten code and exits, free to be used again.
+    pub reclaimed_bytes: u64,
+    /// Bytes emitted where other code had been before.
+    pub reused_bytes: u64,
+    /// How often all threads were out of the cache for that.
+    pub reclaims: u64,
     /// Flushes of the whole cache.
     pub flushes: u64,
     /// Nanoseconds spent in translation.
@@ -133,6 +141,10 @@ impl Add for Stats {
             stale_entries: self.stale_entries + other.stale_entries,
             guest_faults: self.guest_faults + other.guest_faults,
             invalidated: self.invalidated + other.invalidated,
+            evicted: self.evicted + other.evicted,
+            reclaimed_bytes: self.reclaimed_bytes + other.reclaimed_bytes,
+            reused_bytes: self.reused_bytes + other.reused_bytes,
+            reclaims: self.reclaims + other.reclaims,
             flushes: self.flushes + other.flushes,
             translation_ns: self.translation_ns + other.translation_ns,
             exits: std::array::from_fn(|i| self.exits[i] + other.exits[i]),

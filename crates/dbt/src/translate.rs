@@ -18,6 +18,7 @@ use crate::mangle;
 use crate::stop::Bad;
 use crate::translator::Translator;
 use crate::unit::Unit;
+use crate::units::{Need, Place};
 
 /// Most bytes of a fragment beside its entries and its instructions: the jump that it may end with,
 /// and the gap to the fragment before.
@@ -25,6 +26,17 @@ const FRAME_BYTES: u32 = 128;
 
 /// Most bytes of a fragment's body: marks hold offsets in it.
 const MOST_BYTES: u32 = u16::MAX as u32;
+
+/// Most marks of an instruction.
+const MARKS: u32 = 8;
+
+/// Most exits of an instruction, with those of passes, or of an entry.
+const EXITS: u32 = 6;
+
+/// Most bytes of a fragment of so many instructions, without the code of passes.
+pub(crate) fn most_bytes(insns: u32) -> u32 {
+    (insns * mangle::INSN_BYTES + landing::BYTES + FRAME_BYTES).min(MOST_BYTES)
+}
 
 impl Translator {
     /// Translates a fragment at `pc`, with entry `kind` in line. Returns its number.
@@ -41,28 +53,44 @@ impl Translator {
         result
     }
 
-    /// Makes room for this many bytes of code. Returns how much of the cache is in use.
-    fn make_room(&mut self, bytes: u32, pc: u64) -> Result<(u32, u32), Bad> {
-        if !self.exits.cache.has_room(bytes) {
-            return Err(Bad::CacheFull { pc: pc.into() });
-        }
-        self.exits.cache.prepare();
-        if self.exits.next() == 0 {
-            self.exits.add_misses();
-        }
-        Ok(self.exits.cache.used())
-    }
-
-    /// Counts the bytes emitted since so much of the cache was in use.
+    /// Counts what was emitted since the cache was filled up to this place.
     ///
     /// # Panics
     /// It is more than was reserved: the budget of the translator or of a pass is wrong.
-    fn count_bytes(&mut self, before: (u32, u32), reserved: u32) {
-        let now = self.exits.cache.used();
-        let (hot, cold) = (now.0 - before.0, now.1 - before.1);
-        assert!(hot + cold <= reserved, "{hot} + {cold} bytes of {reserved}");
+    fn count(&mut self, before: Place, reserved: Need) {
+        let now = self.place();
+        let (hot, cold) = (now.hot - before.hot, before.cold - now.cold);
+        assert!(
+            hot + cold <= reserved.bytes
+                && now.marks - before.marks <= reserved.marks
+                && now.exits - before.exits <= reserved.exits,
+            "{before:?} to {now:?}: more than {reserved:?}"
+        );
         self.stats.hot_bytes += u64::from(hot);
         self.stats.cold_bytes += u64::from(cold);
+        if self.exits.cache.is_anew() {
+            self.stats.reused_bytes += u64::from(hot + cold);
+        }
+    }
+
+    /// The most that a fragment of so many instructions takes.
+    pub(crate) fn need(&self, insns: u32, step: bool) -> Need {
+        let insn_bytes = mangle::INSN_BYTES + self.passes.around_bytes(step);
+        let entry = self.entry_need(step);
+        Need {
+            bytes: insns * insn_bytes + entry.bytes + FRAME_BYTES,
+            marks: (insns + 1) * MARKS,
+            exits: (insns + 1) * EXITS + entry.exits,
+        }
+    }
+
+    /// The most that an entry takes.
+    fn entry_need(&self, step: bool) -> Need {
+        Need {
+            bytes: landing::BYTES + self.passes.arrival_bytes(step),
+            marks: 0,
+            exits: EXITS,
+        }
     }
 
     fn translate_unit(
@@ -75,8 +103,7 @@ impl Translator {
         let max = if step { 1 } else { self.options.max_insns };
         let insn_bytes = mangle::INSN_BYTES + self.passes.around_bytes(step);
         let max = max.min((MOST_BYTES - FRAME_BYTES) / insn_bytes);
-        let reserved =
-            max * insn_bytes + landing::BYTES + self.passes.arrival_bytes(step) + FRAME_BYTES;
+        let reserved = self.need(max, step);
         let before = self.make_room(reserved, pc)?;
         let mut window = Window::new(code);
         let mut insn = Insn::new();
@@ -136,7 +163,6 @@ impl Translator {
         self.exits
             .tell_entry(first_exit, entries[Entry::Plain as usize]);
         self.exits.cache.push_hot(&self.asm.buf);
-        self.count_bytes(before, reserved);
         self.stats.guest_insns += u64::from(made.insns);
         self.fresh += u64::from(!step);
         *(if step {
@@ -158,6 +184,8 @@ impl Translator {
         };
         let id = self.frags.add(fragment, &self.marks);
         debug_assert_eq!(id, frag);
+        self.units.made();
+        self.count(before, reserved);
         self.frags.depend(id, &spans);
         self.link_new(first_exit);
         self.log_fragment(code, id, kind);
@@ -180,7 +208,7 @@ impl Translator {
         if let Some(at) = fragment.entry(kind) {
             return Ok(at);
         }
-        let reserved = landing::BYTES + self.passes.arrival_bytes(false);
+        let reserved = self.entry_need(false);
         let before = self.make_room(reserved, fragment.pc)?;
         let (scanned, first_exit) = (flags::scan(code, fragment.pc), self.exits.next());
         self.asm.start(self.exits.cache.next_hot());
@@ -193,7 +221,8 @@ impl Translator {
         self.exits.tell_entry(first_exit, fragment.plain());
         self.frags.depend(id, &scanned.spans);
         self.stats.late_entries += 1;
-        self.count_bytes(before, reserved);
+        self.units.made_late(id);
+        self.count(before, reserved);
         Ok(at)
     }
 

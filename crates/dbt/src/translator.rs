@@ -25,6 +25,8 @@ use crate::shadow::Shadow;
 use crate::stats::{Counters, Stats};
 use crate::stop::{Bad, Error};
 use crate::table::Table;
+use crate::translate::most_bytes;
+use crate::units::Units;
 use crate::watched::Watched;
 
 /// Bytes of one executable map from which on a program is large: it has more hot returns than a
@@ -33,12 +35,14 @@ const LARGE: u64 = 8 << 20;
 
 /// Translates guest code and connects the translations. One per process: the code cache
 /// and the branch table have fixed addresses. Used by one thread at a time; other threads
-/// may be running in the cache meanwhile, except during [`Translator::flush`].
+/// may be running in the cache meanwhile, except during [`Translator::flush`] and
+/// [`Translator::reclaim`].
 pub struct Translator {
     pub(crate) options: Options,
     pub(crate) exits: Exits,
     pub(crate) table: Table,
     pub(crate) frags: Fragments,
+    pub(crate) units: Units,
     pub(crate) asm: Asm,
     pub(crate) marks: Vec<Mark>,
     /// Fragments translated here, without those for stepping, and fragments taken over. Unlike
@@ -92,6 +96,7 @@ impl Translator {
             exits,
             table,
             frags: Fragments::default(),
+            units: Units::new(options.cache_bytes, most_bytes(options.max_insns)),
             asm,
             marks,
             fresh: 0,
@@ -190,6 +195,7 @@ impl Translator {
     pub fn invalidate(&mut self, start: GuestAddr, end: GuestAddr) {
         for id in self.frags.overlapping(start.0, end.0) {
             self.kill(id);
+            self.stats.invalidated += 1;
         }
     }
 
@@ -203,6 +209,7 @@ impl Translator {
         self.exits.all.clear();
         self.exits.ops.clear();
         self.frags.clear();
+        self.units.clear();
         self.stats.flushes += 1;
         self.hashed.clear()?;
         self.shadow.clear();
@@ -283,6 +290,9 @@ impl Translator {
 
     /// The process is about to be forked. No other thread may be translating.
     pub fn about_to_fork(&mut self) {
+        if self.exits.cache.is_anew() {
+            self.close_unit();
+        }
         self.exits.cache.close();
     }
 

@@ -99,7 +99,7 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
             task.machine()
                 .memory()
                 .translator
-                .flush()
+                .reclaim()
                 .map_err(Failure::internal)?;
             task.inexact();
             Ok(Flow::Continue)

@@ -12,6 +12,7 @@ mod hashed;
 mod invalidate;
 mod random;
 mod readings;
+mod reclaim;
 mod returns;
 mod signals;
 mod snapshot;

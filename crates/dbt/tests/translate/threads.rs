@@ -1,13 +1,13 @@
 //! Several threads in the cache at once, while branches are linked and fragments are taken
-//! out of use under them.
+//! out of use under them, and their room is used again when all are out of it.
 
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, RwLock};
 use std::time::Duration;
 
 use iced_x86::code_asm::*;
 use relive_dbt::{Next, Stop, Translator};
-use relive_host::{Context, GuestAddr, enter, signal};
+use relive_host::{Context, GuestAddr, cpu, enter, signal};
 
 use super::guest::*;
 
@@ -47,9 +47,22 @@ fn program(a: &mut CodeAssembler) -> Result<(), iced_x86::IcedError> {
     a.jmp(rdx)
 }
 
-fn run(t: &Mutex<&mut Translator>, memory: &Memory, ctx: &mut Context) -> Stop {
-    let lock = || t.lock().expect("no thread panics with the lock");
-    let mut entry = lock().entry(memory, GuestAddr(ctx.rip)).expect("code");
+/// The translator, and what each thread holds while it knows a place in the cache.
+struct Shared<'t> {
+    t: Mutex<&'t mut Translator>,
+    inside: RwLock<()>,
+    reclaims: AtomicU64,
+}
+
+fn run(shared: &Shared<'_>, memory: &Memory, ctx: &mut Context) -> Stop {
+    let lock = || shared.t.lock().expect("no thread panics with the lock");
+    let _inside = shared.inside.read().expect("no thread panics with the lock");
+    let mut entry = match lock().entry(memory, GuestAddr(ctx.rip)) {
+        Ok(entry) => entry,
+        Err(bad) => return bad.into(),
+    };
+    // Other code may lie where this thread has been.
+    cpu::serialize();
     loop {
         ctx.entry = entry;
         // SAFETY: this thread's adopted context, an entry of the translator's.
@@ -62,7 +75,7 @@ fn run(t: &Mutex<&mut Translator>, memory: &Memory, ctx: &mut Context) -> Stop {
 }
 
 /// Runs the program with a context and a stack of its own, at least once and until told.
-fn worker(t: &Mutex<&mut Translator>, memory: &Memory, number: u64, done: &AtomicBool) {
+fn worker(shared: &Shared<'_>, memory: &Memory, number: u64, done: &AtomicBool) {
     let ctx = Box::leak(Context::new());
     signal::install_stack();
     // SAFETY: the context is leaked.
@@ -73,7 +86,17 @@ fn worker(t: &Mutex<&mut Translator>, memory: &Memory, number: u64, done: &Atomi
         ctx.rip = LOW_CODE;
         ctx.gpr[4] = TOP - 0x1000 * number;
         ctx.gpr[1] = ROUNDS;
-        let stop = run(t, memory, ctx);
+        let stop = loop {
+            match run(shared, memory, ctx) {
+                Stop::CacheFull { .. } => {
+                    let _alone = shared.inside.write().expect("no thread panics with the lock");
+                    let mut t = shared.t.lock().expect("no thread panics with the lock");
+                    t.reclaim().expect("memory");
+                    shared.reclaims.fetch_add(1, Ordering::Relaxed);
+                }
+                stop => break stop,
+            }
+        };
         assert!(matches!(stop, Stop::Syscall { .. }), "{stop:?}");
         assert_eq!((ctx.gpr[0], ctx.gpr[3]), (2 * ROUNDS, 3 * ROUNDS));
         // Two calls and a jump per round, and the branch back.
@@ -89,24 +112,31 @@ fn threads_share_a_cache_that_changes_under_them() {
     for max in [1, 64] {
         let mut guest = Guest::with(relive_dbt::Options {
             together: true,
+            cache_bytes: 1 << 18,
             ..options(max)
         });
         guest.assemble(LOW_CODE, program);
         let Guest { t, memory, .. } = &mut guest;
-        let (t, memory) = (Mutex::new(t), &*memory);
+        let memory = &*memory;
+        let shared = Shared {
+            t: Mutex::new(t),
+            inside: RwLock::new(()),
+            reclaims: AtomicU64::new(0),
+        };
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             for i in 0..THREADS {
-                let (t, done) = (&t, &done);
-                scope.spawn(move || worker(t, memory, i, done));
+                let (shared, done) = (&shared, &done);
+                scope.spawn(move || worker(shared, memory, i, done));
             }
             for _ in 0..INVALIDATIONS {
-                let mut t = t.lock().expect("no thread panics with the lock");
+                let mut t = shared.t.lock().expect("no thread panics with the lock");
                 t.invalidate(GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + 0x40));
                 drop(t);
                 std::thread::sleep(Duration::from_micros(30));
             }
             done.store(true, Ordering::Relaxed);
         });
+        assert!(shared.reclaims.into_inner() > 0, "the cache was never full");
     }
 }
