@@ -382,6 +382,26 @@ mod tests {
         }
     }
 
+    /// Code that cannot be written, followed by code that can.
+    struct Partly(Bytes);
+    impl Code for Partly {
+        fn lasting(&self, pc: GuestAddr) -> bool {
+            pc.0 < 0x1004
+        }
+
+        fn fetch(&self, pc: GuestAddr, buf: &mut [u8; 16]) -> usize {
+            self.0.fetch(pc, buf)
+        }
+    }
+
+    #[test]
+    fn a_target_that_is_not_followed_is_looked_at_all_the_same() {
+        let code = Partly(Bytes(b"\x90\xeb\x05\x90\x90\x90\x90\x90\x31\xc0", true));
+        let dead = scan(&code, 0x1000);
+        assert_eq!(dead.flags, DeadFlags(0));
+        assert_eq!(dead.spans, [(0x1008, 0x1009), (0x1000, 0x1003)]);
+    }
+
     #[test]
     fn the_ranges_cover_what_was_looked_at() {
         let spans = |bytes, lasting| scan(&Bytes(bytes, lasting), 0x1000).spans;

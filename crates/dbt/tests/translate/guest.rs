@@ -180,7 +180,7 @@ impl Guest {
             unsafe { enter::enter(&raw mut *self.ctx) };
             self.exits += 1;
             // Both ways must come to the same.
-            let told = (self.exits % 2 == 0).then(|| Behind::exit(self.ctx));
+            let told = self.exits.is_multiple_of(2).then(|| Behind::exit(self.ctx));
             let answer = told.flatten().map(|(answer, _)| answer);
             match answer.unwrap_or_else(|| self.t.resolve(&self.memory, self.ctx)) {
                 Next::Enter(at) => entry = at,

@@ -5,6 +5,7 @@ use relive_host::GuestAddr;
 use relive_sched::Rng;
 
 use super::guest::*;
+use super::snapshot::{NAME, RANGE, file, same, saved};
 
 /// Functions that call each other down to a system call.
 const DEPTH: u64 = 40;
@@ -61,7 +62,7 @@ impl Changing {
         let (from, next) = (self.at + i * 64, self.at + (i + 1) * 64);
         let mut code = vec![0x48, 0x05];
         code.extend_from_slice(&n.to_le_bytes());
-        if i % 3 == 0 {
+        if i.is_multiple_of(3) {
             code.extend_from_slice(&[0x48, 0xba]);
             code.extend_from_slice(&next.to_le_bytes());
             code.extend_from_slice(&[0xff, 0xd2]);
@@ -227,4 +228,63 @@ fn room_from_before_a_fork_is_used_again() {
         c.crowd(100);
     });
     assert_eq!(changing.guest.t.stats().flushes, 0);
+}
+
+/// Calls one piece of code after the other, and most of them only once. `ready` is called when
+/// the code is there. Returns how many fragments were translated.
+fn walk(guest: &mut Guest, rounds: u64, ready: impl FnOnce(&mut Guest)) -> u64 {
+    let mut code = b"\xff\xc0".repeat(0x1000);
+    code.push(0xc3);
+    guest.fill(LOW_CODE + 0x1000, &code);
+    guest.assemble(LOW_CODE, |a| {
+        use iced_x86::code_asm::*;
+        let mut head = a.create_label();
+        a.set_label(&mut head)?;
+        a.call(rdx)?;
+        a.sub(rdx, 4)?;
+        a.dec(r14d)?;
+        a.jne(head)?;
+        a.syscall()
+    });
+    ready(guest);
+    reset(guest.ctx);
+    guest.ctx.rip = LOW_CODE;
+    // Ends at the same place, however long it is.
+    guest.ctx.gpr[2] = LOW_CODE + 0x1000 + 4 * (rounds - 1);
+    guest.ctx.gpr[14] = rounds;
+    loop {
+        match guest.run() {
+            Stop::CacheFull { .. } => guest.t.reclaim().expect("memory"),
+            Stop::Syscall { .. } => break,
+            stop => panic!("{stop:?}"),
+        }
+    }
+    let all = (0..rounds).map(|i| 0x1000 - 2 * i).sum::<u64>();
+    assert_eq!((guest.ctx.gpr[0], guest.ctx.ticks()), (all, 2 * rounds - 1));
+    guest.t.stats().fragments
+}
+
+/// A cache in which units are filled for the second time is kept, and taken over, as any other.
+#[test]
+fn what_was_filled_anew_is_kept() {
+    const ROUNDS: u64 = 100;
+    let mut guest = Guest::with(small(8 << 20));
+    walk(&mut guest, ROUNDS, |_| ());
+    let code = (GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + CODE_LEN));
+    while guest.t.stats().reused_bytes < 100 << 10 {
+        guest.t.invalidate(code.0, code.1);
+        walk(&mut guest, ROUNDS, |_| ());
+    }
+    let stats = guest.t.stats();
+    assert!(stats.reclaims > 0 && stats.flushes == 0, "{stats:?}");
+    let kept = file(&saved(&guest.t));
+    drop(guest);
+    let mut guest = Guest::with(small(8 << 20));
+    let made = walk(&mut guest, ROUNDS, |guest| {
+        let key = guest.t.key(NAME);
+        assert!(guest.t.load(key, &kept, false) > ROUNDS);
+        guest.t.activate(RANGE.0, RANGE.1, &mut same);
+    });
+    // The first paired return finds no shadow, and may go on where no return has led.
+    assert!(made <= 1, "{made}");
 }

@@ -9,8 +9,8 @@ use relive_host::GuestAddr;
 
 use super::guest::*;
 
-const NAME: &[u8] = b"a program";
-const RANGE: (u64, u64) = (LOW_CODE, LOW_CODE + CODE_LEN);
+pub const NAME: &[u8] = b"a program";
+pub const RANGE: (u64, u64) = (LOW_CODE, LOW_CODE + CODE_LEN);
 /// Functions on another page, so many that the slots for them are worth keeping.
 const F: u64 = LOW_CODE + 0x2000;
 const FUNCTIONS: u64 = 9;
@@ -58,23 +58,23 @@ fn run(guest: &mut Guest) -> u64 {
     guest.t.stats().fragments - before
 }
 
-fn bytes_at(at: u64, out: &mut [u8]) -> bool {
+pub fn bytes_at(at: u64, out: &mut [u8]) -> bool {
     // SAFETY: the tests keep code in mapped guest memory only.
     out.copy_from_slice(unsafe { std::slice::from_raw_parts(at as *const u8, out.len()) });
     true
 }
 
-fn same(at: u64, bytes: &[u8]) -> bool {
+pub fn same(at: u64, bytes: &[u8]) -> bool {
     let mut seen = vec![0; bytes.len()];
     bytes_at(at, &mut seen) && seen == bytes
 }
 
-fn saved(t: &Translator) -> Vec<u8> {
+pub fn saved(t: &Translator) -> Vec<u8> {
     t.save(t.key(NAME), &[RANGE], &mut bytes_at)
         .expect("there is something to keep")
 }
 
-fn file(bytes: &[u8]) -> File {
+pub fn file(bytes: &[u8]) -> File {
     let mut file = tempfile::tempfile().expect("a file");
     file.write_all(bytes).expect("written");
     file
