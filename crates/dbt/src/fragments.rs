@@ -158,7 +158,10 @@ impl Fragments {
         if start < end {
             for page in start / PAGE..=(end - 1) / PAGE {
                 if let Some(ids) = self.by_page.get_mut(&page) {
-                    ids.retain(|other| *other != id);
+                    // Mostly the first: pages are forgotten as a whole, in the order of numbers.
+                    if let Some(i) = ids.iter().position(|other| *other == id) {
+                        ids.remove(i);
+                    }
                     if ids.is_empty() {
                         self.by_page.remove(&page);
                     }
