@@ -6,6 +6,9 @@
 //! after [`Translator::reclaim`], for which every thread has left the cache and knows no place in
 //! it. Nothing else may ever write where code has been.
 
+#[cfg(test)]
+mod tests;
+
 use std::ops::Range;
 
 use crate::addr_map::AddrMap;
@@ -69,7 +72,7 @@ impl Translator {
         while !self.exits.cache.has_room(need.bytes)
             && (self.units.free_bytes() < bytes / PART || !self.units.has_free(some))
         {
-            // Not in what other processes have left, or have seen.
+            // Kept translations may have taken most of the cache.
             let oldest = self.units.take_oldest().filter(|_| own > bytes / 2);
             let Some(unit) = oldest else {
                 return self.flush();

@@ -69,6 +69,16 @@ impl Shadow {
         }
     }
 
+    /// All return addresses that lie in the cache.
+    #[cfg(test)]
+    pub(crate) fn landings(&self) -> Vec<u32> {
+        let slots = self.pages.iter().flat_map(|&page| {
+            // SAFETY: a page of ours, and no code is being executed.
+            unsafe { std::slice::from_raw_parts(page as *const u64, PAGE as usize / 8) }
+        });
+        slots.filter_map(|slot| u32::try_from(*slot).ok()).collect()
+    }
+
     /// From now on there are no shadows.
     pub(crate) fn forbid(&mut self) {
         self.clear();

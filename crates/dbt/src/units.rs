@@ -250,6 +250,12 @@ impl Units {
         closed.sum::<u64>() + self.free_bytes()
     }
 
+    /// The free extents.
+    #[cfg(test)]
+    pub(crate) fn free(&self) -> &[Extent] {
+        &self.free
+    }
+
     /// Bytes of free extents.
     pub(crate) fn free_bytes(&self) -> u64 {
         self.free.iter().map(|e| u64::from(e.bytes())).sum()

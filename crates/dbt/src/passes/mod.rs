@@ -10,7 +10,7 @@ mod accesses;
 mod pass;
 mod readings;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod ticks;
 mod watch;
 

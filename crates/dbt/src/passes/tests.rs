@@ -21,7 +21,7 @@ use crate::{Options, Pairs, Stop, Watched};
 // Items that only single tests need are not used here.
 #[path = "../../tests/translate/guest.rs"]
 #[allow(dead_code)]
-mod guest;
+pub(crate) mod guest;
 #[path = "../../tests/translate/program.rs"]
 mod program;
 #[path = "../../tests/translate/random.rs"]
