@@ -116,7 +116,8 @@ pub enum Stop {
         /// The target.
         target: u64,
     },
-    /// The code cache has no room left: flush when no thread is in it, then go on.
+    /// The code cache has no room left, or much that is out of use: to go on after
+    /// [`crate::Translator::reclaim`], for which no thread may be in it.
     CacheFull {
         /// The address to go on at.
         pc: GuestAddr,
