@@ -25,13 +25,10 @@ pub(crate) struct Description {
     pub(crate) pc: u64,
     /// Where to enter the cache to go on there.
     pub(crate) entry: u32,
-    /// The number of the exit.
-    pub(crate) number: u32,
     /// The flags that are dead there, as bits of RFLAGS.
     pub(crate) dead: u16,
     /// Not 0 for a `pause`, whose tick has not been counted.
     pub(crate) pause: u16,
-    pub(crate) zero: u32,
 }
 
 /// Length of a description.
@@ -43,7 +40,7 @@ pub(crate) fn described_at(at: u32) -> u32 {
 }
 
 /// The description of the exit that was taken, if it has one.
-fn description(exit: u32) -> Option<Description> {
+pub(crate) fn description(exit: u32) -> Option<Description> {
     if exit == EXIT_FAULT || exit & EXIT_DESCRIBED == 0 {
         return None;
     }
@@ -52,11 +49,6 @@ fn description(exit: u32) -> Option<Description> {
     // SAFETY: the exit was stored by code in the cache, which holds the description for as long as
     // the code, and so until this thread, which has just come from there, is at rest.
     Some(unsafe { (at as *const Description).read_unaligned() })
-}
-
-/// The number of the exit that was taken.
-pub(crate) fn number(exit: u32) -> u32 {
-    description(exit).map_or(exit & !EXIT_TOLD, |d| d.number)
 }
 
 /// The cache entry of the code behind a stop, so that the guest goes on without asking the

@@ -19,7 +19,7 @@ pub(crate) enum ExitKind {
     LinkTicked,
     /// A paired call of `pc`, a tick site (see `mangle/pairs.rs`).
     LinkCalled,
-    /// The budget ran out on the way to `pc`; described.
+    /// The budget ran out on the way to `pc`. It has a description, and no record.
     Budget,
     /// The jump landing of `pc` was reached with another target in rcx.
     JumpMismatch,
@@ -28,7 +28,7 @@ pub(crate) enum ExitKind {
     Syscall,
     /// `aux`: index of the operation.
     Instr,
-    /// `pc`: behind the instruction; described, but where it is for single-stepping.
+    /// `pc`: behind the instruction. It has a description; for single-stepping a record.
     Pause,
     Int3,
     /// `aux`: the vector, if it is another software interrupt (`int 4`, `int 0x80`), or 0.
@@ -121,8 +121,7 @@ pub(crate) struct Exit {
     pub(crate) aux: u32,
     /// The fragment that the exit leaves.
     pub(crate) frag: u32,
-    /// Cache address of the branch's displacement, for links; of the description, where there is
-    /// one.
+    /// Cache address of the branch's displacement, for links.
     pub(crate) site: u32,
     /// Cache address of the stub.
     pub(crate) stub: u32,

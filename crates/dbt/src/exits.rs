@@ -21,6 +21,8 @@ pub(crate) struct Exits {
     pub(crate) all: Records<ExitRecord>,
     pub(crate) ops: Vec<InstrOp>,
     stub: Asm,
+    /// Descriptions whose entries are still to be told.
+    untold: Vec<u32>,
 }
 
 impl Exits {
@@ -30,6 +32,7 @@ impl Exits {
             all: Records::default(),
             ops: Vec::new(),
             stub: Asm::new(),
+            untold: Vec::new(),
         }
     }
 
@@ -41,42 +44,41 @@ impl Exits {
         exit.stub
     }
 
-    /// The same for an exit that describes itself ([`crate::behind`]). Its entry is still to be
-    /// told by [`Exits::tell_entry`].
-    pub(crate) fn add_described(
+    /// Adds the end of a budget on the way to `pc`, which has no number: the exit describes itself
+    /// ([`crate::behind`]). Its entry is still to be told by [`Exits::tell_entry`].
+    pub(crate) fn add_budget(
         &mut self,
-        exit: Exit,
+        pc: u64,
         dead: DeadFlags,
         before: impl FnOnce(&mut Asm),
     ) -> u32 {
-        let word = self.describe(exit, dead, 0);
-        self.stub(word, before)
+        let at = self.describe(pc, dead, false, 0);
+        self.untold.push(at);
+        self.stub(described_at(at), before)
     }
 
-    /// Adds an exit that describes itself, whose code the caller emits. Returns what that stores.
-    pub(crate) fn describe(&mut self, mut exit: Exit, dead: DeadFlags, entry: u32) -> u32 {
+    /// Adds a `pause` before `pc`, whose code the caller emits. Returns what that stores.
+    pub(crate) fn add_pause(&mut self, pc: u64, dead: DeadFlags, entry: u32) -> u32 {
+        described_at(self.describe(pc, dead, true, entry))
+    }
+
+    fn describe(&mut self, pc: u64, dead: DeadFlags, pause: bool, entry: u32) -> u32 {
         let description = Description {
-            pc: exit.pc,
+            pc,
             entry,
-            number: self.all.next() as u32,
             dead: dead.0,
-            pause: (exit.kind == ExitKind::Pause).into(),
-            zero: 0,
+            pause: pause.into(),
         };
-        exit.site = self.cache.reserve_cold(DESCRIPTION);
-        self.cache.write(exit.site, bytes_of(&description));
-        self.all.push(ExitRecord::of(&exit));
-        described_at(exit.site)
+        let at = self.cache.reserve_cold(DESCRIPTION);
+        self.cache.write(at, bytes_of(&description));
+        at
     }
 
-    /// The exits from `first` on that end a budget go on at `entry`.
-    pub(crate) fn tell_entry(&mut self, first: usize, entry: u32) {
-        for number in first..self.all.next() {
-            let exit = &self.all[number];
-            if exit.kind() == Some(ExitKind::Budget) {
-                let at = exit.site + offset_of!(Description, entry) as u32;
-                self.cache.write(at, &entry.to_le_bytes());
-            }
+    /// The ends of budgets that were added last go on at `entry`.
+    pub(crate) fn tell_entry(&mut self, entry: u32) {
+        for at in self.untold.drain(..) {
+            let at = at + offset_of!(Description, entry) as u32;
+            self.cache.write(at, &entry.to_le_bytes());
         }
     }
 

@@ -1,12 +1,12 @@
 //! Answers each exit from the cache: links and goes on, or stops with exact state.
 
-use relive_host::context::EXIT_FAULT;
+use relive_host::context::{EXIT_FAULT, EXIT_TOLD};
 use relive_host::{Context, GuestAddr, Reg, layout};
 
 use crate::code::Code;
 use crate::emit::EXIT_BYTES;
 use crate::entry::Entry;
-use crate::exit::{Exit, ExitKind, ExitRecord};
+use crate::exit::{Exit, ExitKind, NONE};
 use crate::guest_state::{bad_target, budget, stepped, stop, take_target};
 use crate::instr_op::is_canonical;
 use crate::mangle;
@@ -34,13 +34,17 @@ impl Translator {
     }
 
     fn exit(&mut self, code: &dyn Code, ctx: &mut Context) -> Result<Next, String> {
-        let number = behind::number(ctx.exit);
-        let exit = self
-            .exits
-            .all
-            .get(number as usize)
-            .and_then(ExitRecord::exit)
-            .ok_or_else(|| format!("there is no exit {number}"))?;
+        let number = ctx.exit & !EXIT_TOLD;
+        let described = behind::description(ctx.exit).map(|d| {
+            let kind = match d.pause {
+                0 => ExitKind::Budget,
+                _ => ExitKind::Pause,
+            };
+            Exit::new(kind, NONE, d.pc)
+        });
+        let record = || self.exits.all.get(number as usize)?.exit();
+        let exit = described.or_else(record);
+        let exit = exit.ok_or_else(|| format!("there is no exit {number}"))?;
         self.stats.count_exit(exit.kind);
         let pc = GuestAddr(exit.pc);
         let next = pc.offset(u64::from(exit.len));

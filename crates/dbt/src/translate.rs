@@ -33,11 +33,6 @@ const MARKS: u32 = 8;
 /// Most exits of an instruction, with those of passes, or of an entry.
 const EXITS: u32 = 6;
 
-/// Most bytes of a fragment of so many instructions, without the code of passes.
-pub(crate) fn most_bytes(insns: u32) -> u32 {
-    (insns * mangle::INSN_BYTES + landing::BYTES + FRAME_BYTES).min(MOST_BYTES)
-}
-
 impl Translator {
     /// Translates a fragment at `pc`, with entry `kind` in line. Returns its number.
     pub(crate) fn translate(
@@ -160,8 +155,7 @@ impl Translator {
         let made = body.emit(&mut unit, &mut window, insn, decoded);
 
         let spans = unit.spans;
-        self.exits
-            .tell_entry(first_exit, entries[Entry::Plain as usize]);
+        self.exits.tell_entry(entries[Entry::Plain as usize]);
         self.exits.cache.push_hot(&self.asm.buf);
         self.stats.guest_insns += u64::from(made.insns);
         self.fresh += u64::from(!step);
@@ -210,7 +204,7 @@ impl Translator {
         }
         let reserved = self.entry_need(false);
         let before = self.make_room(reserved, fragment.pc)?;
-        let (scanned, first_exit) = (flags::scan(code, fragment.pc), self.exits.next());
+        let scanned = flags::scan(code, fragment.pc);
         self.asm.start(self.exits.cache.next_hot());
         let meant = self.is_meant(fragment.pc);
         let at = self.emit_entry(kind, id, fragment.pc, scanned.flags, meant);
@@ -218,7 +212,7 @@ impl Translator {
         self.asm.jmp(fragment.plain());
         self.exits.cache.push_hot(&self.asm.buf);
         self.frags.get_mut(id).entries[kind as usize] = at;
-        self.exits.tell_entry(first_exit, fragment.plain());
+        self.exits.tell_entry(fragment.plain());
         self.frags.depend(id, &scanned.spans);
         self.stats.late_entries += 1;
         self.units.made_late(id);

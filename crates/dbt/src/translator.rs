@@ -17,6 +17,7 @@ use crate::exits::Exits;
 use crate::forced::{Ask, Forced};
 use crate::fragments::Fragments;
 use crate::hashed::Hashed;
+use crate::mangle::INSN_BYTES;
 use crate::marks::Mark;
 use crate::options::{Options, Pairs};
 use crate::own_pages;
@@ -25,7 +26,6 @@ use crate::shadow::Shadow;
 use crate::stats::{Counters, Stats};
 use crate::stop::{Bad, Error};
 use crate::table::Table;
-use crate::translate::most_bytes;
 use crate::units::Units;
 use crate::watched::Watched;
 
@@ -96,7 +96,7 @@ impl Translator {
             exits,
             table,
             frags: Fragments::default(),
-            units: Units::new(options.cache_bytes, most_bytes(options.max_insns)),
+            units: Units::new(options.cache_bytes, options.max_insns * INSN_BYTES),
             asm,
             marks,
             fresh: 0,

@@ -70,14 +70,13 @@ fn call(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
 
 /// The host counts the tick, and goes on behind the exit.
 fn pause(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
-    let exit = Exit::new(ExitKind::Pause, unit.frag, insn.next());
     if unit.step {
-        unit.leave(exit);
+        unit.leave(Exit::new(ExitKind::Pause, unit.frag, insn.next()));
         return Flow::End;
     }
     let dead = unit.dead_flags(insn.next());
     let behind = unit.asm.here() + EXIT_BYTES;
-    let word = unit.exits.describe(exit, dead, behind);
+    let word = unit.exits.add_pause(insn.next(), dead, behind);
     unit.asm.exit(word);
     fall_through(unit, insn.next());
     Flow::End

@@ -11,10 +11,9 @@ use relive_host::context::{LANES, off};
 use super::pass::Pass;
 use crate::arrival::Arrival;
 use crate::emit::{Asm, JCC_BYTES, JRCXZ_BYTES, RCX};
-use crate::exit::{Exit, ExitKind};
 
 /// Most bytes that a tick takes, its stub included.
-const BYTES: u32 = 120;
+const BYTES: u32 = 112;
 
 /// The pass; always on.
 pub(super) struct Ticks;
@@ -41,9 +40,7 @@ impl Pass for Ticks {
         if at.dead.all_but_carry() {
             return 0;
         }
-        let out = at
-            .exits
-            .add_described(budget(at), at.dead, Asm::restore_rcx);
+        let out = at.exits.add_budget(at.pc, at.dead, Asm::restore_rcx);
         let near = at.asm.here();
         at.asm.jmp(out);
         near
@@ -63,7 +60,7 @@ impl Pass for Ticks {
 fn by_flags(at: &mut Arrival<'_>) {
     const EQUAL: u8 = 4;
     at.restore_rcx();
-    let out = at.exits.add_described(budget(at), at.dead, |_| ());
+    let out = at.exits.add_budget(at.pc, at.dead, |_| ());
     if at.dead.all() {
         at.asm.sub_lane(lane(at));
     } else {
@@ -88,8 +85,4 @@ fn flag_free(at: &mut Arrival<'_>, out: u32) {
 fn lane(at: &Arrival<'_>) -> i32 {
     let mixed = (at.pc >> 2 ^ at.pc >> 5) as usize;
     off::LANES + 8 * ((mixed + at.round) % LANES) as i32
-}
-
-fn budget(at: &Arrival<'_>) -> Exit {
-    Exit::new(ExitKind::Budget, at.frag, at.pc)
 }
