@@ -15,10 +15,15 @@ pub(crate) struct Asm {
     pub(crate) block: u32,
 }
 
+/// Encoding number of rax.
+pub(crate) const RAX: u8 = 0;
 /// Encoding number of rcx.
 pub(crate) const RCX: u8 = 1;
 /// Encoding number of rsp.
 pub(crate) const RSP: u8 = 4;
+
+/// Slot of the guest's rsp during a call of a host routine.
+pub(crate) const OLD_RSP: i32 = off::SPILL + 16;
 
 /// First bytes of [`Asm::load`], for one of the lower eight registers.
 pub(crate) const LOAD: [u8; 3] = [0x65, 0x48, 0x8b];
@@ -96,7 +101,7 @@ impl Asm {
     }
 
     /// An operation on `gs:[offset]`: prefix, optional REX, opcode, `reg` field.
-    fn gs(&mut self, rex: Option<u8>, opcode: u8, reg: u8, offset: i32) {
+    pub(crate) fn gs(&mut self, rex: Option<u8>, opcode: u8, reg: u8, offset: i32) {
         self.buf.push(0x65);
         self.buf.extend(rex);
         self.bytes(&[opcode, 0x04 | (reg & 7) << 3, 0x25]);
@@ -135,12 +140,18 @@ impl Asm {
 
     /// `lea rcx, [base + index * 2^scale + disp]`; the index is not rsp.
     pub(crate) fn lea_rcx(&mut self, base: Option<u8>, index: Option<(u8, u8)>, disp: i32) {
+        self.lea(RCX, base, index, disp);
+    }
+
+    /// The same into any register.
+    pub(crate) fn lea(&mut self, to: u8, base: Option<u8>, index: Option<(u8, u8)>, disp: i32) {
         const NO_INDEX: (u8, u8) = (4, 0);
         const NO_BASE: u8 = 5;
         let (index, scale) = index.unwrap_or(NO_INDEX);
         // Without a base the form is [index * 2^scale + disp32], mod = 0.
         let (mode, base) = base.map_or((0, NO_BASE), |b| (0x80, b));
-        self.bytes(&[0x48 | (index >> 3) << 1 | base >> 3, 0x8d, mode | 0x0c]);
+        let rex = 0x48 | (to >> 3) << 2 | (index >> 3) << 1 | base >> 3;
+        self.bytes(&[rex, 0x8d, mode | (to & 7) << 3 | 4]);
         self.buf.push(scale << 6 | (index & 7) << 3 | base & 7);
         self.imm32(disp as u32);
     }
@@ -311,13 +322,18 @@ impl Asm {
         self.imm32(rel);
     }
 
-    /// Calls a host routine by way of `gs:[offset]`, on the host's stack. An [`Asm::exit`] must
-    /// follow: it is skipped unless the host has to act.
-    pub(crate) fn call_host(&mut self, offset: i32) {
-        const OLD_RSP: i32 = off::SPILL + 16;
+    /// Calls a host routine by way of `gs:[offset]`, on the host's stack. A load of rsp from
+    /// [`OLD_RSP`] must follow.
+    pub(crate) fn begin_host_call(&mut self, offset: i32) {
         self.store(OLD_RSP, RSP);
         self.load(RSP, off::HOST_RSP);
         self.gs(None, 0xff, 2, offset);
+    }
+
+    /// The same with a routine that may leave it to the host. An [`Asm::exit`] must follow: it is
+    /// skipped unless the host has to act.
+    pub(crate) fn call_host(&mut self, offset: i32) {
+        self.begin_host_call(offset);
         let back = self.buf.len();
         self.load(RSP, OLD_RSP);
         let rest = self.buf.len() - back;

@@ -106,6 +106,16 @@ impl Exits {
         at
     }
 
+    /// Adds code beside the fragments that is no way out. Returns its cache address.
+    pub(crate) fn add_code(&mut self, len: u32, emit: impl FnOnce(&mut Asm)) -> u32 {
+        let at = self.cache.reserve_cold(len);
+        self.stub.start(at);
+        emit(&mut self.stub);
+        assert_eq!(self.stub.buf.len(), len as usize, "not as long as said");
+        self.cache.write(at, &self.stub.buf);
+        at
+    }
+
     pub(crate) fn add_op(&mut self, op: InstrOp) -> u32 {
         // There are few different ones.
         let known = self.ops.iter().position(|known| *known == op);

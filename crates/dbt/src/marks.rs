@@ -3,6 +3,8 @@
 
 use bytemuck::{Pod, Zeroable};
 
+use crate::emit::RSP;
+
 /// The changes that a partly executed translation has already made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Undo {
@@ -12,6 +14,12 @@ pub(crate) enum Undo {
     Rcx,
     /// This register is spilled.
     Scratch(u8),
+    /// An ordered instruction has been counted. Two registers may be spilled, that of the object and
+    /// that of [`Undo::Scratch`].
+    Ordered {
+        object: Option<u8>,
+        scratch: Option<u8>,
+    },
     /// The table slot of an indirect jump or call is not there: rcx is the target.
     JumpMiss,
     /// The table slot of a return is not there: rcx is the target.
@@ -62,6 +70,7 @@ impl MarkRecord {
             Undo::Return => (7, 0),
             Undo::Landing => (8, 0),
             Undo::Misled => (9, 0),
+            Undo::Ordered { object, scratch } => (10, pair(object) | pair(scratch) << 4),
         };
         let (cache, guest) = (mark.cache, mark.guest);
         Self {
@@ -88,8 +97,41 @@ impl MarkRecord {
                 7 => Undo::Return,
                 8 => Undo::Landing,
                 9 => Undo::Misled,
+                10 => Undo::Ordered {
+                    object: unpaired(self.reg & 0xf),
+                    scratch: unpaired(self.reg >> 4),
+                },
                 _ => return None,
             },
         })
+    }
+}
+
+/// A register that may be spilled, in half a byte: rsp never is.
+fn pair(reg: Option<u8>) -> u8 {
+    reg.unwrap_or(RSP)
+}
+
+fn unpaired(half: u8) -> Option<u8> {
+    (half != RSP).then_some(half)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_record_says_which_registers_are_spilled() {
+        let registers = [None, Some(0), Some(1), Some(11), Some(15)];
+        for object in registers {
+            for scratch in registers {
+                let mark = Mark {
+                    cache: 3,
+                    guest: 4,
+                    undo: Undo::Ordered { object, scratch },
+                };
+                assert_eq!(MarkRecord::of(&mark).mark(), Some(mark));
+            }
+        }
     }
 }

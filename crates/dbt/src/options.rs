@@ -17,6 +17,18 @@ pub enum Pairs {
     Always,
 }
 
+/// The treatment of ordered instructions: those with a `lock` prefix, and exchanges with memory.
+/// All others are the same with each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ordered {
+    /// As any other instruction.
+    Off,
+    /// Counted, and ordered by [`relive_host::order`], which must have been installed.
+    Record,
+    /// Counted.
+    Count,
+}
+
 /// Options of a [`crate::Translator`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Options {
@@ -38,6 +50,8 @@ pub struct Options {
     /// Landings check by `loop` whether they are meant: one operation for AMD's processors, seven
     /// for Intel's.
     pub loops: bool,
+    /// The treatment of ordered instructions.
+    pub order: Ordered,
     /// A pass of the tests is on.
     #[cfg(test)]
     pub count_accesses: bool,
@@ -54,6 +68,7 @@ impl Default for Options {
             pairs: Pairs::Large,
             short_blocks: cpu::is_intel(),
             loops: !cpu::is_intel(),
+            order: Ordered::Off,
             #[cfg(test)]
             count_accesses: false,
         }

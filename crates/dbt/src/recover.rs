@@ -87,6 +87,15 @@ impl Translator {
             Undo::Exact => {}
             Undo::Rcx => drop(take_target(ctx)),
             Undo::Scratch(reg) => ctx.gpr[usize::from(reg)] = ctx.spill[0],
+            Undo::Ordered { object, scratch } => {
+                // The signal handler has freed the object.
+                ctx.take_back_operation();
+                for (reg, value) in [(object, ctx.order_spill[0]), (scratch, ctx.spill[0])] {
+                    if let Some(reg) = reg {
+                        ctx.gpr[usize::from(reg)] = value;
+                    }
+                }
+            }
             Undo::Called | Undo::CalledByTable => {
                 add_rsp(ctx, SHADOW_BELOW - 8);
                 let target = (mark.undo == Undo::CalledByTable).then(|| take_target(ctx));

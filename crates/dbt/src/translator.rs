@@ -10,7 +10,8 @@ use crate::addr_map::AddrMap;
 use crate::align::{LINE, SHORT};
 use crate::behind::new_epoch;
 use crate::cache::Cache;
-use crate::code::Code;
+use crate::code::{Code, Window};
+use crate::decode::{Decoded, Insn};
 use crate::emit::Asm;
 use crate::entry::Entry;
 use crate::exits::Exits;
@@ -21,7 +22,7 @@ use crate::mangle::INSN_BYTES;
 use crate::marks::Mark;
 use crate::options::{Options, Pairs};
 use crate::own_pages;
-use crate::passes::Passes;
+use crate::passes::{Passes, is_ordered};
 use crate::shadow::Shadow;
 use crate::stats::{Counters, Stats};
 use crate::stop::{Bad, Error};
@@ -257,6 +258,14 @@ impl Translator {
     pub fn key(&self, program: &[u8]) -> u128 {
         let passes = self.passes.key().unwrap_or_default();
         xxh3_128(&[&self.build, &passes[..], program].concat())
+    }
+
+    /// Whether the instruction at `pc` is an ordered one: see [`crate::Ordered`].
+    #[must_use]
+    pub fn is_ordered_at(code: &dyn Code, pc: GuestAddr) -> bool {
+        let mut insn = Insn::new();
+        let decoded = insn.decode(&mut Window::new(code), pc.0);
+        matches!(decoded, Decoded::Insn) && is_ordered(&insn)
     }
 
     /// The counts so far.

@@ -56,7 +56,7 @@ impl Unit<'_> {
             .is_some_and(|sites| !is_low(insn.pc()) || sites.contains_key(&insn.pc()))
     }
 
-    /// The flags that may be lost before the instruction at `pc`.
+    /// The flags that may be lost before the instruction at `pc`. A pass that asks may lose them.
     pub(crate) fn dead_flags(&mut self, pc: u64) -> DeadFlags {
         let dead = flags::scan(self.code, pc);
         self.spans.extend(dead.spans);

@@ -11,7 +11,7 @@
 use std::arch::naked_asm;
 
 use crate::context::{Context, LANES, off};
-use crate::{cpu, reading, vectors};
+use crate::{cpu, order, reading, vectors};
 
 /// The arithmetic flags, and those that are always set in user mode (Intel SDM vol. 1, 3.4.3):
 /// bit 1 and IF.
@@ -22,12 +22,13 @@ impl Context {
     /// `host_fs` is filled in by [`adopt`].
     #[must_use]
     pub fn new() -> Box<Self> {
-        // SAFETY: every field is plain integers, for which all-zero bytes are a value; the
-        // allocation has the type's own layout.
+        // SAFETY: every field is plain integers or an optional box, for which all-zero bytes are a
+        // value; the allocation has the type's own layout.
         let mut ctx: Box<Self> = unsafe { Box::new_zeroed().assume_init() };
         ctx.this = &raw const *ctx as u64;
         ctx.exit_fn = exit_to_host as *const () as u64;
         (ctx.routines, ctx.vdso) = reading::in_use();
+        (ctx.order_fn, ctx.edges) = order::in_use();
         ctx.rflags = 0x202;
         ctx.form = vectors::form();
         ctx.xsave.reset();

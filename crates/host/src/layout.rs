@@ -4,6 +4,7 @@
 //! 0x0000_0001_0000  guest low window: images, and mappings that ask for a low address
 //! 0x0000_4000_0000  code cache (320 MiB)
 //! 0x0000_5400_0000  the host's image (64 MiB)
+//! 0x0000_57f0_0000  objects of ordered instructions (1 MiB)
 //! 0x0000_5800_0000  never mapped
 //! 0x0000_6000_0000  branch table: one 8-byte slot per byte of the low window (8 GiB)
 //! 0x0000_7fff_7000  guest annex: AddressSanitizer's shadow memory, over part of the table
@@ -33,6 +34,11 @@ pub const IMAGE_START: u64 = CACHE_END;
 /// addresses of the address space (`-1`, the vsyscall page) look for their slot there and must
 /// fault.
 pub const IMAGE_END: u64 = TABLE - (128 << 20);
+/// Address of the objects of ordered instructions ([`crate::order`]): the last part of that room,
+/// which emitted code reaches by a plain displacement.
+pub const OBJECTS: u64 = IMAGE_END - OBJECTS_BYTES;
+/// Their size.
+pub const OBJECTS_BYTES: u64 = 1 << 20;
 /// Base of the branch table: the slot of guest address `a` is at `TABLE + 8 * a`.
 pub const TABLE: u64 = 0x6000_0000;
 /// End of the branch table.

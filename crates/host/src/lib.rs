@@ -12,6 +12,7 @@ pub mod copy;
 pub mod cpu;
 pub mod enter;
 pub mod layout;
+pub mod order;
 pub mod reading;
 pub mod segments;
 pub mod signal;

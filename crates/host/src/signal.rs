@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use serde::{Deserialize, Serialize};
 
 use crate::context::{Context, EXIT_FAULT, LANES, SIGNAL_SLOTS, off};
-use crate::{copy, enter, layout, sys};
+use crate::{copy, enter, layout, order, reading, sys};
 
 /// The signals that a fault of the guest raises: never blocked in the host.
 pub const SYNCHRONOUS: [i32; 5] = [
@@ -251,6 +251,7 @@ unsafe extern "C" fn handler(
     // may send itself any siginfo, as crash handlers do that pass on the one they received.
     if SYNCHRONOUS.contains(&sig) && code > 0 && !sys::is_behind_call(rip) {
         if layout::in_cache(rip) {
+            order::let_go(ctx);
             ctx.exit = EXIT_FAULT;
             ctx.fault.cache_pc = rip;
             ctx.fault.siginfo = *info;
@@ -291,9 +292,11 @@ unsafe extern "C" fn handler(
         };
     }
     // In host code nothing is forced, as it may be in the middle of counting: `enter` and the
-    // readings of clocks check `pending` and `wanted` themselves. Past that check, and in the cache,
-    // the handler forces the exit.
-    let behind_the_look = enter::past_pending_check(rip) || crate::reading::past_pending_check(rip);
+    // routines of readings and of order check `pending` and `wanted` themselves. Past that check,
+    // and in the cache, the handler forces the exit.
+    let behind_the_look = enter::past_pending_check(rip)
+        || reading::past_pending_check(rip)
+        || order::past_pending_check(rip);
     if !already && (layout::in_cache(rip) || behind_the_look) {
         force_exit(ctx, gregs, rip);
     }

@@ -81,7 +81,8 @@ impl Context {
     /// is left, or if the host needs the thread.
     pub fn deal_on(&mut self) -> bool {
         self.settle();
-        let goes_on = self.left > self.slack && self.pending == 0 && self.wanted == 0;
+        let is_needed = self.pending != 0 || self.wanted != 0 || self.has_many_edges();
+        let goes_on = self.left > self.slack && !is_needed;
         if goes_on {
             self.deal();
         }

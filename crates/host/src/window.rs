@@ -46,7 +46,7 @@ pub fn reserve() -> Result<(), ReserveError> {
     assert!(
         HEAP_AT == layout::WINDOW_END
             && &raw const IMAGE as u64 == layout::IMAGE_START
-            && &raw const IMAGE_BEHIND as u64 <= layout::IMAGE_END,
+            && &raw const IMAGE_BEHIND as u64 <= layout::OBJECTS,
         "not linked as .cargo/config.toml says: does RUSTFLAGS replace what it asks for?"
     );
     for (start, end) in [

@@ -1,4 +1,4 @@
-//! Copied instructions and their RIP-relative operands.
+//! Copied instructions, their RIP-relative operands, and those in the GS segment.
 
 use iced_x86::{InstructionInfoFactory, Register};
 use relive_host::context::{Reg, off};
@@ -9,22 +9,68 @@ use crate::emit::RCX;
 use crate::marks::Undo;
 use crate::unit::{Flow, Unit};
 
-pub(super) fn copy(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+/// The state around a copied instruction.
+#[derive(Clone, Copy)]
+pub(crate) enum Around {
+    Plain,
+    /// It has been counted as an ordered one, and this register is spilled.
+    Ordered {
+        object: Option<u8>,
+    },
+}
+
+impl Around {
+    /// The register that it must leave alone.
+    fn object(self) -> Option<u8> {
+        match self {
+            Self::Plain => None,
+            Self::Ordered { object } => object,
+        }
+    }
+
+    /// How to recover from a fault, with this scratch register spilled.
+    fn undo(self, scratch: Option<u8>) -> Undo {
+        match (self, scratch) {
+            (Self::Ordered { object }, scratch) => Undo::Ordered { object, scratch },
+            (Self::Plain, None) => Undo::Exact,
+            (Self::Plain, Some(scratch)) => Undo::Scratch(scratch),
+        }
+    }
+}
+
+/// Copies an instruction.
+pub(crate) fn copy(unit: &mut Unit<'_>, insn: &Insn, around: Around) {
+    if !insn.uses_gs() {
+        copy_as_is(unit, insn, around);
+        return;
+    }
+    // GS is the host's: the instruction is executed with FS instead, which holds the guest's GS
+    // base meanwhile. A fault in it leaves to the host, which takes both bases from the context.
+    set_fs(unit, off::GUEST_GS);
+    copy_as_is(unit, &insn.with_fs(), around);
+    set_fs(unit, off::GUEST_FS);
+}
+
+/// The same with nothing around it.
+pub(super) fn copy_plain(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
+    copy(unit, insn, Around::Plain);
+    Flow::Continue
+}
+
+fn copy_as_is(unit: &mut Unit<'_>, insn: &Insn, around: Around) {
     if insn.is_repeated() {
         note_start(unit);
     }
+    unit.mark(insn, around.undo(None));
     if !insn.is_rip_relative() {
-        unit.mark(insn, Undo::Exact);
         unit.asm.bytes(insn.bytes());
-        return Flow::Continue;
+        return;
     }
     let target = insn.iced.memory_displacement64();
-    unit.mark(insn, Undo::Exact);
     if !patched(unit, insn.bytes(), insn.modrm(), target, insn) {
         unit.marks.pop();
-        through_scratch(unit, insn, target);
+        through_scratch(unit, insn, target, around);
     }
-    Flow::Continue
 }
 
 /// Stores the registers that a repeated string instruction counts with, so that its start is known
@@ -33,16 +79,6 @@ fn note_start(unit: &mut Unit<'_>) {
     for (i, reg) in [Reg::Rcx, Reg::Rsi, Reg::Rdi].into_iter().enumerate() {
         unit.asm.store(off::STRING_START + 8 * i as i32, reg as u8);
     }
-}
-
-/// An instruction with an operand in the GS segment, which is the host's: it is executed with FS
-/// instead, which holds the guest's GS base meanwhile. A fault in it leaves to the host, which
-/// takes both bases from the context.
-pub(super) fn copy_gs(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
-    set_fs(unit, off::GUEST_GS);
-    let flow = copy(unit, &insn.with_fs());
-    set_fs(unit, off::GUEST_FS);
-    flow
 }
 
 fn set_fs(unit: &mut Unit<'_>, base: i32) {
@@ -95,26 +131,26 @@ pub(super) fn based(unit: &mut Unit<'_>, bytes: &[u8], at: usize, base: u8) {
 }
 
 /// The slow way: the address in a register that the instruction does not use.
-fn through_scratch(unit: &mut Unit<'_>, insn: &Insn, target: u64) {
-    let scratch = unused_register(insn);
+fn through_scratch(unit: &mut Unit<'_>, insn: &Insn, target: u64, around: Around) {
+    const CANDIDATES: [u8; 6] = [3, 6, 7, 0, 2, 1];
+    let scratch = unused_register(insn, &CANDIDATES, around.object());
     unit.asm.store(off::SPILL, scratch);
     unit.asm.mov_imm64(scratch, target);
-    unit.mark(insn, Undo::Scratch(scratch));
+    unit.mark(insn, around.undo(Some(scratch)));
     based(unit, insn.bytes(), insn.modrm(), scratch);
     unit.asm.load(scratch, off::SPILL);
 }
 
-/// One of the lower eight general registers that `insn` neither reads nor writes, rsp and
-/// rbp (whose default segment differs) excepted.
-fn unused_register(insn: &Insn) -> u8 {
-    const CANDIDATES: [u8; 6] = [3, 6, 7, 0, 2, 1];
+/// The first of some general registers that `insn` neither reads nor writes, nor is `taken`.
+pub(crate) fn unused_register(insn: &Insn, candidates: &[u8], taken: Option<u8>) -> u8 {
     let mut factory = InstructionInfoFactory::new();
     let info = factory.info(&insn.iced);
     let used = info
         .used_registers()
         .iter()
         .filter_map(|r| gpr_number(r.register()))
+        .chain(taken)
         .fold(0u32, |m, r| m | 1 << r);
-    let free = CANDIDATES.into_iter().find(|r| used & 1 << r == 0);
-    free.unwrap_or_else(|| panic!("no register is free beside {}", insn.iced.code() as usize))
+    let free = candidates.iter().find(|r| used & 1 << **r == 0);
+    *free.unwrap_or_else(|| panic!("no register is free beside {}", insn.iced.code() as usize))
 }

@@ -10,6 +10,7 @@ mod pairs;
 mod system;
 
 pub(crate) use branch::{fall_through, leave_loop};
+pub(crate) use memory::{Around, copy, unused_register};
 pub(crate) use system::{undefined, unsupported_name};
 
 use crate::classify::Class;
@@ -22,14 +23,11 @@ pub(crate) const INSN_BYTES: u32 = 224;
 
 /// Emits the translation of `insn`.
 pub(crate) fn translate(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
-    if insn.uses_gs() {
-        if insn.class == Class::Copy {
-            return memory::copy_gs(unit, insn);
-        }
+    if insn.uses_gs() && insn.class != Class::Copy {
         return unit.stop_at(insn, ExitKind::Unsupported, system::GS_PREFIX);
     }
     match insn.class {
-        Class::Copy => memory::copy(unit, insn),
+        Class::Copy => memory::copy_plain(unit, insn),
         Class::Jcc
         | Class::Loop
         | Class::Jmp

@@ -104,7 +104,7 @@ fn answered(unit: &mut Unit<'_>, insn: &Insn, op: InstrOp) -> Flow {
 /// instruction follows for where it faults, and if it then does not.
 fn stores_fip(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     if !crate::fip::is_xsave(&insn.iced) {
-        super::memory::copy(unit, insn);
+        super::memory::copy_plain(unit, insn);
         return unit.stop_at(insn, ExitKind::Fip, 0);
     }
     let mut exit = Exit::new(ExitKind::Xsave, unit.frag, insn.pc());
@@ -112,7 +112,7 @@ fn stores_fip(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     (exit.aux, exit.site) = crate::xsave::describe(&insn.iced).unwrap_or_default();
     unit.leave(exit);
     let over = unit.asm.jump_ahead();
-    super::memory::copy(unit, insn);
+    super::memory::copy_plain(unit, insn);
     unit.stop_at(insn, ExitKind::Fip, 0);
     unit.asm.land(over);
     match unit.step {
@@ -127,7 +127,7 @@ fn int(unit: &mut Unit<'_>, insn: &Insn) -> Flow {
     match insn.iced.immediate8() {
         3 => unit.stop_at(insn, ExitKind::Int3, 0),
         n @ (4 | 0x80) => unit.stop_at(insn, ExitKind::Int1, n.into()),
-        _ => super::memory::copy(unit, insn),
+        _ => super::memory::copy_plain(unit, insn),
     }
 }
 

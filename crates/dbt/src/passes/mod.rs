@@ -7,6 +7,7 @@
 
 #[cfg(test)]
 mod accesses;
+mod order;
 mod pass;
 mod readings;
 #[cfg(test)]
@@ -14,6 +15,8 @@ pub(crate) mod tests;
 mod ticks;
 mod watch;
 
+use self::order::Order;
+pub(crate) use self::order::is_ordered;
 use self::pass::Pass;
 use self::readings::Readings;
 use self::ticks::Ticks;
@@ -28,13 +31,14 @@ use crate::unit::{Flow, Unit};
 pub(crate) struct Passes {
     pub(crate) watch: Watch,
     readings: Readings,
+    order: Order,
     ticks: Ticks,
     #[cfg(test)]
     accesses: accesses::Accesses,
 }
 
 /// Most passes that there are.
-const MOST: usize = 4;
+const MOST: usize = 5;
 
 /// Applies an expression to each pass, in order.
 macro_rules! each {
@@ -42,6 +46,8 @@ macro_rules! each {
         let $pass = &$passes.watch;
         $do;
         let $pass = &$passes.readings;
+        $do;
+        let $pass = &$passes.order;
         $do;
         let $pass = &$passes.ticks;
         $do;
@@ -59,14 +65,15 @@ pub(crate) struct Ahead([u32; MOST]);
 
 impl Passes {
     /// The passes that options ask for.
-    pub(crate) fn chosen(_options: &Options) -> Self {
+    pub(crate) fn chosen(options: &Options) -> Self {
         Self {
             watch: Watch::default(),
             readings: Readings,
+            order: Order::new(options.order),
             ticks: Ticks,
             #[cfg(test)]
             accesses: accesses::Accesses {
-                on: _options.count_accesses,
+                on: options.count_accesses,
             },
         }
     }

@@ -16,12 +16,15 @@ use self::state::State;
 use super::accesses::{COUNTS, is_counted};
 use crate::code::Window;
 use crate::decode::{Decoded, Insn};
-use crate::{Options, Pairs, Stop, Watched};
+use crate::{Options, Ordered, Pairs, Stop, Watched};
 
 // Items that only single tests need are not used here.
 #[path = "../../tests/translate/guest.rs"]
 #[allow(dead_code)]
 pub(crate) mod guest;
+#[path = "../../tests/translate/locked.rs"]
+mod locked;
+mod ordered;
 #[path = "../../tests/translate/program.rs"]
 mod program;
 #[path = "../../tests/translate/random.rs"]
@@ -145,8 +148,15 @@ fn kept(guest: &mut Guest) -> Option<Vec<u8>> {
 
 #[test]
 fn kept_translations_are_of_use_with_the_same_passes_only() {
-    let each = [false, true].map(|count_accesses| Options {
+    let each = [
+        (false, Ordered::Off),
+        (true, Ordered::Off),
+        (false, Ordered::Record),
+        (false, Ordered::Count),
+    ]
+    .map(|(count_accesses, order)| Options {
         count_accesses,
+        order,
         ..options(64)
     });
     for made in each {

@@ -8,7 +8,7 @@ use iced_x86::code_asm::{CodeAssembler, eax};
 use relive_dbt::{Bad, Behind, Code, Next, Options, Stop, Translator};
 use relive_host::reading::{self, Use, Window};
 use relive_host::signal::{self, Disposition};
-use relive_host::{Context, GuestAddr, cpu, enter, window};
+use relive_host::{Context, GuestAddr, cpu, enter, order, window};
 
 /// Code in the low window.
 pub const LOW_CODE: u64 = 0x40_0000;
@@ -91,6 +91,7 @@ impl Guest {
         set_up_process();
         let ctx = thread_context();
         reset(ctx);
+        order::forget();
         let mut t = Translator::new(options).expect("translator");
         t.add_code_range(GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + CODE_LEN))
             .expect("table");
@@ -250,6 +251,8 @@ pub fn reset(ctx: &mut Context) {
     ctx.guest_fs = DATA;
     ctx.readings = Window::default();
     ctx.restart_ticks(0);
+    (ctx.ops, ctx.order_id) = (0, 1);
+    ctx.clear_edges();
     ctx.vectors_mut().reset();
     ctx.grant(PLENTY);
 }
@@ -284,6 +287,8 @@ fn set_up_process() {
         window::reserve().expect("window");
         // Of no effect while a context's window is empty.
         reading::install(Use::Replay, None);
+        // Of no effect without the option.
+        order::install().expect("objects");
         signal::SYNCHRONOUS
             .iter()
             .for_each(|sig| signal::set_disposition(*sig, Disposition::Handler));

@@ -4,13 +4,16 @@ use iced_x86::code_asm::*;
 use iced_x86::{Code, IcedError, Instruction, MemoryOperand, Register};
 use proptest::prelude::*;
 
-use super::raw;
+use super::raw::Raw;
+use super::{locked, raw};
 
 /// A piece of a program.
 #[derive(Clone, Debug)]
 pub enum Item {
     /// A random instruction.
     Raw(u64),
+    /// A random instruction with a lock, or an exchange.
+    Locked(u64),
     /// A conditional jump over a part.
     Skip(u8, Vec<Item>),
     /// A loop of some rounds, in one of several ways.
@@ -40,6 +43,7 @@ pub fn programs(max: usize) -> impl Strategy<Value = Vec<Item>> {
 fn item(depth: u32) -> BoxedStrategy<Item> {
     let leaf = prop_oneof![
         12 => any::<u64>().prop_map(Item::Raw),
+        2 => any::<u64>().prop_map(Item::Locked),
         1 => any::<u8>().prop_map(Item::Jump),
         1 => (any::<u16>(), any::<bool>()).prop_map(|(f, w)| Item::Popf(f, w)),
         1 => Just(Item::Pushf),
@@ -121,10 +125,15 @@ impl Builder {
         match item {
             Item::Raw(seed) => {
                 let raw = raw::instruction(*seed, self.rip_data);
-                match raw.relative {
-                    Some(insn) => self.a.add_instruction(insn),
-                    None => self.a.db(&raw.bytes),
+                self.raw(raw)
+            }
+            Item::Locked(seed) => {
+                let locked = locked::instruction(*seed, self.rip_data);
+                if let Some(reg) = locked.bit {
+                    // A bit of the operand itself.
+                    self.a.and(FREE[usize::from(reg)], 0xf)?;
                 }
+                self.raw(locked.raw)
             }
             Item::Skip(kind, body) => self.skip(*kind, body),
             Item::Loop(kind, n, body) => self.repeat(*kind, *n, body),
@@ -158,6 +167,13 @@ impl Builder {
                 self.a.nop()?;
                 self.a.cld()
             }
+        }
+    }
+
+    fn raw(&mut self, raw: Raw) -> Result<(), IcedError> {
+        match raw.relative {
+            Some(insn) => self.a.add_instruction(insn),
+            None => self.a.db(&raw.bytes),
         }
     }
 

@@ -6,6 +6,7 @@
 
 pub mod off;
 
+use crate::order::edge::{EDGES, Edge};
 use crate::reading::entry::{ROUTINES, Window};
 
 use serde::{Deserialize, Serialize};
@@ -166,6 +167,23 @@ pub struct Context {
     pub(crate) routines: [u64; ROUTINES],
     /// The functions that the routines call: clock_gettime and getcpu of the kernel's vDSO.
     pub(crate) vdso: [u64; 2],
+    /// Ordered operations that the thread has done: see [`crate::order`].
+    pub ops: u64,
+    /// The thread's number among those whose operations are ordered, from 1 on and below 2^31.
+    pub order_id: u32,
+    /// Edges in `edges`.
+    pub(crate) edge_count: u32,
+    /// The edges logged since the engine last took them; there since the context was made if
+    /// [`crate::order::install`] was called before.
+    pub(crate) edges: Option<Box<[Edge; EDGES]>>,
+    /// Address of the object that the ordered instruction in flight holds, or 0.
+    pub(crate) ordering: u64,
+    /// Guest registers while an ordered instruction is in flight, and its prologue.
+    pub order_spill: [u64; 2],
+    /// Guest flags during this prologue.
+    pub order_flags: u64,
+    /// The routine that prologues call.
+    pub(crate) order_fn: u64,
 }
 
 /// The vector registers, 64 bytes for each.

@@ -62,6 +62,22 @@ pub const ROUTINES: i32 = offset_of!(Context, routines) as i32;
 pub const CLOCK: i32 = offset_of!(Context, vdso) as i32;
 /// [`Context::vdso`]: getcpu
 pub const GETCPU: i32 = CLOCK + 8;
+/// [`Context::ops`]
+pub const OPS: i32 = offset_of!(Context, ops) as i32;
+/// [`Context::order_id`]
+pub const ORDER_ID: i32 = offset_of!(Context, order_id) as i32;
+/// `Context::ordering`
+pub const ORDERING: i32 = offset_of!(Context, ordering) as i32;
+/// [`Context::order_spill`], first element
+pub const ORDER_SPILL: i32 = offset_of!(Context, order_spill) as i32;
+/// [`Context::order_flags`]
+pub const ORDER_FLAGS: i32 = offset_of!(Context, order_flags) as i32;
+/// `Context::order_fn`
+pub const ORDER_FN: i32 = offset_of!(Context, order_fn) as i32;
+/// `Context::edge_count`
+pub(crate) const EDGE_COUNT: i32 = offset_of!(Context, edge_count) as i32;
+/// `Context::edges`
+pub(crate) const EDGES: i32 = offset_of!(Context, edges) as i32;
 /// `Context::xsave`
 pub(crate) const XSAVE: i32 = offset_of!(Context, xsave) as i32;
 /// `Context::vectors`

@@ -307,7 +307,7 @@ routine!(tscp_replay: "mov esi, {source}", take!(), "mov [rsp + 56], r9", put_co
 
 /// The ticks of the thread to rax, as `Context::ticks` counts them; changes rdx.
 #[unsafe(naked)]
-unsafe extern "C" fn ticks() {
+pub(crate) unsafe extern "C" fn ticks() {
     naked_asm!(
         "mov rax, gs:[{base}]",
         "mov edx, 8 * {count}",

@@ -1,0 +1,102 @@
+//! The pass of ordered instructions: those that processors carry out as one indivisible access to
+//! memory. It counts them, and in recordings of threads that run at the same time it also holds the
+//! object of the line around them (see [`relive_host::order`]), so that their order is known.
+//!
+//! The count goes up before the instruction. A fault takes it back and frees the object: see
+//! [`Undo::Ordered`](crate::marks::Undo::Ordered). A thread must never leave translated code
+//! between prologue and epilogue for any other reason; there is no tick in between.
+
+mod hold;
+mod line;
+
+use iced_x86::{Mnemonic, OpKind};
+use relive_host::context::off;
+use relive_host::order;
+
+use super::pass::Pass;
+use crate::classify::Class;
+use crate::decode::Insn;
+use crate::emit::{Asm, RCX};
+use crate::flags::DeadFlags;
+use crate::mangle::{self, Around};
+use crate::options::Ordered;
+use crate::unit::{Flow, Unit};
+
+/// Most bytes around an instruction that is counted.
+const COUNT_BYTES: u32 = 64;
+
+/// The pass.
+pub(super) struct Order(Ordered);
+
+impl Order {
+    /// # Panics
+    /// Instructions are to be ordered, and there are no objects.
+    pub(super) fn new(how: Ordered) -> Self {
+        let has_objects = how != Ordered::Record || order::is_installed();
+        assert!(has_objects, "there are no objects to order instructions by");
+        Self(how)
+    }
+}
+
+impl Pass for Order {
+    fn name(&self) -> &'static str {
+        "order"
+    }
+
+    fn is_on(&self, _step: bool) -> bool {
+        self.0 != Ordered::Off
+    }
+
+    fn key(&self) -> Option<u64> {
+        Some(self.0 as u64)
+    }
+
+    fn around_bytes(&self) -> u32 {
+        match self.0 {
+            Ordered::Off => 0,
+            Ordered::Record => hold::BYTES,
+            Ordered::Count => COUNT_BYTES,
+        }
+    }
+
+    fn instead(&self, unit: &mut Unit<'_>, insn: &Insn) -> Option<Flow> {
+        if !is_ordered(insn) {
+            return None;
+        }
+        let dead = unit.dead_flags(insn.pc());
+        if self.0 == Ordered::Record {
+            hold::around(unit, insn, dead);
+        } else {
+            count(unit.asm, dead);
+            mangle::copy(unit, insn, Around::Ordered { object: None });
+        }
+        Some(Flow::Continue)
+    }
+}
+
+/// Whether an instruction is ordered. Those that store to memory in the same way without a prefix
+/// for it (CMPccXADD, RAO-INT) are not.
+pub(crate) fn is_ordered(insn: &Insn) -> bool {
+    let iced = &insn.iced;
+    let mut operands = (0..iced.op_count()).map(|i| iced.op_kind(i));
+    insn.class == Class::Copy
+        && (iced.has_lock_prefix() || iced.mnemonic() == Mnemonic::Xchg)
+        && operands.any(|kind| kind == OpKind::Memory)
+}
+
+/// Counts one operation.
+fn count(asm: &mut Asm, dead: DeadFlags) {
+    const REX: Option<u8> = Some(0x48);
+    if dead.all() {
+        asm.gs(REX, 0x83, 0, off::OPS); // add qword gs:[OPS], 1
+        asm.bytes(&[1]);
+    } else if dead.all_but_carry() {
+        asm.gs(REX, 0xff, 0, off::OPS); // inc qword gs:[OPS]
+    } else {
+        asm.spill_rcx();
+        asm.load(RCX, off::OPS);
+        asm.add_rcx(1);
+        asm.store(off::OPS, RCX);
+        asm.restore_rcx();
+    }
+}
