@@ -137,6 +137,19 @@ fn text(event: &Event<'_>) -> String {
             since,
             readings,
         } => read(full, event.ticks.wrapping_sub(since), &readings),
+        Kind::Moment { event, since, took } => match event {
+            true => format!("{since} cycles later, an event of {took} cycles"),
+            false => format!("{since} cycles later"),
+        },
+        Kind::Edge {
+            at,
+            event,
+            thread,
+            op,
+        } => format!(
+            "operation {at}{} after operation {op} of thread {thread}",
+            if event { " (the next event)" } else { "" }
+        ),
         Kind::Checksum { at, value } => format!("checksum {at:#x} = {value:#018x}"),
         Kind::End { how, code, steps } => format!("{}{}", ended(how, code), after(steps)),
     }
@@ -366,6 +379,24 @@ fn object(id: TapeId, index: u64, event: &Event<'_>) -> Value {
                     .collect(),
             );
             "readings"
+        }
+        Kind::Moment { event, since, took } => {
+            put("of_event", json!(event));
+            put("since", json!(since));
+            put("took", json!(took));
+            "moment"
+        }
+        Kind::Edge {
+            at,
+            event,
+            thread,
+            op,
+        } => {
+            put("operation", json!(at));
+            put("of_event", json!(event));
+            put("after_thread", json!(thread));
+            put("after_operation", json!(op));
+            "edge"
         }
         Kind::Checksum { at, value } => {
             put("at", hex(at));

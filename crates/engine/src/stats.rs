@@ -37,6 +37,8 @@ const EVENTS: [&str; 13] = [
     "memory",
     "after",
     "readings of clocks",
+    "moments",
+    "edges",
 ];
 
 fn event(kind: &Kind<'_>) -> usize {
@@ -54,6 +56,8 @@ fn event(kind: &Kind<'_>) -> usize {
         Kind::Memory(_) => 10,
         Kind::After { .. } => 11,
         Kind::Readings { .. } => 12,
+        Kind::Moment { .. } => 13,
+        Kind::Edge { .. } => 14,
     }
 }
 

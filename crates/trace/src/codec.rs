@@ -28,7 +28,16 @@ pub(crate) mod tag {
     pub const MEMORY: u8 = 11;
     pub const AFTER: u8 = 12;
     pub const READINGS: u8 = 13;
+    pub const ORDER: u8 = 14;
     pub const MASK: u8 = 0x0f;
+}
+
+/// The second field of an event of order: its sort.
+pub(crate) mod order {
+    pub const MOMENT: u8 = 0;
+    pub const MOMENT_OF_EVENT: u8 = 1;
+    pub const EDGE: u8 = 2;
+    pub const EDGE_OF_EVENT: u8 = 3;
 }
 
 /// High half of an event's first byte.
@@ -163,6 +172,24 @@ impl Encoder {
                 head(tag::CHECKSUM);
                 short.int(*at);
                 short.fixed(value.to_le_bytes());
+            }
+            Kind::Moment { event, since, took } => {
+                head(tag::ORDER);
+                short.byte(order::MOMENT + u8::from(*event));
+                short.int(*since);
+                short.int(*took);
+            }
+            Kind::Edge {
+                at,
+                event,
+                thread,
+                op,
+            } => {
+                head(tag::ORDER);
+                short.byte(order::EDGE + u8::from(*event));
+                short.int(*at);
+                short.int((*thread).into());
+                short.int(*op);
             }
             Kind::End { how, code, steps } => {
                 head(tag::END);
@@ -307,7 +334,7 @@ impl Decoder {
         let tag = head & tag::MASK;
         let allowed = match tag {
             tag::SYSCALL => flag::DIGEST | flag::SWITCHED | flag::ORDER,
-            tag::START..=tag::READINGS => flag::DIGEST,
+            tag::START..=tag::ORDER => flag::DIGEST,
             _ => return first.corrupt("an unknown kind of event"),
         };
         if flags & !allowed != 0 {
@@ -347,6 +374,7 @@ impl Decoder {
             },
             tag::MEMORY => Kind::Memory(writes(&mut cursor)?),
             tag::READINGS => readings(&mut cursor, check)?,
+            tag::ORDER => ordered(&mut cursor)?,
             _ => end(&mut cursor)?,
         };
         let ticks = self.last_ticks.wrapping_add(delta);
@@ -460,6 +488,25 @@ fn handover<'a>(cursor: &mut Cursor<'_>) -> Step<Kind<'a>> {
         thread: cursor.varint_u32()?,
         process: cursor.varint_u32()?,
         turn: turn(cursor)?,
+    })
+}
+
+fn ordered<'a>(cursor: &mut Cursor<'_>) -> Step<Kind<'a>> {
+    let before = cursor.clone();
+    let sort = cursor.byte()?;
+    Ok(match sort {
+        order::MOMENT | order::MOMENT_OF_EVENT => Kind::Moment {
+            event: sort == order::MOMENT_OF_EVENT,
+            since: cursor.varint()?,
+            took: cursor.varint()?,
+        },
+        order::EDGE | order::EDGE_OF_EVENT => Kind::Edge {
+            at: cursor.varint()?,
+            event: sort == order::EDGE_OF_EVENT,
+            thread: cursor.varint_u32()?,
+            op: cursor.varint()?,
+        },
+        _ => return before.corrupt("an unknown sort of order"),
     })
 }
 

@@ -129,6 +129,29 @@ pub enum Kind<'a> {
         /// The sum.
         value: u64,
     },
+    /// Of a recording whose threads ran at the same time: when the thread was here. No position of its
+    /// own, and no event.
+    Moment {
+        /// Of its next event; else of the position just behind its last tick.
+        event: bool,
+        /// Cycles of the processor's time stamp counter since the thread's moment before was over; the
+        /// first: since 0.
+        since: u64,
+        /// Cycles until the event was over.
+        took: u64,
+    },
+    /// Of a recording whose threads ran at the same time: an ordered operation of the thread came after one of
+    /// another thread of its process. No position of its own, and no event.
+    Edge {
+        /// Number of the thread's operation, from 1; it is made behind the tick at which this is said.
+        at: u64,
+        /// The operation is the thread's next event; else an instruction.
+        event: bool,
+        /// Index of the other thread in the process.
+        thread: u32,
+        /// Number of its operation.
+        op: u64,
+    },
     /// Last event of a tape.
     End {
         /// How the tape ended.

@@ -56,7 +56,7 @@ pub use files::{FileStore, KeptPart};
 pub use image::{Image, MapKind, MapOp, StreamFd};
 pub use input::{INPUT_MAX, Input, PIECE_MAX, Piece, input_path, input_sum};
 pub use locations::{Listed, default_dir, list, new_numbered, resolve, resolve_in, set_latest};
-pub use manifest::{Cpu, ExitStatus, Manifest, Summary, System};
+pub use manifest::{Cpu, ExitStatus, Manifest, Recorder, Summary, System};
 pub use part::{Encoded, FileSource, INLINE_MAX, Part, PartReader, PartSource, Run};
 pub use reader::{TapeInfo, Trace};
 pub use readings::{Reading, Readings, SOURCES};

@@ -43,6 +43,9 @@ pub struct Manifest {
     pub cpu: Cpu,
     /// Bytes in a page of memory.
     pub page_size: u64,
+    /// How threads ran while it was recorded.
+    #[serde(default, skip_serializing_if = "Recorder::is_serial")]
+    pub recorder: Recorder,
     /// Seed of the chaos schedule; absent if the schedule was the ordinary, fair one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chaos_seed: Option<u64>,
@@ -57,6 +60,25 @@ pub struct Manifest {
     /// Outcome and totals, once it is complete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub summary: Option<Summary>,
+}
+
+/// The ways to record the threads of a process.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Recorder {
+    /// One at a time: the order of turns is on the schedule tapes.
+    #[default]
+    Serial,
+    /// At the same time: edges and moments are on the threads' tapes, and say what is known of their
+    /// order.
+    Sketch,
+}
+
+impl Recorder {
+    /// Whether threads ran one at a time, so that the tapes say all.
+    pub fn is_serial(&self) -> bool {
+        *self == Self::Serial
+    }
 }
 
 /// Facts from uname(2).
@@ -128,6 +150,7 @@ impl Manifest {
             system: System::this(),
             cpu: Cpu::this(),
             page_size: rustix::param::page_size() as u64,
+            recorder: Recorder::Serial,
             chaos_seed: None,
             complete: false,
             tapes_length: None,

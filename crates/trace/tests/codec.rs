@@ -81,7 +81,7 @@ fn events_are_small() {
 
 #[test]
 fn kinds_and_flags_that_do_not_exist_are_corrupt() {
-    for first in [0u8, 0x0e, 0x0f, 0x24, 0x44, 0x82] {
+    for first in [0u8, 0x0f, 0x2e, 0x24, 0x44, 0x82] {
         let bytes = [first; 64];
         let error = Decoder::new().decode(&bytes).unwrap_err();
         assert!(

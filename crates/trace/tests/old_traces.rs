@@ -101,6 +101,12 @@ fn version_1_4() {
     assert_eq!(parts, [[(4096, 28672), (8192, 4096), (16384, 4196)]]);
 }
 
+/// With moments and edges of threads that ran at the same time.
+#[test]
+fn version_1_5() {
+    checked("v1.5");
+}
+
 /// The bytes that the references of a trace's only tape lead to.
 fn input_of(trace: &Trace) -> String {
     let mut text = String::new();

@@ -174,6 +174,15 @@ fn line(event: &Event<'_>) -> String {
             }
             Ok(())
         }
+        Kind::Moment { event, since, took } => {
+            write!(text, "moment of event {event} since {since} took {took}")
+        }
+        Kind::Edge {
+            at,
+            event,
+            thread,
+            op,
+        } => write!(text, "{at} of event {event} after {op} of {thread}"),
         Kind::Checksum { at, value } => write!(text, "checksum {at:#x} {value:#x}"),
         Kind::End { how, code, steps } => write!(text, "end {how:?} {code} after {steps}"),
     }
@@ -345,6 +354,40 @@ pub fn sample() -> Vec<Owned> {
             },
         ),
         plain(
+            60,
+            Kind::Moment {
+                event: false,
+                since: 1 << 40,
+                took: 0,
+            },
+        ),
+        plain(
+            60,
+            Kind::Moment {
+                event: true,
+                since: 300,
+                took: 70_000,
+            },
+        ),
+        plain(
+            60,
+            Kind::Edge {
+                at: 200,
+                event: false,
+                thread: 3,
+                op: 1,
+            },
+        ),
+        plain(
+            60,
+            Kind::Edge {
+                at: 201,
+                event: true,
+                thread: 0,
+                op: 1 << 20,
+            },
+        ),
+        plain(
             61,
             Kind::Checksum {
                 at: 0x1000,
@@ -482,6 +525,16 @@ fn plain_kind() -> impl Strategy<Value = Kind<'static>> {
                 op,
                 values,
                 n: given.len() as u8,
+            }
+        }),
+        (any::<bool>(), number(), number())
+            .prop_map(|(event, since, took)| Kind::Moment { event, since, took }),
+        (number(), any::<bool>(), number32(), number()).prop_map(|(at, event, thread, op)| {
+            Kind::Edge {
+                at,
+                event,
+                thread,
+                op,
             }
         }),
         (number(), any::<u64>()).prop_map(|(at, value)| Kind::Checksum { at, value }),
