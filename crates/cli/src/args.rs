@@ -113,12 +113,24 @@ impl Guest {
     }
 }
 
+/// How threads run while they are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum RecordMode {
+    /// One at a time: every replay is exact
+    Serial,
+    /// On all cores; the order of atomic instructions and of calls is logged, and a replay finds the rest
+    Sketch,
+}
+
 // Arguments of `record`.
 #[derive(Debug, Args)]
 pub struct RecordArgs {
     /// New or empty folder for the trace
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
+    /// How the threads of a process run while they are recorded
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = RecordMode::Serial)]
+    pub mode: RecordMode,
     /// Vary the schedule to expose bugs; the seed, random or given, is printed on standard error
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true)]
     pub chaos: Option<Option<Seed>>,

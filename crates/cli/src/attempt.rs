@@ -40,6 +40,7 @@ impl Outcome {
 /// Any failure of Relive.
 pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
     let recording = supervisor::record(&RecordOptions {
+        recorder: relive_trace::Recorder::Serial,
         program: args.guest.program(),
         args: args.guest.args(),
         trace: &args.trace,

@@ -3,8 +3,9 @@
 use relive_engine::Failure;
 use relive_engine::supervisor::{self, EndStatus, RecordOptions};
 use relive_sched::Seed;
+use relive_trace::Recorder;
 
-use crate::args::RecordArgs;
+use crate::args::{RecordArgs, RecordMode};
 use crate::format;
 use crate::output::{complain, tell};
 use crate::place::Place;
@@ -31,6 +32,10 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         program: guest.program(),
         args: guest.args(),
         trace: place.path(),
+        recorder: match args.mode {
+            RecordMode::Serial => Recorder::Serial,
+            RecordMode::Sketch => Recorder::Sketch,
+        },
         seed: chaos.map(|seed| (seed.0, true)),
         timeout: None,
         silent: false,

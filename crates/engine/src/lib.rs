@@ -14,6 +14,7 @@ mod call;
 mod closed_page;
 mod confined;
 mod copy_notes;
+mod course;
 mod cpuid;
 mod descriptor;
 mod descriptor_limit;

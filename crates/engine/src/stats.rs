@@ -23,7 +23,7 @@ const SLOTS: usize = 1024;
 const CALLS: usize = 512;
 
 /// Kinds of events, in the order of their counters.
-const EVENTS: [&str; 13] = [
+const EVENTS: [&str; 15] = [
     "start",
     "system call",
     "signal",

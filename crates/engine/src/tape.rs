@@ -6,6 +6,7 @@ use relive_host::Context;
 use relive_host::reading::Window;
 use relive_trace::{Bare, Encoder, Event, Kind, Outline, Short, TapeId, TapeReader};
 
+use crate::course::Course;
 use crate::failure::{Failure, Result};
 use crate::readings::{Batch, Kept};
 use crate::shm::Shm;
@@ -39,6 +40,8 @@ pub struct TapeOut {
     events: u32,
     /// The thread's readings of clocks since its last event.
     pub readings: Kept,
+    /// When it was where, where threads run at the same time.
+    pub course: Option<Course>,
 }
 
 /// A tape being read.
@@ -85,11 +88,29 @@ impl TapeOut {
             short: Short::new(),
             events: 0,
             readings: Kept::default(),
+            course: None,
         }
     }
 
-    /// Appends an event, and before it the readings of clocks.
+    /// Notes the moment of the next event (`event`), or of tick `ticks`, at which the thread stands.
+    pub fn moment(&mut self, ticks: u64, event: bool) {
+        if let Some(kind) = self.course.as_mut().and_then(|c| c.moment(event)) {
+            self.note(ticks, kind);
+        }
+    }
+
+    /// Notes something that is no event and no position.
+    pub fn note(&mut self, ticks: u64, kind: Kind<'_>) {
+        self.append(&Event {
+            ticks,
+            digest: 0,
+            kind,
+        });
+    }
+
+    /// Appends an event, and before it what has been read from clocks.
     pub fn put(&mut self, event: &Event<'_>) {
+        self.moment(event.ticks, true);
         self.flush(event.ticks);
         self.append(event);
     }
@@ -121,6 +142,9 @@ impl TapeOut {
     /// count it.
     #[inline]
     pub fn put_bare(&mut self, call: &Bare<'_>, result: i64) {
+        if self.course.is_some() {
+            self.moment(call.ticks, true);
+        }
         if self.readings.any() {
             self.flush(call.ticks);
         }

@@ -37,6 +37,9 @@ pub struct Row {
     pub reports: Reports,
     /// Whether it may change which memory is mapped, and not only how.
     pub maps: bool,
+    /// Whether a replay computes an effect of it on what the threads of a process share: their memory map,
+    /// actions, limits, rights, or which of them there are.
+    pub shares: bool,
     /// Whether seccomp(2) allows it in strict mode.
     pub strict: bool,
     /// Its replay.
@@ -65,6 +68,7 @@ impl Row {
             makes: Makes::Nothing,
             reports: Reports::Nothing,
             maps: false,
+            shares: false,
             strict: false,
             replay: Replay::Apply,
             sub: SubTable::None,
@@ -136,8 +140,14 @@ impl Row {
         self
     }
 
+    /// What it maps is shared by all threads.
     pub(crate) const fn maps(mut self) -> Row {
         self.maps = true;
+        self.shares()
+    }
+
+    pub(crate) const fn shares(mut self) -> Row {
+        self.shares = true;
         self
     }
 

@@ -86,7 +86,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     options.own_file = go_on.and_then(Continuation::kept_host);
     let process = match (go_on, &shm) {
         (Some(c), _) => c.process.index,
-        (None, Some(shm)) if boot.mode == Name::Serial => shm.new_process(),
+        (None, Some(shm)) if boot.mode.records() => shm.new_process(),
         _ => 0,
     };
     let slot = go_on.map_or(0, |c| c.task.index);

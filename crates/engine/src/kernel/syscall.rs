@@ -58,6 +58,24 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
     task.log.clear();
     crate::stats::call(call.nr);
     tracing::debug!(target: "syscall", "{} {call} at tick {}", task.id(), task.ctx.ticks());
+    if !call.row.is_some_and(|r| r.shares) {
+        return settle(task, call, next, filtered, told);
+    }
+    mode.order().acquire(task);
+    let flow = settle(task, call, next, filtered, told);
+    mode.order().release(task);
+    flow
+}
+
+/// Brings the outcome of a call about, logs or checks it, and shows it to the guest.
+fn settle(
+    task: &mut Task,
+    call: &Call,
+    next: GuestAddr,
+    filtered: Option<i32>,
+    told: Option<Answer>,
+) -> Result<Flow> {
+    let mode = task.mode();
     let reply = match (filtered, &told) {
         (Some(errno), _) => Reply::Value(-i64::from(errno)),
         (None, Some(answer)) => outcome(task, call, Some(answer))?,

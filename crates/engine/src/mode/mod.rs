@@ -39,8 +39,18 @@ pub enum Name {
     Run,
     /// Record, one thread at a time.
     Serial,
+    /// Record, threads at the same time.
+    Sketch,
     /// Replay.
     Replay,
+}
+
+impl Name {
+    /// Whether it records.
+    #[must_use]
+    pub fn records(self) -> bool {
+        matches!(self, Self::Serial | Self::Sketch)
+    }
 }
 
 /// Properties of a mode, on which data structures of the engine depend.

@@ -7,6 +7,13 @@ use crate::task::Task;
 
 /// The order of changes to objects that processes share and that a replay computes again.
 pub trait Order: Sync {
+    /// The task is about to make a call of which a replay computes an effect on what the threads of its
+    /// process share. Until [`Order::release`] no other thread makes one. Waits at rest.
+    fn acquire(&self, _task: &mut Task) {}
+
+    /// The call is over, and on the tape.
+    fn release(&self, _task: &mut Task) {}
+
     /// The caller is about to map the file `file` (an identity) shared; `writes`: it may write to it.
     /// Afterwards no other process changes its content before the call is over.
     ///

@@ -4,6 +4,7 @@
 //! | --- | --- | --- | --- |
 //! | [`run`] | at the same time | the kernel | nothing |
 //! | [`serial`] | one at a time, by the baton | the kernel | calls, signals, turns |
+//! | [`sketch`] | at the same time | the kernel | calls, signals, the order of operations |
 //! | [`replay`] | one host thread for all | the tapes | nothing |
 //!
 //! The part that is common to the modes in which guest threads are host threads is in [`live`].
@@ -14,6 +15,7 @@ pub mod live;
 pub mod replay;
 pub mod run;
 pub mod serial;
+pub mod sketch;
 
 use crate::failure::{Failure, Result};
 use crate::mode::{Mode, Name};
@@ -29,6 +31,10 @@ pub fn choose(name: Name, shm: Option<Shm>, start: serial::Start) -> Result<&'st
         Name::Serial => {
             let shm = shm.ok_or_else(|| Failure::internal("a recording has shared memory"))?;
             Box::leak(Box::new(serial::Serial::new(shm, start)))
+        }
+        Name::Sketch => {
+            let shm = shm.ok_or_else(|| Failure::internal("a recording has shared memory"))?;
+            Box::leak(Box::new(sketch::Sketch::new(shm, &start)))
         }
         Name::Replay => &replay::mode::Replay,
     })

@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::time::Duration;
 
-use relive_trace::{Bytes, Manifest, TraceWriter};
+use relive_trace::{Bytes, Manifest, Recorder, TraceWriter};
 
 use super::children::{inherit_orphans, start};
 use super::drain::{Drain, Recording};
@@ -25,6 +25,8 @@ pub struct RecordOptions<'a> {
     pub args: &'a [OsString],
     /// Where the trace goes: an empty or new folder.
     pub trace: &'a Path,
+    /// How threads run.
+    pub recorder: Recorder,
     /// Seed of the schedule, and whether it is chaotic; `None`: random and fair.
     pub seed: Option<(u64, bool)>,
     /// Kill the program after this time.
@@ -52,6 +54,10 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     crate::translations::store::choose();
     let shown = target.argv.clone();
     let memory = Some(shm.descriptor());
+    let mode = match options.recorder {
+        Recorder::Serial => Name::Serial,
+        Recorder::Sketch => Name::Sketch,
+    };
     let boot = Boot {
         path: target.path,
         argv: target.argv,
@@ -60,7 +66,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
             seed: options.seed,
             ..HandedOn::default()
         },
-        ..Boot::new(Name::Serial, trace, memory, &target.called)
+        ..Boot::new(mode, trace, memory, &target.called)
     };
     drop(target.file);
     inherit_orphans(true);
@@ -83,6 +89,7 @@ fn manifest(options: &RecordOptions<'_>) -> Result<Manifest> {
         Bytes(cwd.as_os_str().as_bytes().to_vec()),
         environment().into_iter().map(Bytes).collect(),
     );
+    manifest.recorder = options.recorder;
     manifest.chaos_seed = options.seed.and_then(|(seed, chaos)| chaos.then_some(seed));
     Ok(manifest)
 }

@@ -4,17 +4,17 @@ use crate::dsl::*;
 
 rows! {
     9 mmap(Addr, Size, Flags, Flags, Fd, Off) => hook("the guest's map is ours"), maps();
-    10 mprotect(Addr, Size, Flags) => redo();
+    10 mprotect(Addr, Size, Flags) => redo(), shares();
     11 munmap(Addr, Size) => redo(), maps();
     12 brk(Addr) => hook("the guest has a break of its own"), maps();
     25 mremap(Addr, Size, Size, Flags, Addr) => redo(), maps();
     26 msync(Addr, Size, Flags);
     27 mincore(Addr, Size, output(Special(Pages(1)), Special(Pages(1))));
-    28 madvise(Addr, Size, Int) => redo();
-    149 mlock(Addr, Size) => hook("locked memory cannot be dropped");
-    150 munlock(Addr, Size) => hook("goes with mlock");
-    151 mlockall(Flags) => hook("would lock the host's memory too");
-    152 munlockall() => hook("goes with mlockall");
+    28 madvise(Addr, Size, Int) => redo(), shares();
+    149 mlock(Addr, Size) => hook("locked memory cannot be dropped"), shares();
+    150 munlock(Addr, Size) => hook("goes with mlock"), shares();
+    151 mlockall(Flags) => hook("would lock the host's memory too"), shares();
+    152 munlockall() => hook("goes with mlockall"), shares();
     216 remap_file_pages(Addr, Size, Flags, Size, Flags) => enosys("deprecated since Linux 3.16");
     237 mbind(Addr, Size, Int, input(Special(NodeMask(4))), Size, Flags);
     238 set_mempolicy(Int, input(Special(NodeMask(2))), Size);
@@ -27,7 +27,7 @@ rows! {
     311 process_vm_writev(Pid, gather(2), Size, Addr, Size, Flags)
         => hook("to the caller's own memory; another's would be written behind its tape");
     323 userfaultfd(Flags) => enosys("pages would come from outside the tape");
-    325 mlock2(Addr, Size, Flags) => hook("goes with mlock");
+    325 mlock2(Addr, Size, Flags) => hook("goes with mlock"), shares();
     329 pkey_mprotect(Addr, Size, Flags, Int) => enosys("protection keys are hidden");
     330 pkey_alloc(Flags, Flags) => enosys("protection keys are hidden");
     331 pkey_free(Int) => enosys("protection keys are hidden");

@@ -4,7 +4,7 @@ use crate::dsl::*;
 
 rows! {
     13 rt_sigaction(Sig, input_of(structs::SIGACTION), output_of(structs::SIGACTION), Size)
-        => hook("the guest's handlers are ours to call");
+        => hook("the guest's handlers are ours to call"), shares();
     14 rt_sigprocmask(Int, input(arg(3)), output(arg(3), arg(3)), Size)
         => hook("the guest's mask is ours");
     15 rt_sigreturn() => hook("the guest's frames are ours"), strict();

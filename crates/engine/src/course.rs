@@ -1,0 +1,61 @@
+//! The course of a thread that is recorded while others run: *moments*, that is when it came to an event or to a
+//! tick. They are no part of the program's history, but a hint at how the histories of its threads lay beside
+//! each other. Must never be needed for a replay to be exact.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use relive_trace::Kind;
+
+/// When a thread was where.
+pub struct Course {
+    /// Whether the process has, or has had, more than one thread.
+    company: &'static AtomicBool,
+    /// The end of the last moment.
+    last: u64,
+    /// When the call at hand began; 0: none has.
+    began: u64,
+}
+
+impl Course {
+    /// Of a thread that begins.
+    pub fn new(company: &'static AtomicBool) -> Self {
+        Self {
+            company,
+            last: 0,
+            began: 0,
+        }
+    }
+
+    /// A call begins.
+    pub fn begin(&mut self) {
+        if self.company.load(Ordering::Relaxed) {
+            self.began = now();
+        }
+    }
+
+    /// The moment of the thread's next event (`event`), or of the tick that it stands at; none while there is
+    /// no other thread.
+    pub fn moment(&mut self, event: bool) -> Option<Kind<'static>> {
+        if !self.company.load(Ordering::Relaxed) {
+            return None;
+        }
+        let end = now();
+        let begin = match std::mem::take(&mut self.began) {
+            0 => end,
+            began => began,
+        };
+        let since = begin.wrapping_sub(self.last);
+        self.last = end;
+        Some(Kind::Moment {
+            event,
+            since,
+            took: end.wrapping_sub(begin),
+        })
+    }
+}
+
+/// The processor's time stamp counter.
+fn now() -> u64 {
+    // SAFETY: every x86-64 processor has the instruction.
+    unsafe { core::arch::x86_64::_rdtsc() }
+}

@@ -1,0 +1,125 @@
+//! How tasks and processes begin and end in a sketch: their tapes, and all threads at rest while one forks.
+
+use std::sync::atomic::Ordering;
+
+use relive_trace::{Kind, TapeId};
+
+use super::Sketch;
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
+use crate::call::reply::Reply;
+use crate::course::Course;
+use crate::failure::{Failure, Result};
+use crate::mode::{HandedOn, Lives, Order};
+use crate::modes::live::{fork, threads, vfork};
+use crate::tape::{Tape, TapeOut};
+use crate::task::Task;
+
+impl Sketch {
+    fn create_tape(&self, id: TapeId, pid: u32) -> Result<Tape> {
+        let mut tape = TapeOut::create(self.shm, id, pid)?;
+        tape.course = Some(Course::new(self.company));
+        Ok(Tape::Out(tape))
+    }
+}
+
+impl Lives for Sketch {
+    fn tape(&self, id: TapeId, pid: u32) -> Result<Tape> {
+        self.create_tape(id, pid)
+    }
+
+    fn clone_thread(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        self.company.store(true, Ordering::Relaxed);
+        threads::make(task, args)
+    }
+
+    fn fork(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
+        let quiet = task.quiesce();
+        if quiet.is_some() {
+            task.machine().registry.await_ended();
+        }
+        fork::fork(task, args, self)
+    }
+
+    fn vfork(
+        &self,
+        task: &mut Task,
+        _: &Call,
+        args: &CloneArgs,
+        _: Option<&Answer>,
+    ) -> Result<Reply> {
+        // Others go on beside the child.
+        self.release(task);
+        vfork::spawn(task, args, self)
+    }
+
+    fn thread_begins(&self, task: &mut Task, start: Kind<'_>) {
+        task.record(start);
+    }
+
+    fn thread_ends(&self, task: &mut Task) {
+        self.release(task);
+    }
+
+    fn process_ends(&self, _: &Task) {}
+
+    fn handed_on(&self, task: &Task, _: bool) -> HandedOn {
+        let (ring, logged) = match &task.tape {
+            Tape::Out(t) => (Some(t.ring), t.last),
+            _ => (None, 0),
+        };
+        HandedOn {
+            ring,
+            logged,
+            ..HandedOn::default()
+        }
+    }
+
+    fn executes(&self, _: &Task) {}
+}
+
+impl fork::Births for Sketch {
+    fn before_fork(&self, task: &mut Task, _: u32) -> Result<bool> {
+        let memory = task.machine().memory();
+        let shares = memory.space.iter().any(|r| r.shared && r.common);
+        match shares {
+            true => Err(Failure::unsupported(
+                "a process with shared memory forks: --mode sketch does not order processes that share memory yet; record without it",
+            )),
+            false => Ok(false),
+        }
+    }
+
+    fn while_quiet(&self, fork: &mut dyn FnMut()) {
+        self.shm.begin_fork();
+        fork();
+    }
+
+    fn in_child(&self, task: &mut Task, _: u32, _: bool) -> Result<()> {
+        self.company.store(false, Ordering::Relaxed);
+        self.shared.forget();
+        task.ctx.ops = 0;
+        task.tape = self.create_tape(task.id(), task.process.pid)?;
+        self.shm.end_fork();
+        Ok(())
+    }
+
+    fn in_parent(&self, _: u32, pid: Option<u32>) {
+        if pid.is_none() {
+            self.shm.end_fork();
+        }
+    }
+}
+
+impl vfork::Visits for Sketch {
+    fn child_begins(&self, task: &mut Task) -> Result<()> {
+        task.tape = self.create_tape(task.id(), task.process.pid)?;
+        Ok(())
+    }
+
+    /// It has left in the midst of a call of its own.
+    fn child_left(&self, task: &mut Task) {
+        self.release(task);
+    }
+}

@@ -1,0 +1,297 @@
+//! Sketch recording: the threads of a process run at the same time, and the order of what they do to each other
+//! is logged where it is made.
+//!
+//! Logs: every call with its effects, values of instructions, and signals with their positions, as serial
+//! recording does; an edge where an ordered operation of a thread came after one of another thread: calls
+//! whose effect on shared state a replay computes ([`object`]), and atomic instructions; and moments, as a
+//! hint for the rest ([`crate::course`]). No turns: a replay finds them. Exact: when a replay of it has
+//! ended as the tapes say, and not before. Lock order, outermost first: the process's object, the lock of the
+//! store of input, the output lock, process state, memory.
+//!
+//! After Instant Replay (LeBlanc and Mellor-Crummey 1987): versions of objects instead of one order of all.
+
+mod lives;
+mod object;
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use relive_host::reading::{Entry, Use};
+use relive_host::sys;
+use relive_trace::{Bare, Kind};
+
+use super::live;
+use super::live::host::KERNEL;
+use crate::call::Call;
+use crate::call::answer::Answer;
+use crate::call::reply::Reply;
+use crate::failure::{Failure, Result};
+use crate::flow::Flow;
+use crate::kernel::{changed_files, event};
+use crate::memory::content::{Content, ContentRequest};
+use crate::mode::{
+    Begun, Contents, Host, Mode, ModeTraits, Order, Outcomes, Reading, Signals, Turns,
+};
+use crate::modes::serial::Start;
+use crate::shm::Shm;
+use crate::siginfo::SigInfo;
+use crate::tape::{Tape, digest};
+use crate::task::Task;
+use object::Object;
+
+/// Ticks between two moments of a thread that has company: some tens of microseconds.
+const SLICE: i64 = 1 << 14;
+/// Ticks between two looks at the recorder, of a thread that has none.
+const ALONE: i64 = 1 << 22;
+
+/// The mode of `relive record --mode sketch`.
+pub struct Sketch {
+    shm: Shm,
+    /// What the threads of the process share and a replay computes: one object for all of it.
+    shared: Object,
+    /// Whether the process has, or has had, several threads.
+    company: &'static AtomicBool,
+}
+
+impl Sketch {
+    /// The mode of one process.
+    #[must_use]
+    pub fn new(shm: Shm, _start: &Start) -> Self {
+        Self {
+            shm,
+            shared: Object::default(),
+            company: Box::leak(Box::new(AtomicBool::new(false))),
+        }
+    }
+}
+
+impl Mode for Sketch {
+    fn traits(&self) -> ModeTraits {
+        ModeTraits {
+            together: true,
+            multiplexed: false,
+            confined: false,
+            keeps: true,
+            clocks: Use::Record,
+        }
+    }
+
+    fn host(&self) -> &'static dyn Host {
+        &KERNEL
+    }
+
+    fn order(&self) -> &dyn Order {
+        self
+    }
+}
+
+impl Outcomes for Sketch {
+    fn begin_call(&self, task: &mut Task, _: &Call) -> Result<Begun> {
+        begin(task);
+        Ok(Begun::Live)
+    }
+
+    fn end_call(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        result: i64,
+        _: Option<&Answer>,
+    ) -> Result<()> {
+        event::log(task, call, result);
+        Ok(())
+    }
+
+    fn plain_call(&self, task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Option<i64> {
+        begin(task);
+        // SAFETY: by its row the call writes no memory and changes nothing that the host relies on.
+        let result = (unsafe { sys::syscall(nr, *args) }) as i64;
+        let call = Bare {
+            ticks: task.ctx.ticks(),
+            digest: digest(&task.ctx),
+            nr: nr as u32,
+            args: &args[..used],
+        };
+        if let Tape::Out(tape) = &mut task.tape {
+            tape.put_bare(&call, result);
+        }
+        Some(result)
+    }
+
+    fn instruction(
+        &self,
+        task: &mut Task,
+        number: u8,
+        n: u8,
+        values: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<[u64; 4]> {
+        let values = values(task);
+        task.record(Kind::Instr {
+            op: number,
+            values,
+            n,
+        });
+        Ok(values)
+    }
+
+    fn reading(
+        &self,
+        task: &mut Task,
+        source: u32,
+        values: &mut dyn FnMut(&Task) -> [u64; 4],
+    ) -> Result<Reading> {
+        let (ticks, digest) = (task.ctx.ticks(), digest(&task.ctx));
+        let Tape::Out(tape) = &mut task.tape else {
+            return Err(Failure::internal("a recorded thread has a tape"));
+        };
+        let full = tape.readings.is_full();
+        if full {
+            tape.put_full(ticks, digest);
+            task.at_event();
+        }
+        let [value, extra, ..] = values(task);
+        if let Tape::Out(tape) = &mut task.tape {
+            let entry = Entry {
+                value,
+                source,
+                extra: extra as u32,
+            };
+            tape.readings.push(entry, ticks);
+        }
+        Ok(Reading::Values([value, extra], full))
+    }
+}
+
+/// A call of the task begins.
+fn begin(task: &mut Task) {
+    if let Tape::Out(tape) = &mut task.tape
+        && let Some(course) = &mut tape.course
+    {
+        course.begin();
+    }
+}
+
+impl Turns for Sketch {
+    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
+        task.flush_readings();
+        task.while_away(enter)
+    }
+
+    fn others_see(&self, task: &Task) -> bool {
+        !task.machine().registry.single()
+    }
+
+    fn begin_slice(&self, task: &mut Task) {
+        let ticks = match self.company.load(Ordering::Relaxed) {
+            true => SLICE,
+            false => ALONE,
+        };
+        task.ctx.grant_about(ticks, ticks / 8);
+    }
+
+    /// A thread that runs for long says now and then when it was where.
+    fn end_budget(&self, task: &mut Task) -> Result<Flow> {
+        self.shm.need_supervisor()?;
+        let ticks = task.ctx.ticks();
+        if task.exact
+            && task.steps == 0
+            && let Tape::Out(tape) = &mut task.tape
+        {
+            tape.flush(ticks);
+            tape.moment(ticks, false);
+        }
+        self.begin_slice(task);
+        Ok(Flow::Continue)
+    }
+
+    fn pause(&self, _: &mut Task) {}
+
+    fn give_way(&self, task: &mut Task, enter: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
+        enter(task)
+    }
+}
+
+impl Signals for Sketch {
+    fn send_signal(
+        &self,
+        task: &mut Task,
+        _: &Call,
+        _: i32,
+        send: &mut dyn FnMut(&mut Task) -> i64,
+    ) -> Result<i64> {
+        Ok(send(task))
+    }
+
+    fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
+        Ok(())
+    }
+
+    fn ends_thread_alone(&self, task: &mut Task) -> Result<bool> {
+        Ok(live::has_others(task))
+    }
+
+    fn is_being_killed(&self, _: &Task) -> bool {
+        false
+    }
+}
+
+impl Contents for Sketch {
+    fn content(&self, wanted: ContentRequest<'_>) -> Result<Content> {
+        Ok(live::content(wanted))
+    }
+}
+
+impl Order for Sketch {
+    fn acquire(&self, task: &mut Task) {
+        if let Some((thread, op)) = self.shared.acquire(task)
+            && let Tape::Out(tape) = &mut task.tape
+        {
+            let edge = Kind::Edge {
+                at: task.ctx.ops,
+                event: true,
+                thread,
+                op,
+            };
+            tape.note(task.ctx.ticks(), edge);
+        }
+    }
+
+    fn release(&self, task: &mut Task) {
+        self.shared.release(task);
+    }
+
+    fn acquire_file(
+        &self,
+        _: &mut Task,
+        _: &Call,
+        _: u64,
+        writes: bool,
+        name: &str,
+    ) -> Result<()> {
+        match writes {
+            true => Err(Failure::unsupported(format!(
+                "{name} is mapped shared and writable: --mode sketch does not order processes that share memory yet; record without it"
+            ))),
+            false => Ok(()),
+        }
+    }
+
+    /// Code that was translated from the file is translated anew.
+    fn change_files(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        make: &mut dyn FnMut(&mut Task, &Call) -> Result<Reply>,
+    ) -> Result<Reply> {
+        let reply = make(task, call)?;
+        if let Reply::Value(result) = reply
+            && task.machine().memory().space.has_shared_files()
+            && let Some(file) = changed_files::changed(task, call, result)
+        {
+            let mut memory = task.machine().memory();
+            let views = memory.space.shared_views(file, 0, u64::MAX);
+            let views: Vec<(u64, u64)> = views.collect();
+            views.iter().for_each(|v| memory.code_changed(v.0, v.1));
+        }
+        Ok(reply)
+    }
+}
