@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use relive_engine::Failure;
+use relive_engine::supervisor;
 use relive_engine::timeline::{Timeline, Uninterrupted, crashes, processes};
 use relive_gdb::At;
 use relive_kabi::signal_name;
@@ -44,7 +45,11 @@ pub fn open(name: Option<&Path>) -> Result<Trace, Failure> {
 pub fn open_to_replay(name: Option<&Path>) -> Result<Trace, Failure> {
     let trace = open(name)?;
     complain_of_missing(&trace);
-    Ok(trace)
+    if trace.is_exact() {
+        return Ok(trace);
+    }
+    supervisor::linearise(trace.directory())?;
+    Trace::open(trace.directory()).map_err(Failure::setup)
 }
 
 /// Reports that a timeline was to go beyond the last event: it is at the end then.

@@ -59,3 +59,62 @@ fn now() -> u64 {
     // SAFETY: every x86-64 processor has the instruction.
     unsafe { core::arch::x86_64::_rdtsc() }
 }
+
+/// What a tape says between two events of the course of its thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Note {
+    /// When the thread was at its next event, or at a tick.
+    Moment {
+        event: bool,
+        ticks: u64,
+        begin: u64,
+        end: u64,
+    },
+    /// Its operation `at` came after operation `op` of another thread. The operation is its next event, or an
+    /// instruction behind the tick.
+    Edge {
+        event: bool,
+        ticks: u64,
+        at: u64,
+        thread: u32,
+        op: u64,
+    },
+}
+
+/// Reads notes off a tape.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Clock {
+    last: u64,
+}
+
+impl Clock {
+    /// What is noted there; `None` if it is an event.
+    pub fn read(&mut self, ticks: u64, kind: &Kind<'_>) -> Option<Note> {
+        Some(match *kind {
+            Kind::Moment { event, since, took } => {
+                let begin = self.last.wrapping_add(since);
+                let end = begin.wrapping_add(took);
+                self.last = end;
+                Note::Moment {
+                    event,
+                    ticks,
+                    begin,
+                    end,
+                }
+            }
+            Kind::Edge {
+                at,
+                event,
+                thread,
+                op,
+            } => Note::Edge {
+                event,
+                ticks,
+                at,
+                thread,
+                op,
+            },
+            _ => return None,
+        })
+    }
+}

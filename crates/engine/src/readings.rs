@@ -81,7 +81,12 @@ pub struct Batch {
     entries: Vec<Entry>,
     taken: usize,
     first: u64,
+    /// Those before have been settled.
+    settled: usize,
 }
+
+/// The first reading behind those that were settled was made at a tick that no tape says.
+const UNKNOWN: u64 = u64::MAX;
 
 /// The reason why a batch does not have the reading that a thread makes.
 pub enum Misfit {
@@ -94,12 +99,26 @@ pub enum Misfit {
 impl Batch {
     /// As [`Kept::lend`].
     pub fn lend(&mut self) -> Window {
-        window(&mut self.entries, self.taken, self.first)
+        let settled = self.settled;
+        let (rest, taken) = (&mut self.entries[settled..], self.taken - settled);
+        window(rest, taken, self.first)
     }
 
     /// Notes the readings taken meanwhile.
     pub fn take_back(&mut self, window: &Window) {
-        self.taken = ((window.next - window.start) / BYTES) as usize;
+        self.taken = self.settled + ((window.next - window.start) / BYTES) as usize;
+    }
+
+    /// The readings that have been made since this was last asked, at tick `ticks`; and how many ticks ago
+    /// the first of them was.
+    pub fn settle(&mut self, ticks: u64) -> (u64, Vec<Reading>) {
+        let made = &self.entries[self.settled..self.taken];
+        let made: Vec<Reading> = made.iter().map(to_reading).collect();
+        let since = ticks.wrapping_sub(self.first);
+        if !made.is_empty() {
+            (self.settled, self.first) = (self.taken, UNKNOWN);
+        }
+        (since, made)
     }
 
     /// The number of readings that have not been made yet.
@@ -112,13 +131,16 @@ impl Batch {
         self.entries.clear();
         let entries = &mut self.entries;
         readings.for_each(|reading| entries.push(to_entry(reading)));
-        (self.taken, self.first) = (0, first);
+        (self.taken, self.settled, self.first) = (0, 0, first);
     }
 
     /// The reading that a thread makes at this tick.
     pub fn take(&mut self, source: u32, ticks: u64) -> Result<Entry, Misfit> {
         let entry = *self.entries.get(self.taken).ok_or(Misfit::Over)?;
-        let early = self.taken == 0 && ticks != self.first;
+        if self.taken == self.settled && self.first == UNKNOWN {
+            self.first = ticks;
+        }
+        let early = self.taken == self.settled && ticks != self.first;
         if entry.source != source || early {
             return Err(Misfit::Other(self.next()));
         }

@@ -58,7 +58,8 @@ pub use input::{INPUT_MAX, Input, PIECE_MAX, Piece, input_path, input_sum};
 pub use locations::{Listed, default_dir, list, new_numbered, resolve, resolve_in, set_latest};
 pub use manifest::{Cpu, ExitStatus, Manifest, Recorder, Summary, System};
 pub use part::{Encoded, FileSource, INLINE_MAX, Part, PartReader, PartSource, Run};
-pub use reader::{TapeInfo, Trace};
+
+pub use reader::{TapeInfo, Trace, exact_folder};
 pub use readings::{Reading, Readings, SOURCES};
 pub use refs::{InputRef, Refs, RefsIter};
 pub use short::{Short, WIDE};

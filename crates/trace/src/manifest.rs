@@ -159,6 +159,17 @@ impl Manifest {
         }
     }
 
+    /// The same recording, written anew and not complete yet.
+    pub fn begun(self) -> Self {
+        Self {
+            complete: false,
+            tapes_length: None,
+            input_length: None,
+            summary: None,
+            ..self
+        }
+    }
+
     /// Reads the manifest of the trace in `directory`.
     ///
     /// # Errors

@@ -32,6 +32,13 @@ pub struct Trace {
     infos: Vec<TapeInfo>,
     index: BTreeMap<TapeId, Arc<[Chunk]>>,
     truncated: bool,
+    /// The tapes are those that a replay of a sketch has written.
+    exact: bool,
+}
+
+/// Folder in a sketch for its exact tapes, once a replay has found the turns of its threads.
+pub fn exact_folder(trace: &Path) -> PathBuf {
+    trace.join("exact")
 }
 
 /// Size of one tape.
@@ -54,7 +61,28 @@ impl Trace {
     /// When it is no trace, of another major version, or damaged other than at its end.
     pub fn open(directory: &Path) -> Result<Self> {
         let manifest = Manifest::read(directory)?;
-        let path = directory.join(TAPES);
+        let exact = exact_folder(directory);
+        if !manifest.recorder.is_serial()
+            && let Ok(found) = Manifest::read(&exact)
+            && found.complete
+        {
+            let input_length = manifest.input_length;
+            let manifest = Manifest {
+                input_length,
+                ..found
+            };
+            let trace = Self::open_tapes(directory, &exact, manifest)?;
+            return Ok(Self {
+                exact: true,
+                ..trace
+            });
+        }
+        Self::open_tapes(directory, directory, manifest)
+    }
+
+    /// The trace in `directory`, with the tapes of a folder and the manifest that belongs to them.
+    fn open_tapes(directory: &Path, tapes: &Path, manifest: Manifest) -> Result<Self> {
+        let path = tapes.join(TAPES);
         let file = open_regular(&path)?;
         let length = file
             .metadata()
@@ -92,7 +120,14 @@ impl Trace {
             }),
             manifest,
             truncated,
+            exact: false,
         })
+    }
+
+    /// Whether replays need nothing else than the tapes: threads ran one at a time, or their turns have been
+    /// found.
+    pub fn is_exact(&self) -> bool {
+        self.exact || self.manifest.recorder.is_serial()
     }
 
     /// The trace's directory.

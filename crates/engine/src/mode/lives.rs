@@ -72,7 +72,7 @@ pub trait Lives {
 
     /// The state with which the mode of the next program's host goes on; `alone`: the process has its
     /// memory to itself, as it has unless it is a vfork child.
-    fn handed_on(&self, task: &Task, alone: bool) -> HandedOn;
+    fn handed_on(&self, task: &mut Task, alone: bool) -> HandedOn;
 
     /// The process, which is no vfork child, is about to become the next program.
     fn executes(&self, task: &Task);

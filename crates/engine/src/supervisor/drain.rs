@@ -138,11 +138,25 @@ impl Drain {
         })
     }
 
+    /// Marks the trace complete. All processes have ended, and their rings are empty.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub(super) fn finish(self, like: &Summary) -> Result<()> {
+        let summary = Summary {
+            events: self.events,
+            wall_ms: self.started.elapsed().as_millis() as u64,
+            ..like.clone()
+        };
+        self.writer.finish(&summary).map_err(Failure::setup)?;
+        Ok(())
+    }
+
     /// Reads all rings once; says whether any tape can still grow.
     ///
     /// Schedules are read first and stored last: before each turn that is in the trace, all
     /// earlier events are in it too, however the recording is cut off.
-    fn drain(&mut self) -> Result<bool> {
+    pub(super) fn drain(&mut self) -> Result<bool> {
         let used = self
             .shm
             .header()

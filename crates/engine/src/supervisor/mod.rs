@@ -4,6 +4,7 @@
 mod children;
 mod drain;
 mod folder;
+mod linearise;
 mod other_writers;
 mod program;
 mod record;
@@ -16,6 +17,7 @@ mod verify;
 pub(crate) use children::{ended_by, kill, start};
 pub use drain::Recording;
 pub use folder::Folder;
+pub use linearise::linearise;
 pub use other_writers::other_writers;
 pub use program::find_program;
 pub use record::{RecordOptions, record};

@@ -2,11 +2,13 @@
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use relive_host::sys;
-use relive_trace::{ExitStatus, Trace};
+use relive_trace::{ExitStatus, Trace, TraceWriter};
 
 use super::children::{has_children, inherit_orphans, kill, reap, reap_all, start};
+use super::drain::Drain;
 use super::program::absolute;
 use super::signals::wake_at_child_end;
 use super::status::EndStatus;
@@ -14,7 +16,7 @@ use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;
-use crate::modes::replay::{checksum, confine, other_writers};
+use crate::modes::replay::{checksum, confine, linear, other_writers};
 use crate::shm::Shm;
 use crate::start_data::Boot;
 use crate::stats::Totals;
@@ -69,6 +71,15 @@ pub struct Replayed {
 /// # Errors
 /// Divergence, a damaged trace, or any other failure.
 pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
+    replay_into(options, None)
+}
+
+/// The same; with `exact` it finds the turns of threads that were recorded at the same time, and writes the
+/// exact tapes there.
+///
+/// # Errors
+/// As [`replay`]; the exact tapes cannot be written.
+pub fn replay_into(options: &ReplayOptions<'_>, exact: Option<TraceWriter>) -> Result<Replayed> {
     crate::descriptor_limit::for_command()?;
     let path = absolute(options.trace)?;
     let trace = Trace::open(&path).map_err(Failure::setup)?;
@@ -97,6 +108,9 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
             other_writers::order(folder, processes),
         ));
     }
+    if exact.is_some() {
+        extra.push((linear::VARIABLE, "1".to_owned()));
+    }
     if let Some(n) = options.fragment_insns {
         extra.push(("RELIVE_FRAGMENT_INSNS", n.to_string()));
     }
@@ -116,8 +130,12 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
         watched.kill_all();
         return Err(e);
     }
-    let status = watched.watch(had_children, recorded)?;
+    let mut exact = exact.map(|writer| Drain::new(shm, writer));
+    let status = watched.watch(had_children, recorded, exact.as_mut())?;
     let gathered = broker.finish()?;
+    if let (Some(exact), Some(summary)) = (exact, &manifest.summary) {
+        exact.finish(summary)?;
+    }
     let events = shm.header().events.load(Ordering::Relaxed);
     // The tape of a process that was killed from outside does not say so; the manifest does.
     let status = match manifest.summary.map(|s| s.exit) {
@@ -144,13 +162,21 @@ struct Watched<'a> {
 impl Watched<'_> {
     /// Waits for all processes of the replay, and for no other children if there were some;
     /// `recorded` is how the program ended.
-    fn watch(&self, had_children: bool, recorded: Option<ExitStatus>) -> Result<EndStatus> {
+    fn watch(
+        &self,
+        had_children: bool,
+        recorded: Option<ExitStatus>,
+        mut exact: Option<&mut Drain>,
+    ) -> Result<EndStatus> {
         let (shm, root) = (self.shm, self.root);
         // Only the first process dies of the signal that it was recorded to die of.
         let may_die_of_sigsys = recorded == Some(ExitStatus::Signal(libc::SIGSYS));
         let mut status = None;
         loop {
             let seen = shm.header().wake.load(Ordering::Acquire);
+            if let Some(exact) = &mut exact {
+                exact.drain()?;
+            }
             let mut children = 0;
             while let Some((pid, s)) = reap() {
                 children += 1;
@@ -183,6 +209,11 @@ impl Watched<'_> {
                 // ended.
                 if !had_children {
                     reap_all();
+                }
+                if let Some(exact) = &mut exact {
+                    while exact.drain()? {
+                        std::thread::sleep(Duration::from_millis(1));
+                    }
                 }
                 return Ok(s);
             }

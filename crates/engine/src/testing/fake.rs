@@ -274,7 +274,7 @@ impl Lives for Fake {
         no_answer()
     }
 
-    fn handed_on(&self, _: &Task, _: bool) -> HandedOn {
+    fn handed_on(&self, _: &mut Task, _: bool) -> HandedOn {
         HandedOn::default()
     }
 

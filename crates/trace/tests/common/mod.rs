@@ -527,8 +527,11 @@ fn plain_kind() -> impl Strategy<Value = Kind<'static>> {
                 n: given.len() as u8,
             }
         }),
-        (any::<bool>(), number(), number())
-            .prop_map(|(event, since, took)| Kind::Moment { event, since, took }),
+        (any::<bool>(), number(), number()).prop_map(|(event, since, took)| Kind::Moment {
+            event,
+            since,
+            took
+        }),
         (number(), any::<bool>(), number32(), number()).prop_map(|(at, event, thread, op)| {
             Kind::Edge {
                 at,

@@ -27,7 +27,7 @@ pub fn thread(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Repl
     if answer.result > 0 {
         let index = answer.child_index();
         task.process.seen_thread(index);
-        let tape = state::open_tape(TapeId::new(task.process.index, index))?;
+        let tape = state::task_tape(TapeId::new(task.process.index, index))?;
         let child = inherit::thread(task, args, index, answer.result as u32, tape);
         news::add_task(child);
     }
@@ -45,7 +45,8 @@ pub fn fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply>
         return Ok(Reply::Value(answer.result));
     }
     inherit::forked(task, args, index, answer.result as u32);
-    task.tape = state::open_tape(task.id())?;
+    task.ctx.ops = 0;
+    task.tape = state::task_tape(task.id())?;
     let member = answer.extra.get(4) == Some(&MEMBER);
     let flow = start_child(task, Origin::Fork, member)?;
     if matches!(flow, Flow::Continue) {
@@ -62,7 +63,7 @@ pub fn vfork(task: &mut Task, call: &Call, args: &CloneArgs, answer: &Answer) ->
     let index = answer.child_index();
     vforked::put_aside(task, args, Some((*call, answer.clone())));
     inherit::vforked(task, args, index, answer.result as u32);
-    task.tape = state::open_tape(TapeId::new(index, 0))?;
+    task.tape = state::task_tape(TapeId::new(index, 0))?;
     let flow = start_child(task, Origin::Vfork, false)?;
     inherit::begin_vforked(task, args);
     Ok(Reply::Flow(flow))

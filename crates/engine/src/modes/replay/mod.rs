@@ -12,6 +12,7 @@ mod files;
 mod finish;
 pub mod guided;
 pub mod inherited;
+pub mod linear;
 pub mod mode;
 mod news;
 pub mod other_writers;

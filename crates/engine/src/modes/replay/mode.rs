@@ -39,7 +39,12 @@ impl Host for NoHost {
     fn robust_list(&self, _: u64, _: u64) {}
 }
 
-impl Order for Replay {}
+/// Operations are counted as where they were recorded.
+impl Order for Replay {
+    fn acquire(&self, task: &mut Task) {
+        task.ctx.ops += 1;
+    }
+}
 
 impl Mode for Replay {
     fn traits(&self) -> ModeTraits {
@@ -200,7 +205,7 @@ impl Contents for Replay {
 
 impl Lives for Replay {
     fn tape(&self, id: TapeId, _: u32) -> Result<Tape> {
-        state::open_tape(id)
+        state::task_tape(id)
     }
 
     fn clone_thread(
@@ -232,7 +237,7 @@ impl Lives for Replay {
 
     fn process_ends(&self, _: &Task) {}
 
-    fn handed_on(&self, _: &Task, _: bool) -> HandedOn {
+    fn handed_on(&self, _: &mut Task, _: bool) -> HandedOn {
         HandedOn::default()
     }
 

@@ -31,9 +31,9 @@ pub fn show(event: &Event<'_>) -> String {
         Kind::Exec(_) => "exec".to_owned(),
         Kind::Memory(_) => "shared memory".to_owned(),
         Kind::Readings { .. } => "more readings of clocks".to_owned(),
-        Kind::Edge {
-            at, thread, op, ..
-        } => format!("operation {at} follows operation {op} of thread {thread}"),
+        Kind::Edge { at, thread, op, .. } => {
+            format!("operation {at} follows operation {op} of thread {thread}")
+        }
         Kind::Moment { .. } => "a moment".to_owned(),
         other => format!("{other:?}"),
     };

@@ -10,6 +10,7 @@ use relive_trace::{Ending, FileId, Image, Kind, TapeId, TapeReader};
 
 use super::concurrency;
 use super::files::copy_of;
+use super::linear::Linear;
 use super::news::{self, News};
 use super::state::with;
 use super::turns::TurnSchedule;
@@ -19,6 +20,7 @@ use crate::guide::protocol::Ended;
 use crate::inherit::ProgramView;
 use crate::machine::Machine;
 use crate::process::Process;
+use crate::tape::Tape;
 use crate::task::Task;
 use crate::{image, translations};
 
@@ -27,6 +29,8 @@ pub struct Session {
     /// All but the one whose turn it is, by slot.
     pub tasks: BTreeMap<u32, Box<Task>>,
     turns: TurnSchedule,
+    /// Finds the turns, in place of the schedule.
+    pub linear: Option<Linear>,
     /// Exit code of the first thread, if it ended before the others.
     leader: i32,
 }
@@ -40,6 +44,7 @@ impl Session {
         Ok(Self {
             tasks: BTreeMap::new(),
             turns: TurnSchedule::of(machine, 0)?,
+            linear: Linear::of(machine, 0),
             leader: 0,
         })
     }
@@ -55,7 +60,7 @@ impl Session {
     pub fn settle(&mut self, task: &mut Box<Task>, flow: Flow) -> Result<Option<Ended>> {
         Ok(match flow {
             Flow::Continue => None,
-            Flow::Park => match self.turns.next()? {
+            Flow::Park => match self.next_turn(task, false)? {
                 Some(slot) if slot == task.slot => {
                     begin_turn(task);
                     None
@@ -71,7 +76,7 @@ impl Session {
                 if task.index == 0 {
                     self.leader = code;
                 }
-                match self.turns.next()? {
+                match self.next_turn(task, true)? {
                     Some(slot) => {
                         self.give_turn(task, slot)?;
                         None
@@ -89,6 +94,26 @@ impl Session {
         })
     }
 
+    /// The thread whose turn comes next: the running one has ended, or can do nothing more in its turn.
+    fn next_turn(&mut self, task: &mut Task, ends: bool) -> Result<Option<u32>> {
+        if self.linear.is_none() {
+            return self.turns.next();
+        }
+        if let Tape::In(tape) = &task.tape
+            && ends
+            && let Some(exact) = &tape.exact
+        {
+            exact.close();
+        }
+        let first = self.first_due(None)?;
+        let (Some(linear), Some((_, slot))) = (&mut self.linear, first) else {
+            return Ok(None);
+        };
+        linear.is_over(task.slot);
+        linear.turn(slot)?;
+        Ok(Some(slot))
+    }
+
     /// Takes in new threads, or forgets the others in a forked child.
     pub fn collect(&mut self, task: &Task) {
         debug_assert!(
@@ -100,6 +125,7 @@ impl Session {
         };
         if let Some(turns) = became {
             self.tasks.clear();
+            self.linear = Linear::of(turns.machine(), turns.process());
             self.turns = turns;
             self.leader = 0;
         }
@@ -129,8 +155,18 @@ impl Session {
             }
             task.vforked = None;
             self.turns = TurnSchedule::of(task.machine(), task.process.index)?;
+            self.linear = Linear::of(task.machine(), task.process.index);
+            if let Tape::In(tape) = &mut task.tape
+                && let Some(exact) = &mut tape.exact
+            {
+                exact.is_forked();
+            }
             self.leader = 0;
         }
+        if let Some(linear) = &mut self.linear {
+            linear.begin_program();
+        }
+        task.ctx.ops = 0;
         if task.ctx.rip != 0 {
             self.turns.begin_program();
         }

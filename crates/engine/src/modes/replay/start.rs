@@ -11,7 +11,7 @@ use relive_trace::{Kind, TapeId, Trace};
 use super::checksum::Checksums;
 use super::other_writers;
 use super::session::Session;
-use super::state::{ReplayState, open_tape};
+use super::state::{ReplayState, task_tape};
 use super::stepper::process::Stepper;
 use super::stepper::stops::NoStops;
 use crate::broker;
@@ -52,7 +52,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     let pool = crate::sharing::objects::pool().map_err(Failure::setup)?;
     ReplayState::new(trace, pool, follow).install(machine)?;
     let root = TapeId::new(0, 0);
-    let mut tape = open_tape(root)?;
+    let mut tape = task_tape(root)?;
     let pid = match tape.peek()?.map(|e| e.kind) {
         Some(Kind::Start(s)) => s.pid,
         _ => {

@@ -11,7 +11,7 @@ use relive_trace::{TapeId, Trace};
 
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
-use crate::tape::{Tape, TapeIn};
+use crate::tape::{ExactTape, Tape, TapeIn, TapeOut};
 
 /// The session's state that hooks need while the loop holds the tasks.
 pub struct ReplayState {
@@ -105,6 +105,24 @@ pub fn caught(stream: u8, bytes: &[u8]) {
 #[must_use]
 pub fn alone() -> bool {
     with(|s| s.follow.is_some())
+}
+
+/// Opens the tape of a task; where the replay linearises, with the exact one that it becomes.
+///
+/// # Errors
+/// The trace is damaged; no room for the exact tape.
+pub fn task_tape(id: TapeId) -> Result<Tape> {
+    let mut tape = open_tape(id)?;
+    if super::linear::is_wanted()
+        && let (Tape::In(tape), Some(shm)) = (&mut tape, machine().shm)
+    {
+        tape.exact = Some(ExactTape::new(TapeOut::create(
+            shm,
+            id,
+            std::process::id(),
+        )?));
+    }
+    Ok(tape)
 }
 
 /// Opens a tape. A thread may have none: its process ended before its first turn.

@@ -57,6 +57,11 @@ impl TurnSchedule {
         self.machine
     }
 
+    /// The process whose turns these are.
+    pub fn process(&self) -> u32 {
+        self.process
+    }
+
     /// Whether a turn follows in this process.
     ///
     /// # Errors

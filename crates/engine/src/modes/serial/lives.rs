@@ -59,7 +59,7 @@ impl Lives for Serial {
         }
     }
 
-    fn handed_on(&self, task: &Task, alone: bool) -> HandedOn {
+    fn handed_on(&self, task: &mut Task, alone: bool) -> HandedOn {
         let (ring, logged) = match &task.tape {
             Tape::Out(t) => (Some(t.ring), t.last),
             _ => (None, 0),

@@ -64,9 +64,14 @@ impl Lives for Sketch {
 
     fn process_ends(&self, _: &Task) {}
 
-    fn handed_on(&self, task: &Task, _: bool) -> HandedOn {
-        let (ring, logged) = match &task.tape {
-            Tape::Out(t) => (Some(t.ring), t.last),
+    fn handed_on(&self, task: &mut Task, _: bool) -> HandedOn {
+        // The event is the new program's to log.
+        let ticks = task.ctx.ticks();
+        let (ring, logged) = match &mut task.tape {
+            Tape::Out(t) => {
+                t.moment(ticks, true);
+                (Some(t.ring), t.last)
+            }
             _ => (None, 0),
         };
         HandedOn {

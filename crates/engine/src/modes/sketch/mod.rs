@@ -259,14 +259,7 @@ impl Order for Sketch {
         self.shared.release(task);
     }
 
-    fn acquire_file(
-        &self,
-        _: &mut Task,
-        _: &Call,
-        _: u64,
-        writes: bool,
-        name: &str,
-    ) -> Result<()> {
+    fn acquire_file(&self, _: &mut Task, _: &Call, _: u64, writes: bool, name: &str) -> Result<()> {
         match writes {
             true => Err(Failure::unsupported(format!(
                 "{name} is mapped shared and writable: --mode sketch does not order processes that share memory yet; record without it"

@@ -29,7 +29,8 @@ impl Object {
     /// are another thread's.
     pub fn acquire(&self, task: &mut Task) -> Option<(u32, u64)> {
         let lock = &self.lock;
-        let taken = |from, to| lock.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
+        let taken =
+            |from, to| lock.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
         if taken(lock::FREE, lock::HELD).is_err() {
             while lock.swap(lock::WANTED, Ordering::Acquire) != lock::FREE {
                 task.while_away(&mut || {

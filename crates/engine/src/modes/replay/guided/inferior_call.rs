@@ -288,7 +288,7 @@ impl Lives for InferiorCall {
 
     fn process_ends(&self, _: &Task) {}
 
-    fn handed_on(&self, _: &Task, _: bool) -> HandedOn {
+    fn handed_on(&self, _: &mut Task, _: bool) -> HandedOn {
         HandedOn::default()
     }
 

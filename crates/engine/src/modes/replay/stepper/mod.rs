@@ -8,7 +8,7 @@
 
 mod calls;
 mod event;
-mod execute;
+pub mod execute;
 pub mod process;
 mod run;
 pub mod stops;

@@ -8,6 +8,7 @@ use super::stops::Stops;
 use crate::failure::Result;
 use crate::guide::protocol::Ended;
 use crate::modes::replay::events::{Due, NEVER, NextEvent, target};
+use crate::modes::replay::linear::Step;
 
 impl Stepper {
     /// Goes on to a stop, or to the end of the process (`None`).
@@ -48,6 +49,13 @@ impl Stepper {
 
     /// One event, or a piece of guest code on the way to it.
     fn advance<S: Stops>(&mut self, stops: &mut S) -> Result<Option<S::Why>> {
+        if self.session.linear.is_some() {
+            match self.linear_step()? {
+                Step::Event => {}
+                Step::Toward(toward) => return self.execute(stops, toward),
+                Step::Changed => return Ok(None),
+            }
+        }
         let task = &mut self.task;
         if task.parked {
             let parent = task.vforked.is_some() && task.tape.at_end()?;
@@ -56,7 +64,7 @@ impl Stepper {
         }
         // The short way to a system call.
         if let Some(ticks) = task.tape.next_call() {
-            return match S::LOOKS {
+            return match S::LOOKS || self.session.linear.is_some() {
                 true => self.execute(stops, Toward::own(ticks)),
                 false => self.calls(stops, ticks),
             };

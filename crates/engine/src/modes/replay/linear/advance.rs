@@ -1,0 +1,151 @@
+//! One step of a linearising replay: the thread that is due, up to its bound.
+
+use relive_dbt::Stop;
+use relive_host::GuestAddr;
+
+use super::bound::Bound;
+use crate::failure::{Failure, Result};
+use crate::modes::replay::events::Due;
+use crate::modes::replay::session::Session;
+use crate::modes::replay::stepper::execute::Toward;
+use crate::modes::replay::stepper::process::Stepper;
+use crate::modes::replay::stepper::stops::Stops;
+use crate::tape::{Tape, digest};
+use crate::task::Task;
+
+/// What the running thread does next.
+pub enum Step {
+    /// It goes on to its next event as in any replay.
+    Event,
+    /// It runs towards a position.
+    Toward(Toward),
+    /// Another thread has the turn.
+    Changed,
+}
+
+impl Session {
+    /// The thread, of those without the turn, that is due first, and when.
+    ///
+    /// # Errors
+    /// A damaged trace.
+    pub fn first_due(&mut self, running: Option<&Task>) -> Result<Option<(u64, u32)>> {
+        let Some(linear) = &mut self.linear else {
+            return Ok(None);
+        };
+        let slots: Vec<u32> = self.tasks.keys().copied().collect();
+        let mut first: Option<(u64, u32)> = None;
+        for slot in slots {
+            let Some(mut task) = self.tasks.remove(&slot) else {
+                continue;
+            };
+            let due = linear.due(&mut task, &self.tasks, running);
+            self.tasks.insert(slot, task);
+            if let (_, Some(at)) = due? {
+                first = first.into_iter().chain([(at, slot)]).min();
+            }
+        }
+        Ok(first)
+    }
+}
+
+impl Stepper {
+    /// Decides which thread runs, and how far.
+    ///
+    /// # Errors
+    /// The recording's edges contradict each other, or are not all there.
+    pub fn linear_step(&mut self) -> Result<Step> {
+        let first = self.session.first_due(Some(&self.task))?;
+        let Some(linear) = &mut self.session.linear else {
+            return Ok(Step::Event);
+        };
+        let (far, at) = linear.due(&mut self.task, &self.session.tasks, None)?;
+        let other = first.filter(|(due, _)| at.is_none_or(|at| *due < at));
+        if let (Some((_, slot)), Some(steps)) = (other, self.steps) {
+            self.hand_over(slot, steps)?;
+            return Ok(Step::Changed);
+        }
+        match (far, at) {
+            (_, None) => Err(circle(&self.task)),
+            (Bound::Tick { ticks, .. } | Bound::Operation { ticks, .. }, _) => {
+                Ok(Step::Toward(Toward::position(ticks)))
+            }
+            (Bound::Event { .. } | Bound::End, _) => Ok(Step::Event),
+        }
+    }
+
+    /// Gives the turn to another thread, at the present position.
+    fn hand_over(&mut self, slot: u32, steps: u64) -> Result<()> {
+        let task = &mut self.task;
+        if !task.parked {
+            let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
+            if let Tape::In(tape) = &mut task.tape {
+                tape.switch(ticks, registers, steps as u32);
+            }
+        }
+        let leaves = task.slot;
+        if let Some(linear) = &mut self.session.linear {
+            linear.leaves(leaves, steps);
+            self.steps = Some(linear.turn(slot)?);
+        }
+        let parked = self.session.give_turn(&mut self.task, slot)?;
+        self.session.tasks.insert(parked.slot, parked);
+        self.turn += 1;
+        Ok(())
+    }
+
+    /// Whether an event that is due has to wait for other threads; the turn is another one's then.
+    ///
+    /// # Errors
+    /// A damaged trace.
+    pub fn holds_back<S: Stops>(&mut self, due: &Due, _: &mut S) -> Result<bool> {
+        let steps = match due {
+            Due::Stop(Stop::Syscall { next, .. }) if *next == GuestAddr(self.task.ctx.rip + 2) => {
+                None
+            }
+            Due::Position(_) => self.steps,
+            _ => {
+                if let Some(linear) = &mut self.session.linear {
+                    linear.goes_on(self.task.slot);
+                }
+                return Ok(false);
+            }
+        };
+        let slot = self.task.slot;
+        if let Some(linear) = &mut self.session.linear {
+            linear.waits(slot);
+        }
+        let first = self.session.first_due(Some(&self.task))?;
+        let Some(linear) = &mut self.session.linear else {
+            return Ok(false);
+        };
+        let (_, at) = linear.due(&mut self.task, &self.session.tasks, None)?;
+        let other = first.filter(|(due, _)| at.is_none_or(|at| *due < at));
+        match (other, at) {
+            (None, Some(_)) => {
+                linear.goes_on(slot);
+                Ok(false)
+            }
+            (None, None) => Err(circle(&self.task)),
+            (Some((_, other)), _) => {
+                if steps.is_none() {
+                    self.task.parked = true;
+                    if let Tape::In(tape) = &mut self.task.tape
+                        && let Some(exact) = &mut tape.exact
+                    {
+                        exact.parked = true;
+                    }
+                }
+                self.hand_over(other, steps.unwrap_or(0))?;
+                Ok(true)
+            }
+        }
+    }
+}
+
+fn circle(task: &Task) -> Failure {
+    Failure::Divergence(format!(
+        "thread {} waits at tick {} for an operation of another thread, and so do all others: the recording does not say enough of their order",
+        task.id(),
+        task.ctx.ticks()
+    ))
+}

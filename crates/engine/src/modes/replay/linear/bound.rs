@@ -1,0 +1,99 @@
+//! How far a thread may run before another one may have to, by the notes on its tape.
+
+use relive_trace::Kind;
+
+use crate::course::Note;
+use crate::failure::Result;
+use crate::tape::Tape;
+use crate::task::Task;
+
+/// How far a thread runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// To its next event, which was reached and over at these moments; `free`: it follows no operation that has
+    /// not been made.
+    Event { begin: u64, end: u64, free: bool },
+    /// To a tick, at which it was at this moment.
+    Tick { ticks: u64, at: u64 },
+    /// To just before its operation `at`, an instruction behind this tick, which follows one that has not been
+    /// made.
+    Operation { ticks: u64, at: u64 },
+    /// Nothing follows.
+    End,
+}
+
+/// How far a thread may run; `is_made` says whether a thread has made an operation.
+///
+/// # Errors
+/// A damaged trace.
+pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Bound> {
+    let (ticks, ops) = (task.ctx.ticks(), task.ctx.ops);
+    let Some(next) = task.tape.outline()? else {
+        return Ok(Bound::End);
+    };
+    let Tape::In(tape) = &mut task.tape else {
+        return Ok(Bound::End);
+    };
+    while let Some(&note) = tape.notes.front() {
+        match note {
+            Note::Edge {
+                event: false,
+                ticks,
+                at,
+                thread,
+                op,
+            } => {
+                if at > ops && !is_made(thread, op) {
+                    return Ok(Bound::Operation { ticks, at });
+                }
+            }
+            Note::Moment {
+                event: false,
+                ticks: tick,
+                end,
+                ..
+            } => {
+                if ticks < tick {
+                    return Ok(Bound::Tick {
+                        ticks: tick,
+                        at: end,
+                    });
+                }
+            }
+            _ => break,
+        }
+        tape.notes.pop_front();
+    }
+    let mut event = Bound::Event {
+        begin: 0,
+        end: 0,
+        free: true,
+    };
+    for note in &tape.notes {
+        match (*note, &mut event) {
+            (Note::Edge { thread, op, .. }, Bound::Event { free, .. }) => {
+                *free &= is_made(thread, op);
+            }
+            (
+                Note::Moment {
+                    begin: b, end: e, ..
+                },
+                Bound::Event { begin, end, .. },
+            ) => (*begin, *end) = (b, e),
+            _ => {}
+        }
+    }
+    // Only before a call, or at a position, can the thread wait for its turn.
+    let waits = next.syscall
+        || matches!(
+            tape.peek_kind()?,
+            Some(Kind::Signal(_) | Kind::Switch { .. })
+        );
+    Ok(match event {
+        Bound::Event { begin, .. } if !waits && ticks < next.ticks => Bound::Tick {
+            ticks: next.ticks,
+            at: begin,
+        },
+        event => event,
+    })
+}

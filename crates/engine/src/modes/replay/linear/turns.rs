@@ -1,0 +1,146 @@
+//! The turns that are found: which thread is due, and the exact schedule.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use relive_trace::{Event, Kind, TapeId};
+
+use super::bound::{Bound, bound};
+use crate::failure::{Failure, Result};
+use crate::machine::Machine;
+use crate::tape::TapeOut;
+use crate::task::Task;
+
+/// Asks a replay to linearise, in the environment of its first host process.
+pub const VARIABLE: &str = "RELIVE_LINEARISE";
+
+/// Whether this replay linearises.
+pub fn is_wanted() -> bool {
+    std::env::var_os(VARIABLE).is_some()
+}
+
+/// The turns of one process, as they are found.
+pub struct Linear {
+    machine: &'static Machine,
+    process: u32,
+    /// The exact schedule, from its first turn on.
+    schedule: Option<TapeOut>,
+    /// Threads that there have been.
+    seen: BTreeSet<u32>,
+    /// Threads that stand in front of their next event.
+    waiting: BTreeSet<u32>,
+    /// Threads that have nothing left to do.
+    over: BTreeSet<u32>,
+    /// Where threads without the turn stand: steps since the last tick or event.
+    steps: BTreeMap<u32, u64>,
+}
+
+impl Linear {
+    /// Of a process, if this replay linearises.
+    #[must_use]
+    pub fn of(machine: &'static Machine, process: u32) -> Option<Self> {
+        is_wanted().then(|| Self {
+            machine,
+            process,
+            schedule: None,
+            seen: BTreeSet::new(),
+            waiting: BTreeSet::new(),
+            over: BTreeSet::new(),
+            steps: BTreeMap::new(),
+        })
+    }
+
+    /// A new program begins, with one thread.
+    pub fn begin_program(&mut self) {
+        self.seen.clear();
+        self.waiting.clear();
+        self.over.clear();
+        self.steps.clear();
+    }
+
+    /// The thread stands in front of its next event.
+    pub fn waits(&mut self, slot: u32) {
+        self.waiting.insert(slot);
+    }
+
+    /// The thread's next event happens.
+    pub fn goes_on(&mut self, slot: u32) {
+        self.waiting.remove(&slot);
+    }
+
+    /// The thread has nothing left to do.
+    pub fn is_over(&mut self, slot: u32) {
+        self.over.insert(slot);
+    }
+
+    /// The thread gives its turn up so many steps behind its last tick or event.
+    pub fn leaves(&mut self, slot: u32, steps: u64) {
+        self.steps.insert(slot, steps);
+    }
+
+    /// The thread gets a turn. Its steps since its last tick or event.
+    ///
+    /// # Errors
+    /// No room for the schedule.
+    pub fn turn(&mut self, slot: u32) -> Result<u64> {
+        let schedule = match &mut self.schedule {
+            Some(tape) => tape,
+            none => {
+                let shm = self.machine.shm;
+                let shm = shm.ok_or_else(|| Failure::internal("a replay has shared memory"))?;
+                let id = TapeId::schedule(self.process);
+                none.insert(TapeOut::create(shm, id, std::process::id())?)
+            }
+        };
+        schedule.put(&Event {
+            ticks: 0,
+            digest: 0,
+            kind: Kind::Turn { thread: slot },
+        });
+        Ok(self.steps.remove(&slot).unwrap_or(0))
+    }
+
+    /// How far a thread may run, and when it is due: the first of all threads goes first. `None`: it waits for
+    /// an operation of another one, or has nothing left to do.
+    ///
+    /// # Errors
+    /// A damaged trace.
+    pub fn due(
+        &mut self,
+        task: &mut Task,
+        others: &BTreeMap<u32, Box<Task>>,
+        running: Option<&Task>,
+    ) -> Result<(Bound, Option<u64>)> {
+        let slot = task.slot;
+        self.seen.insert(slot);
+        let seen = &self.seen;
+        let is_made = |thread: u32, op: u64| {
+            let there = others.get(&thread).map(|task| task.ctx.ops);
+            let runs = running
+                .filter(|task| task.slot == thread)
+                .map(|t| t.ctx.ops);
+            match there.or(runs) {
+                Some(ops) => ops >= op,
+                // It has ended with all that it did.
+                None => seen.contains(&thread),
+            }
+        };
+        let far = bound(task, &is_made)?;
+        let at = match far {
+            _ if self.over.contains(&slot) => None,
+            Bound::Tick { at, .. } => Some(at),
+            Bound::Operation { ticks, at } => {
+                let there = task.ctx.ticks() == ticks && task.ctx.ops + 1 == at && is_next(task);
+                (!there).then_some(0)
+            }
+            Bound::Event { end, free, .. } if self.waiting.contains(&slot) => free.then_some(end),
+            Bound::Event { begin, .. } => Some(begin),
+            Bound::End => Some(u64::MAX),
+        };
+        Ok((far, at))
+    }
+}
+
+/// Whether the thread's next instruction is an ordered one.
+fn is_next(_task: &Task) -> bool {
+    false
+}

@@ -1,0 +1,98 @@
+//! The exact tape of a thread: what a replay writes that has found the turns of threads which were recorded at the
+//! same time. Each event is copied when it has happened, with the turns between them.
+
+use relive_trace::{Event, Kind, Readings, Syscall};
+
+use super::out::TapeOut;
+
+/// An exact tape that is written.
+pub struct ExactTape {
+    out: TapeOut,
+    /// The thread has given up its turn inside the call that its next event ends.
+    pub parked: bool,
+    /// The last switch: its tick, and instructions since the last event or tick of the recording. Steps
+    /// behind it are counted from there.
+    switch: Option<(u64, u32)>,
+}
+
+impl ExactTape {
+    /// A tape that goes into a ring.
+    pub fn new(out: TapeOut) -> Self {
+        Self {
+            out,
+            parked: false,
+            switch: None,
+        }
+    }
+
+    /// The readings of clocks that the thread has made since its last event or switch.
+    pub fn readings(&mut self, ticks: u64, since: u64, readings: &[relive_trace::Reading]) {
+        if !readings.is_empty() {
+            let kind = Kind::Readings {
+                full: false,
+                since,
+                readings: Readings::new(readings),
+            };
+            self.out.note(ticks, kind);
+        }
+    }
+
+    /// The thread loses its turn here, at a position.
+    pub fn switch(&mut self, ticks: u64, digest: u32, steps: u32) {
+        let kind = Kind::Switch {
+            steps: steps - self.behind(ticks),
+        };
+        self.out.append(&Event {
+            ticks,
+            digest,
+            kind,
+        });
+        self.switch = Some((ticks, steps));
+    }
+
+    /// Steps that are counted from the last switch, and not from before it.
+    fn behind(&self, ticks: u64) -> u32 {
+        match self.switch {
+            Some((at, steps)) if at == ticks => steps,
+            _ => 0,
+        }
+    }
+
+    /// An event of the recording has happened.
+    pub fn copy(&mut self, event: &Event<'_>) {
+        use crate::tape::SYNCHRONOUS;
+        let behind = self.behind(event.ticks);
+        let less = |steps: u32| match steps {
+            SYNCHRONOUS => steps,
+            _ => steps.saturating_sub(behind),
+        };
+        let kind = match event.kind {
+            Kind::Syscall(call) => Kind::Syscall(Syscall {
+                switched: std::mem::take(&mut self.parked),
+                ..call
+            }),
+            Kind::Signal(mut signal) => {
+                signal.steps = less(signal.steps);
+                Kind::Signal(signal)
+            }
+            Kind::End { how, code, steps } => Kind::End {
+                how,
+                code,
+                steps: less(steps),
+            },
+            kind => kind,
+        };
+        self.out.append(&Event { kind, ..*event });
+        self.switch = None;
+    }
+
+    /// Another host process writes it from now on.
+    pub fn is_forked(&mut self) {
+        self.out.belongs_to(std::process::id());
+    }
+
+    /// No event follows.
+    pub fn close(&self) {
+        self.out.close();
+    }
+}

@@ -1,0 +1,168 @@
+//! A tape that is written, into a ring of the memory shared with the supervisor.
+
+use std::sync::atomic::Ordering::Relaxed;
+
+use relive_trace::{Bare, Encoder, Event, Kind, Short, TapeId};
+
+use crate::course::Course;
+use crate::failure::Result;
+use crate::readings::Kept;
+use crate::shm::Shm;
+use crate::shm::ring::state;
+
+/// A tape being written into its ring.
+pub struct TapeOut {
+    shm: Shm,
+    /// Index of the ring.
+    pub ring: u32,
+    /// Ticks of the last event, which the next one is coded against.
+    pub last: u64,
+    encoder: Encoder,
+    scratch: Vec<u8>,
+    short: Short,
+    events: u32,
+    /// What the thread has read from clocks since its last event.
+    pub readings: Kept,
+    /// When it was where, where threads run at the same time.
+    pub course: Option<Course>,
+}
+
+/// After so many events the recorder is looked for: unrecorded, the program must not go on.
+const LOOK_UP: u32 = 256;
+
+impl TapeOut {
+    /// Starts a tape in a ring of its own.
+    ///
+    /// # Errors
+    /// All rings are in use.
+    pub fn create(shm: Shm, id: TapeId, pid: u32) -> Result<Self> {
+        let ring = shm.claim(id, pid)?;
+        Ok(Self::attach(shm, ring, 0))
+    }
+
+    /// Goes on writing into a ring (after exec), whose last event was at tick `last`.
+    #[must_use]
+    pub fn attach(shm: Shm, ring: u32, last: u64) -> Self {
+        let (mut encoder, mut scratch) = (Encoder::new(), Vec::with_capacity(4096));
+        // Brings the delta coding to where a reader is; these bytes are not written.
+        encoder.encode(
+            &Event {
+                ticks: last,
+                digest: 0,
+                kind: Kind::Turn { thread: 0 },
+            },
+            &mut scratch,
+        );
+        Self {
+            shm,
+            ring,
+            last,
+            encoder,
+            scratch,
+            short: Short::new(),
+            events: 0,
+            readings: Kept::default(),
+            course: None,
+        }
+    }
+
+    /// Notes the moment of the next event (`event`), or of tick `ticks`, at which the thread stands.
+    pub fn moment(&mut self, ticks: u64, event: bool) {
+        if let Some(kind) = self.course.as_mut().and_then(|c| c.moment(event)) {
+            self.note(ticks, kind);
+        }
+    }
+
+    /// Notes something that is no event and no position.
+    pub fn note(&mut self, ticks: u64, kind: Kind<'_>) {
+        self.append(&Event {
+            ticks,
+            digest: 0,
+            kind,
+        });
+    }
+
+    /// Appends an event, and before it what has been read from clocks.
+    pub fn put(&mut self, event: &Event<'_>) {
+        self.moment(event.ticks, true);
+        self.flush(event.ticks);
+        self.append(event);
+    }
+
+    /// Writes what has been read from clocks. The thread stands at tick `ticks`, and does not
+    /// run before its next event.
+    pub fn flush(&mut self, ticks: u64) {
+        self.put_readings(ticks, 0, false);
+    }
+
+    /// Makes room for more readings: an event of its own, before the one that has no room.
+    pub fn put_full(&mut self, ticks: u64, digest: u32) {
+        self.put_readings(ticks, digest, true);
+    }
+
+    fn put_readings(&mut self, ticks: u64, digest: u32, full: bool) {
+        let mut readings = std::mem::take(&mut self.readings);
+        if let Some(kind) = readings.take(ticks, full) {
+            self.append(&Event {
+                ticks,
+                digest,
+                kind,
+            });
+        }
+        self.readings = readings;
+    }
+
+    /// As [`TapeOut::put`], for a system call of which nothing but the result is to be told. The
+    /// counters do not see it.
+    #[inline]
+    pub fn put_bare(&mut self, call: &Bare<'_>, result: i64) {
+        if self.course.is_some() {
+            self.moment(call.ticks, true);
+        }
+        if self.readings.any() {
+            self.flush(call.ticks);
+        }
+        self.encoder.bare(call, result, &mut self.short);
+        self.shm.push_short(self.ring, &self.short);
+        self.pushed(call.ticks);
+    }
+
+    /// Appends an event.
+    pub(super) fn append(&mut self, event: &Event<'_>) {
+        crate::stats::logged(&event.kind);
+        self.scratch.clear();
+        self.encoder.encode(event, &mut self.scratch);
+        self.shm.push(self.ring, &self.scratch);
+        self.pushed(event.ticks);
+        if self.scratch.capacity() > 1 << 20 {
+            self.scratch = Vec::with_capacity(4096);
+        }
+    }
+
+    /// An event at this tick has gone into the ring.
+    #[inline]
+    fn pushed(&mut self, ticks: u64) {
+        self.last = ticks;
+        let ring = self.shm.ring(self.ring);
+        // Only this thread writes them.
+        ring.events.store(ring.events.load(Relaxed) + 1, Relaxed);
+        ring.ticks.store(ticks, Relaxed);
+        self.events = self.events.wrapping_add(1);
+        if self.events.is_multiple_of(LOOK_UP) {
+            self.shm.need_supervisor_or_die();
+        }
+    }
+
+    /// The process that writes it is another one from now on.
+    pub fn belongs_to(&self, pid: u32) {
+        self.shm.ring(self.ring).pid.store(pid, Relaxed);
+    }
+
+    /// Says that no event will follow.
+    pub fn close(&self) {
+        self.shm
+            .ring(self.ring)
+            .state
+            .store(state::CLOSED, std::sync::atomic::Ordering::Release);
+    }
+}

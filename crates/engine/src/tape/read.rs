@@ -1,0 +1,186 @@
+//! A tape that is read, in a replay.
+
+use std::collections::VecDeque;
+use std::sync::atomic::Ordering::Relaxed;
+
+use relive_trace::{Bare, Event, Kind, Outline, Readings, TapeReader};
+
+use super::exact::ExactTape;
+use crate::course::{Clock, Note};
+use crate::failure::{Failure, Result};
+use crate::readings::Batch;
+
+/// A tape being read.
+pub struct TapeIn {
+    reader: TapeReader,
+    /// What the thread reads from clocks before its next event.
+    pub readings: Batch,
+    /// The next event is one of readings, which have been loaded.
+    loaded: bool,
+    /// What is noted of its course up to the next event.
+    pub notes: VecDeque<Note>,
+    clock: Clock,
+    /// The exact tape that is written meanwhile.
+    pub exact: Option<ExactTape>,
+}
+
+impl TapeIn {
+    /// A tape at the reader's position.
+    #[must_use]
+    pub fn new(reader: TapeReader) -> Self {
+        Self {
+            reader,
+            readings: Batch::default(),
+            loaded: false,
+            notes: VecDeque::new(),
+            clock: Clock::default(),
+            exact: None,
+        }
+    }
+
+    /// Number of events behind the thread, readings of clocks that it is about to make
+    /// included.
+    #[must_use]
+    pub fn position(&self) -> u64 {
+        self.reader.position()
+    }
+
+    /// The reader, to go on without the thread.
+    #[must_use]
+    pub fn into_reader(self) -> TapeReader {
+        self.reader
+    }
+
+    /// The kind of the next event, which has been looked at.
+    pub fn peek_kind(&mut self) -> Result<Option<Kind<'_>>> {
+        Ok(self.peek()?.map(|event| event.kind))
+    }
+
+    /// The next event. Readings of clocks that come before it are loaded on the way, so that
+    /// the thread can make them when it runs.
+    pub(super) fn peek(&mut self) -> Result<Option<Event<'_>>> {
+        while !self.loaded && self.load()? {}
+        self.reader.peek().map_err(Failure::setup)
+    }
+
+    /// The same, in short.
+    pub(super) fn outline(&mut self) -> Result<Option<Outline>> {
+        if let Some(outline) = self.glance() {
+            return Ok(Some(outline));
+        }
+        while !self.loaded && self.load()? {}
+        self.reader.outline().map_err(Failure::setup)
+    }
+
+    /// The same, if it is a system call and costs nothing to see.
+    #[inline]
+    pub(super) fn glance(&self) -> Option<Outline> {
+        self.reader.glance().filter(|_| !self.loaded)
+    }
+
+    /// Goes past this system call, if it comes next and nothing but its result is told of it: that.
+    #[inline]
+    pub fn bare(&mut self, call: &Bare<'_>) -> Option<i64> {
+        match self.loaded || self.readings.left() > 0 || self.exact.is_some() {
+            true => None,
+            false => self.reader.bare(call),
+        }
+    }
+
+    /// Loads the readings or the note that come next; `false` if an event comes next.
+    fn load(&mut self) -> Result<bool> {
+        let outline = self.reader.outline().map_err(Failure::setup)?;
+        if outline.is_none_or(|o| o.syscall) {
+            return Ok(false);
+        }
+        let Some(event) = self.reader.peek().map_err(Failure::setup)? else {
+            return Ok(false);
+        };
+        if let Some(note) = self.clock.read(event.ticks, &event.kind) {
+            self.notes.push_back(note);
+            return self.pass();
+        }
+        let Kind::Readings {
+            full,
+            since,
+            readings,
+        } = event.kind
+        else {
+            return Ok(false);
+        };
+        if self.readings.left() > 0 {
+            return Err(Failure::setup(
+                "the trace is damaged: readings of clocks follow others",
+            ));
+        }
+        self.readings
+            .load(&readings, event.ticks.wrapping_sub(since));
+        if full {
+            self.loaded = true;
+            return Ok(false);
+        }
+        self.pass()
+    }
+
+    /// Goes past what is no event of the thread.
+    fn pass(&mut self) -> Result<bool> {
+        self.advance()?;
+        // No event of the thread, but one of the tree.
+        if let Some(shm) = crate::shm::shared() {
+            shm.header().events.fetch_add(1, Relaxed);
+        }
+        Ok(true)
+    }
+
+    /// Goes past the next event, which has happened.
+    pub(super) fn skip(&mut self) -> Result<()> {
+        self.notes.clear();
+        self.copy()?;
+        self.advance()
+    }
+
+    /// Writes the next event, with the readings before it, onto the exact tape.
+    fn copy(&mut self) -> Result<()> {
+        let Some(exact) = &mut self.exact else {
+            return Ok(());
+        };
+        let Some(event) = self.reader.peek().map_err(Failure::setup)? else {
+            return Ok(());
+        };
+        let (since, readings) = self.readings.settle(event.ticks);
+        match event.kind {
+            Kind::Readings { full: true, .. } => exact.copy(&Event {
+                kind: Kind::Readings {
+                    full: true,
+                    since,
+                    readings: Readings::new(&readings),
+                },
+                ..event
+            }),
+            _ => {
+                exact.readings(event.ticks, since, &readings);
+                exact.copy(&event);
+            }
+        }
+        Ok(())
+    }
+
+    /// The thread gives its turn up at a position.
+    pub fn switch(&mut self, ticks: u64, digest: u32, steps: u32) {
+        if let Some(exact) = &mut self.exact {
+            let (since, readings) = self.readings.settle(ticks);
+            exact.readings(ticks, since, &readings);
+            exact.switch(ticks, digest, steps);
+        }
+    }
+
+    fn advance(&mut self) -> Result<()> {
+        if crate::stats::wanted()
+            && let Some(event) = self.reader.peek().map_err(Failure::setup)?
+        {
+            crate::stats::logged(&event.kind);
+        }
+        self.loaded = false;
+        self.reader.skip().map(drop).map_err(Failure::setup)
+    }
+}
