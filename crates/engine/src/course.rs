@@ -33,6 +33,23 @@ impl Course {
         }
     }
 
+    /// The thread has come to a call that may never end; nothing if that is not to be said.
+    pub fn arrived(&mut self) -> Option<Kind<'static>> {
+        if !self.company.load(Ordering::Relaxed) {
+            return None;
+        }
+        if self.began == 0 {
+            self.began = now();
+        }
+        let since = self.began.wrapping_sub(self.last);
+        self.last = self.began;
+        Some(Kind::Moment {
+            event: true,
+            since,
+            took: 0,
+        })
+    }
+
     /// The moment of the thread's next event (`event`), or of the tick that it stands at; none while there is
     /// no other thread.
     pub fn moment(&mut self, event: bool) -> Option<Kind<'static>> {

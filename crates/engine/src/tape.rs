@@ -19,6 +19,10 @@ use crate::readings::Batch;
 pub const SYNCHRONOUS: u32 = u32::MAX;
 
 /// The tape of a task.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "a task has one, and most are of the same variant"
+)]
 pub enum Tape {
     /// `relive run` keeps none.
     None,
@@ -95,9 +99,12 @@ impl Tape {
     }
 
     /// Takes in what the thread has read.
-    pub fn take_back(&mut self, ctx: &Context) {
+    pub fn take_back(&mut self, ctx: &mut Context) {
         match self {
-            Self::Out(t) => t.readings.take_back(&ctx.readings),
+            Self::Out(t) => {
+                t.readings.take_back(&ctx.readings);
+                t.take_edges(ctx);
+            }
             Self::In(t) => t.readings.take_back(&ctx.readings),
             Self::None | Self::Blank => {}
         }

@@ -11,8 +11,9 @@ use std::convert::Infallible;
 use std::ffi::CString;
 use std::sync::Mutex;
 
-use relive_host::cpu;
+use relive_dbt::Ordered;
 use relive_host::signal;
+use relive_host::{cpu, order};
 
 pub use crate::start_data::requested;
 
@@ -99,6 +100,15 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     let mode = modes::choose(boot.mode, shm, start)?;
     let traits = mode.traits();
     options.together = traits.together;
+    options.order = traits.operations;
+    if traits.operations == Ordered::Record {
+        let no = |errno| {
+            Failure::setup(format!(
+                "no memory for the order of operations (errno {errno})"
+            ))
+        };
+        order::install().map_err(no)?;
+    }
     let memory = Memory::new(options, !traits.confined)?;
     crate::vdso::prepare(traits.clocks);
     translations::store::attach();

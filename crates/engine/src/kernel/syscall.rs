@@ -57,7 +57,7 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
     });
     task.log.clear();
     crate::stats::call(call.nr);
-    tracing::debug!(target: "syscall", "{} {call} at tick {}", task.id(), task.ctx.ticks());
+    tracing::debug!(target: "syscall", "{} {call} at tick {}, operation {}", task.id(), task.ctx.ticks(), task.ctx.ops);
     if !call.row.is_some_and(|r| r.shares) {
         return settle(task, call, next, filtered, told);
     }

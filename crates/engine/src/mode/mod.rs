@@ -29,6 +29,7 @@ pub use outcomes::{Begun, Outcomes, Reading};
 pub use signals::Signals;
 pub use turns::Turns;
 
+use relive_dbt::Ordered;
 use relive_host::reading::Use;
 use serde::{Deserialize, Serialize};
 
@@ -66,6 +67,8 @@ pub struct ModeTraits {
     pub keeps: bool,
     /// The routine that translated code calls for readings of clocks.
     pub clocks: Use,
+    /// The treatment of instructions that order threads: atomic ones.
+    pub operations: Ordered,
 }
 
 /// A way to run guest processes.

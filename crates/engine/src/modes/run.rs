@@ -3,6 +3,7 @@
 //! Logs: nothing. Exact: nothing is replayed. Lock order: process state, then memory. It has no order
 //! of its own, so the engine's own state must bear threads that run at the same time.
 
+use relive_dbt::Ordered;
 use relive_host::context::PLENTY;
 use relive_host::reading::Use;
 use relive_host::sys;
@@ -37,6 +38,7 @@ impl Mode for Run {
             confined: false,
             keeps: false,
             clocks: Use::Live,
+            operations: Ordered::Off,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering::Relaxed;
 
+use relive_host::Context;
 use relive_trace::{Bare, Encoder, Event, Kind, Short, TapeId};
 
 use crate::course::Course;
@@ -71,6 +72,39 @@ impl TapeOut {
         if let Some(kind) = self.course.as_mut().and_then(|c| c.moment(event)) {
             self.note(ticks, kind);
         }
+    }
+
+    /// Notes the moment of the tick that the thread stands at, with the readings of clocks before it.
+    pub fn sample(&mut self, ticks: u64) {
+        if let Some(kind) = self.course.as_mut().and_then(|c| c.moment(false)) {
+            self.flush(ticks);
+            self.note(ticks, kind);
+        }
+    }
+
+    /// Notes that the thread has come to a call that may never end, at tick `ticks`.
+    pub fn arrived(&mut self, ticks: u64) {
+        if let Some(kind) = self.course.as_mut().and_then(Course::arrived) {
+            self.note(ticks, kind);
+        }
+    }
+
+    /// Takes in the edges that translated code has logged.
+    #[inline]
+    pub fn take_edges(&mut self, ctx: &mut Context) {
+        if ctx.edges().is_empty() {
+            return;
+        }
+        for edge in ctx.edges() {
+            let kind = Kind::Edge {
+                at: edge.at,
+                event: false,
+                thread: edge.from - 1,
+                op: edge.from_op,
+            };
+            self.note(edge.ticks, kind);
+        }
+        ctx.clear_edges();
     }
 
     /// Notes something that is no event and no position.

@@ -108,13 +108,18 @@ impl TapeIn {
         else {
             return Ok(false);
         };
-        if self.readings.left() > 0 {
-            return Err(Failure::setup(
-                "the trace is damaged: readings of clocks follow others",
-            ));
+        match self.readings.left() {
+            0 => self
+                .readings
+                .load(&readings, event.ticks.wrapping_sub(since)),
+            // A moment lies between them.
+            _ if !self.notes.is_empty() => self.readings.append(&readings),
+            _ => {
+                return Err(Failure::setup(
+                    "the trace is damaged: readings of clocks follow others",
+                ));
+            }
         }
-        self.readings
-            .load(&readings, event.ticks.wrapping_sub(since));
         if full {
             self.loaded = true;
             return Ok(false);

@@ -135,7 +135,7 @@ impl Task {
             match answer {
                 Next::Enter(at) => next = at,
                 Next::Stop(stop) => {
-                    self.tape.take_back(&self.ctx);
+                    self.tape.take_back(&mut self.ctx);
                     return stop;
                 }
             }

@@ -107,8 +107,10 @@ impl Task {
         tid: u32,
         tape: Tape,
     ) -> Self {
+        let mut ctx = Context::new();
+        ctx.order_id = index + 1;
         Self {
-            ctx: Context::new(),
+            ctx,
             process,
             index,
             slot: index,

@@ -3,6 +3,7 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use relive_dbt::Ordered;
 use relive_host::reading::Use;
 use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Kind, TapeId};
@@ -114,6 +115,7 @@ impl Mode for Fake {
             confined: false,
             keeps: false,
             clocks: Use::Live,
+            operations: Ordered::Off,
         }
     }
 

@@ -1,9 +1,11 @@
 //! The mode of a replaying process. Must never ask the kernel for an outcome.
 
+use relive_dbt::Ordered;
 use relive_host::reading::Use;
 use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Bare, Kind, TapeId};
 
+use super::linear;
 use super::{
     answers, births, concurrency, content, files, finish, past_end_of_file, report, state,
 };
@@ -54,6 +56,10 @@ impl Mode for Replay {
             confined: true,
             keeps: false,
             clocks: Use::Replay,
+            operations: match linear::is_wanted() {
+                true => Ordered::Count,
+                false => Ordered::Off,
+            },
         }
     }
 

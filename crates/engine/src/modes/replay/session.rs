@@ -52,6 +52,9 @@ impl Session {
     /// Whether a task's work behind its last event is needed: by a thread that has a turn after the
     /// present one, or by another process.
     pub fn goes_on(&mut self, task: &mut Task) -> Result<bool> {
+        if self.linear.is_some() {
+            return Ok(matches!(&task.tape, Tape::In(tape) if !tape.notes.is_empty()));
+        }
         Ok(self.turns.more()? || (task.tape.at_end()? && self.turns.awaited()?))
     }
 

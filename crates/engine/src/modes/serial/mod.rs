@@ -19,6 +19,7 @@ mod turns;
 
 use std::sync::Mutex;
 
+use relive_dbt::Ordered;
 use relive_host::reading::{Entry, Use};
 use relive_host::sys;
 use relive_sched::{Chaos, Fair, Policy, Seed};
@@ -111,6 +112,7 @@ impl Mode for Serial {
             confined: false,
             keeps: true,
             clocks: Use::Record,
+            operations: Ordered::Off,
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
+use relive_host::order;
 use relive_trace::{Kind, TapeId};
 
 use super::Sketch;
@@ -105,6 +106,8 @@ impl fork::Births for Sketch {
         self.company.store(false, Ordering::Relaxed);
         self.shared.forget();
         task.ctx.ops = 0;
+        task.ctx.order_id = task.slot + 1;
+        order::forget();
         task.tape = self.create_tape(task.id(), task.process.pid)?;
         self.shm.end_fork();
         Ok(())

@@ -15,6 +15,7 @@ mod object;
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use relive_dbt::Ordered;
 use relive_host::reading::{Entry, Use};
 use relive_host::sys;
 use relive_trace::{Bare, Kind};
@@ -72,6 +73,7 @@ impl Mode for Sketch {
             confined: false,
             keeps: true,
             clocks: Use::Record,
+            operations: Ordered::Record,
         }
     }
 
@@ -173,6 +175,10 @@ fn begin(task: &mut Task) {
 impl Turns for Sketch {
     fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
         task.flush_readings();
+        let ticks = task.ctx.ticks();
+        if let Tape::Out(tape) = &mut task.tape {
+            tape.arrived(ticks);
+        }
         task.while_away(enter)
     }
 
@@ -196,8 +202,7 @@ impl Turns for Sketch {
             && task.steps == 0
             && let Tape::Out(tape) = &mut task.tape
         {
-            tape.flush(ticks);
-            tape.moment(ticks, false);
+            tape.sample(ticks);
         }
         self.begin_slice(task);
         Ok(Flow::Continue)

@@ -76,6 +76,7 @@ impl Stepper {
     /// Gives the turn to another thread, at the present position.
     fn hand_over(&mut self, slot: u32, steps: u64) -> Result<()> {
         let task = &mut self.task;
+        tracing::debug!(target: "linear", "thread {} stands at tick {}+{steps}, operation {}; thread {slot} goes on", task.slot, task.ctx.ticks(), task.ctx.ops);
         if !task.parked {
             let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
             if let Tape::In(tape) = &mut task.tape {

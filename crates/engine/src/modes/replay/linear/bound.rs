@@ -3,7 +3,7 @@
 use relive_trace::Kind;
 
 use crate::course::Note;
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::tape::Tape;
 use crate::task::Task;
 
@@ -28,9 +28,7 @@ pub enum Bound {
 /// A damaged trace.
 pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Bound> {
     let (ticks, ops) = (task.ctx.ticks(), task.ctx.ops);
-    let Some(next) = task.tape.outline()? else {
-        return Ok(Bound::End);
-    };
+    let next = task.tape.outline()?;
     let Tape::In(tape) = &mut task.tape else {
         return Ok(Bound::End);
     };
@@ -43,7 +41,14 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
                 thread,
                 op,
             } => {
-                if at > ops && !is_made(thread, op) {
+                let made = is_made(thread, op);
+                if at <= ops && !made {
+                    return Err(Failure::Divergence(format!(
+                        "thread {} has made its operation {at}, which follows operation {op} of thread {thread}, before that one",
+                        task.slot
+                    )));
+                }
+                if !made {
                     return Ok(Bound::Operation { ticks, at });
                 }
             }
@@ -83,6 +88,17 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
             _ => {}
         }
     }
+    let Some(next) = next else {
+        return Ok(match event {
+            // A call that never ended.
+            Bound::Event { begin, .. } if !tape.notes.is_empty() => Bound::Event {
+                begin,
+                end: begin,
+                free: true,
+            },
+            _ => Bound::End,
+        });
+    };
     // Only before a call, or at a position, can the thread wait for its turn.
     let waits = next.syscall
         || matches!(

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use relive_dbt::Translator;
+use relive_host::GuestAddr;
 use relive_trace::{Event, Kind, TapeId};
 
 use super::bound::{Bound, bound};
@@ -141,6 +143,8 @@ impl Linear {
 }
 
 /// Whether the thread's next instruction is an ordered one.
-fn is_next(_task: &Task) -> bool {
-    false
+fn is_next(task: &Task) -> bool {
+    let pc = GuestAddr(task.ctx.rip);
+    let mut memory = task.machine().memory();
+    memory.with_code(false, |_, code| Translator::is_ordered_at(code, pc))
 }
