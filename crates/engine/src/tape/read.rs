@@ -20,6 +20,8 @@ pub struct TapeIn {
     /// What is noted of its course up to the next event.
     pub notes: VecDeque<Note>,
     clock: Clock,
+    /// The last moment behind the thread: its tick, and when it was.
+    pub behind: (u64, u64),
     /// The exact tape that is written meanwhile.
     pub exact: Option<ExactTape>,
 }
@@ -34,6 +36,7 @@ impl TapeIn {
             loaded: false,
             notes: VecDeque::new(),
             clock: Clock::default(),
+            behind: (0, 0),
             exact: None,
         }
     }
@@ -139,6 +142,9 @@ impl TapeIn {
 
     /// Goes past the next event, which has happened.
     pub(super) fn skip(&mut self) -> Result<()> {
+        if let Some(&Note::Moment { ticks, end, .. }) = self.notes.back() {
+            self.behind = (ticks, end);
+        }
         self.notes.clear();
         self.copy()?;
         self.advance()

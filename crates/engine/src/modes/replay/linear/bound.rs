@@ -59,11 +59,9 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
                 ..
             } => {
                 if ticks < tick {
-                    return Ok(Bound::Tick {
-                        ticks: tick,
-                        at: end,
-                    });
+                    return Ok(part(tape.behind, ticks, (tick, end)));
                 }
+                tape.behind = (tick, end);
             }
             _ => break,
         }
@@ -105,11 +103,31 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
             tape.peek_kind()?,
             Some(Kind::Signal(_) | Kind::Switch { .. })
         );
+    let behind = tape.behind;
     Ok(match event {
-        Bound::Event { begin, .. } if !waits && ticks < next.ticks => Bound::Tick {
-            ticks: next.ticks,
-            at: begin,
-        },
+        Bound::Event { begin, .. } if begin > 0 && ticks < next.ticks => {
+            match part(behind, ticks, (next.ticks, begin)) {
+                // It comes to its event by itself.
+                Bound::Tick { ticks, .. } if waits && ticks == next.ticks => event,
+                part => part,
+            }
+        }
         event => event,
     })
+}
+
+/// Most ticks that a thread runs before others are looked at: a microsecond or so.
+const PART: u64 = 1 << 10;
+
+/// The next part of the way from the tick and moment behind a thread, which is at tick `now`, to those that come
+/// next. On the way it is taken to run evenly.
+fn part(behind: (u64, u64), now: u64, next: (u64, u64)) -> Bound {
+    let ((from, since), (to, at)) = (behind, next);
+    let ticks = to.min(now + PART);
+    if ticks == to || from >= to || since >= at || now < from {
+        return Bound::Tick { ticks, at };
+    }
+    let (done, all) = (u128::from(ticks - from), u128::from(to - from));
+    let at = since + (u128::from(at - since) * done / all) as u64;
+    Bound::Tick { ticks, at }
 }
