@@ -13,7 +13,7 @@ use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::flow::{End, Flow};
 use crate::task::Task;
-use crate::task::ending::{clear_id, leave, release_locks};
+use crate::task::ending::{clear_id, leave, release_locks, still};
 
 /// Writes the descriptor of a child to the parent's memory (`CLONE_PIDFD`).
 pub fn give_pidfd(task: &mut Task, args: &CloneArgs, pidfd: i32) {
@@ -92,6 +92,7 @@ pub fn exit_group(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Re
         // Its parent still uses this memory.
         clear_id(task);
     }
+    still(task);
     release_locks(task);
     task.record(Kind::End {
         how: Ending::ProcessExit,

@@ -193,6 +193,7 @@ pub fn kill(task: &mut Task, sig: i32, thread: bool) -> Result<Flow> {
 }
 
 fn killed(task: &mut Task, sig: i32, synchronous: bool) -> Flow {
+    crate::task::ending::still(task);
     crate::task::ending::release_locks(task);
     let steps = if synchronous { SYNCHRONOUS } else { task.steps };
     task.record(Kind::End {

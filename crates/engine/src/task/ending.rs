@@ -18,6 +18,14 @@ pub fn clear_id(task: &Task) {
     }
 }
 
+/// Brings the other threads of a process that ends to rest for good, where they run at the same time and are
+/// recorded: each has then said how far it has come.
+pub fn still(task: &Task) {
+    if task.vforked.is_none() && task.traits().keeps {
+        std::mem::forget(task.quiesce());
+    }
+}
+
 /// Does the kernel's work for all threads of a process that ends: robust locks, which may be in
 /// memory shared with other processes.
 pub fn release_locks(task: &Task) {
