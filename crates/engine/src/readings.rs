@@ -134,12 +134,6 @@ impl Batch {
         (self.taken, self.settled, self.first) = (0, 0, first);
     }
 
-    /// Goes on with these behind those that are left.
-    pub fn append(&mut self, readings: &Readings<'_>) {
-        let entries = &mut self.entries;
-        readings.for_each(|reading| entries.push(to_entry(reading)));
-    }
-
     /// The reading that a thread makes at this tick.
     pub fn take(&mut self, source: u32, ticks: u64) -> Result<Entry, Misfit> {
         let entry = *self.entries.get(self.taken).ok_or(Misfit::Over)?;

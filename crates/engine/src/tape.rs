@@ -98,7 +98,17 @@ impl Tape {
         };
     }
 
-    /// Takes in what the thread has read.
+    /// The thread was in the host between two pieces of guest code: notes when.
+    pub fn sample(&mut self, ctx: &mut Context) {
+        if let Self::Out(tape) = self
+            && tape.course.is_some()
+        {
+            tape.take_edges(ctx);
+            tape.sample(ctx.ticks());
+        }
+    }
+
+    /// Takes in
     pub fn take_back(&mut self, ctx: &mut Context) {
         match self {
             Self::Out(t) => {

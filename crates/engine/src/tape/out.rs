@@ -74,10 +74,9 @@ impl TapeOut {
         }
     }
 
-    /// Notes the moment of the tick that the thread stands at, with the readings of clocks before it.
+    /// Notes the moment of the tick that the thread stands at, or that is the last one behind it.
     pub fn sample(&mut self, ticks: u64) {
         if let Some(kind) = self.course.as_mut().and_then(|c| c.moment(false)) {
-            self.flush(ticks);
             self.note(ticks, kind);
         }
     }

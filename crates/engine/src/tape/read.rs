@@ -115,8 +115,6 @@ impl TapeIn {
             0 => self
                 .readings
                 .load(&readings, event.ticks.wrapping_sub(since)),
-            // A moment lies between them.
-            _ if !self.notes.is_empty() => self.readings.append(&readings),
             _ => {
                 return Err(Failure::setup(
                     "the trace is damaged: readings of clocks follow others",

@@ -133,7 +133,10 @@ impl Task {
                 m.memory().with_code(guard, |t, code| t.resolve(code, ctx))
             };
             match answer {
-                Next::Enter(at) => next = at,
+                Next::Enter(at) => {
+                    next = at;
+                    self.tape.sample(&mut self.ctx);
+                }
                 Next::Stop(stop) => {
                     self.tape.take_back(&mut self.ctx);
                     return stop;

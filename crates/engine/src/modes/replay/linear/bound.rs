@@ -116,14 +116,17 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
     })
 }
 
-/// Most ticks that a thread runs before others are looked at: a microsecond or so.
-const PART: u64 = 1 << 10;
+/// Most and fewest ticks that a thread runs before others are looked at, and parts of a way of middling length.
+const LONGEST: u64 = 1 << 10;
+const SHORTEST: u64 = 2;
+const PARTS: u64 = 64;
 
 /// The next part of the way from the tick and moment behind a thread, which is at tick `now`, to those that come
 /// next. On the way it is taken to run evenly.
 fn part(behind: (u64, u64), now: u64, next: (u64, u64)) -> Bound {
     let ((from, since), (to, at)) = (behind, next);
-    let ticks = to.min(now + PART);
+    let length = (to.saturating_sub(from) / PARTS).clamp(SHORTEST, LONGEST);
+    let ticks = to.min(now + length);
     if ticks == to || from >= to || since >= at || now < from {
         return Bound::Tick { ticks, at };
     }
