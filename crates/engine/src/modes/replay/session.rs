@@ -108,11 +108,13 @@ impl Session {
         {
             exact.close();
         }
+        if let Some(linear) = &mut self.linear {
+            linear.is_over(task.slot);
+        }
         let first = self.first_due(None)?;
-        let (Some(linear), Some((_, slot))) = (&mut self.linear, first) else {
+        let (Some(linear), Some(slot)) = (&mut self.linear, first) else {
             return Ok(None);
         };
-        linear.is_over(task.slot);
         linear.turn(slot)?;
         Ok(Some(slot))
     }

@@ -1,9 +1,12 @@
 //! One step of a linearising replay: the thread that is due, up to its bound.
 
+use std::collections::BTreeMap;
+
 use relive_dbt::Stop;
 use relive_host::GuestAddr;
 
 use super::bound::Bound;
+use super::turns::first;
 use crate::failure::{Failure, Result};
 use crate::modes::replay::events::Due;
 use crate::modes::replay::session::Session;
@@ -24,27 +27,29 @@ pub enum Step {
 }
 
 impl Session {
-    /// The thread, of those without the turn, that is due first, and when.
+    /// The thread that goes on first: the running one, if it is given, or another.
     ///
     /// # Errors
     /// A damaged trace.
-    pub fn first_due(&mut self, running: Option<&Task>) -> Result<Option<(u64, u32)>> {
+    pub fn first_due(&mut self, running: Option<&mut Task>) -> Result<Option<u32>> {
         let Some(linear) = &mut self.linear else {
             return Ok(None);
         };
         let slots: Vec<u32> = self.tasks.keys().copied().collect();
-        let mut first: Option<(u64, u32)> = None;
+        let mut dues = BTreeMap::new();
         for slot in slots {
             let Some(mut task) = self.tasks.remove(&slot) else {
                 continue;
             };
-            let due = linear.due(&mut task, &self.tasks, running);
+            let due = linear.due(&mut task, &self.tasks, running.as_deref());
             self.tasks.insert(slot, task);
-            if let (_, Some(at)) = due? {
-                first = first.into_iter().chain([(at, slot)]).min();
-            }
+            dues.insert(slot, due?.1);
         }
-        Ok(first)
+        if let Some(task) = running {
+            let slot = task.slot;
+            dues.insert(slot, linear.due(task, &self.tasks, None)?.1);
+        }
+        Ok(first(&dues).map(|(_, slot)| slot))
     }
 }
 
@@ -54,23 +59,25 @@ impl Stepper {
     /// # Errors
     /// The recording's edges contradict each other, or are not all there.
     pub fn linear_step(&mut self) -> Result<Step> {
-        let first = self.session.first_due(Some(&self.task))?;
-        let Some(linear) = &mut self.session.linear else {
-            return Ok(Step::Event);
-        };
-        let (far, at) = linear.due(&mut self.task, &self.session.tasks, None)?;
-        let other = first.filter(|(due, _)| at.is_none_or(|at| *due < at));
-        if let (Some((_, slot)), Some(steps)) = (other, self.steps) {
+        let first = self.session.first_due(Some(&mut self.task))?;
+        let slot = first.ok_or_else(|| circle(&self.task))?;
+        if slot != self.task.slot
+            && let Some(steps) = self.steps
+        {
             self.hand_over(slot, steps)?;
             return Ok(Step::Changed);
         }
-        match (far, at) {
-            (_, None) => Err(circle(&self.task)),
-            (Bound::Tick { ticks, .. } | Bound::Operation { ticks, .. }, _) => {
-                Ok(Step::Toward(Toward::position(ticks)))
-            }
-            (Bound::Event { .. } | Bound::End, _) => Ok(Step::Event),
-        }
+        let Some(linear) = &mut self.session.linear else {
+            return Ok(Step::Event);
+        };
+        Ok(
+            match linear.due(&mut self.task, &self.session.tasks, None)?.0 {
+                Bound::Tick { ticks, .. } | Bound::Operation { ticks, .. } => {
+                    Step::Toward(Toward::position(ticks))
+                }
+                Bound::Event { .. } | Bound::End => Step::Event,
+            },
+        )
     }
 
     /// Gives the turn to another thread, at the present position.
@@ -115,31 +122,24 @@ impl Stepper {
         if let Some(linear) = &mut self.session.linear {
             linear.waits(slot);
         }
-        let first = self.session.first_due(Some(&self.task))?;
-        let Some(linear) = &mut self.session.linear else {
-            return Ok(false);
-        };
-        let (_, at) = linear.due(&mut self.task, &self.session.tasks, None)?;
-        let other = first.filter(|(due, _)| at.is_none_or(|at| *due < at));
-        match (other, at) {
-            (None, Some(_)) => {
+        let first = self.session.first_due(Some(&mut self.task))?;
+        let other = first.ok_or_else(|| circle(&self.task))?;
+        if other == slot {
+            if let Some(linear) = &mut self.session.linear {
                 linear.goes_on(slot);
-                Ok(false)
             }
-            (None, None) => Err(circle(&self.task)),
-            (Some((_, other)), _) => {
-                if steps.is_none() {
-                    self.task.parked = true;
-                    if let Tape::In(tape) = &mut self.task.tape
-                        && let Some(exact) = &mut tape.exact
-                    {
-                        exact.parked = true;
-                    }
-                }
-                self.hand_over(other, steps.unwrap_or(0))?;
-                Ok(true)
+            return Ok(false);
+        }
+        if steps.is_none() {
+            self.task.parked = true;
+            if let Tape::In(tape) = &mut self.task.tape
+                && let Some(exact) = &mut tape.exact
+            {
+                exact.parked = true;
             }
         }
+        self.hand_over(other, steps.unwrap_or(0))?;
+        Ok(true)
     }
 }
 

@@ -10,14 +10,23 @@ use crate::task::Task;
 /// How far a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// To its next event, which was reached and over at these moments; `free`: it follows no operation that has
-    /// not been made.
-    Event { begin: u64, end: u64, free: bool },
+    /// To its next event, which was reached and over at these moments; `after`: it follows an operation of
+    /// this thread that has not been made.
+    Event {
+        begin: u64,
+        end: u64,
+        after: Option<u32>,
+    },
     /// To a tick, at which it was at this moment.
     Tick { ticks: u64, at: u64 },
-    /// To just before its operation `at`, an instruction behind this tick, which follows one that has not been
-    /// made.
-    Operation { ticks: u64, at: u64 },
+    /// To just before its operation `at`, an instruction behind this tick, which follows one of the thread
+    /// `after` that has not been made; since this moment at least.
+    Operation {
+        ticks: u64,
+        at: u64,
+        after: u32,
+        since: u64,
+    },
     /// Nothing follows.
     End,
 }
@@ -49,7 +58,12 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
                     )));
                 }
                 if !made {
-                    return Ok(Bound::Operation { ticks, at });
+                    return Ok(Bound::Operation {
+                        ticks,
+                        at,
+                        after: thread,
+                        since: tape.behind.1,
+                    });
                 }
             }
             Note::Moment {
@@ -70,12 +84,14 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
     let mut event = Bound::Event {
         begin: 0,
         end: 0,
-        free: true,
+        after: None,
     };
     for note in &tape.notes {
         match (*note, &mut event) {
-            (Note::Edge { thread, op, .. }, Bound::Event { free, .. }) => {
-                *free &= is_made(thread, op);
+            (Note::Edge { thread, op, .. }, Bound::Event { after, .. }) => {
+                if !is_made(thread, op) {
+                    *after = Some(thread);
+                }
             }
             (
                 Note::Moment {
@@ -92,7 +108,7 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
             Bound::Event { begin, .. } if !tape.notes.is_empty() => Bound::Event {
                 begin,
                 end: begin,
-                free: true,
+                after: None,
             },
             _ => Bound::End,
         });

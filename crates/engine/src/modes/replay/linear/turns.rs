@@ -101,8 +101,7 @@ impl Linear {
         Ok(self.steps.remove(&slot).unwrap_or(0))
     }
 
-    /// How far a thread may run, and when it is due: the first of all threads goes first. `None`: it waits for
-    /// an operation of another one, or has nothing left to do.
+    /// How far a thread may run, and when it is due: the first of all threads goes first.
     ///
     /// # Errors
     /// A damaged trace.
@@ -111,7 +110,7 @@ impl Linear {
         task: &mut Task,
         others: &BTreeMap<u32, Box<Task>>,
         running: Option<&Task>,
-    ) -> Result<(Bound, Option<u64>)> {
+    ) -> Result<(Bound, Due)> {
         let slot = task.slot;
         self.seen.insert(slot);
         let seen = &self.seen;
@@ -127,19 +126,68 @@ impl Linear {
             }
         };
         let far = bound(task, &is_made)?;
-        let at = match far {
-            _ if self.over.contains(&slot) => None,
-            Bound::Tick { at, .. } => Some(at),
-            Bound::Operation { ticks, at } => {
-                let there = task.ctx.ticks() == ticks && task.ctx.ops + 1 == at && is_next(task);
-                (!there).then_some(0)
-            }
-            Bound::Event { end, free, .. } if self.waiting.contains(&slot) => free.then_some(end),
-            Bound::Event { begin, .. } => Some(begin),
-            Bound::End => Some(u64::MAX),
+        let due = match far {
+            _ if self.over.contains(&slot) => Due::Never,
+            Bound::Tick { at, .. } => Due::At(at),
+            Bound::Operation {
+                ticks,
+                at,
+                after,
+                since,
+            } => match task.ctx.ticks() == ticks && task.ctx.ops + 1 == at && is_next(task) {
+                true => Due::After(after, since),
+                false => Due::At(since),
+            },
+            Bound::Event { end, after, .. } if self.waiting.contains(&slot) => match after {
+                Some(after) => Due::After(after, end),
+                None => Due::At(end),
+            },
+            Bound::Event { begin, .. } => Due::At(begin),
+            Bound::End => Due::At(u64::MAX),
         };
-        Ok((far, at))
+        Ok((far, due))
     }
+}
+
+/// When a thread goes on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Due {
+    /// At this moment.
+    At(u64),
+    /// When this thread has gone on, which should have been at this moment.
+    After(u32, u64),
+    /// It has nothing left to do.
+    Never,
+}
+
+/// The thread that goes on first. One for which others wait is due when they are.
+pub fn first(dues: &BTreeMap<u32, Due>) -> Option<(u64, u32)> {
+    let mut at: BTreeMap<u32, u64> = BTreeMap::new();
+    for (&slot, &due) in dues {
+        match due {
+            Due::At(moment) => {
+                let there = at.entry(slot).or_insert(moment);
+                *there = moment.min(*there);
+            }
+            Due::After(thread, moment) => {
+                let mut awaited = thread;
+                // Each thread is passed once at most, or they wait for each other.
+                for _ in 0..dues.len() {
+                    match dues.get(&awaited) {
+                        Some(Due::After(next, _)) => awaited = *next,
+                        Some(Due::At(_)) => {
+                            let there = at.entry(awaited).or_insert(moment);
+                            *there = moment.min(*there);
+                            break;
+                        }
+                        _ => break,
+                    }
+                }
+            }
+            Due::Never => {}
+        }
+    }
+    at.into_iter().map(|(slot, moment)| (moment, slot)).min()
 }
 
 /// Whether the thread's next instruction is an ordered one.
