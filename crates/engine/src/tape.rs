@@ -103,7 +103,7 @@ impl Tape {
         if let Self::Out(tape) = self
             && tape.course.is_some()
         {
-            tape.take_edges(ctx);
+            tape.take_edges(ctx, false);
             tape.sample(ctx.ticks());
         }
     }
@@ -113,7 +113,7 @@ impl Tape {
         match self {
             Self::Out(t) => {
                 t.readings.take_back(&ctx.readings);
-                t.take_edges(ctx);
+                t.take_edges(ctx, false);
             }
             Self::In(t) => t.readings.take_back(&ctx.readings),
             Self::None | Self::Blank => {}

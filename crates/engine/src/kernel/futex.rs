@@ -7,7 +7,7 @@
 use relive_host::sys;
 
 use super::enter::{blocking, interrupted};
-use super::operation::{Operation, Prepared};
+use super::operation::{Operation, Outcome, Prepared};
 use super::refuse::refuse;
 use super::resume::ERESTART;
 use crate::call::Call;
@@ -78,8 +78,21 @@ impl Command {
 impl Operation for Futex {
     type Plan = Command;
 
-    fn prepare(_: &mut Task, call: &Call) -> Prepared<Command> {
-        Ok(Command::of(call))
+    /// A waker's operation comes before the kernel's.
+    fn prepare(task: &mut Task, call: &Call) -> Prepared<Command> {
+        let command = Command::of(call);
+        if command != Command::Wait {
+            task.mode().order().touch(task, call.args[0]);
+        }
+        Ok(command)
+    }
+
+    /// A waiter's comes behind it.
+    fn apply(task: &mut Task, call: &Call, command: Command, outcome: &Outcome<'_>) -> Result<i64> {
+        if matches!(command, Command::Wait | Command::Lock(_)) {
+            task.mode().order().touch(task, call.args[0]);
+        }
+        Ok(outcome.result)
     }
 
     fn perform(task: &mut Task, call: &Call, command: &mut Command) -> Result<i64> {

@@ -13,7 +13,7 @@ use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::flow::{End, Flow};
 use crate::task::Task;
-use crate::task::ending::{clear_id, leave, release_locks, still};
+use crate::task::ending::{clear_id, end_thread, release_locks, still};
 
 /// Writes the descriptor of a child to the parent's memory (`CLONE_PIDFD`).
 pub fn give_pidfd(task: &mut Task, args: &CloneArgs, pidfd: i32) {
@@ -76,12 +76,7 @@ pub fn exit(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     if task.vforked.is_some() {
         return exit_group(task, call, None);
     }
-    task.record(Kind::End {
-        how: Ending::ThreadExit,
-        code: call.int(0),
-        steps: 0,
-    });
-    leave(task);
+    end_thread(task, call.int(0));
     Ok(Reply::Flow(Flow::ThreadEnd(call.int(0) & 0xff)))
 }
 

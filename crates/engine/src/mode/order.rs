@@ -14,6 +14,10 @@ pub trait Order: Sync {
     /// The call is over, and on the tape.
     fn release(&self, _task: &mut Task) {}
 
+    /// The call at hand is about to change a word of guest memory, or to wake its waiters, or has waited for
+    /// it: an operation as an atomic instruction on that word is.
+    fn touch(&self, _task: &mut Task, _word: u64) {}
+
     /// The caller is about to map the file `file` (an identity) shared; `writes`: it may write to it.
     /// Afterwards no other process changes its content before the call is over.
     ///

@@ -180,12 +180,7 @@ fn force_segv(task: &mut Task, sig: i32) -> Result<Flow> {
 pub fn kill(task: &mut Task, sig: i32, thread: bool) -> Result<Flow> {
     let one_of_several = task.mode().ends_thread_alone(task)?;
     if thread && one_of_several {
-        task.record(Kind::End {
-            how: Ending::ThreadExit,
-            code: sig,
-            steps: 0,
-        });
-        crate::task::ending::leave(task);
+        crate::task::ending::end_thread(task, sig);
         return Ok(Flow::ThreadEnd(sig));
     }
     task.mode().raised(task, &fault_info(sig, 0, 0))?;

@@ -88,16 +88,16 @@ impl TapeOut {
         }
     }
 
-    /// Takes in the edges that translated code has logged.
+    /// Takes in the edges that have been logged: by translated code, or (`event`) for the next event.
     #[inline]
-    pub fn take_edges(&mut self, ctx: &mut Context) {
+    pub fn take_edges(&mut self, ctx: &mut Context, event: bool) {
         if ctx.edges().is_empty() {
             return;
         }
         for edge in ctx.edges() {
             let kind = Kind::Edge {
                 at: edge.at,
-                event: false,
+                event,
                 thread: edge.from - 1,
                 op: edge.from_op,
             };

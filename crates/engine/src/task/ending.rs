@@ -1,14 +1,36 @@
 //! The kernel's work at the end of a thread or a process: robust locks, the cleared thread id.
 
+use relive_trace::{Ending, Kind};
+
 use super::{Task, robust};
 
+/// Ends one thread of several with a code: logs it, and does the kernel's work. Where threads run at the same
+/// time, the event comes with the order of the words that change; the process does not end before it is logged.
+pub fn end_thread(task: &mut Task, code: i32) {
+    let end = Kind::End {
+        how: Ending::ThreadExit,
+        code,
+        steps: 0,
+    };
+    if task.traits().together {
+        leave(task);
+        task.record(end);
+    } else {
+        task.record(end);
+        leave(task);
+    }
+}
+
 /// Does the kernel's work for a thread that ends: robust locks, the cleared thread id.
-pub fn leave(task: &mut Task) {
+fn leave(task: &mut Task) {
     for at in robust::release(task, task.robust.0, task.tid) {
         task.mode().host().wake(at);
     }
     task.process.state().robust.remove(&task.index);
     task.mode().host().leaves(&task.machine().registry);
+    if task.clear_tid != 0 {
+        task.mode().order().touch(task, task.clear_tid);
+    }
     clear_id(task);
 }
 

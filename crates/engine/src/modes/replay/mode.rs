@@ -46,6 +46,10 @@ impl Order for Replay {
     fn acquire(&self, task: &mut Task) {
         task.ctx.ops += 1;
     }
+
+    fn touch(&self, task: &mut Task, _: u64) {
+        task.ctx.ops += 1;
+    }
 }
 
 impl Mode for Replay {

@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use relive_dbt::Ordered;
 use relive_host::reading::{Entry, Use};
-use relive_host::sys;
+use relive_host::{order, sys};
 use relive_trace::{Bare, Kind};
 
 use super::live;
@@ -262,6 +262,17 @@ impl Order for Sketch {
 
     fn release(&self, task: &mut Task) {
         self.shared.release(task);
+    }
+
+    fn touch(&self, task: &mut Task, word: u64) {
+        let object = order::object_of(word);
+        let Tape::Out(tape) = &mut task.tape else {
+            return;
+        };
+        tape.take_edges(&mut task.ctx, false);
+        object.acquire(&mut task.ctx);
+        object.release();
+        tape.take_edges(&mut task.ctx, true);
     }
 
     fn acquire_file(&self, _: &mut Task, _: &Call, _: u64, writes: bool, name: &str) -> Result<()> {

@@ -106,8 +106,13 @@ impl Stepper {
     /// # Errors
     /// A damaged trace.
     pub fn holds_back<S: Stops>(&mut self, due: &Due, _: &mut S) -> Result<bool> {
+        let next = self.task.tape.outline()?;
         let steps = match due {
-            Due::Stop(Stop::Syscall { next, .. }) if *next == GuestAddr(self.task.ctx.rip + 2) => {
+            // Only the event of a call says that its thread lost the turn in it.
+            Due::Stop(Stop::Syscall { next: behind, .. })
+                if *behind == GuestAddr(self.task.ctx.rip + 2)
+                    && next.is_some_and(|next| next.syscall) =>
+            {
                 None
             }
             Due::Position(_) => self.steps,
