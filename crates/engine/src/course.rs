@@ -87,6 +87,8 @@ pub enum Note {
         begin: u64,
         end: u64,
     },
+    /// The sum of the bytes that its next event, a call, wrote from guest memory.
+    Written { sum: u64 },
     /// Its operation `at` came after operation `op` of another thread. The operation is its next event, or an
     /// instruction behind the tick.
     Edge {
@@ -131,6 +133,7 @@ impl Clock {
                 thread,
                 op,
             },
+            Kind::Checksum { value, .. } => Note::Written { sum: value },
             _ => return None,
         })
     }

@@ -22,6 +22,8 @@ pub struct TapeIn {
     clock: Clock,
     /// The last moment behind the thread: its tick, and when it was.
     pub behind: (u64, u64),
+    /// The sum of the bytes that the last event wrote from guest memory.
+    pub written: Option<u64>,
     /// The exact tape that is written meanwhile.
     pub exact: Option<ExactTape>,
 }
@@ -37,6 +39,7 @@ impl TapeIn {
             notes: VecDeque::new(),
             clock: Clock::default(),
             behind: (0, 0),
+            written: None,
             exact: None,
         }
     }
@@ -140,10 +143,14 @@ impl TapeIn {
 
     /// Goes past the next event, which has happened.
     pub(super) fn skip(&mut self) -> Result<()> {
-        if let Some(&Note::Moment { ticks, end, .. }) = self.notes.back() {
-            self.behind = (ticks, end);
+        self.written = None;
+        for note in self.notes.drain(..) {
+            match note {
+                Note::Moment { ticks, end, .. } => self.behind = (ticks, end),
+                Note::Written { sum } => self.written = Some(sum),
+                Note::Edge { .. } => {}
+            }
         }
-        self.notes.clear();
         self.copy()?;
         self.advance()
     }

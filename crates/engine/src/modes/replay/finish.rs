@@ -1,12 +1,16 @@
 //! The end of a call in a replay: its result is compared, and its other effects on the tape are
 //! brought about.
 
-use super::output;
+use relive_trace::input_sum;
+
+use super::output as replayed;
 use super::report::divergence;
 use super::watching::wrote;
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::failure::Result;
+use crate::kernel::output;
+use crate::tape::Tape;
 use crate::task::Task;
 
 /// Applies the writes and the output; `result` is the engine's result of the call.
@@ -20,6 +24,19 @@ pub fn finish(answer: &Answer, task: &mut Task, call: &Call, result: i64) -> Res
             &format!("{call} = {}", answer.result),
             &format!("{call} = {result}"),
         ));
+    }
+    if let Tape::In(tape) = &mut task.tape
+        && let Some(recorded) = tape.written.take()
+    {
+        let bytes = output::gather(task, call, result as u64);
+        let sum = bytes.as_deref().map(input_sum);
+        if sum != Some(recorded) {
+            return Err(divergence(
+                task,
+                &format!("{call} = {result}"),
+                "the same with other bytes in its buffer",
+            ));
+        }
     }
     if answer.has_writes() {
         let mut memory = task.machine().memory();
@@ -42,7 +59,7 @@ pub fn finish(answer: &Answer, task: &mut Task, call: &Call, result: i64) -> Res
         }
     }
     if answer.stream != 0 {
-        output::replay(task, call, answer)?;
+        replayed::replay(task, call, answer)?;
     }
     task.at_event();
     Ok(())

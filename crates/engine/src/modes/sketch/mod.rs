@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use relive_dbt::Ordered;
 use relive_host::reading::{Entry, Use};
 use relive_host::{order, sys};
-use relive_trace::{Bare, Kind};
+use relive_trace::{Bare, Kind, input_sum};
 
 use super::live;
 use super::live::host::KERNEL;
@@ -27,7 +27,7 @@ use crate::call::answer::Answer;
 use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
-use crate::kernel::{changed_files, event};
+use crate::kernel::{changed_files, event, output};
 use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
     Begun, Contents, Host, Mode, ModeTraits, Order, Outcomes, Reading, Signals, Turns,
@@ -99,6 +99,7 @@ impl Outcomes for Sketch {
         result: i64,
         _: Option<&Answer>,
     ) -> Result<()> {
+        note_written(task, call, result);
         event::log(task, call, result);
         Ok(())
     }
@@ -160,6 +161,21 @@ impl Outcomes for Sketch {
             tape.readings.push(entry, ticks);
         }
         Ok(Reading::Values([value, extra], full))
+    }
+}
+
+/// Notes the sum of the bytes that a call wrote: they may be the first trace of a race.
+fn note_written(task: &mut Task, call: &Call, result: i64) {
+    if result <= 0 {
+        return;
+    }
+    let Some(bytes) = output::gather(task, call, result as u64) else {
+        return;
+    };
+    let ticks = task.ctx.ticks();
+    if let Tape::Out(tape) = &mut task.tape {
+        let value = input_sum(&bytes);
+        tape.note(ticks, Kind::Checksum { at: 0, value });
     }
 }
 
