@@ -197,6 +197,14 @@ impl Task {
         }
     }
 
+    /// Notes that it has come to a call in which it may stay for ever.
+    pub fn arrived(&mut self) {
+        let ticks = self.ctx.ticks();
+        if let Tape::Out(tape) = &mut self.tape {
+            tape.arrived(ticks);
+        }
+    }
+
     /// Notes that the position is just behind a logged event.
     pub fn at_event(&mut self) {
         (self.steps, self.exact) = (0, true);

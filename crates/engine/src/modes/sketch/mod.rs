@@ -191,10 +191,7 @@ fn begin(task: &mut Task) {
 impl Turns for Sketch {
     fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
         task.flush_readings();
-        let ticks = task.ctx.ticks();
-        if let Tape::Out(tape) = &mut task.tape {
-            tape.arrived(ticks);
-        }
+        task.arrived();
         task.while_away(enter)
     }
 

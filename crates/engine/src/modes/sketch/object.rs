@@ -32,6 +32,8 @@ impl Object {
         let taken =
             |from, to| lock.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
         if taken(lock::FREE, lock::HELD).is_err() {
+            // The process may end before it is this thread's turn.
+            task.arrived();
             while lock.swap(lock::WANTED, Ordering::Acquire) != lock::FREE {
                 task.while_away(&mut || {
                     sys::futex_wait(lock, lock::WANTED, None);

@@ -133,9 +133,9 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
 }
 
 /// Most and fewest ticks that a thread runs before others are looked at, and parts of a way of middling length.
-const LONGEST: u64 = 1 << 10;
+const LONGEST: u64 = 1 << 11;
 const SHORTEST: u64 = 2;
-const PARTS: u64 = 64;
+const PARTS: u64 = 16;
 
 /// The next part of the way from the tick and moment behind a thread, which is at tick `now`, to those that come
 /// next. On the way it is taken to run evenly.
