@@ -88,10 +88,10 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
     };
     for note in &tape.notes {
         match (*note, &mut event) {
-            (Note::Edge { thread, op, .. }, Bound::Event { after, .. }) => {
-                if !is_made(thread, op) {
-                    *after = Some(thread);
-                }
+            (Note::Edge { thread, op, .. }, Bound::Event { after, .. })
+                if !is_made(thread, op) =>
+            {
+                *after = Some(thread);
             }
             (
                 Note::Moment {
