@@ -6,7 +6,7 @@ use std::time::Duration;
 use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus;
 use relive_sched::Seed;
-use relive_trace::{Ending, Trace};
+use relive_trace::{Ending, Recorder, Trace};
 use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
@@ -61,6 +61,18 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
         ("folder", escape::line(&manifest.directory.0)),
         ("ended", end),
         ("length", length),
+        (
+            "threads ran",
+            match manifest.recorder {
+                Recorder::Serial => "one at a time: every replay is exact".to_owned(),
+                Recorder::Sketch if trace.is_exact() => {
+                    "on all cores; their order has been found: replays are exact".to_owned()
+                }
+                Recorder::Sketch => {
+                    "on all cores; inexact until a replay has found their order".to_owned()
+                }
+            },
+        ),
         (
             "schedule",
             manifest.chaos_seed.map_or("fair".to_owned(), |seed| {
@@ -171,6 +183,8 @@ fn object(trace: &Trace, scan: &Scan) -> Value {
         "created": manifest.created,
         "command": manifest.command,
         "directory": manifest.directory,
+        "recorder": manifest.recorder,
+        "exact": trace.is_exact(),
         "chaos_seed": manifest.chaos_seed,
         "complete": !traces::is_cut_off(trace),
         "exit": manifest.summary.as_ref().map(|s| s.exit),
