@@ -9,7 +9,8 @@ use std::pin::pin;
 use std::task::{Context, Poll, Waker};
 
 use relive_rpc::{
-    Content, EntryPoint, Header, NameId, Origin, Path, RequestId, Session, TaskId, call, nondet,
+    Content, EntryPoint, Header, Keep, NameId, Origin, Path, RequestId, Session, TaskId, call,
+    nondet,
 };
 
 const COUNT: u64 = 20_000;
@@ -68,7 +69,7 @@ fn rounds(mut work: impl FnMut()) -> f64 {
 fn show(name: &str, open: impl Fn(&Session) -> EntryPoint) {
     let folder = tempfile::tempdir().unwrap();
     let off = open(&Session::off("server").unwrap());
-    let session = Session::record(folder.path(), "server").unwrap();
+    let session = Session::record(folder.path(), "server", Keep::Order).unwrap();
     let recorded = open(&session);
     let (mut without, mut with) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS as u64 {
@@ -97,7 +98,7 @@ fn main() {
     println!("{:30} {parse:6.1} ns", "header, read");
 
     let folder = tempfile::tempdir().unwrap();
-    let session = Session::record(folder.path(), "client").unwrap();
+    let session = Session::record(folder.path(), "client", Keep::Order).unwrap();
     let root = session.root("main").unwrap().unwrap();
     root.clone().run(|| {
         let sent = rounds(|| {

@@ -8,8 +8,8 @@ use std::collections::HashMap;
 
 use crate::id::{Origin, TaskId};
 use crate::name::NameId;
-use crate::record::LaneKind;
-use crate::tape::{End, Tape};
+use crate::record::{LaneKind, StreamId};
+use crate::tape::{End, Lane, Tape};
 
 /// Takes receipts without a cause off the ends of lanes; says how many.
 ///
@@ -49,6 +49,31 @@ pub fn close(tapes: &mut [Tape]) -> usize {
         }
         if taken == before {
             return taken;
+        }
+    }
+}
+
+fn receives(lane: &Lane) -> bool {
+    matches!(lane.kind, LaneKind::Entry | LaneKind::Exclusive) && !lane.receipts.is_empty()
+}
+
+/// Whether the tape has what a replay without peers needs, as far as that can be seen.
+pub(crate) fn is_enough(tape: &Tape) -> bool {
+    let mut lanes = tape.lanes.iter();
+    lanes.any(|lane| !lane.payloads.is_empty()) || !tape.lanes.iter().any(receives)
+}
+
+/// Of a tape without its end: takes away the receipts whose payloads lie behind it.
+pub(crate) fn close_alone(tape: &mut Tape) {
+    if tape.end == End::Closed {
+        return;
+    }
+    for lane in &mut tape.lanes {
+        let kept = lane.payloads.keys();
+        let requests = kept.filter(|(_, stream)| *stream == StreamId::Request);
+        if let Some(last) = requests.map(|(task, _)| task.place).max() {
+            lane.receipts
+                .truncate(usize::try_from(last).map_or(usize::MAX, |last| last.saturating_add(1)));
         }
     }
 }

@@ -7,7 +7,9 @@ use std::future::Future;
 use crate::halt::Halt;
 use crate::header::{Content, Header};
 use crate::id::RequestId;
+use crate::payload::{Parts, Sink};
 use crate::primitives::task;
+use crate::record::StreamId;
 use crate::task::Task;
 
 /// How a request whose transport failed is noted.
@@ -24,10 +26,75 @@ pub enum CallError {
     Failed(String),
 }
 
+/// A request on its way. The answer is an operation of its own: a task that was cancelled before it came
+/// does not get it.
+pub(crate) struct Outgoing {
+    task: Task,
+    number: u64,
+    content: Option<Content>,
+}
+
+impl Outgoing {
+    /// The current task's next request; `None` while off. One that failed in the recording is not sent.
+    pub(crate) async fn begin(content: Option<Content>) -> Result<Option<Self>, CallError> {
+        let Some(task) = task("a request")? else {
+            return Ok(None);
+        };
+        let number = task.begin_or_stay().await;
+        if let Some(text) = task.recorded_if_any(number, FAILED)? {
+            task.begin_or_stay().await;
+            return Err(CallError::Failed(text));
+        }
+        Ok(Some(Self {
+            task,
+            number,
+            content,
+        }))
+    }
+
+    pub(crate) fn header(&self) -> Header {
+        let (task, number) = (self.task.id(), self.number);
+        Header {
+            id: RequestId { task, number },
+            content: self.content,
+        }
+    }
+
+    /// Where the bytes of its answer go; `None` if they are not kept.
+    pub(crate) fn sink(&self) -> Result<Option<Sink>, Halt> {
+        let sink = Sink::new(&self.task, StreamId::Answer(self.number));
+        if let Some(sink) = &sink {
+            sink.note_sent(self.content)?;
+        }
+        Ok(sink)
+    }
+
+    /// Its recorded answer, where no peer answers.
+    pub(crate) async fn recorded(&self) -> Result<Option<Parts>, Halt> {
+        self.task.recorded_answer(self.number, self.content).await
+    }
+
+    /// The task takes the answer, or the failure.
+    pub(crate) async fn end<T>(&self, answer: Result<T, CallError>) -> Result<T, CallError> {
+        if let Err(CallError::Failed(text)) = &answer {
+            self.task.note_failure(self.number, FAILED, text)?;
+        }
+        self.task.begin_or_stay().await;
+        answer
+    }
+
+    /// What the recording has of the answer ends too early: it came behind its end.
+    pub(crate) async fn cut(&self) -> Halt {
+        self.task.until_end(std::future::pending::<()>()).await
+    }
+}
+
+fn failed(error: impl Display) -> CallError {
+    CallError::Failed(error.to_string())
+}
+
 /// Sends a request: `send` gets the header that must go with it, `None` while off. A request that is
 /// sent again, or twice at once, is sent by this function twice.
-///
-/// The answer is an operation of its own: a task that was cancelled before it came does not get it.
 pub async fn call<F: Future>(
     content: Option<Content>,
     send: impl FnOnce(Option<Header>) -> F,
@@ -48,23 +115,37 @@ pub async fn try_call<T, E: Display, F: Future<Output = Result<T, E>>>(
     content: Option<Content>,
     send: impl FnOnce(Option<Header>) -> F,
 ) -> Result<T, CallError> {
-    let failed = |error: E| CallError::Failed(error.to_string());
-    let Some(sender) = task("a request")? else {
+    match Outgoing::begin(content).await? {
+        None => send(None).await.map_err(failed),
+        Some(request) => {
+            let answer = send(Some(request.header())).await.map_err(failed);
+            request.end(answer).await
+        }
+    }
+}
+
+/// As [`try_call`], for a request and an answer that are bytes, which a recording with
+/// [`Keep::Payloads`](crate::Keep::Payloads) keeps. A replay of this process alone does not send: the
+/// answer is the recorded one.
+pub async fn exchange<E: Display, F: Future<Output = Result<Vec<u8>, E>>>(
+    bytes: &[u8],
+    send: impl FnOnce(Option<Header>) -> F,
+) -> Result<Vec<u8>, CallError> {
+    let Some(request) = Outgoing::begin(Some(Content::of(bytes))).await? else {
         return send(None).await.map_err(failed);
     };
-    let number = sender.begin_or_stay().await;
-    if let Some(text) = sender.recorded_if_any(number, FAILED)? {
-        sender.begin_or_stay().await;
-        return Err(CallError::Failed(text));
+    if let Some(parts) = request.recorded().await? {
+        return match parts.whole() {
+            Some(bytes) => request.end(Ok(bytes)).await,
+            None => Err(request.cut().await.into()),
+        };
     }
-    let task = sender.id();
-    let id = RequestId { task, number };
-    let answer = send(Some(Header { id, content })).await.map_err(failed);
-    if let Err(CallError::Failed(text)) = &answer {
-        sender.note_failure(number, FAILED, text)?;
+    let sink = request.sink()?;
+    let answer = send(Some(request.header())).await;
+    if let (Some(sink), Ok(bytes)) = (&sink, &answer) {
+        sink.note_whole(bytes)?;
     }
-    sender.begin_or_stay().await;
-    answer
+    request.end(answer.map_err(failed)).await
 }
 
 /// For transports: an answer says that the replay of its process has ended, which no answer of the

@@ -5,7 +5,7 @@ use crate::bytes::{Cursor, Malformed, at_distance};
 use crate::header::Content;
 use crate::id::{Path, RequestId, STEPS_MAX};
 use crate::name::{NAME_MAX, Name, NameId};
-use crate::record::{LaneKind, Member, Receipt, Record, VALUE_MAX};
+use crate::record::{LaneKind, Member, Receipt, Record, StreamId, VALUE_MAX};
 use crate::senders::{Sender, Senders, tag};
 
 /// Reads a lane's records, from the first one on.
@@ -37,6 +37,7 @@ impl Decoder {
     fn record(&mut self, cursor: &mut Cursor) -> Result<Record, Malformed> {
         let bits = cursor.byte()?;
         let allowed = match bits & tag::KIND {
+            tag::DEFINE if bits & tag::PAYLOAD != 0 => tag::PAYLOAD | tag::PATH | tag::PLACE,
             tag::DEFINE => tag::EPOCH,
             tag::RECEIPT => tag::PATH | tag::NEW | tag::PLACE | tag::CONTENT | tag::ENTRY,
             _ => tag::PATH | tag::PLACE,
@@ -45,17 +46,15 @@ impl Decoder {
             return Err(Malformed("a record's kind is unknown"));
         }
         match (bits & tag::KIND, self.own) {
+            (tag::DEFINE, Some(_)) if bits & tag::PAYLOAD != 0 => self.payload(cursor, bits),
             (tag::DEFINE, Some(_)) if bits & tag::EPOCH != 0 => {
                 let later = self.epoch.checked_add(cursor.varint()?);
                 let later = later.filter(|later| *later > self.epoch);
                 self.epoch = later.ok_or(Malformed("epochs are not in order"))?;
                 Ok(Record::Epoch(self.epoch))
             }
-            (tag::DEFINE, _) if bits & tag::EPOCH != 0 => Err(Malformed(
-                "a lane begins with its definition, and has no other",
-            )),
-            (tag::DEFINE, None) => self.define(cursor),
-            (tag::DEFINE, Some(_)) | (_, None) => Err(Malformed(
+            (tag::DEFINE, None) if bits == tag::DEFINE => self.define(cursor),
+            (tag::DEFINE, _) | (_, None) => Err(Malformed(
                 "a lane begins with its definition, and has no other",
             )),
             (tag::RECEIPT, Some(own)) => self.receipt(cursor, bits, own).map(Record::Receipt),
@@ -74,6 +73,18 @@ impl Decoder {
                 Ok(Record::Cancelled { task, operations })
             }
         }
+    }
+
+    fn payload(&mut self, cursor: &mut Cursor, bits: u8) -> Result<Record, Malformed> {
+        let task = self.member(cursor, bits)?;
+        let stream = match cursor.byte()? {
+            0 => StreamId::Request,
+            1 => StreamId::Answer(cursor.varint()?),
+            2 => StreamId::Given,
+            _ => return Err(Malformed("a payload is of nothing that is known")),
+        };
+        let part = cursor.bytes(VALUE_MAX)?.to_vec();
+        Ok(Record::Payload { task, stream, part })
     }
 
     fn define(&mut self, cursor: &mut Cursor) -> Result<Record, Malformed> {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use crate::bytes::{distance, put, put_bytes};
 use crate::id::Path;
 use crate::name::{Name, NameId};
-use crate::record::{LaneKind, Member, Receipt};
+use crate::record::{LaneKind, Member, Receipt, StreamId};
 use crate::senders::{Sender, Senders, tag};
 
 /// Writes a lane's records.
@@ -97,6 +97,20 @@ impl Encoder {
         put(out, number);
         self.name(out, name);
         put_bytes(out, value);
+    }
+
+    /// A part of a payload came.
+    pub fn payload(&mut self, out: &mut Vec<u8>, task: Member, stream: StreamId, part: &[u8]) {
+        self.member(out, tag::DEFINE | tag::PAYLOAD, task);
+        match stream {
+            StreamId::Request => out.push(0),
+            StreamId::Given => out.push(2),
+            StreamId::Answer(number) => {
+                out.push(1);
+                put(out, number);
+            }
+        }
+        put_bytes(out, part);
     }
 
     /// A task was given up after so many operations.

@@ -12,8 +12,10 @@ use crate::halt::Halt;
 use crate::header::{Content, Header};
 use crate::id::{Origin, Path, RequestId, TaskId};
 use crate::name::Name;
-use crate::record::LaneKind;
-use crate::session::{OpenError, Session};
+use crate::outcome::OpenError;
+use crate::payload::Sink;
+use crate::record::{LaneKind, StreamId};
+use crate::session::Session;
 use crate::task::{self, Task};
 
 /// Receives requests of one kind. Clones are the same entry point.
@@ -105,6 +107,33 @@ impl EntryPoint {
         Ok(self.receive(header, content).await?.handle(handler).await)
     }
 
+    /// Receives a request of which the bytes are known, and handles it. They are its content; a recording
+    /// with [`Keep::Payloads`](crate::Keep::Payloads) keeps them, so that [`Session::requests`] brings
+    /// them in a replay of this process alone. The answer is compared in every replay.
+    pub async fn serve_bytes<F: Future<Output = Vec<u8>>>(
+        &self,
+        header: Option<&Header>,
+        bytes: Vec<u8>,
+        handler: impl FnOnce(Vec<u8>) -> F,
+    ) -> Result<Vec<u8>, Halt> {
+        if self.is_idle() {
+            return Ok(handler(bytes).await);
+        }
+        let admission = self.receive(header, Some(Content::of(&bytes))).await?;
+        let sink = admission.sink(StreamId::Request);
+        sink.map_or(Ok(()), |sink| sink.note_whole(&bytes))?;
+        let task = admission.task.clone();
+        admission
+            .handle(async move {
+                let answer = handler(bytes).await;
+                match task {
+                    Some(task) => task.answers(Content::of(&answer)).map(|()| answer),
+                    None => Ok(answer),
+                }
+            })
+            .await
+    }
+
     /// Its name.
     pub fn name(&self) -> &Name {
         &self.name
@@ -137,6 +166,11 @@ impl Admission {
             Some(task) => task.scope(handling).await,
             None => handling.await,
         }
+    }
+
+    /// Where bytes of its task go; `None` if they are not kept.
+    pub(crate) fn sink(&self, stream: StreamId) -> Option<Sink> {
+        self.task.as_ref().and_then(|task| Sink::new(task, stream))
     }
 
     /// The task that handles the request; `None` while off.

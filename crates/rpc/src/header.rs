@@ -29,6 +29,14 @@ impl Content {
     pub fn of(bytes: &[u8]) -> Self {
         Self(xxhash_rust::xxh3::xxh3_64(bytes))
     }
+
+    /// As messages name it.
+    pub(crate) fn show(content: Option<Self>) -> String {
+        match content {
+            Some(content) => format!("content {:016x}", content.0),
+            None => "content without a hash".to_owned(),
+        }
+    }
 }
 
 /// Goes with a request.

@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use crate::encoder::Encoder;
 use crate::name::Name;
-use crate::record::{LaneKind, Member, Receipt, VALUE_MAX};
+use crate::record::{LaneKind, Member, Receipt, StreamId, VALUE_MAX};
 use crate::tape;
 
 /// A lane with more bytes than this waits for the writer.
@@ -37,14 +37,22 @@ pub(crate) enum Message {
     End,
 }
 
+/// What all lanes of a recording share.
+#[derive(Clone)]
+pub(crate) struct Common {
+    pub(crate) writer: Sender<Message>,
+    /// Whether an appender waits when its lane is full; else its memory grows.
+    pub(crate) bounded: bool,
+    /// Whether payloads are kept.
+    pub(crate) payloads: bool,
+    pub(crate) epoch: Arc<AtomicU64>,
+}
+
 /// One lane.
 pub(crate) struct LaneWriter {
     state: Mutex<State>,
     emptied: Condvar,
-    writer: Sender<Message>,
-    /// Whether an appender waits when it is full; else its memory grows.
-    bounded: bool,
-    epoch: Arc<AtomicU64>,
+    common: Common,
     number: OnceLock<u32>,
     outside: AtomicU64,
 }
@@ -60,13 +68,7 @@ struct State {
 }
 
 impl LaneWriter {
-    pub(crate) fn new(
-        kind: LaneKind,
-        name: &Name,
-        writer: Sender<Message>,
-        bounded: bool,
-        epoch: Arc<AtomicU64>,
-    ) -> Arc<Self> {
+    pub(crate) fn new(kind: LaneKind, name: &Name, common: Common) -> Arc<Self> {
         let mut bytes = Vec::new();
         let encoder = Encoder::new(&mut bytes, kind, name);
         let state = State {
@@ -79,14 +81,12 @@ impl LaneWriter {
         let lane = Arc::new(Self {
             state: Mutex::new(state),
             emptied: Condvar::new(),
-            writer,
-            bounded,
-            epoch,
+            common,
             number: OnceLock::new(),
             outside: AtomicU64::new(0),
         });
         // At once, so that its name is known even if nothing ever happens there.
-        let _ = lane.writer.send(Message::Records(lane.clone()));
+        let _ = lane.common.writer.send(Message::Records(lane.clone()));
         lane
     }
 
@@ -125,6 +125,18 @@ impl LaneWriter {
         true
     }
 
+    pub(crate) fn keeps_payloads(&self) -> bool {
+        self.common.payloads
+    }
+
+    /// Notes a part of a payload, of [`VALUE_MAX`] bytes at most.
+    pub(crate) fn payload(self: &Arc<Self>, task: Member, stream: StreamId, part: &[u8]) {
+        let mut state = self.room();
+        let State { bytes, encoder, .. } = &mut *state;
+        encoder.payload(bytes, task, stream, part);
+        self.tell(state);
+    }
+
     /// Notes that a task was given up after so many operations.
     pub(crate) fn cancelled(self: &Arc<Self>, task: Member, operations: u64) {
         let mut state = self.room();
@@ -135,12 +147,12 @@ impl LaneWriter {
 
     fn room(&self) -> MutexGuard<'_, State> {
         let mut state = lock(&self.state);
-        while self.bounded && state.bytes.len() > FULL && !state.ended {
+        while self.common.bounded && state.bytes.len() > FULL && !state.ended {
             let woken = self.emptied.wait(state);
             state = woken.unwrap_or_else(PoisonError::into_inner);
         }
         let State { bytes, encoder, .. } = &mut *state;
-        encoder.epoch(bytes, self.epoch.load(Ordering::SeqCst));
+        encoder.epoch(bytes, self.common.epoch.load(Ordering::SeqCst));
         state
     }
 
@@ -151,7 +163,7 @@ impl LaneWriter {
         } else if !std::mem::replace(&mut state.told, true) {
             drop(state);
             // Without a writer nothing is written any more, which its failure says.
-            let _ = self.writer.send(Message::Records(self.clone()));
+            let _ = self.common.writer.send(Message::Records(self.clone()));
         }
     }
 

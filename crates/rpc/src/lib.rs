@@ -24,12 +24,14 @@
 
 #![forbid(unsafe_code)]
 
+mod alone;
 mod bytes;
 mod causal;
 mod client;
 mod decoder;
 mod encoder;
 mod entry;
+mod folder;
 mod gate;
 mod halt;
 mod header;
@@ -37,7 +39,10 @@ mod id;
 mod lane;
 mod live;
 mod name;
+mod outcome;
+mod payload;
 mod primitives;
+
 mod record;
 mod recorder;
 mod recording;
@@ -51,23 +56,28 @@ pub mod tape;
 mod task;
 #[cfg(feature = "tower")]
 pub mod tower;
+mod watch;
 
+pub use alone::{Incoming, Requests};
 pub use bytes::Malformed;
 pub use causal::close;
-pub use client::{CallError, call, halted, try_call};
+pub use client::{CallError, call, exchange, halted, try_call};
 pub use decoder::Decoder;
 pub use encoder::Encoder;
 pub use entry::{Admission, EntryPoint, Group};
+pub use folder::read_all;
 pub use halt::{Divergence, Halt, Kind};
 pub use header::{Content, HEADER_MAX, HEADER_NAME, Header};
 pub use id::{Named, Names, Origin, Path, RequestId, STEPS_MAX, TaskId};
 pub use name::{NAME_MAX, Name, NameId};
+pub use outcome::{OpenError, Outcome, VARIABLE};
 pub use primitives::{
     Either, elapsed, nondet, now, random, select, test, timeout, try_nondet, var,
 };
-pub use record::{LaneKind, Member, Receipt, Record, VALUE_MAX};
+pub use record::{LaneKind, Member, Receipt, Record, StreamId, VALUE_MAX};
+pub use recorder::Keep;
 pub use scoped::{Scoped, fork, fork_thread};
-pub use session::{LIMIT, OpenError, Outcome, Session, VARIABLE, read_all};
+pub use session::{LIMIT, Session};
 pub use sync::{Guard, Lock, Receiver, Sender};
 pub use tape::{Tape, TapeError};
 pub use task::Task;

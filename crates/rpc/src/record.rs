@@ -7,7 +7,7 @@ use crate::header::Content;
 use crate::id::{Path, RequestId};
 use crate::name::{Name, NameId};
 
-/// Longest value of a primitive.
+/// Longest value of a primitive, and longest part of a payload.
 pub const VALUE_MAX: usize = 1 << 20;
 
 /// Whose history a lane is.
@@ -71,6 +71,17 @@ pub struct Member {
     pub path: Path,
 }
 
+/// Which bytes of a task a payload is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum StreamId {
+    /// The request that it handles.
+    Request,
+    /// The answer to the request that is this operation of the task.
+    Answer(u64),
+    /// The answer that it gives itself; its hash only.
+    Given,
+}
+
 /// A record of a lane.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
@@ -90,6 +101,15 @@ pub enum Record {
         name: Name,
         /// Its result.
         value: Vec<u8>,
+    },
+    /// A part of the bytes that came to a task: of its request, or of an answer.
+    Payload {
+        /// Whose.
+        task: Member,
+        /// Which bytes.
+        stream: StreamId,
+        /// The next part.
+        part: Vec<u8>,
     },
     /// A task was given up before its end.
     Cancelled {

@@ -1,21 +1,27 @@
 //! The recording side of a session: its lanes, and the thread that writes them.
 
-use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::atomic::AtomicU64;
-use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 
-use crate::lane::{LaneWriter, Message, TapeWriter, discard_all, lock, write_all};
+use crate::lane::{Common, LaneWriter, Message, TapeWriter, discard_all, lock, write_all};
 use crate::name::Name;
 use crate::record::LaneKind;
 
+/// What a recording keeps.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Keep {
+    /// Orders of receipt and results of primitives: enough for a replay of all processes together.
+    Order,
+    /// Also requests and answers, where they are known as bytes: enough for a replay of one process
+    /// alone. Whoever reads the tape reads them.
+    Payloads,
+}
+
 /// Gives lanes, and ends them.
 pub(crate) struct Recorder {
-    writer: Sender<Message>,
-    bounded: bool,
-    epoch: Arc<AtomicU64>,
+    common: Common,
     pub(crate) failure: Arc<OnceLock<String>>,
     ending: Mutex<Option<Ending>>,
 }
@@ -28,7 +34,10 @@ enum Ending {
 
 impl Recorder {
     /// Starts the writer's thread.
-    pub(crate) fn to_writer<W: Write + Send + 'static>(tape: TapeWriter<W>) -> io::Result<Self> {
+    pub(crate) fn to_writer<W: Write + Send + 'static>(
+        tape: TapeWriter<W>,
+        keep: Keep,
+    ) -> io::Result<Self> {
         let (writer, messages) = channel();
         let failure = Arc::new(OnceLock::new());
         let epoch = Arc::new(AtomicU64::new(0));
@@ -44,40 +53,40 @@ impl Recorder {
         let thread = std::thread::Builder::new().name("relive-rpc".to_owned());
         thread.spawn(run)?;
         Ok(Self {
-            writer,
-            bounded: true,
-            epoch,
+            common: Common {
+                writer,
+                bounded: true,
+                payloads: keep == Keep::Payloads,
+                epoch,
+            },
             failure,
             ending: Mutex::new(Some(Ending::Thread(ended))),
         })
     }
 
     /// Keeps all records until it is asked for the tape.
-    pub(crate) fn to_memory() -> Self {
+    pub(crate) fn to_memory(keep: Keep) -> Self {
         let (writer, messages) = channel();
         Self {
-            writer,
-            bounded: false,
-            epoch: Arc::default(),
+            common: Common {
+                writer,
+                bounded: false,
+                payloads: keep == Keep::Payloads,
+                epoch: Arc::default(),
+            },
             failure: Arc::default(),
             ending: Mutex::new(Some(Ending::Memory(messages))),
         }
     }
 
     pub(crate) fn lane(&self, kind: LaneKind, name: &Name) -> Arc<LaneWriter> {
-        LaneWriter::new(
-            kind,
-            name,
-            self.writer.clone(),
-            self.bounded,
-            self.epoch.clone(),
-        )
+        LaneWriter::new(kind, name, self.common.clone())
     }
 
     pub(crate) fn finish(&self) -> io::Result<()> {
         let ending = lock(&self.ending).take();
         if let Some(Ending::Thread(ended)) = ending {
-            let _ = self.writer.send(Message::End);
+            let _ = self.common.writer.send(Message::End);
             // Nothing is ever sent: it hangs up.
             let _ = ended.recv();
         }
@@ -100,22 +109,6 @@ impl Recorder {
         }
         tape.end()
     }
-}
-
-/// Makes the file of a tape, and its folder; one that is there is left alone.
-pub(crate) fn create(dir: &Path, path: &Path) -> io::Result<File> {
-    let (mut folder, mut file) = (DirBuilder::new(), OpenOptions::new());
-    folder.recursive(true);
-    file.write(true).create_new(true);
-    // What services are asked and answer is nobody else's business.
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
-        folder.mode(0o700);
-        file.mode(0o600);
-    }
-    folder.create(dir)?;
-    file.open(path)
 }
 
 #[cfg(test)]
@@ -146,7 +139,7 @@ mod tests {
         let name = Name::new("name").expect("it is a name");
         for room in [64, 1 << 20, 5 << 20] {
             let tape = TapeWriter::new(Full(room), &name).expect("there is room for the head");
-            let recorder = Recorder::to_writer(tape).expect("a thread can be started");
+            let recorder = Recorder::to_writer(tape, Keep::Order).expect("a thread can be started");
             let lane = recorder.lane(LaneKind::Root, &name);
             let (place, path) = (0, Way::default());
             // Far more than the disk and the buffer take: whoever waits is let go.

@@ -51,6 +51,10 @@ impl Waits for ReplayGate {
         queues.map(|(_, waker)| waker.clone()).collect()
     }
 
+    fn place(&self) -> (NameId, u64) {
+        (self.name.id(), lock(&self.state).next as u64)
+    }
+
     fn standing(&self) -> Standing {
         let state = lock(&self.state);
         Standing {
@@ -192,7 +196,7 @@ impl ReplayGate {
             }
             return None;
         };
-        let named = |id, content| format!("{} to {}", id, show_content(content));
+        let named = |id, content| format!("{} to {}", id, Content::show(content));
         let entry = |id| Named(id, &*self.shared).to_string();
         if receipt.entry != visit.entry {
             let expected = named(entry(receipt.entry), receipt.content);
@@ -205,7 +209,7 @@ impl ReplayGate {
                 format!(
                     "{} with {}",
                     Named(id, &*self.shared),
-                    show_content(content)
+                    Content::show(content)
                 )
             };
             let (expected, actual) = (text(receipt.content), text(visit.content));
@@ -240,7 +244,7 @@ impl ReplayGate {
             None => false,
             Some(0) => {
                 let named = Named(id, &*self.shared);
-                let actual = format!("{named} once more, with {}", show_content(visit.content));
+                let actual = format!("{named} once more, with {}", Content::show(visit.content));
                 let expected = self.history.get(state.next);
                 let expected = expected.map_or("nothing more".to_owned(), |receipt| {
                     Named(receipt.id, &*self.shared).to_string()
@@ -352,11 +356,4 @@ impl State {
 enum Refusal {
     Halt(Halt),
     Diverged(Box<Divergence>),
-}
-
-fn show_content(content: Option<Content>) -> String {
-    match content {
-        Some(content) => format!("content {:016x}", content.0),
-        None => "content without a hash".to_owned(),
-    }
 }

@@ -19,6 +19,8 @@ pub(crate) mod tag {
     pub const EPOCH: u8 = 1 << 7;
     /// A sender or name that was not referred to before.
     pub const NEW: u8 = 1 << 3;
+    /// A part of a payload; the kind is [`DEFINE`].
+    pub const PAYLOAD: u8 = 1 << 3;
     /// Another place than the last one.
     pub const PLACE: u8 = 1 << 4;
     pub const CONTENT: u8 = 1 << 5;

@@ -4,81 +4,31 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex, Weak};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use crate::bytes::Malformed;
 use crate::causal;
+use crate::folder::{create, read_all};
 use crate::gate::{Gate, Side};
-use crate::halt::Divergence;
 use crate::id::{Origin, Path as Way, TaskId};
 use crate::lane::{TapeWriter, lock};
 use crate::live::LiveGate;
 use crate::name::{Name, NameId};
+use crate::outcome::{OpenError, Outcome, VARIABLE};
 use crate::record::LaneKind;
-use crate::recorder::{Recorder, create};
+use crate::recorder::{Keep, Recorder};
 use crate::recording::On;
 use crate::replay::ReplayGate;
 use crate::shared::Shared;
-use crate::tape::{End, Lane, SUFFIX, Tape, TapeError};
+use crate::tape::{End, Lane, SUFFIX, Tape};
 use crate::task::{self, Task};
-
-/// Chooses the mode where a program leaves it to its environment: `record:DIR` or `replay:DIR`; unset
-/// or empty is off.
-pub const VARIABLE: &str = "RELIVE_RPC";
+use crate::watch::watch;
 
 /// How long a replay waits for a request while nothing else goes on.
 pub const LIMIT: Duration = Duration::from_secs(30);
-
-/// Why a session, or something of it, cannot be opened.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum OpenError {
-    /// A name is none.
-    #[error("{0}: {1}")]
-    Name(String, Malformed),
-    /// The variable has neither of the forms.
-    #[error("{VARIABLE} is {0:?}, not record:DIR or replay:DIR")]
-    Variable(String),
-    /// The name, or one with the same number, is taken.
-    #[error("{0:?} is opened twice, or has the number of {1:?}")]
-    Taken(Name, Name),
-    /// The recording has it as something else.
-    #[error("{0:?} is opened as {actual}, and was recorded as {recorded}",
-        actual = .1.as_str(), recorded = .2.as_str())]
-    Kind(Name, LaneKind, LaneKind),
-    /// The tape cannot be written.
-    #[error("{path}: the tape cannot be written: {1}", path = .0.display())]
-    Write(PathBuf, io::Error),
-    /// A tape cannot be read.
-    #[error("{path}: {1}", path = .0.display())]
-    Tape(PathBuf, TapeError),
-    /// The recording has no tape of this process.
-    #[error("the recording has no tape of process {0}")]
-    NoTape(Name),
-}
-
-/// How a session stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outcome {
-    /// Nothing is recorded or replayed.
-    Off,
-    /// All that happened was taken down, or will be.
-    Recording,
-    /// The tape could not be written any more; it ends there, and the program goes on.
-    Failed(String),
-    /// So many receipts are still to come.
-    Replaying(u64),
-    /// All receipts of the recording were admitted.
-    Over,
-    /// The tape of another process was cut, and requests that depend on what it lacks do not come:
-    /// the recording ends here, too. Names the ones that were waited for.
-    CutShort(Arc<Divergence>),
-    /// The replay left the recording.
-    Diverged(Arc<Divergence>),
-}
 
 /// See the module's page. Clones are the same session; it lives as long as one of them, an entry point,
 /// lock, channel or task of it does.
@@ -99,9 +49,9 @@ enum Mode {
     Replay(Replayer),
 }
 
-struct Replayer {
-    lanes: HashMap<NameId, Arc<Lane>>,
-    shared: Arc<Shared>,
+pub(crate) struct Replayer {
+    pub(crate) lanes: HashMap<NameId, Arc<Lane>>,
+    pub(crate) shared: Arc<Shared>,
 }
 
 fn process(text: &str) -> Result<Name, OpenError> {
@@ -137,9 +87,15 @@ impl Session {
         let value = std::env::var_os(VARIABLE).unwrap_or_default();
         let text = value.to_string_lossy();
         match text.split_once(':') {
-            Some(("record", dir)) if !dir.is_empty() => Self::record(Path::new(dir), process),
-            Some(("replay", dir)) if !dir.is_empty() => {
-                Self::replay(Path::new(dir), process, Some(LIMIT))
+            Some((mode, dir)) if !dir.is_empty() => {
+                let dir = Path::new(dir);
+                match mode {
+                    "record" => Self::record(dir, process, Keep::Order),
+                    "record+payloads" => Self::record(dir, process, Keep::Payloads),
+                    "replay" => Self::replay(dir, process, Some(LIMIT)),
+                    "alone" => Self::replay_alone(dir, process, Some(LIMIT)),
+                    _ => Err(OpenError::Variable(text.into_owned())),
+                }
             }
             _ if text.is_empty() || text == "off" => Self::off(process),
             _ => Err(OpenError::Variable(text.into_owned())),
@@ -152,20 +108,20 @@ impl Session {
     }
 
     /// Records into a folder, which is made if it lacks. A tape that is there is never overwritten.
-    pub fn record(dir: &Path, process_name: &str) -> Result<Self, OpenError> {
+    pub fn record(dir: &Path, process_name: &str, keep: Keep) -> Result<Self, OpenError> {
         let process = process(process_name)?;
         let path = dir.join(format!("{process}{SUFFIX}"));
         let failed = |error| OpenError::Write(path.clone(), error);
         let tape = create(dir, &path)
             .and_then(|file| TapeWriter::new(file, &process))
             .map_err(failed)?;
-        let recorder = Recorder::to_writer(tape).map_err(failed)?;
+        let recorder = Recorder::to_writer(tape, keep).map_err(failed)?;
         Ok(Self::new(process, Mode::Record(recorder)))
     }
 
     /// Records into memory, for tests; [`Self::finish_in_memory`] gives the tape.
-    pub fn record_in_memory(process_name: &str) -> Result<Self, OpenError> {
-        let recorder = Recorder::to_memory();
+    pub fn record_in_memory(process_name: &str, keep: Keep) -> Result<Self, OpenError> {
+        let recorder = Recorder::to_memory(keep);
         Ok(Self::new(process(process_name)?, Mode::Record(recorder)))
     }
 
@@ -187,17 +143,49 @@ impl Session {
     ) -> Result<Self, OpenError> {
         let process = process(process_name)?;
         causal::close(&mut tapes);
+        let at = tapes.iter().position(|tape| tape.process == process);
+        let at = at.ok_or(OpenError::NoTape(process))?;
+        Ok(Self::open(tapes, at, false, limit))
+    }
+
+    /// Replays a process of the recording in a folder without its peers; it needs their payloads, and no
+    /// other tape. [`Self::requests`] brings its requests.
+    pub fn replay_alone(
+        dir: &Path,
+        process_name: &str,
+        limit: Option<Duration>,
+    ) -> Result<Self, OpenError> {
+        let process = process(process_name)?;
+        let path = dir.join(format!("{process}{SUFFIX}"));
+        let tape = Tape::open(&path).map_err(|error| OpenError::Tape(path, error))?;
+        Self::replay_tape_alone(tape, limit)
+    }
+
+    /// The same, of the process whose tape is given.
+    pub fn replay_tape_alone(mut tape: Tape, limit: Option<Duration>) -> Result<Self, OpenError> {
+        if !causal::is_enough(&tape) {
+            return Err(OpenError::NoPayloads(tape.process));
+        }
+        causal::close_alone(&mut tape);
+        let mut tapes = vec![tape];
+        causal::close(&mut tapes);
+        Ok(Self::open(tapes, 0, true, limit))
+    }
+
+    fn open(mut tapes: Vec<Tape>, at: usize, alone: bool, limit: Option<Duration>) -> Self {
         let names = tapes
             .iter()
             .flat_map(Tape::names)
             .map(|name| (name.id(), name.clone()));
         let names: HashMap<_, _> = names.collect();
-        let at = tapes.iter().position(|tape| tape.process == process);
-        let tape = tapes.swap_remove(at.ok_or(OpenError::NoTape(process))?);
-        let cut = tapes.iter().filter(|tape| tape.end != End::Closed);
-        let cut = cut.map(|tape| tape.process.id()).collect();
+        let cut = tapes.iter().enumerate().filter(|(other, tape)| {
+            let says_so = alone || *other != at;
+            says_so && tape.end != End::Closed
+        });
+        let cut = cut.map(|(_, tape)| tape.process.id()).collect();
+        let tape = tapes.swap_remove(at);
         let receipts = tape.lanes.iter().map(|lane| lane.receipts.len() as u64);
-        let shared = Shared::new(tape.process.clone(), names, cut, receipts.sum());
+        let shared = Shared::new(tape.process.clone(), names, alone, cut, receipts.sum());
         if let Some(limit) = limit {
             let watched = Arc::downgrade(&shared);
             std::thread::spawn(move || watch(&watched, limit));
@@ -210,7 +198,15 @@ impl Session {
             lanes: lanes.collect(),
             shared,
         };
-        Ok(Self::new(tape.process, Mode::Replay(replayer)))
+        Self::new(tape.process, Mode::Replay(replayer))
+    }
+
+    /// The histories of a process that is replayed without its peers.
+    pub(crate) fn alone(&self) -> Option<&Replayer> {
+        match &self.0.mode {
+            Mode::Replay(replayer) if replayer.shared.alone => Some(replayer),
+            Mode::Off | Mode::Record(_) | Mode::Replay(_) => None,
+        }
     }
 
     /// The process's name.
@@ -341,43 +337,6 @@ impl Replayer {
             Some(lane) if lane.kind == kind => Ok(lane.clone()),
             Some(lane) => Err(OpenError::Kind(name.clone(), kind, lane.kind)),
             None => Ok(Arc::new(Lane::empty(kind, name.clone()))),
-        }
-    }
-}
-
-/// All tapes of a recording, in the order of their names.
-pub fn read_all(dir: &Path) -> Result<Vec<Tape>, OpenError> {
-    let failed = |error: io::Error| OpenError::Tape(dir.to_owned(), error.into());
-    let mut paths = Vec::new();
-    for entry in std::fs::read_dir(dir).map_err(failed)? {
-        let path = entry.map_err(failed)?.path();
-        if path.to_string_lossy().ends_with(SUFFIX) {
-            paths.push(path);
-        }
-    }
-    paths.sort();
-    let open = |path: &PathBuf| Tape::open(path).map_err(|e| OpenError::Tape(path.clone(), e));
-    paths.iter().map(open).collect()
-}
-
-/// Ends a replay in which nothing goes on though requests are still to come.
-fn watch(shared: &Weak<Shared>, limit: Duration) {
-    let mut seen = (0, Instant::now());
-    loop {
-        std::thread::sleep(limit / 8);
-        let Some(shared) = shared.upgrade() else {
-            return;
-        };
-        if shared.left.load(Ordering::Relaxed) == 0 || shared.failure().is_some() {
-            return;
-        }
-        let progress = shared.progress.load(Ordering::Relaxed);
-        let begun = progress > 0 || shared.anybody_waits();
-        if progress != seen.0 || !begun {
-            seen = (progress, Instant::now());
-        } else if seen.1.elapsed() >= limit {
-            shared.stalled();
-            return;
         }
     }
 }

@@ -23,6 +23,9 @@ pub(crate) trait Waits: Send + Sync {
     /// Of all that wait there.
     fn wakers(&self) -> Vec<Waker>;
 
+    /// Its name, and the place of the request that is admitted next.
+    fn place(&self) -> (NameId, u64);
+
     /// How it stands.
     fn standing(&self) -> Standing;
 }
@@ -46,7 +49,9 @@ pub(crate) struct Standing {
 pub(crate) struct Shared {
     pub(crate) process: Name,
     pub(crate) names: HashMap<NameId, Name>,
-    /// Other processes whose tapes lack their ends.
+    /// Whether this process is replayed without its peers.
+    pub(crate) alone: bool,
+    /// Processes whose tapes lack their ends: other ones, or its own if it is alone.
     cut: HashSet<NameId>,
     /// Whether the process received anything at all; one that did not has no end by its receipts.
     pub(crate) receives: bool,
@@ -58,6 +63,8 @@ pub(crate) struct Shared {
     /// The requests that did not come because another process's tape was cut.
     pub(crate) cut_short: OnceLock<Arc<Divergence>>,
     gates: Mutex<Vec<Weak<dyn Waits>>>,
+    /// Of those who bring recorded requests, which another admission may make due.
+    bringers: Mutex<Vec<Waker>>,
     /// Of those who wait for the end alone.
     at_end: Mutex<Vec<Waker>>,
 }
@@ -72,12 +79,14 @@ impl Shared {
     pub(crate) fn new(
         process: Name,
         names: HashMap<NameId, Name>,
+        alone: bool,
         cut: HashSet<NameId>,
         receipts: u64,
     ) -> Arc<Self> {
         Arc::new(Self {
             process,
             names,
+            alone,
             cut,
             receives: receipts > 0,
             left: AtomicU64::new(receipts),
@@ -85,6 +94,7 @@ impl Shared {
             failure: OnceLock::new(),
             cut_short: OnceLock::new(),
             gates: Mutex::default(),
+            bringers: Mutex::default(),
             at_end: Mutex::default(),
         })
     }
@@ -108,6 +118,8 @@ impl Shared {
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, less);
         if before == Ok(1) {
             self.wake_all();
+        } else if self.alone {
+            self.wake_bringers();
         }
     }
 
@@ -121,6 +133,18 @@ impl Shared {
         }
         let wakers = std::mem::take(&mut *lock(&self.at_end));
         wakers.into_iter().for_each(Waker::wake);
+        self.wake_bringers();
+    }
+
+    fn wake_bringers(&self) {
+        let wakers = std::mem::take(&mut *lock(&self.bringers));
+        wakers.into_iter().for_each(Waker::wake);
+    }
+
+    /// The next place of each open gate, and a waker for when that changes.
+    pub(crate) fn places(&self, waker: &Waker) -> Vec<(NameId, u64)> {
+        lock(&self.bringers).push(waker.clone());
+        self.gates().iter().map(|gate| gate.place()).collect()
     }
 
     /// Why nothing is admitted any more; `None` while something is.
@@ -150,6 +174,7 @@ impl Shared {
     /// A gate is open from now on.
     pub(crate) fn add(&self, gate: Weak<dyn Waits>) {
         lock(&self.gates).push(gate);
+        self.wake_bringers();
     }
 
     fn gates(&self) -> Vec<Arc<dyn Waits>> {

@@ -12,8 +12,9 @@ use std::task::{Poll, Waker};
 use crate::gate::{Gate, Permit};
 use crate::halt::Halt;
 use crate::lane::lock;
+use crate::outcome::OpenError;
 use crate::record::LaneKind;
-use crate::session::{OpenError, Session};
+use crate::session::Session;
 
 /// A mutual exclusion whose order of acquisition is recorded. Clones are the same lock.
 pub struct Lock<T> {

@@ -24,11 +24,12 @@ use crate::bytes::{Cursor, Malformed};
 use crate::decoder::Decoder;
 use crate::id::Names;
 use crate::name::{NAME_MAX, Name, NameId};
-use crate::record::{LaneKind, Member, Receipt, Record};
+use crate::record::{LaneKind, Member, Receipt, Record, StreamId};
 
 const MAGIC: &[u8; 8] = b"RELIVRPC";
 const MAJOR: u16 = 1;
-const MINOR: u16 = 0;
+/// 1: payloads.
+const MINOR: u16 = 1;
 const END: u32 = u32::MAX;
 const COMMIT: u32 = u32::MAX - 1;
 
@@ -75,6 +76,8 @@ pub struct Lane {
     pub receipts: Vec<Receipt>,
     /// Results, by task and number of the operation.
     pub primitives: HashMap<(Member, u64), (Name, Vec<u8>)>,
+    /// What came to tasks, in parts; with the option only.
+    pub payloads: HashMap<(Member, StreamId), Vec<Vec<u8>>>,
     /// Tasks that were given up, and after how many operations.
     pub cancelled: HashMap<Member, u64>,
 }
@@ -295,6 +298,7 @@ impl Lane {
             name,
             receipts: Vec::new(),
             primitives: HashMap::new(),
+            payloads: HashMap::new(),
             cancelled: HashMap::new(),
         }
     }
@@ -310,6 +314,9 @@ impl Lane {
                 value,
             } => {
                 self.primitives.insert((task, number), (name, value));
+            }
+            Record::Payload { task, stream, part } => {
+                self.payloads.entry((task, stream)).or_default().push(part);
             }
             Record::Cancelled { task, operations } => {
                 self.cancelled.insert(task, operations);

@@ -108,7 +108,11 @@ impl Task {
         Self::new(id, self.0.side.clone())
     }
 
-    fn member(&self) -> Member {
+    pub(crate) fn side(&self) -> &Side {
+        &self.0.side
+    }
+
+    pub(crate) fn member(&self) -> Member {
         let place = match self.0.id.origin {
             Origin::Gate(_, place) => place,
             Origin::Root(_) | Origin::Outside(_) => 0,
@@ -130,7 +134,7 @@ impl Task {
     /// Begins an operation.
     pub(crate) fn begin(&self) -> Result<u64, Halt> {
         if let Some(limit) = self.limit()
-            && self.0.operations.load(Ordering::Relaxed) >= limit
+            && self.operations() >= limit
         {
             self.0.stopped.store(true, Ordering::Relaxed);
             return Err(Halt::Cancelled);
@@ -151,9 +155,14 @@ impl Task {
         }
     }
 
+    /// Operations begun.
+    pub(crate) fn operations(&self) -> u64 {
+        self.0.operations.load(Ordering::Relaxed)
+    }
+
     /// Whether it has done all that it did in the recording, if it was cancelled there.
     pub(crate) fn at_limit(&self) -> bool {
-        let operations = self.0.operations.load(Ordering::Relaxed);
+        let operations = self.operations();
         self.limit().is_none_or(|limit| operations >= limit)
     }
 
@@ -275,11 +284,25 @@ impl Task {
         let mut future = pin!(future);
         poll_fn(|cx| {
             let _ = future.as_mut().poll(cx);
-            shared
-                .poll_end(cx.waker())
-                .map_or(Poll::Pending, Poll::Ready)
+            match shared.poll_end(cx.waker()) {
+                Some(_) if self.limit().is_some() && self.at_limit() => {
+                    self.0.stopped.store(true, Ordering::Relaxed);
+                    Poll::Pending
+                }
+                end => end.map_or(Poll::Pending, Poll::Ready),
+            }
         })
         .await
+    }
+
+    /// Operation `number` is not as it was; of a replay.
+    pub(crate) fn diverges(&self, kind: Kind, number: u64, expected: String, actual: &str) -> Halt {
+        match &self.0.side {
+            Side::Record { .. } => unreachable!("a recording has nothing to differ from"),
+            Side::Replay(lane, shared) => {
+                self.diverged(lane, shared, kind, number, expected, actual)
+            }
+        }
     }
 
     fn diverged(
@@ -304,7 +327,7 @@ impl Task {
 
     /// The task was given up before its end.
     pub(crate) fn given_up(&self) {
-        let operations = self.0.operations.load(Ordering::Relaxed);
+        let operations = self.operations();
         match &self.0.side {
             Side::Record { lane, .. } => lane.cancelled(self.member(), operations),
             Side::Replay(lane, shared) => {

@@ -2,16 +2,14 @@
 //! of requests to receipts that comes about, every schedule of the replay. The scheduler takes each
 //! choice that the library and the program leave to it.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
-use common::executor::Executor;
-use common::model::{
+use crate::executor::Executor;
+use crate::model::{
     Delays, Entry, Op, Program, Seen, divergence, recording, replaying, run, tapes,
 };
-use relive_rpc::Session;
+use relive_rpc::{Keep, Session};
 
 /// More schedules than this are not explored: the program is no small one.
 const MOST: usize = 200_000;
@@ -69,7 +67,7 @@ fn record_all(program: &Program) -> BTreeMap<Vec<Vec<u8>>, BTreeSet<Seen>> {
     let mut mappings: BTreeMap<_, BTreeSet<_>> = BTreeMap::new();
     explore(
         program,
-        || recording(program),
+        || recording(program, Keep::Order),
         |sessions, ended, seen| {
             assert!(ended, "no recording dead-locks");
             mappings.entry(tapes(sessions)).or_default().insert(seen);

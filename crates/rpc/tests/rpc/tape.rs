@@ -1,15 +1,13 @@
 //! Tapes: what is written is read, one that is cut is read up to there, and a damaged one yields a
 //! prefix or an error, never other records.
 
-mod common;
-
-use common::executor::{Executor, Rng};
-use common::model::{Delays, Entry, Op, Program, recording, run, tapes};
+use crate::executor::{Executor, Rng};
+use crate::model::{Delays, Entry, Op, Program, recording, run, tapes};
 use proptest::prelude::*;
 use relive_rpc::tape::{self, End, Lane};
 use relive_rpc::{
-    Content, Decoder, Encoder, LaneKind, Member, Name, NameId, Origin, Path, Receipt, Record,
-    RequestId, Tape, TaskId,
+    Content, Decoder, Encoder, Keep, LaneKind, Member, Name, NameId, Origin, Path, Receipt, Record,
+    RequestId, StreamId, Tape, TaskId,
 };
 
 /// Few values, so that they come again.
@@ -53,12 +51,19 @@ fn receipt() -> impl Strategy<Value = Record> {
 fn record() -> impl Strategy<Value = Record> {
     let member = || (number(), path()).prop_map(|(place, path)| Member { place, path });
     let value = prop::collection::vec(any::<u8>(), 0..20);
+    let stream = prop_oneof![
+        Just(StreamId::Request),
+        Just(StreamId::Given),
+        number().prop_map(StreamId::Answer)
+    ];
+    let payload = (member(), stream, value.clone());
     let primitive = (member(), number(), name(), value);
     prop_oneof![
         3 => receipt(),
         1 => primitive.prop_map(|(task, number, name, value)| Record::Primitive {
             task, number, name, value,
         }),
+        1 => payload.prop_map(|(task, stream, part)| Record::Payload { task, stream, part }),
         1 => (member(), number()).prop_map(|(task, operations)| Record::Cancelled {
             task, operations,
         }),
@@ -86,6 +91,9 @@ fn encode(records: &[Record], own: &Name) -> Vec<u8> {
                 value,
             } => {
                 encoder.primitive(&mut out, *task, *number, name, value);
+            }
+            Record::Payload { task, stream, part } => {
+                encoder.payload(&mut out, *task, *stream, part);
             }
             Record::Cancelled { task, operations } => {
                 encoder.cancelled(&mut out, *task, *operations);
@@ -118,7 +126,7 @@ fn recorded() -> Vec<u8> {
         ],
         roots: vec![(0, root.to_vec()), (0, root.to_vec())],
     };
-    let sessions = recording(&program);
+    let sessions = recording(&program, Keep::Payloads);
     let rng = Rng::new(1);
     let executor = Executor::new(Box::new(move |ready| rng.below(ready as u64) as usize));
     assert!(
@@ -143,6 +151,10 @@ fn is_prefix(part: &[Lane], whole: &[Lane]) -> bool {
                     .primitives
                     .iter()
                     .all(|(key, value)| whole.primitives.get(key) == Some(value))
+                && part.payloads.iter().all(|(key, parts)| {
+                    let whole = whole.payloads.get(key);
+                    whole.is_some_and(|whole| whole.starts_with(parts))
+                })
                 && part
                     .cancelled
                     .iter()

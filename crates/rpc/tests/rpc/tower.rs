@@ -1,17 +1,15 @@
 //! The layers: two services and their clients, recorded and replayed; and peers that lie.
 
-mod common;
-
 use std::convert::Infallible;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
-use common::executor::{Executor, Rng, Slot, block_on, yield_now};
+use crate::executor::{Executor, Rng, Slot, block_on, yield_now};
 use http::{Request, Response, StatusCode};
 use relive_rpc::tower::{HALT_NAME, Receive, Receiving, Send as SendLayer};
-use relive_rpc::{CallError, HEADER_NAME, Kind, Outcome, Session, Tape};
+use relive_rpc::{CallError, HEADER_NAME, Keep, Kind, Outcome, Session, Tape};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -134,7 +132,7 @@ fn bank(sessions: &[Session; 2], fails: u64, seed: u64) -> (u64, Vec<String>) {
 fn a_lost_update_is_replayed() {
     let mut balances = std::collections::BTreeSet::new();
     for seed in 0..20 {
-        let open = |name| Session::record_in_memory(name).unwrap();
+        let open = |name| Session::record_in_memory(name, Keep::Order).unwrap();
         let sessions = [open("bank"), open("clients")];
         let recorded = bank(&sessions, 5, seed);
         let tapes = sessions.map(|session| session.finish_in_memory());
@@ -157,7 +155,7 @@ fn a_lost_update_is_replayed() {
 
 #[test]
 fn a_failure_of_the_replay_alone_is_no_answer() {
-    let open = |name| Session::record_in_memory(name).unwrap();
+    let open = |name| Session::record_in_memory(name, Keep::Order).unwrap();
     let sessions = [open("bank"), open("clients")];
     bank(&sessions, u64::MAX, 1);
     let tapes = sessions.map(|session| session.finish_in_memory());
@@ -179,7 +177,7 @@ fn a_failure_of_the_replay_alone_is_no_answer() {
 
 #[test]
 fn what_peers_forge_is_refused_or_harmless() {
-    let session = Session::record_in_memory("server").unwrap();
+    let session = Session::record_in_memory("server", Keep::Order).unwrap();
     let handler: Handler = Arc::new(|body| Box::pin(async { body }));
     let mut service = Receive::new(session.exclusive("entry").unwrap()).layer(Function(handler));
     let mut ask = |headers: &[&str]| {

@@ -1,17 +1,15 @@
 //! The theorem on random programs: a replay under the same mapping of requests to receipts is
 //! equivalent to its recording, whatever the delays.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::executor::{Executor, Rng};
-use common::model::{
-    Delays, Entry, Op, Program, Seen, divergence, recording, replaying, run, tapes,
+use crate::executor::{Executor, Rng};
+use crate::model::{
+    Delays, Entry, Op, Program, Seen, alone, divergence, recording, replaying, run, tapes,
 };
 use proptest::prelude::*;
-use relive_rpc::{Outcome, Session};
+use relive_rpc::{Keep, Outcome, Session};
 
 /// Far more than any of them takes.
 const LIMIT: Duration = Duration::from_secs(20);
@@ -76,8 +74,12 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 500, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_replay_is_equivalent(program in program(), seed in any::<u64>()) {
-        let sessions = recording(&program);
+    fn a_replay_is_equivalent(
+        program in program(),
+        seed in any::<u64>(),
+        keep in prop_oneof![Just(Keep::Order), Just(Keep::Payloads)],
+    ) {
+        let sessions = recording(&program, keep);
         let (ended, recorded) = concurrently(&program, sessions.clone(), seed);
         prop_assert!(ended, "the recorded run ends");
         let tapes = tapes(&sessions);
@@ -90,6 +92,23 @@ proptest! {
                 prop_assert_eq!(session.outcome(), Outcome::Over);
             }
             prop_assert_eq!(&replayed, &recorded);
+        }
+    }
+
+    #[test]
+    fn a_process_alone_does_what_it_did(program in program(), seed in any::<u64>()) {
+        let sessions = recording(&program, Keep::Payloads);
+        let (ended, recorded) = concurrently(&program, sessions.clone(), seed);
+        prop_assert!(ended, "the recorded run ends");
+        let tapes = tapes(&sessions);
+        for process in 0..program.processes {
+            let sessions = alone(&tapes, process, Some(LIMIT / 4));
+            let (ended, replayed) = concurrently(&program, sessions.clone(), seed ^ 1);
+            prop_assert_eq!(divergence(&sessions), None);
+            prop_assert!(ended, "process {} ends", process);
+            prop_assert_eq!(sessions[process].outcome(), Outcome::Over);
+            let states = |seen: &Seen| seen.states_of(&program, process);
+            prop_assert_eq!(states(&replayed), states(&recorded));
         }
     }
 }

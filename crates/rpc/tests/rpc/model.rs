@@ -5,16 +5,17 @@
 //! program can dead-lock by itself.
 
 use std::collections::{BTreeMap, VecDeque};
+use std::convert::Infallible;
 use std::pin::{Pin, pin};
 use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use relive_rpc::{
-    Content, Either, EntryPoint, Halt, Header, Lock, Outcome, Sender, Session, Tape, Task, call,
-    fork, halted, select, test, try_nondet,
+    CallError, Either, EntryPoint, Halt, Header, Keep, Lock, Outcome, Requests, Sender, Session,
+    Tape, Task, exchange, fork, halted, select, test, try_nondet,
 };
 
-use super::executor::{Executor, Rng, Slot, yield_now};
+use crate::executor::{Executor, Rng, Slot, yield_now};
 
 /// One step of a script.
 #[derive(Debug, Clone, Copy)]
@@ -148,8 +149,15 @@ pub fn run(
                 inner.saw(format!("root{at}"), value);
             }
         };
-        let root = root.expect("the session is not off");
-        executor.spawn(root.scope(work));
+        // None of a process that does not take part.
+        if let Some(root) = root {
+            executor.spawn(root.scope(work));
+        }
+    }
+    for session in &world.sessions {
+        if let Some(requests) = session.requests() {
+            executor.spawn(bring(world.clone(), requests));
+        }
     }
     let ended = run(&executor);
     let mut seen = world.seen.lock().unwrap().clone();
@@ -161,7 +169,7 @@ pub fn run(
     if ended {
         // No task is left, and with them no sender.
         for (at, mut receiver) in receivers.into_iter().enumerate() {
-            let value = super::executor::block_on(async {
+            let value = crate::executor::block_on(async {
                 let mut value = 0;
                 while let Some(next) = receiver.receive().await {
                     value = mix(value, next);
@@ -196,18 +204,20 @@ impl Running {
 /// A request and its way: delivered by a task of its own, as a network would.
 fn request(world: World, entry: usize, payload: u64) -> Boxed<Result<u64, Halt>> {
     Box::pin(async move {
-        let content = Content::of(&payload.to_le_bytes());
-        let answer = call(Some(content), |header| {
+        let bytes = payload.to_le_bytes();
+        let answer = exchange(&bytes, |header| {
             world.emits(entry, payload);
             let slot = Arc::new(Slot::default());
             let text = header.map(|header| header.to_text());
             let carried = carry(world.clone(), entry, text, payload, slot.clone());
             world.executor.spawn(carried);
-            async move { slot.take().await }
+            async move { Ok::<_, Infallible>(slot.take().await) }
         });
-        match answer.await? {
-            Ok(value) => Ok(value),
-            Err(halt) => Err(halted(halt.to_string()).await),
+        match answer.await {
+            Ok(bytes) if bytes.is_empty() => Err(halted("it has ended".to_owned()).await),
+            Ok(bytes) => Ok(u64::from_le_bytes(bytes.try_into().unwrap())),
+            Err(CallError::Halt(halt)) => Err(halt),
+            Err(CallError::Failed(text)) => Err(Halt::Failed(text)),
         }
     })
 }
@@ -217,20 +227,43 @@ fn carry(
     entry: usize,
     header: Option<String>,
     payload: u64,
-    slot: Arc<Slot<Result<u64, Halt>>>,
+    slot: Arc<Slot<Vec<u8>>>,
 ) -> Boxed<()> {
     Box::pin(async move {
         world.delays.wait().await;
         let header = header.map(|text| Header::parse(text.as_bytes()).expect("it was written so"));
-        let receiver = world.entries[entry].clone();
-        let Entry {
-            process, script, ..
-        } = world.program.entries[entry].clone();
-        let handler = perform(world.clone(), script, process, Some(entry), payload);
-        let answer = receiver.serve(header.as_ref(), None, handler).await;
+        let bytes = payload.to_le_bytes().to_vec();
+        let answer = serve(world.clone(), entry, header, bytes).await;
         world.delays.wait().await;
-        slot.put(answer.and_then(|answer| answer));
+        slot.put(answer);
     })
+}
+
+/// The answer of an entry point: empty where it has none.
+async fn serve(world: World, entry: usize, header: Option<Header>, bytes: Vec<u8>) -> Vec<u8> {
+    let receiver = world.entries[entry].clone();
+    let Entry {
+        process, script, ..
+    } = world.program.entries[entry].clone();
+    let handler = |bytes: Vec<u8>| async move {
+        let payload = u64::from_le_bytes(bytes.try_into().unwrap());
+        let answer = perform(world, script, process, Some(entry), payload).await;
+        answer.map_or_else(|_| Vec::new(), |answer| answer.to_le_bytes().to_vec())
+    };
+    let answer = receiver.serve_bytes(header.as_ref(), bytes, handler).await;
+    answer.unwrap_or_default()
+}
+
+/// Brings the recorded requests of a process that is alone.
+async fn bring(world: World, mut requests: Requests) {
+    while let Some(incoming) = requests.next().await {
+        world.delays.wait().await;
+        let entry = incoming.entry.as_str().strip_prefix("entry").unwrap();
+        let (entry, header) = (entry.parse().unwrap(), incoming.header);
+        let bytes = incoming.bytes().expect("it was kept whole");
+        let served = serve(world.clone(), entry, header, bytes);
+        world.executor.spawn(async { drop(served.await) });
+    }
 }
 
 fn perform(
@@ -312,9 +345,9 @@ fn perform(
 static RANDOM: LazyLock<Rng> = LazyLock::new(|| Rng::new(std::process::id().into()));
 
 /// A session for each process that records into memory.
-pub fn recording(program: &Program) -> Vec<Session> {
+pub fn recording(program: &Program, keep: Keep) -> Vec<Session> {
     let name = |at| format!("process{at}");
-    let open = |at| Session::record_in_memory(&name(at)).expect("the name is one");
+    let open = |at| Session::record_in_memory(&name(at), keep).expect("the name is one");
     (0..program.processes).map(open).collect()
 }
 
@@ -333,6 +366,34 @@ pub fn replaying(tapes: &[Vec<u8>], limit: Option<Duration>) -> Vec<Session> {
         Session::replay_tapes(tapes.collect(), &name, limit).expect("its tape is there")
     };
     (0..tapes.len()).map(open).collect()
+}
+
+/// Sessions of which one replays its tape alone; the other processes do not take part.
+pub fn alone(tapes: &[Vec<u8>], process: usize, limit: Option<Duration>) -> Vec<Session> {
+    let open = |at: usize| match at == process {
+        false => Session::off(&format!("process{at}")).unwrap(),
+        true => Session::replay_tape_alone(Tape::parse(&tapes[at]).unwrap(), limit).unwrap(),
+    };
+    (0..tapes.len()).map(open).collect()
+}
+
+impl Seen {
+    /// The states that belong to a process.
+    pub fn states_of(&self, program: &Program, process: usize) -> BTreeMap<String, u64> {
+        let entries = program.entries.iter().map(|entry| entry.process);
+        let roots = program.roots.iter().map(|(process, _)| *process);
+        let named = |name: &'static str| move |(at, of)| (format!("{name}{at}"), of);
+        let of: BTreeMap<String, usize> = entries
+            .enumerate()
+            .map(named("entry"))
+            .chain(roots.enumerate().map(named("root")))
+            .chain((0..program.processes).map(|at| (format!("lock{at}"), at)))
+            .chain((0..program.processes).map(|at| (format!("channel{at}"), at)))
+            .collect();
+        let mut states = self.states.clone();
+        states.retain(|name, _| of[name] == process);
+        states
+    }
 }
 
 /// The first divergence of any session.

@@ -1,16 +1,14 @@
 //! Processes that are killed at any moment: their tapes replay up to there, every time the same.
 
-mod common;
-
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::executor::{Executor, Rng};
-use common::model::{Delays, Entry, Op, Program, Seen, divergence, run};
+use crate::executor::{Executor, Rng};
+use crate::model::{Delays, Entry, Op, Program, Seen, divergence, run};
 use relive_rpc::tape::End;
-use relive_rpc::{Outcome, Session, Tape, read_all};
+use relive_rpc::{Keep, Outcome, Session, Tape, read_all};
 
 /// The folder that the child records into.
 const FOLDER: &str = "RELIVE_RPC_TEST_FOLDER";
@@ -75,7 +73,8 @@ fn child() {
         return;
     };
     let processes = std::env::var(PROCESSES).unwrap().parse().unwrap();
-    let open = |at| Session::record(Path::new(&folder), &format!("process{at}")).unwrap();
+    let open =
+        |at| Session::record(Path::new(&folder), &format!("process{at}"), Keep::Order).unwrap();
     concurrently((0..processes).map(open).collect(), LENGTH, 0);
 }
 
@@ -108,7 +107,7 @@ fn settled(session: &Session) -> Outcome {
 /// Records in a child that is killed some time after it has begun.
 fn killed(folder: &Path, processes: usize, after: Duration) -> Vec<Tape> {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "child"])
+        .args(["--exact", "crash::child"])
         .env(FOLDER, folder)
         .env(PROCESSES, processes.to_string())
         .stdout(Stdio::null())
@@ -171,7 +170,7 @@ fn killed_processes_replay_up_to_the_first_cut() {
 #[test]
 fn a_finished_recording_replays_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
-    let open = |at| Session::record(folder.path(), &format!("process{at}")).unwrap();
+    let open = |at| Session::record(folder.path(), &format!("process{at}"), Keep::Order).unwrap();
     let sessions: Vec<_> = (0..3).map(open).collect();
     let (ended, recorded) = concurrently(sessions.clone(), 40, 1);
     assert!(ended);
@@ -188,7 +187,7 @@ fn a_finished_recording_replays_to_its_end() {
     assert_eq!(outcomes, [Outcome::Over, Outcome::Over, Outcome::Over]);
     assert_eq!(seen, recorded);
     assert!(
-        Session::record(folder.path(), "process0").is_err(),
+        Session::record(folder.path(), "process0", Keep::Order).is_err(),
         "no tape is overwritten"
     );
 }
@@ -196,10 +195,10 @@ fn a_finished_recording_replays_to_its_end() {
 #[test]
 fn an_entry_point_keeps_its_session() {
     let folder = tempfile::tempdir().unwrap();
-    let session = Session::record(folder.path(), "process0").unwrap();
+    let session = Session::record(folder.path(), "process0", Keep::Order).unwrap();
     let entry = session.entry_point("entry").unwrap();
     drop(session);
-    common::executor::block_on(entry.serve(None, None, async {})).unwrap();
+    crate::executor::block_on(entry.serve(None, None, async {})).unwrap();
     drop(entry);
     let tape = read_all(folder.path()).unwrap().remove(0);
     assert_eq!(tape.end, End::Closed);

@@ -1,15 +1,13 @@
 //! Replays that leave their recording: each is named, with what was expected and what came, and nobody
 //! waits for ever.
 
-mod common;
-
 use std::sync::Arc;
 use std::time::Duration;
 
-use common::executor::{Executor, Slot, block_on, yield_now};
+use crate::executor::{Executor, Slot, block_on, yield_now};
 use relive_rpc::{
-    Content, Divergence, EntryPoint, Halt, Header, Kind, OpenError, Outcome, Session, Tape, call,
-    fork, nondet, select, try_nondet,
+    Content, Divergence, EntryPoint, Halt, Header, Keep, Kind, OpenError, Outcome, Session, Tape,
+    call, fork, nondet, select, try_nondet,
 };
 
 const LIMIT: Duration = Duration::from_millis(400);
@@ -45,7 +43,7 @@ async fn send(to: EntryPoint, payload: u64) -> Result<u64, Halt> {
 
 /// The first client's request comes first.
 fn recorded() -> Vec<u8> {
-    let session = Session::record_in_memory("p").unwrap();
+    let session = Session::record_in_memory("p", Keep::Order).unwrap();
     let entry = session.exclusive("entry").unwrap();
     let (one, two) = (entry.clone(), entry);
     two_clients(&session, send(one, 1), async move {
@@ -160,7 +158,7 @@ fn the_recorded_order_is_kept_and_then_it_is_over() {
 
 #[test]
 fn primitives_are_named_and_typed() {
-    let session = Session::record_in_memory("p").unwrap();
+    let session = Session::record_in_memory("p", Keep::Order).unwrap();
     let root = session.root("main").unwrap().unwrap();
     root.run(|| (nondet("one", || 1u64), nondet("two", || "2".to_owned())));
     let bytes = session.finish_in_memory();
@@ -219,7 +217,7 @@ fn a_branch_that_lost_is_stopped_where_it_was_given_up() {
         assert!(executor.run_here());
         block_on(end.take()).unwrap()
     };
-    let session = Session::record_in_memory("p").unwrap();
+    let session = Session::record_in_memory("p", Keep::Order).unwrap();
     let recorded = run(&session, true);
     let bytes = session.finish_in_memory();
     // The winner comes much earlier; the other branch still does all that it did.
@@ -229,7 +227,7 @@ fn a_branch_that_lost_is_stopped_where_it_was_given_up() {
 
 #[test]
 fn requests_from_outside_are_known_by_their_content() {
-    let session = Session::record_in_memory("p").unwrap();
+    let session = Session::record_in_memory("p", Keep::Order).unwrap();
     let serve = |session: &Session, contents: &[u64]| {
         let entry = session.exclusive("entry").unwrap();
         let executor = Executor::new(Box::new(|_| 0));
@@ -254,7 +252,7 @@ fn requests_from_outside_are_known_by_their_content() {
 
 #[test]
 fn operations_outside_of_tasks_are_refused() {
-    let session = Session::record_in_memory("p").unwrap();
+    let session = Session::record_in_memory("p", Keep::Order).unwrap();
     assert!(matches!(try_nondet("one", || 1), Err(Halt::NoTask(_))));
     let lock = session.lock("lock", 0).unwrap();
     assert!(matches!(block_on(lock.acquire()), Err(Halt::NoTask(_))));

@@ -1,7 +1,5 @@
 //! Headers and identities: what is written is read, and nothing else is.
 
-#![allow(missing_docs)]
-
 use proptest::prelude::*;
 use relive_rpc::{Content, HEADER_MAX, Header, NameId, Origin, Path, RequestId, TaskId};
 

@@ -1,0 +1,39 @@
+//! The folder of a recording: one tape for each process, named after the process.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::outcome::OpenError;
+use crate::tape::{SUFFIX, Tape};
+
+/// All tapes of a recording, in the order of their names.
+pub fn read_all(dir: &Path) -> Result<Vec<Tape>, OpenError> {
+    let failed = |error: io::Error| OpenError::Tape(dir.to_owned(), error.into());
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(failed)? {
+        let path = entry.map_err(failed)?.path();
+        if path.to_string_lossy().ends_with(SUFFIX) {
+            paths.push(path);
+        }
+    }
+    paths.sort();
+    let open = |path: &PathBuf| Tape::open(path).map_err(|e| OpenError::Tape(path.clone(), e));
+    paths.iter().map(open).collect()
+}
+
+/// Makes the file of a tape, and its folder; one that is there is left alone.
+pub(crate) fn create(dir: &Path, path: &Path) -> io::Result<File> {
+    let (mut folder, mut file) = (DirBuilder::new(), OpenOptions::new());
+    folder.recursive(true);
+    file.write(true).create_new(true);
+    // What services are asked and answer is nobody else's business.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+        folder.mode(0o700);
+        file.mode(0o600);
+    }
+    folder.create(dir)?;
+    file.open(path)
+}

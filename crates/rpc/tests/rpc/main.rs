@@ -1,0 +1,13 @@
+//! The library from outside: one program, so that what the tests share is compiled and used once.
+
+mod alone;
+mod crash;
+mod executor;
+mod explorer;
+mod header;
+mod model;
+mod replay;
+mod tape;
+mod theorem;
+#[cfg(feature = "tower")]
+mod tower;
