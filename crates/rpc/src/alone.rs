@@ -91,7 +91,7 @@ impl Requests {
             let Some(receipt) = lane.receipts.get(place as usize) else {
                 continue;
             };
-            if let Some(parts) = Parts::of_request(lane, place) {
+            if let Some(parts) = Parts::of_request(lane, &self.shared, place) {
                 let (id, content) = (receipt.id, receipt.content);
                 let outside = matches!(id.task.origin, Origin::Outside(_));
                 let entry = self.shared.names.get(&receipt.entry);

@@ -5,9 +5,12 @@
 //! is given in a replay is what was noted, part by part, and nothing behind it.**
 
 use std::sync::Arc;
+#[cfg(feature = "tower")]
+use std::task::Waker;
 
 use crate::halt::{Halt, Kind};
 use crate::header::Content;
+use crate::id::Path;
 use crate::record::{Member, StreamId, VALUE_MAX};
 use crate::shared::Shared;
 use crate::tape::Lane;
@@ -38,7 +41,7 @@ impl PartKind {
 
 /// Takes the parts of a payload down; does nothing where none are kept.
 #[derive(Clone)]
-pub(crate) struct Sink {
+pub struct Sink {
     task: Task,
     stream: StreamId,
 }
@@ -90,22 +93,32 @@ impl Sink {
 
 /// The recorded parts of a payload, one after the other.
 #[derive(Clone)]
-pub(crate) struct Parts {
+pub struct Parts {
     lane: Arc<Lane>,
+    shared: Arc<Shared>,
     key: (Member, StreamId),
     next: usize,
 }
 
 impl Parts {
-    pub(crate) fn new(lane: Arc<Lane>, task: Member, stream: StreamId) -> Self {
-        let key = (task, stream);
-        Self { lane, key, next: 0 }
+    pub(crate) fn new(
+        lane: &Arc<Lane>,
+        shared: &Arc<Shared>,
+        task: Member,
+        stream: StreamId,
+    ) -> Self {
+        Self {
+            lane: lane.clone(),
+            shared: shared.clone(),
+            key: (task, stream),
+            next: 0,
+        }
     }
 
     /// Of a request that the lane received at this place; `None` if none was kept.
-    pub(crate) fn of_request(lane: &Arc<Lane>, place: u64) -> Option<Self> {
-        let path = crate::id::Path::default();
-        let parts = Self::new(lane.clone(), Member { place, path }, StreamId::Request);
+    pub(crate) fn of_request(lane: &Arc<Lane>, shared: &Arc<Shared>, place: u64) -> Option<Self> {
+        let path = Path::default();
+        let parts = Self::new(lane, shared, Member { place, path }, StreamId::Request);
         let kept = lane.payloads.contains_key(&parts.key);
         kept.then_some(parts)
     }
@@ -115,6 +128,12 @@ impl Parts {
         self.next += 1;
         let (kind, bytes) = part.split_first()?;
         Some((PartKind::of(*kind)?, bytes))
+    }
+
+    /// Why there will be no more; keeps a waker until then.
+    #[cfg(feature = "tower")]
+    pub(crate) fn poll_end(&self, waker: &Waker) -> Option<Halt> {
+        self.shared.poll_end(waker)
     }
 
     /// All bytes of the data; `None` if the end lacks.
@@ -152,7 +171,7 @@ impl Task {
         if shared.failure().is_some() || shared.cut_short.get().is_some() {
             return Ok(());
         }
-        let mut parts = Parts::new(lane.clone(), self.member(), StreamId::Given);
+        let mut parts = Parts::new(lane, shared, self.member(), StreamId::Given);
         match parts.next() {
             Some((PartKind::Sent, hash)) if *hash != content.0.to_le_bytes() => {
                 let given = hash.try_into().ok().map(u64::from_le_bytes);
@@ -175,7 +194,7 @@ impl Task {
             return Ok(None);
         };
         let stream = StreamId::Answer(number);
-        let mut parts = Parts::new(lane.clone(), self.member(), stream);
+        let mut parts = Parts::new(lane, shared, self.member(), stream);
         let sent = match parts.next() {
             Some((PartKind::Sent, hash)) => hash.try_into().ok().map(u64::from_le_bytes),
             _ => return Err(self.until_end(std::future::pending::<()>()).await),

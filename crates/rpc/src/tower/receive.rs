@@ -13,7 +13,10 @@ use tower_service::Service;
 
 use crate::bytes::Malformed;
 use crate::entry::EntryPoint;
+use crate::halt::Halt;
 use crate::header::{HEADER_NAME, Header};
+use crate::record::StreamId;
+use crate::tower::bodies::{KeepRequests, OfRequests, Plain};
 use crate::tower::wire::{HALT_NAME, content};
 
 /// Leads requests of a service through entry points.
@@ -21,7 +24,10 @@ use crate::tower::wire::{HALT_NAME, content};
 /// A request with a wrong header is refused with status 400, one that the replay does not admit with
 /// 503; the header [`HALT_NAME`] says why.
 #[derive(Clone)]
-pub struct Receive(Arc<Which>);
+pub struct Receive<P = Plain> {
+    which: Arc<Which>,
+    bodies: P,
+}
 
 enum Which {
     One(EntryPoint),
@@ -31,7 +37,7 @@ enum Which {
 impl Receive {
     /// All requests come to one entry point.
     pub fn new(entry: EntryPoint) -> Self {
-        Self(Arc::new(Which::One(entry)))
+        Self::which(Which::One(entry))
     }
 
     /// Each path has an entry point, as each method of a gRPC service. Requests to other paths pass by,
@@ -40,30 +46,51 @@ impl Receive {
         let entries = entries
             .into_iter()
             .map(|(path, entry)| (path.into(), entry));
-        Self(Arc::new(Which::ByPath(entries.collect())))
+        Self::which(Which::ByPath(entries.collect()))
+    }
+
+    fn which(which: Which) -> Self {
+        Self {
+            which: Arc::new(which),
+            bodies: Plain,
+        }
+    }
+
+    /// Keeps the requests where the session keeps payloads. `body` makes the service's body of ours:
+    /// `axum::body::Body::new`, `tonic::body::Body::new`.
+    pub fn payloads<W>(self, body: W) -> Receive<KeepRequests<W>> {
+        Receive {
+            which: self.which,
+            bodies: KeepRequests(body),
+        }
     }
 }
 
-impl<S> Layer<S> for Receive {
-    type Service = Receiving<S>;
+impl<S, P: Clone> Layer<S> for Receive<P> {
+    type Service = Receiving<S, P>;
 
-    fn layer(&self, inner: S) -> Receiving<S> {
-        let which = self.0.clone();
-        Receiving { inner, which }
+    fn layer(&self, inner: S) -> Receiving<S, P> {
+        Receiving {
+            inner,
+            which: self.which.clone(),
+            bodies: self.bodies.clone(),
+        }
     }
 }
 
 /// A service whose requests go through entry points.
 #[derive(Clone)]
-pub struct Receiving<S> {
+pub struct Receiving<S, P = Plain> {
     inner: S,
     which: Arc<Which>,
+    bodies: P,
 }
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + std::marker::Send>>;
 
-impl<S, B, R> Service<Request<B>> for Receiving<S>
+impl<S, P, B, R> Service<Request<B>> for Receiving<S, P>
 where
+    P: OfRequests<B>,
     S: Service<Request<B>, Response = Response<R>> + Clone + std::marker::Send + 'static,
     S::Future: std::marker::Send,
     B: std::marker::Send + 'static,
@@ -89,6 +116,7 @@ where
             let future = inner.call(request);
             return ReceivingFuture::Passed { future };
         };
+        let bodies = self.bodies.clone();
         let future = Box::pin(async move {
             let header = match header(&request) {
                 Ok(header) => header,
@@ -102,11 +130,16 @@ where
             {
                 // Called inside of the task, so that what `call` itself does belongs to it.
                 Ok(admission) => {
+                    let sink = admission.sink(StreamId::Request).filter(|_| P::KEEPS);
+                    let request = match bodies.keep(request, sink) {
+                        Ok(request) => request,
+                        Err(halt) => return Ok(halted(&halt)),
+                    };
                     admission
                         .handle(async move { inner.call(request).await })
                         .await
                 }
-                Err(halt) => Ok(refuse(StatusCode::SERVICE_UNAVAILABLE, &halt.to_string())),
+                Err(halt) => Ok(halted(&halt)),
             }
         });
         ReceivingFuture::Led { future }
@@ -145,6 +178,10 @@ fn header<B>(request: &Request<B>) -> Result<Option<Header>, Malformed> {
         (Some(value), None) => Header::parse(value.as_bytes()).map(Some),
         (Some(_), Some(_)) => Err(Malformed("the header comes twice")),
     }
+}
+
+fn halted<R: Default>(halt: &Halt) -> Response<R> {
+    refuse(StatusCode::SERVICE_UNAVAILABLE, &halt.to_string())
 }
 
 fn refuse<R: Default>(status: StatusCode, reason: &str) -> Response<R> {

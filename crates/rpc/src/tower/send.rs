@@ -10,9 +10,11 @@ use http::{HeaderValue, Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::client::{CallError, halted, try_call};
+use crate::client::{CallError, Outgoing, halted};
 use crate::halt::Halt;
 use crate::header::HEADER_NAME;
+use crate::task::Task;
+use crate::tower::bodies::{KeepResponses, OfResponses, Plain};
 use crate::tower::wire::{HALT_NAME, content};
 
 /// Gives requests of a client their identity. It belongs below whatever sends a request again, so that
@@ -24,32 +26,55 @@ impl<S> Layer<S> for Send {
     type Service = Sending<S>;
 
     fn layer(&self, inner: S) -> Sending<S> {
-        Sending { inner }
+        let bodies = Plain;
+        Sending { inner, bodies }
+    }
+}
+
+/// As [`Send`], and keeps the responses where the session keeps payloads. In a replay of this process
+/// alone nothing is sent, and nothing is connected.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct SendPayloads;
+
+impl<S> Layer<S> for SendPayloads {
+    type Service = Sending<S, KeepResponses>;
+
+    fn layer(&self, inner: S) -> Sending<S, KeepResponses> {
+        let bodies = KeepResponses;
+        Sending { inner, bodies }
     }
 }
 
 /// A client whose requests carry identities.
 #[derive(Debug, Clone)]
-pub struct Sending<S> {
+pub struct Sending<S, P = Plain> {
     inner: S,
+    bodies: P,
 }
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + std::marker::Send>>;
 
-impl<S, B, R> Service<Request<B>> for Sending<S>
+fn failed(error: impl Display) -> CallError {
+    CallError::Failed(error.to_string())
+}
+
+impl<S, P, B, R> Service<Request<B>> for Sending<S, P>
 where
     S: Service<Request<B>, Response = Response<R>> + Clone + std::marker::Send + 'static,
     S::Future: std::marker::Send,
     S::Error: Display,
+    P: OfResponses<R>,
     B: std::marker::Send + 'static,
     R: std::marker::Send,
 {
-    type Response = S::Response;
+    type Response = Response<P::Body>;
     type Error = CallError;
-    type Future = Boxed<Result<S::Response, CallError>>;
+    type Future = Boxed<Result<Response<P::Body>, CallError>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), CallError>> {
-        let failed = |error: S::Error| CallError::Failed(error.to_string());
+        if P::KEEPS && Task::current().is_some_and(|task| task.alone().is_some()) {
+            return Poll::Ready(Ok(()));
+        }
         self.inner.poll_ready(cx).map_err(failed)
     }
 
@@ -57,23 +82,33 @@ where
         // The clone is not the one that is ready.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
+        let bodies = self.bodies.clone();
         Box::pin(async move {
-            let content = content(&request);
-            let response = try_call(Some(content), move |header| {
-                if let Some(header) = header {
-                    let text = HeaderValue::from_str(&header.to_text());
-                    let text = text.expect("it is printable ASCII");
-                    request.headers_mut().insert(HEADER_NAME, text);
+            let Some(outgoing) = Outgoing::begin(Some(content(&request))).await? else {
+                let response = inner.call(request).await.map_err(failed)?;
+                return Ok(bodies.keep(response, None)?);
+            };
+            let mut sink = None;
+            if P::KEEPS {
+                if let Some(parts) = outgoing.recorded().await? {
+                    return match bodies.recorded(parts) {
+                        Some(response) => outgoing.end(Ok(response)).await,
+                        None => Err(outgoing.cut().await.into()),
+                    };
                 }
-                let response = inner.call(request);
-                // Kept until there is an answer: some clients end their connection with it.
-                async move {
-                    let response = response.await;
-                    drop(inner);
-                    response
-                }
-            })
-            .await?;
+                sink = outgoing.sink()?;
+            }
+            let text = HeaderValue::from_str(&outgoing.header().to_text());
+            let text = text.expect("it is printable ASCII");
+            request.headers_mut().insert(HEADER_NAME, text);
+            // The client is kept until there is an answer: some end their connection with it.
+            let response = inner.call(request).await.map_err(failed);
+            drop(inner);
+            let response = match response {
+                Ok(response) => Ok(bodies.keep(response, sink)?),
+                Err(error) => Err(error),
+            };
+            let response = outgoing.end(response).await?;
             match response.headers().get(HALT_NAME) {
                 None => Ok(response),
                 Some(reason) => {

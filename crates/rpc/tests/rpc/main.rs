@@ -11,3 +11,5 @@ mod tape;
 mod theorem;
 #[cfg(feature = "tower")]
 mod tower;
+#[cfg(feature = "tower")]
+mod tower_alone;
