@@ -1,5 +1,6 @@
 //! The command line: every option and its help, which `docs/cli.md` repeats.
 
+mod rpc;
 mod texts;
 mod values;
 
@@ -13,6 +14,7 @@ use clap::{Args, CommandFactory, Parser, Subcommand, ValueEnum};
 use relive_gdb::{Address, At};
 use relive_sched::Seed;
 
+pub use rpc::{RpcArgs, RpcCausalityArgs, RpcCommand, RpcDiffArgs, RpcDumpArgs};
 use texts::*;
 use values::duration;
 pub use values::{Function, GuestAddress};
@@ -77,6 +79,9 @@ pub enum Command {
     /// Print the events of a recording
     #[command(long_about = DUMP, after_help = DUMP_AFTER)]
     Dump(DumpArgs),
+    /// Look at a recording of requests, made with the library relive-rpc
+    #[command(subcommand, long_about = RPC, after_help = RPC_AFTER)]
+    Rpc(RpcCommand),
     /// Record and replay a small program with a real race
     #[command(long_about = DEMO)]
     Demo,

@@ -34,6 +34,7 @@ mod query;
 mod record;
 mod replay;
 mod room;
+mod rpc;
 mod run;
 mod scan;
 mod stats;
@@ -102,6 +103,7 @@ fn execute(command: &Command) -> Result<EndStatus, Failure> {
         Command::Ls(args) => ls::execute(args),
         Command::Info(args) => info::execute(args),
         Command::Dump(args) => dump::execute(args),
+        Command::Rpc(command) => rpc::execute(command),
         Command::Demo => demo::execute(),
         Command::Debug(args) => debug::execute(args),
         Command::Dap(args) => dap::execute(args),

@@ -126,6 +126,7 @@ impl Parts {
     pub(crate) fn next(&mut self) -> Option<(PartKind, &[u8])> {
         let part = self.lane.payloads.get(&self.key)?.get(self.next)?;
         self.next += 1;
+        self.shared.step();
         let (kind, bytes) = part.split_first()?;
         Some((PartKind::of(*kind)?, bytes))
     }
@@ -204,7 +205,6 @@ impl Task {
             let (expected, actual) = (Content::show(sent), Content::show(content));
             return Err(self.diverges(Kind::Content, number, expected, &actual));
         }
-        shared.step();
         Ok(Some(parts))
     }
 }

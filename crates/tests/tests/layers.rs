@@ -54,7 +54,9 @@ const LAYERS: &[Layer] = &[
     ordered("gdb", &["kabi", "trace", "engine"]),
     ordered(
         "cli",
-        &["kabi", "trace", "sched", "symbols", "dap", "engine", "gdb"],
+        &[
+            "kabi", "trace", "sched", "symbols", "dap", "rpc", "engine", "gdb",
+        ],
     ),
     ordered("bench", &["trace", "sched", "tests"]),
 ];

@@ -229,3 +229,72 @@ between accounts without a lock.
 The program is compiled with the C compiler cc or gcc, and recorded until its total is wrong. \
 That recording is replayed three times, and output and exit status are compared. The recording \
 is kept as the latest. Ends with status 1 if anything is not as it should be.";
+
+pub(super) const RPC: &str = "\
+Look at recordings of services that were made with the library relive-rpc.
+
+Such a recording has, for each process, the order in which each of its entry points, locks and \
+channels received requests, and the results of operations that are not functions of the program's \
+state. docs/rpc.md says how a service is recorded and replayed. These commands only read: a damaged \
+or cut tape is shown up to where it is whole.
+
+A request is named by the task that sends it: PROCESS/ROOT.STEPS:NUMBER or \
+PROCESS/ENTRY#PLACE.STEPS:NUMBER, where PLACE is the receipt that the task handles, STEPS lead to the \
+child tasks that it forks, and NUMBER counts the operations of the task.";
+
+pub(super) const RPC_AFTER: &str = "\
+Examples:
+  RELIVE_RPC=record:/tmp/bank ./bank    record a service
+  relive rpc ls /tmp/bank               its processes
+  relive rpc dump /tmp/bank             who was received when
+  RELIVE_RPC=replay:/tmp/bank ./bank    replay it";
+
+pub(super) const RPC_LS: &str = "\
+List the processes of a recording, with the sizes of their tapes and how these end.
+
+A tape that is cut is one of a process that was killed, or still runs.";
+
+pub(super) const RPC_INFO: &str = "\
+Show, for each entry point, group, lock, channel and root: how many requests it received, from how \
+many senders, how many results of primitives its tasks have, how many of its tasks were cancelled, and \
+the bytes of payloads.";
+
+pub(super) const RPC_DUMP: &str = "\
+Print what a recording says, lane by lane. A lane is an entry point, group, lock, channel or root.
+
+Each receipt has its place, the request, its entry point where the lane has several, and the hash of its \
+content. Below it stand the results of primitives, the payloads and the cancellations of the tasks that \
+handled it. Values are shown as bytes: their types are the program's.";
+
+pub(super) const RPC_DUMP_AFTER: &str = "\
+Examples:
+  relive rpc dump /tmp/bank --lane balance --from 3 --to 5
+  relive rpc dump /tmp/bank --json | jq 'select(.record == \"receipt\")'";
+
+pub(super) const RPC_DIFF: &str = "\
+Show where two recordings of the same processes part: for each lane the first place with another \
+request, and the first result of a primitive that is another one.
+
+Processes and lanes that only one of them has are differences too. Payloads are not compared.";
+
+pub(super) const RPC_DIFF_AFTER: &str = "\
+Exit status:
+  0    they are equal
+  1    they part
+  125  one of them cannot be read
+
+Examples:
+  relive rpc diff /tmp/good /tmp/bad";
+
+pub(super) const RPC_CAUSALITY: &str = "\
+Show which receipt led to which: below each root, and below each request from outside, the receipts of \
+the requests that its tasks sent, and so on.
+
+Receipts of one sender come in the order of its operations, whatever the order in which they were \
+received. A receipt whose cause is on no tape, as where a tape is cut, stands by itself.";
+
+pub(super) const RPC_CAUSALITY_AFTER: &str = "\
+Examples:
+  relive rpc causality /tmp/bank
+  relive rpc causality /tmp/bank --of accounts/balance#7
+  relive rpc causality /tmp/bank --json";

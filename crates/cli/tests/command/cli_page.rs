@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::sandbox::{Sandbox, finish};
 
-const COMMANDS: [&str; 16] = [
+const COMMANDS: [&str; 17] = [
     "record",
     "replay",
     "verify",
@@ -21,7 +21,17 @@ const COMMANDS: [&str; 16] = [
     "ls",
     "info",
     "dump",
+    "rpc",
     "demo",
+];
+
+/// Commands of commands.
+const NESTED: [&[&str]; 5] = [
+    &["rpc", "ls"],
+    &["rpc", "info"],
+    &["rpc", "dump"],
+    &["rpc", "diff"],
+    &["rpc", "causality"],
 ];
 
 const INTRODUCTION: &str = "\
@@ -60,11 +70,15 @@ fn the_page_is_what_help_says() {
     let mut page = INTRODUCTION.to_owned();
     let _ = write!(page, "\n## relive\n\n```text\n{}```\n", help(&["--help"]));
     for command in COMMANDS {
-        let _ = write!(
-            page,
-            "\n## relive {command}\n\n```text\n{}```\n",
-            help(&[command, "--help"])
-        );
+        let nested = NESTED.iter().filter(|words| words[0] == command);
+        for words in [&[command][..]].into_iter().chain(nested.copied()) {
+            let _ = write!(
+                page,
+                "\n## relive {}\n\n```text\n{}```\n",
+                words.join(" "),
+                help(&[words, &["--help"]].concat())
+            );
+        }
     }
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/cli.md");
     if std::env::var_os("RELIVE_BLESS").is_some() {

@@ -15,6 +15,7 @@ mod pack;
 mod place;
 mod positions;
 mod remarks;
+mod rpc;
 mod sandbox;
 mod shut_in;
 mod stats;
