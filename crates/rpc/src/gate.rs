@@ -5,6 +5,7 @@ use std::future::poll_fn;
 use std::sync::Arc;
 use std::task::Poll;
 
+use crate::checker::{Checker, Holder};
 use crate::halt::Halt;
 use crate::header::Content;
 use crate::id::{Origin, Path, RequestId, TaskId};
@@ -18,6 +19,10 @@ pub(crate) struct Gate {
     pub(crate) process: NameId,
     pub(crate) name: Name,
     pub(crate) side: Side,
+    /// Whether a task asks for it and holds it, as a lock; else the handler of a request does.
+    pub(crate) asked_by_tasks: bool,
+    /// Of the debug mode; where only one is admitted at a time.
+    pub(crate) checker: Option<Arc<Checker>>,
     /// The session, which ends when nothing of it is left.
     pub(crate) _session: Arc<dyn Any + Send + Sync>,
 }
@@ -45,6 +50,9 @@ pub(crate) struct Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
+        if let Some(checker) = &self.gate.checker {
+            checker.releases(self.gate.name.id());
+        }
         match &self.gate.side {
             Side::Live(gate) => gate.release(),
             Side::Replay(gate) => gate.release(),
@@ -55,6 +63,7 @@ impl Drop for Permit {
 impl Gate {
     /// Waits for the turn of a request. Dropping the future takes the request back.
     pub(crate) async fn receive(self: &Arc<Self>, arrival: Arrival<'_>) -> Result<Permit, Halt> {
+        let sender = arrival.id;
         let place = match &self.side {
             Side::Live(gate) => self.receive_live(gate, &arrival).await,
             Side::Replay(gate) => {
@@ -68,6 +77,14 @@ impl Gate {
                 .await?
             }
         };
+        if let Some(checker) = &self.checker {
+            let name = self.name.id();
+            let holder = match (self.asked_by_tasks, sender) {
+                (true, Some(sender)) => Holder::Task(sender.task),
+                _ => Holder::Handler(Origin::Gate(name, place)),
+            };
+            checker.holds(name, holder);
+        }
         let gate = self.clone();
         Ok(Permit { gate, place })
     }

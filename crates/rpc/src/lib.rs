@@ -27,6 +27,7 @@
 mod alone;
 mod bytes;
 mod causal;
+mod checker;
 mod client;
 mod decoder;
 mod encoder;
@@ -57,10 +58,12 @@ mod task;
 #[cfg(feature = "tower")]
 pub mod tower;
 mod watch;
+mod watched;
 
 pub use alone::{Incoming, Requests};
 pub use bytes::Malformed;
 pub use causal::close;
+pub use checker::Finding;
 pub use client::{CallError, call, exchange, halted, try_call};
 pub use decoder::Decoder;
 pub use encoder::Encoder;
@@ -70,7 +73,7 @@ pub use halt::{Divergence, Halt, Kind};
 pub use header::{Content, HEADER_MAX, HEADER_NAME, Header};
 pub use id::{Named, Names, Origin, Path, RequestId, STEPS_MAX, TaskId};
 pub use name::{NAME_MAX, Name, NameId};
-pub use outcome::{OpenError, Outcome, VARIABLE};
+pub use outcome::{CHECK_VARIABLE, OpenError, Outcome, VARIABLE};
 pub use primitives::{
     Either, elapsed, nondet, now, random, select, test, timeout, try_nondet, var,
 };
@@ -81,3 +84,4 @@ pub use session::{LIMIT, Session};
 pub use sync::{Guard, Lock, Receiver, Sender};
 pub use tape::{Tape, TapeError};
 pub use task::Task;
+pub use watched::State;

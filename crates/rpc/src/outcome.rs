@@ -14,6 +14,10 @@ use crate::tape::TapeError;
 /// `replay:DIR` or, of this process without its peers, `alone:DIR`; unset or empty is off.
 pub const VARIABLE: &str = "RELIVE_RPC";
 
+/// Turns the debug mode on if it is set: see [`Session::check`](crate::Session::check); what it finds is
+/// also written to standard error.
+pub const CHECK_VARIABLE: &str = "RELIVE_RPC_CHECK";
+
 /// Why a session, or something of it, cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

@@ -6,18 +6,19 @@ use std::collections::HashMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::Ordering;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use crate::bytes::Malformed;
 use crate::causal;
+use crate::checker::Checker;
 use crate::folder::{create, read_all};
 use crate::gate::{Gate, Side};
 use crate::id::{Origin, Path as Way, TaskId};
 use crate::lane::{TapeWriter, lock};
 use crate::live::LiveGate;
 use crate::name::{Name, NameId};
-use crate::outcome::{OpenError, Outcome, VARIABLE};
+use crate::outcome::{CHECK_VARIABLE, OpenError, Outcome, VARIABLE};
 use crate::record::LaneKind;
 use crate::recorder::{Keep, Recorder};
 use crate::recording::On;
@@ -40,6 +41,7 @@ pub(crate) struct Inner {
     mode: Mode,
     /// Names that are taken.
     names: Mutex<HashMap<NameId, Name>>,
+    checker: OnceLock<Arc<Checker>>,
     _on: Option<On>,
 }
 
@@ -73,6 +75,7 @@ impl Session {
             process,
             mode,
             names: Mutex::default(),
+            checker: OnceLock::new(),
             _on: on.then(On::new),
         }))
     }
@@ -82,11 +85,13 @@ impl Session {
         Name::new(text).map_err(|malformed| OpenError::Name(text.to_owned(), malformed))
     }
 
-    /// As [`VARIABLE`] says.
+    /// As [`VARIABLE`] and [`CHECK_VARIABLE`] say.
     pub fn from_env(process: &str) -> Result<Self, OpenError> {
         let value = std::env::var_os(VARIABLE).unwrap_or_default();
         let text = value.to_string_lossy();
-        match text.split_once(':') {
+        let wrong = || OpenError::Variable(text.clone().into_owned());
+        let session = match text.split_once(':') {
+            _ if text.is_empty() || text == "off" => Self::off(process),
             Some((mode, dir)) if !dir.is_empty() => {
                 let dir = Path::new(dir);
                 match mode {
@@ -94,12 +99,15 @@ impl Session {
                     "record+payloads" => Self::record(dir, process, Keep::Payloads),
                     "replay" => Self::replay(dir, process, Some(LIMIT)),
                     "alone" => Self::replay_alone(dir, process, Some(LIMIT)),
-                    _ => Err(OpenError::Variable(text.into_owned())),
+                    _ => Err(wrong()),
                 }
             }
-            _ if text.is_empty() || text == "off" => Self::off(process),
-            _ => Err(OpenError::Variable(text.into_owned())),
+            _ => Err(wrong()),
+        }?;
+        if std::env::var_os(CHECK_VARIABLE).is_some_and(|value| !value.is_empty()) {
+            session.check_by(Checker::speaking());
         }
+        Ok(session)
     }
 
     /// Neither records nor replays.
@@ -209,6 +217,23 @@ impl Session {
         }
     }
 
+    /// Turns the debug mode on, before anything else is opened: [`Session::state`]s that handlers share
+    /// without an order of ours are found. Does nothing while off.
+    pub fn check(&self) {
+        self.check_by(Checker::default());
+    }
+
+    fn check_by(&self, checker: Checker) {
+        if !matches!(self.0.mode, Mode::Off) {
+            checker.knows(&self.0.process);
+            let _ = self.0.checker.set(Arc::new(checker));
+        }
+    }
+
+    pub(crate) fn checker(&self) -> Option<Arc<Checker>> {
+        self.0.checker.get().cloned()
+    }
+
     /// The process's name.
     pub fn process(&self) -> &Name {
         &self.0.process
@@ -288,6 +313,8 @@ impl Session {
             process: inner.process.id(),
             name,
             side,
+            asked_by_tasks: matches!(kind, LaneKind::Lock | LaneKind::Channel),
+            checker: self.checker().filter(|_| kind.is_exclusive()),
             _session: self.0.clone(),
         }))
     }
@@ -314,6 +341,9 @@ impl Session {
 
 impl Inner {
     fn take_name(&self, name: &Name) -> Result<(), OpenError> {
+        if let Some(checker) = self.checker.get() {
+            checker.knows(name);
+        }
         match lock(&self.names).insert(name.id(), name.clone()) {
             None => Ok(()),
             Some(other) => Err(OpenError::Taken(name.clone(), other)),
