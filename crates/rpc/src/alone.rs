@@ -35,6 +35,8 @@ pub struct Incoming {
     pub entry: Name,
     /// `None`: it came from outside of all recorded processes.
     pub header: Option<Header>,
+    /// Whether it was answered in the recording: what handles it has an end.
+    pub is_answered: bool,
     pub(crate) parts: Parts,
 }
 
@@ -62,8 +64,8 @@ impl Session {
 }
 
 impl Requests {
-    /// The next request; `None` when the replay has ended. Its handling must not be waited for: others
-    /// may be due before it ends.
+    /// The next request; `None` when the replay has ended. Its handling must not be waited for before
+    /// that: others may be due before it ends.
     pub async fn next(&mut self) -> Option<Incoming> {
         poll_fn(|cx| {
             if self.shared.end().is_some() {
@@ -77,6 +79,12 @@ impl Requests {
             }
         })
         .await
+    }
+
+    /// Whether the replay left its recording.
+    #[cfg(feature = "tower")]
+    pub(crate) fn has_failed(&self) -> bool {
+        self.shared.failure().is_some()
     }
 
     fn due(&mut self, waker: &Waker) -> Option<Incoming> {
@@ -98,6 +106,7 @@ impl Requests {
                 return Some(Incoming {
                     entry: entry.unwrap_or(&lane.name).clone(),
                     header: (!outside).then_some(Header { id, content }),
+                    is_answered: parts.is_answered(),
                     parts,
                 });
             }

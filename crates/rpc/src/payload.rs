@@ -123,6 +123,12 @@ impl Parts {
         kept.then_some(parts)
     }
 
+    /// Whether its task answered.
+    pub(crate) fn is_answered(&self) -> bool {
+        let key = (self.key.0, StreamId::Given);
+        self.lane.payloads.contains_key(&key)
+    }
+
     pub(crate) fn next(&mut self) -> Option<(PartKind, &[u8])> {
         let part = self.lane.payloads.get(&self.key)?.get(self.next)?;
         self.next += 1;

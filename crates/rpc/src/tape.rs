@@ -46,7 +46,7 @@ pub const FRAME_MAX: usize = 8 << 20;
 #[derive(Debug, thiserror::Error)]
 pub enum TapeError {
     /// The file cannot be read.
-    #[error("the tape cannot be read")]
+    #[error("the tape cannot be read: {0}")]
     Io(#[from] std::io::Error),
     /// It does not begin as a tape does.
     #[error("this is no tape: {0}")]

@@ -14,7 +14,7 @@ use tower_service::Service;
 use crate::bytes::Malformed;
 use crate::entry::EntryPoint;
 use crate::halt::Halt;
-use crate::header::{HEADER_NAME, Header};
+use crate::header::{Content, HEADER_NAME, Header};
 use crate::record::StreamId;
 use crate::tower::bodies::{KeepRequests, OfRequests, Plain};
 use crate::tower::wire::{HALT_NAME, content};
@@ -135,9 +135,16 @@ where
                         Ok(request) => request,
                         Err(halt) => return Ok(halted(&halt)),
                     };
-                    admission
-                        .handle(async move { inner.call(request).await })
-                        .await
+                    let task = admission.task().cloned().filter(|_| P::KEEPS);
+                    let handler = async move {
+                        let response = inner.call(request).await?;
+                        let status = Content::of(response.status().as_str().as_bytes());
+                        Ok(match task.map_or(Ok(()), |task| task.answers(status)) {
+                            Ok(()) => response,
+                            Err(halt) => halted(&halt),
+                        })
+                    };
+                    admission.handle(handler).await
                 }
                 Err(halt) => Ok(halted(&halt)),
             }

@@ -1,0 +1,168 @@
+//! The lost update, over three processes on tonic: a branch asks tellers to pay, a teller reads the balance,
+//! thinks, and writes it back with the amount, while others do the same. With calls of all kinds: unary,
+//! a stream of requests, a stream of answers, and both.
+//!
+//! ```text
+//! cd examples/rpc-tonic
+//! export RUSTFLAGS=                                    # those of the workspace around it are for `relive`
+//! cargo run                                            # another balance each time
+//! RELIVE_RPC=record+payloads:/tmp/bank cargo run       # one of them, recorded
+//! RELIVE_RPC=replay:/tmp/bank cargo run                # the same one, each time
+//! RELIVE_RPC=alone:/tmp/bank cargo run -- teller       # one service of it, without the others
+//! cargo run --release -- echo                          # what recording costs at full load
+//! cargo run -- matrix                                  # or search, pipeline: to count what is recorded
+//! ```
+
+mod bank;
+mod echo;
+mod programs;
+
+use std::error::Error;
+use std::io::{BufRead, BufReader, Read};
+use std::process::{Child, Command, Stdio};
+
+use relive_rpc::tower::serve_recorded;
+use relive_rpc::{Outcome, Session};
+use tonic::body::Body;
+use tonic::service::Routes;
+use tonic::transport::Server;
+
+/// What all calls ask and answer.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Amount {
+    /// How much.
+    #[prost(uint64, tag = "1")]
+    pub value: u64,
+}
+
+/// What the parallel programs ask and answer.
+#[derive(Clone, PartialEq, prost::Message)]
+pub struct Numbers {
+    /// Whatever they mean there.
+    #[prost(uint64, repeated, tag = "1")]
+    pub values: Vec<u64>,
+}
+
+/// Generated from `build.rs`.
+mod services {
+    include!(concat!(env!("OUT_DIR"), "/bank.Accounts.rs"));
+    include!(concat!(env!("OUT_DIR"), "/bank.Teller.rs"));
+    include!(concat!(env!("OUT_DIR"), "/bank.Echo.rs"));
+    include!(concat!(env!("OUT_DIR"), "/bank.Work.rs"));
+}
+
+type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+
+fn main() -> Result<()> {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let runtime = tokio::runtime::Runtime::new()?;
+    match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
+        ["accounts"] => runtime.block_on(bank::accounts()),
+        // Alone there is nobody to be connected to.
+        ["teller"] => runtime.block_on(bank::teller("127.0.0.1:9".to_owned())),
+        ["teller", accounts] => runtime.block_on(bank::teller(accounts.to_owned())),
+        ["branch", accounts, teller] => {
+            runtime.block_on(bank::branch(accounts.to_owned(), teller.to_owned()))
+        }
+        ["echo"] => echo::compare(),
+        ["echo-server"] => runtime.block_on(echo::server()),
+        ["echo-client", server] => runtime.block_on(echo::client(server.to_owned())),
+        ["matrix"] => programs::all("matrix", &["rows1", "rows2"]),
+        ["search"] => programs::all("search", &["tally", "worker1", "worker2"]),
+        ["pipeline"] => programs::all("pipeline", &["stage1", "stage2", "stage3"]),
+        ["node", name, ref before @ ..] => {
+            let before = before.iter().map(|address| (*address).to_owned());
+            runtime.block_on(programs::node(name, before.collect()))
+        }
+        ["main", program, ref nodes @ ..] => {
+            let nodes = nodes.iter().map(|address| (*address).to_owned());
+            runtime.block_on(programs::main(program, nodes.collect()))
+        }
+        _ => all(),
+    }
+}
+
+/// A service as a process, which ends when this is dropped.
+struct Started {
+    child: Child,
+    address: String,
+}
+
+impl Started {
+    /// Starts this program with these words; the first line that it says is its address.
+    fn new(words: &[&str]) -> Result<Self> {
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(words);
+        Self::from(command)
+    }
+
+    fn from(mut command: Command) -> Result<Self> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()?;
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().ok_or("no output")?).read_line(&mut line)?;
+        let address = line.trim().to_owned();
+        Ok(Self { child, address })
+    }
+
+    /// Asks it to end.
+    fn end(mut self) -> Result<()> {
+        drop(self.child.stdin.take());
+        match self.child.wait()?.success() {
+            true => Ok(()),
+            false => Err("a service failed".into()),
+        }
+    }
+}
+
+/// Starts the three processes, and ends the services when the branch has ended.
+fn all() -> Result<()> {
+    let accounts = Started::new(&["accounts"])?;
+    let teller = Started::new(&["teller", &accounts.address])?;
+    let branch = Command::new(std::env::current_exe()?)
+        .args(["branch", &accounts.address, &teller.address])
+        .status()?;
+    teller.end()?;
+    accounts.end()?;
+    match branch.success() {
+        true => Ok(()),
+        false => Err("the branch failed".into()),
+    }
+}
+
+/// Serves until standard input ends, or, in a replay of this process alone, until the recording ends.
+async fn serve<P>(
+    session: &Session,
+    receive: relive_rpc::tower::Receive<P>,
+    routes: Routes,
+) -> Result<()>
+where
+    P: relive_rpc::tower::OfRequests<Body>,
+{
+    if let Some(requests) = session.requests() {
+        let service = tower::Layer::layer(&receive, routes.prepare());
+        let spawn = |work| drop(tokio::spawn(work));
+        serve_recorded(requests, service, Body::new, spawn).await;
+        return ended(session);
+    }
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    println!("{}", listener.local_addr()?);
+    let end = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
+    let incoming = tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true));
+    let server = Server::builder().layer(receive).add_routes(routes);
+    tokio::select! {
+        served = server.serve_with_incoming(incoming) => served?,
+        _ = end => {}
+    }
+    ended(session)
+}
+
+fn ended(session: &Session) -> Result<()> {
+    session.finish()?;
+    match session.outcome() {
+        Outcome::Diverged(divergence) => Err(divergence.to_string().into()),
+        _ => Ok(()),
+    }
+}
