@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use relive_rpc::tape::{self, End, Lane};
 use relive_rpc::{
     Content, Decoder, Encoder, Keep, LaneKind, Member, Name, NameId, Origin, Path, Receipt, Record,
-    RequestId, StreamId, Tape, TaskId,
+    RequestId, Session, StreamId, Tape, TaskId,
 };
 
 /// Few values, so that they come again.
@@ -205,6 +205,60 @@ proptest! {
         if let Ok(part) = Tape::parse(&bytes) {
             prop_assert!(part.end != End::Closed);
             prop_assert!(is_prefix(&part.lanes, &whole.lanes));
+        }
+    }
+
+    /// Frames of a stranger, with right checksums: nothing of them harms who reads or replays them.
+    #[test]
+    fn any_frames_are_read_or_refused(
+        frames in prop::collection::vec(
+            (0u32..4, prop::collection::vec(record(), 0..6), prop::collection::vec(
+                (any::<prop::sample::Index>(), any::<u8>()), 0..3)),
+            0..8,
+        ),
+        committed in any::<u64>(),
+        ends in any::<bool>(),
+    ) {
+        let own = Name::new("p").unwrap();
+        let mut file = tape::head(&own);
+        for (lane, records, changes) in &frames {
+            let name = Name::new(&format!("name{lane}")).unwrap();
+            let mut bytes = encode(records, &name);
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = *byte;
+            }
+            let at = file.len() as u64;
+            tape::frame(&mut file, at, *lane, &bytes);
+        }
+        let at = file.len() as u64;
+        tape::commit(&mut file, at, committed);
+        if ends {
+            let at = file.len() as u64;
+            tape::end(&mut file, at);
+        }
+        let open = || Tape::parse(&file).unwrap();
+        let names: Vec<Name> = open().lanes.iter().map(|lane| lane.name.clone()).collect();
+        let together = Session::replay_tapes(vec![open()], "p", None).unwrap();
+        let alone = Session::replay_tape_alone(open(), None);
+        for session in [Some(together), alone.ok()].into_iter().flatten() {
+            for name in &names {
+                let _ = session.root(name.as_str());
+                let _ = session.entry_point(name.as_str());
+                let _ = session.exclusive(name.as_str());
+                let _ = session.lock(name.as_str(), ());
+            }
+            if let Some(mut requests) = session.requests() {
+                // Whatever is due is given, or waited for; it never goes round in circles.
+                for _ in 0..100 {
+                    let mut next = std::pin::pin!(requests.next());
+                    let mut cx = std::task::Context::from_waker(std::task::Waker::noop());
+                    match next.as_mut().poll(&mut cx) {
+                        std::task::Poll::Ready(Some(incoming)) => drop(incoming.bytes()),
+                        _ => break,
+                    }
+                }
+            }
         }
     }
 
