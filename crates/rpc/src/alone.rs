@@ -105,7 +105,11 @@ impl Requests {
                 let entry = self.shared.names.get(&receipt.entry);
                 return Some(Incoming {
                     entry: entry.unwrap_or(&lane.name).clone(),
-                    header: (!outside).then_some(Header { id, content }),
+                    header: (!outside).then_some(Header {
+                        id,
+                        content,
+                        epoch: 0,
+                    }),
                     is_answered: parts.is_answered(),
                     parts,
                 });

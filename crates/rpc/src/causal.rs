@@ -11,6 +11,33 @@ use crate::name::NameId;
 use crate::record::{LaneKind, StreamId};
 use crate::tape::{End, Lane, Tape};
 
+/// For each tape the epoch from which on it is to be left out, so that all that is left has what it depends
+/// on, on whichever tape: the last consistent cut.
+pub(crate) fn cut(tapes: &[Tape]) -> Vec<u64> {
+    let places: HashMap<NameId, usize> = tapes
+        .iter()
+        .enumerate()
+        .map(|(at, tape)| (tape.process.id(), at))
+        .collect();
+    let mut untils: Vec<u64> = tapes.iter().map(|tape| tape.until).collect();
+    loop {
+        let mut changed = false;
+        for (at, tape) in tapes.iter().enumerate() {
+            for (epoch, mark) in &tape.depends {
+                // Of a process without a tape nothing is known.
+                let there = places.get(&mark.process).map(|&of| untils[of]);
+                if *epoch < untils[at] && there.is_some_and(|there| mark.epoch >= there) {
+                    untils[at] = *epoch;
+                    changed = true;
+                }
+            }
+        }
+        if !changed {
+            return untils;
+        }
+    }
+}
+
 /// Takes receipts without a cause off the ends of lanes; says how many.
 ///
 /// Tapes that were ended in order lack nothing: what they do not explain is no loss.

@@ -5,7 +5,7 @@ use std::fmt::Display;
 use std::future::Future;
 
 use crate::halt::Halt;
-use crate::header::{Content, Header};
+use crate::header::{Content, Header, Mark};
 use crate::id::RequestId;
 use crate::payload::{Parts, Sink};
 use crate::primitives::task;
@@ -57,6 +57,7 @@ impl Outgoing {
         Header {
             id: RequestId { task, number },
             content: self.content,
+            epoch: self.task.mark().map_or(0, |mark| mark.epoch),
         }
     }
 
@@ -146,6 +147,14 @@ pub async fn exchange<E: Display, F: Future<Output = Result<Vec<u8>, E>>>(
         sink.note_whole(bytes)?;
     }
     request.end(answer.map_err(failed)).await
+}
+
+/// For transports: the answer that the current task gets depends on what its giver recorded up to this
+/// mark. To be called before the task goes on with the answer.
+pub fn depend(mark: Mark) {
+    if let Some(task) = Task::current() {
+        task.depends(mark);
+    }
 }
 
 /// For transports: an answer says that the replay of its process has ended, which no answer of the

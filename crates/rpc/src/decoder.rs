@@ -2,7 +2,7 @@
 //! beside them.
 
 use crate::bytes::{Cursor, Malformed, at_distance};
-use crate::header::Content;
+use crate::header::{Content, Mark};
 use crate::id::{Path, RequestId, STEPS_MAX};
 use crate::name::{NAME_MAX, Name, NameId};
 use crate::record::{LaneKind, Member, Receipt, Record, StreamId, VALUE_MAX};
@@ -38,6 +38,7 @@ impl Decoder {
         let bits = cursor.byte()?;
         let allowed = match bits & tag::KIND {
             tag::DEFINE if bits & tag::PAYLOAD != 0 => tag::PAYLOAD | tag::PATH | tag::PLACE,
+            tag::DEFINE if bits & tag::DEPENDS != 0 => tag::DEPENDS,
             tag::DEFINE => tag::EPOCH,
             tag::RECEIPT => tag::PATH | tag::NEW | tag::PLACE | tag::CONTENT | tag::ENTRY,
             _ => tag::PATH | tag::PLACE,
@@ -47,6 +48,10 @@ impl Decoder {
         }
         match (bits & tag::KIND, self.own) {
             (tag::DEFINE, Some(_)) if bits & tag::PAYLOAD != 0 => self.payload(cursor, bits),
+            (tag::DEFINE, Some(_)) if bits & tag::DEPENDS != 0 => Ok(Record::Depends(Mark {
+                process: NameId(cursor.u64()?),
+                epoch: cursor.varint()?,
+            })),
             (tag::DEFINE, Some(_)) if bits & tag::EPOCH != 0 => {
                 let later = self.epoch.checked_add(cursor.varint()?);
                 let later = later.filter(|later| *later > self.epoch);

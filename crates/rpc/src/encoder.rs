@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 
 use crate::bytes::{distance, put, put_bytes};
+use crate::header::Mark;
 use crate::id::Path;
 use crate::name::{Name, NameId};
 use crate::record::{LaneKind, Member, Receipt, StreamId};
@@ -97,6 +98,13 @@ impl Encoder {
         put(out, number);
         self.name(out, name);
         put_bytes(out, value);
+    }
+
+    /// What follows depends on what another process recorded.
+    pub fn depends(&mut self, out: &mut Vec<u8>, mark: Mark) {
+        out.push(tag::DEFINE | tag::DEPENDS);
+        out.extend_from_slice(&mark.process.0.to_le_bytes());
+        put(out, mark.epoch);
     }
 
     /// A part of a payload came.

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use crate::gate::{Arrival, Gate, Permit, Side};
 use crate::halt::Halt;
-use crate::header::{Content, Header};
+use crate::header::{Content, Header, Mark};
 use crate::id::{Origin, Path, RequestId, TaskId};
 use crate::name::Name;
 use crate::outcome::OpenError;
@@ -85,6 +85,10 @@ impl EntryPoint {
             entry: &self.name,
             id: header.map(|header| header.id),
             content: content.or_else(|| header.and_then(|header| header.content)),
+            sender: header.map(|header| Mark {
+                process: header.id.task.process,
+                epoch: header.epoch,
+            }),
         };
         let permit = self.gate.receive(arrival).await?;
         let task = self
@@ -209,7 +213,12 @@ impl Gate {
             }
         };
         let entry = &self.name;
-        let content = None;
-        self.receive(Arrival { entry, id, content }).await
+        let arrival = Arrival {
+            entry,
+            id,
+            content: None,
+            sender: None,
+        };
+        self.receive(arrival).await
     }
 }

@@ -4,10 +4,12 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
 
+use crate::causal;
 use crate::outcome::OpenError;
-use crate::tape::{SUFFIX, Tape};
+use crate::tape::{SUFFIX, Tape, TapeError};
 
-/// All tapes of a recording, in the order of their names.
+/// All tapes of a recording, in the order of their names. Where some are cut, what depends on what they
+/// lack is left out of the others.
 pub fn read_all(dir: &Path) -> Result<Vec<Tape>, OpenError> {
     let failed = |error: io::Error| OpenError::Tape(dir.to_owned(), error.into());
     let mut paths = Vec::new();
@@ -18,8 +20,20 @@ pub fn read_all(dir: &Path) -> Result<Vec<Tape>, OpenError> {
         }
     }
     paths.sort();
-    let open = |path: &PathBuf| Tape::open(path).map_err(|e| OpenError::Tape(path.clone(), e));
-    paths.iter().map(open).collect()
+    let read = |path: &PathBuf, until| {
+        let tape = std::fs::read(path).map_err(TapeError::from);
+        let tape = tape.and_then(|bytes| Tape::parse_until(&bytes, until));
+        tape.map_err(|error| OpenError::Tape(path.clone(), error))
+    };
+    let all = paths.iter().map(|path| read(path, u64::MAX));
+    let mut tapes = all.collect::<Result<Vec<_>, _>>()?;
+    let untils = causal::cut(&tapes);
+    for ((tape, path), until) in tapes.iter_mut().zip(&paths).zip(untils) {
+        if until < tape.until {
+            *tape = read(path, until)?;
+        }
+    }
+    Ok(tapes)
 }
 
 /// Makes the file of a tape, and its folder; one that is there is left alone.

@@ -7,7 +7,7 @@ use std::task::Poll;
 
 use crate::checker::{Checker, Holder};
 use crate::halt::Halt;
-use crate::header::Content;
+use crate::header::{Content, Mark};
 use crate::id::{Origin, Path, RequestId, TaskId};
 use crate::live::{LiveGate, Wait};
 use crate::name::{Name, NameId};
@@ -39,6 +39,8 @@ pub(crate) struct Arrival<'a> {
     /// `None`: from outside of all recorded processes.
     pub(crate) id: Option<RequestId>,
     pub(crate) content: Option<Content>,
+    /// How far its sender's recording was.
+    pub(crate) sender: Option<Mark>,
 }
 
 /// An admitted request. Where only one is admitted at a time, the next one is when this is dropped.
@@ -67,7 +69,9 @@ impl Gate {
         let place = match &self.side {
             Side::Live(gate) => self.receive_live(gate, &arrival).await,
             Side::Replay(gate) => {
-                let Arrival { entry, id, content } = arrival;
+                let Arrival {
+                    entry, id, content, ..
+                } = arrival;
                 let visit = Visit::new(entry.id(), id, content);
                 let mut visit = OnDrop(visit, |visit| gate.leave(visit));
                 poll_fn(|cx| {
@@ -105,7 +109,8 @@ impl Gate {
                 content: arrival.content,
             }
         });
-        let receipt = receipt.as_ref().map(|receipt| (receipt, arrival.entry));
+        let receipt = receipt.as_ref();
+        let receipt = receipt.map(|receipt| (receipt, arrival.entry, arrival.sender));
         let mut wait = OnDrop(Wait::default(), |wait| gate.leave(wait));
         poll_fn(|cx| {
             gate.poll(&mut wait.0, receipt, cx.waker())

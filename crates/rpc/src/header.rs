@@ -1,9 +1,9 @@
 //! A request's identity and content as one line of text, which crosses the wire as a header.
 //!
-//! `1;PROCESS;ORIGIN;PATH;NUMBER;CONTENT`: version, process, where the task's family comes from
+//! `2;PROCESS;ORIGIN;PATH;NUMBER;CONTENT;EPOCH`: version, process, where the task's family comes from
 //! (`r` and a name, or `g`, a name, `.` and a place), steps with dots between them and a folded part
-//! before `~`, the operation's number, and the hash of the content, which may be empty. Names and
-//! hashes are 16 hexadecimal digits, other numbers are decimal.
+//! before `~`, the operation's number, the hash of the content, which may be empty, and how far the
+//! sender's recording is ([`Mark`]). Names and hashes are 16 hexadecimal digits, other numbers are decimal.
 //!
 //! Anybody may have written the line: what [`Header::parse`] accepts is exactly what
 //! [`Header::to_text`] writes, it looks at no more than [`HEADER_MAX`] bytes, and allocates nothing.
@@ -46,6 +46,36 @@ pub struct Header {
     pub id: RequestId,
     /// The hash of its content, where its sender gives one.
     pub content: Option<Content>,
+    /// The epoch of the sender's recording; 0 in a replay.
+    pub epoch: u64,
+}
+
+/// How far a process's recording was when it sent something: of processes that are killed, what depends
+/// on a lost epoch is left out of the replay. Requests carry it in their [`Header`]; it goes with answers
+/// as a text of its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Mark {
+    /// The process.
+    pub process: NameId,
+    /// The epoch of its recording.
+    pub epoch: u64,
+}
+
+impl Mark {
+    /// As text: printable ASCII without spaces.
+    pub fn to_text(&self) -> String {
+        format!("{};{}", self.process, self.epoch)
+    }
+
+    /// Reads what [`Self::to_text`] writes, and nothing else.
+    pub fn parse(text: &[u8]) -> Result<Self, Malformed> {
+        let at = text.iter().position(|&byte| byte == b';');
+        let (process, epoch) = text.split_at(at.ok_or(Malformed("a mark has no epoch"))?);
+        Ok(Self {
+            process: NameId(hex(process)?),
+            epoch: decimal(&epoch[1..])?,
+        })
+    }
 }
 
 impl Header {
@@ -54,7 +84,7 @@ impl Header {
         let RequestId { task, number } = self.id;
         let mut text = String::with_capacity(96);
         let mut line = || -> std::fmt::Result {
-            write!(text, "1;{};", task.process)?;
+            write!(text, "2;{};", task.process)?;
             match task.origin {
                 Origin::Root(name) => write!(text, "r{name};")?,
                 Origin::Gate(name, place) => write!(text, "g{name}.{place};")?,
@@ -67,10 +97,10 @@ impl Header {
                 write!(text, "{}{step}", if at == 0 { "" } else { "." })?;
             }
             write!(text, ";{number};")?;
-            match self.content {
-                Some(content) => write!(text, "{:016x}", content.0),
-                None => Ok(()),
+            if let Some(content) = self.content {
+                write!(text, "{:016x}", content.0)?;
             }
+            write!(text, ";{}", self.epoch)
         };
         line().expect("a string takes all text");
         text
@@ -83,7 +113,7 @@ impl Header {
         }
         let mut fields = text.split(|&byte| byte == b';');
         let mut field = || fields.next().ok_or(Malformed("a field lacks"));
-        if field()? != b"1" {
+        if field()? != b"2" {
             return Err(Malformed("the header's version is unknown"));
         }
         let process = NameId(hex(field()?)?);
@@ -94,6 +124,7 @@ impl Header {
             [] => None,
             digits => Some(Content(hex(digits)?)),
         };
+        let epoch = decimal(field()?)?;
         if fields.next().is_some() {
             return Err(Malformed("there is a field too many"));
         }
@@ -105,6 +136,7 @@ impl Header {
         Ok(Self {
             id: RequestId { task, number },
             content,
+            epoch,
         })
     }
 }

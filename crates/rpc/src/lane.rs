@@ -12,12 +12,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::encoder::Encoder;
-use crate::name::Name;
+use crate::header::Mark;
+use crate::name::{Name, NameId};
 use crate::record::{LaneKind, Member, Receipt, StreamId, VALUE_MAX};
 use crate::tape;
 
 /// A lane with more bytes than this waits for the writer.
 const FULL: usize = 1 << 20;
+
+/// Processes that a lane remembers to depend on.
+const PEERS_MAX: usize = 64;
 
 /// How long records lie in memory at most, but for the time that writing them takes.
 const DELAY: Duration = Duration::from_millis(5);
@@ -40,6 +44,7 @@ pub(crate) enum Message {
 /// What all lanes of a recording share.
 #[derive(Clone)]
 pub(crate) struct Common {
+    pub(crate) process: NameId,
     pub(crate) writer: Sender<Message>,
     /// Whether an appender waits when its lane is full; else its memory grows.
     pub(crate) bounded: bool,
@@ -61,6 +66,8 @@ struct State {
     bytes: Vec<u8>,
     encoder: Encoder,
     receipts: u64,
+    /// The last epoch of other processes that this lane depends on.
+    depends: Vec<Mark>,
     /// The writer has been told.
     told: bool,
     /// Nothing is written any more.
@@ -75,6 +82,7 @@ impl LaneWriter {
             bytes,
             encoder,
             receipts: 0,
+            depends: Vec::new(),
             told: true,
             ended: false,
         };
@@ -91,8 +99,16 @@ impl LaneWriter {
     }
 
     /// Notes a receipt, and gives its place in the order of the lane.
-    pub(crate) fn receipt(self: &Arc<Self>, receipt: &Receipt, name: &Name) -> u64 {
+    pub(crate) fn receipt(
+        self: &Arc<Self>,
+        receipt: &Receipt,
+        name: &Name,
+        sender: Option<Mark>,
+    ) -> u64 {
         let mut state = self.room();
+        if let Some(mark) = sender {
+            state.depends(mark, self.common.process);
+        }
         let State { bytes, encoder, .. } = &mut *state;
         encoder.receipt(bytes, receipt, name);
         let place = state.receipts;
@@ -123,6 +139,21 @@ impl LaneWriter {
         encoder.primitive(bytes, task, number, name, value);
         self.tell(state);
         true
+    }
+
+    /// Notes that what follows depends on what another process recorded.
+    pub(crate) fn depends(self: &Arc<Self>, mark: Mark) {
+        let mut state = self.room();
+        state.depends(mark, self.common.process);
+        self.tell(state);
+    }
+
+    /// How far this process's recording is.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            process: self.common.process,
+            epoch: self.common.epoch.load(Ordering::SeqCst),
+        }
     }
 
     pub(crate) fn keeps_payloads(&self) -> bool {
@@ -176,6 +207,23 @@ impl LaneWriter {
         drop(state);
         self.emptied.notify_all();
         bytes
+    }
+}
+
+impl State {
+    fn depends(&mut self, mark: Mark, own: NameId) {
+        if mark.process == own {
+            return;
+        }
+        let of = |known: &Mark| known.process == mark.process;
+        match self.depends.iter().position(of) {
+            Some(at) if self.depends[at].epoch >= mark.epoch => return,
+            Some(at) => self.depends[at] = mark,
+            None if self.depends.len() < PEERS_MAX => self.depends.push(mark),
+            // Of so many, some may be made up.
+            None => return,
+        }
+        self.encoder.depends(&mut self.bytes, mark);
     }
 }
 

@@ -7,6 +7,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
+use crate::header::Mark;
 use crate::lane::{LaneWriter, lock};
 use crate::name::Name;
 use crate::record::Receipt;
@@ -50,7 +51,7 @@ impl LiveGate {
     pub(crate) fn poll(
         &self,
         wait: &mut Wait,
-        receipt: Option<(&Receipt, &Name)>,
+        receipt: Option<(&Receipt, &Name, Option<Mark>)>,
         waker: &Waker,
     ) -> Option<u64> {
         let mut turnstile = self.turnstile.as_ref().map(lock);
@@ -64,7 +65,7 @@ impl LiveGate {
         }
         // Under the turnstile's lock, so that the order noted is the order of admission.
         Some(match (&self.lane, receipt) {
-            (Some(lane), Some((receipt, name))) => lane.receipt(receipt, name),
+            (Some(lane), Some((receipt, name, sender))) => lane.receipt(receipt, name, sender),
             _ => 0,
         })
     }

@@ -3,7 +3,7 @@
 //! A *lane* is the history that one entry point, group, lock, channel or root task writes. Its stream
 //! begins with a definition; receipts, primitives and cancellations follow, in order.
 
-use crate::header::Content;
+use crate::header::{Content, Mark};
 use crate::id::{Path, RequestId};
 use crate::name::{Name, NameId};
 
@@ -89,6 +89,8 @@ pub enum Record {
     Define(LaneKind, Name),
     /// What follows belongs to this epoch of the recording.
     Epoch(u64),
+    /// What follows depends on what another process recorded up to this epoch.
+    Depends(Mark),
     /// A request was received.
     Receipt(Receipt),
     /// An operation had a result that is not a function of the program's state.

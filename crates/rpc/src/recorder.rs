@@ -1,12 +1,13 @@
 //! The recording side of a session: its lanes, and the thread that writes them.
 
 use std::io::{self, Write};
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Arc, Mutex, OnceLock};
 
+use crate::header::Mark;
 use crate::lane::{Common, LaneWriter, Message, TapeWriter, discard_all, lock, write_all};
-use crate::name::Name;
+use crate::name::{Name, NameId};
 use crate::record::LaneKind;
 
 /// What a recording keeps.
@@ -36,6 +37,7 @@ impl Recorder {
     /// Starts the writer's thread.
     pub(crate) fn to_writer<W: Write + Send + 'static>(
         tape: TapeWriter<W>,
+        process: NameId,
         keep: Keep,
     ) -> io::Result<Self> {
         let (writer, messages) = channel();
@@ -54,6 +56,7 @@ impl Recorder {
         thread.spawn(run)?;
         Ok(Self {
             common: Common {
+                process,
                 writer,
                 bounded: true,
                 payloads: keep == Keep::Payloads,
@@ -65,10 +68,11 @@ impl Recorder {
     }
 
     /// Keeps all records until it is asked for the tape.
-    pub(crate) fn to_memory(keep: Keep) -> Self {
+    pub(crate) fn to_memory(process: NameId, keep: Keep) -> Self {
         let (writer, messages) = channel();
         Self {
             common: Common {
+                process,
                 writer,
                 bounded: false,
                 payloads: keep == Keep::Payloads,
@@ -76,6 +80,14 @@ impl Recorder {
             },
             failure: Arc::default(),
             ending: Mutex::new(Some(Ending::Memory(messages))),
+        }
+    }
+
+    /// How far the recording is.
+    pub(crate) fn mark(&self) -> Mark {
+        Mark {
+            process: self.common.process,
+            epoch: self.common.epoch.load(Ordering::SeqCst),
         }
     }
 
@@ -139,7 +151,8 @@ mod tests {
         let name = Name::new("name").expect("it is a name");
         for room in [64, 1 << 20, 5 << 20] {
             let tape = TapeWriter::new(Full(room), &name).expect("there is room for the head");
-            let recorder = Recorder::to_writer(tape, Keep::Order).expect("a thread can be started");
+            let recorder =
+                Recorder::to_writer(tape, name.id(), Keep::Order).expect("a thread can be started");
             let lane = recorder.lane(LaneKind::Root, &name);
             let (place, path) = (0, Way::default());
             // Far more than the disk and the buffer take: whoever waits is let go.

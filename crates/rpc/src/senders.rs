@@ -17,6 +17,8 @@ pub(crate) mod tag {
     pub const PATH: u8 = 1 << 2;
     /// Another epoch; the kind is [`DEFINE`].
     pub const EPOCH: u8 = 1 << 7;
+    /// A dependence on another process's epoch; the kind is [`DEFINE`].
+    pub const DEPENDS: u8 = 1 << 5;
     /// A sender or name that was not referred to before.
     pub const NEW: u8 = 1 << 3;
     /// A part of a payload; the kind is [`DEFINE`].

@@ -14,6 +14,7 @@ use crate::causal;
 use crate::checker::Checker;
 use crate::folder::{create, read_all};
 use crate::gate::{Gate, Side};
+use crate::header::Mark;
 use crate::id::{Origin, Path as Way, TaskId};
 use crate::lane::{TapeWriter, lock};
 use crate::live::LiveGate;
@@ -123,14 +124,15 @@ impl Session {
         let tape = create(dir, &path)
             .and_then(|file| TapeWriter::new(file, &process))
             .map_err(failed)?;
-        let recorder = Recorder::to_writer(tape, keep).map_err(failed)?;
+        let recorder = Recorder::to_writer(tape, process.id(), keep).map_err(failed)?;
         Ok(Self::new(process, Mode::Record(recorder)))
     }
 
     /// Records into memory, for tests; [`Self::finish_in_memory`] gives the tape.
     pub fn record_in_memory(process_name: &str, keep: Keep) -> Result<Self, OpenError> {
-        let recorder = Recorder::to_memory(keep);
-        Ok(Self::new(process(process_name)?, Mode::Record(recorder)))
+        let process = process(process_name)?;
+        let recorder = Recorder::to_memory(process.id(), keep);
+        Ok(Self::new(process, Mode::Record(recorder)))
     }
 
     /// Replays a process of the recording in a folder. `limit`: how long it waits for a request while
@@ -232,6 +234,15 @@ impl Session {
 
     pub(crate) fn checker(&self) -> Option<Arc<Checker>> {
         self.0.checker.get().cloned()
+    }
+
+    /// How far this process's recording is; to go with an answer, for the asker's [`depend`](crate::depend).
+    /// `None` if nothing is recorded.
+    pub fn mark(&self) -> Option<Mark> {
+        match &self.0.mode {
+            Mode::Record(recorder) => Some(recorder.mark()),
+            Mode::Off | Mode::Replay(_) => None,
+        }
     }
 
     /// The process's name.

@@ -22,6 +22,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 use crate::bytes::{Cursor, Malformed};
 use crate::decoder::Decoder;
+use crate::header::Mark;
 use crate::id::Names;
 use crate::name::{NAME_MAX, Name, NameId};
 use crate::record::{LaneKind, Member, Receipt, Record, StreamId};
@@ -91,6 +92,10 @@ pub struct Tape {
     pub lanes: Vec<Lane>,
     /// How it ends.
     pub end: End,
+    /// Records of an epoch before this one are here.
+    pub(crate) until: u64,
+    /// For epochs of this process what they depend on.
+    pub(crate) depends: Vec<(u64, Mark)>,
     names: HashMap<NameId, Name>,
 }
 
@@ -147,6 +152,11 @@ impl Tape {
 
     /// Reads bytes.
     pub fn parse(bytes: &[u8]) -> Result<Self, TapeError> {
+        Self::parse_until(bytes, u64::MAX)
+    }
+
+    /// Reads bytes, and leaves out records of this epoch and later ones.
+    pub(crate) fn parse_until(bytes: &[u8], until: u64) -> Result<Self, TapeError> {
         let mut cursor = Cursor::new(bytes);
         if cursor.take(MAGIC.len())? != MAGIC {
             return Err(Malformed("it does not begin as one").into());
@@ -171,8 +181,10 @@ impl Tape {
             process,
             lanes: Vec::new(),
             end: End::Closed,
+            until: 0,
+            depends: Vec::new(),
         };
-        tape.end = tape.frames(bytes, covered + 8);
+        tape.end = tape.frames(bytes, covered + 8, until);
         Ok(tape)
     }
 
@@ -181,8 +193,11 @@ impl Tape {
         self.names.values()
     }
 
-    fn frames(&mut self, bytes: &[u8], mut at: usize) -> End {
-        let mut pending = Pending::default();
+    fn frames(&mut self, bytes: &[u8], mut at: usize, until: u64) -> End {
+        let mut pending = Pending {
+            until,
+            ..Pending::default()
+        };
         loop {
             match self.frame(bytes, at, &mut pending) {
                 Ok(Some(len)) => at += len,
@@ -262,11 +277,16 @@ impl Tape {
 
     /// Lets the records up to an epoch count.
     fn take(&mut self, pending: &mut Pending, epoch: u64) {
+        let until = epoch.saturating_add(1).min(pending.until);
+        self.until = self.until.max(until);
         let lanes = &mut pending.lanes;
         pending.filled.retain(|&index| {
             let records = &mut lanes[index].records;
-            while let Some((_, record)) = records.pop_front_if(|(of, _)| *of <= epoch) {
-                self.lanes[index].add(record);
+            while let Some((of, record)) = records.pop_front_if(|(of, _)| *of < until) {
+                match record {
+                    Record::Depends(mark) => self.depends.push((of, mark)),
+                    record => self.lanes[index].add(record),
+                }
             }
             !records.is_empty()
         });
@@ -277,6 +297,8 @@ impl Tape {
 #[derive(Default)]
 struct Pending {
     lanes: Vec<PendingLane>,
+    /// Records of this epoch and later ones are left out.
+    until: u64,
     /// The lanes that have such records.
     filled: HashSet<usize>,
     /// Names of lanes.
@@ -305,7 +327,7 @@ impl Lane {
 
     fn add(&mut self, record: Record) {
         match record {
-            Record::Define(..) | Record::Epoch(_) => {}
+            Record::Define(..) | Record::Epoch(_) | Record::Depends(_) => {}
             Record::Receipt(receipt) => self.receipts.push(receipt),
             Record::Primitive {
                 task,

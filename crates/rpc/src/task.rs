@@ -17,6 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::halt::{Divergence, Halt, Kind};
+use crate::header::Mark;
 use crate::id::{Named, Origin, RequestId, TaskId};
 use crate::lane::LaneWriter;
 use crate::name::Name;
@@ -179,6 +180,21 @@ impl Task {
             std::future::pending::<()>().await;
         }
         id
+    }
+
+    /// How far its process's recording is; `None` in a replay.
+    pub(crate) fn mark(&self) -> Option<Mark> {
+        match &self.0.side {
+            Side::Record { lane, .. } => Some(lane.mark()),
+            Side::Replay(..) => None,
+        }
+    }
+
+    /// What it does from now on depends on what another process recorded.
+    pub(crate) fn depends(&self, mark: Mark) {
+        if let Side::Record { lane, .. } = &self.0.side {
+            lane.depends(mark);
+        }
     }
 
     /// Whether results come from a recording.

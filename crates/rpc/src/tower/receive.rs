@@ -17,7 +17,7 @@ use crate::halt::Halt;
 use crate::header::{Content, HEADER_NAME, Header};
 use crate::record::StreamId;
 use crate::tower::bodies::{KeepRequests, OfRequests, Plain};
-use crate::tower::wire::{HALT_NAME, content};
+use crate::tower::wire::{HALT_NAME, MARK_NAME, content};
 
 /// Leads requests of a service through entry points.
 ///
@@ -135,14 +135,24 @@ where
                         Ok(request) => request,
                         Err(halt) => return Ok(halted(&halt)),
                     };
-                    let task = admission.task().cloned().filter(|_| P::KEEPS);
+                    let task = admission.task().cloned();
                     let handler = async move {
-                        let response = inner.call(request).await?;
-                        let status = Content::of(response.status().as_str().as_bytes());
-                        Ok(match task.map_or(Ok(()), |task| task.answers(status)) {
-                            Ok(()) => response,
-                            Err(halt) => halted(&halt),
-                        })
+                        let mut response = inner.call(request).await?;
+                        let Some(task) = task else {
+                            return Ok(response);
+                        };
+                        if P::KEEPS {
+                            let status = Content::of(response.status().as_str().as_bytes());
+                            if let Err(halt) = task.answers(status) {
+                                return Ok(halted(&halt));
+                            }
+                        }
+                        if let Some(mark) = task.mark() {
+                            let text = HeaderValue::from_str(&mark.to_text());
+                            let text = text.expect("it is printable ASCII");
+                            response.headers_mut().insert(MARK_NAME, text);
+                        }
+                        Ok(response)
                     };
                     admission.handle(handler).await
                 }

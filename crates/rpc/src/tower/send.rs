@@ -10,12 +10,12 @@ use http::{HeaderValue, Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
 
-use crate::client::{CallError, Outgoing, halted};
+use crate::client::{CallError, Outgoing, depend, halted};
 use crate::halt::Halt;
-use crate::header::HEADER_NAME;
+use crate::header::{HEADER_NAME, Header, Mark};
 use crate::task::Task;
 use crate::tower::bodies::{KeepResponses, OfResponses, Plain};
-use crate::tower::wire::{HALT_NAME, content};
+use crate::tower::wire::{HALT_NAME, MARK_NAME, content};
 
 /// Gives requests of a client their identity. It belongs below whatever sends a request again, so that
 /// each attempt has an identity of its own.
@@ -98,14 +98,29 @@ where
                 }
                 sink = outgoing.sink()?;
             }
-            let text = HeaderValue::from_str(&outgoing.header().to_text());
-            let text = text.expect("it is printable ASCII");
+            // The receiver's layer hashes by itself.
+            let header = Header {
+                content: None,
+                ..outgoing.header()
+            };
+            let text = HeaderValue::from_str(&header.to_text());
+            let mut text = text.expect("it is printable ASCII");
+            // No two are the same: HTTP/2 would put each into its table, and throw out another for it.
+            text.set_sensitive(true);
             request.headers_mut().insert(HEADER_NAME, text);
             // The client is kept until there is an answer: some end their connection with it.
             let response = inner.call(request).await.map_err(failed);
             drop(inner);
             let response = match response {
-                Ok(response) => Ok(bodies.keep(response, sink)?),
+                Ok(mut response) => {
+                    // It is ours alone, and of this one connection.
+                    if let Some(mark) = response.headers_mut().remove(MARK_NAME)
+                        && let Ok(mark) = Mark::parse(mark.as_bytes())
+                    {
+                        depend(mark);
+                    }
+                    Ok(bodies.keep(response, sink)?)
+                }
                 Err(error) => Err(error),
             };
             let response = outgoing.end(response).await?;

@@ -12,15 +12,15 @@ pub fn header() -> impl Strategy<Value = Header> {
     let path = prop::collection::vec(any::<u32>(), 0..12);
     let path = path.prop_map(|steps| steps.into_iter().fold(Path::default(), Path::child));
     let content = prop::option::of(any::<u64>().prop_map(Content));
-    (name(), origin, path, any::<u64>(), content).prop_map(
-        |(process, origin, path, number, content)| {
+    (name(), origin, path, any::<u64>(), content, any::<u64>()).prop_map(
+        |(process, origin, path, number, content, epoch)| {
             let task = TaskId {
                 process,
                 origin,
                 path,
             };
             let id = RequestId { task, number };
-            Header { id, content }
+            Header { id, content, epoch }
         },
     )
 }
@@ -64,6 +64,6 @@ proptest! {
 
 #[test]
 fn an_outside_identity_is_never_taken_from_a_peer() {
-    let text = "1;0000000000000001;o0000000000000002;;0;";
+    let text = "2;0000000000000001;o0000000000000002;;0;;0";
     Header::parse(text.as_bytes()).expect_err("only a gate gives it");
 }

@@ -11,8 +11,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use relive_rpc::{
-    CallError, Either, EntryPoint, Halt, Header, Keep, Lock, Outcome, Requests, Sender, Session,
-    Tape, Task, exchange, fork, halted, select, test, try_nondet,
+    CallError, Either, EntryPoint, Halt, Header, Keep, Lock, Mark, Outcome, Requests, Sender,
+    Session, Tape, Task, depend, exchange, fork, halted, select, test, try_nondet,
 };
 
 use crate::executor::{Executor, Rng, Slot, yield_now};
@@ -211,7 +211,11 @@ fn request(world: World, entry: usize, payload: u64) -> Boxed<Result<u64, Halt>>
             let text = header.map(|header| header.to_text());
             let carried = carry(world.clone(), entry, text, payload, slot.clone());
             world.executor.spawn(carried);
-            async move { Ok::<_, Infallible>(slot.take().await) }
+            async move {
+                let (bytes, mark) = slot.take().await;
+                mark.into_iter().for_each(depend);
+                Ok::<_, Infallible>(bytes)
+            }
         });
         match answer.await {
             Ok(bytes) if bytes.is_empty() => Err(halted("it has ended".to_owned()).await),
@@ -227,15 +231,16 @@ fn carry(
     entry: usize,
     header: Option<String>,
     payload: u64,
-    slot: Arc<Slot<Vec<u8>>>,
+    slot: Arc<Slot<(Vec<u8>, Option<Mark>)>>,
 ) -> Boxed<()> {
     Box::pin(async move {
         world.delays.wait().await;
         let header = header.map(|text| Header::parse(text.as_bytes()).expect("it was written so"));
         let bytes = payload.to_le_bytes().to_vec();
         let answer = serve(world.clone(), entry, header, bytes).await;
+        let mark = world.sessions[world.program.entries[entry].process].mark();
         world.delays.wait().await;
-        slot.put(answer);
+        slot.put((answer, mark));
     })
 }
 

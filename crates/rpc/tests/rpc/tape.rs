@@ -6,8 +6,8 @@ use crate::model::{Delays, Entry, Op, Program, recording, run, tapes};
 use proptest::prelude::*;
 use relive_rpc::tape::{self, End, Lane};
 use relive_rpc::{
-    Content, Decoder, Encoder, Keep, LaneKind, Member, Name, NameId, Origin, Path, Receipt, Record,
-    RequestId, Session, StreamId, Tape, TaskId,
+    Content, Decoder, Encoder, Keep, LaneKind, Mark, Member, Name, NameId, Origin, Path, Receipt,
+    Record, RequestId, Session, StreamId, Tape, TaskId,
 };
 
 /// Few values, so that they come again.
@@ -63,6 +63,9 @@ fn record() -> impl Strategy<Value = Record> {
         1 => primitive.prop_map(|(task, number, name, value)| Record::Primitive {
             task, number, name, value,
         }),
+        1 => ((0u64..50).prop_map(NameId), number()).prop_map(|(process, epoch)| {
+            Record::Depends(Mark { process, epoch })
+        }),
         1 => payload.prop_map(|(task, stream, part)| Record::Payload { task, stream, part }),
         1 => (member(), number()).prop_map(|(task, operations)| Record::Cancelled {
             task, operations,
@@ -92,6 +95,7 @@ fn encode(records: &[Record], own: &Name) -> Vec<u8> {
             } => {
                 encoder.primitive(&mut out, *task, *number, name, value);
             }
+            Record::Depends(mark) => encoder.depends(&mut out, *mark),
             Record::Payload { task, stream, part } => {
                 encoder.payload(&mut out, *task, *stream, part);
             }

@@ -188,14 +188,14 @@ fn what_peers_forge_is_refused_or_harmless() {
         let request = request.body("hello".to_owned()).unwrap();
         block_on(service.call(request)).unwrap()
     };
-    let good = "1;0000000000000001;r0000000000000002;0.1;7;";
+    let good = "2;0000000000000001;r0000000000000002;0.1;7;;0";
     let long = "1".repeat(100_000);
     let wrong: [&[&str]; 6] = [
         &[""],
         &["2"],
         &[good, good],
         &[&long],
-        &["1;x;y;z;0;"],
+        &["2;x;y;z;0;;0"],
         &[&good[1..]],
     ];
     for headers in wrong {
@@ -206,7 +206,7 @@ fn what_peers_forge_is_refused_or_harmless() {
     }
     // The same identity again and again, and one of a far place of this very process.
     let far = format!(
-        "1;{};g{}.{};;0;",
+        "2;{};g{}.{};;0;;0",
         session.process().id(),
         relive_rpc::NameId::of("entry"),
         u64::MAX
