@@ -143,6 +143,10 @@ impl LaneWriter {
 
     /// Notes that what follows depends on what another process recorded.
     pub(crate) fn depends(self: &Arc<Self>, mark: Mark) {
+        // Of most answers the epoch is known, and nothing is noted.
+        if lock(&self.state).knows(mark, self.common.process) {
+            return;
+        }
         let mut state = self.room();
         state.depends(mark, self.common.process);
         self.tell(state);
@@ -211,13 +215,17 @@ impl LaneWriter {
 }
 
 impl State {
+    fn knows(&self, mark: Mark, own: NameId) -> bool {
+        let covers = |known: &Mark| known.process == mark.process && known.epoch >= mark.epoch;
+        mark.process == own || self.depends.iter().any(covers)
+    }
+
     fn depends(&mut self, mark: Mark, own: NameId) {
-        if mark.process == own {
+        if self.knows(mark, own) {
             return;
         }
         let of = |known: &Mark| known.process == mark.process;
         match self.depends.iter().position(of) {
-            Some(at) if self.depends[at].epoch >= mark.epoch => return,
             Some(at) => self.depends[at] = mark,
             None if self.depends.len() < PEERS_MAX => self.depends.push(mark),
             // Of so many, some may be made up.

@@ -29,7 +29,7 @@ use crate::record::{LaneKind, Member, Receipt, Record, StreamId};
 
 const MAGIC: &[u8; 8] = b"RELIVRPC";
 const MAJOR: u16 = 1;
-/// 1: payloads.
+/// 1: payloads, and what records depend on.
 const MINOR: u16 = 1;
 const END: u32 = u32::MAX;
 const COMMIT: u32 = u32::MAX - 1;

@@ -6,6 +6,7 @@ use std::mem;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
+use bytes::Bytes;
 use http::{HeaderValue, Request, Response};
 use tower_layer::Layer;
 use tower_service::Service;
@@ -103,7 +104,7 @@ where
                 content: None,
                 ..outgoing.header()
             };
-            let text = HeaderValue::from_str(&header.to_text());
+            let text = HeaderValue::from_maybe_shared(Bytes::from(header.to_text()));
             let mut text = text.expect("it is printable ASCII");
             // No two are the same: HTTP/2 would put each into its table, and throw out another for it.
             text.set_sensitive(true);
