@@ -5,7 +5,7 @@ mod out;
 mod read;
 
 pub use exact::ExactTape;
-pub use out::TapeOut;
+pub use out::{SYNCHRONOUS, TapeOut};
 pub use read::TapeIn;
 
 use relive_host::Context;
@@ -14,9 +14,6 @@ use relive_trace::{Event, Outline};
 
 use crate::failure::{Failure, Result};
 use crate::readings::Batch;
-
-/// `steps` of a signal that a fault raised: its position is its instruction.
-pub const SYNCHRONOUS: u32 = u32::MAX;
 
 /// The tape of a task.
 #[expect(

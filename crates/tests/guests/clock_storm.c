@@ -1,4 +1,4 @@
-// relive: output=free
+// relive: output=free sketch=yes
 // Readings of clocks and counters mixed with system calls, under a fast timer whose handler
 // reads clocks too: nothing goes back, and no other register or flag changes.
 #include "check.h"

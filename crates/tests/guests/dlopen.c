@@ -1,4 +1,4 @@
-// relive: flags="-ldl"
+// relive: flags="-ldl" sketch=yes
 // A shared library loaded, used and dropped many times; symbols by name; a missing library.
 #include "check.h"
 #include <dlfcn.h>

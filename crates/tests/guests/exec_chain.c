@@ -1,4 +1,4 @@
-// relive: link=pie,static exit=123 expect="last\n"
+// relive: link=pie,static exit=123 expect="last\n" sketch=yes
 // A process that becomes itself ten times over, keeping pid, descriptors, folder, personality,
 // mask and pending signals, and losing handlers.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: link=pie,static
+// relive: link=pie,static sketch=yes
 // Files in the working folder: every way to read, write, name and list them.
 #include "check.h"
 #include <dirent.h>

@@ -1,4 +1,4 @@
-// relive: link=pie,static output=free
+// relive: link=pie,static output=free sketch=yes
 // setitimer at 100 µs against a loop of two instructions without any system call: signals
 // must get in, and the loop's registers and flags must come back whole.
 #include "fault.h"

@@ -1,4 +1,4 @@
-// relive: link=pie,static
+// relive: link=pie,static sketch=yes
 // Code that changes: a patched immediate, a patched branch, code that patches the instruction
 // just ahead of itself, code that rewrites itself in a loop, data and code on one page.
 #include "check.h"

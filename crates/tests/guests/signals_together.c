@@ -1,4 +1,4 @@
-// relive:
+// relive: sketch=yes
 // Many signals that come free at once: their handlers are entered one above the other, before any
 // of them has executed an instruction, in the order in which the kernel takes signals.
 #include "check.h"

@@ -106,6 +106,9 @@ pub struct Header {
     pub modes: Vec<Mode>,
     /// The case has threads and joins the stress run (`threads=yes`).
     pub threads: bool,
+    /// It is recorded with threads on all cores too, and all that its threads do to each other is ordered by
+    /// atomic instructions and calls (`sketch=yes`).
+    pub sketch: bool,
     /// `exit=N` or `signal=SIGNAME`.
     pub end: End,
     /// Words after the program (`args="a b\x20c"`).
@@ -138,6 +141,7 @@ impl Default for Header {
         Self {
             modes: MODES.iter().map(|row| row.1).collect(),
             threads: false,
+            sketch: false,
             end: End::Exit(0),
             args: Vec::new(),
             stdin: None,
@@ -203,6 +207,7 @@ impl Header {
         match key {
             "modes" => self.modes = words(&MODES, value)?,
             "threads" => self.threads = word(&YES_NO, value)?,
+            "sketch" => self.sketch = word(&YES_NO, value)?,
             "exit" => self.end = End::Exit(value.parse::<u8>().map_err(|e| e.to_string())?.into()),
             "signal" => {
                 self.end = End::Signal(signals::number(value).ok_or("no such signal")?);

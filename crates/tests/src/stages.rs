@@ -20,6 +20,8 @@ enum Action {
     Native,
     Run,
     Record,
+    /// Recorded with threads on all cores.
+    Sketch,
     Replay,
     Verify,
 }
@@ -69,7 +71,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 9] = [
+pub const STAGES: [Stage; 12] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(Mode::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(Mode::Run)),
@@ -108,6 +110,22 @@ pub const STAGES: [Stage; 9] = [
         USUAL,
         Some("record-tiny"),
         Some(Mode::Replay),
+    ),
+    stage("sketch", Action::Sketch, USUAL, None, Some(Mode::Record)),
+    // The first replay finds the turns; the second has them.
+    stage(
+        "replay-of-sketch",
+        Action::Replay,
+        PAIRED,
+        Some("sketch"),
+        Some(Mode::Replay),
+    ),
+    stage(
+        "verify-of-sketch",
+        Action::Verify,
+        USUAL,
+        Some("sketch"),
+        Some(Mode::Verify),
     ),
 ];
 
@@ -251,10 +269,21 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
         Action::Native => {}
         Action::Run => argv.extend(["run".into(), "--".into()]),
         Action::Record => argv.extend(["record".into(), "-o".into(), trace.into(), "--".into()]),
+        Action::Sketch => argv.extend([
+            "record".into(),
+            "--mode".into(),
+            "sketch".into(),
+            "-o".into(),
+            trace.into(),
+            "--".into(),
+        ]),
         Action::Replay => argv.extend(["replay".into(), trace.into()]),
         Action::Verify => argv.extend(["verify".into(), trace.into()]),
     }
-    let is_live = matches!(stage.action, Action::Native | Action::Run | Action::Record);
+    let is_live = matches!(
+        stage.action,
+        Action::Native | Action::Run | Action::Record | Action::Sketch
+    );
     if is_live {
         argv.extend(subject.argv.iter().cloned());
     }
@@ -279,6 +308,11 @@ fn applies(stage: &Stage, header: &Header) -> bool {
         && (header.tiny || !stage_is_tiny(stage))
         // A refused case leaves no recording to replay.
         && (header.refused.is_none() || stage.of.is_none())
+        && (header.sketch || !is_of_sketch(stage))
+}
+
+fn is_of_sketch(stage: &Stage) -> bool {
+    stage.action == Action::Sketch || stage.of == Some("sketch")
 }
 
 /// The text with which `relive` must refuse this stage, if it must.
@@ -287,7 +321,7 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
     let here = match stage.action {
         Action::Record => true,
         Action::Run => refusal.place == Where::All,
-        Action::Native | Action::Replay | Action::Verify => false,
+        Action::Native | Action::Sketch | Action::Replay | Action::Verify => false,
     };
     here.then_some(&refusal.says)
 }
@@ -314,7 +348,7 @@ fn run_stage(
     }
     match stage.action {
         Action::Native => check_expected(header, &outcome, false)?,
-        Action::Run | Action::Record => {
+        Action::Run | Action::Record | Action::Sketch => {
             check_expected(header, &outcome, true)?;
             check_like_native(
                 header,

@@ -34,7 +34,13 @@ it ends: with its exit status, or of the same signal. Relive itself prints nothi
 one line at the end if standard error is a terminal.
 
 Without -o the trace gets a number in the folder for recordings, and becomes the latest: the \
-one that other commands take when no trace is named.";
+one that other commands take when no trace is named.
+
+With --mode sketch the threads of a process run on all cores while they are recorded. The first \
+replay, verify or debug then finds the order in which they acted on each other, checks it against \
+all that was recorded, and keeps it in the trace; if it cannot, it shows both sides and ends with \
+status 125. Threads that look at each other by plain loads, without locks or atomic instructions, \
+may be such a case.";
 
 pub(super) const RECORD_AFTER: &str = "\
 Examples:

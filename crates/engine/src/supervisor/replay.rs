@@ -16,7 +16,8 @@ use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;
-use crate::modes::replay::{checksum, confine, linear, other_writers};
+use crate::modes::replay::linear::wanted;
+use crate::modes::replay::{checksum, confine, other_writers};
 use crate::shm::Shm;
 use crate::start_data::Boot;
 use crate::stats::Totals;
@@ -109,7 +110,7 @@ pub fn replay_into(options: &ReplayOptions<'_>, exact: Option<TraceWriter>) -> R
         ));
     }
     if exact.is_some() {
-        extra.push((linear::VARIABLE, "1".to_owned()));
+        extra.push((wanted::VARIABLE, "1".to_owned()));
     }
     if let Some(n) = options.fragment_insns {
         extra.push(("RELIVE_FRAGMENT_INSNS", n.to_string()));

@@ -3,7 +3,7 @@
 
 use relive_trace::{Event, Kind, Readings, Syscall};
 
-use super::out::TapeOut;
+use super::out::{SYNCHRONOUS, TapeOut};
 
 /// An exact tape that is written.
 pub struct ExactTape {
@@ -60,7 +60,6 @@ impl ExactTape {
 
     /// An event of the recording has happened.
     pub fn copy(&mut self, event: &Event<'_>) {
-        use crate::tape::SYNCHRONOUS;
         let behind = self.behind(event.ticks);
         let less = |steps: u32| match steps {
             SYNCHRONOUS => steps,

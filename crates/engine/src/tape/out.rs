@@ -11,6 +11,9 @@ use crate::readings::Kept;
 use crate::shm::Shm;
 use crate::shm::ring::state;
 
+/// `steps` of a signal that a fault raised: its position is its instruction.
+pub const SYNCHRONOUS: u32 = u32::MAX;
+
 /// A tape being written into its ring.
 pub struct TapeOut {
     shm: Shm,

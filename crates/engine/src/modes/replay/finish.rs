@@ -25,19 +25,6 @@ pub fn finish(answer: &Answer, task: &mut Task, call: &Call, result: i64) -> Res
             &format!("{call} = {result}"),
         ));
     }
-    if let Tape::In(tape) = &mut task.tape
-        && let Some(recorded) = tape.written.take()
-    {
-        let bytes = output::gather(task, call, result as u64);
-        let sum = bytes.as_deref().map(input_sum);
-        if sum != Some(recorded) {
-            return Err(divergence(
-                task,
-                &format!("{call} = {result}"),
-                "the same with other bytes in its buffer",
-            ));
-        }
-    }
     if answer.has_writes() {
         let mut memory = task.machine().memory();
         let stored = answer.refs.iter().map(|r| {
@@ -56,6 +43,19 @@ pub fn finish(answer: &Answer, task: &mut Task, call: &Call, result: i64) -> Res
                     &format!("nothing mapped at {}", bad.0),
                 ));
             }
+        }
+    }
+    if let Tape::In(tape) = &mut task.tape
+        && let Some(recorded) = tape.written.take()
+    {
+        let bytes = output::gather(task, call, result as u64);
+        let sum = bytes.as_deref().map(input_sum);
+        if sum != Some(recorded) {
+            return Err(divergence(
+                task,
+                &format!("{call} = {result}"),
+                "the same with other bytes in its buffer",
+            ));
         }
     }
     if answer.stream != 0 {

@@ -5,7 +5,7 @@ use relive_host::reading::Use;
 use relive_host::signal::{KernelAction, Mask};
 use relive_trace::{Bare, Kind, TapeId};
 
-use super::linear;
+use super::linear::wanted;
 use super::{
     answers, births, concurrency, content, files, finish, past_end_of_file, report, state,
 };
@@ -60,7 +60,7 @@ impl Mode for Replay {
             confined: true,
             keeps: false,
             clocks: Use::Replay,
-            operations: match linear::is_wanted() {
+            operations: match wanted::is_wanted() {
                 true => Ordered::Count,
                 false => Ordered::Off,
             },

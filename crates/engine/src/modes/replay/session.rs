@@ -10,7 +10,7 @@ use relive_trace::{Ending, FileId, Image, Kind, TapeId, TapeReader};
 
 use super::concurrency;
 use super::files::copy_of;
-use super::linear::Linear;
+use super::linear::turns::Linear;
 use super::news::{self, News};
 use super::state::with;
 use super::turns::TurnSchedule;

@@ -113,7 +113,7 @@ pub fn alone() -> bool {
 /// The trace is damaged; no room for the exact tape.
 pub fn task_tape(id: TapeId) -> Result<Tape> {
     let mut tape = open_tape(id)?;
-    if super::linear::is_wanted()
+    if super::linear::wanted::is_wanted()
         && let (Tape::In(tape), Some(shm)) = (&mut tape, machine().shm)
     {
         tape.exact = Some(ExactTape::new(TapeOut::create(

@@ -88,9 +88,7 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
     };
     for note in &tape.notes {
         match (*note, &mut event) {
-            (Note::Edge { thread, op, .. }, Bound::Event { after, .. })
-                if !is_made(thread, op) =>
-            {
+            (Note::Edge { thread, op, .. }, Bound::Event { after, .. }) if !is_made(thread, op) => {
                 *after = Some(thread);
             }
             (
@@ -149,4 +147,35 @@ fn part(behind: (u64, u64), now: u64, next: (u64, u64)) -> Bound {
     let (done, all) = (u128::from(ticks - from), u128::from(to - from));
     let at = since + (u128::from(at - since) * done / all) as u64;
     Bound::Tick { ticks, at }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The tick and the moment of the next part.
+    fn next(behind: (u64, u64), now: u64, next: (u64, u64)) -> (u64, u64) {
+        match part(behind, now, next) {
+            Bound::Tick { ticks, at } => (ticks, at),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn parts_lie_evenly_between_two_moments() {
+        assert_eq!(next((0, 1000), 0, (1600, 2600)), (100, 1100));
+        assert_eq!(next((0, 1000), 100, (1600, 2600)), (200, 1200));
+        assert_eq!(next((0, 1000), 1550, (1600, 2600)), (1600, 2600));
+    }
+
+    #[test]
+    fn parts_are_neither_tiny_nor_long() {
+        assert_eq!(next((0, 0), 0, (10, 100)), (2, 20));
+        assert_eq!(next((0, 0), 0, (1 << 20, 1 << 20)), (LONGEST, LONGEST));
+    }
+
+    #[test]
+    fn a_moment_before_the_last_one_divides_nothing() {
+        assert_eq!(next((0, 500), 0, (1600, 400)), (100, 400));
+    }
 }

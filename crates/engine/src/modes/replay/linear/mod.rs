@@ -6,9 +6,7 @@
 //! Edges are obeyed, moments are a guess: whether it was right the events tell, each with its ticks and its
 //! digest. Must never write an exact recording of a replay that has not come to its end.
 
-mod advance;
+pub mod advance;
 mod bound;
-mod turns;
-
-pub use advance::Step;
-pub use turns::{Linear, VARIABLE, is_wanted};
+pub mod turns;
+pub mod wanted;

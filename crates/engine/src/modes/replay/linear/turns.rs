@@ -7,18 +7,11 @@ use relive_host::GuestAddr;
 use relive_trace::{Event, Kind, TapeId};
 
 use super::bound::{Bound, bound};
+use super::wanted::is_wanted;
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::tape::TapeOut;
 use crate::task::Task;
-
-/// Asks a replay to linearise, in the environment of its first host process.
-pub const VARIABLE: &str = "RELIVE_LINEARISE";
-
-/// Whether this replay linearises.
-pub fn is_wanted() -> bool {
-    std::env::var_os(VARIABLE).is_some()
-}
 
 /// The turns of one process, as they are found.
 pub struct Linear {
@@ -195,4 +188,46 @@ fn is_next(task: &Task) -> bool {
     let pc = GuestAddr(task.ctx.rip);
     let mut memory = task.machine().memory();
     memory.with_code(false, |_, code| Translator::is_ordered_at(code, pc))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn goes_first(dues: &[(u32, Due)]) -> Option<u32> {
+        first(&dues.iter().copied().collect()).map(|(_, slot)| slot)
+    }
+
+    #[test]
+    fn the_thread_that_was_there_first_goes_first() {
+        assert_eq!(goes_first(&[(0, Due::At(7)), (1, Due::At(5))]), Some(1));
+        assert_eq!(goes_first(&[(0, Due::At(5)), (1, Due::At(5))]), Some(0));
+        assert_eq!(goes_first(&[(0, Due::Never), (1, Due::At(5))]), Some(1));
+        assert_eq!(goes_first(&[(0, Due::Never)]), None);
+    }
+
+    #[test]
+    fn a_thread_that_others_wait_for_is_due_when_they_are() {
+        let dues = [(0, Due::After(2, 1)), (1, Due::At(5)), (2, Due::At(9))];
+        assert_eq!(goes_first(&dues), Some(2));
+        // Through a thread that waits itself.
+        let dues = [
+            (0, Due::After(1, 1)),
+            (1, Due::After(3, 8)),
+            (2, Due::At(5)),
+            (3, Due::At(9)),
+        ];
+        assert_eq!(goes_first(&dues), Some(3));
+        // One that is not there yet cannot be waited for.
+        let dues = [(0, Due::After(7, 1)), (1, Due::At(5))];
+        assert_eq!(goes_first(&dues), Some(1));
+    }
+
+    #[test]
+    fn threads_that_wait_for_each_other_are_not_due() {
+        assert_eq!(
+            goes_first(&[(0, Due::After(1, 1)), (1, Due::After(0, 1))]),
+            None
+        );
+    }
 }

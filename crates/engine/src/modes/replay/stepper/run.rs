@@ -8,7 +8,7 @@ use super::stops::Stops;
 use crate::failure::Result;
 use crate::guide::protocol::Ended;
 use crate::modes::replay::events::{Due, NEVER, NextEvent, target};
-use crate::modes::replay::linear::Step;
+use crate::modes::replay::linear::advance::Step;
 
 impl Stepper {
     /// Goes on to a stop, or to the end of the process (`None`).
