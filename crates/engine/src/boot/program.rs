@@ -21,7 +21,6 @@ use crate::process::state::ProcessState;
 use crate::sigaction::{SIG_IGN, host_disposition};
 use crate::start_data::{Boot, Continuation};
 use crate::streams::Streams;
-use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use crate::task::state::TaskState;
 use crate::{image, translations};
@@ -121,7 +120,8 @@ fn first_thread(
             streams: image.streams.clone(),
         }),
     );
-    let tape = make_tape(machine, handed_on, TapeId::new(index, thread.index), pid)?;
+    let id = TapeId::new(index, thread.index);
+    let tape = machine.mode.tape(id, pid, handed_on)?;
     let mut task = Box::new(Task::new(machine, process, thread.index, pid, tape));
     task.restore(thread.after_exec(pid, &program.path));
     set_actions(&task);
@@ -159,14 +159,6 @@ fn record_image(task: &mut Task, image: &Image) {
     let mut bytes = Vec::with_capacity(writes + 4096);
     image.encode(&mut bytes);
     task.record(Kind::Exec(&bytes));
-}
-
-/// The tape that the program goes on with, or a new one.
-fn make_tape(machine: &Machine, handed_on: &HandedOn, id: TapeId, pid: u32) -> Result<Tape> {
-    match (machine.shm, handed_on.ring) {
-        (Some(shm), Some(ring)) => Ok(Tape::Out(TapeOut::attach(shm, ring, handed_on.logged))),
-        _ => machine.mode.tape(id, pid),
-    }
 }
 
 /// Tells the kernel the signal actions.

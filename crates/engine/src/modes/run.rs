@@ -10,14 +10,13 @@ use relive_host::sys;
 use relive_trace::{Kind, TapeId};
 
 use super::live::host::KERNEL_WITH_LISTS;
-use super::live::{self, fork, threads, vfork};
+use super::live::{self, changes, fork, threads, vfork};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::flow::Flow;
-use crate::kernel::changed_files;
 use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
     Begun, Contents, HandedOn, Host, Lives, Mode, ModeTraits, Order, Outcomes, Reading, Signals,
@@ -145,7 +144,7 @@ impl Contents for Run {
 }
 
 impl Lives for Run {
-    fn tape(&self, _: TapeId, _: u32) -> Result<Tape> {
+    fn tape(&self, _: TapeId, _: u32, _: &HandedOn) -> Result<Tape> {
         Ok(Tape::None)
     }
 
@@ -198,16 +197,6 @@ impl Order for Run {
         call: &Call,
         make: &mut dyn FnMut(&mut Task, &Call) -> Result<Reply>,
     ) -> Result<Reply> {
-        let reply = make(task, call)?;
-        if let Reply::Value(result) = reply
-            && task.machine().memory().space.has_shared_files()
-            && let Some(file) = changed_files::changed(task, call, result)
-        {
-            let mut memory = task.machine().memory();
-            let views = memory.space.shared_views(file, 0, u64::MAX);
-            let views: Vec<(u64, u64)> = views.collect();
-            views.iter().for_each(|v| memory.code_changed(v.0, v.1));
-        }
-        Ok(reply)
+        changes::renew_code(task, call, make)
     }
 }

@@ -248,7 +248,7 @@ impl Contents for Fake {
 }
 
 impl Lives for Fake {
-    fn tape(&self, _: TapeId, _: u32) -> Result<Tape> {
+    fn tape(&self, _: TapeId, _: u32, _: &HandedOn) -> Result<Tape> {
         Ok(Tape::None)
     }
 

@@ -2,9 +2,11 @@
 //! birth ([`threads`], [`fork`], [`vfork`]) and its end, and the state that the kernel keeps of it
 //! ([`host`]). It must never choose the thread that runs next: that is the mode's.
 
+pub mod changes;
 mod content;
 pub mod fork;
 pub mod host;
+pub mod recording;
 pub mod threads;
 pub mod vfork;
 

@@ -10,6 +10,7 @@ use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::inherit;
+use crate::mode::HandedOn;
 use crate::task::Task;
 
 /// Makes a thread of the process.
@@ -19,7 +20,9 @@ use crate::task::Task;
 pub fn make(task: &mut Task, args: &CloneArgs) -> Result<Reply> {
     let index = task.process.new_thread();
     let id = TapeId::new(task.process.index, index);
-    let tape = task.mode().tape(id, task.process.pid)?;
+    let tape = task
+        .mode()
+        .tape(id, task.process.pid, &HandedOn::default())?;
     let mut child = inherit::thread(task, args, index, 0, tape);
     child.member = task.machine().registry.enrol();
     let member = child.member.clone();

@@ -12,12 +12,15 @@ use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::mode::{HandedOn, Lives};
 use crate::modes::live::{fork, threads, vfork};
-use crate::tape::Tape;
+use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 
 impl Lives for Serial {
-    fn tape(&self, id: TapeId, pid: u32) -> Result<Tape> {
-        self.create_tape(id, pid)
+    fn tape(&self, id: TapeId, pid: u32, handed_on: &HandedOn) -> Result<Tape> {
+        match handed_on.ring {
+            Some(ring) => Ok(Tape::Out(TapeOut::attach(self.shm, ring, handed_on.logged))),
+            None => self.create_tape(id, pid),
+        }
     }
 
     fn clone_thread(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {

@@ -20,13 +20,12 @@ mod turns;
 use std::sync::Mutex;
 
 use relive_dbt::Ordered;
-use relive_host::reading::{Entry, Use};
-use relive_host::sys;
+use relive_host::reading::Use;
 use relive_sched::{Chaos, Fair, Policy, Seed};
-use relive_trace::{Bare, Kind, TapeId};
+use relive_trace::TapeId;
 
-use super::live;
 use super::live::host::KERNEL;
+use super::live::{self, recording};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
@@ -39,7 +38,7 @@ use crate::mode::{
 };
 use crate::shm::Shm;
 use crate::siginfo::SigInfo;
-use crate::tape::{Tape, TapeOut, digest};
+use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use baton::Baton;
 use schedule::Schedule;
@@ -142,18 +141,7 @@ impl Outcomes for Serial {
     }
 
     fn plain_call(&self, task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Option<i64> {
-        // SAFETY: by its row the call writes no memory and changes nothing that the host relies on.
-        let result = (unsafe { sys::syscall(nr, *args) }) as i64;
-        let call = Bare {
-            ticks: task.ctx.ticks(),
-            digest: digest(&task.ctx),
-            nr: nr as u32,
-            args: &args[..used],
-        };
-        if let Tape::Out(tape) = &mut task.tape {
-            tape.put_bare(&call, result);
-        }
-        Some(result)
+        Some(recording::plain_call(task, nr, args, used))
     }
 
     fn instruction(
@@ -163,13 +151,7 @@ impl Outcomes for Serial {
         n: u8,
         values: &mut dyn FnMut(&Task) -> [u64; 4],
     ) -> Result<[u64; 4]> {
-        let values = values(task);
-        task.record(Kind::Instr {
-            op: number,
-            values,
-            n,
-        });
-        Ok(values)
+        Ok(recording::instruction(task, number, n, values))
     }
 
     fn reading(
@@ -178,18 +160,7 @@ impl Outcomes for Serial {
         source: u32,
         values: &mut dyn FnMut(&Task) -> [u64; 4],
     ) -> Result<Reading> {
-        let event = make_room(task);
-        let [value, extra, ..] = values(task);
-        let ticks = task.ctx.ticks();
-        if let Tape::Out(tape) = &mut task.tape {
-            let entry = Entry {
-                value,
-                source,
-                extra: extra as u32,
-            };
-            tape.readings.push(entry, ticks);
-        }
-        Ok(Reading::Values([value, extra], event))
+        Ok(recording::reading(task, source, values))
     }
 }
 
@@ -258,19 +229,6 @@ impl Signals for Serial {
 impl Contents for Serial {
     fn content(&self, wanted: ContentRequest<'_>) -> Result<Content> {
         Ok(live::content(wanted))
-    }
-}
-
-/// Writes a full buffer: an event, at the reading that is about to be made. Whether it was.
-fn make_room(task: &mut Task) -> bool {
-    let (ticks, digest) = (task.ctx.ticks(), digest(&task.ctx));
-    match &mut task.tape {
-        Tape::Out(tape) if tape.readings.is_full() => {
-            tape.put_full(ticks, digest);
-            task.at_event();
-            true
-        }
-        _ => false,
     }
 }
 

@@ -19,15 +19,23 @@ use crate::task::Task;
 
 impl Sketch {
     fn create_tape(&self, id: TapeId, pid: u32) -> Result<Tape> {
-        let mut tape = TapeOut::create(self.shm, id, pid)?;
+        let tape = TapeOut::create(self.shm, id, pid)?;
+        Ok(self.timed(tape))
+    }
+
+    /// The tape with moments.
+    fn timed(&self, mut tape: TapeOut) -> Tape {
         tape.course = Some(Course::new(self.company));
-        Ok(Tape::Out(tape))
+        Tape::Out(tape)
     }
 }
 
 impl Lives for Sketch {
-    fn tape(&self, id: TapeId, pid: u32) -> Result<Tape> {
-        self.create_tape(id, pid)
+    fn tape(&self, id: TapeId, pid: u32, handed_on: &HandedOn) -> Result<Tape> {
+        match handed_on.ring {
+            Some(ring) => Ok(self.timed(TapeOut::attach(self.shm, ring, handed_on.logged))),
+            None => self.create_tape(id, pid),
+        }
     }
 
     fn clone_thread(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {

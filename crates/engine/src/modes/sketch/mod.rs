@@ -16,18 +16,18 @@ mod object;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use relive_dbt::Ordered;
-use relive_host::reading::{Entry, Use};
-use relive_host::{order, sys};
-use relive_trace::{Bare, Kind, input_sum};
+use relive_host::order;
+use relive_host::reading::Use;
+use relive_trace::{Kind, input_sum};
 
-use super::live;
 use super::live::host::KERNEL;
+use super::live::{self, changes, recording};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
-use crate::kernel::{changed_files, event, output};
+use crate::kernel::{event, output};
 use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
     Begun, Contents, Host, Mode, ModeTraits, Order, Outcomes, Reading, Signals, Turns,
@@ -35,7 +35,7 @@ use crate::mode::{
 use crate::modes::serial::Start;
 use crate::shm::Shm;
 use crate::siginfo::SigInfo;
-use crate::tape::{Tape, digest};
+use crate::tape::Tape;
 use crate::task::Task;
 use object::Object;
 
@@ -106,18 +106,7 @@ impl Outcomes for Sketch {
 
     fn plain_call(&self, task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Option<i64> {
         begin(task);
-        // SAFETY: by its row the call writes no memory and changes nothing that the host relies on.
-        let result = (unsafe { sys::syscall(nr, *args) }) as i64;
-        let call = Bare {
-            ticks: task.ctx.ticks(),
-            digest: digest(&task.ctx),
-            nr: nr as u32,
-            args: &args[..used],
-        };
-        if let Tape::Out(tape) = &mut task.tape {
-            tape.put_bare(&call, result);
-        }
-        Some(result)
+        Some(recording::plain_call(task, nr, args, used))
     }
 
     fn instruction(
@@ -127,13 +116,7 @@ impl Outcomes for Sketch {
         n: u8,
         values: &mut dyn FnMut(&Task) -> [u64; 4],
     ) -> Result<[u64; 4]> {
-        let values = values(task);
-        task.record(Kind::Instr {
-            op: number,
-            values,
-            n,
-        });
-        Ok(values)
+        Ok(recording::instruction(task, number, n, values))
     }
 
     fn reading(
@@ -142,25 +125,7 @@ impl Outcomes for Sketch {
         source: u32,
         values: &mut dyn FnMut(&Task) -> [u64; 4],
     ) -> Result<Reading> {
-        let (ticks, digest) = (task.ctx.ticks(), digest(&task.ctx));
-        let Tape::Out(tape) = &mut task.tape else {
-            return Err(Failure::internal("a recorded thread has a tape"));
-        };
-        let full = tape.readings.is_full();
-        if full {
-            tape.put_full(ticks, digest);
-            task.at_event();
-        }
-        let [value, extra, ..] = values(task);
-        if let Tape::Out(tape) = &mut task.tape {
-            let entry = Entry {
-                value,
-                source,
-                extra: extra as u32,
-            };
-            tape.readings.push(entry, ticks);
-        }
-        Ok(Reading::Values([value, extra], full))
+        Ok(recording::reading(task, source, values))
     }
 }
 
@@ -304,16 +269,6 @@ impl Order for Sketch {
         call: &Call,
         make: &mut dyn FnMut(&mut Task, &Call) -> Result<Reply>,
     ) -> Result<Reply> {
-        let reply = make(task, call)?;
-        if let Reply::Value(result) = reply
-            && task.machine().memory().space.has_shared_files()
-            && let Some(file) = changed_files::changed(task, call, result)
-        {
-            let mut memory = task.machine().memory();
-            let views = memory.space.shared_views(file, 0, u64::MAX);
-            let views: Vec<(u64, u64)> = views.collect();
-            views.iter().for_each(|v| memory.code_changed(v.0, v.1));
-        }
-        Ok(reply)
+        changes::renew_code(task, call, make)
     }
 }

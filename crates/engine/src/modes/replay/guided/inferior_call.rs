@@ -266,7 +266,7 @@ impl Contents for InferiorCall {
 }
 
 impl Lives for InferiorCall {
-    fn tape(&self, _: TapeId, _: u32) -> Result<Tape> {
+    fn tape(&self, _: TapeId, _: u32, _: &HandedOn) -> Result<Tape> {
         no("a new thread")
     }
 

@@ -1,0 +1,30 @@
+//! Changes of files that the process maps shared, where no other process is asked: code that was translated
+//! from them is translated anew.
+
+use crate::call::Call;
+use crate::call::reply::Reply;
+use crate::failure::Result;
+use crate::kernel::changed_files;
+use crate::task::Task;
+
+/// Makes a call by `make`, which may change files that are mapped.
+///
+/// # Errors
+/// Those of `make`.
+pub fn renew_code(
+    task: &mut Task,
+    call: &Call,
+    make: &mut dyn FnMut(&mut Task, &Call) -> Result<Reply>,
+) -> Result<Reply> {
+    let reply = make(task, call)?;
+    if let Reply::Value(result) = reply
+        && task.machine().memory().space.has_shared_files()
+        && let Some(file) = changed_files::changed(task, call, result)
+    {
+        let mut memory = task.machine().memory();
+        let views = memory.space.shared_views(file, 0, u64::MAX);
+        let views: Vec<(u64, u64)> = views.collect();
+        views.iter().for_each(|v| memory.code_changed(v.0, v.1));
+    }
+    Ok(reply)
+}
