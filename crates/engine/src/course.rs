@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use relive_host::order::now;
 use relive_trace::Kind;
 
 /// When a thread was where.
@@ -69,12 +70,6 @@ impl Course {
             took: end.wrapping_sub(begin),
         })
     }
-}
-
-/// The processor's time stamp counter.
-fn now() -> u64 {
-    // SAFETY: every x86-64 processor has the instruction.
-    unsafe { core::arch::x86_64::_rdtsc() }
 }
 
 /// What a tape says between two events of the course of its thread.

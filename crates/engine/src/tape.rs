@@ -101,11 +101,12 @@ impl Tape {
             && tape.course.is_some()
         {
             tape.take_edges(ctx, false);
-            tape.sample(ctx.ticks());
+            tape.moment(ctx.ticks(), false);
         }
     }
 
-    /// Takes in
+    /// Takes over the readings and edges that the thread's translated code has made since
+    /// [`Tape::lend`].
     pub fn take_back(&mut self, ctx: &mut Context) {
         match self {
             Self::Out(t) => {

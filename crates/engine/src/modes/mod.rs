@@ -34,7 +34,7 @@ pub fn choose(name: Name, shm: Option<Shm>, start: serial::Start) -> Result<&'st
         }
         Name::Sketch => {
             let shm = shm.ok_or_else(|| Failure::internal("a recording has shared memory"))?;
-            Box::leak(Box::new(sketch::Sketch::new(shm, &start)))
+            Box::leak(Box::new(sketch::Sketch::new(shm)))
         }
         Name::Replay => &replay::mode::Replay,
     })

@@ -153,11 +153,7 @@ impl Lives for Run {
     }
 
     fn fork(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
-        let quiet = task.quiesce();
-        if quiet.is_some() {
-            task.machine().registry.await_ended();
-        }
-        fork::fork(task, args, self)
+        fork::fork_at_rest(task, args, self)
     }
 
     fn vfork(

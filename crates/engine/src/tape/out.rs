@@ -70,16 +70,10 @@ impl TapeOut {
         }
     }
 
-    /// Notes the moment of the next event (`event`), or of tick `ticks`, at which the thread stands.
+    /// Notes the moment of the next event (`event`), or of tick `ticks`, which is the last one behind the
+    /// thread.
     pub fn moment(&mut self, ticks: u64, event: bool) {
         if let Some(kind) = self.course.as_mut().and_then(|c| c.moment(event)) {
-            self.note(ticks, kind);
-        }
-    }
-
-    /// Notes the moment of the tick that the thread stands at, or that is the last one behind it.
-    pub fn sample(&mut self, ticks: u64) {
-        if let Some(kind) = self.course.as_mut().and_then(|c| c.moment(false)) {
             self.note(ticks, kind);
         }
     }

@@ -94,6 +94,19 @@ pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Re
     Ok(Reply::Value(i64::from(pid)))
 }
 
+/// The same where threads run at the same time: all others are at rest meanwhile, and those that have ended are
+/// gone.
+///
+/// # Errors
+/// As [`fork`].
+pub fn fork_at_rest(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Reply> {
+    let quiet = task.quiesce();
+    if quiet.is_some() {
+        task.machine().registry.await_ended();
+    }
+    fork(task, args, births)
+}
+
 /// Forks the host; as the kernel answers, in both. With `waits` the parent sleeps until the child
 /// executes a program or ends.
 fn fork_host(args: &CloneArgs, waits: bool, pidfd: &mut i32) -> i64 {

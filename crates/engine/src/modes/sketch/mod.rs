@@ -32,7 +32,6 @@ use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
     Begun, Contents, Host, Mode, ModeTraits, Order, Outcomes, Reading, Signals, Turns,
 };
-use crate::modes::serial::Start;
 use crate::shm::Shm;
 use crate::siginfo::SigInfo;
 use crate::tape::Tape;
@@ -56,7 +55,7 @@ pub struct Sketch {
 impl Sketch {
     /// The mode of one process.
     #[must_use]
-    pub fn new(shm: Shm, _start: &Start) -> Self {
+    pub fn new(shm: Shm) -> Self {
         Self {
             shm,
             shared: Object::default(),
@@ -180,7 +179,7 @@ impl Turns for Sketch {
             && task.steps == 0
             && let Tape::Out(tape) = &mut task.tape
         {
-            tape.sample(ticks);
+            tape.moment(ticks, false);
         }
         self.begin_slice(task);
         Ok(Flow::Continue)

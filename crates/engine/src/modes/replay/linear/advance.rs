@@ -12,7 +12,6 @@ use crate::modes::replay::events::Due;
 use crate::modes::replay::session::Session;
 use crate::modes::replay::stepper::execute::Toward;
 use crate::modes::replay::stepper::process::Stepper;
-use crate::modes::replay::stepper::stops::Stops;
 use crate::tape::{Tape, digest};
 use crate::task::Task;
 
@@ -49,7 +48,7 @@ impl Session {
             let slot = task.slot;
             dues.insert(slot, linear.due(task, &self.tasks, None)?.1);
         }
-        Ok(first(&dues).map(|(_, slot)| slot))
+        Ok(first(&dues))
     }
 }
 
@@ -105,7 +104,7 @@ impl Stepper {
     ///
     /// # Errors
     /// A damaged trace.
-    pub fn holds_back<S: Stops>(&mut self, due: &Due, _: &mut S) -> Result<bool> {
+    pub fn holds_back(&mut self, due: &Due) -> Result<bool> {
         let next = self.task.tape.outline()?;
         let steps = match due {
             // Only the event of a call says that its thread lost the turn in it.

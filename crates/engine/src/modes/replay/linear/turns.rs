@@ -154,7 +154,7 @@ pub enum Due {
 }
 
 /// The thread that goes on first. One for which others wait is due when they are.
-pub fn first(dues: &BTreeMap<u32, Due>) -> Option<(u64, u32)> {
+pub fn first(dues: &BTreeMap<u32, Due>) -> Option<u32> {
     let mut at: BTreeMap<u32, u64> = BTreeMap::new();
     for (&slot, &due) in dues {
         match due {
@@ -180,7 +180,8 @@ pub fn first(dues: &BTreeMap<u32, Due>) -> Option<(u64, u32)> {
             Due::Never => {}
         }
     }
-    at.into_iter().map(|(slot, moment)| (moment, slot)).min()
+    let first = at.into_iter().min_by_key(|&(slot, moment)| (moment, slot));
+    first.map(|(slot, _)| slot)
 }
 
 /// Whether the thread's next instruction is an ordered one.
@@ -195,7 +196,7 @@ mod tests {
     use super::*;
 
     fn goes_first(dues: &[(u32, Due)]) -> Option<u32> {
-        first(&dues.iter().copied().collect()).map(|(_, slot)| slot)
+        first(&dues.iter().copied().collect())
     }
 
     #[test]

@@ -12,7 +12,7 @@ impl Stepper {
         if let Some(why) = stops.before_event(self, &due)? {
             return Ok(Some(why));
         }
-        if self.session.linear.is_some() && self.holds_back(&due, stops)? {
+        if self.session.linear.is_some() && self.holds_back(&due)? {
             return Ok(None);
         }
         let flow = due.happen(&mut self.task)?;
