@@ -21,6 +21,15 @@ static void *allocate(void *arg) {
     return arg;
 }
 
+// A thread of a program that is being executed by another one may get EAGAIN (clone shares the root
+// and the working directory with a call to execve that checks them).
+static void start(void *(*routine)(void *)) {
+    pthread_t thread;
+    int error;
+    while ((error = pthread_create(&thread, NULL, routine, NULL)) == EAGAIN) continue;
+    CHECK(error == 0);
+}
+
 int main(int argc, char **argv) {
     CHECK(argc == 2);
     name = argv[0], left = argv[1];
@@ -32,8 +41,7 @@ int main(int argc, char **argv) {
     }
     CHECK(limit.rlim_cur == LIMIT);
     if (atoi(left) == 0) return ok();
-    pthread_t thread;
-    CHECK0(pthread_create(&thread, NULL, allocate, NULL));
-    for (int i = 0; i < THREADS; i++) CHECK0(pthread_create(&thread, NULL, execute, NULL));
+    start(allocate);
+    for (int i = 0; i < THREADS; i++) start(execute);
     for (;;) pause();
 }
