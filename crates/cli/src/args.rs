@@ -427,6 +427,8 @@ pub struct AttemptArgs {
     pub timeout_ms: Option<u64>,
     #[arg(long)]
     pub stats: bool,
+    #[arg(long, value_delimiter = ',')]
+    pub sites: Vec<u64>,
     #[command(flatten)]
     pub guest: Guest,
 }

@@ -23,6 +23,8 @@ pub struct Outcome {
     pub signal: Option<i32>,
     /// It was killed because it did not end in time.
     pub timed_out: bool,
+    /// Addresses of instructions by which threads met, in this run or those before.
+    pub sites: Vec<u64>,
     /// The counters, if they were requested.
     pub stats: Option<Stats>,
 }
@@ -48,6 +50,7 @@ pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
         timeout: args.timeout_ms.map(Duration::from_millis),
         silent: true,
         count: args.stats,
+        sites: &args.sites,
     })?;
     let (code, signal) = match recording.status {
         EndStatus::Code(code) => (Some(code), None),
@@ -58,6 +61,7 @@ pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
         code,
         signal,
         timed_out: recording.timed_out,
+        sites: recording.sites.clone(),
         stats: counted.map(|totals| Stats::new(totals, Some(&recording.summary))),
     };
     let line = serde_json::to_string(&outcome).map_err(Failure::internal)?;

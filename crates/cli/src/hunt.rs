@@ -35,13 +35,14 @@ pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
             sum.tell(how);
         }
     };
+    let mut sites = Vec::new();
     let progress = progress::spinner(args.max.into());
     for run in 1..=args.max {
         progress.set_position(run.into());
         // A fair schedule first: a program that always fails needs no unlikely one.
         let seed = (run > 1).then(random_seed);
         let place = Place::numbered(args.guest.program())?;
-        let outcome = match attempt(&place, args, seed) {
+        let outcome = match attempt(&place, args, seed, &sites) {
             Ok(outcome) => outcome,
             Err(failure) => {
                 place.remove()?;
@@ -57,10 +58,15 @@ pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
         if let Some(stats) = outcome.as_ref().and_then(|outcome| outcome.stats.as_ref()) {
             sum.add(stats);
         }
-        let Some(outcome) = outcome.filter(Outcome::failed) else {
+        let Some(outcome) = outcome else {
             place.remove()?;
             continue;
         };
+        if !outcome.failed() {
+            sites = outcome.sites;
+            place.remove()?;
+            continue;
+        }
         place.make_latest()?;
         progress.finish_and_clear();
         tell(&sum);
@@ -120,7 +126,12 @@ fn found(
 }
 
 /// One run; `None` when it was interrupted before it could report its outcome.
-fn attempt(place: &Place, args: &HuntArgs, seed: Option<Seed>) -> Result<Option<Outcome>, Failure> {
+fn attempt(
+    place: &Place,
+    args: &HuntArgs,
+    seed: Option<Seed>,
+    sites: &[u64],
+) -> Result<Option<Outcome>, Failure> {
     let (guest, timeout) = (&args.guest, args.timeout);
     let mut words: Vec<OsString> = vec!["attempt".into(), "--trace".into(), place.path().into()];
     words.extend(seed.map(|seed| format!("--seed={seed}").into()));
@@ -128,6 +139,10 @@ fn attempt(place: &Place, args: &HuntArgs, seed: Option<Seed>) -> Result<Option<
         (!timeout.is_zero()).then(|| format!("--timeout-ms={}", timeout.as_millis().max(1)).into()),
     );
     words.extend(args.stats.stats.map(|_| "--stats".into()));
+    if !sites.is_empty() {
+        let sites: Vec<String> = sites.iter().map(u64::to_string).collect();
+        words.push(format!("--sites={}", sites.join(",")).into());
+    }
     words.push("--".into());
     words.push(guest.program().into());
     words.extend_from_slice(guest.args());

@@ -40,6 +40,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         timeout: None,
         silent: false,
         count: args.stats.stats.is_some(),
+        sites: &[],
     };
     match supervisor::record(&options) {
         Ok(recording) => {

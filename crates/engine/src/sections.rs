@@ -5,6 +5,7 @@ use std::sync::Once;
 use crate::input::store;
 use crate::kernel::stream_aliases::STREAM_ALIASES;
 use crate::modes::replay::concurrency::CONCURRENCY;
+use crate::modes::serial::sites::SITES;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::group::GROUP;
 use crate::sharing::objects::SHARED_FILES;
@@ -16,7 +17,7 @@ use crate::{cpuid, file_table, remarks, shm, stats};
 /// Places the sections; before a process shares memory. Once is enough.
 pub fn place() {
     static DONE: Once = Once::new();
-    let all: [&'static dyn Declared; 13] = [
+    let all: [&'static dyn Declared; 14] = [
         &CONCURRENCY,
         &remarks::REMARKS,
         &cpuid::ANSWERS,
@@ -30,6 +31,7 @@ pub fn place() {
         &SHARED_FILES,
         &stats::COUNTERS,
         &store::SHARED,
+        &SITES,
     ];
     DONE.call_once(|| shm::place(&all));
 }

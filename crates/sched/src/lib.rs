@@ -15,11 +15,13 @@ mod fair;
 mod policy;
 mod rng;
 mod round_robin;
+mod sampling;
 mod seed;
 
 pub use chaos::Chaos;
 pub use fair::Fair;
-pub use policy::{Policy, SLICE_MAX, STEPS_MAX};
+pub use policy::{Policy, SLICE_MAX, STEPS_MAX, SharedAccess};
 pub use rng::Rng;
 pub use round_robin::RoundRobin;
+pub use sampling::Sampling;
 pub use seed::{Seed, SeedError};

@@ -22,6 +22,49 @@ pub trait Policy: Send {
     /// When `waiting` is empty.
     fn choose(&mut self, waiting: &[u32]) -> usize;
 
+    /// At the end of a slice: whether this thread goes on in spite of those that wait.
+    fn keeps(&mut self, _thread: u32, _waiting: &[u32]) -> bool {
+        false
+    }
+
     /// This thread gave way because it only spun: it waits for another one.
     fn spinning(&mut self, _thread: u32) {}
+
+    /// Whether each instruction is to be looked at now, while others wait or, `alone`, sleep.
+    fn samples(&self, _alone: bool) -> bool {
+        false
+    }
+
+    /// An instruction of this thread is looked at: whether one of `waiting` goes first.
+    fn look(&mut self, _thread: u32, _waiting: &[u32]) -> bool {
+        false
+    }
+
+    /// This thread is about to make an access to memory that threads share: whether one of
+    /// `waiting` goes first.
+    fn give_way(&mut self, _thread: u32, _access: SharedAccess, _waiting: &[u32]) -> bool {
+        false
+    }
+
+    /// It makes the access now.
+    fn makes(&mut self, _thread: u32, _access: SharedAccess) {}
+}
+
+/// An access to memory that threads share.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SharedAccess {
+    /// Address of the instruction.
+    pub site: u64,
+    /// Number of the word: an address without its last three bits.
+    pub word: u64,
+    /// Whether it may write.
+    pub writes: bool,
+}
+
+impl SharedAccess {
+    /// Whether the order of both matters.
+    #[must_use]
+    pub fn conflicts(self, other: Self) -> bool {
+        self.word == other.word && (self.writes || other.writes)
+    }
 }

@@ -15,6 +15,11 @@ pub trait Turns {
     /// Grants a new slice of ticks.
     fn begin_slice(&self, task: &mut Task);
 
+    /// Whether the task is not to run on by itself: [`Turns::end_budget`] steps it.
+    fn samples(&self, _: &Task) -> bool {
+        false
+    }
+
     /// The budget is used up, by a signal or by the slice; the task is at a safe point.
     ///
     /// # Errors

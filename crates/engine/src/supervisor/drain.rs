@@ -12,6 +12,7 @@ use super::children::{has_children, reap};
 use super::signals::pass_on;
 use super::status::EndStatus;
 use crate::failure::{Failure, Result};
+use crate::modes::serial::sites::SITES;
 use crate::remarks::REMARKS;
 use crate::shm::ring::{RINGS, state};
 use crate::shm::{Shm, alive};
@@ -35,6 +36,8 @@ pub struct Recording {
     pub totals: Option<Totals>,
     /// Remarks for the user on programs that could not do something.
     pub remarks: Vec<String>,
+    /// Instructions by which threads met, if the schedule looked for them.
+    pub sites: Vec<u64>,
 }
 
 /// A recording that runs.
@@ -135,6 +138,7 @@ impl Drain {
             summary: manifest.summary.unwrap_or(summary),
             totals: crate::stats::COUNTERS.of(&self.shm).totals(),
             remarks: REMARKS.of(&self.shm).sentences(),
+            sites: SITES.of(&self.shm).all(),
         })
     }
 

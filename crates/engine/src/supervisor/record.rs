@@ -14,6 +14,7 @@ use super::program::{absolute, environment, find_program};
 use super::signals::{forward_endings, ignore_keyboard, wake_at_child_end};
 use crate::failure::{Failure, Result};
 use crate::mode::{HandedOn, Name};
+use crate::modes::serial::sites::SITES;
 use crate::shm::Shm;
 use crate::start_data::Boot;
 
@@ -35,6 +36,8 @@ pub struct RecordOptions<'a> {
     pub silent: bool,
     /// Count, for `--stats`.
     pub count: bool,
+    /// Instructions by which threads met in earlier recordings of the program.
+    pub sites: &'a [u64],
 }
 
 /// Records a program to its end.
@@ -51,6 +54,8 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     if options.count {
         crate::stats::COUNTERS.of(&shm).count();
     }
+    let sites = SITES.of(&shm);
+    options.sites.iter().for_each(|&site| sites.add(site));
     crate::translations::store::choose();
     let shown = target.argv.clone();
     let memory = Some(shm.descriptor());

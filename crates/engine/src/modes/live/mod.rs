@@ -114,6 +114,13 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
             }
             deliver::finish_restart(task);
         }
+        if mode.samples(task) {
+            let flow = mode.end_budget(task)?;
+            if !matches!(flow, Flow::Continue) {
+                return Ok(flow);
+            }
+            continue;
+        }
         let stop = task.go(false);
         let flow = match stop {
             Stop::Budget { .. } => {

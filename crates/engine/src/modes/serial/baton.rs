@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use relive_host::sys;
-use relive_sched::Policy;
+use relive_sched::{Policy, SharedAccess};
 
 use crate::failure::{Failure, Result};
 use crate::sharing::changes::CHANGES;
@@ -140,6 +140,11 @@ impl Baton {
             }
     }
 
+    /// How many threads of the process wait.
+    pub fn waiting(&self) -> u32 {
+        self.waiting.load(Ordering::Relaxed)
+    }
+
     /// Length of the next slice in ticks.
     pub fn slice(&self) -> u64 {
         self.lock().policy.slice()
@@ -148,6 +153,40 @@ impl Baton {
     /// How many instructions to step after a slice's last tick.
     pub fn steps(&self) -> u32 {
         self.lock().policy.steps()
+    }
+
+    /// At the end of the holder's slice: whether it goes on in spite of those that wait.
+    pub fn keeps(&self, thread: u32) -> bool {
+        let mut s = self.lock();
+        let ids = s.ids();
+        !ids.is_empty() && s.policy.keeps(thread, &ids)
+    }
+
+    /// Whether the policy wants to see accesses.
+    pub fn samples(&self) -> bool {
+        let s = self.lock();
+        s.policy.samples(s.queue.is_empty())
+    }
+
+    /// The holder's next instruction is looked at: whether another thread of the process goes first.
+    /// `None`: the policy does not want to see it.
+    pub fn look(&self, thread: u32) -> Option<bool> {
+        let mut s = self.lock();
+        let ids = s.ids();
+        let samples = s.policy.samples(ids.is_empty());
+        samples.then(|| s.policy.look(thread, &ids))
+    }
+
+    /// Whether another thread of the process goes before this access of the holder's.
+    pub fn give_way(&self, thread: u32, access: SharedAccess) -> bool {
+        let mut s = self.lock();
+        let ids = s.ids();
+        s.policy.give_way(thread, access, &ids)
+    }
+
+    /// The holder makes the access.
+    pub fn makes(&self, thread: u32, access: SharedAccess) {
+        self.lock().policy.makes(thread, access);
     }
 
     /// Tells the policies that a thread gave way because it spun.
@@ -232,6 +271,11 @@ impl Baton {
 }
 
 impl State {
+    /// The threads that wait.
+    fn ids(&self) -> Vec<u32> {
+        self.queue.iter().map(|w| w.thread).collect()
+    }
+
     /// Makes a waiting thread the holder, if there is one, in place of `thread`; returns the word
     /// to wake it by.
     fn hand_over(&mut self, thread: u32, waiting: &AtomicU32) -> Option<*const AtomicU32> {
@@ -244,7 +288,7 @@ impl State {
         if self.queue.is_empty() {
             return None;
         }
-        let ids: Vec<u32> = self.queue.iter().map(|w| w.thread).collect();
+        let ids = self.ids();
         let next = self.queue.remove(self.policy.choose(&ids));
         waiting.fetch_sub(1, Ordering::Relaxed);
         self.holder = Some(next.thread);

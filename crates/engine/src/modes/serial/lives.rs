@@ -24,7 +24,11 @@ impl Lives for Serial {
     }
 
     fn clone_thread(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
-        threads::make(task, args)
+        let reply = threads::make(task, args)?;
+        if let (Some(sampler), Reply::Value(1..)) = (&self.sampler, &reply) {
+            sampler.await_woken(&self.baton, 1);
+        }
+        Ok(reply)
     }
 
     fn fork(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
@@ -42,6 +46,9 @@ impl Lives for Serial {
     }
 
     fn thread_begins(&self, task: &mut Task, start: Kind<'_>) {
+        if let Some(sampler) = &self.sampler {
+            sampler.begin(task.index);
+        }
         let taken = self.baton.take(task);
         self.turn(task, taken.before);
         task.record(start);

@@ -11,8 +11,11 @@ pub mod baton;
 mod file_changes;
 mod kill;
 mod lives;
+mod meetings;
+mod sampling;
 mod schedule;
 mod sharing;
+pub mod sites;
 mod spinning;
 mod succession;
 mod turns;
@@ -21,7 +24,7 @@ use std::sync::Mutex;
 
 use relive_dbt::Ordered;
 use relive_host::reading::Use;
-use relive_sched::{Chaos, Fair, Policy, Seed};
+use relive_sched::{Fair, Policy, Sampling, Seed};
 use relive_trace::TapeId;
 
 use super::live::host::KERNEL;
@@ -41,6 +44,7 @@ use crate::siginfo::SigInfo;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use baton::Baton;
+use sampling::Sampler;
 use schedule::Schedule;
 
 /// The mode of `relive record`.
@@ -51,6 +55,8 @@ pub struct Serial {
     schedule: Mutex<Schedule>,
     shm: Shm,
     seed: Option<(u64, bool)>,
+    /// Where the policy is one that looks at accesses.
+    sampler: Option<Sampler>,
 }
 
 /// The start data of a recording process.
@@ -80,6 +86,7 @@ impl Serial {
             schedule: Mutex::new(schedule),
             shm,
             seed: start.handed_on.seed,
+            sampler: matches!(start.handed_on.seed, Some((_, true))).then(Sampler::default),
         }
     }
 
@@ -97,7 +104,7 @@ fn policy(seed: Option<(u64, bool)>, process: u32) -> Box<dyn Policy> {
     });
     let seed = Seed(seed.wrapping_add(u64::from(process).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
     if chaos {
-        Box::new(Chaos::new(seed))
+        Box::new(Sampling::new(seed))
     } else {
         Box::new(Fair::new(seed))
     }
@@ -126,6 +133,9 @@ impl Mode for Serial {
 
 impl Outcomes for Serial {
     fn begin_call(&self, _: &mut Task, _: &Call) -> Result<Begun> {
+        if let Some(sampler) = &self.sampler {
+            sampler.call_begins(&self.baton);
+        }
         Ok(Begun::Live)
     }
 
@@ -137,6 +147,9 @@ impl Outcomes for Serial {
         _: Option<&Answer>,
     ) -> Result<()> {
         event::log(task, call, result);
+        if let Some(sampler) = &self.sampler {
+            sampler.call_ends(&self.baton, call, result);
+        }
         Ok(())
     }
 
@@ -177,6 +190,10 @@ impl Turns for Serial {
 
     fn begin_slice(&self, task: &mut Task) {
         self.new_slice(task);
+    }
+
+    fn samples(&self, task: &Task) -> bool {
+        task.exact && task.ctx.pending == 0 && self.sampler(task).is_some()
     }
 
     fn end_budget(&self, task: &mut Task) -> Result<Flow> {

@@ -38,7 +38,8 @@ impl Serial {
     pub(super) fn slice_end(&self, task: &mut Task) -> Result<Flow> {
         let signalled = task.ctx.pending != 0;
         self.shm.need_supervisor()?;
-        if signalled || !self.baton.wanted() {
+        let sampler = self.sampler(task);
+        if signalled || sampler.is_none() && !self.baton.wanted() {
             self.go_on(task);
             return Ok(Flow::Continue);
         }
@@ -47,10 +48,16 @@ impl Serial {
         }
         // The steps may pass many ticks; none of them ends anything.
         task.ctx.grant(PLENTY);
+        if let Some(sampler) = sampler {
+            let flow = self.sample_on(task, sampler);
+            self.new_slice(task);
+            return flow;
+        }
         let flow = self.step_on(task);
         self.new_slice(task);
         let flow = flow?;
-        if matches!(flow, Flow::Continue) && task.exact && task.ctx.pending == 0 {
+        let may_switch = matches!(flow, Flow::Continue) && task.exact && task.ctx.pending == 0;
+        if may_switch && !self.baton.keeps(task.slot) {
             self.switch(task);
         }
         Ok(flow)

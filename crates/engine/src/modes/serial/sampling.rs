@@ -1,0 +1,160 @@
+//! Sampling of the order of accesses: while a policy asks for it a thread is stepped, and in front of
+//! each access to a word in which threads meet the policy may let another one go first.
+//!
+//! The words in which threads meet are found on the way ([`meetings`](super::meetings)). The
+//! instructions that access them are *sites*, kept in the shared memory ([`sites`](super::sites)), so
+//! that the later runs of a hunt know them from the beginning. All of this decides only where switches
+//! happen, and must never decide anything else: a switch is recorded where it was made.
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Mutex, MutexGuard};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use relive_dbt::accesses;
+use relive_sched::SharedAccess;
+
+use super::Serial;
+use super::baton::Baton;
+use super::meetings::Meetings;
+use super::sites::SITES;
+use crate::call::Call;
+use crate::failure::Result;
+use crate::flow::Flow;
+use crate::stops::{self, Step};
+use crate::task::Task;
+
+/// Most words of one access that are looked at.
+const MOST_WORDS: usize = 64;
+
+/// The state of sampling in a process.
+#[derive(Default)]
+pub struct Sampler {
+    meetings: Mutex<Meetings>,
+    /// How many threads waited when the holder's call began.
+    waiters: AtomicU32,
+}
+
+impl Sampler {
+    fn meetings(&self) -> MutexGuard<'_, Meetings> {
+        self.meetings
+            .lock()
+            .expect("no thread panics: panics abort")
+    }
+
+    /// A thread begins.
+    pub fn begin(&self, thread: u32) {
+        self.meetings().begin(thread);
+    }
+
+    /// The holder of the baton begins a call.
+    pub fn call_begins(&self, baton: &Baton) {
+        self.waiters.store(baton.waiting(), Ordering::Relaxed);
+    }
+
+    /// It ends one.
+    pub fn call_ends(&self, baton: &Baton, call: &Call, result: i64) {
+        if call.nr == libc::SYS_futex as u32 && is_wake(call.args[1]) {
+            self.await_woken(baton, u32::try_from(result).unwrap_or(0));
+        }
+    }
+
+    /// Lets threads that the holder's call has made or woken come to wait, so that the policy can choose
+    /// among them. They may be slow, or never come (a signal was first): then it goes on without them.
+    pub fn await_woken(&self, baton: &Baton, woken: u32) {
+        const LIMIT: Duration = Duration::from_millis(2);
+        let expected = self.waiters.load(Ordering::Relaxed) + woken;
+        let start = Instant::now();
+        while woken > 0 && baton.samples() && baton.waiting() < expected && start.elapsed() < LIMIT
+        {
+            thread::yield_now();
+        }
+    }
+}
+
+/// Whether this operation of futex(2) wakes as many threads as it returns.
+fn is_wake(operation: u64) -> bool {
+    matches!(
+        operation as i32 & libc::FUTEX_CMD_MASK,
+        libc::FUTEX_WAKE | libc::FUTEX_WAKE_BITSET | libc::FUTEX_WAKE_OP
+    )
+}
+
+impl Serial {
+    /// The sampler, if this task's accesses are to be looked at now.
+    pub(super) fn sampler(&self, task: &Task) -> Option<&Sampler> {
+        let sampler = self.sampler.as_ref()?;
+        (self.baton.shared(task) && self.baton.samples()).then_some(sampler)
+    }
+
+    /// Steps a thread while the policy samples, up to a safe point. Also while no other waits: the
+    /// accesses of the thread that comes last are to be known too.
+    pub(super) fn sample_on(&self, task: &mut Task, sampler: &Sampler) -> Result<Flow> {
+        while let Some(mut gives_way) = self.baton.look(task.slot) {
+            let meeting = self.meeting(task, sampler);
+            if let Some(access) = meeting {
+                gives_way |= self.baton.give_way(task.slot, access);
+                tracing::debug!(
+                    target: "sched",
+                    thread = task.index,
+                    site = format_args!("{:#x}", access.site),
+                    word = format_args!("{:#x}", access.word * 8),
+                    access.writes,
+                    gives_way,
+                    "meeting"
+                );
+            }
+            if gives_way {
+                self.switch(task);
+                if task.ctx.pending != 0 {
+                    return Ok(Flow::Continue);
+                }
+            }
+            if let Some(access) = meeting {
+                self.baton.makes(task.slot, access);
+            }
+            if let Step::Handled { flow, .. } = stops::step(task)? {
+                return Ok(flow);
+            }
+            if task.ctx.pending != 0 || !task.exact {
+                return Ok(Flow::Continue);
+            }
+        }
+        Ok(Flow::Continue)
+    }
+
+    /// The access of the next instruction to a word in which threads meet.
+    fn meeting(&self, task: &Task, sampler: &Sampler) -> Option<SharedAccess> {
+        let site = task.ctx.rip;
+        if sampler.meetings().is_quiet(site) {
+            return None;
+        }
+        let accesses = {
+            let mut memory = task.machine().memory();
+            let mut all = memory.with_code(true, |_, code| accesses(code, &task.ctx));
+            if all.is_empty() {
+                sampler.meetings().note_quiet(site);
+            }
+            all.retain(|access| memory.space.may_write(access.addr));
+            all
+        };
+        let sites = SITES.of(&self.shm);
+        let mut met = None;
+        for access in accesses {
+            let words = access.addr / 8..=access.addr.saturating_add(access.len.max(1) - 1) / 8;
+            for word in words.take(MOST_WORDS) {
+                let writes = access.writes;
+                let access = SharedAccess { site, word, writes };
+                let (meets, others) = sampler.meetings().note(task.index, access);
+                if !others.is_empty() {
+                    others.iter().for_each(|&other| sites.add(other));
+                    sites.add(site);
+                }
+                if meets || sites.contains(site) {
+                    met.get_or_insert(access);
+                }
+            }
+        }
+        met
+    }
+}
