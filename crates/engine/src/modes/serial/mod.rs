@@ -12,6 +12,7 @@ mod file_changes;
 mod kill;
 mod lives;
 mod meetings;
+mod sampler;
 mod sampling;
 mod schedule;
 mod sharing;
@@ -44,7 +45,7 @@ use crate::siginfo::SigInfo;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use baton::Baton;
-use sampling::Sampler;
+use sampler::Sampler;
 use schedule::Schedule;
 
 /// The mode of `relive record`.
