@@ -107,6 +107,62 @@ impl Failure {
 /// Shorthand for results that end in a [`Failure`].
 pub type Result<T> = std::result::Result<T, Failure>;
 
+/// Why a step of a call did not come about: the guest may be told, or must not go on.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum CallError {
+    /// The kernel's error number, a positive one: the guest has it as the call's result.
+    Errno(i32),
+    /// The engine's state has changed by half, and no error number says so.
+    Failure(Failure),
+}
+
+/// Shorthand for steps of a call.
+pub type CallResult<T> = std::result::Result<T, CallError>;
+
+impl CallError {
+    /// The result of the call.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn result(self) -> Result<i64> {
+        match self {
+            Self::Errno(errno) => Ok(-i64::from(errno)),
+            Self::Failure(failure) => Err(failure),
+        }
+    }
+}
+
+/// The part of a step's outcome that the guest may see: done, or the result of a call that has failed.
+///
+/// # Errors
+/// It must not go on.
+pub fn answered<T>(step: CallResult<T>) -> Result<std::result::Result<T, i64>> {
+    match step {
+        Ok(done) => Ok(Ok(done)),
+        Err(error) => error.result().map(Err),
+    }
+}
+
+impl From<Failure> for CallError {
+    fn from(failure: Failure) -> Self {
+        Self::Failure(failure)
+    }
+}
+
+/// An error number.
+impl From<i32> for CallError {
+    fn from(errno: i32) -> Self {
+        Self::Errno(errno)
+    }
+}
+
+/// The result of a call that has failed.
+impl From<i64> for CallError {
+    fn from(result: i64) -> Self {
+        Self::Errno(-result as i32)
+    }
+}
+
 /// Reports to the supervisor why this process ends; `false`: there is none. Must not allocate.
 pub type Reporter = fn(&Failure) -> bool;
 

@@ -3,7 +3,7 @@
 use relive_host::{Context, Reg};
 use relive_trace::{FileId, Image, MapKind};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, answered};
 use crate::map_names::VDSO;
 use crate::memory::{Memory, Source};
 use crate::space::{Region, RegionTraits};
@@ -36,16 +36,16 @@ pub fn apply(
             inode: u64::from(!op.name.is_empty() && op.name != VDSO),
             traits: RegionTraits::default(),
         };
-        memory.map(region, source).map_err(|e| {
+        answered(memory.map(region, source))?.map_err(|e| {
             Failure::setup(format!(
-                "cannot map {} at {:#x}: errno {e}",
-                op.name, op.addr
+                "cannot map {} at {:#x}: errno {}",
+                op.name, op.addr, -e
             ))
         })?;
     }
     for (addr, bytes) in &image.writes {
         // An address that is mapped can be written, if there is memory for it.
-        memory.poke(*addr, bytes).map_err(|e| {
+        memory.poke(*addr, bytes)?.map_err(|e| {
             let mapped = memory.space.at(e.0.0).is_some();
             Failure::setup(if mapped {
                 format!("no memory can be had for the program at {}: lift the limits on it (`ulimit -d unlimited`)", e.0)

@@ -54,6 +54,7 @@ use relive_trace::{Kind, Origin, Start, StreamFd, TapeId};
 
 use crate::call::clone_args::CloneArgs;
 use crate::call::go_behind;
+use crate::failure::{Result, answered};
 use crate::forbidden::Forbidden;
 use crate::process::Process;
 use crate::process::state::{Actions, ProcessState, State};
@@ -257,11 +258,15 @@ pub fn thread(task: &Task, args: &CloneArgs, index: u32, tid: u32, tape: Tape) -
 }
 
 /// Turns the task that has just been forked into the first thread of its own process.
-pub fn forked(task: &mut Task, args: &CloneArgs, index: u32, pid: u32) {
-    task.machine().memory().forked();
+///
+/// # Errors
+/// It has more of its parent's memory than it may.
+pub fn forked(task: &mut Task, args: &CloneArgs, index: u32, pid: u32) -> Result<()> {
+    task.machine().memory().forked()?;
     task.restore(task.capture().for_fork(args, pid));
     task.process = Process::restore(task.process.capture().for_child(args, index, pid));
     task.vforked = None;
+    Ok(())
 }
 
 /// Turns the task into a vfork child, in its parent's place, with the child's stack and ids.
@@ -282,30 +287,36 @@ fn first_return(task: &mut Task, args: &CloneArgs) {
 }
 
 /// Makes the first event and the first return of a forked child.
-pub fn begin_forked(task: &mut Task, args: &CloneArgs, parent: TapeId) {
+///
+/// # Errors
+/// The event is lost.
+pub fn begin_forked(task: &mut Task, args: &CloneArgs, parent: TapeId) -> Result<()> {
     let start = Start {
         origin: Origin::Fork,
         parent,
         tid: task.tid,
         pid: task.process.pid,
     };
-    task.record(Kind::Start(start));
+    task.record(Kind::Start(start))?;
     first_return(task, args);
-    begin_process(task, args);
+    begin_process(task, args)
 }
 
 /// Begins a vfork child, behind its first event.
-pub fn begin_vforked(task: &mut Task, args: &CloneArgs) {
+///
+/// # Errors
+/// A page cannot be opened.
+pub fn begin_vforked(task: &mut Task, args: &CloneArgs) -> Result<()> {
     if args.has(libc::CLONE_PARENT_SETTID) {
-        let _ = task.write(args.parent_tid, &task.tid.to_le_bytes());
+        let _ = answered(task.write(args.parent_tid, &task.tid.to_le_bytes()))?;
     }
-    begin_process(task, args);
+    begin_process(task, args)
 }
 
 /// Writes the child's id, and gives the kernel the actions of a new process.
-fn begin_process(task: &mut Task, args: &CloneArgs) {
+fn begin_process(task: &mut Task, args: &CloneArgs) -> Result<()> {
     if args.has(libc::CLONE_CHILD_SETTID) {
-        let _ = task.write(args.child_tid, &task.tid.to_le_bytes());
+        let _ = answered(task.write(args.child_tid, &task.tid.to_le_bytes()))?;
     }
     if args.clears_actions() {
         let actions = task.process.state().actions;
@@ -313,4 +324,5 @@ fn begin_process(task: &mut Task, args: &CloneArgs) {
             task.mode().host().action(sig, action);
         }
     }
+    Ok(())
 }

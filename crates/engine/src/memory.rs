@@ -16,7 +16,7 @@ use std::os::fd::RawFd;
 use relive_dbt::{Options, Translator};
 use relive_host::{GuestAddr, addr::PAGE, copy, layout, sys, window};
 
-use crate::failure::{Failure, Result};
+use crate::failure::{CallResult, Failure, Result, answered};
 use crate::space::{AddressSpace, EXEC, OnFork, READ, Region, WRITE};
 
 /// The guest's memory.
@@ -43,6 +43,9 @@ pub struct Memory {
     /// New maps are locked (mlockall(2)).
     lock_future: bool,
 }
+
+/// Whether a copy to guest memory came about.
+pub type Copied = std::result::Result<(), copy::BadAddress>;
 
 /// The source of a map's content.
 #[derive(Clone, Copy, Debug)]
@@ -86,8 +89,8 @@ impl Memory {
     /// host too.
     ///
     /// # Errors
-    /// The errno of mmap(2).
-    pub fn map(&mut self, mut region: Region, source: Source) -> std::result::Result<(), i32> {
+    /// The errno of mmap(2), or the translations cannot follow.
+    pub fn map(&mut self, mut region: Region, source: Source) -> CallResult<()> {
         let (start, len) = (region.start, region.end - region.start);
         assert!(
             layout::guest_may_map_range(start, region.end),
@@ -95,7 +98,7 @@ impl Memory {
         );
         let end = region.end;
         if !self.has_room(start, end, region.prot) {
-            return Err(libc::ENOMEM);
+            return Err(libc::ENOMEM.into());
         }
         if region.shared && region.inode == 0 {
             self.unnamed += 1;
@@ -103,8 +106,8 @@ impl Memory {
         }
         region.traits.locked |= self.lock_future;
         self.locked |= region.traits.locked;
-        self.forget_code(start, end);
-        self.gets(start, end);
+        self.forget_code(start, end)?;
+        self.gets(start, end)?;
         let mut flags = libc::MAP_FIXED | libc::MAP_NORESERVE;
         flags |= if region.shared {
             libc::MAP_SHARED
@@ -128,15 +131,14 @@ impl Memory {
             )
         };
         if got < 0 {
-            return Err(-got as i32);
+            return Err((got as i64).into());
         }
         self.space.insert(region);
-        self.appears(start, end);
-        Ok(())
+        Ok(self.appears(start, end)?)
     }
 
     /// Attaches a segment in place of the reserve.
-    fn attach(&mut self, region: Region, id: i32) -> std::result::Result<(), i32> {
+    fn attach(&mut self, region: Region, id: i32) -> CallResult<()> {
         let mut flags = libc::SHM_REMAP;
         if region.prot & WRITE == 0 {
             flags |= libc::SHM_RDONLY;
@@ -150,63 +152,61 @@ impl Memory {
             )
         };
         if got < 0 {
-            return Err(-got as i32);
+            return Err((got as i64).into());
         }
         let (start, end) = (region.start, region.end);
         self.space.insert(region);
-        self.appears(start, end);
-        Ok(())
+        Ok(self.appears(start, end)?)
     }
 
     /// Unmaps a range.
-    pub fn unmap(&mut self, start: u64, end: u64) {
+    ///
+    /// # Errors
+    /// The kernel keeps no more maps apart.
+    pub fn unmap(&mut self, start: u64, end: u64) -> Result<()> {
         assert!(
             layout::guest_may_map_range(start, end),
             "unmap outside the guest window: {start:x}-{end:x}"
         );
-        self.forget_code(start, end);
-        // SAFETY: the range lies in the guest window.
-        let got = unsafe { window::release(start, end - start) };
-        assert!(
-            got >= 0,
-            "the kernel refused to release guest memory: errno {}",
-            -got
-        );
+        self.forget_code(start, end)?;
+        put_back(start, end - start)?;
         self.space.remove(start, end);
         self.space.reuse_from(start);
+        Ok(())
     }
 
     /// Changes the protection of a mapped range.
     ///
     /// # Errors
-    /// The errno of mprotect(2).
-    pub fn protect(&mut self, start: u64, end: u64, prot: u32) -> std::result::Result<(), i32> {
+    /// The errno of mprotect(2), or the translations cannot follow.
+    pub fn protect(&mut self, start: u64, end: u64, prot: u32) -> CallResult<()> {
         let hole = self.space.mapped_until(start, end);
         if hole < end {
             // As in the kernel, the part before the hole is changed all the same.
             if hole > start {
                 self.protect(start, hole, prot)?;
             }
-            return Err(libc::ENOMEM);
+            return Err(libc::ENOMEM.into());
         }
         if prot & EXEC != 0 && !self.space.may_have_code(start, end) {
-            return Err(libc::EACCES);
+            return Err(libc::EACCES.into());
         }
-        self.forget_code(start, end);
+        self.forget_code(start, end)?;
         if let Err(e) = protect_host(start, end, host_prot(prot)) {
             // The kernel may have changed some of several regions.
-            self.settle(start, end);
-            return Err(e);
+            self.settle(start, end)?;
+            return Err(e.into());
         }
         self.space.protect(start, end, prot);
-        self.appears(start, end);
-        Ok(())
+        Ok(self.appears(start, end)?)
     }
 
     /// Frees the pages of shared memory: all maps of them show zeros (madvise(2), `MADV_REMOVE`).
-    /// Returns the kernel's answer.
-    pub fn remove(&mut self, start: u64, end: u64) -> i64 {
-        self.forget_code(start, end);
+    ///
+    /// # Errors
+    /// The errno of madvise(2), or the translations cannot follow.
+    pub fn remove(&mut self, start: u64, end: u64) -> CallResult<()> {
+        self.forget_code(start, end)?;
         self.code_changed(start, end);
         let shared = self.space.at(start).is_some_and(|r| r.shared);
         // Memory of one process alone is private in the host.
@@ -215,13 +215,7 @@ impl Memory {
         } else {
             libc::MADV_DONTNEED
         };
-        // SAFETY: the range is guest memory.
-        unsafe {
-            sys::syscall(
-                libc::SYS_madvise as u64,
-                [start, end - start, advice as u64, 0, 0, 0],
-            ) as i64
-        }
+        advise(start, end, advice)
     }
 
     /// Marks the regions in a range as locked or unlocked, without asking the kernel.
@@ -242,13 +236,16 @@ impl Memory {
     }
 
     /// Drops the parts of its parent's memory that a forked child does not inherit.
-    pub fn forked(&mut self) {
+    ///
+    /// # Errors
+    /// It has it all the same.
+    pub fn forked(&mut self) -> Result<()> {
         self.lock_future = false;
         if std::mem::take(&mut self.locked) {
             self.space.change(0, u64::MAX, |t| t.locked = false);
         }
         if !std::mem::take(&mut self.on_fork) {
-            return;
+            return Ok(());
         }
         let all = self
             .space
@@ -257,25 +254,30 @@ impl Memory {
         for (start, end, on_fork) in all.collect::<Vec<_>>() {
             match on_fork {
                 OnFork::Keep => {}
-                OnFork::Drop => self.unmap(start, end),
+                OnFork::Drop => self.unmap(start, end)?,
                 OnFork::Wipe => {
-                    self.discard(start, end);
+                    // As the kernel, which wipes as much as it can.
+                    let _ = answered(self.discard(start, end))?;
                     self.on_fork = true;
                 }
             }
         }
+        Ok(())
     }
 
     /// Extends a region that grows downwards to `addr`: the next region above, if it may grow so far.
     /// Nothing may be mapped between, and it becomes as large as the first thread's stack at most.
     /// Returns whether it has grown.
-    pub fn grow(&mut self, addr: u64) -> bool {
+    ///
+    /// # Errors
+    /// The translations cannot follow.
+    pub fn grow(&mut self, addr: u64) -> Result<bool> {
         let page = addr & !(PAGE - 1);
         if self.space.at(addr).is_some() {
-            return false;
+            return Ok(false);
         }
         let Some(above) = self.space.after(addr).filter(|r| r.traits.grows).cloned() else {
-            return false;
+            return Ok(false);
         };
         let stack = self.space.at(layout::STACK_TOP - 1);
         let most = stack.map_or(0, |r| r.end - r.start);
@@ -287,116 +289,120 @@ impl Memory {
             || above.end - page > most
             || self.space.overlapping(near, page).any(accessible)
         {
-            return false;
+            return Ok(false);
         }
         let part = Region {
             end: above.start,
             start: page,
             ..above
         };
-        self.map(part, Source::Anon).is_ok()
+        Ok(answered(self.map(part, Source::Anon))?.is_ok())
     }
 
     /// Drops the contents of anonymous memory, or returns private file memory to the file's
     /// (madvise `MADV_DONTNEED`). For memory that the kernel has locked too, this needs Linux 5.18.
-    pub fn discard(&mut self, start: u64, end: u64) -> i64 {
+    ///
+    /// # Errors
+    /// The errno of madvise(2), or the translations cannot follow.
+    pub fn discard(&mut self, start: u64, end: u64) -> CallResult<()> {
         const MADV_DONTNEED_LOCKED: i32 = 24;
-        self.forget_code(start, end);
+        self.forget_code(start, end)?;
         let locked = self.space.at(start).is_some_and(|r| r.traits.locked);
         let advice = match locked && self.locks_for_real {
             true => MADV_DONTNEED_LOCKED,
             false => libc::MADV_DONTNEED,
         };
-        // SAFETY: the range is guest memory.
-        unsafe {
-            sys::syscall(
-                libc::SYS_madvise as u64,
-                [start, end - start, advice as u64, 0, 0, 0],
-            ) as i64
-        }
+        advise(start, end, advice)
     }
 
     /// Writes host data into guest memory regardless of the pages' protection (program images, the
     /// kernel's writes on a tape).
     ///
     /// # Errors
-    /// The first address that is not mapped.
-    pub fn poke(&mut self, addr: u64, bytes: &[u8]) -> std::result::Result<(), copy::BadAddress> {
+    /// A page cannot be opened. Within: the first address that is not mapped.
+    pub fn poke(&mut self, addr: u64, bytes: &[u8]) -> Result<Copied> {
         let mut done = 0;
         while done < bytes.len() {
             let at = addr + done as u64;
             // Where the map is read-only, the write would fault first.
-            if self.space.at(at).is_some_and(|r| r.prot & WRITE == 0) {
-                self.poke_page(at, bytes, &mut done)?;
-                continue;
-            }
-            match copy::write(GuestAddr(at), &bytes[done..]) {
-                // Pages that the host can write have no translations.
-                Ok(()) => return Ok(()),
-                Err(copy::BadAddress(at)) => {
-                    done = (at.0 - addr) as usize;
-                    self.poke_page(at.0, bytes, &mut done)?;
+            let page = if self.space.at(at).is_some_and(|r| r.prot & WRITE == 0) {
+                at
+            } else {
+                match copy::write(GuestAddr(at), &bytes[done..]) {
+                    // Pages that the host can write have no translations.
+                    Ok(()) => break,
+                    Err(copy::BadAddress(bad)) => {
+                        done = (bad.0 - addr) as usize;
+                        bad.0
+                    }
                 }
+            };
+            if let Err(bad) = self.poke_page(page, bytes, &mut done)? {
+                return Ok(Err(bad));
             }
         }
-        Ok(())
+        Ok(Ok(()))
     }
 
-    /// Tells the translator that the guest is about to get memory in a range. Ends the process if
-    /// translations cannot be dropped: half of them are gone then, and an errno would let the guest go on
-    /// with the rest.
-    fn gets(&mut self, start: u64, end: u64) {
-        if let Err(e) = self.translator.guest_gets(GuestAddr(start), GuestAddr(end)) {
-            crate::failure::die(&Failure::setup(e));
-        }
+    /// Tells the translator that the guest is about to get memory in a range. Fails if translations
+    /// cannot be dropped: half of them are gone then, and an errno would let the guest go on with the
+    /// rest.
+    fn gets(&mut self, start: u64, end: u64) -> Result<()> {
+        let got = self.translator.guest_gets(GuestAddr(start), GuestAddr(end));
+        got.map_err(Failure::setup)
     }
 
-    fn poke_page(
-        &mut self,
-        at: u64,
-        bytes: &[u8],
-        done: &mut usize,
-    ) -> std::result::Result<(), copy::BadAddress> {
+    fn poke_page(&mut self, at: u64, bytes: &[u8], done: &mut usize) -> Result<Copied> {
         let bad = copy::BadAddress(GuestAddr(at));
-        self.space.at(at).ok_or(bad)?;
+        if self.space.at(at).is_none() {
+            return Ok(Err(bad));
+        }
         let page = at & !(PAGE - 1);
-        if self.write_fault(at) {
-            return Ok(());
+        if self.write_fault(at)? {
+            return Ok(Ok(()));
         }
         let n = ((page + PAGE - at) as usize).min(bytes.len() - *done);
-        protect_host(page, page + PAGE, READ | WRITE).map_err(|_| bad)?;
+        if protect_host(page, page + PAGE, READ | WRITE).is_err() {
+            return Ok(Err(bad));
+        }
         let wrote = copy::write(GuestAddr(at), &bytes[*done..*done + n]);
-        self.settle(page, page + PAGE);
+        self.settle(page, page + PAGE)?;
         self.code_changed(page, page + PAGE);
-        wrote?;
-        *done += n;
-        Ok(())
+        if wrote.is_ok() {
+            *done += n;
+        }
+        Ok(wrote)
     }
 
     /// The content of mapped memory, whether the guest may read it or not; zeros behind the end of a file.
-    #[must_use]
-    pub fn content(&self, start: u64, end: u64) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// It cannot be opened to the host.
+    pub fn content(&self, start: u64, end: u64) -> Result<Vec<u8>> {
         let mut bytes = vec![0; (end - start) as usize];
         let parts = self.space.overlapping(start, end);
         for (from, to) in parts.map(|r| (r.start.max(start), r.end.min(end))) {
             // Behind the end of a file the read fails, and zeros stay.
             let part = &mut bytes[(from - start) as usize..(to - start) as usize];
-            let _ = self.uncovered(from, to, || copy::read(GuestAddr(from), part));
+            let _ = self.uncovered(from, to, || copy::read(GuestAddr(from), part))?;
         }
-        bytes
+        Ok(bytes)
     }
 
     /// Runs `f` while the host may read a part of a region, even if the guest may not.
-    pub fn uncovered<R>(&self, start: u64, end: u64, f: impl FnOnce() -> R) -> R {
+    ///
+    /// # Errors
+    /// The kernel does not let it.
+    pub fn uncovered<R>(&self, start: u64, end: u64, f: impl FnOnce() -> R) -> Result<R> {
         let prot = self.space.at(start).map_or(READ, |r| r.prot);
         if host_prot(prot) & READ != 0 {
-            return f();
+            return Ok(f());
         }
         let (start, end) = (start & !(PAGE - 1), (end + PAGE - 1) & !(PAGE - 1));
-        protect_or_die(start, end, READ);
+        guard_host(start, end, READ)?;
         let result = f();
-        self.settle(start, end);
-        result
+        self.settle(start, end)?;
+        Ok(result)
     }
 
     /// The content of the memory that other processes share. A region is cut where it cannot be read:
@@ -433,36 +439,44 @@ impl Memory {
 
     /// Updates translations and code ranges for a range that has been mapped, or has got a new
     /// protection, the same for all of it.
-    fn appears(&mut self, start: u64, end: u64) {
+    fn appears(&mut self, start: u64, end: u64) -> Result<()> {
         let writable = |r: &Region| r.shared && r.prot & WRITE != 0;
         if self.space.overlapping(start, end).any(writable) {
             // Its code at other addresses is guarded here too from its next translation on.
             self.code_changed(start, end);
         }
-        if self.space.at(start).is_some_and(|r| r.prot & EXEC != 0) {
-            self.add_code(start, end);
+        match self.space.at(start) {
+            Some(r) if r.prot & EXEC != 0 => self.add_code(start, end),
+            _ => Ok(()),
         }
     }
 
     /// Applies the map's protection to the pages of a range; pages that hold translated code stay
     /// read-only.
-    fn settle(&self, start: u64, end: u64) {
+    fn settle(&self, start: u64, end: u64) -> Result<()> {
         for r in self.space.overlapping(start, end) {
-            protect_or_die(start.max(r.start), end.min(r.end), host_prot(r.prot));
+            guard_host(start.max(r.start), end.min(r.end), host_prot(r.prot))?;
         }
         for &page in self.guarded.range(start..end) {
-            protect_or_die(page, page + PAGE, READ);
+            guard_host(page, page + PAGE, READ)?;
         }
+        Ok(())
     }
 
     /// Makes a page of mapped memory inaccessible for a while.
-    pub fn close(&self, page: u64) {
-        protect_or_die(page, page + PAGE, 0);
+    ///
+    /// # Errors
+    /// The kernel keeps no more maps apart.
+    pub fn close(&self, page: u64) -> Result<()> {
+        guard_host(page, page + PAGE, 0)
     }
 
     /// Makes such a page accessible again.
-    pub fn reopen(&self, page: u64) {
-        self.settle(page, page + PAGE);
+    ///
+    /// # Errors
+    /// The same.
+    pub fn reopen(&self, page: u64) -> Result<()> {
+        self.settle(page, page + PAGE)
     }
 }
 
@@ -484,12 +498,34 @@ fn protect_host(start: u64, end: u64, prot: u32) -> std::result::Result<(), i32>
     if got < 0 { Err(-got as i32) } else { Ok(()) }
 }
 
-/// The same where the kernel can refuse it for want of maps only. Ends the process then: the
-/// translator asks in the midst of a fragment, and half-guarded memory is wrong already.
-fn protect_or_die(start: u64, end: u64, prot: u32) {
-    if let Err(e) = protect_host(start, end, prot) {
-        crate::failure::die(&Failure::setup(format!(
-            "cannot change the protection of memory at {start:#x} (errno {e}): raise vm.max_map_count"
-        )));
+/// The same for the host's own purposes: memory that is guarded by half is wrong already.
+fn guard_host(start: u64, end: u64, prot: u32) -> Result<()> {
+    protect_host(start, end, prot).map_err(|e| too_many_maps("change the protection of", start, e))
+}
+
+/// Gives a range back to the reserve that the kernel has unmapped, or that is to be unmapped.
+fn put_back(start: u64, len: u64) -> Result<()> {
+    // SAFETY: the callers name parts of the window that are the guest's to lose.
+    let got = unsafe { window::release(start, len) };
+    match got {
+        0.. => Ok(()),
+        e => Err(too_many_maps("release", start, -e as i32)),
+    }
+}
+
+/// The kernel refuses a change of the host's map of guest memory, for want of maps (proc(5)).
+fn too_many_maps(change: &str, start: u64, errno: i32) -> Failure {
+    Failure::setup(format!(
+        "cannot {change} memory at {start:#x} (errno {errno}): raise vm.max_map_count"
+    ))
+}
+
+/// madvise(2) of guest memory.
+fn advise(start: u64, end: u64, advice: i32) -> CallResult<()> {
+    let args = [start, end - start, advice as u64, 0, 0, 0];
+    // SAFETY: the callers name guest memory, to which the host holds no reference.
+    match unsafe { sys::syscall(libc::SYS_madvise as u64, args) } {
+        0.. => Ok(()),
+        e => Err((e as i64).into()),
     }
 }

@@ -24,7 +24,7 @@ use rustix::process::{Pid, test_kill_process};
 
 use self::layout::{Declared, layout};
 use self::ring::{RING_BYTES, RINGS, Ring};
-use crate::failure::{self, Failure, Result};
+use crate::failure::{Failure, Result};
 
 const TEXT: usize = 4096;
 const REPLAYING: usize = 65536;
@@ -62,6 +62,17 @@ pub struct Header {
     /// Host processes of a replay, to end them together.
     replaying: [AtomicU32; REPLAYING],
     rings: [Ring; RINGS],
+}
+
+/// The supervisor is gone: the event is lost, and nothing may follow it. Costs nothing to hand on,
+/// unlike a [`Failure`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unrecorded;
+
+impl From<Unrecorded> for Failure {
+    fn from(_: Unrecorded) -> Self {
+        Self::Unrecorded
+    }
 }
 
 /// A mapping of the shared memory.
@@ -245,21 +256,13 @@ impl Shm {
     ///
     /// # Errors
     /// The supervisor is gone.
-    pub fn need_supervisor(&self) -> Result<()> {
+    pub fn need_supervisor(&self) -> std::result::Result<(), Unrecorded> {
         // A confined process can ask for no other one. It is ended with its supervisor.
         if crate::confined::is_confined() || alive(self.header().supervisor.load(Ordering::Acquire))
         {
             Ok(())
         } else {
-            Err(Failure::Unrecorded)
-        }
-    }
-
-    /// As [`Shm::need_supervisor`] where an event is being logged: every event is put by functions
-    /// that cannot fail, and behind a lost event nothing may follow.
-    pub(crate) fn need_supervisor_or_die(&self) {
-        if let Err(e) = self.need_supervisor() {
-            failure::die(&e);
+            Err(Unrecorded)
         }
     }
 

@@ -44,7 +44,7 @@ pub enum Step {
 /// As [`handle`].
 pub fn step(task: &mut Task) -> Result<Step> {
     let before = task.ctx.ticks();
-    match task.go(true) {
+    match task.go(true)? {
         Stop::Stepped { .. } if task.ctx.ticks() == before => task.steps += 1,
         Stop::Stepped { .. } | Stop::Budget { .. } | Stop::Pause { .. } => task.at_event(),
         stop => {

@@ -5,7 +5,7 @@ mod out;
 mod read;
 
 pub use exact::ExactTape;
-pub use out::{SYNCHRONOUS, TapeOut};
+pub use out::{Logged, SYNCHRONOUS, TapeOut};
 pub use read::TapeIn;
 
 use relive_host::Context;
@@ -96,26 +96,34 @@ impl Tape {
     }
 
     /// The thread was in the host between two pieces of guest code: notes when.
-    pub fn sample(&mut self, ctx: &mut Context) {
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn sample(&mut self, ctx: &mut Context) -> Logged {
         if let Self::Out(tape) = self
             && tape.course.is_some()
         {
-            tape.take_edges(ctx, false);
-            tape.moment(ctx.ticks(), false);
+            tape.take_edges(ctx, false)?;
+            tape.moment(ctx.ticks(), false)?;
         }
+        Ok(())
     }
 
     /// Takes over the readings and edges that the thread's translated code has made since
     /// [`Tape::lend`].
-    pub fn take_back(&mut self, ctx: &mut Context) {
+    ///
+    /// # Errors
+    /// No supervisor stores an edge.
+    pub fn take_back(&mut self, ctx: &mut Context) -> Logged {
         match self {
             Self::Out(t) => {
                 t.readings.take_back(&ctx.readings);
-                t.take_edges(ctx, false);
+                t.take_edges(ctx, false)?;
             }
             Self::In(t) => t.readings.take_back(&ctx.readings),
             Self::None | Self::Blank => {}
         }
+        Ok(())
     }
 
     /// In replay: the readings that the thread has yet to make before its next event.

@@ -125,7 +125,7 @@ fn empty() {
     let mut memory = machine().memory();
     let all: Vec<(u64, u64)> = memory.space.iter().map(|r| (r.start, r.end)).collect();
     for (start, end) in all {
-        memory.unmap(start, end);
+        memory.unmap(start, end).expect("there are few maps");
     }
     memory.lock_future(false);
     memory.space.brk = (0, 0);

@@ -78,7 +78,7 @@ pub fn run(
     )?;
     let image = loaded.image;
     if recording {
-        record_image(&mut task, &image);
+        record_image(&mut task, &image)?;
     }
     let files = loaded.files;
     translations::load(&mut machine.memory(), &program.path);
@@ -87,7 +87,7 @@ pub fn run(
     })?;
     drop((files, program.file, image));
     descriptor_limit::restore(descriptors);
-    live::run(task);
+    live::run(task, Ok(()));
     unreachable!("the first thread of a process ends by itself")
 }
 
@@ -133,7 +133,7 @@ fn first_thread(
             tid: pid,
             pid,
         };
-        task.record(Kind::Start(start));
+        task.record(Kind::Start(start))?;
     }
     Ok(task)
 }
@@ -154,11 +154,11 @@ fn open_streams(machine: &Machine, known: &Streams, first: bool) -> Vec<StreamFd
         .collect()
 }
 
-fn record_image(task: &mut Task, image: &Image) {
+fn record_image(task: &mut Task, image: &Image) -> Result<()> {
     let writes: usize = image.writes.iter().map(|(_, bytes)| bytes.len()).sum();
     let mut bytes = Vec::with_capacity(writes + 4096);
     image.encode(&mut bytes);
-    task.record(Kind::Exec(&bytes));
+    task.record(Kind::Exec(&bytes))
 }
 
 /// Tells the kernel the signal actions.

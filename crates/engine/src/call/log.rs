@@ -3,6 +3,8 @@
 use relive_host::{GuestAddr, copy};
 use relive_trace::InputRef;
 
+use crate::failure::Result;
+
 /// The effects of a call besides its result: collected while it is made, then logged. Reused from
 /// call to call, so that logging does not allocate.
 #[derive(Default)]
@@ -27,7 +29,7 @@ pub struct Log {
 }
 
 /// The content of guest memory between two addresses, whether the guest may read it or not.
-type Behind<'a> = &'a dyn Fn(u64, u64) -> Vec<u8>;
+type Behind<'a> = &'a dyn Fn(u64, u64) -> Result<Vec<u8>>;
 
 impl Log {
     /// Forgets the last call.
@@ -62,39 +64,47 @@ impl Log {
 
     /// Reads the written ranges from guest memory and passes them on. A range that cannot be read to
     /// its end is cut there; if it changed with its file, `behind` reads the rest.
-    pub fn with_slices(&mut self, behind: Behind<'_>, f: impl FnOnce(&Self, &[(u64, &[u8])])) {
+    ///
+    /// # Errors
+    /// Those of `behind` and `f`.
+    pub fn with_slices(
+        &mut self,
+        behind: Behind<'_>,
+        f: impl FnOnce(&Self, &[(u64, &[u8])]) -> Result<()>,
+    ) -> Result<()> {
         let mut bytes = std::mem::take(&mut self.bytes);
         match self.spans[..] {
-            [] => f(self, &[]),
+            [] => f(self, &[])?,
             [span] => {
-                let end = self.read(behind, span, &mut bytes, 0);
-                f(self, &[(span.0, &bytes[..end])]);
+                let end = self.read(behind, span, &mut bytes, 0)?;
+                f(self, &[(span.0, &bytes[..end])])?;
             }
-            _ => self.with_many(behind, &mut bytes, f),
+            _ => self.with_many(behind, &mut bytes, f)?,
         }
         if bytes.len() <= 1 << 20 {
             self.bytes = bytes;
         }
+        Ok(())
     }
 
     fn with_many(
         &self,
         behind: Behind<'_>,
         bytes: &mut Vec<u8>,
-        f: impl FnOnce(&Self, &[(u64, &[u8])]),
-    ) {
+        f: impl FnOnce(&Self, &[(u64, &[u8])]) -> Result<()>,
+    ) -> Result<()> {
         let mut end = 0;
         let ends = self.spans.iter().map(|span| {
-            end = self.read(behind, *span, bytes, end);
-            end
+            end = self.read(behind, *span, bytes, end)?;
+            Ok(end)
         });
-        let ends: Vec<usize> = ends.collect();
+        let ends = ends.collect::<Result<Vec<usize>>>()?;
         let mut start = 0;
         let slices = self.spans.iter().zip(ends).map(|(span, end)| {
             let from = std::mem::replace(&mut start, end);
             (span.0, &bytes[from..end])
         });
-        f(self, &slices.collect::<Vec<_>>());
+        f(self, &slices.collect::<Vec<_>>())
     }
 
     /// Reads a range into `bytes` from `start` on; returns its end there. The vector may be longer:
@@ -105,20 +115,20 @@ impl Log {
         (addr, len): (u64, u64),
         bytes: &mut Vec<u8>,
         start: usize,
-    ) -> usize {
+    ) -> Result<usize> {
         let end = start + len as usize;
         if bytes.len() < end {
             bytes.resize(end, 0);
         }
         let Err(copy::BadAddress(bad)) = copy::read(GuestAddr(addr), &mut bytes[start..end]) else {
-            return end;
+            return Ok(end);
         };
         let readable = start + (bad.0 - addr) as usize;
         if self.padded {
-            let rest = behind(bad.0, addr + len);
+            let rest = behind(bad.0, addr + len)?;
             bytes[readable..end].copy_from_slice(&rest);
-            return end;
+            return Ok(end);
         }
-        readable
+        Ok(readable)
     }
 }

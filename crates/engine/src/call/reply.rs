@@ -1,5 +1,6 @@
 //! The answer of the engine to a system call.
 
+use crate::failure::{CallError, CallResult, Result};
 use crate::flow::Flow;
 
 /// The answer of a hook.
@@ -13,9 +14,12 @@ pub enum Reply {
 }
 
 impl Reply {
-    /// The result of a call that succeeds with 0, or fails with a negative error number.
-    #[must_use]
-    pub fn done(done: std::result::Result<(), i64>) -> Self {
-        Self::Value(done.map_or_else(|errno| errno, |()| 0))
+    /// The result of a call that succeeds with 0, or fails with an error number.
+    ///
+    /// # Errors
+    /// The failure.
+    pub fn done(done: CallResult<()>) -> Result<Self> {
+        let result = done.map_or_else(CallError::result, |()| Ok(0));
+        result.map(Self::Value)
     }
 }

@@ -7,7 +7,7 @@ use relive_host::addr::PAGE;
 use super::operation::RecordedResult;
 use crate::call::Call;
 use crate::call::reply::Reply;
-use crate::failure::Result;
+use crate::failure::{CallError, CallResult, Result};
 use crate::memory::Memory;
 use crate::space::{self, OnFork, Region, pages};
 use crate::task::Task;
@@ -64,16 +64,16 @@ pub fn madvise(task: &mut Task, call: &Call, told: RecordedResult) -> Result<Rep
     Ok(Reply::Value(match (advise(task, call, told), told) {
         (Ok(()), _) => 0,
         // Older recordings have other errors for the same.
-        (Err(_), Some(error)) if error < 0 => error,
-        (Err(e), _) => -i64::from(e),
+        (Err(CallError::Errno(_)), Some(error)) if error < 0 => error,
+        (Err(e), _) => e.result()?,
     }))
 }
 
-fn advise(task: &Task, call: &Call, told: RecordedResult) -> std::result::Result<(), i32> {
+fn advise(task: &Task, call: &Call, told: RecordedResult) -> CallResult<()> {
     let [start, len, ..] = call.args;
     let known = EFFECTS.iter().find(|(advice, _)| *advice == call.int(2));
     let Some(&(_, effect)) = known else {
-        return told.map_or(Err(libc::EINVAL), as_told);
+        return told.map_or(Err(libc::EINVAL.into()), as_told);
     };
     if let (Some(result), Effect::None | Effect::Free | Effect::Cold | Effect::Populate(_)) =
         (told, effect)
@@ -81,13 +81,13 @@ fn advise(task: &Task, call: &Call, told: RecordedResult) -> std::result::Result
         return as_told(result);
     }
     if start % PAGE != 0 {
-        return Err(libc::EINVAL);
+        return Err(libc::EINVAL.into());
     }
     let Some(len) = pages(len) else {
         return match (len, told) {
             (0, _) => Ok(()),
             (_, Some(result)) => as_told(result),
-            (_, None) => Err(libc::EINVAL),
+            (_, None) => Err(libc::EINVAL.into()),
         };
     };
     let end = start.checked_add(len).ok_or(libc::EINVAL)?;
@@ -99,7 +99,7 @@ fn advise(task: &Task, call: &Call, told: RecordedResult) -> std::result::Result
     // An older recording may have been refused where the kernel would not refuse: nothing was done.
     let accepts = || parts.iter().all(|part| check(effect, part, told).is_ok());
     if let Some(Err(refused)) = told.map(as_told)
-        && refused != libc::ENOMEM
+        && refused != libc::ENOMEM.into()
         && accepts()
     {
         return Err(refused);
@@ -116,16 +116,16 @@ fn advise(task: &Task, call: &Call, told: RecordedResult) -> std::result::Result
         apply(&mut memory, effect, range, &part)?;
     }
     match hole || at < end {
-        true => Err(libc::ENOMEM),
+        true => Err(libc::ENOMEM.into()),
         false => Ok(()),
     }
 }
 
 /// The result that the tape has.
-fn as_told(result: i64) -> std::result::Result<(), i32> {
+fn as_told(result: i64) -> CallResult<()> {
     match result {
         0 => Ok(()),
-        error => Err(-error as i32),
+        error => Err(error.into()),
     }
 }
 
@@ -162,7 +162,7 @@ fn apply(
     effect: Effect,
     (start, end): (u64, u64),
     region: &Region,
-) -> std::result::Result<(), i32> {
+) -> CallResult<()> {
     let locked = region.traits.locked;
     match effect {
         Effect::None | Effect::Free | Effect::Cold | Effect::Populate(_) => Ok(()),
@@ -170,13 +170,10 @@ fn apply(
         // Shared memory keeps its content, in a replay of one process alone too.
         Effect::Discard { .. } if !region.shared && region.common => Ok(()),
         Effect::Discard { .. } => match memory.discard(start, end) {
-            e if locked && e < 0 => Err(-e as i32),
-            _ => Ok(()),
+            Err(CallError::Errno(_)) if !locked => Ok(()),
+            discarded => discarded,
         },
-        Effect::Remove => match memory.remove(start, end) {
-            e if e < 0 => Err(-e as i32),
-            _ => Ok(()),
-        },
+        Effect::Remove => memory.remove(start, end),
         Effect::Fork(on_fork) => {
             memory.space.change(start, end, |t| t.on_fork = on_fork);
             memory.on_fork |= on_fork != OnFork::Keep;

@@ -13,6 +13,7 @@ use relive_kabi::{Arg, Dir, Len, Special, Written};
 use super::own;
 use crate::call::Call;
 use crate::call::astray::{NOWHERE, is_astray};
+use crate::failure::{self, answered};
 use crate::space::{Region, WRITE};
 use crate::task::Task;
 
@@ -438,7 +439,10 @@ impl Buffers {
 
     /// After the call: copies bounced bytes back, and notes the ranges that the kernel wrote in the
     /// task's log.
-    pub fn finish(&mut self, task: &mut Task, call: &Call, result: i64) {
+    ///
+    /// # Errors
+    /// A page cannot be opened.
+    pub fn finish(&mut self, task: &mut Task, call: &Call, result: i64) -> failure::Result<()> {
         for (at, fd) in self.hidden.drain(..) {
             self.arena[at..at + fd.len()].copy_from_slice(&fd);
         }
@@ -450,7 +454,7 @@ impl Buffers {
             .filter(|p| p.dir != Dir::In && matches!(p.rule, Rule::All))
         {
             if !failed {
-                self.back(task, p, p.cap);
+                self.back(task, p, p.cap)?;
             }
         }
         if !self.bounced && !failed {
@@ -460,12 +464,12 @@ impl Buffers {
         }
         let fixed = |p: &&Piece| matches!(p.rule, Rule::Table(Len::Fixed(_), _));
         for p in self.pieces.iter().filter(|p| p.dir != Dir::In && fixed(p)) {
-            self.table(task, call, p, result);
+            self.table(task, call, p, result)?;
         }
         let mut left: Option<(usize, u64)> = None;
         for p in self.pieces.iter().filter(|p| p.dir != Dir::In && !fixed(p)) {
             match p.rule {
-                Rule::Table(..) => self.table(task, call, p, result),
+                Rule::Table(..) => self.table(task, call, p, result)?,
                 Rule::Share(message) if !failed => {
                     let mut rest = match left {
                         Some((m, rest)) if m == message => rest,
@@ -474,16 +478,17 @@ impl Buffers {
                     let n = rest.min(p.cap);
                     rest -= n;
                     left = Some((message, rest));
-                    self.back(task, p, n);
+                    self.back(task, p, n)?;
                 }
                 Rule::Word(at, size) if !failed => {
                     let word = task.read_u64(at).unwrap_or(0);
                     let len = if size == 4 { word & 0xffff_ffff } else { word };
-                    self.back(task, p, len.min(p.cap));
+                    self.back(task, p, len.min(p.cap))?;
                 }
                 _ => {}
             }
         }
+        Ok(())
     }
 
     fn message_len(&self, task: &Task, message: usize, result: i64) -> u64 {
@@ -496,41 +501,47 @@ impl Buffers {
         }
     }
 
-    fn table(&self, task: &mut Task, call: &Call, p: &Piece, result: i64) {
+    fn table(&self, task: &mut Task, call: &Call, p: &Piece, result: i64) -> failure::Result<()> {
         let Rule::Table(out, when) = p.rule else {
-            return;
+            return Ok(());
         };
         if when.after(result) {
             let n = length(call, out, result).unwrap_or(0).min(p.cap);
-            self.back(task, p, n);
+            self.back(task, p, n)?;
         }
+        Ok(())
     }
 
-    fn back(&self, task: &mut Task, p: &Piece, n: u64) {
+    fn back(&self, task: &mut Task, p: &Piece, n: u64) -> failure::Result<()> {
         if n == 0 {
-            return;
+            return Ok(());
         }
         if self.bounced {
             // Natively, a bad address would have been EFAULT, before any effect; here the call has
             // been made already. The bytes are not stored.
-            let _ = task.write(p.guest, &self.arena[p.host..p.host + n as usize]);
+            let _ = answered(task.write(p.guest, &self.arena[p.host..p.host + n as usize]))?;
         }
         task.log.wrote(p.guest, n);
+        Ok(())
     }
 
     /// Makes guarded pages of the buffers writable: otherwise the kernel would answer EFAULT, or stop
     /// half-way.
-    pub fn unguard(&self, task: &Task) {
+    ///
+    /// # Errors
+    /// One cannot be made so.
+    pub fn unguard(&self, task: &Task) -> failure::Result<()> {
         if self.pieces.is_empty() && self.lengths.is_empty() {
-            return;
+            return Ok(());
         }
         let mut memory = task.machine().memory();
         for p in self.pieces.iter().filter(|p| p.dir != Dir::In) {
-            memory.unguard(p.guest, p.guest.saturating_add(p.cap));
+            memory.unguard(p.guest, p.guest.saturating_add(p.cap))?;
         }
         for &at in &self.lengths {
-            memory.unguard(at, at.saturating_add(4));
+            memory.unguard(at, at.saturating_add(4))?;
         }
+        Ok(())
     }
 }
 

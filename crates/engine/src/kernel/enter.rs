@@ -6,11 +6,15 @@ use relive_kabi::Restart;
 use super::resume::ERESTART;
 use super::waits::times_out;
 use crate::call::Call;
+use crate::failure::Result;
 use crate::task::Task;
 
 /// Makes a call during which other threads run. The arguments must not point into guest memory
 /// that the kernel writes and others see.
-pub fn blocking(task: &mut Task, nr: u32, args: &[u64; 6]) -> i64 {
+///
+/// # Errors
+/// As [`Turns::asleep`](crate::mode::Turns::asleep).
+pub fn blocking(task: &mut Task, nr: u32, args: &[u64; 6]) -> Result<i64> {
     let mode = task.mode();
     mode.asleep(task, &mut || enter_kernel(nr, args, true))
 }

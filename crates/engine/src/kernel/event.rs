@@ -3,11 +3,15 @@
 use relive_trace::{Args, Kind, Refs, Syscall, Writes};
 
 use crate::call::Call;
+use crate::failure::Result;
 use crate::input::refer::{LogForm, Split};
 use crate::task::Task;
 
 /// Logs a call with all effects in `task.log`.
-pub fn log(task: &mut Task, call: &Call, result: i64) {
+///
+/// # Errors
+/// No supervisor stores it, or the memory that the call wrote cannot be read.
+pub fn log(task: &mut Task, call: &Call, result: i64) -> Result<()> {
     let mut log = std::mem::take(&mut task.log);
     let way = LogForm::of(task, call, log.brought());
     let mut refs = std::mem::take(&mut log.refs);
@@ -25,17 +29,18 @@ pub fn log(task: &mut Task, call: &Call, result: i64) {
                 writes,
                 refs,
                 extra: &log.extra,
-            }));
+            }))
         };
         if way == LogForm::Value {
-            record(task, Writes::new(slices), Refs::NONE);
-        } else {
-            let split = Split::of(task, way, slices, std::mem::take(&mut refs));
-            record(task, Writes::new(&split.values), Refs::new(&split.refs));
-            refs = split.refs;
-            refs.clear();
+            return record(task, Writes::new(slices), Refs::NONE);
         }
-    });
+        let split = Split::of(task, way, slices, std::mem::take(&mut refs));
+        record(task, Writes::new(&split.values), Refs::new(&split.refs))?;
+        refs = split.refs;
+        refs.clear();
+        Ok(())
+    })?;
     log.refs = refs;
     task.log = log;
+    Ok(())
 }

@@ -52,7 +52,7 @@ impl Operation for Execve {
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
         let [_, argv, envp, ..] = call.args;
         let path = path(task, call, 0);
-        Ok(path.map_or_else(|e| e, |path| attempt(task, &path, argv, envp)))
+        path.map_or_else(Ok, |path| attempt(task, &path, argv, envp))
     }
 }
 
@@ -68,7 +68,7 @@ impl Operation for Execveat {
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
         let [_, _, argv, envp, ..] = call.args;
-        Ok(path_at(task, call).map_or_else(|e| e, |path| attempt(task, &path, argv, envp)))
+        path_at(task, call).map_or_else(Ok, |path| attempt(task, &path, argv, envp))
     }
 }
 
@@ -132,7 +132,7 @@ fn vanishing_script(fd: i32) -> bool {
 }
 
 /// Returns the errno (negative) of an exec that fails; otherwise does not return.
-fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> i64 {
+fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> Result<i64> {
     // The state that is handed on must not change any more, and no other thread may take the raised
     // limit for the guest's. The kernel ends the other threads where they stand.
     let _quiet = task.vforked.is_none().then(|| task.quiesce());
@@ -162,7 +162,7 @@ fn attempt(task: &mut Task, path: &[u8], argv: u64, envp: u64) -> i64 {
             if errno == -i64::from(libc::ENOEXEC) && is_foreign(path) {
                 remarks::note(Remark::Foreign, path);
             }
-            errno
+            Ok(errno)
         }
     }
 }
@@ -290,16 +290,19 @@ fn shebang(line: &[u8]) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
 }
 
 /// Replaces the host by a fresh one that runs `target`. Returns the errno on refusal.
+///
+/// # Errors
+/// The readings of clocks before it are lost.
 fn start(
     task: &mut Task,
     target: Executable,
     env: Vec<Vec<u8>>,
     descriptors: Option<Limit>,
-) -> i64 {
+) -> Result<i64> {
     let m = task.machine();
-    task.flush_readings();
+    task.flush_readings()?;
     let alone = task.vforked.is_none();
-    let handed_on = m.mode.handed_on(task, alone);
+    let handed_on = m.mode.handed_on(task, alone)?;
     let host = m.memory().translator.fd();
     let argv = target.argv.clone();
     let boot = Boot {
@@ -330,7 +333,7 @@ fn start(
     // the kernel until the new program takes it.
     let mask = set_mask(Mask::all_async());
     if task.ctx.pending != 0 {
-        return ERESTART;
+        return Ok(ERESTART);
     }
     if alone {
         m.mode.executes(task);
@@ -350,5 +353,5 @@ fn start(
     let Err(e) = boot.exec(&argv, descriptors);
     pass_on(false);
     set_mask(mask);
-    -i64::from(e)
+    Ok(-i64::from(e))
 }

@@ -13,7 +13,7 @@ use super::own_memory::whose;
 use super::refuse::refuse;
 use crate::call::Call;
 use crate::descriptor::is_generated;
-use crate::failure::Result;
+use crate::failure::{CallError, Result};
 use crate::task::Task;
 
 /// The file that a path names, if the engine must answer for it.
@@ -34,7 +34,7 @@ enum Virtual {
 pub fn open(task: &mut Task, call: &Call) -> Result<i64> {
     let opening = call.opening().and_then(|o| Some((o, o.path?)));
     let Some((opening, path)) = opening else {
-        return Ok(generic(task, call));
+        return generic(task, call);
     };
     let flags = task.strings.open_flags(call, opening) as i32;
     let found = classify(task, call, usize::from(path));
@@ -43,7 +43,7 @@ pub fn open(task: &mut Task, call: &Call) -> Result<i64> {
         Some(Virtual::Maps | Virtual::Environ | Virtual::Auxv | Virtual::Exe)
     ) {
         // The kernel says first whether the program may open it like this.
-        match i32::try_from(generic(task, call)) {
+        match i32::try_from(generic(task, call)?) {
             // SAFETY: it was opened just now; the guest does not know it.
             Ok(fd @ 0..) => drop(unsafe { OwnedFd::from_raw_fd(fd) }),
             refused => {
@@ -52,7 +52,7 @@ pub fn open(task: &mut Task, call: &Call) -> Result<i64> {
         }
     }
     Ok(match found {
-        None => generic(task, call),
+        None => generic(task, call)?,
         Some(Virtual::Maps) => {
             let text = task.machine().memory().space.proc_maps();
             content(text.as_bytes(), flags)
@@ -76,7 +76,7 @@ pub fn open(task: &mut Task, call: &Call) -> Result<i64> {
         }
         Some(Virtual::Memory | Virtual::AnothersMemory) => {
             whose::opened();
-            generic(task, call)
+            generic(task, call)?
         }
         Some(Virtual::Refused) => -i64::from(libc::EACCES),
     })
@@ -87,7 +87,7 @@ pub fn readlink(task: &mut Task, call: &Call) -> Result<i64> {
     let args = call.row.map_or(&[][..], |r| r.args);
     let path = args.iter().position(|arg| *arg == Arg::Str).unwrap_or(0);
     if !matches!(classify(task, call, path), Some(Virtual::Exe)) {
-        return Ok(generic(task, call));
+        return generic(task, call);
     }
     let exe = task.process.state().exe.clone();
     let (buf, size) = (call.args[path + 1], call.int(path + 2));
@@ -100,13 +100,13 @@ pub fn readlink(task: &mut Task, call: &Call) -> Result<i64> {
             task.log.wrote(buf, n as u64);
             n as i64
         }
-        Err(e) => e,
+        Err(e) => e.result()?,
     })
 }
 
 /// getdents(2), getdents64(2): `/proc/self/fd` does not show the host's own descriptors.
 pub fn entries(task: &mut Task, call: &Call) -> Result<i64> {
-    let result = generic(task, call);
+    let result = generic(task, call)?;
     if result <= 0 || !is_generated(call.int(0)) {
         return Ok(result);
     }
@@ -136,7 +136,7 @@ pub fn entries(task: &mut Task, call: &Call) -> Result<i64> {
     task.log.spans.clear();
     task.log.wrote(call.args[1], kept.len() as u64);
     let written = task.write(call.args[1], &kept);
-    Ok(written.map_or_else(|e| e, |()| kept.len() as i64))
+    written.map_or_else(CallError::result, |()| Ok(kept.len() as i64))
 }
 
 /// A buffer of entries without those whose names, so far behind their beginnings, are hidden.

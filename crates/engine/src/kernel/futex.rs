@@ -11,7 +11,7 @@ use super::operation::{Operation, Outcome, Prepared};
 use super::refuse::refuse;
 use super::resume::ERESTART;
 use crate::call::Call;
-use crate::failure::Result;
+use crate::failure::{CallError, CallResult, Result};
 use crate::task::Task;
 
 const WAIT: i32 = 0;
@@ -78,27 +78,30 @@ impl Command {
 impl Operation for Futex {
     type Plan = Command;
 
+    fn prepare(_: &mut Task, call: &Call) -> Prepared<Command> {
+        Ok(Command::of(call))
+    }
+
     /// A waker's operation comes before the kernel's.
-    fn prepare(task: &mut Task, call: &Call) -> Prepared<Command> {
-        let command = Command::of(call);
-        if command != Command::Wait {
-            task.mode().order().touch(task, call.args[0]);
+    fn enter(task: &mut Task, call: &Call, command: &Command) -> Result<()> {
+        match command {
+            Command::Wait => Ok(()),
+            _ => task.mode().order().touch(task, call.args[0]),
         }
-        Ok(command)
     }
 
     /// A waiter's comes behind it.
     fn apply(task: &mut Task, call: &Call, command: Command, outcome: &Outcome<'_>) -> Result<i64> {
         if matches!(command, Command::Wait | Command::Lock(_)) {
-            task.mode().order().touch(task, call.args[0]);
+            task.mode().order().touch(task, call.args[0])?;
         }
         Ok(outcome.result)
     }
 
     fn perform(task: &mut Task, call: &Call, command: &mut Command) -> Result<i64> {
-        Ok(match *command {
+        match *command {
             Command::Wait => wait(task, call),
-            Command::Wake => direct(call),
+            Command::Wake => Ok(direct(call)),
             Command::WakeOp => {
                 let r = write_word(task, call);
                 task.log.wrote(call.args[4], 4);
@@ -107,11 +110,11 @@ impl Operation for Futex {
             Command::Lock(_) | Command::TryLock | Command::Unlock(_) if task.traits().together => {
                 kernel_lock(task, call)
             }
-            Command::Lock(op) => lock(task, call, op).unwrap_or_else(|e| e),
-            Command::TryLock => try_lock(task, call).unwrap_or_else(|e| e),
-            Command::Unlock(op) => unlock(task, call, op).unwrap_or_else(|e| e),
-            Command::Unknown => refuse(call, libc::ENOSYS),
-        })
+            Command::Lock(op) => lock(task, call, op).or_else(CallError::result),
+            Command::TryLock => try_lock(task, call).or_else(CallError::result),
+            Command::Unlock(op) => unlock(task, call, op).or_else(CallError::result),
+            Command::Unknown => Ok(refuse(call, libc::ENOSYS)),
+        }
     }
 }
 
@@ -126,25 +129,25 @@ impl Operation for Waitv {
     }
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
-        Ok(sleep(task, call))
+        sleep(task, call)
     }
 }
 
 /// Makes the call as it is; other threads run meanwhile.
-fn sleep(task: &mut Task, call: &Call) -> i64 {
-    let result = blocking(task, call.nr, &call.args);
-    interrupted(task, call, result)
+fn sleep(task: &mut Task, call: &Call) -> Result<i64> {
+    let result = blocking(task, call.nr, &call.args)?;
+    Ok(interrupted(task, call, result))
 }
 
-fn wait(task: &mut Task, call: &Call) -> i64 {
+fn wait(task: &mut Task, call: &Call) -> Result<i64> {
     if !call.args[0].is_multiple_of(4) {
-        return -i64::from(libc::EINVAL);
+        return Ok(-i64::from(libc::EINVAL));
     }
     // A value that has changed already needs no switch: the kernel would say the same.
     match task.read::<4>(call.args[0]) {
-        Err(e) => return e,
+        Err(e) => return Ok(e),
         Ok(word) if u32::from_le_bytes(word) != call.args[2] as u32 => {
-            return -i64::from(libc::EAGAIN);
+            return Ok(-i64::from(libc::EAGAIN));
         }
         Ok(_) => {}
     }
@@ -153,27 +156,27 @@ fn wait(task: &mut Task, call: &Call) -> i64 {
 
 /// A priority-inheriting lock is the kernel's where threads run together. It writes the word, on a page
 /// that another thread may guard at any moment: then it has done nothing yet.
-fn kernel_lock(task: &mut Task, call: &Call) -> i64 {
+fn kernel_lock(task: &mut Task, call: &Call) -> Result<i64> {
     let word = call.args[0];
     loop {
         task.machine()
             .memory()
-            .unguard(word, word.saturating_add(4));
-        let result = sleep(task, call);
+            .unguard(word, word.saturating_add(4))?;
+        let result = sleep(task, call)?;
         let guarded =
             result == -i64::from(libc::EFAULT) && task.machine().memory().is_guarded(word);
         if !guarded {
-            return result;
+            return Ok(result);
         }
     }
 }
 
 /// As [`direct`], for a call that does not sleep and writes its second word. Holds the lock of the
 /// memory, so that no other thread guards the word's page meanwhile.
-fn write_word(task: &Task, call: &Call) -> i64 {
+fn write_word(task: &Task, call: &Call) -> Result<i64> {
     let mut memory = task.machine().memory();
-    memory.unguard(call.args[4], call.args[4].saturating_add(4));
-    direct(call)
+    memory.unguard(call.args[4], call.args[4].saturating_add(4))?;
+    Ok(direct(call))
 }
 
 fn direct(call: &Call) -> i64 {
@@ -181,14 +184,11 @@ fn direct(call: &Call) -> i64 {
     (unsafe { sys::syscall(u64::from(call.nr), call.args) }) as i64
 }
 
-/// A result, or a negative error number.
-type Step = std::result::Result<i64, i64>;
-
 /// Takes the lock if it is free: `None`. Otherwise the word, with its owner.
-fn acquire(task: &mut Task, at: u64, flags: u32) -> std::result::Result<Option<u32>, i64> {
+fn acquire(task: &mut Task, at: u64, flags: u32) -> CallResult<Option<u32>> {
     let word = task.read(at).map(u32::from_le_bytes)?;
     if word & TID == task.tid {
-        return Err(-i64::from(libc::EDEADLK));
+        return Err(libc::EDEADLK.into());
     }
     if word & TID != 0 {
         return Ok(Some(word));
@@ -197,20 +197,20 @@ fn acquire(task: &mut Task, at: u64, flags: u32) -> std::result::Result<Option<u
     Ok(None)
 }
 
-fn set(task: &mut Task, at: u64, word: u32) -> std::result::Result<(), i64> {
+fn set(task: &mut Task, at: u64, word: u32) -> CallResult<()> {
     task.change_word(at, |_| Some(word))?;
     task.log.wrote(at, 4);
     Ok(())
 }
 
 /// FUTEX_LOCK_PI and FUTEX_LOCK_PI2, which sleep by `op`.
-fn lock(task: &mut Task, call: &Call, op: i32) -> Step {
+fn lock(task: &mut Task, call: &Call, op: i32) -> CallResult<i64> {
     let at = call.args[0];
     let Some(word) = acquire(task, at, 0)? else {
         return Ok(0);
     };
     if !crate::shm::alive(word & TID) {
-        return Err(-i64::from(libc::ESRCH));
+        return Err(libc::ESRCH.into());
     }
     if word & WAITERS == 0 {
         // The owner must find this when it unlocks; then this thread sleeps.
@@ -225,7 +225,7 @@ fn lock(task: &mut Task, call: &Call, op: i32) -> Step {
         0,
         u64::from(u32::MAX),
     ];
-    let result = blocking(task, call.nr, &args);
+    let result = blocking(task, call.nr, &args)?;
     if interrupted(task, call, result) != result || result == -i64::from(libc::ETIMEDOUT) {
         return Ok(interrupted(task, call, result));
     }
@@ -237,19 +237,19 @@ fn lock(task: &mut Task, call: &Call, op: i32) -> Step {
 }
 
 /// FUTEX_TRYLOCK_PI.
-fn try_lock(task: &mut Task, call: &Call) -> Step {
+fn try_lock(task: &mut Task, call: &Call) -> CallResult<i64> {
     match acquire(task, call.args[0], 0)? {
         None => Ok(0),
-        Some(_) => Err(-i64::from(libc::EAGAIN)),
+        Some(_) => Err(libc::EAGAIN.into()),
     }
 }
 
 /// FUTEX_UNLOCK_PI: wakes the first waiter, which gets the lock unless another thread takes it first.
-fn unlock(task: &mut Task, call: &Call, op: i32) -> Step {
+fn unlock(task: &mut Task, call: &Call, op: i32) -> CallResult<i64> {
     let at = call.args[0];
     let word = task.read(at).map(u32::from_le_bytes)?;
     if word & TID != task.tid {
-        return Err(-i64::from(libc::EPERM));
+        return Err(libc::EPERM.into());
     }
     set(task, at, 0)?;
     // SAFETY: wakes a waiter; touches no memory.

@@ -10,7 +10,7 @@ use super::live::generic;
 use super::operation::{Operation, Outcome, Prepared};
 use super::users::open_ahead;
 use crate::call::Call;
-use crate::failure::Result;
+use crate::failure::{CallError, CallResult, Result, answered};
 use crate::loader::stack_bytes;
 use crate::map_names;
 use crate::memory::{Memory, Source};
@@ -112,17 +112,17 @@ impl Operation for Rlimit {
         if asked.resource == libc::RLIMIT_NOFILE as i32 && asked.own {
             keep_descriptors(task, asked);
         }
-        Ok(generic(task, call))
+        generic(task, call)
     }
 
     fn apply(task: &mut Task, _: &Call, asked: LimitRequest, outcome: &Outcome<'_>) -> Result<i64> {
         if asked.is_kept() {
-            return Ok(change(task, &asked, outcome.result).map_or_else(|e| e, |()| 0));
+            return change(task, &asked, outcome.result).map_or_else(CallError::result, |()| Ok(0));
         }
         if let (0, STACK, true, Some((soft, _))) =
             (outcome.result, asked.resource, asked.own, asked.new)
         {
-            resize_stack(task, stack_bytes(soft));
+            resize_stack(task, stack_bytes(soft))?;
         }
         Ok(outcome.result)
     }
@@ -138,10 +138,10 @@ fn keep_descriptors(task: &Task, asked: &LimitRequest) {
 }
 
 /// Sets a kept limit, unless the `result` refuses that, and stores the old one for the guest.
-fn change(task: &mut Task, asked: &LimitRequest, result: i64) -> std::result::Result<(), i64> {
+fn change(task: &mut Task, asked: &LimitRequest, result: i64) -> CallResult<()> {
     let before = asked.before(task);
     if result == EPERM && asked.raises(before) {
-        return Err(EPERM);
+        return Err(EPERM.into());
     }
     if let Some(new) = asked.new {
         let limits = &mut task.process.state().limits;
@@ -212,14 +212,14 @@ pub(super) fn used(memory: &Memory) -> (u64, u64) {
 
 /// Resizes the first thread's stack to its new limit, which the kernel would do page by page. The part
 /// in use stays.
-fn resize_stack(task: &Task, size: u64) {
+fn resize_stack(task: &Task, size: u64) -> Result<()> {
     let sp = task.ctx.reg(Reg::Rsp);
     let mut memory = task.machine().memory();
     let Some(stack) = memory.space.at(layout::STACK_TOP - 1).cloned() else {
-        return;
+        return Ok(());
     };
     if &*stack.name != map_names::STACK {
-        return;
+        return Ok(());
     }
     let start = layout::STACK_TOP - size;
     if start < stack.start {
@@ -230,14 +230,15 @@ fn resize_stack(task: &Task, size: u64) {
         };
         if memory.space.is_free(part.start, part.end) {
             // If the host cannot map it, the stack stays as it is, as a stack that meets other maps.
-            let _ = memory.map(part, Source::Anon);
+            let _ = answered(memory.map(part, Source::Anon))?;
         }
     } else if (stack.start..layout::STACK_TOP).contains(&sp) {
         let end = start.min((sp & !(PAGE - 1)).saturating_sub(PAGE));
         if stack.start < end {
-            memory.unmap(stack.start, end);
+            memory.unmap(stack.start, end)?;
         }
     }
+    Ok(())
 }
 
 #[cfg(test)]

@@ -18,15 +18,18 @@ use crate::siginfo::signo;
 use crate::task::Task;
 
 /// Makes a call as its row describes it, and notes the memory that it wrote.
-pub fn generic(task: &mut Task, call: &Call) -> i64 {
+///
+/// # Errors
+/// The turn behind it is lost, or a page cannot be opened.
+pub fn generic(task: &mut Task, call: &Call) -> Result<i64> {
     if let Some(errno) = call.refused {
         // The kernel checks the descriptor before the request; a descriptor opened with `O_PATH`
         // takes no request.
         let takes_fd = call.row.is_some_and(|r| r.args.first() == Some(&Arg::Fd));
-        return match takes_fd && !takes_requests(call.int(0)) {
+        return Ok(match takes_fd && !takes_requests(call.int(0)) {
             true => -i64::from(libc::EBADF),
             false => refuse(call, errno),
-        };
+        });
     }
     let stream = output::stream_of(task, call);
     if stream != 0 && spliced_output::moves(call) {
@@ -41,13 +44,13 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
     let mut buffers = Buffers::collect(task, call);
     let mut args = match buffers.arguments(call) {
         Ok(args) => args,
-        Err(errno) => return -i64::from(errno),
+        Err(errno) => return Ok(-i64::from(errno)),
     };
-    buffers.unguard(task);
+    buffers.unguard(task)?;
     if stream != 0 {
         let result = output::make(task, call, stream, &args);
-        buffers.finish(task, call, result);
-        return result;
+        buffers.finish(task, call, result)?;
+        return Ok(result);
     }
     let mut temporary = TemporaryMask::enter(task, call);
     let together = task.has_company();
@@ -66,19 +69,19 @@ pub fn generic(task: &mut Task, call: &Call) -> i64 {
         task.strings.point(&mut args);
         temporary.patch(&mut args);
         match waits {
-            true => blocking(task, call.nr, &args),
+            true => blocking(task, call.nr, &args)?,
             false => enter_kernel(call.nr, &args, sleeps),
         }
     };
     result = interrupted(task, call, result);
-    buffers.finish(task, call, result);
-    result
+    buffers.finish(task, call, result)?;
+    Ok(result)
 }
 
 /// The outcome of a call of which the engine keeps nothing: its row describes it completely.
 pub fn as_described(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
     Ok(Reply::Value(match told {
-        None => generic(task, call),
+        None => generic(task, call)?,
         Some(answer) => {
             TemporaryMask::enter(task, call);
             answer.result

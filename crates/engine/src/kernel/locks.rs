@@ -46,11 +46,11 @@ impl Operation for Range {
 
     fn perform(task: &mut Task, call: &Call, plan: &mut Self::Plan) -> Result<i64> {
         let Some(pages) = plan else {
-            return Ok(generic(task, call));
+            return generic(task, call);
         };
         let mut part = *call;
         (part.args[0], part.args[1]) = (pages.start, pages.hole - pages.start);
-        Ok(match generic(task, &part) {
+        Ok(match generic(task, &part)? {
             0 if pages.hole < pages.end => -i64::from(libc::ENOMEM),
             result => result,
         })

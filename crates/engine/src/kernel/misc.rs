@@ -4,7 +4,7 @@ use super::operation::Handling::Computes;
 use super::operation::{Handling, RecordedResult, Requests};
 use crate::call::Call;
 use crate::call::reply::Reply;
-use crate::failure::Result;
+use crate::failure::{CallResult, Result};
 use crate::forbidden::Forbidden;
 use crate::task::Task;
 
@@ -36,29 +36,29 @@ fn unknown(_: &mut Task, _: &Call, _: RecordedResult) -> Result<Reply> {
 }
 
 /// The base that is asked for, if a guest may have it.
-fn base(call: &Call) -> std::result::Result<u64, i64> {
+fn base(call: &Call) -> CallResult<u64> {
     match call.args[1] {
-        relive_host::layout::FS_END.. => Err(-i64::from(libc::EPERM)),
+        relive_host::layout::FS_END.. => Err(libc::EPERM.into()),
         base => Ok(base),
     }
 }
 
 fn set_fs(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
-    Ok(Reply::done(base(call).map(|base| task.ctx.guest_fs = base)))
+    Reply::done(base(call).map(|base| task.ctx.guest_fs = base))
 }
 
 fn set_gs(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
-    Ok(Reply::done(base(call).map(|base| task.ctx.guest_gs = base)))
+    Reply::done(base(call).map(|base| task.ctx.guest_gs = base))
 }
 
 fn fs(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     let base = task.ctx.guest_fs;
-    Ok(Reply::done(task.give(call.args[1], &base.to_le_bytes())))
+    Reply::done(task.give(call.args[1], &base.to_le_bytes()))
 }
 
 fn gs(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
     let base = task.ctx.guest_gs;
-    Ok(Reply::done(task.give(call.args[1], &base.to_le_bytes())))
+    Reply::done(task.give(call.args[1], &base.to_le_bytes()))
 }
 
 fn cpuid(task: &mut Task, call: &Call, told: RecordedResult) -> Result<Reply> {

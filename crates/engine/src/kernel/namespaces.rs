@@ -35,6 +35,6 @@ pub fn unshare(task: &mut Task, call: &Call) -> Result<i64> {
             false => -i64::from(libc::EINVAL),
         }
     } else {
-        generic(task, call)
+        generic(task, call)?
     })
 }

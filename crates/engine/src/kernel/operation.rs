@@ -75,9 +75,14 @@ pub trait Operation {
     /// no kernel.
     fn prepare(task: &mut Task, call: &Call) -> Prepared<Self::Plan>;
 
-    /// Changes the state that must hold before the outcome, in every mode: a signal mask of the call's own.
-    fn enter(task: &mut Task, plan: &Self::Plan) {
-        let _ = (task, plan);
+    /// Changes the state that must hold before the outcome, in every mode: a signal mask of the call's own, the
+    /// order of the call among others.
+    ///
+    /// # Errors
+    /// That order is lost.
+    fn enter(task: &mut Task, call: &Call, plan: &Self::Plan) -> Result<()> {
+        let _ = (task, call, plan);
+        Ok(())
     }
 
     /// Brings the outcome about where the guest's calls are made: makes the call, notes in `task.log` the
@@ -87,7 +92,7 @@ pub trait Operation {
     /// An unsupported operation.
     fn perform(task: &mut Task, call: &Call, plan: &mut Self::Plan) -> Result<i64> {
         let _ = plan;
-        Ok(generic(task, call))
+        generic(task, call)
     }
 
     /// Changes the engine's state, in every mode. Returns the result of the call.
@@ -139,15 +144,16 @@ impl Outcome<'_> {
     }
 
     /// The result of a call that the kernel has granted, but whose effect on guest memory it refuses
-    /// with `errno`.
+    /// with `error`, a negative one.
     ///
     /// # Errors
     /// A replay, whose tape says that it did not.
-    pub fn refused(&self, call: &Call, errno: i32) -> Result<i64> {
+    pub fn refused(&self, call: &Call, error: i64) -> Result<i64> {
         match self.told {
-            None => Ok(-i64::from(errno)),
+            None => Ok(error),
             Some(_) => Err(Failure::setup(format!(
-                "replaying {call}: the kernel refuses the map (errno {errno})"
+                "replaying {call}: the kernel refuses the map (errno {})",
+                -error
             ))),
         }
     }
@@ -162,7 +168,7 @@ pub fn follow<O: Operation>(task: &mut Task, call: &Call, told: Option<&Answer>)
         Ok(plan) => plan,
         Err(result) => return Ok(Reply::Value(result)),
     };
-    O::enter(task, &plan);
+    O::enter(task, call, &plan)?;
     let result = match told {
         Some(answer) => answer.result,
         None => O::perform(task, call, &mut plan)?,

@@ -10,6 +10,7 @@ use super::enter::interrupted;
 use super::spliced_output;
 use crate::call::Call;
 use crate::descriptor::status;
+use crate::failure::Result;
 use crate::task::Task;
 
 /// Whether a call moves its output from a file to the stream, without a buffer in guest memory.
@@ -38,7 +39,10 @@ pub fn make(task: &mut Task, call: &Call, stream: u8, args: &[u64; 6]) -> i64 {
 }
 
 /// As [`make`], for spliced output.
-pub fn make_spliced(task: &mut Task, call: &Call, stream: u8) -> i64 {
+///
+/// # Errors
+/// Those of [`spliced_output::make`].
+pub fn make_spliced(task: &mut Task, call: &Call, stream: u8) -> Result<i64> {
     let fd = call.output().map_or(u64::MAX, |end| call.arg(end.fd));
     spliced_output::make(task, call, |task, bytes| {
         let args = [fd, bytes.as_ptr() as u64, bytes.len() as u64, 0, 0, 0];

@@ -12,6 +12,7 @@ use super::buffers::points;
 use super::{hooks, own};
 use crate::call::astray::is_astray;
 use crate::call::{go_behind, registers};
+use crate::failure::Result;
 use crate::task::Task;
 
 /// The properties of a plain call.
@@ -66,19 +67,22 @@ fn is_plain(row: &Row) -> bool {
 
 /// Handles the call at hand, whose next instruction is `next`, if it is plain. `false`: it is not
 /// plain, or the tape has another event; nothing has been done.
+///
+/// # Errors
+/// Its event is lost.
 #[inline]
-pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
+pub fn answer(task: &mut Task, next: GuestAddr) -> Result<bool> {
     let nr = u64::from(task.ctx.reg(Reg::Rax) as u32);
     let known = usize::try_from(nr).ok().and_then(|nr| PLAIN.get(nr));
     let Some(plain) = known.copied().flatten() else {
-        return false;
+        return Ok(false);
     };
     // A mask is still to be restored after an earlier call, or this call is to be counted or logged.
     if task.signals.saved_mask.is_some()
         || crate::stats::wanted()
         || tracing::enabled!(target: "syscall", tracing::Level::DEBUG)
     {
-        return false;
+        return Ok(false);
     }
     let args = registers(&task.ctx);
     if own::arguments(plain.pointers).any(|i| args[i] != 0 && is_astray(args[i]))
@@ -86,16 +90,16 @@ pub fn answer(task: &mut Task, next: GuestAddr) -> bool {
         || plain.paths != 0 && task.has_company()
         || own::arguments(plain.paths).any(|i| own::may_name(args[i]))
     {
-        return false;
+        return Ok(false);
     }
     let mode = task.mode();
-    let Some(result) = mode.plain_call(task, nr, &args, plain.arguments.into()) else {
-        return false;
+    let Some(result) = mode.plain_call(task, nr, &args, plain.arguments.into())? else {
+        return Ok(false);
     };
     task.at_event();
     go_behind(&mut task.ctx, next);
     task.ctx.set_reg(Reg::Rax, result as u64);
-    true
+    Ok(true)
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use super::refuse::refuse;
 use super::users;
 use crate::call::Call;
 use crate::call::reply::Reply;
-use crate::failure::Result;
+use crate::failure::{CallError, Result};
 use crate::forbidden::Forbidden;
 use crate::kernel::seccomp::{SetMode, get_mode};
 use crate::task::Task;
@@ -39,7 +39,7 @@ const LISTED: &[(i32, Handling)] = &[
 
 /// Writes `bytes` to the address in the second argument.
 fn tell(task: &mut Task, call: &Call, bytes: &[u8]) -> Result<Reply> {
-    Ok(Reply::done(task.give(call.args[1], bytes)))
+    Reply::done(task.give(call.args[1], bytes))
 }
 
 fn set_dumpable(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
@@ -103,11 +103,11 @@ impl Operation for SetMap {
     }
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
-        Ok(set_map(task, call))
+        set_map(task, call)
     }
 }
 
-fn set_map(task: &mut Task, call: &Call) -> i64 {
+fn set_map(task: &mut Task, call: &Call) -> Result<i64> {
     // <linux/prctl.h>: `struct prctl_mm_map`.
     const MAP_BYTES: u32 = 104;
     let [_, what, at, size, last, _] = call.args;
@@ -118,12 +118,12 @@ fn set_map(task: &mut Task, call: &Call) -> i64 {
     ];
     let has_size = sized.contains(&(what as i32));
     match what as i32 {
-        _ if last != 0 || size != 0 && !has_size => EINVAL,
+        _ if last != 0 || size != 0 && !has_size => Ok(EINVAL),
         libc::PR_SET_MM_MAP_SIZE => task
             .give(at, &MAP_BYTES.to_le_bytes())
-            .map_or_else(|e| e, |()| 0),
-        libc::PR_SET_MM_MAP if size != u64::from(MAP_BYTES) => EINVAL,
-        _ => refuse(call, libc::EPERM),
+            .map_or_else(CallError::result, |()| Ok(0)),
+        libc::PR_SET_MM_MAP if size != u64::from(MAP_BYTES) => Ok(EINVAL),
+        _ => Ok(refuse(call, libc::EPERM)),
     }
 }
 

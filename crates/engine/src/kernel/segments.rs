@@ -14,7 +14,7 @@ use super::memory::place::{Held, MAP_FIXED_NOREPLACE, choose};
 use super::operation::{Operation, Outcome, Prepared, RecordedResult};
 use crate::call::Call;
 use crate::call::reply::Reply;
-use crate::failure::{Failure, Result};
+use crate::failure::{Failure, Result, answered};
 use crate::memfd;
 use crate::memory::Source;
 use crate::memory::content::{ContentName, ContentRequest, Opened};
@@ -33,7 +33,7 @@ pub fn semctl(task: &mut Task, call: &Call) -> Result<i64> {
     // Behind `struct ipc64_perm` and four words, in `struct semid64_ds`.
     const NSEMS: usize = 80;
     if call.int(2) != libc::GETALL {
-        return Ok(generic(task, call));
+        return generic(task, call);
     }
     let mut set = [0u8; SEMID_DS as usize];
     let at = set.as_mut_ptr() as u64;
@@ -48,7 +48,7 @@ pub fn semctl(task: &mut Task, call: &Call) -> Result<i64> {
     let values = call.args[3];
     task.machine()
         .memory()
-        .unguard(values, values.saturating_add(len));
+        .unguard(values, values.saturating_add(len))?;
     // SAFETY: writes as many values as the set has, into guest memory.
     let result = (unsafe { sys::syscall(u64::from(call.nr), call.args) }) as i64;
     if result >= 0 {
@@ -171,7 +171,8 @@ impl Operation for Attach {
             return Err(task.mode().diverged(task, &expected, "an impossible map"));
         };
         let region = region(start, end, plan.flags, identity, &name);
-        if let Err(e) = plan.held.lock(task.machine()).map(region, content.source) {
+        let mapped = plan.held.lock(task.machine()).map(region, content.source);
+        if let Err(e) = answered(mapped)? {
             task.log.extra.clear();
             return outcome.refused(call, e);
         }
@@ -264,7 +265,7 @@ pub fn shmdt(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
         return Ok(Reply::Value(-i64::from(e)));
     }
     for (start, end) in parts {
-        memory.unmap(start, end);
+        memory.unmap(start, end)?;
     }
     Ok(Reply::Value(0))
 }

@@ -131,7 +131,7 @@ pub fn grows(task: &mut Task, region: &Region, offset: u64, range: (u64, u64)) -
             let base = start.wrapping_sub(offset);
             let machine = task.machine();
             let keep = || keep(machine, part(UNKNOWN), &mut MemorySource { base });
-            machine.memory().uncovered(start, end, keep)
+            machine.memory().uncovered(start, end, keep)?
         }
     };
     KeptContent::note_part(&kept?, &mut task.log.extra);

@@ -12,10 +12,10 @@ use super::operation::{Operation, Prepared, RecordedResult};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
-use crate::failure::Result;
+use crate::failure::{CallResult, Result};
 use crate::flow::Flow;
 use crate::sigaction::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
-use crate::siginfo::signo;
+use crate::siginfo::{SigInfo, signo};
 use crate::signals::deliver;
 use crate::signals::frame::altstack_flags;
 use crate::task::Task;
@@ -44,7 +44,7 @@ impl Operation for Pending {
     }
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
-        let result = generic(task, call);
+        let result = generic(task, call)?;
         take_in(task);
         let held = task.signals.held.iter();
         let held =
@@ -52,7 +52,7 @@ impl Operation for Pending {
         if result == 0 && held != 0 && call.args[1] == 8 {
             let pending = task.read_u64(call.args[0]).unwrap_or(0);
             if let Err(e) = task.write(call.args[0], &(pending | held).to_le_bytes()) {
-                return Ok(e);
+                return e.result();
             }
         }
         Ok(result)
@@ -73,28 +73,33 @@ impl Operation for Timedwait {
 
     fn perform(task: &mut Task, call: &Call, wanted: &mut Option<Mask>) -> Result<i64> {
         take_in(task);
-        if let Some(result) = take_held(task, call, *wanted) {
+        if let Some(result) = take_held(task, call, *wanted)? {
             return Ok(result);
         }
-        let result = generic(task, call);
+        let result = generic(task, call)?;
         take_in(task);
-        let late = (result < 0).then(|| take_held(task, call, *wanted));
-        Ok(late.flatten().unwrap_or(result))
+        let late = match result < 0 {
+            true => take_held(task, call, *wanted)?,
+            false => None,
+        };
+        Ok(late.unwrap_or(result))
     }
 }
 
 /// Takes a held signal that the call waits for.
-fn take_held(task: &mut Task, call: &Call, wanted: Option<Mask>) -> Option<i64> {
-    let wanted = wanted?;
-    let mut held = task.signals.held.iter();
-    let at = held.position(|i| wanted.has(signo(i)))?;
-    let info = task.signals.held.remove(at)?;
+fn take_held(task: &mut Task, call: &Call, wanted: Option<Mask>) -> Result<Option<i64>> {
+    let held = &mut task.signals.held;
+    let is_wanted = |info: &SigInfo| wanted.is_some_and(|mask| mask.has(signo(info)));
+    let at = held.iter().position(is_wanted);
+    let Some(info) = at.and_then(|at| held.remove(at)) else {
+        return Ok(None);
+    };
     if call.args[1] != 0
         && let Err(e) = task.give(call.args[1], &info)
     {
-        return Some(e);
+        return e.result().map(Some);
     }
-    Some(i64::from(signo(&info)))
+    Ok(Some(i64::from(signo(&info))))
 }
 
 /// rt_sigaction(2).
@@ -102,14 +107,14 @@ fn take_held(task: &mut Task, call: &Call, wanted: Option<Mask>) -> Option<i64> 
 /// # Errors
 /// None.
 pub fn rt_sigaction(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
-    Ok(Reply::done(action(task, call)))
+    Reply::done(action(task, call))
 }
 
-fn action(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
+fn action(task: &mut Task, call: &Call) -> CallResult<()> {
     let (sig, new, old) = (call.int(0), call.args[1], call.args[2]);
     let fixed = sig == libc::SIGKILL || sig == libc::SIGSTOP;
     if call.args[3] != 8 || !(1..=64).contains(&sig) || (new != 0 && fixed) {
-        return Err(EINVAL);
+        return Err(EINVAL.into());
     }
     let wanted = if new == 0 {
         None
@@ -163,13 +168,13 @@ fn encode(a: &KernelAction) -> [u8; 32] {
 /// # Errors
 /// None.
 pub fn rt_sigprocmask(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
-    Ok(Reply::done(procmask(task, call)))
+    Reply::done(procmask(task, call))
 }
 
-fn procmask(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
+fn procmask(task: &mut Task, call: &Call) -> CallResult<()> {
     let [how, new, old, size, ..] = call.args;
     if size != 8 {
-        return Err(EINVAL);
+        return Err(EINVAL.into());
     }
     let before = task.signals.mask.0;
     if new != 0 {
@@ -178,7 +183,7 @@ fn procmask(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
             libc::SIG_BLOCK => before | set,
             libc::SIG_UNBLOCK => before & !set,
             libc::SIG_SETMASK => set,
-            _ => return Err(EINVAL),
+            _ => return Err(EINVAL.into()),
         };
         task.signals.mask = Mask(after & !UNBLOCKABLE);
         task.mode().host().mask(task.signals.mask);
@@ -207,10 +212,10 @@ pub fn rt_sigreturn(task: &mut Task, call: &Call, told: Option<&Answer>) -> Resu
 /// # Errors
 /// None.
 pub fn sigaltstack(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> {
-    Ok(Reply::done(altstack(task, call)))
+    Reply::done(altstack(task, call))
 }
 
-fn altstack(task: &mut Task, call: &Call) -> std::result::Result<(), i64> {
+fn altstack(task: &mut Task, call: &Call) -> CallResult<()> {
     let (new, old) = (call.args[0], call.args[1]);
     let sp = task.ctx.reg(Reg::Rsp);
     let before = task.signals.altstack;
@@ -243,9 +248,10 @@ impl Operation for Suspend {
         Ok(Mask(mask & !UNBLOCKABLE))
     }
 
-    fn enter(task: &mut Task, mask: &Mask) {
+    fn enter(task: &mut Task, _: &Call, mask: &Mask) -> Result<()> {
         task.signals.saved_mask.get_or_insert(task.signals.mask);
         task.signals.mask = *mask;
+        Ok(())
     }
 
     fn perform(task: &mut Task, call: &Call, mask: &mut Mask) -> Result<i64> {
@@ -253,7 +259,7 @@ impl Operation for Suspend {
             sys::INTERRUPTED as i64
         } else {
             let host = mask.for_host().0;
-            blocking(task, call.nr, &[&raw const host as u64, 8, 0, 0, 0, 0])
+            blocking(task, call.nr, &[&raw const host as u64, 8, 0, 0, 0, 0])?
         };
         Ok(interrupted(task, call, result))
     }

@@ -14,6 +14,7 @@ use super::enter::{blocking, interrupted};
 use crate::call::Call;
 use crate::descriptor::status;
 use crate::descriptor_limit::Room;
+use crate::failure::{Result, answered};
 use crate::task::Task;
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
@@ -36,7 +37,7 @@ struct Source {
 
 impl Source {
     /// The source of a call, or the errno (negative) with which the kernel refuses the call.
-    fn of(call: &Call) -> Result<Self, i64> {
+    fn of(call: &Call) -> std::result::Result<Self, i64> {
         let (Some(row), Some(input), Some(output)) = (call.row, call.input(), call.output()) else {
             return Err(EINVAL);
         };
@@ -85,19 +86,27 @@ pub fn moves(call: &Call) -> bool {
 
 /// Makes such a call: `write` writes its bytes to the stream, and the task's log gets the bytes that
 /// were written. Returns the result of the call.
-pub fn make(task: &mut Task, call: &Call, write: impl FnOnce(&mut Task, &[u8]) -> i64) -> i64 {
+///
+/// # Errors
+/// The turn behind the wait is lost, or a page cannot be opened.
+pub fn make(
+    task: &mut Task,
+    call: &Call,
+    write: impl FnOnce(&mut Task, &[u8]) -> i64,
+) -> Result<i64> {
     let source = match Source::of(call) {
         Ok(source) => source,
-        Err(e) => return e,
+        Err(e) => return Ok(e),
     };
-    if let Err(e) = wait(task, call, &source) {
-        return e;
+    let waited = wait(task, call, &source)?;
+    if waited < 0 {
+        return Ok(waited);
     }
     let start = match source.offset {
         0 => None,
         at => match task.read_u64(at) {
             Ok(offset) => Some(offset),
-            Err(e) => return e,
+            Err(e) => return Ok(e),
         },
     };
     let mut bytes = Vec::new();
@@ -115,26 +124,26 @@ pub fn make(task: &mut Task, call: &Call, write: impl FnOnce(&mut Task, &[u8]) -
         }
     };
     if bytes.is_empty() {
-        return first;
+        return Ok(first);
     }
     let result = write(task, &bytes);
     if result <= 0 {
-        return result;
+        return Ok(result);
     }
     if let Some(start) = start {
         let after = start + result as u64;
-        if task.write(source.offset, &after.to_le_bytes()).is_ok() {
+        if answered(task.write(source.offset, &after.to_le_bytes()))?.is_ok() {
             task.log.wrote(source.offset, 8);
         }
     }
     task.log.extra.extend_from_slice(&bytes[..result as usize]);
-    result
+    Ok(result)
 }
 
-/// Waits, with the baton given up, until the source is readable.
-fn wait(task: &mut Task, call: &Call, source: &Source) -> Result<(), i64> {
+/// Waits, with the baton given up, until the source is readable. Returns the kernel's result of the wait.
+fn wait(task: &mut Task, call: &Call, source: &Source) -> Result<i64> {
     if source.flags & libc::SPLICE_F_NONBLOCK != 0 || task.log.keeps_baton {
-        return Ok(());
+        return Ok(0);
     }
     let mut poll = libc::pollfd {
         fd: source.fd,
@@ -142,11 +151,8 @@ fn wait(task: &mut Task, call: &Call, source: &Source) -> Result<(), i64> {
         revents: 0,
     };
     let args = [&raw mut poll as u64, 1, u64::MAX, 0, 0, 0];
-    let result = blocking(task, libc::SYS_poll as u32, &args);
-    match interrupted(task, call, result) {
-        n if n < 0 => Err(n),
-        _ => Ok(()),
-    }
+    let result = blocking(task, libc::SYS_poll as u32, &args)?;
+    Ok(interrupted(task, call, result))
 }
 
 /// Appends up to `len` bytes from the source. They come through a pipe of the host, so that the kernel

@@ -21,7 +21,7 @@ use crate::task::Task;
 /// Divergence, or an unsupported operation.
 pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     let confined = task.seccomp.is_some() || task.filters_seen != task.process.filters_set();
-    if !confined && plain::answer(task, next) {
+    if !confined && plain::answer(task, next)? {
         return Ok(Flow::Continue);
     }
     let call = Call::at(&task.ctx);
@@ -61,7 +61,7 @@ fn make(task: &mut Task, call: &Call, next: GuestAddr, filtered: Option<i32>) ->
     if !call.row.is_some_and(|r| r.shares) {
         return settle(task, call, next, filtered, told);
     }
-    mode.order().acquire(task);
+    mode.order().acquire(task)?;
     let flow = settle(task, call, next, filtered, told);
     mode.order().release(task);
     flow

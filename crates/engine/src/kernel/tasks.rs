@@ -10,20 +10,24 @@ use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
-use crate::failure::Result;
+use crate::failure::{Result, answered};
 use crate::flow::{End, Flow};
 use crate::task::Task;
 use crate::task::ending::{clear_id, end_thread, release_locks, still};
 
 /// Writes the descriptor of a child to the parent's memory (`CLONE_PIDFD`).
-pub fn give_pidfd(task: &mut Task, args: &CloneArgs, pidfd: i32) {
+///
+/// # Errors
+/// A page cannot be opened.
+pub fn give_pidfd(task: &mut Task, args: &CloneArgs, pidfd: i32) -> Result<()> {
     if !args.has(libc::CLONE_PIDFD) {
-        return;
+        return Ok(());
     }
     fds::created(task, pidfd);
-    if task.write(args.pidfd, &pidfd.to_le_bytes()).is_ok() {
+    if answered(task.write(args.pidfd, &pidfd.to_le_bytes()))?.is_ok() {
         task.log.wrote(args.pidfd, 4);
     }
+    Ok(())
 }
 
 /// wait4(2), waitid(2): a process of a replay that the guest has waited for must have ended by then.
@@ -76,7 +80,7 @@ pub fn exit(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     if task.vforked.is_some() {
         return exit_group(task, call, None);
     }
-    end_thread(task, call.int(0));
+    end_thread(task, call.int(0))?;
     Ok(Reply::Flow(Flow::ThreadEnd(call.int(0) & 0xff)))
 }
 
@@ -85,15 +89,15 @@ pub fn exit_group(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Re
     let code = call.int(0) & 0xff;
     if task.vforked.is_some() {
         // Its parent still uses this memory.
-        clear_id(task);
+        clear_id(task)?;
     }
     still(task);
-    release_locks(task);
+    release_locks(task)?;
     task.record(Kind::End {
         how: Ending::ProcessExit,
         code,
         steps: 0,
-    });
+    })?;
     Ok(Reply::Flow(Flow::ProcessEnd(End::Code(code))))
 }
 
@@ -124,7 +128,7 @@ pub fn get_robust_list(task: &mut Task, call: &Call, _: RecordedResult) -> Resul
     let done = task
         .give(call.args[1], &head.to_le_bytes())
         .and_then(|()| task.give(call.args[2], &len.to_le_bytes()));
-    Ok(Reply::done(done))
+    Reply::done(done)
 }
 
 /// sched_yield(2): other threads run first.
@@ -139,7 +143,7 @@ impl Operation for Yield {
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
         let mode = task.mode();
-        Ok(mode.give_way(task, &mut |task| blocking(task, call.nr, &call.args)))
+        mode.give_way(task, &mut |task| blocking(task, call.nr, &call.args))
     }
 }
 

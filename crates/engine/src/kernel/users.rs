@@ -30,7 +30,7 @@ impl Operation for Rights {
     }
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
-        Ok(perform(task, call, false))
+        perform(task, call, false)
     }
 }
 
@@ -45,18 +45,18 @@ impl Operation for Paths {
     }
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
-        Ok(perform(task, call, true))
+        perform(task, call, true)
     }
 }
 
-fn perform(task: &mut Task, call: &Call, paths_changed: bool) -> i64 {
+fn perform(task: &mut Task, call: &Call, paths_changed: bool) -> Result<i64> {
     open_ahead(task, paths_changed);
-    let result = generic(task, call);
+    let result = generic(task, call)?;
     if dumpable_behavior() == Ok(DumpableBehavior::NotDumpable) {
         // Only asked where calls are made: a replay takes the answer from the tape.
         task.process.state().dumpable = 0;
     }
-    result
+    Ok(result)
 }
 
 /// Opens the files that the host needs later, before the program gives up rights, or makes paths lead

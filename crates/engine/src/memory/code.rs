@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 use relive_dbt::{Code, Translator};
 use relive_host::{GuestAddr, addr::PAGE, copy, layout};
 
-use super::{Memory, protect_or_die};
-use crate::failure::Failure;
+use super::{Memory, guard_host};
+use crate::failure::{Failure, Result};
 use crate::space::{AddressSpace, EXEC, READ, Region, WRITE};
 
 impl Memory {
@@ -21,25 +21,31 @@ impl Memory {
 
     /// Handles a write to a page that only the host made read-only: translations are
     /// dropped, the page becomes writable. `false` if the fault is the guest's own.
-    pub fn write_fault(&mut self, addr: u64) -> bool {
+    ///
+    /// # Errors
+    /// The page cannot be opened.
+    pub fn write_fault(&mut self, addr: u64) -> Result<bool> {
         let page = addr & !(PAGE - 1);
         self.unguard(page, page + PAGE)
     }
 
     /// Opens the guarded pages of a range, for the guest or for the kernel (which would answer
     /// EFAULT), and drops their translations. Returns whether there are any.
-    pub fn unguard(&mut self, start: u64, end: u64) -> bool {
+    ///
+    /// # Errors
+    /// The pages cannot be opened.
+    pub fn unguard(&mut self, start: u64, end: u64) -> Result<bool> {
         let pages = self.guarded.range(start & !(PAGE - 1)..end);
         let pages: Vec<u64> = pages.copied().collect();
         let (Some(first), Some(last)) = (pages.first(), pages.last()) else {
-            return false;
+            return Ok(false);
         };
         for page in &pages {
             self.guarded.remove(page);
             self.code_changed(*page, page + PAGE);
         }
-        self.settle(*first, last + PAGE);
-        true
+        self.settle(*first, last + PAGE)?;
+        Ok(true)
     }
 
     /// Drops the translations of common memory, after another process has run that may have written
@@ -68,21 +74,20 @@ impl Memory {
     }
 
     /// Drops the translations and the guards of a range whose map is about to change.
-    pub(super) fn forget_code(&mut self, start: u64, end: u64) {
-        self.unguard(start, end);
+    pub(super) fn forget_code(&mut self, start: u64, end: u64) -> Result<()> {
+        self.unguard(start, end)?;
         self.translator.invalidate(GuestAddr(start), GuestAddr(end));
+        Ok(())
     }
 
-    pub(super) fn add_code(&mut self, start: u64, end: u64) {
+    /// Makes room in the branch table for code at a place that is mapped already: the answer to its
+    /// call is the kernel's number.
+    pub(super) fn add_code(&mut self, start: u64, end: u64) -> Result<()> {
         if layout::is_low(start) {
             let end = end.min(layout::LOW_END);
-            if let Err(e) = self
-                .translator
+            self.translator
                 .add_code_range(GuestAddr(start), GuestAddr(end))
-            {
-                // The map has changed already, and the answer to its call is the kernel's number.
-                crate::failure::die(&Failure::setup(e));
-            }
+                .map_err(Failure::setup)?;
             if self
                 .space
                 .at(start)
@@ -91,6 +96,7 @@ impl Memory {
                 self.translator.activate(start, end, &mut same);
             }
         }
+        Ok(())
     }
 
     /// Guest code that a later process may find at the same place again: of private files,
@@ -123,21 +129,28 @@ impl Memory {
 
     /// Runs `f` with the translator and a view of the guest's code. The view guards the writable pages
     /// that are read; without `guard`, the caller drops their translations afterwards.
+    ///
+    /// # Errors
+    /// A page could not be guarded. The translator took it for no code.
     pub fn with_code<R>(
         &mut self,
         guard: bool,
         f: impl FnOnce(&mut Translator, &dyn Code) -> R,
-    ) -> R {
+    ) -> Result<R> {
         let view = CodeView {
             space: &self.space,
             guard,
             guarded: RefCell::new(&mut self.guarded),
             open: RefCell::new(&mut self.open),
             common: Cell::new(false),
+            failure: Cell::new(None),
         };
         let result = f(&mut self.translator, &view);
         self.common_code |= view.common.get();
-        result
+        match view.failure.into_inner() {
+            None => Ok(result),
+            Some(failure) => Err(failure),
+        }
     }
 }
 
@@ -151,12 +164,14 @@ struct CodeView<'a> {
     open: RefCell<&'a mut BTreeSet<u64>>,
     /// Common memory was read.
     common: Cell<bool>,
+    /// Why a page could not be guarded: the translator asks in the midst of a fragment.
+    failure: Cell<Option<Failure>>,
 }
 
 impl CodeView<'_> {
     /// Prepares to read a page that may be written, at this address or another that shows it: guards it
     /// first at each writable address. Later writes of other threads are noticed.
-    fn reads(&self, page: u64) {
+    fn reads(&self, page: u64) -> Result<()> {
         let mut guarded = self.guarded.borrow_mut();
         for (view, _) in self.space.views(page, page + PAGE) {
             if !self.space.may_write(view) || guarded.contains(&view) {
@@ -164,11 +179,12 @@ impl CodeView<'_> {
             }
             if self.guard {
                 guarded.insert(view);
-                protect_or_die(view, view + PAGE, READ);
+                guard_host(view, view + PAGE, READ)?;
             } else {
                 self.open.borrow_mut().insert(page);
             }
         }
+        Ok(())
     }
 }
 
@@ -191,9 +207,13 @@ impl Code for CodeView<'_> {
         let n = n as usize;
         if writable {
             let (first, last) = (pc.0 & !(PAGE - 1), (pc.0 + n as u64 - 1) & !(PAGE - 1));
-            self.reads(first);
-            if last != first {
-                self.reads(last);
+            let reads = match last == first {
+                true => self.reads(first),
+                false => self.reads(first).and_then(|()| self.reads(last)),
+            };
+            if let Err(failure) = reads {
+                self.failure.set(Some(failure));
+                return 0;
             }
         }
         copy::read(pc, &mut buf[..n]).map_or(0, |()| n)

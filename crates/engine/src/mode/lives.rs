@@ -62,7 +62,10 @@ pub trait Lives {
     ) -> Result<Reply>;
 
     /// A host thread begins to run its task: the first event of the task is `start`.
-    fn thread_begins(&self, task: &mut Task, start: Kind<'_>);
+    ///
+    /// # Errors
+    /// The event is lost.
+    fn thread_begins(&self, task: &mut Task, start: Kind<'_>) -> Result<()>;
 
     /// A host thread has nothing left to do.
     fn thread_ends(&self, task: &mut Task);
@@ -72,7 +75,10 @@ pub trait Lives {
 
     /// The state with which the mode of the next program's host goes on; `alone`: the process has its
     /// memory to itself, as it has unless it is a vfork child.
-    fn handed_on(&self, task: &mut Task, alone: bool) -> HandedOn;
+    ///
+    /// # Errors
+    /// A note on the tape is lost.
+    fn handed_on(&self, task: &mut Task, alone: bool) -> Result<HandedOn>;
 
     /// The process, which is no vfork child, is about to become the next program.
     fn executes(&self, task: &Task);

@@ -9,14 +9,24 @@ use crate::task::Task;
 pub trait Order: Sync {
     /// The task is about to make a call of which a replay computes an effect on what the threads of its
     /// process share. Until [`Order::release`] no other thread makes one. Waits at rest.
-    fn acquire(&self, _task: &mut Task) {}
+    ///
+    /// # Errors
+    /// The order of the call is lost.
+    fn acquire(&self, _task: &mut Task) -> Result<()> {
+        Ok(())
+    }
 
     /// The call is over, and on the tape.
     fn release(&self, _task: &mut Task) {}
 
     /// The call at hand is about to change a word of guest memory, or to wake its waiters, or has waited for
     /// it: an operation as an atomic instruction on that word is.
-    fn touch(&self, _task: &mut Task, _word: u64) {}
+    ///
+    /// # Errors
+    /// As [`Order::acquire`].
+    fn touch(&self, _task: &mut Task, _word: u64) -> Result<()> {
+        Ok(())
+    }
 
     /// The caller is about to map the file `file` (an identity) shared; `writes`: it may write to it.
     /// Afterwards no other process changes its content before the call is over.

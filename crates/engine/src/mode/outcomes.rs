@@ -53,7 +53,16 @@ pub trait Outcomes {
 
     /// Handles a plain call (`kernel::plain`) as a whole, by its number, registers and number of
     /// arguments. `None`: it must take the long way, and nothing has been done.
-    fn plain_call(&self, task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Option<i64>;
+    ///
+    /// # Errors
+    /// Its event is lost.
+    fn plain_call(
+        &self,
+        task: &mut Task,
+        nr: u64,
+        args: &[u64; 6],
+        used: usize,
+    ) -> Result<Option<i64>>;
 
     /// The values of a non-deterministic instruction, for which `values` asks the processor; only the
     /// first `n` count.

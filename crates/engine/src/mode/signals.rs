@@ -18,7 +18,7 @@ pub trait Signals {
         task: &mut Task,
         call: &Call,
         sig: i32,
-        send: &mut dyn FnMut(&mut Task) -> i64,
+        send: &mut dyn FnMut(&mut Task) -> Result<i64>,
     ) -> Result<i64>;
 
     /// The present instruction raises a signal: a tape must have it here.
@@ -38,7 +38,10 @@ pub trait Signals {
 
     /// Before the task runs guest code: if the next event is a fault that a page's file raised, closes
     /// that page.
-    fn arm(&self, _task: &mut Task) -> Option<ClosedPage> {
-        None
+    ///
+    /// # Errors
+    /// It cannot be closed.
+    fn arm(&self, _task: &mut Task) -> Result<Option<ClosedPage>> {
+        Ok(None)
     }
 }

@@ -7,7 +7,10 @@ use crate::task::Task;
 /// How tasks take turns.
 pub trait Turns {
     /// Enters the kernel by `enter` for a call that may sleep; other threads may run meanwhile.
-    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64;
+    ///
+    /// # Errors
+    /// The turn that follows is lost.
+    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> Result<i64>;
 
     /// Whether other threads, or processes that map it too, may see memory that a sleeping call uses.
     fn others_see(&self, task: &Task) -> bool;
@@ -27,8 +30,18 @@ pub trait Turns {
     fn end_budget(&self, task: &mut Task) -> Result<Flow>;
 
     /// The task has executed `pause`.
-    fn pause(&self, task: &mut Task);
+    ///
+    /// # Errors
+    /// As [`Turns::asleep`].
+    fn pause(&self, task: &mut Task) -> Result<()>;
 
     /// sched_yield(2): `enter` makes the call.
-    fn give_way(&self, task: &mut Task, enter: &mut dyn FnMut(&mut Task) -> i64) -> i64;
+    ///
+    /// # Errors
+    /// As [`Turns::asleep`].
+    fn give_way(
+        &self,
+        task: &mut Task,
+        enter: &mut dyn FnMut(&mut Task) -> Result<i64>,
+    ) -> Result<i64>;
 }

@@ -60,9 +60,9 @@ impl Outcomes for Run {
         Ok(())
     }
 
-    fn plain_call(&self, _: &mut Task, nr: u64, args: &[u64; 6], _: usize) -> Option<i64> {
+    fn plain_call(&self, _: &mut Task, nr: u64, args: &[u64; 6], _: usize) -> Result<Option<i64>> {
         // SAFETY: by its row the call writes no memory and changes nothing that the host relies on.
-        Some((unsafe { sys::syscall(nr, *args) }) as i64)
+        Ok(Some((unsafe { sys::syscall(nr, *args) }) as i64))
     }
 
     fn instruction(
@@ -89,8 +89,8 @@ impl Outcomes for Run {
 }
 
 impl Turns for Run {
-    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
-        task.while_away(enter)
+    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> Result<i64> {
+        Ok(task.while_away(enter))
     }
 
     fn others_see(&self, task: &Task) -> bool {
@@ -106,9 +106,15 @@ impl Turns for Run {
         Ok(Flow::Continue)
     }
 
-    fn pause(&self, _: &mut Task) {}
+    fn pause(&self, _: &mut Task) -> Result<()> {
+        Ok(())
+    }
 
-    fn give_way(&self, task: &mut Task, enter: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
+    fn give_way(
+        &self,
+        task: &mut Task,
+        enter: &mut dyn FnMut(&mut Task) -> Result<i64>,
+    ) -> Result<i64> {
         enter(task)
     }
 }
@@ -119,9 +125,9 @@ impl Signals for Run {
         task: &mut Task,
         _: &Call,
         _: i32,
-        send: &mut dyn FnMut(&mut Task) -> i64,
+        send: &mut dyn FnMut(&mut Task) -> Result<i64>,
     ) -> Result<i64> {
-        Ok(send(task))
+        send(task)
     }
 
     fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
@@ -166,16 +172,17 @@ impl Lives for Run {
         vfork::spawn(task, args, self)
     }
 
-    fn thread_begins(&self, task: &mut Task, _: Kind<'_>) {
+    fn thread_begins(&self, task: &mut Task, _: Kind<'_>) -> Result<()> {
         task.at_event();
+        Ok(())
     }
 
     fn thread_ends(&self, _: &mut Task) {}
 
     fn process_ends(&self, _: &Task) {}
 
-    fn handed_on(&self, _: &mut Task, _: bool) -> HandedOn {
-        HandedOn::default()
+    fn handed_on(&self, _: &mut Task, _: bool) -> Result<HandedOn> {
+        Ok(HandedOn::default())
     }
 
     fn executes(&self, _: &Task) {}

@@ -11,6 +11,7 @@ use relive_host::sys;
 
 use super::dead_thread;
 use super::lock::{Lock, LockGuard};
+use crate::failure::{Failure, Result};
 use crate::section::{Section, Shareable};
 
 const WAITERS: usize = 4096;
@@ -81,29 +82,35 @@ unsafe impl Shareable for Group {}
 impl Group {
     /// Takes the baton for a process, waiting for it if need be. `Some` if another process
     /// has had it since this one last did.
-    pub fn take(&self, process: u32, keepers: Keepers) -> Option<Predecessor> {
-        self.acquire(process + 1, keepers);
-        self.before(process)
+    ///
+    /// # Errors
+    /// There is no place to wait in.
+    pub fn take(&self, process: u32, keepers: Keepers) -> Result<Option<Predecessor>> {
+        self.acquire(process + 1, keepers)?;
+        Ok(self.before(process))
     }
 
     /// Gives the baton up as [`Group::release`] and takes it again; enqueues before the next
     /// process is woken, which would otherwise see no waiter.
+    ///
+    /// # Errors
+    /// There is no place to wait in. Another one has the baton then.
     pub fn pass(
         &self,
         process: u32,
         keepers: Keepers,
         turn: u32,
         choose: impl FnOnce(&[u32]) -> usize,
-    ) -> Option<Predecessor> {
+    ) -> Result<Option<Predecessor>> {
         let mut waiter = None;
         self.give_up(process, keepers, turn, choose, || {
             waiter = Some(self.enqueue(process + 1, keepers));
         });
         match waiter {
-            Some(waiter) => self.wait(waiter, process + 1, keepers),
-            None => self.acquire(process + 1, keepers),
+            Some(waiter) => self.wait(waiter?, process + 1, keepers),
+            None => self.acquire(process + 1, keepers)?,
         }
-        self.before(process)
+        Ok(self.before(process))
     }
 
     /// The predecessor of the turn of a process that has just taken the baton.
@@ -149,14 +156,17 @@ impl Group {
     }
 
     /// Runs `f` while no member runs.
-    pub fn while_quiet<R>(&self, tid: u32, f: impl FnOnce() -> R) -> R {
-        self.acquire(LENT, [tid, 0]);
+    ///
+    /// # Errors
+    /// There is no place to wait in.
+    pub fn while_quiet<R>(&self, tid: u32, f: impl FnOnce() -> R) -> Result<R> {
+        self.acquire(LENT, [tid, 0])?;
         let result = f();
         let guard = self.lock.take(tid);
         if self.holder.load(Ordering::Acquire) == LENT {
             self.hand_over(guard, |_| 0, || {});
         }
-        result
+        Ok(result)
     }
 
     /// Whether the process holds it.
@@ -200,15 +210,16 @@ impl Group {
         self.deaths.load(Ordering::Acquire)
     }
 
-    fn acquire(&self, holder: u32, keepers: Keepers) {
+    fn acquire(&self, holder: u32, keepers: Keepers) -> Result<()> {
         let guard = self.lock.take(keepers[0]);
         if self.holder.load(Ordering::Acquire) == 0 {
             self.own(holder, keepers);
-            return;
+            return Ok(());
         }
-        let waiter = self.enqueue(holder, keepers);
+        let waiter = self.enqueue(holder, keepers)?;
         drop(guard);
         self.wait(waiter, holder, keepers);
+        Ok(())
     }
 
     /// Waits in line.
@@ -276,14 +287,13 @@ impl Group {
         true
     }
 
-    fn enqueue(&self, holder: u32, keepers: Keepers) -> &Waiter {
+    /// Under the lock: a place to wait in.
+    fn enqueue(&self, holder: u32, keepers: Keepers) -> Result<&Waiter> {
         let free = |w: &&Waiter| w.process.load(Ordering::Acquire) == 0;
         let Some(at) = self.waiters.iter().position(|w| free(&w)) else {
-            // Under the group's lock, and on the way back from a call that slept: there is no order
-            // in which this process could go on.
-            crate::failure::die(&crate::failure::Failure::unsupported(format!(
+            return Err(Failure::unsupported(format!(
                 "more than {WAITERS} processes that share memory"
-            )))
+            )));
         };
         let waiter = &self.waiters[at];
         set(&waiter.keepers, keepers);
@@ -294,7 +304,7 @@ impl Group {
         waiter.process.store(holder, Ordering::Release);
         self.used.fetch_max(at as u32 + 1, Ordering::AcqRel);
         self.waiting.fetch_add(1, Ordering::AcqRel);
-        waiter
+        Ok(waiter)
     }
 
     /// The waiter waits no more. It stays unusable until it has noticed.
@@ -361,27 +371,28 @@ mod tests {
     #[test]
     fn a_turn_names_the_one_before() {
         let g = group();
-        assert_eq!(g.take(3, me()), None);
+        assert_eq!(g.take(3, me()), Ok(None));
         g.release(3, me(), 7, |_| 0);
-        assert_eq!(g.take(3, me()), None, "no other process has had it");
+        assert_eq!(g.take(3, me()), Ok(None), "no other process has had it");
         g.release(3, me(), 8, |_| 0);
         let before = Predecessor {
             process: 3,
             turn: Some(8),
         };
-        assert_eq!(g.take(0, me()), Some(before));
+        assert_eq!(g.take(0, me()), Ok(Some(before)));
         assert!(g.is_held_by(0) && g.deaths() == 0);
     }
 
     #[test]
     fn the_one_that_is_chosen_goes_first() {
         let g = group();
-        g.take(0, me());
+        g.take(0, me()).expect("there is room");
         std::thread::scope(|scope| {
             for process in [1, 2] {
                 let g = &g;
                 scope.spawn(move || {
-                    let before = g.take(process, me()).expect("another one had it");
+                    let before = g.take(process, me()).expect("there is room");
+                    let before = before.expect("another one had it");
                     assert_eq!(before.process, if process == 2 { 0 } else { 2 });
                     g.release(process, me(), 1, |_| 0);
                 });
@@ -400,37 +411,53 @@ mod tests {
     fn a_dead_holder_loses_it() {
         let g = group();
         let dead = std::thread::spawn(sys::gettid).join().expect("no panic");
-        g.take(5, [dead, 0]);
+        g.take(5, [dead, 0]).expect("there is room");
         let died = Predecessor {
             process: 5,
             turn: None,
         };
-        assert_eq!(g.take(6, me()), Some(died));
+        assert_eq!(g.take(6, me()), Ok(Some(died)));
         assert_eq!(g.deaths(), 1);
     }
 
     #[test]
     fn one_that_died_before_it_woke_has_changed_nothing() {
         let g = group();
-        g.take(1, me());
+        g.take(1, me()).expect("there is room");
         let dead = std::thread::spawn(sys::gettid).join().expect("no panic");
-        g.enqueue(10, [dead, 0]);
+        g.enqueue(10, [dead, 0]).expect("there is room");
         g.release(1, me(), 4, |_| 0);
         assert!(g.is_held_by(9));
         let before = Predecessor {
             process: 1,
             turn: Some(4),
         };
-        assert_eq!(g.take(2, me()), Some(before));
+        assert_eq!(g.take(2, me()), Ok(Some(before)));
         assert_eq!(g.deaths(), 0);
+    }
+
+    #[test]
+    fn without_a_place_to_wait_in_nobody_waits() {
+        let g = group();
+        g.take(1, me()).expect("there is room");
+        for waiter in &g.waiters {
+            waiter.process.store(9, Ordering::Release);
+        }
+        let refused = g.take(2, me());
+        assert!(
+            matches!(refused, Err(Failure::Unsupported(_))),
+            "{refused:?}"
+        );
+        assert!(g.is_held_by(1) && !g.wanted());
     }
 
     #[test]
     fn no_member_runs_while_it_is_lent() {
         let g = group();
-        g.take(1, me());
+        g.take(1, me()).expect("there is room");
         g.release(1, me(), 2, |_| 0);
-        g.while_quiet(sys::gettid(), || assert!(!g.is_held_by(1)));
-        assert_eq!(g.take(1, me()), None, "lending is no turn");
+        g.while_quiet(sys::gettid(), || assert!(!g.is_held_by(1)))
+            .expect("there is room");
+        assert_eq!(g.take(1, me()), Ok(None), "lending is no turn");
     }
 }

@@ -6,8 +6,8 @@ use std::sync::atomic::Ordering;
 use relive_host::sys;
 use relive_trace::{Short, TapeId, WIDE};
 
-use super::Shm;
 use super::ring::{RING_BYTES, RINGS, Ring, state};
+use super::{Shm, Unrecorded};
 use crate::failure::{Failure, Result};
 
 impl Shm {
@@ -58,7 +58,10 @@ impl Shm {
 
     /// Appends an event to a ring; waits while there is no room. An event that a ring has room for
     /// comes into it as a whole: of a process that is killed in here nothing is seen of it.
-    pub fn push(&self, index: u32, mut bytes: &[u8]) {
+    ///
+    /// # Errors
+    /// No supervisor reads the ring.
+    pub fn push(&self, index: u32, mut bytes: &[u8]) -> std::result::Result<(), Unrecorded> {
         let ring = self.ring(index);
         while !bytes.is_empty() {
             let head = ring.head.load(Ordering::Relaxed);
@@ -68,7 +71,7 @@ impl Shm {
                 _ => RING_BYTES / 2,
             };
             if used + n > RING_BYTES {
-                self.wait_for_room(ring, n);
+                self.wait_for_room(ring, n)?;
                 continue;
             }
             let (part, rest) = bytes.split_at(n as usize);
@@ -92,11 +95,15 @@ impl Shm {
                 self.wake_supervisor();
             }
         }
+        Ok(())
     }
 
     /// The same for a small event.
+    ///
+    /// # Errors
+    /// No supervisor reads the ring.
     #[inline]
-    pub fn push_short(&self, index: u32, short: &Short) {
+    pub fn push_short(&self, index: u32, short: &Short) -> std::result::Result<(), Unrecorded> {
         let ring = self.ring(index);
         let head = ring.head.load(Ordering::Relaxed);
         let used = head - ring.tail.load(Ordering::Acquire);
@@ -118,6 +125,7 @@ impl Shm {
         if used <= RING_BYTES / 2 && used + n > RING_BYTES / 2 {
             self.wake_supervisor();
         }
+        Ok(())
     }
 
     /// Takes out all bytes of a ring, in at most two pieces.
@@ -148,15 +156,15 @@ impl Shm {
         head - tail
     }
 
-    fn wait_for_room(&self, ring: &Ring, wanted: u64) {
+    fn wait_for_room(&self, ring: &Ring, wanted: u64) -> std::result::Result<(), Unrecorded> {
         let seen = ring.room.load(Ordering::Acquire);
         self.wake_supervisor();
         let used = ring.head.load(Ordering::Relaxed) - ring.tail.load(Ordering::Acquire);
         if used + wanted <= RING_BYTES {
-            return;
+            return Ok(());
         }
         sys::futex_wait(&ring.room, seen, Some(50));
-        self.need_supervisor_or_die();
+        self.need_supervisor()
     }
 }
 
@@ -178,7 +186,8 @@ mod tests {
         let ring = shm.claim(tape, std::process::id()).expect("a ring");
         let (mut seen, mut parts) = (0, 0);
         std::thread::scope(|threads| {
-            threads.spawn(|| (0..EVENTS).for_each(|i| shm.push(ring, &[i as u8; EVENT as usize])));
+            threads
+                .spawn(|| (0..EVENTS).try_for_each(|i| shm.push(ring, &[i as u8; EVENT as usize])));
             while seen < EVENTS * EVENT {
                 let n = shm.pull(ring, |_| ());
                 parts += u64::from(n % EVENT != 0);
@@ -186,5 +195,24 @@ mod tests {
             }
         });
         assert_eq!((seen, parts), (EVENTS * EVENT, 0));
+    }
+
+    #[test]
+    fn a_full_ring_that_nobody_reads_any_more_takes_no_event() {
+        crate::sections::place();
+        let (shm, _fd) = Shm::create().expect("shared memory");
+        let tape = TapeId {
+            process: 0,
+            thread: 0,
+        };
+        let ring = shm.claim(tape, std::process::id()).expect("a ring");
+        let half = vec![0; RING_BYTES as usize / 2];
+        assert_eq!(shm.push(ring, &half), Ok(()));
+        assert_eq!(shm.push(ring, &half), Ok(()));
+        // No process has this id.
+        let gone = i32::MAX as u32;
+        shm.header().supervisor.store(gone, Ordering::Release);
+        assert_eq!(shm.push(ring, &[0]), Err(Unrecorded));
+        assert_eq!(shm.need_supervisor(), Err(Unrecorded));
     }
 }

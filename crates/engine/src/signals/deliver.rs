@@ -6,7 +6,7 @@ use relive_host::signal::{KernelAction, Mask, set_mask};
 use relive_trace::{Ending, Kind, Signal};
 
 use super::frame;
-use crate::failure::Result;
+use crate::failure::{Result, answered};
 use crate::flow::{End, Flow};
 use crate::sigaction::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
 use crate::siginfo::{SigInfo, fault_addr, fault_info, signo};
@@ -24,7 +24,7 @@ const PROTECTION: u64 = 13;
 /// None: a live run has no tape to diverge from.
 pub fn deliver_noted(task: &mut Task) -> Result<Flow> {
     if task.mode().is_being_killed(task) {
-        return Ok(killed(task, libc::SIGKILL, false));
+        return killed(task, libc::SIGKILL, false);
     }
     if task.ctx.pending == 0 && task.signals.held.is_empty() {
         return Ok(Flow::Continue);
@@ -115,9 +115,9 @@ fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
                     steps: SYNCHRONOUS,
                     signo: sig as u8,
                     siginfo: info,
-                }));
+                }))?;
             }
-            return Ok(killed(task, sig, synchronous));
+            return killed(task, sig, synchronous);
         }
         _ => {}
     }
@@ -126,10 +126,10 @@ fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
         steps,
         signo: sig as u8,
         siginfo: info,
-    }));
+    }))?;
     interrupt_call(task, action.flags & libc::SA_RESTART as u64 != 0);
     let back = task.signals.saved_mask.unwrap_or(task.signals.mask);
-    if frame::push(task, &action, info, back).is_err() {
+    if answered(frame::push(task, &action, info, back))?.is_err() {
         return force_segv(task, sig);
     }
     task.signals.saved_mask = None;
@@ -169,7 +169,7 @@ fn force_segv(task: &mut Task, sig: i32) -> Result<Flow> {
         return force(task, &info);
     }
     task.mode().raised(task, &info)?;
-    Ok(killed(task, sig, true))
+    killed(task, sig, true)
 }
 
 /// Ends the process as by a signal that cannot be handled, at the present instruction; with `thread`,
@@ -180,23 +180,23 @@ fn force_segv(task: &mut Task, sig: i32) -> Result<Flow> {
 pub fn kill(task: &mut Task, sig: i32, thread: bool) -> Result<Flow> {
     let one_of_several = task.mode().ends_thread_alone(task)?;
     if thread && one_of_several {
-        crate::task::ending::end_thread(task, sig);
+        crate::task::ending::end_thread(task, sig)?;
         return Ok(Flow::ThreadEnd(sig));
     }
     task.mode().raised(task, &fault_info(sig, 0, 0))?;
-    Ok(killed(task, sig, true))
+    killed(task, sig, true)
 }
 
-fn killed(task: &mut Task, sig: i32, synchronous: bool) -> Flow {
+fn killed(task: &mut Task, sig: i32, synchronous: bool) -> Result<Flow> {
     crate::task::ending::still(task);
-    crate::task::ending::release_locks(task);
+    crate::task::ending::release_locks(task)?;
     let steps = if synchronous { SYNCHRONOUS } else { task.steps };
     task.record(Kind::End {
         how: Ending::Killed,
         code: sig,
         steps,
-    });
-    Flow::ProcessEnd(End::Signal(sig))
+    })?;
+    Ok(Flow::ProcessEnd(End::Signal(sig)))
 }
 
 /// A handler is about to run: the interrupted call fails with EINTR or is made again.

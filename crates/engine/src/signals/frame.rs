@@ -6,6 +6,7 @@ use relive_host::signal::{KernelAction, Mask};
 use relive_host::{GuestAddr, Reg, cpu};
 
 use super::xstate;
+use crate::failure::CallResult;
 use crate::siginfo::{SigInfo, signo};
 use crate::task::Task;
 use crate::task::signals::{AltStack, SS_AUTODISARM};
@@ -51,12 +52,12 @@ const SIGCONTEXT: [Reg; 16] = [
 ///
 /// # Errors
 /// The frame does not fit into writable memory.
-pub fn push(task: &mut Task, action: &KernelAction, info: &SigInfo, back: Mask) -> Result<(), i64> {
+pub fn push(task: &mut Task, action: &KernelAction, info: &SigInfo, back: Mask) -> CallResult<()> {
     let (alt, trap) = (task.signals.altstack, task.signals.trap);
     let (frame, fp) = place(task, action).ok_or(EFAULT)?;
     // The kernel's writes make a stack grow as well.
     for at in [fp, frame] {
-        task.machine().memory().grow(at);
+        task.machine().memory().grow(at)?;
     }
     task.write(fp, &xstate::saved(&task.ctx.vectors()))?;
     let mut bytes = Vec::with_capacity(FRAME as usize);

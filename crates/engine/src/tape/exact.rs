@@ -3,7 +3,7 @@
 
 use relive_trace::{Event, Kind, Readings, Syscall};
 
-use super::out::{SYNCHRONOUS, TapeOut};
+use super::out::{Logged, SYNCHRONOUS, TapeOut};
 
 /// An exact tape that is written.
 pub struct ExactTape {
@@ -26,19 +26,31 @@ impl ExactTape {
     }
 
     /// The readings of clocks that the thread has made since its last event or switch.
-    pub fn readings(&mut self, ticks: u64, since: u64, readings: &[relive_trace::Reading]) {
-        if !readings.is_empty() {
-            let kind = Kind::Readings {
-                full: false,
-                since,
-                readings: Readings::new(readings),
-            };
-            self.out.note(ticks, kind);
+    ///
+    /// # Errors
+    /// No supervisor stores them.
+    pub fn readings(
+        &mut self,
+        ticks: u64,
+        since: u64,
+        readings: &[relive_trace::Reading],
+    ) -> Logged {
+        if readings.is_empty() {
+            return Ok(());
         }
+        let kind = Kind::Readings {
+            full: false,
+            since,
+            readings: Readings::new(readings),
+        };
+        self.out.note(ticks, kind)
     }
 
     /// The thread loses its turn here, at a position.
-    pub fn switch(&mut self, ticks: u64, digest: u32, steps: u32) {
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn switch(&mut self, ticks: u64, digest: u32, steps: u32) -> Logged {
         let kind = Kind::Switch {
             steps: steps - self.behind(ticks),
         };
@@ -46,8 +58,9 @@ impl ExactTape {
             ticks,
             digest,
             kind,
-        });
+        })?;
         self.switch = Some((ticks, steps));
+        Ok(())
     }
 
     /// Steps that are counted from the last switch, and not from before it.
@@ -59,7 +72,10 @@ impl ExactTape {
     }
 
     /// An event of the recording has happened.
-    pub fn copy(&mut self, event: &Event<'_>) {
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn copy(&mut self, event: &Event<'_>) -> Logged {
         let behind = self.behind(event.ticks);
         let less = |steps: u32| match steps {
             SYNCHRONOUS => steps,
@@ -81,8 +97,9 @@ impl ExactTape {
             },
             kind => kind,
         };
-        self.out.append(&Event { kind, ..*event });
+        self.out.append(&Event { kind, ..*event })?;
         self.switch = None;
+        Ok(())
     }
 
     /// Another host process writes it from now on.

@@ -8,11 +8,14 @@ use relive_trace::{Bare, Encoder, Event, Kind, Short, TapeId};
 use crate::course::Course;
 use crate::failure::Result;
 use crate::readings::Kept;
-use crate::shm::Shm;
 use crate::shm::ring::state;
+use crate::shm::{Shm, Unrecorded};
 
 /// `steps` of a signal that a fault raised: its position is its instruction.
 pub const SYNCHRONOUS: u32 = u32::MAX;
+
+/// Whether an event has gone to its store. Behind a lost event nothing may follow.
+pub type Logged = std::result::Result<(), Unrecorded>;
 
 /// A tape being written into its ring.
 pub struct TapeOut {
@@ -72,24 +75,35 @@ impl TapeOut {
 
     /// Notes the moment of the next event (`event`), or of tick `ticks`, which is the last one behind the
     /// thread.
-    pub fn moment(&mut self, ticks: u64, event: bool) {
-        if let Some(kind) = self.course.as_mut().and_then(|c| c.moment(event)) {
-            self.note(ticks, kind);
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn moment(&mut self, ticks: u64, event: bool) -> Logged {
+        match self.course.as_mut().and_then(|c| c.moment(event)) {
+            Some(kind) => self.note(ticks, kind),
+            None => Ok(()),
         }
     }
 
     /// Notes that the thread has come to a call that may never end, at tick `ticks`.
-    pub fn arrived(&mut self, ticks: u64) {
-        if let Some(kind) = self.course.as_mut().and_then(Course::arrived) {
-            self.note(ticks, kind);
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn arrived(&mut self, ticks: u64) -> Logged {
+        match self.course.as_mut().and_then(Course::arrived) {
+            Some(kind) => self.note(ticks, kind),
+            None => Ok(()),
         }
     }
 
     /// Takes in the edges that have been logged: by translated code, or (`event`) for the next event.
+    ///
+    /// # Errors
+    /// No supervisor stores one.
     #[inline]
-    pub fn take_edges(&mut self, ctx: &mut Context, event: bool) {
+    pub fn take_edges(&mut self, ctx: &mut Context, event: bool) -> Logged {
         if ctx.edges().is_empty() {
-            return;
+            return Ok(());
         }
         for edge in ctx.edges() {
             let kind = Kind::Edge {
@@ -98,88 +112,107 @@ impl TapeOut {
                 thread: edge.from - 1,
                 op: edge.from_op,
             };
-            self.note(edge.ticks, kind);
+            self.note(edge.ticks, kind)?;
         }
         ctx.clear_edges();
+        Ok(())
     }
 
     /// Notes something that is no event and no position.
-    pub fn note(&mut self, ticks: u64, kind: Kind<'_>) {
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn note(&mut self, ticks: u64, kind: Kind<'_>) -> Logged {
         self.append(&Event {
             ticks,
             digest: 0,
             kind,
-        });
+        })
     }
 
     /// Appends an event, and before it what has been read from clocks.
-    pub fn put(&mut self, event: &Event<'_>) {
-        self.moment(event.ticks, true);
-        self.flush(event.ticks);
-        self.append(event);
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn put(&mut self, event: &Event<'_>) -> Logged {
+        self.moment(event.ticks, true)?;
+        self.flush(event.ticks)?;
+        self.append(event)
     }
 
     /// Writes what has been read from clocks. The thread stands at tick `ticks`, and does not
     /// run before its next event.
-    pub fn flush(&mut self, ticks: u64) {
-        self.put_readings(ticks, 0, false);
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn flush(&mut self, ticks: u64) -> Logged {
+        self.put_readings(ticks, 0, false)
     }
 
     /// Makes room for more readings: an event of its own, before the one that has no room.
-    pub fn put_full(&mut self, ticks: u64, digest: u32) {
-        self.put_readings(ticks, digest, true);
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn put_full(&mut self, ticks: u64, digest: u32) -> Logged {
+        self.put_readings(ticks, digest, true)
     }
 
-    fn put_readings(&mut self, ticks: u64, digest: u32, full: bool) {
+    fn put_readings(&mut self, ticks: u64, digest: u32, full: bool) -> Logged {
         let mut readings = std::mem::take(&mut self.readings);
-        if let Some(kind) = readings.take(ticks, full) {
-            self.append(&Event {
+        let logged = match readings.take(ticks, full) {
+            Some(kind) => self.append(&Event {
                 ticks,
                 digest,
                 kind,
-            });
-        }
+            }),
+            None => Ok(()),
+        };
         self.readings = readings;
+        logged
     }
 
     /// As [`TapeOut::put`], for a system call of which nothing but the result is to be told. The
     /// counters do not see it.
+    ///
+    /// # Errors
+    /// No supervisor stores it.
     #[inline]
-    pub fn put_bare(&mut self, call: &Bare<'_>, result: i64) {
+    pub fn put_bare(&mut self, call: &Bare<'_>, result: i64) -> Logged {
         if self.course.is_some() {
-            self.moment(call.ticks, true);
+            self.moment(call.ticks, true)?;
         }
         if self.readings.any() {
-            self.flush(call.ticks);
+            self.flush(call.ticks)?;
         }
         self.encoder.bare(call, result, &mut self.short);
-        self.shm.push_short(self.ring, &self.short);
-        self.pushed(call.ticks);
+        self.shm.push_short(self.ring, &self.short)?;
+        self.pushed(call.ticks)
     }
 
     /// Appends an event.
-    pub(super) fn append(&mut self, event: &Event<'_>) {
+    pub(super) fn append(&mut self, event: &Event<'_>) -> Logged {
         crate::stats::logged(&event.kind);
         self.scratch.clear();
         self.encoder.encode(event, &mut self.scratch);
-        self.shm.push(self.ring, &self.scratch);
-        self.pushed(event.ticks);
+        self.shm.push(self.ring, &self.scratch)?;
         if self.scratch.capacity() > 1 << 20 {
             self.scratch = Vec::with_capacity(4096);
         }
+        self.pushed(event.ticks)
     }
 
     /// An event at this tick has gone into the ring.
     #[inline]
-    fn pushed(&mut self, ticks: u64) {
+    fn pushed(&mut self, ticks: u64) -> Logged {
         self.last = ticks;
         let ring = self.shm.ring(self.ring);
         // Only this thread writes them.
         ring.events.store(ring.events.load(Relaxed) + 1, Relaxed);
         ring.ticks.store(ticks, Relaxed);
         self.events = self.events.wrapping_add(1);
-        if self.events.is_multiple_of(LOOK_UP) {
-            self.shm.need_supervisor_or_die();
+        match self.events.is_multiple_of(LOOK_UP) {
+            true => self.shm.need_supervisor(),
+            false => Ok(()),
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use relive_trace::{Bare, Event, Kind, Outline, Readings, TapeReader};
 
 use super::exact::ExactTape;
+use super::out::Logged;
 use crate::course::{Clock, Note};
 use crate::failure::{Failure, Result};
 use crate::readings::Batch;
@@ -172,22 +173,26 @@ impl TapeIn {
                     readings: Readings::new(&readings),
                 },
                 ..event
-            }),
+            })?,
             _ => {
-                exact.readings(event.ticks, since, &readings);
-                exact.copy(&event);
+                exact.readings(event.ticks, since, &readings)?;
+                exact.copy(&event)?;
             }
         }
         Ok(())
     }
 
     /// The thread gives its turn up at a position.
-    pub fn switch(&mut self, ticks: u64, digest: u32, steps: u32) {
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn switch(&mut self, ticks: u64, digest: u32, steps: u32) -> Logged {
         if let Some(exact) = &mut self.exact {
             let (since, readings) = self.readings.settle(ticks);
-            exact.readings(ticks, since, &readings);
-            exact.switch(ticks, digest, steps);
+            exact.readings(ticks, since, &readings)?;
+            exact.switch(ticks, digest, steps)?;
         }
+        Ok(())
     }
 
     fn advance(&mut self) -> Result<()> {

@@ -3,41 +3,51 @@
 use relive_trace::{Ending, Kind};
 
 use super::{Task, robust};
+use crate::failure::{Result, answered};
 
 /// Ends one thread of several with a code: logs it, and does the kernel's work. Where threads run at the same
 /// time, the event comes with the order of the words that change; the process does not end before it is logged.
-pub fn end_thread(task: &mut Task, code: i32) {
+///
+/// # Errors
+/// The event is lost, or a page cannot be opened.
+pub fn end_thread(task: &mut Task, code: i32) -> Result<()> {
     let end = Kind::End {
         how: Ending::ThreadExit,
         code,
         steps: 0,
     };
     if task.traits().together {
-        leave(task);
-        task.record(end);
+        leave(task)?;
+        task.record(end)
     } else {
-        task.record(end);
-        leave(task);
+        task.record(end)?;
+        leave(task)
     }
 }
 
 /// Does the kernel's work for a thread that ends: robust locks, the cleared thread id.
-fn leave(task: &mut Task) {
-    for at in robust::release(task, task.robust.0, task.tid) {
+fn leave(task: &mut Task) -> Result<()> {
+    for at in robust::release(task, task.robust.0, task.tid)? {
         task.mode().host().wake(at);
     }
     task.process.state().robust.remove(&task.index);
     task.mode().host().leaves(&task.machine().registry);
     if task.clear_tid != 0 {
-        task.mode().order().touch(task, task.clear_tid);
+        task.mode().order().touch(task, task.clear_tid)?;
     }
-    clear_id(task);
+    clear_id(task)
 }
 
-pub fn clear_id(task: &Task) {
-    if task.clear_tid != 0 && task.change_word(task.clear_tid, |_| Some(0)).is_ok() {
-        task.mode().host().wake(task.clear_tid);
+/// Clears the thread id and wakes its waiters.
+///
+/// # Errors
+/// The page cannot be opened.
+pub fn clear_id(task: &Task) -> Result<()> {
+    let at = task.clear_tid;
+    if at != 0 && answered(task.change_word(at, |_| Some(0)))?.is_ok() {
+        task.mode().host().wake(at);
     }
+    Ok(())
 }
 
 /// Brings the other threads of a process that ends to rest for good, where they run at the same time and are
@@ -50,13 +60,17 @@ pub fn still(task: &Task) {
 
 /// Does the kernel's work for all threads of a process that ends: robust locks, which may be in
 /// memory shared with other processes.
-pub fn release_locks(task: &Task) {
+///
+/// # Errors
+/// A page cannot be opened.
+pub fn release_locks(task: &Task) -> Result<()> {
     let lists: Vec<(u64, u32)> = task.process.state().robust.values().copied().collect();
     for (head, tid) in lists {
-        for at in robust::release(task, head, tid) {
+        for at in robust::release(task, head, tid)? {
             task.mode().host().wake(at);
         }
     }
+    Ok(())
 }
 
 /// Whether a thread of the process holds a robust lock.

@@ -7,6 +7,7 @@ use relive_host::{GuestAddr, enter};
 
 use super::{Task, stepping};
 use crate::closed_page::ClosedPage;
+use crate::failure::Result;
 use crate::siginfo::{fault_addr, signo};
 use crate::trap_flag::TrapFlag;
 
@@ -14,7 +15,10 @@ impl Task {
     /// Runs guest code until a stop that needs the engine. With `step`, at most one
     /// instruction. Writes to pages that only the host protects are taken care of here, so
     /// that they leave no mark on positions.
-    pub fn go(&mut self, step: bool) -> Stop {
+    ///
+    /// # Errors
+    /// The host cannot protect memory as it must.
+    pub fn go(&mut self, step: bool) -> Result<Stop> {
         assert!(
             self.ctx.has_budget(),
             "a thread without ticks left would never stop"
@@ -25,46 +29,46 @@ impl Task {
         }
     }
 
-    fn go_armed(&mut self, step: bool) -> Stop {
-        let armed = self.mode().arm(self);
+    fn go_armed(&mut self, step: bool) -> Result<Stop> {
+        let armed = self.mode().arm(self)?;
         let stop = self.go_on(step, armed.as_ref());
         if let Some(armed) = armed {
-            self.machine.memory().reopen(armed.page);
+            self.machine.memory().reopen(armed.page)?;
         }
         stop
     }
 
-    fn go_on(&mut self, step: bool, armed: Option<&ClosedPage>) -> Stop {
-        let mut stop = self.enter(step, true);
+    fn go_on(&mut self, step: bool, armed: Option<&ClosedPage>) -> Result<Stop> {
+        let mut stop = self.enter(step, true)?;
         while let Stop::Fault { .. } = stop {
             if armed.is_some_and(|a| a.is_hit(&mut self.ctx)) {
-                return stop;
+                return Ok(stop);
             }
-            if self.grows() {
-                stop = self.enter(step, true);
+            if self.grows()? {
+                stop = self.enter(step, true)?;
                 continue;
             }
             let Some(page) = self.guarded_page() else {
-                return stop;
+                return Ok(stop);
             };
             // The instruction may lie on the very page that it writes to: it runs alone, with the
             // page open, and translations of the page are dropped afterwards.
-            self.machine().memory().write_fault(page);
-            stop = self.enter(true, false);
+            self.machine().memory().write_fault(page)?;
+            stop = self.enter(true, false)?;
             self.machine().memory().forget_unguarded();
             if !step && matches!(stop, Stop::Stepped { .. }) {
-                stop = self.enter(false, true);
+                stop = self.enter(false, true)?;
             }
         }
-        stop
+        Ok(stop)
     }
 
     /// Grows a region, if the fault is just below one that grows. Returns whether it did.
-    fn grows(&self) -> bool {
+    fn grows(&self) -> Result<bool> {
         let info = &self.ctx.fault.siginfo;
         let addr = fault_addr(info);
         if signo(info) != libc::SIGSEGV {
-            return false;
+            return Ok(false);
         }
         let disturbs = self.may_change(&self.machine().memory(), addr, addr.saturating_add(1));
         let _quiet = disturbs.is_err().then(|| self.quiesce());
@@ -82,7 +86,7 @@ impl Task {
         (signo(info) == libc::SIGSEGV && guarded).then_some(addr)
     }
 
-    fn enter(&mut self, step: bool, guard: bool) -> Stop {
+    fn enter(&mut self, step: bool, guard: bool) -> Result<Stop> {
         if !self.traits.multiplexed {
             return self.enter_as_is(step, guard);
         }
@@ -92,14 +96,14 @@ impl Task {
         stop
     }
 
-    fn enter_as_is(&mut self, step: bool, guard: bool) -> Stop {
+    fn enter_as_is(&mut self, step: bool, guard: bool) -> Result<Stop> {
         self.enter_guest();
         let stop = self.translated(step, guard);
         self.leave_guest();
         stop
     }
 
-    fn translated(&mut self, step: bool, guard: bool) -> Stop {
+    fn translated(&mut self, step: bool, guard: bool) -> Result<Stop> {
         let m = self.machine();
         let pc = GuestAddr(self.ctx.rip);
         let entry = match self.behind.entry(pc).filter(|_| !step) {
@@ -110,15 +114,15 @@ impl Task {
                 } else {
                     t.entry(code, pc)
                 }
-            }),
+            })?,
         };
-        let mut next = match entry {
+        let mut entry = match entry {
             Ok(at) => at,
-            Err(bad) => return bad.into(),
+            Err(bad) => return Ok(bad.into()),
         };
         self.tape.lend(&mut self.ctx);
         loop {
-            self.ctx.entry = next;
+            self.ctx.entry = entry;
             // SAFETY: this thread has adopted the context; `entry` was just given by the
             // translator, which keeps code alive until no thread can be in it.
             unsafe { enter::enter(&raw mut *self.ctx) };
@@ -130,16 +134,17 @@ impl Task {
                 self.behind = behind;
                 answer
             } else {
-                m.memory().with_code(guard, |t, code| t.resolve(code, ctx))
+                m.memory()
+                    .with_code(guard, |t, code| t.resolve(code, ctx))?
             };
             match answer {
                 Next::Enter(at) => {
-                    next = at;
-                    self.tape.sample(&mut self.ctx);
+                    entry = at;
+                    self.tape.sample(&mut self.ctx)?;
                 }
                 Next::Stop(stop) => {
-                    self.tape.take_back(&mut self.ctx);
-                    return stop;
+                    self.tape.take_back(&mut self.ctx)?;
+                    return Ok(stop);
                 }
             }
         }

@@ -23,6 +23,7 @@ use relive_trace::{Event, Kind, TapeId};
 
 use crate::call::log::Log;
 use crate::call::strings::Strings;
+use crate::failure::{CallResult, Result};
 use crate::forbidden::Forbidden;
 use crate::machine::Machine;
 use crate::mode::{Mode, ModeTraits};
@@ -176,32 +177,44 @@ impl Task {
 
     /// Logs an event at the present position (while recording) and makes the position a
     /// safe point.
-    pub fn record(&mut self, kind: Kind<'_>) {
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn record(&mut self, kind: Kind<'_>) -> Result<()> {
         let event = Event {
             ticks: self.ctx.ticks(),
             digest: digest(&self.ctx),
             kind,
         };
         if let Tape::Out(tape) = &mut self.tape {
-            tape.put(&event);
+            tape.put(&event)?;
         }
         self.at_event();
+        Ok(())
     }
 
     /// Writes the readings of clocks that have been made since the last event. This must come before
     /// other threads run: they may be recorded to their end while this thread's next event never comes.
-    pub fn flush_readings(&mut self) {
+    ///
+    /// # Errors
+    /// No supervisor stores them.
+    pub fn flush_readings(&mut self) -> Result<()> {
         let ticks = self.ctx.ticks();
-        if let Tape::Out(tape) = &mut self.tape {
-            tape.flush(ticks);
+        match &mut self.tape {
+            Tape::Out(tape) => Ok(tape.flush(ticks)?),
+            _ => Ok(()),
         }
     }
 
     /// Notes that it has come to a call in which it may stay for ever.
-    pub fn arrived(&mut self) {
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn arrived(&mut self) -> Result<()> {
         let ticks = self.ctx.ticks();
-        if let Tape::Out(tape) = &mut self.tape {
-            tape.arrived(ticks);
+        match &mut self.tape {
+            Tape::Out(tape) => Ok(tape.arrived(ticks)?),
+            _ => Ok(()),
         }
     }
 
@@ -241,8 +254,8 @@ impl Task {
     /// Writes guest memory as the kernel would: into writable pages only.
     ///
     /// # Errors
-    /// EFAULT (negative), as a system call returns it.
-    pub fn write(&self, addr: u64, bytes: &[u8]) -> std::result::Result<(), i64> {
+    /// EFAULT, or a page cannot be opened.
+    pub fn write(&self, addr: u64, bytes: &[u8]) -> CallResult<()> {
         self.mode().wrote(addr, bytes.len() as u64);
         if relive_host::copy::write(GuestAddr(addr), bytes).is_ok() {
             return Ok(());
@@ -250,20 +263,16 @@ impl Task {
         let end = addr.saturating_add(bytes.len() as u64);
         // While this thread holds the lock, no other guards the pages again.
         let mut memory = self.machine().memory();
-        memory.unguard(addr, end);
-        relive_host::copy::write(GuestAddr(addr), bytes).map_err(|_| -i64::from(libc::EFAULT))
+        memory.unguard(addr, end)?;
+        relive_host::copy::write(GuestAddr(addr), bytes).map_err(|_| libc::EFAULT.into())
     }
 
     /// Changes a word of guest memory as the kernel would, by one atomic instruction: `change` maps the
     /// present word to the new one, or to `None` if it stays. Returns the word before.
     ///
     /// # Errors
-    /// EFAULT (negative), as a system call returns it.
-    pub fn change_word(
-        &self,
-        addr: u64,
-        change: impl Fn(u32) -> Option<u32>,
-    ) -> std::result::Result<u32, i64> {
+    /// EFAULT, or a page cannot be opened.
+    pub fn change_word(&self, addr: u64, change: impl Fn(u32) -> Option<u32>) -> CallResult<u32> {
         let mut there = u32::from_le_bytes(self.read(addr)?);
         while let Some(new) = change(there) {
             let found = self.exchange(addr, there, new)?;
@@ -275,22 +284,22 @@ impl Task {
         Ok(there)
     }
 
-    fn exchange(&self, addr: u64, old: u32, new: u32) -> std::result::Result<u32, i64> {
+    fn exchange(&self, addr: u64, old: u32, new: u32) -> CallResult<u32> {
         self.mode().wrote(addr, 4);
         if let Ok(found) = relive_host::copy::exchange(GuestAddr(addr), old, new) {
             return Ok(found);
         }
         let mut memory = self.machine().memory();
-        memory.unguard(addr, addr.saturating_add(4));
+        memory.unguard(addr, addr.saturating_add(4))?;
         let found = relive_host::copy::exchange(GuestAddr(addr), old, new);
-        found.map_err(|_| -i64::from(libc::EFAULT))
+        found.map_err(|_| libc::EFAULT.into())
     }
 
     /// Writes a part of the outcome into guest memory, and notes it for the tape.
     ///
     /// # Errors
-    /// EFAULT (negative), as a system call returns it.
-    pub fn give(&mut self, at: u64, bytes: &[u8]) -> std::result::Result<(), i64> {
+    /// EFAULT, or a page cannot be opened.
+    pub fn give(&mut self, at: u64, bytes: &[u8]) -> CallResult<()> {
         self.write(at, bytes)?;
         self.log.wrote(at, bytes.len() as u64);
         Ok(())

@@ -1,6 +1,7 @@
 //! The robust futex list of a thread that ends (get_robust_list(2), and the kernel's
 //! Documentation/locking/robust-futexes.rst): locks that it still holds are marked.
 
+use crate::failure::{Result, answered};
 use crate::task::Task;
 
 const WAITERS: u32 = 0x8000_0000;
@@ -17,47 +18,50 @@ pub fn holds(task: &Task, head: u64) -> bool {
 
 /// Marks the locks that a thread holds and returns the addresses of those with waiters to
 /// wake.
-pub fn release(task: &Task, head: u64, tid: u32) -> Vec<u64> {
+///
+/// # Errors
+/// A page cannot be opened.
+pub fn release(task: &Task, head: u64, tid: u32) -> Result<Vec<u64>> {
     let mut wake = Vec::new();
     if head == 0 {
-        return wake;
+        return Ok(wake);
     }
     let (Ok(mut entry), Ok(offset), Ok(pending)) = (
         task.read_u64(head),
         task.read_u64(head + 8),
         task.read_u64(head + 16),
     ) else {
-        return wake;
+        return Ok(wake);
     };
     for _ in 0..LIMIT {
         if entry & !1 == head {
             break;
         }
         let at = entry & !1;
-        if at != pending & !1 && !mark(task, tid, at.wrapping_add(offset), &mut wake) {
-            return wake;
+        if at != pending & !1 && !mark(task, tid, at.wrapping_add(offset), &mut wake)? {
+            return Ok(wake);
         }
         match task.read_u64(at) {
             Ok(next) => entry = next,
-            Err(_) => return wake,
+            Err(_) => return Ok(wake),
         }
     }
     if pending != 0 {
-        mark(task, tid, (pending & !1).wrapping_add(offset), &mut wake);
+        mark(task, tid, (pending & !1).wrapping_add(offset), &mut wake)?;
     }
-    wake
+    Ok(wake)
 }
 
-fn mark(task: &Task, tid: u32, at: u64, wake: &mut Vec<u64>) -> bool {
+fn mark(task: &Task, tid: u32, at: u64, wake: &mut Vec<u64>) -> Result<bool> {
     let is_held = |word: u32| word & TID_MASK == tid;
     let died = |word| is_held(word).then_some((word & WAITERS) | OWNER_DIED);
-    match task.change_word(at, died) {
+    match answered(task.change_word(at, died))? {
         // Waiters of a priority-inheriting lock sleep as others do, see `futex`.
         Ok(word) if is_held(word) && word & WAITERS != 0 => wake.push(at),
         Ok(_) => {}
-        Err(_) => return false,
+        Err(_) => return Ok(false),
     }
-    true
+    Ok(true)
 }
 
 #[cfg(test)]
@@ -88,11 +92,11 @@ mod tests {
         for (i, (before, after)) in (0..).zip(locks) {
             let at = AT + 8 * i;
             copy::write(GuestAddr(at), &before.to_le_bytes()).expect("it is mapped");
-            assert!(mark(&guest.task, TID, at, &mut wake));
+            assert_eq!(mark(&guest.task, TID, at, &mut wake), Ok(true));
             assert_eq!(word(at), after, "{before:#x}");
         }
         assert_eq!(wake, [AT]);
-        assert!(!mark(&guest.task, TID, 0x5500_0000, &mut wake));
+        assert_eq!(mark(&guest.task, TID, 0x5500_0000, &mut wake), Ok(false));
     }
 
     #[test]
@@ -102,7 +106,7 @@ mod tests {
         assert_eq!(guest.task.change_word(AT, |word| Some(word + 3)), Ok(0));
         assert_eq!(guest.task.change_word(AT, |_| None), Ok(3));
         assert_eq!(word(AT), 3);
-        let bad = -i64::from(libc::EFAULT);
+        let bad = libc::EFAULT.into();
         assert_eq!(guest.task.change_word(0x5500_0000, Some), Err(bad));
     }
 }

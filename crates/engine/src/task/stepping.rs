@@ -4,6 +4,7 @@ use relive_dbt::{Stop, TrapKind};
 use relive_host::{GuestAddr, Reg, copy};
 
 use super::Task;
+use crate::failure::{Result, answered};
 use crate::trap_flag::{TF, TrapFlag};
 
 /// Instructions that show or change the flag.
@@ -34,7 +35,10 @@ fn touches(pc: u64) -> Touches {
 
 /// Executes one instruction of a thread whose flag is set, by `step`, and returns its trap. A stop at an
 /// instruction that needs the engine is returned as it is.
-pub fn go(task: &mut Task, step: impl FnOnce(&mut Task) -> Stop) -> Stop {
+///
+/// # Errors
+/// The host cannot protect memory as it must.
+pub fn go(task: &mut Task, step: impl FnOnce(&mut Task) -> Result<Stop>) -> Result<Stop> {
     let (pc, ticks) = (task.ctx.rip, task.ctx.ticks());
     let trap = |task: &Task| Stop::Trap {
         pc: GuestAddr(pc),
@@ -43,10 +47,10 @@ pub fn go(task: &mut Task, step: impl FnOnce(&mut Task) -> Stop) -> Stop {
     };
     if task.trap_flag == TrapFlag::Due {
         task.trap_flag = TrapFlag::On;
-        return trap(task);
+        return Ok(trap(task));
     }
     let touches = touches(pc);
-    let stop = step(task);
+    let stop = step(task)?;
     let executed = match &stop {
         Stop::Stepped { .. } => true,
         // The end of the budget comes behind a branch, and before its target.
@@ -54,22 +58,23 @@ pub fn go(task: &mut Task, step: impl FnOnce(&mut Task) -> Stop) -> Stop {
         _ => false,
     };
     if !executed {
-        return stop;
+        return Ok(stop);
     }
     match touches {
         Touches::Nothing => {}
-        Touches::Pushes => show(task),
+        Touches::Pushes => show(task)?,
         // A `popf` that sets the flag again is left to the engine, and is not executed here.
         Touches::Pops => task.trap_flag = TrapFlag::Off,
     }
-    trap(task)
+    Ok(trap(task))
 }
 
 /// Sets the flag in the word that `pushf` has just pushed.
-fn show(task: &Task) {
+fn show(task: &Task) -> Result<()> {
     let at = task.ctx.reg(Reg::Rsp) + 1;
     if let Ok([byte]) = task.read::<1>(at) {
-        // Cannot fail: the word was written a moment ago.
-        let _ = task.write(at, &[byte | (TF >> 8) as u8]);
+        // Not refused: the word was written a moment ago.
+        let _ = answered(task.write(at, &[byte | (TF >> 8) as u8]))?;
     }
+    Ok(())
 }

@@ -143,7 +143,7 @@ impl Outcomes for Fake {
         no_answer()
     }
 
-    fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Option<i64> {
+    fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Result<Option<i64>> {
         no_answer()
     }
 
@@ -172,7 +172,7 @@ impl Turns for Fake {
         false
     }
 
-    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> i64 {
+    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> Result<i64> {
         no_answer()
     }
 
@@ -184,11 +184,11 @@ impl Turns for Fake {
         no_answer()
     }
 
-    fn pause(&self, _: &mut Task) {
+    fn pause(&self, _: &mut Task) -> Result<()> {
         no_answer()
     }
 
-    fn give_way(&self, _: &mut Task, _: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
+    fn give_way(&self, _: &mut Task, _: &mut dyn FnMut(&mut Task) -> Result<i64>) -> Result<i64> {
         no_answer()
     }
 }
@@ -203,7 +203,7 @@ impl Signals for Fake {
         _: &mut Task,
         _: &Call,
         _: i32,
-        _: &mut dyn FnMut(&mut Task) -> i64,
+        _: &mut dyn FnMut(&mut Task) -> Result<i64>,
     ) -> Result<i64> {
         no_answer()
     }
@@ -264,7 +264,7 @@ impl Lives for Fake {
         no_answer()
     }
 
-    fn thread_begins(&self, _: &mut Task, _: Kind<'_>) {
+    fn thread_begins(&self, _: &mut Task, _: Kind<'_>) -> Result<()> {
         no_answer()
     }
 
@@ -276,8 +276,8 @@ impl Lives for Fake {
         no_answer()
     }
 
-    fn handed_on(&self, _: &mut Task, _: bool) -> HandedOn {
-        HandedOn::default()
+    fn handed_on(&self, _: &mut Task, _: bool) -> Result<HandedOn> {
+        Ok(HandedOn::default())
     }
 
     fn executes(&self, _: &Task) {

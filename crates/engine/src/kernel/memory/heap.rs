@@ -4,7 +4,7 @@ use relive_host::addr::PAGE;
 
 use super::place::Held;
 use crate::call::Call;
-use crate::failure::Result;
+use crate::failure::{Result, answered};
 use crate::kernel::limits;
 use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::memory::{Memory, Source};
@@ -56,7 +56,7 @@ impl Operation for Break {
         }
         let memory = plan.held.lock(task.machine());
         let (base, now) = memory.space.brk;
-        let granted = outcome.result == plan.end as i64 && moves(memory, plan.end);
+        let granted = outcome.result == plan.end as i64 && moves(memory, plan.end)?;
         if granted {
             memory.space.brk = (base, plan.end);
         }
@@ -66,10 +66,10 @@ impl Operation for Break {
 
 /// Maps or unmaps the range between the heap's end and its new one. Returns whether the heap can have
 /// that end.
-fn moves(memory: &mut Memory, end: u64) -> bool {
+fn moves(memory: &mut Memory, end: u64) -> Result<bool> {
     let (base, now) = memory.space.brk;
     if end < base || end > base + MOST {
-        return false;
+        return Ok(false);
     }
     let up = |a: u64| (a + PAGE - 1) & !(PAGE - 1);
     let (old_end, new_end) = (up(now), up(end));
@@ -85,10 +85,11 @@ fn moves(memory: &mut Memory, end: u64) -> bool {
             inode: 0,
             traits: RegionTraits::default(),
         };
-        return memory.space.is_free(old_end, new_end) && memory.map(region, Source::Anon).is_ok();
+        return Ok(memory.space.is_free(old_end, new_end)
+            && answered(memory.map(region, Source::Anon))?.is_ok());
     }
     if new_end < old_end {
-        memory.unmap(new_end, old_end);
+        memory.unmap(new_end, old_end)?;
     }
-    true
+    Ok(true)
 }

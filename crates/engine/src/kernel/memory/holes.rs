@@ -11,10 +11,10 @@ use crate::task::Task;
 
 /// mincore(2).
 pub fn mincore(task: &mut Task, call: &Call) -> Result<i64> {
-    Ok(match has_hole(task, call) {
-        true => -i64::from(libc::ENOMEM),
+    match has_hole(task, call) {
+        true => Ok(-i64::from(libc::ENOMEM)),
         false => generic(task, call),
-    })
+    }
 }
 
 /// msync(2): the same, but the mapped parts are written to their files first.
@@ -22,7 +22,7 @@ pub fn msync(task: &mut Task, call: &Call) -> Result<i64> {
     if call.int(2) & libc::MS_INVALIDATE != 0 && has_locked(task, call) {
         return Ok(-i64::from(libc::EBUSY));
     }
-    let result = generic(task, call);
+    let result = generic(task, call)?;
     let hole = result == 0 && has_hole(task, call);
     Ok(if hole {
         -i64::from(libc::ENOMEM)

@@ -9,7 +9,7 @@ use relive_host::layout;
 use super::place::{Held, choose};
 use crate::call::Call;
 use crate::descriptor_limit::Room;
-use crate::failure::Result;
+use crate::failure::{Result, answered};
 use crate::kernel::mapped::Mapped;
 use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::kernel::{limits, locks};
@@ -212,7 +212,8 @@ impl Operation for Map {
             inode,
             traits: traits(plan.flags),
         };
-        if let Err(e) = plan.held.lock(task.machine()).map(region, content.source) {
+        let mapped = plan.held.lock(task.machine()).map(region, content.source);
+        if let Err(e) = answered(mapped)? {
             task.log.extra.clear();
             return outcome.refused(call, e);
         }

@@ -52,8 +52,7 @@ pub fn mprotect(task: &mut Task, call: &Call, told: RecordedResult) -> Result<Re
     if let Err(e) = task.may_change(&memory, start, end) {
         return errno(e);
     }
-    let result = memory.protect(start, end, prot as u32 & 7);
-    Ok(Reply::Value(result.map_or_else(|e| -i64::from(e), |()| 0)))
+    Reply::done(memory.protect(start, end, prot as u32 & 7))
 }
 
 /// Whether a region grows downwards, as the stack of the first thread does.

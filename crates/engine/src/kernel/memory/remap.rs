@@ -6,7 +6,7 @@ use relive_host::layout;
 use super::place::Held;
 use super::unmap::release;
 use crate::call::Call;
-use crate::failure::Result;
+use crate::failure::{CallResult, Result};
 use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::kernel::refuse::unsupported;
 use crate::kernel::{limits, shown};
@@ -174,15 +174,15 @@ impl RemapPlan {
     /// Changes the map; its place is free, or the map's own.
     ///
     /// # Errors
-    /// The errno of mremap(2).
-    fn change(&self, memory: &mut Memory, target: u64) -> std::result::Result<(), i32> {
+    /// The errno of mremap(2), or the translations cannot follow.
+    fn change(&self, memory: &mut Memory, target: u64) -> CallResult<()> {
         let range = (target, target + self.new_len);
         if self.copies() || self.keeps() {
             return memory.remap_beside(self.old, self.old_len, range);
         }
         let mut end = self.old_end();
         if self.new_len < self.old_len && target != self.old {
-            memory.unmap(self.grown(), end);
+            memory.unmap(self.grown(), end)?;
             end = self.grown();
         }
         memory.remap((self.old, end), range)
@@ -217,7 +217,7 @@ impl Operation for Remap {
             Err(e) => return Ok(-i64::from(e)),
         };
         if plan.shrinks() {
-            release(memory, plan.grown(), plan.old_end());
+            release(memory, plan.grown(), plan.old_end())?;
             return Ok(plan.old as i64);
         }
         // See `Mode::content`: a replay of one process alone has such memory for itself.
@@ -232,7 +232,7 @@ impl Operation for Remap {
                 Err(e) => return Ok(-i64::from(e)),
             };
             if !memory.space.is_free(target, target + plan.new_len) {
-                memory.unmap(target, target + plan.new_len);
+                memory.unmap(target, target + plan.new_len)?;
             }
         }
         let end = target.checked_add(plan.new_len);
@@ -254,7 +254,7 @@ impl Operation for Remap {
             mode.shows_file(region.inode, shown.as_ref(), part)?;
         }
         if let Err(e) = plan.change(memory, target) {
-            return Ok(-i64::from(e));
+            return e.result();
         }
         held.release();
         let more = (target + before, target + plan.new_len);

@@ -27,17 +27,21 @@ pub fn munmap(task: &mut Task, call: &Call, _: RecordedResult) -> Result<Reply> 
     if let Err(e) = task.may_change(&memory, start, end) {
         return Ok(Reply::Value(-i64::from(e)));
     }
-    release(&mut memory, start, end);
+    release(&mut memory, start, end)?;
     Ok(Reply::Value(0))
 }
 
 /// Unmaps the regions in a range; there are none outside the guest's windows.
-pub(super) fn release(memory: &mut Memory, start: u64, end: u64) {
+///
+/// # Errors
+/// The kernel keeps no more maps apart.
+pub(super) fn release(memory: &mut Memory, start: u64, end: u64) -> Result<()> {
     let overlapping = memory.space.overlapping(start, end);
     let parts: Vec<(u64, u64)> = overlapping
         .map(|r| (r.start.max(start), r.end.min(end)))
         .collect();
     for (s, e) in parts {
-        memory.unmap(s, e);
+        memory.unmap(s, e)?;
     }
+    Ok(())
 }

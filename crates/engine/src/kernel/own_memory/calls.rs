@@ -15,10 +15,10 @@ use crate::task::Task;
 
 /// read(2), pread(2), readv(2), preadv(2): of memory, or as all others.
 pub fn read(task: &mut Task, call: &Call) -> Result<i64> {
-    Ok(match whose(task, call.int(0)) {
+    match whose(task, call.int(0)) {
         None => generic(task, call),
-        Some(whose) => Transfer::of(task, call, whose, false).map_or_else(|e| e, |t| t.make(task)),
-    })
+        Some(whose) => Transfer::of(task, call, whose, false).map_or_else(Ok, |t| t.make(task)),
+    }
 }
 
 /// write(2), pwrite(2), writev(2), pwritev(2): to memory, or as all others.
@@ -32,13 +32,13 @@ impl Operation for Write {
     }
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
-        Ok(match whose(task, call.int(0)) {
+        match whose(task, call.int(0)) {
             None => generic(task, call),
-            Some(Whose::Another) => refuse(call, libc::EPERM),
+            Some(Whose::Another) => Ok(refuse(call, libc::EPERM)),
             Some(Whose::Own) => {
-                Transfer::of(task, call, Whose::Own, true).map_or_else(|e| e, |t| t.make(task))
+                Transfer::of(task, call, Whose::Own, true).map_or_else(Ok, |t| t.make(task))
             }
-        })
+        }
     }
 
     fn apply(task: &mut Task, call: &Call, (): (), outcome: &Outcome<'_>) -> Result<i64> {
@@ -64,7 +64,7 @@ fn write_again(task: &Task, call: &Call, written: Written) -> Result<()> {
             let piece = &mut page[..n as usize];
             task.mode().wrote(at, n);
             if copy::read(GuestAddr(buffer + done), piece).is_err()
-                || task.machine().memory().poke(at, piece).is_err()
+                || task.machine().memory().poke(at, piece)?.is_err()
             {
                 let expected = format!("{call} writing {n} bytes at {at:#x}");
                 return Err(task.mode().diverged(task, &expected, "a bad address"));

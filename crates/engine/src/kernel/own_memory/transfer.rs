@@ -7,6 +7,7 @@ use relive_kabi::{Arg, At};
 use super::whose::{NOWHERE, Whose};
 use super::written::Written;
 use crate::call::Call;
+use crate::failure::Result;
 use crate::task::Task;
 
 const EFAULT: i64 = -(libc::EFAULT as i64);
@@ -66,10 +67,13 @@ impl Transfer {
     }
 
     /// Makes the transfer. Returns the result of the call.
-    pub(super) fn make(mut self, task: &mut Task) -> i64 {
+    ///
+    /// # Errors
+    /// A page cannot be opened.
+    pub(super) fn make(mut self, task: &mut Task) -> Result<i64> {
         let (start, mut result) = (self.at, 0);
         for (buffer, len) in std::mem::take(&mut self.parts) {
-            let moved = self.part(task, buffer, len);
+            let moved = self.part(task, buffer, len)?;
             if moved < 0 {
                 result = if result == 0 { moved } else { result };
                 break;
@@ -86,11 +90,11 @@ impl Transfer {
             let (at, len) = (start, self.written);
             Written { at, len }.note(&mut task.log.extra);
         }
-        result
+        Ok(result)
     }
 
     /// Transfers one of the guest's buffers. Returns the number of bytes, or an errno (negative).
-    fn part(&mut self, task: &mut Task, buffer: u64, len: u64) -> i64 {
+    fn part(&mut self, task: &mut Task, buffer: u64, len: u64) -> Result<i64> {
         let mut stored = 0;
         let moved = self.pieces(task, buffer, len, &mut stored);
         task.log.wrote(buffer, stored);
@@ -99,35 +103,35 @@ impl Transfer {
 
     /// Transfers a buffer in pieces of a page: an error in one leaves the pieces before it done.
     /// `stored` becomes the number of bytes of the guest's buffer that may have changed.
-    fn pieces(&mut self, task: &Task, buffer: u64, len: u64, stored: &mut u64) -> i64 {
+    fn pieces(&mut self, task: &Task, buffer: u64, len: u64, stored: &mut u64) -> Result<i64> {
         let mut page = [0; PAGE as usize];
         let mut done = 0;
         while done < len {
             let here = buffer + done;
             let piece = &mut page[..PAGE.min(len - done) as usize];
             if self.writes && copy::read(GuestAddr(here), piece).is_err() {
-                return EFAULT;
+                return Ok(EFAULT);
             }
-            let n = self.access(task, piece);
+            let n = self.access(task, piece)?;
             if n <= 0 {
-                return if done > 0 { done as i64 } else { n };
+                return Ok(if done > 0 { done as i64 } else { n });
             }
             if self.writes {
                 self.written += n as u64;
             } else {
                 *stored = done + n as u64;
                 if let Err(e) = task.write(here, &piece[..n as usize]) {
-                    return e;
+                    return e.result();
                 }
             }
             self.at = self.at.wrapping_add(n as u64);
             done += n as u64;
         }
-        done as i64
+        Ok(done as i64)
     }
 
     /// Transfers one piece, as far as memory is mapped. Returns the number of bytes.
-    fn access(&self, task: &Task, piece: &mut [u8]) -> i64 {
+    fn access(&self, task: &Task, piece: &mut [u8]) -> Result<i64> {
         let end = self.at.saturating_add(piece.len() as u64);
         let there = match self.whose {
             Whose::Own => task
@@ -143,12 +147,12 @@ impl Transfer {
         let n = there.saturating_sub(self.at) as usize;
         if n == 0 {
             // The kernel's result for an unmapped address; 0, if the process has ended.
-            return access(self.fd, self.writes, &mut piece[..1], NOWHERE);
+            return Ok(access(self.fd, self.writes, &mut piece[..1], NOWHERE));
         }
         if self.writes {
-            task.machine().memory().unguard(self.at, there);
+            task.machine().memory().unguard(self.at, there)?;
         }
-        access(self.fd, self.writes, &mut piece[..n], self.at)
+        Ok(access(self.fd, self.writes, &mut piece[..n], self.at))
     }
 }
 

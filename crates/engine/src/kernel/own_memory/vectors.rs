@@ -12,9 +12,9 @@ use crate::task::Task;
 /// the kernel.
 pub fn read_vectors(task: &mut Task, call: &Call) -> Result<i64> {
     if !is_own(task, call.int(0) as u32) {
-        return Ok(generic(task, call));
+        return generic(task, call);
     }
-    Ok(with_remote(task, call, |_| {}).0)
+    Ok(with_remote(task, call, |_| Ok(()))?.0)
 }
 
 /// process_vm_writev(2) to the caller's own memory.
@@ -25,9 +25,10 @@ pub fn write_vectors(task: &mut Task, call: &Call) -> Result<i64> {
     let machine = task.machine();
     let (result, parts) = with_remote(task, call, |parts| {
         for &[at, len] in parts {
-            machine.memory().unguard(at, at + len);
+            machine.memory().unguard(at, at + len)?;
         }
-    });
+        Ok(())
+    })?;
     let mut left = result.max(0) as u64;
     for [at, len] in parts {
         task.log.wrote(at, len.min(left));
@@ -41,16 +42,16 @@ pub fn write_vectors(task: &mut Task, call: &Call) -> Result<i64> {
 fn with_remote(
     task: &mut Task,
     call: &Call,
-    prepare: impl FnOnce(&[[u64; 2]]),
-) -> (i64, Vec<[u64; 2]>) {
+    prepare: impl FnOnce(&[[u64; 2]]) -> Result<()>,
+) -> Result<(i64, Vec<[u64; 2]>)> {
     let mut cut = *call;
     let all = match read_vector(task, call.args[3], call.args[4]) {
-        Ok(all) if all.iter().any(|(_, len)| (*len as i64) < 0) => return (EINVAL, Vec::new()),
+        Ok(all) if all.iter().any(|(_, len)| (*len as i64) < 0) => return Ok((EINVAL, Vec::new())),
         Ok(all) => all,
         Err(_) => {
             // The kernel reports the error; it must not find the vector in the host's memory.
             cut.args[3] = NOWHERE;
-            return (generic(task, &cut), Vec::new());
+            return Ok((generic(task, &cut)?, Vec::new()));
         }
     };
     let wanted: u64 = all
@@ -70,7 +71,7 @@ fn with_remote(
         // All of it is unmapped: the kernel checks the other arguments.
         parts = vec![[NOWHERE, 1]];
     }
-    prepare(&parts);
+    prepare(&parts)?;
     (cut.args[3], cut.args[4]) = (parts.as_ptr() as u64, parts.len() as u64);
-    (generic(task, &cut), parts)
+    Ok((generic(task, &cut)?, parts))
 }

@@ -5,7 +5,7 @@ use relive_host::sys;
 
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
-use crate::failure::Result;
+use crate::failure::{Result, answered};
 use crate::inherit;
 use crate::kernel::{fds, tasks};
 use crate::machine::count_translations;
@@ -66,12 +66,12 @@ pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Re
     if pid == 0 {
         crate::stats::begin(count_translations);
         task.machine().registry.start_over(task.member.as_ref());
-        inherit::forked(task, args, index, std::process::id());
+        inherit::forked(task, args, index, std::process::id())?;
         if let Some(member) = &task.member {
             member.runs_as(task.process.pid, task.tid);
         }
         births.in_child(task, index, member)?;
-        inherit::begin_forked(task, args, parent);
+        inherit::begin_forked(task, args, parent)?;
         set_mask(task.signals.mask.for_host());
         return Ok(Reply::Returned);
     }
@@ -86,11 +86,11 @@ pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Re
         task.log.extra.push(MEMBER);
     }
     if args.has(libc::CLONE_PARENT_SETTID)
-        && task.write(args.parent_tid, &pid.to_le_bytes()).is_ok()
+        && answered(task.write(args.parent_tid, &pid.to_le_bytes()))?.is_ok()
     {
         task.log.wrote(args.parent_tid, 4);
     }
-    tasks::give_pidfd(task, args, pidfd);
+    tasks::give_pidfd(task, args, pidfd)?;
     Ok(Reply::Value(i64::from(pid)))
 }
 

@@ -37,11 +37,11 @@ pub fn prepare_thread(task: &mut Task) {
     apply_mask(task);
 }
 
-/// Runs a thread to its end. Returns only for a thread that is not the first of its process, and has
-/// nothing left but to leave the C library.
-pub fn run(mut task: Box<Task>) {
+/// Runs a thread to its end; `begun`: whether it could begin. Returns only for a thread that is not the first of its
+/// process, and has nothing left but to leave the C library.
+pub fn run(mut task: Box<Task>, begun: Result<()>) {
     let main = task.tid == std::process::id();
-    finish_thread(&mut task, main, Ok(()));
+    finish_thread(&mut task, main, begun);
     let (machine, member) = (task.machine(), task.member.take());
     drop(task);
     if let Some(member) = member {
@@ -121,7 +121,7 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
             }
             continue;
         }
-        let stop = task.go(false);
+        let stop = task.go(false)?;
         let flow = match stop {
             Stop::Budget { .. } => {
                 task.at_event();
@@ -129,7 +129,7 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
             }
             Stop::Pause { .. } => {
                 task.at_event();
-                mode.pause(task);
+                mode.pause(task)?;
                 Flow::Continue
             }
             stop => stops::handle(task, stop)?,

@@ -5,13 +5,17 @@ use relive_host::reading::Entry;
 use relive_host::sys;
 use relive_trace::{Bare, Kind};
 
+use crate::failure::Result;
 use crate::mode::Reading;
 use crate::tape::{Tape, digest};
 use crate::task::Task;
 
 /// Makes a call that only answers, and logs it.
+///
+/// # Errors
+/// The event is lost.
 #[inline]
-pub fn plain_call(task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> i64 {
+pub fn plain_call(task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Result<i64> {
     // SAFETY: by its row the call writes no memory and changes nothing that the host relies on.
     let result = (unsafe { sys::syscall(nr, *args) }) as i64;
     let call = Bare {
@@ -21,30 +25,40 @@ pub fn plain_call(task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> i64
         args: &args[..used],
     };
     if let Tape::Out(tape) = &mut task.tape {
-        tape.put_bare(&call, result);
+        tape.put_bare(&call, result)?;
     }
-    result
+    Ok(result)
 }
 
 /// Logs the values of an instruction, of which the first `n` count.
+///
+/// # Errors
+/// The event is lost.
 pub fn instruction(
     task: &mut Task,
     number: u8,
     n: u8,
     values: &mut dyn FnMut(&Task) -> [u64; 4],
-) -> [u64; 4] {
+) -> Result<[u64; 4]> {
     let values = values(task);
     task.record(Kind::Instr {
         op: number,
         values,
         n,
-    });
-    values
+    })?;
+    Ok(values)
 }
 
 /// Keeps a reading that translated code left to the engine.
-pub fn reading(task: &mut Task, source: u32, values: &mut dyn FnMut(&Task) -> [u64; 4]) -> Reading {
-    let event = make_room(task);
+///
+/// # Errors
+/// The event is lost that makes room for it.
+pub fn reading(
+    task: &mut Task,
+    source: u32,
+    values: &mut dyn FnMut(&Task) -> [u64; 4],
+) -> Result<Reading> {
+    let event = make_room(task)?;
     let [value, extra, ..] = values(task);
     let ticks = task.ctx.ticks();
     if let Tape::Out(tape) = &mut task.tape {
@@ -55,18 +69,18 @@ pub fn reading(task: &mut Task, source: u32, values: &mut dyn FnMut(&Task) -> [u
         };
         tape.readings.push(entry, ticks);
     }
-    Reading::Values([value, extra], event)
+    Ok(Reading::Values([value, extra], event))
 }
 
 /// Writes a full buffer: an event, at the reading that is about to be made. Whether it was.
-fn make_room(task: &mut Task) -> bool {
+fn make_room(task: &mut Task) -> Result<bool> {
     let (ticks, digest) = (task.ctx.ticks(), digest(&task.ctx));
     match &mut task.tape {
         Tape::Out(tape) if tape.readings.is_full() => {
-            tape.put_full(ticks, digest);
+            tape.put_full(ticks, digest)?;
             task.at_event();
-            true
+            Ok(true)
         }
-        _ => false,
+        _ => Ok(false),
     }
 }

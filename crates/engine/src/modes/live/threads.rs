@@ -8,7 +8,7 @@ use relive_trace::{Kind, Origin, Start, TapeId};
 
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
-use crate::failure::Result;
+use crate::failure::{Result, answered};
 use crate::inherit;
 use crate::mode::HandedOn;
 use crate::task::Task;
@@ -108,10 +108,10 @@ extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
     } = *unsafe { Box::from_raw(birth.cast::<Birth>()) };
     task.tid = sys::gettid();
     // A bad address is no reason to fail: the kernel ignores it too.
-    words
+    let told = words
         .into_iter()
         .filter(|&at| at != 0)
-        .for_each(|at| task.write(at, &task.tid.to_le_bytes()).unwrap_or(()));
+        .try_for_each(|at| answered(task.write(at, &task.tid.to_le_bytes())).map(drop));
     {
         // SAFETY: the parent waits until this word changes; afterwards it is not touched
         // (waking a futex does not read it).
@@ -127,7 +127,7 @@ extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
         pid: task.process.pid,
     };
     let mode = task.mode();
-    mode.thread_begins(&mut task, Kind::Start(start));
-    super::run(task);
+    let begun = told.and_then(|()| mode.thread_begins(&mut task, Kind::Start(start)));
+    super::run(task, begun);
     std::ptr::null_mut()
 }

@@ -24,7 +24,12 @@ pub trait Visits: Mode {
     }
 
     /// In the parent, when the child has left its memory: ended, or become another program.
-    fn child_left(&self, _task: &mut Task) {}
+    ///
+    /// # Errors
+    /// The turn that follows is lost.
+    fn child_left(&self, _task: &mut Task) -> Result<()> {
+        Ok(())
+    }
 }
 
 /// A clone(2) that shares memory; the parent waits until the child has left it.
@@ -41,7 +46,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
         visits,
     };
     // The child runs, and threads beside it, before the parent's call is logged.
-    task.flush_readings();
+    task.flush_readings()?;
     let host_stack = HostStack::new()?;
     let parent = (std::process::id(), task.tid);
     task.machine().memory().translator.lend(true);
@@ -71,7 +76,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     vforked::take_back(task);
     set_mask(Mask::all_async());
     visits.begin_slice(task);
-    visits.child_left(task);
+    visits.child_left(task)?;
     task.machine().memory().translator.lend(false);
     set_mask(old);
     if pid < 0 {
@@ -79,7 +84,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     }
     task.log.clear();
     task.log.extra.extend_from_slice(&index.to_le_bytes());
-    tasks::give_pidfd(task, args, pidfd);
+    tasks::give_pidfd(task, args, pidfd)?;
     Ok(Reply::Value(i64::from(pid)))
 }
 
@@ -116,8 +121,8 @@ fn begin(birth: &Birth<'_>, task: &mut Task) -> Result<()> {
         parent,
         tid: pid,
         pid,
-    }));
-    inherit::begin_vforked(task, &birth.args);
+    }))?;
+    inherit::begin_vforked(task, &birth.args)?;
     set_mask(task.signals.mask.for_host());
     Ok(())
 }

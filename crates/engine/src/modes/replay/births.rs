@@ -44,13 +44,13 @@ pub fn fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply>
     if !fork_replay(task.machine(), index, answer.result as u32)? {
         return Ok(Reply::Value(answer.result));
     }
-    inherit::forked(task, args, index, answer.result as u32);
+    inherit::forked(task, args, index, answer.result as u32)?;
     task.ctx.ops = 0;
     task.tape = state::task_tape(task.id())?;
     let member = answer.extra.get(4) == Some(&MEMBER);
     let flow = start_child(task, Origin::Fork, member)?;
     if matches!(flow, Flow::Continue) {
-        inherit::begin_forked(task, args, parent);
+        inherit::begin_forked(task, args, parent)?;
     }
     Ok(Reply::Flow(flow))
 }
@@ -65,7 +65,7 @@ pub fn vfork(task: &mut Task, call: &Call, args: &CloneArgs, answer: &Answer) ->
     inherit::vforked(task, args, index, answer.result as u32);
     task.tape = state::task_tape(TapeId::new(index, 0))?;
     let flow = start_child(task, Origin::Vfork, false)?;
-    inherit::begin_vforked(task, args);
+    inherit::begin_vforked(task, args)?;
     Ok(Reply::Flow(flow))
 }
 

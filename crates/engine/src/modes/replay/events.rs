@@ -164,7 +164,7 @@ fn arrive(task: &mut Task, position: Position) -> Result<Flow> {
         Happening::Signal(info) => deliver::deliver_recorded(task, &info),
         Happening::Switch => Ok(Flow::Park),
         Happening::Killed(sig) => {
-            ending::release_locks(task);
+            ending::release_locks(task)?;
             Ok(Flow::ProcessEnd(End::Signal(sig)))
         }
     }

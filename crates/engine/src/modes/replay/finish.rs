@@ -29,12 +29,12 @@ pub fn finish(answer: &Answer, task: &mut Task, call: &Call, result: i64) -> Res
         let mut memory = task.machine().memory();
         let stored = answer.refs.iter().map(|r| {
             let bytes = crate::input::recorded::recorded(r.offset, r.length)?;
-            Ok((r.address, bytes))
+            Ok::<_, crate::failure::Failure>((r.address, bytes))
         });
         for write in answer.writes().map(Ok).chain(stored) {
             let (addr, bytes) = write?;
             wrote(addr, bytes.len() as u64);
-            if let Err(bad) = memory.poke(addr, bytes) {
+            if let Err(bad) = memory.poke(addr, bytes)? {
                 drop(memory);
                 let expected = format!("{call} writing {} bytes at {addr:#x}", bytes.len());
                 return Err(divergence(

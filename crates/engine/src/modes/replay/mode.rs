@@ -43,12 +43,14 @@ impl Host for NoHost {
 
 /// Operations are counted as where they were recorded.
 impl Order for Replay {
-    fn acquire(&self, task: &mut Task) {
+    fn acquire(&self, task: &mut Task) -> Result<()> {
         task.ctx.ops += 1;
+        Ok(())
     }
 
-    fn touch(&self, task: &mut Task, _: u64) {
+    fn touch(&self, task: &mut Task, _: u64) -> Result<()> {
         task.ctx.ops += 1;
+        Ok(())
     }
 }
 
@@ -98,9 +100,15 @@ impl Outcomes for Replay {
         report::divergence(task, expected, actual)
     }
 
-    fn plain_call(&self, task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Option<i64> {
+    fn plain_call(
+        &self,
+        task: &mut Task,
+        nr: u64,
+        args: &[u64; 6],
+        used: usize,
+    ) -> Result<Option<i64>> {
         if task.parked {
-            return None;
+            return Ok(None);
         }
         let call = Bare {
             ticks: task.ctx.ticks(),
@@ -109,11 +117,13 @@ impl Outcomes for Replay {
             args: &args[..used],
         };
         let Tape::In(tape) = &mut task.tape else {
-            return None;
+            return Ok(None);
         };
-        let result = tape.bare(&call)?;
-        state::count_event(task.machine());
-        Some(result)
+        let result = tape.bare(&call);
+        if result.is_some() {
+            state::count_event(task.machine());
+        }
+        Ok(result)
     }
 
     fn instruction(
@@ -150,7 +160,7 @@ impl Outcomes for Replay {
 }
 
 impl Turns for Replay {
-    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> i64 {
+    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> Result<i64> {
         unreachable!("a replay makes no call of the guest's")
     }
 
@@ -164,9 +174,11 @@ impl Turns for Replay {
         Ok(Flow::Continue)
     }
 
-    fn pause(&self, _: &mut Task) {}
+    fn pause(&self, _: &mut Task) -> Result<()> {
+        Ok(())
+    }
 
-    fn give_way(&self, _: &mut Task, _: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
+    fn give_way(&self, _: &mut Task, _: &mut dyn FnMut(&mut Task) -> Result<i64>) -> Result<i64> {
         unreachable!("a replay makes no call of the guest's")
     }
 }
@@ -177,7 +189,7 @@ impl Signals for Replay {
         _: &mut Task,
         _: &Call,
         _: i32,
-        _: &mut dyn FnMut(&mut Task) -> i64,
+        _: &mut dyn FnMut(&mut Task) -> Result<i64>,
     ) -> Result<i64> {
         unreachable!("a replay makes no call of the guest's")
     }
@@ -194,7 +206,7 @@ impl Signals for Replay {
         false
     }
 
-    fn arm(&self, task: &mut Task) -> Option<ClosedPage> {
+    fn arm(&self, task: &mut Task) -> Result<Option<ClosedPage>> {
         past_end_of_file::arm(task)
     }
 }
@@ -241,14 +253,16 @@ impl Lives for Replay {
         births::vfork(task, call, args, answer(told))
     }
 
-    fn thread_begins(&self, _: &mut Task, _: Kind<'_>) {}
+    fn thread_begins(&self, _: &mut Task, _: Kind<'_>) -> Result<()> {
+        Ok(())
+    }
 
     fn thread_ends(&self, _: &mut Task) {}
 
     fn process_ends(&self, _: &Task) {}
 
-    fn handed_on(&self, _: &mut Task, _: bool) -> HandedOn {
-        HandedOn::default()
+    fn handed_on(&self, _: &mut Task, _: bool) -> Result<HandedOn> {
+        Ok(HandedOn::default())
     }
 
     fn executes(&self, _: &Task) {}

@@ -290,7 +290,7 @@ impl ForeignWrites {
         };
         let mut memory = machine.memory();
         for (at, bytes) in &changes {
-            memory.poke(*at, bytes).map_err(|bad| {
+            memory.poke(*at, bytes)?.map_err(|bad| {
                 Failure::internal(format!(
                     "others changed memory at {:#x}, which is not there",
                     bad.0.0

@@ -8,6 +8,7 @@ use relive_host::addr::PAGE;
 use relive_trace::{Event, Kind};
 
 use crate::closed_page::ClosedPage;
+use crate::failure::Result;
 use crate::siginfo::{SigInfo, fault_addr};
 use crate::tape::SYNCHRONOUS;
 use crate::task::Task;
@@ -21,10 +22,22 @@ pub fn possible() {
 }
 
 /// Makes the page inaccessible if the next event of the task's tape is such a fault.
-pub fn arm(task: &mut Task) -> Option<ClosedPage> {
-    if !POSSIBLE.load(Ordering::Relaxed) {
-        return None;
+///
+/// # Errors
+/// It cannot be made so.
+pub fn arm(task: &mut Task) -> Result<Option<ClosedPage>> {
+    let due = match POSSIBLE.load(Ordering::Relaxed) {
+        true => due(task),
+        false => None,
+    };
+    if let Some(closed) = &due {
+        task.machine().memory().close(closed.page)?;
     }
+    Ok(due)
+}
+
+/// The page of such a fault, if that is the next event.
+fn due(task: &mut Task) -> Option<ClosedPage> {
     // A damaged tape is reported when the event is taken.
     if task.tape.outline().ok()??.syscall {
         return None;
@@ -41,6 +54,5 @@ pub fn arm(task: &mut Task) -> Option<ClosedPage> {
     let page = fault_addr(&info) & !(PAGE - 1);
     let memory = task.machine().memory();
     memory.space.at(page).filter(|r| r.common || r.shared)?;
-    memory.close(page);
     Some(ClosedPage { page, info })
 }

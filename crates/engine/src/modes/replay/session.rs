@@ -192,7 +192,7 @@ impl Session {
         translations::load_served(&mut memory, &img.path);
         let old: Vec<(u64, u64)> = memory.space.iter().map(|r| (r.start, r.end)).collect();
         for (start, end) in old {
-            memory.unmap(start, end);
+            memory.unmap(start, end)?;
         }
         memory.space = crate::space::AddressSpace::new();
         let mut open = Vec::new();

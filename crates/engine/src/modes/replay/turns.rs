@@ -197,10 +197,10 @@ impl TurnSchedule {
 fn apply(machine: &Machine, process: u32, writes: &Writes<'_>) -> Result<()> {
     let mut memory = machine.memory();
     for (at, bytes) in writes.iter() {
-        if let Some((first, len)) = difference(&memory, at, bytes) {
+        if let Some((first, len)) = difference(&memory, at, bytes)? {
             super::watching::wrote(first, len);
         }
-        memory.poke(at, bytes).map_err(|bad| {
+        memory.poke(at, bytes)?.map_err(|bad| {
             Failure::Divergence(format!(
                 "shared memory of process {process} was recorded at {at:#x}, and nothing is mapped at {} in the replay",
                 bad.0
@@ -211,12 +211,16 @@ fn apply(machine: &Machine, process: u32, writes: &Writes<'_>) -> Result<()> {
 }
 
 /// Where the memory differs from its content to be: start and length.
-fn difference(memory: &Memory, at: u64, bytes: &[u8]) -> Option<(u64, u64)> {
-    let old = memory.content(at, at.checked_add(bytes.len() as u64)?);
+fn difference(memory: &Memory, at: u64, bytes: &[u8]) -> Result<Option<(u64, u64)>> {
+    let Some(end) = at.checked_add(bytes.len() as u64) else {
+        return Ok(None);
+    };
+    let old = memory.content(at, end)?;
     let differs = |i: &usize| old[*i] != bytes[*i];
-    let first = (0..bytes.len()).find(differs)?;
-    let last = (0..bytes.len()).rfind(differs)?;
-    Some((at + first as u64, (last + 1 - first) as u64))
+    let first = (0..bytes.len()).find(differs);
+    let last = (0..bytes.len()).rfind(differs);
+    let range = first.zip(last);
+    Ok(range.map(|(first, last)| (at + first as u64, (last + 1 - first) as u64)))
 }
 
 fn damaged(process: u32) -> Failure {

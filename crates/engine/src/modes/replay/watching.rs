@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use relive_dbt::{Access, Watched, accesses};
 
+use crate::failure::Result;
 use crate::guide::protocol::{Watching, Watchpoint};
 use crate::machine::Machine;
 use crate::task::Task;
@@ -49,7 +50,7 @@ pub fn set(watchpoints: &[Watchpoint]) {
 }
 
 /// Whether the translator checks each access.
-pub fn check(machine: &Machine, checks: bool) -> Result<(), relive_dbt::Error> {
+pub fn check(machine: &Machine, checks: bool) -> std::result::Result<(), relive_dbt::Error> {
     let kernel = KERNEL.lock().expect("no thread panics: panics abort");
     let watched: Vec<Watched> = kernel
         .watched
@@ -76,15 +77,18 @@ pub fn noticed() -> Option<(Watchpoint, u64)> {
 }
 
 /// The watchpoint that the instruction at the task's pc is about to touch, and where.
-pub fn touched(task: &Task, watchpoints: &[Watchpoint]) -> Option<(Watchpoint, u64)> {
+///
+/// # Errors
+/// Its code cannot be guarded.
+pub fn touched(task: &Task, watchpoints: &[Watchpoint]) -> Result<Option<(Watchpoint, u64)>> {
     if watchpoints.is_empty() {
-        return None;
+        return Ok(None);
     }
     let ctx = &task.ctx;
     let all = task
         .machine()
         .memory()
-        .with_code(true, |_, code| accesses(code, ctx));
+        .with_code(true, |_, code| accesses(code, ctx))?;
     let counts = |w: &Watchpoint, a: &Access| {
         let kind = match w.kind {
             Watching::Writes => a.writes,
@@ -93,10 +97,10 @@ pub fn touched(task: &Task, watchpoints: &[Watchpoint]) -> Option<(Watchpoint, u
         };
         kind && overlap(w, a.addr, a.len)
     };
-    watchpoints
+    let hit = watchpoints
         .iter()
-        .find_map(|w| all.iter().find(|a| counts(w, a)).map(|a| (w, a)))
-        .map(|(w, a)| (*w, a.addr.max(w.addr)))
+        .find_map(|w| all.iter().find(|a| counts(w, a)).map(|a| (w, a)));
+    Ok(hit.map(|(w, a)| (*w, a.addr.max(w.addr))))
 }
 
 fn overlap(w: &Watchpoint, addr: u64, len: u64) -> bool {

@@ -211,7 +211,10 @@ impl Baton {
     }
 
     /// Takes the baton, waiting for it if need be.
-    pub fn take(&self, task: &Task) -> Taken {
+    ///
+    /// # Errors
+    /// There is no place to wait in for the group's.
+    pub fn take(&self, task: &Task) -> Result<Taken> {
         let go = AtomicU32::new(0);
         let mut s = self.lock();
         if s.holder.is_none() {
@@ -227,16 +230,19 @@ impl Baton {
 
     /// Hands the baton to a waiting thread and waits for it to come back. Enqueues before the next
     /// thread is woken: that one would otherwise see no waiter, and if it spins keep the baton.
-    pub fn pass(&self, task: &Task) -> Taken {
+    ///
+    /// # Errors
+    /// As [`Baton::take`].
+    pub fn pass(&self, task: &Task) -> Result<Taken> {
         let member = self.slot().is_some_and(ProcessSlot::pause);
         let mut s = self.lock();
         if member && s.queue.is_empty() {
             drop(s);
-            let before = self.pass_group(task);
-            return Taken {
+            let before = self.pass_group(task)?;
+            return Ok(Taken {
                 switched: before.is_some(),
                 before,
-            };
+            });
         }
         if member {
             drop(s);
@@ -255,18 +261,18 @@ impl Baton {
     }
 
     /// The thread has its process's baton, and takes the group's if need be.
-    fn begin_turn(&self, task: &Task, mut s: MutexGuard<'_, State>) -> Taken {
+    fn begin_turn(&self, task: &Task, mut s: MutexGuard<'_, State>) -> Result<Taken> {
         let switched = s.last != task.slot;
         s.last = task.slot;
         drop(s);
         let before = match self.slot().is_some_and(ProcessSlot::begin) {
-            true => self.take_group(task),
+            true => self.take_group(task)?,
             false => None,
         };
-        Taken {
+        Ok(Taken {
             switched: switched || before.is_some(),
             before,
-        }
+        })
     }
 }
 
@@ -381,10 +387,7 @@ impl Baton {
         }
         slot.pid.store(std::process::id(), Ordering::Release);
         slot.become_one(standing::JOINING);
-        Ok(Some(Taken {
-            switched: true,
-            before: self.take_group(task),
-        }))
+        self.first_turn(task).map(Some)
     }
 
     /// The turn at hand of this process.
@@ -433,34 +436,40 @@ impl Baton {
         }
     }
 
-    /// The first turn of a forked child that is a member.
-    pub fn first_turn(&self, task: &Task) -> Taken {
-        Taken {
+    /// The first turn of a member: a forked child, or one that has just become one.
+    ///
+    /// # Errors
+    /// As [`Baton::take`].
+    pub fn first_turn(&self, task: &Task) -> Result<Taken> {
+        Ok(Taken {
             switched: true,
-            before: self.take_group(task),
-        }
+            before: self.take_group(task)?,
+        })
     }
 
     /// A vfork child has left the parent's memory, with the baton or, if it was killed while
     /// it waited, without.
-    pub fn regain(&self, task: &Task) -> Taken {
+    ///
+    /// # Errors
+    /// As [`Baton::take`].
+    pub fn regain(&self, task: &Task) -> Result<Taken> {
         if self.lock().holder != Some(task.slot) {
             return self.take(task);
         }
         if !self.is_member() {
-            return Taken::default();
+            return Ok(Taken::default());
         }
         let group = self.group();
         group.forget(self.process(), task.tid);
         if group.is_held_by(self.process()) {
             group.keep(self.process(), keepers(task));
-            return Taken::default();
+            return Ok(Taken::default());
         }
-        let before = self.take_group(task);
-        Taken {
+        let before = self.take_group(task)?;
+        Ok(Taken {
             switched: before.is_some(),
             before,
-        }
+        })
     }
 
     /// After exec: the new program maps nothing that others map, and runs by itself, in a new
@@ -523,16 +532,16 @@ impl Baton {
         let _ = self.heard.compare_exchange(last, last + 1, old, new);
     }
 
-    fn take_group(&self, task: &Task) -> Option<Predecessor> {
-        let before = self.group().take(self.process(), keepers(task));
+    fn take_group(&self, task: &Task) -> Result<Option<Predecessor>> {
+        let before = self.group().take(self.process(), keepers(task))?;
         if self.is_member() {
-            return before;
+            return Ok(before);
         }
         // The first turn as a member is logged in any case: others follow the one before.
         if let Some(slot) = self.slot() {
             slot.become_one(standing::MEMBER);
         }
-        Some(before.unwrap_or(self.present()))
+        Ok(Some(before.unwrap_or(self.present())))
     }
 
     fn release_group(&self, task: &Task) {
@@ -545,8 +554,10 @@ impl Baton {
         }
     }
 
-    fn pass_group(&self, task: &Task) -> Option<Predecessor> {
-        let (group, slot) = (self.group(), self.slot()?);
+    fn pass_group(&self, task: &Task) -> Result<Option<Predecessor>> {
+        let (group, Some(slot)) = (self.group(), self.slot()) else {
+            return Ok(None);
+        };
         let turn = end_turn(slot, task);
         group.pass(self.process(), keepers(task), turn, |ids| {
             self.among().choose(ids)

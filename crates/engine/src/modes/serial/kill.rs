@@ -19,7 +19,7 @@ use crate::task::Task;
 use crate::task::ending;
 
 /// Makes the call that sends a signal.
-type Send<'a> = &'a mut dyn FnMut(&mut Task) -> i64;
+type Send<'a> = &'a mut dyn FnMut(&mut Task) -> Result<i64>;
 
 impl Serial {
     /// Sends `sig` by `send`, at a moment at which every tape stays complete.
@@ -41,17 +41,17 @@ impl Serial {
             (libc::SIGKILL, true) => self.kill(task, call, send),
             // A thread that stops itself must not keep the baton meanwhile.
             (_, true) if stops && concerns_itself(task, call) => {
-                Ok(blocking(task, call.nr, &call.args))
+                blocking(task, call.nr, &call.args)
             }
             (_, false) if sig == libc::SIGKILL || stops => {
                 // Its victims are found between two turns.
                 let (group, tid) = (GROUP.of(&self.shm), task.tid);
                 group.while_quiet(tid, || match sig {
                     libc::SIGKILL => self.kill(task, call, send),
-                    _ => Ok(send(task)),
-                })
+                    _ => send(task),
+                })?
             }
-            _ => Ok(send(task)),
+            _ => send(task),
         }
     }
 
@@ -63,7 +63,7 @@ impl Serial {
         };
         let own = task.process.pid as i32;
         if target == Some(own) && self.baton.is_member() {
-            ending::release_locks(task);
+            ending::release_locks(task)?;
         }
         for slot in locked(&self.shm) {
             let pid = slot.pid.load(Ordering::Acquire) as i32;
@@ -79,7 +79,7 @@ impl Serial {
                 ));
             }
         }
-        Ok(send(task))
+        send(task)
     }
 }
 

@@ -45,13 +45,13 @@ impl Lives for Serial {
         vfork::spawn(task, args, self)
     }
 
-    fn thread_begins(&self, task: &mut Task, start: Kind<'_>) {
+    fn thread_begins(&self, task: &mut Task, start: Kind<'_>) -> Result<()> {
         if let Some(sampler) = &self.sampler {
             sampler.begin(task.index);
         }
-        let taken = self.baton.take(task);
-        self.turn(task, taken.before);
-        task.record(start);
+        let taken = self.baton.take(task)?;
+        self.turn(task, taken.before)?;
+        task.record(start)
     }
 
     fn thread_ends(&self, task: &mut Task) {
@@ -69,17 +69,17 @@ impl Lives for Serial {
         }
     }
 
-    fn handed_on(&self, task: &mut Task, alone: bool) -> HandedOn {
+    fn handed_on(&self, task: &mut Task, alone: bool) -> Result<HandedOn> {
         let (ring, logged) = match &task.tape {
             Tape::Out(t) => (Some(t.ring), t.last),
             _ => (None, 0),
         };
-        HandedOn {
+        Ok(HandedOn {
             seed: self.seed,
             ring,
             logged,
             schedule: alone.then(|| self.schedule().ring()).flatten(),
-        }
+        })
     }
 
     fn executes(&self, task: &Task) {
@@ -107,8 +107,8 @@ impl fork::Births for Serial {
         self.baton.start_over(child);
         if waits {
             self.baton.child_is(child, Some(task.tid));
-            let taken = self.baton.first_turn(task);
-            self.turn(task, taken.before);
+            let taken = self.baton.first_turn(task)?;
+            self.turn(task, taken.before)?;
         }
         Ok(())
     }
@@ -128,11 +128,12 @@ impl vfork::Visits for Serial {
         Ok(())
     }
 
-    fn child_left(&self, task: &mut Task) {
-        let taken = self.baton.regain(task);
+    fn child_left(&self, task: &mut Task) -> Result<()> {
+        let taken = self.baton.regain(task)?;
         if taken.switched {
             // The child was killed while it slept, without the baton.
-            self.turn(task, taken.before);
+            self.turn(task, taken.before)?;
         }
+        Ok(())
     }
 }

@@ -147,15 +147,21 @@ impl Outcomes for Serial {
         result: i64,
         _: Option<&Answer>,
     ) -> Result<()> {
-        event::log(task, call, result);
+        event::log(task, call, result)?;
         if let Some(sampler) = &self.sampler {
             sampler.call_ends(&self.baton, call, result);
         }
         Ok(())
     }
 
-    fn plain_call(&self, task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Option<i64> {
-        Some(recording::plain_call(task, nr, args, used))
+    fn plain_call(
+        &self,
+        task: &mut Task,
+        nr: u64,
+        args: &[u64; 6],
+        used: usize,
+    ) -> Result<Option<i64>> {
+        recording::plain_call(task, nr, args, used).map(Some)
     }
 
     fn instruction(
@@ -165,7 +171,7 @@ impl Outcomes for Serial {
         n: u8,
         values: &mut dyn FnMut(&Task) -> [u64; 4],
     ) -> Result<[u64; 4]> {
-        Ok(recording::instruction(task, number, n, values))
+        recording::instruction(task, number, n, values)
     }
 
     fn reading(
@@ -174,15 +180,15 @@ impl Outcomes for Serial {
         source: u32,
         values: &mut dyn FnMut(&Task) -> [u64; 4],
     ) -> Result<Reading> {
-        Ok(recording::reading(task, source, values))
+        recording::reading(task, source, values)
     }
 }
 
 impl Turns for Serial {
-    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
-        let (result, taken) = self.asleep_unlogged(task, enter);
-        self.taken_back(task, taken);
-        result
+    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> Result<i64> {
+        let (result, taken) = self.asleep_unlogged(task, enter)?;
+        self.taken_back(task, taken)?;
+        Ok(result)
     }
 
     fn others_see(&self, task: &Task) -> bool {
@@ -201,22 +207,26 @@ impl Turns for Serial {
         self.slice_end(task)
     }
 
-    fn pause(&self, task: &mut Task) {
+    fn pause(&self, task: &mut Task) -> Result<()> {
         if self.baton.wanted() && task.ctx.pending == 0 {
             self.baton.spinning(task.slot);
-            self.switch(task);
+            self.switch(task)?;
         }
+        Ok(())
     }
 
-    fn give_way(&self, task: &mut Task, _: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
+    fn give_way(
+        &self,
+        task: &mut Task,
+        _: &mut dyn FnMut(&mut Task) -> Result<i64>,
+    ) -> Result<i64> {
         if self.baton.wanted() {
             self.baton.spinning(task.slot);
-            self.asleep(task, &mut || 0);
-        } else {
-            // A thread that is about to want the baton may lack a processor to say so.
-            std::thread::yield_now();
+            return self.asleep(task, &mut || 0);
         }
-        0
+        // A thread that is about to want the baton may lack a processor to say so.
+        std::thread::yield_now();
+        Ok(0)
     }
 }
 
@@ -226,7 +236,7 @@ impl Signals for Serial {
         task: &mut Task,
         call: &Call,
         sig: i32,
-        send: &mut dyn FnMut(&mut Task) -> i64,
+        send: &mut dyn FnMut(&mut Task) -> Result<i64>,
     ) -> Result<i64> {
         self.send(task, call, sig, send)
     }

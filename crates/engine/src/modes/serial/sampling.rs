@@ -45,7 +45,7 @@ impl Serial {
                 );
             }
             if gives_way {
-                self.switch(task);
+                self.switch(task)?;
                 if task.ctx.pending != 0 {
                     return Ok(Flow::Continue);
                 }

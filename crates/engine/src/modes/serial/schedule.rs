@@ -2,7 +2,7 @@
 
 use relive_trace::{Event, Kind, TapeId};
 
-use crate::failure::die;
+use crate::failure::Result;
 use crate::shm::Shm;
 use crate::tape::TapeOut;
 
@@ -15,24 +15,23 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn put(&mut self, kind: Kind<'_>) {
+    /// Logs a turn. Behind a turn that is on no tape nothing may follow.
+    pub(super) fn put(&mut self, kind: Kind<'_>) -> Result<()> {
         if self.tape.is_none() {
             let id = TapeId {
                 process: self.process,
                 thread: TapeId::SCHEDULE,
             };
-            let tape = TapeOut::create(self.shm, id, std::process::id());
-            // A turn is logged where the baton comes back inside a call that sleeps, whose result is
-            // the kernel's: it cannot be handed up there, and a turn that is on no tape would be lost.
-            self.tape = Some(tape.unwrap_or_else(|e| die(&e)));
+            self.tape = Some(TapeOut::create(self.shm, id, std::process::id())?);
         }
         if let Some(tape) = &mut self.tape {
             tape.put(&Event {
                 ticks: 0,
                 digest: 0,
                 kind,
-            });
+            })?;
         }
+        Ok(())
     }
 
     /// No switch has happened yet in this process.

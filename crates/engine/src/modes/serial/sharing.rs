@@ -38,11 +38,20 @@ impl Owed {
 
     /// Makes a call that may sleep, with the baton given up; neither the call nor the steps before
     /// it in this turn may have changed anything.
-    pub fn wait(&mut self, serial: &Serial, task: &mut Task, nr: i64, args: &[u64; 6]) -> i64 {
+    ///
+    /// # Errors
+    /// As [`Turns::asleep`](crate::mode::Turns::asleep).
+    pub fn wait(
+        &mut self,
+        serial: &Serial,
+        task: &mut Task,
+        nr: i64,
+        args: &[u64; 6],
+    ) -> Result<i64> {
         let mut enter = || enter_kernel(nr as u32, args, true);
-        let (result, taken) = serial.asleep_unlogged(task, &mut enter);
+        let (result, taken) = serial.asleep_unlogged(task, &mut enter)?;
         self.taken = self.taken.and_then(taken);
-        result
+        Ok(result)
     }
 
     /// Orders the caller behind the actions of the other processes so far. Those that live become
@@ -71,7 +80,10 @@ impl Owed {
     }
 
     /// Logs it, if there is anything to log.
-    pub fn settle(self, serial: &Serial, task: &mut Task) {
+    ///
+    /// # Errors
+    /// No supervisor stores it.
+    pub fn settle(self, serial: &Serial, task: &mut Task) -> Result<()> {
         if !task.log.switched && (self.taken.switched || !self.after.is_empty()) {
             // Without a wait the turn goes on as one more, which follows others.
             let own = || Some(serial.baton.present());
@@ -79,12 +91,13 @@ impl Owed {
                 true => self.taken.before,
                 false => own(),
             };
-            serial.turn(task, before);
+            serial.turn(task, before)?;
             task.log.switched = true;
         }
         for (other, turn) in self.after {
-            serial.after(other, turn);
+            serial.after(other, turn)?;
         }
+        Ok(())
     }
 }
 
@@ -97,8 +110,7 @@ impl Serial {
     fn join(&self, task: &mut Task) -> Result<()> {
         let mut owed = Owed::default();
         owed.join(self, task)?;
-        owed.settle(self, task);
-        Ok(())
+        owed.settle(self, task)
     }
 
     /// A process is about to map `file` (an identity) shared. Processes that will see each
@@ -138,8 +150,7 @@ impl Serial {
             }
         }
         CHANGES.of(&self.shm).await_others(file);
-        owed.settle(self, task);
-        Ok(())
+        owed.settle(self, task)
     }
 
     /// Ends the claims to files that the process maps no more.

@@ -57,7 +57,7 @@ pub fn look(task: &mut Task) -> Result<SpinVerdict> {
     }
     let mut seen = Seen::default();
     while seen.steps < MOST_STEPS {
-        let written = seen.add(task);
+        let written = seen.add(task)?;
         let before: Vec<_> = written.iter().map(contents).collect();
         match stops::step(task)? {
             // A look at a clock belongs to many such loops, a system call to none.
@@ -94,9 +94,9 @@ pub fn look(task: &mut Task) -> Result<SpinVerdict> {
 
 impl Seen {
     /// The instruction at hand: notes its reads, and returns its writes.
-    fn add(&mut self, task: &Task) -> Vec<Access> {
+    fn add(&mut self, task: &Task) -> Result<Vec<Access>> {
         let mut memory = task.machine().memory();
-        let all = memory.with_code(true, |_, code| accesses(code, &task.ctx));
+        let all = memory.with_code(true, |_, code| accesses(code, &task.ctx))?;
         let reads = all.iter().filter(|a| a.reads);
         for at in reads.map(|a| a.addr).filter(|&a| memory.space.may_write(a)) {
             if !self.read.contains(&at) {
@@ -106,7 +106,7 @@ impl Seen {
             }
         }
         self.steps += 1;
-        all.into_iter().filter(|a| a.writes).collect()
+        Ok(all.into_iter().filter(|a| a.writes).collect())
     }
 
     /// Back where it began. `true` if that was the end of as many steps as the first rounds took,

@@ -58,7 +58,7 @@ impl Serial {
         let flow = flow?;
         let may_switch = matches!(flow, Flow::Continue) && task.exact && task.ctx.pending == 0;
         if may_switch && !self.baton.keeps(task.slot) {
-            self.switch(task);
+            self.switch(task)?;
         }
         Ok(flow)
     }
@@ -77,7 +77,7 @@ impl Serial {
         let flow = match spinning::look(task)? {
             SpinVerdict::Spinning => {
                 self.baton.spinning(task.slot);
-                self.switch(task);
+                self.switch(task)?;
                 task.spin.wakes();
                 self.new_slice(task);
                 return Ok(Flow::Continue);
@@ -104,13 +104,16 @@ impl Serial {
     }
 
     /// Hands the baton to another thread, at the present safe point.
-    pub(super) fn switch(&self, task: &mut Task) {
+    ///
+    /// # Errors
+    /// The switch, or the turn that follows, is lost.
+    pub(super) fn switch(&self, task: &mut Task) -> Result<()> {
         if !self.baton.wanted() {
-            return;
+            return Ok(());
         }
-        task.record(Kind::Switch { steps: task.steps });
-        let taken = self.baton.pass(task);
-        self.turn(task, taken.before);
+        task.record(Kind::Switch { steps: task.steps })?;
+        let taken = self.baton.pass(task)?;
+        self.turn(task, taken.before)
     }
 
     /// Gives the baton up around `enter`; the turn with which the thread goes on is not logged yet.
@@ -118,19 +121,23 @@ impl Serial {
         &self,
         task: &mut Task,
         enter: &mut dyn FnMut() -> i64,
-    ) -> (i64, Taken) {
-        task.flush_readings();
+    ) -> Result<(i64, Taken)> {
+        task.flush_readings()?;
         self.baton.release(task);
         let result = enter();
-        (result, self.baton.take(task))
+        Ok((result, self.baton.take(task)?))
     }
 
     /// The thread has the baton again inside a call.
-    pub(super) fn taken_back(&self, task: &mut Task, taken: Taken) {
+    ///
+    /// # Errors
+    /// The turn is lost.
+    pub(super) fn taken_back(&self, task: &mut Task, taken: Taken) -> Result<()> {
         if taken.switched {
-            self.turn(task, taken.before);
+            self.turn(task, taken.before)?;
             task.log.switched = true;
         }
+        Ok(())
     }
 }
 

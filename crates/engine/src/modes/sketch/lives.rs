@@ -59,8 +59,8 @@ impl Lives for Sketch {
         vfork::spawn(task, args, self)
     }
 
-    fn thread_begins(&self, task: &mut Task, start: Kind<'_>) {
-        task.record(start);
+    fn thread_begins(&self, task: &mut Task, start: Kind<'_>) -> Result<()> {
+        task.record(start)
     }
 
     fn thread_ends(&self, task: &mut Task) {
@@ -69,21 +69,21 @@ impl Lives for Sketch {
 
     fn process_ends(&self, _: &Task) {}
 
-    fn handed_on(&self, task: &mut Task, _: bool) -> HandedOn {
+    fn handed_on(&self, task: &mut Task, _: bool) -> Result<HandedOn> {
         // The event is the new program's to log.
         let ticks = task.ctx.ticks();
         let (ring, logged) = match &mut task.tape {
             Tape::Out(t) => {
-                t.moment(ticks, true);
+                t.moment(ticks, true)?;
                 (Some(t.ring), t.last)
             }
             _ => (None, 0),
         };
-        HandedOn {
+        Ok(HandedOn {
             ring,
             logged,
             ..HandedOn::default()
-        }
+        })
     }
 
     fn executes(&self, _: &Task) {}
@@ -131,7 +131,8 @@ impl vfork::Visits for Sketch {
     }
 
     /// It has left in the midst of a call of its own.
-    fn child_left(&self, task: &mut Task) {
+    fn child_left(&self, task: &mut Task) -> Result<()> {
         self.release(task);
+        Ok(())
     }
 }

@@ -98,14 +98,19 @@ impl Outcomes for Sketch {
         result: i64,
         _: Option<&Answer>,
     ) -> Result<()> {
-        note_written(task, call, result);
-        event::log(task, call, result);
-        Ok(())
+        note_written(task, call, result)?;
+        event::log(task, call, result)
     }
 
-    fn plain_call(&self, task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Option<i64> {
+    fn plain_call(
+        &self,
+        task: &mut Task,
+        nr: u64,
+        args: &[u64; 6],
+        used: usize,
+    ) -> Result<Option<i64>> {
         begin(task);
-        Some(recording::plain_call(task, nr, args, used))
+        recording::plain_call(task, nr, args, used).map(Some)
     }
 
     fn instruction(
@@ -115,7 +120,7 @@ impl Outcomes for Sketch {
         n: u8,
         values: &mut dyn FnMut(&Task) -> [u64; 4],
     ) -> Result<[u64; 4]> {
-        Ok(recording::instruction(task, number, n, values))
+        recording::instruction(task, number, n, values)
     }
 
     fn reading(
@@ -124,23 +129,24 @@ impl Outcomes for Sketch {
         source: u32,
         values: &mut dyn FnMut(&Task) -> [u64; 4],
     ) -> Result<Reading> {
-        Ok(recording::reading(task, source, values))
+        recording::reading(task, source, values)
     }
 }
 
 /// Notes the sum of the bytes that a call wrote: they may be the first trace of a race.
-fn note_written(task: &mut Task, call: &Call, result: i64) {
+fn note_written(task: &mut Task, call: &Call, result: i64) -> Result<()> {
     if result <= 0 {
-        return;
+        return Ok(());
     }
     let Some(bytes) = output::gather(task, call, result as u64) else {
-        return;
+        return Ok(());
     };
     let ticks = task.ctx.ticks();
     if let Tape::Out(tape) = &mut task.tape {
         let value = input_sum(&bytes);
-        tape.note(ticks, Kind::Checksum { at: 0, value });
+        tape.note(ticks, Kind::Checksum { at: 0, value })?;
     }
+    Ok(())
 }
 
 /// A call of the task begins.
@@ -153,10 +159,10 @@ fn begin(task: &mut Task) {
 }
 
 impl Turns for Sketch {
-    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> i64 {
-        task.flush_readings();
-        task.arrived();
-        task.while_away(enter)
+    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> Result<i64> {
+        task.flush_readings()?;
+        task.arrived()?;
+        Ok(task.while_away(enter))
     }
 
     fn others_see(&self, task: &Task) -> bool {
@@ -179,15 +185,21 @@ impl Turns for Sketch {
             && task.steps == 0
             && let Tape::Out(tape) = &mut task.tape
         {
-            tape.moment(ticks, false);
+            tape.moment(ticks, false)?;
         }
         self.begin_slice(task);
         Ok(Flow::Continue)
     }
 
-    fn pause(&self, _: &mut Task) {}
+    fn pause(&self, _: &mut Task) -> Result<()> {
+        Ok(())
+    }
 
-    fn give_way(&self, task: &mut Task, enter: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
+    fn give_way(
+        &self,
+        task: &mut Task,
+        enter: &mut dyn FnMut(&mut Task) -> Result<i64>,
+    ) -> Result<i64> {
         enter(task)
     }
 }
@@ -198,9 +210,9 @@ impl Signals for Sketch {
         task: &mut Task,
         _: &Call,
         _: i32,
-        send: &mut dyn FnMut(&mut Task) -> i64,
+        send: &mut dyn FnMut(&mut Task) -> Result<i64>,
     ) -> Result<i64> {
-        Ok(send(task))
+        send(task)
     }
 
     fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
@@ -223,8 +235,8 @@ impl Contents for Sketch {
 }
 
 impl Order for Sketch {
-    fn acquire(&self, task: &mut Task) {
-        if let Some((thread, op)) = self.shared.acquire(task)
+    fn acquire(&self, task: &mut Task) -> Result<()> {
+        if let Some((thread, op)) = self.shared.acquire(task)?
             && let Tape::Out(tape) = &mut task.tape
         {
             let edge = Kind::Edge {
@@ -233,23 +245,24 @@ impl Order for Sketch {
                 thread,
                 op,
             };
-            tape.note(task.ctx.ticks(), edge);
+            tape.note(task.ctx.ticks(), edge)?;
         }
+        Ok(())
     }
 
     fn release(&self, task: &mut Task) {
         self.shared.release(task);
     }
 
-    fn touch(&self, task: &mut Task, word: u64) {
+    fn touch(&self, task: &mut Task, word: u64) -> Result<()> {
         let object = order::object_of(word);
         let Tape::Out(tape) = &mut task.tape else {
-            return;
+            return Ok(());
         };
-        tape.take_edges(&mut task.ctx, false);
+        tape.take_edges(&mut task.ctx, false)?;
         object.acquire(&mut task.ctx);
         object.release();
-        tape.take_edges(&mut task.ctx, true);
+        Ok(tape.take_edges(&mut task.ctx, true)?)
     }
 
     fn acquire_file(&self, _: &mut Task, _: &Call, _: u64, writes: bool, name: &str) -> Result<()> {

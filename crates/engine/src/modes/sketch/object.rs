@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use relive_host::sys;
 
+use crate::failure::Result;
 use crate::task::Task;
 
 mod lock {
@@ -27,13 +28,16 @@ pub struct Object {
 impl Object {
     /// Acquires it for the task's next operation. Thread and operation that this one follows, if they
     /// are another thread's.
-    pub fn acquire(&self, task: &mut Task) -> Option<(u32, u64)> {
+    ///
+    /// # Errors
+    /// The moment of the wait is lost.
+    pub fn acquire(&self, task: &mut Task) -> Result<Option<(u32, u64)>> {
         let lock = &self.lock;
         let taken =
             |from, to| lock.compare_exchange(from, to, Ordering::Acquire, Ordering::Relaxed);
         if taken(lock::FREE, lock::HELD).is_err() {
             // The process may end before it is this thread's turn.
-            task.arrived();
+            task.arrived()?;
             while lock.swap(lock::WANTED, Ordering::Acquire) != lock::FREE {
                 task.while_away(&mut || {
                     sys::futex_wait(lock, lock::WANTED, None);
@@ -46,7 +50,7 @@ impl Object {
         self.owner.store(me, Ordering::Relaxed);
         let mut last = self.last.lock().expect("no thread panics: panics abort");
         let (thread, before) = std::mem::replace(&mut *last, (me, op));
-        (thread != 0 && thread != me).then(|| (thread - 1, before))
+        Ok((thread != 0 && thread != me).then(|| (thread - 1, before)))
     }
 
     /// Gives it up, if the task has it.

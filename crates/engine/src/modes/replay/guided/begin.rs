@@ -22,9 +22,9 @@ impl Stops for Begin<'_> {
         Ok(there.then_some(()))
     }
 
-    fn takes(&mut self, _: &mut Stepper, _: &Stop, ticks: u64) -> bool {
+    fn takes(&mut self, _: &mut Stepper, _: &Stop, ticks: u64) -> Result<bool> {
         self.0.track.work += ticks;
-        false
+        Ok(false)
     }
 
     fn before_event(&mut self, at: &mut Stepper, _: &Due) -> Result<Option<()>> {

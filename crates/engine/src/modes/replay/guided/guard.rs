@@ -113,8 +113,11 @@ impl WatchGuard {
     }
 
     /// Guest code has stopped. Whether it was for an access.
-    pub fn takes(&mut self, at: &mut Stepper, stop: &Stop) -> bool {
-        let written = matches!(stop, Stop::Fault { .. }) && self.is_watched_write(at);
+    ///
+    /// # Errors
+    /// Its code cannot be guarded.
+    pub fn takes(&mut self, at: &mut Stepper, stop: &Stop) -> Result<bool> {
+        let written = matches!(stop, Stop::Fault { .. }) && self.is_watched_write(at)?;
         self.unprotect();
         if self.amid.is_some() {
             at.steps = None;
@@ -123,25 +126,25 @@ impl WatchGuard {
         if mine {
             self.alone = Some((at.task.slot, at.task.ctx.rip));
         }
-        mine
+        Ok(mine)
     }
 
     /// Whether the fault that the thread has stopped with is a write to watched pages.
-    fn is_watched_write(&mut self, at: &Stepper) -> bool {
+    fn is_watched_write(&mut self, at: &Stepper) -> Result<bool> {
         let Means::WriteProtects(watch) = &mut self.means else {
-            return false;
+            return Ok(false);
         };
         if !watch.is_hit(&at.task) {
-            return false;
+            return Ok(false);
         }
         let ctx = &at.task.ctx;
         let repeats = at
             .task
             .machine()
             .memory()
-            .with_code(true, |_, code| relive_dbt::repeats(code, ctx.rip));
+            .with_code(true, |_, code| relive_dbt::repeats(code, ctx.rip))?;
         self.amid = repeats.then(|| digest_of_start(ctx));
-        true
+        Ok(true)
     }
 }
 

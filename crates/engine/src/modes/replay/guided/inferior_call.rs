@@ -123,10 +123,10 @@ impl Stops for CallStops<'_> {
         })
     }
 
-    fn takes(&mut self, _: &mut Stepper, stop: &Stop, _: u64) -> bool {
+    fn takes(&mut self, _: &mut Stepper, stop: &Stop, _: u64) -> Result<bool> {
         self.alone = matches!(stop, Stop::Watch { .. });
         self.at_breakpoint = matches!(stop, Stop::Breakpoint { .. });
-        self.alone || self.at_breakpoint
+        Ok(self.alone || self.at_breakpoint)
     }
 
     /// Nothing is delivered: an event that would be a signal ends the call.
@@ -179,7 +179,7 @@ impl Mode for InferiorCall {
 
 impl Outcomes for InferiorCall {
     fn begin_call(&self, task: &mut Task, _: &Call) -> Result<Begun> {
-        sandbox::answer(task);
+        sandbox::answer(task)?;
         Ok(Begun::Flow(Flow::Continue))
     }
 
@@ -187,8 +187,8 @@ impl Outcomes for InferiorCall {
         no("the end of a call")
     }
 
-    fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Option<i64> {
-        None
+    fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Result<Option<i64>> {
+        Ok(None)
     }
 
     fn instruction(
@@ -213,8 +213,8 @@ impl Outcomes for InferiorCall {
 }
 
 impl Turns for InferiorCall {
-    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> i64 {
-        -i64::from(libc::ENOSYS)
+    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> Result<i64> {
+        Ok(-i64::from(libc::ENOSYS))
     }
 
     fn others_see(&self, _: &Task) -> bool {
@@ -227,10 +227,12 @@ impl Turns for InferiorCall {
         Ok(Flow::Continue)
     }
 
-    fn pause(&self, _: &mut Task) {}
+    fn pause(&self, _: &mut Task) -> Result<()> {
+        Ok(())
+    }
 
-    fn give_way(&self, _: &mut Task, _: &mut dyn FnMut(&mut Task) -> i64) -> i64 {
-        -i64::from(libc::ENOSYS)
+    fn give_way(&self, _: &mut Task, _: &mut dyn FnMut(&mut Task) -> Result<i64>) -> Result<i64> {
+        Ok(-i64::from(libc::ENOSYS))
     }
 }
 
@@ -240,7 +242,7 @@ impl Signals for InferiorCall {
         _: &mut Task,
         _: &Call,
         _: i32,
-        _: &mut dyn FnMut(&mut Task) -> i64,
+        _: &mut dyn FnMut(&mut Task) -> Result<i64>,
     ) -> Result<i64> {
         no("a signal")
     }
@@ -282,14 +284,16 @@ impl Lives for InferiorCall {
         no("a new process")
     }
 
-    fn thread_begins(&self, _: &mut Task, _: Kind<'_>) {}
+    fn thread_begins(&self, _: &mut Task, _: Kind<'_>) -> Result<()> {
+        Ok(())
+    }
 
     fn thread_ends(&self, _: &mut Task) {}
 
     fn process_ends(&self, _: &Task) {}
 
-    fn handed_on(&self, _: &mut Task, _: bool) -> HandedOn {
-        HandedOn::default()
+    fn handed_on(&self, _: &mut Task, _: bool) -> Result<HandedOn> {
+        Ok(HandedOn::default())
     }
 
     fn executes(&self, _: &Task) {}

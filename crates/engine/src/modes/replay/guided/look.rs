@@ -2,6 +2,7 @@
 
 use relive_host::{GuestAddr, copy};
 
+use crate::failure::Result;
 use crate::guide::protocol::{MapLine, Response};
 use crate::machine::Machine;
 
@@ -42,14 +43,17 @@ pub fn read_whole(machine: &Machine, addr: u64, bytes: &mut [u8]) -> bool {
     machine.memory().space.is_mapped(addr, end) && copy::read(GuestAddr(addr), bytes).is_ok()
 }
 
-/// Writes guest memory, read-only memory too.
-pub fn write(machine: &Machine, addr: u64, bytes: &[u8]) -> bool {
+/// Writes guest memory, read-only memory too. Returns whether all of it is mapped.
+///
+/// # Errors
+/// A page cannot be opened.
+pub fn write(machine: &Machine, addr: u64, bytes: &[u8]) -> Result<bool> {
     let mut memory = machine.memory();
     let end = addr.saturating_add(bytes.len() as u64);
     if !memory.space.is_mapped(addr, end) {
-        return false;
+        return Ok(false);
     }
-    memory.poke(addr, bytes).is_ok()
+    Ok(memory.poke(addr, bytes)?.is_ok())
 }
 
 /// The memory map.

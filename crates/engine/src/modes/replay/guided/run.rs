@@ -114,11 +114,13 @@ impl<'r> Going<'r> {
     }
 
     /// The access to watched memory that the next instruction makes, if it has not been reported.
-    fn about_to_touch(&self, at: &Stepper) -> Option<Hit> {
-        let (watch, addr) = watching::touched(&at.task, &self.guide.stops.watchpoints)?;
-        let call = None;
-        let what = StopEvent::Watchpoint { watch, addr, call };
-        Some(hit(at, what, self.guide.here(at)))
+    fn about_to_touch(&self, at: &Stepper) -> Result<Option<Hit>> {
+        let touched = watching::touched(&at.task, &self.guide.stops.watchpoints)?;
+        Ok(touched.map(|(watch, addr)| {
+            let call = None;
+            let what = StopEvent::Watchpoint { watch, addr, call };
+            hit(at, what, self.guide.here(at))
+        }))
     }
 
     /// Reports a stop at an event that a stop of translated code is about to bring about.
@@ -212,7 +214,7 @@ impl Stops for Going<'_> {
         }
         self.place = place(at);
         if step || self.must_step(at) {
-            if let Some(hit) = self.about_to_touch(at)
+            if let Some(hit) = self.about_to_touch(at)?
                 && self.hit(hit)
             {
                 self.access = Some(hit);
@@ -227,13 +229,13 @@ impl Stops for Going<'_> {
         Ok(Pace::Within(self.goal.most(at)))
     }
 
-    fn takes(&mut self, at: &mut Stepper, stop: &Stop, ticks: u64) -> bool {
+    fn takes(&mut self, at: &mut Stepper, stop: &Stop, ticks: u64) -> Result<bool> {
         let guide = &mut *self.guide;
         guide.track.work += ticks;
         if is_end_of_budget(stop) {
-            return false;
+            return Ok(false);
         }
-        let mine = guide.guard.takes(at, stop) || matches!(stop, Stop::Breakpoint { .. });
+        let mine = guide.guard.takes(at, stop)? || matches!(stop, Stop::Breakpoint { .. });
         if ticks != 0 || place(at) != self.place || guide.guard.amid().is_some() {
             guide.told.passed = None;
         }
@@ -241,7 +243,7 @@ impl Stops for Going<'_> {
             self.access = None;
             self.before(at, point(at, Steps::Event), None);
         }
-        mine
+        Ok(mine)
     }
 
     fn advanced(&mut self, at: &Stepper) -> Option<StopReason> {

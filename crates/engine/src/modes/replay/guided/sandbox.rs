@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use relive_host::{GuestAddr, Reg, copy};
 
 use crate::call::go_behind;
+use crate::failure::{self, answered};
 use crate::space::{Region, RegionTraits};
 use crate::task::Task;
 
@@ -57,27 +58,33 @@ pub fn take_output() -> Vec<u8> {
 }
 
 /// Answers the system call that the task stands at, or refuses it and says why in its output.
-pub fn answer(task: &mut Task) {
+///
+/// # Errors
+/// The guest's memory has changed by half.
+pub fn answer(task: &mut Task) -> failure::Result<()> {
     with(|sandbox| match sandbox.syscall(task) {
         Ok(result) => {
+            let result = result?;
             let next = GuestAddr(task.ctx.rip + 2);
             go_behind(&mut task.ctx, next);
             task.ctx.set_reg(Reg::Rax, result as u64);
+            Ok(())
         }
         Err(why) => {
             sandbox.output.extend_from_slice(why.as_bytes());
             sandbox.refused = true;
+            Ok(())
         }
-    });
+    })
 }
 
 impl Sandbox {
     /// The result of a system call, or why it has none.
-    fn syscall(&mut self, task: &Task) -> Result<i64, &'static str> {
+    fn syscall(&mut self, task: &Task) -> Result<failure::Result<i64>, &'static str> {
         let nr = task.ctx.reg(Reg::Rax) as i64;
         let arg = |r| task.ctx.reg(r);
         let (a, b, c) = (arg(Reg::Rdi), arg(Reg::Rsi), arg(Reg::Rdx));
-        Ok(match nr {
+        Ok(Ok(match nr {
             libc::SYS_exit | libc::SYS_exit_group => {
                 return Err("away from the recording the program would end here\n");
             }
@@ -91,12 +98,12 @@ impl Sandbox {
             libc::SYS_writev if a == 1 || a == 2 => self.writev(task, b, c),
             libc::SYS_getpid => i64::from(task.process.pid),
             libc::SYS_gettid => i64::from(task.tid),
-            libc::SYS_mmap => self.map(task, b),
+            libc::SYS_mmap => return Ok(self.map(task, b)),
             libc::SYS_munmap | libc::SYS_madvise | libc::SYS_rt_sigprocmask => 0,
             libc::SYS_sched_yield | libc::SYS_futex => 0,
             libc::SYS_brk => task.machine().memory().space.brk.1 as i64,
             _ => -i64::from(libc::ENOSYS),
-        })
+        }))
     }
 
     fn write(&mut self, addr: u64, len: u64) -> i64 {
@@ -123,20 +130,20 @@ impl Sandbox {
     }
 
     /// Anonymous private memory anywhere, which is all that an allocator asks for.
-    fn map(&mut self, task: &Task, len: u64) -> i64 {
+    fn map(&mut self, task: &Task, len: u64) -> failure::Result<i64> {
         const WANTED: i32 = libc::MAP_ANONYMOUS | libc::MAP_PRIVATE;
         let flags = task.ctx.reg(Reg::R10) as i32;
         let prot = task.ctx.reg(Reg::Rdx) as u32 & (crate::space::READ | crate::space::WRITE);
         if flags & WANTED != WANTED || flags & libc::MAP_FIXED != 0 || len == 0 {
-            return -i64::from(libc::ENOSYS);
+            return Ok(-i64::from(libc::ENOSYS));
         }
         if len > MAPPED_MAX - self.mapped {
-            return -i64::from(libc::ENOMEM);
+            return Ok(-i64::from(libc::ENOMEM));
         }
         let len = len.next_multiple_of(relive_host::addr::PAGE);
         let mut memory = task.machine().memory();
         let Some(start) = memory.space.find_free(len, false) else {
-            return -i64::from(libc::ENOMEM);
+            return Ok(-i64::from(libc::ENOMEM));
         };
         let region = Region {
             start,
@@ -149,13 +156,15 @@ impl Sandbox {
             inode: 0,
             traits: RegionTraits::default(),
         };
-        match memory.map(region, crate::memory::Source::Anon) {
-            Ok(()) => {
-                self.mapped += len;
-                start as i64
-            }
-            Err(e) => -i64::from(e),
-        }
+        Ok(
+            match answered(memory.map(region, crate::memory::Source::Anon))? {
+                Ok(()) => {
+                    self.mapped += len;
+                    start as i64
+                }
+                Err(e) => e,
+            },
+        )
     }
 }
 

@@ -109,7 +109,7 @@ fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &
         },
         Request::SetRegisters(slot) => look::done(driver.set_registers(slot, bytes)),
         Request::Read(addr, len) => return Ok(look::read(driver.machine(), addr, len)),
-        Request::Write(addr) => look::done(look::write(driver.machine(), addr, bytes)),
+        Request::Write(addr) => look::done(look::write(driver.machine(), addr, bytes)?),
         Request::Maps => Response::Maps(look::maps(driver.machine())),
         Request::Checksum => Response::Checksum(driver.checksum()),
         Request::InferiorCall(slot) => {

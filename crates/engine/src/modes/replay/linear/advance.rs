@@ -86,7 +86,7 @@ impl Stepper {
         if !task.parked {
             let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
             if let Tape::In(tape) = &mut task.tape {
-                tape.switch(ticks, registers, steps as u32);
+                tape.switch(ticks, registers, steps as u32)?;
             }
         }
         let leaves = task.slot;

@@ -90,7 +90,7 @@ impl Linear {
             ticks: 0,
             digest: 0,
             kind: Kind::Turn { thread: slot },
-        });
+        })?;
         Ok(self.steps.remove(&slot).unwrap_or(0))
     }
 
@@ -127,7 +127,7 @@ impl Linear {
                 at,
                 after,
                 since,
-            } => match task.ctx.ticks() == ticks && task.ctx.ops + 1 == at && is_next(task) {
+            } => match task.ctx.ticks() == ticks && task.ctx.ops + 1 == at && is_next(task)? {
                 true => Due::After(after, since),
                 false => Due::At(since),
             },
@@ -185,7 +185,7 @@ pub fn first(dues: &BTreeMap<u32, Due>) -> Option<u32> {
 }
 
 /// Whether the thread's next instruction is an ordered one.
-fn is_next(task: &Task) -> bool {
+fn is_next(task: &Task) -> Result<bool> {
     let pc = GuestAddr(task.ctx.rip);
     let mut memory = task.machine().memory();
     memory.with_code(false, |_, code| Translator::is_ordered_at(code, pc))

@@ -19,7 +19,7 @@ impl Stepper {
             let toward = Toward::own(ticks);
             let began = Began::here(task, toward)?;
             toward.grant(task, began.ticks, &Pace::<S::Why>::Free);
-            let next = match task.go(false) {
+            let next = match task.go(false)? {
                 Stop::Syscall { next, .. } => next,
                 stop => return self.ran(stops, toward, began, stop),
             };

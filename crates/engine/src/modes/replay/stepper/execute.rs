@@ -103,7 +103,7 @@ impl Stepper {
         };
         began.step = matches!(pace, Pace::Step);
         toward.grant(&mut self.task, began.ticks, &pace);
-        let stop = self.task.go(began.step);
+        let stop = self.task.go(began.step)?;
         self.ran(stops, toward, began, stop)
     }
 
@@ -125,14 +125,14 @@ impl Stepper {
                     true => Some(0),
                     false => self.steps.map(|n| n + 1),
                 };
-                stops.takes(self, &stop, ran);
+                stops.takes(self, &stop, ran)?;
                 Ok(stops.advanced(self))
             }
             stop => {
                 if ran != 0 || self.task.ctx.rip != began.pc {
                     self.steps = None;
                 }
-                if stops.takes(self, &stop, ran) {
+                if stops.takes(self, &stop, ran)? {
                     return Ok(None);
                 }
                 self.stopped(stops, stop, toward.positional)

@@ -45,8 +45,11 @@ pub trait Stops {
 
     /// Guest code has run for so many ticks, up to this stop. Whether the stop was made for a stop of
     /// this run, so that there is nothing else to do about it.
-    fn takes(&mut self, _at: &mut Stepper, _stop: &Stop, _ticks: u64) -> bool {
-        false
+    ///
+    /// # Errors
+    /// It cannot be told.
+    fn takes(&mut self, _at: &mut Stepper, _stop: &Stop, _ticks: u64) -> Result<bool> {
+        Ok(false)
     }
 
     /// The thread has executed guest code, and no event is due.

@@ -149,7 +149,7 @@ impl Stops for Asks {
         Ok(Pace::Stop(()))
     }
 
-    fn takes(&mut self, _: &mut Stepper, _: &Stop, _: u64) -> bool {
+    fn takes(&mut self, _: &mut Stepper, _: &Stop, _: u64) -> Result<bool> {
         unreachable!("no guest code runs")
     }
 

@@ -58,7 +58,7 @@ fn order(policy: impl Policy + 'static) -> Vec<u32> {
             let (baton, order) = (&baton, &order);
             s.spawn(move || {
                 let me = task(slot);
-                let taken = baton.take(&me);
+                let taken = baton.take(&me).expect("nobody else shares");
                 assert!(taken.switched && taken.before.is_none(), "{taken:?}");
                 order.lock().expect("no panic").push(slot);
                 baton.release(&me);
@@ -81,13 +81,13 @@ fn the_policy_chooses_among_all_that_wait() {
 #[test]
 fn a_thread_without_waiters_has_no_new_turn() {
     let (baton, me) = (baton(RoundRobin::new(1)), task(0));
-    assert!(!baton.pass(&me).switched);
+    assert!(!baton.pass(&me).expect("alone").switched);
     baton.release(&me);
-    assert!(!baton.take(&me).switched);
+    assert!(!baton.take(&me).expect("alone").switched);
     // A vfork child that was killed while it waited has left its parent without the baton.
     baton.release(&me);
-    assert!(!baton.regain(&me).switched);
-    assert!(!baton.regain(&me).switched, "it has it");
+    assert!(!baton.regain(&me).expect("alone").switched);
+    assert!(!baton.regain(&me).expect("alone").switched, "it has it");
 }
 
 #[test]
@@ -105,17 +105,17 @@ fn one_thread_at_a_time_has_it_and_each_comes_again() {
             let (baton, work) = (&baton, &work);
             s.spawn(move || {
                 let me = task(slot);
-                baton.take(&me);
+                baton.take(&me).expect("nobody else shares");
                 for turn in 0..TURNS {
                     work();
                     match turn % 3 {
                         // As around a call that sleeps.
                         0 => {
                             baton.release(&me);
-                            baton.take(&me);
+                            baton.take(&me).expect("nobody else shares");
                         }
                         _ => {
-                            baton.pass(&me);
+                            baton.pass(&me).expect("nobody else shares");
                         }
                     }
                 }
@@ -127,7 +127,10 @@ fn one_thread_at_a_time_has_it_and_each_comes_again() {
         work();
         baton.release(&first);
     });
-    assert!(baton.take(&first).switched, "others had it since");
+    assert!(
+        baton.take(&first).expect("alone").switched,
+        "others had it since"
+    );
 }
 
 #[test]
@@ -144,5 +147,8 @@ fn a_forked_child_starts_over_with_its_only_thread() {
     baton.start_over(1);
     assert!(!baton.wanted());
     assert_eq!(baton.process(), 1);
-    assert!(!baton.pass(&task(0)).switched, "it has the baton");
+    assert!(
+        !baton.pass(&task(0)).expect("alone").switched,
+        "it has the baton"
+    );
 }

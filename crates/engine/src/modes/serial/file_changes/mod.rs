@@ -217,7 +217,7 @@ impl<'a> Change<'a> {
         let mut at_once = *call;
         at_once.args[flags] |= nonblock;
         loop {
-            let result = generic(task, &at_once);
+            let result = generic(task, &at_once)?;
             if result != -i64::from(libc::EAGAIN) {
                 return Ok(Some(result));
             }
@@ -229,7 +229,7 @@ impl<'a> Change<'a> {
                 revents: 0,
             };
             let args = [&raw mut poll as u64, 1, u64::MAX, 0, 0, 0];
-            let woken = self.owed.wait(self.serial, task, libc::SYS_poll, &args);
+            let woken = self.owed.wait(self.serial, task, libc::SYS_poll, &args)?;
             let woken = interrupted(task, call, woken);
             if woken < 0 {
                 return Ok(Some(woken));
@@ -243,7 +243,7 @@ impl<'a> Change<'a> {
     /// # Errors
     /// The file was changed under a name that it got meanwhile, see [`Serial::refuse_unseen`].
     fn end(self, task: &mut Task, call: &Call, result: i64) -> Result<()> {
-        self.owed.settle(self.serial, task);
+        self.owed.settle(self.serial, task)?;
         let opened = matches!(self.target.file, FileOperand::Opened(_));
         let file = match (opened, result >= 0) {
             (true, true) => identity_at(result as i32),
