@@ -64,12 +64,17 @@ pub struct Header {
     rings: [Ring; RINGS],
 }
 
-/// The supervisor is gone: the event is lost, and nothing may follow it. Costs nothing to hand on,
-/// unlike a [`Failure`].
+/// The supervisor is gone: the event is lost, and nothing may follow it. Has no data, so that it
+/// travels in a register where a [`Failure`] goes through memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unrecorded;
 
+/// Whether an event has gone to its store, with the value that is known then. Behind a lost event nothing
+/// may follow.
+pub type Logged<T = ()> = std::result::Result<T, Unrecorded>;
+
 impl From<Unrecorded> for Failure {
+    #[cold]
     fn from(_: Unrecorded) -> Self {
         Self::Unrecorded
     }
@@ -256,7 +261,7 @@ impl Shm {
     ///
     /// # Errors
     /// The supervisor is gone.
-    pub fn need_supervisor(&self) -> std::result::Result<(), Unrecorded> {
+    pub fn need_supervisor(&self) -> Logged {
         // A confined process can ask for no other one. It is ended with its supervisor.
         if crate::confined::is_confined() || alive(self.header().supervisor.load(Ordering::Acquire))
         {

@@ -5,7 +5,7 @@ mod out;
 mod read;
 
 pub use exact::ExactTape;
-pub use out::{Logged, SYNCHRONOUS, TapeOut};
+pub use out::{SYNCHRONOUS, TapeOut};
 pub use read::TapeIn;
 
 use relive_host::Context;
@@ -14,6 +14,7 @@ use relive_trace::{Event, Outline};
 
 use crate::failure::{Failure, Result};
 use crate::readings::Batch;
+use crate::shm::Logged;
 
 /// The tape of a task.
 #[expect(

@@ -12,7 +12,7 @@ use super::buffers::points;
 use super::{hooks, own};
 use crate::call::astray::is_astray;
 use crate::call::{go_behind, registers};
-use crate::failure::Result;
+use crate::shm::Logged;
 use crate::task::Task;
 
 /// The properties of a plain call.
@@ -71,7 +71,7 @@ fn is_plain(row: &Row) -> bool {
 /// # Errors
 /// Its event is lost.
 #[inline]
-pub fn answer(task: &mut Task, next: GuestAddr) -> Result<bool> {
+pub fn answer(task: &mut Task, next: GuestAddr) -> Logged<bool> {
     let nr = u64::from(task.ctx.reg(Reg::Rax) as u32);
     let known = usize::try_from(nr).ok().and_then(|nr| PLAIN.get(nr));
     let Some(plain) = known.copied().flatten() else {

@@ -5,6 +5,7 @@ use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
+use crate::shm::Logged;
 use crate::task::Task;
 
 /// The begin of a system call.
@@ -62,7 +63,7 @@ pub trait Outcomes {
         nr: u64,
         args: &[u64; 6],
         used: usize,
-    ) -> Result<Option<i64>>;
+    ) -> Logged<Option<i64>>;
 
     /// The values of a non-deterministic instruction, for which `values` asks the processor; only the
     /// first `n` count.

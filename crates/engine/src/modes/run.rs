@@ -22,6 +22,7 @@ use crate::mode::{
     Begun, Contents, HandedOn, Host, Lives, Mode, ModeTraits, Order, Outcomes, Reading, Signals,
     Turns,
 };
+use crate::shm::Logged;
 use crate::siginfo::SigInfo;
 use crate::tape::Tape;
 use crate::task::Task;
@@ -60,7 +61,7 @@ impl Outcomes for Run {
         Ok(())
     }
 
-    fn plain_call(&self, _: &mut Task, nr: u64, args: &[u64; 6], _: usize) -> Result<Option<i64>> {
+    fn plain_call(&self, _: &mut Task, nr: u64, args: &[u64; 6], _: usize) -> Logged<Option<i64>> {
         // SAFETY: by its row the call writes no memory and changes nothing that the host relies on.
         Ok(Some((unsafe { sys::syscall(nr, *args) }) as i64))
     }

@@ -7,7 +7,7 @@ use relive_host::sys;
 use relive_trace::{Short, TapeId, WIDE};
 
 use super::ring::{RING_BYTES, RINGS, Ring, state};
-use super::{Shm, Unrecorded};
+use super::{Logged, Shm};
 use crate::failure::{Failure, Result};
 
 impl Shm {
@@ -61,7 +61,7 @@ impl Shm {
     ///
     /// # Errors
     /// No supervisor reads the ring.
-    pub fn push(&self, index: u32, mut bytes: &[u8]) -> std::result::Result<(), Unrecorded> {
+    pub fn push(&self, index: u32, mut bytes: &[u8]) -> Logged {
         let ring = self.ring(index);
         while !bytes.is_empty() {
             let head = ring.head.load(Ordering::Relaxed);
@@ -103,7 +103,7 @@ impl Shm {
     /// # Errors
     /// No supervisor reads the ring.
     #[inline]
-    pub fn push_short(&self, index: u32, short: &Short) -> std::result::Result<(), Unrecorded> {
+    pub fn push_short(&self, index: u32, short: &Short) -> Logged {
         let ring = self.ring(index);
         let head = ring.head.load(Ordering::Relaxed);
         let used = head - ring.tail.load(Ordering::Acquire);
@@ -156,7 +156,7 @@ impl Shm {
         head - tail
     }
 
-    fn wait_for_room(&self, ring: &Ring, wanted: u64) -> std::result::Result<(), Unrecorded> {
+    fn wait_for_room(&self, ring: &Ring, wanted: u64) -> Logged {
         let seen = ring.room.load(Ordering::Acquire);
         self.wake_supervisor();
         let used = ring.head.load(Ordering::Relaxed) - ring.tail.load(Ordering::Acquire);
@@ -171,6 +171,7 @@ impl Shm {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::shm::Unrecorded;
 
     /// A thread that is killed while it pushes leaves whole events only.
     #[test]

@@ -3,7 +3,8 @@
 
 use relive_trace::{Event, Kind, Readings, Syscall};
 
-use super::out::{Logged, SYNCHRONOUS, TapeOut};
+use super::out::{SYNCHRONOUS, TapeOut};
+use crate::shm::Logged;
 
 /// An exact tape that is written.
 pub struct ExactTape {

@@ -9,13 +9,10 @@ use crate::course::Course;
 use crate::failure::Result;
 use crate::readings::Kept;
 use crate::shm::ring::state;
-use crate::shm::{Shm, Unrecorded};
+use crate::shm::{Logged, Shm};
 
 /// `steps` of a signal that a fault raised: its position is its instruction.
 pub const SYNCHRONOUS: u32 = u32::MAX;
-
-/// Whether an event has gone to its store. Behind a lost event nothing may follow.
-pub type Logged = std::result::Result<(), Unrecorded>;
 
 /// A tape being written into its ring.
 pub struct TapeOut {

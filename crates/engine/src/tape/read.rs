@@ -6,10 +6,10 @@ use std::sync::atomic::Ordering::Relaxed;
 use relive_trace::{Bare, Event, Kind, Outline, Readings, TapeReader};
 
 use super::exact::ExactTape;
-use super::out::Logged;
 use crate::course::{Clock, Note};
 use crate::failure::{Failure, Result};
 use crate::readings::Batch;
+use crate::shm::Logged;
 
 /// A tape being read.
 pub struct TapeIn {

@@ -21,6 +21,7 @@ use crate::mode::{
     Turns,
 };
 use crate::registry::Registry;
+use crate::shm::Logged;
 use crate::siginfo::{SigInfo, signo};
 use crate::tape::Tape;
 use crate::task::Task;
@@ -143,7 +144,7 @@ impl Outcomes for Fake {
         no_answer()
     }
 
-    fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Result<Option<i64>> {
+    fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Logged<Option<i64>> {
         no_answer()
     }
 

@@ -7,6 +7,7 @@ use relive_trace::{Bare, Kind};
 
 use crate::failure::Result;
 use crate::mode::Reading;
+use crate::shm::Logged;
 use crate::tape::{Tape, digest};
 use crate::task::Task;
 
@@ -15,7 +16,7 @@ use crate::task::Task;
 /// # Errors
 /// The event is lost.
 #[inline]
-pub fn plain_call(task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Result<i64> {
+pub fn plain_call(task: &mut Task, nr: u64, args: &[u64; 6], used: usize) -> Logged<i64> {
     // SAFETY: by its row the call writes no memory and changes nothing that the host relies on.
     let result = (unsafe { sys::syscall(nr, *args) }) as i64;
     let call = Bare {

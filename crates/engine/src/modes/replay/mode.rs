@@ -22,6 +22,7 @@ use crate::mode::{
     Turns,
 };
 use crate::registry::Registry;
+use crate::shm::Logged;
 use crate::siginfo::SigInfo;
 use crate::tape::{Tape, digest};
 use crate::task::Task;
@@ -106,7 +107,7 @@ impl Outcomes for Replay {
         nr: u64,
         args: &[u64; 6],
         used: usize,
-    ) -> Result<Option<i64>> {
+    ) -> Logged<Option<i64>> {
         if task.parked {
             return Ok(None);
         }

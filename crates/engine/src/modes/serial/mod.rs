@@ -40,7 +40,7 @@ use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
     Begun, Contents, HandedOn, Host, Mode, ModeTraits, Order, Outcomes, Reading, Signals, Turns,
 };
-use crate::shm::Shm;
+use crate::shm::{Logged, Shm};
 use crate::siginfo::SigInfo;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
@@ -160,7 +160,7 @@ impl Outcomes for Serial {
         nr: u64,
         args: &[u64; 6],
         used: usize,
-    ) -> Result<Option<i64>> {
+    ) -> Logged<Option<i64>> {
         recording::plain_call(task, nr, args, used).map(Some)
     }
 

@@ -32,7 +32,7 @@ use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
     Begun, Contents, Host, Mode, ModeTraits, Order, Outcomes, Reading, Signals, Turns,
 };
-use crate::shm::Shm;
+use crate::shm::{Logged, Shm};
 use crate::siginfo::SigInfo;
 use crate::tape::Tape;
 use crate::task::Task;
@@ -108,7 +108,7 @@ impl Outcomes for Sketch {
         nr: u64,
         args: &[u64; 6],
         used: usize,
-    ) -> Result<Option<i64>> {
+    ) -> Logged<Option<i64>> {
         begin(task);
         recording::plain_call(task, nr, args, used).map(Some)
     }

@@ -28,6 +28,7 @@ use crate::modes::replay::events::Due;
 use crate::modes::replay::mode::Replay;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
+use crate::shm::Logged;
 use crate::siginfo::{SigInfo, signo};
 use crate::tape::Tape;
 use crate::task::Task;
@@ -187,7 +188,7 @@ impl Outcomes for InferiorCall {
         no("the end of a call")
     }
 
-    fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Result<Option<i64>> {
+    fn plain_call(&self, _: &mut Task, _: u64, _: &[u64; 6], _: usize) -> Logged<Option<i64>> {
         Ok(None)
     }
 
