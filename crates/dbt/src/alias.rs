@@ -8,6 +8,8 @@
 
 use relive_host::sys;
 
+use crate::stop::Error;
+
 /// Pages of the cache, and their writable addresses.
 pub(crate) struct Alias {
     start: u32,
@@ -25,21 +27,21 @@ const AHEAD: u32 = 16 << 10;
 impl Alias {
     /// Maps fresh memory over these pages of the cache.
     ///
-    /// # Panics
+    /// # Errors
     /// The kernel refuses a map over the window reserved for the cache.
-    pub(crate) fn new(start: u32, end: u32) -> Self {
+    pub(crate) fn new(start: u32, end: u32) -> Result<Self, Error> {
         let len = u64::from(end - start);
         let at = twice(start, len);
         if at.is_none() && len > 0 {
             let ret = map(start.into(), len, CODE, ANONYMOUS, u64::MAX);
-            assert!(ret >= 0, "cannot map the code cache: error {}", -ret);
+            Error::check("mapping the code cache", ret)?;
         }
-        Self {
+        Ok(Self {
             start,
             end,
             at,
             absent: (start, end),
-        }
+        })
     }
 
     /// Populates the pages of `len` bytes at this address, and of the bytes to be written next.

@@ -18,6 +18,7 @@ use crate::alias::Alias;
 use crate::align;
 use crate::cache_window::FIXED;
 use crate::forced::{self, Forced};
+use crate::stop::Error;
 
 /// One-byte instruction that faults at itself in user mode (`hlt`): written over the
 /// entries of dead fragments.
@@ -75,11 +76,14 @@ impl Cache {
 
     /// Maps memory for the code to be emitted next, if that has not been done.
     ///
-    /// # Panics
+    /// # Errors
     /// The kernel refuses a map over the window reserved for the cache.
-    pub(crate) fn prepare(&mut self) {
-        let (start, end) = self.open;
-        self.alias.get_or_insert_with(|| Alias::new(start, end));
+    pub(crate) fn prepare(&mut self) -> Result<(), Error> {
+        if self.alias.is_none() {
+            let (start, end) = self.open;
+            self.alias = Some(Alias::new(start, end)?);
+        }
+        Ok(())
     }
 
     /// This process is about to be forked. Parent and child keep the pages as they are, and each
@@ -221,10 +225,14 @@ impl Cache {
 
     /// Lets this thread execute code written since the last time: it was written through another
     /// address (Intel's manual, volume 3, "Self-Modifying Code").
-    pub(crate) fn settle(&mut self) {
+    ///
+    /// # Errors
+    /// Not all of it, or of the tables, could be written: no thread may execute it.
+    pub(crate) fn settle(&mut self) -> Result<(), Error> {
         if std::mem::take(&mut self.changed) {
             cpu::serialize();
         }
+        self.forced.check()
     }
 
     /// A copy of emitted code.

@@ -36,6 +36,8 @@ struct Shared {
     together: bool,
     /// The source of the descriptor, if not [`open_memory`].
     ask: OnceLock<Ask>,
+    /// The error number of the first write that did not come about; 0: none.
+    lost: AtomicI32,
 }
 
 /// Gives a descriptor of the calling process's memory, to be read and written: in place of `old`,
@@ -66,6 +68,7 @@ impl Forced {
             floor,
             together,
             ask: OnceLock::new(),
+            lost: AtomicI32::new(0),
         })))
     }
 
@@ -90,8 +93,23 @@ impl Forced {
         }
     }
 
+    /// Whether all writes have come about: code and slots are as the translator takes them to be. To be
+    /// asked before guest code runs behind a write; a write itself comes in the midst of an emission.
+    ///
+    /// # Errors
+    /// The kernel has refused one, for want of maps.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        match self.0.lost.load(Relaxed) {
+            0 => Ok(()),
+            errno => Err(Error::System {
+                what: "changing translated code (vm.max_map_count may be too low)",
+                errno,
+            }),
+        }
+    }
+
     /// Writes bytes to the cache or to the table. Other threads see aligned writes of 1, 4 and 8
-    /// bytes all at once.
+    /// bytes all at once. Whether the write came about says [`Forced::check`].
     ///
     /// # Safety
     /// The range lies in the cache or the table, where it is mapped, and may be written to.
@@ -106,7 +124,9 @@ impl Forced {
             self.0.here.refused.store(true, Relaxed);
         }
         // SAFETY: as promised by the caller.
-        unsafe { write_opened(at, bytes) };
+        if let Err(errno) = unsafe { write_opened(at, bytes) } {
+            self.0.lost.store(errno, Relaxed);
+        }
     }
 
     /// The descriptor of this process's memory, opened if need be.
@@ -181,11 +201,12 @@ fn replace(old: u64, low: u64) -> Option<u64> {
     }
 }
 
-/// Writes with the pages made writable for that time.
+/// Writes with the pages made writable for that time. An error number: they could not be, or stay
+/// writable.
 ///
 /// # Safety
 /// As [`Forced::write`].
-unsafe fn write_opened(at: u64, bytes: &[u8]) {
+unsafe fn write_opened(at: u64, bytes: &[u8]) -> Result<(), i32> {
     let start = at & !(PAGE - 1);
     let len = (at + bytes.len() as u64).next_multiple_of(PAGE) - start;
     let closed = if in_cache(at) && at < HASHED {
@@ -196,13 +217,15 @@ unsafe fn write_opened(at: u64, bytes: &[u8]) {
     let protect = |prot: i32| {
         let args = [start, len, prot as u64, 0, 0, 0];
         // SAFETY: the caller owns the range, and its pages are not remapped.
-        let ret = unsafe { sys::syscall(libc::SYS_mprotect as u64, args) };
-        assert_eq!(ret, 0, "mprotect of the translator's own pages");
+        match unsafe { sys::syscall(libc::SYS_mprotect as u64, args) } {
+            0 => Ok(()),
+            error => Err(-error as i32),
+        }
     };
-    protect(closed | libc::PROT_WRITE);
+    protect(closed | libc::PROT_WRITE)?;
     // SAFETY: the range is writable now.
     unsafe { store(at, bytes) };
-    protect(closed);
+    protect(closed)
 }
 
 /// Writes to writable memory; 1, 4 and 8 bytes by one store.

@@ -69,7 +69,7 @@ impl Translator {
         let (first, last) = (page(stack), page(stack.wrapping_add(7)));
         if !self.shadow.provide(first) || last != first && !self.shadow.provide(last) {
             self.pairs = false;
-            self.invalidate(GuestAddr(pc), GuestAddr(pc.wrapping_add(1)));
+            self.forget_code(pc, pc.wrapping_add(1));
         }
     }
 }

@@ -41,7 +41,7 @@ impl Translator {
         if !self.exits.cache.has_room(need.bytes) {
             return Err(full);
         }
-        self.exits.cache.prepare();
+        self.exits.cache.prepare()?;
         if self.exits.next() == 0 {
             self.exits.add_misses();
         }
@@ -82,7 +82,7 @@ impl Translator {
         new_epoch();
         self.shadow.forget(&gone);
         self.stats.reclaims += 1;
-        Ok(())
+        self.exits.cache.settle()
     }
 
     /// How far the cache and its lists are filled.

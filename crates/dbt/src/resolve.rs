@@ -29,8 +29,10 @@ impl Translator {
         if matches!(next, Next::Stop(_)) {
             ctx.forget_x87_pointers();
         }
-        self.exits.cache.settle();
-        next
+        match self.exits.cache.settle() {
+            Ok(()) => next,
+            Err(error) => Next::Stop(Stop::Refused(error)),
+        }
     }
 
     fn exit(&mut self, code: &dyn Code, ctx: &mut Context) -> Result<Next, String> {
@@ -214,7 +216,7 @@ impl Translator {
         self.stats.misled += 1;
         self.misled.insert(pc, ());
         let start = pc.wrapping_sub(paired.into());
-        self.invalidate(GuestAddr(start), GuestAddr(start.wrapping_add(1)));
+        self.forget_code(start, start.wrapping_add(1));
     }
 
     /// An indirect branch to `target`, whose stack change is done.
@@ -294,7 +296,7 @@ impl Translator {
     /// through the hashed table.
     pub(crate) fn hash_branch(&mut self, pc: u64) {
         if self.hashed.need().is_ok() && self.hashed_sites.insert(pc, ()).is_none() {
-            self.invalidate(GuestAddr(pc), GuestAddr(pc.wrapping_add(1)));
+            self.forget_code(pc, pc.wrapping_add(1));
         }
     }
 

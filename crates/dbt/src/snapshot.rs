@@ -247,7 +247,9 @@ impl Translator {
         for (at, len, offset) in kept_file::pages(parsed.hot, parsed.cold, end) {
             if !map(file, at, len, offset) {
                 let part = &view.bytes()[offset as usize..(offset + len) as usize];
-                self.exits.cache.prepare();
+                if self.exits.cache.prepare().is_err() {
+                    return 0;
+                }
                 self.exits.cache.write(at as u32, part);
             }
         }

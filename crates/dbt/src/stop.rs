@@ -122,6 +122,8 @@ pub enum Stop {
         /// The address to go on at.
         pc: GuestAddr,
     },
+    /// The kernel has refused the translator a change of its own memory: no guest code may run any more.
+    Refused(Error),
     /// A broken invariant of the translator.
     Internal(String),
 }
@@ -143,6 +145,9 @@ pub enum Bad {
         /// The instruction to translate.
         pc: GuestAddr,
     },
+    /// See [`Stop::Refused`].
+    #[error("{0}")]
+    Refused(#[from] Error),
 }
 
 impl From<Bad> for Stop {
@@ -150,12 +155,13 @@ impl From<Bad> for Stop {
         match bad {
             Bad::NoCode { pc, addr } => Self::NoCode { pc, addr },
             Bad::CacheFull { pc } => Self::CacheFull { pc },
+            Bad::Refused(error) => Self::Refused(error),
         }
     }
 }
 
 /// Why the translator could not get its memory.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A system call of the translator's own failed.
     #[error("{what}: errno {errno}")]

@@ -172,7 +172,7 @@ impl Translator {
     /// There is no code at `pc`, or no room for its translation.
     pub fn entry(&mut self, code: &dyn Code, pc: GuestAddr) -> Result<u64, Bad> {
         let id = self.fragment(code, pc.0, Entry::Plain)?;
-        self.exits.cache.settle();
+        self.exits.cache.settle()?;
         Ok(u64::from(self.frags.get(id).plain()))
     }
 
@@ -187,14 +187,23 @@ impl Translator {
             Some(id) => id,
             None => self.translate(code, pc.0, Entry::Plain, true)?,
         };
-        self.exits.cache.settle();
+        self.exits.cache.settle()?;
         Ok(u64::from(self.frags.get(id).plain()))
     }
 
     /// Guest bytes in `start..end` have changed, or are no longer executable: forgets the fragments
     /// that depend on them. Threads in such code leave it at its next exit.
-    pub fn invalidate(&mut self, start: GuestAddr, end: GuestAddr) {
-        for id in self.frags.overlapping(start.0, end.0) {
+    ///
+    /// # Errors
+    /// The kernel refuses a change of the cache; the translator is of no use then.
+    pub fn invalidate(&mut self, start: GuestAddr, end: GuestAddr) -> Result<(), Error> {
+        self.forget_code(start.0, end.0);
+        self.forced.check()
+    }
+
+    /// Takes the fragments that depend on a range out of use.
+    pub(crate) fn forget_code(&mut self, start: u64, end: u64) {
+        for id in self.frags.overlapping(start, end) {
             self.kill(id);
             self.stats.invalidated += 1;
         }
@@ -221,7 +230,10 @@ impl Translator {
     /// Sets the instructions that stop with [`crate::Stop::Breakpoint`] before they are executed.
     /// Ticks and positions stay as they are: only the borders of fragments move. No thread may be
     /// in the cache.
-    pub fn set_breakpoints(&mut self, wanted: BTreeSet<u64>) {
+    ///
+    /// # Errors
+    /// As [`Translator::invalidate`].
+    pub fn set_breakpoints(&mut self, wanted: BTreeSet<u64>) -> Result<(), Error> {
         let changed: Vec<u64> = self
             .breakpoints
             .symmetric_difference(&wanted)
@@ -229,8 +241,9 @@ impl Translator {
             .collect();
         self.breakpoints = wanted;
         for pc in changed {
-            self.invalidate(GuestAddr(pc), GuestAddr(pc.wrapping_add(1)));
+            self.forget_code(pc, pc.wrapping_add(1));
         }
+        self.forced.check()
     }
 
     /// Sets the memory with accesses that stop with [`crate::Stop::Watch`] before they happen.

@@ -207,7 +207,7 @@ impl Memory {
     /// The errno of madvise(2), or the translations cannot follow.
     pub fn remove(&mut self, start: u64, end: u64) -> CallResult<()> {
         self.forget_code(start, end)?;
-        self.code_changed(start, end);
+        self.code_changed(start, end)?;
         let shared = self.space.at(start).is_some_and(|r| r.shared);
         // Memory of one process alone is private in the host.
         let advice = if shared {
@@ -367,7 +367,7 @@ impl Memory {
         }
         let wrote = copy::write(GuestAddr(at), &bytes[*done..*done + n]);
         self.settle(page, page + PAGE)?;
-        self.code_changed(page, page + PAGE);
+        self.code_changed(page, page + PAGE)?;
         if wrote.is_ok() {
             *done += n;
         }
@@ -443,7 +443,7 @@ impl Memory {
         let writable = |r: &Region| r.shared && r.prot & WRITE != 0;
         if self.space.overlapping(start, end).any(writable) {
             // Its code at other addresses is guarded here too from its next translation on.
-            self.code_changed(start, end);
+            self.code_changed(start, end)?;
         }
         match self.space.at(start) {
             Some(r) if r.prot & EXEC != 0 => self.add_code(start, end),

@@ -100,7 +100,7 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
                 .memory()
                 .translator
                 .reclaim()
-                .map_err(Failure::internal)?;
+                .map_err(Failure::setup)?;
             task.inexact();
             Ok(Flow::Continue)
         }
@@ -108,6 +108,7 @@ pub fn handle(task: &mut Task, stop: Stop) -> Result<Flow> {
             "{what} at {pc} in thread {}",
             task.id()
         ))),
+        Stop::Refused(error) => Err(Failure::setup(error)),
         Stop::Internal(what) => Err(Failure::internal(what)),
         Stop::Breakpoint { pc } | Stop::Watch { pc } => {
             Err(Failure::internal(format!("an unexpected stop at {pc}")))

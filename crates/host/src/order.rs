@@ -71,16 +71,18 @@ pub fn is_installed() -> bool {
 
 /// Forgets the past of all objects, in a new process that has one thread.
 ///
-/// # Panics
-/// The kernel refuses.
-pub fn forget() {
+/// # Errors
+/// The kernel's error number.
+pub fn forget() -> Result<(), i32> {
     if !is_installed() {
-        return;
+        return Ok(());
     }
     let args = [OBJECTS, OBJECTS_BYTES, libc::MADV_DONTNEED as u64, 0, 0, 0];
     // SAFETY: anonymous memory of the objects', which is zero afterwards; a value of each.
-    let got = unsafe { sys::syscall(libc::SYS_madvise as u64, args) };
-    assert_eq!(got, 0, "the objects cannot be forgotten");
+    match unsafe { sys::syscall(libc::SYS_madvise as u64, args) } {
+        0 => Ok(()),
+        refused => Err(-refused as i32),
+    }
 }
 
 /// The object of the line that `addr` lies in.

@@ -164,7 +164,10 @@ pub fn set_mask(mask: Mask) -> Mask {
 
 /// Sets up an alternate signal stack for the calling thread (never freed: it lives as long as the
 /// thread).
-pub fn install_stack() {
+///
+/// # Errors
+/// The kernel's error number: it gives no memory.
+pub fn install_stack() -> Result<(), i32> {
     const SIZE: usize = 64 * 1024;
     // SAFETY: a fresh anonymous mapping, used for nothing else; sigaltstack only reads the
     // structure.
@@ -180,7 +183,9 @@ pub fn install_stack() {
                 0,
             ],
         );
-        assert!(base > 0, "no memory for a signal stack");
+        if base < 0 {
+            return Err(-base as i32);
+        }
         let stack = libc::stack_t {
             ss_sp: base as *mut libc::c_void,
             ss_flags: 0,
@@ -191,6 +196,7 @@ pub fn install_stack() {
             [&raw const stack as u64, 0, 0, 0, 0, 0],
         );
     }
+    Ok(())
 }
 
 /// Called for a fault of the host that is not expected: must not return.

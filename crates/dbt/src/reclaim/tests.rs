@@ -110,7 +110,10 @@ fn write(guest: &mut Guest, rng: &mut Rng, i: u64) {
         a.set_label(&mut out)?;
         a.ret()
     });
-    guest.t.invalidate(GuestAddr(at), GuestAddr(at + ROOM));
+    guest
+        .t
+        .invalidate(GuestAddr(at), GuestAddr(at + ROOM))
+        .expect("the code can be changed");
 }
 
 /// Functions change at random, run at random, and the cache is full and reclaimed all the time.
@@ -141,7 +144,8 @@ fn nothing_leads_to_free_room() {
             });
             guest
                 .t
-                .invalidate(GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + 64));
+                .invalidate(GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + 64))
+                .expect("the code can be changed");
             (guest.ctx.gpr[4], guest.ctx.gpr[14]) = (TOP, 300);
             loop {
                 match guest.run() {

@@ -46,10 +46,10 @@ fn where_to_go_on_is_forgotten_with_the_translations() {
     let mut guest = Guest::new(64);
     let next = GuestAddr(LOW_CODE + 4);
     let behind = first_of_two(&mut guest, LOW_CODE).expect("low code");
-    guest.t.invalidate(next, next.offset(1));
+    guest.t.invalidate(next, next.offset(1)).expect("the code can be changed");
     // Nothing was there yet.
     assert!(behind.entry(next).is_some());
-    guest.t.invalidate(GuestAddr(LOW_CODE), next);
+    guest.t.invalidate(GuestAddr(LOW_CODE), next).expect("the code can be changed");
     assert_eq!(behind.entry(next), None);
     let behind = first_of_two(&mut guest, LOW_CODE).expect("low code");
     assert!(behind.entry(next).is_some());

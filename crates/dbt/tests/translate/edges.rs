@@ -242,7 +242,7 @@ fn edges_tell_the_order_of_all_operations() {
                 let (t, barrier, tid) = (&t, &barrier, &tids[i]);
                 scope.spawn(move || {
                     let ctx = Box::leak(Context::new());
-                    signal::install_stack();
+                    signal::install_stack().expect("memory");
                     // SAFETY: the context is leaked.
                     unsafe { enter::adopt(ctx) };
                     reset(ctx);

@@ -91,7 +91,7 @@ impl Guest {
         set_up_process();
         let ctx = thread_context();
         reset(ctx);
-        order::forget();
+        order::forget().expect("their memory is there");
         let mut t = Translator::new(options).expect("translator");
         t.add_code_range(GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + CODE_LEN))
             .expect("table");
@@ -325,7 +325,7 @@ fn thread_context() -> &'static mut Context {
     if ctx.is_null() {
         ctx = Box::leak(Context::new());
         CONTEXT.set(ctx);
-        signal::install_stack();
+        signal::install_stack().expect("memory");
         // SAFETY: the context is never freed or moved.
         unsafe { enter::adopt(ctx) };
     }

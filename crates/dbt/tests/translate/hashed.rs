@@ -114,7 +114,7 @@ fn changed_code_is_not_reached_through_old_slots() {
     });
     for n in 1..4u8 {
         guest.load(f, &[0x48, 0x83, 0xc0, n, 0xc3]); // add rax, n; ret
-        guest.t.invalidate(GuestAddr(f), GuestAddr(f + 5));
+        guest.t.invalidate(GuestAddr(f), GuestAddr(f + 5)).expect("the code can be changed");
         guest.ctx.rip = HIGH_CODE;
         (guest.ctx.gpr[0], guest.ctx.gpr[2]) = (0, f);
         guest.expect_syscall();
@@ -151,7 +151,7 @@ fn flags_survive_a_slot_of_another_target() {
         guest.load(LOW_CODE + 0x100, form);
         guest
             .t
-            .invalidate(GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + 0x1000));
+            .invalidate(GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + 0x1000)).expect("the code can be changed");
         for _ in 0..4 {
             for target in [HIGH_CODE, HIGH_CODE ^ APART] {
                 guest.ctx.rip = LOW_CODE + 0x100;

@@ -35,7 +35,7 @@ fn f(n: u8) -> [u8; 5] {
 }
 
 fn changed(guest: &mut Guest) {
-    guest.t.invalidate(GuestAddr(F), GuestAddr(F + 0x1000));
+    guest.t.invalidate(GuestAddr(F), GuestAddr(F + 0x1000)).expect("the code can be changed");
 }
 
 #[test]
@@ -130,7 +130,7 @@ fn dead_landings_lead_to_the_new_code() {
     for (target, slot, ticks) in [(F, F, 1), (site, site - 1, 0)] {
         // SAFETY: the slot is in the mapped part of the branch table.
         let landing = unsafe { ((TABLE + 8 * slot) as *const u64).read_volatile() };
-        guest.t.invalidate(GuestAddr(target), GuestAddr(target + 1));
+        guest.t.invalidate(GuestAddr(target), GuestAddr(target + 1)).expect("the code can be changed");
         guest.ctx.entry = landing;
         guest.ctx.gpr[1] = target;
         guest.ctx.spill_rcx = 77;
@@ -188,7 +188,7 @@ fn look_ahead_is_part_of_what_a_fragment_depends_on() {
         ] {
             guest.load(F, b"\x90\x90\x90\x90");
             guest.load(F + 4, tail);
-            guest.t.invalidate(GuestAddr(F + 4), GuestAddr(F + 6));
+            guest.t.invalidate(GuestAddr(F + 4), GuestAddr(F + 6)).expect("the code can be changed");
             guest.ctx.rip = LOW_CODE;
             guest.ctx.gpr[1] = 0;
             guest.expect_syscall();

@@ -263,7 +263,10 @@ impl Case<'_> {
         watched: &[Watched],
     ) -> (Seen, State, u64) {
         let mut guest = self.guest(max_insns);
-        guest.t.set_breakpoints(breakpoints.clone());
+        guest
+            .t
+            .set_breakpoints(breakpoints.clone())
+            .expect("the code can be changed");
         guest.t.set_watched(watched).expect("a filter");
         let mut seen = Seen::default();
         loop {

@@ -77,7 +77,7 @@ impl Changing {
         let rip = self.guest.ctx.rip;
         self.guest.load(from, &code);
         self.guest.ctx.rip = rip;
-        self.guest.t.invalidate(GuestAddr(from), GuestAddr(from + 64));
+        self.guest.t.invalidate(GuestAddr(from), GuestAddr(from + 64)).expect("the code can be changed");
         self.numbers[i as usize] = n;
     }
 
@@ -172,7 +172,7 @@ fn code_that_changes_for_ever_stays_in_a_bounded_part() {
             }
         }
         let (start, end) = (GuestAddr(JUNK), GuestAddr(JUNK + 0x100 * ROUND));
-        changing.guest.t.invalidate(start, end);
+        changing.guest.t.invalidate(start, end).expect("the code can be changed");
     }
     let stats = changing.guest.t.stats();
     let fresh = stats.hot_bytes + stats.cold_bytes - stats.reused_bytes;
@@ -272,7 +272,7 @@ fn what_was_filled_anew_is_kept() {
     walk(&mut guest, ROUNDS, |_| ());
     let code = (GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + CODE_LEN));
     while guest.t.stats().reused_bytes < 100 << 10 {
-        guest.t.invalidate(code.0, code.1);
+        guest.t.invalidate(code.0, code.1).expect("the code can be changed");
         walk(&mut guest, ROUNDS, |_| ());
     }
     let stats = guest.t.stats();

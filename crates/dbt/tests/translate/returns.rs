@@ -216,7 +216,7 @@ fn landings_that_die_under_a_call() {
         guest.expect_syscall();
         assert_eq!(guest.ctx.rip, F);
         if round % 4 == 1 {
-            guest.t.invalidate(GuestAddr(behind), GuestAddr(behind + 1));
+            guest.t.invalidate(GuestAddr(behind), GuestAddr(behind + 1)).expect("the code can be changed");
         }
         guest.ctx.rip = F + 2;
         guest.expect_syscall();

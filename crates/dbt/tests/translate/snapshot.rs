@@ -154,7 +154,7 @@ fn what_is_taken_over_can_be_invalidated() {
         a.add(rax, 2)?;
         a.ret()
     });
-    guest.t.invalidate(GuestAddr(F), GuestAddr(F + 0x1000));
+    guest.t.invalidate(GuestAddr(F), GuestAddr(F + 0x1000)).expect("the code can be changed");
     assert!(run(&mut guest) > 0);
 }
 
@@ -187,7 +187,7 @@ fn code_behind_jumps_is_compared_and_watched() {
             assert_eq!(guest.flags_behind_jump(), 0);
             assert_eq!(guest.t.stats().fragments, 0);
             guest.load(F, &FLAGS_READER);
-            guest.t.invalidate(GuestAddr(F), GuestAddr(F + 4));
+            guest.t.invalidate(GuestAddr(F), GuestAddr(F + 4)).expect("the code can be changed");
         }
         assert_eq!(guest.flags_behind_jump(), 0x95, "flags were lost");
     }
@@ -228,11 +228,11 @@ fn breakpoints_keep_everything_out() {
     let mut guest = Guest::new(64);
     program(&mut guest);
     let key = guest.t.key(NAME);
-    guest.t.set_breakpoints(elsewhere());
+    guest.t.set_breakpoints(elsewhere()).expect("the code can be changed");
     assert_eq!(guest.t.load(key, &file(&bytes), false), 0);
-    guest.t.set_breakpoints([].into());
+    guest.t.set_breakpoints([].into()).expect("the code can be changed");
     assert!(guest.t.load(key, &file(&bytes), false) > 3);
-    guest.t.set_breakpoints(elsewhere());
+    guest.t.set_breakpoints(elsewhere()).expect("the code can be changed");
     guest.t.activate(RANGE.0, RANGE.1, &mut same);
     assert!(run(&mut guest) > 3);
 }

@@ -77,7 +77,7 @@ fn run(shared: &Shared<'_>, memory: &Memory, ctx: &mut Context) -> Stop {
 /// Runs the program with a context and a stack of its own, at least once and until told.
 fn worker(shared: &Shared<'_>, memory: &Memory, number: u64, done: &AtomicBool) {
     let ctx = Box::leak(Context::new());
-    signal::install_stack();
+    signal::install_stack().expect("memory");
     // SAFETY: the context is leaked.
     unsafe { enter::adopt(ctx) };
     loop {
@@ -131,7 +131,7 @@ fn threads_share_a_cache_that_changes_under_them() {
             }
             for _ in 0..INVALIDATIONS {
                 let mut t = shared.t.lock().expect("no thread panics with the lock");
-                t.invalidate(GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + 0x40));
+                t.invalidate(GuestAddr(LOW_CODE), GuestAddr(LOW_CODE + 0x40)).expect("the code can be changed");
                 drop(t);
                 std::thread::sleep(Duration::from_micros(30));
             }

@@ -125,7 +125,7 @@ fn first_thread(
     let mut task = Box::new(Task::new(machine, process, thread.index, pid, tape));
     task.restore(thread.after_exec(pid, &program.path));
     set_actions(&task);
-    live::prepare_thread(&mut task);
+    live::prepare_thread(&mut task)?;
     if first {
         let start = Start {
             origin: Origin::Root,

@@ -13,10 +13,17 @@ use crate::space::{AddressSpace, EXEC, READ, Region, WRITE};
 
 impl Memory {
     /// Drops the translations of a range whose content has changed, at all addresses that show it.
-    pub fn code_changed(&mut self, start: u64, end: u64) {
-        for (start, end) in self.space.views(start, end) {
-            self.translator.invalidate(GuestAddr(start), GuestAddr(end));
-        }
+    ///
+    /// # Errors
+    /// They cannot be dropped.
+    pub fn code_changed(&mut self, start: u64, end: u64) -> Result<()> {
+        let mut views = self.space.views(start, end).into_iter();
+        views.try_for_each(|(start, end)| self.drop_code(start, end))
+    }
+
+    fn drop_code(&mut self, start: u64, end: u64) -> Result<()> {
+        let dropped = self.translator.invalidate(GuestAddr(start), GuestAddr(end));
+        dropped.map_err(Failure::setup)
     }
 
     /// Handles a write to a page that only the host made read-only: translations are
@@ -42,7 +49,7 @@ impl Memory {
         };
         for page in &pages {
             self.guarded.remove(page);
-            self.code_changed(*page, page + PAGE);
+            self.code_changed(*page, page + PAGE)?;
         }
         self.settle(*first, last + PAGE)?;
         Ok(true)
@@ -50,9 +57,12 @@ impl Memory {
 
     /// Drops the translations of common memory, after another process has run that may have written
     /// to it. (This process's own writes are noticed page by page.)
-    pub fn forget_common_code(&mut self) {
+    ///
+    /// # Errors
+    /// They cannot be dropped.
+    pub fn forget_common_code(&mut self) -> Result<()> {
         if !std::mem::take(&mut self.common_code) {
-            return;
+            return Ok(());
         }
         let common: Vec<(u64, u64)> = self
             .space
@@ -60,9 +70,9 @@ impl Memory {
             .filter(|r| r.common && r.prot & EXEC != 0)
             .map(|r| (r.start, r.end))
             .collect();
-        for (start, end) in common {
-            self.translator.invalidate(GuestAddr(start), GuestAddr(end));
-        }
+        common
+            .into_iter()
+            .try_for_each(|(start, end)| self.drop_code(start, end))
     }
 
     /// Whether the map of a range may change only while no thread is in the code cache: code was
@@ -76,8 +86,7 @@ impl Memory {
     /// Drops the translations and the guards of a range whose map is about to change.
     pub(super) fn forget_code(&mut self, start: u64, end: u64) -> Result<()> {
         self.unguard(start, end)?;
-        self.translator.invalidate(GuestAddr(start), GuestAddr(end));
-        Ok(())
+        self.drop_code(start, end)
     }
 
     /// Makes room in the branch table for code at a place that is mapped already: the answer to its
@@ -121,10 +130,12 @@ impl Memory {
     }
 
     /// Drops the translations of pages that were not guarded.
-    pub fn forget_unguarded(&mut self) {
-        for page in std::mem::take(&mut self.open) {
-            self.code_changed(page, page + PAGE);
-        }
+    ///
+    /// # Errors
+    /// They cannot be dropped.
+    pub fn forget_unguarded(&mut self) -> Result<()> {
+        let mut open = std::mem::take(&mut self.open).into_iter();
+        open.try_for_each(|page| self.code_changed(page, page + PAGE))
     }
 
     /// Runs `f` with the translator and a view of the guest's code. The view guards the writable pages

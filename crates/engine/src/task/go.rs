@@ -55,7 +55,7 @@ impl Task {
             // page open, and translations of the page are dropped afterwards.
             self.machine().memory().write_fault(page)?;
             stop = self.enter(true, false)?;
-            self.machine().memory().forget_unguarded();
+            self.machine().memory().forget_unguarded()?;
             if !step && matches!(stop, Stop::Stepped { .. }) {
                 stop = self.enter(false, true)?;
             }

@@ -45,7 +45,7 @@ impl Operation for Write {
         match (Written::of(task, outcome), outcome.told) {
             (None, _) => {}
             // The kernel has written it.
-            (Some(w), None) => task.machine().memory().code_changed(w.at, w.at + w.len),
+            (Some(w), None) => task.machine().memory().code_changed(w.at, w.at + w.len)?,
             (Some(w), Some(_)) => write_again(task, call, w)?,
         }
         Ok(outcome.result)

@@ -24,7 +24,9 @@ pub fn renew_code(
         let mut memory = task.machine().memory();
         let views = memory.space.shared_views(file, 0, u64::MAX);
         let views: Vec<(u64, u64)> = views.collect();
-        views.iter().for_each(|v| memory.code_changed(v.0, v.1));
+        for (start, end) in views {
+            memory.code_changed(start, end)?;
+        }
     }
     Ok(reply)
 }

@@ -13,10 +13,10 @@ pub mod vfork;
 pub use content::content;
 
 use relive_dbt::Stop;
-use relive_host::signal::{die_of, install_stack};
+use relive_host::signal::{self, die_of};
 use relive_host::{enter, sys};
 
-use crate::failure::{Result, die};
+use crate::failure::{Failure, Result, die};
 use crate::flow::{End, Flow};
 use crate::kernel::live::apply_mask;
 use crate::signals::deliver;
@@ -24,10 +24,13 @@ use crate::stops;
 use crate::task::Task;
 
 /// Gets a host thread ready for its task: context, signal stack, mask.
-pub fn prepare_thread(task: &mut Task) {
+///
+/// # Errors
+/// There is no memory for the stack.
+pub fn prepare_thread(task: &mut Task) -> Result<()> {
     // SAFETY: the context lives in the task's box, which this thread keeps until it ends.
     unsafe { enter::adopt(&raw mut *task.ctx) };
-    install_stack();
+    install_stack()?;
     if task.member.is_none() {
         task.member = task.machine().registry.enrol();
     }
@@ -35,6 +38,12 @@ pub fn prepare_thread(task: &mut Task) {
         member.runs_as(task.process.pid, task.tid);
     }
     apply_mask(task);
+    Ok(())
+}
+
+/// Gives the calling thread its signal stack.
+fn install_stack() -> Result<()> {
+    signal::install_stack().map_err(|_| Failure::NoMemory)
 }
 
 /// Runs a thread to its end; `begun`: whether it could begin. Returns only for a thread that is not the first of its

@@ -119,7 +119,7 @@ extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
         word.store(task.tid, Ordering::Release);
         sys::futex_wake(word, 1);
     }
-    super::prepare_thread(&mut task);
+    let ready = super::prepare_thread(&mut task);
     let start = Start {
         origin: Origin::Thread,
         parent,
@@ -127,7 +127,8 @@ extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
         pid: task.process.pid,
     };
     let mode = task.mode();
-    let begun = told.and_then(|()| mode.thread_begins(&mut task, Kind::Start(start)));
+    let begun = told.and(ready);
+    let begun = begun.and_then(|()| mode.thread_begins(&mut task, Kind::Start(start)));
     super::run(task, begun);
     std::ptr::null_mut()
 }

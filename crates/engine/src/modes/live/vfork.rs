@@ -114,7 +114,7 @@ fn begin(birth: &Birth<'_>, task: &mut Task) -> Result<()> {
         member.runs_as(pid, pid);
     }
     birth.visits.child_begins(task)?;
-    relive_host::signal::install_stack();
+    super::install_stack()?;
     set_mask(Mask::all_async());
     task.record(Kind::Start(Start {
         origin: Origin::Vfork,

@@ -187,7 +187,10 @@ fn first_image(task: &mut Task) -> Result<Flow> {
 /// Divergence.
 pub fn pass(task: &mut Task, stop: Stop) -> Result<()> {
     let quiet = match &stop {
-        Stop::CacheFull { .. } | Stop::Internal(_) | Stop::Unsupported { .. } => true,
+        Stop::CacheFull { .. }
+        | Stop::Refused(_)
+        | Stop::Internal(_)
+        | Stop::Unsupported { .. } => true,
         Stop::Instr { op, .. } => !crate::instr::logged(op) || crate::instr::is_reading(op),
         _ => false,
     };

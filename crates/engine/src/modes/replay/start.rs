@@ -63,7 +63,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     };
     let process = Process::restore(ProcessState::new(0, pid));
     let mut task = Box::new(Task::new(machine, process, 0, pid, tape));
-    live::prepare_thread(&mut task);
+    live::prepare_thread(&mut task)?;
     for sig in relive_host::signal::SYNCHRONOUS {
         signal::set_disposition(sig, Disposition::Handler);
     }

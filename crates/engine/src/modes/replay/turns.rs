@@ -116,7 +116,7 @@ impl TurnSchedule {
                         other_writers::returns(self.process, self.turn + 1)?;
                     }
                 }
-                self.machine.memory().forget_common_code();
+                self.machine.memory().forget_common_code()?;
                 thread
             }
             Some(other) => {

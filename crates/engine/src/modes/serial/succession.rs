@@ -38,7 +38,7 @@ impl Serial {
                 .store(slot.turns.load(Relaxed) + 1, Ordering::Release);
         }
         if before.is_some() {
-            task.machine().memory().forget_common_code();
+            task.machine().memory().forget_common_code()?;
             self.log_news(task.machine(), &mut schedule)?;
         }
         Ok(())

@@ -111,7 +111,8 @@ impl fork::Births for Sketch {
         self.shared.forget();
         task.ctx.ops = 0;
         task.ctx.order_id = task.slot + 1;
-        order::forget();
+        order::forget()
+            .map_err(|e| Failure::internal(format!("the objects are not forgotten: errno {e}")))?;
         task.tape = self.create_tape(task.id(), task.process.pid)?;
         self.shm.end_fork();
         Ok(())

@@ -81,7 +81,8 @@ impl Driver {
         if breakpoints != guide.breakpoints {
             guide.breakpoints = breakpoints.clone();
             let machine = self.at.task.machine();
-            machine.memory().translator.set_breakpoints(breakpoints);
+            let set = machine.memory().translator.set_breakpoints(breakpoints);
+            set.map_err(Failure::setup)?;
         }
         if stops.watchpoints != guide.stops.watchpoints {
             watching::set(&stops.watchpoints);

@@ -275,7 +275,7 @@ impl<'a> Change<'a> {
         let views = memory.space.shared_views(file, start, end - start);
         let views: Vec<(u64, u64)> = views.collect();
         for &(start, end) in &views {
-            memory.code_changed(start, end);
+            memory.code_changed(start, end)?;
         }
         drop(memory);
         for (start, end) in views {
