@@ -64,6 +64,7 @@ impl Behind {
     /// Answers the exit through which `ctx` has left the cache, if the exit tells all about it: as
     /// [`crate::Translator::resolve`] does, but with no look at anything but the context and the
     /// exit. No thread may have been told that this one is at rest since.
+    #[inline]
     #[must_use]
     pub fn exit(ctx: &mut Context) -> Option<(Next, Self)> {
         if ctx.exit == EXIT_FAULT {

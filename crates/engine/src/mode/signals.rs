@@ -41,7 +41,7 @@ pub trait Signals {
     ///
     /// # Errors
     /// It cannot be closed.
-    fn arm(&self, _task: &mut Task) -> Result<Option<ClosedPage>> {
+    fn arm(&self, _task: &mut Task) -> Result<Option<Box<ClosedPage>>> {
         Ok(None)
     }
 }

@@ -30,22 +30,44 @@ impl Task {
     }
 
     fn go_armed(&mut self, step: bool) -> Result<Stop> {
-        let armed = self.mode().arm(self)?;
-        let stop = self.go_on(step, armed.as_ref());
-        if let Some(armed) = armed {
-            self.machine.memory().reopen(armed.page)?;
+        if let Some(armed) = self.mode().arm(self)? {
+            return self.go_closed(step, &armed);
+        }
+        // The result of entering is this function's, and is not taken apart on the way: that costs
+        // more than all else between two stops.
+        let stop = self.enter(step, true);
+        if let Ok(Stop::Fault { pc }) = stop {
+            return self.go_behind_fault(step, None, pc);
         }
         stop
     }
 
-    fn go_on(&mut self, step: bool, armed: Option<&ClosedPage>) -> Result<Stop> {
-        let mut stop = self.enter(step, true)?;
+    /// Runs guest code with a page closed.
+    #[cold]
+    fn go_closed(&mut self, step: bool, armed: &ClosedPage) -> Result<Stop> {
+        let stop = match self.enter_again(step, true) {
+            Ok(Stop::Fault { pc }) => self.go_behind_fault(step, Some(armed), pc),
+            stop => stop,
+        };
+        self.machine.memory().reopen(armed.page)?;
+        stop
+    }
+
+    /// Goes on behind a fault at `pc` that is the host's own matter; the others are stops.
+    #[cold]
+    fn go_behind_fault(
+        &mut self,
+        step: bool,
+        armed: Option<&ClosedPage>,
+        pc: GuestAddr,
+    ) -> Result<Stop> {
+        let mut stop = Stop::Fault { pc };
         while let Stop::Fault { .. } = stop {
             if armed.is_some_and(|a| a.is_hit(&mut self.ctx)) {
                 return Ok(stop);
             }
             if self.grows()? {
-                stop = self.enter(step, true)?;
+                stop = self.enter_again(step, true)?;
                 continue;
             }
             let Some(page) = self.guarded_page() else {
@@ -54,10 +76,10 @@ impl Task {
             // The instruction may lie on the very page that it writes to: it runs alone, with the
             // page open, and translations of the page are dropped afterwards.
             self.machine().memory().write_fault(page)?;
-            stop = self.enter(true, false)?;
+            stop = self.enter_again(true, false)?;
             self.machine().memory().forget_unguarded()?;
             if !step && matches!(stop, Stop::Stepped { .. }) {
-                stop = self.enter(false, true)?;
+                stop = self.enter_again(false, true)?;
             }
         }
         Ok(stop)
@@ -86,23 +108,27 @@ impl Task {
         (signo(info) == libc::SIGSEGV && guarded).then_some(addr)
     }
 
-    fn enter(&mut self, step: bool, guard: bool) -> Result<Stop> {
-        if !self.traits.multiplexed {
-            return self.enter_as_is(step, guard);
-        }
-        self.segments.load();
-        let stop = self.enter_as_is(step, guard);
-        self.segments = Segments::stored();
-        stop
+    /// [`Task::enter`] where speed does not matter.
+    #[inline(never)]
+    fn enter_again(&mut self, step: bool, guard: bool) -> Result<Stop> {
+        self.enter(step, guard)
     }
 
-    fn enter_as_is(&mut self, step: bool, guard: bool) -> Result<Stop> {
+    #[inline(always)]
+    fn enter(&mut self, step: bool, guard: bool) -> Result<Stop> {
+        if self.traits.multiplexed {
+            self.segments.load();
+        }
         self.enter_guest();
         let stop = self.translated(step, guard);
         self.leave_guest();
+        if self.traits.multiplexed {
+            self.segments = Segments::stored();
+        }
         stop
     }
 
+    #[inline(always)]
     fn translated(&mut self, step: bool, guard: bool) -> Result<Stop> {
         let m = self.machine();
         let pc = GuestAddr(self.ctx.rip);

@@ -207,7 +207,7 @@ impl Signals for Replay {
         false
     }
 
-    fn arm(&self, task: &mut Task) -> Result<Option<ClosedPage>> {
+    fn arm(&self, task: &mut Task) -> Result<Option<Box<ClosedPage>>> {
         past_end_of_file::arm(task)
     }
 }

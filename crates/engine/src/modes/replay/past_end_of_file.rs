@@ -25,11 +25,11 @@ pub fn possible() {
 ///
 /// # Errors
 /// It cannot be made so.
-pub fn arm(task: &mut Task) -> Result<Option<ClosedPage>> {
-    let due = match POSSIBLE.load(Ordering::Relaxed) {
-        true => due(task),
-        false => None,
-    };
+pub fn arm(task: &mut Task) -> Result<Option<Box<ClosedPage>>> {
+    if !POSSIBLE.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let due = due(task).map(Box::new);
     if let Some(closed) = &due {
         task.machine().memory().close(closed.page)?;
     }
