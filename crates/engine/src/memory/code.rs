@@ -7,7 +7,8 @@ use std::collections::BTreeSet;
 use relive_dbt::{Code, Translator};
 use relive_host::{GuestAddr, addr::PAGE, copy, layout};
 
-use super::{Memory, guard_host};
+use super::Memory;
+use super::host_map::guard_host;
 use crate::failure::{Failure, Result};
 use crate::space::{AddressSpace, EXEC, READ, Region, WRITE};
 

@@ -2,7 +2,8 @@
 
 use relive_host::sys;
 
-use super::{Memory, put_back, too_many_maps};
+use super::Memory;
+use super::host_map::{put_back, too_many_maps};
 use crate::failure::CallResult;
 use crate::space::Region;
 
