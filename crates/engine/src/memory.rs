@@ -13,11 +13,11 @@ mod host_map;
 mod moves;
 
 use std::collections::BTreeSet;
-use std::os::fd::RawFd;
 
 use relive_dbt::{Options, Translator};
 use relive_host::{GuestAddr, addr::PAGE, layout, window};
 
+pub use self::host_map::Source;
 use self::host_map::{advise, host_prot, map_host, protect_host, put_back};
 use crate::failure::{CallResult, Failure, Result, answered};
 use crate::space::{AddressSpace, EXEC, OnFork, Region, WRITE};
@@ -45,17 +45,6 @@ pub struct Memory {
     locked: bool,
     /// New maps are locked (mlockall(2)).
     lock_future: bool,
-}
-
-/// The source of a map's content.
-#[derive(Clone, Copy, Debug)]
-pub enum Source {
-    /// Zeros.
-    Anon,
-    /// A file, through this (host) descriptor, at this offset.
-    File(RawFd, u64),
-    /// A System V segment, by its id.
-    Segment(i32),
 }
 
 impl Memory {

@@ -1,12 +1,14 @@
 //! The guest's memory map: its regions, and the place of a new one. Pure bookkeeping;
 //! it must never touch memory (see `memory`).
 
+mod region;
+mod views;
+
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use relive_host::layout;
 
-use crate::sharing::changes::FileRange;
+pub use region::{OnFork, Region, RegionTraits};
 
 /// Protection bits of mmap(2).
 pub const READ: u32 = libc::PROT_READ as u32;
@@ -19,73 +21,6 @@ const PAGE: u64 = relive_host::addr::PAGE;
 
 /// The start of the range for images and other executable maps.
 const LOW_ALLOC: u64 = 0x1000_0000;
-
-/// One region of equal properties.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Region {
-    /// First address.
-    pub start: u64,
-    /// Behind the last address.
-    pub end: u64,
-    /// The guest's protection.
-    pub prot: u32,
-    /// Whether it was mapped `MAP_SHARED`.
-    pub shared: bool,
-    /// Shared, and some process may write it: after a fork it is memory of two processes.
-    pub common: bool,
-    /// Its name in `/proc/self/maps`; empty for anonymous memory.
-    pub name: Arc<str>,
-    /// Offset in the file of `start`.
-    pub offset: u64,
-    /// Identity of the file (from its device and inode number), 0 without file.
-    pub inode: u64,
-    /// Further properties that the guest has set.
-    pub traits: RegionTraits,
-}
-
-/// Properties that few regions have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct RegionTraits {
-    /// It grows downwards at an access below its start (`MAP_GROWSDOWN`).
-    pub grows: bool,
-    /// A forked child's share of it.
-    pub on_fork: OnFork,
-    /// Its pages may not be dropped (mlock(2)).
-    pub locked: bool,
-    /// The number of a shared memory without a file, which mremap(2) may show at several addresses; 0
-    /// for a region that is private or has a file.
-    pub unnamed: u64,
-}
-
-/// An object that may be mapped at several addresses.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Object {
-    File(u64),
-    Unnamed(u64),
-}
-
-impl Region {
-    /// The object that it shows, if that may be mapped elsewhere too.
-    fn object(&self) -> Option<Object> {
-        match (self.shared, self.inode, self.traits.unnamed) {
-            (false, ..) | (_, 0, 0) => None,
-            (_, 0, number) => Some(Object::Unnamed(number)),
-            (_, inode, _) => Some(Object::File(inode)),
-        }
-    }
-}
-
-/// A forked child's share of a region (madvise(2)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum OnFork {
-    /// The same.
-    #[default]
-    Keep,
-    /// Nothing (`MADV_DONTFORK`).
-    Drop,
-    /// Zeros (`MADV_WIPEONFORK`).
-    Wipe,
-}
 
 /// All regions, ordered by address, never overlapping.
 #[derive(Clone, Debug, Default)]
@@ -274,98 +209,6 @@ impl AddressSpace {
         {
             *next = start;
         }
-    }
-
-    /// All ranges that show the memory of a mapped range: the range itself, and other maps of its shared
-    /// parts. Starts and ends.
-    #[must_use]
-    pub fn views(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
-        let mut all = Vec::new();
-        for r in self.overlapping(start, end) {
-            let (from, to) = (start.max(r.start), end.min(r.end));
-            match r.object() {
-                None => all.push((from, to)),
-                Some(object) => {
-                    let at = r.offset + (from - r.start);
-                    all.extend(self.showing(object, at, to - from));
-                }
-            }
-        }
-        all
-    }
-
-    /// The ranges in which shared maps show the part of `len` bytes from `offset` of a file.
-    pub fn shared_views(
-        &self,
-        inode: u64,
-        offset: u64,
-        len: u64,
-    ) -> impl Iterator<Item = (u64, u64)> {
-        self.showing(Object::File(inode), offset, len)
-    }
-
-    fn showing(&self, object: Object, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
-        let views = self.iter().filter(move |r| r.object() == Some(object));
-        views.filter_map(move |r| {
-            let from = offset.max(r.offset);
-            let to = (offset.saturating_add(len)).min(r.offset + (r.end - r.start));
-            let place = |at: u64| r.start + (at - r.offset);
-            (from < to).then(|| (place(from), place(to)))
-        })
-    }
-
-    /// The ranges in which shared maps show these parts of files, in order and each address once.
-    #[must_use]
-    pub fn views_of(&self, parts: &[FileRange]) -> Vec<(u64, u64)> {
-        let views = parts
-            .iter()
-            .flat_map(|p| self.shared_views(p.file, p.start, p.end - p.start));
-        let mut views: Vec<(u64, u64)> = views.collect();
-        views.sort_unstable();
-        views.dedup_by(|next, last| {
-            let joins = next.0 <= last.1;
-            if joins {
-                last.1 = last.1.max(next.1);
-            }
-            joins
-        });
-        views
-    }
-
-    /// The parts of files that are mapped shared.
-    #[must_use]
-    pub fn shared_files(&self) -> Vec<FileRange> {
-        let files = self.iter().filter(|r| r.shared && r.inode != 0);
-        let part = |r: &Region| FileRange {
-            file: r.inode,
-            start: r.offset,
-            end: r.offset + (r.end - r.start),
-        };
-        files.map(part).collect()
-    }
-
-    /// Whether a file is mapped shared.
-    #[must_use]
-    pub fn shares_file(&self, inode: u64) -> bool {
-        self.shared_views(inode, 0, u64::MAX).next().is_some()
-    }
-
-    /// The files of which a shared map has been removed since the last call. They may still have others.
-    pub fn take_dropped(&mut self) -> Vec<u64> {
-        std::mem::take(&mut self.dropped)
-    }
-
-    /// Adds a file to them, which may have no shared map any more.
-    pub fn may_drop(&mut self, inode: u64) {
-        if !self.dropped.contains(&inode) {
-            self.dropped.push(inode);
-        }
-    }
-
-    /// Whether any file is mapped shared.
-    #[must_use]
-    pub fn has_shared_files(&self) -> bool {
-        self.iter().any(|r| r.shared && r.inode != 0)
     }
 
     /// The text of `/proc/self/maps`.

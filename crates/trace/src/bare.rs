@@ -2,7 +2,8 @@
 //! Most calls of a busy program are such, and their events are short: they are written and read
 //! without an [`crate::Event`] in between. The bytes are the same.
 
-use crate::codec::{Decoder, Encoder, flag, parts, tag};
+use crate::codec::tags::{flag, parts, tag};
+use crate::codec::{Decoder, Encoder};
 use crate::cursor::Cursor;
 use crate::short::Short;
 use crate::varint;

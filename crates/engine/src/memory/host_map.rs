@@ -1,11 +1,23 @@
 //! The host's map of guest memory, as the kernel keeps it: the system calls by which it follows the
 //! guest's. It must never change the guest's own map ([`crate::space`]), nor make a page executable.
 
+use std::os::fd::RawFd;
+
 use relive_host::{sys, window};
 
-use super::Source;
 use crate::failure::{CallResult, Failure, Result};
 use crate::space::{EXEC, READ, Region, WRITE};
+
+/// The source of a map's content.
+#[derive(Clone, Copy, Debug)]
+pub enum Source {
+    /// Zeros.
+    Anon,
+    /// A file, through this (host) descriptor, at this offset.
+    File(RawFd, u64),
+    /// A System V segment, by its id.
+    Segment(i32),
+}
 
 /// Maps memory in place of the reserve, or of maps of the guest's.
 ///

@@ -3,6 +3,8 @@
 //! each state it is checked that no thread works while another has quiet, that only one has it, and
 //! that no thread sleeps for ever.
 
+mod stories;
+
 use std::collections::HashMap;
 
 use super::word::{self, AWAITED, AWAY, GONE, GUEST, HOST, PARKED};
@@ -347,56 +349,5 @@ fn model(acts: &[&[Act]]) -> Model {
     Model {
         acts: acts.iter().map(|acts| acts.to_vec()).collect(),
         without: None,
-    }
-}
-
-use Act::{Ask, Bear, Guest, Loop, Sleep, Work};
-
-/// The threads of a process: all that are there at the start, then those that are made.
-const STORIES: [(usize, &[&[Act]]); 7] = [
-    // Two ask at once, and a third one does all that there is to do.
-    (3, &[&[Ask, Work], &[Work, Ask], &[Guest, Sleep, Work]]),
-    (3, &[&[Ask, Ask], &[Guest, Ask], &[Sleep, Guest]]),
-    // Three ask at once.
-    (3, &[&[Ask], &[Ask], &[Ask]]),
-    // One leaves guest code only because it is called out.
-    (3, &[&[Ask], &[Work, Ask], &[Loop]]),
-    // One is born meanwhile, and ends.
-    (2, &[&[Ask, Guest], &[Guest, Bear(2), Ask], &[Guest, Work]]),
-    (2, &[&[Ask], &[Bear(2), Loop], &[Sleep, Ask]]),
-    // Sleepers come back at any time.
-    (3, &[&[Ask, Ask], &[Sleep, Work, Sleep], &[Sleep, Guest]]),
-];
-
-#[test]
-fn no_thread_works_beside_quiet_and_none_sleeps_for_ever() {
-    let mut states = 0;
-    for (born, acts) in STORIES {
-        match model(acts).explore(born) {
-            Ok(n) => states += n,
-            Err((fault, state)) => panic!("{acts:?}: {fault}: {state:#?}"),
-        }
-    }
-    assert!(states > 10_000, "{states}");
-}
-
-#[test]
-fn each_step_is_needed() {
-    for step in [
-        Step::LookBehindEntering,
-        Step::LookBehindSleeping,
-        Step::LookAgainAfterParking,
-        Step::CallOut,
-        Step::SayThatOneWaits,
-    ] {
-        let fails = |(born, acts): (usize, &[&[Act]])| {
-            let without = Some(step);
-            let model = Model {
-                without,
-                ..model(acts)
-            };
-            model.explore(born).is_err()
-        };
-        assert!(STORIES.into_iter().any(fails), "{step:?}");
     }
 }

@@ -7,6 +7,7 @@
 //! nothing done here can change the replay.
 
 mod back;
+mod function_calls;
 mod kept;
 mod portions;
 mod processes;
@@ -24,8 +25,9 @@ pub use crate::guide::protocol::{
     Search, StopEvent, StopReason, StopSet, Thread, Watching, Watchpoint, receive, send,
 };
 pub use crate::guide::registers::{Registers, vector_places, vector_state};
+pub use function_calls::{CallObserver, Callee, Find, FunctionCall, Moment};
 pub use processes::{Follow, child, crashes, follow, processes};
-pub use queries::{CallObserver, Callee, Find, FunctionCall, LastWrite, Moment, Place};
+pub use queries::{LastWrite, Place};
 pub use replay_process::{Interrupter, ReplayProcess, Uninterrupted};
 pub use spot::{Fine, Spot};
 pub use state::{Stopped, Timeline};

@@ -3,8 +3,9 @@
 
 use relive_trace::{Kind, TapeId};
 
+use super::Serial;
+use super::baton::membership::keepers;
 use super::schedule::Schedule;
-use super::{Serial, baton};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
@@ -124,7 +125,7 @@ impl fork::Births for Serial {
 impl vfork::Visits for Serial {
     fn child_begins(&self, task: &mut Task) -> Result<()> {
         task.tape = self.create_tape(task.id(), task.process.pid)?;
-        self.baton.keep(baton::keepers(task));
+        self.baton.keep(keepers(task));
         Ok(())
     }
 

@@ -1,0 +1,79 @@
+//! Arguments of the commands that run a program.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use relive_sched::Seed;
+
+use super::guest::Guest;
+use super::stats::StatsArgs;
+use super::values::duration;
+
+/// How threads run while they are recorded.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum RecordMode {
+    /// One at a time: every replay is exact
+    Serial,
+    /// On all cores; the order of atomic instructions and of calls is logged, and a replay finds the rest
+    Sketch,
+}
+
+// Arguments of `record`.
+#[derive(Debug, Args)]
+pub struct RecordArgs {
+    /// New or empty folder for the trace
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// How the threads of a process run while they are recorded
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = RecordMode::Serial)]
+    pub mode: RecordMode,
+    /// Vary the schedule to expose bugs; the seed, random or given, is printed on standard error
+    #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true)]
+    pub chaos: Option<Option<Seed>>,
+    #[command(flatten)]
+    pub stats: StatsArgs,
+    #[command(flatten)]
+    pub guest: Guest,
+}
+
+// Arguments of `hunt`.
+#[derive(Debug, Args)]
+pub struct HuntArgs {
+    /// Give up after so many runs
+    #[arg(short = 'n', long = "max", value_name = "MAX", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
+    pub max: u32,
+    /// A run that takes longer has failed: seconds, or with unit (500ms, 10s, 5m); 0 for no limit
+    #[arg(long, value_name = "T", default_value = "60s", value_parser = duration)]
+    pub timeout: Duration,
+    #[command(flatten)]
+    pub stats: StatsArgs,
+    #[command(flatten)]
+    pub guest: Guest,
+}
+
+// Arguments of `run`.
+#[derive(Debug, Args)]
+pub struct RunArgs {
+    #[command(flatten)]
+    pub stats: StatsArgs,
+    #[command(flatten)]
+    pub guest: Guest,
+}
+
+// Arguments of the hidden `attempt`.
+#[derive(Debug, Args)]
+pub struct AttemptArgs {
+    #[arg(long)]
+    pub trace: PathBuf,
+    #[arg(long)]
+    pub seed: Option<Seed>,
+    #[arg(long)]
+    pub timeout_ms: Option<u64>,
+    #[arg(long)]
+    pub stats: bool,
+    #[arg(long, value_delimiter = ',')]
+    pub sites: Vec<u64>,
+    #[command(flatten)]
+    pub guest: Guest,
+}

@@ -1,0 +1,78 @@
+//! Arguments of the commands about a trace as files.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+// Arguments of the commands that need nothing but a trace.
+#[derive(Debug, Args)]
+pub struct TraceArgs {
+    /// Name or folder of the trace [default: the latest]
+    pub trace: Option<PathBuf>,
+}
+
+// Arguments of `pack`.
+#[derive(Debug, Args)]
+pub struct PackArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// The new file [default: the recording's name, with .tar.zst]
+    #[arg(short, long, value_name = "FILE")]
+    pub output: Option<PathBuf>,
+    /// Leave source files out
+    #[arg(long)]
+    pub no_sources: bool,
+}
+
+// Arguments of `unpack`.
+#[derive(Debug, Args)]
+pub struct UnpackArgs {
+    /// The packed recording
+    pub file: PathBuf,
+    /// New folder for the recording
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// Unpack it even if it becomes very much larger
+    #[arg(long)]
+    pub any_size: bool,
+}
+
+// Arguments of `ls`.
+#[derive(Debug, Args)]
+pub struct LsArgs {
+    /// Print an array of objects
+    #[arg(long)]
+    pub json: bool,
+}
+
+// Arguments of `info`.
+#[derive(Debug, Args)]
+pub struct InfoArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Print an object
+    #[arg(long)]
+    pub json: bool,
+}
+
+// Arguments of `dump`.
+#[derive(Debug, Args)]
+pub struct DumpArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Only this process: its index in the recording, 0 is the first
+    #[arg(short, long, value_name = "N")]
+    pub process: Option<u32>,
+    /// Only this thread of each process: its index in the process, 0 is the first
+    #[arg(short, long, value_name = "N")]
+    pub thread: Option<u32>,
+    /// From the event of this index on each tape
+    #[arg(long, value_name = "INDEX", default_value_t = 0)]
+    pub from: u64,
+    /// Up to the event of this index on each tape, and with it
+    #[arg(long, value_name = "INDEX")]
+    pub to: Option<u64>,
+    /// Print one object for each event
+    #[arg(long)]
+    pub json: bool,
+}

@@ -1,0 +1,100 @@
+//! The maps that show the same shared memory, and the files that are mapped shared. Must never take a
+//! private map for a view of its file.
+
+use super::AddressSpace;
+use super::region::{Object, Region};
+use crate::sharing::changes::FileRange;
+
+impl AddressSpace {
+    /// All ranges that show the memory of a mapped range: the range itself, and other maps of its shared
+    /// parts. Starts and ends.
+    #[must_use]
+    pub fn views(&self, start: u64, end: u64) -> Vec<(u64, u64)> {
+        let mut all = Vec::new();
+        for r in self.overlapping(start, end) {
+            let (from, to) = (start.max(r.start), end.min(r.end));
+            match r.object() {
+                None => all.push((from, to)),
+                Some(object) => {
+                    let at = r.offset + (from - r.start);
+                    all.extend(self.showing(object, at, to - from));
+                }
+            }
+        }
+        all
+    }
+
+    /// The ranges in which shared maps show the part of `len` bytes from `offset` of a file.
+    pub fn shared_views(
+        &self,
+        inode: u64,
+        offset: u64,
+        len: u64,
+    ) -> impl Iterator<Item = (u64, u64)> {
+        self.showing(Object::File(inode), offset, len)
+    }
+
+    fn showing(&self, object: Object, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
+        let views = self.iter().filter(move |r| r.object() == Some(object));
+        views.filter_map(move |r| {
+            let from = offset.max(r.offset);
+            let to = (offset.saturating_add(len)).min(r.offset + (r.end - r.start));
+            let place = |at: u64| r.start + (at - r.offset);
+            (from < to).then(|| (place(from), place(to)))
+        })
+    }
+
+    /// The ranges in which shared maps show these parts of files, in order and each address once.
+    #[must_use]
+    pub fn views_of(&self, parts: &[FileRange]) -> Vec<(u64, u64)> {
+        let views = parts
+            .iter()
+            .flat_map(|p| self.shared_views(p.file, p.start, p.end - p.start));
+        let mut views: Vec<(u64, u64)> = views.collect();
+        views.sort_unstable();
+        views.dedup_by(|next, last| {
+            let joins = next.0 <= last.1;
+            if joins {
+                last.1 = last.1.max(next.1);
+            }
+            joins
+        });
+        views
+    }
+
+    /// The parts of files that are mapped shared.
+    #[must_use]
+    pub fn shared_files(&self) -> Vec<FileRange> {
+        let files = self.iter().filter(|r| r.shared && r.inode != 0);
+        let part = |r: &Region| FileRange {
+            file: r.inode,
+            start: r.offset,
+            end: r.offset + (r.end - r.start),
+        };
+        files.map(part).collect()
+    }
+
+    /// Whether a file is mapped shared.
+    #[must_use]
+    pub fn shares_file(&self, inode: u64) -> bool {
+        self.shared_views(inode, 0, u64::MAX).next().is_some()
+    }
+
+    /// The files of which a shared map has been removed since the last call. They may still have others.
+    pub fn take_dropped(&mut self) -> Vec<u64> {
+        std::mem::take(&mut self.dropped)
+    }
+
+    /// Adds a file to them, which may have no shared map any more.
+    pub fn may_drop(&mut self, inode: u64) {
+        if !self.dropped.contains(&inode) {
+            self.dropped.push(inode);
+        }
+    }
+
+    /// Whether any file is mapped shared.
+    #[must_use]
+    pub fn has_shared_files(&self) -> bool {
+        self.iter().any(|r| r.shared && r.inode != 0)
+    }
+}
