@@ -1,29 +1,65 @@
-//! Questions to the kernel about a descriptor of the guest's. Must change nothing.
+//! Questions to the kernel about a descriptor of the guest's, by its number. Must change nothing.
+
+use std::ffi::CStr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::{
+    CWD, Mode, OFlags, PROC_SUPER_MAGIC, SeekFrom, Stat, fcntl_getfl, fstat, fstatfs, openat,
+};
+use rustix::io::{FdFlags, fcntl_getfd};
+
+/// The descriptor of a number; `None` for a number that none has.
+pub fn borrow(fd: i32) -> Option<BorrowedFd<'static>> {
+    // SAFETY: the guest's descriptors stay open as long as the guest wants; the kernel answers a question
+    // about a closed one with an error.
+    (fd >= 0).then(|| unsafe { BorrowedFd::borrow_raw(fd) })
+}
 
 /// The status of a descriptor by fstat(2); `None` for a bad one.
-pub fn status(fd: i32) -> Option<libc::stat> {
-    // SAFETY: for plain integers all-zero bytes are a value.
-    let mut st: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: fills the structure.
-    let asked = unsafe { libc::fstat(fd, &raw mut st) };
-    (asked == 0).then_some(st)
+pub fn status(fd: i32) -> Option<Stat> {
+    fstat(borrow(fd)?).ok()
+}
+
+/// The flags with which its file is open; `None` for a bad one.
+pub fn open_flags(fd: i32) -> Option<OFlags> {
+    fcntl_getfl(borrow(fd)?).ok()
+}
+
+/// Its own flags; `None` for a bad one.
+pub fn flags(fd: i32) -> Option<FdFlags> {
+    fcntl_getfd(borrow(fd)?).ok()
+}
+
+/// The position of a descriptor; 0 where it has none.
+pub fn position(fd: i32) -> u64 {
+    borrow(fd).map_or(0, |fd| {
+        rustix::fs::seek(fd, SeekFrom::Current(0)).unwrap_or(0)
+    })
 }
 
 /// Whether the descriptor is open, and not only as a place in the file tree (`O_PATH`).
 pub(super) fn takes_requests(fd: i32) -> bool {
-    // SAFETY: only asks.
-    let status = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-    status >= 0 && status & libc::O_PATH == 0
+    open_flags(fd).is_some_and(|flags| !flags.contains(OFlags::PATH))
+}
+
+/// The kind of file system that a descriptor leads to (statfs(2)).
+pub fn file_system(fd: i32) -> Option<i64> {
+    Some(fstatfs(borrow(fd)?).ok()?.f_type)
 }
 
 /// Whether a descriptor leads to /proc or /sys.
 pub fn is_generated(fd: i32) -> bool {
-    // SAFETY: only fills the structure.
-    unsafe {
-        let mut fs: libc::statfs = std::mem::zeroed();
-        libc::fstatfs(fd, &raw mut fs) == 0
-            && [libc::PROC_SUPER_MAGIC, libc::SYSFS_MAGIC].contains(&fs.f_type)
-    }
+    file_system(fd).is_some_and(|fs| [PROC_SUPER_MAGIC, libc::SYSFS_MAGIC].contains(&fs))
+}
+
+/// A folder, by its path from another one; only as a place in the file tree. Links are followed.
+pub fn folder(from: i32, path: &CStr) -> Option<OwnedFd> {
+    let from = match from {
+        libc::AT_FDCWD => CWD,
+        from => borrow(from)?,
+    };
+    let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    openat(from, path, flags, Mode::empty()).ok()
 }
 
 /// The process whose memory a file of `/proc` is, by the kernel's name for the file: `…/PID/mem`,

@@ -2,6 +2,7 @@
 //! for them; the C library's own fork need not. It must never read their memory: it may be unmapped.
 
 use relive_host::sys;
+use rustix::thread::get_clear_child_tid_address;
 
 /// Threads that have just ended.
 #[derive(Default)]
@@ -17,11 +18,8 @@ impl EndedThreads {
     /// Notes that the calling thread is about to leave.
     pub fn note(&mut self) {
         self.0.retain(Leaving::is_there);
-        let mut word = 0u64;
-        // SAFETY: fills the word.
-        let known = unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, &raw mut word) } == 0;
-        if known && word != 0 {
-            let tid = sys::gettid();
+        if let Ok(Some(word)) = get_clear_child_tid_address() {
+            let (tid, word) = (sys::gettid(), word.as_ptr() as u64);
             self.0.push(Leaving { tid, word });
         }
     }

@@ -6,6 +6,7 @@ use std::arch::x86_64::{__rdtscp, _rdtsc};
 use relive_dbt::InstrOp;
 use relive_host::reading::{self, CLOCKS};
 use relive_host::{GuestAddr, Reg, cpu};
+use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::cpuid::{ANSWERS, Answers};
 use crate::failure::Result;
@@ -31,9 +32,8 @@ pub fn values(task: &Task, op: &InstrOp) -> [u64; 4] {
         InstrOp::Cpuid => cpuid(task.ctx.reg(Reg::Rax) as u32, task.ctx.reg(Reg::Rcx) as u32),
         InstrOp::Rdrand { .. } | InstrOp::Rdseed { .. } => {
             let mut b = [0u8; 8];
-            // SAFETY: fills the array.
-            let n = unsafe { libc::getrandom(b.as_mut_ptr().cast(), 8, 0) };
-            [u64::from_le_bytes(b), u64::from(n == 8), 0, 0]
+            let n = getrandom(&mut b, GetRandomFlags::empty());
+            [u64::from_le_bytes(b), u64::from(n == Ok(8)), 0, 0]
         }
         InstrOp::Rdpid { .. } | InstrOp::Lsl { .. } => {
             let mut aux = 0;

@@ -8,6 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use relive_host::signal::{self, Mask};
 use relive_trace::{Image, Kind, Origin, Start, StreamFd, TapeId};
 
+use crate::descriptor;
 use crate::descriptor_limit::{self, Limit};
 use crate::failure::{Failure, Result};
 use crate::inherit::ProgramView;
@@ -141,7 +142,7 @@ fn first_thread(
 /// The descriptors of the standard streams that exec has left open.
 fn open_streams(machine: &Machine, known: &Streams, first: bool) -> Vec<StreamFd> {
     let mut streams = known.clone();
-    streams.retain(is_open);
+    streams.retain(|fd| descriptor::flags(fd).is_some());
     if first && machine.mode.traits().keeps {
         first_streams(machine, &mut streams);
     }
@@ -188,9 +189,4 @@ fn first_streams(machine: &Machine, streams: &mut Streams) {
     if let Some(stream) = stream_aliases::stream(machine, 0) {
         streams.leads(0, stream);
     }
-}
-
-fn is_open(fd: i32) -> bool {
-    // SAFETY: only asks.
-    unsafe { libc::fcntl(fd, libc::F_GETFD) >= 0 }
 }

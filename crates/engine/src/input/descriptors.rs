@@ -7,6 +7,8 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
 
+use rustix::fs::Stat;
+
 use crate::task::Task;
 
 /// Descriptors below this are remembered; the kernel is asked each time for higher ones.
@@ -60,7 +62,7 @@ fn kind(task: &Task, fd: i32) -> u8 {
 }
 
 fn ask(fd: i32) -> u8 {
-    let regular = |st: &libc::stat| st.st_mode & libc::S_IFMT == libc::S_IFREG;
+    let regular = |st: &Stat| st.st_mode & libc::S_IFMT == libc::S_IFREG;
     let Some(st) = crate::descriptor::status(fd) else {
         // Not open: the next file at this number may be of any kind.
         return UNKNOWN;

@@ -9,11 +9,13 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 
 use relive_host::signal::{Mask, set_mask};
 use relive_host::{GuestAddr, copy};
-use rustix::io::Errno;
+use rustix::fs::{AtFlags, CWD, statat};
+use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 use super::operation::{Operation, Prepared};
 use super::resume::ERESTART;
 use crate::call::Call;
+use crate::descriptor;
 use crate::descriptor_limit::{Limit, Room};
 use crate::failure::Result;
 use crate::loader;
@@ -101,34 +103,21 @@ fn path_at(task: &Task, call: &Call) -> std::result::Result<Vec<u8>, i64> {
 }
 
 fn is_link(folder: i32, path: &[u8]) -> bool {
-    let Ok(path) = CString::new(path) else {
-        return false;
+    let folder = match folder {
+        libc::AT_FDCWD => Some(CWD),
+        folder => descriptor::borrow(folder),
     };
-    // SAFETY: for plain integers all-zero bytes are a value; the call fills the structure, and
-    // the path outlives it.
-    unsafe {
-        let mut st: libc::stat = std::mem::zeroed();
-        libc::fstatat(
-            folder,
-            path.as_ptr(),
-            &raw mut st,
-            libc::AT_SYMLINK_NOFOLLOW,
-        ) == 0
-            && st.st_mode & libc::S_IFMT == libc::S_IFLNK
-    }
+    let st = folder.and_then(|folder| statat(folder, path, AtFlags::SYMLINK_NOFOLLOW).ok());
+    st.is_some_and(|st| st.st_mode & libc::S_IFMT == libc::S_IFLNK)
 }
 
 /// Whether a descriptor leads to a script and will be closed before the interpreter reads it.
 fn vanishing_script(fd: i32) -> bool {
-    // SAFETY: only asks.
-    let flags = unsafe { libc::fcntl(fd, libc::F_GETFD) };
+    let vanishes = descriptor::flags(fd).is_some_and(|flags| flags.contains(FdFlags::CLOEXEC));
     let mut head = [0u8; 2];
     // SAFETY: the guest's descriptor is borrowed: ManuallyDrop never closes it.
     let file = std::mem::ManuallyDrop::new(unsafe { File::from_raw_fd(fd) });
-    flags >= 0
-        && flags & libc::FD_CLOEXEC != 0
-        && file.read_exact_at(&mut head, 0).is_ok()
-        && head == *b"#!"
+    vanishes && file.read_exact_at(&mut head, 0).is_ok() && head == *b"#!"
 }
 
 /// Returns the errno (negative) of an exec that fails; otherwise does not return.
@@ -345,8 +334,12 @@ fn start(
     let pass_on = |on: bool| {
         if let Some(fds) = fds {
             fds.inherit(on);
-            // SAFETY: changes a descriptor of ours.
-            unsafe { libc::fcntl(host, libc::F_SETFD, if on { 0 } else { libc::FD_CLOEXEC }) };
+            let flags = match on {
+                true => FdFlags::empty(),
+                false => FdFlags::CLOEXEC,
+            };
+            // The flags of an open descriptor can always be changed.
+            let _ = descriptor::borrow(host).map(|host| fcntl_setfd(host, flags));
         }
     };
     pass_on(true);

@@ -1,19 +1,21 @@
 //! The few files whose content would show the host instead of the guest: `/proc/self/…`.
 
 use std::ffi::CString;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 
 use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, OpenFlags};
+use rustix::fs::{self, MemfdFlags, Mode, OFlags};
 
 use super::live::generic;
 use super::own;
 use super::own_memory::whose;
 use super::refuse::refuse;
 use crate::call::Call;
-use crate::descriptor::is_generated;
+use crate::descriptor::{self, is_generated};
 use crate::failure::{CallError, Result};
+use crate::memfd;
 use crate::task::Task;
 
 /// The file that a path names, if the engine must answer for it.
@@ -66,10 +68,9 @@ pub fn open(task: &mut Task, call: &Call) -> Result<i64> {
             content(&auxv, flags)
         }
         Some(Virtual::Exe) => {
-            let exe = CString::new(task.process.state().exe.clone()).unwrap_or_default();
-            // SAFETY: the path outlives the call.
-            let fd = unsafe { libc::open(exe.as_ptr(), flags & !libc::O_NOFOLLOW) };
-            if fd < 0 { last_error() } else { i64::from(fd) }
+            let exe = task.process.state().exe.clone();
+            let flags = OFlags::from_bits_retain((flags & !libc::O_NOFOLLOW) as u32);
+            given(fs::open(&exe[..], flags, Mode::empty()).map_err(Into::into))
         }
         Some(Virtual::AnothersMemory) if flags & libc::O_ACCMODE != libc::O_RDONLY => {
             refuse(call, libc::EACCES)
@@ -213,14 +214,7 @@ fn in_root(task: &Task, call: &Call) -> bool {
 fn process_of(folder: i32, path: &[u8]) -> Option<u32> {
     let path = if path.is_empty() { b"." } else { path };
     let path = CString::new(path).ok()?;
-    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    // SAFETY: the path outlives the call; the descriptor is new.
-    let opened = unsafe { libc::openat(folder, path.as_ptr(), flags) };
-    if opened < 0 {
-        return None;
-    }
-    // SAFETY: the descriptor is new, and has no other owner.
-    let opened = unsafe { OwnedFd::from_raw_fd(opened) };
+    let opened = descriptor::folder(folder, &path)?;
     let name = std::fs::read_link(format!("/proc/self/fd/{}", opened.as_raw_fd())).ok()?;
     let rest = name.strip_prefix("/proc").ok()?;
     let parts: Vec<_> = rest.iter().map(|part| part.as_bytes()).collect();
@@ -233,31 +227,18 @@ fn process_of(folder: i32, path: &[u8]) -> Option<u32> {
 
 /// A descriptor from which `bytes` can be read.
 fn content(bytes: &[u8], flags: i32) -> i64 {
-    let cloexec = if flags & libc::O_CLOEXEC != 0 {
-        libc::MFD_CLOEXEC
-    } else {
-        0
+    let memfd_flags = match flags & libc::O_CLOEXEC {
+        0 => MemfdFlags::empty(),
+        _ => MemfdFlags::CLOEXEC,
     };
-    // SAFETY: a fresh descriptor, written from and rewound before the guest knows it.
-    unsafe {
-        let fd = libc::memfd_create(c"proc".as_ptr(), cloexec);
-        if fd < 0 {
-            return last_error();
-        }
-        let wrote = libc::write(fd, bytes.as_ptr().cast(), bytes.len());
-        libc::lseek(fd, 0, libc::SEEK_SET);
-        if wrote as usize != bytes.len() {
-            libc::close(fd);
-            return -i64::from(libc::EIO);
-        }
-        i64::from(fd)
-    }
+    let written = memfd::new(c"proc", memfd_flags, bytes);
+    given(written.map(OwnedFd::from))
 }
 
-fn last_error() -> i64 {
-    -i64::from(
-        std::io::Error::last_os_error()
-            .raw_os_error()
-            .unwrap_or(libc::EIO),
-    )
+/// The guest's new descriptor, or the errno of its call.
+fn given(opened: std::io::Result<OwnedFd>) -> i64 {
+    match opened {
+        Ok(fd) => i64::from(fd.into_raw_fd()),
+        Err(e) => -i64::from(e.raw_os_error().unwrap_or(libc::EIO)),
+    }
 }

@@ -7,8 +7,9 @@ use std::os::fd::{AsRawFd, FromRawFd};
 use std::os::unix::fs::{FileExt, FileTypeExt, MetadataExt};
 
 use relive_trace::FileId;
+use rustix::fs::{OFlags, SealFlags, fcntl_get_seals};
 
-use crate::descriptor::is_generated;
+use crate::descriptor::{self, is_generated, open_flags};
 use crate::failure::{Failure, Result};
 use crate::file_table::{FILES, FileTable};
 use crate::kept_files;
@@ -41,12 +42,11 @@ impl Mapped {
         let meta = file.metadata().map_err(|_| libc::EBADF)?;
         let path = std::fs::read_link(format!("/proc/self/fd/{fd}"))
             .map_or(String::new(), |p| p.to_string_lossy().into_owned());
-        // SAFETY: only asks.
-        let status = unsafe { libc::fcntl(fd, libc::F_GETFL) };
-        if status & libc::O_PATH != 0 {
+        let status = open_flags(fd).ok_or(libc::EBADF)?;
+        if status.contains(OFlags::PATH) {
             return Err(libc::EBADF);
         }
-        let mode = status & libc::O_ACCMODE;
+        let mode = status.bits() as i32 & libc::O_ACCMODE;
         let zeros = meta.file_type().is_char_device() && meta.rdev() == libc::makedev(1, 5);
         // A generated file is on no device; the major number is 0 then.
         let made_up = libc::major(meta.dev()) == 0 && is_generated(fd);
@@ -110,9 +110,9 @@ fn borrow(fd: i32) -> ManuallyDrop<File> {
 /// Whether the file that a descriptor leads to can never be written through a map that is made now
 /// (memfd_create(2), "File sealing").
 fn is_sealed(fd: i32) -> bool {
-    // SAFETY: only asks, or fails on a file that cannot be sealed.
-    let seals = unsafe { libc::fcntl(fd, libc::F_GET_SEALS) };
-    seals > 0 && seals & (libc::F_SEAL_WRITE | libc::F_SEAL_FUTURE_WRITE) != 0
+    // Fails on a file that cannot be sealed.
+    let seals = descriptor::borrow(fd).and_then(|fd| fcntl_get_seals(fd).ok());
+    seals.is_some_and(|seals| seals.intersects(SealFlags::WRITE | SealFlags::FUTURE_WRITE))
 }
 
 /// A number for a file, from device, inode and time of birth; never 0. A file system may give the inode

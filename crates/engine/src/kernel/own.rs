@@ -2,25 +2,24 @@
 //! it names them. Checked in one place for all calls, before a call is made, by the table's description of
 //! its arguments; hooks need not check. Live only: in replay the answer is on the tape.
 
-use std::ffi::CString;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
-use std::os::unix::ffi::OsStrExt;
-use std::sync::LazyLock;
-use std::sync::atomic::{AtomicI32, Ordering};
+mod floor;
+mod names;
 
-use relive_host::addr::PAGE;
+use std::sync::LazyLock;
+use std::sync::atomic::Ordering;
+
 use relive_host::{GuestAddr, copy};
 use relive_kabi::structs::MMSGHDR;
 use relive_kabi::{Arg, Dir, Holds, Len, Special};
 
+pub use self::floor::begin_at;
+pub(super) use self::floor::may_be;
+use self::floor::{FLOOR, is_own};
+pub(super) use self::names::{is_hidden, listing, may_name};
+use self::names::{names, of_pidfd};
 use super::fds;
 use crate::call::Call;
-use crate::descriptor::status;
-use crate::descriptor_limit::Room;
 use crate::task::Task;
-
-/// No descriptor of the host's has a lower number. Numbers from here on are checked more closely.
-static FLOOR: AtomicI32 = AtomicI32::new(i32::MAX);
 
 /// A number that is never open.
 const CLOSED: i32 = i32::MAX;
@@ -28,11 +27,6 @@ const CLOSED: i32 = i32::MAX;
 const MOST_POLLED: u64 = 1 << 20;
 const MOST_CONTROL: u64 = 20480;
 const CMSG_HEADER: usize = 16;
-
-/// Notes that the host's descriptors are at this number or above.
-pub fn begin_at(floor: i32) {
-    FLOOR.store(floor, Ordering::Relaxed);
-}
 
 /// The arguments in a set of bits.
 #[inline]
@@ -42,16 +36,6 @@ pub(super) fn arguments(mut bits: u8) -> impl Iterator<Item = usize> {
         bits &= bits.wrapping_sub(1);
         (i < 8).then_some(i)
     })
-}
-
-/// Whether a descriptor may be one of the host's, which is seldom; [`fds::own`] decides.
-#[inline]
-pub(super) fn may_be(fd: u64) -> bool {
-    fd as i32 >= FLOOR.load(Ordering::Relaxed)
-}
-
-fn is_own(task: &Task, fd: i32) -> bool {
-    may_be(fd as u64) && fds::own(task).any(|own| own == fd)
 }
 
 /// The arguments of a call that have descriptors, as bits.
@@ -252,197 +236,4 @@ pub(super) fn hide_polled(task: &Task, polled: &mut [u8]) -> Vec<(usize, [u8; 4]
         }
     }
     hidden
-}
-
-/// Whether a path may lead through a descriptor of the host's: a part of it is such a number. Each call
-/// with a path asks, so that paths without numbers are checked eight bytes at a time.
-pub(super) fn may_name(path: u64) -> bool {
-    let mut start = [0; 64];
-    let there = (PAGE - path % PAGE).min(64) as usize;
-    if copy::read(GuestAddr(path), &mut start[..there]).is_err() {
-        return false;
-    }
-    !is_without_numbers(&start, there) && has_number(path)
-}
-
-/// Whether a path ends within its first bytes, the first `there` of `start`, and no part of it begins
-/// with a digit (or one of the six characters behind the digits).
-fn is_without_numbers(start: &[u8; 64], there: usize) -> bool {
-    const LOW: u64 = u64::from_ne_bytes([0x7f; 8]);
-    const HIGH: u64 = !LOW;
-    const EACH: u64 = u64::from_ne_bytes([1; 8]);
-    // The high bits of the bytes that are 0.
-    let zeros = |x: u64| !(((x & LOW) + LOW) | x | LOW);
-    // The first part begins where the path does.
-    let mut behind = 0x80;
-    for (k, word) in start.as_chunks().0.iter().enumerate() {
-        let word = u64::from_le_bytes(*word);
-        let (ends, slashes) = (zeros(word), zeros(word ^ (EACH * u64::from(b'/'))));
-        let digits = zeros((word & (EACH * 0xf0)) ^ (EACH * 0x30));
-        // Bytes before the end, which is the lowest byte that is 0.
-        let before = (ends & ends.wrapping_neg()).wrapping_sub(1) & HIGH;
-        if digits & (slashes << 8 | behind) & before != 0 {
-            return false;
-        }
-        if ends != 0 {
-            return 8 * k + (ends.trailing_zeros() / 8) as usize <= there.saturating_sub(1);
-        }
-        behind = slashes >> 56;
-    }
-    false
-}
-
-fn has_number(path: u64) -> bool {
-    let floor = FLOOR.load(Ordering::Relaxed) as u64;
-    let (mut at, mut number, mut digits) = (path, 0u64, true);
-    let mut bytes = [0u8; 64];
-    for _ in 0..libc::PATH_MAX as usize / bytes.len() + 2 {
-        let chunk = &mut bytes[..(PAGE - at % PAGE).min(64) as usize];
-        if copy::read(GuestAddr(at), chunk).is_err() {
-            return false;
-        }
-        for &byte in chunk.iter() {
-            match byte {
-                b'0'..=b'9' => {
-                    number = number
-                        .saturating_mul(10)
-                        .saturating_add((byte - b'0').into())
-                }
-                b'/' | 0 if digits && number >= floor => return true,
-                0 => return false,
-                b'/' => (number, digits) = (0, true),
-                _ => digits = false,
-            }
-        }
-        at += chunk.len() as u64;
-    }
-    false
-}
-
-/// Whether the path in an argument leads through a descriptor of the host's.
-fn names(task: &Task, folder: i32, call: &Call, path: usize) -> bool {
-    let mut text = Vec::new();
-    let read = (task.strings).read(call, path, libc::PATH_MAX as usize, &mut text);
-    if read.is_err() {
-        return false;
-    }
-    let mut start = 0;
-    for part in text.split(|&byte| byte == b'/') {
-        let number = std::str::from_utf8(part)
-            .ok()
-            .and_then(|part| part.parse().ok());
-        if let Some(fd) = number.filter(|&fd: &i32| may_be(fd as u64))
-            && let Some(pid) = lists_descriptors(task, folder, &text[..start])
-            && is_hidden(task, pid, fd)
-        {
-            return true;
-        }
-        start += part.len() + 1;
-    }
-    false
-}
-
-/// The process whose descriptors a folder in `/proc` lists.
-fn lists_descriptors(task: &Task, folder: i32, path: &[u8]) -> Option<u32> {
-    let _room = Room::for_host(task.traits().keeps);
-    let path = CString::new(if path.is_empty() { b"." } else { path }).ok()?;
-    let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    // SAFETY: the path outlives the call; the descriptor is new.
-    let opened = unsafe { libc::openat(folder, path.as_ptr(), flags) };
-    if opened < 0 {
-        return None;
-    }
-    // SAFETY: the descriptor is new, and has no other owner.
-    let opened = unsafe { OwnedFd::from_raw_fd(opened) };
-    listing(opened.as_raw_fd())
-}
-
-/// The same, for an open folder.
-pub(super) fn listing(fd: i32) -> Option<u32> {
-    let name = std::fs::read_link(format!("/proc/self/fd/{fd}")).ok()?;
-    let parts: Vec<_> = name
-        .strip_prefix("/proc")
-        .ok()?
-        .iter()
-        .map(|part| part.as_bytes())
-        .collect();
-    let pid = match parts[..] {
-        [pid, b"fd" | b"fdinfo"] | [pid, b"task", _, b"fd" | b"fdinfo"] => pid,
-        _ => return None,
-    };
-    std::str::from_utf8(pid).ok()?.parse().ok()
-}
-
-/// Whether a descriptor of a process is its host's. For another process, only the file behind it can be
-/// checked: whether it is a file that the hosts of a recording have open, at a number of theirs.
-pub(super) fn is_hidden(task: &Task, pid: u32, fd: i32) -> bool {
-    if !may_be(fd as u64) {
-        return false;
-    }
-    if pid == task.process.pid {
-        return is_own(task, fd);
-    }
-    let Ok(path) = CString::new(format!("/proc/{pid}/fd/{fd}")) else {
-        return false;
-    };
-    // SAFETY: for plain integers all-zero bytes are a value.
-    let mut there: libc::stat = unsafe { std::mem::zeroed() };
-    // SAFETY: the path outlives the call, which fills the structure.
-    if unsafe { libc::stat(path.as_ptr(), &raw mut there) } != 0 {
-        return false;
-    }
-    let same = |st: libc::stat| (st.st_dev, st.st_ino) == (there.st_dev, there.st_ino);
-    fds::own(task).filter_map(status).any(same) || is_trace(task, &there) || is_memory(pid, fd)
-}
-
-/// Whether it is a process's memory: a host has its own open, or that of the process from which it was
-/// forked.
-fn is_memory(pid: u32, fd: i32) -> bool {
-    let name = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();
-    let name = name.as_os_str().as_bytes();
-    let middle = name
-        .strip_prefix(b"/proc/")
-        .and_then(|n| n.strip_suffix(b"/mem"));
-    middle.is_some_and(|m| !m.is_empty() && m.iter().all(u8::is_ascii_digit))
-}
-
-/// Whether it is the store of input, which only hosts that have appended to it have open.
-fn is_trace(task: &Task, there: &libc::stat) -> bool {
-    use std::os::unix::fs::MetadataExt;
-    let store = std::fs::metadata(relive_trace::input_path(&task.machine().trace));
-    store.is_ok_and(|store| (store.dev(), store.ino()) == (there.st_dev, there.st_ino))
-}
-
-/// The process of a descriptor of pidfd_open(2).
-fn of_pidfd(fd: i32) -> Option<u32> {
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{fd}")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("Pid:"))?;
-    line.trim().parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn without(path: &[u8]) -> bool {
-        let mut start = [0xff; 64];
-        let there = path.len().min(64);
-        start[..there].copy_from_slice(&path[..there]);
-        is_without_numbers(&start, there)
-    }
-
-    #[test]
-    fn a_part_that_begins_with_a_digit_is_seen_wherever_it_is() {
-        for before in 0..40 {
-            let path = |text: &str| [vec![b'a'; before], text.into()].concat();
-            assert!(without(&path("/proc/self/x9\0/1")), "{before}");
-            assert!(without(&path("\0")), "{before}");
-            assert!(!without(&path("/proc/self/fd/9\0")), "{before}");
-            assert!(!without(&path("/9/\0")), "{before}");
-            assert!(!without(&path("/proc/self/fd")), "no end, {before}");
-        }
-        assert!(!without(b"1020\0") && !without(b"") && without(b"\0"));
-        assert!(!without(&[b'a'; 64]) && !without(b"\xff/\xb0/0\0"));
-        assert!(without(b"/\xb0/\xb9\0"), "no digits");
-    }
 }

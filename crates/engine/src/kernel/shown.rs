@@ -16,6 +16,7 @@ use relive_host::{GuestAddr, copy};
 use relive_trace::{FileId, FileSource, KeptPart, Part, PartSource};
 
 use super::mapped::{Mapped, identity, keep_known, known_files};
+use crate::descriptor::file_system;
 use crate::descriptor_limit::Room;
 use crate::failure::{Failure, Result};
 use crate::file_table::FileTable;
@@ -162,12 +163,7 @@ fn tells_holes(fd: i32) -> bool {
     const OVERLAY: i64 = 0x794c_7630;
     const TMPFS: i64 = 0x0102_1994;
     const XFS: i64 = 0x5846_5342;
-    // SAFETY: only fills the structure.
-    let fs = unsafe {
-        let mut fs: libc::statfs = std::mem::zeroed();
-        (libc::fstatfs(fd, &raw mut fs) == 0).then_some(fs.f_type)
-    };
-    fs.is_some_and(|fs| [BTRFS, EXT4, OVERLAY, TMPFS, XFS].contains(&fs))
+    file_system(fd).is_some_and(|fs| [BTRFS, EXT4, OVERLAY, TMPFS, XFS].contains(&fs))
 }
 
 /// The part that a grown map shows, by the data of its call; `None`: there is none, or the tape is from

@@ -10,7 +10,7 @@ use relive_kabi::structs::{MMSGHDR, MSGHDR_CONTROL, MSGHDR_CONTROLLEN};
 use relive_kabi::{Arg, Opening};
 
 use crate::call::Call;
-use crate::descriptor::status;
+use crate::descriptor::{open_flags, status};
 use crate::machine::Machine;
 use crate::section::{Section, Shareable};
 use crate::streams::{ERR, Identity, OUT};
@@ -71,8 +71,7 @@ fn identity(fd: i32) -> Option<Identity> {
 /// for a descriptor that only reads: both ends of a pipe are the same file, and the stream is one.
 #[must_use]
 pub fn stream(machine: &Machine, fd: i32) -> Option<u8> {
-    // SAFETY: only asks.
-    let flags = unsafe { libc::fcntl(fd, libc::F_GETFL) };
+    let flags = open_flags(fd)?.bits() as i32;
     if flags & libc::O_ACCMODE == libc::O_RDONLY {
         return None;
     }

@@ -2,8 +2,10 @@
 //! between.
 
 use relive_kabi::Transfer;
+use rustix::net::sockopt::{Timeout, socket_timeout};
 
 use crate::call::Call;
+use crate::descriptor;
 use crate::input::descriptors::is_regular;
 use crate::task::Task;
 
@@ -25,10 +27,10 @@ pub fn may_sleep(task: &Task, call: &Call) -> bool {
 
 /// The descriptors that a call reads from or writes to, each with the socket option that limits how
 /// long the call waits there.
-fn ends(call: &Call) -> impl Iterator<Item = (i32, i32)> {
-    let end = |column: Transfer, option: i32| Some((call.arg(column.fd()?) as i32, option));
-    let input = call.row.and_then(|r| end(r.input, libc::SO_RCVTIMEO));
-    let output = call.row.and_then(|r| end(r.output, libc::SO_SNDTIMEO));
+fn ends(call: &Call) -> impl Iterator<Item = (i32, Timeout)> {
+    let end = |column: Transfer, option: Timeout| Some((call.arg(column.fd()?) as i32, option));
+    let input = call.row.and_then(|r| end(r.input, Timeout::Recv));
+    let output = call.row.and_then(|r| end(r.output, Timeout::Send));
     input.into_iter().chain(output)
 }
 
@@ -39,16 +41,8 @@ pub fn times_out(call: &Call) -> bool {
 }
 
 /// Whether the option of a socket limits how long calls wait.
-fn limits_waits(fd: i32, option: i32) -> bool {
-    let mut limit = libc::timeval {
-        tv_sec: 0,
-        tv_usec: 0,
-    };
-    let mut size = size_of::<libc::timeval>() as u32;
-    // SAFETY: fills the structure, or fails on a file that is no socket.
-    let asked = unsafe {
-        let (to, size) = ((&raw mut limit).cast(), &raw mut size);
-        libc::getsockopt(fd, libc::SOL_SOCKET, option, to, size)
-    };
-    asked == 0 && (limit.tv_sec, limit.tv_usec) != (0, 0)
+fn limits_waits(fd: i32, option: Timeout) -> bool {
+    // Fails on a file that is no socket.
+    let limit = descriptor::borrow(fd).and_then(|fd| socket_timeout(fd, option).ok());
+    limit.flatten().is_some()
 }

@@ -2,6 +2,7 @@
 
 use relive_host::signal::{Mask, set_mask};
 use relive_host::sys;
+use rustix::thread::get_clear_child_tid_address;
 
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
@@ -127,13 +128,11 @@ fn fork_host(args: &CloneArgs, waits: bool, pidfd: &mut i32) -> i64 {
     }
     // The word in which the C library keeps the calling thread's id must hold the child's id in the
     // child; the kernel knows its address from the start of the thread.
-    let mut own = 0u64;
-    // SAFETY: fills the word.
-    let known = unsafe { libc::prctl(libc::PR_GET_TID_ADDRESS, &raw mut own) } == 0 && own != 0;
-    let settid = if known {
-        libc::CLONE_CHILD_SETTID as u64
-    } else {
-        0
+    let own = get_clear_child_tid_address().ok().flatten();
+    let own = own.map_or(0, |word| word.as_ptr() as u64);
+    let settid = match own {
+        0 => 0,
+        _ => libc::CLONE_CHILD_SETTID as u64,
     };
     // SAFETY: as a fork: the child has a copy of all memory and goes on behind the call on a
     // copy of the stack. No other thread is inside the C library's allocator: they wait for the

@@ -4,6 +4,7 @@
 use std::sync::atomic::Ordering;
 
 use relive_trace::{Kind, Origin, TapeId};
+use rustix::process::{WaitOptions, wait};
 
 use super::concurrency;
 use super::news;
@@ -130,11 +131,9 @@ pub fn fork_replay(machine: &'static Machine, child: u32, pid: u32) -> Result<bo
 /// # Errors
 /// One was killed: no forked process dies of a signal by itself.
 fn reap_children() -> Result<()> {
-    let mut status = 0;
-    // SAFETY: only fills the status.
-    while unsafe { libc::waitpid(-1, &raw mut status, libc::WNOHANG) } > 0 {
-        if libc::WIFSIGNALED(status) {
-            return Err(super::confine::killed(libc::WTERMSIG(status)));
+    while let Ok(Some((_, status))) = wait(WaitOptions::NOHANG) {
+        if let Some(signal) = status.terminating_signal() {
+            return Err(super::confine::killed(signal));
         }
     }
     Ok(())

@@ -2,11 +2,13 @@
 //! own open in all processes that it starts, and the recorded program could write to them. Done
 //! first of all, while the open descriptors are still known.
 
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::OwnedFd;
 
-use crate::broker;
+use rustix::stdio::{dup2_stderr, dup2_stdin, dup2_stdout};
+
 use crate::failure::{Failure, Result};
 use crate::own_descriptors::above_streams;
+use crate::{broker, descriptor};
 
 /// Closes all but the standard streams and the two sockets of a replay. The standard input becomes
 /// empty: typed input is not for a recording. Where one of the other two is closed, it stays
@@ -24,17 +26,15 @@ pub fn close() -> Result<()> {
     close_but(&mut kept.into_iter().flatten().collect::<Vec<_>>()).map_err(told)?;
     // It has an end at once, and cannot be written to.
     let nothing = nothing().map_err(told)?;
-    for stream in 0..=2 {
-        // SAFETY: asks for a descriptor, or replaces it, which nothing here has the number of.
-        let done = unsafe {
-            let is_open = || libc::fcntl(stream, libc::F_GETFD) >= 0;
-            stream > 0 && is_open() || libc::dup2(nothing.as_raw_fd(), stream) == stream
-        };
-        if !done {
-            return Err(told(std::io::Error::last_os_error()));
-        }
+    let is_closed = |stream| descriptor::flags(stream).is_none();
+    let mut done = dup2_stdin(&nothing);
+    if is_closed(1) {
+        done = done.and_then(|()| dup2_stdout(&nothing));
     }
-    Ok(())
+    if is_closed(2) {
+        done = done.and_then(|()| dup2_stderr(&nothing));
+    }
+    done.map_err(|e| told(e.into()))
 }
 
 /// The reading end of a pipe without a writer, above the standard streams.
@@ -83,13 +83,15 @@ fn close_each(first: u32, last: u32) -> std::io::Result<()> {
     open.retain(|&fd| u32::try_from(fd).is_ok_and(|fd| (first..=last).contains(&fd)));
     for fd in open {
         // SAFETY: as above.
-        unsafe { libc::close(fd) };
+        unsafe { rustix::io::close(fd) };
     }
     Ok(())
 }
 
 #[cfg(test)]
 mod tests {
+    use std::os::fd::AsRawFd;
+
     use super::*;
 
     #[test]

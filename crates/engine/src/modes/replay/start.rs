@@ -2,7 +2,7 @@
 //! Must never open anything behind [`super::confine::enter`].
 
 use std::convert::Infallible;
-use std::os::fd::IntoRawFd;
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 
 use relive_host::signal::{self, Disposition};
 use relive_host::sys;
@@ -27,7 +27,7 @@ use crate::task::Task;
 fn own_memory(old: i32, _: i32) -> Option<i32> {
     if old >= 0 {
         // SAFETY: the translator's, which uses it no more.
-        unsafe { libc::close(old) };
+        drop(unsafe { OwnedFd::from_raw_fd(old) });
     }
     broker::proc_file(broker::Proc::Memory).map(IntoRawFd::into_raw_fd)
 }

@@ -4,6 +4,7 @@
 //! messages on the replay's socket. A replay must never rely on it: many kernels lack it.
 
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
 use relive_host::sys;
 
@@ -65,14 +66,11 @@ pub fn enter() -> io::Result<bool> {
     let at = &raw const rules as u64;
     // SAFETY: the kernel reads `size` bytes of the structure, which has as many.
     let ruleset = unsafe { call(libc::SYS_landlock_create_ruleset, [at, size as u64, 0]) }?;
-    // SAFETY: changes the rights of this thread, nothing in its memory; closes the ruleset made
-    // above.
-    let entered = unsafe {
-        let entered = call(libc::SYS_landlock_restrict_self, [ruleset as u64, 0, 0]);
-        libc::close(ruleset as i32);
-        entered
-    };
-    match entered {
+    // SAFETY: the descriptor is new, and has no other owner.
+    let ruleset = unsafe { OwnedFd::from_raw_fd(ruleset as i32) };
+    let args = [ruleset.as_raw_fd() as u64, 0, 0];
+    // SAFETY: changes the rights of this thread, nothing in its memory.
+    match unsafe { call(libc::SYS_landlock_restrict_self, args) } {
         Ok(_) => Ok(true),
         // The process is in as many Landlock domains as there can be.
         Err(e) if e.raw_os_error() == Some(libc::E2BIG) => Ok(false),

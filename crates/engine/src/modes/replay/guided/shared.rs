@@ -10,6 +10,7 @@ use std::os::unix::fs::FileExt;
 
 use relive_host::{layout, sys};
 use rustix::fs::{SeekFrom, seek};
+use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::broker;
 use crate::failure::{Failure, Result};
@@ -103,19 +104,16 @@ impl Mapping {
         // SAFETY: replaces a map of guest memory, to which the host holds no reference, by one
         // of the same content.
         let got = unsafe {
-            libc::mmap(
-                self.start as *mut libc::c_void,
+            mmap(
+                self.start as *mut _,
                 (self.end - self.start) as usize,
-                self.prot,
-                libc::MAP_SHARED | libc::MAP_FIXED,
-                file.as_raw_fd(),
-                self.offset as libc::off_t,
+                ProtFlags::from_bits_retain(self.prot as u32),
+                MapFlags::SHARED | MapFlags::FIXED,
+                file,
+                self.offset,
             )
         };
-        match got == libc::MAP_FAILED {
-            true => Err(io::Error::last_os_error()),
-            false => Ok(()),
-        }
+        Ok(got.map(drop)?)
     }
 }
 

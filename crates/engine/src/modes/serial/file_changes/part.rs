@@ -4,9 +4,10 @@ use std::os::fd::{AsRawFd, OwnedFd};
 
 use relive_host::addr::PAGE;
 use relive_kabi::At;
+use rustix::fs::OFlags;
 
 use crate::call::Call;
-use crate::descriptor::status;
+use crate::descriptor::{open_flags, position, status};
 use crate::kernel::changed_files::{ChangedPart, FileChange, FileOperand};
 use crate::task::Task;
 
@@ -67,8 +68,7 @@ fn appends(call: &Call, at: At, fd: i32) -> bool {
         At::Flagged { flags, .. } => call.arg(flags) as i32,
         _ => 0,
     };
-    // SAFETY: only asks.
-    let opened = || unsafe { libc::fcntl(fd, libc::F_GETFL) } & libc::O_APPEND != 0;
+    let opened = || open_flags(fd).is_some_and(|flags| flags.contains(OFlags::APPEND));
     flags & libc::RWF_APPEND != 0 || flags & RWF_NOAPPEND == 0 && opened()
 }
 
@@ -151,10 +151,4 @@ fn size(call: &Call, target: FileChange, pinned: &Option<OwnedFd>, result: i64) 
 
 fn up(at: u64) -> u64 {
     at.saturating_add(PAGE - 1) & !(PAGE - 1)
-}
-
-/// The position of a descriptor; 0 where it has none.
-fn position(fd: i32) -> u64 {
-    // SAFETY: only asks.
-    unsafe { libc::lseek(fd, 0, libc::SEEK_CUR) }.max(0) as u64
 }
