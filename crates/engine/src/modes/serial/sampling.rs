@@ -31,7 +31,7 @@ impl Serial {
     /// accesses of the thread that comes last are to be known too.
     pub(super) fn sample_on(&self, task: &mut Task, sampler: &Sampler) -> Result<Flow> {
         while let Some(mut gives_way) = self.baton.look(task.slot) {
-            let meeting = self.meeting(task, sampler);
+            let meeting = self.meeting(task, sampler)?;
             if let Some(access) = meeting {
                 gives_way |= self.baton.give_way(task.slot, access);
                 tracing::debug!(
@@ -64,14 +64,14 @@ impl Serial {
     }
 
     /// The access of the next instruction to a word in which threads meet.
-    fn meeting(&self, task: &Task, sampler: &Sampler) -> Option<SharedAccess> {
+    fn meeting(&self, task: &Task, sampler: &Sampler) -> Result<Option<SharedAccess>> {
         let site = task.ctx.rip;
         if sampler.meetings().is_quiet(site) {
-            return None;
+            return Ok(None);
         }
         let accesses = {
             let mut memory = task.machine().memory();
-            let mut all = memory.with_code(true, |_, code| accesses(code, &task.ctx));
+            let mut all = memory.with_code(true, |_, code| accesses(code, &task.ctx))?;
             if all.is_empty() {
                 sampler.meetings().note_quiet(site);
             }
@@ -95,6 +95,6 @@ impl Serial {
                 }
             }
         }
-        met
+        Ok(met)
     }
 }
