@@ -17,6 +17,11 @@ use crate::stats::Stats;
 /// Any failure of Relive.
 pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
     let guest = &args.guest;
+    if args.mode == RecordMode::Sketch && args.chaos.is_some() {
+        return Err(Failure::setup(
+            "--chaos varies the turns of threads, and --mode sketch takes none: give one of the two",
+        ));
+    }
     // A mistyped name must not leave an empty recording behind.
     supervisor::find_program(guest.program(), guest.args())?;
     let place = match &args.output {

@@ -31,7 +31,7 @@ const ALWAYS: u64 = 1 << 30;
 const TIMES: u64 = 200;
 
 /// The entries of a recording's folder.
-const PARTS: [&str; 7] = [
+const PARTS: [&str; 8] = [
     "manifest.json",
     "tapes",
     "files",
@@ -39,6 +39,7 @@ const PARTS: [&str; 7] = [
     "input.sums",
     "debug",
     "sources",
+    "exact",
 ];
 
 /// Unpacks a recording.

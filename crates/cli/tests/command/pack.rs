@@ -21,6 +21,21 @@ fn archive(path: &Path, name: &str, kind: tar::EntryType) {
 }
 
 #[test]
+fn the_order_that_a_first_replay_has_found_is_packed() {
+    let here = Sandbox::new();
+    here.relive(&["record", "--mode", "sketch", "-o", "drawn", "true"])
+        .ok();
+    here.relive(&["replay", "drawn"]).ok();
+    here.relive(&["pack", "-o", "drawn.tar.zst", "drawn"]).ok();
+    here.relive(&["unpack", "drawn.tar.zst", "-o", "again"])
+        .ok();
+    let exact = |name: &str| walk(&here.path(name).join("exact")).len();
+    assert!(exact("drawn") > 0);
+    assert_eq!(exact("again"), exact("drawn"));
+    here.relive(&["verify", "again"]).ok();
+}
+
+#[test]
 fn a_packed_recording_is_replayed_elsewhere() {
     let here = Sandbox::new();
     crashed(&here, &["-g"], &["x"]);

@@ -25,6 +25,14 @@ fn wrong_command_lines_end_with_2() {
 }
 
 #[test]
+fn chaos_is_for_turns() {
+    let sandbox = Sandbox::new();
+    let words = ["record", "--mode", "sketch", "--chaos", "true"];
+    sandbox.relive(&words).refused("--chaos varies the turns");
+    assert!(!sandbox.base().exists());
+}
+
+#[test]
 fn help_and_version() {
     let sandbox = Sandbox::new();
     assert!(
