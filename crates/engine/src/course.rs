@@ -95,6 +95,16 @@ pub enum Note {
     },
 }
 
+impl Note {
+    /// The tick that it names.
+    pub fn ticks(&self) -> Option<u64> {
+        match *self {
+            Self::Moment { ticks, .. } | Self::Edge { ticks, .. } => Some(ticks),
+            Self::Written { .. } => None,
+        }
+    }
+}
+
 /// Reads notes off a tape.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock {

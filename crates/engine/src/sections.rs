@@ -5,6 +5,7 @@ use std::sync::Once;
 use crate::input::store;
 use crate::kernel::stream_aliases::STREAM_ALIASES;
 use crate::modes::replay::concurrency::CONCURRENCY;
+use crate::modes::replay::linear::disagreement::TOLD;
 use crate::modes::serial::sites::SITES;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::group::GROUP;
@@ -17,8 +18,9 @@ use crate::{cpuid, file_table, remarks, shm, stats};
 /// Places the sections; before a process shares memory. Once is enough.
 pub fn place() {
     static DONE: Once = Once::new();
-    let all: [&'static dyn Declared; 14] = [
+    let all: [&'static dyn Declared; 15] = [
         &CONCURRENCY,
+        &TOLD,
         &remarks::REMARKS,
         &cpuid::ANSWERS,
         &STREAM_ALIASES,

@@ -12,6 +12,7 @@ use relive_host::Context;
 use relive_host::reading::Window;
 use relive_trace::{Event, Outline};
 
+use crate::course::Note;
 use crate::failure::{Failure, Result};
 use crate::readings::Batch;
 use crate::shm::Logged;
@@ -54,6 +55,14 @@ impl Tape {
             Self::In(t) => t.outline(),
             Self::Blank => Ok(None),
             _ => Err(Failure::internal("only a replay reads tapes")),
+        }
+    }
+
+    /// The last tick that is noted behind the last event in replay, if one is.
+    pub fn noted(&self) -> Option<u64> {
+        match self {
+            Self::In(t) => t.notes.iter().filter_map(Note::ticks).max(),
+            _ => None,
         }
     }
 

@@ -1,25 +1,65 @@
-//! Making a sketch exact: a replay that finds the turns of its threads, and keeps them in the trace.
+//! Making a sketch exact: a replay that finds the turns of its threads, and keeps them in the trace. If it leaves the
+//! recording, a bounded search tries neighbouring orders.
 
 use std::path::Path;
 
-use relive_trace::{Manifest, TraceWriter, exact_folder};
+use relive_trace::{Manifest, Trace, TraceWriter, exact_folder};
 
-use super::replay::{ReplayOptions, replay_into};
+use super::replay::{Exact, Failed, ReplayOptions, replay_into};
 use crate::failure::{Failure, Result};
+use crate::logging;
+use crate::modes::replay::linear::hints::Hints;
+use crate::modes::replay::linear::path::{self, Paths};
+use crate::modes::replay::linear::search::Search;
 
-/// Finds the turns of a recording whose threads ran at the same time, and keeps them in the trace.
+/// Finds the turns of a recording whose threads ran at the same time, and keeps them in the trace. Returns how many
+/// attempts that took.
 ///
 /// # Errors
-/// The recording does not say enough of their order: expected and actual events are in the message. Then
-/// nothing is kept.
-pub fn linearise(trace: &Path) -> Result<()> {
+/// No order that was tried agrees with the recording: expected and actual events of the first attempt are in
+/// the message. Then nothing is kept.
+pub fn linearise(trace: &Path) -> Result<u32> {
+    logging::init();
+    let mut search = Search::default();
+    let mut paths = Paths::new();
+    let mut hints = Hints::default();
+    let mut first = None;
+    loop {
+        let Failed { failure, at } = match attempt(trace, &hints) {
+            Ok(()) => return Ok(search.attempts() + 1),
+            Err(failed) => failed,
+        };
+        let (Failure::Divergence(_), Some(at)) = (&failure, at) else {
+            return Err(failure);
+        };
+        tracing::info!(target: "linear", "attempt {} with {} decisions ({}): {at:?}: {failure}", search.attempts() + 1, hints.count(), hints.to_text());
+        let recording = Trace::open(trace).map_err(Failure::setup)?;
+        path::read(&recording, at.process, &mut paths)?;
+        search.failed(hints, &at, &paths);
+        let first = first.get_or_insert(failure);
+        hints = match search.next() {
+            Some(hints) => hints,
+            None => return Err(with_attempts(first, search.attempts())),
+        };
+    }
+}
+
+/// The failure of the first attempt, when none has come to the end.
+fn with_attempts(first: &Failure, attempts: u32) -> Failure {
+    match first {
+        Failure::Divergence(text) => Failure::Divergence(format!(
+            "{text}\n  none of the {attempts} orders that were tried agrees with the recording"
+        )),
+        other => other.clone(),
+    }
+}
+
+/// Replays a sketch with the decisions of a search.
+fn attempt(trace: &Path, hints: &Hints) -> std::result::Result<(), Failed> {
     let folder = exact_folder(trace);
     match std::fs::remove_dir_all(&folder) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
-            return Err(Failure::setup(format!(
-                "cannot empty {}: {e}",
-                folder.display()
-            )));
+            return Err(Failure::setup(format!("cannot empty {}: {e}", folder.display())).into());
         }
         _ => {}
     }
@@ -29,12 +69,12 @@ pub fn linearise(trace: &Path) -> Result<()> {
         quiet: true,
         ..ReplayOptions::of(trace)
     };
-    match replay_into(&options, Some(writer)) {
+    match replay_into(&options, Some(Exact { writer, hints })) {
         Ok(_) => Ok(()),
-        Err(failure) => {
+        Err(failed) => {
             // What is left of it is no recording, and is emptied before the next attempt.
             let _ = std::fs::remove_dir_all(&folder);
-            Err(failure)
+            Err(failed)
         }
     }
 }

@@ -16,6 +16,8 @@ use crate::broker::{Broker, Gathered, Members};
 use crate::failure::{EXIT_STATUS, Failure, Result};
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;
+use crate::modes::replay::linear::disagreement::{Disagreement, TOLD};
+use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::wanted;
 use crate::modes::replay::{checksum, confine, other_writers};
 use crate::shm::Shm;
@@ -72,7 +74,29 @@ pub struct Replayed {
 /// # Errors
 /// Divergence, a damaged trace, or any other failure.
 pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
-    replay_into(options, None)
+    replay_into(options, None).map_err(|failed| failed.failure)
+}
+
+/// Where a replay that linearises writes the exact tapes, and what a search has decided.
+pub struct Exact<'a> {
+    /// The writer of the tapes.
+    pub writer: TraceWriter,
+    /// The decisions.
+    pub hints: &'a Hints,
+}
+
+/// A failed replay.
+pub struct Failed {
+    /// Why.
+    pub failure: Failure,
+    /// Where a linearising replay left the recording, if it did.
+    pub at: Option<Disagreement>,
+}
+
+impl From<Failure> for Failed {
+    fn from(failure: Failure) -> Self {
+        Self { failure, at: None }
+    }
 }
 
 /// The same; with `exact` it finds the turns of threads that were recorded at the same time, and writes the
@@ -80,7 +104,10 @@ pub fn replay(options: &ReplayOptions<'_>) -> Result<Replayed> {
 ///
 /// # Errors
 /// As [`replay`]; the exact tapes cannot be written.
-pub fn replay_into(options: &ReplayOptions<'_>, exact: Option<TraceWriter>) -> Result<Replayed> {
+pub fn replay_into(
+    options: &ReplayOptions<'_>,
+    exact: Option<Exact<'_>>,
+) -> std::result::Result<Replayed, Failed> {
     crate::descriptor_limit::for_command()?;
     let path = absolute(options.trace)?;
     let trace = Trace::open(&path).map_err(Failure::setup)?;
@@ -109,8 +136,8 @@ pub fn replay_into(options: &ReplayOptions<'_>, exact: Option<TraceWriter>) -> R
             other_writers::order(folder, processes),
         ));
     }
-    if exact.is_some() {
-        extra.push((wanted::VARIABLE, "1".to_owned()));
+    if let Some(exact) = &exact {
+        extra.push((wanted::VARIABLE, exact.hints.to_text()));
     }
     if let Some(n) = options.fragment_insns {
         extra.push(("RELIVE_FRAGMENT_INSNS", n.to_string()));
@@ -129,10 +156,15 @@ pub fn replay_into(options: &ReplayOptions<'_>, exact: Option<TraceWriter>) -> R
     };
     if let Err(e) = broker.serve(&path) {
         watched.kill_all();
-        return Err(e);
+        return Err(e.into());
     }
-    let mut exact = exact.map(|writer| Drain::new(shm, writer));
-    let status = watched.watch(had_children, recorded, exact.as_mut())?;
+    let mut exact = exact.map(|exact| Drain::new(shm, exact.writer));
+    let status = watched
+        .watch(had_children, recorded, exact.as_mut())
+        .map_err(|failure| Failed {
+            failure,
+            at: TOLD.of(&shm).read(),
+        })?;
     let gathered = broker.finish()?;
     if let (Some(exact), Some(summary)) = (exact, &manifest.summary) {
         exact.finish(summary)?;

@@ -23,6 +23,8 @@ pub struct TapeIn {
     clock: Clock,
     /// The last moment behind the thread: its tick, and when it was.
     pub behind: (u64, u64),
+    /// Moments behind the thread, from the beginning of its tape.
+    pub moments: u64,
     /// The sum of the bytes that the last event wrote from guest memory.
     pub written: Option<u64>,
     /// The exact tape that is written meanwhile.
@@ -40,6 +42,7 @@ impl TapeIn {
             notes: VecDeque::new(),
             clock: Clock::default(),
             behind: (0, 0),
+            moments: 0,
             written: None,
             exact: None,
         }
@@ -147,7 +150,10 @@ impl TapeIn {
         self.written = None;
         for note in self.notes.drain(..) {
             match note {
-                Note::Moment { ticks, end, .. } => self.behind = (ticks, end),
+                Note::Moment { ticks, end, .. } => {
+                    self.behind = (ticks, end);
+                    self.moments += 1;
+                }
                 Note::Written { sum } => self.written = Some(sum),
                 Note::Edge { .. } => {}
             }

@@ -44,7 +44,7 @@ impl Session {
         Ok(Self {
             tasks: BTreeMap::new(),
             turns: TurnSchedule::of(machine, 0)?,
-            linear: Linear::of(machine, 0),
+            linear: Linear::of(machine, 0)?,
             leader: 0,
         })
     }
@@ -120,23 +120,27 @@ impl Session {
     }
 
     /// Takes in new threads, or forgets the others in a forked child.
-    pub fn collect(&mut self, task: &Task) {
+    ///
+    /// # Errors
+    /// A linearising replay has no hints.
+    pub fn collect(&mut self, task: &Task) -> Result<()> {
         debug_assert!(
             !self.tasks.contains_key(&task.slot),
             "the running task is not in the table"
         );
         let Some(News { born, became }) = news::take() else {
-            return;
+            return Ok(());
         };
         if let Some(turns) = became {
             self.tasks.clear();
-            self.linear = Linear::of(turns.machine(), turns.process());
+            self.linear = Linear::of(turns.machine(), turns.process())?;
             self.turns = turns;
             self.leader = 0;
         }
         for child in born {
             self.tasks.insert(child.slot, Box::new(child));
         }
+        Ok(())
     }
 
     /// Gives the thread of a slot the turn, in place of the running task, which is returned.
@@ -160,7 +164,7 @@ impl Session {
             }
             task.vforked = None;
             self.turns = TurnSchedule::of(task.machine(), task.process.index)?;
-            self.linear = Linear::of(task.machine(), task.process.index);
+            self.linear = Linear::of(task.machine(), task.process.index)?;
             if let Tape::In(tape) = &mut task.tape
                 && let Some(exact) = &mut tape.exact
             {

@@ -9,6 +9,7 @@ use relive_host::sys;
 use relive_trace::{Kind, TapeId, Trace};
 
 use super::checksum::Checksums;
+use super::linear::disagreement;
 use super::other_writers;
 use super::session::Session;
 use super::state::{ReplayState, task_tape};
@@ -80,7 +81,13 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
             // The socket is closed: nothing is left to be done.
             sys::exit_group(0)
         }
-        (None, None) => stepper.run_to_end(&mut NoStops)?,
+        (None, None) => {
+            let ended = stepper.run_to_end(&mut NoStops);
+            if ended.is_err() {
+                disagreement::tell(machine.shm.as_ref(), &mut stepper);
+            }
+            ended?
+        }
         (None, Some(mut checksums)) => stepper.run_to_end(&mut checksums)?,
     };
     stepper.session.end(ended)

@@ -15,6 +15,9 @@ use crate::modes::replay::stepper::process::Stepper;
 use crate::tape::{Tape, digest};
 use crate::task::Task;
 
+/// The bytes of the instruction.
+const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
 /// What the running thread does next.
 pub enum Step {
     /// It goes on to its next event as in any replay.
@@ -23,6 +26,14 @@ pub enum Step {
     Toward(Toward),
     /// Another thread has the turn.
     Changed,
+}
+
+/// Where a thread stands that is about to end.
+enum Ending {
+    /// In front of the call.
+    Here,
+    /// Behind the last tick before it, this one.
+    Steps(u64),
 }
 
 impl Session {
@@ -48,7 +59,12 @@ impl Session {
             let slot = task.slot;
             dues.insert(slot, linear.due(task, &self.tasks, None)?.1);
         }
-        Ok(first(&dues))
+        let first = first(&dues);
+        if first.is_none() {
+            tracing::debug!(target: "linear", "no thread is due: {dues:?}");
+            linear.blame(&dues);
+        }
+        Ok(first)
     }
 }
 
@@ -58,6 +74,10 @@ impl Stepper {
     /// # Errors
     /// The recording's edges contradict each other, or are not all there.
     pub fn linear_step(&mut self) -> Result<Step> {
+        let ending = self.ending()?;
+        if let (Some(Ending::Here), Some(linear)) = (&ending, &mut self.session.linear) {
+            linear.waits(self.task.slot);
+        }
         let first = self.session.first_due(Some(&mut self.task))?;
         let slot = first.ok_or_else(|| circle(&self.task))?;
         if slot != self.task.slot
@@ -65,6 +85,9 @@ impl Stepper {
         {
             self.hand_over(slot, steps)?;
             return Ok(Step::Changed);
+        }
+        if let Some(Ending::Steps(ticks)) = ending {
+            return Ok(Step::Toward(Toward::position(ticks)));
         }
         let Some(linear) = &mut self.session.linear else {
             return Ok(Step::Event);
@@ -77,6 +100,27 @@ impl Stepper {
                 Bound::Event { .. } | Bound::End => Step::Event,
             },
         )
+    }
+
+    /// Where the thread stands on the last steps to the end of it or its program, if it does and is not alone.
+    fn ending(&mut self) -> Result<Option<Ending>> {
+        let Some(linear) = &mut self.session.linear else {
+            return Ok(None);
+        };
+        let others = &self.session.tasks;
+        if others.is_empty() || self.steps.is_none() || self.task.parked {
+            return Ok(None);
+        }
+        let (Bound::Event { ends: true, .. }, _) = linear.due(&mut self.task, others, None)? else {
+            return Ok(None);
+        };
+        let ticks = self.task.ctx.ticks();
+        let next = self.task.tape.outline()?;
+        Ok(match next {
+            _ if is_at_call(&self.task) => Some(Ending::Here),
+            Some(next) if next.ticks == ticks => Some(Ending::Steps(ticks)),
+            _ => None,
+        })
     }
 
     /// Gives the turn to another thread, at the present position.
@@ -145,6 +189,11 @@ impl Stepper {
         self.hand_over(other, steps.unwrap_or(0))?;
         Ok(true)
     }
+}
+
+/// Whether the thread's next instruction is a system call.
+fn is_at_call(task: &Task) -> bool {
+    task.read(task.ctx.rip) == Ok(SYSCALL)
 }
 
 fn circle(task: &Task) -> Failure {

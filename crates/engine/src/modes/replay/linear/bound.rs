@@ -1,7 +1,10 @@
 //! How far a thread may run before another one may have to, by the notes on its tape.
 
-use relive_trace::Kind;
+use std::collections::VecDeque;
 
+use relive_trace::{Ending, Kind};
+
+use super::hints::What;
 use crate::course::Note;
 use crate::failure::{Failure, Result};
 use crate::tape::Tape;
@@ -10,12 +13,14 @@ use crate::task::Task;
 /// How far a thread runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// To its next event, which was reached and over at these moments; `after`: it follows an operation of
+    /// To its next event, which was reached and over at these moments. `after`: it follows an operation of
     /// this thread that has not been made.
     Event {
         begin: u64,
         end: u64,
         after: Option<u32>,
+        /// It ends its thread or program, and so says nothing of turns: the thread waits in front of the call.
+        ends: bool,
     },
     /// To a tick, at which it was at this moment.
     Tick { ticks: u64, at: u64 },
@@ -31,11 +36,16 @@ pub enum Bound {
     End,
 }
 
-/// How far a thread may run; `is_made` says whether a thread has made an operation.
+/// How far a thread may run; `is_made` says whether a thread has made an operation, `hint` the decisions of a
+/// search for this one.
 ///
 /// # Errors
 /// A damaged trace.
-pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Bound> {
+pub fn bound(
+    task: &mut Task,
+    is_made: &dyn Fn(u32, u64) -> bool,
+    hint: &dyn Fn(What) -> Option<u64>,
+) -> Result<Bound> {
     let (ticks, ops) = (task.ctx.ticks(), task.ctx.ops);
     let next = task.tape.outline()?;
     let Tape::In(tape) = &mut task.tape else {
@@ -45,7 +55,7 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
         match note {
             Note::Edge {
                 event: false,
-                ticks,
+                ticks: tick,
                 at,
                 thread,
                 op,
@@ -58,11 +68,15 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
                     )));
                 }
                 if !made {
+                    let since = match hint(What::Way(tape.moments)) {
+                        Some(step) if ticks >= step => next_moment(&tape.notes),
+                        _ => None,
+                    };
                     return Ok(Bound::Operation {
-                        ticks,
+                        ticks: tick,
                         at,
                         after: thread,
-                        since: tape.behind.1,
+                        since: since.unwrap_or(tape.behind.1),
                     });
                 }
             }
@@ -73,9 +87,11 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
                 ..
             } => {
                 if ticks < tick {
-                    return Ok(part(tape.behind, ticks, (tick, end)));
+                    let step = hint(What::Way(tape.moments));
+                    return Ok(part(tape.behind, ticks, (tick, end), step));
                 }
                 tape.behind = (tick, end);
+                tape.moments += 1;
             }
             _ => break,
         }
@@ -85,6 +101,7 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
         begin: 0,
         end: 0,
         after: None,
+        ends: false,
     };
     for note in &tape.notes {
         match (*note, &mut event) {
@@ -107,6 +124,7 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
                 begin,
                 end: begin,
                 after: None,
+                ends: false,
             },
             _ => Bound::End,
         });
@@ -117,16 +135,43 @@ pub fn bound(task: &mut Task, is_made: &dyn Fn(u32, u64) -> bool) -> Result<Boun
             tape.peek_kind()?,
             Some(Kind::Signal(_) | Kind::Switch { .. })
         );
-    let behind = tape.behind;
-    Ok(match event {
-        Bound::Event { begin, .. } if begin > 0 && ticks < next.ticks => {
-            match part(behind, ticks, (next.ticks, begin)) {
-                // It comes to its event by itself.
-                Bound::Tick { ticks, .. } if waits && ticks == next.ticks => event,
-                part => part,
-            }
+    let ends = match tape.peek_kind()? {
+        Some(Kind::End { how, .. }) => how != Ending::Killed,
+        Some(Kind::Exec(_)) => true,
+        _ => false,
+    };
+    let (behind, moments) = (tape.behind, tape.moments);
+    let Bound::Event {
+        begin, end, after, ..
+    } = event
+    else {
+        return Ok(event);
+    };
+    let step = hint(What::Way(moments));
+    if begin > 0 && ticks < next.ticks {
+        match part(behind, ticks, (next.ticks, begin), step) {
+            // It comes to its event by itself.
+            Bound::Tick { ticks, .. } if waits && ticks == next.ticks => {}
+            part => return Ok(part),
         }
-        event => event,
+    }
+    let begin = match step {
+        Some(step) if ticks < step || step >= next.ticks => behind.1,
+        _ => begin,
+    };
+    Ok(Bound::Event {
+        begin,
+        end,
+        after,
+        ends,
+    })
+}
+
+/// When the thread comes to the first of these notes that has a moment.
+fn next_moment(notes: &VecDeque<Note>) -> Option<u64> {
+    notes.iter().find_map(|note| match note {
+        Note::Moment { begin, .. } => Some(*begin),
+        _ => None,
     })
 }
 
@@ -136,9 +181,20 @@ const SHORTEST: u64 = 2;
 const PARTS: u64 = 16;
 
 /// The next part of the way from the tick and moment behind a thread, which is at tick `now`, to those that come
-/// next. On the way it is taken to run evenly.
-fn part(behind: (u64, u64), now: u64, next: (u64, u64)) -> Bound {
+/// next. On the way it is taken to run evenly, or as a search has decided: at its begin up to tick `step`, at
+/// its end behind that.
+fn part(behind: (u64, u64), now: u64, next: (u64, u64), step: Option<u64>) -> Bound {
     let ((from, since), (to, at)) = (behind, next);
+    if let Some(step) = step {
+        let (to, at) = match now < step {
+            true => (to.min(step), since),
+            false => (to, at),
+        };
+        return Bound::Tick {
+            ticks: to.min(now + LONGEST),
+            at,
+        };
+    }
     let length = (to.saturating_sub(from) / PARTS).clamp(SHORTEST, LONGEST);
     let ticks = to.min(now + length);
     if ticks == to || from >= to || since >= at || now < from {
@@ -155,7 +211,7 @@ mod tests {
 
     /// The tick and the moment of the next part.
     fn next(behind: (u64, u64), now: u64, next: (u64, u64)) -> (u64, u64) {
-        match part(behind, now, next) {
+        match part(behind, now, next, None) {
             Bound::Tick { ticks, at } => (ticks, at),
             other => panic!("{other:?}"),
         }

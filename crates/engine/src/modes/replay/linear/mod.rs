@@ -8,5 +8,9 @@
 
 pub mod advance;
 mod bound;
+pub mod disagreement;
+pub mod hints;
+pub mod path;
+pub mod search;
 pub mod turns;
 pub mod wanted;

@@ -7,10 +7,11 @@ use relive_host::GuestAddr;
 use relive_trace::{Event, Kind, TapeId};
 
 use super::bound::{Bound, bound};
-use super::wanted::is_wanted;
+use super::hints::{Hints, What};
+use super::wanted::{hints, is_wanted};
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
-use crate::tape::TapeOut;
+use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 
 /// The turns of one process, as they are found.
@@ -25,23 +26,34 @@ pub struct Linear {
     waiting: BTreeSet<u32>,
     /// Threads that have nothing left to do.
     over: BTreeSet<u32>,
+    /// What a search has decided.
+    hints: Hints,
+    /// The thread that has left the recording, if it is not the running one.
+    pub blamed: Option<u32>,
     /// Where threads without the turn stand: steps since the last tick or event.
     steps: BTreeMap<u32, u64>,
 }
 
 impl Linear {
     /// Of a process, if this replay linearises.
-    #[must_use]
-    pub fn of(machine: &'static Machine, process: u32) -> Option<Self> {
-        is_wanted().then(|| Self {
+    ///
+    /// # Errors
+    /// The hints are none.
+    pub fn of(machine: &'static Machine, process: u32) -> Result<Option<Self>> {
+        if !is_wanted() {
+            return Ok(None);
+        }
+        Ok(Some(Self {
             machine,
             process,
             schedule: None,
             seen: BTreeSet::new(),
             waiting: BTreeSet::new(),
             over: BTreeSet::new(),
+            hints: hints()?,
+            blamed: None,
             steps: BTreeMap::new(),
-        })
+        }))
     }
 
     /// A new program begins, with one thread.
@@ -65,6 +77,14 @@ impl Linear {
     /// The thread has nothing left to do.
     pub fn is_over(&mut self, slot: u32) {
         self.over.insert(slot);
+    }
+
+    /// No thread is due: one in the circle has gone wrong before, most likely one that has come to its event without
+    /// an operation that another one waits for.
+    pub fn blame(&mut self, dues: &BTreeMap<u32, Due>) {
+        let circle = circle(dues);
+        let at_event = circle.iter().find(|slot| self.waiting.contains(slot));
+        self.blamed = at_event.or(circle.first()).copied();
     }
 
     /// The thread gives its turn up so many steps behind its last tick or event.
@@ -118,7 +138,9 @@ impl Linear {
                 None => seen.contains(&thread),
             }
         };
-        let far = bound(task, &is_made)?;
+        let (process, thread) = (task.process.index, task.index);
+        let hint = |what| self.hints.at(process, thread, what);
+        let far = bound(task, &is_made, &hint)?;
         let due = match far {
             _ if self.over.contains(&slot) => Due::Never,
             Bound::Tick { at, .. } => Due::At(at),
@@ -127,14 +149,34 @@ impl Linear {
                 at,
                 after,
                 since,
-            } => match task.ctx.ticks() == ticks && task.ctx.ops + 1 == at && is_next(task)? {
-                true => Due::After(after, since),
-                false => Due::At(since),
-            },
-            Bound::Event { end, after, .. } if self.waiting.contains(&slot) => match after {
-                Some(after) => Due::After(after, end),
-                None => Due::At(end),
-            },
+            } => {
+                // Plain loads that belong to the operation mostly saw the other one: the thread waits in front
+                // of them.
+                let (tick, made) = (task.ctx.ticks(), task.ctx.ops);
+                let waits = made + 1 == at
+                    && match hint(What::Operation(at)) {
+                        None => tick == ticks,
+                        Some(from) if from <= ticks => tick >= from,
+                        Some(_) => tick == ticks && is_next(task)?,
+                    };
+                match waits {
+                    true => Due::After(after, since),
+                    false => Due::At(since),
+                }
+            }
+            Bound::Event {
+                begin, end, after, ..
+            } if self.waiting.contains(&slot) => {
+                let moments = match &task.tape {
+                    Tape::In(tape) => tape.moments,
+                    _ => 0,
+                };
+                let at = hint(What::Event(moments)).map_or(end, |_| begin);
+                match after {
+                    Some(after) => Due::After(after, at),
+                    None => Due::At(at),
+                }
+            }
             Bound::Event { begin, .. } => Due::At(begin),
             Bound::End => Due::At(u64::MAX),
         };
@@ -184,6 +226,27 @@ pub fn first(dues: &BTreeMap<u32, Due>) -> Option<u32> {
     first.map(|(slot, _)| slot)
 }
 
+/// Threads that wait for each other.
+fn circle(dues: &BTreeMap<u32, Due>) -> Vec<u32> {
+    let next = |slot| match dues.get(&slot) {
+        Some(Due::After(thread, _)) => Some(*thread),
+        _ => None,
+    };
+    for &slot in dues.keys() {
+        let mut way = vec![slot];
+        while let Some(thread) = next(way[way.len() - 1]) {
+            if thread == slot {
+                return way;
+            }
+            if way.contains(&thread) {
+                break;
+            }
+            way.push(thread);
+        }
+    }
+    Vec::new()
+}
+
 /// Whether the thread's next instruction is an ordered one.
 fn is_next(task: &Task) -> Result<bool> {
     let pc = GuestAddr(task.ctx.rip);
@@ -230,5 +293,12 @@ mod tests {
             goes_first(&[(0, Due::After(1, 1)), (1, Due::After(0, 1))]),
             None
         );
+        let dues = [
+            (0, Due::After(1, 1)),
+            (1, Due::After(3, 1)),
+            (2, Due::Never),
+            (3, Due::After(1, 7)),
+        ];
+        assert_eq!(circle(&dues.into_iter().collect()), [1, 3]);
     }
 }

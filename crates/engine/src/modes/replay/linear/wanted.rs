@@ -1,10 +1,23 @@
 //! Whether a replay is to find the turns of threads itself: its supervisor says so, by the environment of the
 //! first host process. Must know nothing of how that is done.
 
-/// Asks a replay to linearise, in the environment of its first host process.
+use super::hints::Hints;
+use crate::failure::{Failure, Result};
+
+/// Asks a replay to linearise, in the environment of its first host process; with the decisions of a search.
 pub const VARIABLE: &str = "RELIVE_LINEARISE";
 
 /// Whether this replay linearises.
 pub fn is_wanted() -> bool {
     std::env::var_os(VARIABLE).is_some()
+}
+
+/// The decisions of a search.
+///
+/// # Errors
+/// The variable says something else.
+pub fn hints() -> Result<Hints> {
+    let text = std::env::var(VARIABLE).unwrap_or_default();
+    Hints::from_text(&text)
+        .ok_or_else(|| Failure::setup(format!("{VARIABLE} has no hints: {text}")))
 }

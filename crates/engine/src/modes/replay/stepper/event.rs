@@ -21,7 +21,7 @@ impl Stepper {
 
     /// Draws the consequence of an event.
     pub fn settle<S: Stops>(&mut self, stops: &mut S, flow: Flow) -> Result<Option<S::Why>> {
-        self.session.collect(&self.task);
+        self.session.collect(&self.task)?;
         stops.happened(self, &flow)?;
         if !matches!(flow, Flow::Continue) {
             self.change_turn(flow)?;

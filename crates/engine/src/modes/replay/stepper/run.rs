@@ -80,7 +80,10 @@ impl Stepper {
             NextEvent::End if task.vforked.is_some() => self.event(stops, Due::Parent),
             NextEvent::End if !self.session.goes_on(task)? => self.event(stops, Due::End),
             // The thread gave the baton away once more: inside a call that never returned.
-            NextEvent::End => self.execute(stops, Toward::own(NEVER)),
+            NextEvent::End => {
+                let limit = self.task.tape.noted().unwrap_or(NEVER);
+                self.execute(stops, Toward::own(limit))
+            }
         }
     }
 }

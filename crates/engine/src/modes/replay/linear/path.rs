@@ -1,0 +1,124 @@
+//! The path of a recorded thread as its tape tells it: its moments, and its operations that follow those of
+//! others. Must never run anything.
+
+use std::collections::BTreeMap;
+
+use relive_trace::{TapeReader, Trace};
+
+use crate::course::{Clock, Note};
+use crate::failure::{Failure, Result};
+
+/// The threads of the recorded processes, by index of the process and of the thread.
+pub type Paths = BTreeMap<u32, BTreeMap<u32, Path>>;
+
+/// The path of a thread.
+#[derive(Default)]
+pub struct Path {
+    /// Tick, begin and end of each moment.
+    moments: Vec<(u64, u64, u64)>,
+    /// Moments before, number and tick of each operation that follows one of another thread.
+    operations: Vec<(u64, u64, u64)>,
+}
+
+/// The way of a thread between two moments: ticks, and when it was there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Way {
+    pub from: (u64, u64),
+    pub until: (u64, u64),
+}
+
+impl Path {
+    /// The path of a tape.
+    ///
+    /// # Errors
+    /// The tape is damaged.
+    pub fn of(mut tape: TapeReader) -> Result<Self> {
+        let mut path = Self::default();
+        let mut clock = Clock::default();
+        while let Some(event) = tape.next().map_err(Failure::setup)? {
+            match clock.read(event.ticks, &event.kind) {
+                Some(Note::Moment {
+                    ticks, begin, end, ..
+                }) => path.moments.push((ticks, begin, end)),
+                Some(Note::Edge {
+                    at, event: false, ..
+                }) => path
+                    .operations
+                    .push((path.moments.len() as u64, at, event.ticks)),
+                _ => {}
+            }
+        }
+        Ok(path)
+    }
+
+    /// A path with these moments.
+    #[cfg(test)]
+    pub fn with(moments: impl Iterator<Item = (u64, u64, u64)>) -> Self {
+        Self {
+            moments: moments.collect(),
+            operations: Vec::new(),
+        }
+    }
+
+    /// The way behind so many moments.
+    pub fn way(&self, moments: u64) -> Way {
+        let before = moments.checked_sub(1).and_then(|i| self.get(i));
+        let from = before.map_or((0, 0), |&(tick, _, end)| (tick, end));
+        let until = self
+            .get(moments)
+            .map_or(from, |&(tick, begin, _)| (tick, begin));
+        Way { from, until }
+    }
+
+    fn get(&self, at: u64) -> Option<&(u64, u64, u64)> {
+        self.moments.get(usize::try_from(at).ok()?)
+    }
+
+    /// How many moments the thread had behind it at this moment.
+    pub fn passed(&self, moment: u64) -> u64 {
+        self.moments.partition_point(|&(_, _, end)| end <= moment) as u64
+    }
+
+    /// The event that the thread was in at this moment, by the number of moments behind it: one or, if the
+    /// thread said that it had come to it, two.
+    pub fn events_at(&self, moment: u64) -> Vec<u64> {
+        let passed = self.passed(moment);
+        let Some(&(_, begin, _)) = self.get(passed).filter(|m| m.1 <= moment) else {
+            return Vec::new();
+        };
+        let before = passed.checked_sub(1);
+        let arrived = before.filter(|&i| self.get(i).is_some_and(|m| m.1 == begin));
+        arrived.into_iter().chain([passed]).collect()
+    }
+
+    /// Number and tick of the last operations that follow those of others: at most `count`, behind so many
+    /// moments, up to number `last`. The last one comes first.
+    pub fn operations(&self, moments: u64, last: u64, count: usize) -> Vec<(u64, u64)> {
+        let end = self
+            .operations
+            .partition_point(|&(m, at, _)| m < moments || (m == moments && at <= last));
+        let before = self.operations[..end].iter().rev();
+        let here = before.take_while(|&&(m, ..)| m == moments).take(count);
+        here.map(|&(_, at, tick)| (at, tick)).collect()
+    }
+}
+
+/// The paths of the threads of one process.
+///
+/// # Errors
+/// A tape is damaged.
+pub fn read(trace: &Trace, process: u32, paths: &mut Paths) -> Result<()> {
+    if paths.contains_key(&process) {
+        return Ok(());
+    }
+    let mut threads = BTreeMap::new();
+    for tape in trace.tapes() {
+        let id = tape.id;
+        if id.process == process && !id.is_schedule() {
+            let tape = trace.tape(id).map_err(Failure::setup)?;
+            threads.insert(id.thread, Path::of(tape)?);
+        }
+    }
+    paths.insert(process, threads);
+    Ok(())
+}

@@ -1,0 +1,228 @@
+//! The search for the order that a sketch does not say: after each disagreement the neighbouring orders of the
+//! thread that left the recording are tried, the most promising first. An attempt is a replay with hints
+//! ([`super::hints`]), checked against all of the recording. The search is bounded and knows no clock and no
+//! chance: the same recording is searched in the same way. Must never call anything exact: that is a replay's.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use super::disagreement::Disagreement;
+use super::hints::{Hints, Place, What};
+use super::path::{Path, Paths, Way};
+
+/// Most attempts.
+pub const MOST: u32 = 128;
+
+/// Operations before a disagreement that may have come on the wrong side of another one.
+const OPERATIONS: usize = 3;
+/// Ways before a disagreement that may have gone wrong unseen.
+const EARLIER: u64 = 2;
+
+/// Decisions to be added to those of an attempt.
+type Change = Vec<(Place, u64)>;
+
+/// A failed attempt.
+struct Attempt {
+    hints: Hints,
+    /// When the thread that left the recording should have come to its next moment: so far the attempt agreed.
+    agreed: u64,
+    /// What has not been tried from here, the most promising first.
+    changes: VecDeque<Change>,
+}
+
+/// A search.
+#[derive(Default)]
+pub struct Search {
+    failed: Vec<Attempt>,
+    tried: BTreeSet<Hints>,
+}
+
+impl Search {
+    /// How many attempts there have been.
+    #[must_use]
+    pub fn attempts(&self) -> u32 {
+        self.failed.len() as u32
+    }
+
+    /// An attempt with these hints has failed.
+    pub fn failed(&mut self, hints: Hints, at: &Disagreement, paths: &Paths) {
+        let none = BTreeMap::new();
+        let threads = paths.get(&at.process).unwrap_or(&none);
+        let way = threads.get(&at.thread).map(|path| path.way(at.moments));
+        self.tried.insert(hints.clone());
+        self.failed.push(Attempt {
+            agreed: way.map_or(0, |way| way.until.1),
+            changes: way.map_or_else(VecDeque::new, |way| changes(&hints, at, way, threads)),
+            hints,
+        });
+    }
+
+    /// What to try next: from the attempt that agreed for longest, with the fewest decisions; `None` if nothing
+    /// is left to be tried, or too much has been.
+    pub fn next(&mut self) -> Option<Hints> {
+        if self.attempts() >= MOST {
+            return None;
+        }
+        loop {
+            let left = self.failed.iter_mut().filter(|a| !a.changes.is_empty());
+            let best = left.min_by_key(|a| (std::cmp::Reverse(a.agreed), a.hints.count()))?;
+            let mut hints = best.hints.clone();
+            for (place, value) in best.changes.pop_front()? {
+                hints.decide(place, value);
+            }
+            if !self.tried.contains(&hints) {
+                return Some(hints);
+            }
+        }
+    }
+}
+
+/// Neighbouring orders of a thread that left the recording on a way.
+fn changes(
+    hints: &Hints,
+    at: &Disagreement,
+    way: Way,
+    threads: &BTreeMap<u32, Path>,
+) -> VecDeque<Change> {
+    let place = |thread, what| Place {
+        process: at.process,
+        thread,
+        what,
+    };
+    let here = place(at.thread, What::Way(at.moments));
+    let (first, last) = (way.from.0, way.until.0);
+    let mut all = VecDeque::new();
+    // A thread that waited for another one in a loop went round too often, or not often enough.
+    let step = hints
+        .at(at.process, at.thread, What::Way(at.moments))
+        .unwrap_or(last);
+    let missing = at.recorded.wrapping_sub(at.ticks) as i64;
+    let guess = step.saturating_add_signed(missing).clamp(first, last);
+    let looped = vec![(here, guess)];
+    let decided = hints.at(at.process, at.thread, What::Way(at.moments)) == Some(step);
+    if decided && missing != 0 {
+        all.push_back(looped.clone());
+    }
+    let path = &threads[&at.thread];
+    let (late, early) = ((here, first), (here, last));
+    all.push_back(vec![late]);
+    all.push_back(vec![early]);
+    // An operation is on the right side of another one, and the loads before it are not.
+    let operations = path.operations(at.moments, at.ops + 1, OPERATIONS);
+    let waits = |(op, tick): (u64, u64), far: usize| {
+        let wait = [
+            tick + 1,
+            first,
+            tick.saturating_sub(1),
+            tick.saturating_sub(2),
+        ][far];
+        vec![(place(at.thread, What::Operation(op)), wait)]
+    };
+    all.extend(operations.iter().map(|&op| waits(op, 0)));
+    if missing != 0 {
+        all.push_back(looped);
+    }
+    // The event of another one happened sooner than at its end.
+    let others = threads.iter().filter(|&(&thread, _)| thread != at.thread);
+    for (&thread, other) in others.clone() {
+        for moments in other.events_at(way.until.1) {
+            all.push_back(vec![late, (place(thread, What::Event(moments)), 1)]);
+        }
+    }
+    // Others went less or more evenly than they are taken to have.
+    let mut alone = Vec::new();
+    for (&thread, other) in others {
+        for (moment, mine, far) in [(way.until.1, late, true), (way.from.1, early, false)] {
+            let passed = other.passed(moment);
+            let theirs = other.way(passed);
+            if theirs.until.0 > theirs.from.0 {
+                let tick = if far { theirs.until.0 } else { theirs.from.0 };
+                let change = (place(thread, What::Way(passed)), tick);
+                all.push_back(vec![mine, change]);
+                alone.push(vec![change]);
+            }
+        }
+    }
+    all.extend((1..4).flat_map(|far| operations.iter().map(move |&op| waits(op, far))));
+    let length = last.saturating_sub(first);
+    for less in [1, 2, 4, 8, length / 2, length / 4, length * 3 / 4] {
+        all.push_back(vec![(here, last.saturating_sub(less).max(first))]);
+    }
+    all.extend(alone);
+    for back in 1..=EARLIER.min(at.moments) {
+        let moments = at.moments - back;
+        let way = path.way(moments);
+        for tick in [way.from.0, way.until.0] {
+            all.push_back(vec![(place(at.thread, What::Way(moments)), tick)]);
+        }
+    }
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Two threads, each with a moment every 100 cycles and 10 ticks; the second one 50 cycles later.
+    fn paths() -> Paths {
+        let path = |late| Path::with((0..9).map(|i| (10 * i, 100 * i + late, 100 * i + late)));
+        let threads = [(0, path(0)), (1, path(50))];
+        Paths::from([(0, threads.into_iter().collect())])
+    }
+
+    fn disagreement(moments: u64) -> Disagreement {
+        Disagreement {
+            process: 0,
+            thread: 0,
+            moments,
+            ops: 0,
+            ticks: 10 * moments - 3,
+            recorded: 10 * moments,
+            events: moments,
+        }
+    }
+
+    #[test]
+    fn no_order_is_tried_twice_and_not_too_many() {
+        let (paths, mut search) = (paths(), Search::default());
+        let (mut hints, mut seen) = (Hints::default(), BTreeSet::new());
+        loop {
+            assert!(seen.insert(hints.clone()), "{hints:?}");
+            search.failed(hints, &disagreement(3), &paths);
+            match search.next() {
+                Some(next) => hints = next,
+                None => break,
+            }
+        }
+        assert!(
+            seen.len() > 10 && seen.len() <= MOST as usize,
+            "{}",
+            seen.len()
+        );
+    }
+
+    #[test]
+    fn the_search_goes_on_from_the_attempt_that_came_furthest() {
+        let (paths, mut search) = (paths(), Search::default());
+        search.failed(Hints::default(), &disagreement(3), &paths);
+        let first = search.next().expect("neighbours");
+        assert_eq!(first.at(0, 0, What::Way(3)), Some(20), "late");
+        search.failed(first.clone(), &disagreement(5), &paths);
+        let second = search.next().expect("neighbours");
+        assert_eq!(second.at(0, 0, What::Way(3)), Some(20));
+        assert_eq!(second.at(0, 0, What::Way(5)), Some(40));
+        // One that fails sooner is left again.
+        search.failed(second, &disagreement(2), &paths);
+        let third = search.next().expect("neighbours");
+        assert_eq!(third.at(0, 0, What::Way(5)), Some(50), "early");
+        assert_eq!(third.at(0, 0, What::Way(2)), None);
+    }
+
+    #[test]
+    fn a_thread_that_is_told_wrong_is_not_searched() {
+        let mut search = Search::default();
+        let mut at = disagreement(3);
+        at.process = 7;
+        search.failed(Hints::default(), &at, &paths());
+        assert_eq!(search.next(), None);
+    }
+}
