@@ -120,7 +120,7 @@ pub fn repeats(code: &dyn Code, pc: u64) -> bool {
 }
 
 /// Bytes that one repetition of a string instruction moves.
-fn string_item(iced: &Instruction) -> u64 {
+pub(crate) fn string_item(iced: &Instruction) -> u64 {
     use iced_x86::Mnemonic as M;
     match iced.mnemonic() {
         M::Movsw | M::Stosw | M::Lodsw | M::Cmpsw | M::Scasw => 2,

@@ -259,6 +259,18 @@ impl Translator {
         Ok(())
     }
 
+    /// Sets whether accesses to memory are tracked ([`relive_host::track`], which must have been
+    /// installed). Other translations are forgotten; no thread may be in the cache.
+    ///
+    /// # Errors
+    /// As [`Translator::flush`].
+    pub fn set_tracked(&mut self, on: bool) -> Result<(), Error> {
+        if self.passes.track.set(on) {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
     /// Whether a translation depends on any byte of `start..end`.
     #[must_use]
     pub fn has_code(&self, start: GuestAddr, end: GuestAddr) -> bool {

@@ -18,6 +18,7 @@ pub mod segments;
 pub mod signal;
 pub mod sys;
 mod ticks;
+pub mod track;
 mod vectors;
 pub mod window;
 

@@ -7,12 +7,14 @@
 
 #[cfg(test)]
 mod accesses;
+mod address;
 mod order;
 mod pass;
 mod readings;
 #[cfg(test)]
 pub(crate) mod tests;
 mod ticks;
+mod track;
 mod watch;
 
 use self::order::Order;
@@ -20,6 +22,7 @@ pub(crate) use self::order::is_ordered;
 use self::pass::Pass;
 use self::readings::Readings;
 use self::ticks::Ticks;
+use self::track::Track;
 use self::watch::Watch;
 use crate::arrival::Arrival;
 use crate::classify::Class;
@@ -30,6 +33,7 @@ use crate::unit::{Flow, Unit};
 /// All passes.
 pub(crate) struct Passes {
     pub(crate) watch: Watch,
+    pub(crate) track: Track,
     readings: Readings,
     order: Order,
     ticks: Ticks,
@@ -38,12 +42,14 @@ pub(crate) struct Passes {
 }
 
 /// Most passes that there are.
-const MOST: usize = 5;
+const MOST: usize = 6;
 
 /// Applies an expression to each pass, in order.
 macro_rules! each {
     ($passes:expr, $pass:ident => $do:expr) => {{
         let $pass = &$passes.watch;
+        $do;
+        let $pass = &$passes.track;
         $do;
         let $pass = &$passes.readings;
         $do;
@@ -68,6 +74,7 @@ impl Passes {
     pub(crate) fn chosen(options: &Options) -> Self {
         Self {
             watch: Watch::default(),
+            track: Track::default(),
             readings: Readings,
             order: Order::new(options.order),
             ticks: Ticks,

@@ -5,13 +5,14 @@
 //!
 //! It must never change a flag or a register or touch guest memory, and so cannot fault.
 
-use iced_x86::{InstructionInfoFactory, Register, UsedMemory};
+use iced_x86::{InstructionInfoFactory, UsedMemory};
 use relive_host::context::off;
 
+use super::address::{Address, Place};
 use super::pass::Pass;
 use crate::access::access_kinds;
 use crate::cache_window::FILTER;
-use crate::classify::{Class, gpr_number};
+use crate::classify::Class;
 use crate::decode::Insn;
 use crate::emit::{EXIT_BYTES, RCX};
 use crate::exit::{Exit, ExitKind};
@@ -23,7 +24,6 @@ use crate::watched::{GRANULE, Watched, WatchedMemory};
 const BYTES: u32 = 640;
 /// Most accesses of one instruction that are checked in line.
 const IN_LINE: usize = 3;
-const RDX: u8 = 2;
 
 /// The check to emit for one access.
 enum Check {
@@ -32,15 +32,6 @@ enum Check {
     Always,
     /// Compute the address and look into the filter.
     Filter(Address, u64),
-}
-
-/// base + index * scale + displacement (+ FS base)
-struct Address {
-    base: Option<u8>,
-    index: Option<(u8, u8)>,
-    displacement: i32,
-    /// Offset in the context of the base of its segment.
-    segment: Option<i32>,
 }
 
 /// The pass; on while anything is watched.
@@ -111,38 +102,15 @@ fn plan(insn: &Insn, memory: &UsedMemory, watched: &WatchedMemory) -> Check {
     }
     let size = memory.memory_size().size() as u64;
     let wide = size == 0 || size > 32;
-    let plain64 = |r: Register| r == Register::None || r.is_gpr64();
-    let ip = matches!(memory.base(), Register::RIP | Register::EIP);
-    if insn.is_repeated() || wide || !(ip || plain64(memory.base())) || !plain64(memory.index()) {
+    if insn.is_repeated() || wide {
         return Check::Always;
     }
-    let segment = match memory.segment() {
-        Register::FS => Some(off::GUEST_FS),
-        Register::GS => Some(off::GUEST_GS),
-        _ => None,
-    };
-    let displacement = memory.displacement();
-    if (ip || memory.base() == Register::None)
-        && memory.index() == Register::None
-        && segment.is_none()
-    {
-        return if watched.touches(displacement, size) {
-            Check::Always
-        } else {
-            Check::None
-        };
+    match Place::of(memory) {
+        None => Check::Always,
+        Some(Place::Fixed(at)) if watched.touches(at, size) => Check::Always,
+        Some(Place::Fixed(_)) => Check::None,
+        Some(Place::Computed(address)) => Check::Filter(address, size),
     }
-    let Ok(displacement) = i32::try_from(displacement as i64) else {
-        return Check::Always;
-    };
-    let index = gpr_number(memory.index()).map(|r| (r, memory.scale().trailing_zeros() as u8));
-    let address = Address {
-        base: gpr_number(memory.base()),
-        index,
-        displacement,
-        segment,
-    };
-    Check::Filter(address, size)
 }
 
 fn emit(unit: &mut Unit<'_>, insn: &Insn, address: &Address, size: u64) {
@@ -150,13 +118,7 @@ fn emit(unit: &mut Unit<'_>, insn: &Insn, address: &Address, size: u64) {
     const SHIFT: u32 = GRANULE.trailing_zeros();
     let asm = &mut *unit.asm;
     asm.spill_rcx();
-    asm.lea_rcx(address.base, address.index, address.displacement);
-    if let Some(base) = address.segment {
-        asm.store(off::SPILL, RDX);
-        asm.load(RDX, base);
-        asm.lea_rcx(Some(RCX), Some((RDX, 0)), 0);
-        asm.load(RDX, off::SPILL);
-    }
+    address.emit(asm, off::SPILL);
     // No flag may change: bits are shifted left by multiplying, and right by a byte through
     // memory.
     let mut left = 8 - SHIFT;

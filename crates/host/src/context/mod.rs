@@ -8,6 +8,7 @@ pub mod off;
 
 use crate::order::edge::{EDGES, Edge};
 use crate::reading::entry::{ROUTINES, Window};
+use crate::track::access::TRACK_SIZES;
 
 use serde::{Deserialize, Serialize};
 
@@ -184,6 +185,12 @@ pub struct Context {
     pub order_flags: u64,
     /// The routine that prologues call.
     pub(crate) order_fn: u64,
+    /// The keys of tracked accesses, by size: see [`crate::track`].
+    pub(crate) track_keys: [u64; TRACK_SIZES],
+    /// Guest registers during the check of an access.
+    pub track_spill: [u64; 2],
+    /// The routine that checks call.
+    pub(crate) track_fn: u64,
 }
 
 /// The vector registers, 64 bytes for each.

@@ -1,0 +1,67 @@
+//! The address of an access as emitted code computes it. It must never touch guest memory or change
+//! a flag.
+
+use iced_x86::{Register, UsedMemory};
+use relive_host::context::off;
+
+use crate::classify::gpr_number;
+use crate::emit::{Asm, RCX};
+
+const RDX: u8 = 2;
+
+/// The address of an access.
+pub(super) enum Place {
+    /// Known here.
+    Fixed(u64),
+    Computed(Address),
+}
+
+/// base + index * scale + displacement (+ FS base)
+pub(super) struct Address {
+    base: Option<u8>,
+    index: Option<(u8, u8)>,
+    displacement: i32,
+    /// Offset in the context of the base of its segment.
+    segment: Option<i32>,
+}
+
+impl Place {
+    /// `None` if the address is not plain arithmetic.
+    pub(super) fn of(memory: &UsedMemory) -> Option<Self> {
+        let plain64 = |r: Register| r == Register::None || r.is_gpr64();
+        let ip = matches!(memory.base(), Register::RIP | Register::EIP);
+        if !(ip || plain64(memory.base())) || !plain64(memory.index()) {
+            return None;
+        }
+        let segment = match memory.segment() {
+            Register::FS => Some(off::GUEST_FS),
+            Register::GS => Some(off::GUEST_GS),
+            _ => None,
+        };
+        let displacement = memory.displacement();
+        let is_fixed = (ip || memory.base() == Register::None) && memory.index() == Register::None;
+        if is_fixed && segment.is_none() {
+            return Some(Self::Fixed(displacement));
+        }
+        Some(Self::Computed(Address {
+            base: gpr_number(memory.base()),
+            index: gpr_number(memory.index()).map(|r| (r, memory.scale().trailing_zeros() as u8)),
+            displacement: i32::try_from(displacement as i64).ok()?,
+            segment,
+        }))
+    }
+}
+
+impl Address {
+    /// Puts it into rcx, which is spilled and still the guest's. rdx must be too, and is saved in
+    /// `slot` of the context on the way.
+    pub(super) fn emit(&self, asm: &mut Asm, slot: i32) {
+        asm.lea_rcx(self.base, self.index, self.displacement);
+        if let Some(base) = self.segment {
+            asm.store(slot, RDX);
+            asm.load(RDX, base);
+            asm.lea_rcx(Some(RCX), Some((RDX, 0)), 0);
+            asm.load(RDX, slot);
+        }
+    }
+}

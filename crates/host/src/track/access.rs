@@ -1,0 +1,89 @@
+//! An access as translated code describes it to the host. It knows neither the filter nor a context.
+
+/// Classes of sizes: 1, 2, 4, … 64 bytes, and all others.
+pub const TRACK_SIZES: usize = 8;
+/// The class of a size.
+#[must_use]
+pub const fn size_class(size: u64) -> usize {
+    match size {
+        1 | 2 | 4 | 8 | 16 | 32 | 64 => size.trailing_zeros() as usize,
+        _ => TRACK_SIZES - 1,
+    }
+}
+
+/// An access as translated code describes it: an instruction, and what it does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Tracked {
+    /// The instruction.
+    pub pc: u64,
+    /// Bytes of the access; of one item of a repeated one.
+    pub size: u64,
+    /// It writes (and may read too).
+    pub writes: bool,
+    /// It is an atomic one.
+    pub atomic: bool,
+    /// It is repeated as often as the guest's rcx says.
+    pub repeated: bool,
+    /// Only some elements are accessed: the number of the mask register that says which, and log2 of
+    /// their bytes.
+    pub masked: Option<(u8, u8)>,
+}
+
+impl Tracked {
+    const PC: u64 = (1 << 48) - 1;
+    const SIZE: u64 = (1 << 10) - 1;
+    /// Of the sizes of masked accesses, which are multiples of 16, the place of log2 of the element.
+    const ELEMENT: u64 = 3;
+
+    /// As one word: pc, size, mask register (3 bits), three flags.
+    #[must_use]
+    pub fn word(self) -> u64 {
+        let flags =
+            u64::from(self.writes) | u64::from(self.atomic) << 1 | u64::from(self.repeated) << 2;
+        let (mask, element) = self.masked.unwrap_or((0, 0));
+        let size = self.size.min(Self::SIZE) | u64::from(element);
+        self.pc & Self::PC | size << 48 | u64::from(mask) << 58 | flags << 61
+    }
+
+    /// Of such a word.
+    #[must_use]
+    pub fn of(word: u64) -> Self {
+        let (size, mask) = (word >> 48 & Self::SIZE, (word >> 58 & 7) as u8);
+        let masked = (mask != 0).then_some((mask, (size & Self::ELEMENT) as u8));
+        Self {
+            pc: word & Self::PC,
+            size: match masked {
+                Some(_) => size & !Self::ELEMENT,
+                None => size,
+            },
+            writes: word >> 61 & 1 == 1,
+            atomic: word >> 62 & 1 == 1,
+            repeated: word >> 63 == 1,
+            masked,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_description_is_one_word() {
+        for (writes, masked, size) in [
+            (false, None, 512),
+            (true, Some((7, 3)), 64),
+            (true, Some((1, 0)), 32),
+        ] {
+            let tracked = Tracked {
+                pc: 0x1234_5678_9abc,
+                size,
+                writes,
+                atomic: !writes,
+                repeated: writes,
+                masked,
+            };
+            assert_eq!(Tracked::of(tracked.word()), tracked);
+        }
+    }
+}
