@@ -1,13 +1,16 @@
 //! The modules of one target, and the names of its addresses.
 
+use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use crate::demangle::{demangled, plain};
 use crate::dwarf::Line;
 use crate::evaluate::Where;
 use crate::find::{Finder, HEAD, read};
+use crate::globals::Globals;
 use crate::module::{Kind, Module, Symbol};
 use crate::names::near;
 use crate::placed::Placed;
@@ -45,6 +48,8 @@ pub struct Found {
 pub struct Space {
     modules: Vec<Placed>,
     maps: Vec<Map>,
+    /// Variables with a permanent place, by module, of those that were asked for.
+    pub(crate) globals: RefCell<HashMap<usize, Rc<Globals>>>,
 }
 
 impl Space {
@@ -83,7 +88,11 @@ impl Space {
             });
         }
         Self::drop_files(&mut modules, &maps);
-        Self { modules, maps }
+        Self {
+            modules,
+            maps,
+            globals: RefCell::default(),
+        }
     }
 
     /// Drops files that the program has mapped only to read them, as Rust's programs do with their

@@ -57,6 +57,28 @@ pub(crate) struct Member {
 /// the discriminant select it.
 pub(crate) type Variants = (Option<Member>, Vec<(bool, Member)>);
 
+/// Whether a class of this name is an atomic object of the C++ or Rust standard library, or of Go's.
+fn is_atomic_class(name: &str) -> bool {
+    const RUST: [&str; 13] = [
+        "Bool", "Ptr", "I8", "I16", "I32", "I64", "I128", "Isize", "U8", "U16", "U32", "U64",
+        "Usize",
+    ];
+    let name = name
+        .rsplit("::")
+        .next()
+        .filter(|_| !name.contains('<'))
+        .unwrap_or(name);
+    let plain = name.split('<').next().unwrap_or(name);
+    matches!(
+        plain,
+        "atomic" | "atomic_flag" | "__atomic_base" | "atomic_ref"
+    ) || plain == "Atomic"
+        || plain
+            .strip_prefix("Atomic")
+            .is_some_and(|rest| RUST.contains(&rest))
+        || plain.starts_with("sync/atomic.")
+}
+
 impl Type {
     pub(crate) fn new(units: &Rc<Units>, die: Option<Die>) -> Self {
         Self {
@@ -111,6 +133,30 @@ impl Type {
             Some(DW_TAG_unspecified_type) => Shape::Void,
             _ => Shape::Other,
         }
+    }
+
+    /// Whether accesses to it synchronise threads: `_Atomic`, `std::atomic<T>`, `AtomicU32`.
+    #[must_use]
+    pub fn is_atomic(&self) -> bool {
+        let mut at = self.clone();
+        for _ in 0..MOST_DEPTH {
+            let Some(die) = &at.die else { return false };
+            match die.tag() {
+                Some(DW_TAG_atomic_type) => return true,
+                Some(DW_TAG_structure_type | DW_TAG_class_type) => {
+                    return self
+                        .units
+                        .name(die)
+                        .is_some_and(|name| is_atomic_class(&name));
+                }
+                Some(
+                    DW_TAG_typedef | DW_TAG_const_type | DW_TAG_volatile_type
+                    | DW_TAG_restrict_type,
+                ) => at = at.inner(die),
+                _ => return false,
+            }
+        }
+        false
     }
 
     /// Whether it is a reference: a pointer that stands for what it points to.

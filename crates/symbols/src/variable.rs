@@ -367,7 +367,7 @@ fn of_a_frame(name: &str, all: &BTreeSet<String>) -> Missing {
 }
 
 /// The place of an entry's variable.
-fn place_of(
+pub(crate) fn place_of(
     target: &mut dyn Target,
     placed: &Placed,
     view: &View,
