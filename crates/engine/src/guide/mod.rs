@@ -3,5 +3,6 @@
 
 pub mod point;
 pub mod protocol;
+pub mod races;
 pub mod registers;
 pub mod start;

@@ -9,6 +9,7 @@ use std::io::{self, Read, Write};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::point::Point;
+use super::races::{RaceHints, Races};
 use crate::failure::Failure;
 
 /// Most bytes of a message.
@@ -165,6 +166,10 @@ pub enum Request {
     SigInfo,
     /// The path of the program that runs, as the answer's bytes.
     Program,
+    /// Look for races from here on, with what is known before.
+    LookForRaces(RaceHints),
+    /// Go on looking, for a while.
+    Races,
 }
 
 /// Stands for a system call where another process has written, between two turns.
@@ -345,6 +350,8 @@ pub enum Response {
     Checksum(u64),
     /// Of [`Request::Past`].
     Past(Past),
+    /// Of [`Request::Races`].
+    Races(Races),
     /// The guest has no such memory or thread.
     Absent,
     /// The replay cannot go on, and why.

@@ -12,6 +12,7 @@ mod kept;
 mod portions;
 mod processes;
 mod queries;
+mod races;
 mod replay_process;
 mod route;
 mod snapshots;
@@ -24,10 +25,12 @@ pub use crate::guide::protocol::{
     Ended, Hit, MapLine, OTHERS, Output, Past, Ran, ReplayStatus, Request, Response, RunRequest,
     Search, StopEvent, StopReason, StopSet, Thread, Watching, Watchpoint, receive, send,
 };
+pub use crate::guide::races::{Race, RaceAccess, RaceHints, Races};
 pub use crate::guide::registers::{Registers, vector_places, vector_state};
 pub use function_calls::{CallObserver, Callee, Find, FunctionCall, Moment};
 pub use processes::{Follow, child, crashes, follow, processes};
 pub use queries::{LastWrite, Place};
+pub use races::races;
 pub use replay_process::{Interrupter, ReplayProcess, Uninterrupted};
 pub use spot::{Fine, Spot};
 pub use state::{Stopped, Timeline};

@@ -19,6 +19,7 @@ use crate::failure::{Failure, Result};
 use crate::guide::protocol::{
     Output, Ran, ReplayStatus, Request, Response, RunRequest, StopSet, receive, send,
 };
+use crate::guide::races::{RaceHints, Races};
 use crate::guide::start::VARIABLE as GUIDE;
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;
@@ -252,6 +253,28 @@ impl ReplayProcess {
         }
         match reply {
             Response::Ran(ran) => Ok((*ran, bytes)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Looks for races from here on.
+    ///
+    /// # Errors
+    /// Divergence, or the process is gone.
+    pub fn look_for_races(&mut self, hints: &RaceHints) -> Result<()> {
+        match self.ask(&Request::LookForRaces(hints.clone()))? {
+            Response::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Goes on with that for a while.
+    ///
+    /// # Errors
+    /// Divergence, or the process is gone.
+    pub fn races(&mut self) -> Result<Races> {
+        match self.ask(&Request::Races)? {
+            Response::Races(races) => Ok(races),
             other => Err(unexpected(&other)),
         }
     }

@@ -9,6 +9,7 @@ use relive_dbt::{Access, Watched, accesses};
 use crate::failure::Result;
 use crate::guide::protocol::{Watching, Watchpoint};
 use crate::machine::Machine;
+use crate::modes::replay::races::tracking;
 use crate::task::Task;
 
 /// Watched for writes by the kernel's part of the replay, and the first write noticed.
@@ -27,6 +28,7 @@ static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the replay has written guest memory on the kernel's behalf.
 pub fn wrote(addr: u64, len: u64) {
+    tracking::wrote(addr, len);
     if !ANY.load(Ordering::Relaxed) {
         return;
     }

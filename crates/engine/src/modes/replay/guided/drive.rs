@@ -1,6 +1,7 @@
 //! A guided replay: the stepper, the way that it has gone, and where it is to stop.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use super::begin::Begin;
 use super::guard::Means;
@@ -8,13 +9,19 @@ use super::guidance::Guidance;
 use super::run::Going;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{Output, Past, Ran, ReplayStatus, RunRequest, StopReason, StopSet};
+use crate::guide::races::Races;
 use crate::machine::Machine;
+use crate::modes::replay::races::racing::Racing;
+use crate::modes::replay::races::tracking;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::watching;
 use crate::modes::replay::{session, state};
 use crate::siginfo::{fault_info, signo};
 use crate::tape::digest;
 use crate::task::Task;
+
+/// How long a search for races goes on before it tells of its progress.
+const RACING: Duration = Duration::from_millis(200);
 
 /// A guided replay.
 pub struct Driver {
@@ -148,6 +155,19 @@ impl Driver {
             blind: self.guide.guard.is_blind(),
         };
         Ok((ran, output))
+    }
+
+    /// Goes on for a while, and looks for races.
+    pub fn races(&mut self) -> Result<Races> {
+        if self.at.ended.is_none() {
+            self.at.run(&mut Racing::new(RACING))?;
+        }
+        let races = tracking::with(|t| t.races());
+        let races = races.ok_or_else(|| Failure::internal("no race is looked for"))?;
+        Ok(Races {
+            ended: self.at.ended.is_some(),
+            ..races
+        })
     }
 
     /// The `siginfo_t` of the signal that is the next event, if it is one.

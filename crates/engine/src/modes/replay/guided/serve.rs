@@ -11,6 +11,7 @@ use crate::guide::protocol::{Request, Response};
 use crate::guide::start::Guide;
 use crate::machine::Machine;
 use crate::modes::replay::checksum;
+use crate::modes::replay::races::tracking;
 use crate::modes::replay::state;
 use crate::modes::replay::stepper::process::Stepper;
 
@@ -112,6 +113,11 @@ fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &
         Request::Write(addr) => look::done(look::write(driver.machine(), addr, bytes)?),
         Request::Maps => Response::Maps(look::maps(driver.machine())),
         Request::Checksum => Response::Checksum(driver.checksum()),
+        Request::LookForRaces(hints) => {
+            tracking::begin(hints)?;
+            Response::Done
+        }
+        Request::Races => Response::Races(driver.races()?),
         Request::InferiorCall(slot) => {
             let (why, output) = driver.inferior_call(slot, &mut || channel.is_wanted())?;
             return Ok((Response::Ran(Box::new(why)), output));

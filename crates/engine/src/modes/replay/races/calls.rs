@@ -1,0 +1,227 @@
+//! The order that system calls make among threads: which objects a call releases when it is made, and
+//! which it acquires when it has returned. A table; calls without a line order nothing.
+//!
+//! Too much order hides races, and too little makes them up: where the kernel's object is not known
+//! (sockets, signals, locks of files) all of its kind are one.
+
+use std::collections::BTreeMap;
+
+use relive_host::{GuestAddr, copy};
+
+use super::detector::{Detector, Object, Use};
+
+/// A system call of a thread.
+#[derive(Clone, Copy, Debug)]
+pub struct Called {
+    pub nr: u32,
+    pub args: [u64; 6],
+}
+
+/// The meaning of a call for the order of threads.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Order {
+    /// The word at the first argument, and at the fifth.
+    Futex,
+    /// Writes to the descriptor in the first argument.
+    Writes,
+    /// Reads from it.
+    Reads,
+    /// Waits until descriptors are ready.
+    Waits,
+    /// Says which descriptors to wait for.
+    Asks,
+    /// Sends a signal.
+    Sends,
+    /// Takes a signal.
+    Takes,
+    Ipc,
+    Barrier,
+}
+
+/// The table.
+const ORDERS: &[(i64, Order)] = &[
+    (libc::SYS_futex, Order::Futex),
+    (libc::SYS_write, Order::Writes),
+    (libc::SYS_writev, Order::Writes),
+    (libc::SYS_sendto, Order::Writes),
+    (libc::SYS_sendmsg, Order::Writes),
+    (libc::SYS_sendmmsg, Order::Writes),
+    (libc::SYS_shutdown, Order::Writes),
+    (libc::SYS_close, Order::Writes),
+    (libc::SYS_timerfd_settime, Order::Writes),
+    (libc::SYS_connect, Order::Writes),
+    (libc::SYS_read, Order::Reads),
+    (libc::SYS_readv, Order::Reads),
+    (libc::SYS_recvfrom, Order::Reads),
+    (libc::SYS_recvmsg, Order::Reads),
+    (libc::SYS_recvmmsg, Order::Reads),
+    (libc::SYS_accept, Order::Reads),
+    (libc::SYS_accept4, Order::Reads),
+    (libc::SYS_poll, Order::Waits),
+    (libc::SYS_ppoll, Order::Waits),
+    (libc::SYS_select, Order::Waits),
+    (libc::SYS_pselect6, Order::Waits),
+    (libc::SYS_epoll_wait, Order::Waits),
+    (libc::SYS_epoll_pwait, Order::Waits),
+    (libc::SYS_epoll_pwait2, Order::Waits),
+    (libc::SYS_epoll_ctl, Order::Asks),
+    (libc::SYS_kill, Order::Sends),
+    (libc::SYS_tkill, Order::Sends),
+    (libc::SYS_tgkill, Order::Sends),
+    (libc::SYS_rt_sigqueueinfo, Order::Sends),
+    (libc::SYS_rt_tgsigqueueinfo, Order::Sends),
+    (libc::SYS_timer_settime, Order::Sends),
+    (libc::SYS_setitimer, Order::Sends),
+    (libc::SYS_rt_sigaction, Order::Sends),
+    (libc::SYS_rt_sigtimedwait, Order::Takes),
+    (libc::SYS_semop, Order::Ipc),
+    (libc::SYS_semtimedop, Order::Ipc),
+    (libc::SYS_msgsnd, Order::Ipc),
+    (libc::SYS_msgrcv, Order::Ipc),
+    (libc::SYS_mq_timedsend, Order::Ipc),
+    (libc::SYS_mq_timedreceive, Order::Ipc),
+    (libc::SYS_flock, Order::Ipc),
+    (libc::SYS_fcntl, Order::Ipc),
+    (libc::SYS_membarrier, Order::Barrier),
+];
+
+fn order(nr: u32) -> Option<Order> {
+    let mut rows = ORDERS.iter();
+    rows.find(|(n, _)| *n == i64::from(nr))
+        .map(|(_, order)| *order)
+}
+
+/// The objects behind descriptors.
+#[derive(Default)]
+pub struct Descriptors {
+    objects: BTreeMap<u64, Object>,
+    next: u64,
+}
+
+impl Descriptors {
+    fn of(&self, fd: u64) -> Option<Object> {
+        self.objects.get(&u64::from(fd as u32)).copied()
+    }
+
+    fn set(&mut self, fd: u64, object: Option<Object>) {
+        let fd = u64::from(fd as u32);
+        match object {
+            Some(object) => self.objects.insert(fd, object),
+            None => self.objects.remove(&fd),
+        };
+    }
+
+    fn fresh(&mut self) -> Object {
+        self.next += 1;
+        Object::File(self.next)
+    }
+
+    /// Notes the descriptors that a call made or closed.
+    fn changed(&mut self, call: &Called, result: u64) {
+        let [first, second, ..] = call.args;
+        match i64::from(call.nr) {
+            libc::SYS_pipe | libc::SYS_pipe2 => self.pair(first),
+            libc::SYS_socketpair => self.pair(call.args[3]),
+            libc::SYS_eventfd | libc::SYS_eventfd2 | libc::SYS_timerfd_create => {
+                let object = self.fresh();
+                self.set(result, Some(object));
+            }
+            libc::SYS_signalfd | libc::SYS_signalfd4 => self.set(result, Some(Object::Signals)),
+            libc::SYS_socket | libc::SYS_accept | libc::SYS_accept4 => {
+                self.set(result, Some(Object::Sockets));
+            }
+            libc::SYS_dup => self.set(result, self.of(first)),
+            libc::SYS_dup2 | libc::SYS_dup3 => self.set(second, self.of(first)),
+            libc::SYS_fcntl if matches!(second as i32, libc::F_DUPFD | libc::F_DUPFD_CLOEXEC) => {
+                self.set(result, self.of(first));
+            }
+            libc::SYS_close => self.set(first, None),
+            libc::SYS_open | libc::SYS_openat | libc::SYS_openat2 => self.set(result, None),
+            _ => {}
+        }
+    }
+
+    /// Two descriptors of one object, as the kernel has stored them.
+    fn pair(&mut self, at: u64) {
+        let mut bytes = [0; 8];
+        if copy::read(GuestAddr(at), &mut bytes).is_ok() {
+            let both = u64::from_le_bytes(bytes);
+            let object = self.fresh();
+            self.set(both, Some(object));
+            self.set(both >> 32, Some(object));
+        }
+    }
+}
+
+/// A call is about to be made.
+pub fn before(call: &Called, descriptors: &Descriptors, detector: &mut Detector) {
+    match order(call.nr) {
+        Some(Order::Futex) => words(call, detector, Use::Release),
+        Some(Order::Writes) => {
+            if let Some(object) = descriptors.of(call.args[0]) {
+                detector.uses(object, Use::Release);
+                detector.uses(Object::Readiness, Use::Release);
+            }
+        }
+        Some(Order::Asks) => detector.uses(Object::Readiness, Use::Release),
+        Some(Order::Sends) => detector.uses(Object::Signals, Use::Release),
+        Some(Order::Ipc) => detector.uses(Object::Ipc, Use::Release),
+        Some(Order::Barrier) => detector.barrier(),
+        Some(Order::Reads | Order::Waits | Order::Takes) | None => {}
+    }
+}
+
+/// A call has returned.
+pub fn behind(call: &Called, result: u64, descriptors: &mut Descriptors, detector: &mut Detector) {
+    match order(call.nr) {
+        Some(Order::Futex) => words(call, detector, Use::Acquire),
+        Some(Order::Reads) => {
+            if let Some(object) = descriptors.of(call.args[0]) {
+                detector.uses(object, Use::Acquire);
+            }
+        }
+        Some(Order::Waits) => detector.uses(Object::Readiness, Use::Acquire),
+        Some(Order::Takes) => detector.uses(Object::Signals, Use::Acquire),
+        Some(Order::Ipc) => detector.uses(Object::Ipc, Use::Acquire),
+        _ => {}
+    }
+    if result as i64 >= 0 {
+        descriptors.changed(call, result);
+        mapped(call, result, detector);
+    }
+}
+
+/// The words of a futex call.
+fn words(call: &Called, detector: &mut Detector, how: Use) {
+    const TWO: [i32; 4] = [
+        libc::FUTEX_REQUEUE,
+        libc::FUTEX_CMP_REQUEUE,
+        libc::FUTEX_WAKE_OP,
+        libc::FUTEX_WAIT_REQUEUE_PI,
+    ];
+    const OPERATION: u64 = 0x7f;
+    let second = TWO
+        .contains(&((call.args[1] & OPERATION) as i32))
+        .then_some(call.args[4]);
+    for addr in [Some(call.args[0]), second].into_iter().flatten() {
+        detector.synchronises(addr, 4);
+        detector.uses(Object::Word(addr / 4 * 4), how);
+    }
+}
+
+/// Memory that a call has put in place of other memory, or has emptied.
+fn mapped(call: &Called, result: u64, detector: &mut Detector) {
+    let [addr, len, new_len, ..] = call.args;
+    match i64::from(call.nr) {
+        libc::SYS_mmap => detector.renew(result, result.saturating_add(len)),
+        libc::SYS_munmap => detector.renew(addr, addr.saturating_add(len)),
+        libc::SYS_mremap => {
+            detector.renew(addr, addr.saturating_add(len));
+            detector.renew(result, result.saturating_add(new_len));
+        }
+        libc::SYS_madvise if new_len as i32 == libc::MADV_DONTNEED => {
+            detector.renew(addr, addr.saturating_add(len));
+        }
+        _ => {}
+    }
+}

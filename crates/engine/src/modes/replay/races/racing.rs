@@ -1,0 +1,119 @@
+//! A run of a replay that looks for races: tells the detector of all that orders threads. Must never
+//! stop the replay anywhere but between two pieces of guest code.
+
+use std::time::{Duration, Instant};
+
+use relive_dbt::Stop;
+
+use super::calls::{self, Called};
+use super::detector::{Object, Use};
+use super::tracking::{self, Tracking};
+use crate::failure::Result;
+use crate::flow::Flow;
+use crate::modes::replay::events::{Due, Happening};
+use crate::modes::replay::stepper::process::Stepper;
+use crate::modes::replay::stepper::stops::{Pace, Stops};
+use crate::task::Task;
+
+/// Ticks between two looks at the clock, at most.
+const SLICE: u64 = 1 << 22;
+/// Looks between two looks at the clock, at most.
+const LOOKS: u32 = 1 << 10;
+
+/// One run, for a while.
+pub struct Racing {
+    until: Instant,
+    looks: u32,
+    /// The call that is being made, if an event is one.
+    call: Option<Called>,
+}
+
+impl Racing {
+    pub fn new(time: Duration) -> Self {
+        Self {
+            until: Instant::now() + time,
+            looks: 0,
+            call: None,
+        }
+    }
+}
+
+/// The call that the task makes, or that it comes back to.
+fn called(task: &Task) -> Called {
+    let [rax, _, rdx, _, _, _, rsi, rdi, r8, r9, r10, ..] = task.ctx.gpr;
+    Called {
+        nr: rax as u32,
+        args: [rdi, rsi, rdx, r10, r8, r9],
+    }
+}
+
+impl Stops for Racing {
+    type Why = ();
+
+    fn look(&mut self, _: &mut Stepper) -> Result<Option<()>> {
+        self.looks += 1;
+        let over = self.looks.is_multiple_of(LOOKS) && Instant::now() >= self.until;
+        Ok(over.then_some(()))
+    }
+
+    fn before_code(&mut self, at: &mut Stepper, _: bool) -> Result<Pace<()>> {
+        tracking::with(|t| t.enter(&mut at.task)).transpose()?;
+        Ok(Pace::Within(SLICE))
+    }
+
+    fn before_event(&mut self, at: &mut Stepper, due: &Due) -> Result<Option<()>> {
+        let begins = matches!(due, Due::Stop(Stop::Syscall { .. }));
+        self.call = (begins || matches!(due, Due::Resumed)).then(|| called(&at.task));
+        tracking::with(|t| {
+            // What an ending thread has written, for instance: its thread id's word synchronises.
+            t.written.clear();
+            t.enter(&mut at.task)?;
+            match (due, &self.call) {
+                (Due::Position(position), _) if matches!(position.what, Happening::Signal(_)) => {
+                    t.detector.uses(Object::Signals, Use::Acquire);
+                }
+                (_, Some(call)) if begins => {
+                    calls::before(call, &t.descriptors, &mut t.detector);
+                    if i64::from(call.nr) == libc::SYS_exit {
+                        leaves(t, &at.task);
+                    }
+                    t.renews();
+                }
+                _ => {}
+            }
+            Ok(None)
+        })
+        .unwrap_or(Ok(None))
+    }
+
+    fn happened(&mut self, at: &mut Stepper, flow: &Flow) -> Result<()> {
+        tracking::with(|t| {
+            if matches!(flow, Flow::Exec(_)) {
+                t.new_program();
+                return;
+            }
+            let Some(call) = self.call.take().filter(|_| !at.task.parked) else {
+                return;
+            };
+            for task in at.session.tasks.values() {
+                t.detector.born(task.process.index, task.index);
+            }
+            if matches!(flow, Flow::Continue) {
+                let result = at.task.ctx.gpr[0];
+                calls::behind(&call, result, &mut t.descriptors, &mut t.detector);
+                t.take_written(&at.task, call.nr);
+                t.renews();
+            }
+        });
+        Ok(())
+    }
+}
+
+/// A thread ends: who finds its cleared thread id knows of all that it did.
+fn leaves(t: &mut Tracking, task: &Task) {
+    if task.clear_tid != 0 {
+        t.detector.synchronises(task.clear_tid, 4);
+        t.detector
+            .uses(Object::Word(task.clear_tid / 4 * 4), Use::Release);
+    }
+}

@@ -1,0 +1,208 @@
+//! The state of a search for races, which translated code reaches by a function of its own: accesses
+//! come here. Must never touch guest memory on the way of an access, which may be about to fault.
+
+use std::cell::UnsafeCell;
+
+use relive_host::Context;
+use relive_host::track::{self, Era, Tracked};
+
+use super::calls::Descriptors;
+use super::detector::{Detector, Outcome, Position, Touch};
+use crate::failure::{Failure, Result};
+use crate::guide::races::{RaceHints, Races};
+use crate::machine::Machine;
+use crate::modes::replay::state;
+use crate::task::Task;
+
+/// A thread: process and index.
+type Id = (u32, u32);
+
+/// A search for races.
+pub struct Tracking {
+    pub detector: Detector,
+    pub descriptors: Descriptors,
+    hints: RaceHints,
+    era: Era,
+    /// The thread whose turn it is.
+    running: Option<Id>,
+    /// Its time has gone on since its era began.
+    stale: bool,
+    /// Accesses are tracked: from the first time on that there are two threads.
+    on: bool,
+    /// Memory that the call in flight has written, and nobody has looked at.
+    pub written: Vec<(u64, u64)>,
+    /// What earlier programs of the process did.
+    before: Races,
+}
+
+struct Place(UnsafeCell<Option<Tracking>>);
+
+// SAFETY: a replay has one thread.
+unsafe impl Sync for Place {}
+
+static TRACKING: Place = Place(UnsafeCell::new(None));
+
+/// Runs `f` with the state, if there is a search. `f` must run no guest code.
+pub fn with<R>(f: impl FnOnce(&mut Tracking) -> R) -> Option<R> {
+    // SAFETY: one thread, and no call of this is within another: `f` gets no way to make one, as guest
+    // code runs in none.
+    unsafe { (*TRACKING.0.get()).as_mut() }.map(f)
+}
+
+/// Begins a search.
+///
+/// # Errors
+/// There is no memory for the filter.
+pub fn begin(hints: RaceHints) -> Result<()> {
+    let tracking = Tracking {
+        detector: Detector::new(&hints),
+        descriptors: Descriptors::default(),
+        hints,
+        era: Era::default().next(),
+        running: None,
+        stale: true,
+        on: false,
+        written: Vec::new(),
+        before: Races::default(),
+    };
+    // SAFETY: one thread, which is not in `with`.
+    unsafe { *TRACKING.0.get() = Some(tracking) };
+    // SAFETY: a replay runs guest code on one host thread.
+    unsafe { track::install(accessed) }
+        .map_err(|e| Failure::setup(format!("no memory to look for races: error {e}")))
+}
+
+/// The kernel's part of a call has written guest memory.
+pub fn wrote(addr: u64, len: u64) {
+    with(|t| {
+        if t.on {
+            t.written.push((addr, len));
+        }
+    });
+}
+
+/// Guest code is about to make an access that is not in the filter.
+extern "C" fn accessed(ctx: &mut Context, addr: u64, word: u64) {
+    let tracked = Tracked::of(word);
+    with(|t| match tracked.masked {
+        None => t.access(ctx, &tracked, addr),
+        Some((register, shift)) => {
+            let mask = ctx.tracked_mask(register);
+            for element in (0..tracked.size >> shift).filter(|n| mask >> n & 1 == 1) {
+                let one = Tracked {
+                    size: 1 << shift,
+                    ..tracked
+                };
+                t.access(ctx, &one, addr.wrapping_add(element << shift));
+            }
+        }
+    });
+}
+
+fn here(ctx: &Context) -> Position {
+    Position {
+        tick: ctx.ticks(),
+        event: state::events(),
+    }
+}
+
+impl Tracking {
+    /// Guest code makes an access.
+    fn access(&mut self, ctx: &mut Context, tracked: &Tracked, addr: u64) {
+        let size = match tracked.repeated {
+            true => tracked.size.saturating_mul(ctx.tracked_rcx()),
+            false => tracked.size,
+        };
+        if size == 0 {
+            return;
+        }
+        let touch = Touch {
+            pc: tracked.pc,
+            addr,
+            size,
+            writes: tracked.writes,
+            atomic: tracked.atomic,
+            call: None,
+        };
+        match self.detector.touch(&touch, || here(ctx)) {
+            Outcome::Known if !tracked.repeated => {
+                self.era.seen(addr, tracked.size, tracked.writes);
+            }
+            Outcome::Known | Outcome::Acquired => {}
+            Outcome::Released => {
+                self.era = self.era.next();
+                ctx.begin_era(self.era);
+            }
+        }
+    }
+
+    /// A thread is about to run guest code.
+    pub fn enter(&mut self, task: &mut Task) -> Result<()> {
+        let id = (task.process.index, task.index);
+        if self.running != Some(id) {
+            self.detector.run(id.0, id.1);
+            if let Some(last) = self.running.filter(|last| last.0 != id.0) {
+                // A child of vfork(2) ran in its parent's place, or the reverse.
+                self.detector.learn_from(last.0, last.1);
+            }
+            self.running = Some(id);
+            self.stale = true;
+        }
+        let on = self.detector.threads() > 1;
+        if on != self.on {
+            self.on = on;
+            let machine: &Machine = task.machine();
+            let set = machine.memory().translator.set_tracked(on);
+            set.map_err(Failure::setup)?;
+        }
+        if self.stale {
+            self.stale = false;
+            self.era = self.era.next();
+            task.ctx.begin_era(self.era);
+        }
+        Ok(())
+    }
+
+    /// The time of the running thread has gone on, or memory is other memory.
+    pub fn renews(&mut self) {
+        self.stale = true;
+    }
+
+    /// The process runs a new program.
+    pub fn new_program(&mut self) {
+        self.before = self.races();
+        self.detector = Detector::new(&self.hints);
+        self.running = None;
+        self.stale = true;
+    }
+
+    /// Memory that a call has written is accessed.
+    pub fn take_written(&mut self, task: &Task, nr: u32) {
+        let at = here(&task.ctx);
+        for (addr, size) in std::mem::take(&mut self.written) {
+            let touch = Touch {
+                pc: task.ctx.rip,
+                addr,
+                size,
+                writes: true,
+                atomic: false,
+                call: Some(nr),
+            };
+            if size > 0 {
+                self.detector.touch(&touch, || at);
+            }
+        }
+    }
+
+    /// What was found so far.
+    pub fn races(&self) -> Races {
+        let mut races = self.before.clone();
+        let now = self.detector.races();
+        races.races.extend(now.races);
+        races.late.extend(now.late);
+        races.more |= now.more;
+        races.threads = races.threads.max(now.threads);
+        races.events = state::events();
+        races
+    }
+}
