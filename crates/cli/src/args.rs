@@ -16,9 +16,7 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use guest::Guest;
 pub use recording::{AttemptArgs, HuntArgs, RecordArgs, RecordMode, RunArgs};
-pub use replaying::{
-    BacktraceArgs, CallsArgs, DapArgs, DebugArgs, LastWriteArgs, ReplayArgs, TravelArgs, VerifyArgs,
-};
+pub use replaying::{BacktraceArgs, CallsArgs, DapArgs, DebugArgs, LastWriteArgs, RacesArgs, ReplayArgs, TravelArgs, VerifyArgs};
 pub use rpc::{RpcArgs, RpcCausalityArgs, RpcCommand, RpcDiffArgs, RpcDumpArgs};
 pub use stats::StatsFormat;
 use texts::*;
@@ -67,6 +65,9 @@ pub enum Command {
     /// Find who wrote to memory last
     #[command(long_about = LAST_WRITE, after_help = LAST_WRITE_AFTER)]
     LastWrite(LastWriteArgs),
+    /// Find data races: accesses of threads that nothing orders
+    #[command(long_about = RACES, after_help = RACES_AFTER)]
+    Races(RacesArgs),
     /// List the calls of a function
     #[command(long_about = CALLS, after_help = CALLS_AFTER)]
     Calls(CallsArgs),

@@ -31,6 +31,7 @@ mod peer;
 mod place;
 mod progress;
 mod query;
+mod races;
 mod record;
 mod replay;
 mod room;
@@ -109,6 +110,7 @@ fn execute(command: &Command) -> Result<EndStatus, Failure> {
         Command::Dap(args) => dap::execute(args),
         Command::Backtrace(args) => backtrace::execute(args),
         Command::LastWrite(args) => last_write::execute(args),
+        Command::Races(args) => races::execute(args),
         Command::Calls(args) => calls::execute(args),
         Command::Travel(args) => travel::execute(args),
         Command::Attempt(args) => attempt::execute(args),

@@ -45,6 +45,16 @@ impl Drop for Bar {
     }
 }
 
+/// A counter of `what` with the time that passes, for work of unknown length.
+pub fn counter(what: &'static str) -> ProgressBar {
+    let bar = ProgressBar::no_length();
+    let template = format!("{{spinner}} {{pos}} {what}, {{elapsed}} {{msg}}");
+    if let Ok(style) = ProgressStyle::with_template(&template) {
+        bar.set_style(style);
+    }
+    bar
+}
+
 /// A counter with the time that passes, for work without a known end.
 pub fn spinner(total: u64) -> ProgressBar {
     let bar = ProgressBar::new(total);

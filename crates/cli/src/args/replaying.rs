@@ -84,6 +84,22 @@ pub struct BacktraceArgs {
     pub json: bool,
 }
 
+// Arguments of `races`.
+#[derive(Debug, Args)]
+pub struct RacesArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Only this process: its index in the recording [default: each by itself]
+    #[arg(short, long, value_name = "N")]
+    pub process: Option<u32>,
+    /// Do not report races that a line of this file covers
+    #[arg(short, long, value_name = "FILE")]
+    pub suppressions: Option<PathBuf>,
+    /// Print an object
+    #[arg(long)]
+    pub json: bool,
+}
+
 // Arguments of `last-write`.
 #[derive(Debug, Args)]
 pub struct LastWriteArgs {

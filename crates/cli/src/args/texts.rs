@@ -132,6 +132,35 @@ Examples:
   relive last-write --addr 0x100040a0
   relive last-write bank-2 --addr 0x100040a0 --len 8 --before 2000 --json";
 
+pub(super) const RACES: &str = "\
+Find data races in a recording: two accesses of different threads to the same memory, at least one \
+of them a write, that no synchronisation of the program orders.
+
+The recording is replayed, and the order of its threads is taken from what they do: atomic \
+instructions on a word, futexes, threads that begin, end and are joined, pipes, sockets, signals. So a \
+race is found although nothing went wrong in this run, as long as both accesses were made. Words that \
+atomic instructions use too, and objects of an atomic type (_Atomic, std::atomic, AtomicU32), \
+synchronise and do not race.
+
+For each pair of places one race is reported: the variable, both accesses with thread, value and call \
+stack, and positions for debug --at. Names and types need debug information. Each process is looked at \
+by itself. The exit status is 0 without races, 1 with races, and 125 if the search failed.
+
+A file of suppressions has one pattern a line, in which * stands for any characters. A race is not \
+reported if a pattern covers a frame of either stack, or the variable:
+  # a comment
+  function:stats_*
+  file:legacy.c
+  module:libfoo.so*
+  variable:debug_level";
+
+pub(super) const RACES_AFTER: &str = "\
+Examples:
+  relive races
+  relive races bank-2 --suppressions known.txt
+  relive races bank-2 --json
+  relive debug bank-2 --at 133:4004@0x10001168/p0.t3    a position of a race";
+
 pub(super) const CALLS: &str = "\
 List the calls of a function over a whole recording: where, by which thread, with which \
 arguments and which result.

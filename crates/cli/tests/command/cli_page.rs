@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::sandbox::{Sandbox, finish};
 
-const COMMANDS: [&str; 17] = [
+const COMMANDS: [&str; 18] = [
     "record",
     "replay",
     "verify",
@@ -15,6 +15,7 @@ const COMMANDS: [&str; 17] = [
     "dap",
     "backtrace",
     "last-write",
+    "races",
     "calls",
     "pack",
     "unpack",

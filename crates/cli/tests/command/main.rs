@@ -14,6 +14,7 @@ mod limits;
 mod pack;
 mod place;
 mod positions;
+mod races;
 mod remarks;
 mod rpc;
 mod sandbox;
