@@ -20,4 +20,5 @@ mod returns;
 mod signals;
 mod snapshot;
 mod system;
+mod tracked;
 mod threads;
