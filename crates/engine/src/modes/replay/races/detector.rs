@@ -5,7 +5,7 @@
 use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::clock::Clock;
-use super::shadow::{Made, Numbers, Part, Shadow, parts};
+use super::shadow::{Made, Mixed, Numbers, Part, Shadow, parts};
 use crate::guide::races::{Race, RaceAccess, RaceHints, Races};
 
 /// Pairs of places that are kept.
@@ -90,7 +90,7 @@ pub struct Detector {
     runners: Vec<Runner>,
     numbers: HashMap<(u32, u32), usize>,
     current: usize,
-    objects: HashMap<Object, Clock>,
+    objects: Mixed<Object, Clock>,
     shadow: Shadow,
     sites: HashSet<u64>,
     found: HashMap<Places, usize>,

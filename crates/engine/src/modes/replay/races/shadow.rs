@@ -158,6 +158,10 @@ impl Hasher for Mix {
         }
     }
 
+    fn write_isize(&mut self, n: isize) {
+        self.write_u64(n as u64);
+    }
+
     fn write_u64(&mut self, n: u64) {
         self.0 = (self.0 ^ n)
             .wrapping_mul(0x9e37_79b9_7f4a_7c15)
@@ -165,8 +169,10 @@ impl Hasher for Mix {
     }
 }
 
+/// A map with this hash.
+pub type Mixed<K, T> = HashMap<K, T, BuildHasherDefault<Mix>>;
 /// A map of numbers.
-pub type Numbers<T> = HashMap<u64, T, BuildHasherDefault<Mix>>;
+pub type Numbers<T> = Mixed<u64, T>;
 
 /// The part of an access that lies in one word.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
