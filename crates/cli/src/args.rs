@@ -16,7 +16,10 @@ use clap::{CommandFactory, Parser, Subcommand};
 
 use guest::Guest;
 pub use recording::{AttemptArgs, HuntArgs, RecordArgs, RecordMode, RunArgs};
-pub use replaying::{BacktraceArgs, CallsArgs, DapArgs, DebugArgs, LastWriteArgs, RacesArgs, ReplayArgs, TravelArgs, VerifyArgs};
+pub use replaying::{
+    BacktraceArgs, CallsArgs, DapArgs, DebugArgs, LastWriteArgs, RacesArgs, ReplayArgs, TravelArgs,
+    VerifyArgs,
+};
 pub use rpc::{RpcArgs, RpcCausalityArgs, RpcCommand, RpcDiffArgs, RpcDumpArgs};
 pub use stats::StatsFormat;
 use texts::*;
