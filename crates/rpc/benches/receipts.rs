@@ -34,6 +34,7 @@ fn header(number: u64) -> Header {
         id: RequestId { task, number: 1 },
         content: Some(Content(number.wrapping_mul(0x9e37_79b9_7f4a_7c15))),
         epoch: number / 10_000,
+        known: None,
     }
 }
 

@@ -109,6 +109,7 @@ impl Requests {
                         id,
                         content,
                         epoch: 0,
+                        known: None,
                     }),
                     is_answered: parts.is_answered(),
                     parts,

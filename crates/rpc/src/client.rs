@@ -52,12 +52,30 @@ impl Outgoing {
         }))
     }
 
+    /// The next request of a task that records: it waits for nothing.
+    #[cfg(feature = "tower")]
+    pub(crate) fn begin_now(task: Task, content: Option<Content>) -> Result<Self, CallError> {
+        let number = task.begin()?;
+        Ok(Self {
+            task,
+            number,
+            content,
+        })
+    }
+
+    /// What the task does with the answer depends on what its giver recorded.
+    #[cfg(feature = "tower")]
+    pub(crate) fn depends(&self, mark: Mark) {
+        self.task.depends(mark);
+    }
+
     pub(crate) fn header(&self) -> Header {
         let (task, number) = (self.task.id(), self.number);
         Header {
             id: RequestId { task, number },
             content: self.content,
             epoch: self.task.mark().map_or(0, |mark| mark.epoch),
+            known: self.task.known(),
         }
     }
 
@@ -77,11 +95,24 @@ impl Outgoing {
 
     /// The task takes the answer, or the failure.
     pub(crate) async fn end<T>(&self, answer: Result<T, CallError>) -> Result<T, CallError> {
-        if let Err(CallError::Failed(text)) = &answer {
-            self.task.note_failure(self.number, FAILED, text)?;
-        }
+        self.note(&answer)?;
         self.task.begin_or_stay().await;
         answer
+    }
+
+    /// The same of a task that records.
+    #[cfg(feature = "tower")]
+    pub(crate) fn end_now<T>(&self, answer: Result<T, CallError>) -> Result<T, CallError> {
+        self.note(&answer)?;
+        self.task.begin()?;
+        answer
+    }
+
+    fn note<T>(&self, answer: &Result<T, CallError>) -> Result<(), Halt> {
+        match answer {
+            Err(CallError::Failed(text)) => self.task.note_failure(self.number, FAILED, text),
+            _ => Ok(()),
+        }
     }
 
     /// What the recording has of the answer ends too early: it came behind its end.

@@ -68,8 +68,8 @@ impl Group {
 /// An admitted request.
 #[must_use = "the next request may wait for the end of this one"]
 pub struct Admission {
-    permit: Permit,
-    task: Option<Task>,
+    pub(crate) permit: Permit,
+    pub(crate) task: Option<Task>,
 }
 
 impl EntryPoint {
@@ -81,7 +81,23 @@ impl EntryPoint {
         header: Option<&Header>,
         content: Option<Content>,
     ) -> Result<Admission, Halt> {
-        let arrival = Arrival {
+        let permit = self.gate.receive(self.arrival(header, content)).await?;
+        Ok(self.admission(permit))
+    }
+
+    /// As [`Self::receive`], for a request that has to wait for nothing; `None`: it has to.
+    #[cfg(feature = "tower")]
+    pub(crate) fn receive_now(
+        &self,
+        header: Option<&Header>,
+        content: Option<Content>,
+    ) -> Option<Admission> {
+        let permit = self.gate.admit_now(&self.arrival(header, content))?;
+        Some(self.admission(permit))
+    }
+
+    fn arrival(&self, header: Option<&Header>, content: Option<Content>) -> Arrival<'_> {
+        Arrival {
             entry: &self.name,
             id: header.map(|header| header.id),
             content: content.or_else(|| header.and_then(|header| header.content)),
@@ -89,13 +105,13 @@ impl EntryPoint {
                 process: header.id.task.process,
                 epoch: header.epoch,
             }),
-        };
-        let permit = self.gate.receive(arrival).await?;
-        let task = self
-            .gate
-            .task_side()
-            .map(|side| Task::new(self.task_id(&permit), side));
-        Ok(Admission { permit, task })
+        }
+    }
+
+    fn admission(&self, permit: Permit) -> Admission {
+        let side = self.gate.task_side();
+        let task = side.map(|side| Task::new(self.task_id(&permit), side));
+        Admission { permit, task }
     }
 
     /// Receives a request and handles it.
@@ -188,9 +204,8 @@ impl Gate {
     fn task_side(self: &Arc<Self>) -> Option<task::Side> {
         match &self.side {
             Side::Live(gate) => {
-                let lane = gate.lane.clone()?;
-                let _session = self.clone();
-                Some(task::Side::Record { lane, _session })
+                let notes = gate.notes.clone()?;
+                Some(task::Side::Record(notes))
             }
             Side::Replay(gate) => {
                 let lane = gate.lane.clone();
@@ -202,7 +217,7 @@ impl Gate {
     /// The current task asks for admission, as it asks for a lock.
     pub(crate) async fn acquire(self: &Arc<Self>) -> Result<Permit, Halt> {
         let id = match (&self.side, Task::current()) {
-            (Side::Live(gate), _) if gate.lane.is_none() => None,
+            (Side::Live(gate), _) if gate.notes.is_none() => None,
             (_, None) => return Err(Halt::NoTask(self.name.to_string())),
             (side, Some(task)) => {
                 let to_come = |id: &RequestId| match side {

@@ -9,6 +9,7 @@ use crate::checker::{Checker, Holder};
 use crate::halt::Halt;
 use crate::header::{Content, Mark};
 use crate::id::{Origin, Path, RequestId, TaskId};
+use crate::lane::LaneWriter;
 use crate::live::{LiveGate, Wait};
 use crate::name::{Name, NameId};
 use crate::record::Receipt;
@@ -45,17 +46,21 @@ pub(crate) struct Arrival<'a> {
 
 /// An admitted request. Where only one is admitted at a time, the next one is when this is dropped.
 pub(crate) struct Permit {
-    gate: Arc<Gate>,
+    /// `None`: its end is nothing to anybody.
+    gate: Option<Arc<Gate>>,
     /// Its place in the gate's order; 0 while off.
     pub(crate) place: u64,
 }
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        if let Some(checker) = &self.gate.checker {
-            checker.releases(self.gate.name.id());
+        let Some(gate) = &self.gate else {
+            return;
+        };
+        if let Some(checker) = &gate.checker {
+            checker.releases(gate.name.id());
         }
-        match &self.gate.side {
+        match &gate.side {
             Side::Live(gate) => gate.release(),
             Side::Replay(gate) => gate.release(),
         }
@@ -65,9 +70,20 @@ impl Drop for Permit {
 impl Gate {
     /// Waits for the turn of a request. Dropping the future takes the request back.
     pub(crate) async fn receive(self: &Arc<Self>, arrival: Arrival<'_>) -> Result<Permit, Halt> {
+        if let Some(permit) = self.admit_now(&arrival) {
+            return Ok(permit);
+        }
         let sender = arrival.id;
         let place = match &self.side {
-            Side::Live(gate) => self.receive_live(gate, &arrival).await,
+            Side::Live(gate) => {
+                let mut wait = OnDrop(Wait::default(), |wait| gate.leave(wait));
+                poll_fn(|cx| {
+                    let waiting = Some((&mut wait.0, cx.waker()));
+                    gate.admit(waiting, |lane| self.note(lane, &arrival))
+                        .map_or(Poll::Pending, Poll::Ready)
+                })
+                .await
+            }
             Side::Replay(gate) => {
                 let Arrival {
                     entry, id, content, ..
@@ -81,6 +97,36 @@ impl Gate {
                 .await?
             }
         };
+        Ok(self.permit(place, sender))
+    }
+
+    /// The permit of a request that has to wait for nothing, as most have in a recording.
+    pub(crate) fn admit_now(self: &Arc<Self>, arrival: &Arrival<'_>) -> Option<Permit> {
+        let Side::Live(gate) = &self.side else {
+            return None;
+        };
+        let place = gate.admit(None, |lane| self.note(lane, arrival))?;
+        Some(self.permit(place, arrival.id))
+    }
+
+    fn note(&self, lane: &Arc<LaneWriter>, arrival: &Arrival<'_>) -> u64 {
+        let outside = || RequestId {
+            task: TaskId {
+                process: self.process,
+                origin: Origin::Outside(self.name.id()),
+                path: Path::default(),
+            },
+            number: lane.next_outside(),
+        };
+        let receipt = Receipt {
+            id: arrival.id.unwrap_or_else(outside),
+            entry: arrival.entry.id(),
+            content: arrival.content,
+        };
+        lane.receipt(&receipt, arrival.entry, arrival.sender)
+    }
+
+    fn permit(self: &Arc<Self>, place: u64, sender: Option<RequestId>) -> Permit {
         if let Some(checker) = &self.checker {
             let name = self.name.id();
             let holder = match (self.asked_by_tasks, sender) {
@@ -89,34 +135,12 @@ impl Gate {
             };
             checker.holds(name, holder);
         }
-        let gate = self.clone();
-        Ok(Permit { gate, place })
-    }
-
-    async fn receive_live(&self, gate: &LiveGate, arrival: &Arrival<'_>) -> u64 {
-        let receipt = gate.lane.as_ref().map(|lane| {
-            let outside = || RequestId {
-                task: TaskId {
-                    process: self.process,
-                    origin: Origin::Outside(self.name.id()),
-                    path: Path::default(),
-                },
-                number: lane.next_outside(),
-            };
-            Receipt {
-                id: arrival.id.unwrap_or_else(outside),
-                entry: arrival.entry.id(),
-                content: arrival.content,
-            }
-        });
-        let receipt = receipt.as_ref();
-        let receipt = receipt.map(|receipt| (receipt, arrival.entry, arrival.sender));
-        let mut wait = OnDrop(Wait::default(), |wait| gate.leave(wait));
-        poll_fn(|cx| {
-            gate.poll(&mut wait.0, receipt, cx.waker())
-                .map_or(Poll::Pending, Poll::Ready)
-        })
-        .await
+        let gives_back = match &self.side {
+            Side::Live(gate) => gate.gives_back(),
+            Side::Replay(_) => true,
+        };
+        let gate = gives_back.then(|| self.clone());
+        Permit { gate, place }
     }
 }
 

@@ -5,14 +5,16 @@
 //! one it took. A full buffer makes its appender wait for the writer: **no record is dropped while the
 //! tape can be written, and when it cannot, the tape ends there and the program goes on.**
 
+use std::any::Any;
 use std::io::{self, Write};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use crate::encoder::Encoder;
 use crate::header::Mark;
+use crate::known::Known;
 use crate::name::{Name, NameId};
 use crate::record::{LaneKind, Member, Receipt, StreamId, VALUE_MAX};
 use crate::tape;
@@ -20,11 +22,9 @@ use crate::tape;
 /// A lane with more bytes than this waits for the writer.
 const FULL: usize = 1 << 20;
 
-/// Processes that a lane remembers to depend on.
-const PEERS_MAX: usize = 64;
-
-/// How long records lie in memory at most, but for the time that writing them takes.
-const DELAY: Duration = Duration::from_millis(5);
+/// How long records lie in memory at most, but for the time that writing them takes; with the pass behind
+/// it counts what a crash leaves of them.
+const DELAY: Duration = Duration::from_millis(4);
 
 /// A lock whose holder cannot leave it in a wrong state.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -51,6 +51,15 @@ pub(crate) struct Common {
     /// Whether payloads are kept.
     pub(crate) payloads: bool,
     pub(crate) epoch: Arc<AtomicU64>,
+    /// On what the process is known to depend.
+    pub(crate) known: Arc<Known>,
+}
+
+/// Where a task notes what it does: a lane, which lives as long as the session.
+pub(crate) struct Notes {
+    pub(crate) lane: Arc<LaneWriter>,
+    /// It ends when nothing of it is left.
+    pub(crate) _session: Arc<dyn Any + Send + Sync>,
 }
 
 /// One lane.
@@ -60,14 +69,17 @@ pub(crate) struct LaneWriter {
     common: Common,
     number: OnceLock<u32>,
     outside: AtomicU64,
+    /// The digest of the mark that one of its tasks got last, and [`IS_KNOWN`].
+    known: AtomicU32,
 }
+
+/// Digests have 24 bits.
+const IS_KNOWN: u32 = 1 << 31;
 
 struct State {
     bytes: Vec<u8>,
     encoder: Encoder,
     receipts: u64,
-    /// The last epoch of other processes that this lane depends on.
-    depends: Vec<Mark>,
     /// The writer has been told.
     told: bool,
     /// Nothing is written any more.
@@ -82,7 +94,6 @@ impl LaneWriter {
             bytes,
             encoder,
             receipts: 0,
-            depends: Vec::new(),
             told: true,
             ended: false,
         };
@@ -92,6 +103,7 @@ impl LaneWriter {
             common,
             number: OnceLock::new(),
             outside: AtomicU64::new(0),
+            known: AtomicU32::new(0),
         });
         // At once, so that its name is known even if nothing ever happens there.
         let _ = lane.common.writer.send(Message::Records(lane.clone()));
@@ -105,9 +117,11 @@ impl LaneWriter {
         name: &Name,
         sender: Option<Mark>,
     ) -> u64 {
+        let unknown = sender.filter(|mark| !self.knows(*mark));
+        self.reaches(unknown);
         let mut state = self.room();
-        if let Some(mark) = sender {
-            state.depends(mark, self.common.process);
+        if let Some(mark) = unknown {
+            self.learns(&mut state, mark);
         }
         let State { bytes, encoder, .. } = &mut *state;
         encoder.receipt(bytes, receipt, name);
@@ -144,12 +158,42 @@ impl LaneWriter {
     /// Notes that what follows depends on what another process recorded.
     pub(crate) fn depends(self: &Arc<Self>, mark: Mark) {
         // Of most answers the epoch is known, and nothing is noted.
-        if lock(&self.state).knows(mark, self.common.process) {
-            return;
+        if !self.knows(mark) {
+            self.reaches(Some(mark));
+            let mut state = self.room();
+            self.learns(&mut state, mark);
+            self.tell(state);
         }
-        let mut state = self.room();
-        state.depends(mark, self.common.process);
-        self.tell(state);
+        let known = mark.digest() | IS_KNOWN;
+        if self.known.load(Ordering::Relaxed) != known {
+            self.known.store(known, Ordering::Relaxed);
+        }
+    }
+
+    /// The digest of the mark that one of its tasks got last.
+    pub(crate) fn known(&self) -> Option<u32> {
+        let known = self.known.load(Ordering::Relaxed);
+        (known != 0).then_some(known & !IS_KNOWN)
+    }
+
+    /// What is noted from now on is of no earlier epoch than what it depends on.
+    fn reaches(&self, mark: Option<Mark>) {
+        if let Some(epoch) = mark.and_then(Mark::reaches) {
+            self.common.epoch.fetch_max(epoch, Ordering::SeqCst);
+        }
+    }
+
+    fn knows(&self, mark: Mark) -> bool {
+        mark.process == self.common.process || self.common.known.covers(mark)
+    }
+
+    fn learns(&self, state: &mut State, mark: Mark) {
+        let mark = mark.rounded();
+        if let Some(place) = self.common.known.place(mark.process) {
+            state.encoder.depends(&mut state.bytes, mark);
+            // Only now: those who see it note nothing, and what they note is of no earlier epoch.
+            place.learn(mark.epoch);
+        }
     }
 
     /// How far this process's recording is.
@@ -214,34 +258,14 @@ impl LaneWriter {
     }
 }
 
-impl State {
-    fn knows(&self, mark: Mark, own: NameId) -> bool {
-        let covers = |known: &Mark| known.process == mark.process && known.epoch >= mark.epoch;
-        mark.process == own || self.depends.iter().any(covers)
-    }
-
-    fn depends(&mut self, mark: Mark, own: NameId) {
-        if self.knows(mark, own) {
-            return;
-        }
-        let of = |known: &Mark| known.process == mark.process;
-        match self.depends.iter().position(of) {
-            Some(at) => self.depends[at] = mark,
-            None if self.depends.len() < PEERS_MAX => self.depends.push(mark),
-            // Of so many, some may be made up.
-            None => return,
-        }
-        self.encoder.depends(&mut self.bytes, mark);
-    }
-}
-
 /// Writes a tape.
 pub(crate) struct TapeWriter<W> {
     out: W,
     at: u64,
     lanes: u32,
     spare: Vec<u8>,
-    frame: Vec<u8>,
+    /// Frames that are not written yet.
+    frames: Vec<u8>,
 }
 
 impl<W: Write> TapeWriter<W> {
@@ -253,11 +277,11 @@ impl<W: Write> TapeWriter<W> {
             at: head.len() as u64,
             lanes: 0,
             spare: Vec::new(),
-            frame: Vec::new(),
+            frames: Vec::new(),
         })
     }
 
-    /// Writes the records of a lane as a frame.
+    /// Makes a frame of the records of a lane.
     pub(crate) fn drain(&mut self, lane: &LaneWriter) -> io::Result<()> {
         let bytes = lane.take(std::mem::take(&mut self.spare), false);
         if !bytes.is_empty() {
@@ -265,33 +289,54 @@ impl<W: Write> TapeWriter<W> {
                 self.lanes += 1;
                 self.lanes - 1
             });
-            self.frame.clear();
-            tape::frame(&mut self.frame, self.at, number, &bytes);
-            self.out.write_all(&self.frame)?;
-            self.at += self.frame.len() as u64;
+            let at = self.next();
+            tape::frame(&mut self.frames, at, number, &bytes);
         }
         self.spare = bytes;
         self.spare.clear();
+        match self.frames.len() > FULL {
+            true => self.write(),
+            false => Ok(()),
+        }
+    }
+
+    /// Where the next frame comes to lie.
+    fn next(&self) -> u64 {
+        self.at + self.frames.len() as u64
+    }
+
+    /// One system call for all lanes of a pass.
+    fn write(&mut self) -> io::Result<()> {
+        self.out.write_all(&self.frames)?;
+        self.at += self.frames.len() as u64;
+        self.frames.clear();
         Ok(())
     }
 
     /// Notes that all records of an epoch, and of those before it, are written.
     fn commit(&mut self, epoch: u64) -> io::Result<()> {
-        self.frame.clear();
-        tape::commit(&mut self.frame, self.at, epoch);
-        self.out.write_all(&self.frame)?;
-        self.at += self.frame.len() as u64;
-        Ok(())
+        let at = self.next();
+        tape::commit(&mut self.frames, at, epoch);
+        self.write()
     }
 
     /// Writes the end.
     pub(crate) fn end(mut self) -> io::Result<W> {
-        self.frame.clear();
-        tape::end(&mut self.frame, self.at);
-        self.out.write_all(&self.frame)?;
+        let at = self.next();
+        tape::end(&mut self.frames, at);
+        self.write()?;
         self.out.flush()?;
         Ok(self.out)
     }
+}
+
+/// Ends an epoch, unless a peer's has ended it since the last pass: those who talk to each other have one
+/// beat. Gives the last one that has ended.
+fn ended(epoch: &AtomicU64, seen: &mut u64) -> u64 {
+    let next = *seen + 1;
+    let mine = epoch.compare_exchange(*seen, next, Ordering::SeqCst, Ordering::SeqCst);
+    *seen = mine.map_or_else(|reached| reached, |_| next);
+    *seen - 1
 }
 
 /// The writer's thread: writes what lanes tell of until it is told of the end.
@@ -301,26 +346,38 @@ pub(crate) fn write_all<W: Write>(
     itself: &Sender<Message>,
     epoch: &AtomicU64,
 ) -> io::Result<()> {
+    let mut seen = 0;
     loop {
         let Ok(Message::Records(first)) = messages.recv() else {
             return tape.end().map(drop);
         };
         std::thread::sleep(DELAY);
-        let before = epoch.fetch_add(1, Ordering::SeqCst);
-        let _ = itself.send(Message::Pass);
-        tape.drain(&first)?;
-        let mut ends = false;
-        loop {
-            match messages.recv() {
-                Ok(Message::Records(lane)) => tape.drain(&lane)?,
-                Ok(Message::End) => ends = true,
-                Ok(Message::Pass) | Err(_) => break,
+        // Until a pass finds nothing, it is not woken by those who note: that would be theirs to pay for.
+        let mut first = Some(first);
+        while let Some(lane) = first.take() {
+            let before = ended(epoch, &mut seen);
+            let _ = itself.send(Message::Pass);
+            tape.drain(&lane)?;
+            drop(lane);
+            let mut ends = false;
+            loop {
+                match messages.recv() {
+                    Ok(Message::Records(lane)) => tape.drain(&lane)?,
+                    Ok(Message::End) => ends = true,
+                    Ok(Message::Pass) | Err(_) => break,
+                }
             }
+            if ends {
+                return tape.end().map(drop);
+            }
+            tape.commit(before)?;
+            std::thread::sleep(DELAY);
+            first = match messages.try_recv() {
+                Ok(Message::Records(lane)) => Some(lane),
+                Ok(Message::Pass | Message::End) => return tape.end().map(drop),
+                Err(_) => None,
+            };
         }
-        if ends {
-            return tape.end().map(drop);
-        }
-        tape.commit(before)?;
     }
 }
 
@@ -329,6 +386,96 @@ pub(crate) fn discard_all(messages: &Receiver<Message>) {
     while let Ok(message) = messages.recv() {
         if let Message::Records(lane) = message {
             lane.take(Vec::new(), true);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::causal::cut;
+    use crate::id::{Origin, Path, RequestId, TaskId};
+    use crate::tape::Tape;
+    use std::sync::mpsc::channel;
+
+    /// A process whose passes come when the test says so.
+    struct Process {
+        name: Name,
+        lane: Arc<LaneWriter>,
+        tape: TapeWriter<Vec<u8>>,
+        seen: u64,
+        _messages: Receiver<Message>,
+    }
+
+    impl Process {
+        fn new(name: &str) -> Self {
+            let name = Name::new(name).expect("it is a name");
+            let (writer, _messages) = channel();
+            let common = Common {
+                process: name.id(),
+                writer,
+                bounded: false,
+                payloads: false,
+                epoch: Arc::default(),
+                known: Arc::default(),
+            };
+            Self {
+                lane: LaneWriter::new(LaneKind::Entry, &name, common),
+                tape: TapeWriter::new(Vec::new(), &name).expect("memory takes all"),
+                name,
+                seen: 0,
+                _messages,
+            }
+        }
+
+        fn passes(&mut self) {
+            let before = ended(&self.lane.common.epoch, &mut self.seen);
+            self.tape.drain(&self.lane).expect("memory takes all");
+            self.tape.commit(before).expect("memory takes all");
+        }
+
+        fn receives(&self, number: u64, from: &Self) {
+            let task = TaskId {
+                process: from.name.id(),
+                origin: Origin::Root(from.name.id()),
+                path: Path::default(),
+            };
+            let receipt = Receipt {
+                id: RequestId { task, number },
+                entry: self.name.id(),
+                content: None,
+            };
+            self.lane
+                .receipt(&receipt, &self.name, Some(from.lane.mark()));
+        }
+
+        fn is_read(&self) -> Tape {
+            Tape::parse(&self.tape.out).expect("it was written so")
+        }
+    }
+
+    /// Requests and answers all the time, and passes in turn: what is cut off one tape must not cut the
+    /// other one before that, which would cut the first one again, and so on to the beginning.
+    #[test]
+    fn a_cut_stays_where_it_is() {
+        for late in [false, true] {
+            let (mut one, mut other) = (Process::new("one"), Process::new("other"));
+            // One is older by some passes, so that their epochs differ.
+            (0..7 * u32::from(late)).for_each(|_| one.passes());
+            for number in 0..400 {
+                other.receives(number, &one);
+                one.lane.depends(other.lane.mark());
+                match number % 4 {
+                    1 => one.passes(),
+                    3 if number < 380 => other.passes(),
+                    _ => {}
+                }
+            }
+            let tapes = [one.is_read(), other.is_read()];
+            let ends = [tapes[0].until, tapes[1].until];
+            assert!(ends[1] + 2 < ends[0] && ends[0] < 110, "one beat: {ends:?}");
+            let untils = cut(&tapes);
+            assert!(untils.iter().all(|until| until + 2 > ends[1]), "{untils:?}");
         }
     }
 }

@@ -7,15 +7,12 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
-use crate::header::Mark;
-use crate::lane::{LaneWriter, lock};
-use crate::name::Name;
-use crate::record::Receipt;
+use crate::lane::{LaneWriter, Notes, lock};
 
 /// See the module's page.
 pub(crate) struct LiveGate {
     /// `None`: nothing is recorded.
-    pub(crate) lane: Option<Arc<LaneWriter>>,
+    pub(crate) notes: Option<Arc<Notes>>,
     turnstile: Option<Mutex<Turnstile>>,
 }
 
@@ -34,40 +31,45 @@ pub(crate) struct Wait {
 }
 
 impl LiveGate {
-    pub(crate) fn new(lane: Option<Arc<LaneWriter>>, exclusive: bool) -> Self {
+    pub(crate) fn new(notes: Option<Arc<Notes>>, exclusive: bool) -> Self {
         Self {
-            lane,
+            notes,
             turnstile: exclusive.then(Mutex::default),
         }
     }
 
     /// Whether it notes nothing and admits everybody.
     pub(crate) fn is_idle(&self) -> bool {
-        self.lane.is_none() && self.turnstile.is_none()
+        self.notes.is_none() && self.turnstile.is_none()
     }
 
-    /// Admits a request and gives its place, 0 while off; or keeps its waker. While recording it has a
-    /// receipt and the name of its entry point.
-    pub(crate) fn poll(
+    /// Admits a request and gives its place, 0 while off; or lines it up, if it waits.
+    pub(crate) fn admit(
         &self,
-        wait: &mut Wait,
-        receipt: Option<(&Receipt, &Name, Option<Mark>)>,
-        waker: &Waker,
+        waiting: Option<(&mut Wait, &Waker)>,
+        receipt: impl FnOnce(&Arc<LaneWriter>) -> u64,
     ) -> Option<u64> {
         let mut turnstile = self.turnstile.as_ref().map(lock);
         if let Some(turnstile) = &mut turnstile {
             if turnstile.busy {
-                turnstile.line_up(wait, waker);
+                if let Some((wait, waker)) = waiting {
+                    turnstile.line_up(wait, waker);
+                }
                 return None;
             }
             turnstile.busy = true;
-            turnstile.step_out(wait);
+            if let Some((wait, _)) = waiting {
+                turnstile.step_out(wait);
+            }
         }
         // Under the turnstile's lock, so that the order noted is the order of admission.
-        Some(match (&self.lane, receipt) {
-            (Some(lane), Some((receipt, name, sender))) => lane.receipt(receipt, name, sender),
-            _ => 0,
-        })
+        let notes = self.notes.as_ref();
+        Some(notes.map_or(0, |notes| receipt(&notes.lane)))
+    }
+
+    /// Whether the end of an admitted request lets others in.
+    pub(crate) fn gives_back(&self) -> bool {
+        self.turnstile.is_some()
     }
 
     /// A request goes without having been admitted.

@@ -49,14 +49,16 @@ pub struct Sink {
 impl Sink {
     /// `None`: payloads are not kept.
     pub(crate) fn new(task: &Task, stream: StreamId) -> Option<Self> {
-        let kept = matches!(task.side(), Side::Record { lane, .. } if lane.keeps_payloads());
-        let task = task.clone();
-        kept.then_some(Self { task, stream })
+        let kept = matches!(task.side(), Side::Record(notes) if notes.lane.keeps_payloads());
+        kept.then(|| Self {
+            task: task.clone(),
+            stream,
+        })
     }
 
     /// Notes a part; data in as many as it takes.
     pub(crate) fn note(&self, kind: PartKind, bytes: &[u8]) -> Result<(), Halt> {
-        let Side::Record { lane, .. } = self.task.side() else {
+        let Side::Record(notes) = self.task.side() else {
             return Ok(());
         };
         if kind != PartKind::Data && bytes.len() >= VALUE_MAX {
@@ -69,7 +71,7 @@ impl Sink {
             part.clear();
             part.push(kind as u8);
             part.extend_from_slice(piece);
-            lane.payload(self.task.member(), self.stream, &part);
+            notes.lane.payload(self.task.member(), self.stream, &part);
             rest = behind;
             if rest.is_empty() {
                 return Ok(());
@@ -162,7 +164,7 @@ impl Task {
     pub(crate) fn alone(&self) -> Option<(&Arc<Lane>, &Arc<Shared>)> {
         match self.side() {
             Side::Replay(lane, shared) if shared.alone => Some((lane, shared)),
-            Side::Record { .. } | Side::Replay(..) => None,
+            Side::Record(_) | Side::Replay(..) => None,
         }
     }
 

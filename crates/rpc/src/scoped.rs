@@ -20,7 +20,8 @@ impl Task {
 
     /// Runs `function` as this task.
     pub fn run<R>(self, function: impl FnOnce() -> R) -> R {
-        let _entered = Entered::new(Some(&self));
+        let mut home = Some(self);
+        let _entered = Entered::new(&mut home);
         function()
     }
 }
@@ -38,7 +39,7 @@ pin_project_lite::pin_project! {
             let mut this = this.project();
             if let (Some(task), true) = (this.task.as_ref(), this.inner.is_some()) {
                 task.given_up();
-                let _entered = Entered::new(Some(task));
+                let _entered = Entered::new(this.task);
                 this.inner.set(None);
             }
         }
@@ -46,6 +47,15 @@ pin_project_lite::pin_project! {
 }
 
 impl<F> Scoped<F> {
+    /// What `begin` makes, which runs as `task` already; without one, what it makes as it is.
+    #[cfg(feature = "tower")]
+    pub(crate) fn begin(mut task: Option<Task>, begin: impl FnOnce() -> F) -> Self {
+        let entered = Entered::new(&mut task);
+        let inner = Some(begin());
+        drop(entered);
+        Self { inner, task }
+    }
+
     /// Its task; `None` while off.
     pub fn task(&self) -> Option<&Task> {
         self.task.as_ref()
@@ -57,12 +67,13 @@ impl<F: Future> Future for Scoped<F> {
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         let mut this = self.project();
-        let _entered = this.task.as_ref().map(|task| Entered::new(Some(task)));
         let Some(inner) = this.inner.as_mut().as_pin_mut() else {
             // Stopped: it was cancelled in the recording.
             return Poll::Pending;
         };
+        let entered = Entered::new(this.task);
         let poll = inner.poll(cx);
+        drop(entered);
         let Some(task) = this.task.as_ref() else {
             return poll;
         };
@@ -71,6 +82,7 @@ impl<F: Future> Future for Scoped<F> {
             Poll::Pending => task.is_stopped(),
         };
         if stopped || poll.is_ready() {
+            let _entered = Entered::new(this.task);
             this.inner.set(None);
         }
         if stopped { Poll::Pending } else { poll }

@@ -16,7 +16,7 @@ use crate::folder::{create, read_all};
 use crate::gate::{Gate, Side};
 use crate::header::Mark;
 use crate::id::{Origin, Path as Way, TaskId};
-use crate::lane::{TapeWriter, lock};
+use crate::lane::{Notes, TapeWriter, lock};
 use crate::live::LiveGate;
 use crate::name::{Name, NameId};
 use crate::outcome::{CHECK_VARIABLE, OpenError, Outcome, VARIABLE};
@@ -278,10 +278,7 @@ impl Session {
             Mode::Off => return Ok(None),
             Mode::Record(recorder) => {
                 inner.take_name(&name)?;
-                task::Side::Record {
-                    lane: recorder.lane(LaneKind::Root, &name),
-                    _session: self.0.clone(),
-                }
+                task::Side::Record(self.notes(recorder, LaneKind::Root, &name))
             }
             Mode::Replay(replayer) => {
                 let lane = replayer.lane(LaneKind::Root, &name)?;
@@ -295,6 +292,13 @@ impl Session {
             path: Way::default(),
         };
         Ok(Some(Task::new(id, side)))
+    }
+
+    fn notes(&self, recorder: &Recorder, kind: LaneKind, name: &Name) -> Arc<Notes> {
+        Arc::new(Notes {
+            lane: recorder.lane(kind, name),
+            _session: self.0.clone(),
+        })
     }
 
     /// Runs `future` as a root task.
@@ -311,8 +315,8 @@ impl Session {
             Mode::Off => Side::Live(LiveGate::new(None, kind.is_exclusive())),
             Mode::Record(recorder) => {
                 inner.take_name(&name)?;
-                let lane = recorder.lane(kind, &name);
-                Side::Live(LiveGate::new(Some(lane), kind.is_exclusive()))
+                let notes = self.notes(recorder, kind, &name);
+                Side::Live(LiveGate::new(Some(notes), kind.is_exclusive()))
             }
             Mode::Replay(replayer) => {
                 let lane = replayer.lane(kind, &name)?;

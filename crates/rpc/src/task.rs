@@ -5,7 +5,6 @@
 //! belongs into tasks of its own, made by [`crate::fork`]; else numbers depend on time. **While off
 //! there are no tasks, and nothing here costs more than a branch.**
 
-use std::any::Any;
 use std::cell::RefCell;
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -19,7 +18,7 @@ use serde::de::DeserializeOwned;
 use crate::halt::{Divergence, Halt, Kind};
 use crate::header::Mark;
 use crate::id::{Named, Origin, RequestId, TaskId};
-use crate::lane::LaneWriter;
+use crate::lane::Notes;
 use crate::name::Name;
 use crate::record::Member;
 use crate::shared::Shared;
@@ -29,20 +28,32 @@ thread_local! {
     static CURRENT: RefCell<Option<Task>> = const { RefCell::new(None) };
 }
 
-/// Sets the current task for as long as it lives.
-pub(crate) struct Entered(Option<Task>);
+/// A task is the current one for as long as this lives; then it is back in its place. It is moved and not
+/// cloned, as this comes with every poll of every task.
+pub(crate) struct Entered<'a> {
+    /// `None`: there is nothing to be entered.
+    home: Option<&'a mut Option<Task>>,
+    before: Option<Task>,
+}
 
-impl Entered {
-    pub(crate) fn new(task: Option<&Task>) -> Self {
-        Self(CURRENT.replace(task.cloned()))
+impl<'a> Entered<'a> {
+    pub(crate) fn new(home: &'a mut Option<Task>) -> Self {
+        // While the thread ends there is no current task any more.
+        let enters = home.is_some() && CURRENT.try_with(|_| ()).is_ok();
+        let before = match enters {
+            true => CURRENT.replace(home.take()),
+            false => None,
+        };
+        let home = enters.then_some(home);
+        Self { home, before }
     }
 }
 
-impl Drop for Entered {
+impl Drop for Entered<'_> {
     fn drop(&mut self) {
-        let before = self.0.take();
-        // While the thread ends there is no current task any more.
-        let _ = CURRENT.try_with(|current| current.replace(before));
+        if let Some(home) = &mut self.home {
+            **home = CURRENT.replace(self.before.take());
+        }
     }
 }
 
@@ -64,11 +75,7 @@ struct State {
 /// What a task's results come from.
 #[derive(Clone)]
 pub(crate) enum Side {
-    Record {
-        lane: Arc<LaneWriter>,
-        /// It lives as long as its tasks.
-        _session: Arc<dyn Any + Send + Sync>,
-    },
+    Record(Arc<Notes>),
     Replay(Arc<Lane>, Arc<Shared>),
 }
 
@@ -127,7 +134,7 @@ impl Task {
     /// How many operations it had begun when it was cancelled in the recording.
     fn limit(&self) -> Option<u64> {
         match &self.0.side {
-            Side::Record { .. } => None,
+            Side::Record(_) => None,
             Side::Replay(lane, _) => lane.cancelled.get(&self.member()).copied(),
         }
     }
@@ -185,15 +192,23 @@ impl Task {
     /// How far its process's recording is; `None` in a replay.
     pub(crate) fn mark(&self) -> Option<Mark> {
         match &self.0.side {
-            Side::Record { lane, .. } => Some(lane.mark()),
+            Side::Record(notes) => Some(notes.lane.mark()),
+            Side::Replay(..) => None,
+        }
+    }
+
+    /// The digest of the mark that its lane got last.
+    pub(crate) fn known(&self) -> Option<u32> {
+        match &self.0.side {
+            Side::Record(notes) => notes.lane.known(),
             Side::Replay(..) => None,
         }
     }
 
     /// What it does from now on depends on what another process recorded.
     pub(crate) fn depends(&self, mark: Mark) {
-        if let Side::Record { lane, .. } = &self.0.side {
-            lane.depends(mark);
+        if let Side::Record(notes) = &self.0.side {
+            notes.lane.depends(mark);
         }
     }
 
@@ -209,13 +224,13 @@ impl Task {
         name: &str,
         value: &T,
     ) -> Result<(), Halt> {
-        let Side::Record { lane, .. } = &self.0.side else {
+        let Side::Record(notes) = &self.0.side else {
             return Ok(());
         };
         let name = Name::new(name).map_err(|malformed| Halt::TooMuch(malformed.0))?;
         let bytes = postcard::to_stdvec(value)
             .map_err(|_| Halt::TooMuch("the value of a primitive cannot be written"))?;
-        match lane.primitive(self.member(), number, &name, &bytes) {
+        match notes.lane.primitive(self.member(), number, &name, &bytes) {
             true => Ok(()),
             false => Err(Halt::TooMuch(
                 "the value of a primitive is longer than 1 MiB",
@@ -314,7 +329,7 @@ impl Task {
     /// Operation `number` is not as it was; of a replay.
     pub(crate) fn diverges(&self, kind: Kind, number: u64, expected: String, actual: &str) -> Halt {
         match &self.0.side {
-            Side::Record { .. } => unreachable!("a recording has nothing to differ from"),
+            Side::Record(_) => unreachable!("a recording has nothing to differ from"),
             Side::Replay(lane, shared) => {
                 self.diverged(lane, shared, kind, number, expected, actual)
             }
@@ -345,7 +360,7 @@ impl Task {
     pub(crate) fn given_up(&self) {
         let operations = self.operations();
         match &self.0.side {
-            Side::Record { lane, .. } => lane.cancelled(self.member(), operations),
+            Side::Record(notes) => notes.lane.cancelled(self.member(), operations),
             Side::Replay(lane, shared) => {
                 let goes_on = shared.left.load(Ordering::Relaxed) > 0;
                 if goes_on && self.limit().is_none() && shared.failure().is_none() {

@@ -73,7 +73,7 @@ where
         let reason = OnceLock::new();
         let sent = exchange(&bytes, async |header: Option<Header>| {
             let carried = Carried {
-                header: header.map(|header| header.to_text()),
+                header: header.map(|header| header.to_text().to_string()),
                 name: request.name().to_owned(),
                 bytes: bytes.clone(),
             };

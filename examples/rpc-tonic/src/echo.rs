@@ -1,28 +1,35 @@
-//! An echo over loopback at full load, by turns without and with recording: requests per second, and the
-//! time in which 99 of 100 are answered.
+//! What recording costs: an echo over loopback at full load, by turns with a layer that is not there, one
+//! that is off, and one that records. **Differences between turns of one run only mean something**; the
+//! turns are short, next to each other and in changing order, so that what else the machine does counts
+//! for all alike.
 
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use relive_rpc::tower::{Receive, Send as SendLayer};
-use relive_rpc::{Session, fork};
+use relive_rpc::{Keep, Session, fork};
+use tokio::net::TcpListener;
+use tonic::body::Body;
+use tonic::client::GrpcService;
 use tonic::service::Routes;
-use tonic::transport::Endpoint;
+use tonic::transport::server::TcpIncoming;
+use tonic::transport::{Channel, Endpoint, Server};
 use tonic::{Request, Response, Status};
 use tower::Layer;
 
 use crate::services::echo_client::EchoClient;
 use crate::services::echo_server::{Echo, EchoServer};
-use crate::{Amount, Result, Started, ended, serve};
+use crate::{Amount, Result, Started, until_input_ends};
 
 /// Requests on their way at any time.
-const AT_ONCE: u64 = 64;
+const AT_ONCE: usize = 64;
 
-/// How long one turn measures.
-const TURN: Duration = Duration::from_secs(3);
+/// How long a turn measures.
+const TURN: Duration = Duration::from_millis(400);
 
 /// How long it runs before.
-const WARM: Duration = Duration::from_millis(500);
+const WARM: Duration = Duration::from_millis(100);
 
 struct Same;
 
@@ -36,124 +43,253 @@ impl Echo for Same {
     }
 }
 
-pub async fn server() -> Result<()> {
-    let session = Session::from_env("server")?;
-    let receive = Receive::new(session.entry_point("echo")?);
-    serve(&session, receive, Routes::new(EchoServer::new(Same))).await
+/// What is around server and client.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Mode {
+    Without,
+    Off,
+    /// A second time, to see what is chance.
+    Again,
+    Recorded,
 }
 
-/// Prints requests per second and microseconds of the 99th percentile.
-pub async fn client(server: String) -> Result<()> {
-    let session = Session::from_env("client")?;
-    let endpoint = Endpoint::new(format!("http://{server}"))?.tcp_nodelay(true);
-    let channel = endpoint.connect_lazy();
-    let begin = Instant::now() + WARM;
-    let work = async {
-        let caller = || {
-            let mut client = EchoClient::new(SendLayer.layer(channel.clone()));
-            tokio::spawn(fork(async move {
-                let mut times = Vec::with_capacity(1 << 16);
-                while begin.elapsed() < TURN {
-                    let start = Instant::now();
-                    client.echo(Amount { value: 7 }).await?;
-                    if start >= begin {
-                        times.push(start.elapsed().as_nanos() as u64);
-                    }
+const MODES: [Mode; 4] = [Mode::Without, Mode::Off, Mode::Again, Mode::Recorded];
+
+impl Mode {
+    fn session(self, process: &str, folder: &Path) -> Result<Session> {
+        Ok(match self {
+            Mode::Recorded => Session::record(folder, process, Keep::Order)?,
+            _ => Session::off(process)?,
+        })
+    }
+}
+
+/// Serves at an address for each mode.
+pub async fn server(folder: String) -> Result<()> {
+    let mut ends = Vec::new();
+    let mut line = Vec::new();
+    for mode in MODES {
+        let session = mode.session("server", Path::new(&folder))?;
+        let receive = Receive::new(session.entry_point("echo")?);
+        let listener = TcpListener::bind("127.0.0.1:0").await?;
+        line.push(listener.local_addr()?.to_string());
+        let incoming = TcpIncoming::from(listener).with_nodelay(Some(true));
+        let routes = Routes::new(EchoServer::new(Same));
+        tokio::spawn(async move {
+            match mode {
+                Mode::Without => {
+                    let server = Server::builder().add_routes(routes);
+                    server.serve_with_incoming(incoming).await
                 }
-                Ok::<_, Status>(times)
-            }))
-        };
-        let callers: Vec<_> = (0..AT_ONCE).map(|_| caller()).collect();
-        let mut times = Vec::new();
-        for caller in callers {
-            times.extend(caller.await??);
-        }
-        Ok::<_, Box<dyn std::error::Error + Send + Sync>>(times)
-    };
-    let mut times = session.run("main", work).await??;
-    times.sort_unstable();
-    let each_second = times.len() as f64 / TURN.as_secs_f64();
-    println!(
-        "{each_second} {}",
-        times[times.len() * 99 / 100] as f64 / 1000.0
-    );
-    ended(&session)
+                _ => {
+                    let server = Server::builder().layer(receive).add_routes(routes);
+                    server.serve_with_incoming(incoming).await
+                }
+            }
+        });
+        ends.push(session);
+    }
+    println!("{}", line.join(" "));
+    until_input_ends().await;
+    Ok(ends.iter().try_for_each(Session::finish)?)
 }
 
 /// Requests per second, microseconds of the 99th percentile, and of both processes' running for a request.
 type Figures = [f64; 3];
 
-/// How long a process has run for, in hundredths of a second.
-fn ran(process: u32) -> Result<f64> {
-    let stat = std::fs::read_to_string(format!("/proc/{process}/stat"))?;
-    let behind = stat.rsplit_once(')').ok_or("no stat")?.1;
-    let fields: Vec<&str> = behind.split_whitespace().collect();
-    Ok(fields[11].parse::<f64>()? + fields[12].parse::<f64>()?)
+/// Nanoseconds that the threads of a process have run for.
+fn ran(process: u32) -> Result<u64> {
+    let mut sum = 0;
+    for thread in std::fs::read_dir(format!("/proc/{process}/task"))? {
+        // One that has just ended, of those that wait for blocking work, has no time to speak of.
+        let Ok(text) = std::fs::read_to_string(thread?.path().join("schedstat")) else {
+            continue;
+        };
+        let first = text.split_whitespace().next().ok_or("no time")?;
+        sum += first.parse::<u64>()?;
+    }
+    Ok(sum)
 }
 
-fn turn(folder: Option<&str>) -> Result<Figures> {
-    // Both processes of a turn get the same mode.
-    let mode = folder.map_or(String::new(), |folder| format!("record:{folder}"));
-    let start = |words: &[&str]| {
-        let mut command = Command::new(std::env::current_exe()?);
-        command.args(words).env("RELIVE_RPC", &mode);
-        Started::from(command)
-    };
-    let server = start(&["echo-server"])?;
-    let client = start(&["echo-client", &server.address])?;
-    let (rate, late) = client.address.split_once(' ').ok_or("the client failed")?;
-    let (rate, late) = (rate.parse::<f64>()?, late.parse()?);
-    // The client waits for its end, and the server for requests.
-    let all = rate * (TURN + WARM).as_secs_f64();
-    let ran = (ran(client.child.id())? + ran(server.child.id())?) * 10_000.0 / all;
-    let result = [rate, late, ran];
-    client.end()?;
-    server.end()?;
-    Ok(result)
+struct Load {
+    server: Started,
+    channels: Vec<Channel>,
+    folder: PathBuf,
 }
 
-fn median(values: &mut [f64]) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values[values.len() / 2]
-}
-
-/// The middle half of differences, in percent.
-fn show(name: &str, unit: &str, off: &[f64], on: &[f64]) {
-    let mut loss: Vec<f64> = off
-        .iter()
-        .zip(on)
-        .map(|(off, on)| 100.0 * (on / off - 1.0))
-        .collect();
-    let (off, on) = (median(&mut off.to_vec()), median(&mut on.to_vec()));
-    let middle = median(&mut loss);
-    let quarter = |of: usize| loss[loss.len() * of / 4];
-    println!(
-        "{name}: {off:.1} {unit} off, {on:.1} recorded; {middle:+.1} % (middle half {:+.1} to {:+.1})",
-        quarter(1),
-        quarter(3)
-    );
-}
-
-pub fn compare() -> Result<()> {
-    let turns: usize = std::env::var("TURNS").map_or(Ok(15), |text| text.parse())?;
-    let folder = std::env::temp_dir().join(format!("relive-rpc-echo-{}", std::process::id()));
-    let mut figures: [[Vec<f64>; 2]; 3] = Default::default();
-    for at in 0..2 * turns {
-        // Off first, then on first, so that what drifts counts for both.
-        let recorded = (at % 4 == 1) || (at % 4 == 2);
-        let turn = turn(recorded.then_some(folder.to_str().ok_or("no text")?))?;
-        for (of, figure) in figures.iter_mut().zip(turn) {
-            of[usize::from(recorded)].push(figure);
+impl Load {
+    async fn turn(&self, mode: Mode) -> Result<Figures> {
+        let at = MODES.iter().position(|other| *other == mode);
+        let channel = self.channels[at.unwrap_or_default()].clone();
+        let both =
+            || Ok::<_, crate::Failure>(ran(std::process::id())? + ran(self.server.child.id())?);
+        // For this turn only: while a session of a process records, nothing in it may go on without a task.
+        let folder = self.folder.join("client");
+        let session = mode.session("client", &folder)?;
+        let ran = both()?;
+        let times = match mode {
+            Mode::Without => callers(|| EchoClient::new(channel.clone())).await?,
+            _ => {
+                let client = || EchoClient::new(SendLayer.layer(channel.clone()));
+                session.run("main", callers(client)).await??
+            }
+        };
+        let ran = both()? - ran;
+        session.finish()?;
+        if mode == Mode::Recorded {
+            std::fs::remove_dir_all(&folder)?;
         }
-        let _ = std::fs::remove_dir_all(&folder);
+        let all = times.len() as f64;
+        let mut times: Vec<u64> = times.into_iter().flatten().collect();
+        times.sort_unstable();
+        let late = times
+            .get(times.len() * 99 / 100)
+            .ok_or("nothing was answered")?;
+        Ok([
+            times.len() as f64 / TURN.as_secs_f64(),
+            *late as f64 / 1000.0,
+            ran as f64 / 1000.0 / all,
+        ])
     }
-    let names = [
-        ("throughput", "requests/s"),
-        ("99th percentile", "µs"),
-        ("time of both processes for a request", "µs"),
-    ];
-    for ((name, unit), [off, on]) in names.iter().zip(&figures) {
-        show(name, unit, off, on);
+}
+
+/// Sends for a turn; the time of each request, `None` before and after the measured part.
+async fn callers<S>(client: impl Fn() -> EchoClient<S>) -> Result<Vec<Option<u64>>>
+where
+    S: GrpcService<Body> + Send + 'static,
+    S::Future: Send,
+    S::ResponseBody: http_body::Body<Data = bytes::Bytes> + Send + 'static,
+    <S::ResponseBody as http_body::Body>::Error: Into<crate::Failure> + Send,
+    S::Error: Into<crate::Failure>,
+{
+    let begin = Instant::now() + WARM;
+    let end = begin + TURN;
+    let callers: Vec<_> = (0..AT_ONCE)
+        .map(|_| {
+            let mut client = client();
+            tokio::spawn(fork(async move {
+                let mut times = Vec::with_capacity(1 << 12);
+                let mut start = Instant::now();
+                while start < end {
+                    client.echo(Amount { value: 7 }).await?;
+                    let answered = Instant::now();
+                    let counts = start >= begin && answered < end;
+                    times.push(counts.then(|| (answered - start).as_nanos() as u64));
+                    start = answered;
+                }
+                Ok::<_, Status>(times)
+            }))
+        })
+        .collect();
+    let mut times = Vec::new();
+    for caller in callers {
+        times.extend(caller.await??);
     }
+    Ok(times)
+}
+
+/// The middle of sorted values, and bounds between which it lies with 95 %.
+fn middle(mut values: Vec<f64>) -> [f64; 3] {
+    values.sort_by(f64::total_cmp);
+    let count = values.len();
+    // Of the binomial distribution with half a chance.
+    let off = (0.98 * (count as f64).sqrt()).ceil() as usize;
+    let at = |place: usize| values[place.min(count - 1)];
+    [
+        at(count / 2),
+        at((count / 2).saturating_sub(off)),
+        at(count / 2 + off),
+    ]
+}
+
+fn show(name: &str, rounds: &[[Figures; 4]]) {
+    let of = |mode: Mode| {
+        MODES
+            .iter()
+            .position(|other| *other == mode)
+            .unwrap_or_default()
+    };
+    println!("{name}, {} rounds:", rounds.len());
+    for (at, figure) in [
+        "requests/s",
+        "99th percentile, µs",
+        "time of both for a request, µs",
+    ]
+    .iter()
+    .enumerate()
+    {
+        print!("  {figure:32}");
+        for mode in MODES {
+            let values = rounds.iter().map(|round| round[of(mode)][at]).collect();
+            print!(" {:9.1}", middle(values)[0]);
+        }
+        println!();
+        for (what, mode, before) in [
+            ("chance: off, and off again", Mode::Again, Mode::Off),
+            ("off, to without", Mode::Off, Mode::Without),
+            ("recorded, to off", Mode::Recorded, Mode::Off),
+            ("recorded, to without", Mode::Recorded, Mode::Without),
+        ] {
+            let ratio =
+                |round: &[Figures; 4]| 100.0 * (round[of(mode)][at] / round[of(before)][at] - 1.0);
+            let [ratio, low, high] = middle(rounds.iter().map(ratio).collect());
+            println!("    {what:30} {ratio:+6.2} % ({low:+.2} to {high:+.2})");
+        }
+    }
+}
+
+/// Prints medians without a layer, off, off again and recorded, and differences within rounds with their
+/// 95 %. For a profile: `MODE=3` takes turns of one kind only, and `UNDER="valgrind …"` starts the server.
+pub async fn compare() -> Result<()> {
+    let rounds: usize = std::env::var("ROUNDS").map_or(Ok(60), |text| text.parse())?;
+    let only = std::env::var("MODE")
+        .ok()
+        .map(|text| text.parse::<usize>())
+        .transpose()?;
+    let folder = std::env::temp_dir().join(format!("relive-rpc-echo-{}", std::process::id()));
+    let mut command = match std::env::var("UNDER") {
+        Ok(words) => {
+            let mut words = words.split(' ');
+            let mut command = Command::new(words.next().unwrap_or_default());
+            command.args(words).arg(std::env::current_exe()?);
+            command
+        }
+        Err(_) => Command::new(std::env::current_exe()?),
+    };
+    command.arg("echo-server").arg(&folder);
+    let server = Started::from(command)?;
+    let connect = |address: &str| {
+        let endpoint = Endpoint::new(format!("http://{address}"))?.tcp_nodelay(true);
+        Ok::<_, crate::Failure>(endpoint.connect_lazy())
+    };
+    let channels = server
+        .address
+        .split(' ')
+        .map(connect)
+        .collect::<Result<_>>()?;
+    let load = Load {
+        server,
+        channels,
+        folder,
+    };
+    let mut figures = Vec::new();
+    for round in 0..rounds {
+        let mut of = [[0.0; 3]; 4];
+        for step in 0..4 {
+            // Each mode comes at each place, and before and after each other one.
+            let at = match round % 2 {
+                0 => (round / 2 + step) % 4,
+                _ => (round / 2 + 4 - step) % 4,
+            };
+            let at = only.unwrap_or(at);
+            of[at] = load.turn(MODES[at]).await?;
+        }
+        figures.push(of);
+    }
+    if only.is_none() {
+        show("without, off, off again, recorded", &figures);
+    }
+    load.server.end()?;
+    std::fs::remove_dir_all(&load.folder)?;
     Ok(())
 }

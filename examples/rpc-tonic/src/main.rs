@@ -51,7 +51,8 @@ mod services {
     include!(concat!(env!("OUT_DIR"), "/bank.Work.rs"));
 }
 
-type Result<T> = std::result::Result<T, Box<dyn Error + Send + Sync>>;
+type Failure = Box<dyn Error + Send + Sync>;
+type Result<T> = std::result::Result<T, Failure>;
 
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -64,9 +65,8 @@ fn main() -> Result<()> {
         ["branch", accounts, teller] => {
             runtime.block_on(bank::branch(accounts.to_owned(), teller.to_owned()))
         }
-        ["echo"] => echo::compare(),
-        ["echo-server"] => runtime.block_on(echo::server()),
-        ["echo-client", server] => runtime.block_on(echo::client(server.to_owned())),
+        ["echo"] => runtime.block_on(echo::compare()),
+        ["echo-server", folder] => runtime.block_on(echo::server(folder.to_owned())),
         ["matrix"] => programs::all("matrix", &["rows1", "rows2"]),
         ["search"] => programs::all("search", &["tally", "worker1", "worker2"]),
         ["pipeline"] => programs::all("pipeline", &["stage1", "stage2", "stage3"]),
@@ -149,14 +149,18 @@ where
     }
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
     println!("{}", listener.local_addr()?);
-    let end = tokio::task::spawn_blocking(|| std::io::stdin().read_to_end(&mut Vec::new()));
     let incoming = tonic::transport::server::TcpIncoming::from(listener).with_nodelay(Some(true));
     let server = Server::builder().layer(receive).add_routes(routes);
     tokio::select! {
         served = server.serve_with_incoming(incoming) => served?,
-        _ = end => {}
+        () = until_input_ends() => {}
     }
     ended(session)
+}
+
+async fn until_input_ends() {
+    let read = || std::io::stdin().read_to_end(&mut Vec::new());
+    let _ = tokio::task::spawn_blocking(read).await;
 }
 
 fn ended(session: &Session) -> Result<()> {

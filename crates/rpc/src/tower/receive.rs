@@ -5,19 +5,22 @@ use std::future::Future;
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 
 use http::{HeaderValue, Request, Response, StatusCode};
 use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::bytes::Malformed;
-use crate::entry::EntryPoint;
+use crate::entry::{Admission, EntryPoint};
+use crate::gate::Permit;
 use crate::halt::Halt;
-use crate::header::{Content, HEADER_NAME, Header};
+use crate::header::{Content, Header};
 use crate::record::StreamId;
+use crate::scoped::Scoped;
+use crate::task::Task;
 use crate::tower::bodies::{KeepRequests, OfRequests, Plain};
-use crate::tower::wire::{HALT_NAME, MARK_NAME, content};
+use crate::tower::wire::{HALT, IDENTITY, MARK, content, value};
 
 /// Leads requests of a service through entry points.
 ///
@@ -106,61 +109,128 @@ where
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let entry = match &*self.which {
-            Which::One(entry) => Some(entry.clone()),
-            Which::ByPath(entries) => entries.get(request.uri().path()).cloned(),
+            Which::One(entry) => Some(entry),
+            Which::ByPath(entries) => entries.get(request.uri().path()),
         };
+        let Some(entry) = entry.filter(|entry| !entry.is_idle()) else {
+            let future = self.inner.call(request);
+            return ReceivingFuture::Passed { future };
+        };
+        let header = match header(&request) {
+            Ok(header) => header,
+            Err(malformed) => {
+                let response = refuse(StatusCode::BAD_REQUEST, &malformed.to_string());
+                return ReceivingFuture::refused(response);
+            }
+        };
+        let content = Some(content(&request));
+        let known = header.as_ref().and_then(|header| header.known);
+        // A recording waits where one is admitted at a time only. What waits for nothing is not moved, and
+        // takes no memory.
+        if let Some(admission) = entry.receive_now(header.as_ref(), content) {
+            return match handle(&mut self.inner, &self.bodies, admission, known, request) {
+                Ok(future) => ReceivingFuture::Handled { future },
+                Err(halt) => ReceivingFuture::refused(halted(&halt)),
+            };
+        }
+        let entry = entry.clone();
         // The clone is not the one that is ready.
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
-        let Some(entry) = entry.filter(|entry| !entry.is_idle()) else {
-            let future = inner.call(request);
-            return ReceivingFuture::Passed { future };
-        };
         let bodies = self.bodies.clone();
         let future = Box::pin(async move {
-            let header = match header(&request) {
-                Ok(header) => header,
-                Err(malformed) => {
-                    return Ok(refuse(StatusCode::BAD_REQUEST, &malformed.to_string()));
-                }
-            };
-            match entry
-                .receive(header.as_ref(), Some(content(&request)))
-                .await
-            {
-                // Called inside of the task, so that what `call` itself does belongs to it.
-                Ok(admission) => {
-                    let sink = admission.sink(StreamId::Request).filter(|_| P::KEEPS);
-                    let request = match bodies.keep(request, sink) {
-                        Ok(request) => request,
-                        Err(halt) => return Ok(halted(&halt)),
-                    };
-                    let task = admission.task().cloned();
-                    let handler = async move {
-                        let mut response = inner.call(request).await?;
-                        let Some(task) = task else {
-                            return Ok(response);
-                        };
-                        if P::KEEPS {
-                            let status = Content::of(response.status().as_str().as_bytes());
-                            if let Err(halt) = task.answers(status) {
-                                return Ok(halted(&halt));
-                            }
-                        }
-                        if let Some(mark) = task.mark() {
-                            let text = HeaderValue::from_str(&mark.to_text());
-                            let text = text.expect("it is printable ASCII");
-                            response.headers_mut().insert(MARK_NAME, text);
-                        }
-                        Ok(response)
-                    };
-                    admission.handle(handler).await
-                }
+            let admitted = entry.receive(header.as_ref(), content).await;
+            let handled = admitted
+                .and_then(|admission| handle(&mut inner, &bodies, admission, known, request));
+            match handled {
+                Ok(handled) => handled.await,
                 Err(halt) => Ok(halted(&halt)),
             }
         });
-        ReceivingFuture::Led { future }
+        ReceivingFuture::Waiting { future }
     }
+}
+
+/// Gives an admitted request to the service, as its task.
+fn handle<S, P, B, R>(
+    inner: &mut S,
+    bodies: &P,
+    admission: Admission,
+    known: Option<u32>,
+    request: Request<B>,
+) -> Result<Scoped<Handling<S::Future>>, Halt>
+where
+    P: OfRequests<B>,
+    S: Service<Request<B>, Response = Response<R>>,
+{
+    let sink = admission.sink(StreamId::Request).filter(|_| P::KEEPS);
+    let request = bodies.keep(request, sink)?;
+    let Admission { permit, task } = admission;
+    let is_task = task.is_some();
+    // Called inside of the task, so that what `call` itself does belongs to it.
+    Ok(Scoped::begin(task, || Handling {
+        future: inner.call(request),
+        is_task,
+        keeps: P::KEEPS,
+        known,
+        permit: Some(permit),
+    }))
+}
+
+pin_project_lite::pin_project! {
+    /// The service's work on an admitted request, inside of its task.
+    pub struct Handling<F> {
+        #[pin]
+        future: F,
+        is_task: bool,
+        keeps: bool,
+        known: Option<u32>,
+        // Given back with the answer, or when the work is given up.
+        permit: Option<Permit>,
+    }
+}
+
+impl<F, R, E> Future for Handling<F>
+where
+    F: Future<Output = Result<Response<R>, E>>,
+    R: Default,
+{
+    type Output = F::Output;
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
+        let this = self.project();
+        let answer = ready!(this.future.poll(cx));
+        let permit = this.permit.take();
+        let task = Task::current().filter(|_| *this.is_task);
+        let answer = match (answer, task) {
+            (Ok(response), Some(task)) => Ok(answered(response, &task, *this.keeps, *this.known)),
+            (answer, _) => answer,
+        };
+        drop(permit);
+        Poll::Ready(answer)
+    }
+}
+
+fn answered<R: Default>(
+    mut response: Response<R>,
+    task: &Task,
+    keeps: bool,
+    known: Option<u32>,
+) -> Response<R> {
+    if keeps {
+        let status = Content::of(response.status().as_str().as_bytes());
+        if let Err(halt) = task.answers(status) {
+            return halted(&halt);
+        }
+    }
+    // Most askers have it from the answer before.
+    if let Some(mark) = task.mark().filter(|mark| known != Some(mark.digest())) {
+        let mut mark = value(&mark.rounded().to_text());
+        // HTTP/2 would put each into its table, throw out others for it, and look through all of them.
+        mark.set_sensitive(true);
+        response.headers_mut().insert(MARK, mark);
+    }
+    response
 }
 
 pin_project_lite::pin_project! {
@@ -172,24 +242,48 @@ pin_project_lite::pin_project! {
             #[pin]
             future: F,
         },
-        /// Through one.
-        Led { future: Boxed<F::Output> },
+        /// Through one, at once.
+        Handled {
+            #[pin]
+            future: Scoped<Handling<F>>,
+        },
+        /// Through one, which lets it wait.
+        Waiting { future: Boxed<F::Output> },
+        /// Not at all.
+        Refused { response: Option<F::Output> },
     }
 }
 
-impl<F: Future> Future for ReceivingFuture<F> {
+impl<F, R, E> ReceivingFuture<F>
+where
+    F: Future<Output = Result<Response<R>, E>>,
+{
+    fn refused(response: Response<R>) -> Self {
+        let response = Some(Ok(response));
+        Self::Refused { response }
+    }
+}
+
+impl<F, R, E> Future for ReceivingFuture<F>
+where
+    F: Future<Output = Result<Response<R>, E>>,
+    R: Default,
+{
     type Output = F::Output;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
         match self.project() {
             Projection::Passed { future } => future.poll(cx),
-            Projection::Led { future } => future.as_mut().poll(cx),
+            Projection::Handled { future } => future.poll(cx),
+            Projection::Waiting { future } => future.as_mut().poll(cx),
+            // Polled behind its end, as no future is.
+            Projection::Refused { response } => response.take().map_or(Poll::Pending, Poll::Ready),
         }
     }
 }
 
 fn header<B>(request: &Request<B>) -> Result<Option<Header>, Malformed> {
-    let mut values = request.headers().get_all(HEADER_NAME).iter();
+    let mut values = request.headers().get_all(IDENTITY).iter();
     match (values.next(), values.next()) {
         (None, _) => Ok(None),
         (Some(value), None) => Header::parse(value.as_bytes()).map(Some),
@@ -207,6 +301,6 @@ fn refuse<R: Default>(status: StatusCode, reason: &str) -> Response<R> {
     let line = reason.lines().next().unwrap_or_default();
     let value = HeaderValue::from_str(line);
     let value = value.unwrap_or_else(|_| HeaderValue::from_static("refused"));
-    response.headers_mut().insert(HALT_NAME, value);
+    response.headers_mut().insert(HALT, value);
     response
 }

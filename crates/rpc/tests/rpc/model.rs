@@ -11,8 +11,8 @@ use std::sync::{Arc, LazyLock, Mutex};
 use std::time::Duration;
 
 use relive_rpc::{
-    CallError, Either, EntryPoint, Halt, Header, Keep, Lock, Mark, Outcome, Requests, Sender,
-    Session, Tape, Task, depend, exchange, fork, halted, select, test, try_nondet,
+    CallError, Either, EntryPoint, Halt, Header, HeaderText, Keep, Lock, Mark, Outcome, Requests,
+    Sender, Session, Tape, Task, depend, exchange, fork, halted, select, test, try_nondet,
 };
 
 use crate::executor::{Executor, Rng, Slot, yield_now};
@@ -229,7 +229,7 @@ fn request(world: World, entry: usize, payload: u64) -> Boxed<Result<u64, Halt>>
 fn carry(
     world: World,
     entry: usize,
-    header: Option<String>,
+    header: Option<HeaderText>,
     payload: u64,
     slot: Arc<Slot<(Vec<u8>, Option<Mark>)>>,
 ) -> Boxed<()> {

@@ -118,6 +118,7 @@ fn a_request_that_comes_again() {
         id: Tape::parse(&bytes).unwrap().lanes[0].receipts[0].id,
         content: Some(Content::of(&1u64.to_le_bytes())),
         epoch: 0,
+        known: None,
     };
     let session = replay(&bytes, Some(LIMIT));
     let entry = session.exclusive("entry").unwrap();

@@ -9,7 +9,10 @@ use std::time::Duration;
 use crate::executor::{Executor, Rng, Slot, block_on, yield_now};
 use http::{Request, Response, StatusCode};
 use relive_rpc::tower::{HALT_NAME, Receive, Receiving, Send as SendLayer};
-use relive_rpc::{CallError, HEADER_NAME, Keep, Kind, Outcome, Session, Tape};
+use relive_rpc::{
+    CallError, HEADER_NAME, Header, Keep, Kind, NameId, Origin, Outcome, Path, RequestId, Session,
+    Tape, TaskId,
+};
 use tower_layer::Layer;
 use tower_service::Service;
 
@@ -188,14 +191,32 @@ fn what_peers_forge_is_refused_or_harmless() {
         let request = request.body("hello".to_owned()).unwrap();
         block_on(service.call(request)).unwrap()
     };
-    let good = "2;0000000000000001;r0000000000000002;0.1;7;;0";
+    let header = |process, origin| {
+        let task = TaskId {
+            process,
+            origin,
+            path: Path::default().child(1),
+        };
+        let id = RequestId { task, number: 7 };
+        let header = Header {
+            id,
+            content: None,
+            epoch: u64::MAX,
+            known: None,
+        };
+        header.to_text().to_string()
+    };
+    let good = header(NameId(1), Origin::Root(NameId(2)));
+    let good = good.as_str();
     let long = "1".repeat(100_000);
-    let wrong: [&[&str]; 6] = [
+    let wrong: [&[&str]; 8] = [
         &[""],
-        &["2"],
+        &["3"],
+        &["2;0000000000000001;r0000000000000002;0.1;7;;0"],
         &[good, good],
         &[&long],
-        &["2;x;y;z;0;;0"],
+        &["3====================================="],
+        &[&good[..good.len() - 1]],
         &[&good[1..]],
     ];
     for headers in wrong {
@@ -205,11 +226,9 @@ fn what_peers_forge_is_refused_or_harmless() {
         assert_eq!(response.body(), "", "the handler was not asked");
     }
     // The same identity again and again, and one of a far place of this very process.
-    let far = format!(
-        "2;{};g{}.{};;0;;0",
+    let far = header(
         session.process().id(),
-        relive_rpc::NameId::of("entry"),
-        u64::MAX
+        Origin::Gate(NameId::of("entry"), u64::MAX),
     );
     for header in [good, good, far.as_str()] {
         assert_eq!(ask(&[header]).body(), "hello");
