@@ -244,7 +244,10 @@ impl Watched<'_> {
                     reap_all();
                 }
                 if let Some(exact) = &mut exact {
+                    // The tape of a process is at its end once the process is gone, and it is not while it is
+                    // unreaped. Children of a failed attempt before this one keep `reap_all` from doing that.
                     while exact.drain()? {
+                        while reap().is_some() {}
                         std::thread::sleep(Duration::from_millis(1));
                     }
                 }
