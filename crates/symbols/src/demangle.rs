@@ -1,8 +1,15 @@
 //! Demangled names for people.
 
-/// A name for people.
+/// A name for people. Others than mangled ones stay: `w`, taken for one, would be `wchar_t`.
 pub(crate) fn demangled(name: &str) -> String {
-    addr2line::demangle_auto(name.into(), None).into_owned()
+    match is_mangled(name) {
+        true => addr2line::demangle_auto(name.into(), None).into_owned(),
+        false => name.to_owned(),
+    }
+}
+
+fn is_mangled(name: &str) -> bool {
+    name.starts_with("_Z") || name.starts_with("_R")
 }
 
 /// A demangled name without its parameters, its result type and the compiler's additions.
@@ -44,17 +51,21 @@ pub(crate) fn plain(shown: &str) -> &str {
 
 /// Whether a mangled name demangles to this name.
 pub(crate) fn is_called(mangled: &str, name: &str) -> bool {
-    // Only these two beginnings are mangled names.
-    if !mangled.starts_with("_Z") && !mangled.starts_with("_R") {
-        return false;
-    }
     let shown = demangled(mangled);
-    shown == name || plain(&shown) == name
+    is_mangled(mangled) && (shown == name || plain(&shown) == name)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_that_are_not_mangled_stay() {
+        for name in ["w", "main", "i", "_start", "St"] {
+            assert_eq!(demangled(name), name);
+        }
+        assert_eq!(demangled("_ZN4deep3Box4fallEi"), "deep::Box::fall(int)");
+    }
 
     #[test]
     fn parameters_and_hashes_are_no_part_of_a_name() {
