@@ -46,6 +46,9 @@ pub struct HuntArgs {
     /// A run that takes longer has failed: seconds, or with unit (500ms, 10s, 5m); 0 for no limit
     #[arg(long, value_name = "T", default_value = "60s", value_parser = duration)]
     pub timeout: Duration,
+    /// So many runs at the same time: for programs that do not disturb each other by files or ports
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub jobs: u32,
     #[command(flatten)]
     pub stats: StatsArgs,
     #[command(flatten)]

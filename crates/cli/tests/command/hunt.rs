@@ -110,9 +110,34 @@ fn a_race_is_found() {
 }
 
 #[test]
-fn an_interrupt_ends_the_hunt_and_leaves_nothing() {
+fn runs_at_the_same_time_end_with_the_first_that_fails() {
     let sandbox = Sandbox::new();
-    let mut command = sandbox.command(&["hunt", "sh", "-c", "echo >begun; exec sleep 1000"]);
+    let outcome = sandbox.relive(&["hunt", "-j", "3", "-n", "7", "true"]).ok();
+    assert_eq!(outcome.stdout, "no failure in 7 runs\n");
+    assert_eq!(sandbox.recordings(), [""; 0]);
+    // One run would sleep for long.
+    let script = "mkdir one && exec sleep 1000; exit 3";
+    let outcome = sandbox.relive(&["hunt", "-j", "2", "sh", "-c", script]);
+    assert_eq!(outcome.code(), Some(1), "{outcome:#?}");
+    assert!(
+        outcome.stdout.contains("failed: exit status 3"),
+        "{outcome:#?}"
+    );
+    assert_eq!(sandbox.recordings().len(), 1);
+    assert_eq!(sandbox.relive(&["replay"]).code(), Some(3));
+}
+
+#[test]
+fn an_interrupt_ends_the_hunt_and_leaves_nothing() {
+    for jobs in ["1", "2"] {
+        interrupted(jobs);
+    }
+}
+
+fn interrupted(jobs: &str) {
+    let sandbox = Sandbox::new();
+    let script = "echo >begun; exec sleep 1000";
+    let mut command = sandbox.command(&["hunt", "-j", jobs, "sh", "-c", script]);
     command
         .process_group(0)
         .stdout(Stdio::null())

@@ -1,0 +1,105 @@
+//! One run of a hunt: a process of its own, and the wait for it.
+
+use std::ffi::OsString;
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use relive_engine::{EXIT_STATUS, Failure};
+use relive_sched::Seed;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{Pid, Signal, kill_process};
+
+use crate::args::HuntArgs;
+use crate::attempt::Outcome;
+use crate::interrupt;
+use crate::place::Place;
+
+/// How many tenths of a second a run may take to end after an interrupt from the keyboard, which it also
+/// got, or after SIGTERM.
+const GRACE: u32 = 20;
+
+/// One run; `None` when it was interrupted before it could report its outcome. It is told to end when
+/// the hunt is `over`.
+///
+/// # Errors
+/// Any failure of Relive in it.
+pub fn attempt(
+    place: &Place,
+    args: &HuntArgs,
+    seed: Option<Seed>,
+    sites: &[u64],
+    over: &AtomicBool,
+) -> Result<Option<Outcome>, Failure> {
+    let (guest, timeout) = (&args.guest, args.timeout);
+    let mut words: Vec<OsString> = vec!["attempt".into(), "--trace".into(), place.path().into()];
+    words.extend(seed.map(|seed| format!("--seed={seed}").into()));
+    words.extend(
+        (!timeout.is_zero()).then(|| format!("--timeout-ms={}", timeout.as_millis().max(1)).into()),
+    );
+    words.extend(args.stats.stats.map(|_| "--stats".into()));
+    if !sites.is_empty() {
+        let sites: Vec<String> = sites.iter().map(u64::to_string).collect();
+        words.push(format!("--sites={}", sites.join(",")).into());
+    }
+    words.push("--".into());
+    words.push(guest.program().into());
+    words.extend_from_slice(guest.args());
+    let mut child = Command::new("/proc/self/exe")
+        .args(words)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| Failure::setup(format!("cannot start a run: {error}")))?;
+    wait(&mut child, over);
+    let output = child
+        .wait_with_output()
+        .map_err(|error| Failure::setup(format!("cannot learn how a run ended: {error}")))?;
+    if let Ok(outcome) = serde_json::from_slice(&output.stdout) {
+        return Ok(Some(outcome));
+    }
+    if interrupt::came() || over.load(Ordering::Relaxed) {
+        return Ok(None);
+    }
+    let text = String::from_utf8_lossy(&output.stderr);
+    let text = text
+        .trim_end()
+        .strip_prefix("relive: ")
+        .unwrap_or(text.trim_end())
+        .to_owned();
+    if output.status.code() == Some(EXIT_STATUS) && !text.is_empty() {
+        return Err(Failure::Setup(text));
+    }
+    Err(Failure::internal(format!(
+        "a run ended without a word ({})",
+        output.status
+    )))
+}
+
+/// Waits until the run closes its output, or fails to react when it is to end.
+fn wait(child: &mut Child, over: &AtomicBool) {
+    const TENTH: Timespec = Timespec {
+        tv_sec: 0,
+        tv_nsec: 100_000_000,
+    };
+    let mut waited = 0;
+    loop {
+        let Some(stdout) = &child.stdout else { return };
+        // An error is an interrupt, which the next lines look at.
+        let ready = poll(&mut [PollFd::new(stdout, PollFlags::IN)], Some(&TENTH)).unwrap_or(0);
+        if ready > 0 {
+            return;
+        }
+        let is_over = over.load(Ordering::Relaxed);
+        // The keyboard's interrupt reaches the run by itself.
+        if is_over && waited == 0 {
+            // It may be gone already, which is no error.
+            let _ = kill_process(Pid::from_child(child), Signal::TERM);
+        }
+        waited += u32::from(is_over || interrupt::came());
+        if waited > GRACE {
+            let _ = child.kill();
+            return;
+        }
+    }
+}
