@@ -68,7 +68,7 @@ pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
         over: AtomicBool::new(false),
         results: Mutex::default(),
     };
-    let progress = progress::spinner(args.max.into());
+    let progress = progress::spinner("run", args.max.into());
     std::thread::scope(|scope| {
         for _ in 1..args.jobs {
             scope.spawn(|| hunt.work(&progress));

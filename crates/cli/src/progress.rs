@@ -55,12 +55,11 @@ pub fn counter(what: &'static str) -> ProgressBar {
     bar
 }
 
-/// A counter with the time that passes, for work without a known end.
-pub fn spinner(total: u64) -> ProgressBar {
+/// A counter of each `what` with the time that passes, for work whose end may come before.
+pub fn spinner(what: &'static str, total: u64) -> ProgressBar {
     let bar = ProgressBar::new(total);
-    if let Ok(style) =
-        ProgressStyle::with_template("{spinner} run {pos} of at most {len}, {elapsed}")
-    {
+    let template = format!("{{spinner}} {what} {{pos}} of at most {{len}}, {{elapsed}}");
+    if let Ok(style) = ProgressStyle::with_template(&template) {
         bar.set_style(style);
     }
     bar.enable_steady_tick(Duration::from_millis(200));

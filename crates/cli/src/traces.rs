@@ -10,7 +10,7 @@ use relive_kabi::signal_name;
 use relive_trace::{ExitStatus, Trace};
 
 use crate::instruction_sets::complain_of_missing;
-use crate::{output, packed};
+use crate::{format, output, packed, progress};
 
 /// The requested trace: by name or folder, or the latest; for a packed one the folder where it is
 /// unpacked.
@@ -48,8 +48,21 @@ pub fn open_to_replay(name: Option<&Path>) -> Result<Trace, Failure> {
     if trace.is_exact() {
         return Ok(trace);
     }
-    supervisor::linearise(trace.directory())?;
+    linearise(trace.directory())?;
     Trace::open(trace.directory()).map_err(Failure::setup)
+}
+
+/// Finds the order in which the threads of a sketch ran, before its first replay.
+fn linearise(trace: &Path) -> Result<(), Failure> {
+    const WHAT: &str = "the order of the threads: attempt";
+    let progress = progress::spinner(WHAT, supervisor::ATTEMPTS.into());
+    let attempts = supervisor::linearise(trace, &mut |n| progress.set_position(n.into()));
+    progress.finish_and_clear();
+    let attempts = format::count(attempts?.into(), "attempt");
+    output::tell(&format!(
+        "the order of the threads is found ({attempts}) and kept"
+    ));
+    Ok(())
 }
 
 /// Reports that a timeline was to go beyond the last event: it is at the end then.

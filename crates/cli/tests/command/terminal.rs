@@ -63,5 +63,7 @@ fn a_recording_is_announced_in_one_line() {
 #[test]
 fn a_hunt_shows_its_progress() {
     let sandbox = Sandbox::new();
-    assert!(said(&sandbox, &["hunt", "-n", "20", "true"]).contains("of at most 20"));
+    // Longer than the time between two drawings.
+    let hunt = ["hunt", "-n", "3", "sleep", "0.3"];
+    assert!(said(&sandbox, &hunt).contains("run 3 of at most 3"));
 }

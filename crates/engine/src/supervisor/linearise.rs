@@ -10,21 +10,25 @@ use crate::failure::{Failure, Result};
 use crate::logging;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::path::{self, Paths};
-use crate::modes::replay::linear::search::Search;
+use crate::modes::replay::linear::search::{self, Search};
 
-/// Finds the turns of a recording whose threads ran at the same time, and keeps them in the trace. Returns how many
-/// attempts that took.
+/// Most attempts to find the turns of a recording.
+pub const ATTEMPTS: u32 = search::MOST;
+
+/// Finds the turns of a recording whose threads ran at the same time, and keeps them in the trace. `begins` is
+/// told the number of each attempt, from 1. Returns how many there were.
 ///
 /// # Errors
 /// No order that was tried agrees with the recording: expected and actual events of the first attempt are in
 /// the message. Then nothing is kept.
-pub fn linearise(trace: &Path) -> Result<u32> {
+pub fn linearise(trace: &Path, begins: &mut dyn FnMut(u32)) -> Result<u32> {
     logging::init();
     let mut search = Search::default();
     let mut paths = Paths::new();
     let mut hints = Hints::default();
     let mut first = None;
     loop {
+        begins(search.attempts() + 1);
         let Failed { failure, at } = match attempt(trace, &hints) {
             Ok(()) => return Ok(search.attempts() + 1),
             Err(failed) => failed,

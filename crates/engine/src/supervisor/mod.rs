@@ -17,7 +17,7 @@ mod verify;
 pub(crate) use children::{ended_by, kill, start};
 pub use drain::Recording;
 pub use folder::Folder;
-pub use linearise::linearise;
+pub use linearise::{ATTEMPTS, linearise};
 pub use other_writers::other_writers;
 pub use program::find_program;
 pub use record::{RecordOptions, record};
