@@ -1,24 +1,5 @@
 // A reader between two neighbouring stores, among 10 threads.
-#include "bug.h"
-
-static volatile int first, second, others[32];
-
-static void *change(void *a) {
-    first = 1;
-    second = 1;
-    return a;
-}
-
-static void *look(void *a) {
-    int one = first, two = second;
-    FAIL_IF(one != two);
-    return a;
-}
-
-static void *other(void *a) {
-    others[(long)a]++;
-    return a;
-}
+#include "between_stores.h"
 
 int main(void) {
     ALL(other, other, other, other, other, look, other, other, other, change);
