@@ -15,6 +15,7 @@ mod object;
 mod routine;
 
 use std::arch::x86_64::_rdtsc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 pub use edge::{EDGES, Edge};
@@ -42,6 +43,8 @@ static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// The kernel's error number.
 pub fn install() -> Result<(), i32> {
+    static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+    let _one = ONE_AT_A_TIME.lock().expect("no thread panics here");
     if INSTALLED.load(Ordering::Acquire) {
         return Ok(());
     }
