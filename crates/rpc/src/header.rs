@@ -17,7 +17,7 @@ use crate::id::{Origin, Path, RequestId, STEPS_MAX, TaskId};
 use crate::name::NameId;
 
 /// The header's name where there are names.
-pub const HEADER_NAME: &str = "relive-rpc";
+pub const HEADER_NAME: &str = "relive";
 
 /// Longest line: all of a name's digits, and all numbers at their longest.
 pub const HEADER_MAX: usize = 2 + 4 * HASH + 3 * NUMBER + 1 + STEPS_MAX * STEP + KNOWN;

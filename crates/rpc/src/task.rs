@@ -38,14 +38,25 @@ pub(crate) struct Entered<'a> {
 
 impl<'a> Entered<'a> {
     pub(crate) fn new(home: &'a mut Option<Task>) -> Self {
-        // While the thread ends there is no current task any more.
-        let enters = home.is_some() && CURRENT.try_with(|_| ()).is_ok();
-        let before = match enters {
-            true => CURRENT.replace(home.take()),
-            false => None,
+        let before = match home.is_some() {
+            // While the thread ends there is no current task any more.
+            true => CURRENT.try_with(|current| current.replace(home.take())),
+            false => return Self::nothing(),
         };
-        let home = enters.then_some(home);
-        Self { home, before }
+        match before {
+            Ok(before) => Self {
+                home: Some(home),
+                before,
+            },
+            Err(_) => Self::nothing(),
+        }
+    }
+
+    fn nothing() -> Self {
+        Self {
+            home: None,
+            before: None,
+        }
     }
 }
 

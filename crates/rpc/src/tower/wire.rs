@@ -13,7 +13,7 @@ pub(super) const HALT: HeaderName = HeaderName::from_static(HALT_NAME);
 pub(super) const IDENTITY: HeaderName = HeaderName::from_static(HEADER_NAME);
 
 /// Carries how far the answering process's recording is.
-pub(super) const MARK: HeaderName = HeaderName::from_static("relive-rpc-mark");
+pub(super) const MARK: HeaderName = HeaderName::from_static("relive-mark");
 
 /// Longest request that is hashed without an allocation.
 const SHORT: usize = 256;
