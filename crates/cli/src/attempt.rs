@@ -23,6 +23,8 @@ pub struct Outcome {
     pub signal: Option<i32>,
     /// It was killed because it did not end in time.
     pub timed_out: bool,
+    /// It was killed because its threads waited for each other: a sentence that says how.
+    pub deadlock: Option<String>,
     /// Addresses of instructions by which threads met, in this run or those before.
     pub sites: Vec<u64>,
     /// The counters, if they were requested.
@@ -30,9 +32,14 @@ pub struct Outcome {
 }
 
 impl Outcome {
+    /// Whether it did not end by itself.
+    pub fn stopped(&self) -> bool {
+        self.timed_out || self.deadlock.is_some()
+    }
+
     /// Whether a hunt looks for this outcome.
     pub fn failed(&self) -> bool {
-        self.timed_out || self.code != Some(0)
+        self.stopped() || self.code != Some(0)
     }
 }
 
@@ -47,6 +54,7 @@ pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
         args: args.guest.args(),
         trace: &args.trace,
         seed: args.seed.map(|seed| (seed.0, true)),
+        deadlocks: true,
         timeout: args.timeout_ms.map(Duration::from_millis),
         silent: true,
         count: args.stats,
@@ -61,6 +69,7 @@ pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
         code,
         signal,
         timed_out: recording.timed_out,
+        deadlock: recording.deadlock.as_ref().map(ToString::to_string),
         sites: recording.sites.clone(),
         stats: counted.map(|totals| Stats::new(totals, Some(&recording.summary))),
     };

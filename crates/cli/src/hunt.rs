@@ -192,10 +192,11 @@ impl Found {
         } = self;
         let relive = command_line::own_name();
         let name = place.name();
-        let how = match (outcome.timed_out, outcome.code, outcome.signal) {
-            (true, _, _) => format!("still running after {}", format::duration(timeout)),
-            (false, Some(code), _) => format::status(EndStatus::Code(code)),
-            (false, None, signal) => format::status(EndStatus::Signal(signal.unwrap_or(0))),
+        let how = match (&outcome.deadlock, outcome.code, outcome.signal) {
+            (Some(deadlock), _, _) => deadlock.clone(),
+            _ if outcome.timed_out => format!("still running after {}", format::duration(timeout)),
+            (None, Some(code), _) => format::status(EndStatus::Code(code)),
+            (None, None, signal) => format::status(EndStatus::Signal(signal.unwrap_or(0))),
         };
         let schedule = seed.map_or("fair schedule".to_owned(), |seed| {
             format!("chaos seed {seed}")
@@ -206,7 +207,7 @@ impl Found {
             writeln!(out, "next:")?;
             // Without a crash, one looks back from the end.
             let debug = match outcome.signal {
-                Some(_) if !outcome.timed_out => "debug --at crash",
+                Some(_) if !outcome.stopped() => "debug --at crash",
                 _ => "debug --at end",
             };
             let rows = [

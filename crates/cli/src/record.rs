@@ -43,6 +43,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         },
         seed: chaos.map(|seed| (seed.0, true)),
         timeout: None,
+        deadlocks: false,
         silent: false,
         count: args.stats.stats.is_some(),
         sites: &[],

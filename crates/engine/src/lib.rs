@@ -8,6 +8,7 @@
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux"))]
 
+mod alarms;
 pub mod boot;
 mod broker;
 mod call;

@@ -2,6 +2,7 @@
 
 use std::sync::Once;
 
+use crate::alarms::ALARMS;
 use crate::input::store;
 use crate::kernel::stream_aliases::STREAM_ALIASES;
 use crate::modes::replay::concurrency::CONCURRENCY;
@@ -18,7 +19,7 @@ use crate::{cpuid, file_table, remarks, shm, stats};
 /// Places the sections; before a process shares memory. Once is enough.
 pub fn place() {
     static DONE: Once = Once::new();
-    let all: [&'static dyn Declared; 15] = [
+    let all: [&'static dyn Declared; 16] = [
         &CONCURRENCY,
         &TOLD,
         &remarks::REMARKS,
@@ -34,6 +35,7 @@ pub fn place() {
         &stats::COUNTERS,
         &store::SHARED,
         &SITES,
+        &ALARMS,
     ];
     DONE.call_once(|| shm::place(&all));
 }

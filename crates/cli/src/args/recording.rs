@@ -43,7 +43,7 @@ pub struct HuntArgs {
     /// Give up after so many runs
     #[arg(short = 'n', long = "max", value_name = "MAX", default_value_t = 500, value_parser = clap::value_parser!(u32).range(1..))]
     pub max: u32,
-    /// A run that takes longer has failed: seconds, or with unit (500ms, 10s, 5m); 0 for no limit
+    /// A run that takes longer has failed, as one has whose threads wait for each other: seconds, or with unit (500ms, 10s, 5m); 0 for no limit
     #[arg(long, value_name = "T", default_value = "60s", value_parser = duration)]
     pub timeout: Duration,
     /// So many runs at the same time: for programs that do not disturb each other by files or ports

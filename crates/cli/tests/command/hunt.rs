@@ -110,6 +110,32 @@ fn a_race_is_found() {
 }
 
 #[test]
+fn threads_that_wait_for_each_other_are_told_at_once() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/waits.c");
+    let program = sandbox.compile(&source, "waits");
+    let hunt = |how| sandbox.relive(&["hunt", "-n", "1", "--timeout", "50s", text(&program), how]);
+    let circle = hunt("circle");
+    assert_eq!(circle.code(), Some(1), "{circle:#?}");
+    let sentence = &circle.stdout;
+    let waits = sentence.matches(" waits for a lock of waits (").count();
+    assert!(
+        sentence.starts_with("run 1 failed: deadlock: waits (") && waits == 2,
+        "{circle:#?}"
+    );
+    assert_eq!(sandbox.relive(&["replay"]).signal(), Some(libc::SIGKILL));
+    let alone = hunt("alone");
+    assert!(
+        alone
+            .stdout
+            .starts_with("run 1 failed: deadlock: its only thread waits"),
+        "{alone:#?}"
+    );
+    let alarm = hunt("alarm").ok();
+    assert_eq!(alarm.stdout, "no failure in 1 run\n");
+}
+
+#[test]
 fn runs_at_the_same_time_end_with_the_first_that_fails() {
     let sandbox = Sandbox::new();
     let outcome = sandbox.relive(&["hunt", "-j", "3", "-n", "7", "true"]).ok();

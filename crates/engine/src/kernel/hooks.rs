@@ -6,7 +6,7 @@ use super::operation::follow;
 use super::seccomp::Seccomp;
 use super::{
     advice, clone, exec, fds, files, futex, kill, limits, locks, memory, misc, namespaces,
-    own_memory, prctl, segments, signals, tasks, users,
+    own_memory, prctl, segments, signals, tasks, timers, users,
 };
 use crate::call::Call;
 
@@ -93,6 +93,9 @@ const TABLE: &[(i64, Handling)] = &[
     (libc::SYS_wait4, Follows(follow::<tasks::Wait>)),
     (libc::SYS_waitid, Follows(follow::<tasks::Wait>)),
     (libc::SYS_sched_yield, Follows(follow::<tasks::Yield>)),
+    (libc::SYS_alarm, Follows(follow::<timers::Timer>)),
+    (libc::SYS_setitimer, Follows(follow::<timers::Timer>)),
+    (libc::SYS_timer_create, Follows(follow::<timers::Timer>)),
     (libc::SYS_setuid, Follows(follow::<users::Rights>)),
     (libc::SYS_setgid, Follows(follow::<users::Rights>)),
     (libc::SYS_setreuid, Follows(follow::<users::Rights>)),

@@ -41,5 +41,6 @@ pub mod stream_aliases;
 pub mod strings;
 pub mod syscall;
 pub mod tasks;
+mod timers;
 mod users;
 mod waits;

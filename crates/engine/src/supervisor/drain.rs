@@ -9,6 +9,7 @@ use relive_trace::{ExitStatus, Summary, TraceWriter};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::children::{has_children, reap};
+use super::deadlock::{Deadlock, Watch};
 use super::signals::pass_on;
 use super::status::EndStatus;
 use crate::failure::{Failure, Result};
@@ -30,6 +31,8 @@ pub struct Recording {
     pub status: EndStatus,
     /// It was killed because of the timeout.
     pub timed_out: bool,
+    /// It was killed because of this deadlock, if those were looked for.
+    pub deadlock: Option<Deadlock>,
     /// The trace's summary of itself.
     pub summary: Summary,
     /// The counters, if they were asked for.
@@ -68,7 +71,13 @@ impl Drain {
     ///
     /// # Errors
     /// The failure of a host process, or the trace cannot be written.
-    pub fn run(mut self, root: i32, timeout: Option<Duration>) -> Result<Recording> {
+    pub fn run(
+        mut self,
+        root: i32,
+        timeout: Option<Duration>,
+        mut watch: Option<Watch>,
+    ) -> Result<Recording> {
+        let mut deadlock = None;
         let mut status = None;
         let mut timed_out = false;
         let mut flushed = Instant::now();
@@ -111,6 +120,12 @@ impl Drain {
                 timed_out = true;
                 self.kill_all();
             }
+            if let (Some(watch), None, None, false) = (&mut watch, status, &deadlock, timed_out) {
+                deadlock = watch.look(&self.shm);
+                if deadlock.is_some() {
+                    self.kill_all();
+                }
+            }
             sys::futex_wait(
                 &self.shm.header().wake,
                 seen,
@@ -135,6 +150,7 @@ impl Drain {
         Ok(Recording {
             status,
             timed_out,
+            deadlock,
             summary: manifest.summary.unwrap_or(summary),
             totals: crate::stats::COUNTERS.of(&self.shm).totals(),
             remarks: REMARKS.of(&self.shm).sentences(),

@@ -2,6 +2,7 @@
 //! watches a replay. They never touch guest memory.
 
 mod children;
+mod deadlock;
 mod drain;
 mod folder;
 mod linearise;
@@ -15,6 +16,7 @@ mod status;
 mod verify;
 
 pub(crate) use children::{ended_by, kill, start};
+pub use deadlock::Deadlock;
 pub use drain::Recording;
 pub use folder::Folder;
 pub use linearise::{ATTEMPTS, linearise};

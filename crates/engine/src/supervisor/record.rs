@@ -9,6 +9,7 @@ use std::time::Duration;
 use relive_trace::{Bytes, Manifest, Recorder, TraceWriter};
 
 use super::children::{inherit_orphans, start};
+use super::deadlock::Watch;
 use super::drain::{Drain, Recording};
 use super::program::{absolute, environment, find_program};
 use super::signals::{forward_endings, ignore_keyboard, wake_at_child_end};
@@ -32,6 +33,8 @@ pub struct RecordOptions<'a> {
     pub seed: Option<(u64, bool)>,
     /// Kill the program after this time.
     pub timeout: Option<Duration>,
+    /// Kill it when its threads wait for each other.
+    pub deadlocks: bool,
     /// Its standard output and error go nowhere.
     pub silent: bool,
     /// Count, for `--stats`.
@@ -79,7 +82,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     ignore_keyboard();
     forward_endings();
     wake_at_child_end(&shm);
-    Drain::new(shm, writer).run(pid, options.timeout)
+    Drain::new(shm, writer).run(pid, options.timeout, options.deadlocks.then(Watch::new))
 }
 
 fn manifest(options: &RecordOptions<'_>) -> Result<Manifest> {
