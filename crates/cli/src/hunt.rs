@@ -1,30 +1,42 @@
 //! `relive hunt`.
 
+mod exchange;
+mod found;
+mod results;
 mod run;
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
-use std::time::Duration;
+use std::thread;
+use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
 use relive_engine::Failure;
 use relive_engine::supervisor::{self, EndStatus};
 use relive_sched::Seed;
 
+use self::exchange::{Announced, Exchange};
+use self::found::{Found, show_announced};
 use crate::args::HuntArgs;
-use crate::attempt::Outcome;
 use crate::place::Place;
 use crate::record::random_seed;
+use crate::shard::Shard;
 use crate::stats::Stats;
-use crate::{command_line, format, interrupt, output, progress};
+use crate::{format, interrupt, output, progress};
 
-/// Exit status when a failing run was found, as a test command would say.
-const FOUND: i32 = 1;
+/// Time between two messages to the other parts of a hunt.
+const BETWEEN_MESSAGES: Duration = Duration::from_secs(2);
+/// Time between two looks whether it is time for one.
+const TICK: Duration = Duration::from_millis(50);
 
-/// A hunt, whose runs are made by one thread or by several at the same time.
+/// A hunt, or this process's part of one, whose runs are made by one thread or by several at the same time.
 struct Hunt<'a> {
     args: &'a HuntArgs,
-    /// Runs begun.
+    shard: Shard,
+    /// The seeds of all runs follow from it.
+    seed: Seed,
+    /// Runs of this part that were begun.
     begun: AtomicU32,
     /// No run is to begin, and those that were begun are to end.
     over: AtomicBool,
@@ -35,24 +47,21 @@ struct Hunt<'a> {
 struct Results {
     sum: Stats,
     /// The instructions by which threads met in all runs so far.
-    sites: Vec<u64>,
+    sites: BTreeSet<u64>,
+    /// All of this part's runs up to this one have not failed, and these behind it.
+    done: u32,
+    done_beyond: BTreeSet<u32>,
     /// The first reason to end the hunt.
     end: Option<End>,
 }
 
 enum End {
     Found(Found),
+    /// By another part of the hunt.
+    Elsewhere(Announced),
     /// From the keyboard, in this run.
     Interrupted(u32),
     Failed(Failure),
-}
-
-/// A run that failed.
-struct Found {
-    place: Place,
-    run: u32,
-    seed: Option<Seed>,
-    outcome: Outcome,
 }
 
 /// Records until a run fails.
@@ -61,43 +70,36 @@ struct Found {
 /// Any failure of Relive.
 pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
     supervisor::find_program(args.guest.program(), args.guest.args())?;
+    let shard = match args.results {
+        Some(_) => Shard::find(args.shard)?,
+        None => Shard::ALL,
+    };
+    let seed = args.seed.unwrap_or_else(random_seed);
+    let place = args.results.as_deref();
+    let exchange = place.map(|place| Exchange::join(place, args, shard, seed));
+    let exchange = exchange.transpose()?;
     interrupt::watch();
     let hunt = Hunt {
         args,
+        shard,
+        seed: exchange.as_ref().map_or(seed, Exchange::seed),
         begun: AtomicU32::new(0),
         over: AtomicBool::new(false),
         results: Mutex::default(),
     };
+    if let Some(exchange) = &exchange {
+        hunt.go_on_from(exchange)?;
+    }
     let progress = progress::spinner("run", args.max.into());
-    std::thread::scope(|scope| {
-        for _ in 1..args.jobs {
-            scope.spawn(|| hunt.work(&progress));
+    thread::scope(|scope| {
+        let workers = (0..args.jobs).map(|_| scope.spawn(|| hunt.work(&progress)));
+        let workers: Vec<_> = workers.collect();
+        if let Some(exchange) = &exchange {
+            hunt.talk(exchange, || workers.iter().all(|w| w.is_finished()));
         }
-        hunt.work(&progress);
     });
     progress.finish_and_clear();
-    let results = std::mem::take(&mut *hunt.results());
-    match results.end {
-        Some(End::Failed(failure)) => return Err(failure),
-        Some(End::Interrupted(run)) => {
-            output::complain(&format!("interrupted in run {run}; no run failed before"));
-            return Ok(EndStatus::Signal(libc::SIGINT));
-        }
-        Some(End::Found(_)) | None => {}
-    }
-    if let Some(how) = args.stats.stats {
-        results.sum.tell(how);
-    }
-    match results.end {
-        Some(End::Found(found)) => found.show(args.timeout),
-        _ => output::print(|out| {
-            Ok(writeln!(
-                out,
-                "no failure in {}",
-                format::count(args.max.into(), "run")
-            )?)
-        }),
-    }
+    hunt.finish(exchange.as_ref())
 }
 
 impl Hunt<'_> {
@@ -105,17 +107,59 @@ impl Hunt<'_> {
         self.results.lock().expect("no thread panics: panics abort")
     }
 
+    /// Leaves out the runs that this part made before it was stopped.
+    fn go_on_from(&self, exchange: &Exchange) -> Result<(), Failure> {
+        let done = exchange.done_before()?;
+        self.begun.store(done, Ordering::Relaxed);
+        self.results().done = done;
+        self.hear(exchange)
+    }
+
+    /// Exchanges messages with the other parts until all runs are `made`.
+    fn talk(&self, exchange: &Exchange, made: impl Fn() -> bool) {
+        let mut last = Instant::now();
+        while !made() {
+            thread::sleep(TICK);
+            if last.elapsed() < BETWEEN_MESSAGES || self.over.load(Ordering::Relaxed) {
+                continue;
+            }
+            if let Err(failure) = self.tell(exchange).and_then(|()| self.hear(exchange)) {
+                self.end(End::Failed(failure));
+            }
+            last = Instant::now();
+        }
+    }
+
+    fn tell(&self, exchange: &Exchange) -> Result<(), Failure> {
+        let (done, sites) = {
+            let results = self.results();
+            let sites: Vec<u64> = results.sites.iter().copied().collect();
+            (results.done, sites)
+        };
+        exchange.tell(done, &sites)
+    }
+
+    fn hear(&self, exchange: &Exchange) -> Result<(), Failure> {
+        if let Some(announced) = exchange.found()? {
+            self.end(End::Elsewhere(announced));
+        }
+        let sites = exchange.sites()?;
+        self.results().sites.extend(sites);
+        Ok(())
+    }
+
     /// Makes runs until the hunt is over.
     fn work(&self, progress: &ProgressBar) {
         while !self.over.load(Ordering::Relaxed) {
-            let run = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
-            if run > self.args.max {
+            let n = self.begun.fetch_add(1, Ordering::Relaxed) + 1;
+            let Some(run) = self.shard.run(n).filter(|&run| run <= self.args.max) else {
                 return;
-            }
+            };
             progress.set_position(run.into());
-            if let Some(end) = self.run(run).unwrap_or_else(|e| Some(End::Failed(e))) {
-                self.over.store(true, Ordering::Relaxed);
-                self.end(end);
+            match self.run(run) {
+                Ok(None) => self.results().pass(n),
+                Ok(Some(end)) => self.end(end),
+                Err(failure) => self.end(End::Failed(failure)),
             }
         }
     }
@@ -123,9 +167,9 @@ impl Hunt<'_> {
     /// Makes a run; returns the end of the hunt, if it is that.
     fn run(&self, run: u32) -> Result<Option<End>, Failure> {
         // A fair schedule first: a program that always fails needs no unlikely one.
-        let seed = (run > 1).then(random_seed);
+        let seed = (run > 1).then(|| self.seed.nth(run));
         let place = Place::numbered(self.args.guest.program())?;
-        let sites = self.results().sites.clone();
+        let sites: Vec<u64> = self.results().sites.iter().copied().collect();
         let outcome = match run::attempt(&place, self.args, seed, &sites, &self.over) {
             Ok(outcome) => outcome,
             Err(failure) => {
@@ -148,8 +192,6 @@ impl Hunt<'_> {
                 results.sum.add(stats);
             }
             results.sites.extend(&outcome.sites);
-            results.sites.sort_unstable();
-            results.sites.dedup();
         }
         if !outcome.failed() {
             place.remove()?;
@@ -165,6 +207,7 @@ impl Hunt<'_> {
 
     /// Notes the end of the hunt, unless another thread has: of two runs that failed one is kept.
     fn end(&self, end: End) {
+        self.over.store(true, Ordering::Relaxed);
         let mut results = self.results();
         let end = match end {
             End::Found(found) if results.end.is_some() => match found.place.remove() {
@@ -179,52 +222,56 @@ impl Hunt<'_> {
         };
         results.end.get_or_insert(end);
     }
+
+    /// Says how the hunt ended, here and to its other parts.
+    fn finish(self, exchange: Option<&Exchange>) -> Result<EndStatus, Failure> {
+        if let Some(exchange) = exchange {
+            self.tell(exchange)?;
+        }
+        let (args, shard) = (self.args, self.shard);
+        let results = self.results.into_inner().unwrap_or_default();
+        match &results.end {
+            Some(End::Interrupted(run)) => {
+                output::complain(&format!("interrupted in run {run}; no run failed before"));
+                return Ok(EndStatus::Signal(libc::SIGINT));
+            }
+            Some(End::Failed(_)) => {}
+            _ => {
+                if let Some(how) = args.stats.stats {
+                    results.sum.tell(how);
+                }
+            }
+        }
+        match results.end {
+            Some(End::Failed(failure)) => Err(failure),
+            Some(End::Found(found)) => {
+                if let Some(exchange) = exchange {
+                    found.announce(exchange, shard, args.timeout)?;
+                }
+                found.show(args.timeout)
+            }
+            Some(End::Elsewhere(announced)) => match exchange {
+                Some(exchange) => show_announced(&announced, exchange, shard),
+                None => Err(Failure::internal("an announcement from nowhere")),
+            },
+            Some(End::Interrupted(_)) | None => output::print(|out| {
+                let runs = format::count(results.done.into(), "run");
+                match shard {
+                    Shard::ALL => writeln!(out, "no failure in {runs}")?,
+                    _ => writeln!(out, "no failure in {runs} of shard {shard}")?,
+                }
+                Ok(())
+            }),
+        }
+    }
 }
 
-impl Found {
-    /// Shows it, and the commands that come next.
-    fn show(&self, timeout: Duration) -> Result<EndStatus, Failure> {
-        let Self {
-            place,
-            run,
-            seed,
-            outcome,
-        } = self;
-        let relive = command_line::own_name();
-        let name = place.name();
-        let how = match (&outcome.deadlock, outcome.code, outcome.signal) {
-            (Some(deadlock), _, _) => deadlock.clone(),
-            _ if outcome.timed_out => format!("still running after {}", format::duration(timeout)),
-            (None, Some(code), _) => format::status(EndStatus::Code(code)),
-            (None, None, signal) => format::status(EndStatus::Signal(signal.unwrap_or(0))),
-        };
-        let schedule = seed.map_or("fair schedule".to_owned(), |seed| {
-            format!("chaos seed {seed}")
-        });
-        output::print(|out| {
-            writeln!(out, "run {run} failed: {how} ({schedule})")?;
-            writeln!(out, "kept as {name}, in {}", place.path().display())?;
-            writeln!(out, "next:")?;
-            // Without a crash, one looks back from the end.
-            let debug = match outcome.signal {
-                Some(_) if !outcome.stopped() => "debug --at crash",
-                _ => "debug --at end",
-            };
-            let rows = [
-                ("replay", "the same failure again, with its output"),
-                (debug, "gdb there, to go back from"),
-                ("info", "its processes and threads"),
-                ("dump", "all that happened to it"),
-            ];
-            let rows: Vec<Vec<String>> = rows
-                .iter()
-                .map(|(command, what)| {
-                    vec![format!("  {relive} {command} {name}"), (*what).to_owned()]
-                })
-                .collect();
-            format::table(out, &[], &rows)?;
-            Ok(())
-        })?;
-        Ok(EndStatus::Code(FOUND))
+impl Results {
+    /// The `n`-th run of this part has not failed.
+    fn pass(&mut self, n: u32) {
+        self.done_beyond.insert(n);
+        while self.done_beyond.remove(&(self.done + 1)) {
+            self.done += 1;
+        }
     }
 }

@@ -38,6 +38,7 @@ mod room;
 mod rpc;
 mod run;
 mod scan;
+mod shard;
 mod stats;
 mod syscall;
 mod traces;

@@ -34,7 +34,6 @@ type Archive<'a> = Builder<&'a mut dyn Write>;
 /// It is damaged, or the file is there already or cannot be written.
 pub fn execute(args: &PackArgs) -> Result<EndStatus, Failure> {
     let trace = traces::open(args.trace.trace.as_deref())?;
-    trace.verify_files().map_err(Failure::setup)?;
     let folder = fs::canonicalize(trace.directory()).map_err(Failure::setup)?;
     let name = PathBuf::from(folder.file_name().unwrap_or("recording".as_ref()));
     let path = args.output.clone().unwrap_or_else(|| {
@@ -42,28 +41,8 @@ pub fn execute(args: &PackArgs) -> Result<EndStatus, Failure> {
         file.push(".tar.zst");
         file.into()
     });
-    let no = |e: &dyn std::fmt::Display| {
-        Failure::setup(format!("{} cannot be written: {e}", path.display()))
-    };
-    let near = match path.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    // Private, as recordings are, and whole or not there at all.
-    let file = tempfile::NamedTempFile::new_in(near).map_err(|e| no(&e))?;
-    let level = 3;
-    let mut packed = zstd::Encoder::new(BufWriter::new(file), level).map_err(|e| no(&e))?;
-    let extras = {
-        let mut archive = Builder::new(&mut packed as &mut dyn Write);
-        archive.mode(HeaderMode::Deterministic);
-        let extras = fill(&mut archive, &trace, &folder, &name, args).map_err(|e| no(&e))?;
-        archive.finish().map_err(|e| no(&e))?;
-        extras
-    };
-    let buffered = packed.finish().map_err(|e| no(&e))?;
-    let file = buffered.into_inner().map_err(|e| no(&e))?;
-    file.persist_noclobber(&path).map_err(|e| no(&e.error))?;
-    let bytes = fs::metadata(&path).map_err(|e| no(&e))?.len();
+    let extras = pack(&trace, &path, args.no_sources)?;
+    let bytes = fs::metadata(&path).map_err(Failure::setup)?.len();
     output::print(|out| {
         writeln!(
             out,
@@ -79,8 +58,40 @@ pub fn execute(args: &PackArgs) -> Result<EndStatus, Failure> {
     })
 }
 
-/// Files found on this machine.
-struct Extras {
+/// Packs a recording into a new file, with all that is found on this machine.
+///
+/// # Errors
+/// It is damaged, or the file is there already or cannot be written.
+pub fn pack(trace: &Trace, path: &Path, no_sources: bool) -> Result<Extras, Failure> {
+    trace.verify_files().map_err(Failure::setup)?;
+    let folder = fs::canonicalize(trace.directory()).map_err(Failure::setup)?;
+    let name = PathBuf::from(folder.file_name().unwrap_or("recording".as_ref()));
+    let no = |e: &dyn std::fmt::Display| {
+        Failure::setup(format!("{} cannot be written: {e}", path.display()))
+    };
+    let near = match path.parent() {
+        Some(parent) if !parent.as_os_str().is_empty() => parent,
+        _ => Path::new("."),
+    };
+    // Private, as recordings are, and whole or not there at all.
+    let file = tempfile::NamedTempFile::new_in(near).map_err(|e| no(&e))?;
+    let level = 3;
+    let mut packed = zstd::Encoder::new(BufWriter::new(file), level).map_err(|e| no(&e))?;
+    let extras = {
+        let mut archive = Builder::new(&mut packed as &mut dyn Write);
+        archive.mode(HeaderMode::Deterministic);
+        let extras = fill(&mut archive, trace, &folder, &name, no_sources).map_err(|e| no(&e))?;
+        archive.finish().map_err(|e| no(&e))?;
+        extras
+    };
+    let buffered = packed.finish().map_err(|e| no(&e))?;
+    let file = buffered.into_inner().map_err(|e| no(&e))?;
+    file.persist_noclobber(path).map_err(|e| no(&e.error))?;
+    Ok(extras)
+}
+
+/// Files found on this machine, by their number.
+pub struct Extras {
     debug: u64,
     sources: u64,
 }
@@ -90,7 +101,7 @@ fn fill(
     trace: &Trace,
     folder: &Path,
     name: &Path,
-    args: &PackArgs,
+    no_sources: bool,
 ) -> std::io::Result<Extras> {
     let mut there = BTreeSet::new();
     add_folder(archive, folder, name, &mut there)?;
@@ -124,7 +135,7 @@ fn fill(
             there.insert(companion.path);
         }
     }
-    if args.no_sources {
+    if no_sources {
         return Ok(extras);
     }
     for path in wanted {

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::rng::Rng;
+
 /// Digits of the text form: base 32 without the letters that are easily confused with others.
 const DIGITS: &[u8; 32] = b"0123456789abcdefghjkmnpqrstvwxyz";
 
@@ -30,6 +32,12 @@ impl Seed {
     /// Makes a seed that prints short from random bits of the caller's.
     pub const fn short(random: u64) -> Self {
         Self(random >> 24)
+    }
+
+    /// The seed of the `n`-th of many runs that belong together; prints short.
+    #[must_use]
+    pub fn nth(self, n: u32) -> Self {
+        Self::short(Rng::new(self.0 ^ (u64::from(n) << 40)).word())
     }
 }
 
@@ -89,6 +97,14 @@ mod tests {
         assert_eq!("0010".parse(), Ok(Seed(32)));
         assert_eq!("IlO".parse(), "110".parse::<Seed>());
         assert_eq!(Seed::short(u64::MAX).to_string(), "zzzzzzzz");
+    }
+
+    #[test]
+    fn runs_have_seeds_of_their_own() {
+        let all: std::collections::BTreeSet<u64> = (0..1000).map(|n| Seed(7).nth(n).0).collect();
+        assert_eq!(all.len(), 1000);
+        assert_eq!(Seed(7).nth(3), Seed(7).nth(3));
+        assert_ne!(Seed(7).nth(3), Seed(8).nth(3));
     }
 
     #[test]

@@ -9,6 +9,7 @@ use relive_sched::Seed;
 use super::guest::Guest;
 use super::stats::StatsArgs;
 use super::values::duration;
+use crate::shard::ShardArg;
 
 /// How threads run while they are recorded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
@@ -49,6 +50,15 @@ pub struct HuntArgs {
     /// So many runs at the same time: for programs that do not disturb each other by files or ports
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: u32,
+    /// The hunt's seed, from which the seeds of all its runs follow; random if it is not given
+    #[arg(long, value_name = "SEED")]
+    pub seed: Option<Seed>,
+    /// Where the parts of a divided hunt meet: a folder that all of them see, or the URL of an object store
+    #[arg(long, value_name = "FOLDER|URL")]
+    pub results: Option<String>,
+    /// Make only this part of the runs: 2/8, or /8 in an indexed job of Kubernetes; a Slurm array says it by itself
+    #[arg(long, value_name = "I/N", requires = "results")]
+    pub shard: Option<ShardArg>,
     #[command(flatten)]
     pub stats: StatsArgs,
     #[command(flatten)]

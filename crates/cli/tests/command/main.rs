@@ -18,6 +18,7 @@ mod races;
 mod remarks;
 mod rpc;
 mod sandbox;
+mod shards;
 mod shut_in;
 mod stats;
 mod streams;
