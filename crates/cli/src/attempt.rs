@@ -49,7 +49,7 @@ impl Outcome {
 /// Any failure of Relive.
 pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
     let recording = supervisor::record(&RecordOptions {
-        recorder: relive_trace::Recorder::Serial,
+        recorder: args.mode.recorder(),
         program: args.guest.program(),
         args: args.guest.args(),
         trace: &args.trace,

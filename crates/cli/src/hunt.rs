@@ -18,7 +18,7 @@ use relive_sched::Seed;
 
 use self::exchange::{Announced, Exchange};
 use self::found::{Found, show_announced};
-use crate::args::HuntArgs;
+use crate::args::{HuntArgs, RecordMode};
 use crate::place::Place;
 use crate::record::random_seed;
 use crate::shard::Shard;
@@ -69,6 +69,11 @@ enum End {
 /// # Errors
 /// Any failure of Relive.
 pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
+    if args.mode == RecordMode::Sketch && args.seed.is_some() {
+        return Err(Failure::setup(
+            "--seed varies the turns of threads, and --mode sketch takes none: give one of the two",
+        ));
+    }
     supervisor::find_program(args.guest.program(), args.guest.args())?;
     let shard = match args.results {
         Some(_) => Shard::find(args.shard)?,
@@ -167,7 +172,8 @@ impl Hunt<'_> {
     /// Makes a run; returns the end of the hunt, if it is that.
     fn run(&self, run: u32) -> Result<Option<End>, Failure> {
         // A fair schedule first: a program that always fails needs no unlikely one.
-        let seed = (run > 1).then(|| self.seed.nth(run));
+        let in_turns = self.args.mode == RecordMode::Serial;
+        let seed = (run > 1 && in_turns).then(|| self.seed.nth(run));
         let place = Place::numbered(self.args.guest.program())?;
         let sites: Vec<u64> = self.results().sites.iter().copied().collect();
         let outcome = match run::attempt(&place, self.args, seed, &sites, &self.over) {
@@ -200,7 +206,11 @@ impl Hunt<'_> {
         Ok(Some(End::Found(Found {
             place,
             run,
-            seed,
+            schedule: match (in_turns, seed) {
+                (false, _) => "threads on all cores".to_owned(),
+                (true, None) => "fair schedule".to_owned(),
+                (true, Some(seed)) => format!("chaos seed {seed}"),
+            },
             outcome,
         })))
     }

@@ -3,7 +3,6 @@
 use relive_engine::Failure;
 use relive_engine::supervisor::{self, EndStatus, RecordOptions};
 use relive_sched::Seed;
-use relive_trace::Recorder;
 
 use crate::args::{RecordArgs, RecordMode};
 use crate::format;
@@ -37,10 +36,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         program: guest.program(),
         args: guest.args(),
         trace: place.path(),
-        recorder: match args.mode {
-            RecordMode::Serial => Recorder::Serial,
-            RecordMode::Sketch => Recorder::Sketch,
-        },
+        recorder: args.mode.recorder(),
         seed: chaos.map(|seed| (seed.0, true)),
         timeout: None,
         deadlocks: false,

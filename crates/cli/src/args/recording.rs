@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use relive_sched::Seed;
+use relive_trace::Recorder;
 
 use super::guest::Guest;
 use super::stats::StatsArgs;
@@ -18,6 +19,16 @@ pub enum RecordMode {
     Serial,
     /// On all cores; the order of atomic instructions and of calls is logged, and a replay finds the rest
     Sketch,
+}
+
+impl RecordMode {
+    /// The recorder that it stands for.
+    pub fn recorder(self) -> Recorder {
+        match self {
+            Self::Serial => Recorder::Serial,
+            Self::Sketch => Recorder::Sketch,
+        }
+    }
 }
 
 // Arguments of `record`.
@@ -50,6 +61,9 @@ pub struct HuntArgs {
     /// So many runs at the same time: for programs that do not disturb each other by files or ports
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=256))]
     pub jobs: u32,
+    /// How threads run: in turns that are varied from run to run, or on all cores, as they come
+    #[arg(long, value_name = "MODE", value_enum, default_value_t = RecordMode::Serial)]
+    pub mode: RecordMode,
     /// The hunt's seed, from which the seeds of all its runs follow; random if it is not given
     #[arg(long, value_name = "SEED")]
     pub seed: Option<Seed>,
@@ -79,6 +93,8 @@ pub struct RunArgs {
 pub struct AttemptArgs {
     #[arg(long)]
     pub trace: PathBuf,
+    #[arg(long, value_enum, default_value_t = RecordMode::Serial)]
+    pub mode: RecordMode,
     #[arg(long)]
     pub seed: Option<Seed>,
     #[arg(long)]

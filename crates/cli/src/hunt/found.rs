@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus;
-use relive_sched::Seed;
 
 use super::exchange::{Announced, Exchange};
 use crate::attempt::Outcome;
@@ -19,7 +18,8 @@ const FOUND: i32 = 1;
 pub struct Found {
     pub place: Place,
     pub run: u32,
-    pub seed: Option<Seed>,
+    /// How its threads ran.
+    pub schedule: String,
     pub outcome: Outcome,
 }
 
@@ -32,11 +32,6 @@ impl Found {
             (None, Some(code), _) => format::status(EndStatus::Code(code)),
             (None, None, signal) => format::status(EndStatus::Signal(signal.unwrap_or(0))),
         }
-    }
-
-    fn schedule(&self) -> String {
-        let chaos = self.seed.map(|seed| format!("chaos seed {seed}"));
-        chaos.unwrap_or_else(|| "fair schedule".to_owned())
     }
 
     /// Sends it to where the other parts of the hunt find it. The failing run that ends the hunt may then
@@ -54,7 +49,7 @@ impl Found {
             run: self.run,
             shard: shard.index,
             how: self.how(timeout),
-            schedule: self.schedule(),
+            schedule: self.schedule.clone(),
             file: format!("run-{}.tar.zst", self.run),
         };
         let first = exchange.announce(self.place.path(), &announced)?;
@@ -73,7 +68,7 @@ impl Found {
         let (place, outcome) = (&self.place, &self.outcome);
         let relive = command_line::own_name();
         let name = place.name();
-        let (run, how, schedule) = (self.run, self.how(timeout), self.schedule());
+        let (run, how, schedule) = (self.run, self.how(timeout), &self.schedule);
         output::print(|out| {
             writeln!(out, "run {run} failed: {how} ({schedule})")?;
             writeln!(out, "kept as {name}, in {}", place.path().display())?;

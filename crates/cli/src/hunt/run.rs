@@ -9,7 +9,7 @@ use relive_sched::Seed;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::args::HuntArgs;
+use crate::args::{HuntArgs, RecordMode};
 use crate::attempt::Outcome;
 use crate::interrupt;
 use crate::place::Place;
@@ -32,6 +32,7 @@ pub fn attempt(
 ) -> Result<Option<Outcome>, Failure> {
     let (guest, timeout) = (&args.guest, args.timeout);
     let mut words: Vec<OsString> = vec!["attempt".into(), "--trace".into(), place.path().into()];
+    words.extend((args.mode == RecordMode::Sketch).then(|| "--mode=sketch".into()));
     words.extend(seed.map(|seed| format!("--seed={seed}").into()));
     words.extend(
         (!timeout.is_zero()).then(|| format!("--timeout-ms={}", timeout.as_millis().max(1)).into()),

@@ -136,6 +136,34 @@ fn threads_that_wait_for_each_other_are_told_at_once() {
 }
 
 #[test]
+fn threads_on_all_cores_fail_too() {
+    let sandbox = Sandbox::new();
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/waits.c");
+    let program = sandbox.compile(&source, "waits");
+    let words = [
+        "hunt",
+        "--mode",
+        "sketch",
+        "-n",
+        "2",
+        text(&program),
+        "circle",
+    ];
+    let outcome = sandbox.relive(&words);
+    assert_eq!(outcome.code(), Some(1), "{outcome:#?}");
+    let first = outcome.stdout.lines().next().unwrap_or_default();
+    assert!(
+        first.starts_with("run 1 failed: deadlock: ") && first.ends_with("(threads on all cores)"),
+        "{outcome:#?}"
+    );
+    let info = sandbox.relive(&["info"]).ok();
+    assert!(info.stdout.contains("all cores"), "{info:#?}");
+    sandbox
+        .relive(&["hunt", "--mode", "sketch", "--seed", "1", "true"])
+        .refused("--mode sketch");
+}
+
+#[test]
 fn runs_at_the_same_time_end_with_the_first_that_fails() {
     let sandbox = Sandbox::new();
     let outcome = sandbox.relive(&["hunt", "-j", "3", "-n", "7", "true"]).ok();
