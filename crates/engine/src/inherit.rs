@@ -319,10 +319,7 @@ fn begin_process(task: &mut Task, args: &CloneArgs) -> Result<()> {
         let _ = answered(task.write(args.child_tid, &task.tid.to_le_bytes()))?;
     }
     if args.clears_actions() {
-        let actions = task.process.state().actions;
-        for (sig, action) in (0..).zip(&actions).skip(1) {
-            task.mode().host().action(sig, action);
-        }
+        task.show_actions();
     }
     Ok(())
 }

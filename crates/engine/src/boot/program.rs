@@ -19,14 +19,14 @@ use crate::mode::HandedOn;
 use crate::modes::live;
 use crate::process::Process;
 use crate::process::state::ProcessState;
-use crate::sigaction::{SIG_IGN, host_disposition};
+use crate::sigaction::SIG_IGN;
 use crate::start_data::{Boot, Continuation};
 use crate::streams::Streams;
 use crate::task::Task;
 use crate::task::state::TaskState;
 use crate::{image, translations};
 
-/// Loads the program and runs it; while recording, its image is the first event.
+/// Loads the program and runs it.
 ///
 /// # Errors
 /// It cannot be loaded.
@@ -36,6 +36,20 @@ pub fn run(
     index: u32,
     descriptors: Option<Limit>,
 ) -> Result<Infallible> {
+    let task = load(machine, boot, index, live::prepare_thread)?;
+    descriptor_limit::restore(descriptors);
+    live::run(task, Ok(()));
+    unreachable!("the first thread of a process ends by itself")
+}
+
+/// Loads the program of process `index`, up to its first instruction; while recording, its image is the
+/// first event. `prepare` gets the calling host thread ready for the task.
+fn load(
+    machine: &'static Machine,
+    boot: Boot,
+    index: u32,
+    prepare: impl FnOnce(&mut Task) -> Result<()>,
+) -> Result<Box<Task>> {
     let target = match boot.file {
         // SAFETY: the old program's host has left it open for this one.
         Some(fd) => unsafe { std::fs::File::from_raw_fd(fd) },
@@ -76,6 +90,7 @@ pub fn run(
         index,
         &program,
         &mut loaded.image,
+        prepare,
     )?;
     let image = loaded.image;
     if recording {
@@ -86,10 +101,7 @@ pub fn run(
     image::apply(&image, &mut machine.memory(), &mut task.ctx, |id| {
         loader::descriptor(&files, id).ok_or_else(|| Failure::internal("an image names its files"))
     })?;
-    drop((files, program.file, image));
-    descriptor_limit::restore(descriptors);
-    live::run(task, Ok(()));
-    unreachable!("the first thread of a process ends by itself")
+    Ok(task)
 }
 
 /// The thread that begins the program, with its process, as exec leaves them, but for memory and
@@ -101,6 +113,7 @@ fn first_thread(
     index: u32,
     program: &Program,
     image: &mut Image,
+    prepare: impl FnOnce(&mut Task) -> Result<()>,
 ) -> Result<Box<Task>> {
     let pid = std::process::id();
     let first = go_on.is_none();
@@ -125,8 +138,8 @@ fn first_thread(
     let tape = machine.mode.tape(id, pid, handed_on)?;
     let mut task = Box::new(Task::new(machine, process, thread.index, pid, tape));
     task.restore(thread.after_exec(pid, &program.path));
-    set_actions(&task);
-    live::prepare_thread(&mut task)?;
+    task.show_actions();
+    prepare(&mut task)?;
     if first {
         let start = Start {
             origin: Origin::Root,
@@ -162,14 +175,6 @@ fn record_image(task: &mut Task, image: &Image) -> Result<()> {
     task.record(Kind::Exec(&bytes))
 }
 
-/// Tells the kernel the signal actions.
-fn set_actions(task: &Task) {
-    let actions = task.process.state().actions;
-    for (sig, action) in (0..).zip(&actions).skip(1) {
-        signal::set_disposition(sig, host_disposition(sig, action));
-    }
-}
-
 /// A thread and a process as whoever started Relive left them: mask and ignored signals.
 fn inherited(index: u32, pid: u32) -> (TaskState, ProcessState) {
     let (mut task, mut process) = (TaskState::new(0, pid), ProcessState::new(index, pid));
@@ -190,3 +195,6 @@ fn first_streams(machine: &Machine, streams: &mut Streams) {
         streams.leads(0, stream);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -148,6 +148,14 @@ impl Task {
         self.machine
     }
 
+    /// Tells the kernel all signal actions of the process.
+    pub fn show_actions(&self) {
+        let actions = self.process.state().actions;
+        for (sig, action) in (0..).zip(&actions).skip(1) {
+            self.mode.host().action(sig, action);
+        }
+    }
+
     /// Sets the instructions that it may not execute.
     pub fn forbid(&mut self, forbidden: Forbidden) {
         self.forbidden = forbidden;

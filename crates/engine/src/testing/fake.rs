@@ -21,9 +21,9 @@ use crate::mode::{
     Turns,
 };
 use crate::registry::Registry;
-use crate::shm::Logged;
+use crate::shm::{Logged, Shm};
 use crate::siginfo::{SigInfo, signo};
-use crate::tape::Tape;
+use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 
 /// A question to the mode.
@@ -52,6 +52,8 @@ pub enum ModeQuery {
     Wrote(u64, u64),
     /// For a tape that must have this signal, raised by the present instruction.
     Raised(i32),
+    /// For a tape, in the ring that it has already.
+    Tape(TapeId, Option<u32>),
 }
 
 /// See the module.
@@ -62,6 +64,10 @@ struct State {
     content: Source,
     /// The thread is one of several.
     one_of_several: bool,
+    /// Numbers and handlers of the actions that the kernel was told.
+    actions: Vec<(i32, u64)>,
+    /// Where tapes are written to.
+    tapes: Option<Shm>,
 }
 
 impl State {
@@ -69,6 +75,8 @@ impl State {
         asked: Vec::new(),
         content: Source::Anon,
         one_of_several: false,
+        actions: Vec::new(),
+        tapes: None,
     };
 }
 
@@ -99,6 +107,16 @@ impl Fake {
         self.state().one_of_several = true;
     }
 
+    /// Tapes are written from now on, into rings of this memory.
+    pub fn writes_tapes(&self, shm: Shm) {
+        self.state().tapes = Some(shm);
+    }
+
+    /// The signal actions that the kernel was told: numbers and handlers.
+    pub fn actions(&self) -> Vec<(i32, u64)> {
+        self.state().actions.clone()
+    }
+
     fn note(&self, asked: ModeQuery) {
         self.state().asked.push(asked);
     }
@@ -121,7 +139,7 @@ impl Mode for Fake {
     }
 
     fn host(&self) -> &'static dyn Host {
-        &NOBODY
+        &super::MODE
     }
 
     fn order(&self) -> &dyn Order {
@@ -249,8 +267,11 @@ impl Contents for Fake {
 }
 
 impl Lives for Fake {
-    fn tape(&self, _: TapeId, _: u32, _: &HandedOn) -> Result<Tape> {
-        Ok(Tape::None)
+    fn tape(&self, id: TapeId, pid: u32, handed_on: &HandedOn) -> Result<Tape> {
+        self.note(ModeQuery::Tape(id, handed_on.ring));
+        let tape = |shm| TapeOut::create(shm, id, pid);
+        let tapes = self.state().tapes;
+        tapes.map_or(Ok(Tape::None), |shm| Ok(Tape::Out(tape(shm)?)))
     }
 
     fn clone_thread(&self, _: &mut Task, _: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
@@ -293,14 +314,14 @@ impl Order for Fake {
     }
 }
 
-/// The kernel keeps nothing of the guest's threads.
-struct Nobody;
-
-static NOBODY: Nobody = Nobody;
-
-impl Host for Nobody {
+/// The kernel keeps nothing of the guest's threads but the actions that it was told.
+impl Host for Fake {
     fn mask(&self, _: Mask) {}
-    fn action(&self, _: i32, _: &KernelAction) {}
+
+    fn action(&self, sig: i32, action: &KernelAction) {
+        self.state().actions.push((sig, action.handler));
+    }
+
     fn wake(&self, _: u64) {}
     fn stop(&self, _: i32) {}
     fn leaves(&self, _: &Registry) {}
