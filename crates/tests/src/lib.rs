@@ -25,7 +25,9 @@ pub mod needs;
 pub mod readme;
 pub mod session;
 pub mod signals;
+pub mod stage_table;
 pub mod stages;
+pub mod workshop;
 
 use rustix::io::{FdFlags, fcntl_setfd};
 use std::os::fd::BorrowedFd;

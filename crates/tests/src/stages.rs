@@ -1,140 +1,16 @@
 //! The stages of a case: native first, then `relive run`, `record`, `replay` and `verify`,
 //! with large fragments and with one-instruction ones.
-//!
-//! `RELIVE_STAGES` (names from [`STAGES`], separated by commas) restricts them. The native
-//! stage always runs: without it nothing proves the case itself.
 
 use crate::child::{Outcome, Spec};
 use crate::command;
 use crate::compare::{check_expected, check_like_native, check_refused, check_same};
 use crate::escape::shell_quote;
-use crate::header::{Header, Mode, Where};
-use rustix::fs::{FlockOperation, flock};
+use crate::header::{Header, Where};
+use crate::stage_table::{Action, STAGES, Stage};
+use crate::workshop::Workshop;
 use std::ffi::OsString;
-use std::fs::{self, File};
-use std::path::{Path, PathBuf};
-
-/// The action of a stage.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Action {
-    Native,
-    Run,
-    Record,
-    /// Recorded with threads on all cores.
-    Sketch,
-    Replay,
-    Verify,
-}
-
-/// One row of the table of stages.
-#[derive(Debug)]
-pub struct Stage {
-    /// Its name in `RELIVE_STAGES` and in messages.
-    pub name: &'static str,
-    action: Action,
-    /// The translator's settings.
-    translation: &'static [(&'static str, &'static str)],
-    /// The stage with the recording that this one uses.
-    of: Option<&'static str>,
-    mode: Option<Mode>,
-}
-
-const fn stage(
-    name: &'static str,
-    action: Action,
-    translation: &'static [(&'static str, &'static str)],
-    of: Option<&'static str>,
-    mode: Option<Mode>,
-) -> Stage {
-    Stage {
-        name,
-        action,
-        translation,
-        of,
-        mode,
-    }
-}
-
-impl Stage {
-    fn is_tiny(&self) -> bool {
-        self.translation.contains(&TINY[0])
-    }
-}
-
-/// The translator's defaults.
-const USUAL: &[(&str, &str)] = &[];
-/// One guest instruction per fragment.
-const TINY: &[(&str, &str)] = &[("RELIVE_FRAGMENT_INSNS", "1")];
-/// Calls and returns as pairs, as in large programs.
-const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
-/// Both.
-const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
-
-/// All stages in the order in which they run.
-pub const STAGES: [Stage; 12] = [
-    stage("native", Action::Native, USUAL, None, None),
-    stage("run", Action::Run, PAIRED, None, Some(Mode::Run)),
-    stage("run-tiny", Action::Run, TINY, None, Some(Mode::Run)),
-    stage("record", Action::Record, USUAL, None, Some(Mode::Record)),
-    stage(
-        "replay",
-        Action::Replay,
-        PAIRED,
-        Some("record"),
-        Some(Mode::Replay),
-    ),
-    stage(
-        "replay-tiny",
-        Action::Replay,
-        TINY,
-        Some("record"),
-        Some(Mode::Replay),
-    ),
-    stage(
-        "verify",
-        Action::Verify,
-        USUAL,
-        Some("record"),
-        Some(Mode::Verify),
-    ),
-    stage(
-        "record-tiny",
-        Action::Record,
-        TINY_PAIRED,
-        None,
-        Some(Mode::Record),
-    ),
-    stage(
-        "replay-of-tiny",
-        Action::Replay,
-        USUAL,
-        Some("record-tiny"),
-        Some(Mode::Replay),
-    ),
-    stage("sketch", Action::Sketch, USUAL, None, Some(Mode::Record)),
-    // The first replay finds the turns; the second has them.
-    stage(
-        "replay-of-sketch",
-        Action::Replay,
-        PAIRED,
-        Some("sketch"),
-        Some(Mode::Replay),
-    ),
-    stage(
-        "verify-of-sketch",
-        Action::Verify,
-        USUAL,
-        Some("sketch"),
-        Some(Mode::Verify),
-    ),
-];
-
-/// With pairs and little room.
-const SMALL: &[(&str, &str)] = &[("RELIVE_CACHE_BYTES", "131072"), PAIRED[0]];
-
-/// `relive run` with so small a code cache that it is emptied often: for guests whose threads are in it
-/// then.
-pub const RUN_IN_SMALL_CACHE: Stage = stage("run-small", Action::Run, SMALL, None, Some(Mode::Run));
+use std::fs;
+use std::path::Path;
 
 /// One program to run through the stages.
 #[derive(Clone, Debug)]
@@ -145,96 +21,6 @@ pub struct Subject {
     pub argv: Vec<OsString>,
     /// The file's header.
     pub header: Header,
-}
-
-/// The stages that `RELIVE_STAGES` names, with those that they need; all of them without it.
-///
-/// # Errors
-/// A name that no stage has.
-pub fn selected(wanted: Option<&str>) -> Result<Vec<&'static Stage>, String> {
-    let Some(wanted) = wanted else {
-        return Ok(STAGES.iter().collect());
-    };
-    let mut names: Vec<&str> = wanted.split(',').collect();
-    for name in names.clone() {
-        let known = || {
-            STAGES
-                .iter()
-                .map(|stage| stage.name)
-                .collect::<Vec<_>>()
-                .join(", ")
-        };
-        let row = STAGES.iter().find(|stage| stage.name == name);
-        let row = row.ok_or_else(|| format!("RELIVE_STAGES: {name:?} is none of {}", known()))?;
-        names.extend(row.of);
-    }
-    names.push("native");
-    Ok(STAGES
-        .iter()
-        .filter(|stage| names.contains(&stage.name))
-        .collect())
-}
-
-/// The stages that the environment names.
-///
-/// # Errors
-/// As [`selected`].
-pub fn selected_by_env() -> Result<Vec<&'static Stage>, String> {
-    selected(std::env::var("RELIVE_STAGES").ok().as_deref())
-}
-
-/// The work folder of one subject: empty at first, held by one harness at a time, removed after
-/// success and kept for a look by hand after a failure.
-pub struct Workshop {
-    root: PathBuf,
-    _lock: File,
-}
-
-impl Workshop {
-    /// Makes the folder `name` below `base`, waiting for another harness that holds it.
-    ///
-    /// # Errors
-    /// The file system refuses.
-    pub fn open(base: &Path, name: &str) -> Result<Self, String> {
-        let refuse = |e: std::io::Error| format!("work folder for {name}: {e}");
-        fs::create_dir_all(base).map_err(refuse)?;
-        let lock = File::create(base.join(format!("{name}.lock"))).map_err(refuse)?;
-        flock(&lock, FlockOperation::LockExclusive).map_err(|e| refuse(e.into()))?;
-        let root = base.join(name);
-        if root.exists() {
-            fs::remove_dir_all(&root).map_err(refuse)?;
-        }
-        fs::create_dir(&root).map_err(refuse)?;
-        Ok(Self { root, _lock: lock })
-    }
-
-    /// A fresh, empty working folder for one child.
-    ///
-    /// # Errors
-    /// The file system refuses, or the folder was handed out before.
-    pub fn fresh_dir(&self, name: &str) -> Result<PathBuf, String> {
-        let dir = self.root.join(name);
-        fs::create_dir(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
-        Ok(dir)
-    }
-
-    /// The folder of the recording `name`.
-    pub fn trace_dir(&self, name: &str) -> PathBuf {
-        self.root.join(format!("{name}.trace"))
-    }
-
-    /// The folder where the stages keep translations.
-    pub fn cache_dir(&self) -> PathBuf {
-        self.root.join("translations")
-    }
-
-    /// Removes everything after a success.
-    ///
-    /// # Errors
-    /// The file system refuses.
-    pub fn clear(self) -> Result<(), String> {
-        fs::remove_dir_all(&self.root).map_err(|e| format!("{}: {e}", self.root.display()))
-    }
 }
 
 /// Runs one subject through `stages` in the work folder below `base`.
@@ -396,25 +182,7 @@ fn left_nothing_behind(dir: &Path, outcome: &Outcome) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn names(wanted: Option<&str>) -> Vec<&'static str> {
-        selected(wanted)
-            .unwrap()
-            .iter()
-            .map(|stage| stage.name)
-            .collect()
-    }
-
-    #[test]
-    fn a_chosen_stage_brings_its_requirements() {
-        assert_eq!(names(None).len(), STAGES.len());
-        assert_eq!(names(Some("native")), ["native"]);
-        assert_eq!(
-            names(Some("replay-of-tiny,run")),
-            ["native", "run", "record-tiny", "replay-of-tiny"]
-        );
-        assert!(selected(Some("replya")).unwrap_err().contains("replya"));
-    }
+    use crate::stage_table::selected;
 
     #[test]
     fn headers_leave_stages_out() {

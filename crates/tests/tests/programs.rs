@@ -3,7 +3,8 @@
 use libtest_mimic::{Completion, Failed, Trial};
 use relive_tests::case::{Case, programs};
 use relive_tests::needs::{Missing, missing};
-use relive_tests::stages::{Stage, Subject, run_all, selected_by_env};
+use relive_tests::stage_table::{Stage, selected_by_env};
+use relive_tests::stages::{Subject, run_all};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;

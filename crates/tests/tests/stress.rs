@@ -11,9 +11,9 @@ use relive_tests::child::Outcome;
 use relive_tests::compare::{check_expected, check_same};
 use relive_tests::compile::compile;
 use relive_tests::needs::{Missing, missing};
-use relive_tests::stages::{
-    RUN_IN_SMALL_CACHE, STAGES, Stage, Subject, Workshop, selected_by_env, spec,
-};
+use relive_tests::stage_table::{RUN_IN_SMALL_CACHE, STAGES, Stage, selected_by_env};
+use relive_tests::stages::{Subject, spec};
+use relive_tests::workshop::Workshop;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;

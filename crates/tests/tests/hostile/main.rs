@@ -14,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use relive_sched::Rng;
 use relive_tests::gdb_client::{Client, hex, packet};
-use relive_tests::hostile_gdb::{Known, session};
+use relive_tests::hostile_gdb::choices::Known;
+use relive_tests::hostile_gdb::session;
 
 use server::{Server, variable};
 

@@ -1,0 +1,187 @@
+//! The table of stages, and the choice among them by `RELIVE_STAGES` (names from [`STAGES`], separated by
+//! commas). The native stage is always among them: without it nothing proves a case itself. It must never
+//! start a program.
+
+use crate::header::Mode;
+
+/// The action of a stage.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    Native,
+    Run,
+    Record,
+    /// Recorded with threads on all cores.
+    Sketch,
+    Replay,
+    Verify,
+}
+
+/// One row of the table of stages.
+#[derive(Debug)]
+pub struct Stage {
+    /// Its name in `RELIVE_STAGES` and in messages.
+    pub name: &'static str,
+    pub(crate) action: Action,
+    /// The translator's settings.
+    pub(crate) translation: &'static [(&'static str, &'static str)],
+    /// The stage with the recording that this one uses.
+    pub(crate) of: Option<&'static str>,
+    pub(crate) mode: Option<Mode>,
+}
+
+const fn stage(
+    name: &'static str,
+    action: Action,
+    translation: &'static [(&'static str, &'static str)],
+    of: Option<&'static str>,
+    mode: Option<Mode>,
+) -> Stage {
+    Stage {
+        name,
+        action,
+        translation,
+        of,
+        mode,
+    }
+}
+
+impl Stage {
+    pub(crate) fn is_tiny(&self) -> bool {
+        self.translation.contains(&TINY[0])
+    }
+}
+
+/// The translator's defaults.
+const USUAL: &[(&str, &str)] = &[];
+/// One guest instruction per fragment.
+const TINY: &[(&str, &str)] = &[("RELIVE_FRAGMENT_INSNS", "1")];
+/// Calls and returns as pairs, as in large programs.
+const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
+/// Both.
+const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
+
+/// All stages in the order in which they run.
+pub const STAGES: [Stage; 12] = [
+    stage("native", Action::Native, USUAL, None, None),
+    stage("run", Action::Run, PAIRED, None, Some(Mode::Run)),
+    stage("run-tiny", Action::Run, TINY, None, Some(Mode::Run)),
+    stage("record", Action::Record, USUAL, None, Some(Mode::Record)),
+    stage(
+        "replay",
+        Action::Replay,
+        PAIRED,
+        Some("record"),
+        Some(Mode::Replay),
+    ),
+    stage(
+        "replay-tiny",
+        Action::Replay,
+        TINY,
+        Some("record"),
+        Some(Mode::Replay),
+    ),
+    stage(
+        "verify",
+        Action::Verify,
+        USUAL,
+        Some("record"),
+        Some(Mode::Verify),
+    ),
+    stage(
+        "record-tiny",
+        Action::Record,
+        TINY_PAIRED,
+        None,
+        Some(Mode::Record),
+    ),
+    stage(
+        "replay-of-tiny",
+        Action::Replay,
+        USUAL,
+        Some("record-tiny"),
+        Some(Mode::Replay),
+    ),
+    stage("sketch", Action::Sketch, USUAL, None, Some(Mode::Record)),
+    // The first replay finds the turns; the second has them.
+    stage(
+        "replay-of-sketch",
+        Action::Replay,
+        PAIRED,
+        Some("sketch"),
+        Some(Mode::Replay),
+    ),
+    stage(
+        "verify-of-sketch",
+        Action::Verify,
+        USUAL,
+        Some("sketch"),
+        Some(Mode::Verify),
+    ),
+];
+
+/// With pairs and little room.
+const SMALL: &[(&str, &str)] = &[("RELIVE_CACHE_BYTES", "131072"), PAIRED[0]];
+
+/// `relive run` with so small a code cache that it is emptied often: for guests whose threads are in it
+/// then.
+pub const RUN_IN_SMALL_CACHE: Stage = stage("run-small", Action::Run, SMALL, None, Some(Mode::Run));
+
+/// The stages that `RELIVE_STAGES` names, with those that they need; all of them without it.
+///
+/// # Errors
+/// A name that no stage has.
+pub fn selected(wanted: Option<&str>) -> Result<Vec<&'static Stage>, String> {
+    let Some(wanted) = wanted else {
+        return Ok(STAGES.iter().collect());
+    };
+    let mut names: Vec<&str> = wanted.split(',').collect();
+    for name in names.clone() {
+        let known = || {
+            STAGES
+                .iter()
+                .map(|stage| stage.name)
+                .collect::<Vec<_>>()
+                .join(", ")
+        };
+        let row = STAGES.iter().find(|stage| stage.name == name);
+        let row = row.ok_or_else(|| format!("RELIVE_STAGES: {name:?} is none of {}", known()))?;
+        names.extend(row.of);
+    }
+    names.push("native");
+    Ok(STAGES
+        .iter()
+        .filter(|stage| names.contains(&stage.name))
+        .collect())
+}
+
+/// The stages that the environment names.
+///
+/// # Errors
+/// As [`selected`].
+pub fn selected_by_env() -> Result<Vec<&'static Stage>, String> {
+    selected(std::env::var("RELIVE_STAGES").ok().as_deref())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn names(wanted: Option<&str>) -> Vec<&'static str> {
+        selected(wanted)
+            .unwrap()
+            .iter()
+            .map(|stage| stage.name)
+            .collect()
+    }
+
+    #[test]
+    fn a_chosen_stage_brings_its_requirements() {
+        assert_eq!(names(None).len(), STAGES.len());
+        assert_eq!(names(Some("native")), ["native"]);
+        assert_eq!(
+            names(Some("replay-of-tiny,run")),
+            ["native", "run", "record-tiny", "replay-of-tiny"]
+        );
+        assert!(selected(Some("replya")).unwrap_err().contains("replya"));
+    }
+}
