@@ -6,22 +6,24 @@
 //! have bits that the next interrupt clears.
 
 use iced_x86::{Code as Op, Instruction, Mnemonic, Register};
+use relive_host::copy::BadAddress;
 use relive_host::segments::Segments;
 use relive_host::{Context, GuestAddr, Reg, copy};
 
 use crate::classify::gpr_number;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
+use crate::defect::Defect;
 
 /// Bit 0 of state-component bitmaps: x87.
 const X87: u64 = 1;
 
 /// Overwrites the values that the instruction at `pc`, just executed, has stored. Errors say why
 /// not.
-pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<(), String> {
+pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<(), Defect> {
     let mut insn = Insn::new();
     let Decoded::Insn = insn.decode(&mut Window::new(code), pc) else {
-        return Err(format!("the instruction at {pc:#x} is none any more"));
+        return Err(Defect::Changed("instruction", GuestAddr(pc)));
     };
     let insn = &insn.iced;
     if insn.mnemonic() == Mnemonic::Mov {
@@ -30,22 +32,28 @@ pub(crate) fn clear_stored(code: &dyn Code, ctx: &Context, pc: u64) -> Result<()
     }
     let base = operand(insn, ctx, pc)?;
     if let Some(dummy) = table_register(insn.mnemonic()) {
-        return copy::write(base, &dummy)
-            .map_err(|bad| format!("stored at {base} but cannot overwrite {}", bad.0));
+        return copy::write(base, &dummy).map_err(stored(base, "overwrite"));
     }
     let (offset, len) = field(insn.code());
     if XSAVE_FAMILY.contains(&insn.mnemonic()) && !x87_stored(insn, ctx, base)? {
         return Ok(());
     }
     let at = base.offset(offset);
-    copy::write(at, &[0; 18][..len])
-        .map_err(|bad| format!("stored at {at} but cannot clear {}", bad.0))
+    copy::write(at, &[0; 18][..len]).map_err(stored(at, "clear"))
+}
+
+fn stored(at: GuestAddr, access: &'static str) -> impl Fn(BadAddress) -> Defect {
+    move |bad| Defect::Stored {
+        at,
+        access,
+        bad: bad.0,
+    }
 }
 
 /// The address of the memory operand of the instruction at `pc`.
-pub(crate) fn operand(insn: &Instruction, ctx: &Context, pc: u64) -> Result<GuestAddr, String> {
+pub(crate) fn operand(insn: &Instruction, ctx: &Context, pc: u64) -> Result<GuestAddr, Defect> {
     let address = insn.virtual_address(0, 0, |reg, _, _| register(ctx, reg));
-    let address = address.ok_or_else(|| format!("no address for the operand of {pc:#x}"))?;
+    let address = address.ok_or(Defect::Operand(GuestAddr(pc)))?;
     Ok(GuestAddr(address))
 }
 
@@ -78,7 +86,7 @@ fn field(op: Op) -> (u64, usize) {
 }
 
 /// Whether an instruction of the XSAVE family has stored the x87 part.
-fn x87_stored(insn: &Instruction, ctx: &Context, base: GuestAddr) -> Result<bool, String> {
+fn x87_stored(insn: &Instruction, ctx: &Context, base: GuestAddr) -> Result<bool, Defect> {
     const XSTATE_BV: u64 = 512;
     if ctx.reg(Reg::Rax) & X87 == 0 {
         return Ok(false);
@@ -89,7 +97,7 @@ fn x87_stored(insn: &Instruction, ctx: &Context, base: GuestAddr) -> Result<bool
     let at = base.offset(XSTATE_BV);
     copy::read_u64(at)
         .map(|bv| bv & X87 != 0)
-        .map_err(|bad| format!("stored, but cannot read {}", bad.0))
+        .map_err(stored(base, "read"))
 }
 
 const XSAVE_FAMILY: [Mnemonic; 6] = [

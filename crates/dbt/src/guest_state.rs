@@ -6,6 +6,7 @@ use relive_host::{Context, GuestAddr, Reg};
 use crate::classify::Class;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
+use crate::defect::Defect;
 use crate::flags;
 use crate::stop::{Next, Stop};
 
@@ -40,7 +41,7 @@ pub(crate) fn bad_target(
     ctx: &mut Context,
     pc: u64,
     target: u64,
-) -> Result<Next, String> {
+) -> Result<Next, Defect> {
     undo_branch(code, ctx, pc)?;
     Ok(stop(
         code,
@@ -54,7 +55,7 @@ pub(crate) fn bad_target(
 }
 
 /// Undoes the stack change of the indirect branch at `pc`.
-fn undo_branch(code: &dyn Code, ctx: &mut Context, pc: u64) -> Result<(), String> {
+fn undo_branch(code: &dyn Code, ctx: &mut Context, pc: u64) -> Result<(), Defect> {
     let mut insn = Insn::new();
     let decoded = insn.decode(&mut Window::new(code), pc);
     let popped = match (decoded, insn.class) {
@@ -64,7 +65,7 @@ fn undo_branch(code: &dyn Code, ctx: &mut Context, pc: u64) -> Result<(), String
             8 + i64::from(insn.iced.immediate16())
         }
         (Decoded::Insn, Class::Ret) => 8,
-        _ => return Err(format!("the branch at {pc:#x} is none any more")),
+        _ => return Err(Defect::Changed("branch", GuestAddr(pc))),
     };
     ctx.set_reg(Reg::Rsp, ctx.reg(Reg::Rsp).wrapping_sub(popped as u64));
     Ok(())

@@ -8,6 +8,7 @@ use relive_host::{Context, GuestAddr, Reg};
 use crate::classify::Class;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
+use crate::defect::Defect;
 use crate::guest_state::{bad_target, take_target};
 use crate::instr_op::is_canonical;
 use crate::stop::Next;
@@ -19,7 +20,7 @@ impl Translator {
         &mut self,
         code: &dyn Code,
         ctx: &mut Context,
-    ) -> Result<Next, String> {
+    ) -> Result<Next, Defect> {
         let target = take_target(ctx);
         self.return_to(code, ctx, ctx.return_pc.into(), target)
     }
@@ -31,7 +32,7 @@ impl Translator {
         ctx: &mut Context,
         pc: u64,
         target: u64,
-    ) -> Result<Next, String> {
+    ) -> Result<Next, Defect> {
         if !is_canonical(target) && !self.is_alias(target, true) {
             return bad_target(code, ctx, pc, target);
         }
@@ -48,7 +49,7 @@ impl Translator {
         ctx: &mut Context,
         pc: u64,
         target: Option<u64>,
-    ) -> Result<Next, String> {
+    ) -> Result<Next, Defect> {
         self.need_shadow(ctx.reg(Reg::Rsp), pc);
         let Some(target) = target else {
             let target = call_target(code, pc)?;
@@ -75,10 +76,10 @@ impl Translator {
 }
 
 /// The target of the direct call at `pc`.
-fn call_target(code: &dyn Code, pc: u64) -> Result<u64, String> {
+fn call_target(code: &dyn Code, pc: u64) -> Result<u64, Defect> {
     let mut insn = Insn::new();
     match insn.decode(&mut Window::new(code), pc) {
         Decoded::Insn if insn.class == Class::Call => Ok(insn.iced.near_branch_target()),
-        _ => Err(format!("the call at {pc:#x} is none any more")),
+        _ => Err(Defect::Changed("call", GuestAddr(pc))),
     }
 }

@@ -7,6 +7,7 @@
 use relive_host::layout::SHADOW_BELOW;
 use relive_host::{Context, Reg};
 
+use crate::defect::Defect;
 use crate::entry::Entry;
 use crate::exit::{Exit, ExitKind, ExitRecord};
 use crate::guest_state::take_target;
@@ -56,10 +57,10 @@ fn add_rsp(ctx: &mut Context, n: u64) {
 
 impl Translator {
     /// Recovers from the fault in `ctx.fault`.
-    pub(crate) fn recover(&self, ctx: &mut Context) -> Result<Recovered, String> {
+    pub(crate) fn recover(&self, ctx: &mut Context) -> Result<Recovered, Defect> {
         let at = ctx.fault.cache_pc;
-        let lost = || format!("fault at {at:#x} in the code cache, where nothing can fault");
-        let cache_pc = u32::try_from(at).map_err(|_| lost())?;
+        let lost = Defect::Fault(at);
+        let cache_pc = u32::try_from(at).map_err(|_| lost)?;
         if let Some((id, kind)) = self.frags.dead_entry(cache_pc) {
             match kind {
                 Entry::Plain | Entry::Ticked => {}
@@ -74,7 +75,7 @@ impl Translator {
             });
         }
         let Some((fragment, mark)) = self.frags.mark_at(cache_pc) else {
-            let exit = self.misled_at(cache_pc).ok_or_else(lost)?;
+            let exit = self.misled_at(cache_pc).ok_or(lost)?;
             let target = take_difference(ctx, exit.pc);
             return Ok(Recovered::Misled {
                 pc: exit.pc,

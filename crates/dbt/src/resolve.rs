@@ -4,6 +4,7 @@ use relive_host::context::{EXIT_FAULT, EXIT_TOLD};
 use relive_host::{Context, GuestAddr, Reg, layout};
 
 use crate::code::Code;
+use crate::defect::Defect;
 use crate::emit::EXIT_BYTES;
 use crate::entry::Entry;
 use crate::exit::{Exit, ExitKind, NONE};
@@ -25,7 +26,7 @@ impl Translator {
         } else {
             self.exit(code, ctx)
         };
-        let next = next.unwrap_or_else(|message| Next::Stop(Stop::Internal(message)));
+        let next = next.unwrap_or_else(|defect| Next::Stop(Stop::Internal(defect)));
         if matches!(next, Next::Stop(_)) {
             ctx.forget_x87_pointers();
         }
@@ -35,7 +36,7 @@ impl Translator {
         }
     }
 
-    fn exit(&mut self, code: &dyn Code, ctx: &mut Context) -> Result<Next, String> {
+    fn exit(&mut self, code: &dyn Code, ctx: &mut Context) -> Result<Next, Defect> {
         let number = ctx.exit & !EXIT_TOLD;
         let described = behind::description(ctx.exit).map(|d| {
             let kind = match d.pause {
@@ -46,7 +47,7 @@ impl Translator {
         });
         let record = || self.exits.all.get(number as usize)?.exit();
         let exit = described.or_else(record);
-        let exit = exit.ok_or_else(|| format!("there is no exit {number}"))?;
+        let exit = exit.ok_or(Defect::Exit(number))?;
         self.stats.count_exit(exit.kind);
         let pc = GuestAddr(exit.pc);
         let next = pc.offset(u64::from(exit.len));
@@ -65,7 +66,7 @@ impl Translator {
             ExitKind::HashedReturn => return self.hashed_miss(code, ctx, true),
             ExitKind::ReturnLost => return self.return_lost(code, ctx),
             ExitKind::Site => {
-                return Err("the record of a branch was taken as a way out".to_owned());
+                return Err(Defect::NoWayOut(number));
             }
             ExitKind::StepJump | ExitKind::StepReturn => return self.step_branch(code, ctx, exit),
             ExitKind::Step => return Ok(stepped(code, ctx, exit.pc)),
@@ -261,11 +262,11 @@ impl Translator {
         code: &dyn Code,
         ctx: &mut Context,
         is_return: bool,
-    ) -> Result<Next, String> {
+    ) -> Result<Next, Defect> {
         take_target(ctx);
         let target = ctx.target;
         let site = self.exits.all.get(ctx.site as usize);
-        let site = site.ok_or_else(|| format!("there is no branch {}", ctx.site))?;
+        let site = site.ok_or(Defect::Branch(ctx.site))?;
         if !is_canonical(target) && !self.is_alias(target, is_return) {
             let pc = site.pc;
             return bad_target(code, ctx, pc, target);
@@ -305,7 +306,7 @@ impl Translator {
         code: &dyn Code,
         ctx: &mut Context,
         exit: Exit,
-    ) -> Result<Next, String> {
+    ) -> Result<Next, Defect> {
         let target = take_target(ctx);
         if !is_canonical(target) {
             return bad_target(code, ctx, exit.pc, target);
@@ -316,7 +317,7 @@ impl Translator {
         Ok(stepped(code, ctx, target))
     }
 
-    fn fault(&mut self, code: &dyn Code, ctx: &mut Context) -> Result<Next, String> {
+    fn fault(&mut self, code: &dyn Code, ctx: &mut Context) -> Result<Next, Defect> {
         match self.recover(ctx)? {
             Recovered::Guest(pc) => {
                 self.stats.guest_faults += 1;

@@ -2,6 +2,7 @@
 
 use relive_host::GuestAddr;
 
+use crate::defect::Defect;
 use crate::instr_op::InstrOp;
 
 /// The next step after an exit from the cache.
@@ -125,7 +126,7 @@ pub enum Stop {
     /// The kernel has refused the translator a change of its own memory: no guest code may run any more.
     Refused(Error),
     /// A broken invariant of the translator.
-    Internal(String),
+    Internal(Defect),
 }
 
 /// Why there is no translation for an address.

@@ -11,6 +11,7 @@ use relive_host::{Context, GuestAddr, Reg, copy, cpu};
 use crate::classify::gpr_number;
 use crate::code::{Code, Window};
 use crate::decode::{Decoded, Insn};
+use crate::defect::Defect;
 use crate::exit::Exit;
 use crate::fip;
 
@@ -85,14 +86,11 @@ fn described(ctx: &Context, word: u32, disp: u32) -> (Form, GuestAddr) {
 
 /// Does the instruction of an exit. `false`: it faults, perhaps half-way; executing it then makes
 /// the processor's own fault. Errors say why the instruction is not known.
-pub(crate) fn store(code: &dyn Code, ctx: &Context, exit: &Exit) -> Result<bool, String> {
+pub(crate) fn store(code: &dyn Code, ctx: &Context, exit: &Exit) -> Result<bool, Defect> {
     let (form, base) = if exit.aux == 0 {
         let mut insn = Insn::new();
         let Decoded::Insn = insn.decode(&mut Window::new(code), exit.pc) else {
-            return Err(format!(
-                "the instruction at {:#x} is none any more",
-                exit.pc
-            ));
+            return Err(Defect::Changed("instruction", GuestAddr(exit.pc)));
         };
         (
             Form::of(&insn.iced),
