@@ -2,6 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Whether Ctrl-C has come. Process-wide: a signal handler sets it.
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn note(_signal: i32) {

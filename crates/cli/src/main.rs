@@ -51,6 +51,7 @@ use relive_engine::{EXIT_STATUS, Failure, boot, failure, heap};
 
 use args::Command;
 
+/// The allocator of the command. Process-wide: there is one heap.
 #[global_allocator]
 static HEAP: heap::Heap = heap::Heap;
 

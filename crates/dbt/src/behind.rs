@@ -15,6 +15,7 @@ use crate::stop::{Next, Stop};
 pub(crate) const SYSCALL_BYTES: usize = 2;
 
 /// Changes whenever translations are forgotten.
+/// Process-wide: a thread compares it behind each system call, without the translator and its lock.
 static EPOCH: AtomicU64 = AtomicU64::new(0);
 
 /// What the code cache says of an exit: the end of a budget on the way to a guest address, or a

@@ -132,6 +132,7 @@ const CODES: usize = 1 << 13;
 const REFUSED: u16 = 1 << 8;
 
 /// Encoded classes by opcode; 0 where none has been computed yet.
+/// Process-wide: a cache of pure computation.
 static KNOWN: [AtomicU16; CODES] = [const { AtomicU16::new(0) }; CODES];
 
 /// The class of an opcode, computed when first asked for: a start of a program needs few of them,

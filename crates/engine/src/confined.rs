@@ -4,6 +4,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+/// Whether the process is confined. Process-wide: the kernel confines processes, and see the module.
 static CONFINED: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the process is about to be confined, for the rest of its life.

@@ -80,6 +80,7 @@ pub fn restore(before: Option<Limit>) {
 }
 
 /// The limit with which a command was started, which its program must get.
+/// Process-wide: the limit is the process's, and is raised before a command has any state.
 static COMMANDS: OnceLock<Option<Limit>> = OnceLock::new();
 
 /// Raises the limit for a command that starts hosts: it needs some descriptors, even if its user

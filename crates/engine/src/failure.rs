@@ -166,7 +166,7 @@ impl From<i64> for CallError {
 /// Reports to the supervisor why this process ends; `false`: there is none. Must not allocate.
 pub type Reporter = fn(&Failure) -> bool;
 
-/// The reporter of this process, for panics and exhausted memory, which get no arguments.
+/// The reporter of this process. Process-wide: panics and exhausted memory get no arguments.
 static TELL: OnceLock<Reporter> = OnceLock::new();
 
 /// From now on, `tell` reports to the supervisor why this process ends.

@@ -71,6 +71,8 @@ fn clock(clock: u32) -> [u64; 4] {
 /// cpuid without the features that the guest must not use: transactional memory, protection keys, waits
 /// of user code, FS/GS base instructions, shadow stacks, and state that Relive does not save.
 fn cpuid(leaf: u32, sub: u32) -> [u64; 4] {
+    /// The answers where no memory is shared. Process-wide: a cache of the processor's answers, which are
+    /// those of the machine.
     static OF_THIS_PROCESS: Answers = Answers::new();
     let shared = crate::shm::shared().map(|shm| ANSWERS.of(shm));
     let mut v = shared.unwrap_or(&OF_THIS_PROCESS).ask(leaf, sub);

@@ -18,6 +18,7 @@ mod copy_notes;
 mod course;
 mod cpuid;
 mod descriptor;
+mod descriptor_kinds;
 mod descriptor_limit;
 mod encoding;
 mod ended;

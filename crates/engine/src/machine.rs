@@ -10,6 +10,7 @@ use std::sync::{Mutex, MutexGuard, OnceLock};
 
 use relive_dbt::Stats;
 
+use crate::descriptor_kinds::DescriptorKinds;
 use crate::memory::Memory;
 use crate::mode::{Mode, Name};
 use crate::registry::Registry;
@@ -29,8 +30,14 @@ pub struct Machine {
     pub shm: Option<Shm>,
     /// Directory of the trace, absolute (recording and replay).
     pub trace: PathBuf,
+    /// The kinds of files behind the guest's descriptors.
+    pub descriptor_kinds: DescriptorKinds,
+    /// No descriptor of the host's has a lower number.
+    pub fd_floor: i32,
 }
 
+/// The machine of this host process. Process-wide: callbacks of the translator and of signal handlers get
+/// no argument for it, and tasks refer to it for ever.
 static MACHINE: OnceLock<Machine> = OnceLock::new();
 
 /// Sets up the machine of this process, once.

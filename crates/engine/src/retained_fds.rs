@@ -27,6 +27,8 @@ pub struct RetainedFds {
     pub paths_changed: bool,
 }
 
+/// Those of this address space. Process-wide: descriptors are the process's; start data, traces and exec
+/// ask before and behind the machine.
 static HERE: OnceLock<RetainedFds> = OnceLock::new();
 
 impl RetainedFds {

@@ -18,6 +18,8 @@ use crate::{cpuid, file_table, remarks, shm, stats};
 
 /// Places the sections; before a process shares memory. Once is enough.
 pub fn place() {
+    /// Whether that has happened. Process-wide: the places are those of the executable, the same in all
+    /// processes of a tree.
     static DONE: Once = Once::new();
     let all: [&'static dyn Declared; 16] = [
         &CONCURRENCY,

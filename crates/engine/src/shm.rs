@@ -279,6 +279,7 @@ impl Shm {
 }
 
 /// The memory that this process shares with its supervisor.
+/// Process-wide: the report of a panic reads it.
 static SHARED: OnceLock<Shm> = OnceLock::new();
 
 /// This process shares that memory, from now on.

@@ -118,12 +118,15 @@ impl Counters {
 }
 
 /// The slot of this process; null if it does not count.
+/// Process-wide: the supervisor finds it by the process's id, and each system call looks whether there is
+/// one.
 static SLOT: AtomicPtr<CounterSlot> = AtomicPtr::new(std::ptr::null_mut());
 
 /// The supervisor's memory.
+/// Process-wide: a program that is only run has no other use of it, and no place for it in its machine.
 static SHM: OnceLock<Shm> = OnceLock::new();
 
-/// Whether threads of this process count at the same time.
+/// Whether threads of this process count at the same time. Process-wide: it belongs to the slot.
 static TOGETHER: AtomicBool = AtomicBool::new(false);
 
 /// Counts in this process from now on, if its supervisor has turned counters on; `together`: its threads

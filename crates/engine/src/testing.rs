@@ -13,6 +13,7 @@ pub use fake::{Fake, ModeQuery};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
+use crate::descriptor_kinds::DescriptorKinds;
 use crate::failure::Result;
 use crate::machine::{self, Machine};
 use crate::memory::Memory;
@@ -37,6 +38,8 @@ pub fn machine() -> &'static Machine {
             registry: Registry::new(false),
             shm: None,
             trace: std::path::PathBuf::new(),
+            descriptor_kinds: DescriptorKinds::new(),
+            fd_floor: i32::MAX,
         })
     })
 }

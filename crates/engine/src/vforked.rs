@@ -33,7 +33,7 @@ pub fn take_back(task: &mut Task) -> Option<(Call, Answer)> {
         .state()
         .take_back(&task.process.state(), shares);
     if shares.has(libc::CLONE_FILES) {
-        crate::input::descriptors::forget_many(false);
+        task.machine().descriptor_kinds.forget_many(false);
     }
     (task.process, task.tape, task.vforked) = (parent.process, parent.tape, parent.outer);
     task.restore(parent.state);

@@ -60,6 +60,7 @@ pub struct Known {
     pub intel: bool,
 }
 
+/// The known data. Process-wide: there is one processor, and asking it is slow.
 static KNOWN: OnceLock<Known> = OnceLock::new();
 
 /// The data of this processor.
@@ -120,6 +121,7 @@ pub fn xcr0() -> u64 {
 /// The bits of MXCSR that the processor has, as FXSAVE stores them (Intel SDM vol. 1, 11.6.6).
 #[must_use]
 pub fn mxcsr_mask() -> u32 {
+    /// The bits, once known. Process-wide: there is one processor, and asking it is slow.
     static MASK: OnceLock<u32> = OnceLock::new();
     #[repr(align(16))]
     struct Area([u8; 512]);

@@ -36,6 +36,7 @@ pub const FACTOR: u32 = 0x9e37_79b1;
 pub const HASH_SHIFT: u32 = 16;
 const _: () = assert!(COUNT == 1 << (32 - HASH_SHIFT));
 
+/// Whether the objects are there. Process-wide: they lie at a fixed address.
 static INSTALLED: AtomicBool = AtomicBool::new(false);
 
 /// Makes the objects of this process; contexts made from now on have room for edges.
@@ -43,6 +44,7 @@ static INSTALLED: AtomicBool = AtomicBool::new(false);
 /// # Errors
 /// The kernel's error number.
 pub fn install() -> Result<(), i32> {
+    /// Held while they are made. Process-wide: they lie at a fixed address.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _one = ONE_AT_A_TIME.lock().expect("no thread panics here");
     if INSTALLED.load(Ordering::Acquire) {

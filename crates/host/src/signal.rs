@@ -202,6 +202,7 @@ pub fn install_stack() -> Result<(), i32> {
 /// Called for a fault of the host that is not expected: must not return.
 pub type HostFault = fn(signo: i32, rip: u64, addr: u64) -> !;
 
+/// The function for faults of the host. Process-wide: a signal handler calls it.
 static HOST_FAULT: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets the function to call on a fault of the host.

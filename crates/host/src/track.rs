@@ -49,6 +49,7 @@ struct Installed(UnsafeCell<Option<Tracker>>);
 // SAFETY: it is only accessed by the one thread of a process that tracks.
 unsafe impl Sync for Installed {}
 
+/// The installed tracker. Process-wide: a routine that translated code calls gets no argument for it.
 static TRACKER: Installed = Installed(UnsafeCell::new(None));
 
 /// Makes the filter of this process, and has `tracker` told of all accesses that are not in it.

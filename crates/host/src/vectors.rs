@@ -28,6 +28,7 @@ const WITH_AVX512: u64 = 0xe7;
 
 /// The form for this processor.
 pub(crate) fn form() -> u32 {
+    /// The form, once known. Process-wide: there is one processor, and asking it is slow.
     static FORM: OnceLock<u32> = OnceLock::new();
     *FORM.get_or_init(|| match cpu::xcr0() {
         WITH_AVX512 if cpu::xsave_layout().wide_masks => AVX512,
@@ -38,6 +39,7 @@ pub(crate) fn form() -> u32 {
 
 thread_local! {
     /// The context that this host thread has adopted; the processor holds its x87 registers.
+    /// Thread-wide: it names the state of the processor.
     static ADOPTED: Cell<*mut Context> = const { Cell::new(std::ptr::null_mut()) };
 }
 

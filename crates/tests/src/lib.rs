@@ -27,6 +27,7 @@ pub mod session;
 pub mod signals;
 pub mod stage_table;
 pub mod stages;
+pub mod statics;
 pub mod workshop;
 
 use rustix::io::{FdFlags, fcntl_setfd};

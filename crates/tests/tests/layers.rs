@@ -1,5 +1,5 @@
-//! The order of the project is kept: the crates that each crate uses, and that the files of a crate
-//! can be read from the bottom to the top.
+//! The order of the project is kept: the crates that each crate uses, that the files of a crate can be
+//! read from the bottom to the top, and that state which everything shares has a reason.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use relive_tests::crate_dir;
 use relive_tests::layers::{Crate, dependencies};
+use relive_tests::statics::without_reason;
 
 /// One crate.
 struct Layer {
@@ -61,6 +62,9 @@ const LAYERS: &[Layer] = &[
     ordered("bench", &["trace", "sched", "tests"]),
 ];
 
+/// Crates that no process of a recording or a replay consists of.
+const OWN_STATE: &[&str] = &["rpc", "tests", "bench"];
+
 fn folder() -> PathBuf {
     crate_dir().join("..")
 }
@@ -114,6 +118,24 @@ fn files_are_in_order() {
         }
     }
     assert!(failures.is_empty(), "\n{}", failures.join("\n\n"));
+}
+
+#[test]
+fn statics_have_a_reason() {
+    let libraries = LAYERS
+        .iter()
+        .filter(|layer| !OWN_STATE.contains(&layer.name));
+    let found = libraries.flat_map(|layer| {
+        let sources = folder().join(layer.name).join("src");
+        without_reason(&sources).expect("sources can be read")
+    });
+    let found: Vec<_> = found.collect();
+    assert!(
+        found.is_empty(),
+        "a static is shared by all that the process does: pass the state down, or say above it why that \
+         cannot be, behind \"Process-wide: \":\n{}",
+        found.join("\n")
+    );
 }
 
 #[test]

@@ -265,6 +265,7 @@ impl FileStore {
 /// coincide across pid namespaces and counters across forks, which is why creation
 /// insists on a new file; the clock makes a second try differ.
 fn temporary() -> String {
+    /// Counts the names. Process-wide: they are unique in the process.
     static COUNTER: AtomicU64 = AtomicU64::new(0);
     let now = std::time::SystemTime::now()
         .duration_since(std::time::UNIX_EPOCH)

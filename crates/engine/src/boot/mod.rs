@@ -17,9 +17,9 @@ use relive_host::{cpu, order};
 
 pub use crate::start_data::requested;
 
+use crate::descriptor_kinds::DescriptorKinds;
 use crate::descriptor_limit::{self, Room};
 use crate::failure::{Failure, Result, die};
-use crate::kernel::own;
 use crate::machine::{Machine, count_translations, install, machine};
 use crate::memory::Memory;
 use crate::mode::Name;
@@ -83,7 +83,6 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     }
     let mut options = relive_dbt::Options::from_env();
     options.fd_floor = descriptor_limit::floor();
-    own::begin_at(options.fd_floor);
     options.own_file = go_on.and_then(Continuation::kept_host);
     let process = match (go_on, &shm) {
         (Some(c), _) => c.process.index,
@@ -109,6 +108,7 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
         };
         order::install().map_err(no)?;
     }
+    let fd_floor = options.fd_floor;
     let memory = Memory::new(options, !traits.confined)?;
     crate::vdso::prepare(traits.clocks);
     translations::store::attach();
@@ -119,6 +119,8 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
         registry: Registry::new(traits.together),
         shm,
         trace: boot.trace.clone(),
+        descriptor_kinds: DescriptorKinds::new(),
+        fd_floor,
     });
     if let Some(shm) = found {
         stats::attach(shm, traits.together, count_translations);

@@ -28,6 +28,8 @@ struct Client {
     lock: File,
 }
 
+/// The broker's client. Process-wide: a confined process has one way to ask, for all that is below and
+/// above the machine.
 static CLIENT: OnceLock<Client> = OnceLock::new();
 
 /// The descriptor of the socket, as the environment names it.

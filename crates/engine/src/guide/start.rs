@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Names the socket of the orders, and the processes to follow: `FD:INDEX,INDEX…`.
 pub const VARIABLE: &str = "RELIVE_GUIDE";
 
+/// Whether this process is a guided replay. Process-wide: the report of a panic asks.
 static GUIDED: AtomicBool = AtomicBool::new(false);
 
 /// Whether this process is a guided replay.

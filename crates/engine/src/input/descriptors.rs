@@ -5,24 +5,17 @@
 //! every call's row in the table. A vfork child has descriptors of its own beside the parent's
 //! memory: it asks each time.
 
-use std::sync::atomic::{AtomicBool, AtomicU8, Ordering};
+use std::sync::atomic::Ordering;
 
 use rustix::fs::Stat;
 
+use crate::descriptor_kinds::UNKNOWN;
 use crate::task::Task;
 
-/// Descriptors below this are remembered; the kernel is asked each time for higher ones.
-const KNOWN: usize = 1024;
-
-const UNKNOWN: u8 = 0;
 const KEPT: u8 = 1;
 const MADE_UP: u8 = 2;
 const OTHER: u8 = 3;
 const MEMORY: u8 = 4;
-
-static KINDS: [AtomicU8; KNOWN] = [const { AtomicU8::new(UNKNOWN) }; KNOWN];
-/// Threads of this process have different tables of descriptors, or another process has this one too.
-static APART: AtomicBool = AtomicBool::new(false);
 
 /// Whether bytes read from a descriptor are kept: it leads to a regular file that the kernel does not
 /// generate (as in `/proc`, `/sys`).
@@ -43,12 +36,12 @@ pub fn is_memory(task: &Task, fd: i32) -> bool {
 }
 
 fn kind(task: &Task, fd: i32) -> u8 {
-    let known = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd));
+    let kinds = &task.machine().descriptor_kinds;
     let holds = || {
         // Where threads run at the same time, another thread may replace the descriptor.
-        !task.traits().together && task.vforked.is_none() && !APART.load(Ordering::Relaxed)
+        !task.traits().together && task.vforked.is_none() && !kinds.are_apart()
     };
-    match known.filter(|_| holds()) {
+    match kinds.of(fd).filter(|_| holds()) {
         None => ask(fd),
         Some(known) => match known.load(Ordering::Relaxed) {
             UNKNOWN => {
@@ -75,23 +68,5 @@ fn ask(fd: i32) -> u8 {
         true if crate::descriptor::owner(fd).is_some() => MEMORY,
         true => MADE_UP,
         false => KEPT,
-    }
-}
-
-/// Forgets a descriptor that is closed, or is a new one.
-pub fn forget(fd: i32) {
-    if let Some(known) = usize::try_from(fd).ok().and_then(|fd| KINDS.get(fd)) {
-        known.store(UNKNOWN, Ordering::Relaxed);
-    }
-}
-
-/// Forgets all descriptors, as many are closed; `apart`: from now on a thread has a table of its own, or
-/// another process changes this one, so that nothing is remembered any more.
-pub fn forget_many(apart: bool) {
-    if apart {
-        APART.store(true, Ordering::Relaxed);
-    }
-    for known in &KINDS {
-        known.store(UNKNOWN, Ordering::Relaxed);
     }
 }

@@ -17,6 +17,7 @@ unsafe impl Send for Mapped {}
 // SAFETY: as above.
 unsafe impl Sync for Mapped {}
 
+/// The mapped store. Process-wide: events refer to its bytes for as long as the process lives.
 static MAPPED: OnceLock<Mapped> = OnceLock::new();
 
 /// Maps the store of the recording that is replayed, if it has one. Once in a process.

@@ -137,6 +137,8 @@ unsafe impl Send for InputStore {}
 // SAFETY: as above.
 unsafe impl Sync for InputStore {}
 
+/// The store of this recording. Process-wide: it is mapped for as long as the process lives, and no
+/// descriptor of it may be made twice.
 static STORE: OnceLock<Option<InputStore>> = OnceLock::new();
 
 /// The store of this recording, opened when it is first needed; `None`: it cannot be used.

@@ -7,7 +7,6 @@ use super::stream_aliases;
 use crate::call::Call;
 use crate::descriptor::status;
 use crate::failure::Result;
-use crate::input::descriptors;
 use crate::task::Task;
 
 /// Updates the table of streams and the known descriptors after a call.
@@ -30,7 +29,7 @@ pub fn after(task: &Task, call: &Call, result: i64) {
             }
         }
         FdEffect::Copies(argument) => {
-            descriptors::forget(new);
+            task.machine().descriptor_kinds.forget(new);
             task.process.state().streams.dup(fd(argument), new);
         }
         FdEffect::Opens(opening) => {
@@ -48,7 +47,9 @@ pub fn after(task: &Task, call: &Call, result: i64) {
 
 fn closed_range(task: &Task, call: &Call, result: i64) {
     let [first, last, flags, ..] = call.args.map(|arg| arg as u32);
-    descriptors::forget_many(flags & libc::CLOSE_RANGE_UNSHARE != 0);
+    task.machine()
+        .descriptor_kinds
+        .forget_many(flags & libc::CLOSE_RANGE_UNSHARE != 0);
     if result >= 0 && flags & libc::CLOSE_RANGE_CLOEXEC == 0 {
         task.process.state().streams.close_range(first, last);
     }
@@ -56,7 +57,7 @@ fn closed_range(task: &Task, call: &Call, result: i64) {
 
 /// Notes a new descriptor, which leads to a stream or to another object.
 fn leads_to(task: &Task, fd: i32, stream: Option<u8>) {
-    descriptors::forget(fd);
+    task.machine().descriptor_kinds.forget(fd);
     let streams = &mut task.process.state().streams;
     match stream {
         Some(stream) => streams.leads(fd, stream),
@@ -72,7 +73,7 @@ pub(super) fn created(task: &Task, fd: i32) {
 /// The table of descriptors becomes another process's too: its changes to the table are seen only by
 /// asking the kernel.
 pub fn share(task: &Task) {
-    descriptors::forget_many(true);
+    task.machine().descriptor_kinds.forget_many(true);
     task.process.state().streams.share(|fd| {
         let st = status(fd)?;
         Some((st.st_dev, st.st_ino))

@@ -76,7 +76,7 @@ pub fn open(task: &mut Task, call: &Call) -> Result<i64> {
             refuse(call, libc::EACCES)
         }
         Some(Virtual::Memory | Virtual::AnothersMemory) => {
-            whose::opened();
+            task.machine().descriptor_kinds.memory_opened();
             generic(task, call)?
         }
         Some(Virtual::Refused) => -i64::from(libc::EACCES),

@@ -6,15 +6,13 @@ mod floor;
 mod names;
 
 use std::sync::LazyLock;
-use std::sync::atomic::Ordering;
 
 use relive_host::{GuestAddr, copy};
 use relive_kabi::structs::MMSGHDR;
 use relive_kabi::{Arg, Dir, Holds, Len, Special};
 
-pub use self::floor::begin_at;
+use self::floor::is_own;
 pub(super) use self::floor::may_be;
-use self::floor::{FLOOR, is_own};
 pub(super) use self::names::{is_hidden, listing, may_name};
 use self::names::{names, of_pidfd};
 use super::fds;
@@ -80,6 +78,8 @@ impl Places {
     }
 }
 
+/// The places of descriptors by the calls' numbers. Process-wide: a table that is computed from another,
+/// and never changes.
 static PLACES: LazyLock<[Places; 512]> = LazyLock::new(|| {
     let mut all = [Places::default(); 512];
     for row in relive_kabi::TABLE {
@@ -113,7 +113,7 @@ pub(super) fn refuses(task: &Task, call: &Call) -> Option<i32> {
     let path = |i: usize| {
         let folder = i.checked_sub(1).filter(|i| places.folders >> i & 1 == 1);
         let folder = folder.map_or(libc::AT_FDCWD, |i| call.int(i));
-        (task.strings.has(i) || may_name(call.args[i])) && names(task, folder, call, i)
+        (task.strings.has(i) || may_name(task, call.args[i])) && names(task, folder, call, i)
     };
     arguments(places.paths).any(path).then_some(libc::ENOENT)
 }
@@ -126,7 +126,7 @@ fn maps_no_file(call: &Call) -> bool {
 /// Whether a set of select(2) has a descriptor of the host's.
 fn in_set(task: &Task, call: &Call, set: u64) -> bool {
     set != 0
-        && call.args[0] as i32 > FLOOR.load(Ordering::Relaxed)
+        && call.args[0] as i32 > task.machine().fd_floor
         && fds::own(task).any(|own| {
             let byte = copy::read_array::<1>(GuestAddr(set.wrapping_add(own as u64 / 8)));
             own < call.int(0) && byte.is_ok_and(|[byte]| byte >> (own % 8) & 1 == 1)
@@ -183,7 +183,7 @@ fn holds(task: &Task, call: &Call) -> bool {
         Holds::Compared => false,
         Holds::OfPidfd(pidfd) => {
             let fd = call.arg(pidfd + 1);
-            may_be(fd)
+            may_be(task, fd)
                 && of_pidfd(call.arg(pidfd) as i32)
                     .is_some_and(|pid| is_hidden(task, pid, fd as i32))
         }

@@ -29,6 +29,7 @@ struct Plain {
 }
 
 /// The plain calls by their numbers.
+/// Process-wide: a table that is computed from another, and never changes.
 static PLAIN: LazyLock<[Option<Plain>; 512]> = LazyLock::new(|| {
     let mut plain = [None; 512];
     for row in relive_kabi::TABLE.iter().filter(|row| is_plain(row)) {
@@ -86,9 +87,9 @@ pub fn answer(task: &mut Task, next: GuestAddr) -> Logged<bool> {
     }
     let args = registers(&task.ctx);
     if own::arguments(plain.pointers).any(|i| args[i] != 0 && is_astray(args[i]))
-        || own::arguments(plain.descriptors).any(|i| own::may_be(args[i]))
+        || own::arguments(plain.descriptors).any(|i| own::may_be(task, args[i]))
         || plain.paths != 0 && task.has_company()
-        || own::arguments(plain.paths).any(|i| own::may_name(args[i]))
+        || own::arguments(plain.paths).any(|i| own::may_name(task, args[i]))
     {
         return Ok(false);
     }

@@ -7,6 +7,8 @@ use crate::failure::Failure;
 
 /// Refuses a call with an errno. The first refusal of each call is logged.
 pub fn refuse(call: &Call, errno: i32) -> i64 {
+    /// A bit for each call that has been logged. Process-wide: the log is the process's, and has each
+    /// warning once.
     static TOLD: [AtomicU64; 8] = [const { AtomicU64::new(0) }; 8];
     let bit = 1 << (call.nr % 64);
     let told = TOLD[(call.nr as usize / 64) % 8].fetch_or(bit, Ordering::Relaxed) & bit != 0;

@@ -24,6 +24,8 @@ pub struct Layout {
     pub size: usize,
 }
 
+/// The places of all sections. Process-wide: they are those of the executable, the same in all processes of
+/// a tree.
 static LAYOUT: OnceLock<Layout> = OnceLock::new();
 
 const PAGE: usize = 4096;

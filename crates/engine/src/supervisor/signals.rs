@@ -15,13 +15,14 @@ pub fn ignore_keyboard() {
 }
 
 /// A signal that was sent to the recorder and is meant for the program.
+/// Process-wide: a signal handler sets it.
 static TO_FORWARD: AtomicI32 = AtomicI32::new(0);
 
 extern "C" fn note_forward(sig: i32) {
     TO_FORWARD.store(sig, Ordering::Release);
 }
 
-/// The word that the recorder sleeps on, for the handler of SIGCHLD.
+/// The word that the recorder sleeps on. Process-wide: the handler of SIGCHLD uses it.
 static WAKE: AtomicPtr<AtomicU32> = AtomicPtr::new(std::ptr::null_mut());
 
 extern "C" fn note_child(_: i32) {

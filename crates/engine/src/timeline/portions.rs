@@ -134,5 +134,6 @@ impl Effort {
 
 thread_local! {
     /// The zero of time where the kernel does not tell a process's own.
+    /// Process-wide: a zero of time must not move.
     static EPOCH: Instant = Instant::now();
 }

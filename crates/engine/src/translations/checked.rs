@@ -70,6 +70,7 @@ pub fn says_so(path: &Path, stamp: Stamp) -> bool {
 }
 
 fn text([one, two]: Stamp) -> Option<Vec<u8>> {
+    /// The present start. Process-wide: a machine starts once in the life of a process.
     static START: OnceLock<Option<Vec<u8>>> = OnceLock::new();
     let start = START.get_or_init(|| std::fs::read(BOOT).ok().filter(|boot| !boot.is_empty()));
     let mut text = start.clone()?;

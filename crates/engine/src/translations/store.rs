@@ -24,6 +24,7 @@ pub struct Store {
     pub user: u32,
 }
 
+/// The store of this process. Process-wide: hosts find it in their environment, once.
 static STORE: OnceLock<Option<Store>> = OnceLock::new();
 
 /// The user that this process acts for.

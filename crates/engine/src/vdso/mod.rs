@@ -17,6 +17,7 @@ use relive_host::reading::{self, Use, Vdso};
 pub use image::image;
 
 /// The functions of the host's vDSO that make the guests' readings.
+/// Process-wide: the kernel maps one vDSO into a process, and looking at it is slow.
 static HOST: OnceLock<Option<Vdso>> = OnceLock::new();
 
 /// Prepares this process for the readings of its guest; before its first task is made.

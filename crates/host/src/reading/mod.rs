@@ -42,9 +42,11 @@ pub enum Use {
 
 type Routines = [u64; ROUTINES];
 
-/// Routines and functions of contexts made from now on.
+/// Routines of contexts made from now on. Process-wide: translated code of all threads calls the same ones.
 static ROUTINES_IN_USE: AtomicPtr<Routines> = AtomicPtr::new(std::ptr::null_mut());
+/// The function of the vDSO that they call for clocks. Process-wide: as above.
 static CLOCK_FUNCTION: AtomicU64 = AtomicU64::new(0);
+/// The function of the vDSO that they call for the processor's number. Process-wide: as above.
 static CPU_FUNCTION: AtomicU64 = AtomicU64::new(0);
 
 /// Sets the behaviour of the routines in the threads of this process; before any context is made.

@@ -4,13 +4,12 @@
 use std::ffi::CString;
 use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
-use std::sync::atomic::Ordering;
 
 use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy};
 use rustix::fs::{Stat, stat};
 
-use super::floor::{FLOOR, is_own, may_be};
+use super::floor::{is_own, may_be};
 use crate::call::Call;
 use crate::descriptor;
 use crate::descriptor_limit::Room;
@@ -19,13 +18,13 @@ use crate::task::Task;
 
 /// Whether a path may lead through a descriptor of the host's: a part of it is such a number. Each call
 /// with a path asks, so that paths without numbers are checked eight bytes at a time.
-pub(in crate::kernel) fn may_name(path: u64) -> bool {
+pub(in crate::kernel) fn may_name(task: &Task, path: u64) -> bool {
     let mut start = [0; 64];
     let there = (PAGE - path % PAGE).min(64) as usize;
     if copy::read(GuestAddr(path), &mut start[..there]).is_err() {
         return false;
     }
-    !is_without_numbers(&start, there) && has_number(path)
+    !is_without_numbers(&start, there) && has_number(task, path)
 }
 
 /// Whether a path ends within its first bytes, the first `there` of `start`, and no part of it begins
@@ -55,8 +54,8 @@ fn is_without_numbers(start: &[u8; 64], there: usize) -> bool {
     false
 }
 
-fn has_number(path: u64) -> bool {
-    let floor = FLOOR.load(Ordering::Relaxed) as u64;
+fn has_number(task: &Task, path: u64) -> bool {
+    let floor = task.machine().fd_floor as u64;
     let (mut at, mut number, mut digits) = (path, 0u64, true);
     let mut bytes = [0u8; 64];
     for _ in 0..libc::PATH_MAX as usize / bytes.len() + 2 {
@@ -94,7 +93,7 @@ pub(super) fn names(task: &Task, folder: i32, call: &Call, path: usize) -> bool 
         let number = std::str::from_utf8(part)
             .ok()
             .and_then(|part| part.parse().ok());
-        if let Some(fd) = number.filter(|&fd: &i32| may_be(fd as u64))
+        if let Some(fd) = number.filter(|&fd: &i32| may_be(task, fd as u64))
             && let Some(pid) = lists_descriptors(task, folder, &text[..start])
             && is_hidden(task, pid, fd)
         {
@@ -131,7 +130,7 @@ pub(in crate::kernel) fn listing(fd: i32) -> Option<u32> {
 /// Whether a descriptor of a process is its host's. For another process, only the file behind it can be
 /// checked: whether it is a file that the hosts of a recording have open, at a number of theirs.
 pub(in crate::kernel) fn is_hidden(task: &Task, pid: u32, fd: i32) -> bool {
-    if !may_be(fd as u64) {
+    if !may_be(task, fd as u64) {
         return false;
     }
     if pid == task.process.pid {

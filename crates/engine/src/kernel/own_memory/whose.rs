@@ -1,7 +1,5 @@
 //! The owner of the memory that a descriptor leads to: the program itself, or another process.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use relive_host::sys;
 
 use crate::descriptor::owner;
@@ -10,14 +8,6 @@ use crate::task::Task;
 
 /// An address at which no process has memory.
 pub(super) const NOWHERE: u64 = 0;
-
-/// Under `relive run`, which remembers nothing of descriptors: whether one may lead to memory.
-static OPENED: AtomicBool = AtomicBool::new(false);
-
-/// Notes that a file of memory has been opened.
-pub fn opened() {
-    OPENED.store(true, Ordering::Relaxed);
-}
 
 /// The owner of the memory that a descriptor leads to.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -38,7 +28,9 @@ pub fn is_own(task: &Task, pid: u32) -> bool {
 }
 
 pub(super) fn whose(task: &Task, fd: i32) -> Option<Whose> {
-    if task.traits().together && !OPENED.load(Ordering::Relaxed) || !is_memory(task, fd) {
+    if task.traits().together && !task.machine().descriptor_kinds.may_be_memory()
+        || !is_memory(task, fd)
+    {
         return None;
     }
     let own = owner(fd).is_some_and(|pid| is_own(task, pid));

@@ -3,13 +3,13 @@
 
 use std::fs::File;
 use std::os::fd::AsRawFd;
-use std::sync::{Mutex, MutexGuard};
 
 use relive_host::{addr::PAGE, sys};
 
 use crate::broker::{self, Proc, Sum};
-use crate::failure::Result;
+use crate::failure::{Failure, Result};
 use crate::machine::Machine;
+use crate::modes::replay::state::with;
 use crate::space::{READ, Region};
 use crate::task::Task;
 
@@ -54,31 +54,29 @@ impl Checksums {
             thread: task.index,
             event: events,
             tick: task.ctx.ticks(),
-            memory: memory(task.machine()),
+            memory: memory(task.machine())?,
         })
     }
 }
 
-/// The list of this process's pages, once it has been asked for; `Some(None)`: there is none.
-static PAGES: Mutex<Option<Option<File>>> = Mutex::new(None);
-
-fn pages() -> MutexGuard<'static, Option<Option<File>>> {
-    PAGES.lock().expect("no thread panics: panics abort")
-}
-
 /// This process has just been forked: the list is another one's.
 pub(super) fn is_forked() {
-    *pages() = None;
+    with(|s| s.pages = None);
 }
 
 /// Sum over all guest pages that are not all zero, of a hash of address and content.
-pub(super) fn memory(machine: &Machine) -> u64 {
-    let mut pages = pages();
-    let pages = pages.get_or_insert_with(|| broker::proc_file(Proc::Pagemap));
-    sum(machine, pages.as_ref())
+///
+/// # Errors
+/// The kernel lists a part of the pages only.
+pub(super) fn memory(machine: &Machine) -> Result<u64> {
+    let known = with(|s| s.pages.take());
+    let pages = known.unwrap_or_else(|| broker::proc_file(Proc::Pagemap));
+    let sum = sum(machine, pages.as_ref());
+    with(|s| s.pages = Some(pages));
+    sum
 }
 
-fn sum(machine: &Machine, pages: Option<&File>) -> u64 {
+fn sum(machine: &Machine, pages: Option<&File>) -> Result<u64> {
     let memory = machine.memory();
     let mut sum = 0u64;
     for r in memory.space.iter().filter(|r| r.prot & READ != 0) {
@@ -90,11 +88,17 @@ fn sum(machine: &Machine, pages: Option<&File>) -> u64 {
         // Anonymous pages that are not there are zeros; asking keeps them from appearing.
         if r.inode != 0 {
             add(r.start, r.end);
-        } else if !pages.is_some_and(|p| scan(p, r, &mut add)) {
+            continue;
+        }
+        let scanned = match pages {
+            Some(pages) => scan(pages, r, &mut add)?,
+            None => false,
+        };
+        if !scanned {
             ask(r, &mut add);
         }
     }
-    sum
+    Ok(sum)
 }
 
 /// linux/fs.h, since Linux 6.7.
@@ -131,7 +135,10 @@ struct ScanArg {
 
 /// Passes on the pages of a region that are there, by a walk that skips untouched ones: programs
 /// reserve terabytes. `false`, with nothing passed on, where the kernel is too old for it.
-fn scan(pagemap: &File, r: &Region, each: &mut impl FnMut(u64, u64)) -> bool {
+///
+/// # Errors
+/// The kernel lists a part of the region's pages only.
+fn scan(pagemap: &File, r: &Region, each: &mut impl FnMut(u64, u64)) -> Result<bool> {
     let mut found = [PageRegion::default(); 128];
     let mut at = r.start;
     while at < r.end {
@@ -153,19 +160,22 @@ fn scan(pagemap: &File, r: &Region, each: &mut impl FnMut(u64, u64)) -> bool {
                 [fd, PAGEMAP_SCAN, &raw mut arg as u64, 0, 0, 0],
             )
         };
-        let Ok(n) = usize::try_from(n) else {
-            assert_eq!(
-                at, r.start,
-                "the kernel scans the first pages of a region only"
-            );
-            return false;
+        let n = match usize::try_from(n) {
+            Ok(n) => n,
+            Err(_) if at == r.start => return Ok(false),
+            Err(_) => {
+                let errno = -(n as i64);
+                return Err(Failure::setup(format!(
+                    "the kernel lists no pages from {at:#x} on (errno {errno}), and a checksum needs all"
+                )));
+            }
         };
         for region in &found[..n] {
             each(region.start, region.end);
         }
         at = arg.walk_end.max(at + PAGE);
     }
-    true
+    Ok(true)
 }
 
 /// The same with mincore(2), page by page.

@@ -4,7 +4,7 @@
 use std::os::fd::AsRawFd;
 
 use super::files::{open_copy, shared_copy};
-use super::past_end_of_file;
+use super::state;
 use super::state::alone;
 use crate::failure::{Failure, Result};
 use crate::memory::Source;
@@ -32,7 +32,7 @@ pub fn content(wanted: &ContentRequest<'_>) -> Result<Content> {
     }
     let len = match wanted.len {
         Some(len) => {
-            past_end_of_file::possible();
+            state::maps_shared();
             len
         }
         None => length(named)?,

@@ -15,12 +15,15 @@ pub struct News {
     pub became: Option<TurnSchedule>,
 }
 
+/// The news of this process. Process-wide: the mode makes threads while the stepper, which takes them in,
+/// holds the session.
 static NEWS: Mutex<News> = Mutex::new(News {
     born: Vec::new(),
     became: None,
 });
 
 /// Something was put into it: looked at behind each event, without a lock.
+/// Process-wide: it belongs to the news.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 fn news() -> MutexGuard<'static, News> {

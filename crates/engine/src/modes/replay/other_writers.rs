@@ -18,6 +18,7 @@ use relive_host::{GuestAddr, copy};
 
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
+use crate::modes::replay::state::{self, ForeignFiles};
 use crate::space::READ;
 
 /// Asks a replay to write changes down: `FOLDER:INDEX,INDEX…`.
@@ -40,6 +41,8 @@ struct Recorder {
     inherited: bool,
 }
 
+/// The recorder of this process, if it is asked for. Process-wide: processes are born behind the session's
+/// back, by fork in the midst of a call.
 static RECORDER: Mutex<Option<Recorder>> = Mutex::new(None);
 
 fn with<R>(f: impl FnOnce(&mut Recorder) -> Result<R>) -> Result<Option<R>> {
@@ -63,11 +66,11 @@ fn requested() -> Option<(PathBuf, Vec<u32>)> {
 }
 
 /// Opens the files to write, or for a replay that follows some processes alone those to read,
-/// before the process is confined.
+/// before the process is confined. Returns the latter.
 ///
 /// # Errors
 /// It cannot be opened.
-pub fn open(follow: &[u32]) -> Result<()> {
+pub fn open(follow: &[u32]) -> Result<Option<ForeignFiles>> {
     if let Some((folder, processes)) = requested() {
         let recorder = Recorder {
             files: open_each(&folder, &processes, options().append(true).create(true))?,
@@ -76,11 +79,9 @@ pub fn open(follow: &[u32]) -> Result<()> {
         };
         *RECORDER.lock().expect("no thread panics: panics abort") = Some(recorder);
     }
-    if let Some(folder) = std::env::var_os(FOLDER) {
-        let files = open_each(Path::new(&folder), follow, options().read(true))?;
-        *FOUND.lock().expect("no thread panics: panics abort") = Some(files);
-    }
-    Ok(())
+    std::env::var_os(FOLDER)
+        .map(|folder| open_each(Path::new(&folder), follow, options().read(true)))
+        .transpose()
 }
 
 fn options() -> OpenOptions {
@@ -109,9 +110,6 @@ fn open_each(
     }
     Ok(files)
 }
-
-/// The file of each process to read; `None`: no replay has looked for changes.
-static FOUND: Mutex<Option<BTreeMap<u32, File>>> = Mutex::new(None);
 
 /// The process is about to give the group's baton to another one.
 ///
@@ -260,16 +258,18 @@ impl ForeignWrites {
     /// # Errors
     /// They cannot be read.
     pub fn of(process: u32) -> Result<Self> {
-        let found = FOUND.lock().expect("no thread panics: panics abort");
-        let Some(files) = &*found else {
-            return Ok(Self::default());
-        };
-        let Some(file) = files.get(&process) else {
-            return Ok(Self(Some(BTreeMap::new())));
-        };
         let told =
             |e: std::io::Error| Failure::setup(format!("the changes of other processes: {e}"));
-        let bytes = super::files::read_all(file).map_err(told)?;
+        let found = state::with(|s| {
+            let files = s.foreign.as_ref()?;
+            Some(files.get(&process).map(File::try_clone))
+        });
+        let file = match found {
+            None => return Ok(Self::default()),
+            Some(None) => return Ok(Self(Some(BTreeMap::new()))),
+            Some(Some(file)) => file.map_err(told)?,
+        };
+        let bytes = super::files::read_all(&file).map_err(told)?;
         decode(&bytes)
             .map(|turns| Self(Some(turns)))
             .ok_or_else(|| Failure::internal("the changes of other processes are cut off"))

@@ -2,31 +2,22 @@
 //! memory for a file has no such end, so the page of a recorded fault is made inaccessible
 //! until the thread has come there. Must never make a fault that is not on the tape.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use relive_host::addr::PAGE;
 use relive_trace::{Event, Kind};
 
 use crate::closed_page::ClosedPage;
 use crate::failure::Result;
+use crate::modes::replay::state;
 use crate::siginfo::{SigInfo, fault_addr};
 use crate::tape::SYNCHRONOUS;
 use crate::task::Task;
-
-/// A file is mapped shared: without one nothing is looked for.
-static POSSIBLE: AtomicBool = AtomicBool::new(false);
-
-/// A file has been mapped shared.
-pub fn possible() {
-    POSSIBLE.store(true, Ordering::Relaxed);
-}
 
 /// Makes the page inaccessible if the next event of the task's tape is such a fault.
 ///
 /// # Errors
 /// It cannot be made so.
 pub fn arm(task: &mut Task) -> Result<Option<Box<ClosedPage>>> {
-    if !POSSIBLE.load(Ordering::Relaxed) {
+    if !state::has_mapped_shared() {
         return Ok(None);
     }
     let due = due(task).map(Box::new);

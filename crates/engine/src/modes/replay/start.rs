@@ -42,7 +42,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     let guide = crate::guide::start::requested();
     let follow = guide.as_ref().map(|g| g.follow.clone());
     let trace = Trace::open(&machine.trace).map_err(Failure::setup)?;
-    other_writers::open(follow.as_deref().unwrap_or_default())?;
+    let foreign = other_writers::open(follow.as_deref().unwrap_or_default())?;
     broker::attach()?;
     machine.memory().translator.ask_for_memory(own_memory);
     super::confine::enter(guide.is_some())?;
@@ -51,7 +51,7 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
         shm.make_private()?;
     }
     let pool = crate::sharing::objects::pool().map_err(Failure::setup)?;
-    ReplayState::new(trace, pool, follow).install(machine)?;
+    ReplayState::new(trace, pool, follow, foreign).install(machine)?;
     let root = TapeId::new(0, 0);
     let mut tape = task_tape(root)?;
     let pid = match tape.peek()?.map(|e| e.kind) {

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, OnceLock};
 
 use relive_trace::{TapeId, Trace};
@@ -12,6 +12,9 @@ use relive_trace::{TapeId, Trace};
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::tape::{ExactTape, Tape, TapeIn, TapeOut};
+
+/// A file for each process with the changes that other processes made to its memory.
+pub type ForeignFiles = BTreeMap<u32, File>;
 
 /// The session's state that hooks need while the loop holds the tasks.
 pub struct ReplayState {
@@ -28,14 +31,33 @@ pub struct ReplayState {
     /// Set for a timeline: the one process to replay, behind the processes that it comes
     /// from. Nothing forks and nothing waits for other processes then.
     pub(super) follow: Option<Vec<u32>>,
+    /// The list of this process's pages, once it has been asked for; `Some(None)`: there is none.
+    pub(super) pages: Option<Option<File>>,
+    /// The changes of other processes; `None`: no replay has looked for them.
+    pub(super) foreign: Option<ForeignFiles>,
 }
 
-/// The machine of the replay stands beside the lock: hooks may ask for it in any place.
-static SHARED: OnceLock<(&'static Machine, Mutex<ReplayState>)> = OnceLock::new();
+/// The state, and beside its lock the parts that hooks may ask for in any place.
+struct Shared {
+    machine: &'static Machine,
+    /// Events of this process that have been consumed.
+    events: AtomicU64,
+    /// A file is mapped shared.
+    maps_shared: AtomicBool,
+    state: Mutex<ReplayState>,
+}
+
+/// Process-wide: the mode's hooks have no session, which the stepper holds while they run.
+static SHARED: OnceLock<Shared> = OnceLock::new();
 
 impl ReplayState {
     /// Of a replay that begins.
-    pub(super) fn new(trace: Trace, pool: File, follow: Option<Vec<u32>>) -> Self {
+    pub(super) fn new(
+        trace: Trace,
+        pool: File,
+        follow: Option<Vec<u32>>,
+        foreign: Option<ForeignFiles>,
+    ) -> Self {
         Self {
             trace,
             children: BTreeMap::new(),
@@ -43,47 +65,65 @@ impl ReplayState {
             quiet: std::env::var_os("RELIVE_QUIET").is_some(),
             caught: None,
             follow,
+            pages: None,
+            foreign,
         }
     }
 
     /// Makes it the state that hooks see, once.
     pub(super) fn install(self, machine: &'static Machine) -> Result<()> {
+        let shared = Shared {
+            machine,
+            events: AtomicU64::new(0),
+            maps_shared: AtomicBool::new(false),
+            state: Mutex::new(self),
+        };
         SHARED
-            .set((machine, Mutex::new(self)))
+            .set(shared)
             .map_err(|_| Failure::internal("a replay starts once"))
     }
 }
 
-fn shared() -> &'static (&'static Machine, Mutex<ReplayState>) {
+fn shared() -> &'static Shared {
     SHARED.get().expect("a replay has a session")
 }
 
 /// Runs `f` with the shared part.
 pub fn with<R>(f: impl FnOnce(&mut ReplayState) -> R) -> R {
-    let (_, state) = shared();
-    f(&mut state.lock().expect("no thread panics: panics abort"))
+    f(&mut shared()
+        .state
+        .lock()
+        .expect("no thread panics: panics abort"))
 }
 
 /// The machine of the replay, for hooks that are handed no task.
 pub fn machine() -> &'static Machine {
-    shared().0
+    shared().machine
 }
 
 /// Events of this process that have been consumed.
-static EVENTS: AtomicU64 = AtomicU64::new(0);
-
-/// Events of this process that have been consumed.
 pub fn events() -> u64 {
-    EVENTS.load(Ordering::Relaxed)
+    shared().events.load(Ordering::Relaxed)
 }
 
 /// Counts an event of this process, and of the whole tree.
 pub fn count_event(machine: &Machine) {
     // Only the one thread of a replay writes it.
-    EVENTS.store(events() + 1, Ordering::Relaxed);
+    let events = &shared().events;
+    events.store(events.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     if let Some(shm) = machine.shm.as_ref() {
         shm.header().events.fetch_add(1, Ordering::Relaxed);
     }
+}
+
+/// A file has been mapped shared.
+pub fn maps_shared() {
+    shared().maps_shared.store(true, Ordering::Relaxed);
+}
+
+/// Whether a file has ever been mapped shared.
+pub fn has_mapped_shared() -> bool {
+    shared().maps_shared.load(Ordering::Relaxed)
 }
 
 /// Whether output is suppressed.

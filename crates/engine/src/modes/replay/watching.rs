@@ -18,12 +18,15 @@ struct Kernel {
     noticed: Option<(Watchpoint, u64)>,
 }
 
+/// The watched memory of this process. Process-wide: the mode is told of writes without a task and without
+/// a session.
 static KERNEL: Mutex<Kernel> = Mutex::new(Kernel {
     watched: Vec::new(),
     noticed: None,
 });
 
 /// Whether anything is watched; if not, the lock is not taken.
+/// Process-wide: it belongs to the watched memory.
 static ANY: AtomicBool = AtomicBool::new(false);
 
 /// Notes that the replay has written guest memory on the kernel's behalf.

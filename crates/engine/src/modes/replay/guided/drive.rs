@@ -125,12 +125,16 @@ impl Driver {
     }
 
     /// A sum over memory and the registers of all threads.
-    pub fn checksum(&self) -> u64 {
+    ///
+    /// # Errors
+    /// The kernel does not list all memory.
+    pub fn checksum(&self) -> Result<u64> {
         let threads = self.tasks().fold(0u64, |sum, t| {
             let one = u64::from(digest(&t.ctx)) ^ u64::from(t.slot) << 32;
             sum.wrapping_add(one.wrapping_mul(0x9e37_79b9_7f4a_7c15))
         });
-        crate::modes::replay::checksum::memory(self.at.task.machine()).wrapping_add(threads)
+        let memory = crate::modes::replay::checksum::memory(self.at.task.machine())?;
+        Ok(memory.wrapping_add(threads))
     }
 
     /// Goes on as told; `wanted` says that there is a new order.

@@ -26,6 +26,7 @@ struct Sandbox {
     raised: Option<i32>,
 }
 
+/// The effects of this copy. Process-wide: a copy of a replay answers one called function and ends.
 static SANDBOX: Mutex<Sandbox> = Mutex::new(Sandbox {
     output: Vec::new(),
     mapped: 0,

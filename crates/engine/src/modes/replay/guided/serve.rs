@@ -112,7 +112,7 @@ fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &
         Request::Read(addr, len) => return Ok(look::read(driver.machine(), addr, len)),
         Request::Write(addr) => look::done(look::write(driver.machine(), addr, bytes)?),
         Request::Maps => Response::Maps(look::maps(driver.machine())),
-        Request::Checksum => Response::Checksum(driver.checksum()),
+        Request::Checksum => Response::Checksum(driver.checksum()?),
         Request::LookForRaces(hints) => {
             tracking::begin(hints)?;
             Response::Done

@@ -40,6 +40,7 @@ struct Place(UnsafeCell<Option<Tracking>>);
 // SAFETY: a replay has one thread.
 unsafe impl Sync for Place {}
 
+/// The search of this process. Process-wide: a routine that translated code calls gets no argument for it.
 static TRACKING: Place = Place(UnsafeCell::new(None));
 
 /// Runs `f` with the state, if there is a search. `f` must run no guest code.

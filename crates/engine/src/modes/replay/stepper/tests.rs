@@ -87,7 +87,7 @@ fn replay(events: &[Event<'_>], turns: usize) -> Replayed {
     let trace = Trace::open(&folder).expect("it is whole");
     let pool = objects::pool().expect("a memory file");
     // The first test makes it for all.
-    let _ = ReplayState::new(trace.clone(), pool, Some(vec![0])).install(machine());
+    let _ = ReplayState::new(trace.clone(), pool, Some(vec![0]), None).install(machine());
     state::with(|s| s.trace = trace);
     let tape = state::open_tape(TAPE).expect("it is there");
     let process = guest.task.process.clone();
