@@ -9,7 +9,7 @@ use relive_symbols::{Frame, How, Space, unwind};
 use serde_json::{Value, json};
 
 use crate::args::BacktraceArgs;
-use crate::names::{self, Guest};
+use crate::names::{self, ReplayedGuest};
 use crate::output::{self, Stop};
 use crate::traces;
 
@@ -76,7 +76,7 @@ fn stack(timeline: &mut Timeline, space: &Space, thread: &Thread) -> Result<Vec<
         return Ok(Vec::new());
     };
     let registers = names::registers(&registers);
-    Ok(unwind(&mut Guest(host), space, &registers))
+    Ok(unwind(&mut ReplayedGuest(host), space, &registers))
 }
 
 /// How a frame was found, if that makes it doubtful.

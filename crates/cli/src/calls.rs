@@ -14,12 +14,12 @@ use relive_engine::supervisor::EndStatus as Exit;
 use relive_engine::timeline::{
     Callee, FunctionCall, Moment, Registers, ReplayProcess, Timeline, Uninterrupted, follow,
 };
-use relive_symbols::{Argument, Function, Kind, Named, Space};
+use relive_symbols::{Argument, Function, Named, Space, SymbolType};
 use relive_trace::Bytes;
 use serde_json::{Value, json};
 
 use crate::args::{self, CallsArgs};
-use crate::names::{self, Guest};
+use crate::names::{self, ReplayedGuest};
 use crate::output::{self, Stop};
 use crate::{command_line, query, traces};
 
@@ -183,7 +183,8 @@ impl List {
                 again = self.look(call, host);
                 let space = self.space.as_ref();
                 let described = space.zip(self.function.as_ref());
-                let arguments = described.map(|(s, f)| f.arguments(s, &mut Guest(host), &from));
+                let arguments =
+                    described.map(|(s, f)| f.arguments(s, &mut ReplayedGuest(host), &from));
                 let line = Line {
                     call: *call,
                     caller: space
@@ -198,7 +199,7 @@ impl List {
             }
             Moment::Returned => {
                 let described = self.space.as_ref().zip(self.function.as_ref());
-                let results = described.map(|(s, f)| f.results(s, &mut Guest(host), &from));
+                let results = described.map(|(s, f)| f.results(s, &mut ReplayedGuest(host), &from));
                 if let Some(line) = self.waiting.get_mut(&n) {
                     line.call.result = Some(registers.gpr[0]);
                     line.results = results;
@@ -271,7 +272,7 @@ impl List {
 fn callee(addr: Option<u64>, space: &Space) -> Callee {
     let jumps = JUMPS
         .iter()
-        .flat_map(|name| space.find(name, Kind::Function));
+        .flat_map(|name| space.find(name, SymbolType::Function));
     Callee {
         addr,
         jumps: jumps.map(|found| found.address).collect(),

@@ -11,7 +11,7 @@ use relive_engine::timeline::{ReplayProcess, follow};
 use relive_gdb::{Address, Options, Server, ThreadLocal};
 
 use crate::args::DebugArgs;
-use crate::names::Guest;
+use crate::names::ReplayedGuest;
 use crate::{names, output, pack, peer, traces};
 
 /// Debugs a recording.
@@ -124,6 +124,6 @@ fn thread_local(host: &mut ReplayProcess, trace: &Path, wanted: ThreadLocal) -> 
         offset,
     } = wanted;
     space
-        .thread_local(&mut Guest(host), bias, pointer, offset)
+        .thread_local(&mut ReplayedGuest(host), bias, pointer, offset)
         .ok()
 }

@@ -17,7 +17,7 @@ use relive_engine::supervisor::{self, EndStatus};
 use relive_sched::Seed;
 
 use self::exchange::{Announced, Exchange};
-use self::found::{Found, show_announced};
+use self::found::{FoundRun, show_announced};
 use crate::args::{HuntArgs, RecordMode};
 use crate::place::Place;
 use crate::record::random_seed;
@@ -56,7 +56,7 @@ struct Results {
 }
 
 enum End {
-    Found(Found),
+    Found(FoundRun),
     /// By another part of the hunt.
     Elsewhere(Announced),
     /// From the keyboard, in this run.
@@ -203,7 +203,7 @@ impl Hunt<'_> {
             place.remove()?;
             return Ok(None);
         }
-        Ok(Some(End::Found(Found {
+        Ok(Some(End::Found(FoundRun {
             place,
             run,
             schedule: match (in_turns, seed) {

@@ -10,7 +10,7 @@ use relive_symbols::{Named, Passing, Space, Type, View, Where, unwind, view};
 use serde_json::{Value, json};
 
 use crate::args::LastWriteArgs;
-use crate::names::{self, Guest};
+use crate::names::{self, ReplayedGuest};
 use crate::output::{self, Stop};
 use crate::{query, traces};
 
@@ -86,14 +86,14 @@ fn named(timeline: &mut Timeline, text: &str, args: &LastWriteArgs) -> Result<Go
     let space = names::space(timeline);
     let from = viewed(timeline, &space, args)?;
     let variable = space
-        .variable(&mut Guest(timeline.guest()), text, &from)
+        .variable(&mut ReplayedGuest(timeline.guest()), text, &from)
         .map_err(|e| Failure::setup(e.to_string()));
     let variable = match variable {
         // A library that is not mapped yet is there at the end, unless it was unmapped again.
         Err(e) if args.at.is_none() && args.before.is_some() => {
             timeline.goto_end(&mut Uninterrupted)?;
             let space = names::space(timeline);
-            let found = space.variable(&mut Guest(timeline.guest()), text, &from);
+            let found = space.variable(&mut ReplayedGuest(timeline.guest()), text, &from);
             found.map_err(|_| e)?
         }
         found => found?,
@@ -151,7 +151,7 @@ fn viewed(timeline: &mut Timeline, space: &Space, args: &LastWriteArgs) -> Resul
     let Some(registers) = timeline.guest().registers(slot)? else {
         return Ok(View::default());
     };
-    let mut guest = Guest(timeline.guest());
+    let mut guest = ReplayedGuest(timeline.guest());
     let frames = unwind(&mut guest, space, &names::registers(&registers));
     let wanted = args.frame.unwrap_or(0);
     let frame = frames.get(wanted).ok_or_else(|| {
@@ -176,7 +176,7 @@ impl Variable {
         let of = self.of.as_ref().filter(|_| len == self.size)?;
         let place = Where::Memory(addr);
         self.space
-            .show(&mut Guest(host), of, &place, &Passing::default())
+            .show(&mut ReplayedGuest(host), of, &place, &Passing::default())
     }
 }
 

@@ -4,16 +4,16 @@ use std::path::Path;
 
 use relive_engine::Failure;
 use relive_engine::timeline::{Registers, ReplayProcess, Timeline, Uninterrupted};
-use relive_symbols::{Finder, Found, Kind, Map, Named, Passing, Space, Target};
+use relive_symbols::{Finder, Found, Map, Named, Passing, Space, SymbolType, Target};
 use serde_json::{Value, json};
 
 /// Folder in a trace for separate debug information, laid out as `/usr/lib/debug`.
 pub const DEBUG: &str = "debug";
 
 /// A replaying process as a target of the symbols crate.
-pub struct Guest<'a>(pub &'a mut ReplayProcess);
+pub struct ReplayedGuest<'a>(pub &'a mut ReplayProcess);
 
-impl Target for Guest<'_> {
+impl Target for ReplayedGuest<'_> {
     fn maps(&mut self) -> Vec<Map> {
         const EXECUTABLE: u32 = libc::PROT_EXEC as u32;
         // A process that has ended has no maps, and then nothing has a name.
@@ -61,7 +61,7 @@ pub fn space(timeline: &mut Timeline) -> Space {
 
 /// The modules of a process.
 pub fn space_of(host: &mut ReplayProcess, trace: &Path) -> Space {
-    Space::of(&mut Guest(host), &finder(trace))
+    Space::of(&mut ReplayedGuest(host), &finder(trace))
 }
 
 /// All registers that values are passed in.
@@ -80,7 +80,7 @@ pub fn passing(registers: &Registers) -> Passing {
 /// # Errors
 /// There are several.
 pub fn of_program(space: &Space, program: &[u8], name: &str) -> Result<Option<Found>, Failure> {
-    let mut found = space.find(name, Kind::Function);
+    let mut found = space.find(name, SymbolType::Function);
     found.retain(|f| !is_linker(&f.module));
     prefer_own(&mut found, program);
     match found.len() {
@@ -132,15 +132,15 @@ pub fn find(timeline: &mut Timeline, name: &str) -> Result<Found, Failure> {
         }
     }
     let (last, program) = last;
-    let mut found = last.find(name, Kind::Function);
+    let mut found = last.find(name, SymbolType::Function);
     if found.is_empty() {
-        found = last.find_ending(name, Kind::Function);
+        found = last.find_ending(name, SymbolType::Function);
         prefer_own(&mut found, &program);
     }
     match found.len() {
         1 => Ok(found.remove(0)),
         0 => {
-            let near = last.like(name, Kind::Function);
+            let near = last.like(name, SymbolType::Function);
             let hint = match &near[..] {
                 [] => "a name is needed as the linker has it, or an address".to_owned(),
                 near => format!("names like it: {}", near.join(", ")),

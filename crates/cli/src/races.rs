@@ -39,7 +39,7 @@ pub fn execute(args: &RacesArgs) -> Result<EndStatus, Failure> {
         Some(process) => vec![process],
         None => processes(&trace),
     };
-    let mut found = Found::default();
+    let mut found = FoundRaces::default();
     for process in all {
         // No replay is needed to know that one thread has no race.
         if args.process.is_some() || threads(&trace, process) > 1 {
@@ -65,14 +65,14 @@ pub fn execute(args: &RacesArgs) -> Result<EndStatus, Failure> {
 
 /// All that was found.
 #[derive(Default)]
-struct Found {
+struct FoundRaces {
     reports: Vec<Report>,
     suppressed: usize,
     /// There were more than are kept.
     more: bool,
 }
 
-impl Found {
+impl FoundRaces {
     /// Adds a race. One that has the places of another in its source is the same race.
     fn add(&mut self, report: Report) {
         let mut reports = self.reports.iter_mut();
@@ -117,7 +117,7 @@ fn in_process(
     trace: &Trace,
     process: u32,
     suppressions: &Suppressions,
-    found: &mut Found,
+    found: &mut FoundRaces,
 ) -> Result<(), Failure> {
     let way = follow(trace, process)?;
     let search = |hints: &RaceHints| {

@@ -17,7 +17,7 @@ use crate::exit::{ExitRecord, NONE, UNLINKED};
 use crate::fragments::Hot;
 use crate::stop::{Bad, Error};
 use crate::translator::Translator;
-use crate::units::{Extent, Need, Place, Unit};
+use crate::units::{CachePlace, CacheUnit, Extent, Need};
 
 /// A full cache has this part of its room free again.
 const PART: u64 = 4;
@@ -27,7 +27,7 @@ const SOME: u32 = 2;
 
 impl Translator {
     /// Makes room for so much. Returns the place where it begins.
-    pub(crate) fn make_room(&mut self, need: Need, pc: u64) -> Result<Place, Bad> {
+    pub(crate) fn make_room(&mut self, need: Need, pc: u64) -> Result<CachePlace, Bad> {
         let full = Bad::CacheFull { pc: pc.into() };
         let here = self.place();
         if !self.units.has_room(here, need) {
@@ -86,9 +86,9 @@ impl Translator {
     }
 
     /// How far the cache and its lists are filled.
-    pub(crate) fn place(&self) -> Place {
+    pub(crate) fn place(&self) -> CachePlace {
         let (hot, cold) = self.exits.cache.ends();
-        Place {
+        CachePlace {
             hot,
             cold,
             frags: self.frags.next_id(),
@@ -117,7 +117,7 @@ impl Translator {
     }
 
     /// Forgets a unit with all that refers to it but for shadows: `gone` gets the range of its code.
-    fn forget(&mut self, unit: Unit, gone: &mut Vec<Hot>) {
+    fn forget(&mut self, unit: CacheUnit, gone: &mut Vec<Hot>) {
         let (extent, hot) = (unit.extent, unit.extent.hot());
         let within = |at: &u32| hot.contains(at);
         for id in unit.ids().chain(unit.late.iter().copied()) {

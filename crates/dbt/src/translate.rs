@@ -18,7 +18,7 @@ use crate::mangle;
 use crate::stop::Bad;
 use crate::translator::Translator;
 use crate::unit::Unit;
-use crate::units::{Need, Place};
+use crate::units::{CachePlace, Need};
 
 /// Most bytes of a fragment beside its entries and its instructions: the jump that it may end with,
 /// and the gap to the fragment before.
@@ -52,7 +52,7 @@ impl Translator {
     ///
     /// # Panics
     /// It is more than was reserved: the budget of the translator or of a pass is wrong.
-    fn count(&mut self, before: Place, reserved: Need) {
+    fn count(&mut self, before: CachePlace, reserved: Need) {
         let now = self.place();
         let (hot, cold) = (now.hot - before.hot, before.cold - now.cold);
         assert!(

@@ -1,7 +1,7 @@
 //! Units: parts of the code cache that are forgotten, and used again, as a whole.
 //!
 //! The cache and the lists about it (fragments, marks, exits) grow together. A unit is the same part
-//! of all of them: all that was made between two [`Place`]s. Once most of a unit's fragments are out
+//! of all of them: all that was made between two [`CachePlace`]s. Once most of a unit's fragments are out
 //! of use the unit is *retired*; when no thread is in the cache it is forgotten
 //! ([`crate::reclaim`]), and its [`Extent`] is filled anew. Nothing here looks at code.
 
@@ -11,7 +11,7 @@ use crate::fragments::Hot;
 
 /// How far the cache and the lists about it have been filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Place {
+pub(crate) struct CachePlace {
     pub(crate) hot: u32,
     /// Grows downwards.
     pub(crate) cold: u32,
@@ -23,8 +23,8 @@ pub(crate) struct Place {
 /// All that lies between two places.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Extent {
-    pub(crate) from: Place,
-    pub(crate) to: Place,
+    pub(crate) from: CachePlace,
+    pub(crate) to: CachePlace,
 }
 
 /// The most that a fragment, or an entry, takes of each.
@@ -58,7 +58,7 @@ impl Extent {
 }
 
 /// A unit that is not filled any more.
-pub(crate) struct Unit {
+pub(crate) struct CacheUnit {
     pub(crate) extent: Extent,
     /// Other fragments with an entry in it.
     pub(crate) late: Vec<u32>,
@@ -69,7 +69,7 @@ pub(crate) struct Unit {
     number: u64,
 }
 
-impl Unit {
+impl CacheUnit {
     /// Whether what is left of it is worth less than its room.
     fn is_retired(&self) -> bool {
         self.made > 0 && self.dead >= self.made - self.made / 4
@@ -85,9 +85,9 @@ impl Unit {
 /// The unit that is being filled.
 #[derive(Default)]
 struct Open {
-    from: Place,
+    from: CachePlace,
     /// Where it must end, if it is filled for a second time.
-    to: Option<Place>,
+    to: Option<CachePlace>,
     made: u32,
     dead: u32,
     late: Vec<u32>,
@@ -96,7 +96,7 @@ struct Open {
 /// All units.
 pub(crate) struct Units {
     /// By their place.
-    closed: Vec<Unit>,
+    closed: Vec<CacheUnit>,
     open: Option<Open>,
     /// By their place; neighbours are one.
     free: Vec<Extent>,
@@ -139,7 +139,7 @@ impl Units {
     }
 
     /// Begins a unit: without an end, up to the usual size.
-    pub(crate) fn open(&mut self, from: Place, to: Option<Place>) {
+    pub(crate) fn open(&mut self, from: CachePlace, to: Option<CachePlace>) {
         assert!(self.open.is_none(), "two units are filled at once");
         self.open = Some(Open {
             from,
@@ -149,7 +149,7 @@ impl Units {
     }
 
     /// Whether so much may be added to the open unit, filled up to here.
-    pub(crate) fn has_room(&self, here: Place, need: Need) -> bool {
+    pub(crate) fn has_room(&self, here: CachePlace, need: Need) -> bool {
         let Some(open) = &self.open else {
             return false;
         };
@@ -160,7 +160,7 @@ impl Units {
     }
 
     /// The open unit ends here. What is left of a second filling's extent is free.
-    pub(crate) fn close(&mut self, here: Place, need: Need) {
+    pub(crate) fn close(&mut self, here: CachePlace, need: Need) {
         let Some(open) = self.open.take() else {
             return;
         };
@@ -183,7 +183,7 @@ impl Units {
             return;
         }
         self.closings += 1;
-        let unit = Unit {
+        let unit = CacheUnit {
             extent,
             late: open.late,
             made: open.made,
@@ -232,13 +232,13 @@ impl Units {
     }
 
     /// Takes out a retired unit.
-    pub(crate) fn take_retired(&mut self) -> Option<Unit> {
-        let at = self.closed.iter().position(Unit::is_retired)?;
+    pub(crate) fn take_retired(&mut self) -> Option<CacheUnit> {
+        let at = self.closed.iter().position(CacheUnit::is_retired)?;
         Some(self.closed.remove(at))
     }
 
     /// Takes out the one that was filled first.
-    pub(crate) fn take_oldest(&mut self) -> Option<Unit> {
+    pub(crate) fn take_oldest(&mut self) -> Option<CacheUnit> {
         let units = self.closed.iter().enumerate();
         let (at, _) = units.min_by_key(|(_, u)| u.number)?;
         Some(self.closed.remove(at))
@@ -303,8 +303,8 @@ mod tests {
         exits: 10,
     };
 
-    fn place(n: u32) -> Place {
-        Place {
+    fn place(n: u32) -> CachePlace {
+        CachePlace {
             hot: 10_000 + 300 * n,
             cold: 90_000 - 200 * n,
             frags: 10 * n,

@@ -25,11 +25,11 @@ const OF_ONE_PROCESSOR: &[u32] = &[1, 0xb, 0x1a, 0x1b, 0x1f, 0x8000_001e, 0x8000
 pub struct Answers {
     /// Whether the machine has processors of several kinds; 0: not asked yet.
     mixed: AtomicU32,
-    slots: [Slot; SLOTS],
+    slots: [CachedAnswer; SLOTS],
 }
 
 #[repr(C)]
-struct Slot {
+struct CachedAnswer {
     state: AtomicU32,
     leaf: AtomicU32,
     sub: AtomicU32,
@@ -53,7 +53,7 @@ impl Answers {
     )]
     pub const fn new() -> Self {
         const ZERO: AtomicU32 = AtomicU32::new(0);
-        const SLOT: Slot = Slot {
+        const SLOT: CachedAnswer = CachedAnswer {
             state: ZERO,
             leaf: ZERO,
             sub: ZERO,
@@ -97,14 +97,14 @@ impl Answers {
         }
     }
 
-    fn probe(&self, leaf: u32, sub: u32) -> impl Iterator<Item = &Slot> {
+    fn probe(&self, leaf: u32, sub: u32) -> impl Iterator<Item = &CachedAnswer> {
         let mixed = (leaf ^ sub.rotate_left(16)).wrapping_mul(0x9e37_79b1);
         let start = (mixed >> 16) as usize;
         (0..REACH).map(move |i| &self.slots[(start + i) % SLOTS])
     }
 }
 
-impl Slot {
+impl CachedAnswer {
     fn is(&self, leaf: u32, sub: u32) -> bool {
         self.leaf.load(Ordering::Relaxed) == leaf && self.sub.load(Ordering::Relaxed) == sub
     }
@@ -159,7 +159,7 @@ mod tests {
         for leaf in OF_ONE_PROCESSOR {
             let _ = answers.ask(*leaf, 0);
         }
-        let used = |s: &Slot| s.state.load(Ordering::Relaxed) != EMPTY;
+        let used = |s: &CachedAnswer| s.state.load(Ordering::Relaxed) != EMPTY;
         assert!(!answers.slots.iter().any(used));
     }
 

@@ -20,11 +20,11 @@ pub type Stamp = [u64; 2];
 /// An open-addressing table from stamp to content.
 #[repr(C)]
 pub struct FileTable {
-    slots: [Slot; SLOTS],
+    slots: [FileRecord; SLOTS],
 }
 
 #[repr(C)]
-struct Slot {
+struct FileRecord {
     state: AtomicU32,
     stamp: [AtomicU64; 2],
     content: [AtomicU64; 4],
@@ -138,13 +138,13 @@ impl FileTable {
         }
     }
 
-    fn probe(&self, stamp: Stamp) -> impl Iterator<Item = &Slot> {
+    fn probe(&self, stamp: Stamp) -> impl Iterator<Item = &FileRecord> {
         let start = stamp[0] as usize % SLOTS;
         (0..16).map(move |i| &self.slots[(start + i) % SLOTS])
     }
 }
 
-impl Slot {
+impl FileRecord {
     fn matches(&self, stamp: Stamp) -> bool {
         self.stamp
             .iter()

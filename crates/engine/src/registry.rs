@@ -52,11 +52,11 @@ pub struct Registry {
     asker: AtomicU32,
     /// How often there has been quiet.
     times: AtomicU32,
-    members: Mutex<Members>,
+    members: Mutex<Enrolled>,
 }
 
 #[derive(Default)]
-struct Members {
+struct Enrolled {
     all: Vec<Arc<Member>>,
     last: u32,
     ended: EndedThreads,
@@ -245,7 +245,7 @@ impl Registry {
         sys::futex_wake(&self.asker, u32::MAX >> 1);
     }
 
-    fn members(&self) -> MutexGuard<'_, Members> {
+    fn members(&self) -> MutexGuard<'_, Enrolled> {
         self.members.lock().expect("no thread panics: panics abort")
     }
 }

@@ -39,7 +39,7 @@ impl Remark {
 
 /// One place for each remark. State 0: empty, 1: being written, 2: whole.
 #[derive(Default)]
-struct Place {
+struct RemarkPlace {
     state: AtomicU32,
     length: AtomicU32,
     name: [[AtomicU8; 32]; NAME / 32],
@@ -53,7 +53,7 @@ unsafe impl Shareable for Remarks {}
 
 /// The remarks of a tree of processes, in shared memory: zeros are none.
 #[derive(Default)]
-pub struct Remarks([Place; Remark::ALL.len()]);
+pub struct Remarks([RemarkPlace; Remark::ALL.len()]);
 
 impl Remarks {
     /// Keeps the first remark of its kind.

@@ -26,7 +26,7 @@ const TRAP_GP: u64 = 13;
 const TRAP_PF: u64 = 14;
 
 /// The outcome of one instruction.
-pub enum Step {
+pub enum Stepped {
     /// It was executed, and the task goes on.
     Made,
     /// It stopped, and [`handle`] has handled the stop.
@@ -42,7 +42,7 @@ pub enum Step {
 ///
 /// # Errors
 /// As [`handle`].
-pub fn step(task: &mut Task) -> Result<Step> {
+pub fn step(task: &mut Task) -> Result<Stepped> {
     let before = task.ctx.ticks();
     match task.go(true)? {
         Stop::Stepped { .. } if task.ctx.ticks() == before => task.steps += 1,
@@ -50,10 +50,10 @@ pub fn step(task: &mut Task) -> Result<Step> {
         stop => {
             let instruction = matches!(stop, Stop::Instr { .. });
             let flow = handle(task, stop)?;
-            return Ok(Step::Handled { instruction, flow });
+            return Ok(Stepped::Handled { instruction, flow });
         }
     }
-    Ok(Step::Made)
+    Ok(Stepped::Made)
 }
 
 /// Handles a stop that is no matter of scheduling.

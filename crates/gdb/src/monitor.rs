@@ -4,7 +4,7 @@ use gdbstub::common::Signal;
 use gdbstub::outputln;
 use gdbstub::target::ext::monitor_cmd::{ConsoleOutput, MonitorCmd};
 use relive_engine::Failure;
-use relive_engine::timeline::{OTHERS, Place, Spot, Uninterrupted};
+use relive_engine::timeline::{EventPlace, OTHERS, Spot, Uninterrupted};
 
 use crate::at::At;
 use crate::debuggee::Debuggee;
@@ -208,7 +208,7 @@ impl Debuggee {
     }
 }
 
-fn text(place: &Place) -> String {
+fn text(place: &EventPlace) -> String {
     format!(
         "event {}, tick {}, thread {} (t{}), pc {:#x}",
         place.event, place.tick, place.tid, place.thread, place.pc

@@ -21,7 +21,7 @@ use crate::seed::Seed;
 #[derive(Debug, Clone)]
 pub struct Chaos {
     rng: Rng,
-    threads: BTreeMap<u32, Thread>,
+    threads: BTreeMap<u32, ChaosThread>,
     /// Priority of the thread that was demoted last; the next one gets a lower one.
     bottom: i64,
     /// The thread that got the baton last.
@@ -33,7 +33,7 @@ pub struct Chaos {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Thread {
+struct ChaosThread {
     priority: i64,
     /// Choices of others since it began to wait.
     waited: u32,
@@ -140,7 +140,7 @@ impl Policy for Chaos {
         assert!(!waiting.is_empty(), "there is nobody to choose");
         for thread in waiting {
             let rng = &mut self.rng;
-            let state = self.threads.entry(*thread).or_insert_with(|| Thread {
+            let state = self.threads.entry(*thread).or_insert_with(|| ChaosThread {
                 priority: priority(rng),
                 waited: 0,
             });

@@ -27,7 +27,7 @@ use crate::seed::Seed;
 pub struct Sampling {
     rng: Rng,
     chaos: Chaos,
-    threads: BTreeMap<u32, Thread>,
+    threads: BTreeMap<u32, SampledThread>,
     /// Instructions still to look at, while other threads wait and while none does.
     left: [u32; 2],
     stretch: Stretch,
@@ -61,7 +61,7 @@ enum Draw {
 }
 
 #[derive(Debug, Clone, Copy)]
-struct Thread {
+struct SampledThread {
     priority: u64,
     /// The access that it is about to make.
     next: Option<SharedAccess>,
@@ -128,9 +128,9 @@ impl Sampling {
         }
     }
 
-    fn thread(&mut self, thread: u32) -> &mut Thread {
+    fn thread(&mut self, thread: u32) -> &mut SampledThread {
         let rng = &mut self.rng;
-        self.threads.entry(thread).or_insert_with(|| Thread {
+        self.threads.entry(thread).or_insert_with(|| SampledThread {
             priority: high(rng),
             next: None,
             waited: 0,
@@ -200,7 +200,7 @@ impl Policy for Sampling {
 
     /// A thread that fell behind others stays there: for some bugs it must stand still for long.
     fn keeps(&mut self, thread: u32, waiting: &[u32]) -> bool {
-        let is_behind = |t: &Thread| (1..HIGH).contains(&t.priority);
+        let is_behind = |t: &SampledThread| (1..HIGH).contains(&t.priority);
         !is_behind(self.thread(thread))
             && waiting.iter().all(|&w| is_behind(self.thread(w)))
             && self.overdue(waiting).is_none()
@@ -245,7 +245,7 @@ impl Policy for Sampling {
         self.thread(thread).next = None;
         let rng = &mut self.rng;
         if matches!(self.draw, Draw::Anew) {
-            let meets = |t: &&mut Thread| t.next.is_some_and(|next| next.conflicts(access));
+            let meets = |t: &&mut SampledThread| t.next.is_some_and(|next| next.conflicts(access));
             for other in self.threads.values_mut().filter(meets) {
                 other.priority = high(rng);
             }

@@ -10,7 +10,7 @@ use gimli::{AttributeValue, DwAt};
 use crate::evaluate::{Evaluator, View, Where, location};
 use crate::module::COPIES;
 use crate::names;
-use crate::passing::{Assigner, Convention, Slot, results};
+use crate::passing::{ArgumentLocation, Assigner, Convention, results};
 use crate::placed::Placed;
 use crate::space::Space;
 use crate::target::Target;
@@ -33,7 +33,7 @@ pub struct Function {
 struct Parameter {
     name: Option<String>,
     of: Type,
-    slot: Slot,
+    slot: ArgumentLocation,
     /// The entry with the compiler's location.
     said: Option<Die>,
 }
@@ -247,18 +247,18 @@ impl Parameter {
 }
 
 /// The place by the calling convention; `None` if it is not known.
-fn place(slot: &Slot, from: &Passing) -> Option<Where> {
+fn place(slot: &ArgumentLocation, from: &Passing) -> Option<Where> {
     match slot {
-        Slot::At(place) => Some(place.clone()),
-        Slot::Behind(register) => {
+        ArgumentLocation::At(place) => Some(place.clone()),
+        ArgumentLocation::Behind(register) => {
             let at = from.general.general.get(usize::from(*register))?;
             Some(Where::Memory(*at))
         }
-        Slot::Stack(offset) => {
+        ArgumentLocation::Stack(offset) => {
             let rsp = from.general.general[7];
             Some(Where::Memory(rsp.wrapping_add(8).wrapping_add(*offset)))
         }
-        Slot::Nothing => Some(Where::Value(Vec::new())),
-        Slot::Unknown => None,
+        ArgumentLocation::Nothing => Some(Where::Value(Vec::new())),
+        ArgumentLocation::Unknown => None,
     }
 }

@@ -8,8 +8,8 @@ use gimli::constants::{DW_TAG_formal_parameter, DW_TAG_variable};
 
 use crate::evaluate::{View, Where};
 use crate::globals::{Global, Globals};
-use crate::module::Kind;
-use crate::names::{self, Named};
+use crate::module::SymbolType;
+use crate::names::{self, VariableDie};
 use crate::placed::Placed;
 use crate::space::Space;
 use crate::target::Target;
@@ -104,7 +104,7 @@ impl Space {
             let own = address.wrapping_sub(placed.bias);
             let symbol = placed.module.symbol_at(own)?;
             let offset = own - symbol.address;
-            if symbol.kind != Kind::Variable || offset >= symbol.size.max(1) {
+            if symbol.kind != SymbolType::Variable || offset >= symbol.size.max(1) {
                 return None;
             }
             let name = crate::demangle::demangled(&symbol.name);
@@ -128,7 +128,7 @@ fn globals_of(target: &mut dyn Target, placed: &Placed) -> Globals {
         return Globals::default();
     };
     for unit in &units.own {
-        names::variables(&units, unit, &mut |Named { die, path, lasting }| {
+        names::variables(&units, unit, &mut |VariableDie { die, path, lasting }| {
             if !lasting {
                 return;
             }

@@ -42,7 +42,7 @@ pub use evaluate::{View, Where};
 pub use find::{Finder, build_id};
 pub use function::{Argument, Function};
 pub use holder::Holder;
-pub use module::{Kind, Module, Symbol};
+pub use module::{Module, Symbol, SymbolType};
 pub use sources::sources;
 pub use space::{Found, Named, Space};
 pub use target::{Map, Registers, Target};

@@ -20,7 +20,7 @@ pub(crate) const COPIES: [&str; 4] = [".isra.", ".constprop.", ".part.", ".cold"
 
 /// The kind of a symbol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum SymbolType {
     /// Code.
     Function,
     /// Data.
@@ -33,7 +33,7 @@ pub struct Symbol {
     /// The name in the file.
     pub name: String,
     /// Its kind.
-    pub kind: Kind,
+    pub kind: SymbolType,
     /// Address.
     pub address: u64,
     /// Bytes; 0 if the file does not say.
@@ -174,14 +174,14 @@ impl Module {
     /// All symbols of a kind with this name: as in the file, or demangled, with or without its
     /// parameters. If a function exists only as a compiler's clone, that clone.
     #[must_use]
-    pub fn symbols_named(&self, name: &str, kind: Kind) -> Vec<&Symbol> {
+    pub fn symbols_named(&self, name: &str, kind: SymbolType) -> Vec<&Symbol> {
         let of_kind = || self.symbols.iter().filter(|s| s.kind == kind);
         let is_copy = |s: &Symbol| COPIES.iter().any(|mark| s.name.contains(mark));
         let all: Vec<&Symbol> = of_kind()
             .filter(|s| s.name == name || is_called(&s.name, name))
             .filter(|s| s.name == name || !is_copy(s))
             .collect();
-        if !all.is_empty() || kind != Kind::Function {
+        if !all.is_empty() || kind != SymbolType::Function {
             return all;
         }
         of_kind()
@@ -195,7 +195,7 @@ impl Module {
 
     /// All symbols of a kind that a shorter name matches.
     #[must_use]
-    pub(crate) fn symbols_ending(&self, name: &str, kind: Kind) -> Vec<&Symbol> {
+    pub(crate) fn symbols_ending(&self, name: &str, kind: SymbolType) -> Vec<&Symbol> {
         let is_go = self.symbols.iter().any(|s| s.name == "runtime.main");
         let word = short::word(name);
         let all = self.symbols.iter().filter(|s| s.kind == kind);
@@ -210,7 +210,7 @@ impl Module {
     }
 
     /// The names of all symbols of a kind.
-    pub(crate) fn names(&self, kind: Kind) -> impl Iterator<Item = &str> {
+    pub(crate) fn names(&self, kind: SymbolType) -> impl Iterator<Item = &str> {
         let all = self.symbols.iter().filter(move |s| s.kind == kind);
         all.map(|s| s.name.as_str())
     }
@@ -291,8 +291,8 @@ fn separate(file: &object::File<'_>, name: &Path, finder: &Finder) -> Option<Com
 
 fn symbols(file: &object::File<'_>) -> Vec<Symbol> {
     let kind = |kind| match kind {
-        SymbolKind::Text => Some(Kind::Function),
-        SymbolKind::Data => Some(Kind::Variable),
+        SymbolKind::Text => Some(SymbolType::Function),
+        SymbolKind::Data => Some(SymbolType::Variable),
         _ => None,
     };
     let mut all: Vec<Symbol> = file

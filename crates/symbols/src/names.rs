@@ -17,7 +17,7 @@ use crate::units::{Die, Unit, Units};
 const MOST_DEPTH: usize = 256;
 
 /// A variable.
-pub(crate) struct Named {
+pub(crate) struct VariableDie {
     pub(crate) die: Die,
     /// Its name with the namespaces, classes and functions that it is in.
     pub(crate) path: String,
@@ -26,7 +26,7 @@ pub(crate) struct Named {
 }
 
 /// Reports all variables of a unit, with their names.
-pub(crate) fn variables(units: &Units, unit: &Rc<Unit>, tell: &mut dyn FnMut(Named)) {
+pub(crate) fn variables(units: &Units, unit: &Rc<Unit>, tell: &mut dyn FnMut(VariableDie)) {
     let mut scopes: Vec<(isize, String)> = Vec::new();
     // Names of declarations, for the definitions that come later.
     let mut declared: HashMap<usize, String> = HashMap::new();
@@ -77,7 +77,7 @@ pub(crate) fn variables(units: &Units, unit: &Rc<Unit>, tell: &mut dyn FnMut(Nam
                     path = linked(units, &die).unwrap_or(path);
                 }
                 let lasting = is_lasting(&die);
-                tell(Named { die, path, lasting });
+                tell(VariableDie { die, path, lasting });
             }
             _ => {}
         }

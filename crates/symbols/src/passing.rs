@@ -34,7 +34,7 @@ pub(crate) enum Convention {
 
 /// A place at the moment of a call or a return.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Slot {
+pub(crate) enum ArgumentLocation {
     /// In registers.
     At(Where),
     /// In memory at the address in this register.
@@ -81,27 +81,27 @@ impl Assigner {
     }
 
     /// The place of the next argument.
-    pub(crate) fn next(&mut self, of: &Type) -> Slot {
+    pub(crate) fn next(&mut self, of: &Type) -> ArgumentLocation {
         if self.lost {
-            return Slot::Unknown;
+            return ArgumentLocation::Unknown;
         }
         match self.convention {
             Convention::C => self.c(of),
             Convention::Go => self.go(of),
             Convention::Rust => self.rust(of),
-            Convention::Other => Slot::Unknown,
+            Convention::Other => ArgumentLocation::Unknown,
         }
     }
 
-    fn lose(&mut self) -> Slot {
+    fn lose(&mut self) -> ArgumentLocation {
         self.lost = true;
-        Slot::Unknown
+        ArgumentLocation::Unknown
     }
 
-    fn c(&mut self, of: &Type) -> Slot {
+    fn c(&mut self, of: &Type) -> ArgumentLocation {
         if of.by_reference() {
             return match self.take() {
-                Some(register) => Slot::Behind(register),
+                Some(register) => ArgumentLocation::Behind(register),
                 None => self.lose(),
             };
         }
@@ -109,7 +109,7 @@ impl Assigner {
             return self.lose();
         };
         let parts = match c_classes(of) {
-            Classes::Nothing => return Slot::Nothing,
+            Classes::Nothing => return ArgumentLocation::Nothing,
             Classes::Unknown => return self.lose(),
             Classes::Memory => return self.push(of, size),
             Classes::Parts(parts) => parts,
@@ -129,30 +129,30 @@ impl Assigner {
             let rest = size.saturating_sub(8 * i as u64).min(8);
             pieces.push((Where::Register(register), rest as usize));
         }
-        Slot::At(whole(pieces))
+        ArgumentLocation::At(whole(pieces))
     }
 
-    fn push(&mut self, of: &Type, size: u64) -> Slot {
+    fn push(&mut self, of: &Type, size: u64) -> ArgumentLocation {
         if alignment(of) > 8 {
             self.stack = self.stack.next_multiple_of(16);
         }
         let at = self.stack;
         self.stack += size.next_multiple_of(8);
-        Slot::Stack(at)
+        ArgumentLocation::Stack(at)
     }
 
-    fn go(&mut self, of: &Type) -> Slot {
+    fn go(&mut self, of: &Type) -> ArgumentLocation {
         let Some(leaves) = leaves(of) else {
             // On the stack; the other arguments' registers are not affected.
-            return Slot::Unknown;
+            return ArgumentLocation::Unknown;
         };
         if leaves.is_empty() {
-            return Slot::Nothing;
+            return ArgumentLocation::Nothing;
         }
         let floats = leaves.iter().filter(|leaf| leaf.float).count();
         if self.general + leaves.len() - floats > GO.len() || usize::from(self.vector) + floats > 15
         {
-            return Slot::Unknown;
+            return ArgumentLocation::Unknown;
         }
         let mut pieces = Vec::new();
         for leaf in &leaves {
@@ -166,17 +166,17 @@ impl Assigner {
             pieces.push((Where::Register(register), leaf.size as usize));
         }
         pad(&mut pieces, of.size().unwrap_or(0));
-        Slot::At(whole(pieces))
+        ArgumentLocation::At(whole(pieces))
     }
 
-    fn rust(&mut self, of: &Type) -> Slot {
+    fn rust(&mut self, of: &Type) -> ArgumentLocation {
         let (Some(size), Some(form)) = (of.size(), form(of)) else {
             return self.lose();
         };
         let Some(leaves) = rust_leaves(form, size) else {
             return match self.take() {
                 // By reference to a copy.
-                Some(register) => Slot::Behind(register),
+                Some(register) => ArgumentLocation::Behind(register),
                 None => self.lose(),
             };
         };
@@ -204,7 +204,7 @@ impl Assigner {
 }
 
 /// The places of the results: several in Go, one in other languages.
-pub(crate) fn results(convention: Convention, of: &[Type]) -> Vec<Slot> {
+pub(crate) fn results(convention: Convention, of: &[Type]) -> Vec<ArgumentLocation> {
     match (convention, of) {
         (Convention::Go, all) => {
             let mut assigner = Assigner::new(Convention::Go, None);
@@ -212,22 +212,22 @@ pub(crate) fn results(convention: Convention, of: &[Type]) -> Vec<Slot> {
         }
         (Convention::C, [of]) => vec![c_result(of)],
         (Convention::Rust, [of]) => vec![rust_result(of)],
-        (_, all) => all.iter().map(|_| Slot::Unknown).collect(),
+        (_, all) => all.iter().map(|_| ArgumentLocation::Unknown).collect(),
     }
 }
 
-fn c_result(of: &Type) -> Slot {
+fn c_result(of: &Type) -> ArgumentLocation {
     if of.by_reference() {
-        return Slot::Behind(RESULT[0]);
+        return ArgumentLocation::Behind(RESULT[0]);
     }
     let Some(size) = of.size() else {
-        return Slot::Unknown;
+        return ArgumentLocation::Unknown;
     };
     match c_classes(of) {
-        Classes::Nothing => Slot::Nothing,
-        Classes::Memory if matches!(of.shape(), Shape::Base(_)) => Slot::Unknown,
-        Classes::Memory => Slot::Behind(RESULT[0]),
-        Classes::Unknown => Slot::Unknown,
+        Classes::Nothing => ArgumentLocation::Nothing,
+        Classes::Memory if matches!(of.shape(), Shape::Base(_)) => ArgumentLocation::Unknown,
+        Classes::Memory => ArgumentLocation::Behind(RESULT[0]),
+        Classes::Unknown => ArgumentLocation::Unknown,
         Classes::Parts(parts) => {
             let (mut general, mut vector) = (0, 0);
             let mut pieces = Vec::new();
@@ -242,17 +242,17 @@ fn c_result(of: &Type) -> Slot {
                 let rest = size.saturating_sub(8 * i as u64).min(8);
                 pieces.push((Where::Register(register), rest as usize));
             }
-            Slot::At(whole(pieces))
+            ArgumentLocation::At(whole(pieces))
         }
     }
 }
 
-fn rust_result(of: &Type) -> Slot {
+fn rust_result(of: &Type) -> ArgumentLocation {
     let (Some(size), Some(form)) = (of.size(), form(of)) else {
-        return Slot::Unknown;
+        return ArgumentLocation::Unknown;
     };
     let Some(leaves) = rust_leaves(form, size) else {
-        return Slot::Behind(RESULT[0]);
+        return ArgumentLocation::Behind(RESULT[0]);
     };
     let (mut general, mut vector) = (0, 0);
     rust_slot(&leaves, size, |float| {
@@ -265,9 +265,13 @@ fn rust_result(of: &Type) -> Slot {
     })
 }
 
-fn rust_slot(leaves: &[Leaf], size: u64, mut register: impl FnMut(bool) -> u16) -> Slot {
+fn rust_slot(
+    leaves: &[Leaf],
+    size: u64,
+    mut register: impl FnMut(bool) -> u16,
+) -> ArgumentLocation {
     if leaves.is_empty() {
-        return Slot::Nothing;
+        return ArgumentLocation::Nothing;
     }
     let mut pieces = Vec::new();
     for leaf in leaves {
@@ -275,7 +279,7 @@ fn rust_slot(leaves: &[Leaf], size: u64, mut register: impl FnMut(bool) -> u16) 
         pieces.push((Where::Register(register(leaf.float)), leaf.size as usize));
     }
     pad(&mut pieces, size);
-    Slot::At(whole(pieces))
+    ArgumentLocation::At(whole(pieces))
 }
 
 /// Bytes between scalars are padding.

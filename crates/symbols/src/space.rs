@@ -11,7 +11,7 @@ use crate::dwarf::Line;
 use crate::evaluate::Where;
 use crate::find::{Finder, HEAD, read};
 use crate::globals::Globals;
-use crate::module::{Kind, Module, Symbol};
+use crate::module::{Module, Symbol, SymbolType};
 use crate::names::near;
 use crate::placed::Placed;
 use crate::target::{Map, Target};
@@ -177,7 +177,7 @@ impl Space {
 
     /// Existing names of a kind most like an unknown one.
     #[must_use]
-    pub fn like(&self, name: &str, kind: Kind) -> Vec<String> {
+    pub fn like(&self, name: &str, kind: SymbolType) -> Vec<String> {
         let all = self.modules.iter().flat_map(|m| m.module.names(kind));
         let all: Vec<String> = all.map(|n| plain(&demangled(n)).to_owned()).collect();
         near(name, all.iter().map(String::as_str))
@@ -203,13 +203,13 @@ impl Space {
 
     /// All symbols of a kind with this name.
     #[must_use]
-    pub fn find(&self, name: &str, kind: Kind) -> Vec<Found> {
+    pub fn find(&self, name: &str, kind: SymbolType) -> Vec<Found> {
         self.found(&|module| module.symbols_named(name, kind))
     }
 
     /// All symbols of a kind that a shorter name matches: `sell` for `shop::sell`.
     #[must_use]
-    pub fn find_ending(&self, name: &str, kind: Kind) -> Vec<Found> {
+    pub fn find_ending(&self, name: &str, kind: SymbolType) -> Vec<Found> {
         self.found(&|module| module.symbols_ending(name, kind))
     }
 

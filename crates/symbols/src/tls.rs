@@ -26,12 +26,12 @@ pub(crate) struct Block {
     address: u64,
     /// The file is the program itself.
     program: bool,
-    slots: Vec<Slot>,
+    slots: Vec<GotEntry>,
 }
 
 /// A word that the dynamic linker sets.
 #[derive(Clone, Copy, Debug)]
-enum Slot {
+enum GotEntry {
     /// At this address: the number of the module.
     Module(u64),
     /// At the first address: the distance from the thread's pointer of the variable with the
@@ -83,10 +83,10 @@ impl Block {
             };
             let Some(value) = own else { continue };
             match r_type {
-                R_X86_64_DTPMOD64 => block.slots.push(Slot::Module(at)),
+                R_X86_64_DTPMOD64 => block.slots.push(GotEntry::Module(at)),
                 R_X86_64_TPOFF64 => {
                     let offset = value.wrapping_add(relocation.addend().cast_unsigned());
-                    block.slots.push(Slot::Distance(at, offset));
+                    block.slots.push(GotEntry::Distance(at, offset));
                 }
                 _ => {}
             }
@@ -133,7 +133,7 @@ pub(crate) fn address(
     let mut unused = false;
     for slot in &block.slots {
         match *slot {
-            Slot::Distance(at, of) => {
+            GotEntry::Distance(at, of) => {
                 let distance = target.word(at.wrapping_add(bias));
                 // Before the dynamic linker has run, it is the value in the file.
                 if let Some(distance) = distance.filter(|d| d.cast_signed() < 0) {
@@ -141,7 +141,7 @@ pub(crate) fn address(
                     return Ok(start.wrapping_add(offset));
                 }
             }
-            Slot::Module(at) => {
+            GotEntry::Module(at) => {
                 let number = target.word(at.wrapping_add(bias));
                 let Some(number) = number.filter(|n| (1..MOST_MODULES).contains(n)) else {
                     continue;

@@ -10,8 +10,8 @@ use gimli::constants::{DW_AT_const_value, DW_TAG_variable};
 
 use crate::demangle::demangled;
 use crate::evaluate::{Evaluator, View, Where, location};
-use crate::module::Kind;
-use crate::names::{self, Named, is_file, is_meant, near};
+use crate::module::SymbolType;
+use crate::names::{self, VariableDie, is_file, is_meant, near};
 use crate::part::Walk;
 use crate::path::{Path, Step};
 use crate::placed::Placed;
@@ -141,7 +141,7 @@ impl Space {
             let Some(units) = placed.module.units() else {
                 continue;
             };
-            let mut all: Vec<Named> = Vec::new();
+            let mut all: Vec<VariableDie> = Vec::new();
             for unit in &units.own {
                 if file.is_none_or(|file| is_file(&unit.source(), file)) {
                     names::variables(&units, unit, &mut |one| {
@@ -151,7 +151,7 @@ impl Space {
                     });
                 }
             }
-            for Named { die, path, lasting } in all {
+            for VariableDie { die, path, lasting } in all {
                 if !lasting {
                     passing.insert(path);
                     continue;
@@ -203,7 +203,7 @@ impl Space {
     fn linked(&self, name: &str) -> Result<Option<Base>, Missing> {
         let mut found: Vec<Base> = Vec::new();
         for (index, placed) in self.modules().iter().enumerate() {
-            for symbol in placed.module.symbols_named(name, Kind::Variable) {
+            for symbol in placed.module.symbols_named(name, SymbolType::Variable) {
                 let place = Where::Memory(symbol.address.wrapping_add(placed.bias));
                 if found.iter().all(|f| f.place != place) {
                     found.push(Base {
@@ -344,7 +344,7 @@ impl Space {
                     });
                 }
             }
-            all.extend(placed.module.names(Kind::Variable).map(demangled));
+            all.extend(placed.module.names(SymbolType::Variable).map(demangled));
         }
         near(name, all.iter().map(String::as_str))
     }

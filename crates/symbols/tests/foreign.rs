@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 
 use proptest::prelude::*;
 use relive_symbols::{
-    Finder, Kind, MOST_FRAMES, Map, Module, Passing, Registers, Space, Target, View, sources,
+    Finder, MOST_FRAMES, Map, Module, Passing, Registers, Space, SymbolType, Target, View, sources,
     unwind, view,
 };
 
@@ -82,7 +82,7 @@ impl Target for Wild {
 fn look_at(module: &Module, address: u64) {
     let _ = module.symbol_at(address);
     let _ = module.lines_at(address);
-    let _ = module.symbols_named("count", Kind::Function).len();
+    let _ = module.symbols_named("count", SymbolType::Function).len();
 }
 
 fn stack(file: &Path, word: u64, registers: &Registers) -> usize {
@@ -121,7 +121,7 @@ fn stack(file: &Path, word: u64, registers: &Registers) -> usize {
         ..Passing::default()
     };
     for name in ["count", "typed"] {
-        for found in space.find(name, Kind::Function) {
+        for found in space.find(name, SymbolType::Function) {
             if let Some(function) = space.function(found.address) {
                 let _ = function.arguments(&space, &mut target, &from);
                 let _ = function.results(&space, &mut target, &from);
@@ -134,7 +134,7 @@ fn stack(file: &Path, word: u64, registers: &Registers) -> usize {
 #[test]
 fn names_lines_and_sources_of_a_whole_file() {
     let module = Module::parse(program()).unwrap();
-    let count: Vec<_> = module.symbols_named("count", Kind::Function);
+    let count: Vec<_> = module.symbols_named("count", SymbolType::Function);
     assert_eq!(count.len(), 1);
     let at = count[0].address;
     assert_eq!(module.symbol_at(at + 1), Some(count[0]));
@@ -146,8 +146,14 @@ fn names_lines_and_sources_of_a_whole_file() {
         }
     }
     assert!(seen.contains(&"twice".to_owned()) && seen.contains(&"count".to_owned()));
-    assert_eq!(module.symbols_named("counter", Kind::Variable).len(), 1);
-    assert_eq!(module.symbols_named("counter", Kind::Function).len(), 0);
+    assert_eq!(
+        module.symbols_named("counter", SymbolType::Variable).len(),
+        1
+    );
+    assert_eq!(
+        module.symbols_named("counter", SymbolType::Function).len(),
+        0
+    );
     assert!(module.build_id().is_some_and(|id| !id.is_empty()));
     assert!(
         sources(&module)
@@ -170,7 +176,7 @@ fn a_file_is_found_by_its_content_alone() {
         path: "/gone/small".to_owned(),
     };
     let space = Space::of(&mut target, &finder);
-    assert_eq!(space.find("count", Kind::Function).len(), 1);
+    assert_eq!(space.find("count", SymbolType::Function).len(), 1);
     // Another build at the same place has no names.
     head[4000] ^= 1;
     let mut other = Wild {
@@ -179,7 +185,7 @@ fn a_file_is_found_by_its_content_alone() {
         path: kept.to_str().unwrap().to_owned(),
     };
     let space = Space::of(&mut other, &finder);
-    assert!(space.find("count", Kind::Function).is_empty());
+    assert!(space.find("count", SymbolType::Function).is_empty());
 }
 
 #[test]
@@ -199,7 +205,7 @@ fn variables_and_functions_of_a_whole_file_are_found() {
     assert_eq!(found.size, 8);
     let missing = space.variable(&mut target, "own", &from).err().unwrap();
     assert!(missing.to_string().contains("--thread"), "{missing}");
-    let at = space.find("typed", Kind::Function)[0].address;
+    let at = space.find("typed", SymbolType::Function)[0].address;
     let function = space.function(at).unwrap();
     let all = function.arguments(&space, &mut target, &Passing::default());
     let names: Vec<_> = all

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::Arc;
 
-use relive_symbols::{Companion, Finder, Kind, Module, sources};
+use relive_symbols::{Companion, Finder, Module, SymbolType, sources};
 use tempfile::TempDir;
 
 const SOURCE: &str = "\
@@ -91,7 +91,7 @@ impl Form {
 }
 
 fn functions(module: &Module) -> Vec<(String, String, u32)> {
-    let count = module.symbols_named("count", Kind::Function);
+    let count = module.symbols_named("count", SymbolType::Function);
     let addresses = count
         .into_iter()
         .flat_map(|count| count.address..count.address + count.size);
@@ -160,7 +160,7 @@ fn a_compressed_section_is_no_longer_than_plausible() {
 
 fn module_address(module: &Module) -> u64 {
     let count = module
-        .symbols_named("count", Kind::Function)
+        .symbols_named("count", SymbolType::Function)
         .into_iter()
         .next();
     count.unwrap().address
@@ -245,5 +245,5 @@ fn names_of_a_stripped_file_are_in_its_small_table() {
     let add = ["--strip-all", "--add-section", ".gnu_debugdata=mini.xz"];
     form.tool("objcopy", &add, &["small"]);
     let module = form.load(&Arc::new(Finder::default()));
-    assert_eq!(module.symbols_named("count", Kind::Function).len(), 1);
+    assert_eq!(module.symbols_named("count", SymbolType::Function).len(), 1);
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 /// The commands allowed on a case; each one allows a group of stages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
+pub enum StageGroup {
     /// `relive run`: translated, not recorded.
     Run,
     /// `relive record`.
@@ -83,11 +83,11 @@ pub struct Refusal {
     pub place: Where,
 }
 
-const MODES: [(&str, Mode); 4] = [
-    ("run", Mode::Run),
-    ("record", Mode::Record),
-    ("replay", Mode::Replay),
-    ("verify", Mode::Verify),
+const MODES: [(&str, StageGroup); 4] = [
+    ("run", StageGroup::Run),
+    ("record", StageGroup::Record),
+    ("replay", StageGroup::Replay),
+    ("verify", StageGroup::Verify),
 ];
 const LINKS: [(&str, Link); 4] = [
     ("pie", Link::Pie),
@@ -103,7 +103,7 @@ const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 #[derive(Clone, Debug)]
 pub struct Header {
     /// The groups of stages that apply (`modes=run,record`).
-    pub modes: Vec<Mode>,
+    pub modes: Vec<StageGroup>,
     /// The case has threads and joins the stress run (`threads=yes`).
     pub threads: bool,
     /// It is recorded with threads on all cores too, and all that its threads do to each other is ordered by
@@ -307,7 +307,7 @@ mod tests {
                     // relive: stdin=\"x\\n\\\"\" link=pie,static flags=\"-O0 -mavx2\" tiny=no\n\
                     // relive: needs=avx2 output=free expect=\"total \" timeout=7\nint x;\n";
         let header = Header::parse(text, "//").unwrap();
-        assert_eq!(header.modes, [Mode::Run, Mode::Record]);
+        assert_eq!(header.modes, [StageGroup::Run, StageGroup::Record]);
         assert!(header.threads && !header.tiny);
         assert_eq!(header.end, End::Signal(15));
         assert_eq!(

@@ -21,13 +21,13 @@ pub mod gdb_client;
 pub mod header;
 pub mod hostile_gdb;
 pub mod layers;
+pub mod lint;
 pub mod needs;
 pub mod readme;
 pub mod session;
 pub mod signals;
 pub mod stage_table;
 pub mod stages;
-pub mod statics;
 pub mod workshop;
 
 use rustix::io::{FdFlags, fcntl_setfd};

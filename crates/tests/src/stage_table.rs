@@ -2,7 +2,7 @@
 //! commas). The native stage is always among them: without it nothing proves a case itself. It must never
 //! start a program.
 
-use crate::header::Mode;
+use crate::header::StageGroup;
 
 /// The action of a stage.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,7 +26,7 @@ pub struct Stage {
     pub(crate) translation: &'static [(&'static str, &'static str)],
     /// The stage with the recording that this one uses.
     pub(crate) of: Option<&'static str>,
-    pub(crate) mode: Option<Mode>,
+    pub(crate) mode: Option<StageGroup>,
 }
 
 const fn stage(
@@ -34,7 +34,7 @@ const fn stage(
     action: Action,
     translation: &'static [(&'static str, &'static str)],
     of: Option<&'static str>,
-    mode: Option<Mode>,
+    mode: Option<StageGroup>,
 ) -> Stage {
     Stage {
         name,
@@ -63,59 +63,71 @@ const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 /// All stages in the order in which they run.
 pub const STAGES: [Stage; 12] = [
     stage("native", Action::Native, USUAL, None, None),
-    stage("run", Action::Run, PAIRED, None, Some(Mode::Run)),
-    stage("run-tiny", Action::Run, TINY, None, Some(Mode::Run)),
-    stage("record", Action::Record, USUAL, None, Some(Mode::Record)),
+    stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
+    stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
+    stage(
+        "record",
+        Action::Record,
+        USUAL,
+        None,
+        Some(StageGroup::Record),
+    ),
     stage(
         "replay",
         Action::Replay,
         PAIRED,
         Some("record"),
-        Some(Mode::Replay),
+        Some(StageGroup::Replay),
     ),
     stage(
         "replay-tiny",
         Action::Replay,
         TINY,
         Some("record"),
-        Some(Mode::Replay),
+        Some(StageGroup::Replay),
     ),
     stage(
         "verify",
         Action::Verify,
         USUAL,
         Some("record"),
-        Some(Mode::Verify),
+        Some(StageGroup::Verify),
     ),
     stage(
         "record-tiny",
         Action::Record,
         TINY_PAIRED,
         None,
-        Some(Mode::Record),
+        Some(StageGroup::Record),
     ),
     stage(
         "replay-of-tiny",
         Action::Replay,
         USUAL,
         Some("record-tiny"),
-        Some(Mode::Replay),
+        Some(StageGroup::Replay),
     ),
-    stage("sketch", Action::Sketch, USUAL, None, Some(Mode::Record)),
+    stage(
+        "sketch",
+        Action::Sketch,
+        USUAL,
+        None,
+        Some(StageGroup::Record),
+    ),
     // The first replay finds the turns; the second has them.
     stage(
         "replay-of-sketch",
         Action::Replay,
         PAIRED,
         Some("sketch"),
-        Some(Mode::Replay),
+        Some(StageGroup::Replay),
     ),
     stage(
         "verify-of-sketch",
         Action::Verify,
         USUAL,
         Some("sketch"),
-        Some(Mode::Verify),
+        Some(StageGroup::Verify),
     ),
 ];
 
@@ -124,7 +136,8 @@ const SMALL: &[(&str, &str)] = &[("RELIVE_CACHE_BYTES", "131072"), PAIRED[0]];
 
 /// `relive run` with so small a code cache that it is emptied often: for guests whose threads are in it
 /// then.
-pub const RUN_IN_SMALL_CACHE: Stage = stage("run-small", Action::Run, SMALL, None, Some(Mode::Run));
+pub const RUN_IN_SMALL_CACHE: Stage =
+    stage("run-small", Action::Run, SMALL, None, Some(StageGroup::Run));
 
 /// The stages that `RELIVE_STAGES` names, with those that they need; all of them without it.
 ///

@@ -1,13 +1,14 @@
 //! The order of the project is kept: the crates that each crate uses, that the files of a crate can be
-//! read from the bottom to the top, and that state which everything shares has a reason.
+//! read from the bottom to the top, that state which everything shares has a reason, that a name is one
+//! type's, and that calls, signals and memory know no mode.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::PathBuf;
 
 use relive_tests::crate_dir;
 use relive_tests::layers::{Crate, dependencies};
-use relive_tests::statics::without_reason;
+use relive_tests::lint::{Source, sources};
 
 /// One crate.
 struct Layer {
@@ -120,22 +121,96 @@ fn files_are_in_order() {
     assert!(failures.is_empty(), "\n{}", failures.join("\n\n"));
 }
 
-#[test]
-fn statics_have_a_reason() {
+fn libraries() -> impl Iterator<Item = (&'static str, Vec<Source>)> {
     let libraries = LAYERS
         .iter()
         .filter(|layer| !OWN_STATE.contains(&layer.name));
-    let found = libraries.flat_map(|layer| {
-        let sources = folder().join(layer.name).join("src");
-        without_reason(&sources).expect("sources can be read")
-    });
-    let found: Vec<_> = found.collect();
+    libraries.map(|layer| {
+        let folder = folder().join(layer.name).join("src");
+        (layer.name, sources(&folder).expect("sources can be read"))
+    })
+}
+
+#[test]
+fn statics_have_a_reason() {
+    let mut found = Vec::new();
+    for source in libraries().flat_map(|(_, sources)| sources) {
+        let names = source.unexplained().into_iter();
+        found.extend(names.map(|name| format!("{}: {name}", source.path.display())));
+    }
     assert!(
         found.is_empty(),
         "a static is shared by all that the process does: pass the state down, or say above it why that \
          cannot be, behind \"Process-wide: \":\n{}",
         found.join("\n")
     );
+}
+
+#[test]
+fn a_type_has_its_name_for_itself() {
+    for (library, sources) in libraries() {
+        let mut known = BTreeMap::new();
+        for source in &sources {
+            for name in source.types() {
+                if let Some(other) = known.insert(name, &source.path) {
+                    let files = (other.display(), source.path.display());
+                    panic!(
+                        "crates/{library} has two types {name}: in {} and {}",
+                        files.0, files.1
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Folders and files of the engine that know no mode: they ask the trait `Mode`.
+const WITHOUT_MODES: &[&str] = &[
+    "call",
+    "input",
+    "kernel",
+    "machine.rs",
+    "memory",
+    "memory.rs",
+    "mode",
+    "process",
+    "sharing",
+    "shm",
+    "signals",
+    "space",
+    "stops.rs",
+    "tape",
+    "task",
+];
+
+#[test]
+fn calls_signals_and_memory_know_no_mode() {
+    let engine = folder().join("engine/src");
+    for source in sources(&engine).expect("sources can be read") {
+        let below = source.path.strip_prefix(&engine).expect("it lies there");
+        let first = below
+            .iter()
+            .next()
+            .expect("a path has a part")
+            .to_string_lossy();
+        let knows = [
+            "crate::modes",
+            "Name::Run",
+            "Name::Serial",
+            "Name::Sketch",
+            "Name::Replay",
+        ];
+        if !WITHOUT_MODES.contains(&&*first) || below.ends_with("mode/mod.rs") {
+            continue;
+        }
+        let named = knows.into_iter().find(|path| source.names(path));
+        assert_eq!(
+            named,
+            None,
+            "{}: ask the task's mode instead",
+            below.display()
+        );
+    }
 }
 
 #[test]

@@ -25,10 +25,10 @@ pub struct Reading {
 
 /// Readings in order.
 #[derive(Clone, Copy)]
-pub struct Readings<'a>(Repr<'a>);
+pub struct Readings<'a>(ReadingsRepr<'a>);
 
 #[derive(Clone, Copy)]
-enum Repr<'a> {
+enum ReadingsRepr<'a> {
     Plain(&'a [Reading]),
     /// Checked by [`Readings::decode`].
     Encoded(&'a [u8]),
@@ -41,15 +41,17 @@ impl<'a> Readings<'a> {
     /// The given readings, to be encoded.
     #[must_use]
     pub const fn new(readings: &'a [Reading]) -> Self {
-        Self(Repr::Plain(readings))
+        Self(ReadingsRepr::Plain(readings))
     }
 
     /// Hands over the readings in order.
     #[inline]
     pub fn for_each(&self, mut each: impl FnMut(Reading)) {
         match self.0 {
-            Repr::Plain(readings) => readings.iter().copied().for_each(each),
-            Repr::Encoded(bytes) => walk(bytes, &mut each).expect("checked when it was decoded"),
+            ReadingsRepr::Plain(readings) => readings.iter().copied().for_each(each),
+            ReadingsRepr::Encoded(bytes) => {
+                walk(bytes, &mut each).expect("checked when it was decoded")
+            }
         }
     }
 
@@ -65,8 +67,8 @@ impl<'a> Readings<'a> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         match self.0 {
-            Repr::Plain(readings) => readings.is_empty(),
-            Repr::Encoded(bytes) => bytes.is_empty(),
+            ReadingsRepr::Plain(readings) => readings.is_empty(),
+            ReadingsRepr::Encoded(bytes) => bytes.is_empty(),
         }
     }
 
@@ -76,8 +78,8 @@ impl<'a> Readings<'a> {
     /// A source is not below [`SOURCES`].
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         let mut rest = match self.0 {
-            Repr::Encoded(bytes) => return out.extend_from_slice(bytes),
-            Repr::Plain(readings) => readings,
+            ReadingsRepr::Encoded(bytes) => return out.extend_from_slice(bytes),
+            ReadingsRepr::Plain(readings) => readings,
         };
         let mut last = [0u64; SOURCES];
         while let Some(first) = rest.first() {
@@ -101,7 +103,7 @@ impl<'a> Readings<'a> {
 
     /// Takes an encoded form that [`Readings::decode`] has accepted before.
     pub(crate) fn decoded(bytes: &'a [u8]) -> Self {
-        Self(Repr::Encoded(bytes))
+        Self(ReadingsRepr::Encoded(bytes))
     }
 
     /// Takes a whole encoded form; `None` when it is invalid.

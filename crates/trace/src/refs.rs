@@ -21,10 +21,10 @@ pub struct InputRef {
 
 /// References into the store of input, in order.
 #[derive(Clone, Copy)]
-pub struct Refs<'a>(Repr<'a>);
+pub struct Refs<'a>(RefsRepr<'a>);
 
 #[derive(Clone, Copy)]
-enum Repr<'a> {
+enum RefsRepr<'a> {
     Slice(&'a [InputRef]),
     /// Checked by [`Refs::decode`]: `(address, length, offset)…` up to the end.
     Encoded(&'a [u8]),
@@ -32,26 +32,26 @@ enum Repr<'a> {
 
 impl<'a> Refs<'a> {
     /// Nothing came from the store.
-    pub const NONE: Refs<'static> = Refs(Repr::Slice(&[]));
+    pub const NONE: Refs<'static> = Refs(RefsRepr::Slice(&[]));
 
     /// The given references, to be encoded.
     pub const fn new(refs: &'a [InputRef]) -> Self {
-        Self(Repr::Slice(refs))
+        Self(RefsRepr::Slice(refs))
     }
 
     /// The references in order.
     pub fn iter(&self) -> RefsIter<'a> {
         RefsIter(match self.0 {
-            Repr::Slice(refs) => IterRepr::Slice(refs.iter()),
-            Repr::Encoded(bytes) => IterRepr::Encoded(Cursor::new(bytes)),
+            RefsRepr::Slice(refs) => RefsIterRepr::Slice(refs.iter()),
+            RefsRepr::Encoded(bytes) => RefsIterRepr::Encoded(Cursor::new(bytes)),
         })
     }
 
     /// Whether there are none.
     pub fn is_empty(&self) -> bool {
         match self.0 {
-            Repr::Slice(refs) => refs.is_empty(),
-            Repr::Encoded(bytes) => bytes.is_empty(),
+            RefsRepr::Slice(refs) => refs.is_empty(),
+            RefsRepr::Encoded(bytes) => bytes.is_empty(),
         }
     }
 
@@ -59,14 +59,14 @@ impl<'a> Refs<'a> {
     pub(crate) fn encoded_len(&self) -> usize {
         let number = |r: &InputRef| [r.address, r.length, r.offset].map(varint::len);
         match self.0 {
-            Repr::Slice(refs) => refs.iter().flat_map(number).sum(),
-            Repr::Encoded(bytes) => bytes.len(),
+            RefsRepr::Slice(refs) => refs.iter().flat_map(number).sum(),
+            RefsRepr::Encoded(bytes) => bytes.len(),
         }
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         match self.0 {
-            Repr::Slice(refs) => {
+            RefsRepr::Slice(refs) => {
                 for r in refs {
                     assert!(
                         r.length != 0 && r.offset.checked_add(r.length).is_some(),
@@ -77,7 +77,7 @@ impl<'a> Refs<'a> {
                     }
                 }
             }
-            Repr::Encoded(bytes) => out.extend_from_slice(bytes),
+            RefsRepr::Encoded(bytes) => out.extend_from_slice(bytes),
         }
     }
 
@@ -90,7 +90,7 @@ impl<'a> Refs<'a> {
                 return None;
             }
         }
-        Some(Self(Repr::Encoded(bytes)))
+        Some(Self(RefsRepr::Encoded(bytes)))
     }
 }
 
@@ -127,10 +127,10 @@ impl fmt::Debug for Refs<'_> {
 
 /// Iterator over [`Refs`].
 #[derive(Clone)]
-pub struct RefsIter<'a>(IterRepr<'a>);
+pub struct RefsIter<'a>(RefsIterRepr<'a>);
 
 #[derive(Clone)]
-enum IterRepr<'a> {
+enum RefsIterRepr<'a> {
     Slice(std::slice::Iter<'a, InputRef>),
     Encoded(Cursor<'a>),
 }
@@ -140,9 +140,11 @@ impl Iterator for RefsIter<'_> {
 
     fn next(&mut self) -> Option<InputRef> {
         match &mut self.0 {
-            IterRepr::Slice(refs) => refs.next().copied(),
-            IterRepr::Encoded(cursor) if cursor.is_empty() => None,
-            IterRepr::Encoded(cursor) => Some(next(cursor).expect("checked when it was decoded")),
+            RefsIterRepr::Slice(refs) => refs.next().copied(),
+            RefsIterRepr::Encoded(cursor) if cursor.is_empty() => None,
+            RefsIterRepr::Encoded(cursor) => {
+                Some(next(cursor).expect("checked when it was decoded"))
+            }
         }
     }
 }

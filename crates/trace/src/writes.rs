@@ -10,10 +10,10 @@ use crate::varint;
 
 /// Guest addresses and the bytes written there, in order.
 #[derive(Clone, Copy)]
-pub struct Writes<'a>(Repr<'a>);
+pub struct Writes<'a>(WritesRepr<'a>);
 
 #[derive(Clone, Copy)]
-enum Repr<'a> {
+enum WritesRepr<'a> {
     Slices(&'a [(u64, &'a [u8])]),
     /// Checked by [`Writes::decode`]: `(address, length, bytes)…` up to the end.
     Encoded(&'a [u8]),
@@ -21,51 +21,51 @@ enum Repr<'a> {
 
 impl<'a> Writes<'a> {
     /// Nothing was written.
-    pub const NONE: Writes<'static> = Writes(Repr::Slices(&[]));
+    pub const NONE: Writes<'static> = Writes(WritesRepr::Slices(&[]));
 
     /// The given writes, to be encoded.
     pub const fn new(slices: &'a [(u64, &'a [u8])]) -> Self {
-        Self(Repr::Slices(slices))
+        Self(WritesRepr::Slices(slices))
     }
 
     /// The writes in order.
     pub fn iter(&self) -> WritesIter<'a> {
         WritesIter(match self.0 {
-            Repr::Slices(slices) => IterRepr::Slices(slices.iter()),
-            Repr::Encoded(bytes) => IterRepr::Encoded(Cursor::new(bytes)),
+            WritesRepr::Slices(slices) => WritesIterRepr::Slices(slices.iter()),
+            WritesRepr::Encoded(bytes) => WritesIterRepr::Encoded(Cursor::new(bytes)),
         })
     }
 
     /// Whether nothing was written.
     pub fn is_empty(&self) -> bool {
         match self.0 {
-            Repr::Slices(slices) => slices.is_empty(),
-            Repr::Encoded(bytes) => bytes.is_empty(),
+            WritesRepr::Slices(slices) => slices.is_empty(),
+            WritesRepr::Encoded(bytes) => bytes.is_empty(),
         }
     }
 
     /// Number of bytes that [`Writes::put`] appends.
     pub(crate) fn encoded_len(&self) -> usize {
         match self.0 {
-            Repr::Slices(slices) => slices
+            WritesRepr::Slices(slices) => slices
                 .iter()
                 .map(|(address, bytes)| {
                     varint::len(*address) + varint::len(bytes.len() as u64) + bytes.len()
                 })
                 .sum(),
-            Repr::Encoded(bytes) => bytes.len(),
+            WritesRepr::Encoded(bytes) => bytes.len(),
         }
     }
 
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         match self.0 {
-            Repr::Slices(slices) => {
+            WritesRepr::Slices(slices) => {
                 for (address, bytes) in slices {
                     varint::put(out, *address);
                     varint::put_blob(out, bytes);
                 }
             }
-            Repr::Encoded(bytes) => out.extend_from_slice(bytes),
+            WritesRepr::Encoded(bytes) => out.extend_from_slice(bytes),
         }
     }
 
@@ -75,7 +75,7 @@ impl<'a> Writes<'a> {
         while !cursor.is_empty() {
             cursor.varint().and_then(|_| cursor.blob()).ok()?;
         }
-        Some(Self(Repr::Encoded(bytes)))
+        Some(Self(WritesRepr::Encoded(bytes)))
     }
 }
 
@@ -104,10 +104,10 @@ impl fmt::Debug for Writes<'_> {
 
 /// Iterator over [`Writes`]: address and bytes.
 #[derive(Clone)]
-pub struct WritesIter<'a>(IterRepr<'a>);
+pub struct WritesIter<'a>(WritesIterRepr<'a>);
 
 #[derive(Clone)]
-enum IterRepr<'a> {
+enum WritesIterRepr<'a> {
     Slices(std::slice::Iter<'a, (u64, &'a [u8])>),
     Encoded(Cursor<'a>),
 }
@@ -117,9 +117,9 @@ impl<'a> Iterator for WritesIter<'a> {
 
     fn next(&mut self) -> Option<Self::Item> {
         match &mut self.0 {
-            IterRepr::Slices(slices) => slices.next().copied(),
-            IterRepr::Encoded(cursor) if cursor.is_empty() => None,
-            IterRepr::Encoded(cursor) => {
+            WritesIterRepr::Slices(slices) => slices.next().copied(),
+            WritesIterRepr::Encoded(cursor) if cursor.is_empty() => None,
+            WritesIterRepr::Encoded(cursor) => {
                 let address = cursor.varint();
                 let bytes = cursor.blob();
                 Some((

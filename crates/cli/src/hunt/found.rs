@@ -15,7 +15,7 @@ use crate::{command_line, escape, format, output};
 const FOUND: i32 = 1;
 
 /// A run that failed.
-pub struct Found {
+pub struct FoundRun {
     pub place: Place,
     pub run: u32,
     /// How its threads ran.
@@ -23,7 +23,7 @@ pub struct Found {
     pub outcome: Outcome,
 }
 
-impl Found {
+impl FoundRun {
     fn how(&self, timeout: Duration) -> String {
         let outcome = &self.outcome;
         match (&outcome.deadlock, outcome.code, outcome.signal) {

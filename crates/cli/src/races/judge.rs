@@ -10,7 +10,7 @@ use relive_symbols::Named;
 
 use super::library::{self, Owner};
 use super::places::{Modules, frames_at, spot};
-use crate::names::Guest;
+use crate::names::ReplayedGuest;
 use crate::traces;
 
 /// The knowledge about a program's places.
@@ -18,13 +18,13 @@ use crate::traces;
 pub struct Judge {
     pub modules: Modules,
     /// By instruction.
-    places: BTreeMap<u64, Place>,
+    places: BTreeMap<u64, RacePlace>,
     /// Objects that were asked for: an instruction that accesses one, and whether it is atomic.
     objects: BTreeMap<(u64, u64), bool>,
 }
 
 /// An instruction that races.
-struct Place {
+struct RacePlace {
     /// It belongs to an operation of an atomic type.
     atomic: bool,
     owner: Owner,
@@ -81,10 +81,14 @@ impl Judge {
         )
     }
 
-    fn place(&mut self, timeline: &mut Timeline, access: &RaceAccess) -> Result<&Place, Failure> {
+    fn place(
+        &mut self,
+        timeline: &mut Timeline,
+        access: &RaceAccess,
+    ) -> Result<&RacePlace, Failure> {
         if !self.places.contains_key(&access.pc) {
             let named = self.name(timeline, access)?;
-            let place = Place {
+            let place = RacePlace {
                 atomic: access.call.is_none() && library::is_atomic_operation(&named),
                 owner: library::owner(&named),
             };
@@ -112,7 +116,7 @@ impl Judge {
         let space = self.modules.at(timeline, access.pc);
         let (_, view) = frames_at(timeline, space, access.thread)?;
         let view = view.unwrap_or_default();
-        let holder = space.holder(&mut Guest(timeline.guest()), access.addr, &view);
+        let holder = space.holder(&mut ReplayedGuest(timeline.guest()), access.addr, &view);
         let atomic = holder.is_some_and(|holder| holder.atomic);
         self.objects.insert(key, atomic);
         Ok(atomic)

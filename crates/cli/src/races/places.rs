@@ -4,7 +4,7 @@ use relive_engine::Failure;
 use relive_engine::timeline::{Fine, RaceAccess, Spot, Timeline};
 use relive_symbols::{Frame, Named, Space, View, unwind, view};
 
-use crate::names::{self, Guest};
+use crate::names::{self, ReplayedGuest};
 
 /// The position right before an access; right behind that of a system call.
 pub fn spot(timeline: &Timeline, access: &RaceAccess) -> Spot {
@@ -37,7 +37,7 @@ pub fn frames_at(
     let Some(registers) = host.registers(slot)? else {
         return Ok((Vec::new(), None));
     };
-    let mut guest = Guest(host);
+    let mut guest = ReplayedGuest(host);
     let frames = unwind(&mut guest, space, &names::registers(&registers));
     let seen = frames
         .first()

@@ -4,14 +4,14 @@ use std::io::Write;
 
 use relive_engine::Failure;
 use relive_engine::timeline::{
-    Race, RaceAccess, RunRequest, Search, Spot, StopSet, Timeline, Uninterrupted,
+    AtStop, Race, RaceAccess, RunRequest, Spot, StopSet, Timeline, Uninterrupted,
 };
 use relive_gdb::At;
 use relive_symbols::{Named, Type};
 use serde_json::{Value, json};
 
 use super::places::{Modules, frames_at, spot};
-use crate::names::{self, Guest};
+use crate::names::{self, ReplayedGuest};
 use crate::output::Stop;
 use crate::{command_line, query, traces};
 
@@ -21,12 +21,12 @@ const MOST_VALUE: u64 = 16;
 /// A race.
 pub struct Report {
     race: Race,
-    variable: Option<Variable>,
+    variable: Option<RacyVariable>,
     sides: [Side; 2],
 }
 
 /// The memory that both accesses are about.
-struct Variable {
+struct RacyVariable {
     name: String,
     of: Option<String>,
 }
@@ -120,8 +120,8 @@ impl Report {
     /// Of the output.
     pub fn show(&self, out: &mut dyn Write, number: usize, trace: &str) -> Result<(), Stop> {
         let what = match &self.variable {
-            Some(Variable { name, of: Some(of) }) => format!("{name} ({of}), "),
-            Some(Variable { name, of: None }) => format!("{name}, "),
+            Some(RacyVariable { name, of: Some(of) }) => format!("{name} ({of}), "),
+            Some(RacyVariable { name, of: None }) => format!("{name}, "),
             None => String::new(),
         };
         let Race { first, count, .. } = &self.race;
@@ -159,7 +159,7 @@ impl Side {
         timeline: &mut Timeline,
         modules: &mut Modules,
         access: &RaceAccess,
-    ) -> Result<(Self, Option<Variable>), Failure> {
+    ) -> Result<(Self, Option<RacyVariable>), Failure> {
         let spot = spot(timeline, access);
         traces::go(timeline, At::Spot(spot))?;
         let space = modules.at(timeline, access.pc);
@@ -169,8 +169,8 @@ impl Side {
             stack.push(space.name(access.pc));
         }
         let seen = seen.unwrap_or_default();
-        let holder = space.holder(&mut Guest(timeline.guest()), access.addr, &seen);
-        let variable = holder.map(|holder| Variable {
+        let holder = space.holder(&mut ReplayedGuest(timeline.guest()), access.addr, &seen);
+        let variable = holder.map(|holder| RacyVariable {
             name: holder.name,
             of: holder.of.as_ref().map(Type::name),
         });
@@ -304,7 +304,7 @@ fn values(timeline: &mut Timeline, access: &RaceAccess) -> Result<Values, Failur
     let step = RunRequest {
         until: None,
         step: Some((slot, 1)),
-        search: Search::Last,
+        search: AtStop::Last,
         leave: true,
         work: None,
         output: false,

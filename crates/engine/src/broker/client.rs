@@ -112,7 +112,7 @@ pub fn copy(trace: &Path, id: FileId) -> Result<File> {
 }
 
 fn ask_copy(trace: &Path, id: FileId) -> Result<File> {
-    let Answer {
+    let BrokerAnswer {
         outcome,
         errno,
         mut descriptors,
@@ -170,7 +170,7 @@ fn client() -> Result<&'static Client> {
         .ok_or_else(|| Failure::internal("a replay asks its supervisor"))
 }
 
-struct Answer {
+struct BrokerAnswer {
     outcome: BrokerOutcome,
     errno: i32,
     /// Content of the descriptors, where there may be several.
@@ -178,12 +178,12 @@ struct Answer {
     descriptors: Vec<OwnedFd>,
 }
 
-fn ask(request: BrokerRequest) -> Result<Answer> {
+fn ask(request: BrokerRequest) -> Result<BrokerAnswer> {
     client()?.ask(request, unique())
 }
 
 impl Client {
-    fn ask(&self, request: BrokerRequest, number: u64) -> Result<Answer> {
+    fn ask(&self, request: BrokerRequest, number: u64) -> Result<BrokerAnswer> {
         let _alone = lock(&self.lock)?;
         send(&self.socket, request, number)?;
         loop {
@@ -200,7 +200,7 @@ impl Client {
             if let Some((outcome, errno, to)) = decode_answer(head)
                 && to == number
             {
-                return Ok(Answer {
+                return Ok(BrokerAnswer {
                     outcome,
                     errno,
                     names: names.to_vec(),

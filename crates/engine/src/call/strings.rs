@@ -18,7 +18,7 @@ const MAX_STRUCTURE: u64 = 4096;
 
 /// One string, or structure.
 #[derive(Default)]
-struct Taken {
+struct TakenString {
     /// Its address in guest memory.
     guest: u64,
     /// A string with its end. A string that is too long has more than [`MAX`] bytes, so that the kernel
@@ -31,7 +31,7 @@ struct Taken {
 /// The strings of the call at hand.
 #[derive(Default)]
 pub struct Strings {
-    taken: [Taken; 6],
+    taken: [TakenString; 6],
     /// The arguments whose strings have been taken, as bits.
     present: u8,
 }
@@ -78,7 +78,7 @@ impl Strings {
         self.present |= 1 << argument;
     }
 
-    fn find(&self, call: &Call, argument: usize) -> Option<&Taken> {
+    fn find(&self, call: &Call, argument: usize) -> Option<&TakenString> {
         let taken = (self.present >> argument & 1 == 1).then(|| &self.taken[argument])?;
         assert_eq!(taken.guest, call.args[argument], "a call keeps its strings");
         Some(taken)

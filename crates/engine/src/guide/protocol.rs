@@ -59,7 +59,7 @@ pub struct StopSet {
 
 /// The action at a stop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Search {
+pub enum AtStop {
     /// Stop there: at a breakpoint before its instruction, at a watchpoint behind the access.
     Stop,
     /// Go on, and tell which was the last.
@@ -74,7 +74,7 @@ pub struct RunRequest {
     /// Until the thread of this slot has executed so many instructions.
     pub step: Option<(u32, u64)>,
     /// The action at stops.
-    pub search: Search,
+    pub search: AtStop,
     /// The breakpoint at the present position has been reported already.
     pub leave: bool,
     /// Not much beyond this amount of work, see [`ReplayStatus::work`].
@@ -93,7 +93,7 @@ impl RunRequest {
         Self {
             until: None,
             step: None,
-            search: Search::Last,
+            search: AtStop::Last,
             leave: false,
             work: None,
             output: false,

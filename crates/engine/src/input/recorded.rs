@@ -7,18 +7,18 @@ use rustix::mm::{MapFlags, ProtFlags, mmap};
 
 use crate::failure::{Failure, Result};
 
-struct Mapped {
+struct MappedStore {
     base: *const u8,
     input: Input,
 }
 
 // SAFETY: the mapping is only read.
-unsafe impl Send for Mapped {}
+unsafe impl Send for MappedStore {}
 // SAFETY: as above.
-unsafe impl Sync for Mapped {}
+unsafe impl Sync for MappedStore {}
 
 /// The mapped store. Process-wide: events refer to its bytes for as long as the process lives.
-static MAPPED: OnceLock<Mapped> = OnceLock::new();
+static MAPPED: OnceLock<MappedStore> = OnceLock::new();
 
 /// Maps the store of the recording that is replayed, if it has one. Once in a process.
 ///
@@ -32,7 +32,7 @@ pub fn attach(input: &Input) -> Result<()> {
     // SAFETY: a fresh map of a file of the trace, for reading.
     let base = unsafe { mmap(anywhere, length, ProtFlags::READ, MapFlags::SHARED, file, 0) }
         .map_err(|e| Failure::setup(format!("cannot map the recording's input: {e}")))?;
-    let mapped = Mapped {
+    let mapped = MappedStore {
         base: base.cast(),
         input: input.clone(),
     };

@@ -141,7 +141,7 @@ fn contradicts(flags: u64, signal: u64) -> bool {
 
 /// The ways of making a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Way {
+enum CloneKind {
     /// A thread of the process.
     Thread,
     /// A process with a copy of the memory.
@@ -154,7 +154,7 @@ enum Way {
     Unknown,
 }
 
-impl Way {
+impl CloneKind {
     /// The way that a call takes, or its errno.
     fn of(args: &CloneArgs) -> Asked<Self> {
         const SAME_THREADS: u64 = VM | FS | FILES | SIGHAND | THREAD;
@@ -191,17 +191,17 @@ fn make(
     told: Option<&Answer>,
 ) -> Result<Reply> {
     let mode = task.mode();
-    match asked.and_then(|args| Ok((Way::of(&args)?, args))) {
-        Ok((Way::Thread, args)) => mode.clone_thread(task, &args, told),
-        Ok((Way::Copy, args)) => mode.fork(task, &args, told),
-        Ok((Way::Visitor, args)) => mode.vfork(task, call, &args, told),
-        Ok((Way::Tracer, _)) => follow::<Tracer>(task, call, told),
-        Ok((Way::Unknown, _)) => follow::<Unknown>(task, call, told),
+    match asked.and_then(|args| Ok((CloneKind::of(&args)?, args))) {
+        Ok((CloneKind::Thread, args)) => mode.clone_thread(task, &args, told),
+        Ok((CloneKind::Copy, args)) => mode.fork(task, &args, told),
+        Ok((CloneKind::Visitor, args)) => mode.vfork(task, call, &args, told),
+        Ok((CloneKind::Tracer, _)) => follow::<Tracer>(task, call, told),
+        Ok((CloneKind::Unknown, _)) => follow::<Unknown>(task, call, told),
         Err(errno) => Ok(Reply::Value(-i64::from(errno))),
     }
 }
 
-/// A clone of [`Way::Tracer`]: refused.
+/// A clone of [`CloneKind::Tracer`]: refused.
 struct Tracer;
 
 impl Operation for Tracer {
@@ -217,7 +217,7 @@ impl Operation for Tracer {
     }
 }
 
-/// A clone of [`Way::Unknown`]: refused.
+/// A clone of [`CloneKind::Unknown`]: refused.
 struct Unknown;
 
 impl Operation for Unknown {
@@ -300,7 +300,7 @@ mod tests {
     fn the_flags_decide_the_way() {
         let way = |flags: u64| {
             let signal = 0;
-            Way::of(&CloneArgs {
+            CloneKind::of(&CloneArgs {
                 flags,
                 signal,
                 ..CloneArgs::default()
@@ -309,17 +309,17 @@ mod tests {
         let thread = VM | FS | FILES | SIGHAND | THREAD;
         assert_eq!(
             way(thread | SYSVSEM | OURS & !CLEAR_SIGHAND),
-            Ok(Way::Thread)
+            Ok(CloneKind::Thread)
         );
-        assert_eq!(way(0), Ok(Way::Copy));
-        assert_eq!(way(VFORK | FILES), Ok(Way::Copy));
-        assert_eq!(way(VM | VFORK), Ok(Way::Visitor));
-        assert_eq!(way(VM | SIGHAND), Ok(Way::Visitor));
-        assert_eq!(way(VM | UNTRACED), Ok(Way::Tracer));
-        assert_eq!(way(VM | VFORK | UNTRACED), Ok(Way::Visitor));
+        assert_eq!(way(0), Ok(CloneKind::Copy));
+        assert_eq!(way(VFORK | FILES), Ok(CloneKind::Copy));
+        assert_eq!(way(VM | VFORK), Ok(CloneKind::Visitor));
+        assert_eq!(way(VM | SIGHAND), Ok(CloneKind::Visitor));
+        assert_eq!(way(VM | UNTRACED), Ok(CloneKind::Tracer));
+        assert_eq!(way(VM | VFORK | UNTRACED), Ok(CloneKind::Visitor));
         // A thread with descriptors of its own; a namespace.
-        assert_eq!(way(thread & !FILES), Ok(Way::Unknown));
-        assert_eq!(way(libc::CLONE_NEWNS as u64), Ok(Way::Unknown));
+        assert_eq!(way(thread & !FILES), Ok(CloneKind::Unknown));
+        assert_eq!(way(libc::CLONE_NEWNS as u64), Ok(CloneKind::Unknown));
         assert_eq!(way(THREAD), Err(libc::EINVAL));
         assert_eq!(way(thread | PIDFD), Err(libc::EINVAL));
         let far = CloneArgs {
@@ -327,6 +327,6 @@ mod tests {
             tls: relive_host::layout::FS_END,
             ..CloneArgs::default()
         };
-        assert_eq!(Way::of(&far), Err(libc::EPERM));
+        assert_eq!(CloneKind::of(&far), Err(libc::EPERM));
     }
 }

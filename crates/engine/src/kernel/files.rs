@@ -8,7 +8,7 @@ use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, OpenFlags};
 use rustix::fs::{self, MemfdFlags, Mode, OFlags};
 
-use super::live::generic;
+use super::generic::generic;
 use super::own;
 use super::own_memory::whose;
 use super::refuse::refuse;

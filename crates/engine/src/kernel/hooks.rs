@@ -1,27 +1,27 @@
 //! Which calls have a hook: one table, by number.
 
-use super::live::as_described;
+use super::generic::as_described;
 use super::operation::Handling::{self, ByRequest, Computes, Flows, Follows, Makes};
 use super::operation::follow;
 use super::seccomp::Seccomp;
 use super::{
-    advice, clone, exec, fds, files, futex, kill, limits, locks, memory, misc, namespaces,
-    own_memory, prctl, segments, signals, tasks, timers, users,
+    advice, clone, exec, fds, files, futex, kill, limits, locks, misc, mm, namespaces, own_memory,
+    prctl, segments, signals, tasks, timers, users,
 };
 use crate::call::Call;
 
 const TABLE: &[(i64, Handling)] = &[
-    (libc::SYS_mmap, Follows(follow::<memory::Map>)),
-    (libc::SYS_mprotect, Computes(memory::mprotect)),
-    (libc::SYS_munmap, Computes(memory::munmap)),
-    (libc::SYS_brk, Follows(follow::<memory::Break>)),
+    (libc::SYS_mmap, Follows(follow::<mm::Map>)),
+    (libc::SYS_mprotect, Computes(mm::mprotect)),
+    (libc::SYS_munmap, Computes(mm::munmap)),
+    (libc::SYS_brk, Follows(follow::<mm::Break>)),
     (libc::SYS_shmat, Follows(follow::<segments::Attach>)),
     (libc::SYS_semctl, Makes(segments::semctl)),
     (libc::SYS_shmdt, Computes(segments::shmdt)),
-    (libc::SYS_mremap, Follows(follow::<memory::Remap>)),
+    (libc::SYS_mremap, Follows(follow::<mm::Remap>)),
     (libc::SYS_madvise, Computes(advice::madvise)),
-    (libc::SYS_mincore, Makes(memory::mincore)),
-    (libc::SYS_msync, Makes(memory::msync)),
+    (libc::SYS_mincore, Makes(mm::mincore)),
+    (libc::SYS_msync, Makes(mm::msync)),
     (libc::SYS_mlock, Follows(follow::<locks::Range>)),
     (libc::SYS_mlock2, Follows(follow::<locks::Range>)),
     (libc::SYS_munlock, Follows(follow::<locks::Range>)),
@@ -106,11 +106,11 @@ const TABLE: &[(i64, Handling)] = &[
     (libc::SYS_setfsgid, Follows(follow::<users::Rights>)),
     (libc::SYS_setgroups, Follows(follow::<users::Rights>)),
     (libc::SYS_capset, Follows(follow::<users::Rights>)),
-    (libc::SYS_chroot, Follows(follow::<users::Paths>)),
-    (libc::SYS_pivot_root, Follows(follow::<users::Paths>)),
-    (libc::SYS_mount, Follows(follow::<users::Paths>)),
-    (libc::SYS_umount2, Follows(follow::<users::Paths>)),
-    (libc::SYS_move_mount, Follows(follow::<users::Paths>)),
+    (libc::SYS_chroot, Follows(follow::<users::PathChange>)),
+    (libc::SYS_pivot_root, Follows(follow::<users::PathChange>)),
+    (libc::SYS_mount, Follows(follow::<users::PathChange>)),
+    (libc::SYS_umount2, Follows(follow::<users::PathChange>)),
+    (libc::SYS_move_mount, Follows(follow::<users::PathChange>)),
 ];
 
 static INDEX: [Option<Handling>; 512] = {

@@ -2,7 +2,7 @@
 
 use relive_kabi::Arg;
 
-use super::live::generic;
+use super::generic::generic;
 use super::operation::{Operation, Prepared};
 use crate::call::Call;
 use crate::failure::Result;

@@ -6,7 +6,7 @@ use relive_host::Reg;
 use relive_host::addr::PAGE;
 use relive_host::layout;
 
-use super::live::generic;
+use super::generic::generic;
 use super::operation::{Operation, Outcome, Prepared};
 use super::users::open_ahead;
 use crate::call::Call;

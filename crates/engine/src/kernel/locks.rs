@@ -6,7 +6,7 @@ use relive_host::addr::PAGE;
 use rustix::process::Resource;
 use rustix::thread::{CapabilitySet, capabilities};
 
-use super::live::generic;
+use super::generic::generic;
 use super::operation::{Operation, Outcome, Prepared, RecordedResult};
 use crate::call::Call;
 use crate::call::reply::Reply;

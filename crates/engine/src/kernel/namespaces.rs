@@ -1,7 +1,7 @@
 //! unshare(2): requests that change no state of the engine are the kernel's. Namespaces of users and
 //! processes are refused: the host finds the recorder by its process id, and as the same user.
 
-use super::live::generic;
+use super::generic::generic;
 use super::refuse::refuse;
 use crate::call::Call;
 use crate::failure::Result;

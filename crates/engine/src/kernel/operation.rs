@@ -3,7 +3,7 @@
 //! that the engine answers by itself has one step, the same in every mode. The meaning of a call must
 //! never depend on the mode.
 
-use super::live::generic;
+use super::generic::generic;
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;

@@ -38,7 +38,7 @@ pub(super) fn arguments(mut bits: u8) -> impl Iterator<Item = usize> {
 
 /// The arguments of a call that have descriptors, as bits.
 #[derive(Clone, Copy, Default)]
-struct Places {
+struct DescriptorArguments {
     numbers: u8,
     /// Descriptors before a path: without meaning if the path begins at the root.
     folders: u8,
@@ -50,7 +50,7 @@ struct Places {
     selected: u8,
 }
 
-impl Places {
+impl DescriptorArguments {
     fn of(args: &[Arg]) -> Self {
         let mut places = Self::default();
         for (i, arg) in args.iter().enumerate() {
@@ -80,11 +80,11 @@ impl Places {
 
 /// The places of descriptors by the calls' numbers. Process-wide: a table that is computed from another,
 /// and never changes.
-static PLACES: LazyLock<[Places; 512]> = LazyLock::new(|| {
-    let mut all = [Places::default(); 512];
+static PLACES: LazyLock<[DescriptorArguments; 512]> = LazyLock::new(|| {
+    let mut all = [DescriptorArguments::default(); 512];
     for row in relive_kabi::TABLE {
         if let Some(places) = all.get_mut(usize::from(row.nr)) {
-            *places = Places::of(row.args);
+            *places = DescriptorArguments::of(row.args);
         }
     }
     all

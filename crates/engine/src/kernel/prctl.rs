@@ -1,7 +1,7 @@
 //! prctl(2) by its operation: most are the kernel's. The host must stay traceable by its supervisor,
 //! whatever the guest sets.
 
-use super::live::as_described;
+use super::generic::as_described;
 use super::operation::Handling::{Computes, Follows};
 use super::operation::{Handling, Operation, Outcome, Prepared, RecordedResult, Requests, follow};
 use super::refuse::refuse;

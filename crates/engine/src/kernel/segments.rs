@@ -8,9 +8,9 @@ use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy, layout, sys};
 use relive_kabi::structs::{SEMID_DS, SHMID_DS, SHMID_SIZE};
 
-use super::live::generic;
+use super::generic::generic;
 use super::mapped;
-use super::memory::place::{Held, MAP_FIXED_NOREPLACE, choose};
+use super::mm::place::{Held, MAP_FIXED_NOREPLACE, choose};
 use super::operation::{Operation, Outcome, Prepared, RecordedResult};
 use crate::call::Call;
 use crate::call::reply::Reply;
@@ -281,7 +281,7 @@ mod tests {
 
     use super::{AttachPlan, IDENTITY};
     use crate::failure::Failure;
-    use crate::kernel::memory::place::MAP_FIXED_NOREPLACE;
+    use crate::kernel::mm::place::MAP_FIXED_NOREPLACE;
     use crate::memory::content::ContentName;
     use crate::testing::{Guest, ModeQuery};
 

@@ -7,7 +7,7 @@ use relive_host::signal::{KernelAction, Mask};
 use relive_host::{Reg, sys};
 
 use super::enter::{blocking, interrupted};
-use super::live::generic;
+use super::generic::generic;
 use super::operation::{Operation, Prepared, RecordedResult};
 use crate::call::Call;
 use crate::call::answer::Answer;

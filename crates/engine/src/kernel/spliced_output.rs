@@ -22,7 +22,7 @@ const EINVAL: i64 = -(libc::EINVAL as i64);
 const PIECE: usize = 64 * 1024;
 
 /// Where a call takes its bytes from.
-struct Source {
+struct SpliceSource {
     fd: i32,
     /// Address of the offset to read at; 0 = the descriptor's own position.
     offset: u64,
@@ -35,7 +35,7 @@ struct Source {
     flags: u32,
 }
 
-impl Source {
+impl SpliceSource {
     /// The source of a call, or the errno (negative) with which the kernel refuses the call.
     fn of(call: &Call) -> std::result::Result<Self, i64> {
         let (Some(row), Some(input), Some(output)) = (call.row, call.input(), call.output()) else {
@@ -94,7 +94,7 @@ pub fn make(
     call: &Call,
     write: impl FnOnce(&mut Task, &[u8]) -> i64,
 ) -> Result<i64> {
-    let source = match Source::of(call) {
+    let source = match SpliceSource::of(call) {
         Ok(source) => source,
         Err(e) => return Ok(e),
     };
@@ -141,7 +141,7 @@ pub fn make(
 }
 
 /// Waits, with the baton given up, until the source is readable. Returns the kernel's result of the wait.
-fn wait(task: &mut Task, call: &Call, source: &Source) -> Result<i64> {
+fn wait(task: &mut Task, call: &Call, source: &SpliceSource) -> Result<i64> {
     if source.flags & libc::SPLICE_F_NONBLOCK != 0 || task.log.keeps_baton {
         return Ok(0);
     }
@@ -157,7 +157,13 @@ fn wait(task: &mut Task, call: &Call, source: &Source) -> Result<i64> {
 
 /// Appends up to `len` bytes from the source. They come through a pipe of the host, so that the kernel
 /// refuses here what it refuses the guest. Returns the number of bytes, or an errno (negative).
-fn take(task: &Task, source: &Source, offset: Option<u64>, len: usize, bytes: &mut Vec<u8>) -> i64 {
+fn take(
+    task: &Task,
+    source: &SpliceSource,
+    offset: Option<u64>,
+    len: usize,
+    bytes: &mut Vec<u8>,
+) -> i64 {
     let _room = Room::for_host(task.traits().keeps);
     // The guest does not run before they are closed.
     let Ok((from, to)) = pipe_with(PipeFlags::CLOEXEC) else {
@@ -179,7 +185,7 @@ fn take(task: &Task, source: &Source, offset: Option<u64>, len: usize, bytes: &m
 }
 
 /// Moves or copies up to `len` bytes into a pipe.
-fn fill(source: &Source, offset: Option<u64>, pipe: &OwnedFd, len: usize) -> i64 {
+fn fill(source: &SpliceSource, offset: Option<u64>, pipe: &OwnedFd, len: usize) -> i64 {
     let (from, to) = (source.fd as u64, pipe.as_raw_fd() as u64);
     let (len, flags) = (len as u64, u64::from(source.flags));
     let mut start = offset.unwrap_or(0);

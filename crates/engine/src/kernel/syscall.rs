@@ -4,7 +4,7 @@
 use relive_host::GuestAddr;
 
 use super::resume::resume;
-use super::{fds, hooks, live, own, plain, strings};
+use super::{fds, generic, hooks, own, plain, strings};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
@@ -122,6 +122,6 @@ fn with_quiet(task: &mut Task, call: &Call) -> Result<Reply> {
 pub fn outcome(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
     match hooks::find(call) {
         Some(part) => part.outcome(task, call, told),
-        None => live::as_described(task, call, told),
+        None => generic::as_described(task, call, told),
     }
 }

@@ -1,6 +1,6 @@
 //! Calls that set up timers which send signals: made as they are, and noted for the search for deadlocks.
 
-use super::live::generic;
+use super::generic::generic;
 use super::operation::{Operation, Prepared};
 use crate::alarms::ALARMS;
 use crate::call::Call;

@@ -10,7 +10,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::io::fcntl_dupfd_cloexec;
 use rustix::process::{DumpableBehavior, dumpable_behavior};
 
-use super::live::generic;
+use super::generic::generic;
 use super::operation::{Operation, Prepared};
 use crate::call::Call;
 use crate::descriptor_limit::Room;
@@ -35,9 +35,9 @@ impl Operation for Rights {
 }
 
 /// chroot(2), pivot_root(2), mount(2) and its like.
-pub struct Paths;
+pub struct PathChange;
 
-impl Operation for Paths {
+impl Operation for PathChange {
     type Plan = ();
 
     fn prepare(_: &mut Task, _: &Call) -> Prepared<()> {

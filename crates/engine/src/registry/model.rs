@@ -72,7 +72,7 @@ enum At {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct Thread {
+struct ModelThread {
     act: usize,
     at: At,
     word: u32,
@@ -85,21 +85,21 @@ struct Thread {
 }
 
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
-struct State {
+struct ModelState {
     asker: u8,
     locked: bool,
-    threads: Vec<Thread>,
+    threads: Vec<ModelThread>,
 }
 
 struct Model {
     acts: Vec<Vec<Act>>,
     /// Without this step of the protocol: the model must then find a fault.
-    without: Option<Step>,
+    without: Option<ModelStep>,
 }
 
 /// Steps that matter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Step {
+enum ModelStep {
     LookBehindEntering,
     LookBehindSleeping,
     LookAgainAfterParking,
@@ -108,8 +108,8 @@ enum Step {
 }
 
 impl Model {
-    fn start(&self, born: usize) -> State {
-        let thread = |i: usize| Thread {
+    fn start(&self, born: usize) -> ModelState {
+        let thread = |i: usize| ModelThread {
             act: 0,
             at: if i < born { At::Begin } else { At::Unborn },
             word: HOST,
@@ -118,23 +118,23 @@ impl Model {
             wakes: false,
             after: None,
         };
-        State {
+        ModelState {
             asker: 0,
             locked: false,
             threads: (0..self.acts.len()).map(thread).collect(),
         }
     }
 
-    fn act(&self, state: &State, i: usize) -> Option<Act> {
+    fn act(&self, state: &ModelState, i: usize) -> Option<Act> {
         self.acts[i].get(state.threads[i].act).copied()
     }
 
-    fn keeps(&self, step: Step) -> bool {
+    fn keeps(&self, step: ModelStep) -> bool {
         self.without != Some(step)
     }
 
     /// All states that come after one step of thread `i`.
-    fn step(&self, state: &State, i: usize) -> Option<State> {
+    fn step(&self, state: &ModelState, i: usize) -> Option<ModelState> {
         let mut next = state.clone();
         let me = i as u8 + 1;
         let asked = state.asker != 0 && state.asker != me;
@@ -149,16 +149,16 @@ impl Model {
             return Some(next);
         }
         // Takes its word to `word`, and goes on at `at`.
-        let say = |next: &mut State, word: u32, at: At| {
+        let say = |next: &mut ModelState, word: u32, at: At| {
             let thread = &mut next.threads[i];
             thread.wakes = thread.word & AWAITED != 0;
             (thread.word, thread.at) = (word, at);
         };
-        let done = |next: &mut State| {
+        let done = |next: &mut ModelState| {
             let thread = &mut next.threads[i];
             (thread.act, thread.at) = (thread.act + 1, At::Begin);
         };
-        let park = |next: &mut State, after: At| {
+        let park = |next: &mut ModelState, after: At| {
             let thread = &mut next.threads[i];
             (thread.at, thread.after) = (At::Parks, Some(after));
         };
@@ -186,7 +186,7 @@ impl Model {
                 next.threads[i].called_out = false;
                 say(&mut next, GUEST, At::Entered);
             }
-            (At::Entered, _) if asked && self.keeps(Step::LookBehindEntering) => {
+            (At::Entered, _) if asked && self.keeps(ModelStep::LookBehindEntering) => {
                 say(&mut next, HOST, At::Begin);
                 park(&mut next, At::Begin);
             }
@@ -198,7 +198,7 @@ impl Model {
             }
             (At::Begin, Some(Act::Sleep)) => say(&mut next, AWAY, At::Within),
             (At::Within, Some(Act::Sleep)) => say(&mut next, HOST, At::Back),
-            (At::Back, _) if asked && self.keeps(Step::LookBehindSleeping) => {
+            (At::Back, _) if asked && self.keeps(ModelStep::LookBehindSleeping) => {
                 next.threads[i].act += 1;
                 park(&mut next, At::Begin);
             }
@@ -211,7 +211,7 @@ impl Model {
                 let sleeps = state.asker == asker;
                 next.threads[i].at = if sleeps { At::Asleep } else { At::Parked };
             }
-            (At::Unparked, _) if asked && self.keeps(Step::LookAgainAfterParking) => {
+            (At::Unparked, _) if asked && self.keeps(ModelStep::LookAgainAfterParking) => {
                 next.threads[i].at = At::Parks;
             }
             (At::Unparked, _) => {
@@ -227,7 +227,7 @@ impl Model {
             (At::Looks(n), _) => {
                 next.locked = true;
                 let other = state.threads.get(n);
-                let restless = |t: &Thread| n != i && t.enrolled && !word::is_quiet(t.word);
+                let restless = |t: &ModelThread| n != i && t.enrolled && !word::is_quiet(t.word);
                 next.threads[i].at = match other {
                     None => At::Quiet,
                     Some(t) if restless(t) => At::Awaits(n),
@@ -239,7 +239,7 @@ impl Model {
             }
             (At::Awaits(n), _) => {
                 let old = state.threads[n].word;
-                if self.keeps(Step::SayThatOneWaits) {
+                if self.keeps(ModelStep::SayThatOneWaits) {
                     next.threads[n].word |= AWAITED;
                 }
                 let quiet = word::is_quiet(old);
@@ -250,7 +250,7 @@ impl Model {
                 };
             }
             (At::Calls(n, old), _) => {
-                if old & !AWAITED == GUEST && self.keeps(Step::CallOut) {
+                if old & !AWAITED == GUEST && self.keeps(ModelStep::CallOut) {
                     next.threads[n].called_out = true;
                 }
                 next.threads[i].at = At::Dozes(n, old);
@@ -258,7 +258,7 @@ impl Model {
             (At::Dozes(n, old), _) => {
                 let word = state.threads[n].word;
                 let same = word & !AWAITED == old & !AWAITED
-                    && (word & AWAITED != 0 || !self.keeps(Step::SayThatOneWaits));
+                    && (word & AWAITED != 0 || !self.keeps(ModelStep::SayThatOneWaits));
                 next.threads[i].at = if same { At::Dozing(n) } else { At::Looks(0) };
             }
             (At::Quiet, _) => {
@@ -279,8 +279,8 @@ impl Model {
     }
 
     /// The fault of a state, if it has one.
-    fn fault(&self, state: &State) -> Option<&'static str> {
-        let quiet = |t: &&Thread| t.at == At::Quiet;
+    fn fault(&self, state: &ModelState) -> Option<&'static str> {
+        let quiet = |t: &&ModelThread| t.at == At::Quiet;
         if state.threads.iter().filter(quiet).count() > 1 {
             return Some("two have quiet");
         }
@@ -297,7 +297,7 @@ impl Model {
     }
 
     /// Whether a state in which no thread can take a step is a proper end.
-    fn is_end(&self, state: &State) -> bool {
+    fn is_end(&self, state: &ModelState) -> bool {
         (0..state.threads.len()).all(|i| {
             let needs_no_other = matches!(self.act(state, i), Some(Act::Loop))
                 && state.threads[i].at == At::Within
@@ -308,7 +308,7 @@ impl Model {
 
     /// Goes through all states: their number, or the fault of one. From each an end can be reached:
     /// no thread sleeps, or runs to and fro, for ever.
-    fn explore(&self, born: usize) -> Result<usize, (&'static str, State)> {
+    fn explore(&self, born: usize) -> Result<usize, (&'static str, ModelState)> {
         let start = self.start(born);
         let mut numbers = HashMap::from([(start.clone(), 0)]);
         let (mut all, mut before) = (vec![start], vec![Vec::new()]);

@@ -35,17 +35,17 @@ const PATIENCE: u32 = 50;
 /// The changes, in the shared memory of the tree.
 #[repr(C)]
 pub struct FileChanges {
-    cells: [Cell; CELLS],
+    cells: [ChangeInFlight; CELLS],
     /// How many wait for a cell.
     waiting: AtomicU32,
     /// Changes that were told so far.
     told: AtomicU64,
-    news: [News; NEWS],
+    news: [ChangeMade; NEWS],
 }
 
 /// A change that is being made. Each has a cache line: all that write to files come here.
 #[repr(C, align(64))]
-struct Cell {
+struct ChangeInFlight {
     /// Thread that makes it; 0 = unused.
     tid: AtomicU32,
     /// Identity of the file, or [`UNKNOWN_FILE`].
@@ -53,7 +53,7 @@ struct Cell {
 }
 
 #[repr(C)]
-struct News {
+struct ChangeMade {
     file: AtomicU64,
     start: AtomicU64,
     end: AtomicU64,
@@ -82,7 +82,7 @@ pub enum Since {
 /// A change that is being made; it is over when this is dropped.
 pub struct Underway<'a> {
     changes: &'a FileChanges,
-    cell: &'a Cell,
+    cell: &'a ChangeInFlight,
 }
 
 /// Changes of files that others may map (recording).
@@ -154,11 +154,11 @@ impl FileChanges {
             return Since::Anything;
         }
         let news = (heard..told).map(|i| &self.news[i as usize % NEWS]);
-        Since::Parts(news.map(News::part).collect())
+        Since::Parts(news.map(ChangeMade::part).collect())
     }
 }
 
-impl News {
+impl ChangeMade {
     fn part(&self) -> FileRange {
         FileRange {
             file: self.file.load(Ordering::Acquire),
@@ -177,7 +177,7 @@ impl Underway<'_> {
     }
 }
 
-impl Cell {
+impl ChangeInFlight {
     /// Whether the change may be one of this file.
     fn meets(&self, file: u64) -> bool {
         [file, UNKNOWN_FILE].contains(&self.file.load(Ordering::SeqCst))

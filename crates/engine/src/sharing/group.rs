@@ -39,14 +39,14 @@ pub struct Group {
     /// Waiters above this index have never been used.
     used: AtomicU32,
     tickets: AtomicU64,
-    waiters: [Waiter; WAITERS],
+    waiters: [GroupWaiter; WAITERS],
 }
 
 /// A holder that is no member and touches no shared memory.
 const LENT: u32 = u32::MAX;
 
 #[repr(C)]
-struct Waiter {
+struct GroupWaiter {
     /// Process plus one; 0 = unused.
     process: AtomicU32,
     keepers: [AtomicU32; 2],
@@ -226,7 +226,7 @@ impl Group {
     }
 
     /// Waits in line.
-    fn wait(&self, waiter: &Waiter, holder: u32, keepers: Keepers) {
+    fn wait(&self, waiter: &GroupWaiter, holder: u32, keepers: Keepers) {
         while waiter.go.load(Ordering::Acquire) == 0 {
             sys::futex_wait(&waiter.go, 0, Some(PATIENCE));
             if waiter.go.load(Ordering::Acquire) != 0 {
@@ -291,8 +291,8 @@ impl Group {
     }
 
     /// Under the lock: a place to wait in.
-    fn enqueue(&self, holder: u32, keepers: Keepers) -> Result<&Waiter> {
-        let free = |w: &&Waiter| w.process.load(Ordering::Acquire) == 0;
+    fn enqueue(&self, holder: u32, keepers: Keepers) -> Result<&GroupWaiter> {
+        let free = |w: &&GroupWaiter| w.process.load(Ordering::Acquire) == 0;
         let Some(at) = self.waiters.iter().position(|w| free(&w)) else {
             return Err(Failure::unsupported(format!(
                 "more than {WAITERS} processes that share memory"
@@ -311,12 +311,12 @@ impl Group {
     }
 
     /// The waiter waits no more. It stays unusable until it has noticed.
-    fn dequeue(&self, waiter: &Waiter) {
+    fn dequeue(&self, waiter: &GroupWaiter) {
         waiter.go.store(1, Ordering::Release);
         self.waiting.fetch_sub(1, Ordering::AcqRel);
     }
 
-    fn waiters(&self) -> impl Iterator<Item = &Waiter> {
+    fn waiters(&self) -> impl Iterator<Item = &GroupWaiter> {
         let used = self.used.load(Ordering::Acquire) as usize;
         self.waiters[..used].iter()
     }
@@ -332,7 +332,7 @@ impl Group {
         if self.waiting.load(Ordering::Acquire) == 0 {
             return;
         }
-        let mut queue: Vec<&Waiter> = self
+        let mut queue: Vec<&GroupWaiter> = self
             .waiters()
             .filter(|w| {
                 w.process.load(Ordering::Acquire) != 0

@@ -28,11 +28,11 @@ pub const ROOM: u64 = 1 << ROOM_BITS;
 #[repr(C)]
 pub struct Objects {
     lock: Lock,
-    objects: [Object; OBJECTS],
+    objects: [SharedFile; OBJECTS],
 }
 
 #[repr(C)]
-struct Object {
+struct SharedFile {
     /// Identity of the file; 0 = unused.
     file: AtomicU64,
     /// Its content ends here.
@@ -100,7 +100,8 @@ impl Objects {
 
     /// Under the lock: where the object of a file lies, from now on; `None`: there are too many.
     fn place(&self, file: u64) -> Option<u64> {
-        let same = |o: &Object| matches!(o.file.load(Ordering::Acquire), f if f == 0 || f == file);
+        let same =
+            |o: &SharedFile| matches!(o.file.load(Ordering::Acquire), f if f == 0 || f == file);
         let at = self.objects.iter().position(same)?;
         self.objects[at].file.store(file, Ordering::Release);
         Some((at as u64) << ROOM_BITS)
@@ -115,7 +116,7 @@ impl Objects {
 
     /// Where a file lies that has been filled in.
     pub fn base(&self, file: u64) -> Option<u64> {
-        let is = |o: &Object| o.file.load(Ordering::Acquire) == file;
+        let is = |o: &SharedFile| o.file.load(Ordering::Acquire) == file;
         let at = self.objects.iter().position(is).filter(|_| file != 0)?;
         Some((at as u64) << ROOM_BITS)
     }

@@ -41,7 +41,7 @@ pub struct RegionTraits {
 
 /// An object that may be mapped at several addresses.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Object {
+pub(super) enum MappedObject {
     /// A file, by its identity.
     File(u64),
     /// Memory without a file, by its number.
@@ -50,11 +50,11 @@ pub(super) enum Object {
 
 impl Region {
     /// The object that it shows, if that may be mapped elsewhere too.
-    pub(super) fn object(&self) -> Option<Object> {
+    pub(super) fn object(&self) -> Option<MappedObject> {
         match (self.shared, self.inode, self.traits.unnamed) {
             (false, ..) | (_, 0, 0) => None,
-            (_, 0, number) => Some(Object::Unnamed(number)),
-            (_, inode, _) => Some(Object::File(inode)),
+            (_, 0, number) => Some(MappedObject::Unnamed(number)),
+            (_, inode, _) => Some(MappedObject::File(inode)),
         }
     }
 }

@@ -2,7 +2,7 @@
 //! private map for a view of its file.
 
 use super::AddressSpace;
-use super::region::{Object, Region};
+use super::region::{MappedObject, Region};
 use crate::sharing::changes::FileRange;
 
 impl AddressSpace {
@@ -31,10 +31,15 @@ impl AddressSpace {
         offset: u64,
         len: u64,
     ) -> impl Iterator<Item = (u64, u64)> {
-        self.showing(Object::File(inode), offset, len)
+        self.showing(MappedObject::File(inode), offset, len)
     }
 
-    fn showing(&self, object: Object, offset: u64, len: u64) -> impl Iterator<Item = (u64, u64)> {
+    fn showing(
+        &self,
+        object: MappedObject,
+        offset: u64,
+        len: u64,
+    ) -> impl Iterator<Item = (u64, u64)> {
         let views = self.iter().filter(move |r| r.object() == Some(object));
         views.filter_map(move |r| {
             let from = offset.max(r.offset);

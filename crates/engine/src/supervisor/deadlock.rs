@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use self::look::{Thread, Tree, Wait};
+use self::look::{Awaited, Tree, WaitingThread};
 use crate::alarms::ALARMS;
 use crate::shm::Shm;
 
@@ -29,7 +29,7 @@ const LONG: Duration = Duration::from_secs(1);
 #[derive(Debug, Clone)]
 pub struct Deadlock {
     /// In the order in which they wait; the last one waits for the first.
-    circle: Vec<Thread>,
+    circle: Vec<WaitingThread>,
     /// All threads of the tree sleep, in a circle or not.
     all: Option<usize>,
 }
@@ -38,7 +38,7 @@ pub struct Deadlock {
 pub struct Watch {
     next: Instant,
     /// The sleepers of the last look, and since when.
-    sleepers: BTreeMap<u32, (Thread, Instant)>,
+    sleepers: BTreeMap<u32, (WaitingThread, Instant)>,
 }
 
 impl Watch {
@@ -78,7 +78,7 @@ impl Watch {
             sleepers.filter(move |(_, since)| now.duration_since(*since) >= time)
         };
         let all = slept(BETWEEN).count();
-        let futexes = slept(BETWEEN).any(|(thread, _)| matches!(thread.wait, Wait::Word { .. }));
+        let futexes = slept(BETWEEN).any(|(thread, _)| matches!(thread.wait, Awaited::Word { .. }));
         if all == tree.threads && futexes && !alarms {
             let circle = circle(slept(BETWEEN).map(|(thread, _)| thread));
             return Some(Deadlock {
@@ -92,8 +92,8 @@ impl Watch {
 }
 
 /// Threads that wait for each other's locks, if there are some.
-fn circle<'a>(threads: impl Iterator<Item = &'a Thread>) -> Option<Vec<Thread>> {
-    let waits: BTreeMap<u32, &Thread> = threads.map(|thread| (thread.tid, thread)).collect();
+fn circle<'a>(threads: impl Iterator<Item = &'a WaitingThread>) -> Option<Vec<WaitingThread>> {
+    let waits: BTreeMap<u32, &WaitingThread> = threads.map(|thread| (thread.tid, thread)).collect();
     waits.keys().find_map(|&start| {
         let mut way: Vec<u32> = vec![start];
         loop {
@@ -135,12 +135,12 @@ impl fmt::Display for Deadlock {
 mod tests {
     use super::*;
 
-    fn thread(tid: u32, holder: Option<u32>) -> Thread {
-        let wait = Wait::Word {
+    fn thread(tid: u32, holder: Option<u32>) -> WaitingThread {
+        let wait = Awaited::Word {
             addr: 0x1000 + u64::from(tid),
             holder,
         };
-        Thread {
+        WaitingThread {
             tid,
             name: "guest".into(),
             wait,
@@ -149,7 +149,12 @@ mod tests {
     }
 
     /// Two looks at the same sleepers, `time` apart.
-    fn seen(asleep: &[Thread], threads: usize, time: Duration, alarms: bool) -> Option<String> {
+    fn seen(
+        asleep: &[WaitingThread],
+        threads: usize,
+        time: Duration,
+        alarms: bool,
+    ) -> Option<String> {
         let mut watch = Watch::new();
         let now = Instant::now();
         let tree = || Tree {

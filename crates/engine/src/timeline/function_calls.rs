@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::queries::Place;
+use super::queries::EventPlace;
 use super::replay_process::{Interrupter, ReplayProcess};
 use super::state::{Stopped, Timeline};
 use crate::failure::Result;
@@ -16,7 +16,7 @@ use crate::guide::registers::Registers;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct FunctionCall {
     /// Its first instruction.
-    pub place: Place,
+    pub place: EventPlace,
     /// The first six integer arguments, by the System V calling convention.
     pub arguments: [u64; 6],
     /// Where it returns to.
@@ -143,7 +143,7 @@ impl Timeline {
             let Stopped::Hit(hit) = self.forward_only(wanted)? else {
                 return Ok(());
             };
-            let place = Place::of(&self.status);
+            let place = EventPlace::of(&self.status);
             let host = &mut self.current;
             let Some(registers) = host.registers(hit.slot)? else {
                 continue;

@@ -10,12 +10,12 @@ use super::state::{Stopped, Timeline};
 use crate::failure::Result;
 use crate::guide::point::Point;
 use crate::guide::protocol::{
-    Ended, OTHERS, ReplayStatus, RunRequest, Search, StopEvent, StopSet, Watching, Watchpoint,
+    AtStop, Ended, OTHERS, ReplayStatus, RunRequest, StopEvent, StopSet, Watching, Watchpoint,
 };
 
 /// Where something happens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-pub struct Place {
+pub struct EventPlace {
     /// Events of the process before it.
     pub event: u64,
     /// Ticks of the thread.
@@ -30,7 +30,7 @@ pub struct Place {
     pub pc: u64,
 }
 
-impl Place {
+impl EventPlace {
     /// As a position to go to.
     #[must_use]
     pub fn spot(&self) -> Spot {
@@ -59,7 +59,7 @@ impl Place {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LastWrite {
     /// The instruction that writes, or the system call.
-    pub place: Place,
+    pub place: EventPlace,
     /// The system call by whose result the memory was written, `u32::MAX` for a signal frame,
     /// [`OTHERS`] for another process.
     pub call: Option<u32>,
@@ -145,9 +145,9 @@ impl Timeline {
             until: None,
             step: (!by_others).then_some((hit.slot, 1)),
             search: if by_others {
-                Search::Stop
+                AtStop::Stop
             } else {
-                Search::Last
+                AtStop::Last
             },
             leave: true,
             work: None,
@@ -159,7 +159,7 @@ impl Timeline {
         let after = host.read(addr, len)?;
         look(&mut host);
         Ok(Some(LastWrite {
-            place: Place::of(&status),
+            place: EventPlace::of(&status),
             call,
             before,
             after,

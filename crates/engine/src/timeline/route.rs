@@ -2,7 +2,7 @@
 
 use super::replay_process::ReplayProcess;
 use crate::guide::point::Point;
-use crate::guide::protocol::{Hit, ReplayStatus, RunRequest, Search, StopSet};
+use crate::guide::protocol::{AtStop, Hit, ReplayStatus, RunRequest, StopSet};
 
 /// Where a replay is to go.
 #[derive(Clone, Copy)]
@@ -51,6 +51,6 @@ impl Noted {
         self.to == route.from.point
             && *route.stops == StopSet::default()
             && route.run.step.is_none()
-            && matches!(route.run.search, Search::Last)
+            && matches!(route.run.search, AtStop::Last)
     }
 }

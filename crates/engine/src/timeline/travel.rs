@@ -6,7 +6,7 @@ use super::snapshots::Snapshot;
 use super::state::{Stopped, Timeline};
 use crate::failure::{Failure, Result};
 use crate::guide::point::Point;
-use crate::guide::protocol::{Ran, ReplayStatus, RunRequest, Search, StopReason, StopSet};
+use crate::guide::protocol::{AtStop, Ran, ReplayStatus, RunRequest, StopReason, StopSet};
 
 impl Timeline {
     /// Goes forward to a position, or to the end, without stops and snapshots.
@@ -40,7 +40,7 @@ impl Timeline {
     pub(super) fn forward_only(&mut self, wanted: &mut dyn Interrupter) -> Result<Stopped> {
         self.forget_changes();
         let run = RunRequest {
-            search: Search::Stop,
+            search: AtStop::Stop,
             leave: true,
             ..RunRequest::to_the_end()
         };
@@ -67,7 +67,7 @@ impl Timeline {
         let run = RunRequest {
             until,
             step,
-            search: Search::Stop,
+            search: AtStop::Stop,
             leave: true,
             work: None,
             output: true,

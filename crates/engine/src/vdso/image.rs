@@ -41,9 +41,9 @@ const SEGMENTS: usize = 3;
 const ALIGN: u64 = 16;
 
 /// Strings that end with zeros, found by their offset.
-struct Strings(Vec<u8>);
+struct StringTable(Vec<u8>);
 
-impl Strings {
+impl StringTable {
     fn new() -> Self {
         Self(vec![0])
     }
@@ -94,7 +94,7 @@ pub fn image() -> Vec<u8> {
 
 /// The contents of all sections, by their offsets.
 fn sections(at: &[u64; SECTIONS.len()]) -> [Vec<u8>; SECTIONS.len()] {
-    let mut strings = Strings::new();
+    let mut strings = StringTable::new();
     let soname = strings.add(SONAME);
     let version = strings.add(VERSION);
     let symbols = symbols(&mut strings, version, at[TEXT]);
@@ -104,7 +104,7 @@ fn sections(at: &[u64; SECTIONS.len()]) -> [Vec<u8>; SECTIONS.len()] {
     let links = (0..count).map(|i| if i + 1 < count && i > 0 { i + 1 } else { 0 });
     let hash = [1, count, 1].into_iter().chain(links);
     let versions = (0..count).map(|i| if i == 0 { 0 } else { VERSION_INDEX });
-    let mut names = Strings::new();
+    let mut names = StringTable::new();
     for (name, ..) in SECTIONS {
         names.add(name);
     }
@@ -123,7 +123,7 @@ fn sections(at: &[u64; SECTIONS.len()]) -> [Vec<u8>; SECTIONS.len()] {
 }
 
 /// Each function under two names, as in the kernel's, and the version.
-fn symbols(strings: &mut Strings, version: u32, text: u64) -> Vec<Sym64<LE>> {
+fn symbols(strings: &mut StringTable, version: u32, text: u64) -> Vec<Sym64<LE>> {
     let symbol = |name, info, section, at, size| Sym64 {
         st_name: U32::new(LE, name),
         st_info: info,
@@ -294,7 +294,7 @@ fn segments(
 
 fn section_header(index: usize, offset: u64, size: u64) -> SectionHeader64<LE> {
     let (_, kind, entry) = SECTIONS[index];
-    let mut names = Strings::new();
+    let mut names = StringTable::new();
     let name = SECTIONS[..=index].iter().fold(0, |_, row| names.add(row.0));
     let (mut link, mut info, mut flags) = (0, 0, SHF_ALLOC);
     match kind {

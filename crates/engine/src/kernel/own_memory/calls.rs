@@ -8,7 +8,7 @@ use super::whose::{Whose, whose};
 use super::written::Written;
 use crate::call::Call;
 use crate::failure::Result;
-use crate::kernel::live::generic;
+use crate::kernel::generic::generic;
 use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::kernel::refuse::refuse;
 use crate::task::Task;

@@ -4,7 +4,7 @@ use super::transfer::{EINVAL, read_vector};
 use super::whose::{NOWHERE, is_own};
 use crate::call::Call;
 use crate::failure::Result;
-use crate::kernel::live::generic;
+use crate::kernel::generic::generic;
 use crate::kernel::refuse::refuse;
 use crate::task::Task;
 

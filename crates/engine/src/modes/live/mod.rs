@@ -18,7 +18,7 @@ use relive_host::{enter, sys};
 
 use crate::failure::{Failure, Result, die};
 use crate::flow::{End, Flow};
-use crate::kernel::live::apply_mask;
+use crate::kernel::generic::apply_mask;
 use crate::signals::deliver;
 use crate::stops;
 use crate::task::Task;

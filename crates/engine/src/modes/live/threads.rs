@@ -51,7 +51,7 @@ pub fn make(task: &mut Task, args: &CloneArgs) -> Result<Reply> {
 }
 
 /// The start data of a new host thread.
-struct Birth {
+struct ThreadBirth {
     task: Box<Task>,
     parent: TapeId,
     /// Guest words that hold its id before it runs; 0 = none.
@@ -67,7 +67,7 @@ fn start_host_thread(
 ) -> std::result::Result<u32, i32> {
     const STACK: usize = 512 * 1024;
     let tid = AtomicU32::new(0);
-    let birth = Box::into_raw(Box::new(Birth {
+    let birth = Box::into_raw(Box::new(ThreadBirth {
         task,
         parent,
         words,
@@ -100,12 +100,12 @@ fn start_host_thread(
 
 extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
     // SAFETY: made by `start_host_thread` for this thread alone.
-    let Birth {
+    let ThreadBirth {
         mut task,
         parent,
         words,
         tid,
-    } = *unsafe { Box::from_raw(birth.cast::<Birth>()) };
+    } = *unsafe { Box::from_raw(birth.cast::<ThreadBirth>()) };
     task.tid = sys::gettid();
     // A bad address is no reason to fail: the kernel ignores it too.
     let told = words

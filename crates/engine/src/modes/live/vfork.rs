@@ -39,7 +39,7 @@ pub trait Visits: Mode {
 pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<Reply> {
     let index = task.machine().shm.map_or(0, |s| s.new_process());
     let mut pidfd = -1;
-    let mut birth = Birth {
+    let mut birth = VforkBirth {
         task: std::ptr::from_mut(task),
         index,
         args: *args,
@@ -89,7 +89,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
 }
 
 /// The start data of the child; on the parent's stack.
-struct Birth<'a> {
+struct VforkBirth<'a> {
     task: *mut Task,
     index: u32,
     args: CloneArgs,
@@ -98,7 +98,7 @@ struct Birth<'a> {
 
 extern "C" fn child(birth: *mut libc::c_void) -> i32 {
     // SAFETY: the parent sleeps in clone(2) until this process is gone from its memory.
-    let birth = unsafe { &*birth.cast::<Birth<'_>>() };
+    let birth = unsafe { &*birth.cast::<VforkBirth<'_>>() };
     // SAFETY: as above: nothing else uses the task meanwhile.
     let task = unsafe { &mut *birth.task };
     let begun = begin(birth, task);
@@ -106,7 +106,7 @@ extern "C" fn child(birth: *mut libc::c_void) -> i32 {
 }
 
 /// The task becomes that of the child, up to its first event.
-fn begin(birth: &Birth<'_>, task: &mut Task) -> Result<()> {
+fn begin(birth: &VforkBirth<'_>, task: &mut Task) -> Result<()> {
     let parent = task.id();
     let pid = std::process::id();
     inherit::vforked(task, &birth.args, birth.index, pid);

@@ -32,11 +32,11 @@ pub enum NextEvent {
     /// The thread itself causes it: system call, instruction, fault.
     Own { ticks: u64 },
     /// It happens to the thread at a position.
-    Position(Position),
+    Position(EventPosition),
 }
 
 /// An event that happens to a thread, and where.
-pub struct Position {
+pub struct EventPosition {
     pub ticks: u64,
     /// Instructions since the last tick or event.
     pub steps: u32,
@@ -45,7 +45,7 @@ pub struct Position {
     pub what: Happening,
 }
 
-impl Position {
+impl EventPosition {
     /// Whether the task stands there, so many steps behind its last tick or event.
     pub fn is_here(&self, task: &Task, steps: Option<u64>) -> bool {
         task.ctx.ticks() == self.ticks && steps == Some(u64::from(self.steps))
@@ -60,7 +60,7 @@ pub enum Happening {
 }
 
 /// An event that is due.
-pub enum Due {
+pub enum DueEvent {
     /// The first one of the tape.
     Start,
     /// The image of a program, before anything has run.
@@ -72,12 +72,12 @@ pub enum Due {
     /// The thread has no event left, and its further work is of no use to any other.
     End,
     /// An event that happens to the thread.
-    Position(Position),
+    Position(EventPosition),
     /// An event that the thread causes: translated code has stopped.
     Stop(Stop),
 }
 
-impl Due {
+impl DueEvent {
     /// Brings it about.
     ///
     /// # Errors
@@ -120,14 +120,14 @@ pub fn target(task: &mut Task) -> Result<NextEvent> {
             let mut info = [0; 128];
             let n = s.siginfo.len().min(128);
             info[..n].copy_from_slice(&s.siginfo[..n]);
-            NextEvent::Position(Position {
+            NextEvent::Position(EventPosition {
                 ticks,
                 steps: s.steps,
                 digest,
                 what: Happening::Signal(info),
             })
         }
-        Kind::Switch { steps } => NextEvent::Position(Position {
+        Kind::Switch { steps } => NextEvent::Position(EventPosition {
             ticks,
             steps,
             digest,
@@ -137,7 +137,7 @@ pub fn target(task: &mut Task) -> Result<NextEvent> {
             how: Ending::Killed,
             code,
             steps,
-        } if steps != SYNCHRONOUS => NextEvent::Position(Position {
+        } if steps != SYNCHRONOUS => NextEvent::Position(EventPosition {
             ticks,
             steps,
             digest,
@@ -148,8 +148,8 @@ pub fn target(task: &mut Task) -> Result<NextEvent> {
 }
 
 /// Brings about the event at a position that the thread has been brought to.
-fn arrive(task: &mut Task, position: Position) -> Result<Flow> {
-    let Position {
+fn arrive(task: &mut Task, position: EventPosition) -> Result<Flow> {
+    let EventPosition {
         steps,
         digest: recorded,
         what,

@@ -13,14 +13,14 @@ use crate::modes::replay::races::tracking;
 use crate::task::Task;
 
 /// Watched for writes by the kernel's part of the replay, and the first write noticed.
-struct Kernel {
+struct WatchedMemory {
     watched: Vec<Watchpoint>,
     noticed: Option<(Watchpoint, u64)>,
 }
 
 /// The watched memory of this process. Process-wide: the mode is told of writes without a task and without
 /// a session.
-static KERNEL: Mutex<Kernel> = Mutex::new(Kernel {
+static KERNEL: Mutex<WatchedMemory> = Mutex::new(WatchedMemory {
     watched: Vec::new(),
     noticed: None,
 });

@@ -24,7 +24,7 @@ use crate::task::Task;
 
 /// The holder of the baton, and its waiters.
 pub struct Baton {
-    state: Mutex<State>,
+    state: Mutex<BatonState>,
     /// How many threads wait; read without the lock to see whether a switch makes sense.
     waiting: AtomicU32,
     shm: Shm,
@@ -38,14 +38,14 @@ pub struct Baton {
     among: Mutex<Box<dyn Policy>>,
 }
 
-struct State {
+struct BatonState {
     holder: Option<u32>,
     last: u32,
-    queue: Vec<Waiter>,
+    queue: Vec<BatonWaiter>,
     policy: Box<dyn Policy>,
 }
 
-struct Waiter {
+struct BatonWaiter {
     thread: u32,
     /// Becomes 1 when the baton has been handed over. Lives on the waiter's stack.
     go: *const AtomicU32,
@@ -53,7 +53,7 @@ struct Waiter {
 
 // SAFETY: the pointer is used only while its owner is queued, and the owner stays in `take`
 // until it has been taken from the queue.
-unsafe impl Send for Waiter {}
+unsafe impl Send for BatonWaiter {}
 
 /// The result of taking the baton.
 #[derive(Clone, Copy, Debug, Default)]
@@ -81,7 +81,7 @@ impl Baton {
     #[must_use]
     pub fn new(policies: [Box<dyn Policy>; 2], shm: Shm, process: u32, slot: u32) -> Self {
         let [policy, among] = policies;
-        let state = State {
+        let state = BatonState {
             holder: Some(slot),
             last: slot,
             queue: Vec::new(),
@@ -98,7 +98,7 @@ impl Baton {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, BatonState> {
         self.state.lock().expect("no thread panics: panics abort")
     }
 
@@ -257,7 +257,7 @@ impl Baton {
     }
 
     /// The thread has its process's baton, and takes the group's if need be.
-    fn begin_turn(&self, task: &Task, mut s: MutexGuard<'_, State>) -> Result<Taken> {
+    fn begin_turn(&self, task: &Task, mut s: MutexGuard<'_, BatonState>) -> Result<Taken> {
         let switched = s.last != task.slot;
         s.last = task.slot;
         drop(s);
@@ -272,7 +272,7 @@ impl Baton {
     }
 }
 
-impl State {
+impl BatonState {
     /// The threads that wait.
     fn ids(&self) -> Vec<u32> {
         self.queue.iter().map(|w| w.thread).collect()
@@ -298,7 +298,7 @@ impl State {
     }
 
     fn enqueue(&mut self, thread: u32, go: &AtomicU32, waiting: &AtomicU32) {
-        self.queue.push(Waiter {
+        self.queue.push(BatonWaiter {
             thread,
             go: std::ptr::from_ref(go),
         });

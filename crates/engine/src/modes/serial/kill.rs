@@ -19,7 +19,7 @@ use crate::task::Task;
 use crate::task::ending;
 
 /// Makes the call that sends a signal.
-type Send<'a> = &'a mut dyn FnMut(&mut Task) -> Result<i64>;
+type MakeCall<'a> = &'a mut dyn FnMut(&mut Task) -> Result<i64>;
 
 impl Serial {
     /// Sends `sig` by `send`, at a moment at which every tape stays complete.
@@ -31,7 +31,7 @@ impl Serial {
         task: &mut Task,
         call: &Call,
         sig: i32,
-        send: Send<'_>,
+        send: MakeCall<'_>,
     ) -> Result<i64> {
         let stops = matches!(
             sig,
@@ -56,7 +56,7 @@ impl Serial {
     }
 
     /// SIGKILL, while no other member of the group runs.
-    fn kill(&self, task: &mut Task, call: &Call, send: Send<'_>) -> Result<i64> {
+    fn kill(&self, task: &mut Task, call: &Call, send: MakeCall<'_>) -> Result<i64> {
         let target = match i64::from(call.nr) {
             libc::SYS_pidfd_send_signal => None,
             _ => Some(call.int(0)),

@@ -14,7 +14,7 @@ use super::sampler::Sampler;
 use super::sites::SITES;
 use crate::failure::Result;
 use crate::flow::Flow;
-use crate::stops::{self, Step};
+use crate::stops::{self, Stepped};
 use crate::task::Task;
 
 /// Most words of one access that are looked at.
@@ -53,7 +53,7 @@ impl Serial {
             if let Some(access) = meeting {
                 self.baton.makes(task.slot, access);
             }
-            if let Step::Handled { flow, .. } = stops::step(task)? {
+            if let Stepped::Handled { flow, .. } = stops::step(task)? {
                 return Ok(flow);
             }
             if task.ctx.pending != 0 || !task.exact {

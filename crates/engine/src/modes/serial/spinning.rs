@@ -16,7 +16,7 @@ use relive_host::{GuestAddr, Reg, copy};
 
 use crate::failure::Result;
 use crate::flow::Flow;
-use crate::stops::{self, Step};
+use crate::stops::{self, Stepped};
 use crate::task::Task;
 
 /// Most instructions to look at.
@@ -61,12 +61,12 @@ pub fn look(task: &mut Task) -> Result<SpinVerdict> {
         let before: Vec<_> = written.iter().map(contents).collect();
         match stops::step(task)? {
             // A look at a clock belongs to many such loops, a system call to none.
-            Step::Handled {
+            Stepped::Handled {
                 instruction: true,
                 flow: Flow::Continue,
             } if task.exact => {}
-            Step::Handled { flow, .. } => return Ok(SpinVerdict::Other(flow)),
-            Step::Made => {}
+            Stepped::Handled { flow, .. } => return Ok(SpinVerdict::Other(flow)),
+            Stepped::Made => {}
         }
         if task.ctx.pending != 0 {
             return Ok(SpinVerdict::Busy);

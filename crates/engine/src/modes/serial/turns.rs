@@ -12,7 +12,7 @@ use super::schedule::Schedule;
 use super::spinning::{self, SpinVerdict};
 use crate::failure::Result;
 use crate::flow::Flow;
-use crate::stops::{self, Step};
+use crate::stops::{self, Stepped};
 use crate::task::Task;
 
 /// Ticks between two looks at the recorder, of a thread that no other can wait for.
@@ -93,7 +93,7 @@ impl Serial {
     fn step_on(&self, task: &mut Task) -> Result<Flow> {
         // A switch must be possible between any two instructions, not only at ticks.
         for _ in 0..self.baton.steps() {
-            if let Step::Handled { flow, .. } = stops::step(task)? {
+            if let Stepped::Handled { flow, .. } = stops::step(task)? {
                 return Ok(flow);
             }
             if task.ctx.pending != 0 {

@@ -1,7 +1,7 @@
 //! The threads of processes that the model runs, and the faults that it finds without a step.
 
 use super::Act::{self, Ask, Bear, Guest, Loop, Sleep, Work};
-use super::{Model, Step, model};
+use super::{Model, ModelStep, model};
 
 /// The threads of a process: all that are there at the start, then those that are made.
 const STORIES: [(usize, &[&[Act]]); 7] = [
@@ -34,11 +34,11 @@ fn no_thread_works_beside_quiet_and_none_sleeps_for_ever() {
 #[test]
 fn each_step_is_needed() {
     for step in [
-        Step::LookBehindEntering,
-        Step::LookBehindSleeping,
-        Step::LookAgainAfterParking,
-        Step::CallOut,
-        Step::SayThatOneWaits,
+        ModelStep::LookBehindEntering,
+        ModelStep::LookBehindSleeping,
+        ModelStep::LookAgainAfterParking,
+        ModelStep::CallOut,
+        ModelStep::SayThatOneWaits,
     ] {
         let fails = |(born, acts): (usize, &[&[Act]])| {
             let without = Some(step);

@@ -14,20 +14,20 @@ const MOST: usize = 4096;
 
 /// A thread that sleeps without a time limit.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Thread {
+pub struct WaitingThread {
     /// Its number, which is the program's own.
     pub tid: u32,
     /// Its name (PR_SET_NAME).
     pub name: String,
     /// Where it sleeps.
-    pub wait: Wait,
+    pub wait: Awaited,
     /// How often it has been put to sleep, or off its processor.
     pub slept: u64,
 }
 
 /// A wait that only the program's own threads or processes can end, signals aside.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wait {
+pub enum Awaited {
     /// futex(2) on a word.
     Word {
         /// Its address.
@@ -44,10 +44,10 @@ pub struct Tree {
     /// How many there are, asleep or not.
     pub threads: usize,
     /// Those that sleep without a time limit.
-    pub asleep: Vec<Thread>,
+    pub asleep: Vec<WaitingThread>,
 }
 
-impl Wait {
+impl Awaited {
     /// The thread that holds the lock.
     pub fn holder(&self) -> Option<u32> {
         match self {
@@ -57,7 +57,7 @@ impl Wait {
     }
 }
 
-impl fmt::Display for Thread {
+impl fmt::Display for WaitingThread {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ({})", self.name, self.tid)
     }
@@ -80,7 +80,7 @@ pub fn tree() -> Option<Tree> {
             };
             tree.threads += 1;
             let wait = status.sleeps.then(|| wait(folder, process)).flatten();
-            tree.asleep.extend(wait.map(|wait| Thread {
+            tree.asleep.extend(wait.map(|wait| WaitingThread {
                 tid,
                 name: status.name,
                 wait,
@@ -142,7 +142,7 @@ impl Status {
 }
 
 /// The wait of a sleeping thread, if it is one without a time limit.
-fn wait(folder: &Path, process: u32) -> Option<Wait> {
+fn wait(folder: &Path, process: u32) -> Option<Awaited> {
     let text = fs::read_to_string(folder.join("syscall")).ok()?;
     let mut words = text.split_whitespace();
     let number: i64 = words.next()?.parse().ok()?;
@@ -150,7 +150,7 @@ fn wait(folder: &Path, process: u32) -> Option<Wait> {
         .map_while(|word| u64::from_str_radix(word.strip_prefix("0x")?, 16).ok())
         .collect();
     match number {
-        libc::SYS_wait4 | libc::SYS_waitid => Some(Wait::Children),
+        libc::SYS_wait4 | libc::SYS_waitid => Some(Awaited::Children),
         libc::SYS_futex => {
             let &[addr, operation, value, limit, ..] = args.as_slice() else {
                 return None;
@@ -161,7 +161,7 @@ fn wait(folder: &Path, process: u32) -> Option<Wait> {
                 operation,
                 libc::FUTEX_WAIT | libc::FUTEX_WAIT_BITSET | libc::FUTEX_LOCK_PI
             );
-            (guests && waits && limit == 0).then(|| Wait::Word {
+            (guests && waits && limit == 0).then(|| Awaited::Word {
                 addr,
                 holder: holder::of(process, addr, operation, value as u32),
             })

@@ -7,7 +7,7 @@ use super::track::point;
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::guide::point::Steps;
-use crate::modes::replay::events::Due;
+use crate::modes::replay::events::DueEvent;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::Stops;
 
@@ -27,7 +27,7 @@ impl Stops for Begin<'_> {
         Ok(false)
     }
 
-    fn before_event(&mut self, at: &mut Stepper, _: &Due) -> Result<Option<()>> {
+    fn before_event(&mut self, at: &mut Stepper, _: &DueEvent) -> Result<Option<()>> {
         self.0.track.before_event(at, point(at, Steps::Event));
         Ok(None)
     }

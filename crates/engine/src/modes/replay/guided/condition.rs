@@ -27,7 +27,7 @@ pub fn holds(conditions: &[Vec<u8>], ctx: &Context, read: Read<'_>) -> bool {
 
 /// The value of an expression; `None` if it has none, or none after so many steps.
 fn evaluate(code: &[u8], ctx: &Context, read: Read<'_>, steps: &mut usize) -> Option<u64> {
-    let mut machine = Machine {
+    let mut machine = BytecodeMachine {
         code,
         at: 0,
         stack: Vec::new(),
@@ -41,13 +41,13 @@ fn evaluate(code: &[u8], ctx: &Context, read: Read<'_>, steps: &mut usize) -> Op
     None
 }
 
-struct Machine<'c> {
+struct BytecodeMachine<'c> {
     code: &'c [u8],
     at: usize,
     stack: Vec<u64>,
 }
 
-impl Machine<'_> {
+impl BytecodeMachine<'_> {
     fn pop(&mut self) -> Option<u64> {
         self.stack.pop()
     }

@@ -23,14 +23,14 @@ pub struct Event {
     pub slot: u32,
     /// The thread's pc behind it.
     pc_behind: u64,
-    outcome: Outcome,
+    outcome: EventEffect,
     /// Watched memory that was written for the kernel.
     written: Option<(Watchpoint, u64)>,
 }
 
 /// The outcome of an event.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Outcome {
+enum EventEffect {
     Continue,
     Exec,
     Other,
@@ -47,7 +47,7 @@ impl Event {
             forks: call.filter(|_| stops.forks).map(|_| forks(&at.task)),
             slot: 0,
             pc_behind: 0,
-            outcome: Outcome::Other,
+            outcome: EventEffect::Other,
             written: None,
         }
     }
@@ -58,15 +58,15 @@ impl Event {
         self.pc_behind = at.task.ctx.rip;
         self.written = written;
         self.outcome = match flow {
-            Flow::Continue => Outcome::Continue,
-            Flow::Exec(_) => Outcome::Exec,
-            _ => Outcome::Other,
+            Flow::Continue => EventEffect::Continue,
+            Flow::Exec(_) => EventEffect::Exec,
+            _ => EventEffect::Other,
         };
     }
 
     /// Whether its thread goes on.
     pub fn goes_on(&self) -> bool {
-        self.outcome != Outcome::Other
+        self.outcome != EventEffect::Other
     }
 
     /// The hit for writes of others before the turn that begins.
@@ -96,7 +96,7 @@ impl Event {
             addr,
             call: self.call.or(Some(u32::MAX)),
         });
-        let began = self.outcome == Outcome::Exec && at.task.process.index == self.process;
+        let began = self.outcome == EventEffect::Exec && at.task.process.index == self.process;
         let execs = (began && stops.execs).then_some(StopEvent::Exec);
         let forked = match stops.forks {
             true => self.forked(at, goal),
@@ -116,7 +116,7 @@ impl Event {
     pub fn returned(&self, at: &Stepper) -> Option<u32> {
         let same = at.task.process.index == self.process;
         self.call
-            .filter(|_| same && self.outcome == Outcome::Continue)
+            .filter(|_| same && self.outcome == EventEffect::Continue)
     }
 
     /// The child process that it just made.
@@ -128,7 +128,7 @@ impl Event {
         let made = match vfork {
             // Its parent goes on, with the child's id as result.
             true => now.process.index == goal,
-            false => self.outcome == Outcome::Continue && self.forks?,
+            false => self.outcome == EventEffect::Continue && self.forks?,
         };
         made.then_some(StopEvent::Fork { pid, vfork })
     }

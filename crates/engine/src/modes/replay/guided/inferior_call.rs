@@ -24,7 +24,7 @@ use crate::mode::{
     Begun, Contents, HandedOn, Host, Lives, Mode, ModeTraits, Order, Outcomes, Reading, Signals,
     Turns,
 };
-use crate::modes::replay::events::Due;
+use crate::modes::replay::events::DueEvent;
 use crate::modes::replay::mode::Replay;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
@@ -131,8 +131,12 @@ impl Stops for CallStops<'_> {
     }
 
     /// Nothing is delivered: an event that would be a signal ends the call.
-    fn before_event(&mut self, at: &mut Stepper, due: &Due) -> Result<Option<Option<StopEvent>>> {
-        let Due::Stop(stop) = due else {
+    fn before_event(
+        &mut self,
+        at: &mut Stepper,
+        due: &DueEvent,
+    ) -> Result<Option<Option<StopEvent>>> {
+        let DueEvent::Stop(stop) = due else {
             return Err(Failure::internal("an inferior call has no tape"));
         };
         let pc = at.task.ctx.rip;

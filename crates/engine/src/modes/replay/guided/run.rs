@@ -11,8 +11,8 @@ use super::track::point;
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::guide::point::{Point, Steps};
-use crate::guide::protocol::{Hit, RunRequest, Search, StopEvent, StopReason};
-use crate::modes::replay::events::{Due, Happening};
+use crate::guide::protocol::{AtStop, Hit, RunRequest, StopEvent, StopReason};
+use crate::modes::replay::events::{DueEvent, Happening};
 use crate::modes::replay::state;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
@@ -74,7 +74,7 @@ impl<'r> Going<'r> {
     /// Notes a stop; whether the run ends there.
     fn hit(&mut self, hit: Hit) -> bool {
         self.last = Some(hit);
-        matches!(self.run.search, Search::Stop)
+        matches!(self.run.search, AtStop::Stop)
     }
 
     /// As [`Going::hit`]: why the run ends, if it does.
@@ -253,15 +253,15 @@ impl Stops for Going<'_> {
         self.access.take().map(StopReason::Hit)
     }
 
-    fn before_event(&mut self, at: &mut Stepper, due: &Due) -> Result<Option<StopReason>> {
+    fn before_event(&mut self, at: &mut Stepper, due: &DueEvent) -> Result<Option<StopReason>> {
         self.guide.guard.unprotect();
         let before = match due {
-            Due::Position(_) => self.guide.here(at),
+            DueEvent::Position(_) => self.guide.here(at),
             _ if self.goal.is_at_event(at) => return Ok(Some(StopReason::Until)),
             _ => point(at, Steps::Event),
         };
         let found = match due {
-            Due::Position(position) => {
+            DueEvent::Position(position) => {
                 let sig = match &position.what {
                     Happening::Signal(info) => Some(signo(info)),
                     Happening::Killed(sig) => Some(*sig),
@@ -270,11 +270,11 @@ impl Stops for Going<'_> {
                 sig.filter(|_| self.guide.stops.signals)
                     .and_then(|sig| self.tell(at, StopEvent::Signal(sig), before))
             }
-            Due::Stop(stop) => self.before_stop(at, stop, before)?,
+            DueEvent::Stop(stop) => self.before_stop(at, stop, before)?,
             _ => None,
         };
         if found.is_none() {
-            let calls = matches!(due, Due::Stop(Stop::Syscall { .. })) || at.task.parked;
+            let calls = matches!(due, DueEvent::Stop(Stop::Syscall { .. })) || at.task.parked;
             let call = calls.then_some(at.task.ctx.gpr[0] as u32);
             self.before(at, before, call);
         }

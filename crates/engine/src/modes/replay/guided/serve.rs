@@ -74,9 +74,14 @@ fn fork(machine: &Machine, channel: &mut Channel) -> Result<Option<Response>> {
     }))
 }
 
-type Answer = Result<(Response, Vec<u8>)>;
+type ServedAnswer = Result<(Response, Vec<u8>)>;
 
-fn answer(driver: &mut Driver, channel: &mut Channel, request: Request, bytes: &[u8]) -> Answer {
+fn answer(
+    driver: &mut Driver,
+    channel: &mut Channel,
+    request: Request,
+    bytes: &[u8],
+) -> ServedAnswer {
     let reply = match request {
         Request::Fork => return Err(Failure::internal("a fork is no question")),
         Request::Begin => Response::Status(driver.begin()?),

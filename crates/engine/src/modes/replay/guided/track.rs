@@ -29,11 +29,11 @@ pub struct Track {
     /// The program that runs: its path and where its first stack began.
     program: (Vec<u8>, u64),
     /// The event that is happening.
-    event: Option<Happening>,
+    event: Option<EventUnderWay>,
 }
 
 /// An event that is happening.
-struct Happening {
+struct EventUnderWay {
     before: Point,
     /// Ticks of the thread when it was due.
     ticks: u64,
@@ -79,7 +79,7 @@ impl Track {
 
     /// An event is about to happen at `before`.
     pub fn before_event(&mut self, at: &Stepper, before: Point) {
-        self.event = Some(Happening {
+        self.event = Some(EventUnderWay {
             before,
             ticks: at.task.ctx.ticks(),
             slot: at.task.slot,

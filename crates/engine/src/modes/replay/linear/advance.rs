@@ -8,7 +8,7 @@ use relive_host::GuestAddr;
 use super::bound::Bound;
 use super::turns::first;
 use crate::failure::{Failure, Result};
-use crate::modes::replay::events::Due;
+use crate::modes::replay::events::DueEvent;
 use crate::modes::replay::session::Session;
 use crate::modes::replay::stepper::execute::Toward;
 use crate::modes::replay::stepper::process::Stepper;
@@ -148,17 +148,17 @@ impl Stepper {
     ///
     /// # Errors
     /// A damaged trace.
-    pub fn holds_back(&mut self, due: &Due) -> Result<bool> {
+    pub fn holds_back(&mut self, due: &DueEvent) -> Result<bool> {
         let next = self.task.tape.outline()?;
         let steps = match due {
             // Only the event of a call says that its thread lost the turn in it.
-            Due::Stop(Stop::Syscall { next: behind, .. })
+            DueEvent::Stop(Stop::Syscall { next: behind, .. })
                 if *behind == GuestAddr(self.task.ctx.rip + 2)
                     && next.is_some_and(|next| next.syscall) =>
             {
                 None
             }
-            Due::Position(_) => self.steps,
+            DueEvent::Position(_) => self.steps,
             _ => {
                 if let Some(linear) = &mut self.session.linear {
                     linear.goes_on(self.task.slot);

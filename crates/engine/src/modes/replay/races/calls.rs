@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use relive_host::{GuestAddr, copy};
 
-use super::detector::{Detector, Object, Use};
+use super::detector::{Detector, SyncObject, Use};
 
 /// A system call of a thread.
 #[derive(Clone, Copy, Debug)]
@@ -19,7 +19,7 @@ pub struct Called {
 
 /// The meaning of a call for the order of threads.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Order {
+enum CallOrder {
     /// The word at the first argument, and at the fifth.
     Futex,
     /// Writes to the descriptor in the first argument.
@@ -39,53 +39,53 @@ enum Order {
 }
 
 /// The table.
-const ORDERS: &[(i64, Order)] = &[
-    (libc::SYS_futex, Order::Futex),
-    (libc::SYS_write, Order::Writes),
-    (libc::SYS_writev, Order::Writes),
-    (libc::SYS_sendto, Order::Writes),
-    (libc::SYS_sendmsg, Order::Writes),
-    (libc::SYS_sendmmsg, Order::Writes),
-    (libc::SYS_shutdown, Order::Writes),
-    (libc::SYS_close, Order::Writes),
-    (libc::SYS_timerfd_settime, Order::Writes),
-    (libc::SYS_connect, Order::Writes),
-    (libc::SYS_read, Order::Reads),
-    (libc::SYS_readv, Order::Reads),
-    (libc::SYS_recvfrom, Order::Reads),
-    (libc::SYS_recvmsg, Order::Reads),
-    (libc::SYS_recvmmsg, Order::Reads),
-    (libc::SYS_accept, Order::Reads),
-    (libc::SYS_accept4, Order::Reads),
-    (libc::SYS_poll, Order::Waits),
-    (libc::SYS_ppoll, Order::Waits),
-    (libc::SYS_select, Order::Waits),
-    (libc::SYS_pselect6, Order::Waits),
-    (libc::SYS_epoll_wait, Order::Waits),
-    (libc::SYS_epoll_pwait, Order::Waits),
-    (libc::SYS_epoll_pwait2, Order::Waits),
-    (libc::SYS_epoll_ctl, Order::Asks),
-    (libc::SYS_kill, Order::Sends),
-    (libc::SYS_tkill, Order::Sends),
-    (libc::SYS_tgkill, Order::Sends),
-    (libc::SYS_rt_sigqueueinfo, Order::Sends),
-    (libc::SYS_rt_tgsigqueueinfo, Order::Sends),
-    (libc::SYS_timer_settime, Order::Sends),
-    (libc::SYS_setitimer, Order::Sends),
-    (libc::SYS_rt_sigaction, Order::Sends),
-    (libc::SYS_rt_sigtimedwait, Order::Takes),
-    (libc::SYS_semop, Order::Ipc),
-    (libc::SYS_semtimedop, Order::Ipc),
-    (libc::SYS_msgsnd, Order::Ipc),
-    (libc::SYS_msgrcv, Order::Ipc),
-    (libc::SYS_mq_timedsend, Order::Ipc),
-    (libc::SYS_mq_timedreceive, Order::Ipc),
-    (libc::SYS_flock, Order::Ipc),
-    (libc::SYS_fcntl, Order::Ipc),
-    (libc::SYS_membarrier, Order::Barrier),
+const ORDERS: &[(i64, CallOrder)] = &[
+    (libc::SYS_futex, CallOrder::Futex),
+    (libc::SYS_write, CallOrder::Writes),
+    (libc::SYS_writev, CallOrder::Writes),
+    (libc::SYS_sendto, CallOrder::Writes),
+    (libc::SYS_sendmsg, CallOrder::Writes),
+    (libc::SYS_sendmmsg, CallOrder::Writes),
+    (libc::SYS_shutdown, CallOrder::Writes),
+    (libc::SYS_close, CallOrder::Writes),
+    (libc::SYS_timerfd_settime, CallOrder::Writes),
+    (libc::SYS_connect, CallOrder::Writes),
+    (libc::SYS_read, CallOrder::Reads),
+    (libc::SYS_readv, CallOrder::Reads),
+    (libc::SYS_recvfrom, CallOrder::Reads),
+    (libc::SYS_recvmsg, CallOrder::Reads),
+    (libc::SYS_recvmmsg, CallOrder::Reads),
+    (libc::SYS_accept, CallOrder::Reads),
+    (libc::SYS_accept4, CallOrder::Reads),
+    (libc::SYS_poll, CallOrder::Waits),
+    (libc::SYS_ppoll, CallOrder::Waits),
+    (libc::SYS_select, CallOrder::Waits),
+    (libc::SYS_pselect6, CallOrder::Waits),
+    (libc::SYS_epoll_wait, CallOrder::Waits),
+    (libc::SYS_epoll_pwait, CallOrder::Waits),
+    (libc::SYS_epoll_pwait2, CallOrder::Waits),
+    (libc::SYS_epoll_ctl, CallOrder::Asks),
+    (libc::SYS_kill, CallOrder::Sends),
+    (libc::SYS_tkill, CallOrder::Sends),
+    (libc::SYS_tgkill, CallOrder::Sends),
+    (libc::SYS_rt_sigqueueinfo, CallOrder::Sends),
+    (libc::SYS_rt_tgsigqueueinfo, CallOrder::Sends),
+    (libc::SYS_timer_settime, CallOrder::Sends),
+    (libc::SYS_setitimer, CallOrder::Sends),
+    (libc::SYS_rt_sigaction, CallOrder::Sends),
+    (libc::SYS_rt_sigtimedwait, CallOrder::Takes),
+    (libc::SYS_semop, CallOrder::Ipc),
+    (libc::SYS_semtimedop, CallOrder::Ipc),
+    (libc::SYS_msgsnd, CallOrder::Ipc),
+    (libc::SYS_msgrcv, CallOrder::Ipc),
+    (libc::SYS_mq_timedsend, CallOrder::Ipc),
+    (libc::SYS_mq_timedreceive, CallOrder::Ipc),
+    (libc::SYS_flock, CallOrder::Ipc),
+    (libc::SYS_fcntl, CallOrder::Ipc),
+    (libc::SYS_membarrier, CallOrder::Barrier),
 ];
 
-fn order(nr: u32) -> Option<Order> {
+fn order(nr: u32) -> Option<CallOrder> {
     let mut rows = ORDERS.iter();
     rows.find(|(n, _)| *n == i64::from(nr))
         .map(|(_, order)| *order)
@@ -94,16 +94,16 @@ fn order(nr: u32) -> Option<Order> {
 /// The objects behind descriptors.
 #[derive(Default)]
 pub struct Descriptors {
-    objects: BTreeMap<u64, Object>,
+    objects: BTreeMap<u64, SyncObject>,
     next: u64,
 }
 
 impl Descriptors {
-    fn of(&self, fd: u64) -> Option<Object> {
+    fn of(&self, fd: u64) -> Option<SyncObject> {
         self.objects.get(&u64::from(fd as u32)).copied()
     }
 
-    fn set(&mut self, fd: u64, object: Option<Object>) {
+    fn set(&mut self, fd: u64, object: Option<SyncObject>) {
         let fd = u64::from(fd as u32);
         match object {
             Some(object) => self.objects.insert(fd, object),
@@ -111,9 +111,9 @@ impl Descriptors {
         };
     }
 
-    fn fresh(&mut self) -> Object {
+    fn fresh(&mut self) -> SyncObject {
         self.next += 1;
-        Object::File(self.next)
+        SyncObject::File(self.next)
     }
 
     /// Notes the descriptors that a call made or closed.
@@ -126,9 +126,9 @@ impl Descriptors {
                 let object = self.fresh();
                 self.set(result, Some(object));
             }
-            libc::SYS_signalfd | libc::SYS_signalfd4 => self.set(result, Some(Object::Signals)),
+            libc::SYS_signalfd | libc::SYS_signalfd4 => self.set(result, Some(SyncObject::Signals)),
             libc::SYS_socket | libc::SYS_accept | libc::SYS_accept4 => {
-                self.set(result, Some(Object::Sockets));
+                self.set(result, Some(SyncObject::Sockets));
             }
             libc::SYS_dup => self.set(result, self.of(first)),
             libc::SYS_dup2 | libc::SYS_dup3 => self.set(second, self.of(first)),
@@ -156,33 +156,33 @@ impl Descriptors {
 /// A call is about to be made.
 pub fn before(call: &Called, descriptors: &Descriptors, detector: &mut Detector) {
     match order(call.nr) {
-        Some(Order::Futex) => words(call, detector, Use::Release),
-        Some(Order::Writes) => {
+        Some(CallOrder::Futex) => words(call, detector, Use::Release),
+        Some(CallOrder::Writes) => {
             if let Some(object) = descriptors.of(call.args[0]) {
                 detector.uses(object, Use::Release);
-                detector.uses(Object::Readiness, Use::Release);
+                detector.uses(SyncObject::Readiness, Use::Release);
             }
         }
-        Some(Order::Asks) => detector.uses(Object::Readiness, Use::Release),
-        Some(Order::Sends) => detector.uses(Object::Signals, Use::Release),
-        Some(Order::Ipc) => detector.uses(Object::Ipc, Use::Release),
-        Some(Order::Barrier) => detector.barrier(),
-        Some(Order::Reads | Order::Waits | Order::Takes) | None => {}
+        Some(CallOrder::Asks) => detector.uses(SyncObject::Readiness, Use::Release),
+        Some(CallOrder::Sends) => detector.uses(SyncObject::Signals, Use::Release),
+        Some(CallOrder::Ipc) => detector.uses(SyncObject::Ipc, Use::Release),
+        Some(CallOrder::Barrier) => detector.barrier(),
+        Some(CallOrder::Reads | CallOrder::Waits | CallOrder::Takes) | None => {}
     }
 }
 
 /// A call has returned.
 pub fn behind(call: &Called, result: u64, descriptors: &mut Descriptors, detector: &mut Detector) {
     match order(call.nr) {
-        Some(Order::Futex) => words(call, detector, Use::Acquire),
-        Some(Order::Reads) => {
+        Some(CallOrder::Futex) => words(call, detector, Use::Acquire),
+        Some(CallOrder::Reads) => {
             if let Some(object) = descriptors.of(call.args[0]) {
                 detector.uses(object, Use::Acquire);
             }
         }
-        Some(Order::Waits) => detector.uses(Object::Readiness, Use::Acquire),
-        Some(Order::Takes) => detector.uses(Object::Signals, Use::Acquire),
-        Some(Order::Ipc) => detector.uses(Object::Ipc, Use::Acquire),
+        Some(CallOrder::Waits) => detector.uses(SyncObject::Readiness, Use::Acquire),
+        Some(CallOrder::Takes) => detector.uses(SyncObject::Signals, Use::Acquire),
+        Some(CallOrder::Ipc) => detector.uses(SyncObject::Ipc, Use::Acquire),
         _ => {}
     }
     if result as i64 >= 0 {
@@ -205,7 +205,7 @@ fn words(call: &Called, detector: &mut Detector, how: Use) {
         .then_some(call.args[4]);
     for addr in [Some(call.args[0]), second].into_iter().flatten() {
         detector.synchronises(addr, 4);
-        detector.uses(Object::Word(addr / 4 * 4), how);
+        detector.uses(SyncObject::Word(addr / 4 * 4), how);
     }
 }
 

@@ -2,9 +2,9 @@
 
 /// A vector clock; threads behind its end are at 0.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Clock(Vec<u32>);
+pub struct VectorClock(Vec<u32>);
 
-impl Clock {
+impl VectorClock {
     /// The time of a thread.
     #[inline]
     pub fn of(&self, thread: usize) -> u32 {
@@ -37,7 +37,7 @@ mod tests {
 
     #[test]
     fn joining_takes_the_later_time_of_each_thread() {
-        let (mut a, mut b) = (Clock::default(), Clock::default());
+        let (mut a, mut b) = (VectorClock::default(), VectorClock::default());
         a.advance(0);
         a.advance(0);
         b.advance(3);

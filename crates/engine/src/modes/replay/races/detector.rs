@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use super::clock::Clock;
+use super::clock::VectorClock;
 use super::shadow::{Made, Mixed, Numbers, Part, Shadow, parts};
 use crate::guide::races::{Race, RaceAccess, RaceHints, Races};
 
@@ -19,7 +19,7 @@ const MOST_BYTES: u64 = 1 << 20;
 
 /// Something that threads synchronise by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Object {
+pub enum SyncObject {
     /// The word at this address.
     Word(u64),
     /// A pipe, or something else behind a descriptor.
@@ -46,14 +46,14 @@ pub enum Use {
 
 /// A thread.
 struct Runner {
-    clock: Clock,
+    clock: VectorClock,
     /// Index in the recording.
     index: u32,
 }
 
 /// Where the running thread is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Position {
+pub struct TouchPosition {
     pub tick: u64,
     pub event: u64,
 }
@@ -72,7 +72,7 @@ pub struct Touch {
 
 /// What became of an access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Outcome {
+pub enum TouchOutcome {
     /// Nothing new will come of it before the thread's next release or turn.
     Known,
     /// It synchronised, with a release: the thread's time has gone on.
@@ -82,7 +82,7 @@ pub enum Outcome {
 }
 
 /// The places of a pair: instruction, and whether it writes.
-type Places = [(u64, bool); 2];
+type KnownPlaces = [(u64, bool); 2];
 
 /// Finds the races of one process.
 #[derive(Default)]
@@ -90,10 +90,10 @@ pub struct Detector {
     runners: Vec<Runner>,
     numbers: HashMap<(u32, u32), usize>,
     current: usize,
-    objects: Mixed<Object, Clock>,
+    objects: Mixed<SyncObject, VectorClock>,
     shadow: Shadow,
     sites: HashSet<u64>,
-    found: HashMap<Places, usize>,
+    found: HashMap<KnownPlaces, usize>,
     races: Vec<Race>,
     more: bool,
     late: BTreeSet<(u64, u64)>,
@@ -135,7 +135,7 @@ impl Detector {
             return *number;
         }
         let number = self.runners.len();
-        let mut clock = Clock::default();
+        let mut clock = VectorClock::default();
         if let Some(maker) = self.runners.get_mut(self.current) {
             clock.join(&maker.clock);
             maker.clock.advance(self.current);
@@ -156,7 +156,7 @@ impl Detector {
 
     /// The running thread and all others learn of each other.
     pub fn barrier(&mut self) {
-        let mut all = Clock::default();
+        let mut all = VectorClock::default();
         for runner in &self.runners {
             all.join(&runner.clock);
         }
@@ -167,7 +167,7 @@ impl Detector {
     }
 
     /// The running thread uses an object.
-    pub fn uses(&mut self, object: Object, how: Use) {
+    pub fn uses(&mut self, object: SyncObject, how: Use) {
         let mine = &mut self.runners[self.current].clock;
         let shared = match how {
             Use::Acquire => match self.objects.get_mut(&object) {
@@ -203,14 +203,14 @@ impl Detector {
     }
 
     /// The running thread makes an access.
-    pub fn touch(&mut self, touch: &Touch, at: impl FnOnce() -> Position) -> Outcome {
+    pub fn touch(&mut self, touch: &Touch, at: impl FnOnce() -> TouchPosition) -> TouchOutcome {
         let is_site = !self.sites.is_empty() && self.sites.contains(&touch.pc);
         if touch.atomic || is_site {
             self.synchronises(touch.addr, touch.size);
         }
         if touch.atomic {
             self.use_words(touch, Use::Both);
-            return Outcome::Released;
+            return TouchOutcome::Released;
         }
         let size = touch.size.min(MOST_BYTES);
         let is_sync = self.synchronises_by(touch);
@@ -227,9 +227,9 @@ impl Detector {
             self.look(touch, part, at);
         }
         match (is_sync, touch.writes) {
-            (false, _) => Outcome::Known,
-            (true, true) => Outcome::Released,
-            (true, false) => Outcome::Acquired,
+            (false, _) => TouchOutcome::Known,
+            (true, true) => TouchOutcome::Released,
+            (true, false) => TouchOutcome::Acquired,
         }
     }
 
@@ -244,12 +244,12 @@ impl Detector {
         let first = touch.addr / SYNC;
         let last = touch.addr.saturating_add(touch.size.clamp(1, 64) - 1) / SYNC;
         for word in first..=last {
-            self.uses(Object::Word(word * SYNC), how);
+            self.uses(SyncObject::Word(word * SYNC), how);
         }
     }
 
     /// Looks for races of a part of an access.
-    fn look(&mut self, touch: &Touch, part: Part, at: Position) {
+    fn look(&mut self, touch: &Touch, part: Part, at: TouchPosition) {
         let Ok(thread) = u16::try_from(self.current) else {
             return;
         };
@@ -336,7 +336,7 @@ mod tests {
             atomic,
             call: None,
         };
-        detector.touch(&touch, Position::default);
+        detector.touch(&touch, TouchPosition::default);
     }
 
     fn two_threads() -> Detector {

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use relive_dbt::Stop;
 
 use super::calls::{self, Called};
-use super::detector::{Object, Use};
+use super::detector::{SyncObject, Use};
 use super::tracking::{self, Tracking};
 use crate::failure::Result;
 use crate::flow::Flow;
-use crate::modes::replay::events::{Due, Happening};
+use crate::modes::replay::events::{DueEvent, Happening};
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::stepper::stops::{Pace, Stops};
 use crate::task::Task;
@@ -61,16 +61,18 @@ impl Stops for Racing {
         Ok(Pace::Within(SLICE))
     }
 
-    fn before_event(&mut self, at: &mut Stepper, due: &Due) -> Result<Option<()>> {
-        let begins = matches!(due, Due::Stop(Stop::Syscall { .. }));
-        self.call = (begins || matches!(due, Due::Resumed)).then(|| called(&at.task));
+    fn before_event(&mut self, at: &mut Stepper, due: &DueEvent) -> Result<Option<()>> {
+        let begins = matches!(due, DueEvent::Stop(Stop::Syscall { .. }));
+        self.call = (begins || matches!(due, DueEvent::Resumed)).then(|| called(&at.task));
         tracking::with(|t| {
             // What an ending thread has written, for instance: its thread id's word synchronises.
             t.written.clear();
             t.enter(&mut at.task)?;
             match (due, &self.call) {
-                (Due::Position(position), _) if matches!(position.what, Happening::Signal(_)) => {
-                    t.detector.uses(Object::Signals, Use::Acquire);
+                (DueEvent::Position(position), _)
+                    if matches!(position.what, Happening::Signal(_)) =>
+                {
+                    t.detector.uses(SyncObject::Signals, Use::Acquire);
                 }
                 (_, Some(call)) if begins => {
                     calls::before(call, &t.descriptors, &mut t.detector);
@@ -114,6 +116,6 @@ fn leaves(t: &mut Tracking, task: &Task) {
     if task.clear_tid != 0 {
         t.detector.synchronises(task.clear_tid, 4);
         t.detector
-            .uses(Object::Word(task.clear_tid / 4 * 4), Use::Release);
+            .uses(SyncObject::Word(task.clear_tid / 4 * 4), Use::Release);
     }
 }

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use super::clock::Clock;
+use super::clock::VectorClock;
 
 /// Bytes of a word, which has one cell.
 pub const WORD: u64 = 8;
@@ -38,7 +38,7 @@ impl Made {
     }
 
     /// Whether it is ordered before what a thread with this clock does now.
-    fn is_before(&self, now: &Clock) -> bool {
+    fn is_before(&self, now: &VectorClock) -> bool {
         self.clock <= now.of(self.thread.into())
     }
 
@@ -50,7 +50,7 @@ impl Made {
     /// A later access comes: reports a race, or goes if it is not needed any more. Whether the later
     /// one is needed beside it.
     #[inline]
-    fn meet(&mut self, new: &Self, now: &Clock, race: &mut dyn FnMut(Self)) -> bool {
+    fn meet(&mut self, new: &Self, now: &VectorClock, race: &mut dyn FnMut(Self)) -> bool {
         if self.is_none() {
             return true;
         }
@@ -79,7 +79,7 @@ impl Made {
 
 /// The cell of one word.
 #[derive(Default)]
-struct Cell {
+struct ShadowCell {
     made: [Made; 2],
     /// Accesses that do not fit.
     more: Vec<Made>,
@@ -87,9 +87,9 @@ struct Cell {
     sync: u8,
 }
 
-impl Cell {
+impl ShadowCell {
     /// Adds an access; reports those that it races with.
-    fn add(&mut self, new: Made, now: &Clock, race: &mut dyn FnMut(Made)) {
+    fn add(&mut self, new: Made, now: &VectorClock, race: &mut dyn FnMut(Made)) {
         let mut is_needed = true;
         for old in &mut self.made {
             is_needed &= old.meet(&new, now, race);
@@ -198,7 +198,7 @@ pub fn parts(addr: u64, size: u64) -> impl Iterator<Item = Part> {
 pub struct Shadow {
     /// Where the blocks are.
     places: Numbers<usize>,
-    blocks: Vec<Box<[Cell; CELLS]>>,
+    blocks: Vec<Box<[ShadowCell; CELLS]>>,
     free: Vec<usize>,
     /// The block that was looked for last, and where it is: accesses stay in one for a while.
     last: (u64, usize),
@@ -220,7 +220,7 @@ impl Default for Shadow {
 
 impl Shadow {
     #[inline]
-    fn cell(&mut self, word: u64) -> &mut Cell {
+    fn cell(&mut self, word: u64) -> &mut ShadowCell {
         let block = word / BLOCK;
         if self.last.0 != block {
             self.last = (block, self.place(block));
@@ -233,7 +233,7 @@ impl Shadow {
             return *place;
         }
         let place = self.free.pop().unwrap_or_else(|| {
-            let cells = std::array::from_fn(|_| Cell::default());
+            let cells = std::array::from_fn(|_| ShadowCell::default());
             self.blocks.push(Box::new(cells));
             self.blocks.len() - 1
         });
@@ -244,7 +244,7 @@ impl Shadow {
     /// Forgets a block.
     fn forget(&mut self, block: u64) {
         if let Some(place) = self.places.remove(&block) {
-            self.blocks[place].fill_with(Cell::default);
+            self.blocks[place].fill_with(ShadowCell::default);
             self.free.push(place);
         }
     }
@@ -258,7 +258,7 @@ impl Shadow {
     /// Adds an access to a word, of the bytes that threads do not synchronise by; reports those that it
     /// races with.
     #[inline]
-    pub fn add(&mut self, word: u64, new: Made, now: &Clock, race: &mut dyn FnMut(Made)) {
+    pub fn add(&mut self, word: u64, new: Made, now: &VectorClock, race: &mut dyn FnMut(Made)) {
         let cell = self.cell(word);
         let mask = new.mask & !cell.sync;
         if mask != 0 {
@@ -299,7 +299,7 @@ impl Shadow {
             };
             for (i, cell) in self.blocks[*place].iter_mut().enumerate() {
                 if (start..end).contains(&(block * BLOCK + i as u64 * WORD)) {
-                    *cell = Cell::default();
+                    *cell = ShadowCell::default();
                 }
             }
         }
@@ -320,15 +320,15 @@ mod tests {
         }
     }
 
-    fn clock(times: &[u32]) -> Clock {
-        let mut clock = Clock::default();
+    fn clock(times: &[u32]) -> VectorClock {
+        let mut clock = VectorClock::default();
         for (thread, times) in times.iter().enumerate() {
             (0..*times).for_each(|_| clock.advance(thread));
         }
         clock
     }
 
-    fn races(shadow: &mut Shadow, new: Made, now: &Clock) -> Vec<Made> {
+    fn races(shadow: &mut Shadow, new: Made, now: &VectorClock) -> Vec<Made> {
         let mut found = Vec::new();
         shadow.add(64, new, now, &mut |old| found.push(old));
         found

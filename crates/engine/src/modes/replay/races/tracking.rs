@@ -7,7 +7,7 @@ use relive_host::Context;
 use relive_host::track::{self, Era, Tracked};
 
 use super::calls::Descriptors;
-use super::detector::{Detector, Outcome, Position, Touch};
+use super::detector::{Detector, Touch, TouchOutcome, TouchPosition};
 use crate::failure::{Failure, Result};
 use crate::guide::races::{RaceHints, Races};
 use crate::machine::Machine;
@@ -35,13 +35,13 @@ pub struct Tracking {
     before: Races,
 }
 
-struct Place(UnsafeCell<Option<Tracking>>);
+struct TrackingCell(UnsafeCell<Option<Tracking>>);
 
 // SAFETY: a replay has one thread.
-unsafe impl Sync for Place {}
+unsafe impl Sync for TrackingCell {}
 
 /// The search of this process. Process-wide: a routine that translated code calls gets no argument for it.
-static TRACKING: Place = Place(UnsafeCell::new(None));
+static TRACKING: TrackingCell = TrackingCell(UnsafeCell::new(None));
 
 /// Runs `f` with the state, if there is a search. `f` must run no guest code.
 pub fn with<R>(f: impl FnOnce(&mut Tracking) -> R) -> Option<R> {
@@ -100,8 +100,8 @@ extern "C" fn accessed(ctx: &mut Context, addr: u64, word: u64) {
     });
 }
 
-fn here(ctx: &Context) -> Position {
-    Position {
+fn here(ctx: &Context) -> TouchPosition {
+    TouchPosition {
         tick: ctx.ticks(),
         event: state::events(),
     }
@@ -126,11 +126,11 @@ impl Tracking {
             call: None,
         };
         match self.detector.touch(&touch, || here(ctx)) {
-            Outcome::Known if !tracked.repeated => {
+            TouchOutcome::Known if !tracked.repeated => {
                 self.era.seen(addr, tracked.size, tracked.writes);
             }
-            Outcome::Known | Outcome::Acquired => {}
-            Outcome::Released => {
+            TouchOutcome::Known | TouchOutcome::Acquired => {}
+            TouchOutcome::Released => {
                 self.era = self.era.next();
                 ctx.begin_era(self.era);
             }

@@ -4,11 +4,11 @@ use super::process::Stepper;
 use super::stops::Stops;
 use crate::failure::Result;
 use crate::flow::Flow;
-use crate::modes::replay::events::Due;
+use crate::modes::replay::events::DueEvent;
 
 impl Stepper {
     /// An event that is due.
-    pub fn event<S: Stops>(&mut self, stops: &mut S, due: Due) -> Result<Option<S::Why>> {
+    pub fn event<S: Stops>(&mut self, stops: &mut S, due: DueEvent) -> Result<Option<S::Why>> {
         if let Some(why) = stops.before_event(self, &due)? {
             return Ok(Some(why));
         }

@@ -8,7 +8,7 @@ use super::process::Stepper;
 use super::stops::{Pace, Stops};
 use crate::failure::{Failure, Result};
 use crate::flow::Flow;
-use crate::modes::replay::events::{Due, diverged, pass};
+use crate::modes::replay::events::{DueEvent, diverged, pass};
 use crate::modes::replay::state;
 use crate::signals::deliver;
 use crate::task::Task;
@@ -161,7 +161,7 @@ impl Stepper {
                     flow => self.settle(stops, flow),
                 }
             }
-            _ => self.event(stops, Due::Stop(stop)),
+            _ => self.event(stops, DueEvent::Stop(stop)),
         }
     }
 

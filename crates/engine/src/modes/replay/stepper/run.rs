@@ -7,7 +7,7 @@ use super::process::Stepper;
 use super::stops::Stops;
 use crate::failure::Result;
 use crate::guide::protocol::Ended;
-use crate::modes::replay::events::{Due, NEVER, NextEvent, target};
+use crate::modes::replay::events::{DueEvent, NEVER, NextEvent, target};
 use crate::modes::replay::linear::advance::Step;
 
 impl Stepper {
@@ -59,7 +59,11 @@ impl Stepper {
         let task = &mut self.task;
         if task.parked {
             let parent = task.vforked.is_some() && task.tape.at_end()?;
-            let due = if parent { Due::Parent } else { Due::Resumed };
+            let due = if parent {
+                DueEvent::Parent
+            } else {
+                DueEvent::Resumed
+            };
             return self.event(stops, due);
         }
         // The short way to a system call.
@@ -72,13 +76,13 @@ impl Stepper {
         match target(task)? {
             NextEvent::Own { ticks } => self.execute(stops, Toward::own(ticks)),
             NextEvent::Position(position) if position.is_here(task, self.steps) => {
-                self.event(stops, Due::Position(position))
+                self.event(stops, DueEvent::Position(position))
             }
             NextEvent::Position(position) => self.execute(stops, Toward::position(position.ticks)),
-            NextEvent::Start => self.event(stops, Due::Start),
-            NextEvent::Image => self.event(stops, Due::Image),
-            NextEvent::End if task.vforked.is_some() => self.event(stops, Due::Parent),
-            NextEvent::End if !self.session.goes_on(task)? => self.event(stops, Due::End),
+            NextEvent::Start => self.event(stops, DueEvent::Start),
+            NextEvent::Image => self.event(stops, DueEvent::Image),
+            NextEvent::End if task.vforked.is_some() => self.event(stops, DueEvent::Parent),
+            NextEvent::End if !self.session.goes_on(task)? => self.event(stops, DueEvent::End),
             // The thread gave the baton away once more: inside a call that never returned.
             NextEvent::End => {
                 let limit = self.task.tape.noted().unwrap_or(NEVER);

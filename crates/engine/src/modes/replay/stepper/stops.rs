@@ -9,7 +9,7 @@ use super::process::Stepper;
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::modes::replay::checksum::Checksums;
-use crate::modes::replay::events::Due;
+use crate::modes::replay::events::DueEvent;
 use crate::modes::replay::state;
 
 /// How the stops of a run let guest code run.
@@ -58,7 +58,7 @@ pub trait Stops {
     }
 
     /// An event is about to happen.
-    fn before_event(&mut self, _at: &mut Stepper, _due: &Due) -> Result<Option<Self::Why>> {
+    fn before_event(&mut self, _at: &mut Stepper, _due: &DueEvent) -> Result<Option<Self::Why>> {
         Ok(None)
     }
 

@@ -14,7 +14,7 @@ use super::stops::{NoStops, Pace, Stops};
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::guide::protocol::Ended;
-use crate::modes::replay::events::Due;
+use crate::modes::replay::events::DueEvent;
 use crate::modes::replay::mode::Replay;
 use crate::modes::replay::session::Session;
 use crate::modes::replay::state::{self, ReplayState};
@@ -153,10 +153,10 @@ impl Stops for Asks {
         unreachable!("no guest code runs")
     }
 
-    fn before_event(&mut self, _: &mut Stepper, due: &Due) -> Result<Option<()>> {
+    fn before_event(&mut self, _: &mut Stepper, due: &DueEvent) -> Result<Option<()>> {
         self.asked.push(match due {
-            Due::Position(_) => Asked::Position,
-            Due::Resumed => Asked::Resumed,
+            DueEvent::Position(_) => Asked::Position,
+            DueEvent::Resumed => Asked::Resumed,
             _ => Asked::OtherEvent,
         });
         Ok(self.end(End::BeforeEvent))

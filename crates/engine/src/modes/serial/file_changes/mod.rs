@@ -23,7 +23,7 @@ use crate::descriptor::status;
 use crate::failure::{Failure, Result};
 use crate::kernel::changed_files::{self, FileChange, FileOperand, PathTarget};
 use crate::kernel::enter::interrupted;
-use crate::kernel::live::generic;
+use crate::kernel::generic::generic;
 use crate::kernel::mapped::identity_at;
 use crate::kernel::refuse::unsupported;
 use crate::sharing::changes::{self, CHANGES, FileRange, Underway};
@@ -34,7 +34,7 @@ use crate::task::Task;
 use part::{FileBefore, changed};
 
 /// A call at hand that may change a file.
-struct Change<'a> {
+struct ChangingCall<'a> {
     serial: &'a Serial,
     target: FileChange,
     /// The file, if it is known before the call.
@@ -80,7 +80,7 @@ impl Serial {
     }
 
     /// If a call may change a file: prepares to log that change.
-    fn begin_change(&self, task: &mut Task, call: &Call) -> Result<Option<Change<'_>>> {
+    fn begin_change(&self, task: &mut Task, call: &Call) -> Result<Option<ChangingCall<'_>>> {
         let Some(target) = changed_files::find(task, call) else {
             return Ok(None);
         };
@@ -90,7 +90,7 @@ impl Serial {
             // Nothing else can be mapped shared and written.
             return Ok(None);
         }
-        let mut change = Change {
+        let mut change = ChangingCall {
             serial: self,
             target,
             file: None,
@@ -107,7 +107,7 @@ impl Serial {
     }
 }
 
-impl<'a> Change<'a> {
+impl<'a> ChangingCall<'a> {
     /// Finds the file that the call changes, and makes sure that the processes that map it hear of
     /// it.
     fn find(&mut self, task: &mut Task, call: &Call) -> Result<()> {

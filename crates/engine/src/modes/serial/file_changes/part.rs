@@ -19,11 +19,11 @@ const RWF_NOAPPEND: i32 = 0x20;
 pub struct FileBefore {
     size: u64,
     /// Where the call writes; `None` if it does not.
-    start: Option<Start>,
+    start: Option<PartStart>,
 }
 
 #[derive(Clone, Copy)]
-enum Start {
+enum PartStart {
     At(u64),
     /// At the position of a descriptor.
     Position(i32, u64),
@@ -43,21 +43,21 @@ impl FileBefore {
     }
 }
 
-fn start(task: &Task, call: &Call, at: At, fd: i32, size: u64) -> Option<Start> {
-    let position = || Start::Position(fd, position(fd));
+fn start(task: &Task, call: &Call, at: At, fd: i32, size: u64) -> Option<PartStart> {
+    let position = || PartStart::Position(fd, position(fd));
     if appends(call, at, fd) {
-        return Some(Start::At(size));
+        return Some(PartStart::At(size));
     }
     Some(match at {
         At::Stream | At::Position => position(),
-        At::Offset(offset) => Start::At(call.arg(offset)),
+        At::Offset(offset) => PartStart::At(call.arg(offset)),
         At::Flagged { offset, .. } => match call.arg(offset) {
             u64::MAX => position(),
-            at => Start::At(at),
+            at => PartStart::At(at),
         },
         At::Pointer(pointer) => match call.arg(pointer) {
             0 => position(),
-            at => Start::At(task.read_u64(at).ok()?),
+            at => PartStart::At(task.read_u64(at).ok()?),
         },
     })
 }
@@ -106,8 +106,10 @@ pub fn changed(
     let part = match target.part {
         ChangedPart::Written(_) if done == 0 => return None,
         ChangedPart::Written(_) => match before.start {
-            Some(Start::At(at)) => grown((at, at.saturating_add(done))),
-            Some(Start::Position(fd, at)) if position(fd) == at + done => grown((at, at + done)),
+            Some(PartStart::At(at)) => grown((at, at.saturating_add(done))),
+            Some(PartStart::Position(fd, at)) if position(fd) == at + done => {
+                grown((at, at + done))
+            }
             // Another process has moved it meanwhile.
             _ => (0, most),
         },

@@ -5,7 +5,7 @@ use relive_host::addr::PAGE;
 
 use crate::call::Call;
 use crate::failure::Result;
-use crate::kernel::live::generic;
+use crate::kernel::generic::generic;
 use crate::space::pages;
 use crate::task::Task;
 
