@@ -49,7 +49,7 @@ impl Decoder {
         match (bits & tag::KIND, self.own) {
             (tag::DEFINE, Some(_)) if bits & tag::PAYLOAD != 0 => self.payload(cursor, bits),
             (tag::DEFINE, Some(_)) if bits & tag::DEPENDS != 0 => Ok(Record::Depends(Mark {
-                process: NameId(cursor.u64()?),
+                process: NameId::from_hash(cursor.u64()?),
                 epoch: cursor.varint()?,
             })),
             (tag::DEFINE, Some(_)) if bits & tag::EPOCH != 0 => {
@@ -109,9 +109,9 @@ impl Decoder {
     ) -> Result<Receipt, Malformed> {
         let slot = if bits & tag::NEW != 0 {
             self.senders.add(Sender {
-                process: NameId(cursor.u64()?),
+                process: NameId::from_hash(cursor.u64()?),
                 origin: cursor.byte()?,
-                name: NameId(cursor.u64()?),
+                name: NameId::from_hash(cursor.u64()?),
                 place: 0,
             });
             self.senders.last

@@ -62,9 +62,9 @@ impl Encoder {
             None => {
                 bits |= tag::NEW;
                 self.senders.add(sender);
-                out.extend_from_slice(&sender.process.0.to_le_bytes());
+                out.extend_from_slice(&sender.process.get().to_le_bytes());
                 out.push(sender.origin);
-                out.extend_from_slice(&sender.name.0.to_le_bytes());
+                out.extend_from_slice(&sender.name.get().to_le_bytes());
                 0
             }
         };
@@ -103,7 +103,7 @@ impl Encoder {
     /// What follows depends on what another process recorded.
     pub fn depends(&mut self, out: &mut Vec<u8>, mark: Mark) {
         out.push(tag::DEFINE | tag::DEPENDS);
-        out.extend_from_slice(&mark.process.0.to_le_bytes());
+        out.extend_from_slice(&mark.process.get().to_le_bytes());
         put(out, mark.epoch);
     }
 

@@ -1,7 +1,7 @@
 //! A request's identity and content as one line of text, which crosses the wire as a header.
 //!
-//! `3FPPPPPPPPPPPNNNNNNNNNNN…`: version, a digit of flags (see [`flag`]), process and name of the task's
-//! origin as 11 digits each, then numbers: the operation's, how far the sender's recording is ([`Mark`]),
+//! `4FPPPPPPNNNNNN…`: version, a digit of flags (see [`flag`]), process and name of the task's
+//! origin as 6 digits each, then numbers: the operation's, how far the sender's recording is ([`Mark`]),
 //! the place if the origin is a gate; the steps behind their count, and the folded part as 11 digits; the
 //! hash of the content as 11 digits; the sender's known mark as 4. Digits are of 6 bits, in the order of [`DIGITS`]; a number has 5 bits
 //! in each digit, the last ones first, and all but the last digit have the sixth bit. **Every character
@@ -20,9 +20,10 @@ use crate::name::NameId;
 pub const HEADER_NAME: &str = "relive";
 
 /// Longest line: all of a name's digits, and all numbers at their longest.
-pub const HEADER_MAX: usize = 2 + 4 * HASH + 3 * NUMBER + 1 + STEPS_MAX * STEP + KNOWN;
+pub const HEADER_MAX: usize = 2 + 2 * (NAME + HASH) + 3 * NUMBER + 1 + STEPS_MAX * STEP + KNOWN;
 
-/// Digits of 64 bits, of a number of 64 bits, and of one of 32.
+/// Digits of a name's number, of 64 bits, of a number of 64 bits, and of one of 32.
+const NAME: usize = NameId::BITS as usize / 6;
 const HASH: usize = 11;
 const NUMBER: usize = 13;
 const STEP: usize = 7;
@@ -36,7 +37,7 @@ const TOGETHER: u64 = 2;
 /// No clock goes as far; what a peer makes up is not followed.
 const EPOCH_MAX: u64 = 1 << 62;
 
-const VERSION: u8 = b'3';
+const VERSION: u8 = b'4';
 
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
 
@@ -120,14 +121,15 @@ impl Mark {
 
     /// 24 bits that stand for it where another one does no harm.
     pub fn digest(self) -> u32 {
-        let all = self.process.0 ^ self.rounded().epoch.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let all =
+            (self.process.get() << 28) ^ self.rounded().epoch.wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (all >> 40) as u32
     }
 
     /// As text: letters, digits, `-` and `_`.
     pub fn to_text(&self) -> HeaderText {
         let mut text = HeaderText::new();
-        text.hash(self.process.0);
+        text.bits::<NAME>(self.process.get());
         text.number(self.epoch);
         text
     }
@@ -136,7 +138,7 @@ impl Mark {
     pub fn parse(text: &[u8]) -> Result<Self, Malformed> {
         let mut line = Line(text);
         let mark = Self {
-            process: NameId(line.hash()?),
+            process: line.name()?,
             epoch: line.number()?,
         };
         line.end().map(|()| mark)
@@ -177,12 +179,13 @@ impl HeaderText {
         self.put(DIGITS[usize::from(value & 63)]);
     }
 
-    fn hash(&mut self, value: u64) {
+    /// So many digits, the last ones first.
+    fn bits<const LEN: usize>(&mut self, value: u64) {
         let at = usize::from(self.len);
-        for (place, byte) in self.bytes[at..at + HASH].iter_mut().enumerate() {
+        for (place, byte) in self.bytes[at..at + LEN].iter_mut().enumerate() {
             *byte = DIGITS[(value >> (6 * place)) as usize & 63];
         }
-        self.len += HASH as u8;
+        self.len += LEN as u8;
     }
 
     fn number(&mut self, mut value: u64) {
@@ -226,8 +229,8 @@ impl Header {
         let mut text = HeaderText::new();
         text.put(VERSION);
         text.digit(flags);
-        text.hash(task.process.0);
-        text.hash(name.0);
+        text.bits::<NAME>(task.process.get());
+        text.bits::<NAME>(name.get());
         text.number(number);
         text.number(self.epoch);
         if let Some(place) = place {
@@ -238,14 +241,14 @@ impl Header {
             text.digit(steps.len() as u8);
             steps.iter().for_each(|&step| text.number(step.into()));
             if task.path.folded() != 0 {
-                text.hash(task.path.folded());
+                text.bits::<HASH>(task.path.folded());
             }
         }
         if let Some(content) = self.content {
-            text.hash(content.0);
+            text.bits::<HASH>(content.0);
         }
         if let Some(known) = self.known {
-            (0..KNOWN).for_each(|place| text.digit((known >> (6 * place)) as u8));
+            text.bits::<KNOWN>(known.into());
         }
         text
     }
@@ -264,7 +267,7 @@ impl Header {
             return Err(Malformed("a flag of the header is unknown"));
         }
         let has = |bit| flags & bit != 0;
-        let (process, name) = (NameId(line.hash()?), NameId(line.hash()?));
+        let (process, name) = (line.name()?, line.name()?);
         let (number, epoch) = (line.number()?, line.number()?);
         let origin = match has(flag::GATE) {
             true => Origin::Gate(name, line.number()?),
@@ -279,12 +282,10 @@ impl Header {
             true => Some(Content(line.hash()?)),
             false => None,
         };
-        let mut known = has(flag::KNOWN).then_some(0);
-        if let Some(known) = &mut known {
-            for place in 0..KNOWN {
-                *known |= u32::from(line.digit()?) << (6 * place);
-            }
-        }
+        let known = match has(flag::KNOWN) {
+            true => Some(line.bits::<KNOWN>()? as u32),
+            false => None,
+        };
         line.end()?;
         let task = TaskId {
             process,
@@ -321,19 +322,27 @@ impl Line<'_> {
         }
     }
 
-    fn hash(&mut self) -> Result<u64, Malformed> {
-        let digits: [u8; HASH] = self.take()?;
-        let (mut value, mut all) = (0, 0);
+    fn bits<const LEN: usize>(&mut self) -> Result<u64, Malformed> {
+        let digits: [u8; LEN] = self.take()?;
+        let (mut value, mut all, mut last) = (0, 0, 0);
         for (place, byte) in digits.into_iter().enumerate() {
-            let digit = VALUES[usize::from(byte)];
-            all |= digit;
-            value |= u64::from(digit & 63) << (6 * place);
+            last = VALUES[usize::from(byte)];
+            all |= last;
+            value |= u64::from(last & 63) << (6 * place);
         }
-        // The last one has 4 bits.
-        match all == NO_DIGIT || VALUES[usize::from(digits[HASH - 1])] > 15 {
-            true => Err(Malformed("11 digits of 64 bits were expected")),
+        // Of 11 digits the last one has 4 bits.
+        match all == NO_DIGIT || (LEN == HASH && last > 15) {
+            true => Err(Malformed("digits of a hash were expected")),
             false => Ok(value),
         }
+    }
+
+    fn name(&mut self) -> Result<NameId, Malformed> {
+        self.bits::<NAME>().map(NameId::from_hash)
+    }
+
+    fn hash(&mut self) -> Result<u64, Malformed> {
+        self.bits::<HASH>()
     }
 
     fn number(&mut self) -> Result<u64, Malformed> {

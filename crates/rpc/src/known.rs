@@ -38,7 +38,7 @@ impl Default for Known {
 impl Known {
     /// Whether a mark, or a later one of its process, is known.
     pub(crate) fn covers(&self, mark: Mark) -> bool {
-        let of = |place: &&Place| place.process.load(Ordering::Relaxed) == mark.process.0;
+        let of = |place: &&Place| place.process.load(Ordering::Relaxed) == mark.process.get();
         // No place is taken behind a free one.
         let mut taken = self
             .0
@@ -53,11 +53,13 @@ impl Known {
     /// The place of a process; `None` if there is none left.
     pub(crate) fn place(&self, process: NameId) -> Option<&Place> {
         self.0.iter().find(|place| {
-            let taken =
-                place
-                    .process
-                    .compare_exchange(0, process.0, Ordering::Relaxed, Ordering::Relaxed);
-            taken.map_or_else(|other| other == process.0, |_| true)
+            let taken = place.process.compare_exchange(
+                0,
+                process.get(),
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            taken.map_or_else(|other| other == process.get(), |_| true)
         })
     }
 }
@@ -78,17 +80,23 @@ mod tests {
     fn later_marks_are_not_known_and_earlier_ones_are() {
         let known = Known::default();
         let mark = |process, epoch| Mark {
-            process: NameId(process),
+            process: NameId::from_hash(process),
             epoch,
         };
         assert!(!known.covers(mark(1, 0)));
-        known.place(NameId(1)).expect("there is room").learn(5);
+        known
+            .place(NameId::from_hash(1))
+            .expect("there is room")
+            .learn(5);
         assert!(known.covers(mark(1, 5)) && known.covers(mark(1, 0)));
         assert!(!known.covers(mark(1, 6)) && !known.covers(mark(2, 0)));
-        known.place(NameId(1)).expect("it has one").learn(2);
+        known
+            .place(NameId::from_hash(1))
+            .expect("it has one")
+            .learn(2);
         assert!(known.covers(mark(1, 5)), "it does not go back");
         known
-            .place(NameId(2))
+            .place(NameId::from_hash(2))
             .expect("there is room")
             .learn(u64::MAX);
         assert!(known.covers(mark(2, u64::MAX)));
@@ -97,8 +105,8 @@ mod tests {
     #[test]
     fn made_up_processes_take_no_more_than_all_places() {
         let known = Known::default();
-        let taken = (1..1000).filter(|process| known.place(NameId(*process)).is_some());
+        let taken = (1..1000).filter(|process| known.place(NameId::from_hash(*process)).is_some());
         assert_eq!(taken.count(), PEERS_MAX);
-        assert!(known.place(NameId(1)).is_some());
+        assert!(known.place(NameId::from_hash(1)).is_some());
     }
 }

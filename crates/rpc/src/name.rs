@@ -62,17 +62,30 @@ impl fmt::Debug for Name {
 /// Stands for a [`Name`]: a hash, so that nobody needs to be asked for it. Two names of one process
 /// with the same number are refused when the second one is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct NameId(pub u64);
+pub struct NameId(u64);
 
 impl NameId {
+    /// Bits of the hash that count: six digits of a header, which pays for each.
+    pub const BITS: u32 = 36;
+
     /// The number of a name.
     pub fn of(name: &str) -> Self {
-        Self(xxhash_rust::xxh3::xxh3_64(name.as_bytes()))
+        Self::from_hash(xxhash_rust::xxh3::xxh3_64(name.as_bytes()))
+    }
+
+    /// Of a hash, of which tapes have all bits.
+    pub const fn from_hash(hash: u64) -> Self {
+        Self(hash & ((1 << Self::BITS) - 1))
+    }
+
+    /// The number.
+    pub const fn get(self) -> u64 {
+        self.0
     }
 }
 
 impl fmt::Display for NameId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:016x}", self.0)
+        write!(f, "{:09x}", self.0)
     }
 }

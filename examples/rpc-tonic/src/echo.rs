@@ -5,8 +5,11 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
+use http::{HeaderName, HeaderValue};
 use relive_rpc::tower::{Receive, Send as SendLayer};
 use relive_rpc::{Keep, Session, fork};
 use tokio::net::TcpListener;
@@ -51,9 +54,46 @@ enum Mode {
     /// A second time, to see what is chance.
     Again,
     Recorded,
+    /// Nothing but a header in each request, of as many characters, that nobody reads.
+    Header,
 }
 
-const MODES: [Mode; 4] = [Mode::Without, Mode::Off, Mode::Again, Mode::Recorded];
+const MODES: [Mode; 5] = [
+    Mode::Without,
+    Mode::Off,
+    Mode::Again,
+    Mode::Recorded,
+    Mode::Header,
+];
+
+/// Gives each request a header that no other one has.
+#[derive(Clone)]
+struct Numbered(Channel);
+
+impl tower::Service<http::Request<Body>> for Numbered {
+    type Response = http::Response<Body>;
+    type Error = tonic::transport::Error;
+    type Future = <Channel as tower::Service<http::Request<Body>>>::Future;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<std::result::Result<(), Self::Error>> {
+        tower::Service::poll_ready(&mut self.0, cx)
+    }
+
+    fn call(&mut self, mut request: http::Request<Body>) -> Self::Future {
+        const NAME: HeaderName = HeaderName::from_static("relive");
+        static NUMBER: AtomicU64 = AtomicU64::new(0);
+        let mut line = *b"3CvjeAdvUoBfofvjeAdvUAAA";
+        let number = NUMBER.fetch_add(1, Ordering::Relaxed);
+        for (place, byte) in line.iter_mut().rev().take(8).enumerate() {
+            *byte = b'a' + (number >> (4 * place)) as u8 % 16;
+        }
+        if let Ok(mut value) = HeaderValue::from_bytes(&line) {
+            value.set_sensitive(true);
+            request.headers_mut().insert(NAME, value);
+        }
+        tower::Service::call(&mut self.0, request)
+    }
+}
 
 impl Mode {
     fn session(self, process: &str, folder: &Path) -> Result<Session> {
@@ -77,7 +117,7 @@ pub async fn server(folder: String) -> Result<()> {
         let routes = Routes::new(EchoServer::new(Same));
         tokio::spawn(async move {
             match mode {
-                Mode::Without => {
+                Mode::Without | Mode::Header => {
                     let server = Server::builder().add_routes(routes);
                     server.serve_with_incoming(incoming).await
                 }
@@ -115,6 +155,8 @@ struct Load {
     server: Started,
     channels: Vec<Channel>,
     folder: PathBuf,
+    /// A turn ends after so many requests of each caller, to count its instructions; else after its time.
+    each: Option<usize>,
 }
 
 impl Load {
@@ -128,10 +170,14 @@ impl Load {
         let session = mode.session("client", &folder)?;
         let ran = both()?;
         let times = match mode {
-            Mode::Without => callers(|| EchoClient::new(channel.clone())).await?,
+            Mode::Without => callers(|| EchoClient::new(channel.clone()), self.each).await?,
+            Mode::Header => {
+                let client = || EchoClient::new(Numbered(channel.clone()));
+                callers(client, self.each).await?
+            }
             _ => {
                 let client = || EchoClient::new(SendLayer.layer(channel.clone()));
-                session.run("main", callers(client)).await??
+                session.run("main", callers(client, self.each)).await??
             }
         };
         let ran = both()? - ran;
@@ -142,9 +188,11 @@ impl Load {
         let all = times.len() as f64;
         let mut times: Vec<u64> = times.into_iter().flatten().collect();
         times.sort_unstable();
-        let late = times
-            .get(times.len() * 99 / 100)
-            .ok_or("nothing was answered")?;
+        let late = match (times.get(times.len() * 99 / 100), self.each) {
+            (Some(late), _) => late,
+            (None, Some(_)) => &0,
+            (None, None) => return Err("nothing was answered".into()),
+        };
         Ok([
             times.len() as f64 / TURN.as_secs_f64(),
             *late as f64 / 1000.0,
@@ -154,7 +202,10 @@ impl Load {
 }
 
 /// Sends for a turn; the time of each request, `None` before and after the measured part.
-async fn callers<S>(client: impl Fn() -> EchoClient<S>) -> Result<Vec<Option<u64>>>
+async fn callers<S>(
+    client: impl Fn() -> EchoClient<S>,
+    each: Option<usize>,
+) -> Result<Vec<Option<u64>>>
 where
     S: GrpcService<Body> + Send + 'static,
     S::Future: Send,
@@ -170,7 +221,7 @@ where
             tokio::spawn(fork(async move {
                 let mut times = Vec::with_capacity(1 << 12);
                 let mut start = Instant::now();
-                while start < end {
+                while each.map_or(start < end, |each| times.len() < each) {
                     client.echo(Amount { value: 7 }).await?;
                     let answered = Instant::now();
                     let counts = start >= begin && answered < end;
@@ -202,7 +253,7 @@ fn middle(mut values: Vec<f64>) -> [f64; 3] {
     ]
 }
 
-fn show(name: &str, rounds: &[[Figures; 4]]) {
+fn show(name: &str, rounds: &[[Figures; MODES.len()]]) {
     let of = |mode: Mode| {
         MODES
             .iter()
@@ -229,9 +280,11 @@ fn show(name: &str, rounds: &[[Figures; 4]]) {
             ("off, to without", Mode::Off, Mode::Without),
             ("recorded, to off", Mode::Recorded, Mode::Off),
             ("recorded, to without", Mode::Recorded, Mode::Without),
+            ("a header alone, to without", Mode::Header, Mode::Without),
         ] {
-            let ratio =
-                |round: &[Figures; 4]| 100.0 * (round[of(mode)][at] / round[of(before)][at] - 1.0);
+            let ratio = |round: &[Figures; MODES.len()]| {
+                100.0 * (round[of(mode)][at] / round[of(before)][at] - 1.0)
+            };
             let [ratio, low, high] = middle(rounds.iter().map(ratio).collect());
             println!("    {what:30} {ratio:+6.2} % ({low:+.2} to {high:+.2})");
         }
@@ -239,13 +292,15 @@ fn show(name: &str, rounds: &[[Figures; 4]]) {
 }
 
 /// Prints medians without a layer, off, off again and recorded, and differences within rounds with their
-/// 95 %. For a profile: `MODE=3` takes turns of one kind only, and `UNDER="valgrind …"` starts the server.
+/// 95 %. For a profile: `MODE=3` takes turns of one kind only, `UNDER="valgrind …"` starts the server, and
+/// with `EACH=100` a turn has so many requests of each of the callers, however long they take.
 pub async fn compare() -> Result<()> {
     let rounds: usize = std::env::var("ROUNDS").map_or(Ok(60), |text| text.parse())?;
-    let only = std::env::var("MODE")
-        .ok()
-        .map(|text| text.parse::<usize>())
-        .transpose()?;
+    let number = |name| {
+        let text = std::env::var(name).ok();
+        text.map(|text| text.parse::<usize>()).transpose()
+    };
+    let (only, each) = (number("MODE")?, number("EACH")?);
     let folder = std::env::temp_dir().join(format!("relive-rpc-echo-{}", std::process::id()));
     let mut command = match std::env::var("UNDER") {
         Ok(words) => {
@@ -271,15 +326,16 @@ pub async fn compare() -> Result<()> {
         server,
         channels,
         folder,
+        each,
     };
     let mut figures = Vec::new();
     for round in 0..rounds {
-        let mut of = [[0.0; 3]; 4];
-        for step in 0..4 {
+        let mut of = [[0.0; 3]; MODES.len()];
+        for step in 0..MODES.len() {
             // Each mode comes at each place, and before and after each other one.
             let at = match round % 2 {
-                0 => (round / 2 + step) % 4,
-                _ => (round / 2 + 4 - step) % 4,
+                0 => (round / 2 + step) % MODES.len(),
+                _ => (round / 2 + MODES.len() - step) % MODES.len(),
             };
             let at = only.unwrap_or(at);
             of[at] = load.turn(MODES[at]).await?;
@@ -287,7 +343,10 @@ pub async fn compare() -> Result<()> {
         figures.push(of);
     }
     if only.is_none() {
-        show("without, off, off again, recorded", &figures);
+        show(
+            "without, off, off again, recorded, a header alone",
+            &figures,
+        );
     }
     load.server.end()?;
     std::fs::remove_dir_all(&load.folder)?;

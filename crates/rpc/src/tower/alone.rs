@@ -12,6 +12,7 @@ use tower_service::Service;
 use crate::alone::Requests;
 use crate::lane::lock;
 use crate::tower::payload::{Payload, request};
+use crate::tower::wire::{IDENTITY, put};
 
 /// How many requests are still to be answered that were answered in the recording.
 #[derive(Default)]
@@ -59,7 +60,12 @@ pub async fn serve_recorded<S, B, R>(
         let Some(request) = request(incoming.parts) else {
             continue;
         };
-        let (request, mut service) = (request.map(&body), service.clone());
+        let (mut request, mut service) = (request.map(&body), service.clone());
+        // As this version writes it, and not the one that recorded.
+        match incoming.header {
+            Some(header) => put(request.headers_mut(), IDENTITY, &header.to_text()),
+            None => drop(request.headers_mut().remove(IDENTITY)),
+        }
         spawn(Box::pin(async move {
             let ready = poll_fn(|cx| service.poll_ready(cx)).await;
             if ready.is_ok()

@@ -20,7 +20,7 @@ use crate::record::StreamId;
 use crate::scoped::Scoped;
 use crate::task::Task;
 use crate::tower::bodies::{KeepRequests, OfRequests, Plain};
-use crate::tower::wire::{HALT, IDENTITY, MARK, content, value};
+use crate::tower::wire::{HALT, IDENTITY, MARK, content, lines, put};
 
 /// Leads requests of a service through entry points.
 ///
@@ -225,10 +225,7 @@ fn answered<R: Default>(
     }
     // Most askers have it from the answer before.
     if let Some(mark) = task.mark().filter(|mark| known != Some(mark.digest())) {
-        let mut mark = value(&mark.rounded().to_text());
-        // HTTP/2 would put each into its table, throw out others for it, and look through all of them.
-        mark.set_sensitive(true);
-        response.headers_mut().insert(MARK, mark);
+        put(response.headers_mut(), MARK, &mark.rounded().to_text());
     }
     response
 }
@@ -283,10 +280,10 @@ where
 }
 
 fn header<B>(request: &Request<B>) -> Result<Option<Header>, Malformed> {
-    let mut values = request.headers().get_all(IDENTITY).iter();
-    match (values.next(), values.next()) {
+    let mut lines = lines(request.headers(), IDENTITY);
+    match (lines.next(), lines.next()) {
         (None, _) => Ok(None),
-        (Some(value), None) => Header::parse(value.as_bytes()).map(Some),
+        (Some(line), None) => Header::parse(line).map(Some),
         (Some(_), Some(_)) => Err(Malformed("the header comes twice")),
     }
 }

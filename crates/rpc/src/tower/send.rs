@@ -18,7 +18,7 @@ use crate::primitives::task;
 use crate::recording;
 use crate::task::Task;
 use crate::tower::bodies::{KeepResponses, OfResponses, Plain};
-use crate::tower::wire::{HALT, IDENTITY, MARK, content, value};
+use crate::tower::wire::{HALT, IDENTITY, MARK, REFUSALS, content, lines, put};
 
 /// Gives requests of a client their identity. It belongs below whatever sends a request again, so that
 /// each attempt has an identity of its own.
@@ -287,20 +287,22 @@ fn identify<B>(request: &mut Request<B>, outgoing: &Outgoing) {
         content: None,
         ..outgoing.header()
     };
-    let mut text = value(&header.to_text());
-    // No two are the same: HTTP/2 would put each into its table, and throw out another for it.
-    text.set_sensitive(true);
-    request.headers_mut().insert(IDENTITY, text);
+    put(request.headers_mut(), IDENTITY, &header.to_text());
 }
 
 /// How far the answering process's recording is. It is ours alone, and of this one connection.
 fn mark<R>(response: &mut Response<R>) -> Option<Mark> {
-    let mark = response.headers_mut().remove(MARK)?;
-    Mark::parse(mark.as_bytes()).ok()
+    let mark = lines(response.headers(), MARK).next().map(Mark::parse)?;
+    response.headers_mut().remove(MARK);
+    mark.ok()
 }
 
 /// Why the other side gives no answer, where it says so.
 fn reason<R>(response: &Response<R>) -> Option<String> {
+    // A look for a header costs more than one at the status.
+    if !REFUSALS.contains(&response.status()) {
+        return None;
+    }
     let reason = response.headers().get(HALT)?;
     Some(String::from_utf8_lossy(reason.as_bytes()).into_owned())
 }

@@ -1,6 +1,8 @@
 //! On what both layers agree.
 
-use http::{HeaderName, HeaderValue};
+use std::cell::Cell;
+
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 
 use crate::header::{Content, HEADER_NAME, HeaderText};
 
@@ -8,6 +10,10 @@ use crate::header::{Content, HEADER_NAME, HeaderText};
 pub const HALT_NAME: &str = "relive-rpc-halt";
 
 pub(super) const HALT: HeaderName = HeaderName::from_static(HALT_NAME);
+
+/// Statuses of answers with a reason.
+pub(super) const REFUSALS: [StatusCode; 2] =
+    [StatusCode::BAD_REQUEST, StatusCode::SERVICE_UNAVAILABLE];
 
 /// Carries a request's identity.
 pub(super) const IDENTITY: HeaderName = HeaderName::from_static(HEADER_NAME);
@@ -35,7 +41,38 @@ pub(super) fn content<B>(request: &http::Request<B>) -> Content {
     Content::of(&short[..len])
 }
 
-/// A line as a header's value.
-pub(super) fn value(text: &HeaderText) -> HeaderValue {
-    HeaderValue::from_bytes(text.as_bytes()).expect("it is printable ASCII")
+/// A value that says nothing, and is the same each time: HTTP/2 keeps it in its table, and the name of the
+/// lines that are never the same is a reference to it, which nobody copies and checks.
+const NOTHING: &str = "-";
+
+/// It goes with one of so many: a connection has to see it once.
+const NAMED_EACH: u8 = 64;
+
+thread_local! {
+    static SENT: Cell<u8> = const { Cell::new(0) };
+}
+
+/// Gives `headers` a line, in place of one that is there.
+pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, text: &HeaderText) {
+    let value = HeaderValue::from_bytes(text.as_bytes());
+    let mut value = value.expect("it is printable ASCII");
+    // HTTP/2 would put each into its table, throw out others for it, and look through all of them.
+    value.set_sensitive(true);
+    let sent = SENT.with(|sent| sent.replace((sent.get() + 1) % NAMED_EACH));
+    match sent {
+        // The first value of a name is the one that gets into the table.
+        0 => {
+            headers.insert(&name, HeaderValue::from_static(NOTHING));
+            headers.append(name, value);
+        }
+        _ => {
+            headers.insert(name, value);
+        }
+    }
+}
+
+/// The lines of that name.
+pub(super) fn lines(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
+    let values = headers.get_all(name).into_iter().map(HeaderValue::as_bytes);
+    values.filter(|value| *value != NOTHING.as_bytes())
 }

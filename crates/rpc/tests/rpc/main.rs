@@ -1,6 +1,7 @@
 //! The library from outside: one program, so that what the tests share is compiled and used once.
 
 mod alone;
+mod before;
 mod check;
 mod crash;
 mod executor;

@@ -25,7 +25,7 @@ fn number() -> impl Strategy<Value = u64> {
 }
 
 fn receipt() -> impl Strategy<Value = Record> {
-    let id = || (0u64..50).prop_map(NameId);
+    let id = || (0u64..50).prop_map(NameId::from_hash);
     let origin = prop_oneof![
         id().prop_map(Origin::Root),
         id().prop_map(Origin::Outside),
@@ -63,7 +63,7 @@ fn record() -> impl Strategy<Value = Record> {
         1 => primitive.prop_map(|(task, number, name, value)| Record::Primitive {
             task, number, name, value,
         }),
-        1 => ((0u64..50).prop_map(NameId), number()).prop_map(|(process, epoch)| {
+        1 => ((0u64..50).prop_map(NameId::from_hash), number()).prop_map(|(process, epoch)| {
             Record::Depends(Mark { process, epoch })
         }),
         1 => payload.prop_map(|(task, stream, part)| Record::Payload { task, stream, part }),

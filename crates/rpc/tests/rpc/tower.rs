@@ -206,16 +206,16 @@ fn what_peers_forge_is_refused_or_harmless() {
         };
         header.to_text().to_string()
     };
-    let good = header(NameId(1), Origin::Root(NameId(2)));
+    let good = header(NameId::from_hash(1), Origin::Root(NameId::from_hash(2)));
     let good = good.as_str();
     let long = "1".repeat(100_000);
     let wrong: [&[&str]; 8] = [
         &[""],
-        &["3"],
+        &["4"],
         &["2;0000000000000001;r0000000000000002;0.1;7;;0"],
         &[good, good],
         &[&long],
-        &["3====================================="],
+        &["4====================================="],
         &[&good[..good.len() - 1]],
         &[&good[1..]],
     ];
