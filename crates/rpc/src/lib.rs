@@ -44,7 +44,7 @@ mod name;
 mod outcome;
 mod payload;
 mod primitives;
-
+mod ready;
 mod record;
 mod recorder;
 mod recording;
@@ -75,8 +75,11 @@ pub use header::{Content, HEADER_MAX, HEADER_NAME, Header, HeaderText, Mark};
 pub use id::{Named, Names, Origin, Path, RequestId, STEPS_MAX, TaskId};
 pub use name::{NAME_MAX, Name, NameId};
 pub use outcome::{CHECK_VARIABLE, OpenError, Outcome, VARIABLE};
-pub use primitives::{
-    Either, elapsed, nondet, now, random, select, test, timeout, try_nondet, var,
+#[doc(hidden)]
+pub use primitives::last_branch;
+pub use primitives::{Either, nondet, select, test, timeout, try_nondet};
+pub use ready::{
+    ConfigError, UniqueId, config, elapsed, file, now, random, random_below, unique_id, var, vars,
 };
 pub use record::{LaneKind, Member, Receipt, Record, StreamId, VALUE_MAX};
 pub use recorder::Keep;

@@ -4,12 +4,9 @@
 //! is computed. The functions without `try_` panic where they have no result, with the sentence of the
 //! [`Halt`]: a made-up value would be a silent wrong answer.
 
-use std::env;
 use std::future::{Future, poll_fn};
-use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::{Pin, pin};
 use std::task::Poll;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -50,25 +47,6 @@ pub fn nondet<T: Serialize + DeserializeOwned>(name: &str, compute: impl FnOnce(
     try_nondet(name, compute).unwrap_or_else(|halt| panic!("{halt}"))
 }
 
-/// The time of day.
-pub fn now() -> SystemTime {
-    let since = nondet("now", || {
-        let since = SystemTime::now().duration_since(UNIX_EPOCH);
-        since.unwrap_or_default()
-    });
-    UNIX_EPOCH + since
-}
-
-/// A random number, for identifiers and choices, not for secrets.
-pub fn random() -> u64 {
-    nondet("random", || RandomState::new().build_hasher().finish())
-}
-
-/// A variable of the environment; `None` also where it is no text.
-pub fn var(name: &str) -> Option<String> {
-    nondet("var", || env::var(name).ok())
-}
-
 /// The first of two futures to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Either<A, B> {
@@ -103,6 +81,57 @@ pub async fn select<A: Future, B: Future>(
         Err(Halt::Over) => Err(task.until_end(race(first, second, |_| false)).await),
         Err(halt) => Err(halt),
     }
+}
+
+/// Runs several futures side by side until one ends, and then what belongs to it, with its result: `tokio`'s
+/// macro of that name, of which a replay takes the branch that was taken. It gives what that gives, as an
+/// `Ok`; the futures run as children of the current task, as those of [`select()`], which it is made of.
+///
+/// ```
+/// # async fn example(a: impl Future<Output = u64>, b: impl Future<Output = ()>, c: impl Future<Output = bool>)
+/// # -> Result<u64, relive_rpc::Halt> {
+/// let sum = relive_rpc::select!("first-answer":
+///     answer = a => answer + 1,
+///     () = b => return Ok(0),
+///     is_done = c => u64::from(is_done),
+/// )?;
+/// # Ok(sum) }
+/// ```
+#[macro_export]
+macro_rules! select {
+    ($name:literal: $($result:pat = $future:expr => $then:expr),+ $(,)?) => {
+        $crate::select!(
+            @match $crate::select!(@future $name $(, $future)+).await;
+            $($result => $then),+
+        )
+    };
+    (@future $name:literal, $last:expr) => {
+        $crate::last_branch($last)
+    };
+    (@future $name:literal, $first:expr $(, $more:expr)+) => {
+        $crate::select($name, $first, $crate::select!(@future $name $(, $more)+))
+    };
+    (@match $value:expr; $result:pat => $then:expr) => {
+        match $value {
+            ::core::result::Result::Ok($result) => ::core::result::Result::Ok($then),
+            ::core::result::Result::Err(halt) => ::core::result::Result::<_, $crate::Halt>::Err(halt),
+        }
+    };
+    (@match $value:expr; $result:pat => $then:expr $(, $more:pat => $other:expr)+) => {
+        match $value {
+            ::core::result::Result::Ok($crate::Either::First($result)) => ::core::result::Result::Ok($then),
+            ::core::result::Result::Ok($crate::Either::Second(rest)) => {
+                $crate::select!(@match rest; $($more => $other),+)
+            }
+            ::core::result::Result::Err(halt) => ::core::result::Result::<_, $crate::Halt>::Err(halt),
+        }
+    };
+}
+
+/// The last branch of [`select!`](crate::select!).
+#[doc(hidden)]
+pub async fn last_branch<F: Future>(future: F) -> Result<F::Output, Halt> {
+    Ok(future.await)
 }
 
 /// `future` for as long as `sleep` does not end; `None` if it does first. A replay of that does not
@@ -201,9 +230,4 @@ fn poll_into<F: Future>(
     {
         *result = Some(ready);
     }
-}
-
-/// How long something takes, as a primitive.
-pub fn elapsed(since: std::time::Instant) -> Duration {
-    nondet("elapsed", || since.elapsed())
 }

@@ -309,6 +309,14 @@ impl Session {
         })
     }
 
+    /// Runs `function` as a root task: what a program reads before it serves, as its configuration.
+    pub fn run_sync<R>(&self, text: &str, function: impl FnOnce() -> R) -> Result<R, OpenError> {
+        Ok(match self.root(text)? {
+            Some(task) => task.run(function),
+            None => function(),
+        })
+    }
+
     pub(crate) fn gate(&self, kind: LaneKind, name: Name) -> Result<Arc<Gate>, OpenError> {
         let inner = &self.0;
         let side = match &inner.mode {

@@ -139,7 +139,7 @@ fn killed(folder: &Path, processes: usize, least: u64) -> Vec<Tape> {
 #[test]
 fn a_killed_process_replays_up_to_there() {
     let rng = Rng::new(std::process::id().into());
-    for run in 0..40 {
+    for run in 0..100 {
         let folder = tempfile::tempdir().unwrap();
         killed(folder.path(), 1, rng.below(200));
         let limit = Duration::from_secs(30);

@@ -8,6 +8,7 @@ mod executor;
 mod explorer;
 mod header;
 mod model;
+mod ready;
 mod replay;
 mod tape;
 mod theorem;
