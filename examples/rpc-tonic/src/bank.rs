@@ -1,11 +1,12 @@
 //! The three processes of the bank.
 
+use std::hash::{BuildHasher, Hasher, RandomState};
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
 use relive_rpc::tower::{Receive, SendPayloads, Sending};
-use relive_rpc::{Session, fork, random};
+use relive_rpc::{Lock, Session, fork, random};
 use tokio_stream::{Stream, StreamExt};
 use tonic::body::Body;
 use tonic::service::Routes;
@@ -17,7 +18,7 @@ use crate::services::accounts_client::AccountsClient;
 use crate::services::accounts_server::{Accounts, AccountsServer};
 use crate::services::teller_client::TellerClient;
 use crate::services::teller_server::{Teller, TellerServer};
-use crate::{Amount, Result, ended, serve};
+use crate::{Amount, DELAYS, Result, ended, serve};
 
 type Answer<T> = std::result::Result<Response<T>, Status>;
 type Amounts = Pin<Box<dyn Stream<Item = std::result::Result<Amount, Status>> + Send>>;
@@ -28,31 +29,49 @@ fn client(address: &str) -> Result<Client> {
     Ok(SendPayloads.layer(channel))
 }
 
-fn answer(value: u64) -> Answer<Amount> {
+async fn answer(value: u64) -> Answer<Amount> {
+    delay().await;
     Ok(Response::new(Amount { value }))
+}
+
+/// Takes another time in each run, where it is asked for: the replay must not mind.
+async fn delay() {
+    if std::env::var_os(DELAYS).is_some() {
+        let random = RandomState::new().build_hasher().finish();
+        tokio::time::sleep(Duration::from_micros(random % 3000)).await;
+    }
 }
 
 /// The balance, and all that it was.
 #[derive(Clone)]
 struct Balance(Arc<Mutex<Vec<u64>>>);
 
+impl Balance {
+    fn history(&self) -> MutexGuard<'_, Vec<u64>> {
+        self.0.lock().expect("nobody panics")
+    }
+}
+
 #[tonic::async_trait]
 impl Accounts for Balance {
     async fn read(&self, _: Request<Amount>) -> Answer<Amount> {
-        let history = self.0.lock().expect("nobody panics");
-        answer(history.last().copied().unwrap_or(0))
+        delay().await;
+        let last = self.history().last().copied();
+        answer(last.unwrap_or(0)).await
     }
 
     async fn write(&self, request: Request<Amount>) -> Answer<Amount> {
         let value = request.into_inner().value;
-        self.0.lock().expect("nobody panics").push(value);
-        answer(value)
+        delay().await;
+        self.history().push(value);
+        answer(value).await
     }
 
     type HistoryStream = Amounts;
 
     async fn history(&self, _: Request<Amount>) -> Answer<Amounts> {
-        let history = self.0.lock().expect("nobody panics").clone();
+        delay().await;
+        let history = self.history().clone();
         let amounts = history.into_iter().map(|value| Ok(Amount { value }));
         Ok(Response::new(Box::pin(tokio_stream::iter(amounts))))
     }
@@ -67,20 +86,37 @@ pub async fn accounts() -> Result<()> {
         ("/bank.Accounts/Write", balance.entry_point("write")?),
         ("/bank.Accounts/History", balance.entry_point("history")?),
     ]);
-    let service = AccountsServer::new(Balance(Arc::default()));
-    serve(&session, receive.payloads(Body::new), Routes::new(service)).await
+    let balance = Balance(Arc::default());
+    let service = AccountsServer::new(balance.clone());
+    serve(&session, receive.payloads(Body::new), Routes::new(service)).await?;
+    eprintln!("accounts: {:?}", balance.history());
+    Ok(())
 }
 
 #[derive(Clone)]
-struct Paying(AccountsClient<Client>);
+struct Paying {
+    accounts: AccountsClient<Client>,
+    /// Orders what is paid.
+    order: Lock<()>,
+    /// Amounts, and balances with them.
+    paid: Arc<Mutex<Vec<(u64, u64)>>>,
+}
 
 impl Paying {
     async fn add(&self, amount: u64) -> std::result::Result<u64, Status> {
-        let mut accounts = self.0.clone();
+        let mut accounts = self.accounts.clone();
+        delay().await;
         let balance = accounts.read(Amount { value: 0 }).await?.into_inner().value;
         tokio::time::sleep(Duration::from_micros(random() % 2000)).await;
         let value = balance + amount;
         accounts.write(Amount { value }).await?;
+        delay().await;
+        let order = self.order.acquire().await;
+        let _order = order.map_err(|halt| Status::aborted(halt.to_string()))?;
+        self.paid
+            .lock()
+            .expect("nobody panics")
+            .push((amount, value));
         Ok(value)
     }
 }
@@ -88,7 +124,7 @@ impl Paying {
 #[tonic::async_trait]
 impl Teller for Paying {
     async fn pay(&self, request: Request<Amount>) -> Answer<Amount> {
-        answer(self.add(request.into_inner().value).await?)
+        answer(self.add(request.into_inner().value).await?).await
     }
 
     async fn collect(&self, request: Request<Streaming<Amount>>) -> Answer<Amount> {
@@ -96,7 +132,7 @@ impl Teller for Paying {
         while let Some(amount) = amounts.message().await? {
             sum += amount.value;
         }
-        answer(self.add(sum).await?)
+        answer(self.add(sum).await?).await
     }
 
     type ConvertStream = Amounts;
@@ -118,8 +154,15 @@ pub async fn teller(accounts: String) -> Result<()> {
         ("/bank.Teller/Collect", session.entry_point("collect")?),
         ("/bank.Teller/Convert", session.entry_point("convert")?),
     ]);
-    let service = TellerServer::new(Paying(AccountsClient::new(client(&accounts)?)));
-    serve(&session, receive.payloads(Body::new), Routes::new(service)).await
+    let paying = Paying {
+        accounts: AccountsClient::new(client(&accounts)?),
+        order: session.lock("paid", ())?,
+        paid: Arc::default(),
+    };
+    let (paid, service) = (paying.paid.clone(), TellerServer::new(paying));
+    serve(&session, receive.payloads(Body::new), Routes::new(service)).await?;
+    eprintln!("teller: {:?}", paid.lock().expect("nobody panics"));
+    Ok(())
 }
 
 /// The process that asks tellers to pay, several at once.
@@ -130,16 +173,22 @@ pub async fn branch(accounts: String, teller: String) -> Result<()> {
         let customer = |number: u64| {
             let mut teller = teller.clone();
             tokio::spawn(fork(async move {
+                let mut balances = Vec::new();
                 for _ in 0..4 {
-                    teller.pay(Amount { value: number }).await?;
+                    delay().await;
+                    let paid = teller.pay(Amount { value: number }).await?;
+                    balances.push(paid.into_inner().value);
                 }
+                delay().await;
                 let amounts = (0..4).map(move |_| Amount { value: number });
-                teller.collect(tokio_stream::iter(amounts)).await
+                let paid = teller.collect(tokio_stream::iter(amounts)).await?;
+                balances.push(paid.into_inner().value);
+                Ok::<_, Status>(balances)
             }))
         };
         let customers: Vec<_> = (1..4).map(customer).collect();
         for customer in customers {
-            customer.await??;
+            eprintln!("branch: {:?}", customer.await??);
         }
         let mut accounts = AccountsClient::new(client(&accounts)?);
         let mut history = accounts.history(Amount { value: 0 }).await?.into_inner();

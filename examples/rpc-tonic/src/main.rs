@@ -9,6 +9,7 @@
 //! RELIVE_RPC=record+payloads:/tmp/bank cargo run       # one of them, recorded
 //! RELIVE_RPC=replay:/tmp/bank cargo run                # the same one, each time
 //! RELIVE_RPC=alone:/tmp/bank cargo run -- teller       # one service of it, without the others
+//! cargo run -- replays /tmp/bank 100                   # all processes' ends, with delays: the same each time
 //! cargo run --release -- echo                          # what recording costs at full load
 //! cargo run -- matrix                                  # or search, pipeline: to count what is recorded
 //! ```
@@ -17,6 +18,7 @@ mod bank;
 mod echo;
 mod programs;
 
+use std::collections::BTreeMap;
 use std::error::Error;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
@@ -67,6 +69,7 @@ fn main() -> Result<()> {
         }
         ["echo"] => runtime.block_on(echo::compare()),
         ["echo-server", folder] => runtime.block_on(echo::server(folder.to_owned())),
+        ["replays", folder, times] => replays(folder, times.parse()?),
         ["matrix"] => programs::all("matrix", &["rows1", "rows2"]),
         ["search"] => programs::all("search", &["tally", "worker1", "worker2"]),
         ["pipeline"] => programs::all("pipeline", &["stage1", "stage2", "stage3"]),
@@ -129,6 +132,35 @@ fn all() -> Result<()> {
     match branch.success() {
         true => Ok(()),
         false => Err("the branch failed".into()),
+    }
+}
+
+/// Whether the services wait for a moment here and there, to be replayed at another speed each time.
+const DELAYS: &str = "BANK_DELAYS";
+
+/// Replays a recording many times, with delays; all processes have to end as they did the first time.
+fn replays(folder: &str, times: usize) -> Result<()> {
+    let mut ends: BTreeMap<Vec<String>, usize> = BTreeMap::new();
+    for _ in 0..times {
+        let output = Command::new(std::env::current_exe()?)
+            .env("RELIVE_RPC", format!("replay:{folder}"))
+            .env(DELAYS, "1")
+            .stdin(Stdio::null())
+            .output()?;
+        if !output.status.success() {
+            return Err(String::from_utf8_lossy(&output.stderr).into());
+        }
+        let text = String::from_utf8([output.stdout, output.stderr].concat())?;
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        lines.sort_unstable();
+        *ends.entry(lines).or_default() += 1;
+    }
+    for (lines, times) in &ends {
+        println!("{times} times:\n  {}", lines.join("\n  "));
+    }
+    match ends.len() {
+        1 => Ok(()),
+        _ => Err("the replays end in different ways".into()),
     }
 }
 
