@@ -1,23 +1,6 @@
-//! Records and replays services at the level of requests.
+#![doc = include_str!("../README.md")]
 //!
-//! Processes that call each other's entry points are determined by two things: the order in which each
-//! entry point receives its requests, and the results of operations that are not functions of the
-//! program's state (Fagot and Chassin de Kergommeaux, *Formal and experimental validation of a low
-//! overhead execution replay mechanism*). This crate records just these, one tape for each process,
-//! and makes later runs of the same processes receive in the same order.
-//!
-//! ```
-//! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
-//! let session = relive_rpc::Session::from_env("bank")?;
-//! let deposit = session.exclusive("deposit")?;
-//! # let header = None;
-//! let answer = deposit
-//!     .serve(header, None, async { relive_rpc::nondet("fee", || 3) })
-//!     .await?;
-//! # let _ = answer; Ok(()) }
-//! ```
-//!
-//! `docs/rpc.md` says how to add it to a service, what is exact, and what is assumed.
+//! # Inside
 //!
 //! The crate looks at no framework, starts one thread per recording and one per replay, and must never
 //! hang without a word: whoever waits gets a result, or a [`Halt`] that says why not.
