@@ -164,6 +164,11 @@ impl EntryPoint {
         matches!(&self.gate.side, Side::Live(gate) if gate.is_idle())
     }
 
+    #[cfg(feature = "tower")]
+    pub(crate) fn is_replay(&self) -> bool {
+        matches!(self.gate.side, Side::Replay(_))
+    }
+
     fn task_id(&self, permit: &Permit) -> TaskId {
         TaskId {
             process: self.gate.process,

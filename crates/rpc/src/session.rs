@@ -250,6 +250,12 @@ impl Session {
         &self.0.process
     }
 
+    /// Whether it replays. Limits of how many requests are under way belong to live traffic: one around a
+    /// gate or a client keeps out the request whose turn it is, as soon as others have all its places.
+    pub fn is_replay(&self) -> bool {
+        matches!(self.0.mode, Mode::Replay(_))
+    }
+
     /// How it stands.
     pub fn outcome(&self) -> Outcome {
         match &self.0.mode {

@@ -1,7 +1,7 @@
 //! The server's layer: a request is handled when its entry point has admitted it.
 
 use std::collections::HashMap;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::mem;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -35,6 +35,17 @@ pub struct Receive<P = Plain> {
 enum Which {
     One(EntryPoint),
     ByPath(HashMap<String, EntryPoint>),
+}
+
+impl Which {
+    /// All entry points of a layer are of one session.
+    fn is_replay(&self) -> bool {
+        let one = match self {
+            Self::One(entry) => Some(entry),
+            Self::ByPath(entries) => entries.values().next(),
+        };
+        one.is_some_and(EntryPoint::is_replay)
+    }
 }
 
 impl Receive {
@@ -104,7 +115,12 @@ where
     type Future = ReceivingFuture<S::Future>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
-        self.inner.poll_ready(cx)
+        // A service with a limit would give one of its places to a request that waits for its turn, and have
+        // none for the one whose turn it is: a replay asks it when the turn has come.
+        match self.which.is_replay() {
+            true => Poll::Ready(Ok(())),
+            false => self.inner.poll_ready(cx),
+        }
     }
 
     fn call(&mut self, request: Request<B>) -> Self::Future {
@@ -113,6 +129,14 @@ where
             Which::ByPath(entries) => entries.get(request.uri().path()),
         };
         let Some(entry) = entry.filter(|entry| !entry.is_idle()) else {
+            if self.which.is_replay() {
+                let mut inner = self.inner.clone();
+                let future = Box::pin(async move {
+                    poll_fn(|cx| inner.poll_ready(cx)).await?;
+                    inner.call(request).await
+                });
+                return ReceivingFuture::Waiting { future };
+            }
             let future = self.inner.call(request);
             return ReceivingFuture::Passed { future };
         };
@@ -138,8 +162,12 @@ where
         let clone = self.inner.clone();
         let mut inner = mem::replace(&mut self.inner, clone);
         let bodies = self.bodies.clone();
+        let is_replay = entry.is_replay();
         let future = Box::pin(async move {
             let admitted = entry.receive(header.as_ref(), content).await;
+            if is_replay && admitted.is_ok() {
+                poll_fn(|cx| inner.poll_ready(cx)).await?;
+            }
             let handled = admitted
                 .and_then(|admission| handle(&mut inner, &bodies, admission, known, request));
             match handled {

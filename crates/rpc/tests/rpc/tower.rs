@@ -1,9 +1,10 @@
 //! The layers: two services and their clients, recorded and replayed; and peers that lie.
 
 use std::convert::Infallible;
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::executor::{Executor, Rng, Slot, block_on, yield_now};
@@ -19,22 +20,77 @@ use tower_service::Service;
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 type Handler = Arc<dyn Fn(String) -> Boxed<String> + Send + Sync>;
 
-/// A service out of a function.
-#[derive(Clone)]
-struct Function(Handler);
+/// A service out of a function, which may have a limit.
+struct Function {
+    handler: Handler,
+    places: Option<Arc<Places>>,
+    held: Option<Place>,
+}
+
+impl Clone for Function {
+    fn clone(&self) -> Self {
+        Self {
+            handler: self.handler.clone(),
+            places: self.places.clone(),
+            held: None,
+        }
+    }
+}
+
+impl Function {
+    fn new(handler: Handler) -> Self {
+        Self {
+            handler,
+            places: None,
+            held: None,
+        }
+    }
+}
+
+/// So many may be under way; the others wait.
+struct Places(Mutex<(usize, Vec<Waker>)>);
+
+/// One of them, given back when it goes.
+struct Place(Arc<Places>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let mut places = self.0.0.lock().unwrap();
+        places.0 += 1;
+        let wakers = std::mem::take(&mut places.1);
+        drop(places);
+        wakers.into_iter().for_each(Waker::wake);
+    }
+}
 
 impl Service<Request<String>> for Function {
     type Response = Response<String>;
     type Error = Infallible;
     type Future = Boxed<Result<Response<String>, Infallible>>;
 
-    fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        if let (Some(all), None) = (&self.places, &self.held) {
+            let mut places = all.0.lock().unwrap();
+            if places.0 == 0 {
+                places.1.push(cx.waker().clone());
+                return Poll::Pending;
+            }
+            places.0 -= 1;
+            self.held = Some(Place(all.clone()));
+        }
         Poll::Ready(Ok(()))
     }
 
     fn call(&mut self, request: Request<String>) -> Self::Future {
-        let answer = (self.0)(request.into_body());
-        Box::pin(async move { Ok(Response::new(answer.await)) })
+        let held = self.held.take();
+        assert_eq!(held.is_some(), self.places.is_some(), "it was ready");
+        let answer = (self.handler)(request.into_body());
+        Box::pin(async move {
+            let answer = answer.await;
+            yield_now().await;
+            drop(held);
+            Ok(Response::new(answer))
+        })
     }
 }
 
@@ -58,7 +114,7 @@ impl Service<Request<String>> for Wire {
     }
 
     fn call(&mut self, request: Request<String>) -> Self::Future {
-        let (mut to, rng, answer) = (self.to.clone(), self.rng.clone(), Arc::new(Slot::default()));
+        let (to, rng, answer) = (self.to.clone(), self.rng.clone(), Arc::new(Slot::default()));
         if request.body() == "lost" && rng.below(self.fails) == 0 {
             return Box::pin(async { Err("the line is cut".to_owned()) });
         }
@@ -67,6 +123,10 @@ impl Service<Request<String>> for Wire {
             for _ in 0..rng.below(10) {
                 yield_now().await;
             }
+            // A clone is not ready, whatever it is a clone of.
+            let mut to = to;
+            let ready = poll_fn(|cx| to.poll_ready(cx)).await;
+            ready.expect("it cannot fail");
             end.put(to.call(request).await.expect("it cannot fail"));
         });
         Box::pin(async move { Ok(answer.take().await) })
@@ -74,7 +134,12 @@ impl Service<Request<String>> for Wire {
 }
 
 /// The bank's lost update: each of two clients reads a balance and writes it back with its amount.
-fn bank(sessions: &[Session; 2], fails: u64, seed: u64) -> (u64, Vec<String>) {
+fn bank(
+    sessions: &[Session; 2],
+    fails: u64,
+    seed: u64,
+    limit: Option<usize>,
+) -> (u64, Vec<String>) {
     let rng = Arc::new(Rng::new(seed));
     let choose = rng.clone();
     let executor = Executor::new(Box::new(move |ready| choose.below(ready as u64) as usize));
@@ -91,7 +156,10 @@ fn bank(sessions: &[Session; 2], fails: u64, seed: u64) -> (u64, Vec<String>) {
     let entry = sessions[0].exclusive("/account").unwrap();
     let layer = Receive::by_path([("/account", entry)]);
     let wire = Wire {
-        to: layer.layer(Function(handler)),
+        to: layer.layer(Function {
+            places: limit.map(|limit| Arc::new(Places(Mutex::new((limit, Vec::new()))))),
+            ..Function::new(handler)
+        }),
         executor: executor.clone(),
         rng,
         fails,
@@ -135,9 +203,11 @@ fn bank(sessions: &[Session; 2], fails: u64, seed: u64) -> (u64, Vec<String>) {
 fn a_lost_update_is_replayed() {
     let mut balances = std::collections::BTreeSet::new();
     for seed in 0..20 {
+        // With a limit, those who wait for their turn must not have its places.
+        let limit = [None, Some(1), Some(2)][seed as usize % 3];
         let open = |name| Session::record_in_memory(name, Keep::Order).unwrap();
         let sessions = [open("bank"), open("clients")];
-        let recorded = bank(&sessions, 5, seed);
+        let recorded = bank(&sessions, 5, seed, limit);
         let tapes = sessions.map(|session| session.finish_in_memory());
         for round in 0..10 {
             let open = |name| {
@@ -148,7 +218,8 @@ fn a_lost_update_is_replayed() {
                 Session::replay_tapes(tapes, name, Some(Duration::from_secs(30))).unwrap()
             };
             let sessions = [open("bank"), open("clients")];
-            assert_eq!(bank(&sessions, u64::MAX, seed * 1000 + round + 1), recorded);
+            let replayed = bank(&sessions, u64::MAX, seed * 1000 + round + 1, limit);
+            assert_eq!(replayed, recorded);
             assert_eq!(sessions[0].outcome(), Outcome::Over);
         }
         balances.insert(recorded);
@@ -160,7 +231,7 @@ fn a_lost_update_is_replayed() {
 fn a_failure_of_the_replay_alone_is_no_answer() {
     let open = |name| Session::record_in_memory(name, Keep::Order).unwrap();
     let sessions = [open("bank"), open("clients")];
-    bank(&sessions, u64::MAX, 1);
+    bank(&sessions, u64::MAX, 1, None);
     let tapes = sessions.map(|session| session.finish_in_memory());
     let open = |name| {
         let tapes = tapes
@@ -170,7 +241,7 @@ fn a_failure_of_the_replay_alone_is_no_answer() {
         Session::replay_tapes(tapes, name, Some(Duration::from_secs(1))).unwrap()
     };
     let sessions = [open("bank"), open("clients")];
-    bank(&sessions, 1, 1);
+    bank(&sessions, 1, 1, None);
     let Outcome::Diverged(divergence) = sessions[1].outcome() else {
         panic!("the clients diverge");
     };
@@ -182,7 +253,8 @@ fn a_failure_of_the_replay_alone_is_no_answer() {
 fn what_peers_forge_is_refused_or_harmless() {
     let session = Session::record_in_memory("server", Keep::Order).unwrap();
     let handler: Handler = Arc::new(|body| Box::pin(async { body }));
-    let mut service = Receive::new(session.exclusive("entry").unwrap()).layer(Function(handler));
+    let mut service =
+        Receive::new(session.exclusive("entry").unwrap()).layer(Function::new(handler));
     let mut ask = |headers: &[&str]| {
         let mut request = Request::builder().uri("/");
         for header in headers {
@@ -242,7 +314,8 @@ fn what_peers_forge_is_refused_or_harmless() {
 fn while_off_everything_passes() {
     let session = Session::off("server").unwrap();
     let handler: Handler = Arc::new(|body| Box::pin(async { body }));
-    let mut service = Receive::new(session.entry_point("entry").unwrap()).layer(Function(handler));
+    let mut service =
+        Receive::new(session.entry_point("entry").unwrap()).layer(Function::new(handler));
     let request = Request::builder()
         .header(HEADER_NAME, "nonsense")
         .body("hello".to_owned());
