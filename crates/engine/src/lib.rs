@@ -28,6 +28,7 @@ mod flow;
 mod forbidden;
 mod guide;
 pub mod heap;
+mod ids;
 mod image;
 mod inherit;
 mod input;

@@ -62,12 +62,14 @@ pub fn stat(id: u32) -> Option<Stat> {
     if crate::confined::is_confined() {
         return Some(Stat::RUNS);
     }
-    match std::fs::read(format!("/proc/{id}/stat")) {
+    match crate::ids::stat(id) {
         Ok(text) => Some(Stat::parse(&text)),
         Err(e) => {
             let gone = match e.raw_os_error() {
                 Some(libc::ESRCH) => true,
-                Some(libc::ENOENT) => std::path::Path::new("/proc/self/stat").exists(),
+                Some(libc::ENOENT) => {
+                    crate::ids::may_differ() || std::path::Path::new("/proc/self/stat").exists()
+                }
                 // No free descriptor, or no memory: no sign of the thread's end.
                 _ => false,
             };

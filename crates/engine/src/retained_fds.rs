@@ -1,6 +1,6 @@
 //! The files that a host process can no longer open once its program has become another user, has given
 //! up capabilities, or has another root: the shared memory, the trace's copies of files, its own
-//! executable. Before the first call that may have such an effect it opens them, and keeps the
+//! executable, `/proc`. Before the first call that may have such an effect it opens them, and keeps the
 //! descriptors from then on, through fork and exec. Other programs have no such descriptors.
 
 use std::os::fd::{BorrowedFd, RawFd};
@@ -23,8 +23,12 @@ pub struct RetainedFds {
     pub memory: RawFd,
     /// The folder of copies; −1 where nothing is recorded.
     pub copies: RawFd,
+    /// The supervisor's `/proc`; −1 where there is none.
+    pub proc: RawFd,
     /// Paths may lead elsewhere than when the recording began.
     pub paths_changed: bool,
+    /// The process, or its children, may have other ids than the supervisor knows.
+    pub other_ids: bool,
 }
 
 /// Those of this address space. Process-wide: descriptors are the process's; start data, traces and exec
@@ -34,7 +38,9 @@ static HERE: OnceLock<RetainedFds> = OnceLock::new();
 impl RetainedFds {
     /// The descriptors, which the guest must not close.
     pub fn descriptors(self) -> impl Iterator<Item = RawFd> {
-        [self.memory, self.copies].into_iter().filter(|&fd| fd >= 0)
+        [self.memory, self.copies, self.proc]
+            .into_iter()
+            .filter(|&fd| fd >= 0)
     }
 
     /// The shared memory, where there is some.
@@ -72,6 +78,9 @@ impl RetainedFds {
 
     /// Makes them those of this address space from now on.
     pub fn keep(self) {
+        if self.other_ids {
+            crate::ids::differ(self.proc);
+        }
         let _ = HERE.set(self);
     }
 }

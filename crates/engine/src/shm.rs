@@ -297,6 +297,9 @@ pub fn shared() -> Option<&'static Shm> {
 /// Whether a process or thread with this kernel id exists.
 #[must_use]
 pub fn alive(id: u32) -> bool {
+    if let Some(exists) = crate::ids::exists(id) {
+        return exists;
+    }
     let Some(id) = i32::try_from(id).ok().and_then(Pid::from_raw) else {
         return false;
     };

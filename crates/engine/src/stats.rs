@@ -152,7 +152,7 @@ pub fn descriptor() -> Option<(u32, u32)> {
 pub fn begin(count_in: impl FnOnce(NonNull<Stats>)) {
     SLOT.store(std::ptr::null_mut(), Relaxed);
     let counters = SHM.get().map(|shm| COUNTERS.of(shm));
-    let Some(slot) = counters.and_then(|c| c.claim(std::process::id())) else {
+    let Some(slot) = counters.and_then(|c| c.claim(crate::ids::process())) else {
         return;
     };
     slot.hosts.fetch_add(1, Relaxed);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
+use crate::ids;
 use crate::tape::Tape;
 use crate::task::Task;
 use crate::task::parent::Parent;
@@ -14,6 +15,7 @@ use crate::task::parent::Parent;
 pub fn put_aside(task: &mut Task, args: &CloneArgs, answer: Option<(Call, Answer)>) {
     let parent = Parent {
         state: task.capture(),
+        keeper: ids::thread_of(task.tid),
         process: Arc::clone(&task.process),
         tape: std::mem::replace(&mut task.tape, Tape::None),
         shares: *args,

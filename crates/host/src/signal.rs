@@ -8,6 +8,7 @@
 //! The handler may interrupt anything, with the guest's FS loaded: the assembly entry
 //! swaps FS first; nothing here allocates, locks or uses thread-local storage.
 
+use std::arch::asm;
 use std::arch::naked_asm;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -138,8 +139,27 @@ pub fn die_of(sig: i32) -> ! {
         set_mask(Mask::default());
         // To this thread: a signal to the process may land on another one, later.
         libc::syscall(libc::SYS_tgkill, libc::getpid(), sys::gettid(), sig);
+        if libc::getpid() == 1 {
+            fault_of(sig);
+        }
     }
     sys::exit_group(128 + sig)
+}
+
+/// Raises the signal of a fault by that fault: the first process of a pid namespace dies of no other.
+fn fault_of(sig: i32) {
+    // SAFETY: nothing is touched but registers that are given up, and the signal ends the process.
+    unsafe {
+        match sig {
+            libc::SIGSEGV => asm!("hlt"),
+            libc::SIGILL => asm!("ud2"),
+            libc::SIGTRAP => asm!("int3"),
+            libc::SIGFPE => {
+                asm!("div {0:e}", in(reg) 0, inout("eax") 0 => _, inout("edx") 0 => _);
+            }
+            _ => {}
+        }
+    }
 }
 
 /// Sets the calling thread's mask, returns the old one.

@@ -135,7 +135,7 @@ fn first_thread(
         }),
     );
     let id = TapeId::new(index, thread.index);
-    let tape = machine.mode.tape(id, pid, handed_on)?;
+    let tape = machine.mode.tape(id, handed_on)?;
     let mut task = Box::new(Task::new(machine, process, thread.index, pid, tape));
     task.restore(thread.after_exec(pid, &program.path));
     task.show_actions();

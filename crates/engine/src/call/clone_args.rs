@@ -16,6 +16,14 @@ pub(crate) const SYSVSEM: u64 = libc::CLONE_SYSVSEM as u64;
 pub(crate) const UNTRACED: u64 = libc::CLONE_UNTRACED as u64;
 pub(crate) const DETACHED: u64 = libc::CLONE_DETACHED as u64;
 pub(crate) const IO: u64 = libc::CLONE_IO as u64;
+/// Namespaces of the new process's own. That of time has no bit in clone(2).
+pub(crate) const NAMESPACES: u64 = (libc::CLONE_NEWNS
+    | libc::CLONE_NEWCGROUP
+    | libc::CLONE_NEWUTS
+    | libc::CLONE_NEWIPC
+    | libc::CLONE_NEWUSER
+    | libc::CLONE_NEWPID
+    | libc::CLONE_NEWNET) as u64;
 /// The objects that a new task shares, and the places of its ids.
 #[derive(Clone, Copy, Default)]
 pub struct CloneArgs {
@@ -64,7 +72,8 @@ impl CloneArgs {
     /// process, besides `CLONE_VM` and `CLONE_VFORK`.
     #[must_use]
     pub fn for_host(&self) -> u64 {
-        self.flags & (FS | FILES | SIGHAND | PIDFD | PARENT | SYSVSEM | IO) | self.signal
+        self.flags & (FS | FILES | SIGHAND | PIDFD | PARENT | SYSVSEM | IO | NAMESPACES)
+            | self.signal
     }
 
     /// Whether the child begins without its parent's signal actions.

@@ -92,7 +92,7 @@ prop_compose! {
         (state.dumpable, state.death_signal, state.personality) = (numbers.0, numbers.1, numbers.2);
         (state.limits.space, state.limits.data) = (numbers.3, numbers.4);
         state.retained_fds = retained.map(|(memory, copies, paths_changed)| {
-            RetainedFds { memory, copies, paths_changed }
+            RetainedFds { memory, copies, proc: copies, paths_changed, other_ids: paths_changed }
         });
         process
     }

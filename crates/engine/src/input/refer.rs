@@ -92,7 +92,7 @@ impl<'a> Split<'a> {
     /// Refers to all of the bytes at once: kept in parts, they would be found again in parts only.
     fn keep(&mut self, task: &mut Task, store: &InputStore, address: u64, bytes: &'a [u8]) {
         let found = task.cursors.whole(store, bytes).or_else(|| {
-            let offset = store.append(task.tid, bytes)?;
+            let offset = store.append(crate::ids::thread_of(task.tid), bytes)?;
             task.cursors.goes_on(offset + bytes.len() as u64);
             Some(offset)
         });

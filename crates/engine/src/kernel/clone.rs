@@ -8,8 +8,8 @@ use super::refuse::refuse;
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::{
-    CLEAR_SIGHAND, CloneArgs, DETACHED, FILES, FS, IO, PARENT, PIDFD, SIGHAND, SYSVSEM, THREAD,
-    UNTRACED, VFORK, VM,
+    CLEAR_SIGHAND, CloneArgs, DETACHED, FILES, FS, IO, NAMESPACES, PARENT, PIDFD, SIGHAND, SYSVSEM,
+    THREAD, UNTRACED, VFORK, VM,
 };
 use crate::call::reply::Reply;
 use crate::failure::Result;
@@ -158,7 +158,9 @@ impl CloneKind {
     /// The way that a call takes, or its errno.
     fn of(args: &CloneArgs) -> Asked<Self> {
         const SAME_THREADS: u64 = VM | FS | FILES | SIGHAND | THREAD;
-        const PROCESS: u64 = FS | FILES | SYSVSEM | IO | PIDFD | PARENT;
+        const PROCESS: u64 = FS | FILES | SYSVSEM | IO | PIDFD | PARENT | NAMESPACES;
+        // Only the kernel knows the number that the parent has for such a child before it runs.
+        const NUMBER: u64 = (libc::CLONE_NEWPID | libc::CLONE_PARENT_SETTID) as u64;
         // The child traces its parent, and waits until the parent is ready. Here the parent would
         // wait for the child: a dead-lock.
         const TRACER: u64 = VM | UNTRACED;
@@ -173,6 +175,8 @@ impl CloneKind {
             Self::Thread
         } else if args.flags & (TRACER | VFORK) == TRACER {
             Self::Tracer
+        } else if args.flags & (VM | NUMBER) == VM | NUMBER {
+            Self::Unknown
         } else if shares & !(PROCESS | VFORK | SIGHAND) == VM {
             // Without CLONE_VFORK the parent need not wait for such a child; here it waits.
             Self::Visitor
@@ -319,7 +323,9 @@ mod tests {
         assert_eq!(way(VM | VFORK | UNTRACED), Ok(CloneKind::Visitor));
         // A thread with descriptors of its own; a namespace.
         assert_eq!(way(thread & !FILES), Ok(CloneKind::Unknown));
-        assert_eq!(way(libc::CLONE_NEWNS as u64), Ok(CloneKind::Unknown));
+        assert_eq!(way(thread | libc::CLONE_NEWNS as u64), Ok(CloneKind::Unknown));
+        assert_eq!(way(NAMESPACES), Ok(CloneKind::Copy));
+        assert_eq!(way(NAMESPACES | VM | VFORK), Ok(CloneKind::Visitor));
         assert_eq!(way(THREAD), Err(libc::EINVAL));
         assert_eq!(way(thread | PIDFD), Err(libc::EINVAL));
         let far = CloneArgs {

@@ -82,7 +82,7 @@ pub fn share(task: &Task) {
 
 /// The descriptors that are the host's, in order.
 pub(super) fn own(task: &Task) -> impl Iterator<Item = i32> + use<> {
-    let mut all = [None; 5];
+    let mut all = [None; 6];
     let kept = task.process.state().retained_fds;
     let open = task.machine().memory().translator.descriptors();
     let open = open.chain(crate::input::store::own());

@@ -95,6 +95,10 @@ pub fn readlink(task: &mut Task, call: &Call) -> Result<i64> {
     if size <= 0 {
         return Ok(-i64::from(libc::EINVAL));
     }
+    // There may be no /proc, or another one.
+    if let Some(errno) = no_link(task, call, path) {
+        return Ok(-i64::from(errno));
+    }
     let n = exe.len().min(size as usize);
     Ok(match task.write(buf, &exe[..n]) {
         Ok(()) => {
@@ -102,6 +106,25 @@ pub fn readlink(task: &mut Task, call: &Call) -> Result<i64> {
             n as i64
         }
         Err(e) => e.result()?,
+    })
+}
+
+/// The kernel's refusal to read the link that the path in an argument names.
+fn no_link(task: &Task, call: &Call, path: usize) -> Option<i32> {
+    let folder = match path {
+        0 => libc::AT_FDCWD,
+        _ => call.int(0),
+    };
+    let mut text = Vec::new();
+    task.strings.read(call, path, 4096, &mut text).ok()?;
+    let text = CString::new(text).ok()?;
+    let mut buffer = [0_u8; 1];
+    // SAFETY: the text ends with a zero; the kernel writes one byte into the buffer at most.
+    let read = unsafe { libc::readlinkat(folder, text.as_ptr(), buffer.as_mut_ptr().cast(), 1) };
+    (read < 0).then(|| {
+        std::io::Error::last_os_error()
+            .raw_os_error()
+            .unwrap_or(libc::EIO)
     })
 }
 

@@ -48,6 +48,7 @@ const TABLE: &[(i64, Handling)] = &[
     (libc::SYS_clone, Flows(clone::clone)),
     (libc::SYS_clone3, Flows(clone::clone3)),
     (libc::SYS_unshare, Makes(namespaces::unshare)),
+    (libc::SYS_setns, Makes(namespaces::setns)),
     (libc::SYS_futex_waitv, Follows(follow::<futex::Waitv>)),
     (libc::SYS_process_vm_readv, Makes(own_memory::read_vectors)),
     (

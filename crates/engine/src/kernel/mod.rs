@@ -23,7 +23,7 @@ mod locks;
 pub mod mapped;
 mod misc;
 mod mm;
-mod namespaces;
+pub mod namespaces;
 pub mod operation;
 pub mod output;
 pub mod own;

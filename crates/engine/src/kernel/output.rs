@@ -57,7 +57,8 @@ fn locked(task: &mut Task, call: &Call, stream: u8, nr: u32, args: &[u64; 6]) ->
         .shm
         .as_ref()
         .expect("a recording has shared memory");
-    while !shm.lock_output(task.tid) {
+    let writer = crate::ids::thread_of(task.tid);
+    while !shm.lock_output(writer) {
         if task.ctx.pending != 0 {
             return interrupted(task, call, sys::INTERRUPTED as i64);
         }

@@ -77,6 +77,20 @@ pub fn open_ahead(task: &Task, paths_changed: bool) {
     }
 }
 
+/// Notes that the process, or its children, may get other ids than the supervisor knows. `false`: they could not be
+/// told from others.
+pub fn ids_may_differ(task: &Task) -> bool {
+    let mut state = task.process.state();
+    let known = state.retained_fds.as_mut().filter(|fds| fds.proc >= 0);
+    // In its parent's memory the two would differ.
+    let Some(fds) = known.filter(|_| task.vforked.is_none()) else {
+        return false;
+    };
+    fds.other_ids = true;
+    crate::ids::differ(fds.proc);
+    true
+}
+
 fn open(m: &Machine, paths_changed: bool) -> Option<RetainedFds> {
     let shm = m.shm.or_else(crate::stats::memory);
     let floor = m.memory().translator.fd();
@@ -96,9 +110,12 @@ fn open(m: &Machine, paths_changed: bool) -> Option<RetainedFds> {
         let _ = store.show_all();
         above(store.folder(), OFlags::PATH | OFlags::DIRECTORY)
     });
+    let proc = above(Path::new("/proc"), OFlags::PATH | OFlags::DIRECTORY);
     Some(RetainedFds {
         memory,
         copies: copies.flatten().unwrap_or(-1),
+        proc: proc.unwrap_or(-1),
         paths_changed,
+        other_ids: false,
     })
 }

@@ -30,7 +30,7 @@ pub trait Lives {
     ///
     /// # Errors
     /// No room, a damaged trace.
-    fn tape(&self, id: TapeId, pid: u32, handed_on: &HandedOn) -> Result<Tape>;
+    fn tape(&self, id: TapeId, handed_on: &HandedOn) -> Result<Tape>;
 
     /// Makes a thread of the process.
     ///

@@ -151,7 +151,7 @@ impl Contents for Run {
 }
 
 impl Lives for Run {
-    fn tape(&self, _: TapeId, _: u32, _: &HandedOn) -> Result<Tape> {
+    fn tape(&self, _: TapeId, _: &HandedOn) -> Result<Tape> {
         Ok(Tape::None)
     }
 

@@ -15,6 +15,7 @@ use rustix::fs::{FallocateFlags, fallocate};
 use rustix::process::Resource;
 
 use super::lock::Lock;
+use crate::ids;
 use crate::resource_limits;
 use crate::section::{Section, Shareable};
 
@@ -52,7 +53,7 @@ impl Objects {
     /// # Errors
     /// The pool cannot grow.
     pub fn fill(&self, pool: &File, file: u64, content: &File) -> std::io::Result<Option<u64>> {
-        let _guard = self.lock.take(sys::gettid());
+        let _guard = self.lock.take(ids::thread());
         let len = length(content)?;
         let Some(base) = self.place(file).filter(|_| len <= ROOM) else {
             return Ok(None);
@@ -73,7 +74,7 @@ impl Objects {
         file: u64,
         content: &mut PartReader,
     ) -> std::io::Result<Option<u64>> {
-        let _guard = self.lock.take(sys::gettid());
+        let _guard = self.lock.take(ids::thread());
         let part = content.part();
         let Some(base) = self.place(file).filter(|_| part.end <= ROOM) else {
             return Ok(None);
@@ -126,7 +127,7 @@ impl Objects {
     /// # Errors
     /// The pool cannot grow.
     pub fn reach(&self, pool: &File, end: u64) -> std::io::Result<()> {
-        let _guard = self.lock.take(sys::gettid());
+        let _guard = self.lock.take(ids::thread());
         if length(pool)? < end {
             pool.set_len(end)?;
         }

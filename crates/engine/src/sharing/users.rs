@@ -10,10 +10,9 @@ mod tests;
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use relive_host::sys;
-
 use super::lock::Lock;
 use super::processes::{ProcessSlot, Processes};
+use crate::ids;
 use crate::section::{Section, Shareable};
 
 const SLOTS: usize = 1 << SLOT_BITS;
@@ -114,7 +113,7 @@ impl Users {
         process: u32,
         writes: bool,
     ) -> Option<Vec<u32>> {
-        let _guard = self.lock.take(sys::gettid());
+        let _guard = self.lock.take(ids::thread());
         let others = self
             .entries_of(file)
             .filter(|e| e.process() != process && (writes || e.has(WRITES | CHANGED)))
@@ -127,7 +126,7 @@ impl Users {
 
     /// A process maps a file no more.
     pub fn release(&self, file: u64, process: u32) {
-        let _guard = self.lock.take(sys::gettid());
+        let _guard = self.lock.take(ids::thread());
         for entry in self.entries_of(file).filter(|e| e.process() == process) {
             entry.mapped.store(0, Ordering::Release);
         }
@@ -136,7 +135,7 @@ impl Users {
     /// Notes that a process is about to change a file, which it need not map: processes that map it
     /// from now on learn of it. Returns the file's other users; `None`: the table is full.
     pub fn change(&self, processes: &Processes, file: u64, process: u32) -> Option<Met> {
-        let _guard = self.lock.take(sys::gettid());
+        let _guard = self.lock.take(ids::thread());
         let mut met = Met {
             forgotten: self.full.load(Ordering::Acquire) != 0,
             ..Met::default()
@@ -249,7 +248,7 @@ impl Users {
 
     /// A file has become smaller.
     pub fn cut(&self, file: u64) {
-        let _guard = self.lock.take(sys::gettid());
+        let _guard = self.lock.take(ids::thread());
         for entry in self.entries_of(file) {
             entry.flags.fetch_or(CUT, Ordering::AcqRel);
         }

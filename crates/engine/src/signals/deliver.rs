@@ -108,6 +108,10 @@ fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
             task.mode().host().stop(sig);
             return Ok(Flow::Continue);
         }
+        // The first process of a pid namespace: the kernel lets nothing but faults end it so.
+        (SIG_DFL, DefaultAction::Terminate) if !synchronous && task.process.pid == 1 => {
+            return Ok(Flow::Continue);
+        }
         (SIG_DFL, DefaultAction::Terminate) => {
             if synchronous && sig == libc::SIGBUS {
                 // A replay needs the address.

@@ -105,7 +105,7 @@ impl ExactTape {
 
     /// Another host process writes it from now on.
     pub fn is_forked(&mut self) {
-        self.out.belongs_to(std::process::id());
+        self.out.change_hands();
     }
 
     /// No event follows.

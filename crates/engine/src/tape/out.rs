@@ -7,6 +7,7 @@ use relive_trace::{Bare, Encoder, Event, Kind, Short, TapeId};
 
 use crate::course::Course;
 use crate::failure::Result;
+use crate::ids;
 use crate::readings::Kept;
 use crate::shm::ring::state;
 use crate::shm::{Logged, Shm};
@@ -39,8 +40,8 @@ impl TapeOut {
     ///
     /// # Errors
     /// All rings are in use.
-    pub fn create(shm: Shm, id: TapeId, pid: u32) -> Result<Self> {
-        let ring = shm.claim(id, pid)?;
+    pub fn create(shm: Shm, id: TapeId) -> Result<Self> {
+        let ring = shm.claim(id, ids::process())?;
         Ok(Self::attach(shm, ring, 0))
     }
 
@@ -213,9 +214,9 @@ impl TapeOut {
         }
     }
 
-    /// The process that writes it is another one from now on.
-    pub fn belongs_to(&self, pid: u32) {
-        self.shm.ring(self.ring).pid.store(pid, Relaxed);
+    /// The calling process writes it from now on.
+    pub fn change_hands(&self) {
+        self.shm.ring(self.ring).pid.store(ids::process(), Relaxed);
     }
 
     /// Says that no event will follow.

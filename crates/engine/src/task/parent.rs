@@ -12,6 +12,8 @@ use crate::tape::Tape;
 /// The state with which the parent goes on.
 pub struct Parent {
     pub(crate) state: TaskState,
+    /// The supervisor's id of its thread.
+    pub(crate) keeper: u32,
     pub(crate) process: Arc<Process>,
     pub(crate) tape: Tape,
     /// The tables that the child shares with it.
@@ -20,11 +22,4 @@ pub struct Parent {
     pub(crate) outer: Option<Box<Parent>>,
     /// Replay: the parent's call, and its recorded outcome.
     pub(crate) answer: Option<(Call, Answer)>,
-}
-
-impl Parent {
-    /// Its kernel thread id.
-    pub fn tid(&self) -> u32 {
-        self.state.tid
-    }
 }

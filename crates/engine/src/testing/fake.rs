@@ -267,9 +267,9 @@ impl Contents for Fake {
 }
 
 impl Lives for Fake {
-    fn tape(&self, id: TapeId, pid: u32, handed_on: &HandedOn) -> Result<Tape> {
+    fn tape(&self, id: TapeId, handed_on: &HandedOn) -> Result<Tape> {
         self.note(ModeQuery::Tape(id, handed_on.ring));
-        let tape = |shm| TapeOut::create(shm, id, pid);
+        let tape = |shm| TapeOut::create(shm, id);
         let tapes = self.state().tapes;
         tapes.map_or(Ok(Tape::None), |shm| Ok(Tape::Out(tape(shm)?)))
     }

@@ -54,13 +54,13 @@ rows! {
     231 exit_group(Int) => hook("ends the process"), shares();
     247 waitid(Int, Pid, always(output_of(structs::WAITID_SIGINFO)), Flags,
         output_of(structs::RUSAGE)) => blocks(Handler), reports(Info(2));
-    272 unshare(Flags) => hook("not of users and processes");
+    272 unshare(Flags) => hook("the host opens what it will need before");
     273 set_robust_list(Addr, Size) => hook("the engine walks the list when the task ends");
     274 get_robust_list(Pid, output_of(structs::LONG), output_of(structs::LONG))
         => hook("goes with set_robust_list");
     302 prlimit64(Pid, Int, input_of(structs::RLIMIT), output_of(structs::RLIMIT))
         => hook("the guest's limits are its own"), shares();
-    308 setns(Fd, Flags) => errno(EPERM, "namespaces stay as they are");
+    308 setns(Fd, Flags) => hook("the host opens what it will need before");
     312 kcmp(Pid, Pid, Int, Hex, Hex) => holds(Compared);
     317 seccomp(Uint, Flags, Addr) => hook("the engine runs the filters before each call"), shares();
     322 execveat(DirFd, Str, StrVec, StrVec, Flags)

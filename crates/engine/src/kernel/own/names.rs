@@ -150,10 +150,10 @@ pub(in crate::kernel) fn is_hidden(task: &Task, pid: u32, fd: i32) -> bool {
 fn is_memory(pid: u32, fd: i32) -> bool {
     let name = std::fs::read_link(format!("/proc/{pid}/fd/{fd}")).unwrap_or_default();
     let name = name.as_os_str().as_bytes();
-    let middle = name
-        .strip_prefix(b"/proc/")
-        .and_then(|n| n.strip_suffix(b"/mem"));
-    middle.is_some_and(|m| !m.is_empty() && m.iter().all(u8::is_ascii_digit))
+    // Where its file system is not mounted for the caller, the name begins within that.
+    let folder = name.strip_suffix(b"/mem");
+    let number = folder.and_then(|n| n.strip_prefix(b"/proc/").or(n.strip_prefix(b"/")));
+    number.is_some_and(|n| !n.is_empty() && n.iter().all(u8::is_ascii_digit))
 }
 
 /// Whether it is the store of input, which only hosts that have appended to it have open.

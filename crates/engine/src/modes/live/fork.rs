@@ -8,7 +8,7 @@ use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
 use crate::failure::{Result, answered};
 use crate::inherit;
-use crate::kernel::{fds, tasks};
+use crate::kernel::{fds, namespaces, tasks};
 use crate::machine::count_translations;
 use crate::mode::Mode;
 use crate::task::Task;
@@ -49,6 +49,9 @@ pub const MEMBER: u8 = 1;
 /// # Errors
 /// A failure of the mode, before the fork or in the child.
 pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Reply> {
+    if !namespaces::before_birth(task, args) {
+        return Ok(Reply::Value(-i64::from(libc::EPERM)));
+    }
     let index = task.machine().shm.map_or(0, |s| s.new_process());
     let parent = task.id();
     let member = births.before_fork(task, index)?;

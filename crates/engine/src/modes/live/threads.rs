@@ -20,9 +20,7 @@ use crate::task::Task;
 pub fn make(task: &mut Task, args: &CloneArgs) -> Result<Reply> {
     let index = task.process.new_thread();
     let id = TapeId::new(task.process.index, index);
-    let tape = task
-        .mode()
-        .tape(id, task.process.pid, &HandedOn::default())?;
+    let tape = task.mode().tape(id, &HandedOn::default())?;
     let mut child = inherit::thread(task, args, index, 0, tape);
     child.member = task.machine().registry.enrol();
     let member = child.member.clone();

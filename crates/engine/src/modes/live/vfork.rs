@@ -8,7 +8,7 @@ use relive_trace::{Kind, Origin, Start};
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
-use crate::kernel::tasks;
+use crate::kernel::{namespaces, tasks};
 use crate::mode::Mode;
 use crate::task::Task;
 use crate::{inherit, vforked};
@@ -37,6 +37,9 @@ pub trait Visits: Mode {
 /// # Errors
 /// No memory for the child's stack.
 pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<Reply> {
+    if !namespaces::before_birth(task, args) {
+        return Ok(Reply::Value(-i64::from(libc::EPERM)));
+    }
     let index = task.machine().shm.map_or(0, |s| s.new_process());
     let mut pidfd = -1;
     let mut birth = VforkBirth {

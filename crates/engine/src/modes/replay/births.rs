@@ -20,6 +20,8 @@ use crate::flow::{End, Flow};
 use crate::kernel::resume::resume_after;
 use crate::machine::Machine;
 use crate::modes::live::fork::MEMBER;
+use crate::process::Process;
+use crate::process::state::ProcessState;
 use crate::task::Task;
 use crate::{inherit, vforked};
 
@@ -165,6 +167,13 @@ pub fn start_child(task: &mut Task, origin: Origin, member: bool) -> Result<Flow
         }
     };
     task.tid = start.tid;
+    if start.pid != task.process.pid {
+        // In a namespace of its own it has another id than its parent knows.
+        task.process = Process::restore(ProcessState {
+            pid: start.pid,
+            ..task.process.capture()
+        });
+    }
     if origin == Origin::Fork {
         let mut turns = TurnSchedule::of(task.machine(), task.process.index)?;
         if member {

@@ -227,7 +227,7 @@ impl Contents for Replay {
 }
 
 impl Lives for Replay {
-    fn tape(&self, id: TapeId, _: u32, _: &HandedOn) -> Result<Tape> {
+    fn tape(&self, id: TapeId, _: &HandedOn) -> Result<Tape> {
         state::task_tape(id)
     }
 

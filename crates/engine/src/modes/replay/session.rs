@@ -158,7 +158,9 @@ impl Session {
     fn exec(&mut self, task: &mut Task, bytes: &[u8]) -> Result<()> {
         let img = Image::decode(bytes).map_err(Failure::setup)?;
         if task.vforked.is_some() {
-            if !super::births::fork_replay(task.machine(), task.process.index, task.process.pid)? {
+            let known = task.vforked.as_ref().and_then(|p| p.answer.as_ref());
+            let pid = known.map_or(task.process.pid, |(_, answer)| answer.result as u32);
+            if !super::births::fork_replay(task.machine(), task.process.index, pid)? {
                 super::births::resume_parent(task)?;
                 return Ok(());
             }

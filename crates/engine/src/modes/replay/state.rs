@@ -156,11 +156,7 @@ pub fn task_tape(id: TapeId) -> Result<Tape> {
     if super::linear::wanted::is_wanted()
         && let (Tape::In(tape), Some(shm)) = (&mut tape, machine().shm)
     {
-        tape.exact = Some(ExactTape::new(TapeOut::create(
-            shm,
-            id,
-            std::process::id(),
-        )?));
+        tape.exact = Some(ExactTape::new(TapeOut::create(shm, id)?));
     }
     Ok(tape)
 }

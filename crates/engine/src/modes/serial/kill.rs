@@ -10,6 +10,7 @@ use rustix::process::{Pid, getpgid};
 use super::Serial;
 use crate::call::Call;
 use crate::failure::Result;
+use crate::ids;
 use crate::kernel::enter::blocking;
 use crate::kernel::refuse::unsupported;
 use crate::sharing::group::GROUP;
@@ -45,7 +46,7 @@ impl Serial {
             }
             (_, false) if sig == libc::SIGKILL || stops => {
                 // Its victims are found between two turns.
-                let (group, tid) = (GROUP.of(&self.shm), task.tid);
+                let (group, tid) = (GROUP.of(&self.shm), ids::thread_of(task.tid));
                 group.while_quiet(tid, || match sig {
                     libc::SIGKILL => self.kill(task, call, send),
                     _ => send(task),
@@ -65,12 +66,14 @@ impl Serial {
         if target == Some(own) && self.baton.is_member() {
             ending::release_locks(task)?;
         }
+        let known = |pid: i32| ids::of(pid as u32) as i32;
+        let (this, victim) = (ids::process() as i32, target.filter(|&t| t > 0).map(known));
         for slot in locked(&self.shm) {
             let pid = slot.pid.load(Ordering::Acquire) as i32;
-            if target == Some(pid) && pid != own {
-                return Ok(mark_killed(slot, pid));
+            if let Some(target) = target.filter(|_| victim == Some(pid) && pid != this) {
+                return Ok(mark_killed(slot, target));
             }
-            if pid != own && target.is_none_or(|t| is_in(pid, t)) {
+            if pid != this && target.is_none_or(|t| is_in(pid, t)) {
                 return Err(unsupported(
                     call,
                     &format!(
@@ -104,6 +107,10 @@ fn locked(shm: &Shm) -> impl Iterator<Item = &ProcessSlot> {
 
 /// Whether kill(2) with this target, which names no single process, means the process.
 fn is_in(pid: i32, target: i32) -> bool {
+    if ids::may_differ() {
+        // The caller has another number for it, or none.
+        return target <= 0;
+    }
     let group = |pid: i32| getpgid(Pid::from_raw(pid)).ok();
     match target {
         -1 => true,

@@ -11,16 +11,17 @@ use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
 use crate::failure::Result;
+use crate::ids;
 use crate::mode::{HandedOn, Lives};
 use crate::modes::live::{fork, threads, vfork};
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 
 impl Lives for Serial {
-    fn tape(&self, id: TapeId, pid: u32, handed_on: &HandedOn) -> Result<Tape> {
+    fn tape(&self, id: TapeId, handed_on: &HandedOn) -> Result<Tape> {
         match handed_on.ring {
             Some(ring) => Ok(Tape::Out(TapeOut::attach(self.shm, ring, handed_on.logged))),
-            None => self.create_tape(id, pid),
+            None => self.create_tape(id),
         }
     }
 
@@ -66,7 +67,7 @@ impl Lives for Serial {
                 self.baton.leave(task);
             }
             // The parent's thread goes on, with the baton.
-            Some(parent) => self.baton.keep([parent.tid(), 0]),
+            Some(parent) => self.baton.keep([parent.keeper, 0]),
         }
     }
 
@@ -85,7 +86,7 @@ impl Lives for Serial {
 
     fn executes(&self, task: &Task) {
         // The new host gives the group's baton up; it runs in the process's first thread.
-        self.baton.keep([task.tid, std::process::id()]);
+        self.baton.keep([ids::thread_of(task.tid), ids::process()]);
     }
 }
 
@@ -102,12 +103,12 @@ impl fork::Births for Serial {
     }
 
     fn in_child(&self, task: &mut Task, child: u32, waits: bool) -> Result<()> {
-        task.tape = self.create_tape(task.id(), task.process.pid)?;
+        task.tape = self.create_tape(task.id())?;
         self.shm.end_fork();
         *self.schedule() = Schedule::new(self.shm, child);
         self.baton.start_over(child);
         if waits {
-            self.baton.child_is(child, Some(task.tid));
+            self.baton.child_is(child, Some(ids::process()));
             let taken = self.baton.first_turn(task)?;
             self.turn(task, taken.before)?;
         }
@@ -115,7 +116,7 @@ impl fork::Births for Serial {
     }
 
     fn in_parent(&self, child: u32, pid: Option<u32>) {
-        self.baton.child_is(child, pid);
+        self.baton.child_is(child, pid.map(ids::of));
         if pid.is_none() {
             self.shm.end_fork();
         }
@@ -124,7 +125,7 @@ impl fork::Births for Serial {
 
 impl vfork::Visits for Serial {
     fn child_begins(&self, task: &mut Task) -> Result<()> {
-        task.tape = self.create_tape(task.id(), task.process.pid)?;
+        task.tape = self.create_tape(task.id())?;
         self.baton.keep(keepers(task));
         Ok(())
     }

@@ -91,8 +91,8 @@ impl Serial {
         }
     }
 
-    fn create_tape(&self, id: TapeId, pid: u32) -> Result<Tape> {
-        Ok(Tape::Out(TapeOut::create(self.shm, id, pid)?))
+    fn create_tape(&self, id: TapeId) -> Result<Tape> {
+        Ok(Tape::Out(TapeOut::create(self.shm, id)?))
     }
 }
 

@@ -22,7 +22,7 @@ impl Schedule {
                 process: self.process,
                 thread: TapeId::SCHEDULE,
             };
-            self.tape = Some(TapeOut::create(self.shm, id, std::process::id())?);
+            self.tape = Some(TapeOut::create(self.shm, id)?);
         }
         if let Some(tape) = &mut self.tape {
             tape.put(&Event {

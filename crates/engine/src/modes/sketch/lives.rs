@@ -18,8 +18,8 @@ use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 
 impl Sketch {
-    fn create_tape(&self, id: TapeId, pid: u32) -> Result<Tape> {
-        let tape = TapeOut::create(self.shm, id, pid)?;
+    fn create_tape(&self, id: TapeId) -> Result<Tape> {
+        let tape = TapeOut::create(self.shm, id)?;
         Ok(self.timed(tape))
     }
 
@@ -31,10 +31,10 @@ impl Sketch {
 }
 
 impl Lives for Sketch {
-    fn tape(&self, id: TapeId, pid: u32, handed_on: &HandedOn) -> Result<Tape> {
+    fn tape(&self, id: TapeId, handed_on: &HandedOn) -> Result<Tape> {
         match handed_on.ring {
             Some(ring) => Ok(self.timed(TapeOut::attach(self.shm, ring, handed_on.logged))),
-            None => self.create_tape(id, pid),
+            None => self.create_tape(id),
         }
     }
 
@@ -113,7 +113,7 @@ impl fork::Births for Sketch {
         task.ctx.order_id = task.slot + 1;
         order::forget()
             .map_err(|e| Failure::internal(format!("the objects are not forgotten: errno {e}")))?;
-        task.tape = self.create_tape(task.id(), task.process.pid)?;
+        task.tape = self.create_tape(task.id())?;
         self.shm.end_fork();
         Ok(())
     }
@@ -127,7 +127,7 @@ impl fork::Births for Sketch {
 
 impl vfork::Visits for Sketch {
     fn child_begins(&self, task: &mut Task) -> Result<()> {
-        task.tape = self.create_tape(task.id(), task.process.pid)?;
+        task.tape = self.create_tape(task.id())?;
         Ok(())
     }
 

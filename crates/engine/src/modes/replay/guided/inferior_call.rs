@@ -273,7 +273,7 @@ impl Contents for InferiorCall {
 }
 
 impl Lives for InferiorCall {
-    fn tape(&self, _: TapeId, _: u32, _: &HandedOn) -> Result<Tape> {
+    fn tape(&self, _: TapeId, _: &HandedOn) -> Result<Tape> {
         no("a new thread")
     }
 

@@ -103,7 +103,7 @@ impl Linear {
                 let shm = self.machine.shm;
                 let shm = shm.ok_or_else(|| Failure::internal("a replay has shared memory"))?;
                 let id = TapeId::schedule(self.process);
-                none.insert(TapeOut::create(shm, id, std::process::id())?)
+                none.insert(TapeOut::create(shm, id)?)
             }
         };
         schedule.put(&Event {

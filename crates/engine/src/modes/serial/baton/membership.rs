@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::{Baton, Predecessor, Taken};
 use crate::failure::{Failure, Result};
+use crate::ids;
 use crate::sharing::changes::{CHANGES, FileRange, Since};
 use crate::sharing::group::{GROUP, Group, Keepers};
 use crate::sharing::processes::{MAX, PROCESSES, ProcessSlot, standing};
@@ -51,7 +52,7 @@ impl Baton {
     pub fn meet(&self) -> Result<()> {
         let slot = self.sharing_slot(self.process())?;
         if slot.standing.load(Ordering::Acquire) == standing::PRIVATE {
-            slot.pid.store(std::process::id(), Ordering::Release);
+            slot.pid.store(ids::process(), Ordering::Release);
             slot.become_one(standing::RUNNING);
             // Earlier changes are in the content that it will map.
             let told = CHANGES.of(&self.shm).told();
@@ -70,7 +71,7 @@ impl Baton {
         if self.is_member() {
             return Ok(None);
         }
-        slot.pid.store(std::process::id(), Ordering::Release);
+        slot.pid.store(ids::process(), Ordering::Release);
         slot.become_one(standing::JOINING);
         self.first_turn(task).map(Some)
     }
@@ -145,7 +146,7 @@ impl Baton {
             return Ok(Taken::default());
         }
         let group = self.group();
-        group.forget(self.process(), task.tid);
+        group.forget(self.process(), ids::thread_of(task.tid));
         if group.is_held_by(self.process()) {
             group.keep(self.process(), keepers(task));
             return Ok(Taken::default());
@@ -168,7 +169,7 @@ impl Baton {
         slot.programs.fetch_add(1, Ordering::AcqRel);
         slot.turns.store(turn + 1, Ordering::Release);
         if member {
-            let keepers = [std::process::id(), 0];
+            let keepers = [ids::process(), 0];
             group.release(self.process(), keepers, turn, |ids| {
                 self.among().choose(ids)
             });
@@ -259,5 +260,6 @@ fn end_turn(slot: &ProcessSlot, task: &Task) -> u32 {
 
 /// The threads that stand for a task that holds the group's baton.
 pub fn keepers(task: &Task) -> Keepers {
-    [task.tid, task.vforked.as_ref().map_or(0, |p| p.tid())]
+    let parent = task.vforked.as_ref().map_or(0, |p| p.keeper);
+    [ids::thread_of(task.tid), parent]
 }

@@ -21,6 +21,7 @@ use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::descriptor::status;
 use crate::failure::{Failure, Result};
+use crate::ids;
 use crate::kernel::changed_files::{self, FileChange, FileOperand, PathTarget};
 use crate::kernel::enter::interrupted;
 use crate::kernel::generic::generic;
@@ -113,7 +114,7 @@ impl<'a> ChangingCall<'a> {
     fn find(&mut self, task: &mut Task, call: &Call) -> Result<()> {
         let announced = CHANGES
             .of(&self.serial.shm)
-            .announce(changes::UNKNOWN_FILE, task.tid);
+            .announce(changes::UNKNOWN_FILE, ids::thread_of(task.tid));
         // A process that claims a file from now on waits until the call is over.
         self.since = USERS.of(&self.serial.shm).clock();
         match self.target.file {
@@ -192,7 +193,9 @@ impl<'a> ChangingCall<'a> {
                 self.others = true;
                 break;
             }
-            underway = CHANGES.of(&self.serial.shm).announce(file, task.tid);
+            underway = CHANGES
+                .of(&self.serial.shm)
+                .announce(file, ids::thread_of(task.tid));
         }
         let own = task.machine().memory().space.shares_file(file);
         self.before =
