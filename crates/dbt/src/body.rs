@@ -101,7 +101,7 @@ impl Body<'_> {
         let own = self.passes.instead(unit, insn);
         let flow = own.unwrap_or_else(|| mangle::translate(unit, insn));
         if flow == Flow::Continue {
-            unit.fused = insn.fuses().then_some(start);
+            unit.fused = (own.is_none() && insn.fuses()).then_some(start);
             self.passes.after(unit, insn);
         }
         flow

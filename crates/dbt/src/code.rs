@@ -15,6 +15,9 @@ pub trait Code {
     /// Whether only a system call of the guest can change the code at `pc`: its memory is not
     /// writable for any process.
     fn lasting(&self, pc: GuestAddr) -> bool;
+
+    /// An access of this site ([`crate::Sites`]) is being translated as an ordered one.
+    fn meets(&self, _site: u64) {}
 }
 
 /// Bytes read ahead at a time.

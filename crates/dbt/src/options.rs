@@ -4,6 +4,7 @@
 use relive_host::{cpu, layout};
 
 use crate::cache_window::CACHE_USED_END;
+use crate::sites::Sites;
 
 /// The calls and returns translated as pairs, with the processor's own `call` and `ret`. That pays
 /// where there are so many returns that it does not predict indirect jumps in their place.
@@ -52,6 +53,8 @@ pub struct Options {
     pub loops: bool,
     /// The treatment of ordered instructions.
     pub order: Ordered,
+    /// Plain accesses that are treated like ordered instructions.
+    pub sites: Sites,
     /// A pass of the tests is on.
     #[cfg(test)]
     pub count_accesses: bool,
@@ -69,6 +72,7 @@ impl Default for Options {
             short_blocks: cpu::is_intel(),
             loops: !cpu::is_intel(),
             order: Ordered::Off,
+            sites: Sites::default(),
             #[cfg(test)]
             count_accesses: false,
         }

@@ -181,7 +181,9 @@ impl Translator {
                 let holds = |start, end| r.0 <= start && end <= r.1;
                 holds(f.pc, f.end) && farther.iter().all(|s| holds(s.0, s.1))
             };
-            let fits = f.is_live() && !f.is_step() && self.frags.find(f.pc) == Some(id);
+            let has_site = self.with_sites.contains_key(&f.pc);
+            let fits =
+                f.is_live() && !f.is_step() && !has_site && self.frags.find(f.pc) == Some(id);
             let found = fits.then(|| ranges.iter().position(inside)).flatten();
             found.map_or(NONE, |i| i as u32)
         };

@@ -138,6 +138,7 @@ impl Translator {
             step,
             fused: None,
             spans,
+            has_site: false,
             pairs: self.pairs,
             hashed: hashed.then_some(&self.hashed_sites),
             misled: self.options.loops.then_some(&self.misled),
@@ -154,7 +155,10 @@ impl Translator {
         };
         let made = body.emit(&mut unit, &mut window, insn, decoded);
 
-        let spans = unit.spans;
+        let (spans, has_site) = (unit.spans, unit.has_site);
+        if has_site {
+            self.with_sites.insert(pc, ());
+        }
         self.exits.tell_entry(entries[Entry::Plain as usize]);
         self.exits.cache.push_hot(&self.asm.buf);
         self.stats.guest_insns += u64::from(made.insns);

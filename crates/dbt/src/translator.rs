@@ -22,8 +22,9 @@ use crate::mangle::INSN_BYTES;
 use crate::marks::Mark;
 use crate::options::{Options, Pairs};
 use crate::own_pages;
-use crate::passes::{Passes, is_ordered};
+use crate::passes::Passes;
 use crate::shadow::Shadow;
+use crate::sites;
 use crate::stats::{Counters, Stats};
 use crate::stop::{Bad, Error};
 use crate::table::Table;
@@ -65,6 +66,9 @@ pub struct Translator {
     pub(crate) hashed_sites: AddrMap<()>,
     /// Guest addresses with landings that branches to other targets have reached.
     pub(crate) misled: AddrMap<()>,
+    /// Guest addresses of fragments that have a plain access which is ordered. Each process is to translate
+    /// these itself, and so tell of the sites that it has met.
+    pub(crate) with_sites: AddrMap<()>,
     /// Names this build of the translator: its executable and its options.
     build: Vec<u8>,
 }
@@ -109,6 +113,7 @@ impl Translator {
             forced,
             hashed_sites: AddrMap::default(),
             misled: AddrMap::default(),
+            with_sites: AddrMap::default(),
             shadow: Shadow::default(),
             pairs: options.pairs == Pairs::Always,
             paired: false,
@@ -287,10 +292,16 @@ impl Translator {
 
     /// Whether the instruction at `pc` is an ordered one: see [`crate::Ordered`].
     #[must_use]
-    pub fn is_ordered_at(code: &dyn Code, pc: GuestAddr) -> bool {
+    pub fn is_ordered_at(&self, code: &dyn Code, pc: GuestAddr) -> bool {
         let mut insn = Insn::new();
         let decoded = insn.decode(&mut Window::new(code), pc.0);
-        matches!(decoded, Decoded::Insn) && is_ordered(&insn)
+        matches!(decoded, Decoded::Insn) && self.passes.is_ordered(code, &insn)
+    }
+
+    /// The key by which the instruction at `pc` is a site ([`crate::Sites`]); `None` if it can be none.
+    #[must_use]
+    pub fn site_at(code: &dyn Code, pc: GuestAddr) -> Option<u64> {
+        sites::key_at(code, pc)
     }
 
     /// The counts so far.

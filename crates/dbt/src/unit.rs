@@ -41,6 +41,8 @@ pub(crate) struct Unit<'t> {
     /// Guest bytes that it depends on beside those that it is made from: code by which flags
     /// are dead, or are not.
     pub(crate) spans: Vec<(u64, u64)>,
+    /// Whether a plain access in it is ordered.
+    pub(crate) has_site: bool,
     /// Whether calls and returns are paired.
     pub(crate) pairs: bool,
     /// If the hashed table is mapped: the branches in low code that use it.

@@ -18,7 +18,6 @@ mod track;
 mod watch;
 
 use self::order::Order;
-pub(crate) use self::order::is_ordered;
 use self::pass::Pass;
 use self::readings::Readings;
 use self::ticks::Ticks;
@@ -26,6 +25,7 @@ use self::track::Track;
 use self::watch::Watch;
 use crate::arrival::Arrival;
 use crate::classify::Class;
+use crate::code::Code;
 use crate::decode::Insn;
 use crate::options::Options;
 use crate::unit::{Flow, Unit};
@@ -74,15 +74,20 @@ impl Passes {
     pub(crate) fn chosen(options: &Options) -> Self {
         Self {
             watch: Watch::default(),
-            track: Track::default(),
+            track: Track::new(options),
             readings: Readings,
-            order: Order::new(options.order),
+            order: Order::new(options),
             ticks: Ticks,
             #[cfg(test)]
             accesses: accesses::Accesses {
                 on: options.count_accesses,
             },
         }
+    }
+
+    /// Whether an instruction is an ordered one.
+    pub(crate) fn is_ordered(&self, code: &dyn Code, insn: &Insn) -> bool {
+        self.order.kind(code, insn, |_, _| ()).is_some()
     }
 
     /// Names the passes that are on, for the key of kept translations; `None` if translations made

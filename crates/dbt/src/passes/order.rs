@@ -1,5 +1,5 @@
 //! The pass of ordered instructions: those that processors carry out as one indivisible access to
-//! memory. It counts them, and in recordings of threads that run at the same time it also holds the
+//! memory, and the plain accesses of sites. It counts them, and in recordings of threads that run at the same time it also holds the
 //! object of the line around them (see [`relive_host::order`]), so that their order is known.
 //!
 //! The count goes up before the instruction. A fault takes it back and frees the object: see
@@ -15,26 +15,51 @@ use relive_host::order;
 
 use super::pass::Pass;
 use crate::classify::Class;
+use crate::code::Code;
 use crate::decode::Insn;
 use crate::emit::{Asm, RCX};
 use crate::flags::DeadFlags;
 use crate::mangle::{self, Around};
-use crate::options::Ordered;
+use crate::options::{Options, Ordered};
+use crate::sites::Sites;
 use crate::unit::{Flow, Unit};
 
 /// Most bytes around an instruction that is counted.
 const COUNT_BYTES: u32 = 64;
 
 /// The pass.
-pub(super) struct Order(Ordered);
+pub(super) struct Order {
+    how: Ordered,
+    sites: Sites,
+}
+
+/// Why an instruction is ordered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// It is atomic.
+    Atomic,
+    /// It is a site, by this key.
+    Site(u64),
+}
 
 impl Order {
     /// # Panics
     /// Instructions are to be ordered, and there are no objects.
-    pub(super) fn new(how: Ordered) -> Self {
+    pub(super) fn new(options: &Options) -> Self {
+        let (how, sites) = (options.order, options.sites);
         let has_objects = how != Ordered::Record || order::is_installed();
         assert!(has_objects, "there are no objects to order instructions by");
-        Self(how)
+        Self { how, sites }
+    }
+
+    /// Whether an instruction is ordered, and why; `reads`: see [`Sites::find`].
+    pub(super) fn kind(
+        &self,
+        code: &dyn Code,
+        insn: &Insn,
+        reads: impl FnOnce(u64, u64),
+    ) -> Option<Kind> {
+        kind(self.sites, code, insn, reads)
     }
 }
 
@@ -44,15 +69,15 @@ impl Pass for Order {
     }
 
     fn is_on(&self, _step: bool) -> bool {
-        self.0 != Ordered::Off
+        self.how != Ordered::Off
     }
 
     fn key(&self) -> Option<u64> {
-        Some(self.0 as u64)
+        Some(self.how as u64 ^ self.sites.digest())
     }
 
     fn around_bytes(&self) -> u32 {
-        match self.0 {
+        match self.how {
             Ordered::Off => 0,
             Ordered::Record => hold::BYTES,
             Ordered::Count => COUNT_BYTES,
@@ -60,11 +85,14 @@ impl Pass for Order {
     }
 
     fn instead(&self, unit: &mut Unit<'_>, insn: &Insn) -> Option<Flow> {
-        if !is_ordered(insn) {
-            return None;
+        let spans = &mut unit.spans;
+        let kind = self.kind(unit.code, insn, |from, to| spans.push((from, to)))?;
+        if let Kind::Site(site) = kind {
+            unit.code.meets(site);
+            unit.has_site = true;
         }
         let dead = unit.dead_flags(insn.pc());
-        if self.0 == Ordered::Record {
+        if self.how == Ordered::Record {
             hold::around(unit, insn, dead);
         } else {
             count(unit.asm, dead);
@@ -74,9 +102,22 @@ impl Pass for Order {
     }
 }
 
-/// Whether an instruction is ordered. Those that store to memory in the same way without a prefix
+/// Whether an instruction is ordered where there are these sites, and why.
+pub(super) fn kind(
+    sites: Sites,
+    code: &dyn Code,
+    insn: &Insn,
+    reads: impl FnOnce(u64, u64),
+) -> Option<Kind> {
+    match is_atomic(insn) {
+        true => Some(Kind::Atomic),
+        false => sites.find(code, insn, reads).map(Kind::Site),
+    }
+}
+
+/// Whether an instruction is atomic. Those that store to memory in the same way without a prefix
 /// for it (CMPccXADD, RAO-INT) are not.
-pub(crate) fn is_ordered(insn: &Insn) -> bool {
+fn is_atomic(insn: &Insn) -> bool {
     let iced = &insn.iced;
     let mut operands = (0..iced.op_count()).map(|i| iced.op_kind(i));
     insn.class == Class::Copy

@@ -10,12 +10,14 @@ use relive_host::context::off;
 use relive_host::track::{self, Tracked};
 
 use super::address::Place;
-use super::order::is_ordered;
+use super::order;
 use super::pass::Pass;
 use crate::access::{access_kinds, string_item};
 use crate::classify::Class;
 use crate::decode::Insn;
 use crate::emit::{Asm, JCC_BYTES, JMP_BYTES, OLD_RSP, RAX, RCX, RSP};
+use crate::options::Options;
+use crate::sites::Sites;
 use crate::unit::{Flow, Unit};
 
 /// Most bytes for one instruction, stubs included.
@@ -36,13 +38,23 @@ const TELL_BYTES: u32 = IMM64_BYTES + 3 * SLOT_BYTES + 8;
 const CMP_BYTES: u32 = 8;
 
 /// The pass; on while accesses are tracked.
-#[derive(Default)]
-pub(crate) struct Track(bool);
+pub(crate) struct Track {
+    on: bool,
+    sites: Sites,
+}
 
 impl Track {
+    /// Off.
+    pub(super) fn new(options: &Options) -> Self {
+        Self {
+            on: false,
+            sites: options.sites,
+        }
+    }
+
     /// Switches it; whether it was the other way.
     pub(crate) fn set(&mut self, on: bool) -> bool {
-        std::mem::replace(&mut self.0, on) != on
+        std::mem::replace(&mut self.on, on) != on
     }
 }
 
@@ -52,7 +64,7 @@ impl Pass for Track {
     }
 
     fn is_on(&self, _step: bool) -> bool {
-        self.0
+        self.on
     }
 
     /// It is switched on in the middle of a program.
@@ -75,7 +87,12 @@ impl Pass for Track {
         let mut factory = InstructionInfoFactory::new();
         let info = factory.info(&insn.iced);
         let all = info.used_memory().iter();
-        let tracked: Vec<(Place, Tracked)> = all.filter_map(|m| plan(insn, m)).take(MOST).collect();
+        let spans = &mut unit.spans;
+        let ordered = order::kind(self.sites, unit.code, insn, |from, to| {
+            spans.push((from, to))
+        });
+        let plan = |memory| plan(insn, memory, ordered.is_some());
+        let tracked: Vec<(Place, Tracked)> = all.filter_map(plan).take(MOST).collect();
         if tracked.is_empty() {
             return Flow::Continue;
         }
@@ -87,7 +104,7 @@ impl Pass for Track {
     }
 }
 
-fn plan(insn: &Insn, memory: &UsedMemory) -> Option<(Place, Tracked)> {
+fn plan(insn: &Insn, memory: &UsedMemory, atomic: bool) -> Option<(Place, Tracked)> {
     let (reads, writes) = access_kinds(memory.access());
     let iced = &insn.iced;
     let implicit = iced.is_stack_instruction() && memory.base() == Register::RSP;
@@ -115,7 +132,7 @@ fn plan(insn: &Insn, memory: &UsedMemory) -> Option<(Place, Tracked)> {
         pc: insn.pc(),
         size,
         writes,
-        atomic: is_ordered(insn),
+        atomic,
         repeated: insn.is_repeated() && !searches,
         masked: masked(iced, size)?,
     };

@@ -1,4 +1,4 @@
-//! Random programs with ordered instructions counted, or held and counted: they must do the same
+//! Random programs with ordered instructions and sites counted, or held and counted: they must do the same
 //! as natively, and the count must be right with fragments of any size, stepped, beside another
 //! pass, and with faults.
 
@@ -7,15 +7,16 @@ use relive_host::{GuestAddr, order};
 use super::guest::{DATA_LEN, native_end, protect};
 use super::program::END_BYTES;
 use super::*;
-use crate::Translator;
+use crate::{Sites, Translator};
 
 const MODES: [Ordered; 2] = [Ordered::Record, Ordered::Count];
 const ALL: i32 = libc::PROT_READ | libc::PROT_WRITE | libc::PROT_EXEC;
 type GoOn = fn(&mut Guest) -> Stop;
 
-fn with(order: Ordered, max_insns: u32, count_accesses: bool) -> Options {
+fn with(order: Ordered, sites: Sites, max_insns: u32, count_accesses: bool) -> Options {
     Options {
         order,
+        sites,
         count_accesses,
         ..options(max_insns)
     }
@@ -23,19 +24,19 @@ fn with(order: Ordered, max_insns: u32, count_accesses: bool) -> Options {
 
 /// The last state of the program natively.
 fn native(code: &[u8], seed: u64) -> State {
-    let mut guest = guest(with(Ordered::Off, 64, false), code, seed);
+    let mut guest = guest(with(Ordered::Off, Sites::default(), 64, false), code, seed);
     guest.fill(LOW_CODE + code.len() as u64 - END_BYTES, &native_end());
     guest.run_native();
     State::of(&guest)
 }
 
 /// Ordered instructions that the program executes, and its ticks.
-fn stepped(code: &[u8], seed: u64) -> (u64, u64) {
-    let mut guest = guest(with(Ordered::Off, 64, false), code, seed);
+fn stepped(code: &[u8], seed: u64, sites: Sites) -> (u64, u64) {
+    let mut guest = guest(with(Ordered::Off, sites, 64, false), code, seed);
     let mut count = 0;
     loop {
         let pc = GuestAddr(guest.ctx.rip);
-        count += u64::from(Translator::is_ordered_at(&guest.memory, pc));
+        count += u64::from(guest.t.is_ordered_at(&guest.memory, pc));
         match guest.step() {
             Stop::Pause { .. } | Stop::Stepped { .. } => {}
             Stop::Syscall { .. } => break,
@@ -46,16 +47,35 @@ fn stepped(code: &[u8], seed: u64) -> (u64, u64) {
     (count, guest.ctx.ticks())
 }
 
+/// Every second plain access of the program that can be ordered.
+fn sites(code: &[u8], seed: u64) -> Sites {
+    let mut guest = guest(with(Ordered::Off, Sites::default(), 64, false), code, seed);
+    let mut keys = Vec::new();
+    loop {
+        let pc = GuestAddr(guest.ctx.rip);
+        keys.extend(Translator::site_at(&guest.memory, pc).filter(|key| key % 2 == 0));
+        match guest.step() {
+            Stop::Pause { .. } | Stop::Stepped { .. } => {}
+            Stop::Syscall { .. } => return Sites::of(keys),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
 /// Whether any object is held.
 fn any_held() -> bool {
     const LINES: u64 = DATA_LEN / 64;
     (0..LINES).any(|line| order::object_of(DATA + 64 * line).is_held())
 }
 
-fn check_ordered(items: &[Item], seed: u64) {
+fn check_ordered(items: &[Item], seed: u64, has_sites: bool) {
     let code = build(items, LOW_CODE, DATA);
     let native = native(&code, seed);
-    let (ops, ticks) = stepped(&code, seed);
+    let sites = match has_sites {
+        true => sites(&code, seed),
+        false => Sites::default(),
+    };
+    let (ops, ticks) = stepped(&code, seed, sites);
     for mode in MODES {
         for (max, accesses, go_on) in [
             (64, false, Guest::run as GoOn),
@@ -64,7 +84,7 @@ fn check_ordered(items: &[Item], seed: u64) {
             (3, false, Guest::run),
             (64, false, Guest::step),
         ] {
-            let mut guest = guest(with(mode, max, accesses), &code, seed);
+            let mut guest = guest(with(mode, sites, max, accesses), &code, seed);
             finish(&mut guest, go_on);
             let what = format!("{mode:?} in fragments of {max}");
             assert_eq!(native.diff(&State::of(&guest)), "", "{what}");
@@ -76,13 +96,17 @@ fn check_ordered(items: &[Item], seed: u64) {
 }
 
 /// Every access to the data faults first, and is made by a step.
-fn check_faults(items: &[Item], seed: u64) {
+fn check_faults(items: &[Item], seed: u64, has_sites: bool) {
     let code = build(items, LOW_CODE, DATA);
     let native = native(&code, seed);
-    let (ops, ticks) = stepped(&code, seed);
+    let sites = match has_sites {
+        true => sites(&code, seed),
+        false => Sites::default(),
+    };
+    let (ops, ticks) = stepped(&code, seed, sites);
     for mode in MODES {
         for max in [1, 64] {
-            let mut guest = guest(with(mode, max, false), &code, seed);
+            let mut guest = guest(with(mode, sites, max, false), &code, seed);
             protect(DATA, DATA_LEN, libc::PROT_NONE);
             loop {
                 match guest.run() {
@@ -93,7 +117,7 @@ fn check_faults(items: &[Item], seed: u64) {
                         let before = guest.ctx.ops;
                         let pc = GuestAddr(guest.ctx.rip);
                         protect(DATA, DATA_LEN, ALL);
-                        let ordered = Translator::is_ordered_at(&guest.memory, pc);
+                        let ordered = guest.t.is_ordered_at(&guest.memory, pc);
                         let stop = guest.step();
                         assert!(matches!(stop, Stop::Stepped { .. }), "{stop:?}");
                         assert_eq!(guest.ctx.ops, before + u64::from(ordered));
@@ -117,15 +141,17 @@ proptest! {
     fn ordered_instructions_are_counted_and_nothing_else_differs(
         items in programs(30),
         seed in any::<u64>(),
+        has_sites in any::<bool>(),
     ) {
-        check_ordered(&items, seed);
+        check_ordered(&items, seed, has_sites);
     }
 
     #[test]
     fn an_ordered_instruction_that_faults_first_counts_once(
         items in programs(12),
         seed in any::<u64>(),
+        has_sites in any::<bool>(),
     ) {
-        check_faults(&items, seed);
+        check_faults(&items, seed, has_sites);
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use relive_dbt::Translator;
 use relive_host::GuestAddr;
 use relive_trace::{Event, Kind, TapeId};
 
@@ -251,7 +250,7 @@ fn circle(dues: &BTreeMap<u32, Due>) -> Vec<u32> {
 fn is_next(task: &Task) -> Result<bool> {
     let pc = GuestAddr(task.ctx.rip);
     let mut memory = task.machine().memory();
-    memory.with_code(false, |_, code| Translator::is_ordered_at(code, pc))
+    memory.with_code(false, |translator, code| translator.is_ordered_at(code, pc))
 }
 
 #[cfg(test)]
