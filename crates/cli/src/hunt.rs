@@ -40,11 +40,11 @@ struct Hunt<'a> {
     begun: AtomicU32,
     /// No run is to begin, and those that were begun are to end.
     over: AtomicBool,
-    results: Mutex<Results>,
+    gathered: Mutex<Gathered>,
 }
 
 #[derive(Default)]
-struct Results {
+struct Gathered {
     sum: Stats,
     /// The instructions by which threads met in all runs so far.
     sites: BTreeSet<u64>,
@@ -90,7 +90,7 @@ pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
         seed: exchange.as_ref().map_or(seed, Exchange::seed),
         begun: AtomicU32::new(0),
         over: AtomicBool::new(false),
-        results: Mutex::default(),
+        gathered: Mutex::default(),
     };
     if let Some(exchange) = &exchange {
         hunt.go_on_from(exchange)?;
@@ -108,15 +108,17 @@ pub fn execute(args: &HuntArgs) -> Result<EndStatus, Failure> {
 }
 
 impl Hunt<'_> {
-    fn results(&self) -> MutexGuard<'_, Results> {
-        self.results.lock().expect("no thread panics: panics abort")
+    fn gathered(&self) -> MutexGuard<'_, Gathered> {
+        self.gathered
+            .lock()
+            .expect("no thread panics: panics abort")
     }
 
     /// Leaves out the runs that this part made before it was stopped.
     fn go_on_from(&self, exchange: &Exchange) -> Result<(), Failure> {
         let done = exchange.done_before()?;
         self.begun.store(done, Ordering::Relaxed);
-        self.results().done = done;
+        self.gathered().done = done;
         self.hear(exchange)
     }
 
@@ -137,7 +139,7 @@ impl Hunt<'_> {
 
     fn tell(&self, exchange: &Exchange) -> Result<(), Failure> {
         let (done, sites) = {
-            let results = self.results();
+            let results = self.gathered();
             let sites: Vec<u64> = results.sites.iter().copied().collect();
             (results.done, sites)
         };
@@ -149,7 +151,7 @@ impl Hunt<'_> {
             self.end(End::Elsewhere(announced));
         }
         let sites = exchange.sites()?;
-        self.results().sites.extend(sites);
+        self.gathered().sites.extend(sites);
         Ok(())
     }
 
@@ -162,7 +164,7 @@ impl Hunt<'_> {
             };
             progress.set_position(run.into());
             match self.run(run) {
-                Ok(None) => self.results().pass(n),
+                Ok(None) => self.gathered().pass(n),
                 Ok(Some(end)) => self.end(end),
                 Err(failure) => self.end(End::Failed(failure)),
             }
@@ -175,7 +177,7 @@ impl Hunt<'_> {
         let in_turns = self.args.mode == RecordMode::Serial;
         let seed = (run > 1 && in_turns).then(|| self.seed.nth(run));
         let place = Place::numbered(self.args.guest.program())?;
-        let sites: Vec<u64> = self.results().sites.iter().copied().collect();
+        let sites: Vec<u64> = self.gathered().sites.iter().copied().collect();
         let outcome = match run::attempt(&place, self.args, seed, &sites, &self.over) {
             Ok(outcome) => outcome,
             Err(failure) => {
@@ -193,7 +195,7 @@ impl Hunt<'_> {
             return Ok(None);
         };
         {
-            let mut results = self.results();
+            let mut results = self.gathered();
             if let Some(stats) = &outcome.stats {
                 results.sum.add(stats);
             }
@@ -218,7 +220,7 @@ impl Hunt<'_> {
     /// Notes the end of the hunt, unless another thread has: of two runs that failed one is kept.
     fn end(&self, end: End) {
         self.over.store(true, Ordering::Relaxed);
-        let mut results = self.results();
+        let mut results = self.gathered();
         let end = match end {
             End::Found(found) if results.end.is_some() => match found.place.remove() {
                 Ok(()) => return,
@@ -239,7 +241,7 @@ impl Hunt<'_> {
             self.tell(exchange)?;
         }
         let (args, shard) = (self.args, self.shard);
-        let results = self.results.into_inner().unwrap_or_default();
+        let results = self.gathered.into_inner().unwrap_or_default();
         match &results.end {
             Some(End::Interrupted(run)) => {
                 output::complain(&format!("interrupted in run {run}; no run failed before"));
@@ -276,7 +278,7 @@ impl Hunt<'_> {
     }
 }
 
-impl Results {
+impl Gathered {
     /// The `n`-th run of this part has not failed.
     fn pass(&mut self, n: u32) {
         self.done_beyond.insert(n);

@@ -14,7 +14,8 @@ use crate::descriptor_limit::Room;
 /// No process has this id.
 const NOBODY: u32 = i32::MAX as u32;
 
-/// The descriptor of the supervisor's `/proc`, where ids may differ; −1 elsewhere.
+/// The descriptor of the supervisor's `/proc`, where ids may differ; −1 elsewhere. Process-wide: an address
+/// space has one, also before it has a machine, and in its signal handlers.
 static PROC: AtomicI32 = AtomicI32::new(-1);
 
 /// The processes of this address space, or their children, may have other ids than the supervisor knows. They are

@@ -8,6 +8,7 @@
 #![forbid(unsafe_code)]
 
 mod alone;
+mod branches;
 mod bytes;
 mod causal;
 mod checker;

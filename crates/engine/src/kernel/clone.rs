@@ -323,7 +323,10 @@ mod tests {
         assert_eq!(way(VM | VFORK | UNTRACED), Ok(CloneKind::Visitor));
         // A thread with descriptors of its own; a namespace.
         assert_eq!(way(thread & !FILES), Ok(CloneKind::Unknown));
-        assert_eq!(way(thread | libc::CLONE_NEWNS as u64), Ok(CloneKind::Unknown));
+        assert_eq!(
+            way(thread | libc::CLONE_NEWNS as u64),
+            Ok(CloneKind::Unknown)
+        );
         assert_eq!(way(NAMESPACES), Ok(CloneKind::Copy));
         assert_eq!(way(NAMESPACES | VM | VFORK), Ok(CloneKind::Visitor));
         assert_eq!(way(THREAD), Err(libc::EINVAL));
