@@ -258,25 +258,30 @@ async fn worker(session: &Session, before: &[String]) -> Result<()> {
     let root = session.root("worker")?;
     let work = async move {
         let (mut best, mut other) = (0, None);
+        // Taken places, and their children, which nobody can steal before they are given back.
+        let (mut mine, mut children) = (Vec::new(), Vec::new());
         loop {
-            let mut looked = take_one(&mut *places.acquire().await.map_err(halted)?, best);
-            if looked.is_none() {
+            if mine.is_empty() {
+                mine = take_some(&mut *places.acquire().await.map_err(halted)?, &mut children);
+            }
+            if mine.is_empty() {
                 if other.is_none() {
                     let address = peer.acquire().await.map_err(halted)?.clone();
                     other = address.as_deref().map(client).transpose().map_err(failed)?;
                 }
-                let stolen = match &mut other {
+                let stolen: Option<Place> = match &mut other {
                     Some(other) => ask(other, Vec::new()).await?.try_into().ok(),
                     None => None,
                 };
-                if let Some(stolen) = stolen {
-                    let mut places = places.acquire().await.map_err(halted)?;
-                    places.push_back(stolen);
-                    looked = take_one(&mut places, best);
-                }
+                mine.extend(stolen);
             }
-            let answer = match looked {
-                Some((more, value)) => ask(&mut tally, vec![1, more, value]).await?,
+            let answer = match mine.pop() {
+                Some(place) => {
+                    let more = expand(place, best);
+                    let answer = ask(&mut tally, vec![1, more.len() as u64, place[2]]).await?;
+                    children.extend(more);
+                    answer
+                }
                 None => {
                     tokio::time::sleep(Duration::from_millis(1)).await;
                     ask(&mut tally, Vec::new()).await?
@@ -295,13 +300,14 @@ async fn worker(session: &Session, before: &[String]) -> Result<()> {
     serve_node(session, stolen, node).await
 }
 
-/// Puts a place's children in its stead; how many, and its value.
-fn take_one(places: &mut VecDeque<Place>, best: u64) -> Option<(u64, u64)> {
-    let place = places.pop_back()?;
-    let children = expand(place, best);
-    let more = children.len() as u64;
-    places.extend(children);
-    Some((more, place[2]))
+/// Places that a worker takes at once.
+const AT_ONCE: usize = 8;
+
+/// Gives children back, and takes the newest places: half of them at most, so that some are left to steal.
+fn take_some(places: &mut VecDeque<Place>, children: &mut Vec<Place>) -> Vec<Place> {
+    places.extend(children.drain(..));
+    let taken = places.len().div_ceil(2).min(AT_ONCE);
+    places.drain(places.len() - taken..).collect()
 }
 
 fn failed(error: Box<dyn std::error::Error + Send + Sync>) -> Status {
