@@ -88,7 +88,7 @@ impl Gate {
                 let Arrival {
                     entry, id, content, ..
                 } = arrival;
-                let visit = Visit::new(entry.id(), id, content);
+                let visit = Visit::new(entry.clone(), id, content);
                 let mut visit = OnDrop(visit, |visit| gate.leave(visit));
                 poll_fn(|cx| {
                     gate.poll(&mut visit.0, cx.waker())

@@ -5,6 +5,7 @@
 //! first divergence, the time limit and the end of the recording answer everybody who waits.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt::Display;
 use std::sync::{Arc, Mutex};
 use std::task::Waker;
 
@@ -71,7 +72,7 @@ impl Waits for ReplayGate {
 
 /// One request at one gate, from its coming to its admission or its end.
 pub(crate) struct Visit {
-    pub(crate) entry: NameId,
+    pub(crate) entry: Name,
     pub(crate) id: Option<RequestId>,
     pub(crate) content: Option<Content>,
     stage: Stage,
@@ -88,7 +89,7 @@ enum Stage {
 }
 
 impl Visit {
-    pub(crate) fn new(entry: NameId, id: Option<RequestId>, content: Option<Content>) -> Self {
+    pub(crate) fn new(entry: Name, id: Option<RequestId>, content: Option<Content>) -> Self {
         Self {
             entry,
             id,
@@ -196,11 +197,10 @@ impl ReplayGate {
             }
             return None;
         };
-        let named = |id, content| format!("{} to {}", id, Content::show(content));
-        let entry = |id| Named(id, &*self.shared).to_string();
-        if receipt.entry != visit.entry {
-            let expected = named(entry(receipt.entry), receipt.content);
-            let actual = named(entry(visit.entry), visit.content);
+        if receipt.entry != visit.entry.id() {
+            let named = |entry: &dyn Display| format!("{} to {entry}", Named(id, &*self.shared));
+            let expected = named(&Named(receipt.entry, &*self.shared));
+            let actual = named(&visit.entry);
             let divergence = self.divergence(Kind::Entry, state, expected, actual);
             return Some(Err(Refusal::Diverged(Box::new(divergence))));
         }

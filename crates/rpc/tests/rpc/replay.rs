@@ -2,12 +2,13 @@
 //! waits for ever.
 
 use std::sync::Arc;
+use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use crate::executor::{Executor, Slot, block_on, yield_now};
 use relive_rpc::{
-    Content, Divergence, EntryPoint, Halt, Header, Keep, Kind, OpenError, Outcome, Session, Tape,
-    call, fork, nondet, select, try_nondet,
+    Content, Divergence, EntryPoint, Halt, Header, Keep, Kind, NameId, OpenError, Origin, Outcome,
+    Path, RequestId, Session, Tape, TaskId, call, fork, nondet, select, try_nondet,
 };
 
 const LIMIT: Duration = Duration::from_millis(400);
@@ -279,4 +280,98 @@ fn what_was_recorded_as_another_thing_is_refused() {
     ));
     let other = Session::replay_tapes(vec![Tape::parse(&bytes).unwrap()], "other", None);
     assert!(matches!(other, Err(OpenError::NoTape(_))));
+}
+
+#[test]
+fn a_request_to_another_entry_point_of_its_group() {
+    let run = |session: &Session, to_second: bool| {
+        let group = session.group("group").unwrap();
+        let entries = ["one", "two"].map(|name| group.entry_point(name).unwrap());
+        let entry = entries[usize::from(to_second)].clone();
+        block_on(session.run("main", send(entry, 1))).unwrap()
+    };
+    let session = Session::record_in_memory("p", Keep::Order).unwrap();
+    run(&session, false).unwrap();
+    let bytes = session.finish_in_memory();
+    let divergence = diverges(run(&replay(&bytes, Some(LIMIT)), true));
+    assert_eq!(divergence.kind, Kind::Entry);
+    let text = divergence.to_string();
+    assert!(
+        text.contains("expected p/main:0 to one; actual: p/main:0 to two"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_task_that_ends_otherwise() {
+    let bytes = recorded();
+    let session = replay(&bytes, None);
+    let _entry = session.exclusive("entry").unwrap();
+    // It ended by itself, and goes.
+    drop(session.root("first").unwrap().unwrap().scope(async {}));
+    let Outcome::Diverged(divergence) = session.outcome() else {
+        panic!("it does not diverge");
+    };
+    assert_eq!(divergence.kind, Kind::Cancelled);
+    assert_eq!(divergence.actual, "given up");
+
+    let session = Session::record_in_memory("p", Keep::Order).unwrap();
+    let root = session.root("main").unwrap().unwrap();
+    let mut given_up = Box::pin(root.scope(async {
+        nondet("one", || 1u64);
+        std::future::pending::<()>().await;
+    }));
+    let mut cx = Context::from_waker(Waker::noop());
+    assert!(given_up.as_mut().poll(&mut cx).is_pending());
+    drop(given_up);
+    let session = replay(&session.finish_in_memory(), None);
+    let root = session.root("main").unwrap().unwrap();
+    assert_eq!(block_on(root.scope(async { nondet("one", || 2u64) })), 1);
+    let Outcome::Diverged(divergence) = session.outcome() else {
+        panic!("it does not diverge");
+    };
+    assert_eq!(divergence.kind, Kind::Cancelled);
+    assert_eq!(divergence.actual, "ends by itself");
+}
+
+#[test]
+fn made_up_requests_that_wait_are_bounded() {
+    let session = replay(&recorded(), None);
+    let entry = session.exclusive("entry").unwrap();
+    let mut cx = Context::from_waker(Waker::noop());
+    let made_up = |number| {
+        let process = NameId::of("nobody");
+        let task = TaskId {
+            process,
+            origin: Origin::Gate(process, number),
+            path: Path::default(),
+        };
+        let id = RequestId { task, number };
+        Header {
+            id,
+            content: None,
+            epoch: u64::MAX,
+            known: None,
+        }
+    };
+    let mut waiting = Vec::new();
+    let refused = (0..100_000).find_map(|number| {
+        let (entry, header) = (entry.clone(), made_up(number));
+        let mut request = Box::pin(async move { entry.serve(Some(&header), None, async {}).await });
+        match request.as_mut().poll(&mut cx) {
+            Poll::Pending => waiting.push(request),
+            Poll::Ready(answer) => return Some((number, answer)),
+        }
+        None
+    });
+    let (number, Err(Halt::TooMuch(_))) = refused.unwrap() else {
+        panic!("nobody is admitted");
+    };
+    assert_eq!(number, 1 << 16);
+    // Those who go make room, and the requests that are recorded come through.
+    drop(waiting);
+    let (one, two) = (entry.clone(), entry);
+    let answers = two_clients(&session, send(one, 1), send(two, 2)).unwrap();
+    assert_eq!((answers.0.unwrap(), answers.1.unwrap()), (1, 2));
+    assert_eq!(session.outcome(), Outcome::Over);
 }

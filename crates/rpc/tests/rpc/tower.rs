@@ -310,6 +310,47 @@ fn what_peers_forge_is_refused_or_harmless() {
     assert_eq!(tape.lanes[0].receipts.len(), 4);
 }
 
+/// A replay admits each as often as it was recorded, and answers whoever comes again with a reason.
+#[test]
+fn what_comes_again_is_refused_by_a_replay() {
+    let task = TaskId {
+        process: NameId::of("client"),
+        origin: Origin::Root(NameId::of("main")),
+        path: Path::default(),
+    };
+    let header = |number| {
+        let header = Header {
+            id: RequestId { task, number },
+            content: None,
+            epoch: 0,
+            known: None,
+        };
+        header.to_text().to_string()
+    };
+    let ask = |session: &Session, numbers: &[u64]| -> Vec<Response<String>> {
+        let handler: Handler = Arc::new(|body| Box::pin(async { body }));
+        let entry = session.exclusive("entry").unwrap();
+        let mut service = Receive::new(entry).layer(Function::new(handler));
+        let ask = |number: &u64| {
+            let request = Request::builder().header(HEADER_NAME, header(*number));
+            let request = request.body("hello".to_owned()).unwrap();
+            block_on(service.call(request)).unwrap()
+        };
+        numbers.iter().map(ask).collect()
+    };
+    let session = Session::record_in_memory("server", Keep::Order).unwrap();
+    ask(&session, &[0, 1, 2]);
+    let tape = Tape::parse(&session.finish_in_memory()).unwrap();
+    let session = Session::replay_tapes(vec![tape], "server", None).unwrap();
+    let answers = ask(&session, &[0, 1, 0, 2]);
+    assert_eq!(answers[1].body(), "hello");
+    assert_eq!(answers[2].status(), StatusCode::SERVICE_UNAVAILABLE);
+    let reason = answers[2].headers()[HALT_NAME].to_str().unwrap();
+    assert!(reason.contains("once more"), "{reason}");
+    assert_eq!(answers[3].status(), StatusCode::SERVICE_UNAVAILABLE);
+    assert!(matches!(session.outcome(), Outcome::Diverged(_)));
+}
+
 #[test]
 fn while_off_everything_passes() {
     let session = Session::off("server").unwrap();
