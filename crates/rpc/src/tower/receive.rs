@@ -25,7 +25,7 @@ use crate::tower::wire::{HALT, IDENTITY, MARK, content, lines, put};
 /// Leads requests of a service through entry points.
 ///
 /// A request with a wrong header is refused with status 400, one that the replay does not admit with
-/// 503; the header [`HALT_NAME`] says why.
+/// 503; the header [`HALT_NAME`](crate::tower::HALT_NAME) says why.
 #[derive(Clone)]
 pub struct Receive<P = Plain> {
     which: Arc<Which>,
