@@ -73,6 +73,12 @@ pub(super) fn put(headers: &mut HeaderMap, name: HeaderName, text: &HeaderText) 
 
 /// The lines of that name.
 pub(super) fn lines(headers: &HeaderMap, name: HeaderName) -> impl Iterator<Item = &[u8]> {
+    let nothing = NOTHING.as_bytes();
     let values = headers.get_all(name).into_iter().map(HeaderValue::as_bytes);
-    values.filter(|value| *value != NOTHING.as_bytes())
+    let values = values.filter(move |value| *value != nothing);
+    // Whoever passes a request on may make one value of several, with commas between.
+    values.map(move |value| match value.strip_prefix(nothing) {
+        Some([b',', line @ ..]) => line.trim_ascii_start(),
+        _ => value,
+    })
 }

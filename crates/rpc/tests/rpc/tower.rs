@@ -306,8 +306,21 @@ fn what_peers_forge_is_refused_or_harmless() {
         assert_eq!(ask(&[header]).body(), "hello");
     }
     assert_eq!(ask(&[]).body(), "hello", "from outside");
+    // A value beside it that says nothing, also where a proxy made one of both.
+    for headers in [&["-", good][..], &[&format!("-, {good}")], &["-"]] {
+        assert_eq!(ask(headers).body(), "hello");
+    }
     let tape = Tape::parse(&session.finish_in_memory()).unwrap();
-    assert_eq!(tape.lanes[0].receipts.len(), 4);
+    let ids = tape.lanes[0].receipts.iter().map(|receipt| receipt.id);
+    let [first, again, .., outside, beside, joined, alone] = ids.collect::<Vec<_>>()[..] else {
+        panic!("all of them were received");
+    };
+    assert_eq!([again, beside, joined], [first; 3]);
+    assert_eq!(
+        outside.task, alone.task,
+        "what says nothing is from outside"
+    );
+    assert_eq!(tape.lanes[0].receipts.len(), 7);
 }
 
 /// A replay admits each as often as it was recorded, and answers whoever comes again with a reason.
