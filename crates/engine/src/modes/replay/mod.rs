@@ -1,5 +1,9 @@
 //! Replay: the recorded threads of one process run as saved contexts on one host thread;
 //! the kernel is answered from the tapes. Every event is checked before it is believed.
+//!
+//! Logs: nothing, but the turns that it finds for a recording without them ([`linear`]). Exact: always, or it ends
+//! as a divergence. Lock order, outermost first: the right to ask ([`crate::broker`]), process state, memory, the
+//! replay's state ([`state`]). There is one thread, so these locks are never waited for.
 
 mod answers;
 mod births;
