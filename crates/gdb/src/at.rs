@@ -20,22 +20,24 @@ pub enum At {
     Spot(Spot),
 }
 
-impl FromStr for At {
-    type Err = String;
+/// A text that names no place.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "'{0}' is no place: start, end, crash, a number of events, EVENT:TICK, or a position as it was printed"
+)]
+pub struct NoPlace(String);
 
-    fn from_str(text: &str) -> Result<Self, String> {
+impl FromStr for At {
+    type Err = NoPlace;
+
+    fn from_str(text: &str) -> Result<Self, NoPlace> {
         Ok(match text {
             "start" => Self::Start,
             "end" => Self::End,
             "crash" => Self::Crash,
             n => match n.parse() {
                 Ok(event) => Self::Event(event),
-                Err(_) => Self::Spot(n.parse().map_err(|_| {
-                    format!(
-                        "'{n}' is no place: start, end, crash, a number of events, \
-                         EVENT:TICK, or a position as it was printed"
-                    )
-                })?),
+                Err(_) => Self::Spot(n.parse().map_err(|_| NoPlace(n.to_owned()))?),
             },
         })
     }

@@ -32,7 +32,7 @@ mod target;
 mod thread_locals;
 mod vfile;
 
-pub use at::At;
+pub use at::{At, NoPlace};
 pub use files::{How, mapped};
-pub use serve::{Address, Admit, Options, Server, Session};
+pub use serve::{Address, Admit, NoAddress, Options, Server, Session};
 pub use thread_locals::{Locate, ThreadLocal};

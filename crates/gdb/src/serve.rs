@@ -31,11 +31,16 @@ impl Default for Address {
     }
 }
 
+/// A text that names no address to listen on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no address: PORT, ADDRESS:PORT or unix:PATH")]
+pub struct NoAddress(String);
+
 impl std::str::FromStr for Address {
-    type Err = String;
+    type Err = NoAddress;
 
     /// `unix:PATH`, `PORT`, `:PORT` or `ADDRESS:PORT`.
-    fn from_str(text: &str) -> Result<Self, String> {
+    fn from_str(text: &str) -> Result<Self, NoAddress> {
         if let Some(path) = text.strip_prefix("unix:") {
             return Ok(Self::Unix(PathBuf::from(path)));
         }
@@ -43,9 +48,7 @@ impl std::str::FromStr for Address {
             return Ok(Self::Tcp(SocketAddr::from(([127, 0, 0, 1], port))));
         }
         let text = text.replacen("localhost:", "127.0.0.1:", 1);
-        text.parse()
-            .map(Self::Tcp)
-            .map_err(|_| format!("'{text}' is no address: PORT, ADDRESS:PORT or unix:PATH"))
+        text.parse().map(Self::Tcp).map_err(|_| NoAddress(text))
     }
 }
 

@@ -12,6 +12,7 @@ use crate::dwarf::Bytes;
 use crate::placed::Placed;
 use crate::target::{Registers, Target};
 use crate::units::{Die, Unit};
+use crate::unknown::Unknown;
 
 /// Steps of one expression, at most.
 const MOST_STEPS: u32 = 10_000;
@@ -48,9 +49,6 @@ pub enum Where {
     Nowhere,
 }
 
-/// The reason why a place is not known.
-pub(crate) type Unknown = String;
-
 /// Evaluates expressions of one module.
 pub(crate) struct Evaluator<'a> {
     pub(crate) target: &'a mut dyn Target,
@@ -74,10 +72,10 @@ impl Evaluator<'_> {
         let at = self.view.lookup.wrapping_sub(self.placed.bias);
         let list = dwarf.attr_locations(&unit.unit, location);
         let Ok(Some(mut list)) = list else {
-            return Err("its place is said in a way that is not understood".to_owned());
+            return Err("its place is said in a way that is not understood".into());
         };
         if self.view.registers.is_none() {
-            return Err("it is on the stack, or in a register, of a function: say in which frame with --at and --frame".to_owned());
+            return Err("it is on the stack, or in a register, of a function: say in which frame with --at and --frame".into());
         }
         while let Ok(Some(entry)) = list.next() {
             if (entry.range.begin..entry.range.end).contains(&at) {
@@ -93,7 +91,7 @@ impl Evaluator<'_> {
         expression: Expression<Bytes>,
         object: Option<u64>,
     ) -> Result<Where, Unknown> {
-        let odd = |_| "its place is said in a way that is not understood".to_owned();
+        let odd = |_| Unknown::from("its place is said in a way that is not understood");
         // An expression without operations means a value without a place.
         if expression.0.is_empty() {
             return Ok(Where::Nowhere);
@@ -122,7 +120,8 @@ impl Evaluator<'_> {
                     if !self.target.read(address, part) {
                         return Err(format!(
                             "its place is found through {address:#x}, where nothing is mapped"
-                        ));
+                        )
+                        .into());
                     }
                     let value = Value::from_u64(kind, u64::from_le_bytes(bytes)).map_err(odd)?;
                     evaluation.resume_with_memory(value)
@@ -177,7 +176,7 @@ impl Evaluator<'_> {
         let n = usize::from(register.0);
         match registers.general.get(n) {
             Some(value) if self.view.known >> n & 1 == 1 => Ok(*value),
-            _ => Err("its place is found through a register that the functions called since have changed".to_owned()),
+            _ => Err("its place is found through a register that the functions called since have changed".into()),
         }
     }
 
@@ -202,7 +201,7 @@ pub(crate) fn location(die: &Die) -> Option<AttributeValue<Bytes>> {
 }
 
 fn no_frame() -> Unknown {
-    "it belongs to a frame of a function: say which one with --at and --frame".to_owned()
+    "it belongs to a frame of a function: say which one with --at and --frame".into()
 }
 
 fn value_type(unit: &Unit, at: UnitOffset<usize>) -> ValueType {
@@ -217,7 +216,7 @@ fn value_type(unit: &Unit, at: UnitOffset<usize>) -> ValueType {
 fn pieces(all: Vec<gimli::Piece<Bytes>>) -> Result<Where, Unknown> {
     let mut found = Vec::new();
     if all.len() > MOST_PIECES {
-        return Err("it lies in too many pieces".to_owned());
+        return Err("it lies in too many pieces".into());
     }
     let single = all.len() == 1;
     for piece in all {
@@ -235,7 +234,7 @@ fn pieces(all: Vec<gimli::Piece<Bytes>>) -> Result<Where, Unknown> {
             Some(bits) if bits % 8 == 0 && piece.bit_offset.unwrap_or(0) == 0 => {
                 found.push((place, (bits / 8) as usize));
             }
-            _ => return Err("it lies in pieces of single bits".to_owned()),
+            _ => return Err("it lies in pieces of single bits".into()),
         }
     }
     Ok(Where::Pieces(found))

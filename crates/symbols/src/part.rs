@@ -4,6 +4,7 @@ use crate::evaluate::Where;
 use crate::names::near;
 use crate::target::{Registers, Target};
 use crate::types::{Member, Shape, Type};
+use crate::unknown::Unknown;
 
 /// Limit on the nesting of unnamed members and base classes.
 const MOST_DEPTH: usize = 16;
@@ -21,12 +22,12 @@ pub(crate) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    pub(crate) fn member(&mut self, name: &str) -> Result<(), String> {
+    pub(crate) fn member(&mut self, name: &str) -> Result<(), Unknown> {
         if matches!(self.of.shape(), Shape::Pointer(_)) {
             self.target()?;
         }
         if !matches!(self.of.shape(), Shape::Class) {
-            return Err(format!("{} has no members", self.of.name()));
+            return Err(format!("{} has no members", self.of.name()).into());
         }
         let mut names = Vec::new();
         let Some((offset, found)) = find(&self.of, name, MOST_DEPTH, &mut names) else {
@@ -37,7 +38,8 @@ impl Walk<'_> {
                 "{} has no member {name}; it has {}",
                 self.of.name(),
                 shown.join(", ")
-            ));
+            )
+            .into());
         };
         self.at(offset)?;
         self.bits = found.bits;
@@ -45,7 +47,7 @@ impl Walk<'_> {
         Ok(())
     }
 
-    pub(crate) fn index(&mut self, n: u64) -> Result<(), String> {
+    pub(crate) fn index(&mut self, n: u64) -> Result<(), Unknown> {
         let (element, count) = match self.of.shape() {
             Shape::Array(element, count) => (element, count),
             Shape::Pointer(element) => {
@@ -53,10 +55,10 @@ impl Walk<'_> {
                 (element, 0)
             }
             Shape::Class => self.slice()?,
-            _ => return Err(format!("{} has no elements", self.of.name())),
+            _ => return Err(format!("{} has no elements", self.of.name()).into()),
         };
         if count > 0 && n >= count {
-            return Err(format!("{} has {count} elements", self.of.name()));
+            return Err(format!("{} has {count} elements", self.of.name()).into());
         }
         let size = element
             .size()
@@ -67,9 +69,14 @@ impl Walk<'_> {
     }
 
     /// Goes to the elements of a slice of Rust or Go, or a vector of C++.
-    fn slice(&mut self) -> Result<(Type, u64), String> {
+    fn slice(&mut self) -> Result<(Type, u64), Unknown> {
         let whole = self.of.clone();
-        let none = || format!("{} has no elements that can be counted", whole.name());
+        let none = || {
+            Unknown::from(format!(
+                "{} has no elements that can be counted",
+                whole.name()
+            ))
+        };
         let word = |walk: &mut Self, names: &[&str]| -> Option<(Type, u64)> {
             let (mut of, mut at) = (whole.clone(), 0u64);
             for name in names {
@@ -100,7 +107,7 @@ impl Walk<'_> {
                 end.wrapping_sub(start) / size
             };
             if count == 0 {
-                return Err(format!("{} is empty there", whole.name()));
+                return Err(format!("{} is empty there", whole.name()).into());
             }
             self.place = Where::Memory(start);
             return Ok((element, count));
@@ -108,9 +115,9 @@ impl Walk<'_> {
         Err(none())
     }
 
-    pub(crate) fn target(&mut self) -> Result<(), String> {
+    pub(crate) fn target(&mut self) -> Result<(), Unknown> {
         let Shape::Pointer(to) = self.of.shape() else {
-            return Err(format!("{} is no pointer", self.of.name()));
+            return Err(format!("{} is no pointer", self.of.name()).into());
         };
         let at = match &self.place {
             Where::Memory(at) => {
@@ -127,10 +134,10 @@ impl Walk<'_> {
             Where::Value(bytes) if bytes.len() == 8 => {
                 u64::from_le_bytes(bytes[..].try_into().unwrap_or_default())
             }
-            _ => return Err("the pointer was optimized out there".to_owned()),
+            _ => return Err("the pointer was optimized out there".into()),
         };
         if at == 0 {
-            return Err(format!("the pointer ({}) is null there", self.of.name()));
+            return Err(format!("the pointer ({}) is null there", self.of.name()).into());
         }
         self.of = to;
         self.place = Where::Memory(at);
@@ -138,11 +145,11 @@ impl Walk<'_> {
     }
 
     /// Goes this many bytes into it.
-    fn at(&mut self, offset: u64) -> Result<(), String> {
+    fn at(&mut self, offset: u64) -> Result<(), Unknown> {
         match &mut self.place {
             Where::Memory(at) => *at = at.wrapping_add(offset),
             _ if offset == 0 => {}
-            _ => return Err("it is not in memory there".to_owned()),
+            _ => return Err("it is not in memory there".into()),
         }
         Ok(())
     }

@@ -1,6 +1,8 @@
 //! The syntax of variables: `total`, `bank.c:total`, `ns::Class::member`, `config.limits[3].max`,
 //! `*ptr->field`.
 
+use crate::unknown::Unknown;
+
 /// A step from a value to a part of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
@@ -32,7 +34,7 @@ impl Path {
     ///
     /// # Errors
     /// The text that does not parse.
-    pub(crate) fn read(text: &str) -> Result<Self, String> {
+    pub(crate) fn read(text: &str) -> Result<Self, Unknown> {
         let mut rest = text.trim();
         let path = whole(&mut rest, MOST_DEPTH)?;
         match rest {
@@ -42,16 +44,17 @@ impl Path {
     }
 }
 
-fn odd(rest: &str) -> String {
+fn odd(rest: &str) -> Unknown {
     match rest {
-        "" => "something is missing at its end".to_owned(),
+        "" => "something is missing at its end".into(),
         _ => format!(
             "it cannot be read from {rest:?} on; a variable is written as bank.c:total, ns::Class::member, config.limits[3].max or *ptr->field"
-        ),
+        )
+        .into(),
     }
 }
 
-fn whole(rest: &mut &str, depth: usize) -> Result<Path, String> {
+fn whole(rest: &mut &str, depth: usize) -> Result<Path, Unknown> {
     let depth = depth.checked_sub(1).ok_or_else(|| odd(rest))?;
     *rest = rest.trim_start();
     if let Some(behind) = rest.strip_prefix('*') {
@@ -92,7 +95,7 @@ fn whole(rest: &mut &str, depth: usize) -> Result<Path, String> {
 }
 
 /// A name of a member.
-fn word(rest: &mut &str) -> Result<String, String> {
+fn word(rest: &mut &str) -> Result<String, Unknown> {
     let len = rest.find(|c: char| !(c.is_alphanumeric() || c == '_' || c == '$'));
     let (word, behind) = rest.split_at(len.unwrap_or(rest.len()));
     if word.is_empty() {
@@ -103,7 +106,7 @@ fn word(rest: &mut &str) -> Result<String, String> {
 }
 
 /// A variable's own name, with all parts behind points.
-fn name(rest: &mut &str) -> Result<Path, String> {
+fn name(rest: &mut &str) -> Result<Path, Unknown> {
     let mut angles = 0usize;
     let mut end = rest.len();
     let bytes = rest.as_bytes();

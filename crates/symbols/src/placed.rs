@@ -3,6 +3,7 @@
 use crate::module::Module;
 use crate::target::Target;
 use crate::tls;
+use crate::unknown::Unknown;
 
 /// A module where it is mapped.
 pub(crate) struct Placed {
@@ -25,7 +26,7 @@ impl Placed {
         target: &mut dyn Target,
         pointer: Option<u64>,
         offset: u64,
-    ) -> Result<u64, String> {
+    ) -> Result<u64, Unknown> {
         tls::address(target, self.module.tls.as_ref(), self.bias, pointer, offset)
     }
 }

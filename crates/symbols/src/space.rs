@@ -16,6 +16,7 @@ use crate::names::near;
 use crate::placed::Placed;
 use crate::target::{Map, Target};
 use crate::types::Type;
+use crate::unknown::Unknown;
 use crate::value::{Passing, Shower};
 
 /// The name of an address.
@@ -194,7 +195,7 @@ impl Space {
         bias: u64,
         pointer: u64,
         offset: u64,
-    ) -> Result<u64, String> {
+    ) -> Result<u64, Unknown> {
         let has = |placed: &&Placed| placed.bias == bias && placed.module.tls.is_some();
         let placed = self.modules.iter().find(has);
         let placed = placed.ok_or("there is no module with such variables")?;

@@ -12,6 +12,7 @@ use object::read::elf::ProgramHeader;
 use object::{Object, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget};
 
 use crate::target::Target;
+use crate::unknown::Unknown;
 
 /// No library's vector of blocks has more entries.
 const MOST_MODULES: u64 = 1 << 20;
@@ -118,9 +119,9 @@ pub(crate) fn address(
     bias: u64,
     pointer: Option<u64>,
     offset: u64,
-) -> Result<u64, String> {
+) -> Result<u64, Unknown> {
     let pointer = pointer.ok_or("every thread has its own: say which with --thread")?;
-    let unknown = || "where the library has its thread-local variables is not known".to_owned();
+    let unknown = || Unknown::from("where the library has its thread-local variables is not known");
     let block = block.ok_or_else(unknown)?;
     if !block.align.is_power_of_two() {
         return Err(unknown());
@@ -159,7 +160,7 @@ pub(crate) fn address(
         }
     }
     Err(if unused {
-        "the thread has not used the thread-local variables of that library yet".to_owned()
+        "the thread has not used the thread-local variables of that library yet".into()
     } else {
         unknown()
     })

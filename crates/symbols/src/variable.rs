@@ -19,6 +19,7 @@ use crate::space::Space;
 use crate::target::Target;
 use crate::types::Type;
 use crate::units::{Die, Unit, Units};
+use crate::unknown::Unknown;
 
 /// Limit on the listed places of an ambiguous name.
 const MOST_LISTED: usize = 20;
@@ -65,7 +66,7 @@ pub enum Missing {
         /// The text that was asked for.
         name: String,
         /// The reason.
-        why: String,
+        why: Unknown,
     },
 }
 
@@ -245,7 +246,7 @@ impl Space {
         target: &mut dyn Target,
         name: &str,
         view: &View,
-    ) -> Option<Result<Base, String>> {
+    ) -> Option<Result<Base, Unknown>> {
         let (index, placed) = self.place_at(view.lookup)?;
         let units = placed.module.units()?;
         let at = view.lookup.wrapping_sub(placed.bias);
@@ -287,7 +288,7 @@ impl Space {
         base: Base,
         steps: &[Step],
         view: &View,
-    ) -> Result<Variable, String> {
+    ) -> Result<Variable, Unknown> {
         let module = self.modules()[base.placed].path.clone();
         let Some((units, die)) = base.die else {
             if steps.is_empty() {
@@ -299,7 +300,7 @@ impl Space {
                     size: base.size,
                 });
             }
-            return Err("there is no debug information that says of what type it is".to_owned());
+            return Err("there is no debug information that says of what type it is".into());
         };
         let mut walk = Walk {
             target,
@@ -316,7 +317,7 @@ impl Space {
             }
         }
         if walk.place == Where::Nowhere {
-            return Err("it was optimized out there".to_owned());
+            return Err("it was optimized out there".into());
         }
         let size = match walk.bits {
             Some((first, bits)) => first.saturating_add(bits).div_ceil(8),
@@ -362,7 +363,8 @@ fn of_a_frame(name: &str, all: &BTreeSet<String>) -> Missing {
         why: format!(
             "it belongs to frames of a function ({}): say which one with --at and --frame",
             shown.join(", ")
-        ),
+        )
+        .into(),
     }
 }
 
@@ -373,7 +375,7 @@ pub(crate) fn place_of(
     view: &View,
     die: &Die,
     function: Option<Die>,
-) -> Result<Where, String> {
+) -> Result<Where, Unknown> {
     let Some(location) = location(die) else {
         // A constant, or nothing.
         return Ok(match die.number(DW_AT_const_value) {

@@ -32,5 +32,5 @@ pub use processes::{Follow, child, crashes, follow, processes};
 pub use queries::{EventPlace, LastWrite};
 pub use races::races;
 pub use replay_process::{Interrupter, ReplayProcess, Uninterrupted};
-pub use spot::{Fine, Spot};
+pub use spot::{Fine, NoSpot, Spot};
 pub use state::{Stopped, Timeline};

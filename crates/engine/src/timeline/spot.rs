@@ -73,15 +73,19 @@ impl fmt::Display for Spot {
     }
 }
 
+/// A text that names no position.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("'{0}' is no position: EVENT:TICK, EVENT:TICK+N or EVENT:TICK@PC")]
+pub struct NoSpot(String);
+
 impl FromStr for Spot {
-    type Err = String;
+    type Err = NoSpot;
 
     /// `EVENT:TICK`, and behind it `+INSTRUCTIONS`, `@PC` or `!`, and `/tN` or `/pN.tN`; or a
     /// position in the words of the commands.
-    fn from_str(text: &str) -> std::result::Result<Self, String> {
-        compact(text).or_else(|| worded(text)).ok_or_else(|| {
-            format!("'{text}' is no position: EVENT:TICK, EVENT:TICK+N or EVENT:TICK@PC")
-        })
+    fn from_str(text: &str) -> std::result::Result<Self, NoSpot> {
+        let spot = compact(text).or_else(|| worded(text));
+        spot.ok_or_else(|| NoSpot(text.to_owned()))
     }
 }
 
