@@ -3,7 +3,7 @@
 //!
 //! Logs: nothing, but the turns that it finds for a recording without them ([`linear`]). Exact: always, or it ends
 //! as a divergence. Lock order, outermost first: the right to ask ([`crate::broker`]), process state, memory, the
-//! replay's state ([`state`]). There is one thread, so these locks are never waited for.
+//! replay's state ([`state`]). A process has one thread, so that it waits for the first alone.
 
 mod answers;
 mod births;
