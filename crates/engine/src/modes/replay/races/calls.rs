@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use relive_host::{GuestAddr, copy};
 
-use super::detector::{Detector, SyncObject, Use};
+use super::detector::Detector;
+use super::touch::{SyncObject, Use};
 
 /// A system call of a thread.
 #[derive(Clone, Copy, Debug)]

@@ -6,6 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use super::clock::VectorClock;
 use super::shadow::{Made, Mixed, Numbers, Part, Shadow, parts};
+use super::touch::{SyncObject, Touch, TouchOutcome, TouchPosition, Use};
 use crate::guide::races::{Race, RaceAccess, RaceHints, Races};
 
 /// Pairs of places that are kept.
@@ -17,68 +18,11 @@ const SYNC: u64 = 4;
 /// Bytes of one access that are looked at.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Something that threads synchronise by.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum SyncObject {
-    /// The word at this address.
-    Word(u64),
-    /// A pipe, or something else behind a descriptor.
-    File(u64),
-    /// Signals that threads send each other.
-    Signals,
-    /// Sockets of which the other end is not known.
-    Sockets,
-    /// Readiness of descriptors.
-    Readiness,
-    /// Semaphores, message queues and locks of files.
-    Ipc,
-}
-
-/// The way in which a thread uses an object.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Use {
-    /// It learns of all that others had done when they released it.
-    Acquire,
-    /// Others that acquire it learn of all that the thread has done.
-    Release,
-    Both,
-}
-
 /// A thread.
 struct Runner {
     clock: VectorClock,
     /// Index in the recording.
     index: u32,
-}
-
-/// Where the running thread is.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TouchPosition {
-    pub tick: u64,
-    pub event: u64,
-}
-
-/// An access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Touch {
-    pub pc: u64,
-    pub addr: u64,
-    pub size: u64,
-    pub writes: bool,
-    pub atomic: bool,
-    /// The system call that wrote.
-    pub call: Option<u32>,
-}
-
-/// What became of an access.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TouchOutcome {
-    /// Nothing new will come of it before the thread's next release or turn.
-    Known,
-    /// It synchronised, with a release: the thread's time has gone on.
-    Released,
-    /// It synchronised.
-    Acquired,
 }
 
 /// The places of a pair: instruction, and whether it writes.

@@ -9,4 +9,5 @@ mod clock;
 mod detector;
 pub mod racing;
 mod shadow;
+mod touch;
 pub mod tracking;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use relive_dbt::Stop;
 
 use super::calls::{self, Called};
-use super::detector::{SyncObject, Use};
+use super::touch::{SyncObject, Use};
 use super::tracking::{self, Tracking};
 use crate::failure::Result;
 use crate::flow::Flow;

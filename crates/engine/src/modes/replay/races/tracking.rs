@@ -7,7 +7,8 @@ use relive_host::Context;
 use relive_host::track::{self, Era, Tracked};
 
 use super::calls::Descriptors;
-use super::detector::{Detector, Touch, TouchOutcome, TouchPosition};
+use super::detector::Detector;
+use super::touch::{Touch, TouchOutcome, TouchPosition};
 use crate::failure::{Failure, Result};
 use crate::guide::races::{RaceHints, Races};
 use crate::machine::Machine;
