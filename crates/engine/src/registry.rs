@@ -92,9 +92,22 @@ impl Registry {
         self.count.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// A thread has ended, or was not made.
-    pub fn ended(&self) {
-        self.count.fetch_sub(1, Ordering::AcqRel);
+    /// A thread has ended, or was not made. Says whether it was the last.
+    pub fn ended(&self) -> bool {
+        self.count.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Waits until all other members, whose threads have ended, have withdrawn.
+    pub fn await_withdrawn(&self, me: &Member) {
+        while let Some(other) = self.other(me) {
+            other.await_gone();
+        }
+    }
+
+    fn other(&self, me: &Member) -> Option<Arc<Member>> {
+        let members = self.members();
+        let found = members.all.iter().find(|m| m.id != me.id);
+        found.map(Arc::clone)
     }
 
     /// Whether there is one.
@@ -262,6 +275,17 @@ impl Member {
         let old = self.word.swap(word, Ordering::SeqCst);
         if old & word::AWAITED != 0 {
             sys::futex_wake(&self.word, u32::MAX >> 1);
+        }
+    }
+
+    /// Waits until it has withdrawn.
+    fn await_gone(&self) {
+        loop {
+            let old = self.word.fetch_or(word::AWAITED, Ordering::SeqCst);
+            if old & !word::AWAITED == word::GONE {
+                return;
+            }
+            sys::futex_wait(&self.word, old | word::AWAITED, None);
         }
     }
 

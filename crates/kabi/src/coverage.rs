@@ -167,6 +167,7 @@ const fn anchor(table: SubTable) -> &'static str {
         SubTable::Shmctl => "shmctl",
         SubTable::Semctl => "semctl",
         SubTable::Msgctl => "msgctl",
+        SubTable::Keyctl => "keyctl",
     }
 }
 
@@ -174,7 +175,7 @@ const fn key_name(table: SubTable) -> &'static str {
     match table {
         SubTable::None => "",
         SubTable::Ioctl => "request",
-        SubTable::Prctl => "operation",
+        SubTable::Prctl | SubTable::Keyctl => "operation",
         SubTable::Sockopt => "level and option",
         SubTable::Fcntl | SubTable::Shmctl | SubTable::Semctl | SubTable::Msgctl => "command",
     }

@@ -1,6 +1,6 @@
 //! The names of the sub-tables, and how a call's arguments lead into one. Their rows are in `sub`.
 
-use crate::errno::{EINVAL, ENOPROTOOPT, ENOTTY};
+use crate::errno::{EINVAL, ENOPROTOOPT, ENOTTY, EOPNOTSUPP};
 
 /// The sub-table that refines a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,11 +21,13 @@ pub enum SubTable {
     Semctl,
     /// msgctl(2), by command (the second argument).
     Msgctl,
+    /// keyctl(2), by operation (the first argument).
+    Keyctl,
 }
 
 impl SubTable {
     /// All tables.
-    pub const ALL: [SubTable; 7] = [
+    pub const ALL: [SubTable; 8] = [
         SubTable::Ioctl,
         SubTable::Fcntl,
         SubTable::Prctl,
@@ -33,6 +35,7 @@ impl SubTable {
         SubTable::Shmctl,
         SubTable::Semctl,
         SubTable::Msgctl,
+        SubTable::Keyctl,
     ];
 
     /// The key of the request in the arguments. All are 32-bit parameters; the key of a socket
@@ -43,7 +46,7 @@ impl SubTable {
             SubTable::Ioctl | SubTable::Fcntl | SubTable::Shmctl | SubTable::Msgctl => {
                 args[1] as u32 as u64
             }
-            SubTable::Prctl => args[0] as u32 as u64,
+            SubTable::Prctl | SubTable::Keyctl => args[0] as u32 as u64,
             SubTable::Semctl => args[2] as u32 as u64,
             SubTable::Sockopt => (args[1] as u32 as u64) << 32 | args[2] as u32 as u64,
         }
@@ -54,6 +57,7 @@ impl SubTable {
         match self {
             SubTable::Ioctl => ENOTTY,
             SubTable::Sockopt => ENOPROTOOPT,
+            SubTable::Keyctl => EOPNOTSUPP,
             SubTable::None
             | SubTable::Fcntl
             | SubTable::Prctl

@@ -48,6 +48,8 @@ static void refused(void) {
     CHECK(fexecve(fd, args, args + 1) == -1 && errno == ENOENT);
     CHECK(symlink(self, "link") == 0 || errno == EEXIST);
     CHECK(syscall(SYS_execveat, folder, "link", args, args + 1, AT_SYMLINK_NOFOLLOW) == -1 && errno == ELOOP);
+    CHECK(syscall(SYS_execveat, -1, "link", args, args + 1, 0) == -1 && errno == EBADF);
+    CHECK(syscall(SYS_execveat, folder, "", args, args + 1, 0) == -1 && errno == ENOENT);
     CHECK(execv("./plain", args) == -1 && errno == ENOEXEC);
     CHECK(execv("./loop", args) == -1 && (errno == ELOOP || errno == ENOENT));
     CHECK(execv("/", args) == -1 && errno == EACCES);

@@ -3,13 +3,33 @@
 // that may never become writable, and ranges beyond the address space.
 #include "check.h"
 #include <fcntl.h>
+#include <linux/mman.h>
 #include <sys/mman.h>
 
 static void refused(int fd, int prot, int flags, int error) {
     CHECK(mmap(NULL, 4096, prot, flags, fd, 0) == MAP_FAILED && errno == error);
 }
 
+// Large pages: whether there are some is the machine's to say, and a size that no processor has fails anywhere.
+static void large_pages(void) {
+    int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB;
+    char *map = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, flags, -1, 0);
+    printf("large pages: %d\n", map == MAP_FAILED ? errno : 0);
+    map = mmap(NULL, 2 << 20, PROT_READ | PROT_WRITE, flags | 13 << MAP_HUGE_SHIFT, -1, 0);
+    CHECK(map == MAP_FAILED && errno == EINVAL);
+}
+
+static void moved(void) {
+    char *map = mmap(NULL, 8192, PROT_READ, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    CHECK(map != MAP_FAILED && munmap(map, 4096) == 0);
+    // The flags are looked at before the memory.
+    CHECK(mremap(map, 4096, 4096, MREMAP_FIXED, map + 4096) == MAP_FAILED && errno == EINVAL);
+    CHECK(mremap(map, 4096, 4096, MREMAP_MAYMOVE) == MAP_FAILED && errno == EFAULT);
+}
+
 int main(void) {
+    large_pages();
+    moved();
     int file = open("file", O_CREAT | O_RDWR, 0600);
     CHECK(file >= 0 && write(file, "text", 4) == 4);
     refused(open("file", O_PATH), PROT_READ, MAP_PRIVATE, EBADF);

@@ -96,8 +96,14 @@ fn path_at(task: &Task, call: &Call) -> std::result::Result<Vec<u8>, i64> {
         let folder = if usual { "/dev/fd" } else { "/proc/self/fd" };
         return Ok(format!("{folder}/{fd}").into_bytes());
     }
+    if path.is_empty() {
+        return Err(-i64::from(libc::ENOENT));
+    }
     if path.first() == Some(&b'/') || fd == libc::AT_FDCWD {
         return Ok(path);
+    }
+    if descriptor::flags(fd).is_none() {
+        return Err(-i64::from(libc::EBADF));
     }
     Ok([format!("/proc/self/fd/{fd}/").as_bytes(), &path].concat())
 }

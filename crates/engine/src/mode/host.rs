@@ -15,8 +15,8 @@ pub trait Host: Sync {
     fn wake(&self, at: u64);
     /// Stops the process by a stop signal with its default action.
     fn stop(&self, sig: i32);
-    /// The thread is about to end, and other threads may see its end from now on.
-    fn leaves(&self, registry: &Registry);
+    /// The thread is about to end, and other threads may see its end from now on. Says whether it is the last.
+    fn leaves(&self, registry: &Registry) -> bool;
     /// The thread has a list of robust locks (set_robust_list(2)).
     fn robust_list(&self, head: u64, len: u64);
 }

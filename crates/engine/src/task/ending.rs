@@ -31,7 +31,7 @@ fn leave(task: &mut Task) -> Result<()> {
         task.mode().host().wake(at);
     }
     task.process.state().robust.remove(&task.index);
-    task.mode().host().leaves(&task.machine().registry);
+    task.last = task.mode().host().leaves(&task.machine().registry);
     if task.clear_tid != 0 {
         task.mode().order().touch(task, task.clear_tid)?;
     }

@@ -86,6 +86,8 @@ pub struct Task {
     pub spin: Spin,
     /// Its place among the threads of the process, where these run together.
     pub member: Option<Arc<Member>>,
+    /// It has ended as the last thread of its process.
+    pub last: bool,
     /// The host process that runs it.
     machine: &'static Machine,
     /// How it runs.
@@ -126,6 +128,7 @@ impl Task {
             steps: 0,
             exact: true,
             parked: false,
+            last: false,
             comm: [0; 16],
             trap_flag: TrapFlag::Off,
             segments: Segments::stored(),

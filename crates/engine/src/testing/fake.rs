@@ -324,6 +324,8 @@ impl Host for Fake {
 
     fn wake(&self, _: u64) {}
     fn stop(&self, _: i32) {}
-    fn leaves(&self, _: &Registry) {}
+    fn leaves(&self, _: &Registry) -> bool {
+        false
+    }
     fn robust_list(&self, _: u64, _: u64) {}
 }

@@ -73,7 +73,7 @@ pub(crate) const fn sub_table(rows: &[Sub]) {
             Arg::Buf { cap, out, .. } => {
                 assert!(
                     of_request(cap) && of_request(out),
-                    "the size of a request's argument is fixed, or stands in it"
+                    "the size of a request's argument is fixed, stands in it or behind it, or is the result"
                 );
             }
             Arg::LengthAndBuffer => assert!(
@@ -115,7 +115,10 @@ const fn of_request(len: Len) -> bool {
     use Special::{Extents, ExtentsFound, Targets};
     matches!(
         len,
-        Len::Fixed(_) | Len::Special(Extents(2) | ExtentsFound(2) | Targets(2))
+        Len::Fixed(_)
+            | Len::Arg(3)
+            | Len::Ret
+            | Len::Special(Extents(2) | ExtentsFound(2) | Targets(2))
     )
 }
 

@@ -5,6 +5,7 @@ mod fcntl;
 mod ioc;
 mod ioctl;
 mod ipc;
+mod keyctl;
 mod prctl;
 mod request;
 mod sockopt;
@@ -26,6 +27,7 @@ impl SubTable {
             SubTable::Shmctl => &ipc::SHMCTL_SORTED,
             SubTable::Semctl => &ipc::SEMCTL_SORTED,
             SubTable::Msgctl => &ipc::MSGCTL_SORTED,
+            SubTable::Keyctl => &keyctl::SORTED,
         }
     }
 

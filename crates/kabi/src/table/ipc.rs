@@ -26,7 +26,7 @@ rows! {
         input_of(structs::TIMESPEC)) => blocks(Handler);
     244 mq_notify(Fd, input_of(structs::SIGEVENT));
     245 mq_getsetattr(Fd, input_of(structs::MQ_ATTR), output_of(structs::MQ_ATTR));
-    248 add_key(Str, Str, input(arg(3)), Size, Int) => enosys("no keyrings");
-    249 request_key(Str, Str, Str, Int) => enosys("no keyrings");
-    250 keyctl(Int, Hex, Hex, Hex, Hex) => enosys("no keyrings");
+    248 add_key(Str, Str, input(arg(3)), Size, Int);
+    249 request_key(Str, Str, Str, Int);
+    250 keyctl(Int, Hex, Select, Size, Hex) => sub(SubTable::Keyctl);
 }

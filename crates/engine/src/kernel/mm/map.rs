@@ -4,7 +4,7 @@
 use std::os::fd::AsRawFd;
 
 use relive_host::addr::PAGE;
-use relive_host::layout;
+use relive_host::{layout, sys};
 
 use super::place::{Held, choose};
 use crate::call::Call;
@@ -24,6 +24,8 @@ use crate::task::Task;
 /// A size of memory at a fixed address that only sanitizers ask for.
 const MUCH: u64 = 1 << 34;
 const MAP_DENYWRITE: i32 = 0x800;
+/// The usual size of a large page.
+const LARGE_PAGE: u64 = 2 << 20;
 
 /// mmap(2).
 pub struct Map;
@@ -83,6 +85,29 @@ impl MapPlan {
             libc::MAP_SHARED_VALIDATE => !self.is_anonymous(),
             _ => false,
         }
+    }
+
+    /// The kernel's refusal of memory in large pages, which the map does not get here.
+    fn no_large_pages(&self) -> Option<i32> {
+        if !self.is_anonymous() || self.flags & libc::MAP_HUGETLB == 0 {
+            return None;
+        }
+        let placed = libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE | libc::MAP_POPULATE;
+        let flags = (self.flags & !placed) as u32;
+        let args = [0, self.len, self.prot.into(), flags.into(), u64::MAX, 0];
+        // SAFETY: a new map anywhere, which nothing uses.
+        let at = unsafe { sys::syscall(libc::SYS_mmap as u64, args) };
+        if at < 0 {
+            return Some(-at as i32);
+        }
+        let size = match self.flags as u32 >> libc::MAP_HUGE_SHIFT {
+            0 => LARGE_PAGE,
+            shift => 1 << shift,
+        };
+        let args = [at as u64, self.len.next_multiple_of(size), 0, 0, 0, 0];
+        // SAFETY: the map made above.
+        unsafe { sys::syscall(libc::SYS_munmap as u64, args) };
+        None
     }
 
     /// The file that is mapped, if the map has one; /dev/zero is anonymous memory.
@@ -148,6 +173,9 @@ impl Operation for Map {
             Ok(file) => file,
             Err(e) => return Ok(-i64::from(e)),
         };
+        if let Some(errno) = plan.no_large_pages() {
+            return Ok(-i64::from(errno));
+        }
         let low = plan.is_low(call, file.as_ref());
         if let (Some(f), true) = (&file, plan.is_shared()) {
             let order = task.mode().order();

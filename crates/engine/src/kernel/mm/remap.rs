@@ -197,6 +197,9 @@ impl Operation for Remap {
     }
 
     fn perform(task: &mut Task, _: &Call, plan: &mut RemapPlan) -> Result<i64> {
+        if plan.is_fixed() && !plan.may_move() {
+            return Ok(-i64::from(libc::EINVAL));
+        }
         let place = plan.place(task);
         Ok(place.map_or_else(|e| -i64::from(e), |at| at as i64))
     }

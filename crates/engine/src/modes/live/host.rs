@@ -45,8 +45,8 @@ impl Host for Kernel {
         kill_process(getpid(), Signal::STOP).expect("a process may stop itself");
     }
 
-    fn leaves(&self, registry: &Registry) {
-        registry.ended();
+    fn leaves(&self, registry: &Registry) -> bool {
+        registry.ended()
     }
 
     fn robust_list(&self, head: u64, len: u64) {

@@ -72,6 +72,13 @@ fn finish_thread(task: &mut Task, main: bool, begun: Result<()>) {
     };
     match flow {
         Flow::ProcessEnd(end) => end_process(task, end),
+        // As the kernel has it: the process ends as its last thread does. The host's own threads may go on for a moment.
+        Flow::ThreadEnd(code) if task.last => {
+            if let Some(member) = &task.member {
+                task.machine().registry.await_withdrawn(member);
+            }
+            end_process(task, End::Code(code));
+        }
         flow => {
             if let crate::tape::Tape::Out(t) = &task.tape {
                 t.close();

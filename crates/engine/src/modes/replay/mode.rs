@@ -38,7 +38,9 @@ impl Host for NoHost {
     fn action(&self, _: i32, _: &KernelAction) {}
     fn wake(&self, _: u64) {}
     fn stop(&self, _: i32) {}
-    fn leaves(&self, _: &Registry) {}
+    fn leaves(&self, _: &Registry) -> bool {
+        false
+    }
     fn robust_list(&self, _: u64, _: u64) {}
 }
 

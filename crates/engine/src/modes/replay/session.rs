@@ -31,8 +31,6 @@ pub struct Session {
     turns: TurnSchedule,
     /// Finds the turns, in place of the schedule.
     pub linear: Option<Linear>,
-    /// Exit code of the first thread, if it ended before the others.
-    leader: i32,
 }
 
 impl Session {
@@ -45,7 +43,6 @@ impl Session {
             tasks: BTreeMap::new(),
             turns: TurnSchedule::of(machine, 0)?,
             linear: Linear::of(machine, 0)?,
-            leader: 0,
         })
     }
 
@@ -75,18 +72,13 @@ impl Session {
                 }
                 None => Some(Ended::CutOff),
             },
-            Flow::ThreadEnd(code) => {
-                if task.index == 0 {
-                    self.leader = code;
+            Flow::ThreadEnd(code) => match self.next_turn(task, true)? {
+                Some(slot) => {
+                    self.give_turn(task, slot)?;
+                    None
                 }
-                match self.next_turn(task, true)? {
-                    Some(slot) => {
-                        self.give_turn(task, slot)?;
-                        None
-                    }
-                    None => Some(Ended::Code(self.leader)),
-                }
-            }
+                None => Some(Ended::Code(code)),
+            },
             Flow::ProcessEnd(_) if super::births::resume_parent(task)? => None,
             Flow::ProcessEnd(End::Code(code)) => Some(Ended::Code(code)),
             Flow::ProcessEnd(End::Signal(sig)) => Some(Ended::Signal(sig)),
@@ -135,7 +127,6 @@ impl Session {
             self.tasks.clear();
             self.linear = Linear::of(turns.machine(), turns.process())?;
             self.turns = turns;
-            self.leader = 0;
         }
         for child in born {
             self.tasks.insert(child.slot, Box::new(child));
@@ -172,7 +163,6 @@ impl Session {
             {
                 exact.is_forked();
             }
-            self.leader = 0;
         }
         if let Some(linear) = &mut self.linear {
             linear.begin_program();
