@@ -1,4 +1,4 @@
-// relive: threads=yes sketch=yes exit=7 expect=ok
+// relive: threads=yes exit=7 expect=ok
 // A process whose threads end one by one: its status, when the first thread is the last one, when it is not, and
 // when threads end at the same moment.
 #include "check.h"
