@@ -47,6 +47,7 @@ mod modes;
 mod own_descriptors;
 mod proc_stat;
 mod process;
+mod ptrace;
 mod readings;
 mod registry;
 mod remarks;
@@ -73,6 +74,7 @@ mod task;
 #[cfg(test)]
 mod testing;
 pub mod timeline;
+mod traced;
 mod translations;
 mod trap_flag;
 mod vdso;

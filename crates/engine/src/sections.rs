@@ -8,6 +8,7 @@ use crate::kernel::stream_aliases::STREAM_ALIASES;
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::linear::disagreement::TOLD;
 use crate::modes::serial::sites::SITES;
+use crate::ptrace::slots::SLOTS;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::group::GROUP;
 use crate::sharing::objects::SHARED_FILES;
@@ -21,7 +22,7 @@ pub fn place() {
     /// Whether that has happened. Process-wide: the places are those of the executable, the same in all
     /// processes of a tree.
     static DONE: Once = Once::new();
-    let all: [&'static dyn Declared; 16] = [
+    let all: [&'static dyn Declared; 17] = [
         &CONCURRENCY,
         &TOLD,
         &remarks::REMARKS,
@@ -38,6 +39,7 @@ pub fn place() {
         &store::SHARED,
         &SITES,
         &ALARMS,
+        &SLOTS,
     ];
     DONE.call_once(|| shm::place(&all));
 }

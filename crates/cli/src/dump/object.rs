@@ -54,6 +54,11 @@ pub(super) fn object(id: TapeId, index: u64, event: &Event<'_>) -> Value {
             put("extra_bytes", json!(call.extra.len()));
             "syscall"
         }
+        Kind::Signal(signal) if signal.signo == 0 => {
+            put("bytes", json!(signal.siginfo.len()));
+            put("steps", json!(signal.steps));
+            "changes"
+        }
         Kind::Signal(signal) => {
             put("signal", json!(format::signal(signal.signo.into())));
             put("steps", json!(signal.steps));

@@ -104,6 +104,13 @@ fn after(steps: u32) -> String {
 
 /// A signal with the sender or the address, by the layout of `siginfo_t` (sigaction(2)).
 fn signalled(signal: &Signal<'_>) -> String {
+    if signal.signo == 0 {
+        return format!(
+            "changes by a tracer, {} bytes{}",
+            signal.siginfo.len(),
+            after(signal.steps)
+        );
+    }
     let word = |at: usize| {
         signal
             .siginfo

@@ -36,8 +36,9 @@ pub fn run(
     index: u32,
     descriptors: Option<Limit>,
 ) -> Result<Infallible> {
-    let task = load(machine, boot, index, live::prepare_thread)?;
+    let mut task = load(machine, boot, index, live::prepare_thread)?;
     descriptor_limit::restore(descriptors);
+    crate::ptrace::tracee::after_exec(&mut task);
     live::run(task, Ok(()));
     unreachable!("the first thread of a process ends by itself")
 }

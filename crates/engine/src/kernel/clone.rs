@@ -13,6 +13,7 @@ use crate::call::clone_args::{
 };
 use crate::call::reply::Reply;
 use crate::failure::Result;
+use crate::ptrace::tracee;
 use crate::remarks::{self, Remark};
 use crate::task::Task;
 
@@ -29,14 +30,13 @@ const OURS: u64 = (libc::CLONE_SETTLS
 const VOID: u64 = UNTRACED | libc::CLONE_PTRACE as u64 | DETACHED;
 
 /// fork(2).
-pub fn fork(task: &mut Task, _: &Call, told: Option<&Answer>) -> Result<Reply> {
-    task.mode().fork(task, &CloneArgs::fork(), told)
+pub fn fork(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+    make_task(task, call, CloneKind::Copy, &CloneArgs::fork(), told)
 }
 
 /// vfork(2).
 pub fn vfork(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
-    let mode = task.mode();
-    mode.vfork(task, call, &CloneArgs::vfork(), told)
+    make_task(task, call, CloneKind::Visitor, &CloneArgs::vfork(), told)
 }
 
 /// clone(2).
@@ -188,17 +188,40 @@ impl CloneKind {
     }
 }
 
+/// Makes a task, which is traced too if the tracer of its creator wants that.
+fn make_task(
+    task: &mut Task,
+    call: &Call,
+    way: CloneKind,
+    args: &CloneArgs,
+    told: Option<&Answer>,
+) -> Result<Reply> {
+    tracee::makes(task, args);
+    let mode = task.mode();
+    let reply = match way {
+        CloneKind::Thread => mode.clone_thread(task, args, told),
+        CloneKind::Copy => mode.fork(task, args, told),
+        _ => mode.vfork(task, call, args, told),
+    }?;
+    let id = match reply {
+        Reply::Value(id) => id,
+        _ => 0,
+    };
+    tracee::made(task, id, way != CloneKind::Thread);
+    Ok(reply)
+}
+
 fn make(
     task: &mut Task,
     call: &Call,
     asked: Asked<CloneArgs>,
     told: Option<&Answer>,
 ) -> Result<Reply> {
-    let mode = task.mode();
-    match asked.and_then(|args| Ok((CloneKind::of(&args)?, args))) {
-        Ok((CloneKind::Thread, args)) => mode.clone_thread(task, &args, told),
-        Ok((CloneKind::Copy, args)) => mode.fork(task, &args, told),
-        Ok((CloneKind::Visitor, args)) => mode.vfork(task, call, &args, told),
+    let asked = asked.and_then(|args| Ok((CloneKind::of(&args)?, args)));
+    match asked {
+        Ok((way @ (CloneKind::Thread | CloneKind::Copy | CloneKind::Visitor), args)) => {
+            make_task(task, call, way, &args, told)
+        }
         Ok((CloneKind::Tracer, _)) => follow::<Tracer>(task, call, told),
         Ok((CloneKind::Unknown, _)) => follow::<Unknown>(task, call, told),
         Err(errno) => Ok(Reply::Value(-i64::from(errno))),

@@ -16,6 +16,8 @@ use crate::call::Call;
 use crate::descriptor::{self, is_generated};
 use crate::failure::{CallError, Result};
 use crate::memfd;
+use crate::ptrace::requests::file;
+use crate::ptrace::tracer;
 use crate::task::Task;
 
 /// The file that a path names, if the engine must answer for it.
@@ -27,8 +29,11 @@ enum Virtual {
     Auxv,
     /// Opened as it is; reads and writes are checked (`own_memory`).
     Memory,
-    /// Another process's memory, not opened for writing: the bytes written would be on no tape.
-    AnothersMemory,
+    /// Another process's memory, opened for writing only by its tracer: else the bytes written would be on
+    /// no tape.
+    AnothersMemory(u32),
+    /// Of a stopped process that the caller traces.
+    Tracees(u32, u64),
     Refused,
 }
 
@@ -72,10 +77,20 @@ pub fn open(task: &mut Task, call: &Call) -> Result<i64> {
             let flags = OFlags::from_bits_retain((flags & !libc::O_NOFOLLOW) as u32);
             given(fs::open(&exe[..], flags, Mode::empty()).map_err(Into::into))
         }
-        Some(Virtual::AnothersMemory) if flags & libc::O_ACCMODE != libc::O_RDONLY => {
+        Some(Virtual::AnothersMemory(process))
+            if flags & libc::O_ACCMODE != libc::O_RDONLY && !tracer::has_stopped(task, process) =>
+        {
             refuse(call, libc::EACCES)
         }
-        Some(Virtual::Memory | Virtual::AnothersMemory) => {
+        Some(Virtual::Tracees(process, which)) => match tracer::file(task, process, which)? {
+            Some(path) if which == file::EXE => {
+                let flags = OFlags::from_bits_retain((flags & !libc::O_NOFOLLOW) as u32);
+                given(fs::open(&path[..], flags, Mode::empty()).map_err(Into::into))
+            }
+            Some(bytes) => content(&bytes, flags),
+            None => generic(task, call)?,
+        },
+        Some(Virtual::Memory | Virtual::AnothersMemory(_)) => {
             task.machine().descriptor_kinds.memory_opened();
             generic(task, call)?
         }
@@ -87,10 +102,16 @@ pub fn open(task: &mut Task, call: &Call) -> Result<i64> {
 pub fn readlink(task: &mut Task, call: &Call) -> Result<i64> {
     let args = call.row.map_or(&[][..], |r| r.args);
     let path = args.iter().position(|arg| *arg == Arg::Str).unwrap_or(0);
-    if !matches!(classify(task, call, path), Some(Virtual::Exe)) {
-        return generic(task, call);
-    }
-    let exe = task.process.state().exe.clone();
+    let exe = match classify(task, call, path) {
+        Some(Virtual::Exe) => task.process.state().exe.clone(),
+        Some(Virtual::Tracees(process, file::EXE)) => {
+            match tracer::file(task, process, file::EXE)? {
+                Some(exe) => exe,
+                None => return generic(task, call),
+            }
+        }
+        _ => return generic(task, call),
+    };
     let (buf, size) = (call.args[path + 1], call.int(path + 2));
     if size <= 0 {
         return Ok(-i64::from(libc::EINVAL));
@@ -215,7 +236,17 @@ fn classify(task: &Task, call: &Call, path: usize) -> Option<Virtual> {
     match found {
         found if process == task.process.pid => Some(found),
         Virtual::Memory if whose::is_own(task, process) => Some(found),
-        Virtual::Memory => Some(Virtual::AnothersMemory),
+        Virtual::Memory => Some(Virtual::AnothersMemory(process)),
+        found if tracer::has_stopped(task, process) => Some(Virtual::Tracees(
+            process,
+            match found {
+                Virtual::Maps => file::MAPS,
+                Virtual::Auxv => file::AUXV,
+                Virtual::Environ => file::ENVIRON,
+                Virtual::Exe => file::EXE,
+                _ => return None,
+            },
+        )),
         _ => None,
     }
 }

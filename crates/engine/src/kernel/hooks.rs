@@ -9,6 +9,7 @@ use super::{
     prctl, segments, signals, tasks, timers, users,
 };
 use crate::call::Call;
+use crate::ptrace::tracer;
 
 const TABLE: &[(i64, Handling)] = &[
     (libc::SYS_mmap, Follows(follow::<mm::Map>)),
@@ -93,6 +94,7 @@ const TABLE: &[(i64, Handling)] = &[
     (libc::SYS_close_range, Makes(fds::close_range)),
     (libc::SYS_wait4, Follows(follow::<tasks::Wait>)),
     (libc::SYS_waitid, Follows(follow::<tasks::Wait>)),
+    (libc::SYS_ptrace, Makes(tracer::ptrace)),
     (libc::SYS_sched_yield, Follows(follow::<tasks::Yield>)),
     (libc::SYS_alarm, Follows(follow::<timers::Timer>)),
     (libc::SYS_setitimer, Follows(follow::<timers::Timer>)),

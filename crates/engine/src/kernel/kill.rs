@@ -6,6 +6,7 @@ use super::generic::generic;
 use super::operation::{Operation, Prepared};
 use crate::call::Call;
 use crate::failure::Result;
+use crate::ptrace::tracer;
 use crate::task::Task;
 
 /// kill, tkill, tgkill, rt_sigqueueinfo, rt_tgsigqueueinfo, pidfd_send_signal.
@@ -20,6 +21,9 @@ impl Operation for Send {
     }
 
     fn perform(task: &mut Task, call: &Call, sig: &mut i32) -> Result<i64> {
+        if *sig == libc::SIGSTOP && tracer::stops_tracee(task, call) {
+            return Ok(0);
+        }
         let mode = task.mode();
         mode.send_signal(task, call, *sig, &mut |task| generic(task, call))
     }

@@ -14,6 +14,7 @@ use crate::call::answer::Answer;
 use crate::call::reply::Reply;
 use crate::failure::{CallResult, Result};
 use crate::flow::Flow;
+use crate::ptrace::intake;
 use crate::sigaction::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
 use crate::siginfo::{SigInfo, signo};
 use crate::signals::deliver;
@@ -23,12 +24,12 @@ use crate::task::Task;
 const EINVAL: i64 = -(libc::EINVAL as i64);
 const UNBLOCKABLE: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
 
-/// Adds the signals that the host's handler has noted to those held for the guest.
-fn take_in(task: &mut Task) {
+/// Adds the signals that the host's handler has noted to those held for the guest; the thread's loop looks
+/// at them once more behind the call.
+fn take_in_noted(task: &mut Task) {
     if task.ctx.pending != 0 && task.ctx.noted != 0 {
-        let n = std::mem::take(&mut task.ctx.noted) as usize;
-        let noted = task.ctx.signals;
-        task.signals.held.extend(&noted[..n]);
+        intake::take_in(task);
+        task.ctx.pending = 1;
     }
 }
 
@@ -45,7 +46,7 @@ impl Operation for Pending {
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
         let result = generic(task, call)?;
-        take_in(task);
+        take_in_noted(task);
         let held = task.signals.held.iter();
         let held =
             held.fold(0u64, |mask, info| mask | 1 << (signo(info) - 1)) & task.signals.mask.0;
@@ -72,12 +73,12 @@ impl Operation for Timedwait {
     }
 
     fn perform(task: &mut Task, call: &Call, wanted: &mut Option<Mask>) -> Result<i64> {
-        take_in(task);
+        take_in_noted(task);
         if let Some(result) = take_held(task, call, *wanted)? {
             return Ok(result);
         }
         let result = generic(task, call)?;
-        take_in(task);
+        take_in_noted(task);
         let late = match result < 0 {
             true => take_held(task, call, *wanted)?,
             false => None,

@@ -12,6 +12,7 @@ use crate::failure::Result;
 use crate::flow::Flow;
 use crate::kernel::judge::Verdict;
 use crate::mode::Begun;
+use crate::ptrace::tracee;
 use crate::registry::NOT_QUIET;
 use crate::task::Task;
 
@@ -20,12 +21,32 @@ use crate::task::Task;
 /// # Errors
 /// Divergence, or an unsupported operation.
 pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
+    if task.traced.is_none() {
+        return make_one(task, next);
+    }
+    let nr = Call::at(&task.ctx).nr;
+    let makes = tracee::enters_call(task, nr)?;
+    let flow = match makes {
+        true => make_one(task, next)?,
+        false => Flow::Continue,
+    };
+    if matches!(flow, Flow::Continue) {
+        tracee::leaves_call(task, nr)?;
+    }
+    Ok(flow)
+}
+
+/// Makes the call at hand.
+fn make_one(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     let confined = task.seccomp.is_some() || task.filters_seen != task.process.filters_set();
     if !confined && plain::answer(task, next)? {
         return Ok(Flow::Continue);
     }
     let call = Call::at(&task.ctx);
     if confined {
+        if task.mode().changed(task)? {
+            return Ok(Flow::Continue);
+        }
         match crate::kernel::judge::before(task, &call, next)? {
             Verdict::Allow => {}
             Verdict::Flow(flow) => return Ok(flow),

@@ -12,6 +12,8 @@ use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
 use crate::failure::{Result, answered};
 use crate::flow::{End, Flow};
+use crate::ptrace::stop::Place;
+use crate::ptrace::{tracee, waiting};
 use crate::task::Task;
 use crate::task::ending::{clear_id, end_thread, release_locks, still};
 
@@ -38,6 +40,10 @@ impl Operation for Wait {
 
     fn prepare(_: &mut Task, _: &Call) -> Prepared<()> {
         Ok(())
+    }
+
+    fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
+        waiting::wait(task, call)
     }
 
     fn apply(task: &mut Task, call: &Call, (): (), outcome: &Outcome<'_>) -> Result<i64> {
@@ -80,6 +86,8 @@ pub fn exit(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     if task.vforked.is_some() {
         return exit_group(task, call, None);
     }
+    let code = call.int(0) as u32 & 0xff;
+    tracee::exits(task, code << 8, Place::Entry)?;
     end_thread(task, call.int(0))?;
     Ok(Reply::Flow(Flow::ThreadEnd(call.int(0) & 0xff)))
 }
@@ -87,6 +95,7 @@ pub fn exit(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
 /// exit_group(2).
 pub fn exit_group(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
     let code = call.int(0) & 0xff;
+    tracee::exits(task, (code as u32) << 8, Place::Entry)?;
     if task.vforked.is_some() {
         // Its parent still uses this memory.
         clear_id(task)?;

@@ -11,6 +11,9 @@ pub trait Host: Sync {
     fn mask(&self, mask: Mask);
     /// The guest's action for a signal has changed.
     fn action(&self, sig: i32, action: &KernelAction);
+    /// The host's handler takes all signals from now on, or only those that the guest's actions name, as the
+    /// actions are told again.
+    fn take_all(&self, _all: bool) {}
     /// Wakes waiters of a futex word, as the kernel does at the end of a thread.
     fn wake(&self, at: u64);
     /// Stops the process by a stop signal with its default action.

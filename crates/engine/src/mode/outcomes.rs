@@ -34,6 +34,15 @@ pub trait Outcomes {
     /// Divergence.
     fn begin_call(&self, task: &mut Task, call: &Call) -> Result<Begun>;
 
+    /// Whether a tracer changes the task at its call before its filters judge it: the change is made, and the
+    /// call is to be looked at anew.
+    ///
+    /// # Errors
+    /// A damaged trace.
+    fn changed(&self, _task: &mut Task) -> Result<bool> {
+        Ok(false)
+    }
+
     /// The call has its result, and `task.log` its effects: logs it; or checks it, and applies the other
     /// effects that the tape has.
     ///

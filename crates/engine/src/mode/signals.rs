@@ -21,11 +21,12 @@ pub trait Signals {
         send: &mut dyn FnMut(&mut Task) -> Result<i64>,
     ) -> Result<i64>;
 
-    /// The present instruction raises a signal: a tape must have it here.
+    /// The present instruction raises a signal: a tape must have it here. Returns whether it is delivered
+    /// at once, and no tracer had a say.
     ///
     /// # Errors
     /// Divergence.
-    fn raised(&self, task: &mut Task, info: &SigInfo) -> Result<()>;
+    fn raised(&self, task: &mut Task, info: &SigInfo) -> Result<bool>;
 
     /// Whether a signal that kills one thread of several ends the thread at hand alone.
     ///

@@ -12,6 +12,14 @@ pub trait Turns {
     /// The turn that follows is lost.
     fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> Result<i64>;
 
+    /// Waits by `wait` at the present safe point; other threads may run meanwhile.
+    ///
+    /// # Errors
+    /// The turn that follows is lost.
+    fn rest(&self, task: &mut Task, wait: &mut dyn FnMut(&mut Task) -> Result<()>) -> Result<()> {
+        wait(task)
+    }
+
     /// Whether other threads, or processes that map it too, may see memory that a sleeping call uses.
     fn others_see(&self, task: &Task) -> bool;
 

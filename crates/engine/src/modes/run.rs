@@ -131,8 +131,8 @@ impl Signals for Run {
         send(task)
     }
 
-    fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
-        Ok(())
+    fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<bool> {
+        Ok(true)
     }
 
     fn ends_thread_alone(&self, task: &mut Task) -> Result<bool> {

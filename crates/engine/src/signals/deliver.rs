@@ -8,6 +8,8 @@ use relive_trace::{Ending, Kind, Signal};
 use super::frame;
 use crate::failure::{Result, answered};
 use crate::flow::{End, Flow};
+use crate::ptrace::stop::Place;
+use crate::ptrace::{intake, tracee};
 use crate::sigaction::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
 use crate::siginfo::{SigInfo, fault_addr, fault_info, signo};
 use crate::tape::SYNCHRONOUS;
@@ -30,11 +32,7 @@ pub fn deliver_noted(task: &mut Task) -> Result<Flow> {
         return Ok(Flow::Continue);
     }
     loop {
-        if std::mem::take(&mut task.ctx.pending) != 0 {
-            let n = std::mem::take(&mut task.ctx.noted) as usize;
-            let noted = task.ctx.signals;
-            task.signals.held.extend(&noted[..n]);
-        }
+        intake::take_in(task);
         let flow = deliver_held(task)?;
         // The kernel delivers one at a time. A signal that the new mask lets through comes now, before
         // the first instruction of the handler, and its own handler runs first.
@@ -93,19 +91,48 @@ pub fn fault(task: &mut Task, info: &SigInfo, (trapno, err): (u64, u64)) -> Resu
 /// # Errors
 /// A divergence.
 pub fn force(task: &mut Task, info: &SigInfo) -> Result<Flow> {
-    task.mode().raised(task, info)?;
+    if !task.mode().raised(task, info)? {
+        // A tracer has taken it.
+        return Ok(Flow::Continue);
+    }
     deliver(task, info, true)
 }
 
 /// Delivers a signal. A synchronous one is raised by the present instruction, and kills if it is
 /// blocked or ignored.
 fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
+    if task.traced.is_some() {
+        return deliver_traced(task, info, synchronous);
+    }
+    deliver_untraced(task, info, synchronous, false)
+}
+
+/// Delivers the signal that the tracer lets through.
+fn deliver_traced(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
+    let Some(now) = tracee::signal(task, info, synchronous)? else {
+        return Ok(Flow::Continue);
+    };
+    let same = synchronous && signo(&now) == signo(info);
+    deliver_untraced(task, &now, false, same)
+}
+
+/// Delivers a signal; with `forced`, one that a fault has raised, but at a safe point.
+fn deliver_untraced(
+    task: &mut Task,
+    info: &SigInfo,
+    synchronous: bool,
+    forced: bool,
+) -> Result<Flow> {
     let sig = signo(info);
-    let action = take_action(task, sig, synchronous);
+    let action = take_action(task, sig, synchronous || forced);
     match (action.handler, default_action(sig)) {
         (SIG_IGN, _) | (SIG_DFL, DefaultAction::Ignore) => return Ok(Flow::Continue),
         (SIG_DFL, DefaultAction::Stop) => {
-            task.mode().host().stop(sig);
+            if task.traced.is_some() {
+                tracee::group_stop(task, sig)?;
+            } else {
+                task.mode().host().stop(sig);
+            }
             return Ok(Flow::Continue);
         }
         // The first process of a pid namespace: the kernel lets nothing but faults end it so.
@@ -121,6 +148,7 @@ fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
                     siginfo: info,
                 }))?;
             }
+            tracee::exits(task, sig as u32, Place::Safe)?;
             return killed(task, sig, synchronous);
         }
         _ => {}
@@ -142,7 +170,7 @@ fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
         mask |= 1 << (sig - 1);
     }
     task.signals.mask = Mask(mask & !(1 << (libc::SIGKILL - 1)) & !(1 << (libc::SIGSTOP - 1)));
-    if synchronous {
+    if synchronous || forced {
         task.mode().host().mask(task.signals.mask);
     }
     Ok(Flow::Continue)

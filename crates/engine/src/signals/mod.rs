@@ -4,7 +4,7 @@
 
 pub mod deliver;
 pub mod frame;
-mod xstate;
+pub mod xstate;
 
 #[cfg(test)]
 mod tests;

@@ -34,6 +34,7 @@ use crate::spin::Spin;
 use crate::tape::{Tape, digest};
 use crate::task::cursors::Cursors;
 use crate::task::signals::TaskSignals;
+use crate::traced::Traced;
 use crate::trap_flag::TrapFlag;
 
 /// One guest thread: its registers, and the state that the kernel would have of it.
@@ -96,6 +97,10 @@ pub struct Task {
     traits: ModeTraits,
     /// The place in the code cache at which the thread goes on behind its last system call.
     behind: Behind,
+    /// Another recorded process traces it.
+    pub traced: Option<Box<Traced>>,
+    /// A tracer may have something to say to it.
+    pub looks: bool,
     /// The parent, put aside, while a vfork child runs in this task.
     pub vforked: Option<Box<Parent>>,
 }
@@ -141,6 +146,8 @@ impl Task {
             mode: machine.mode,
             traits: machine.mode.traits(),
             behind: Behind::default(),
+            traced: None,
+            looks: false,
             vforked: None,
         }
     }

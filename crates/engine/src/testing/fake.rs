@@ -227,9 +227,9 @@ impl Signals for Fake {
         no_answer()
     }
 
-    fn raised(&self, _: &mut Task, info: &SigInfo) -> Result<()> {
+    fn raised(&self, _: &mut Task, info: &SigInfo) -> Result<bool> {
         self.note(ModeQuery::Raised(signo(info)));
-        Ok(())
+        Ok(true)
     }
 
     fn ends_thread_alone(&self, _: &mut Task) -> Result<bool> {

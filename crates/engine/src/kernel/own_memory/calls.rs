@@ -3,14 +3,16 @@
 use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy};
 
-use super::transfer::{Transfer, arguments};
+use super::transfer::{Transfer, arguments, gather};
 use super::whose::{Whose, whose};
 use super::written::Written;
 use crate::call::Call;
+use crate::descriptor::owner;
 use crate::failure::Result;
 use crate::kernel::generic::generic;
 use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::kernel::refuse::refuse;
+use crate::ptrace::tracer;
 use crate::task::Task;
 
 /// read(2), pread(2), readv(2), preadv(2): of memory, or as all others.
@@ -34,7 +36,7 @@ impl Operation for Write {
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
         match whose(task, call.int(0)) {
             None => generic(task, call),
-            Some(Whose::Another) => Ok(refuse(call, libc::EPERM)),
+            Some(Whose::Another) => to_tracee(task, call),
             Some(Whose::Own) => {
                 Transfer::of(task, call, Whose::Own, true).map_or_else(Ok, |t| t.make(task))
             }
@@ -50,6 +52,18 @@ impl Operation for Write {
         }
         Ok(outcome.result)
     }
+}
+
+/// Writes at an offset to the memory of another process, which the caller traces.
+fn to_tracee(task: &mut Task, call: &Call) -> Result<i64> {
+    let (Some(process), Ok((parts, Some(at)))) = (owner(call.int(0)), arguments(task, call)) else {
+        return Ok(refuse(call, libc::EPERM));
+    };
+    let Some(bytes) = gather(&parts) else {
+        return Ok(-i64::from(libc::EFAULT));
+    };
+    let written = tracer::write_memory(task, process, at, &bytes)?;
+    Ok(written.unwrap_or_else(|| refuse(call, libc::EPERM)))
 }
 
 /// Writes the recorded call's bytes again, in a replay.

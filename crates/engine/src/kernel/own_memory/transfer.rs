@@ -209,6 +209,18 @@ pub(super) fn read_vector(task: &Task, at: u64, count: u64) -> std::result::Resu
     (0..count).map(part).collect()
 }
 
+/// The bytes of the guest's buffers, as far as a tracer's write goes at once. `None`: they cannot be read.
+pub(super) fn gather(parts: &[(u64, u64)]) -> Option<Vec<u8>> {
+    const AT_ONCE: u64 = 1 << 20;
+    let mut bytes = Vec::new();
+    for &(at, len) in parts {
+        let from = bytes.len();
+        bytes.resize(from + len.min(AT_ONCE - from as u64) as usize, 0);
+        copy::read(GuestAddr(at), &mut bytes[from..]).ok()?;
+    }
+    Some(bytes)
+}
+
 fn seek(fd: u64, to: u64, whence: i32) -> u64 {
     // SAFETY: moves the position of the guest's descriptor, as its call does, or only asks.
     (unsafe { sys::syscall(libc::SYS_lseek as u64, [fd, to, whence as u64, 0, 0, 0]) }) as u64

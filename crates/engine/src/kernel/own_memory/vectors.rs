@@ -1,11 +1,12 @@
 //! process_vm_readv(2) and process_vm_writev(2) of the program itself.
 
-use super::transfer::{EINVAL, read_vector};
+use super::transfer::{EINVAL, gather, read_vector};
 use super::whose::{NOWHERE, is_own};
 use crate::call::Call;
 use crate::failure::Result;
 use crate::kernel::generic::generic;
 use crate::kernel::refuse::refuse;
+use crate::ptrace::tracer;
 use crate::task::Task;
 
 /// process_vm_readv(2): of the caller's own memory, the mapped part; other processes' memory is left to
@@ -20,7 +21,7 @@ pub fn read_vectors(task: &mut Task, call: &Call) -> Result<i64> {
 /// process_vm_writev(2) to the caller's own memory.
 pub fn write_vectors(task: &mut Task, call: &Call) -> Result<i64> {
     if !is_own(task, call.int(0) as u32) {
-        return Ok(refuse(call, libc::EPERM));
+        return to_tracee(task, call);
     }
     let machine = task.machine();
     let (result, parts) = with_remote(task, call, |parts| {
@@ -35,6 +36,32 @@ pub fn write_vectors(task: &mut Task, call: &Call) -> Result<i64> {
         left -= len.min(left);
     }
     Ok(result)
+}
+
+/// Writes to the memory of another process, which the caller traces.
+fn to_tracee(task: &mut Task, call: &Call) -> Result<i64> {
+    let vectors = (
+        read_vector(task, call.args[1], call.args[2]),
+        read_vector(task, call.args[3], call.args[4]),
+    );
+    let (Ok(here), Ok(there)) = vectors else {
+        return Ok(-i64::from(libc::EFAULT));
+    };
+    let Some(bytes) = gather(&here) else {
+        return Ok(-i64::from(libc::EFAULT));
+    };
+    let (mut rest, mut done) = (&bytes[..], 0);
+    for (at, len) in there {
+        let (piece, behind) = rest.split_at(rest.len().min(len as usize));
+        match tracer::write_memory(task, call.int(0) as u32, at, piece)? {
+            None => return Ok(refuse(call, libc::EPERM)),
+            Some(n) if n == piece.len() as i64 => done += n,
+            Some(_) if done == 0 => return Ok(-i64::from(libc::EFAULT)),
+            Some(n) => return Ok(done + n.max(0)),
+        }
+        rest = behind;
+    }
+    Ok(done)
 }
 
 /// Makes such a call with the remote vector cut to the guest's map; `prepare` gets the cut vector

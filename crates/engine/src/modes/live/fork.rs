@@ -63,7 +63,11 @@ pub fn fork(task: &mut Task, args: &CloneArgs, births: &dyn Births) -> Result<Re
     let state = task.process.state();
     let old = set_mask(Mask::all_async());
     // A parent that shares memory with its child takes turns with it, and must be there for that.
-    let waits = args.has(libc::CLONE_VFORK) && !member && task.machine().registry.single();
+    // So must one whose tracer is told of the child.
+    let waits = args.has(libc::CLONE_VFORK)
+        && !member
+        && task.traced.is_none()
+        && task.machine().registry.single();
     let (mut pid, mut pidfd) = (0, -1);
     births.while_quiet(&mut || pid = fork_host(args, waits, &mut pidfd));
     drop((state, memory));

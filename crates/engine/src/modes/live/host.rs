@@ -1,5 +1,7 @@
 //! The kernel's state of guest threads that are host threads: it is kept equal to the guest's.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use relive_host::signal::{
     Disposition, KernelAction, Mask, set_disposition, set_disposition_with, set_mask,
 };
@@ -8,7 +10,10 @@ use rustix::process::{Signal, getpid, kill_process};
 
 use crate::mode::Host;
 use crate::registry::Registry;
-use crate::sigaction::host_disposition;
+use crate::sigaction::{SIG_IGN, host_disposition};
+
+/// The process is traced: its tracer sees signals that the guest ignores.
+static ALL: AtomicBool = AtomicBool::new(false);
 
 /// The kernel behind guest threads; the engine marks the robust locks of those that end.
 pub static KERNEL: Kernel = Kernel { marks_locks: false };
@@ -27,7 +32,20 @@ impl Host for Kernel {
     }
 
     fn action(&self, sig: i32, action: &KernelAction) {
-        set_disposition_with(sig, host_disposition(sig, action), action.flags);
+        if !ALL.load(Ordering::Relaxed) {
+            set_disposition_with(sig, host_disposition(sig, action), action.flags);
+            return;
+        }
+        let ignores = sig == libc::SIGCHLD && action.handler == SIG_IGN;
+        let flags = match ignores {
+            true => action.flags | libc::SA_NOCLDWAIT as u64,
+            false => action.flags,
+        };
+        set_disposition_with(sig, Disposition::Handler, flags);
+    }
+
+    fn take_all(&self, all: bool) {
+        ALL.store(all, Ordering::Relaxed);
     }
 
     fn wake(&self, at: u64) {

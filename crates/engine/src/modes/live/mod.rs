@@ -19,6 +19,7 @@ use relive_host::{enter, sys};
 use crate::failure::{Failure, Result, die};
 use crate::flow::{End, Flow};
 use crate::kernel::generic::apply_mask;
+use crate::ptrace::{step, tracee};
 use crate::signals::deliver;
 use crate::stops;
 use crate::task::Task;
@@ -84,6 +85,9 @@ fn finish_thread(task: &mut Task, main: bool, begun: Result<()>) {
                 t.close();
             }
             task.mode().thread_ends(task);
+            if let Flow::ThreadEnd(code) = flow {
+                tracee::thread_ended(task, code);
+            }
             if main {
                 let code = match flow {
                     Flow::ThreadEnd(code) => code,
@@ -106,6 +110,7 @@ fn end_process(task: &Task, end: End) -> ! {
         t.close();
     }
     task.mode().process_ends(task);
+    tracee::process_ended(task, end);
     if task.vforked.is_none() && matches!(end, End::Code(_)) {
         let program = task.process.state().exe.clone();
         crate::translations::save(&task.machine().memory(), &program);
@@ -124,11 +129,30 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
     mode.begin_slice(task);
     loop {
         if task.exact {
+            if task.looks || task.traced.is_some() {
+                tracee::at_safe_point(task)?;
+            }
             let flow = deliver::deliver_noted(task)?;
             if !matches!(flow, Flow::Continue) {
                 return Ok(flow);
             }
+            if task.looks {
+                continue;
+            }
             deliver::finish_restart(task);
+        }
+        if tracee::steps(task) {
+            let flow = step::step(task)?;
+            if !matches!(flow, Flow::Continue) {
+                return Ok(flow);
+            }
+            if !task.ctx.has_budget() {
+                let flow = mode.end_budget(task)?;
+                if !matches!(flow, Flow::Continue) {
+                    return Ok(flow);
+                }
+            }
+            continue;
         }
         if mode.samples(task) {
             let flow = mode.end_budget(task)?;

@@ -11,7 +11,9 @@ use crate::call::reply::Reply;
 use crate::failure::{Result, answered};
 use crate::inherit;
 use crate::mode::HandedOn;
+use crate::ptrace::tracee;
 use crate::task::Task;
+use crate::traced::Traced;
 
 /// Makes a thread of the process.
 ///
@@ -22,6 +24,8 @@ pub fn make(task: &mut Task, args: &CloneArgs) -> Result<Reply> {
     let id = TapeId::new(task.process.index, index);
     let tape = task.mode().tape(id, &HandedOn::default())?;
     let mut child = inherit::thread(task, args, index, 0, tape);
+    let birth = task.traced.as_ref().and_then(|t| t.birth);
+    child.traced = birth.map(|slot| Box::new(Traced::born(slot)));
     child.member = task.machine().registry.enrol();
     let member = child.member.clone();
     let parent = task.id();
@@ -105,6 +109,7 @@ extern "C" fn host_thread(birth: *mut libc::c_void) -> *mut libc::c_void {
         tid,
     } = *unsafe { Box::from_raw(birth.cast::<ThreadBirth>()) };
     task.tid = sys::gettid();
+    tracee::begins(&task);
     // A bad address is no reason to fail: the kernel ignores it too.
     let told = words
         .into_iter()

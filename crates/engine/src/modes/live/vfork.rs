@@ -10,7 +10,10 @@ use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
 use crate::kernel::{namespaces, tasks};
 use crate::mode::Mode;
+use crate::ptrace::registers::{self, Words};
+use crate::ptrace::tracee;
 use crate::task::Task;
+use crate::traced::Traced;
 use crate::{inherit, vforked};
 
 /// A mode's part in the life of a process in its parent's memory.
@@ -42,7 +45,11 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     }
     let index = task.machine().shm.map_or(0, |s| s.new_process());
     let mut pidfd = -1;
+    let mut traced = task.traced.take();
+    let words = registers::shown(task);
     let mut birth = VforkBirth {
+        traced: &raw mut traced,
+        words,
         task: std::ptr::from_mut(task),
         index,
         args: *args,
@@ -77,6 +84,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     }
     drop(host_stack);
     vforked::take_back(task);
+    task.traced = traced;
     set_mask(Mask::all_async());
     visits.begin_slice(task);
     visits.child_left(task)?;
@@ -88,6 +96,7 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     task.log.clear();
     task.log.extra.extend_from_slice(&index.to_le_bytes());
     tasks::give_pidfd(task, args, pidfd)?;
+    tracee::is_left(task, i64::from(pid))?;
     Ok(Reply::Value(i64::from(pid)))
 }
 
@@ -97,6 +106,10 @@ struct VforkBirth<'a> {
     index: u32,
     args: CloneArgs,
     visits: &'a dyn Visits,
+    /// The parent's part in tracing, put aside.
+    traced: *mut Option<Box<Traced>>,
+    /// The parent's registers, as its stop shows them.
+    words: Words,
 }
 
 extern "C" fn child(birth: *mut libc::c_void) -> i32 {
@@ -126,6 +139,8 @@ fn begin(birth: &VforkBirth<'_>, task: &mut Task) -> Result<()> {
         pid,
     }))?;
     inherit::begin_vforked(task, &birth.args)?;
+    // SAFETY: the parent sleeps until this process is gone from its memory.
+    tracee::visits(task, unsafe { (*birth.traced).as_mut() }, birth.words);
     set_mask(task.signals.mask.for_host());
     Ok(())
 }

@@ -12,6 +12,7 @@ use crate::call::answer::Answer;
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::mode::Begun;
+use crate::ptrace::change;
 use crate::readings::Misfit;
 use crate::siginfo::{SigInfo, signo};
 use crate::tape::{SYNCHRONOUS, Tape, digest};
@@ -23,6 +24,9 @@ use crate::task::Task;
 /// The tape has something else here.
 pub fn answer(task: &mut Task, call: &Call) -> Result<Begun> {
     let resumed = std::mem::take(&mut task.parked);
+    if changed(task)? {
+        return Ok(Begun::Flow(Flow::Continue));
+    }
     let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
     let nr = i64::from(call.nr);
     let event = task.tape.peek()?;
@@ -167,7 +171,10 @@ pub fn ends_thread(task: &mut Task) -> Result<bool> {
 ///
 /// # Errors
 /// The tape has something else here.
-pub fn expect_fault(task: &mut Task, info: &SigInfo) -> Result<()> {
+pub fn expect_fault(task: &mut Task, info: &SigInfo) -> Result<bool> {
+    if changed(task)? {
+        return Ok(false);
+    }
     let sig = signo(info);
     let ticks = task.ctx.ticks();
     let fits = match task.tape.peek()? {
@@ -213,5 +220,31 @@ pub fn expect_fault(task: &mut Task, info: &SigInfo) -> Result<()> {
     if sig == libc::SIGBUS && task.tape.peek()?.is_some_and(|e| same(&e)) {
         consume(task)?;
     }
-    Ok(())
+    Ok(true)
+}
+
+/// A tracer has changed the task at the call, or at the fault, that it stands at: makes the changes, and
+/// returns whether there are any.
+///
+/// # Errors
+/// A damaged trace.
+pub fn changed(task: &mut Task) -> Result<bool> {
+    let (ticks, registers) = (task.ctx.ticks(), digest(&task.ctx));
+    let bytes = match task.tape.peek()? {
+        Some(Event {
+            ticks: t,
+            digest: d,
+            kind: Kind::Signal(s),
+        }) if s.signo == change::SIGNO
+            && s.steps == SYNCHRONOUS
+            && t == ticks
+            && (d == 0 || d == registers) =>
+        {
+            s.siginfo.to_vec()
+        }
+        _ => return Ok(false),
+    };
+    consume(task)?;
+    change::replay(task, &bytes)?;
+    Ok(true)
 }

@@ -11,6 +11,7 @@ use crate::call::Call;
 use crate::failure::{Failure, Result};
 use crate::flow::{End, Flow};
 use crate::kernel::syscall;
+use crate::ptrace::change;
 use crate::siginfo::SigInfo;
 use crate::signals::deliver;
 use crate::stops;
@@ -55,6 +56,8 @@ impl EventPosition {
 /// An event that happens to a thread.
 pub enum Happening {
     Signal(SigInfo),
+    /// Its tracer changed it.
+    Change(Vec<u8>),
     Switch,
     Killed(i32),
 }
@@ -116,6 +119,14 @@ pub fn target(task: &mut Task) -> Result<NextEvent> {
     Ok(match e.kind {
         Kind::Start(_) => NextEvent::Start,
         Kind::Exec(_) if ticks == 0 && task.ctx.rip == 0 => NextEvent::Image,
+        Kind::Signal(s) if s.signo == change::SIGNO && s.steps != SYNCHRONOUS => {
+            NextEvent::Position(EventPosition {
+                ticks,
+                steps: s.steps,
+                digest,
+                what: Happening::Change(s.siginfo.to_vec()),
+            })
+        }
         Kind::Signal(s) if s.steps != SYNCHRONOUS => {
             let mut info = [0; 128];
             let n = s.siginfo.len().min(128);
@@ -162,6 +173,7 @@ fn arrive(task: &mut Task, position: EventPosition) -> Result<Flow> {
     task.steps = steps;
     match what {
         Happening::Signal(info) => deliver::deliver_recorded(task, &info),
+        Happening::Change(bytes) => change::replay(task, &bytes).map(|()| Flow::Continue),
         Happening::Switch => Ok(Flow::Park),
         Happening::Killed(sig) => {
             ending::release_locks(task)?;

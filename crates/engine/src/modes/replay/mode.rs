@@ -82,6 +82,10 @@ impl Mode for Replay {
 }
 
 impl Outcomes for Replay {
+    fn changed(&self, task: &mut Task) -> Result<bool> {
+        answers::changed(task)
+    }
+
     fn begin_call(&self, task: &mut Task, call: &Call) -> Result<Begun> {
         answers::answer(task, call)
     }
@@ -197,7 +201,7 @@ impl Signals for Replay {
         unreachable!("a replay makes no call of the guest's")
     }
 
-    fn raised(&self, task: &mut Task, info: &SigInfo) -> Result<()> {
+    fn raised(&self, task: &mut Task, info: &SigInfo) -> Result<bool> {
         answers::expect_fault(task, info)
     }
 

@@ -21,6 +21,7 @@ fn call(nr: u32, args: &Args, result: i64) -> String {
 pub fn show(event: &Event<'_>) -> String {
     let what = match event.kind {
         Kind::Syscall(s) => call(s.nr, &s.args, s.result),
+        Kind::Signal(s) if s.signo == 0 => "changes by a tracer".to_owned(),
         Kind::Signal(s) => format!(
             "signal {} after {} steps",
             relive_kabi::signal_name(s.signo.into()).unwrap_or("?".into()),

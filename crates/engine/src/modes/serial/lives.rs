@@ -3,9 +3,9 @@
 
 use relive_trace::{Kind, TapeId};
 
-use super::Serial;
 use super::baton::membership::keepers;
 use super::schedule::Schedule;
+use super::{Serial, is_named};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
@@ -105,6 +105,7 @@ impl fork::Births for Serial {
     fn in_child(&self, task: &mut Task, child: u32, waits: bool) -> Result<()> {
         task.tape = self.create_tape(task.id())?;
         self.shm.end_fork();
+        is_named(self.shm, child);
         *self.schedule() = Schedule::new(self.shm, child);
         self.baton.start_over(child);
         if waits {
@@ -126,6 +127,7 @@ impl fork::Births for Serial {
 impl vfork::Visits for Serial {
     fn child_begins(&self, task: &mut Task) -> Result<()> {
         task.tape = self.create_tape(task.id())?;
+        is_named(self.shm, task.process.index);
         self.baton.keep(keepers(task));
         Ok(())
     }

@@ -22,6 +22,7 @@ mod succession;
 mod turns;
 
 use std::sync::Mutex;
+use std::sync::atomic::Ordering;
 
 use relive_dbt::Ordered;
 use relive_host::reading::Use;
@@ -40,6 +41,7 @@ use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
     Begun, Contents, HandedOn, Host, Mode, ModeTraits, Order, Outcomes, Reading, Signals, Turns,
 };
+use crate::sharing::processes::PROCESSES;
 use crate::shm::{Logged, Shm};
 use crate::siginfo::SigInfo;
 use crate::tape::{Tape, TapeOut};
@@ -77,6 +79,7 @@ impl Serial {
     #[must_use]
     pub fn new(shm: Shm, start: Start) -> Self {
         let policies = [start.process, !start.process].map(|p| policy(start.handed_on.seed, p));
+        is_named(shm, start.process);
         let baton = Baton::new(policies, shm, start.process, start.slot);
         if start.goes_on {
             baton.after_exec();
@@ -93,6 +96,13 @@ impl Serial {
 
     fn create_tape(&self, id: TapeId) -> Result<Tape> {
         Ok(Tape::Out(TapeOut::create(self.shm, id)?))
+    }
+}
+
+/// Others find the process by its kernel id from now on.
+fn is_named(shm: Shm, process: u32) {
+    if let Some(slot) = PROCESSES.of(&shm).get(process) {
+        slot.pid.store(std::process::id(), Ordering::Release);
     }
 }
 
@@ -191,6 +201,10 @@ impl Turns for Serial {
         Ok(result)
     }
 
+    fn rest(&self, task: &mut Task, wait: &mut dyn FnMut(&mut Task) -> Result<()>) -> Result<()> {
+        self.rest_without_baton(task, wait)
+    }
+
     fn others_see(&self, task: &Task) -> bool {
         self.baton.shared(task)
     }
@@ -241,8 +255,8 @@ impl Signals for Serial {
         self.send(task, call, sig, send)
     }
 
-    fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
-        Ok(())
+    fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<bool> {
+        Ok(true)
     }
 
     fn ends_thread_alone(&self, task: &mut Task) -> Result<bool> {

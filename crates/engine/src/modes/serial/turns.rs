@@ -128,6 +128,23 @@ impl Serial {
         Ok((result, self.baton.take(task)?))
     }
 
+    /// Waits by `wait` at the present safe point, without the baton where others could want it.
+    pub(super) fn rest_without_baton(
+        &self,
+        task: &mut Task,
+        wait: &mut dyn FnMut(&mut Task) -> Result<()>,
+    ) -> Result<()> {
+        task.flush_readings()?;
+        if !self.baton.shared(task) {
+            return wait(task);
+        }
+        task.record(Kind::Switch { steps: task.steps })?;
+        self.baton.release(task);
+        wait(task)?;
+        let taken = self.baton.take(task)?;
+        self.turn(task, taken.before)
+    }
+
     /// The thread has the baton again inside a call.
     ///
     /// # Errors

@@ -215,8 +215,8 @@ impl Signals for Sketch {
         send(task)
     }
 
-    fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<()> {
-        Ok(())
+    fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<bool> {
+        Ok(true)
     }
 
     fn ends_thread_alone(&self, task: &mut Task) -> Result<bool> {

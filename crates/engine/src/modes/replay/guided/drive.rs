@@ -180,7 +180,7 @@ impl Driver {
         let event = state::events();
         let faulted = self.guide.faulted.filter(|(at, _)| *at == event);
         Ok(match self.at.task.tape.peek()?.map(|e| e.kind) {
-            Some(Kind::Signal(s)) => Some(s.siginfo.to_vec()),
+            Some(Kind::Signal(s)) if s.signo != 0 => Some(s.siginfo.to_vec()),
             // A process that dies of a signal gets no `siginfo_t`: of a sent signal the recording
             // has the number only.
             Some(Kind::End {

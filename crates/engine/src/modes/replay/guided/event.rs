@@ -149,7 +149,7 @@ fn forks(task: &Task) -> bool {
 /// The number of the signal that the tape has next.
 pub fn next_signal(task: &mut Task) -> Result<Option<i32>> {
     Ok(match task.tape.peek()?.map(|e| e.kind) {
-        Some(Kind::Signal(s)) => Some(s.signo.into()),
+        Some(Kind::Signal(s)) => Some(s.signo.into()).filter(|&sig| sig != 0),
         Some(Kind::End {
             how: Ending::Killed,
             code,

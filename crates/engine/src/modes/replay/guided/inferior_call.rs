@@ -252,7 +252,7 @@ impl Signals for InferiorCall {
         no("a signal")
     }
 
-    fn raised(&self, _: &mut Task, info: &SigInfo) -> Result<()> {
+    fn raised(&self, _: &mut Task, info: &SigInfo) -> Result<bool> {
         sandbox::raise(signo(info));
         no("a signal")
     }

@@ -265,7 +265,7 @@ impl Stops for Going<'_> {
                 let sig = match &position.what {
                     Happening::Signal(info) => Some(signo(info)),
                     Happening::Killed(sig) => Some(*sig),
-                    Happening::Switch => None,
+                    Happening::Switch | Happening::Change(_) => None,
                 };
                 sig.filter(|_| self.guide.stops.signals)
                     .and_then(|sig| self.tell(at, StopEvent::Signal(sig), before))

@@ -1,0 +1,54 @@
+//! The signals that a task takes in from its host's handler: the guest's own, and those by which tracers and
+//! tracees wake each other. Must never deliver one.
+
+use std::sync::atomic::Ordering;
+
+use super::pokes::{self, Meaning};
+use super::slots::{SLOTS, state};
+use crate::sigaction::SIG_IGN;
+use crate::task::Task;
+
+/// Takes in the signals that the host's handler has noted.
+pub fn take_in(task: &mut Task) {
+    if std::mem::take(&mut task.ctx.pending) == 0 {
+        return;
+    }
+    let n = std::mem::take(&mut task.ctx.noted) as usize;
+    let noted = task.ctx.signals;
+    for info in &noted[..n] {
+        if pokes::is_news(info) && keeps_silent(task) {
+            continue;
+        }
+        match pokes::meaning(*info) {
+            Meaning::Guest(info) => task.signals.held.push_back(info),
+            Meaning::Look => task.looks = true,
+            Meaning::Nothing => {}
+        }
+    }
+}
+
+/// Whether a tracer wants no SIGCHLD for stops.
+fn keeps_silent(task: &Task) -> bool {
+    let action = task.process.state().actions[libc::SIGCHLD as usize];
+    action.flags & libc::SA_NOCLDSTOP as u64 != 0 || action.handler == SIG_IGN
+}
+
+/// The kernel's dispositions of the process: while it is traced, its host takes all signals, also those
+/// that the guest ignores.
+pub fn note_signals(task: &Task) {
+    task.mode().host().take_all(task.traced.is_some());
+    let actions = task.process.state().actions;
+    for (sig, action) in (0..).zip(&actions).skip(1) {
+        task.mode().host().action(sig, action);
+    }
+}
+
+/// Whether a tracer has wishes that the task does not know yet.
+#[must_use]
+pub fn is_wanted(task: &Task) -> bool {
+    let Some(shm) = crate::shm::shared() else {
+        return false;
+    };
+    let slot = SLOTS.of(shm).of_thread(task.tid);
+    slot.is_some_and(|(_, s)| s.state() == state::CLAIMED || s.wishes.load(Ordering::Acquire) != 0)
+}

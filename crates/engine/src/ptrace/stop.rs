@@ -1,0 +1,434 @@
+//! One stop of a tracee: it answers its tracer's requests until that lets it go on, or is gone. Other threads
+//! of its process run meanwhile. No guest code of the tracee may run before the end of the stop.
+
+use std::sync::atomic::Ordering;
+
+use relive_host::signal::{Mask, set_mask};
+
+use super::change::{self, Change};
+use super::pokes;
+use super::registers::{self, ORIG_RAX, RIP, RSP, Words};
+use super::requests::{ask, event, file, ptrace};
+use super::slots::{ROOM, Request, SLOTS, Slot, state};
+use crate::call::registers as arguments;
+use crate::failure::{Failure, Result};
+use crate::siginfo::{SigInfo, signo};
+use crate::tape::SYNCHRONOUS;
+use crate::task::Task;
+use crate::traced::GoesOn;
+
+/// Where a stopped tracee stands.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Place {
+    /// At a safe point.
+    Safe,
+    /// At its `syscall` instruction, before the call.
+    Entry,
+    /// Behind a call.
+    Exit,
+}
+
+/// A stop, as the tracer is told of it.
+pub struct Stop {
+    /// Bits 8 and up of the status.
+    pub code: u32,
+    /// PTRACE_GETEVENTMSG
+    pub message: u64,
+    /// PTRACE_GETSIGINFO
+    pub info: Option<SigInfo>,
+    /// Where the tracee stands.
+    pub place: Place,
+}
+
+/// How a stop has ended.
+pub struct Resumed {
+    /// The signal that the tracer has given, 0: none. `None`: the tracer is gone.
+    pub signal: Option<i32>,
+    /// The siginfo, which the tracer may have changed.
+    pub info: Option<SigInfo>,
+    /// The call at hand is not made.
+    pub skips: bool,
+}
+
+/// What the tracer sees and changes.
+struct View {
+    stop: Stop,
+    words: Words,
+    shown: Words,
+    extended: Option<Vec<u8>>,
+    /// Whether the position has a name.
+    named: bool,
+}
+
+/// The slot of a traced task.
+pub fn slot(task: &Task) -> Option<&'static Slot> {
+    let at = task.traced.as_ref()?.slot;
+    Some(SLOTS.of(crate::shm::shared()?).at(at))
+}
+
+/// Tells the tracer of a stop, or of the end, whose status it can wait for now.
+pub fn tell(slot: &Slot, code: u32) {
+    let tracer = slot.tracer.load(Ordering::Acquire);
+    pokes::changed(tracer, slot.thread.load(Ordering::Acquire), code);
+    if let Some(shm) = crate::shm::shared() {
+        for thread in SLOTS.of(shm).waiting(tracer) {
+            pokes::poke(tracer, thread);
+        }
+    }
+}
+
+/// Publishes a stop in a slot.
+pub fn publish(slot: &Slot, code: u32, message: u64) {
+    slot.message.store(message, Ordering::Release);
+    slot.status.store(code << 8 | 0x7f, Ordering::Release);
+    slot.become_(state::STOPPED);
+    tell(slot, code);
+}
+
+/// Stops the task, which is traced, and returns when it goes on.
+///
+/// # Errors
+/// An event is lost.
+pub fn stop(task: &mut Task, stop: Stop) -> Result<Resumed> {
+    let Some(slot) = slot(task) else {
+        return Err(Failure::internal("only a tracee stops for its tracer"));
+    };
+    let mut view = View::of(task, stop);
+    if let Some(traced) = &mut task.traced {
+        traced.stops += 1;
+    }
+    if slot.is_orphan() {
+        lose(task);
+        return Ok(view.resumed(None, false));
+    }
+    // A child in this task's place may have stopped for it.
+    if slot.state() != state::STOPPED {
+        publish(slot, view.stop.code, view.stop.message);
+    }
+    loop {
+        view.rest(task, slot)?;
+        if let Some(parent) = visited(task)
+            && let Some(request) = parent.asked()
+        {
+            let result = view.answer_for_parent(task, parent, request)?;
+            parent.answer(result);
+        }
+        if let Some(request) = slot.asked() {
+            let result = view.answer(task, slot, request)?;
+            slot.answer(result);
+            continue;
+        }
+        match slot.state() {
+            state::RUNNING => break,
+            state::LISTENING if is_continued(task) => {
+                view.stop.info = Some(trap_info(event::STOP, task));
+                publish(slot, event::STOP << 8 | libc::SIGTRAP as u32, 0);
+            }
+            _ => {}
+        }
+        if slot.is_orphan() || task.mode().is_being_killed(task) {
+            // The kernel forgets the signal of a stop that the tracer has been told of.
+            let told = slot.status.load(Ordering::Acquire) == 0;
+            lose(task);
+            return Ok(view.resumed(told.then_some(0), false));
+        }
+    }
+    let skips = view.finish(task)?;
+    let signal = slot.signal.load(Ordering::Acquire) as i32;
+    let how = slot.resume.load(Ordering::Acquire);
+    if how == ptrace::DETACH {
+        lose(task);
+    } else if let Some(traced) = &mut task.traced {
+        traced.goes_on = match how {
+            ptrace::SYSCALL => GoesOn::ToCall,
+            ptrace::SINGLESTEP => GoesOn::Step,
+            _ => GoesOn::Freely,
+        };
+    }
+    Ok(view.resumed(Some(signal), skips))
+}
+
+/// The siginfo of a stop that no signal has caused.
+pub fn trap_info(event: u32, task: &Task) -> SigInfo {
+    let code = (event << 8) as i32 | libc::SIGTRAP;
+    super::slots::sent_by(libc::SIGTRAP, code, task.process.pid)
+}
+
+/// The task is traced no more.
+pub fn lose(task: &mut Task) {
+    if let Some(slot) = slot(task) {
+        slot.become_(state::FREE);
+    }
+    task.traced = None;
+    super::intake::note_signals(task);
+}
+
+/// The stopped parent in whose memory the task runs.
+fn visited(task: &Task) -> Option<&'static Slot> {
+    let (at, _) = task.traced.as_ref()?.parent.as_ref()?;
+    let slot = SLOTS.of(crate::shm::shared()?).at(*at);
+    (slot.state() == state::STOPPED).then_some(slot)
+}
+
+/// Whether SIGCONT has come, which the task takes in.
+fn is_continued(task: &mut Task) -> bool {
+    super::intake::take_in(task);
+    set_mask(task.signals.mask.for_host());
+    let mut held = task.signals.held.iter();
+    held.any(|info| signo(info) == libc::SIGCONT)
+}
+
+impl View {
+    fn of(task: &Task, stop: Stop) -> Self {
+        let mut words = match stop.place {
+            Place::Entry => registers::at_call(task),
+            _ => registers::shown(task),
+        };
+        if let (Place::Exit, Some(traced)) = (stop.place, &task.traced)
+            && let Some(nr) = traced.call
+        {
+            words[ORIG_RAX] = nr.into();
+        }
+        Self {
+            named: stop.place != Place::Entry,
+            shown: words,
+            words,
+            extended: None,
+            stop,
+        }
+    }
+
+    fn resumed(self, signal: Option<i32>, skips: bool) -> Resumed {
+        Resumed {
+            signal,
+            info: self.stop.info,
+            skips,
+        }
+    }
+
+    fn steps(&mut self, task: &Task) -> u32 {
+        match std::mem::replace(&mut self.named, true) {
+            true => task.steps,
+            false => SYNCHRONOUS,
+        }
+    }
+
+    fn make(&mut self, task: &mut Task, changes: &[Change]) -> Result<()> {
+        let steps = self.steps(task);
+        change::make(task, steps, changes)
+    }
+
+    /// Sleeps until there is something to do, while other threads run.
+    fn rest(&mut self, task: &mut Task, slot: &'static Slot) -> Result<()> {
+        if !self.named && task.mode().others_see(task) {
+            self.make(task, &[])?;
+        }
+        let mode = task.mode();
+        let parent = visited(task);
+        mode.rest(task, &mut |task| {
+            let ready = || {
+                slot.asked().is_some()
+                    || slot.state() == state::RUNNING
+                    || parent.is_some_and(|p| p.asked().is_some())
+            };
+            while !ready() {
+                if let Some(shm) = crate::shm::shared() {
+                    shm.need_supervisor()?;
+                }
+                match parent {
+                    None => slot.sleep(ready),
+                    Some(_) => slot.sleep_briefly(ready),
+                }
+                if slot.state() == state::LISTENING {
+                    // SIGCONT must come through, also if the guest blocks it.
+                    let mask = task.signals.mask.for_host().0;
+                    set_mask(Mask(mask & !(1 << (libc::SIGCONT - 1))));
+                    if task.ctx.pending != 0 || is_continued(task) {
+                        break;
+                    }
+                }
+                if slot.is_orphan() {
+                    break;
+                }
+            }
+            Ok(())
+        })
+    }
+
+    fn answer(&mut self, task: &mut Task, slot: &Slot, request: Request) -> Result<i64> {
+        let Request {
+            what,
+            argument,
+            length,
+        } = request;
+        let mut bytes = [0; ROOM];
+        let given = &mut bytes[..length];
+        slot.take(given);
+        Ok(match what {
+            ask::READ => read(task, slot, argument, length)?,
+            ask::WRITE => self.write(task, argument, given)?,
+            ask::REGISTERS => show(slot, &registers::bytes(&self.words)),
+            ask::SET_REGISTERS => match registers::of_bytes(given) {
+                words if registers::are_good(&words) => {
+                    self.words = words;
+                    0
+                }
+                _ => -i64::from(libc::EIO),
+            },
+            ask::EXTENDED => match &self.extended {
+                Some(set) => show(slot, set),
+                None => show(slot, &registers::extended(task)),
+            },
+            ask::SET_EXTENDED => {
+                let mut all = match self.extended.take() {
+                    Some(set) => set,
+                    None => registers::extended(task),
+                };
+                let n = all.len().min(given.len());
+                all[..n].copy_from_slice(&given[..n]);
+                if n <= 512 {
+                    // The registers of `struct user_fpregs_struct` are in use then.
+                    all[512] |= 3;
+                }
+                self.extended = Some(all);
+                0
+            }
+            ask::SIGINFO => match &self.stop.info {
+                Some(info) => show(slot, info),
+                None => -i64::from(libc::EINVAL),
+            },
+            ask::SET_SIGINFO => match &mut self.stop.info {
+                Some(info) => {
+                    info.copy_from_slice(&given[..128]);
+                    0
+                }
+                None => -i64::from(libc::EINVAL),
+            },
+            ask::MASK => show(
+                slot,
+                &task
+                    .signals
+                    .saved_mask
+                    .unwrap_or(task.signals.mask)
+                    .0
+                    .to_le_bytes(),
+            ),
+            ask::SET_MASK => {
+                let mask = u64::from_le_bytes(given[..8].try_into().unwrap_or_default());
+                self.make(task, &[Change::Mask(mask)])?;
+                0
+            }
+            ask::CALL => show(slot, &self.call(task)),
+            ask::FILE => show(slot, &part_of_file(task, argument)),
+            _ => -i64::from(libc::EIO),
+        })
+    }
+
+    /// Answers for the parent, in whose memory the task runs until it executes or ends.
+    fn answer_for_parent(
+        &mut self,
+        task: &mut Task,
+        parent: &Slot,
+        request: Request,
+    ) -> Result<i64> {
+        let mut bytes = vec![0; request.length];
+        parent.take(&mut bytes);
+        Ok(match request.what {
+            ask::READ => read(task, parent, request.argument, request.length)?,
+            ask::WRITE => self.write(task, request.argument, &bytes)?,
+            ask::REGISTERS => {
+                let words = task.traced.as_ref().and_then(|t| t.parent.as_ref());
+                let words = words.map(|(_, words)| registers::bytes(words));
+                show(parent, &words.unwrap_or_default())
+            }
+            ask::EXTENDED => show(parent, &registers::extended(task)),
+            ask::SIGINFO => show(parent, &trap_info(event::VFORK, task)),
+            _ => -i64::from(libc::EIO),
+        })
+    }
+
+    fn write(&mut self, task: &mut Task, at: u64, bytes: &[u8]) -> Result<i64> {
+        let end = at.saturating_add(bytes.len() as u64);
+        if task.machine().memory().space.mapped_until(at, end) < end {
+            return Ok(-i64::from(libc::EIO));
+        }
+        self.make(task, &[Change::Memory(at, bytes.to_vec())])?;
+        Ok(bytes.len() as i64)
+    }
+
+    /// `struct ptrace_syscall_info`
+    fn call(&self, task: &Task) -> Vec<u8> {
+        const ARCH: u32 = 0xc000_003e;
+        let (op, rest) = match self.stop.place {
+            Place::Safe => (0_u32, Vec::new()),
+            Place::Entry => {
+                let mut words = vec![u64::from(task.ctx.reg(relive_host::Reg::Rax) as u32)];
+                words.extend(arguments(&task.ctx));
+                (1, words.iter().flat_map(|w| w.to_le_bytes()).collect())
+            }
+            Place::Exit => {
+                let result = registers::shown(task)[10];
+                let mut bytes = result.to_le_bytes().to_vec();
+                bytes.push(u8::from((-4095..0).contains(&(result as i64))));
+                (2, bytes)
+            }
+        };
+        let head = [op.to_le_bytes(), ARCH.to_le_bytes()].concat();
+        let ip = [self.words[RIP], self.words[RSP]]
+            .map(u64::to_le_bytes)
+            .concat();
+        [head, ip, rest].concat()
+    }
+
+    /// Makes the changes of registers. Returns whether the call at hand is not made.
+    fn finish(&mut self, task: &mut Task) -> Result<bool> {
+        let mut changes = Vec::new();
+        let mut skips = false;
+        if self.words != self.shown {
+            let words = match self.stop.place {
+                Place::Entry => registers::of_call(task, &self.words),
+                _ => Some(self.words),
+            };
+            skips = words.is_none();
+            changes.push(Change::Registers(Box::new(words.unwrap_or(self.words))));
+        }
+        if let Some(area) = self.extended.take() {
+            changes.push(Change::Extended(area));
+        }
+        if !changes.is_empty() {
+            self.make(task, &changes)?;
+        }
+        Ok(skips)
+    }
+}
+
+fn show(slot: &Slot, bytes: &[u8]) -> i64 {
+    let bytes = &bytes[..bytes.len().min(ROOM)];
+    slot.put(bytes);
+    bytes.len() as i64
+}
+
+fn read(task: &Task, slot: &Slot, at: u64, length: usize) -> Result<i64> {
+    let end = at.saturating_add(length as u64);
+    let memory = task.machine().memory();
+    let there = memory.space.mapped_until(at, end).min(end);
+    if there <= at {
+        return Ok(-i64::from(libc::EIO));
+    }
+    Ok(show(slot, &memory.content(at, there)?))
+}
+
+/// A part of a file in `/proc`, as the guest has it.
+fn part_of_file(task: &Task, argument: u64) -> Vec<u8> {
+    let state = task.process.state();
+    let mut all = match argument & 0xff {
+        file::MAPS => task.machine().memory().space.proc_maps().into_bytes(),
+        file::AUXV => state.auxv.clone(),
+        file::ENVIRON => state.environ.clone(),
+        _ => state.exe.clone(),
+    };
+    let from = (argument >> 8) as usize;
+    let mut part = all.split_off(from.min(all.len()));
+    part.truncate(ROOM);
+    part
+}

@@ -1,0 +1,31 @@
+#!/bin/bash
+# relive: modes=record,replay,verify needs-tool=strace,sed,sort timeout=60
+# strace of programs that fork, vfork, execute, signal themselves and fail: the calls of each process.
+set -euo pipefail
+# The ids, addresses and times of a run.
+same() {
+    sed -E -e 's/0x[0-9a-f]+/ADDR/g' -e 's/\b[0-9]{3,}\b/N/g' -e 's/si_[us]time=[^,}]*/TIME/g' \
+        -e 's/[0-9]+ vars/V vars/' "$@"
+}
+strace -e trace=execve,write,exit_group -o log /bin/echo hi
+same log
+strace -ff -e trace=execve,write,exit_group -o each \
+    sh -c '/bin/true; /bin/echo two | cat; kill -HUP $$; echo never' 2> /dev/null || echo "status $?"
+for log in each.*; do
+    same "$log" | tr '\n' ';'
+    echo
+done | sort
+strace -c -o counts /bin/true
+grep -c execve counts
+strace -f -e inject=getppid:retval=77 -e trace=getppid -o log bash -c 'echo $PPID'
+strace -o log sh -c 'exit 3' || echo "status $?"
+sleep 100 &
+sleeper=$!
+strace -p $sleeper -e trace=none -o log 2> said &
+tracer=$!
+until grep -q attached said; do sleep 0.05; done
+kill $tracer
+wait $tracer || true
+kill $sleeper
+wait $sleeper || echo "status $?"
+echo ok
