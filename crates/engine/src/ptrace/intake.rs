@@ -36,7 +36,13 @@ fn keeps_silent(task: &Task) -> bool {
 /// The kernel's dispositions of the process: while it is traced, its host takes all signals, also those
 /// that the guest ignores.
 pub fn note_signals(task: &Task) {
-    task.mode().host().take_all(task.traced.is_some());
+    let host = task.mode().host();
+    let pid = task.process.pid;
+    let others = crate::shm::shared().is_some_and(|shm| {
+        let mut threads = SLOTS.of(shm).of_process(pid);
+        threads.any(|(_, s)| !matches!(s.state(), state::FREE | state::ENDED))
+    });
+    host.take_all(task.traced.is_some() || others);
     let actions = task.process.state().actions;
     for (sig, action) in (0..).zip(&actions).skip(1) {
         task.mode().host().action(sig, action);

@@ -22,7 +22,7 @@ use crate::siginfo::SigInfo;
 /// The most threads that are traced at the same time.
 const MOST: usize = 512;
 /// The most threads that wait for a tracee at the same time.
-const WAITERS: usize = 256;
+const WAITERS: usize = 4096;
 /// Bytes that one request moves.
 pub const ROOM: usize = 4096;
 
@@ -196,9 +196,16 @@ impl Slots {
     pub fn waits(&self, process: u32, thread: u32) -> Option<Waiter<'_>> {
         let entry = u64::from(process) << 32 | u64::from(thread);
         let (ok, fail) = (Ordering::SeqCst, Ordering::Relaxed);
-        let mut free = self.waiters.iter();
-        free.find(|w| w.compare_exchange(0, entry, ok, fail).is_ok())
-            .map(Waiter)
+        let take = |w: &AtomicU64, there| w.compare_exchange(there, entry, ok, fail).is_ok();
+        let free = self.waiters.iter().find(|w| take(w, 0));
+        let found = free.or_else(|| {
+            // Some have died while they waited.
+            self.waiters.iter().find(|w| {
+                let there = w.load(Ordering::Relaxed);
+                dead_thread(there as u32) && take(w, there)
+            })
+        });
+        found.map(Waiter)
     }
 
     /// The threads of a process that wait.

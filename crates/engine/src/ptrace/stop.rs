@@ -8,7 +8,7 @@ use relive_host::signal::{Mask, set_mask};
 use super::change::{self, Change};
 use super::pokes;
 use super::registers::{self, ORIG_RAX, RIP, RSP, Words};
-use super::requests::{ask, event, file, ptrace};
+use super::requests::{ask, event, file, option, ptrace};
 use super::slots::{ROOM, Request, SLOTS, Slot, state};
 use crate::call::registers as arguments;
 use crate::failure::{Failure, Result};
@@ -98,7 +98,7 @@ pub fn stop(task: &mut Task, stop: Stop) -> Result<Resumed> {
         traced.stops += 1;
     }
     if slot.is_orphan() {
-        lose(task);
+        orphaned(task, slot);
         return Ok(view.resumed(None, false));
     }
     // A child in this task's place may have stopped for it.
@@ -129,7 +129,7 @@ pub fn stop(task: &mut Task, stop: Stop) -> Result<Resumed> {
         if slot.is_orphan() || task.mode().is_being_killed(task) {
             // The kernel forgets the signal of a stop that the tracer has been told of.
             let told = slot.status.load(Ordering::Acquire) == 0;
-            lose(task);
+            orphaned(task, slot);
             return Ok(view.resumed(told.then_some(0), false));
         }
     }
@@ -146,6 +146,16 @@ pub fn stop(task: &mut Task, stop: Stop) -> Result<Resumed> {
         };
     }
     Ok(view.resumed(Some(signal), skips))
+}
+
+/// The tracer is gone: the task goes on without it, or is killed if the tracer has asked for that.
+fn orphaned(task: &mut Task, slot: &Slot) {
+    let kills = slot.options.load(Ordering::Acquire) & option::EXITKILL != 0;
+    lose(task);
+    if kills {
+        // SAFETY: kills this process.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+    }
 }
 
 /// The siginfo of a stop that no signal has caused.

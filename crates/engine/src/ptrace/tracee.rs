@@ -12,6 +12,7 @@ use super::stop::{self, Place, Resumed, Stop, slot, tell, trap_info};
 use crate::call::clone_args::CloneArgs;
 use crate::failure::Result;
 use crate::flow::End;
+use crate::ids;
 use crate::siginfo::{SigInfo, signo};
 use crate::tape::SYNCHRONOUS;
 use crate::task::Task;
@@ -339,7 +340,8 @@ pub fn makes(task: &mut Task, args: &CloneArgs) {
     let Some(shm) = crate::shm::shared() else {
         return;
     };
-    if wanted & option == 0 || args.has(libc::CLONE_UNTRACED) {
+    let other_ids = args.has(libc::CLONE_NEWPID) || ids::may_differ();
+    if wanted & option == 0 || args.has(libc::CLONE_UNTRACED) || other_ids {
         return;
     }
     let slots = SLOTS.of(shm);

@@ -12,6 +12,7 @@ use super::requests::{ask, option, ptrace};
 use super::slots::{ROOM, Request, SLOTS, Slot, Slots, state, wish};
 use crate::call::Call;
 use crate::failure::{Failure, Result, answered};
+use crate::ids;
 use crate::kernel::refuse::refuse;
 use crate::mode::Name;
 use crate::sharing::processes::PROCESSES;
@@ -43,6 +44,10 @@ const FXSAVE: usize = 512;
 /// The turn behind it is lost.
 pub fn ptrace(task: &mut Task, call: &Call) -> Result<i64> {
     let Some(shm) = crate::shm::shared().filter(|_| task.machine().name == Name::Serial) else {
+        return Ok(refuse(call, libc::EPERM));
+    };
+    // Slots name threads by the ids that all processes know them by.
+    if ids::may_differ() {
         return Ok(refuse(call, libc::EPERM));
     };
     let slots = SLOTS.of(shm);

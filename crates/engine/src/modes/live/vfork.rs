@@ -85,6 +85,8 @@ pub fn spawn(task: &mut Task, args: &CloneArgs, visits: &dyn Visits) -> Result<R
     drop(host_stack);
     vforked::take_back(task);
     task.traced = traced;
+    // The child may have been traced by itself.
+    task.mode().host().take_all(task.traced.is_some());
     set_mask(Mask::all_async());
     visits.begin_slice(task);
     visits.child_left(task)?;

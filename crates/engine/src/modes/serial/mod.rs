@@ -102,7 +102,7 @@ impl Serial {
 /// Others find the process by its kernel id from now on.
 fn is_named(shm: Shm, process: u32) {
     if let Some(slot) = PROCESSES.of(&shm).get(process) {
-        slot.pid.store(std::process::id(), Ordering::Release);
+        slot.pid.store(crate::ids::process(), Ordering::Release);
     }
 }
 
