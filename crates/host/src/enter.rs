@@ -29,7 +29,7 @@ impl Context {
         ctx.exit_fn = exit_to_host as *const () as u64;
         (ctx.routines, ctx.vdso) = reading::in_use();
         (ctx.order_fn, ctx.edges) = order::in_use();
-        ctx.track_fn = track::routine();
+        ctx.track_fns = track::routine::entries();
         ctx.rflags = 0x202;
         ctx.form = vectors::form();
         ctx.xsave.reset();

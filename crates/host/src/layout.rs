@@ -4,7 +4,7 @@
 //! 0x0000_0001_0000  guest low window: images, and mappings that ask for a low address
 //! 0x0000_4000_0000  code cache (320 MiB)
 //! 0x0000_5400_0000  the host's image (64 MiB)
-//! 0x0000_57e0_0000  filter of accesses that are tracked (1 MiB)
+//! 0x0000_57df_e000  filter of accesses that are tracked (1 MiB and 8 KiB)
 //! 0x0000_57f0_0000  objects of ordered instructions (1 MiB)
 //! 0x0000_5800_0000  never mapped
 //! 0x0000_6000_0000  branch table: one 8-byte slot per byte of the low window (8 GiB)
@@ -44,7 +44,7 @@ pub const OBJECTS_BYTES: u64 = 1 << 20;
 /// reason.
 pub const TRACK_FILTER: u64 = OBJECTS - TRACK_FILTER_BYTES;
 /// Its size.
-pub const TRACK_FILTER_BYTES: u64 = 1 << 20;
+pub const TRACK_FILTER_BYTES: u64 = (1 << 20) + (8 << 10);
 /// Base of the branch table: the slot of guest address `a` is at `TABLE + 8 * a`.
 pub const TABLE: u64 = 0x6000_0000;
 /// End of the branch table.

@@ -1,8 +1,8 @@
 //! The pass of tracked accesses: before each access to memory it looks into the filter of those that
 //! the host knows already, and tells the host of all others (see [`relive_host::track`]).
 //!
-//! Not tracked: the stack's words of pushes, pops, calls and returns; accesses with 32-bit addresses;
-//! gathers, scatters and state areas, of which only the first bytes are. It must never change a flag
+//! Not tracked: the stack's words of pushes, pops, calls and returns; reads of the head of a thread's
+//! control block by FS; accesses with 32-bit addresses; gathers, scatters and state areas, of which only the first bytes are. It must never change a flag
 //! that is alive, or touch guest memory.
 
 use iced_x86::{Instruction, InstructionInfoFactory, Mnemonic, Register, UsedMemory};
@@ -108,7 +108,7 @@ fn plan(insn: &Insn, memory: &UsedMemory, atomic: bool) -> Option<(Place, Tracke
     let (reads, writes) = access_kinds(memory.access());
     let iced = &insn.iced;
     let implicit = iced.is_stack_instruction() && memory.base() == Register::RSP;
-    if !(reads || writes) || implicit || iced.mnemonic() == Mnemonic::Nop {
+    if !(reads || writes) || implicit || is_head(memory) || iced.mnemonic() == Mnemonic::Nop {
         return None;
     }
     // Comparisons and searches end where they find something, which is not known yet.
@@ -137,6 +137,16 @@ fn plan(insn: &Insn, memory: &UsedMemory, atomic: bool) -> Option<(Place, Tracke
         masked: masked(iced, size)?,
     };
     Some((Place::of(memory)?, access))
+}
+
+/// Bytes of the head of a thread's control block: its own address, and the stack's guard.
+const HEAD: u64 = 0x30;
+
+/// Whether this is a read of that head by FS. Its form is fixed by the ABI, and nobody else writes it.
+fn is_head(memory: &UsedMemory) -> bool {
+    let is_fixed = memory.base() == Register::None && memory.index() == Register::None;
+    let (_, writes) = access_kinds(memory.access());
+    memory.segment() == Register::FS && is_fixed && !writes && memory.displacement() < HEAD
 }
 
 /// The mask register of an access, and log2 of the bytes of its elements. `None` if the elements that
@@ -202,19 +212,18 @@ fn emit(unit: &mut Unit<'_>, place: &Place, access: Tracked, dead: bool) {
     if access.atomic || access.repeated || access.masked.is_some() {
         tell(asm, access);
     } else {
-        let key = off::TRACK_KEYS + 8 * track::size_class(access.size) as i32;
         asm.bytes(&[0x89, 0xca, 0xc1, 0xea, track::ENTRY_SHIFT as u8]); // mov edx, ecx; shr edx, 2
         asm.bytes(&[0x0f, 0xb7, 0xd2]); // movzx edx, dx
-        add_key(asm, key);
+        add_key(asm);
         asm.keep_whole(CMP_BYTES + JCC_BYTES);
         asm.bytes(&[0x48, 0x3b, 0x0c, 0xd5]); // cmp rcx, [rdx*8 + table]
-        asm.bytes(&(track::table(access.writes) as u32).to_le_bytes());
+        asm.bytes(&(track::table(access.size, access.writes) as u32).to_le_bytes());
         let back = asm.here() + JCC_BYTES;
         let stub = unit
             .exits
             .add_code(SLOT_BYTES + TELL_BYTES + JMP_BYTES, |stub| {
                 // The address again.
-                add_key(stub, key);
+                add_key(stub);
                 tell(stub, access);
                 stub.jmp(back);
             });
@@ -232,13 +241,13 @@ fn emit(unit: &mut Unit<'_>, place: &Place, access: Tracked, dead: bool) {
 const _: () = assert!(track::ENTRIES == 1 << 16);
 
 /// `xor rcx, gs:[key]`
-fn add_key(asm: &mut Asm, key: i32) {
-    asm.gs(Some(0x48), 0x33, RCX, key);
+fn add_key(asm: &mut Asm) {
+    asm.gs(Some(0x48), 0x33, RCX, off::TRACK_KEY);
 }
 
 /// Tells the host of an access at rcx.
 fn tell(asm: &mut Asm, access: Tracked) {
     asm.mov_imm64(RDX, access.word());
-    asm.begin_host_call(off::TRACK_FN);
+    asm.begin_host_call(off::TRACK_FNS + 8 * access.kind() as i32);
     asm.load(RSP, OLD_RSP);
 }

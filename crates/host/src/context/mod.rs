@@ -8,7 +8,7 @@ pub mod off;
 
 use crate::order::edge::{EDGES, Edge};
 use crate::reading::entry::{ROUTINES, Window};
-use crate::track::access::TRACK_SIZES;
+use crate::track::access::KINDS;
 
 use serde::{Deserialize, Serialize};
 
@@ -185,12 +185,12 @@ pub struct Context {
     pub order_flags: u64,
     /// The routine that prologues call.
     pub(crate) order_fn: u64,
-    /// The keys of tracked accesses, by size: see [`crate::track`].
-    pub(crate) track_keys: [u64; TRACK_SIZES],
+    /// The era of tracked accesses, as a key has it: see [`crate::track`].
+    pub(crate) track_key: u64,
     /// Guest registers during the check of an access.
     pub track_spill: [u64; 2],
-    /// The routine that checks call.
-    pub(crate) track_fn: u64,
+    /// The entries of the routine that checks call, by kind of access.
+    pub(crate) track_fns: [u64; KINDS],
 }
 
 /// The vector registers, 64 bytes for each.

@@ -74,12 +74,12 @@ pub const ORDER_SPILL: i32 = offset_of!(Context, order_spill) as i32;
 pub const ORDER_FLAGS: i32 = offset_of!(Context, order_flags) as i32;
 /// `Context::order_fn`
 pub const ORDER_FN: i32 = offset_of!(Context, order_fn) as i32;
-/// `Context::track_keys`, first element
-pub const TRACK_KEYS: i32 = offset_of!(Context, track_keys) as i32;
+/// `Context::track_key`
+pub const TRACK_KEY: i32 = offset_of!(Context, track_key) as i32;
 /// [`Context::track_spill`], first element
 pub const TRACK_SPILL: i32 = offset_of!(Context, track_spill) as i32;
-/// `Context::track_fn`
-pub const TRACK_FN: i32 = offset_of!(Context, track_fn) as i32;
+/// `Context::track_fns`, first element
+pub const TRACK_FNS: i32 = offset_of!(Context, track_fns) as i32;
 /// `Context::edge_count`
 pub(crate) const EDGE_COUNT: i32 = offset_of!(Context, edge_count) as i32;
 /// `Context::edges`

@@ -1,10 +1,10 @@
 //! An access as translated code describes it to the host. It knows neither the filter nor a context.
 
 /// Classes of sizes: 1, 2, 4, … 64 bytes, and all others.
-pub const TRACK_SIZES: usize = 8;
+pub(crate) const TRACK_SIZES: usize = 8;
 /// The class of a size.
 #[must_use]
-pub const fn size_class(size: u64) -> usize {
+pub(crate) const fn size_class(size: u64) -> usize {
     match size {
         1 | 2 | 4 | 8 | 16 | 32 | 64 => size.trailing_zeros() as usize,
         _ => TRACK_SIZES - 1,
@@ -29,8 +29,29 @@ pub struct Tracked {
     pub masked: Option<(u8, u8)>,
 }
 
+/// Where the size begins in [`Tracked::word`].
+pub(crate) const SIZE_SHIFT: u32 = 48;
+/// Where the flags begin.
+pub(crate) const FLAGS_SHIFT: u32 = 61;
+/// The flag of atomic accesses.
+pub(crate) const ATOMIC_BIT: u32 = FLAGS_SHIFT + 1;
+
+/// Kinds of accesses that the routine has an entry for each.
+pub const KINDS: usize = 4;
+
+/// The kind of an access: plain reads, plain writes, atomic ones, all others.
+pub(crate) fn kind(word: u64) -> usize {
+    let masked = word >> 58 & 7 != 0;
+    match word >> FLAGS_SHIFT {
+        0 if !masked => 0,
+        1 if !masked => 1,
+        3 => 2,
+        _ => 3,
+    }
+}
+
 impl Tracked {
-    const PC: u64 = (1 << 48) - 1;
+    pub(crate) const PC: u64 = (1 << 48) - 1;
     const SIZE: u64 = (1 << 10) - 1;
     /// Of the sizes of masked accesses, which are multiples of 16, the place of log2 of the element.
     const ELEMENT: u64 = 3;
@@ -42,13 +63,19 @@ impl Tracked {
             u64::from(self.writes) | u64::from(self.atomic) << 1 | u64::from(self.repeated) << 2;
         let (mask, element) = self.masked.unwrap_or((0, 0));
         let size = self.size.min(Self::SIZE) | u64::from(element);
-        self.pc & Self::PC | size << 48 | u64::from(mask) << 58 | flags << 61
+        self.pc & Self::PC | size << SIZE_SHIFT | u64::from(mask) << 58 | flags << FLAGS_SHIFT
+    }
+
+    /// The kind of the access: the routine has an entry for each.
+    #[must_use]
+    pub fn kind(self) -> usize {
+        kind(self.word())
     }
 
     /// Of such a word.
     #[must_use]
     pub fn of(word: u64) -> Self {
-        let (size, mask) = (word >> 48 & Self::SIZE, (word >> 58 & 7) as u8);
+        let (size, mask) = (word >> SIZE_SHIFT & Self::SIZE, (word >> 58 & 7) as u8);
         let masked = (mask != 0).then_some((mask, (size & Self::ELEMENT) as u8));
         Self {
             pc: word & Self::PC,
@@ -56,8 +83,8 @@ impl Tracked {
                 Some(_) => size & !Self::ELEMENT,
                 None => size,
             },
-            writes: word >> 61 & 1 == 1,
-            atomic: word >> 62 & 1 == 1,
+            writes: word >> FLAGS_SHIFT & 1 == 1,
+            atomic: word >> ATOMIC_BIT & 1 == 1,
             repeated: word >> 63 == 1,
             masked,
         }

@@ -20,14 +20,25 @@ impl VectorClock {
         self.0[thread] = self.0[thread].saturating_add(1);
     }
 
-    /// Takes in all that another one knows.
-    pub fn join(&mut self, other: &Self) {
+    /// Moves the time of a thread on to `time`, unless it is there.
+    pub fn reach(&mut self, thread: usize, time: u32) {
+        if self.0.len() <= thread {
+            self.0.resize(thread + 1, 0);
+        }
+        self.0[thread] = self.0[thread].max(time);
+    }
+
+    /// Takes in all that another one knows; whether any of it is new.
+    pub fn join(&mut self, other: &Self) -> bool {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), 0);
         }
+        let mut is_new = false;
         for (mine, theirs) in self.0.iter_mut().zip(&other.0) {
+            is_new |= *mine < *theirs;
             *mine = (*mine).max(*theirs);
         }
+        is_new
     }
 }
 
@@ -41,7 +52,7 @@ mod tests {
         a.advance(0);
         a.advance(0);
         b.advance(3);
-        a.join(&b);
+        assert!(a.join(&b) && !a.join(&b));
         assert_eq!([0, 1, 2, 3, 4].map(|t| a.of(t)), [2, 0, 0, 1, 0]);
         b.join(&a);
         assert_eq!(a, b);

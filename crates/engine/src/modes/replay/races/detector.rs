@@ -4,8 +4,10 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
+use relive_host::track::lines::{Held, Lines};
+
 use super::clock::VectorClock;
-use super::shadow::{Made, Mixed, Numbers, Part, Shadow, parts};
+use super::shadow::{Made, Mixed, Numbers, Part, Shadow, parts, preferred};
 use super::touch::{SyncObject, Touch, TouchOutcome, TouchPosition, Use};
 use crate::guide::races::{Race, RaceAccess, RaceHints, Races};
 
@@ -21,8 +23,28 @@ const MOST_BYTES: u64 = 1 << 20;
 /// A thread.
 struct Runner {
     clock: VectorClock,
+    /// Stands for all that it knows of others: another number whenever it learns anything.
+    stamp: u64,
     /// Index in the recording.
     index: u32,
+}
+
+/// What is known behind an object.
+#[derive(Default)]
+struct Shared {
+    /// Moved on by the routine as well: the time of [`Shared::by`].
+    held: Held,
+    by: usize,
+    clock: VectorClock,
+}
+
+impl Shared {
+    /// Notes what the routine has done.
+    fn settle(&mut self) {
+        if self.held.stamp != 0 {
+            self.clock.reach(self.by, self.held.time);
+        }
+    }
 }
 
 /// The places of a pair: instruction, and whether it writes.
@@ -34,8 +56,11 @@ pub struct Detector {
     runners: Vec<Runner>,
     numbers: HashMap<(u32, u32), usize>,
     current: usize,
-    objects: Mixed<SyncObject, VectorClock>,
+    stamps: u64,
+    objects: Mixed<SyncObject, Box<Shared>>,
     shadow: Shadow,
+    /// What the routine in front of this does by itself; its time is that of the running thread.
+    pub lines: Lines,
     sites: HashSet<u64>,
     found: HashMap<KnownPlaces, usize>,
     races: Vec<Race>,
@@ -52,6 +77,9 @@ impl Detector {
             sites: hints.sites.iter().copied().collect(),
             ..Self::default()
         };
+        for site in &hints.sites {
+            detector.lines.tell_all_of(*site);
+        }
         for (addr, size) in &hints.words {
             detector.synchronises(*addr, *size);
         }
@@ -63,15 +91,45 @@ impl Detector {
         self.runners.len()
     }
 
+    /// The clock of the running thread moves to where the routine has moved it.
+    fn settle(&mut self) {
+        let time = self.lines.now().time;
+        if let Some(runner) = self.runners.get_mut(self.current) {
+            runner.clock.reach(self.current, time);
+        }
+    }
+
+    /// Tells the routine of the running thread's clock.
+    fn publish(&mut self) {
+        if let Some(runner) = self.runners.get(self.current) {
+            let now = self.lines.now_mut();
+            now.time = runner.clock.of(self.current);
+            now.stamp = runner.stamp;
+        }
+    }
+
+    fn stamp(&mut self) -> u64 {
+        self.stamps += 1;
+        self.stamps
+    }
+
     /// The thread that runs from now on, by process and index. One that was not seen before
     /// was made by the one that ran up to now.
     pub fn run(&mut self, process: u32, index: u32) {
-        self.current = self.number(process, index);
+        self.settle();
+        let number = self.number(process, index);
+        if number != self.current {
+            self.current = number;
+            self.lines.forget();
+        }
+        self.publish();
     }
 
     /// A thread has been made by the running one.
     pub fn born(&mut self, process: u32, index: u32) {
+        self.settle();
         self.number(process, index);
+        self.publish();
     }
 
     fn number(&mut self, process: u32, index: u32) -> usize {
@@ -85,48 +143,79 @@ impl Detector {
             maker.clock.advance(self.current);
         }
         clock.advance(number);
-        self.runners.push(Runner { clock, index });
+        let stamp = self.stamp();
+        self.runners.push(Runner {
+            clock,
+            stamp,
+            index,
+        });
         self.numbers.insert((process, index), number);
         number
     }
 
     /// The running thread learns of all that another one has done.
     pub fn learn_from(&mut self, process: u32, index: u32) {
+        self.settle();
         let other = self.number(process, index);
         let theirs = self.runners[other].clock.clone();
         self.runners[other].clock.advance(other);
-        self.runners[self.current].clock.join(&theirs);
+        let stamp = self.stamp();
+        let runner = &mut self.runners[self.current];
+        runner.clock.join(&theirs);
+        runner.stamp = stamp;
+        self.publish();
     }
 
     /// The running thread and all others learn of each other.
     pub fn barrier(&mut self) {
+        self.settle();
         let mut all = VectorClock::default();
         for runner in &self.runners {
             all.join(&runner.clock);
         }
         for (number, runner) in self.runners.iter_mut().enumerate() {
+            self.stamps += 1;
+            runner.stamp = self.stamps;
             runner.clock.join(&all);
             runner.clock.advance(number);
         }
+        self.publish();
     }
 
     /// The running thread uses an object.
     pub fn uses(&mut self, object: SyncObject, how: Use) {
-        let mine = &mut self.runners[self.current].clock;
+        self.settle();
+        self.act_on(object, how);
+        self.publish();
+    }
+
+    /// The same, with the running thread's clock at its time. How the object is held now, if it is.
+    fn act_on(&mut self, object: SyncObject, how: Use) -> Option<&mut Held> {
+        let runner = &mut self.runners[self.current];
         let shared = match how {
-            Use::Acquire => match self.objects.get_mut(&object) {
-                Some(shared) => shared,
-                None => return,
-            },
+            Use::Acquire => self.objects.get_mut(&object)?,
             _ => self.objects.entry(object).or_default(),
         };
-        if how != Use::Release {
-            mine.join(shared);
+        shared.settle();
+        if how != Use::Release && runner.clock.join(&shared.clock) {
+            self.stamps += 1;
+            runner.stamp = self.stamps;
         }
-        if how != Use::Acquire {
-            shared.join(mine);
-            mine.advance(self.current);
+        if how == Use::Acquire {
+            return None;
         }
+        shared.clock.join(&runner.clock);
+        shared.by = self.current;
+        shared.held = match how {
+            // It knows what the thread knows, and nothing else.
+            Use::Both => Held {
+                stamp: runner.stamp,
+                time: runner.clock.of(self.current),
+            },
+            _ => Held::default(),
+        };
+        runner.clock.advance(self.current);
+        Some(&mut shared.held)
     }
 
     /// Threads synchronise by this word.
@@ -144,10 +233,18 @@ impl Detector {
     /// Other memory is there from now on.
     pub fn renew(&mut self, start: u64, end: u64) {
         self.shadow.renew(start, end);
+        self.lines.forget();
     }
 
     /// The running thread makes an access.
     pub fn touch(&mut self, touch: &Touch, at: impl FnOnce() -> TouchPosition) -> TouchOutcome {
+        self.settle();
+        let outcome = self.touched(touch, at);
+        self.publish();
+        outcome
+    }
+
+    fn touched(&mut self, touch: &Touch, at: impl FnOnce() -> TouchPosition) -> TouchOutcome {
         let is_site = !self.sites.is_empty() && self.sites.contains(&touch.pc);
         if touch.atomic || is_site {
             self.synchronises(touch.addr, touch.size);
@@ -167,13 +264,37 @@ impl Detector {
             self.use_words(touch, how);
         }
         let at = at();
-        for part in parts(touch.addr, size) {
+        let mut parts = parts(touch.addr, size);
+        if let (true, Some(part), None) = (has_line(touch) && !is_sync, parts.next(), parts.next())
+        {
+            self.look_and_know(touch, part, at);
+            return TouchOutcome::Known;
+        }
+        let mut is_all_sync = true;
+        for part in super::shadow::parts(touch.addr, size) {
+            is_all_sync &= part.mask & !self.shadow.sync(part.word) == 0;
             self.look(touch, part, at);
+        }
+        if is_all_sync && is_sync && !touch.writes && has_line(touch) {
+            // Nobody else releases it before another thread runs.
+            self.lines.ignores(touch.addr, touch.size);
         }
         match (is_sync, touch.writes) {
             (false, _) => TouchOutcome::Known,
             (true, true) => TouchOutcome::Released,
             (true, false) => TouchOutcome::Acquired,
+        }
+    }
+
+    /// Looks for races of an access of one word; if there are none, the routine does without this the
+    /// next time.
+    fn look_and_know(&mut self, touch: &Touch, part: Part, at: TouchPosition) {
+        let Some((new, false)) = self.look(touch, part, at) else {
+            return;
+        };
+        if let Some(slot) = self.shadow.slot(part.word, &new) {
+            self.lines
+                .renews(touch.addr, touch.size, touch.writes, slot);
         }
     }
 
@@ -187,40 +308,47 @@ impl Detector {
     fn use_words(&mut self, touch: &Touch, how: Use) {
         let first = touch.addr / SYNC;
         let last = touch.addr.saturating_add(touch.size.clamp(1, 64) - 1) / SYNC;
+        let mut held = [std::ptr::null_mut(); 2];
         for word in first..=last {
-            self.uses(SyncObject::Word(word * SYNC), how);
+            if let Some(now) = self.act_on(SyncObject::Word(word * SYNC), how) {
+                held = [if word == first { now } else { held[0] }, now];
+            }
+        }
+        if touch.atomic && has_line(touch) && last - first < 2 {
+            self.lines.releases(touch.addr, touch.size, held);
         }
     }
 
-    /// Looks for races of a part of an access.
-    fn look(&mut self, touch: &Touch, part: Part, at: TouchPosition) {
-        let Ok(thread) = u16::try_from(self.current) else {
-            return;
-        };
+    /// Looks for races of a part of an access: as it was kept, and whether it races.
+    fn look(&mut self, touch: &Touch, part: Part, at: TouchPosition) -> Option<(Made, bool)> {
+        let thread = u16::try_from(self.current).ok()?;
         let runner = &self.runners[self.current];
         let new = Made {
-            clock: runner.clock.of(self.current),
+            time: runner.clock.of(self.current),
             thread,
             mask: part.mask,
-            writes: touch.writes,
+            writes: touch.writes.into(),
             tick: at.tick,
             event: at.event,
-            pc: touch.pc,
+            place: touch.pc,
         };
         let mut racing: Option<Made> = None;
-        let mut tell = |old: Made| racing = Some(racing.unwrap_or(old));
-        self.shadow.add(part.word, new, &runner.clock, &mut tell);
+        let mut tell = |old: Made| racing = Some(racing.map_or(old, |one| preferred(one, old)));
+        if self.shadow.add(part.word, new, &runner.clock, &mut tell) {
+            self.lines.forget();
+        }
         if let Some(nr) = touch.call {
             self.calls.insert(place_of_call(touch.pc, at.event), nr);
         }
         if let Some(old) = racing {
             self.found(&old, &new, part.word, touch.call);
         }
+        Some((new, racing.is_some()))
     }
 
     /// A pair of accesses races.
     fn found(&mut self, old: &Made, new: &Made, word: u64, call: Option<u32>) {
-        let places = [(old.pc, old.writes), (new.pc, new.writes)];
+        let places = [(old.pc(), old.writes != 0), (new.pc(), new.writes != 0)];
         let turned = [places[1], places[0]];
         if let Some(race) = self.found.get(&places).or_else(|| self.found.get(&turned)) {
             self.races[*race].count += 1;
@@ -235,13 +363,13 @@ impl Detector {
             thread: self.runners[usize::from(made.thread)].index,
             event: made.event,
             tick: made.tick,
-            pc: made.pc,
+            pc: made.pc(),
             addr: word + u64::from(made.mask.trailing_zeros()),
             size: made.mask.count_ones().into(),
-            writes: made.writes,
+            writes: made.writes != 0,
             call,
         };
-        let earlier = self.calls.get(&place_of_call(old.pc, old.event)).copied();
+        let earlier = self.calls.get(&place_of_call(old.pc(), old.event)).copied();
         self.races.push(Race {
             first: access(old, earlier),
             second: access(new, call),
@@ -261,88 +389,15 @@ impl Detector {
     }
 }
 
+/// Whether the routine can know accesses like this one.
+fn has_line(touch: &Touch) -> bool {
+    matches!(touch.size, 1 | 2 | 4 | 8) && touch.call.is_none()
+}
+
 /// Stands for a system call at an event.
 fn place_of_call(pc: u64, event: u64) -> u64 {
     pc ^ event << 48
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn access(detector: &mut Detector, thread: u32, addr: u64, writes: bool, atomic: bool) {
-        detector.run(0, thread);
-        let touch = Touch {
-            pc: 0x1000 + addr + u64::from(writes),
-            addr,
-            size: 4,
-            writes,
-            atomic,
-            call: None,
-        };
-        detector.touch(&touch, TouchPosition::default);
-    }
-
-    fn two_threads() -> Detector {
-        let mut detector = Detector::default();
-        detector.run(0, 0);
-        detector.born(0, 1);
-        detector
-    }
-
-    #[test]
-    fn a_creator_and_its_thread_race_behind_the_creation_only() {
-        let mut detector = Detector::default();
-        access(&mut detector, 0, 64, true, false);
-        detector.born(0, 1);
-        access(&mut detector, 1, 64, true, false);
-        assert_eq!(detector.races().races.len(), 0);
-        access(&mut detector, 0, 64, false, false);
-        let races = detector.races().races;
-        assert_eq!(races.len(), 1);
-        assert_eq!((races[0].first.thread, races[0].second.thread), (1, 0));
-    }
-
-    #[test]
-    fn a_word_of_atomic_instructions_orders_plain_accesses_too() {
-        let mut detector = two_threads();
-        access(&mut detector, 0, 128, true, true); // lock
-        access(&mut detector, 0, 64, true, false);
-        access(&mut detector, 0, 128, true, false); // unlock by a plain store
-        access(&mut detector, 1, 128, true, true);
-        access(&mut detector, 1, 64, true, false);
-        assert_eq!(detector.races().races.len(), 0);
-        // Its neighbour is plain data.
-        access(&mut detector, 0, 132, true, false);
-        access(&mut detector, 1, 132, true, false);
-        assert_eq!(detector.races().races.len(), 1);
-    }
-
-    #[test]
-    fn a_site_makes_its_word_one_to_synchronise_by() {
-        let hints = RaceHints {
-            words: Vec::new(),
-            sites: vec![0x1000 + 128 + 1],
-        };
-        let mut detector = Detector::new(&hints);
-        detector.run(0, 0);
-        detector.born(0, 1);
-        access(&mut detector, 0, 64, true, false);
-        access(&mut detector, 0, 128, true, false);
-        access(&mut detector, 1, 128, false, false);
-        access(&mut detector, 1, 64, false, false);
-        assert_eq!(detector.races().races.len(), 0);
-        access(&mut detector, 1, 72, true, false);
-        access(&mut detector, 0, 72, true, false);
-        assert_eq!(detector.races().races.len(), 1);
-    }
-
-    #[test]
-    fn new_memory_has_no_past() {
-        let mut detector = two_threads();
-        access(&mut detector, 0, 64, true, false);
-        detector.renew(64, 4096);
-        access(&mut detector, 1, 64, true, false);
-        assert_eq!(detector.races().races.len(), 0);
-    }
-}
+mod tests;

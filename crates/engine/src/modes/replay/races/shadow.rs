@@ -7,6 +7,8 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
+use relive_host::track::lines::Slot;
+
 use super::clock::VectorClock;
 
 /// Bytes of a word, which has one cell.
@@ -15,36 +17,37 @@ pub const WORD: u64 = 8;
 const BLOCK: u64 = 1 << 10;
 const CELLS: usize = (BLOCK / WORD) as usize;
 
-/// An access that was made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Made {
-    /// Its thread's time then: 0 for no access.
-    pub clock: u32,
-    pub thread: u16,
-    /// Bytes of the word.
-    pub mask: u8,
-    pub writes: bool,
-    /// Ticks of the thread.
-    pub tick: u64,
-    /// Events of the process.
-    pub event: u64,
-    /// The instruction.
-    pub pc: u64,
+/// An access that was made: at time 0 none.
+pub type Made = Slot;
+
+/// The relations between accesses.
+trait Access: Sized {
+    fn is_none(&self) -> bool;
+    fn is_before(&self, now: &VectorClock) -> bool;
+    fn is_by(&self, other: &Self) -> bool;
+    fn is_like(&self, other: &Self) -> bool;
+    fn meet(&mut self, new: &Self, now: &VectorClock, race: &mut dyn FnMut(Self)) -> bool;
+    fn is_covered(&self, other: &Self) -> bool;
 }
 
-impl Made {
+impl Access for Made {
     fn is_none(&self) -> bool {
-        self.clock == 0
+        self.time == 0
     }
 
     /// Whether it is ordered before what a thread with this clock does now.
     fn is_before(&self, now: &VectorClock) -> bool {
-        self.clock <= now.of(self.thread.into())
+        self.time <= now.of(self.thread.into())
     }
 
     /// Whether it is of the same thread at the same time.
     fn is_by(&self, other: &Self) -> bool {
-        self.thread == other.thread && self.clock == other.clock
+        self.thread == other.thread && self.time == other.time
+    }
+
+    /// Whether it differs in time and position alone.
+    fn is_like(&self, other: &Self) -> bool {
+        self.thread == other.thread && self.mask == other.mask && self.writes == other.writes
     }
 
     /// A later access comes: reports a race, or goes if it is not needed any more. Whether the later
@@ -59,7 +62,7 @@ impl Made {
                 return false;
             }
         } else if !self.is_before(now) {
-            if self.mask & new.mask != 0 && (self.writes || new.writes) {
+            if self.mask & new.mask != 0 && self.writes | new.writes != 0 {
                 race(*self);
             }
             return true;
@@ -73,56 +76,81 @@ impl Made {
     /// Whether each later access that races with this one races with `other` too, which comes
     /// behind it.
     fn is_covered(&self, other: &Self) -> bool {
-        self.mask & !other.mask == 0 && (other.writes || !self.writes)
+        self.mask & !other.mask == 0 && self.writes <= other.writes
     }
 }
 
+/// Of two accesses that race with a third one, the one to report. An access that another one
+/// covers, which comes behind it, is never preferred to that: so it makes no difference whether it
+/// has been dropped already.
+pub fn preferred(a: Made, b: Made) -> Made {
+    let bytes = |made: &Made| made.mask.count_ones();
+    let key = |made: &Made| match a.thread == b.thread {
+        true => (made.writes, u64::from(made.time), u64::from(bytes(made))),
+        false => (made.writes, made.event, made.tick),
+    };
+    if key(&b) > key(&a) { b } else { a }
+}
+
 /// The cell of one word.
+///
+/// It may hold accesses that are not needed any more: where a line renews a slot, nothing else of the
+/// cell is looked at ([`relive_host::track::lines`]).
 #[derive(Default)]
 struct ShadowCell {
     made: [Made; 2],
-    /// Accesses that do not fit.
+    /// Accesses that do not fit. None is taken out: a line may lead to its slot.
     more: Vec<Made>,
     /// Bytes that threads synchronise by.
     sync: u8,
 }
 
 impl ShadowCell {
-    /// Adds an access; reports those that it races with.
-    fn add(&mut self, new: Made, now: &VectorClock, race: &mut dyn FnMut(Made)) {
+    /// Adds an access; reports those that it races with. Whether slots have moved.
+    fn add(&mut self, new: Made, now: &VectorClock, race: &mut dyn FnMut(Made)) -> bool {
         let mut is_needed = true;
-        for old in &mut self.made {
+        for old in self.made.iter_mut().chain(&mut self.more) {
             is_needed &= old.meet(&new, now, race);
         }
-        if !self.more.is_empty() {
-            for old in &mut self.more {
-                is_needed &= old.meet(&new, now, race);
-            }
-            self.more.retain(|made| !made.is_none());
-        }
         if is_needed {
-            self.put(new);
+            return self.put(new);
         }
+        let is_there = self.slot(&new).is_some();
+        match self.made.iter_mut().find(|made| made.is_none()) {
+            // A slot that a line can renew.
+            Some(free) if !is_there => *free = new,
+            _ => {}
+        }
+        false
+    }
+
+    fn all(&mut self) -> impl Iterator<Item = &mut Made> {
+        self.made.iter_mut().chain(&mut self.more)
+    }
+
+    /// The slot of an access like this one.
+    fn slot(&mut self, new: &Made) -> Option<&mut Made> {
+        self.all().find(|made| made.is_like(new))
     }
 
     /// Puts in an access that is needed. Where there is no room, accesses of one thread to neighbouring
-    /// bytes become one, with the later position.
-    fn put(&mut self, new: Made) {
-        if let Some(free) = self.made.iter_mut().find(|made| made.is_none()) {
+    /// bytes become one, with the later position. Whether slots have moved.
+    fn put(&mut self, new: Made) -> bool {
+        if let Some(free) = self.all().find(|made| made.is_none()) {
             *free = new;
-            return;
+            return false;
         }
-        let mut all = self.made.iter_mut().chain(&mut self.more);
-        let alike = all.find(|old| old.is_by(&new) && old.writes == new.writes);
-        match alike {
-            Some(old) => {
-                *old = Made {
-                    mask: old.mask | new.mask,
-                    ..new
-                }
-            }
-            None => self.more.push(new),
+        let alike = |old: &Made| old.is_by(&new) && old.writes == new.writes;
+        if let Some(old) = self.all().find(|old| alike(old)) {
+            *old = Made {
+                mask: old.mask | new.mask,
+                ..new
+            };
+            return false;
         }
+        let moves = self.more.len() == self.more.capacity();
+        self.more.push(new);
+        moves
     }
 
     /// Forgets the accesses to these bytes.
@@ -133,13 +161,11 @@ impl ShadowCell {
                 *made = Made::default();
             }
         };
-        self.made.iter_mut().for_each(cut);
-        self.more.iter_mut().for_each(cut);
-        self.more.retain(|made| !made.is_none());
+        self.all().for_each(cut);
     }
 
-    fn is_empty(&self) -> bool {
-        self.made.iter().all(Made::is_none) && self.more.is_empty()
+    fn is_empty(&mut self) -> bool {
+        self.all().all(|made| made.is_none())
     }
 }
 
@@ -256,14 +282,24 @@ impl Shadow {
     }
 
     /// Adds an access to a word, of the bytes that threads do not synchronise by; reports those that it
-    /// races with.
+    /// races with. Whether slots of the cell have moved.
     #[inline]
-    pub fn add(&mut self, word: u64, new: Made, now: &VectorClock, race: &mut dyn FnMut(Made)) {
+    pub fn add(
+        &mut self,
+        word: u64,
+        new: Made,
+        now: &VectorClock,
+        race: &mut dyn FnMut(Made),
+    ) -> bool {
         let cell = self.cell(word);
         let mask = new.mask & !cell.sync;
-        if mask != 0 {
-            cell.add(Made { mask, ..new }, now, race);
-        }
+        mask != 0 && cell.add(Made { mask, ..new }, now, race)
+    }
+
+    /// The slot of an access of one word that has been added, if it is as it was made: it stays there
+    /// until slots move, or the memory of the word is other memory.
+    pub fn slot(&mut self, word: u64, new: &Made) -> Option<&mut Made> {
+        self.cell(word).slot(new)
     }
 
     /// From now on threads synchronise by these bytes. Whether there were plain accesses.
@@ -310,12 +346,12 @@ impl Shadow {
 mod tests {
     use super::*;
 
-    fn made(thread: u16, clock: u32, mask: u8, writes: bool) -> Made {
+    fn made(thread: u16, time: u32, mask: u8, writes: bool) -> Made {
         Made {
-            clock,
+            time,
             thread,
             mask,
-            writes,
+            writes: writes.into(),
             ..Made::default()
         }
     }

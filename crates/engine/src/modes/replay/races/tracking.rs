@@ -4,7 +4,7 @@
 use std::cell::UnsafeCell;
 
 use relive_host::Context;
-use relive_host::track::{self, Era, Tracked};
+use relive_host::track::{self, Tracked};
 
 use super::calls::Descriptors;
 use super::detector::Detector;
@@ -23,7 +23,6 @@ pub struct Tracking {
     pub detector: Detector,
     pub descriptors: Descriptors,
     hints: RaceHints,
-    era: Era,
     /// The thread whose turn it is.
     running: Option<Id>,
     /// Its time has gone on since its era began.
@@ -60,13 +59,13 @@ pub fn begin(hints: RaceHints) -> Result<()> {
         detector: Detector::new(&hints),
         descriptors: Descriptors::default(),
         hints,
-        era: Era::default().next(),
         running: None,
         stale: true,
         on: false,
         written: Vec::new(),
         before: Races::default(),
     };
+    tracking.follow();
     // SAFETY: one thread, which is not in `with`.
     unsafe { *TRACKING.0.get() = Some(tracking) };
     // SAFETY: a replay runs guest code on one host thread.
@@ -109,6 +108,13 @@ fn here(ctx: &Context) -> TouchPosition {
 }
 
 impl Tracking {
+    /// Has the routine look into the lines of the detector.
+    fn follow(&self) {
+        // SAFETY: one thread; and the detector forgets its lines whenever other memory is there. It
+        // drops no object, and only empties the cells that it has.
+        unsafe { self.detector.lines.follow() };
+    }
+
     /// Guest code makes an access.
     fn access(&mut self, ctx: &mut Context, tracked: &Tracked, addr: u64) {
         let size = match tracked.repeated {
@@ -128,14 +134,21 @@ impl Tracking {
         };
         match self.detector.touch(&touch, || here(ctx)) {
             TouchOutcome::Known if !tracked.repeated => {
-                self.era.seen(addr, tracked.size, tracked.writes);
+                let era = self.detector.lines.now().era;
+                era.seen(addr, tracked.size, tracked.writes);
             }
             TouchOutcome::Known | TouchOutcome::Acquired => {}
             TouchOutcome::Released => {
-                self.era = self.era.next();
-                ctx.begin_era(self.era);
+                self.begin_era(ctx);
             }
         }
+    }
+
+    /// The filter knows nothing from now on.
+    fn begin_era(&mut self, ctx: &mut Context) {
+        let now = self.detector.lines.now_mut();
+        now.era = now.era.next();
+        ctx.begin_era(now.era);
     }
 
     /// A thread is about to run guest code.
@@ -159,9 +172,9 @@ impl Tracking {
         }
         if self.stale {
             self.stale = false;
-            self.era = self.era.next();
-            task.ctx.begin_era(self.era);
+            self.begin_era(&mut task.ctx);
         }
+        self.detector.lines.now_mut().event = state::events();
         Ok(())
     }
 
@@ -173,7 +186,10 @@ impl Tracking {
     /// The process runs a new program.
     pub fn new_program(&mut self) {
         self.before = self.races();
+        let era = self.detector.lines.now().era;
         self.detector = Detector::new(&self.hints);
+        self.detector.lines.now_mut().era = era;
+        self.follow();
         self.running = None;
         self.stale = true;
     }
@@ -208,3 +224,6 @@ impl Tracking {
         races
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,77 @@
+use super::*;
+
+fn access(detector: &mut Detector, thread: u32, addr: u64, writes: bool, atomic: bool) {
+    detector.run(0, thread);
+    let touch = Touch {
+        pc: 0x1000 + addr + u64::from(writes),
+        addr,
+        size: 4,
+        writes,
+        atomic,
+        call: None,
+    };
+    detector.touch(&touch, TouchPosition::default);
+}
+
+fn two_threads() -> Detector {
+    let mut detector = Detector::default();
+    detector.run(0, 0);
+    detector.born(0, 1);
+    detector
+}
+
+#[test]
+fn a_creator_and_its_thread_race_behind_the_creation_only() {
+    let mut detector = Detector::default();
+    access(&mut detector, 0, 64, true, false);
+    detector.born(0, 1);
+    access(&mut detector, 1, 64, true, false);
+    assert_eq!(detector.races().races.len(), 0);
+    access(&mut detector, 0, 64, false, false);
+    let races = detector.races().races;
+    assert_eq!(races.len(), 1);
+    assert_eq!((races[0].first.thread, races[0].second.thread), (1, 0));
+}
+
+#[test]
+fn a_word_of_atomic_instructions_orders_plain_accesses_too() {
+    let mut detector = two_threads();
+    access(&mut detector, 0, 128, true, true); // lock
+    access(&mut detector, 0, 64, true, false);
+    access(&mut detector, 0, 128, true, false); // unlock by a plain store
+    access(&mut detector, 1, 128, true, true);
+    access(&mut detector, 1, 64, true, false);
+    assert_eq!(detector.races().races.len(), 0);
+    // Its neighbour is plain data.
+    access(&mut detector, 0, 132, true, false);
+    access(&mut detector, 1, 132, true, false);
+    assert_eq!(detector.races().races.len(), 1);
+}
+
+#[test]
+fn a_site_makes_its_word_one_to_synchronise_by() {
+    let hints = RaceHints {
+        words: Vec::new(),
+        sites: vec![0x1000 + 128 + 1],
+    };
+    let mut detector = Detector::new(&hints);
+    detector.run(0, 0);
+    detector.born(0, 1);
+    access(&mut detector, 0, 64, true, false);
+    access(&mut detector, 0, 128, true, false);
+    access(&mut detector, 1, 128, false, false);
+    access(&mut detector, 1, 64, false, false);
+    assert_eq!(detector.races().races.len(), 0);
+    access(&mut detector, 1, 72, true, false);
+    access(&mut detector, 0, 72, true, false);
+    assert_eq!(detector.races().races.len(), 1);
+}
+
+#[test]
+fn new_memory_has_no_past() {
+    let mut detector = two_threads();
+    access(&mut detector, 0, 64, true, false);
+    detector.renew(64, 4096);
+    access(&mut detector, 1, 64, true, false);
+    assert_eq!(detector.races().races.len(), 0);
+}
