@@ -6,9 +6,22 @@
 //! could have become something else's. This module decides nothing, and touches no guest memory.
 
 use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
-use super::Era;
 use super::access::Tracked;
+use super::filter::{self, ENTRY_SHIFT, Era};
+
+/// The state that the routine works with, or null. Process-wide: translated code calls the
+/// routine without an argument for it.
+pub(super) static NOW: AtomicPtr<Now> = AtomicPtr::new(std::ptr::null_mut());
+
+/// From now on the routine looks into the lines of this state before it calls the tracker.
+///
+/// # Safety
+/// It stays there and is used by this thread alone, until another one is followed.
+pub unsafe fn follow(now: *mut Now) {
+    NOW.store(now, Ordering::Relaxed);
+}
 
 /// Lines for each kind of access.
 pub const LINES: usize = 1 << 13;
@@ -134,10 +147,10 @@ const GENERATION_SHIFT: u32 = 16;
 
 impl Drop for Lines {
     fn drop(&mut self) {
-        let followed = super::NOW.load(std::sync::atomic::Ordering::Relaxed);
+        let followed = NOW.load(Ordering::Relaxed);
         if followed == self.now {
             // SAFETY: the routine does without.
-            unsafe { super::follow(null_mut()) };
+            unsafe { follow(null_mut()) };
         }
         // SAFETY: made by `default`, and nothing else has it now.
         drop(unsafe { Box::from_raw(self.now) });
@@ -165,7 +178,7 @@ impl Lines {
     /// long as their generation.
     pub unsafe fn follow(&self) {
         // SAFETY: it is there until it is dropped, which ends this.
-        unsafe { super::follow(self.now) };
+        unsafe { follow(self.now) };
     }
 
     /// All lines are forgotten.
@@ -181,7 +194,7 @@ impl Lines {
     /// A plain access of 1, 2, 4 or 8 bytes that is made again renews this slot, if that is still
     /// like now.
     pub fn renews(&mut self, addr: u64, size: u64, writes: bool, slot: &mut Slot) {
-        let entry = super::entry(addr, size, writes);
+        let entry = filter::entry(addr, size, writes);
         let shape = slot.shape() | entry << 32;
         let slot = std::ptr::from_mut(slot) as u64;
         self.set(addr, access(size, writes, false), slot, shape);
@@ -189,7 +202,7 @@ impl Lines {
 
     /// Nothing comes of a plain read of 1, 2, 4 or 8 bytes that is made again.
     pub fn ignores(&mut self, addr: u64, size: u64) {
-        let shape = self.none.shape() | super::entry(addr, size, false) << 32;
+        let shape = self.none.shape() | filter::entry(addr, size, false) << 32;
         let slot = &raw mut *self.none as u64;
         self.set(addr, access(size, false, false), slot, shape);
     }
@@ -204,7 +217,7 @@ impl Lines {
     fn set(&mut self, addr: u64, access: Tracked, first: u64, second: u64) {
         let word = access.word();
         let kind = access.kind();
-        let entry = (addr >> super::ENTRY_SHIFT) as usize % LINES;
+        let entry = (addr >> ENTRY_SHIFT) as usize % LINES;
         let shape = self.now().generation | word >> super::access::SIZE_SHIFT;
         self.lines[kind * LINES + entry] = Line {
             addr,

@@ -10,13 +10,14 @@
 use std::arch::naked_asm;
 use std::mem::offset_of;
 
-use super::TRACKER;
 use super::access::{KINDS, SIZE_SHIFT, kind};
-use super::lines::{LINES, Line, Now};
+use super::filter::{ENTRY_SHIFT, ERA_SHIFT, ERAS};
+use super::lines::{LINES, Line, NOW, Now};
+use super::tracker::TRACKER;
 use crate::context::{Context, LANES, off};
 use crate::vectors;
 
-const _: () = assert!(LANES == 8 && size_of::<Line>() == 8 << super::ENTRY_SHIFT);
+const _: () = assert!(LANES == 8 && size_of::<Line>() == 8 << ENTRY_SHIFT);
 
 /// The entries, by [`kind`].
 pub(crate) fn entries() -> [u64; KINDS] {
@@ -119,7 +120,7 @@ macro_rules! plain {
                 "sub rax, rcx",
                 "mov [rdi + 8], rax",
                 leave!(),
-                now = sym super::NOW,
+                now = sym NOW,
                 told = sym told,
                 sites = const offset_of!(Now, sites),
                 table = const offset_of!(Now, table),
@@ -175,7 +176,7 @@ unsafe extern "C" fn atomic() {
         "7:",
         "pop rdx",
         "jmp 8b",
-        now = sym super::NOW,
+        now = sym NOW,
         told = sym told,
         sites = const offset_of!(Now, sites),
         table = const offset_of!(Now, table),
@@ -190,8 +191,8 @@ unsafe extern "C" fn atomic() {
         line_shape = const offset_of!(Line, shape),
         line_first = const offset_of!(Line, first),
         line_second = const offset_of!(Line, second),
-        last_era = const super::ERAS - 1,
-        era_shift = const super::ERA_SHIFT,
+        last_era = const ERAS - 1,
+        era_shift = const ERA_SHIFT,
         key = const off::TRACK_KEY,
     )
 }

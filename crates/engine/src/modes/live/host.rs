@@ -12,7 +12,8 @@ use crate::mode::Host;
 use crate::registry::Registry;
 use crate::sigaction::{SIG_IGN, host_disposition};
 
-/// The process is traced: its tracer sees signals that the guest ignores.
+/// The process is traced: its tracer sees signals that the guest ignores. Process-wide: as are the actions of
+/// signals, of which this is a part.
 static ALL: AtomicBool = AtomicBool::new(false);
 
 /// The kernel behind guest threads; the engine marks the robust locks of those that end.

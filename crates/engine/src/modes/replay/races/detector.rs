@@ -31,14 +31,14 @@ struct Runner {
 
 /// What is known behind an object.
 #[derive(Default)]
-struct Shared {
-    /// Moved on by the routine as well: the time of [`Shared::by`].
+struct SharedClock {
+    /// Moved on by the routine as well: the time of [`SharedClock::by`].
     held: Held,
     by: usize,
     clock: VectorClock,
 }
 
-impl Shared {
+impl SharedClock {
     /// Notes what the routine has done.
     fn settle(&mut self) {
         if self.held.stamp != 0 {
@@ -57,7 +57,7 @@ pub struct Detector {
     numbers: HashMap<(u32, u32), usize>,
     current: usize,
     stamps: u64,
-    objects: Mixed<SyncObject, Box<Shared>>,
+    objects: Mixed<SyncObject, Box<SharedClock>>,
     shadow: Shadow,
     /// What the routine in front of this does by itself; its time is that of the running thread.
     pub lines: Lines,

@@ -21,7 +21,7 @@ const CELLS: usize = (BLOCK / WORD) as usize;
 pub type Made = Slot;
 
 /// The relations between accesses.
-trait Access: Sized {
+trait Placed: Sized {
     fn is_none(&self) -> bool;
     fn is_before(&self, now: &VectorClock) -> bool;
     fn is_by(&self, other: &Self) -> bool;
@@ -30,7 +30,7 @@ trait Access: Sized {
     fn is_covered(&self, other: &Self) -> bool;
 }
 
-impl Access for Made {
+impl Placed for Made {
     fn is_none(&self) -> bool {
         self.time == 0
     }
