@@ -21,7 +21,7 @@ const CELLS: usize = (BLOCK / WORD) as usize;
 pub type Made = Slot;
 
 /// The relations between accesses.
-trait Placed: Sized {
+trait HappensBefore: Sized {
     fn is_none(&self) -> bool;
     fn is_before(&self, now: &VectorClock) -> bool;
     fn is_by(&self, other: &Self) -> bool;
@@ -30,7 +30,7 @@ trait Placed: Sized {
     fn is_covered(&self, other: &Self) -> bool;
 }
 
-impl Placed for Made {
+impl HappensBefore for Made {
     fn is_none(&self) -> bool {
         self.time == 0
     }
