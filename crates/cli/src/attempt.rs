@@ -58,6 +58,7 @@ pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
         timeout: args.timeout_ms.map(Duration::from_millis),
         silent: true,
         count: args.stats,
+        promotes: false,
         sites: &args.sites,
     })?;
     let (code, signal) = match recording.status {

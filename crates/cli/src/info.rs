@@ -6,7 +6,7 @@ use std::time::Duration;
 use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus;
 use relive_sched::Seed;
-use relive_trace::{Ending, Recorder, Trace};
+use relive_trace::{Ending, Manifest, Recorder, Trace};
 use serde_json::{Value, json};
 
 use crate::args::InfoArgs;
@@ -61,18 +61,7 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
         ("folder", escape::line(&manifest.directory.0)),
         ("ended", end),
         ("length", length),
-        (
-            "threads ran",
-            match manifest.recorder {
-                Recorder::Serial => "one at a time: every replay is exact".to_owned(),
-                Recorder::Sketch if trace.is_exact() => {
-                    "on all cores; their order has been found: replays are exact".to_owned()
-                }
-                Recorder::Sketch => {
-                    "on all cores; inexact until a replay has found their order".to_owned()
-                }
-            },
-        ),
+        ("threads ran", threads_ran(manifest, trace.is_exact())),
         (
             "schedule",
             manifest.chaos_seed.map_or("fair".to_owned(), |seed| {
@@ -121,6 +110,29 @@ fn facts(out: &mut dyn Write, trace: &Trace, scan: &Scan) -> Result<(), Stop> {
         .collect();
     format::table(out, &[], &rows)?;
     Ok(())
+}
+
+/// How threads ran, and whether replays are exact.
+fn threads_ran(manifest: &Manifest, is_exact: bool) -> String {
+    if manifest.recorder == Recorder::Serial {
+        return "one at a time: every replay is exact".to_owned();
+    }
+    let ordered = match manifest.sites.len() as u64 {
+        0 => String::new(),
+        n => format!(
+            " with {} in order",
+            if n == 1 {
+                "1 plain access".to_owned()
+            } else {
+                format!("{} plain accesses", format::number(n))
+            }
+        ),
+    };
+    let exact = match is_exact {
+        true => "their order has been found: replays are exact",
+        false => "inexact until a replay has found their order",
+    };
+    format!("on all cores{ordered}; {exact}")
 }
 
 fn threads(out: &mut dyn Write, scan: &Scan) -> Result<(), Stop> {
@@ -184,6 +196,7 @@ fn object(trace: &Trace, scan: &Scan) -> Value {
         "command": manifest.command,
         "directory": manifest.directory,
         "recorder": manifest.recorder,
+        "ordered_sites": manifest.sites.len(),
         "exact": trace.is_exact(),
         "chaos_seed": manifest.chaos_seed,
         "complete": !traces::is_cut_off(trace),

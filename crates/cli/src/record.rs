@@ -42,6 +42,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         deadlocks: false,
         silent: false,
         count: args.stats.stats.is_some(),
+        promotes: !args.no_promoted,
         sites: &[],
     };
     match supervisor::record(&options) {

@@ -8,6 +8,7 @@ use crate::kernel::stream_aliases::STREAM_ALIASES;
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::linear::disagreement::TOLD;
 use crate::modes::serial::sites::SITES;
+use crate::ordered_sites::SITES as ORDERED_SITES;
 use crate::ptrace::slots::SLOTS;
 use crate::sharing::changes::CHANGES;
 use crate::sharing::group::GROUP;
@@ -22,7 +23,7 @@ pub fn place() {
     /// Whether that has happened. Process-wide: the places are those of the executable, the same in all
     /// processes of a tree.
     static DONE: Once = Once::new();
-    let all: [&'static dyn Declared; 17] = [
+    let all: [&'static dyn Declared; 18] = [
         &CONCURRENCY,
         &TOLD,
         &remarks::REMARKS,
@@ -40,6 +41,7 @@ pub fn place() {
         &SITES,
         &ALARMS,
         &SLOTS,
+        &ORDERED_SITES,
     ];
     DONE.call_once(|| shm::place(&all));
 }

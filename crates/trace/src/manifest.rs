@@ -46,6 +46,10 @@ pub struct Manifest {
     /// How threads ran while it was recorded.
     #[serde(default, skip_serializing_if = "Recorder::is_serial")]
     pub recorder: Recorder,
+    /// Plain accesses that were ordered like atomic instructions while it was recorded; the numbers belong to
+    /// the translator. Of a recording that is not complete those that were to be.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sites: Vec<u64>,
     /// Seed of the chaos schedule; absent if the schedule was the ordinary, fair one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub chaos_seed: Option<u64>,
@@ -151,6 +155,7 @@ impl Manifest {
             cpu: Cpu::this(),
             page_size: rustix::param::page_size() as u64,
             recorder: Recorder::Serial,
+            sites: Vec::new(),
             chaos_seed: None,
             complete: false,
             tapes_length: None,

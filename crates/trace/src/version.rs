@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// The format that this crate writes. The major number changes when an older reader would
 /// misread a trace; the minor number when something was added.
-pub const FORMAT: Version = Version { major: 1, minor: 5 };
+pub const FORMAT: Version = Version { major: 1, minor: 6 };
 
 /// A version of the trace format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]

@@ -129,6 +129,11 @@ impl TraceWriter {
         FileStore::new(&self.directory)
     }
 
+    /// Says which sites have been ordered, of those that were to be.
+    pub fn orders(&mut self, sites: Vec<u64>) {
+        self.manifest.sites = sites;
+    }
+
     /// Adds encoded events to a tape; they may be cut anywhere. Full chunks are written.
     ///
     /// # Errors

@@ -107,6 +107,12 @@ fn version_1_5() {
     checked("v1.5");
 }
 
+/// The manifest may name sites.
+#[test]
+fn version_1_6() {
+    checked("v1.6");
+}
+
 /// The bytes that the references of a trace's only tape lead to.
 fn input_of(trace: &Trace) -> String {
     let mut text = String::new();

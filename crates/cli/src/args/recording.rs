@@ -40,6 +40,9 @@ pub struct RecordArgs {
     /// How the threads of a process run while they are recorded
     #[arg(long, value_name = "MODE", value_enum, default_value_t = RecordMode::Serial)]
     pub mode: RecordMode,
+    /// A sketch orders atomic instructions alone, and not the plain accesses that replays of earlier ones have learnt
+    #[arg(long)]
+    pub no_promoted: bool,
     /// Vary the schedule to expose bugs; the seed, random or given, is printed on standard error
     #[arg(long, value_name = "SEED", num_args = 0..=1, require_equals = true)]
     pub chaos: Option<Option<Seed>>,

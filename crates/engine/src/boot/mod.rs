@@ -27,7 +27,7 @@ use crate::modes::{self, serial};
 use crate::registry::Registry;
 use crate::shm::{Shm, share, shared};
 use crate::start_data::{self, Boot, Continuation, Lifted};
-use crate::{stack_limit, stats, translations};
+use crate::{ordered_sites, stack_limit, stats, translations};
 
 /// Runs this process as a host. Does not return while the guest lives.
 pub fn host_main(fd: i32) -> ! {
@@ -100,6 +100,9 @@ fn begin(boot: Boot, lifted: Lifted) -> Result<Infallible> {
     let traits = mode.traits();
     options.together = traits.together;
     options.order = traits.operations;
+    if traits.operations != Ordered::Off {
+        options.sites = ordered_sites::of(shm.as_ref());
+    }
     if traits.operations == Ordered::Record {
         let no = |errno| {
             Failure::setup(format!(

@@ -10,6 +10,8 @@ use relive_host::{GuestAddr, addr::PAGE, copy, layout};
 use super::Memory;
 use super::host_map::guard_host;
 use crate::failure::{Failure, Result};
+use crate::ordered_sites;
+use crate::shm::shared;
 use crate::space::{AddressSpace, EXEC, READ, Region, WRITE};
 
 impl Memory {
@@ -235,6 +237,10 @@ impl Code for CodeView<'_> {
         let writable = |r: &Region| r.prot & WRITE != 0 || r.shared || r.common;
         let region = self.space.at(pc.0).filter(|r| r.prot & EXEC != 0);
         region.is_some_and(|r| !writable(r))
+    }
+
+    fn meets(&self, site: u64) {
+        ordered_sites::meets(shared(), site);
     }
 }
 

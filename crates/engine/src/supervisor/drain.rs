@@ -14,6 +14,7 @@ use super::signals::pass_on;
 use super::status::EndStatus;
 use crate::failure::{Failure, Result};
 use crate::modes::serial::sites::SITES;
+use crate::ordered_sites::SITES as ORDERED_SITES;
 use crate::remarks::REMARKS;
 use crate::shm::ring::{RINGS, state};
 use crate::shm::{Shm, alive};
@@ -146,6 +147,7 @@ impl Drain {
             raw_bytes: 0,
             stored_bytes: 0,
         };
+        self.writer.orders(ORDERED_SITES.of(&self.shm).met());
         let manifest = self.writer.finish(&summary).map_err(Failure::setup)?;
         Ok(Recording {
             status,

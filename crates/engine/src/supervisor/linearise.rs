@@ -5,8 +5,9 @@ use std::path::Path;
 
 use relive_trace::{Manifest, Trace, TraceWriter, exact_folder};
 
-use super::replay::{Exact, Failed, ReplayOptions, replay_into};
+use super::replay::{Exact, Failed, ReplayOptions, Replayed, replay_into};
 use crate::failure::{Failure, Result};
+use crate::learnt_sites;
 use crate::logging;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::path::{self, Paths};
@@ -29,21 +30,28 @@ pub fn linearise(trace: &Path, begins: &mut dyn FnMut(u32)) -> Result<u32> {
     let mut first = None;
     loop {
         begins(search.attempts() + 1);
-        let Failed { failure, at } = match attempt(trace, &hints) {
-            Ok(()) => return Ok(search.attempts() + 1),
+        let Failed { failure, at, .. } = match attempt(trace, &exact_folder(trace), &hints, false) {
+            Ok(_) => return Ok(search.attempts() + 1),
             Err(failed) => failed,
         };
         let (Failure::Divergence(_), Some(at)) = (&failure, at) else {
             return Err(failure);
         };
         tracing::info!(target: "linear", "attempt {} with {} decisions ({}): {at:?}: {failure}", search.attempts() + 1, hints.count(), hints.to_text());
+        if search.attempts() == 0 {
+            // Before the search, which may be long and may be ended.
+            learn(trace, &hints);
+        }
         let recording = Trace::open(trace).map_err(Failure::setup)?;
         path::read(&recording, at.process, &mut paths)?;
         search.failed(hints, &at, &paths);
         let first = first.get_or_insert(failure);
         hints = match search.next() {
             Some(hints) => hints,
-            None => return Err(with_attempts(first, search.attempts())),
+            None => {
+                learn(trace, &search.furthest());
+                return Err(with_attempts(first, search.attempts()));
+            }
         };
     }
 }
@@ -58,26 +66,52 @@ fn with_attempts(first: &Failure, attempts: u32) -> Failure {
     }
 }
 
-/// Replays a sketch with the decisions of a search.
-fn attempt(trace: &Path, hints: &Hints) -> std::result::Result<(), Failed> {
-    let folder = exact_folder(trace);
-    match std::fs::remove_dir_all(&folder) {
+/// Replays a sketch once more, to learn which plain accesses the next recording should order: where moments were
+/// not enough. Whatever comes of it changes nothing here.
+fn learn(trace: &Path, hints: &Hints) {
+    let folder = trace.join(".learning");
+    let sites = match attempt(trace, &folder, hints, true) {
+        Ok(replayed) => replayed.sites,
+        Err(failed) => {
+            tracing::info!(target: "linear", "learnt up to: {}", failed.failure);
+            failed.sites
+        }
+    };
+    // No reader looks at it.
+    let _ = std::fs::remove_dir_all(&folder);
+    let (all, new) = (sites.len(), learnt_sites::add(sites));
+    tracing::info!(target: "linear", "{new} of {all} sites of races are new");
+}
+
+/// Replays a sketch with the decisions of a search, and writes the exact tapes into a folder.
+fn attempt(
+    trace: &Path,
+    folder: &Path,
+    hints: &Hints,
+    learns: bool,
+) -> std::result::Result<Replayed, Failed> {
+    match std::fs::remove_dir_all(folder) {
         Err(e) if e.kind() != std::io::ErrorKind::NotFound => {
             return Err(Failure::setup(format!("cannot empty {}: {e}", folder.display())).into());
         }
         _ => {}
     }
     let manifest = Manifest::read(trace).map_err(Failure::setup)?;
-    let writer = TraceWriter::create(&folder, &manifest.begun()).map_err(Failure::setup)?;
+    let writer = TraceWriter::create(folder, &manifest.begun()).map_err(Failure::setup)?;
     let options = ReplayOptions {
         quiet: true,
         ..ReplayOptions::of(trace)
     };
-    match replay_into(&options, Some(Exact { writer, hints })) {
-        Ok(_) => Ok(()),
+    let exact = Exact {
+        writer,
+        hints,
+        learns,
+    };
+    match replay_into(&options, Some(exact)) {
+        Ok(replayed) => Ok(replayed),
         Err(failed) => {
             // What is left of it is no recording, and is emptied before the next attempt.
-            let _ = std::fs::remove_dir_all(&folder);
+            let _ = std::fs::remove_dir_all(folder);
             Err(failed)
         }
     }

@@ -14,8 +14,10 @@ use super::drain::{Drain, Recording};
 use super::program::{absolute, environment, find_program};
 use super::signals::{forward_endings, ignore_keyboard, wake_at_child_end};
 use crate::failure::{Failure, Result};
+use crate::learnt_sites;
 use crate::mode::{HandedOn, Name};
 use crate::modes::serial::sites::SITES;
+use crate::ordered_sites::SITES as ORDERED_SITES;
 use crate::shm::Shm;
 use crate::start_data::Boot;
 
@@ -39,6 +41,8 @@ pub struct RecordOptions<'a> {
     pub silent: bool,
     /// Count, for `--stats`.
     pub count: bool,
+    /// A sketch orders the plain accesses that earlier replays have learnt.
+    pub promotes: bool,
     /// Instructions by which threads met in earlier recordings of the program.
     pub sites: &'a [u64],
 }
@@ -51,7 +55,9 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     keep_heap();
     let target = find_program(options.program, options.args)?;
     let trace = absolute(options.trace)?;
-    let writer = TraceWriter::create(&trace, &manifest(options)?).map_err(Failure::setup)?;
+    crate::translations::store::choose();
+    let manifest = manifest(options)?;
+    let writer = TraceWriter::create(&trace, &manifest).map_err(Failure::setup)?;
     crate::sections::place();
     let (shm, _fd) = Shm::create()?;
     if options.count {
@@ -59,7 +65,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     }
     let sites = SITES.of(&shm);
     options.sites.iter().for_each(|&site| sites.add(site));
-    crate::translations::store::choose();
+    ORDERED_SITES.of(&shm).give(&manifest.sites);
     let shown = target.argv.clone();
     let memory = Some(shm.descriptor());
     let mode = match options.recorder {
@@ -98,6 +104,9 @@ fn manifest(options: &RecordOptions<'_>) -> Result<Manifest> {
         environment().into_iter().map(Bytes).collect(),
     );
     manifest.recorder = options.recorder;
+    if options.recorder == Recorder::Sketch && options.promotes {
+        manifest.sites = learnt_sites::all();
+    }
     manifest.chaos_seed = options.seed.and_then(|(seed, chaos)| chaos.then_some(seed));
     Ok(manifest)
 }

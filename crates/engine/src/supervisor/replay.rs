@@ -1,5 +1,6 @@
 //! Watching a replay: one host process for the first recorded process, which forks the rest.
 
+use std::collections::BTreeSet;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -19,7 +20,9 @@ use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::linear::disagreement::{Disagreement, TOLD};
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::wanted;
+use crate::modes::replay::races::learning;
 use crate::modes::replay::{checksum, confine, other_writers};
+use crate::ordered_sites::SITES;
 use crate::shm::Shm;
 use crate::start_data::Boot;
 use crate::stats::Totals;
@@ -67,6 +70,8 @@ pub struct Replayed {
     pub totals: Option<Totals>,
     /// Checksums of memory, if they were asked for.
     pub gathered: Gathered,
+    /// The sites that it has learnt, if it was to.
+    pub sites: BTreeSet<u64>,
 }
 
 /// Replays a trace to its end.
@@ -83,6 +88,8 @@ pub struct Exact<'a> {
     pub writer: TraceWriter,
     /// The decisions.
     pub hints: &'a Hints,
+    /// It learns which plain accesses a later recording should order.
+    pub learns: bool,
 }
 
 /// A failed replay.
@@ -91,11 +98,17 @@ pub struct Failed {
     pub failure: Failure,
     /// Where a linearising replay left the recording, if it did.
     pub at: Option<Disagreement>,
+    /// The sites that it has learnt.
+    pub sites: BTreeSet<u64>,
 }
 
 impl From<Failure> for Failed {
     fn from(failure: Failure) -> Self {
-        Self { failure, at: None }
+        Self {
+            failure,
+            at: None,
+            sites: BTreeSet::new(),
+        }
     }
 }
 
@@ -118,6 +131,9 @@ pub fn replay_into(
         stats::COUNTERS.of(&shm).count();
     }
     CONCURRENCY.of(&shm).begin();
+    if exact.is_some() {
+        SITES.of(&shm).give(&manifest.sites);
+    }
     crate::translations::store::choose();
     let shown = vec![b"relive-replay".to_vec()];
     let memory = Some(shm.descriptor());
@@ -138,6 +154,9 @@ pub fn replay_into(
     }
     if let Some(exact) = &exact {
         extra.push((wanted::VARIABLE, exact.hints.to_text()));
+        if exact.learns {
+            extra.push((learning::VARIABLE, "1".to_owned()));
+        }
     }
     if let Some(n) = options.fragment_insns {
         extra.push(("RELIVE_FRAGMENT_INSNS", n.to_string()));
@@ -164,6 +183,7 @@ pub fn replay_into(
         .map_err(|failure| Failed {
             failure,
             at: TOLD.of(&shm).read(),
+            sites: SITES.of(&shm).learnt(),
         })?;
     let gathered = broker.finish()?;
     if let (Some(exact), Some(summary)) = (exact, &manifest.summary) {
@@ -181,6 +201,7 @@ pub fn replay_into(
         events,
         totals: stats::COUNTERS.of(&shm).totals(),
         gathered,
+        sites: SITES.of(&shm).learnt(),
     })
 }
 

@@ -113,7 +113,17 @@ impl Store {
     /// The file with a key, if no other user can have written it.
     #[must_use]
     pub fn open(&self, key: u128) -> Option<(File, Metadata)> {
-        let file = File::open(self.path(key)).ok()?;
+        self.open_at(&self.path(key))
+    }
+
+    /// The same of the one file with a name.
+    #[must_use]
+    pub fn open_named(&self, name: &str) -> Option<(File, Metadata)> {
+        self.open_at(&self.folder.join(name))
+    }
+
+    fn open_at(&self, path: &Path) -> Option<(File, Metadata)> {
+        let file = File::open(path).ok()?;
         let meta = file.metadata().ok()?;
         (meta.is_file() && private(&meta, self.user)).then_some((file, meta))
     }

@@ -217,6 +217,7 @@ pub fn manifest() -> Manifest {
     manifest.created = 1_700_000_000;
     manifest.relive = "0.1.0".into();
     manifest.page_size = 4096;
+    manifest.sites = vec![7, u64::MAX];
     manifest.system = System {
         name: "Linux".into(),
         release: "6.1.0".into(),

@@ -22,7 +22,7 @@ mod news;
 pub mod other_writers;
 mod output;
 mod past_end_of_file;
-mod races;
+pub mod races;
 mod report;
 mod session;
 pub mod start;

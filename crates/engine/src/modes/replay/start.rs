@@ -11,6 +11,7 @@ use relive_trace::{Kind, TapeId, Trace};
 use super::checksum::Checksums;
 use super::linear::disagreement;
 use super::other_writers;
+use super::races::learning::Learning;
 use super::session::Session;
 use super::state::{ReplayState, task_tape};
 use super::stepper::process::Stepper;
@@ -82,7 +83,14 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
             sys::exit_group(0)
         }
         (None, None) => {
-            let ended = stepper.run_to_end(&mut NoStops);
+            let ended = match Learning::requested()? {
+                None => stepper.run_to_end(&mut NoStops),
+                Some(mut learning) => {
+                    let ended = stepper.run_to_end(&mut learning);
+                    learning.tell(&stepper);
+                    ended
+                }
+            };
             if ended.is_err() {
                 disagreement::tell(machine.shm.as_ref(), &mut stepper);
             }

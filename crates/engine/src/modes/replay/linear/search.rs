@@ -43,6 +43,13 @@ impl Search {
         self.failed.len() as u32
     }
 
+    /// The decisions of the attempt that agreed for longest.
+    #[must_use]
+    pub fn furthest(&self) -> Hints {
+        let furthest = self.failed.iter().max_by_key(|attempt| attempt.agreed);
+        furthest.map_or_else(Hints::default, |attempt| attempt.hints.clone())
+    }
+
     /// An attempt with these hints has failed.
     pub fn failed(&mut self, hints: Hints, at: &Disagreement, paths: &Paths) {
         let none = BTreeMap::new();

@@ -7,6 +7,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use relive_host::track::lines::{Held, Lines};
 
 use super::clock::VectorClock;
+use super::learnt::Learnt;
 use super::shadow::{Made, Mixed, Numbers, Part, Shadow, parts, preferred};
 use super::touch::{SyncObject, Touch, TouchOutcome, TouchPosition, Use};
 use crate::guide::races::{Race, RaceAccess, RaceHints, Races};
@@ -68,6 +69,8 @@ pub struct Detector {
     late: BTreeSet<(u64, u64)>,
     /// The calls that accesses were made by, by the place that stands for them.
     calls: Numbers<u32>,
+    /// Races are places to be learnt, and are not reported.
+    learnt: Option<Learnt>,
 }
 
 impl Detector {
@@ -84,6 +87,25 @@ impl Detector {
             detector.synchronises(*addr, *size);
         }
         detector
+    }
+
+    /// One that learns places.
+    pub fn learning() -> Self {
+        Self {
+            learnt: Some(Learnt::default()),
+            ..Self::default()
+        }
+    }
+
+    /// Whether it does.
+    pub fn learns(&self) -> bool {
+        self.learnt.is_some()
+    }
+
+    /// The places that it has learnt.
+    pub fn learnt(&self) -> BTreeSet<u64> {
+        let learnt = self.learnt.as_ref();
+        learnt.map_or_else(BTreeSet::new, |learnt| learnt.places.clone())
     }
 
     /// Threads that ran.
@@ -221,6 +243,10 @@ impl Detector {
     /// Threads synchronise by this word.
     pub fn synchronises(&mut self, addr: u64, size: u64) {
         let size = size.min(MOST_BYTES);
+        if let Some(learnt) = &mut self.learnt {
+            parts(addr, size).for_each(|part| learnt.synchronises(part));
+            return;
+        }
         let mut late = false;
         for part in parts(addr, size) {
             late |= self.shadow.synchronises(part);
@@ -232,6 +258,9 @@ impl Detector {
 
     /// Other memory is there from now on.
     pub fn renew(&mut self, start: u64, end: u64) {
+        if let Some(learnt) = &mut self.learnt {
+            learnt.renew(start, end);
+        }
         self.shadow.renew(start, end);
         self.lines.forget();
     }
@@ -248,6 +277,9 @@ impl Detector {
         let is_site = !self.sites.is_empty() && self.sites.contains(&touch.pc);
         if touch.atomic || is_site {
             self.synchronises(touch.addr, touch.size);
+        }
+        if self.learns() {
+            return self.touch_to_learn(touch, at());
         }
         if touch.atomic {
             self.use_words(touch, Use::Both);
@@ -298,10 +330,36 @@ impl Detector {
         }
     }
 
+    /// The running thread makes an access, which may race with others before it has synchronised with them.
+    fn touch_to_learn(&mut self, touch: &Touch, at: TouchPosition) -> TouchOutcome {
+        if touch.atomic
+            && let Some(learnt) = &mut self.learnt
+        {
+            learnt.is_ordered(touch.pc);
+        }
+        for part in parts(touch.addr, touch.size.min(MOST_BYTES)) {
+            self.look(touch, part, at);
+        }
+        match (self.synchronises_by(touch), touch.writes) {
+            (false, _) => TouchOutcome::Known,
+            (true, true) => {
+                self.use_words(touch, Use::Both);
+                TouchOutcome::Released
+            }
+            (true, false) => {
+                self.use_words(touch, Use::Acquire);
+                TouchOutcome::Acquired
+            }
+        }
+    }
+
     /// Whether an access has a byte that threads synchronise by.
     fn synchronises_by(&mut self, touch: &Touch) -> bool {
-        parts(touch.addr, touch.size.min(MOST_BYTES))
-            .any(|part| self.shadow.sync(part.word) & part.mask != 0)
+        let mut parts = parts(touch.addr, touch.size.min(MOST_BYTES));
+        match &self.learnt {
+            Some(learnt) => parts.any(|part| learnt.is_sync(part)),
+            None => parts.any(|part| self.shadow.sync(part.word) & part.mask != 0),
+        }
     }
 
     /// The words of an access are used.
@@ -314,7 +372,8 @@ impl Detector {
                 held = [if word == first { now } else { held[0] }, now];
             }
         }
-        if touch.atomic && has_line(touch) && last - first < 2 {
+        // One that learns is told of each.
+        if touch.atomic && has_line(touch) && last - first < 2 && !self.learns() {
             self.lines.releases(touch.addr, touch.size, held);
         }
     }
@@ -348,6 +407,15 @@ impl Detector {
 
     /// A pair of accesses races.
     fn found(&mut self, old: &Made, new: &Made, word: u64, call: Option<u32>) {
+        if let Some(learnt) = &mut self.learnt {
+            let was_call = self.calls.contains_key(&place_of_call(old.pc(), old.event));
+            for (pc, by_call) in [(old.pc(), was_call), (new.pc(), call.is_some())] {
+                if !by_call {
+                    learnt.races(pc);
+                }
+            }
+            return;
+        }
         let places = [(old.pc(), old.writes != 0), (new.pc(), new.writes != 0)];
         let turned = [places[1], places[0]];
         if let Some(race) = self.found.get(&places).or_else(|| self.found.get(&turned)) {

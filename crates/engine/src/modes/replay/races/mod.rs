@@ -7,6 +7,8 @@
 mod calls;
 mod clock;
 mod detector;
+pub mod learning;
+mod learnt;
 pub mod racing;
 mod shadow;
 mod touch;

@@ -22,7 +22,8 @@ const LOOKS: u32 = 1 << 10;
 
 /// One run, for a while.
 pub struct Racing {
-    until: Instant,
+    /// When a look ends it.
+    until: Option<Instant>,
     looks: u32,
     /// The call that is being made, if an event is one.
     call: Option<Called>,
@@ -31,7 +32,7 @@ pub struct Racing {
 impl Racing {
     pub fn new(time: Duration) -> Self {
         Self {
-            until: Instant::now() + time,
+            until: Instant::now().checked_add(time),
             looks: 0,
             call: None,
         }
@@ -52,7 +53,8 @@ impl Stops for Racing {
 
     fn look(&mut self, _: &mut Stepper) -> Result<Option<()>> {
         self.looks += 1;
-        let over = self.looks.is_multiple_of(LOOKS) && Instant::now() >= self.until;
+        let passed = |until| Instant::now() >= until;
+        let over = self.looks.is_multiple_of(LOOKS) && self.until.is_some_and(passed);
         Ok(over.then_some(()))
     }
 

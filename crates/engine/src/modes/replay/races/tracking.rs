@@ -55,8 +55,21 @@ pub fn with<R>(f: impl FnOnce(&mut Tracking) -> R) -> Option<R> {
 /// # Errors
 /// There is no memory for the filter.
 pub fn begin(hints: RaceHints) -> Result<()> {
+    let detector = Detector::new(&hints);
+    begin_with(detector, hints)
+}
+
+/// Begins a search that learns which places a sketch should order.
+///
+/// # Errors
+/// As [`begin`].
+pub fn learn() -> Result<()> {
+    begin_with(Detector::learning(), RaceHints::default())
+}
+
+fn begin_with(detector: Detector, hints: RaceHints) -> Result<()> {
     let tracking = Tracking {
-        detector: Detector::new(&hints),
+        detector,
         descriptors: Descriptors::default(),
         hints,
         running: None,
@@ -187,7 +200,10 @@ impl Tracking {
     pub fn new_program(&mut self) {
         self.before = self.races();
         let era = self.detector.lines.now().era;
-        self.detector = Detector::new(&self.hints);
+        self.detector = match self.detector.learns() {
+            true => Detector::learning(),
+            false => Detector::new(&self.hints),
+        };
         self.detector.lines.now_mut().era = era;
         self.follow();
         self.running = None;

@@ -75,3 +75,36 @@ fn new_memory_has_no_past() {
     access(&mut detector, 1, 64, true, false);
     assert_eq!(detector.races().races.len(), 0);
 }
+
+#[test]
+fn plain_accesses_to_the_word_of_a_lock_are_learnt_and_what_it_protects_is_not() {
+    let mut detector = Detector::learning();
+    detector.run(0, 0);
+    detector.born(0, 1);
+    let (lock, data) = (128, 64);
+    for thread in [0, 1, 0] {
+        access(&mut detector, thread, lock, true, true);
+        access(&mut detector, thread, data, true, false);
+        access(&mut detector, thread, lock, true, false);
+    }
+    // All accesses to a word come from one place here: that of the lock is an atomic one's too.
+    assert_eq!(detector.learnt(), [].into());
+    let mut detector = Detector::learning();
+    detector.run(0, 0);
+    detector.born(0, 1);
+    access(&mut detector, 0, lock, false, true);
+    access(&mut detector, 0, lock, true, false);
+    access(&mut detector, 1, lock, false, true);
+    assert_eq!(detector.learnt(), [0x1000 + lock + 1].into());
+    assert_eq!(detector.races().races.len(), 0);
+}
+
+#[test]
+fn both_sides_of_a_race_are_learnt() {
+    let mut detector = Detector::learning();
+    detector.run(0, 0);
+    detector.born(0, 1);
+    access(&mut detector, 0, 64, true, false);
+    access(&mut detector, 1, 64, false, false);
+    assert_eq!(detector.learnt(), [0x1040, 0x1041].into());
+}
