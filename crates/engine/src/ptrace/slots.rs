@@ -115,7 +115,7 @@ unsafe impl Shareable for Slots {}
 
 /// A request to a stopped tracee.
 #[derive(Clone, Copy)]
-pub struct Request {
+pub struct TraceRequest {
     /// The request, see [`super::requests`].
     pub what: u32,
     /// An address, or another number.
@@ -273,7 +273,7 @@ impl Slot {
 
     /// The tracer asks its stopped tracee, and waits for the answer: a result, and bytes in place of
     /// those of the request. `None`: the tracee is gone.
-    pub fn ask(&self, request: Request, bytes: &mut [u8]) -> Option<i64> {
+    pub fn ask(&self, request: TraceRequest, bytes: &mut [u8]) -> Option<i64> {
         let (ok, fail) = (Ordering::AcqRel, Ordering::Acquire);
         let claimed = || {
             let (none, written) = (course::NONE, course::WRITTEN);
@@ -307,8 +307,8 @@ impl Slot {
     }
 
     /// The request that the tracee has to answer.
-    pub fn asked(&self) -> Option<Request> {
-        (self.course.load(Ordering::Acquire) == course::ASKED).then(|| Request {
+    pub fn asked(&self) -> Option<TraceRequest> {
+        (self.course.load(Ordering::Acquire) == course::ASKED).then(|| TraceRequest {
             what: self.request.load(Ordering::Relaxed),
             argument: self.argument.load(Ordering::Relaxed),
             length: (self.length.load(Ordering::Relaxed) as usize).min(ROOM),

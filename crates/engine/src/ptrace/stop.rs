@@ -9,7 +9,7 @@ use super::change::{self, Change};
 use super::pokes;
 use super::registers::{self, ORIG_RAX, RIP, RSP, Words};
 use super::requests::{ask, event, file, option, ptrace};
-use super::slots::{ROOM, Request, SLOTS, Slot, state};
+use super::slots::{ROOM, SLOTS, Slot, TraceRequest, state};
 use crate::call::registers as arguments;
 use crate::failure::{Failure, Result};
 use crate::siginfo::{SigInfo, signo};
@@ -19,7 +19,7 @@ use crate::traced::GoesOn;
 
 /// Where a stopped tracee stands.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum StopPlace {
     /// At a safe point.
     Safe,
     /// At its `syscall` instruction, before the call.
@@ -37,7 +37,7 @@ pub struct Stop {
     /// PTRACE_GETSIGINFO
     pub info: Option<SigInfo>,
     /// Where the tracee stands.
-    pub place: Place,
+    pub place: StopPlace,
 }
 
 /// How a stop has ended.
@@ -191,16 +191,16 @@ fn is_continued(task: &mut Task) -> bool {
 impl View {
     fn of(task: &Task, stop: Stop) -> Self {
         let mut words = match stop.place {
-            Place::Entry => registers::at_call(task),
+            StopPlace::Entry => registers::at_call(task),
             _ => registers::shown(task),
         };
-        if let (Place::Exit, Some(traced)) = (stop.place, &task.traced)
+        if let (StopPlace::Exit, Some(traced)) = (stop.place, &task.traced)
             && let Some(nr) = traced.call
         {
             words[ORIG_RAX] = nr.into();
         }
         Self {
-            named: stop.place != Place::Entry,
+            named: stop.place != StopPlace::Entry,
             shown: words,
             words,
             extended: None,
@@ -265,8 +265,8 @@ impl View {
         })
     }
 
-    fn answer(&mut self, task: &mut Task, slot: &Slot, request: Request) -> Result<i64> {
-        let Request {
+    fn answer(&mut self, task: &mut Task, slot: &Slot, request: TraceRequest) -> Result<i64> {
+        let TraceRequest {
             what,
             argument,
             length,
@@ -339,7 +339,7 @@ impl View {
         &mut self,
         task: &mut Task,
         parent: &Slot,
-        request: Request,
+        request: TraceRequest,
     ) -> Result<i64> {
         let mut bytes = vec![0; request.length];
         parent.take(&mut bytes);
@@ -370,13 +370,13 @@ impl View {
     fn call(&self, task: &Task) -> Vec<u8> {
         const ARCH: u32 = 0xc000_003e;
         let (op, rest) = match self.stop.place {
-            Place::Safe => (0_u32, Vec::new()),
-            Place::Entry => {
+            StopPlace::Safe => (0_u32, Vec::new()),
+            StopPlace::Entry => {
                 let mut words = vec![u64::from(task.ctx.reg(relive_host::Reg::Rax) as u32)];
                 words.extend(arguments(&task.ctx));
                 (1, words.iter().flat_map(|w| w.to_le_bytes()).collect())
             }
-            Place::Exit => {
+            StopPlace::Exit => {
                 let result = registers::shown(task)[10];
                 let mut bytes = result.to_le_bytes().to_vec();
                 bytes.push(u8::from((-4095..0).contains(&(result as i64))));
@@ -396,7 +396,7 @@ impl View {
         let mut skips = false;
         if self.words != self.shown {
             let words = match self.stop.place {
-                Place::Entry => registers::of_call(task, &self.words),
+                StopPlace::Entry => registers::of_call(task, &self.words),
                 _ => Some(self.words),
             };
             skips = words.is_none();

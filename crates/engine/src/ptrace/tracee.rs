@@ -8,7 +8,7 @@ use super::intake::note_signals;
 use super::registers;
 use super::requests::{event, option};
 use super::slots::{SLOTS, Slot, sent_by, state, wish};
-use super::stop::{self, Place, Resumed, Stop, slot, tell, trap_info};
+use super::stop::{self, Resumed, Stop, StopPlace, slot, tell, trap_info};
 use crate::call::clone_args::CloneArgs;
 use crate::failure::Result;
 use crate::flow::End;
@@ -41,7 +41,7 @@ fn trap(task: &mut Task, stop: Stop, takes: bool) -> Result<Resumed> {
     Ok(resumed)
 }
 
-fn at_event(task: &mut Task, event: u32, message: u64, place: Place) -> Result<()> {
+fn at_event(task: &mut Task, event: u32, message: u64, place: StopPlace) -> Result<()> {
     let info = Some(trap_info(event, task));
     let code = event << 8 | SIGTRAP;
     let stop = Stop {
@@ -78,7 +78,7 @@ fn born(task: &mut Task) -> Result<()> {
         stop::publish(SLOTS.of(shm).at(*at), code, task.tid.into());
     }
     if is_seized(task) {
-        return at_event(task, event::STOP, 0, Place::Safe);
+        return at_event(task, event::STOP, 0, StopPlace::Safe);
     }
     task.signals
         .held
@@ -93,7 +93,7 @@ fn begins_program(task: &mut Task) -> Result<()> {
     }
     if options(task) & option::EXEC != 0 {
         let former = u64::from(task.tid);
-        at_event(task, event::EXEC, former, Place::Exit)?;
+        at_event(task, event::EXEC, former, StopPlace::Exit)?;
     } else if !is_seized(task) {
         let pid = task.process.pid;
         task.signals
@@ -138,7 +138,7 @@ fn look(task: &mut Task) -> Result<()> {
             code: event::STOP << 8 | sig,
             message: 0,
             info: Some(trap_info(event::STOP, task)),
-            place: Place::Safe,
+            place: StopPlace::Safe,
         };
         trap(task, stop, false)?;
     }
@@ -204,11 +204,11 @@ pub fn enters_call(task: &mut Task, nr: u32) -> Result<bool> {
     if traced.goes_on != GoesOn::ToCall {
         return Ok(true);
     }
-    let stop = call_stop(task, Place::Entry);
+    let stop = call_stop(task, StopPlace::Entry);
     Ok(!trap(task, stop, true)?.skips)
 }
 
-fn call_stop(task: &Task, place: Place) -> Stop {
+fn call_stop(task: &Task, place: StopPlace) -> Stop {
     let code = match options(task) & option::SYSGOOD {
         0 => SIGTRAP,
         _ => SIGTRAP | 0x80,
@@ -216,7 +216,7 @@ fn call_stop(task: &Task, place: Place) -> Stop {
     Stop {
         code,
         message: match place {
-            Place::Entry => 1,
+            StopPlace::Entry => 1,
             _ => 2,
         },
         info: Some(sent_by(libc::SIGTRAP, code as i32, task.process.pid)),
@@ -237,9 +237,9 @@ pub fn leaves_call(task: &mut Task, nr: u32) -> Result<()> {
     }
     traced.call = Some(nr);
     if let Some((event, message)) = traced.event.take() {
-        at_event(task, event, message, Place::Exit)?;
+        at_event(task, event, message, StopPlace::Exit)?;
         if event == event::VFORK && options(task) & option::VFORKDONE != 0 {
-            at_event(task, event::VFORK_DONE, message, Place::Exit)?;
+            at_event(task, event::VFORK_DONE, message, StopPlace::Exit)?;
         }
     }
     if task
@@ -247,7 +247,7 @@ pub fn leaves_call(task: &mut Task, nr: u32) -> Result<()> {
         .as_ref()
         .is_some_and(|t| t.goes_on == GoesOn::ToCall)
     {
-        let stop = call_stop(task, Place::Exit);
+        let stop = call_stop(task, StopPlace::Exit);
         trap(task, stop, true)?;
     }
     if let Some(traced) = &mut task.traced {
@@ -275,7 +275,7 @@ pub fn signal(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Opti
             code: sig as u32,
             message: 0,
             info: Some(*info),
-            place: Place::Safe,
+            place: StopPlace::Safe,
         },
     )?;
     let before = resumed.info.unwrap_or(*info);
@@ -308,7 +308,7 @@ pub fn group_stop(task: &mut Task, sig: i32) -> Result<()> {
         code,
         message: 0,
         info,
-        place: Place::Safe,
+        place: StopPlace::Safe,
     };
     trap(task, stop, false).map(drop)
 }
@@ -450,7 +450,7 @@ pub fn is_left(task: &mut Task, child: i64) -> Result<()> {
 ///
 /// # Errors
 /// An event is lost.
-pub fn exits(task: &mut Task, status: u32, place: Place) -> Result<()> {
+pub fn exits(task: &mut Task, status: u32, place: StopPlace) -> Result<()> {
     if task.traced.is_some() && options(task) & option::EXIT != 0 {
         return at_event(task, event::EXIT, status.into(), place);
     }

@@ -9,7 +9,7 @@ use super::intake::note_signals;
 use super::pokes;
 use super::registers::BYTES;
 use super::requests::{ask, option, ptrace};
-use super::slots::{ROOM, Request, SLOTS, Slot, Slots, state, wish};
+use super::slots::{ROOM, SLOTS, Slot, Slots, TraceRequest, state, wish};
 use crate::call::Call;
 use crate::failure::{Failure, Result, answered};
 use crate::ids;
@@ -22,7 +22,7 @@ use crate::task::Task;
 use crate::traced::Traced;
 
 /// The outcome of a request: a result, or an errno (negative).
-type Asked = std::result::Result<i64, i64>;
+type TraceResult = std::result::Result<i64, i64>;
 
 const EIO: i64 = -(libc::EIO as i64);
 const EFAULT: i64 = -(libc::EFAULT as i64);
@@ -94,7 +94,7 @@ fn process_of(shm: &Shm, tid: u32) -> Option<u32> {
     all.map(|p| p.pid.load(Ordering::Acquire)).find(|p| has(*p))
 }
 
-fn trace_me(task: &mut Task, call: &Call, shm: &'static Shm) -> Asked {
+fn trace_me(task: &mut Task, call: &Call, shm: &'static Shm) -> TraceResult {
     if task.traced.is_some() {
         return Err(EPERM);
     }
@@ -211,7 +211,7 @@ fn to_tracee(task: &mut Task, call: &Call, slot: &'static Slot, request: u32) ->
     let mut gone = false;
     let mut request_to = |task: &mut Task, what, argument, length: usize, bytes: &mut [u8]| {
         let mut result = None;
-        let request = Request {
+        let request = TraceRequest {
             what,
             argument,
             length,
@@ -423,7 +423,7 @@ pub fn file(task: &mut Task, process: u32, file: u64) -> Result<Option<Vec<u8>>>
     };
     let mut all = Vec::new();
     loop {
-        let request = Request {
+        let request = TraceRequest {
             what: ask::FILE,
             argument: (all.len() as u64) << 8 | file,
             length: 0,
@@ -456,7 +456,7 @@ pub fn write_memory(task: &mut Task, process: u32, at: u64, bytes: &[u8]) -> Res
     };
     let mut done = 0;
     for piece in bytes.chunks(ROOM) {
-        let request = Request {
+        let request = TraceRequest {
             what: ask::WRITE,
             argument: at.wrapping_add(done),
             length: piece.len(),

@@ -31,7 +31,7 @@ enum Whom {
 }
 
 /// A call that waits.
-struct Waiting {
+struct TracerWait {
     whom: Whom,
     /// The argument with the options.
     options: usize,
@@ -39,7 +39,7 @@ struct Waiting {
     by_info: bool,
 }
 
-impl Waiting {
+impl TracerWait {
     fn of(call: &Call) -> Self {
         let by_info = i64::from(call.nr) == libc::SYS_waitid;
         let group = || getpgid(None).map_or(0, |g| g.as_raw_nonzero().get());
@@ -142,7 +142,7 @@ pub fn wait(task: &mut Task, call: &Call) -> Result<i64> {
         return generic(task, call);
     };
     let slots = SLOTS.of(shm);
-    let waiting = Waiting::of(call);
+    let waiting = TracerWait::of(call);
     let options = call.int(waiting.options);
     if options & libc::WNOHANG != 0 && !waiting.has_tracees(task, slots) {
         return generic(task, call);
@@ -237,7 +237,7 @@ fn cut_short(task: &mut Task, result: i64) -> bool {
 }
 
 /// Writes the news where the call wants them.
-fn give(task: &mut Task, call: &Call, waiting: &Waiting, tid: u32, status: u32) -> Result<i64> {
+fn give(task: &mut Task, call: &Call, waiting: &TracerWait, tid: u32, status: u32) -> Result<i64> {
     let mut put = |at: u64, bytes: &[u8]| -> Result<i64> {
         if at == 0 {
             return Ok(0);

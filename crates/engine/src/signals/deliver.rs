@@ -8,7 +8,7 @@ use relive_trace::{Ending, Kind, Signal};
 use super::frame;
 use crate::failure::{Result, answered};
 use crate::flow::{End, Flow};
-use crate::ptrace::stop::Place;
+use crate::ptrace::stop::StopPlace;
 use crate::ptrace::{intake, tracee};
 use crate::sigaction::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
 use crate::siginfo::{SigInfo, fault_addr, fault_info, signo};
@@ -148,7 +148,7 @@ fn deliver_untraced(
                     siginfo: info,
                 }))?;
             }
-            tracee::exits(task, sig as u32, Place::Safe)?;
+            tracee::exits(task, sig as u32, StopPlace::Safe)?;
             return killed(task, sig, synchronous);
         }
         _ => {}

@@ -18,7 +18,7 @@ const OPERATIONS: usize = 3;
 const EARLIER: u64 = 2;
 
 /// Decisions to be added to those of an attempt.
-type Change = Vec<(Place, u64)>;
+type NewDecisions = Vec<(Place, u64)>;
 
 /// A failed attempt.
 struct Attempt {
@@ -26,7 +26,7 @@ struct Attempt {
     /// When the thread that left the recording should have come to its next moment: so far the attempt agreed.
     agreed: u64,
     /// What has not been tried from here, the most promising first.
-    changes: VecDeque<Change>,
+    changes: VecDeque<NewDecisions>,
 }
 
 /// A search.
@@ -89,7 +89,7 @@ fn changes(
     at: &Disagreement,
     way: Way,
     threads: &BTreeMap<u32, Path>,
-) -> VecDeque<Change> {
+) -> VecDeque<NewDecisions> {
     let place = |thread, what| Place {
         process: at.process,
         thread,
