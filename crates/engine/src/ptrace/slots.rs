@@ -7,6 +7,7 @@
 //! | `RUNNING` | runs | the tracee |
 //! | `STOPPED` | answers requests | the tracer |
 //! | `LISTENING` | stays in its group's stop, and answers none | the tracee |
+//! | `ENDING` | is about to be gone | the tracee, or the end of its process |
 //! | `ENDED` | is gone, and its tracer has not been told | the tracer |
 //!
 //! Nothing here may look at guest memory or at a tape.
@@ -40,6 +41,8 @@ pub mod state {
     pub const LISTENING: u32 = 4;
     /// It is gone.
     pub const ENDED: u32 = 5;
+    /// Its status is being noted: it is about to be gone.
+    pub const ENDING: u32 = 6;
 }
 
 /// The course of a request.
@@ -174,7 +177,7 @@ impl Slots {
     pub fn of_thread(&self, thread: u32) -> Option<(usize, &Slot)> {
         self.all().find(|(_, s)| {
             s.thread.load(Ordering::Acquire) == thread
-                && !matches!(s.state(), state::FREE | state::ENDED)
+                && !matches!(s.state(), state::FREE | state::ENDING | state::ENDED)
         })
     }
 
@@ -236,6 +239,22 @@ impl Slot {
     pub fn become_(&self, state: u32) {
         self.state.store(state, Ordering::Release);
         self.ring();
+    }
+
+    /// The thread ends with this status; `false`: that has been said, by itself or by the end of its process.
+    pub fn ends(&self, thread: u32, status: u32) -> bool {
+        let lives = |there| {
+            let its = self.thread.load(Ordering::Acquire) == thread;
+            let over = matches!(there, state::FREE | state::ENDING | state::ENDED);
+            (its && !over).then_some(state::ENDING)
+        };
+        let (ok, fail) = (Ordering::AcqRel, Ordering::Acquire);
+        let claimed = self.state.fetch_update(ok, fail, lives).is_ok();
+        if claimed {
+            self.status.store(status, Ordering::Release);
+            self.become_(state::ENDED);
+        }
+        claimed
     }
 
     /// Wakes the other side.

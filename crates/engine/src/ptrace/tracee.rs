@@ -464,10 +464,9 @@ pub fn thread_ended(task: &Task, code: i32) {
         // The kernel tells the end of the first thread with that of the process.
         return;
     }
-    slot.status
-        .store((code as u32 & 0xff) << 8, Ordering::Release);
-    slot.become_(state::ENDED);
-    tell(slot, libc::SIGCHLD as u32);
+    if slot.ends(task.tid, (code as u32 & 0xff) << 8) {
+        tell(slot, libc::SIGCHLD as u32);
+    }
 }
 
 /// The process has ended, and its host is about to. A tracer that is not its parent is told first.
@@ -484,28 +483,26 @@ pub fn process_ended(task: &Task, end: End) {
     let tracer = own.tracer.load(Ordering::Acquire);
     // SAFETY: asks for an id.
     let is_parent = unsafe { libc::getppid() } as u32 == tracer;
+    let is_first = |slot: &Slot| slot.thread.load(Ordering::Acquire) == pid;
     for (_, slot) in SLOTS.of(shm).of_process(pid) {
-        let first = slot.thread.load(Ordering::Acquire) == pid;
-        if first && is_parent {
-            slot.become_(state::FREE);
-        } else if slot.state() != state::ENDED {
-            slot.status.store(status, Ordering::Release);
-            slot.become_(state::ENDED);
+        // The kernel tells a parent the end of the first thread.
+        let thread = slot.thread.load(Ordering::Acquire);
+        if !(is_parent && is_first(slot)) && slot.ends(thread, status) {
             tell(slot, libc::SIGCHLD as u32);
         }
     }
-    if is_parent {
-        return;
-    }
-    // Its real parent learns of the end after the tracer, as natively.
+    // The process ends for its parent once the tracer has been told of all threads, as natively.
     let told = || {
-        !SLOTS
-            .of(shm)
-            .of_process(pid)
-            .any(|(_, s)| s.state() == state::ENDED)
+        let mut slots = SLOTS.of(shm).of_process(pid);
+        !slots.any(|(_, s)| matches!(s.state(), state::ENDING | state::ENDED))
     };
     while !told() && !own.is_orphan() && shm.need_supervisor().is_ok() {
         own.sleep(told);
+    }
+    for (_, slot) in SLOTS.of(shm).of_process(pid) {
+        if is_parent && is_first(slot) {
+            slot.become_(state::FREE);
+        }
     }
 }
 

@@ -92,14 +92,18 @@ impl TracerWait {
                 continue;
             }
             let thread = slot.thread.load(Ordering::Acquire);
-            let state = slot.state();
+            let mut state = slot.state();
             // Killed, and no child of the tracer's: the kernel tells nobody here.
             if matches!(state, state::RUNNING | state::STOPPED | state::LISTENING)
                 && slot.is_dead()
                 && !is_child(slot)
             {
-                slot.become_(state::FREE);
-                return Some((thread, libc::SIGKILL as u32));
+                // A thread tells its end before it is gone: maybe since the look above.
+                state = slot.state();
+                if state != state::ENDED {
+                    slot.become_(state::FREE);
+                    return Some((thread, libc::SIGKILL as u32));
+                }
             }
             if !matches!(state, state::STOPPED | state::LISTENING | state::ENDED) {
                 continue;

@@ -101,9 +101,11 @@ pub fn machine() -> &'static Machine {
     shared().machine
 }
 
-/// Events of this process that have been consumed.
+/// Events of this process that have been consumed: none before the replay has begun.
 pub fn events() -> u64 {
-    shared().events.load(Ordering::Relaxed)
+    SHARED
+        .get()
+        .map_or(0, |shared| shared.events.load(Ordering::Relaxed))
 }
 
 /// Counts an event of this process, and of the whole tree.
