@@ -1,12 +1,15 @@
-//! When the strings of a call are copied before all other steps ([`crate::call::strings`]): where threads
-//! run together. Must never copy them elsewhere, at a cost for nothing.
+//! When the strings of a call are copied before all other steps ([`crate::call::strings`]): where other
+//! threads run between the engine's look at them and the kernel's. Must never copy them elsewhere, at a
+//! cost for nothing.
 
 use crate::call::Call;
 use crate::task::Task;
 
 /// Copies the strings of a call, before it is examined, if other threads could change them.
 pub fn begin(task: &mut Task, call: &Call) {
-    match task.has_company() {
+    // Where threads take turns, a call that may sleep gives the turn away before the kernel reads.
+    let asleep = call.blocks() && task.mode().others_see(task);
+    match asleep || task.has_company() {
         true => task.strings.take(call),
         false => task.strings.forget(),
     }
@@ -59,6 +62,23 @@ mod tests {
         let missing = -i64::from(libc::ENOENT);
         assert_eq!(guest.live(libc::SYS_access, &args).ok(), Some(missing));
         assert_eq!(own::refuses(&guest.task, &call), None);
+    }
+
+    #[test]
+    fn a_call_that_may_sleep_has_its_path_from_before_its_sleep() {
+        let mut guest = guest(b"/proc/self/fd\0");
+        guest.mode().does_meanwhile(|task| {
+            let changed = task.write(AT, b"/there is none");
+            changed.expect("it is mapped");
+        });
+        let args = [AT, libc::O_PATH as u64];
+        let call = guest.call(libc::SYS_open, &args);
+        super::begin(&mut guest.task, &call);
+        let opened = guest.live(libc::SYS_open, &args).expect("it is allowed");
+        assert!(opened >= 0, "{opened}");
+        guest.task.strings.forget();
+        let close = guest.live(libc::SYS_close, &[opened as u64]);
+        assert_eq!(close.ok(), Some(0));
     }
 
     #[test]

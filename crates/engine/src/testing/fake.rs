@@ -64,6 +64,8 @@ struct State {
     content: Source,
     /// The thread is one of several.
     one_of_several: bool,
+    /// The deeds of another thread while the thread sleeps in a call.
+    meanwhile: Option<fn(&Task)>,
     /// Numbers and handlers of the actions that the kernel was told.
     actions: Vec<(i32, u64)>,
     /// Where tapes are written to.
@@ -75,6 +77,7 @@ impl State {
         asked: Vec::new(),
         content: Source::Anon,
         one_of_several: false,
+        meanwhile: None,
         actions: Vec::new(),
         tapes: None,
     };
@@ -105,6 +108,13 @@ impl Fake {
     /// The thread is one of several from now on.
     pub fn has_other_threads(&self) {
         self.state().one_of_several = true;
+    }
+
+    /// From now on another thread does this each time before the kernel is entered for a call that may
+    /// sleep.
+    pub fn does_meanwhile(&self, deed: fn(&Task)) {
+        let mut state = self.state();
+        (state.one_of_several, state.meanwhile) = (true, Some(deed));
     }
 
     /// Tapes are written from now on, into rings of this memory.
@@ -188,11 +198,15 @@ impl Outcomes for Fake {
 
 impl Turns for Fake {
     fn others_see(&self, _: &Task) -> bool {
-        false
+        self.state().one_of_several
     }
 
-    fn asleep(&self, _: &mut Task, _: &mut dyn FnMut() -> i64) -> Result<i64> {
-        no_answer()
+    fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> Result<i64> {
+        let deed = self.state().meanwhile.unwrap_or_else(|| no_answer());
+        deed(task);
+        // SAFETY: the context lives in its box, and no test enters another one in the midst of a call.
+        unsafe { relive_host::enter::adopt(&raw mut *task.ctx) };
+        Ok(enter())
     }
 
     fn begin_slice(&self, _: &mut Task) {
