@@ -103,7 +103,7 @@ impl Boot {
 
     /// Replaces the calling process by a host process with this start data. `shown` are the arguments
     /// that other processes see; `descriptors` is the guest's limit on open files, if it differs from
-    /// the present one.
+    /// the present one; the new process gets the `extra` variables beside Relive's own of this one.
     ///
     /// # Errors
     /// The errno of a refusal.
@@ -111,6 +111,7 @@ impl Boot {
         &self,
         shown: &[Vec<u8>],
         descriptors: Option<Limit>,
+        extra: &[(&str, String)],
     ) -> std::result::Result<Infallible, i32> {
         let stack = stack_limit::lower();
         let room = Room::make();
@@ -118,12 +119,17 @@ impl Boot {
             stack,
             descriptors: descriptors.or(room.before()),
         };
-        let refused = self.exec_with(shown, lifted);
+        let refused = self.exec_with(shown, lifted, extra);
         stack_limit::restore(stack);
         refused
     }
 
-    fn exec_with(&self, shown: &[Vec<u8>], lifted: Lifted) -> std::result::Result<Infallible, i32> {
+    fn exec_with(
+        &self,
+        shown: &[Vec<u8>],
+        lifted: Lifted,
+        extra: &[(&str, String)],
+    ) -> std::result::Result<Infallible, i32> {
         let errno = |e: std::io::Error| e.raw_os_error().unwrap_or(libc::EIO);
         let data = memfd::with(&encoding::to_bytes(&(lifted, self))).map_err(errno)?;
         let c = |b: &[u8]| CString::new(b).map_err(|_| libc::EINVAL);
@@ -133,9 +139,13 @@ impl Boot {
             .collect::<std::result::Result<Vec<_>, _>>()?;
         let mut env = vec![c(format!("{VARIABLE}={}", data.as_raw_fd()).as_bytes())?];
         for (name, value) in std::env::vars_os() {
-            if name.as_bytes().starts_with(b"RELIVE_") && name != VARIABLE {
+            let said_anew = name == VARIABLE || extra.iter().any(|(known, _)| name == **known);
+            if name.as_bytes().starts_with(b"RELIVE_") && !said_anew {
                 env.push(c(&[name.as_bytes(), b"=", value.as_bytes()].concat())?);
             }
+        }
+        for (name, value) in extra {
+            env.push(c(format!("{name}={value}").as_bytes())?);
         }
         let pointers = |v: &[CString]| {
             v.iter()

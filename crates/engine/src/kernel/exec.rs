@@ -349,7 +349,7 @@ fn start(
         }
     };
     pass_on(true);
-    let Err(e) = boot.exec(&argv, descriptors);
+    let Err(e) = boot.exec(&argv, descriptors, &[]);
     pass_on(false);
     set_mask(mask);
     Ok(-i64::from(e))

@@ -37,8 +37,8 @@ pub trait Signals {
     /// Whether another recorded process has killed this one, which must end by itself.
     fn is_being_killed(&self, task: &Task) -> bool;
 
-    /// Before the task runs guest code: if the next event is a fault that a page's file raised, closes
-    /// that page.
+    /// Before the task runs guest code in a confined host: if the next event is a fault that a page's
+    /// file raised, closes that page.
     ///
     /// # Errors
     /// It cannot be closed.

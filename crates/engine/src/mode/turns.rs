@@ -26,7 +26,8 @@ pub trait Turns {
     /// Grants a new slice of ticks.
     fn begin_slice(&self, task: &mut Task);
 
-    /// Whether the task is not to run on by itself: [`Turns::end_budget`] steps it.
+    /// Whether the task is not to run on by itself: [`Turns::end_budget`] steps it. Asked of a mode that
+    /// samples, as its properties say.
     fn samples(&self, _: &Task) -> bool {
         false
     }

@@ -33,7 +33,7 @@ pub struct Counted {
 /// The program cannot be started.
 pub fn run(program: &OsStr, args: &[OsString]) -> Result<std::convert::Infallible> {
     let (boot, shown) = boot(program, args, None)?;
-    boot.exec(&shown, crate::descriptor_limit::of_program())
+    boot.exec(&shown, crate::descriptor_limit::of_program(), &[])
         .map_err(|e| {
             Failure::setup(format!(
                 "cannot start the host process: {}",

@@ -30,7 +30,9 @@ impl Task {
     }
 
     fn go_armed(&mut self, step: bool) -> Result<Stop> {
-        if let Some(armed) = self.mode().arm(self)? {
+        if self.traits.confined
+            && let Some(armed) = self.mode().arm(self)?
+        {
             return self.go_closed(step, &armed);
         }
         // The result of entering is this function's, and is not taken apart on the way: that costs

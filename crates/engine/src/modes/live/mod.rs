@@ -154,7 +154,7 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
             }
             continue;
         }
-        if mode.samples(task) {
+        if task.traits().samples && mode.samples(task) {
             let flow = mode.end_budget(task)?;
             if !matches!(flow, Flow::Continue) {
                 return Ok(flow);

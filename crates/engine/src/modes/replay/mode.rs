@@ -63,6 +63,7 @@ impl Mode for Replay {
             together: false,
             multiplexed: true,
             confined: true,
+            samples: false,
             keeps: false,
             clocks: Use::Replay,
             operations: match wanted::is_wanted() {

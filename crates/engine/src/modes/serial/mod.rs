@@ -127,6 +127,7 @@ impl Mode for Serial {
             together: false,
             multiplexed: false,
             confined: false,
+            samples: self.sampler.is_some(),
             keeps: true,
             clocks: Use::Record,
             operations: Ordered::Off,

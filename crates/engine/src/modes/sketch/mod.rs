@@ -70,6 +70,7 @@ impl Mode for Sketch {
             together: true,
             multiplexed: false,
             confined: false,
+            samples: false,
             keeps: true,
             clocks: Use::Record,
             operations: Ordered::Record,
