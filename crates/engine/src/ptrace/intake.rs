@@ -4,7 +4,8 @@
 use std::sync::atomic::Ordering;
 
 use super::pokes::{self, Meaning};
-use super::slots::{SLOTS, state};
+use super::slots::SLOTS;
+use super::standing::state;
 use crate::sigaction::SIG_IGN;
 use crate::task::Task;
 

@@ -12,6 +12,7 @@ pub mod pokes;
 pub mod registers;
 pub mod requests;
 pub mod slots;
+pub mod standing;
 pub mod step;
 pub mod stop;
 pub mod tracee;

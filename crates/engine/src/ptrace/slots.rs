@@ -1,14 +1,5 @@
 //! The traced threads of a recording as tracers and tracees see them. Lies in the shared memory.
-//!
-//! | state | the tracee | left by |
-//! |---|---|---|
-//! | `FREE` | there is none | the tracer, or the creator of a tracee |
-//! | `CLAIMED` | is being made, or has not heard of its tracer yet | the tracee |
-//! | `RUNNING` | runs | the tracee |
-//! | `STOPPED` | answers requests | the tracer |
-//! | `LISTENING` | stays in its group's stop, and answers none | the tracee |
-//! | `ENDING` | is about to be gone | the tracee, or the end of its process |
-//! | `ENDED` | is gone, and its tracer has not been told | the tracer |
+//! See [`Standing`] for the course of their lives.
 //!
 //! Nothing here may look at guest memory or at a tape.
 
@@ -16,6 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use relive_host::sys;
 
+use super::standing::{Standing, Turn, state};
 use crate::section::{Section, Shareable};
 use crate::sharing::{dead_process, dead_thread};
 use crate::siginfo::SigInfo;
@@ -26,24 +18,6 @@ const MOST: usize = 512;
 const WAITERS: usize = 4096;
 /// Bytes that one request moves.
 pub const ROOM: usize = 4096;
-
-/// Where a tracee stands.
-pub mod state {
-    /// No tracee.
-    pub const FREE: u32 = 0;
-    /// It does not know yet that it is traced.
-    pub const CLAIMED: u32 = 1;
-    /// It runs.
-    pub const RUNNING: u32 = 2;
-    /// It is stopped, and answers requests.
-    pub const STOPPED: u32 = 3;
-    /// It is stopped with its process until SIGCONT.
-    pub const LISTENING: u32 = 4;
-    /// It is gone.
-    pub const ENDED: u32 = 5;
-    /// Its status is being noted: it is about to be gone.
-    pub const ENDING: u32 = 6;
-}
 
 /// The course of a request.
 mod course {
@@ -66,8 +40,8 @@ pub mod wish {
 /// One traced thread.
 #[repr(C)]
 pub struct Slot {
-    /// See [`state`].
-    pub state: AtomicU32,
+    /// Where the tracee stands.
+    pub standing: Standing,
     /// Kernel ids of the tracee: of the thread, and of its process.
     pub thread: AtomicU32,
     /// Its process.
@@ -82,8 +56,6 @@ pub struct Slot {
     pub seized: AtomicU32,
     /// See [`wish`].
     pub wishes: AtomicU32,
-    /// The status of the stop, or of the end, that wait4(2) has not told yet; 0: none.
-    pub status: AtomicU32,
     /// PTRACE_GETEVENTMSG
     pub message: AtomicU64,
     /// How it goes on: the request of the tracer.
@@ -146,11 +118,7 @@ impl Slots {
     /// Takes a free slot.
     pub fn claim(&self) -> Option<(usize, &Slot)> {
         for (i, slot) in self.slots.iter().enumerate() {
-            let (ok, fail) = (Ordering::AcqRel, Ordering::Relaxed);
-            let mine = slot
-                .state
-                .compare_exchange(state::FREE, state::CLAIMED, ok, fail);
-            if mine.is_ok() {
+            if slot.standing.take(Turn::Claimed).is_some() {
                 for word in [
                     &slot.thread,
                     &slot.process,
@@ -159,7 +127,6 @@ impl Slots {
                     &slot.options,
                     &slot.seized,
                     &slot.wishes,
-                    &slot.status,
                     &slot.resume,
                     &slot.signal,
                     &slot.course,
@@ -177,7 +144,7 @@ impl Slots {
     pub fn of_thread(&self, thread: u32) -> Option<(usize, &Slot)> {
         self.all().find(|(_, s)| {
             s.thread.load(Ordering::Acquire) == thread
-                && !matches!(s.state(), state::FREE | state::ENDING | state::ENDED)
+                && !matches!(s.state(), state::FREE | state::ENDED)
         })
     }
 
@@ -232,29 +199,19 @@ impl Drop for Waiter<'_> {
 impl Slot {
     /// See [`state`].
     pub fn state(&self) -> u32 {
-        self.state.load(Ordering::Acquire)
+        self.standing.get().state
     }
 
-    /// Changes the state, and wakes the other side.
-    pub fn become_(&self, state: u32) {
-        self.state.store(state, Ordering::Release);
+    /// Takes a step, and wakes the other side. Whether it could be taken.
+    pub fn take(&self, turn: Turn) -> bool {
+        let taken = self.standing.take(turn).is_some();
         self.ring();
+        taken
     }
 
     /// The thread ends with this status; `false`: that has been said, by itself or by the end of its process.
     pub fn ends(&self, thread: u32, status: u32) -> bool {
-        let lives = |there| {
-            let its = self.thread.load(Ordering::Acquire) == thread;
-            let over = matches!(there, state::FREE | state::ENDING | state::ENDED);
-            (its && !over).then_some(state::ENDING)
-        };
-        let (ok, fail) = (Ordering::AcqRel, Ordering::Acquire);
-        let claimed = self.state.fetch_update(ok, fail, lives).is_ok();
-        if claimed {
-            self.status.store(status, Ordering::Release);
-            self.become_(state::ENDED);
-        }
-        claimed
+        self.thread.load(Ordering::Acquire) == thread && self.take(Turn::Ends(status))
     }
 
     /// Wakes the other side.
@@ -318,7 +275,7 @@ impl Slot {
                 return None;
             }
         }
-        self.take(bytes);
+        self.get(bytes);
         let result = self.result.load(Ordering::Relaxed);
         self.course.store(course::NONE, Ordering::Release);
         self.ring();
@@ -350,8 +307,8 @@ impl Slot {
         }
     }
 
-    /// Takes them from there.
-    pub fn take(&self, bytes: &mut [u8]) {
+    /// Gets them from there.
+    pub fn get(&self, bytes: &mut [u8]) {
         for (word, piece) in self.data.iter().zip(bytes.chunks_mut(8)) {
             let whole = word.load(Ordering::Relaxed).to_le_bytes();
             piece.copy_from_slice(&whole[..piece.len()]);

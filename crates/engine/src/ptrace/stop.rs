@@ -9,7 +9,8 @@ use super::change::{self, Change};
 use super::pokes;
 use super::registers::{self, ORIG_RAX, RIP, RSP, Words};
 use super::requests::{ask, event, file, option, ptrace};
-use super::slots::{ROOM, SLOTS, Slot, TraceRequest, state};
+use super::slots::{ROOM, SLOTS, Slot, TraceRequest};
+use super::standing::{Turn, state};
 use crate::call::registers as arguments;
 use crate::failure::{Failure, Result};
 use crate::siginfo::{SigInfo, signo};
@@ -80,9 +81,10 @@ pub fn tell(slot: &Slot, code: u32) {
 /// Publishes a stop in a slot.
 pub fn publish(slot: &Slot, code: u32, message: u64) {
     slot.message.store(message, Ordering::Release);
-    slot.status.store(code << 8 | 0x7f, Ordering::Release);
-    slot.become_(state::STOPPED);
-    tell(slot, code);
+    // Its process may have ended meanwhile.
+    if slot.take(Turn::Stops(code << 8 | 0x7f)) {
+        tell(slot, code);
+    }
 }
 
 /// Stops the task, which is traced, and returns when it goes on.
@@ -128,7 +130,7 @@ pub fn stop(task: &mut Task, stop: Stop) -> Result<Resumed> {
         }
         if slot.is_orphan() || task.mode().is_being_killed(task) {
             // The kernel forgets the signal of a stop that the tracer has been told of.
-            let told = slot.status.load(Ordering::Acquire) == 0;
+            let told = slot.standing.get().status == 0;
             orphaned(task, slot);
             return Ok(view.resumed(told.then_some(0), false));
         }
@@ -167,7 +169,7 @@ pub fn trap_info(event: u32, task: &Task) -> SigInfo {
 /// The task is traced no more.
 pub fn lose(task: &mut Task) {
     if let Some(slot) = slot(task) {
-        slot.become_(state::FREE);
+        slot.take(Turn::Vanishes);
     }
     task.traced = None;
     super::intake::note_signals(task);
@@ -273,7 +275,7 @@ impl View {
         } = request;
         let mut bytes = [0; ROOM];
         let given = &mut bytes[..length];
-        slot.take(given);
+        slot.get(given);
         Ok(match what {
             ask::READ => read(task, slot, argument, length)?,
             ask::WRITE => self.write(task, argument, given)?,
@@ -342,7 +344,7 @@ impl View {
         request: TraceRequest,
     ) -> Result<i64> {
         let mut bytes = vec![0; request.length];
-        parent.take(&mut bytes);
+        parent.get(&mut bytes);
         Ok(match request.what {
             ask::READ => read(task, parent, request.argument, request.length)?,
             ask::WRITE => self.write(task, request.argument, &bytes)?,

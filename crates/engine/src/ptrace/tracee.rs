@@ -7,7 +7,8 @@ use super::change;
 use super::intake::note_signals;
 use super::registers;
 use super::requests::{event, option};
-use super::slots::{SLOTS, Slot, sent_by, state, wish};
+use super::slots::{SLOTS, Slot, sent_by, wish};
+use super::standing::{Turn, state};
 use super::stop::{self, Resumed, Stop, StopPlace, slot, tell, trap_info};
 use crate::call::clone_args::CloneArgs;
 use crate::failure::Result;
@@ -117,7 +118,7 @@ fn look(task: &mut Task) -> Result<()> {
             ..Traced::default()
         }));
         note_signals(task);
-        slot.become_(state::RUNNING);
+        slot.take(Turn::Hears);
     }
     let Some(slot) = slot(task) else {
         return Ok(());
@@ -151,7 +152,7 @@ pub fn begins(task: &Task) {
         && traced.begins == Some(Begins::Born)
     {
         name(slot, task.process.pid, task.tid);
-        slot.become_(state::RUNNING);
+        slot.take(Turn::Hears);
     }
 }
 
@@ -176,12 +177,10 @@ pub fn after_exec(task: &mut Task) {
     };
     for (other, ended) in slots.of_process(task.process.pid) {
         if other != at {
-            ended.become_(state::FREE);
+            ended.take(Turn::Vanishes);
         }
     }
-    if slot.state() == state::CLAIMED {
-        slot.become_(state::RUNNING);
-    }
+    slot.take(Turn::Hears);
     task.traced = Some(Box::new(Traced {
         slot: at,
         goes_on,
@@ -382,7 +381,7 @@ pub fn made(task: &mut Task, id: i64, process: bool) {
     let slot = SLOTS.of(shm).at(at);
     if id < 0 {
         traced.event = None;
-        slot.become_(state::FREE);
+        slot.take(Turn::Vanishes);
         return;
     }
     if let Some((_, message)) = &mut traced.event {
@@ -494,14 +493,14 @@ pub fn process_ended(task: &Task, end: End) {
     // The process ends for its parent once the tracer has been told of all threads, as natively.
     let told = || {
         let mut slots = SLOTS.of(shm).of_process(pid);
-        !slots.any(|(_, s)| matches!(s.state(), state::ENDING | state::ENDED))
+        !slots.any(|(_, s)| s.state() == state::ENDED)
     };
     while !told() && !own.is_orphan() && shm.need_supervisor().is_ok() {
         own.sleep(told);
     }
     for (_, slot) in SLOTS.of(shm).of_process(pid) {
         if is_parent && is_first(slot) {
-            slot.become_(state::FREE);
+            slot.take(Turn::Vanishes);
         }
     }
 }
@@ -518,7 +517,7 @@ fn release_tracees(task: &Task) {
             unsafe { libc::kill(process as i32, libc::SIGKILL) };
         }
         if slot.state() == state::ENDED {
-            slot.become_(state::FREE);
+            slot.take(Turn::Vanishes);
         }
         slot.ring();
     }

@@ -9,7 +9,8 @@ use super::intake::note_signals;
 use super::pokes;
 use super::registers::BYTES;
 use super::requests::{ask, option, ptrace};
-use super::slots::{ROOM, SLOTS, Slot, Slots, TraceRequest, state, wish};
+use super::slots::{ROOM, SLOTS, Slot, Slots, TraceRequest, wish};
+use super::standing::{Turn, state};
 use crate::call::Call;
 use crate::failure::{Failure, Result, answered};
 use crate::ids;
@@ -107,7 +108,7 @@ fn trace_me(task: &mut Task, call: &Call, shm: &'static Shm) -> TraceResult {
     slot.tracer.store(parent, Ordering::Release);
     slot.process.store(task.process.pid, Ordering::Release);
     slot.thread.store(task.tid, Ordering::Release);
-    slot.become_(state::RUNNING);
+    slot.take(Turn::Hears);
     task.traced = Some(Box::new(Traced {
         slot: at,
         ..Traced::default()
@@ -370,19 +371,20 @@ fn to_tracee(task: &mut Task, call: &Call, slot: &'static Slot, request: u32) ->
                 }
             }
         }
-        ptrace::LISTEN => {
-            slot.become_(state::LISTENING);
-            0
-        }
+        ptrace::LISTEN => match slot.take(Turn::Listens) {
+            true => 0,
+            false => ESRCH,
+        },
         ptrace::CONT | ptrace::SYSCALL | ptrace::SINGLESTEP | ptrace::DETACH => {
             if data > 64 {
                 return Ok(EIO);
             }
             slot.signal.store(data as u32, Ordering::Release);
             slot.resume.store(request, Ordering::Release);
-            slot.status.store(0, Ordering::Release);
-            slot.become_(state::RUNNING);
-            0
+            match slot.take(Turn::GoesOn) {
+                true => 0,
+                false => ESRCH,
+            }
         }
         _ => refuse(call, libc::EIO),
     })

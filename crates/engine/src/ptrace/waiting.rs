@@ -8,7 +8,8 @@ use relive_host::sys;
 use rustix::process::{Pid, getpgid};
 
 use super::intake::{is_wanted, take_in};
-use super::slots::{SLOTS, Slot, Slots, state};
+use super::slots::{SLOTS, Slot, Slots};
+use super::standing::{Turn, state};
 use crate::call::Call;
 use crate::failure::{Result, answered};
 use crate::kernel::enter::{enter_kernel, interrupted};
@@ -92,31 +93,26 @@ impl TracerWait {
                 continue;
             }
             let thread = slot.thread.load(Ordering::Acquire);
-            let mut state = slot.state();
-            // Killed, and no child of the tracer's: the kernel tells nobody here.
-            if matches!(state, state::RUNNING | state::STOPPED | state::LISTENING)
-                && slot.is_dead()
+            let stand = slot.standing.get();
+            // Killed, and no child of the tracer's: the kernel tells nobody here. A thread tells its end
+            // before it is gone, maybe since the look above.
+            if matches!(
+                stand.state,
+                state::RUNNING | state::STOPPED | state::LISTENING
+            ) && slot.is_dead()
                 && !is_child(slot)
+                && slot.standing.take_from(stand, Turn::Vanishes)
             {
-                // A thread tells its end before it is gone: maybe since the look above.
-                state = slot.state();
-                if state != state::ENDED {
-                    slot.become_(state::FREE);
-                    return Some((thread, libc::SIGKILL as u32));
-                }
+                slot.ring();
+                return Some((thread, libc::SIGKILL as u32));
             }
-            if !matches!(state, state::STOPPED | state::LISTENING | state::ENDED) {
-                continue;
-            }
-            let status = match options & libc::WNOWAIT {
-                0 => slot.status.swap(0, Ordering::AcqRel),
-                _ => slot.status.load(Ordering::Acquire),
+            let told = match options & libc::WNOWAIT {
+                0 => slot.standing.take(Turn::IsTold),
+                _ => Some(slot.standing.get()).filter(|s| s.status != 0 || s.state == state::ENDED),
             };
-            if state == state::ENDED && options & libc::WNOWAIT == 0 {
-                slot.become_(state::FREE);
-            }
-            if status != 0 || state == state::ENDED {
-                return Some((thread, status));
+            if let Some(told) = told {
+                slot.ring();
+                return Some((thread, told.status));
             }
         }
         None
@@ -214,7 +210,7 @@ pub fn wait(task: &mut Task, call: &Call) -> Result<i64> {
 fn ended(slots: &Slots, pid: u32) {
     for (_, slot) in slots.of_process(pid) {
         if slot.is_dead() {
-            slot.become_(state::FREE);
+            slot.take(Turn::Vanishes);
         }
     }
 }
