@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use relive_host::sys;
 
-use super::standing::{Standing, Turn, state};
+use super::standing::{LifeStep, Standing, state};
 use crate::section::{Section, Shareable};
 use crate::sharing::{dead_process, dead_thread};
 use crate::siginfo::SigInfo;
@@ -118,7 +118,7 @@ impl Slots {
     /// Takes a free slot.
     pub fn claim(&self) -> Option<(usize, &Slot)> {
         for (i, slot) in self.slots.iter().enumerate() {
-            if slot.standing.take(Turn::Claimed).is_some() {
+            if slot.standing.take(LifeStep::Claimed).is_some() {
                 for word in [
                     &slot.thread,
                     &slot.process,
@@ -203,7 +203,7 @@ impl Slot {
     }
 
     /// Takes a step, and wakes the other side. Whether it could be taken.
-    pub fn take(&self, turn: Turn) -> bool {
+    pub fn take(&self, turn: LifeStep) -> bool {
         let taken = self.standing.take(turn).is_some();
         self.ring();
         taken
@@ -211,7 +211,7 @@ impl Slot {
 
     /// The thread ends with this status; `false`: that has been said, by itself or by the end of its process.
     pub fn ends(&self, thread: u32, status: u32) -> bool {
-        self.thread.load(Ordering::Acquire) == thread && self.take(Turn::Ends(status))
+        self.thread.load(Ordering::Acquire) == thread && self.take(LifeStep::Ends(status))
     }
 
     /// Wakes the other side.

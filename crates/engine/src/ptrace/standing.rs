@@ -30,7 +30,7 @@ pub mod state {
 
 /// A step of a tracee's life.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Turn {
+pub enum LifeStep {
     /// A slot is taken for it.
     Claimed,
     /// It knows of its tracer.
@@ -71,19 +71,19 @@ impl Stand {
     }
 
     /// Where it stands after a step; `None`: the step cannot be taken from here.
-    fn after(self, turn: Turn) -> Option<Self> {
+    fn after(self, turn: LifeStep) -> Option<Self> {
         use state::{CLAIMED, ENDED, FREE, LISTENING, RUNNING, STOPPED};
         let (from, to): (&[u32], _) = match turn {
-            Turn::Claimed => (&[FREE], (CLAIMED, 0)),
-            Turn::Hears => (&[CLAIMED], (RUNNING, 0)),
-            Turn::Stops(status) => (&[RUNNING, LISTENING], (STOPPED, status)),
-            Turn::GoesOn => (&[STOPPED, LISTENING], (RUNNING, 0)),
-            Turn::Listens => (&[STOPPED], (LISTENING, self.status)),
-            Turn::Ends(status) => (&[CLAIMED, RUNNING, STOPPED, LISTENING], (ENDED, status)),
-            Turn::IsTold if self.state == ENDED => (&[ENDED], (FREE, 0)),
-            Turn::IsTold if self.status == 0 => return None,
-            Turn::IsTold => (&[STOPPED, LISTENING], (self.state, 0)),
-            Turn::Vanishes => (&[self.state], (FREE, 0)),
+            LifeStep::Claimed => (&[FREE], (CLAIMED, 0)),
+            LifeStep::Hears => (&[CLAIMED], (RUNNING, 0)),
+            LifeStep::Stops(status) => (&[RUNNING, LISTENING], (STOPPED, status)),
+            LifeStep::GoesOn => (&[STOPPED, LISTENING], (RUNNING, 0)),
+            LifeStep::Listens => (&[STOPPED], (LISTENING, self.status)),
+            LifeStep::Ends(status) => (&[CLAIMED, RUNNING, STOPPED, LISTENING], (ENDED, status)),
+            LifeStep::IsTold if self.state == ENDED => (&[ENDED], (FREE, 0)),
+            LifeStep::IsTold if self.status == 0 => return None,
+            LifeStep::IsTold => (&[STOPPED, LISTENING], (self.state, 0)),
+            LifeStep::Vanishes => (&[self.state], (FREE, 0)),
         };
         let (state, status) = to;
         from.contains(&self.state).then_some(Self { state, status })
@@ -101,14 +101,14 @@ impl Standing {
     }
 
     /// Takes a step, if it can be taken. Returns where it stood before.
-    pub fn take(&self, turn: Turn) -> Option<Stand> {
+    pub fn take(&self, turn: LifeStep) -> Option<Stand> {
         let (ok, fail) = (Ordering::AcqRel, Ordering::Acquire);
         let next = |word| Stand::of(word).after(turn).map(Stand::word);
         self.0.fetch_update(ok, fail, next).ok().map(Stand::of)
     }
 
     /// The same, if it still stands there.
-    pub fn take_from(&self, seen: Stand, turn: Turn) -> bool {
+    pub fn take_from(&self, seen: Stand, turn: LifeStep) -> bool {
         let (ok, fail) = (Ordering::AcqRel, Ordering::Acquire);
         seen.after(turn).is_some_and(|next| {
             self.0
@@ -147,7 +147,7 @@ mod tests {
     }
 
     impl Lives {
-        fn step(&mut self, turn: Turn) -> Option<Stand> {
+        fn step(&mut self, turn: LifeStep) -> Option<Stand> {
             let before = self.stand;
             self.stand = before.after(turn)?;
             Some(before)
@@ -173,10 +173,10 @@ mod tests {
                 }
             };
             // The tracee.
-            add(&|s| !s.ended && s.step(Turn::Hears).is_some());
+            add(&|s| !s.ended && s.step(LifeStep::Hears).is_some());
             add(&|s| {
                 let stops = !s.ended && !s.waits && s.stopped < STOPS;
-                let made = stops && s.step(Turn::Stops(STOP)).is_some();
+                let made = stops && s.step(LifeStep::Stops(STOP)).is_some();
                 s.stopped += u8::from(made);
                 s.waits |= made;
                 made
@@ -188,20 +188,20 @@ mod tests {
             });
             add(&|s| {
                 let ends = !s.ended && !s.waits && s.stopped == STOPS;
-                let made = ends && s.step(Turn::Ends(END)).is_some();
+                let made = ends && s.step(LifeStep::Ends(END)).is_some();
                 s.ended |= made;
                 made
             });
             // The end of its process.
             add(&|s| {
-                let made = !s.killed && s.step(Turn::Ends(END)).is_some();
+                let made = !s.killed && s.step(LifeStep::Ends(END)).is_some();
                 (s.killed, s.ended) = (s.killed | made, s.ended | made);
                 made
             });
             // The tracer.
             match (split, self.read) {
                 (false, _) => add(&|s| {
-                    let told = s.step(Turn::IsTold);
+                    let told = s.step(LifeStep::IsTold);
                     told.is_some_and(|what| {
                         s.told(what);
                         true
@@ -225,7 +225,7 @@ mod tests {
                 }),
             }
             add(&|s| {
-                let made = s.holds && s.step(Turn::GoesOn).is_some();
+                let made = s.holds && s.step(LifeStep::GoesOn).is_some();
                 s.holds &= !made;
                 made
             });
@@ -287,17 +287,17 @@ mod tests {
     #[test]
     fn the_word_takes_the_steps_of_the_table() {
         let word = Standing(AtomicU64::new(0));
-        assert_eq!(word.take(Turn::Hears), None);
-        for turn in [Turn::Claimed, Turn::Hears, Turn::Stops(STOP)] {
+        assert_eq!(word.take(LifeStep::Hears), None);
+        for turn in [LifeStep::Claimed, LifeStep::Hears, LifeStep::Stops(STOP)] {
             assert!(word.take(turn).is_some(), "{turn:?}");
         }
         let stopped = word.get();
-        assert_eq!(word.take(Turn::IsTold), Some(stopped));
-        assert_eq!(word.take(Turn::IsTold), None);
-        assert!(!word.take_from(stopped, Turn::Vanishes));
-        assert!(word.take(Turn::Ends(END)).is_some());
-        assert_eq!(word.take(Turn::GoesOn), None);
-        assert_eq!(word.take(Turn::IsTold).map(|s| s.status), Some(END));
+        assert_eq!(word.take(LifeStep::IsTold), Some(stopped));
+        assert_eq!(word.take(LifeStep::IsTold), None);
+        assert!(!word.take_from(stopped, LifeStep::Vanishes));
+        assert!(word.take(LifeStep::Ends(END)).is_some());
+        assert_eq!(word.take(LifeStep::GoesOn), None);
+        assert_eq!(word.take(LifeStep::IsTold).map(|s| s.status), Some(END));
         assert_eq!(word.get().state, state::FREE);
     }
 }

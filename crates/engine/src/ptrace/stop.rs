@@ -10,7 +10,7 @@ use super::pokes;
 use super::registers::{self, ORIG_RAX, RIP, RSP, Words};
 use super::requests::{ask, event, file, option, ptrace};
 use super::slots::{ROOM, SLOTS, Slot, TraceRequest};
-use super::standing::{Turn, state};
+use super::standing::{LifeStep, state};
 use crate::call::registers as arguments;
 use crate::failure::{Failure, Result};
 use crate::siginfo::{SigInfo, signo};
@@ -82,7 +82,7 @@ pub fn tell(slot: &Slot, code: u32) {
 pub fn publish(slot: &Slot, code: u32, message: u64) {
     slot.message.store(message, Ordering::Release);
     // Its process may have ended meanwhile.
-    if slot.take(Turn::Stops(code << 8 | 0x7f)) {
+    if slot.take(LifeStep::Stops(code << 8 | 0x7f)) {
         tell(slot, code);
     }
 }
@@ -169,7 +169,7 @@ pub fn trap_info(event: u32, task: &Task) -> SigInfo {
 /// The task is traced no more.
 pub fn lose(task: &mut Task) {
     if let Some(slot) = slot(task) {
-        slot.take(Turn::Vanishes);
+        slot.take(LifeStep::Vanishes);
     }
     task.traced = None;
     super::intake::note_signals(task);

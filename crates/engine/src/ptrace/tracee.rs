@@ -8,7 +8,7 @@ use super::intake::note_signals;
 use super::registers;
 use super::requests::{event, option};
 use super::slots::{SLOTS, Slot, sent_by, wish};
-use super::standing::{Turn, state};
+use super::standing::{LifeStep, state};
 use super::stop::{self, Resumed, Stop, StopPlace, slot, tell, trap_info};
 use crate::call::clone_args::CloneArgs;
 use crate::failure::Result;
@@ -118,7 +118,7 @@ fn look(task: &mut Task) -> Result<()> {
             ..Traced::default()
         }));
         note_signals(task);
-        slot.take(Turn::Hears);
+        slot.take(LifeStep::Hears);
     }
     let Some(slot) = slot(task) else {
         return Ok(());
@@ -152,7 +152,7 @@ pub fn begins(task: &Task) {
         && traced.begins == Some(Begins::Born)
     {
         name(slot, task.process.pid, task.tid);
-        slot.take(Turn::Hears);
+        slot.take(LifeStep::Hears);
     }
 }
 
@@ -177,10 +177,10 @@ pub fn after_exec(task: &mut Task) {
     };
     for (other, ended) in slots.of_process(task.process.pid) {
         if other != at {
-            ended.take(Turn::Vanishes);
+            ended.take(LifeStep::Vanishes);
         }
     }
-    slot.take(Turn::Hears);
+    slot.take(LifeStep::Hears);
     task.traced = Some(Box::new(Traced {
         slot: at,
         goes_on,
@@ -381,7 +381,7 @@ pub fn made(task: &mut Task, id: i64, process: bool) {
     let slot = SLOTS.of(shm).at(at);
     if id < 0 {
         traced.event = None;
-        slot.take(Turn::Vanishes);
+        slot.take(LifeStep::Vanishes);
         return;
     }
     if let Some((_, message)) = &mut traced.event {
@@ -500,7 +500,7 @@ pub fn process_ended(task: &Task, end: End) {
     }
     for (_, slot) in SLOTS.of(shm).of_process(pid) {
         if is_parent && is_first(slot) {
-            slot.take(Turn::Vanishes);
+            slot.take(LifeStep::Vanishes);
         }
     }
 }
@@ -517,7 +517,7 @@ fn release_tracees(task: &Task) {
             unsafe { libc::kill(process as i32, libc::SIGKILL) };
         }
         if slot.state() == state::ENDED {
-            slot.take(Turn::Vanishes);
+            slot.take(LifeStep::Vanishes);
         }
         slot.ring();
     }

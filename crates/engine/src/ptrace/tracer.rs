@@ -10,7 +10,7 @@ use super::pokes;
 use super::registers::BYTES;
 use super::requests::{ask, option, ptrace};
 use super::slots::{ROOM, SLOTS, Slot, Slots, TraceRequest, wish};
-use super::standing::{Turn, state};
+use super::standing::{LifeStep, state};
 use crate::call::Call;
 use crate::failure::{Failure, Result, answered};
 use crate::ids;
@@ -108,7 +108,7 @@ fn trace_me(task: &mut Task, call: &Call, shm: &'static Shm) -> TraceResult {
     slot.tracer.store(parent, Ordering::Release);
     slot.process.store(task.process.pid, Ordering::Release);
     slot.thread.store(task.tid, Ordering::Release);
-    slot.take(Turn::Hears);
+    slot.take(LifeStep::Hears);
     task.traced = Some(Box::new(Traced {
         slot: at,
         ..Traced::default()
@@ -371,7 +371,7 @@ fn to_tracee(task: &mut Task, call: &Call, slot: &'static Slot, request: u32) ->
                 }
             }
         }
-        ptrace::LISTEN => match slot.take(Turn::Listens) {
+        ptrace::LISTEN => match slot.take(LifeStep::Listens) {
             true => 0,
             false => ESRCH,
         },
@@ -381,7 +381,7 @@ fn to_tracee(task: &mut Task, call: &Call, slot: &'static Slot, request: u32) ->
             }
             slot.signal.store(data as u32, Ordering::Release);
             slot.resume.store(request, Ordering::Release);
-            match slot.take(Turn::GoesOn) {
+            match slot.take(LifeStep::GoesOn) {
                 true => 0,
                 false => ESRCH,
             }

@@ -9,7 +9,7 @@ use rustix::process::{Pid, getpgid};
 
 use super::intake::{is_wanted, take_in};
 use super::slots::{SLOTS, Slot, Slots};
-use super::standing::{Turn, state};
+use super::standing::{LifeStep, state};
 use crate::call::Call;
 use crate::failure::{Result, answered};
 use crate::kernel::enter::{enter_kernel, interrupted};
@@ -101,13 +101,13 @@ impl TracerWait {
                 state::RUNNING | state::STOPPED | state::LISTENING
             ) && slot.is_dead()
                 && !is_child(slot)
-                && slot.standing.take_from(stand, Turn::Vanishes)
+                && slot.standing.take_from(stand, LifeStep::Vanishes)
             {
                 slot.ring();
                 return Some((thread, libc::SIGKILL as u32));
             }
             let told = match options & libc::WNOWAIT {
-                0 => slot.standing.take(Turn::IsTold),
+                0 => slot.standing.take(LifeStep::IsTold),
                 _ => Some(slot.standing.get()).filter(|s| s.status != 0 || s.state == state::ENDED),
             };
             if let Some(told) = told {
@@ -210,7 +210,7 @@ pub fn wait(task: &mut Task, call: &Call) -> Result<i64> {
 fn ended(slots: &Slots, pid: u32) {
     for (_, slot) in slots.of_process(pid) {
         if slot.is_dead() {
-            slot.take(Turn::Vanishes);
+            slot.take(LifeStep::Vanishes);
         }
     }
 }
