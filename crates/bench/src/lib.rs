@@ -6,6 +6,7 @@
 //! time. A row that cannot run is shown as missing, a run that fails as failed; neither is left
 //! out.
 
+pub mod against;
 pub mod figures;
 pub mod inputs;
 pub mod machine;

@@ -1,6 +1,6 @@
 //! The command line of the benchmark.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Parser;
 
@@ -32,6 +32,9 @@ pub struct Options {
     /// Put the figures into this page, between its marks
     #[arg(long, value_name = "FILE")]
     pub page: Option<PathBuf>,
+    /// Measure this build and the command FILE by turns, and print the ratios of their CPU times
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["page", "verify", "list"])]
+    pub against: Option<PathBuf>,
     /// Only list the workloads
     #[arg(long)]
     pub list: bool,
@@ -49,6 +52,14 @@ pub fn parse() -> Options {
     }
     options.words.append(&mut options.filter);
     options
+}
+
+/// The path of a file that was given relative to the folder of the whole project, where cargo was
+/// called: cargo runs a benchmark in the folder of its crate.
+pub fn named(path: &Path) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .join(path)
 }
 
 impl Options {

@@ -296,7 +296,7 @@ fn shorten(text: &str) -> String {
 }
 
 /// A Markdown table with aligned columns; the first row is its head.
-fn table(rows: &[Vec<String>]) -> String {
+pub fn table(rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         cells.map(|cell| cell.chars().count()).max().unwrap_or(0)

@@ -51,10 +51,7 @@ impl Bench {
     /// # Errors
     /// The scratch folder cannot be used. A failed run is part of the result.
     pub fn repetition(&self, ready: &Ready, peers: bool, verify: bool) -> Result<Repetition> {
-        if self.scratch.exists() {
-            fs::remove_dir_all(&self.scratch)?;
-        }
-        fs::create_dir_all(&self.scratch)?;
+        self.empty()?;
         let mut result = Repetition::default();
         let there = [Way::Native].into_iter().chain(Way::OWN);
         let others: &[Way] = match peers && ready.workload.peers {
@@ -92,12 +89,27 @@ impl Bench {
         Ok(result)
     }
 
+    /// Makes the scratch folder, without anything in it.
+    ///
+    /// # Errors
+    /// It cannot be used.
+    pub fn empty(&self) -> Result<()> {
+        if self.scratch.exists() {
+            fs::remove_dir_all(&self.scratch)?;
+        }
+        fs::create_dir_all(&self.scratch)?;
+        Ok(())
+    }
+
     fn trace(&self, number: u32) -> PathBuf {
         self.scratch.join(format!("trace-{number}"))
     }
 
     /// One way once. `outputs`: digests of the output of each way at its latest turn.
-    fn turn(
+    ///
+    /// # Errors
+    /// The run failed, or gave another output than it should.
+    pub fn turn(
         &self,
         ready: &Ready,
         way: Way,

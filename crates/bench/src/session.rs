@@ -5,11 +5,12 @@ use std::path::Path;
 use anyhow::{Context, Result, anyhow};
 use relive_tests::command;
 
+use crate::against;
 use crate::figures::Row;
 use crate::inputs::Inputs;
 use crate::machine::Machine;
 use crate::measure;
-use crate::options::Options;
+use crate::options::{Options, named};
 use crate::page;
 use crate::peers;
 use crate::prepare::prepare;
@@ -40,6 +41,9 @@ pub fn execute(options: &Options, folder: &Path) -> Result<bool> {
     }
     let machine = Machine::here(relive);
     let inputs = Inputs::in_folder(&folder.join("inputs"))?;
+    if let Some(other) = &options.against {
+        return against::execute(options, relive, &named(other), &wanted, &inputs, folder);
+    }
     let bench = Bench {
         relive: relive.to_owned(),
         scratch: folder.join("scratch"),
@@ -97,14 +101,6 @@ fn measure_all(
             Err(why) => Row::missing(workload, why),
         })
         .collect())
-}
-
-/// The path of a file that was given relative to the folder of the whole project, where cargo was
-/// called: cargo runs a benchmark in the folder of its crate.
-fn named(path: &Path) -> std::path::PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("../..")
-        .join(path)
 }
 
 fn finish(options: &Options, findings: &Findings) -> Result<bool> {
