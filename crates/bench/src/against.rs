@@ -7,6 +7,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
@@ -28,10 +29,16 @@ pub struct Row {
     pub name: &'static str,
     /// The CPU time of the one build over that of the other, of each way that ran in both.
     pub ratios: BTreeMap<Way, Bounded>,
-    /// The reason why the rest has no figures.
+    /// The reason why it did not run: no failure.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub missing: Option<String>,
+    /// The failure that ended it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
 }
+
+/// Digests of the output of each way.
+type Outputs = BTreeMap<Way, Vec<u128>>;
 
 /// A median with its bounds of 95 % (least and most below six values).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
@@ -104,10 +111,17 @@ pub fn execute(
             Err(why) => Row {
                 name: workload.name,
                 ratios: BTreeMap::new(),
-                failure: Some(why),
+                missing: Some(why),
+                failure: None,
             },
         };
         rows.push(row);
+    }
+    for build in &builds {
+        fs::remove_dir_all(&build.scratch).or_else(|error| match error.kind() {
+            ErrorKind::NotFound => Ok(()),
+            _ => Err(error),
+        })?;
     }
     println!("{}", report(&rows, options.reps));
     if let Some(path) = &options.json {
@@ -120,26 +134,33 @@ pub fn execute(
 /// All repetitions of one workload. A failed run ends the row.
 fn measure(builds: &[Bench; 2], ready: &Ready, repetitions: u32) -> Result<Row> {
     let mut ratios: BTreeMap<Way, Vec<f64>> = BTreeMap::new();
-    let mut failure = None;
+    // Its output is what both builds have to give.
+    let mut natively = Outputs::new();
+    builds[0].empty()?;
+    let native = builds[0].turn(ready, Way::Native, &mut natively);
+    let mut failure = native
+        .err()
+        .map(|error| format!("{}: {error:#}", Way::Native.name()));
     // The first one translates the program, and does not count.
     for number in 0..=repetitions {
-        match repetition(builds, ready, number % 2 == 0)? {
+        if failure.is_some() {
+            break;
+        }
+        match repetition(builds, ready, &natively, number % 2 == 0)? {
             Ok(one) if number > 0 => {
                 for (way, ratio) in one {
                     ratios.entry(way).or_default().push(ratio);
                 }
             }
             Ok(_) => {}
-            Err(why) => {
-                failure = Some(why);
-                break;
-            }
+            Err(why) => failure = Some(why),
         }
     }
     let bounded = |(way, values)| Some((way, Bounded::of(values)?));
     Ok(Row {
         name: ready.workload.name,
         ratios: ratios.into_iter().filter_map(bounded).collect(),
+        missing: None,
         failure,
     })
 }
@@ -148,12 +169,13 @@ fn measure(builds: &[Bench; 2], ready: &Ready, repetitions: u32) -> Result<Row> 
 fn repetition(
     builds: &[Bench; 2],
     ready: &Ready,
+    natively: &Outputs,
     swapped: bool,
 ) -> Result<std::result::Result<BTreeMap<Way, f64>, String>> {
     for build in builds {
         build.empty()?;
     }
-    let mut outputs = [BTreeMap::new(), BTreeMap::new()];
+    let mut outputs = [natively.clone(), natively.clone()];
     let mut ratios = BTreeMap::new();
     for way in Way::OWN {
         let mut seconds = [0.0; 2];
@@ -184,7 +206,7 @@ fn report(rows: &[Row], repetitions: u32) -> String {
             None => "–".to_owned(),
         }));
         all.push(cells);
-        if let Some(why) = &row.failure {
+        if let Some(why) = row.missing.as_ref().or(row.failure.as_ref()) {
             let _ = writeln!(failures, "\n{}: {why}", row.name);
         }
     }
