@@ -17,15 +17,18 @@ fn a_half_written_chunk_is_cut_off_again() {
         return fill(Path::new(&folder));
     }
     let base = tempfile::tempdir().unwrap();
-    let status = Command::new("sh")
+    // Pipes, as the limit also holds for a file to which this test's own output may go.
+    let child = Command::new("sh")
         // Ignored, the signal for the limit becomes an error of write(2).
         .args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
         .args(["--exact", "a_half_written_chunk_is_cut_off_again"])
         .env(FOLDER, base.path().join("trace"))
-        .status()
+        .output()
         .unwrap();
-    assert!(status.success());
+    let text = String::from_utf8_lossy(&child.stdout);
+    let errors = String::from_utf8_lossy(&child.stderr);
+    assert!(child.status.success(), "{}: {text}{errors}", child.status);
     assert!(
         base.path().join("trace/reached").exists(),
         "the child tested nothing"
