@@ -1,5 +1,5 @@
 #!/bin/bash
-# relive: modes=record,replay,verify needs-tool=strace,sed,sort timeout=60
+# relive: modes=record,replay,verify needs-tool=strace,sed,sort,tr timeout=60
 # strace of programs that fork, vfork, execute, signal themselves and fail: the calls of each process.
 set -euo pipefail
 # The ids, addresses and times of a run.
@@ -9,12 +9,18 @@ same() {
 }
 strace -e trace=execve,write,exit_group -o log /bin/echo hi
 same log
-strace -ff -e trace=execve,write,exit_group -o each \
-    sh -c '/bin/true; /bin/echo two | cat; kill -HUP $$; echo never' 2> /dev/null || echo "status $?"
-for log in each.*; do
-    same "$log" | tr '\n' ';'
-    echo
-done | sort
+# One log for each process that the command makes.
+each() {
+    rm -f each.*
+    strace -ff -e trace=execve,write,exit_group "${@:2}" -o each sh -c "$1" 2> /dev/null || echo "status $?"
+    for log in each.*; do
+        same "$log" | tr '\n' ';'
+        echo
+    done | sort
+}
+each '/bin/true; /bin/false; kill -HUP $$; echo never'
+# Children that end together raise one SIGCHLD, or one each: signal(7), a standard signal is not queued.
+each '/bin/echo two | cat; kill -HUP $$; echo never' -e 'signal=!SIGCHLD'
 strace -c -o counts /bin/true
 grep -c execve counts
 strace -f -e inject=getppid:retval=77 -e trace=getppid -o log bash -c 'echo $PPID'
