@@ -72,6 +72,10 @@ const WRITERS: [Mnemonic; 20] = [
 /// These leave the flags alone if the masked count is 0.
 const SHIFTS: [Mnemonic; 3] = [Mnemonic::Shl, Mnemonic::Shr, Mnemonic::Sar];
 
+/// These read CF with any count: by 9, 18 or 27 for a byte, or by 17 for a word, the operand and CF
+/// stay as they are, but processors still derive OF, called undefined, from CF.
+const ROTATIONS_THROUGH_CARRY: [Mnemonic; 2] = [Mnemonic::Rcl, Mnemonic::Rcr];
+
 /// Dead flags, as bits of RFLAGS: those that may be lost.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct DeadFlags(pub(crate) u16);
@@ -162,7 +166,7 @@ impl Look<'_> {
                     break;
                 }
             }
-            seen |= map(insn.iced.rflags_read());
+            seen |= reads(&insn.iced);
             if insn.class == Class::Copy {
                 let killed = kills(&insn.iced) & !seen;
                 dead |= killed;
@@ -223,6 +227,12 @@ fn map(bits: u32) -> u16 {
     BITS.iter()
         .filter(|(b, _)| bits & b != 0)
         .fold(0, |m, (_, f)| m | f)
+}
+
+/// Flags that the outcome of the instruction depends on, its undefined flags too.
+fn reads(insn: &Instruction) -> u16 {
+    let carry = u16::from(ROTATIONS_THROUGH_CARRY.contains(&insn.mnemonic()));
+    map(insn.rflags_read()) | carry
 }
 
 /// Flags certainly overwritten with values that depend on nothing but defined inputs.

@@ -49,6 +49,14 @@ fn readers_come_first() {
 }
 
 #[test]
+fn rotations_through_carry_read_it_with_any_count() {
+    assert_eq!(at(b"\xc0\xd0\x09\x31\xc0"), ALL & !1); // rcl al, 9; xor eax, eax
+    assert_eq!(at(b"\xc0\xd8\x1b\x31\xc0"), ALL & !1); // rcr al, 27; xor eax, eax
+    assert_eq!(at(b"\x66\xc1\xd0\x11\x31\xc0"), ALL & !1); // rcl ax, 17; xor eax, eax
+    assert_eq!(at(b"\xd3\xd0\x31\xc0"), ALL & !1); // rcl eax, cl; xor eax, eax
+}
+
+#[test]
 fn partial_writers_kill_their_part() {
     assert_eq!(at(b"\xff\xc0\xc3"), ALL & !1); // inc eax; ret
     assert_eq!(at(b"\xff\xc0\x39\xc1"), ALL); // inc eax; cmp ecx, eax
