@@ -252,6 +252,7 @@ fn ignored(old: &Actions) -> Actions {
 pub fn thread(task: &Task, args: &CloneArgs, index: u32, tid: u32, tape: Tape) -> Box<Task> {
     let process = Arc::clone(&task.process);
     let mut child = Box::new(Task::new(task.machine(), process, index, tid, tape));
+    child.set_mode(task.mode());
     child.restore(task.capture().for_thread(args, index, tid));
     first_return(&mut child, args);
     child

@@ -11,7 +11,7 @@
 #[cfg(test)]
 mod model;
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use relive_host::signal::call_out;
@@ -47,7 +47,7 @@ mod word {
 /// The guest threads of a process.
 pub struct Registry {
     count: AtomicU32,
-    together: bool,
+    together: AtomicBool,
     /// The member that asks for quiet, or has it; 0: none.
     asker: AtomicU32,
     /// How often there has been quiet.
@@ -72,6 +72,8 @@ pub struct Member {
     tid: AtomicU32,
     /// The last quiet that it knows of.
     seen: AtomicU32,
+    /// Where it is at rest its tape can name the place: a safe point, or a call.
+    placed: AtomicBool,
 }
 
 impl Registry {
@@ -80,7 +82,7 @@ impl Registry {
     pub fn new(together: bool) -> Self {
         Self {
             count: AtomicU32::new(1),
-            together,
+            together: AtomicBool::new(together),
             asker: AtomicU32::new(0),
             times: AtomicU32::new(0),
             members: Mutex::default(),
@@ -119,7 +121,7 @@ impl Registry {
     /// Enrols a thread that is about to be made, or the first one; in the host's code. A thread
     /// that enrols another is itself enrolled and not at rest. `None`: threads do not run together.
     pub fn enrol(&self) -> Option<Arc<Member>> {
-        if !self.together {
+        if !self.together.load(Ordering::Acquire) {
             return None;
         }
         let mut members = self.members();
@@ -130,6 +132,7 @@ impl Registry {
             pid: AtomicU32::new(0),
             tid: AtomicU32::new(0),
             seen: AtomicU32::new(0),
+            placed: AtomicBool::new(false),
         });
         members.all.push(Arc::clone(&member));
         Some(member)
@@ -178,6 +181,20 @@ impl Registry {
     #[must_use]
     pub fn is_quiet_for(&self, me: &Member) -> bool {
         self.asker.load(Ordering::Relaxed) == me.id
+    }
+
+    /// While there is quiet: whether all others are at rest where their tapes can name the place.
+    #[must_use]
+    pub fn all_placed(&self, me: &Member) -> bool {
+        let members = self.members();
+        let mut others = members.all.iter().filter(|m| m.id != me.id);
+        others.all(|m| m.placed.load(Ordering::Acquire))
+    }
+
+    /// While there is quiet: threads that go on from here on do not run together any more, and no thread asks for
+    /// quiet again.
+    pub fn part(&self) {
+        self.together.store(false, Ordering::Release);
     }
 
     /// Waits until ended threads have left the C library too; only while there is quiet.
@@ -268,6 +285,11 @@ impl Member {
     pub fn runs_as(&self, pid: u32, tid: u32) {
         self.pid.store(pid, Ordering::Release);
         self.tid.store(tid, Ordering::Release);
+    }
+
+    /// Whether its tape can name the place at which it comes to rest next.
+    pub fn is_placed(&self, placed: bool) {
+        self.placed.store(placed, Ordering::Release);
     }
 
     /// Changes the word, before anything that the thread looks at next.

@@ -297,7 +297,7 @@ fn start(
     let m = task.machine();
     task.flush_readings()?;
     let alone = task.vforked.is_none();
-    let handed_on = m.mode.handed_on(task, alone)?;
+    let handed_on = task.mode().handed_on(task, alone)?;
     let host = m.memory().translator.fd();
     let argv = target.argv.clone();
     let boot = Boot {
@@ -331,7 +331,7 @@ fn start(
         return Ok(ERESTART);
     }
     if alone {
-        m.mode.executes(task);
+        task.mode().executes(task);
     }
     // The new host gets the executable as a descriptor: the file may have no name any more. If exec
     // fails, it is closed. The flags of an open descriptor can always be changed.

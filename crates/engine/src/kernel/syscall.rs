@@ -114,11 +114,13 @@ fn settle(
         }
     };
     if call.row.is_some_and(|r| r.maps) {
-        mode.order().release_files(task);
+        task.mode().order().release_files(task);
     }
     if told.is_none() && filtered.is_none() {
         fds::after(task, call, result);
     }
+    // The call may have changed it.
+    let mode = task.mode();
     mode.end_call(task, call, result, told.as_ref())?;
     resume(task, call, result, next);
     Ok(Flow::Continue)

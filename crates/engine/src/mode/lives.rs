@@ -22,6 +22,8 @@ pub struct HandedOn {
     pub logged: u64,
     /// The ring of the schedule's tape.
     pub schedule: Option<u32>,
+    /// In a recording whose threads run together: those of this process have turns.
+    pub turns: bool,
 }
 
 /// How tasks and processes begin and end.

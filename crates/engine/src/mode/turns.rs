@@ -20,6 +20,15 @@ pub trait Turns {
         wait(task)
     }
 
+    /// The task has been at rest, while another thread had quiet, at a place that its tape can name, and is about
+    /// to go on.
+    ///
+    /// # Errors
+    /// As [`Turns::asleep`].
+    fn rested(&self, _: &mut Task) -> Result<()> {
+        Ok(())
+    }
+
     /// Whether other threads, or processes that map it too, may see memory that a sleeping call uses.
     fn others_see(&self, task: &Task) -> bool;
 

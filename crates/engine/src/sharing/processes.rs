@@ -26,6 +26,8 @@ pub mod standing {
     pub const MEMBER: u32 = 4;
     /// Has become a member, and not had the group's baton yet.
     pub const JOINING: u32 = 5;
+    /// It maps shared files that no process can write, and its threads run together: it cannot be asked.
+    pub const APART: u32 = 6;
 }
 
 /// One process.
@@ -47,6 +49,8 @@ pub struct ProcessSlot {
     pub killed: AtomicU32,
     /// Replay: it has ended, or its recording has.
     pub ended: AtomicU32,
+    /// Linearising: turns that were found before the first one of the recording.
+    pub found: AtomicU32,
     /// Moves with `turns` and `ended`.
     moved: AtomicU32,
     /// How many wait for it to move.
@@ -161,6 +165,12 @@ impl ProcessSlot {
         self.standing.load(Ordering::Acquire) == standing::PRIVATE
     }
 
+    /// Whether its threads run together, so that it cannot be asked.
+    #[must_use]
+    pub fn is_apart(&self) -> bool {
+        self.standing.load(Ordering::Acquire) == standing::APART && self.may_share()
+    }
+
     /// Whether it is a member of the group.
     #[must_use]
     pub fn is_member(&self) -> bool {
@@ -227,6 +237,7 @@ mod tests {
             locked: word(),
             killed: word(),
             ended: word(),
+            found: word(),
             moved: word(),
             waiting: word(),
         }

@@ -84,13 +84,14 @@ impl ExactTape {
         };
         let kind = match event.kind {
             Kind::Syscall(call) => Kind::Syscall(Syscall {
-                switched: std::mem::take(&mut self.parked),
+                switched: call.switched | std::mem::take(&mut self.parked),
                 ..call
             }),
             Kind::Signal(mut signal) => {
                 signal.steps = less(signal.steps);
                 Kind::Signal(signal)
             }
+            Kind::Switch { steps } => Kind::Switch { steps: less(steps) },
             Kind::End { how, code, steps } => Kind::End {
                 how,
                 code,

@@ -121,7 +121,7 @@ impl Task {
         if self.traits.multiplexed {
             self.segments.load();
         }
-        self.enter_guest();
+        self.enter_guest()?;
         let stop = self.translated(step, guard);
         self.leave_guest();
         if self.traits.multiplexed {

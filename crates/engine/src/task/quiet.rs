@@ -4,7 +4,9 @@
 use relive_host::cpu;
 
 use super::Task;
+use crate::failure::Result;
 use crate::memory::Memory;
+use crate::mode::Mode;
 use crate::registry::{NOT_QUIET, Quiet};
 
 impl Task {
@@ -13,6 +15,7 @@ impl Task {
     pub fn quiesce(&self) -> Option<Quiet<'static>> {
         // The thread keeps its member as long as it runs.
         let me = self.member.as_ref()?;
+        me.is_placed(false);
         Some(self.machine().registry.quiesce(me))
     }
 
@@ -28,7 +31,7 @@ impl Task {
     ///
     /// # Errors
     /// [`NOT_QUIET`]: all other threads must be at rest.
-    pub fn may_change(&self, memory: &Memory, start: u64, end: u64) -> Result<(), i32> {
+    pub fn may_change(&self, memory: &Memory, start: u64, end: u64) -> std::result::Result<(), i32> {
         match self.is_undisturbed() || start >= end || !memory.needs_quiet(start, end) {
             true => Ok(()),
             false => Err(NOT_QUIET),
@@ -41,6 +44,7 @@ impl Task {
             return enter();
         };
         let registry = &self.machine().registry;
+        me.is_placed(self.vforked.is_none());
         loop {
             registry.leave_for_kernel(me);
             let result = enter();
@@ -55,13 +59,25 @@ impl Task {
     }
 
     /// From here on the thread may hold addresses in the code cache.
-    pub(super) fn enter_guest(&mut self) {
+    ///
+    /// # Errors
+    /// As [`Turns::rested`](crate::mode::Turns::rested).
+    pub(super) fn enter_guest(&mut self) -> Result<()> {
         if let Some(me) = &self.member {
             self.ctx.wanted = 0;
+            me.is_placed(self.exact && self.vforked.is_none());
             if self.machine().registry.enter_guest(me) {
+                self.mode().rested(self)?;
                 cpu::serialize();
             }
         }
+        Ok(())
+    }
+
+    /// The thread has turns from here on, in another mode, and takes no part in bringing threads to rest.
+    pub fn part(&mut self, mode: &'static dyn Mode) {
+        self.set_mode(mode);
+        self.member = None;
     }
 
     /// From here on it holds none.

@@ -125,8 +125,7 @@ fn end_process(task: &Task, end: End) -> ! {
 }
 
 fn run_until_end(task: &mut Task) -> Result<Flow> {
-    let mode = task.mode();
-    mode.begin_slice(task);
+    task.mode().begin_slice(task);
     loop {
         if task.exact {
             if task.looks || task.traced.is_some() {
@@ -147,15 +146,15 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
                 return Ok(flow);
             }
             if !task.ctx.has_budget() {
-                let flow = mode.end_budget(task)?;
+                let flow = task.mode().end_budget(task)?;
                 if !matches!(flow, Flow::Continue) {
                     return Ok(flow);
                 }
             }
             continue;
         }
-        if task.traits().samples && mode.samples(task) {
-            let flow = mode.end_budget(task)?;
+        if task.traits().samples && task.mode().samples(task) {
+            let flow = task.mode().end_budget(task)?;
             if !matches!(flow, Flow::Continue) {
                 return Ok(flow);
             }
@@ -165,11 +164,11 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
         let flow = match stop {
             Stop::Budget { .. } => {
                 task.at_event();
-                mode.end_budget(task)?
+                task.mode().end_budget(task)?
             }
             Stop::Pause { .. } => {
                 task.at_event();
-                mode.pause(task)?;
+                task.mode().pause(task)?;
                 Flow::Continue
             }
             stop => stops::handle(task, stop)?,
@@ -179,7 +178,7 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
         }
         // A thread that steps itself may have used up its slice with an instruction that trapped.
         if !task.ctx.has_budget() {
-            let flow = mode.end_budget(task)?;
+            let flow = task.mode().end_budget(task)?;
             if !matches!(flow, Flow::Continue) {
                 return Ok(flow);
             }

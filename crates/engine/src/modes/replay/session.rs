@@ -29,8 +29,10 @@ pub struct Session {
     /// All but the one whose turn it is, by slot.
     pub tasks: BTreeMap<u32, Box<Task>>,
     turns: TurnSchedule,
-    /// Finds the turns, in place of the schedule.
+    /// Finds the turns, in place of the schedule; not of a process that has gone over to turns, or was born by one.
     pub linear: Option<Linear>,
+    /// Steps behind its last tick or event at which the thread stands that has just got a turn that was found.
+    stands: u64,
 }
 
 impl Session {
@@ -43,6 +45,7 @@ impl Session {
             tasks: BTreeMap::new(),
             turns: TurnSchedule::of(machine, 0)?,
             linear: Linear::of(machine, 0)?,
+            stands: 0,
         })
     }
 
@@ -103,12 +106,25 @@ impl Session {
         if let Some(linear) = &mut self.linear {
             linear.is_over(task.slot);
         }
+        let all_over = |linear: &Linear| linear.all_over(&self.tasks);
+        if self.linear.as_ref().is_some_and(all_over) && self.turns.more()? {
+            // Each thread stands where it waited for its first turn.
+            if let Some(linear) = self.linear.take() {
+                self.turns.goes_on(linear.into_schedule());
+            }
+            return self.turns.next();
+        }
         let first = self.first_due(None)?;
         let (Some(linear), Some(slot)) = (&mut self.linear, first) else {
             return Ok(None);
         };
-        linear.turn(slot)?;
+        self.stands = linear.turn(slot)?;
         Ok(Some(slot))
+    }
+
+    /// Steps behind its last tick or event at which the running thread stands, behind an event.
+    pub fn stands(&mut self) -> u64 {
+        std::mem::take(&mut self.stands)
     }
 
     /// Takes in new threads, or forgets the others in a forked child.
@@ -125,7 +141,9 @@ impl Session {
         };
         if let Some(turns) = became {
             self.tasks.clear();
-            self.linear = Linear::of(turns.machine(), turns.process())?;
+            if self.linear.is_some() {
+                self.linear = Linear::of(turns.machine(), turns.process())?;
+            }
             self.turns = turns;
         }
         for child in born {
@@ -157,7 +175,9 @@ impl Session {
             }
             task.vforked = None;
             self.turns = TurnSchedule::of(task.machine(), task.process.index)?;
-            self.linear = Linear::of(task.machine(), task.process.index)?;
+            if self.linear.is_some() {
+                self.linear = Linear::of(task.machine(), task.process.index)?;
+            }
             if let Tape::In(tape) = &mut task.tape
                 && let Some(exact) = &mut tape.exact
             {

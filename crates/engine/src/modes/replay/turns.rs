@@ -8,6 +8,7 @@ use std::sync::atomic::Ordering;
 
 use relive_trace::{Kind, TapeId, TapeReader, Writes};
 
+use super::linear::exact_turns::ExactTurns;
 use super::other_writers::{self, ForeignWrites};
 use super::state::{alone, with};
 use crate::failure::{Failure, Result};
@@ -28,6 +29,8 @@ pub struct TurnSchedule {
     awaited: Option<Option<u32>>,
     /// Replay of one process alone: the changes of others.
     other_writers: ForeignWrites,
+    /// Linearising: where the turns are copied to.
+    exact: Option<ExactTurns>,
 }
 
 impl TurnSchedule {
@@ -49,6 +52,7 @@ impl TurnSchedule {
                 true => ForeignWrites::of(process)?,
                 false => ForeignWrites::default(),
             },
+            exact: ExactTurns::of(machine, process),
         })
     }
 
@@ -60,6 +64,11 @@ impl TurnSchedule {
     /// The process whose turns these are.
     pub fn process(&self) -> u32 {
         self.process
+    }
+
+    /// The turns behind those that were found.
+    pub fn goes_on(&mut self, found: ExactTurns) {
+        self.exact = Some(found);
     }
 
     /// Whether a turn follows in this process.
@@ -94,21 +103,28 @@ impl TurnSchedule {
         if let Some(event) = &event {
             stats::logged(&event.kind);
         }
+        let exact = &mut self.exact;
+        let mut copy = |kind: Kind<'_>| exact.as_mut().map_or(Ok(()), |exact| exact.copy(kind));
         let thread = match event.map(|e| e.kind) {
             None => return Ok(None),
-            Some(Kind::Turn { thread }) => thread,
-            Some(Kind::Handover {
-                thread,
-                process,
-                turn,
-            }) => {
+            Some(kind @ Kind::Turn { thread }) => {
+                copy(kind)?;
+                thread
+            }
+            Some(
+                kind @ Kind::Handover {
+                    thread,
+                    process,
+                    turn,
+                },
+            ) => {
                 let others = process != self.process;
                 if alone() && others {
                     if !self.other_writers.apply(self.machine, self.turn + 1)? {
                         return Ok(None);
                     }
                 } else {
-                    let other = self.slot(process).ok_or_else(|| damaged(process))?;
+                    let other = slot(self.machine, process).ok_or_else(|| damaged(process))?;
                     if !other.await_turn(turn)? {
                         return Ok(None);
                     }
@@ -116,6 +132,7 @@ impl TurnSchedule {
                         other_writers::returns(self.process, self.turn + 1)?;
                     }
                 }
+                copy(kind)?;
                 self.machine.memory().forget_common_code()?;
                 thread
             }
@@ -152,6 +169,9 @@ impl TurnSchedule {
             }
             if let Some(event) = tape.next().map_err(Failure::setup)? {
                 stats::logged(&event.kind);
+                if let Some(exact) = &mut self.exact {
+                    exact.copy(event.kind)?;
+                }
             }
         }
     }

@@ -81,6 +81,7 @@ impl Lives for Serial {
             ring,
             logged,
             schedule: alone.then(|| self.schedule().ring()).flatten(),
+            turns: true,
         })
     }
 

@@ -19,6 +19,7 @@ mod sharing;
 pub mod sites;
 mod spinning;
 mod succession;
+mod taking_over;
 mod turns;
 
 use std::sync::Mutex;
@@ -49,6 +50,7 @@ use crate::task::Task;
 use baton::Baton;
 use sampler::Sampler;
 use schedule::Schedule;
+use taking_over::FirstTurn;
 
 /// The mode of `relive record`.
 pub struct Serial {
@@ -60,6 +62,8 @@ pub struct Serial {
     seed: Option<(u64, bool)>,
     /// Where the policy is one that looks at accesses.
     sampler: Option<Sampler>,
+    /// Where the process has gone over from a mode in which its threads ran together.
+    first_turn: FirstTurn,
 }
 
 /// The start data of a recording process.
@@ -91,6 +95,7 @@ impl Serial {
             shm,
             seed: start.handed_on.seed,
             sampler: matches!(start.handed_on.seed, Some((_, true))).then(Sampler::default),
+            first_turn: FirstTurn::default(),
         }
     }
 

@@ -13,7 +13,6 @@ use crate::task::Task;
 
 /// The turn with which a call goes on, before it is logged: a call may have one only, and may
 /// wait several times.
-#[derive(Default)]
 pub struct Owed {
     taken: Taken,
     /// Turns of others that it follows besides.
@@ -23,6 +22,15 @@ pub struct Owed {
 }
 
 impl Owed {
+    /// In a call that has not waited yet.
+    pub fn new(serial: &Serial) -> Self {
+        Self {
+            taken: serial.first_turn.take(),
+            after: Vec::new(),
+            met: Vec::new(),
+        }
+    }
+
     /// The process becomes a member, if it is none.
     ///
     /// # Errors
@@ -68,6 +76,11 @@ impl Owed {
         }
         let member = serial.baton.is_member();
         for (other, slot) in slots {
+            if slot.is_apart() {
+                return Err(Failure::unsupported(format!(
+                    "a file is about to be written that process {other} of the recording maps, the threads of which run together: --mode sketch does not order that; record without it"
+                )));
+            }
             // The group's order is that of all its members.
             if let Some(turn) = (!(member && slot.is_member()))
                 .then(|| slot.ask())
@@ -108,7 +121,7 @@ impl Serial {
     /// # Errors
     /// Too many processes.
     fn join(&self, task: &mut Task) -> Result<()> {
-        let mut owed = Owed::default();
+        let mut owed = Owed::new(self);
         owed.join(self, task)?;
         owed.settle(self, task)
     }
@@ -131,7 +144,7 @@ impl Serial {
         self.new_slice(task);
         // If it comes to nothing, the claim goes with the call.
         task.machine().memory().space.may_drop(file);
-        let mut owed = Owed::default();
+        let mut owed = Owed::new(self);
         loop {
             let process = self.baton.process();
             let Some(others) =

@@ -43,8 +43,12 @@ impl Lives for Sketch {
         threads::make(task, args)
     }
 
-    fn fork(&self, task: &mut Task, args: &CloneArgs, _: Option<&Answer>) -> Result<Reply> {
-        fork::fork_at_rest(task, args, self)
+    fn fork(&self, task: &mut Task, args: &CloneArgs, told: Option<&Answer>) -> Result<Reply> {
+        let shares = task.machine().memory().space.iter().any(|r| r.shared && r.common);
+        match shares {
+            true => self.go_over(task)?.fork(task, args, told),
+            false => fork::fork_at_rest(task, args, self),
+        }
     }
 
     fn vfork(
@@ -67,7 +71,9 @@ impl Lives for Sketch {
         self.release(task);
     }
 
-    fn process_ends(&self, _: &Task) {}
+    fn process_ends(&self, task: &Task) {
+        self.leaves_files(task.process.index);
+    }
 
     fn handed_on(&self, task: &mut Task, _: bool) -> Result<HandedOn> {
         // The event is the new program's to log.
@@ -90,15 +96,18 @@ impl Lives for Sketch {
 }
 
 impl fork::Births for Sketch {
-    fn before_fork(&self, task: &mut Task, _: u32) -> Result<bool> {
-        let memory = task.machine().memory();
-        let shares = memory.space.iter().any(|r| r.shared && r.common);
-        match shares {
-            true => Err(Failure::unsupported(
-                "a process with shared memory forks: --mode sketch does not order processes that share memory yet; record without it",
-            )),
-            false => Ok(false),
+    /// The child reads the files that its parent reads through maps.
+    fn before_fork(&self, task: &mut Task, child: u32) -> Result<bool> {
+        let files: Vec<u64> = {
+            let memory = task.machine().memory();
+            let read = memory.space.iter().filter(|r| r.shared && r.inode != 0);
+            read.map(|r| r.inode).collect()
+        };
+        for file in files {
+            // Nobody writes it: the parent would have turns.
+            self.note_reader(file, child)?;
         }
+        Ok(false)
     }
 
     fn while_quiet(&self, fork: &mut dyn FnMut()) {
@@ -108,6 +117,7 @@ impl fork::Births for Sketch {
 
     fn in_child(&self, task: &mut Task, _: u32, _: bool) -> Result<()> {
         self.company.store(false, Ordering::Relaxed);
+        self.is_named(task.process.index);
         self.shared.forget();
         task.ctx.ops = 0;
         task.ctx.order_id = task.slot + 1;

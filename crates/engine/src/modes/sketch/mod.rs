@@ -12,7 +12,9 @@
 
 mod lives;
 mod object;
+mod together;
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use relive_dbt::Ordered;
@@ -22,16 +24,18 @@ use relive_trace::{Kind, input_sum};
 
 use super::live::host::KERNEL;
 use super::live::{self, changes, recording};
+use super::serial::{Serial, Start};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
-use crate::failure::{Failure, Result};
+use crate::failure::Result;
 use crate::flow::Flow;
 use crate::kernel::{event, output};
 use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
     Begun, Contents, Host, Mode, ModeTraits, Order, Outcomes, Reading, Signals, Turns,
 };
+use crate::sharing::users::USERS;
 use crate::shm::{Logged, Shm};
 use crate::siginfo::SigInfo;
 use crate::tape::Tape;
@@ -50,17 +54,25 @@ pub struct Sketch {
     shared: Object,
     /// Whether the process has, or has had, several threads.
     company: &'static AtomicBool,
+    /// Its mode from here on, once it has gone over to turns.
+    turns: OnceLock<&'static Serial>,
 }
 
 impl Sketch {
     /// The mode of one process.
     #[must_use]
-    pub fn new(shm: Shm) -> Self {
-        Self {
+    pub fn new(shm: Shm, start: &Start) -> Self {
+        let sketch = Self {
             shm,
             shared: Object::default(),
             company: Box::leak(Box::new(AtomicBool::new(false))),
+            turns: OnceLock::new(),
+        };
+        sketch.is_named(start.process);
+        if start.goes_on {
+            sketch.begins_program(start.process);
         }
+        sketch
     }
 }
 
@@ -163,7 +175,16 @@ impl Turns for Sketch {
     fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> Result<i64> {
         task.flush_readings()?;
         task.arrived()?;
-        Ok(task.while_away(enter))
+        let result = task.while_away(enter);
+        self.back_in_call(task)?;
+        Ok(result)
+    }
+
+    fn rested(&self, task: &mut Task) -> Result<()> {
+        match self.turns() {
+            Some(turns) => turns.takes_over_rested(task),
+            None => Ok(()),
+        }
     }
 
     fn others_see(&self, task: &Task) -> bool {
@@ -248,6 +269,11 @@ impl Order for Sketch {
             };
             tape.note(task.ctx.ticks(), edge)?;
         }
+        if self.turns().is_some() {
+            // What orders it from here on is its turn.
+            self.shared.release(task);
+            self.back_in_call(task)?;
+        }
         Ok(())
     }
 
@@ -266,12 +292,27 @@ impl Order for Sketch {
         Ok(tape.take_edges(&mut task.ctx, true)?)
     }
 
-    fn acquire_file(&self, _: &mut Task, _: &Call, _: u64, writes: bool, name: &str) -> Result<()> {
-        match writes {
-            true => Err(Failure::unsupported(format!(
-                "{name} is mapped shared and writable: --mode sketch does not order processes that share memory yet; record without it"
-            ))),
-            false => Ok(()),
+    fn acquire_file(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        file: u64,
+        writes: bool,
+        name: &str,
+    ) -> Result<()> {
+        if !writes && self.note_reader(file, task.process.index)?.is_empty() {
+            return Ok(());
+        }
+        let turns = self.go_over(task)?;
+        turns.order().acquire_file(task, call, file, writes, name)
+    }
+
+    fn release_files(&self, task: &Task) {
+        let mut memory = task.machine().memory();
+        for file in memory.space.take_dropped() {
+            if !memory.space.shares_file(file) {
+                USERS.of(&self.shm).release(file, task.process.index);
+            }
         }
     }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use relive_dbt::Stop;
 use relive_host::GuestAddr;
+use relive_trace::Kind;
 
 use super::bound::Bound;
 use super::turns::first;
@@ -150,7 +151,19 @@ impl Stepper {
     /// A damaged trace.
     pub fn holds_back(&mut self, due: &DueEvent) -> Result<bool> {
         let next = self.task.tape.outline()?;
+        let waits_for_turn = match self.task.tape.peek()?.map(|event| event.kind) {
+            Some(Kind::Syscall(call)) => call.switched,
+            Some(Kind::Switch { .. }) => true,
+            _ => false,
+        };
         let steps = match due {
+            // It has nothing left to do before the first turn that the recording has.
+            _ if waits_for_turn => {
+                if let Some(linear) = &mut self.session.linear {
+                    linear.goes_on(self.task.slot);
+                }
+                return Ok(false);
+            }
             // Only the event of a call says that its thread lost the turn in it.
             DueEvent::Stop(Stop::Syscall { next: behind, .. })
                 if *behind == GuestAddr(self.task.ctx.rip + 2)

@@ -3,6 +3,7 @@
 
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
+use super::wanted::is_wanted;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::section::{Section, Shareable};
 use crate::shm::Shm;
@@ -96,10 +97,10 @@ impl Told {
 
 /// Tells the supervisor of a linearising replay where it has left the recording.
 pub fn tell(shm: Option<&Shm>, stepper: &mut Stepper) {
-    let (Some(shm), Some(linear)) = (shm, &stepper.session.linear) else {
+    let Some(shm) = shm.filter(|_| is_wanted()) else {
         return;
     };
-    let blamed = linear.blamed;
+    let blamed = stepper.session.linear.as_ref().and_then(|l| l.blamed);
     let task = blamed.and_then(|slot| stepper.session.tasks.get_mut(&slot));
     TOLD.of(shm).tell(task.unwrap_or(&mut stepper.task));
 }

@@ -9,6 +9,7 @@
 pub mod advance;
 mod bound;
 pub mod disagreement;
+pub mod exact_turns;
 pub mod hints;
 pub mod path;
 pub mod search;

@@ -3,22 +3,20 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use relive_host::GuestAddr;
-use relive_trace::{Event, Kind, TapeId};
 
 use super::bound::{Bound, bound};
+use super::exact_turns::ExactTurns;
 use super::hints::{Hints, What};
-use super::wanted::{hints, is_wanted};
-use crate::failure::{Failure, Result};
+use super::wanted::hints;
+use crate::failure::Result;
 use crate::machine::Machine;
-use crate::tape::{Tape, TapeOut};
+use crate::tape::Tape;
 use crate::task::Task;
 
 /// The turns of one process, as they are found.
 pub struct Linear {
-    machine: &'static Machine,
-    process: u32,
-    /// The exact schedule, from its first turn on.
-    schedule: Option<TapeOut>,
+    /// The exact schedule.
+    schedule: ExactTurns,
     /// Threads that there have been.
     seen: BTreeSet<u32>,
     /// Threads that stand in front of their next event.
@@ -39,13 +37,11 @@ impl Linear {
     /// # Errors
     /// The hints are none.
     pub fn of(machine: &'static Machine, process: u32) -> Result<Option<Self>> {
-        if !is_wanted() {
+        let Some(schedule) = ExactTurns::of(machine, process) else {
             return Ok(None);
-        }
+        };
         Ok(Some(Self {
-            machine,
-            process,
-            schedule: None,
+            schedule,
             seen: BTreeSet::new(),
             waiting: BTreeSet::new(),
             over: BTreeSet::new(),
@@ -96,21 +92,19 @@ impl Linear {
     /// # Errors
     /// No room for the schedule.
     pub fn turn(&mut self, slot: u32) -> Result<u64> {
-        let schedule = match &mut self.schedule {
-            Some(tape) => tape,
-            none => {
-                let shm = self.machine.shm;
-                let shm = shm.ok_or_else(|| Failure::internal("a replay has shared memory"))?;
-                let id = TapeId::schedule(self.process);
-                none.insert(TapeOut::create(shm, id)?)
-            }
-        };
-        schedule.put(&Event {
-            ticks: 0,
-            digest: 0,
-            kind: Kind::Turn { thread: slot },
-        })?;
+        self.schedule.found(slot)?;
         Ok(self.steps.remove(&slot).unwrap_or(0))
+    }
+
+    /// Whether these threads, and the one that runs, have nothing left to do.
+    pub fn all_over(&self, others: &BTreeMap<u32, Box<Task>>) -> bool {
+        others.keys().all(|slot| self.over.contains(slot))
+    }
+
+    /// The recorded turns decide from here on: the schedule that they are copied to.
+    pub fn into_schedule(self) -> ExactTurns {
+        self.schedule.all_found();
+        self.schedule
     }
 
     /// How far a thread may run, and when it is due: the first of all threads goes first.

@@ -26,7 +26,7 @@ impl Stepper {
         if !matches!(flow, Flow::Continue) {
             self.change_turn(flow)?;
         }
-        self.steps = Some(0);
+        self.steps = Some(self.session.stands());
         Ok(stops.settled(self))
     }
 }

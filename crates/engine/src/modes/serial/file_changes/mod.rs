@@ -96,7 +96,7 @@ impl Serial {
             target,
             file: None,
             underway: None,
-            owed: Owed::default(),
+            owed: Owed::new(self),
             others: false,
             size: None,
             since: 0,

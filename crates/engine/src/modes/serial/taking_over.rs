@@ -1,0 +1,89 @@
+//! A process whose threads ran together goes over to turns: it is about to share memory with others, and is
+//! recorded serially from there on. One thread goes on in the call that it is in; each other one, where it has
+//! come to rest, waits for its first turn. All of these turns are on the schedule, so that a replay which has
+//! found the order of the threads up to there knows where each of them stands.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use relive_trace::Kind;
+
+use super::baton::Taken;
+use super::{Serial, Start};
+use crate::failure::Result;
+use crate::mode::HandedOn;
+use crate::shm::Shm;
+use crate::tape::Tape;
+use crate::task::Task;
+
+/// Whether the first turn of a process that has gone over is yet to be logged.
+#[derive(Default)]
+pub(super) struct FirstTurn(AtomicBool);
+
+impl FirstTurn {
+    /// Takes it: the caller logs it.
+    pub(super) fn take(&self) -> Taken {
+        Taken {
+            switched: self.0.swap(false, Ordering::Relaxed),
+            before: None,
+        }
+    }
+}
+
+impl Serial {
+    /// The mode of a process that goes over in a call of the task's, which has the first turn. It is logged by the
+    /// claim or the fork that is behind this.
+    #[must_use]
+    pub fn taking_over(shm: Shm, task: &Task) -> Self {
+        let start = Start {
+            process: task.process.index,
+            slot: task.slot,
+            goes_on: false,
+            handed_on: HandedOn::default(),
+        };
+        Self {
+            first_turn: FirstTurn(AtomicBool::new(true)),
+            ..Self::new(shm, start)
+        }
+    }
+
+    /// The task, which has the first turn, goes on in it.
+    pub fn takes_over(&'static self, task: &mut Task) {
+        goes_over(task, self);
+        self.new_slice(task);
+    }
+
+    /// The task has come to rest at a safe point, and waits for its turn there.
+    ///
+    /// # Errors
+    /// The switch, or the turn that follows, is lost.
+    pub fn takes_over_rested(&'static self, task: &mut Task) -> Result<()> {
+        task.record(Kind::Switch { steps: task.steps })?;
+        self.await_turn(task)
+    }
+
+    /// The task has come to rest in a call, and waits for its turn there.
+    ///
+    /// # Errors
+    /// The turn is lost.
+    pub fn takes_over_in_call(&'static self, task: &mut Task) -> Result<()> {
+        self.await_turn(task)?;
+        task.log.switched = true;
+        Ok(())
+    }
+
+    fn await_turn(&'static self, task: &mut Task) -> Result<()> {
+        goes_over(task, self);
+        let taken = self.baton.take(task)?;
+        self.turn(task, taken.before)?;
+        self.new_slice(task);
+        Ok(())
+    }
+}
+
+/// The task has turns; when it is where says nothing from here on.
+fn goes_over(task: &mut Task, turns: &'static Serial) {
+    task.part(turns);
+    if let Tape::Out(tape) = &mut task.tape {
+        tape.course = None;
+    }
+}
