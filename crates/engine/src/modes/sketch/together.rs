@@ -97,6 +97,8 @@ impl Sketch {
         if let Some(slot) = PROCESSES.of(&self.shm).get(process) {
             slot.become_private();
             slot.programs.fetch_add(1, Ordering::AcqRel);
+            // In replay too a program begins a turn of its own.
+            slot.turns.fetch_add(1, Ordering::AcqRel);
         }
     }
 
