@@ -300,7 +300,8 @@ impl Order for Sketch {
         writes: bool,
         name: &str,
     ) -> Result<()> {
-        if !writes && self.note_reader(file, task.process.index)?.is_empty() {
+        let reads = !writes && Self::stays(call);
+        if reads && self.note_reader(file, task.process.index)?.is_empty() {
             return Ok(());
         }
         let turns = self.go_over(task)?;

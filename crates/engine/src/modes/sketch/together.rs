@@ -5,6 +5,8 @@
 
 use std::sync::atomic::Ordering;
 
+use crate::call::Call;
+use crate::descriptor;
 use crate::failure::{Failure, Result};
 use crate::ids;
 use crate::modes::serial::Serial;
@@ -59,6 +61,16 @@ impl Sketch {
             Some(turns) => turns.takes_over_in_call(task),
             None => Ok(()),
         }
+    }
+
+    /// Whether a file that the call is about to map for reading is taken to stay as it is: it has been the same for
+    /// long. Only where the guess is wrong, a later writer of it is refused.
+    pub(super) fn stays(call: &Call) -> bool {
+        const LONG: i64 = 60 * 60;
+        let mapped = i64::from(call.nr) == libc::SYS_mmap;
+        let file = mapped.then(|| descriptor::status(call.arg(4) as i32)).flatten();
+        let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
+        file.is_some_and(|file| now - file.st_mtime > LONG)
     }
 
     /// Notes that process `process` reads a file through a map, and cannot be asked to take turns. Others that
