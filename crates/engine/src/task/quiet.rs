@@ -31,7 +31,12 @@ impl Task {
     ///
     /// # Errors
     /// [`NOT_QUIET`]: all other threads must be at rest.
-    pub fn may_change(&self, memory: &Memory, start: u64, end: u64) -> std::result::Result<(), i32> {
+    pub fn may_change(
+        &self,
+        memory: &Memory,
+        start: u64,
+        end: u64,
+    ) -> std::result::Result<(), i32> {
         match self.is_undisturbed() || start >= end || !memory.needs_quiet(start, end) {
             true => Ok(()),
             false => Err(NOT_QUIET),

@@ -23,7 +23,7 @@ mod taking_over;
 mod turns;
 
 use std::sync::Mutex;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use relive_dbt::Ordered;
 use relive_host::reading::Use;
@@ -50,7 +50,6 @@ use crate::task::Task;
 use baton::Baton;
 use sampler::Sampler;
 use schedule::Schedule;
-use taking_over::FirstTurn;
 
 /// The mode of `relive record`.
 pub struct Serial {
@@ -62,8 +61,8 @@ pub struct Serial {
     seed: Option<(u64, bool)>,
     /// Where the policy is one that looks at accesses.
     sampler: Option<Sampler>,
-    /// Where the process has gone over from a mode in which its threads ran together.
-    first_turn: FirstTurn,
+    /// The process has gone over from a mode in which its threads ran together, and the first turn is not logged yet.
+    owes_turn: AtomicBool,
 }
 
 /// The start data of a recording process.
@@ -95,7 +94,7 @@ impl Serial {
             shm,
             seed: start.handed_on.seed,
             sampler: matches!(start.handed_on.seed, Some((_, true))).then(Sampler::default),
-            first_turn: FirstTurn::default(),
+            owes_turn: AtomicBool::new(false),
         }
     }
 

@@ -25,7 +25,7 @@ impl Owed {
     /// In a call that has not waited yet.
     pub fn new(serial: &Serial) -> Self {
         Self {
-            taken: serial.first_turn.take(),
+            taken: serial.first_turn(),
             after: Vec::new(),
             met: Vec::new(),
         }

@@ -15,20 +15,6 @@ use crate::shm::Shm;
 use crate::tape::Tape;
 use crate::task::Task;
 
-/// Whether the first turn of a process that has gone over is yet to be logged.
-#[derive(Default)]
-pub(super) struct FirstTurn(AtomicBool);
-
-impl FirstTurn {
-    /// Takes it: the caller logs it.
-    pub(super) fn take(&self) -> Taken {
-        Taken {
-            switched: self.0.swap(false, Ordering::Relaxed),
-            before: None,
-        }
-    }
-}
-
 impl Serial {
     /// The mode of a process that goes over in a call of the task's, which has the first turn. It is logged by the
     /// claim or the fork that is behind this.
@@ -41,8 +27,16 @@ impl Serial {
             handed_on: HandedOn::default(),
         };
         Self {
-            first_turn: FirstTurn(AtomicBool::new(true)),
+            owes_turn: AtomicBool::new(true),
             ..Self::new(shm, start)
+        }
+    }
+
+    /// The first turn of a process that has gone over, if it is yet to be logged: the caller does that.
+    pub(super) fn first_turn(&self) -> Taken {
+        Taken {
+            switched: self.owes_turn.swap(false, Ordering::Relaxed),
+            before: None,
         }
     }
 

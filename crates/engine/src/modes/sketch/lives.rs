@@ -44,7 +44,12 @@ impl Lives for Sketch {
     }
 
     fn fork(&self, task: &mut Task, args: &CloneArgs, told: Option<&Answer>) -> Result<Reply> {
-        let shares = task.machine().memory().space.iter().any(|r| r.shared && r.common);
+        let shares = task
+            .machine()
+            .memory()
+            .space
+            .iter()
+            .any(|r| r.shared && r.common);
         match shares {
             true => self.go_over(task)?.fork(task, args, told),
             false => fork::fork_at_rest(task, args, self),

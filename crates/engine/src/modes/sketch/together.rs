@@ -40,9 +40,13 @@ impl Sketch {
             let placed = |me: &_| registry.all_placed(me);
             if task.member.as_deref().is_none_or(placed) {
                 registry.part();
-                let turns: &'static Serial = Box::leak(Box::new(Serial::taking_over(self.shm, task)));
+                let turns: &'static Serial =
+                    Box::leak(Box::new(Serial::taking_over(self.shm, task)));
                 let first = self.turns.set(turns).is_ok();
-                assert!(first, "nobody asks for quiet in a process that has gone over");
+                assert!(
+                    first,
+                    "nobody asks for quiet in a process that has gone over"
+                );
                 drop(quiet);
                 self.can_be_asked(task.process.index);
                 turns.takes_over(task);
@@ -68,7 +72,9 @@ impl Sketch {
     pub(super) fn stays(call: &Call) -> bool {
         const LONG: i64 = 60 * 60;
         let mapped = i64::from(call.nr) == libc::SYS_mmap;
-        let file = mapped.then(|| descriptor::status(call.arg(4) as i32)).flatten();
+        let file = mapped
+            .then(|| descriptor::status(call.arg(4) as i32))
+            .flatten();
         let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime).tv_sec;
         file.is_some_and(|file| now - file.st_mtime > LONG)
     }

@@ -85,7 +85,11 @@ impl Stepper {
             NextEvent::End if !self.session.goes_on(task)? => self.event(stops, DueEvent::End),
             // The thread gave the baton away once more: inside a call that never returned.
             NextEvent::End => {
-                let noted = self.session.linear.as_ref().and_then(|_| self.task.tape.noted());
+                let noted = self
+                    .session
+                    .linear
+                    .as_ref()
+                    .and_then(|_| self.task.tape.noted());
                 let limit = noted.unwrap_or(NEVER);
                 self.execute(stops, Toward::own(limit))
             }
