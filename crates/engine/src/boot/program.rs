@@ -43,6 +43,18 @@ pub fn run(
     unreachable!("the first thread of a process ends by itself")
 }
 
+/// The environment of a first program whose functions are bound when it starts. A function that is bound at its first
+/// call is bound by plain stores, and other threads find it so by plain loads: in a recording of threads that run
+/// together nothing would order them (ld.so(8)).
+/// Later programs get what their callers give them.
+fn bound_at_start(mut env: Vec<Vec<u8>>) -> Vec<Vec<u8>> {
+    const NOW: &[u8] = b"LD_BIND_NOW=";
+    if !env.iter().any(|variable| variable.starts_with(NOW)) {
+        env.push([NOW, b"1"].concat());
+    }
+    env
+}
+
 /// Loads the program of process `index`, up to its first instruction; while recording, its image is the
 /// first event. `prepare` gets the calling host thread ready for the task.
 fn load(
@@ -61,12 +73,16 @@ fn load(
             ))
         })?,
     };
+    let together = machine.mode.traits().together;
     let program = Program {
         file: target,
         called: boot.called,
         path: boot.path,
         argv: boot.argv,
-        env: boot.env,
+        env: match boot.go_on.is_none() && machine.mode.traits().keeps && together {
+            true => bound_at_start(boot.env),
+            false => boot.env,
+        },
     };
     let recording = machine.mode.traits().keeps;
     let identify = |file: &std::fs::File| {
