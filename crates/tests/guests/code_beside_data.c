@@ -1,4 +1,4 @@
-// relive: link=pie threads=yes
+// relive: link=pie threads=yes sketch=yes
 // Threads that run code and write data on the same page, each its own.
 #include "check.h"
 #include <pthread.h>

@@ -1,4 +1,4 @@
-// relive: threads=yes timeout=120
+// relive: threads=yes sketch=yes timeout=120
 // Threads make, run and drop more code than one would want to keep translated, and change code
 // that is still to be returned to.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes timeout=90
+// relive: threads=yes sketch=yes timeout=90
 // Code far up in the address space, as just-in-time compilers place it: called by several
 // threads under a timer's signals, with a flag carried over indirect calls and returns, and
 // replaced while no thread runs it.

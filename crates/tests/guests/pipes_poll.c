@@ -1,4 +1,4 @@
-// relive: threads=yes
+// relive: threads=yes sketch=yes
 // Pipes and the calls that wait on them: poll, select, epoll (level, edge, one-shot), eventfd,
 // signalfd, splice, tee, sendfile, copy_file_range, memfd.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes
+// relive: threads=yes sketch=yes
 // Robust mutexes: an owner thread dies, the next locker is told and repairs.
 #include "check.h"
 #include <pthread.h>

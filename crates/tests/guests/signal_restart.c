@@ -1,4 +1,4 @@
-// relive: threads=yes
+// relive: threads=yes sketch=yes
 // Reads, waits and sleeps that a signal interrupts: EINTR without SA_RESTART, restart with it.
 #include "check.h"
 #include <poll.h>

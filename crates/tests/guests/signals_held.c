@@ -1,4 +1,4 @@
-// relive: link=pie threads=yes
+// relive: link=pie threads=yes sketch=yes
 // Signals with the numbers of faults that are sent while blocked: pending, waited for, taken.
 #include "check.h"
 #include <pthread.h>

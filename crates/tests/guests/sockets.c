@@ -1,4 +1,4 @@
-// relive: threads=yes
+// relive: threads=yes sketch=yes
 // TCP and UDP over 127.0.0.1 between two threads, Unix sockets with passed descriptors and
 // credentials, socketpair, socket options, numeric getaddrinfo.
 #include "check.h"

@@ -1,4 +1,4 @@
-// relive: threads=yes flags="-pthread -Wno-nonnull" expect="ok\n"
+// relive: threads=yes sketch=yes flags="-pthread -Wno-nonnull" expect="ok\n"
 // Pointers to where a guest has no memory, but its host may have: the kernel refuses them, writes
 // nothing there and reads nothing from there.
 #define _GNU_SOURCE
