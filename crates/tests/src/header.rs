@@ -72,6 +72,8 @@ pub enum Where {
     Record,
     /// `relive run` refuses too.
     All,
+    /// Only `relive record --mode sketch` refuses.
+    Sketch,
 }
 
 /// A refusal that is not an error: a documented limit.
@@ -79,7 +81,7 @@ pub enum Where {
 pub struct Refusal {
     /// Text that standard error must contain (`refused="substring"`).
     pub says: Vec<u8>,
-    /// The commands that refuse (`refused-in=record` or `refused-in=all`).
+    /// The commands that refuse (`refused-in=record`, `all` or `sketch`).
     pub place: Where,
 }
 
@@ -96,7 +98,11 @@ const LINKS: [(&str, Link); 4] = [
     ("static-pie", Link::StaticPie),
 ];
 const OUTPUTS: [(&str, Output); 2] = [("exact", Output::Exact), ("free", Output::Free)];
-const PLACES: [(&str, Where); 2] = [("record", Where::Record), ("all", Where::All)];
+const PLACES: [(&str, Where); 3] = [
+    ("record", Where::Record),
+    ("all", Where::All),
+    ("sketch", Where::Sketch),
+];
 const YES_NO: [(&str, bool); 2] = [("yes", true), ("no", false)];
 
 /// All settings of a header.

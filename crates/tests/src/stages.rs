@@ -93,7 +93,10 @@ fn applies(stage: &Stage, header: &Header) -> bool {
     stage.mode.is_none_or(|mode| header.modes.contains(&mode))
         && (header.tiny || !stage_is_tiny(stage))
         // A refused case leaves no recording to replay.
-        && (header.refused.is_none() || stage.of.is_none())
+        && STAGES
+            .iter()
+            .filter(|made| stage.of == Some(made.name))
+            .all(|made| refusal(made, header).is_none())
         && (header.sketch || !is_of_sketch(stage))
 }
 
@@ -105,9 +108,10 @@ fn is_of_sketch(stage: &Stage) -> bool {
 fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
     let refusal = header.refused.as_ref()?;
     let here = match stage.action {
-        Action::Record => true,
+        Action::Record => refusal.place != Where::Sketch,
         Action::Run => refusal.place == Where::All,
-        Action::Native | Action::Sketch | Action::Replay | Action::Verify => false,
+        Action::Sketch => refusal.place == Where::Sketch,
+        Action::Native | Action::Replay | Action::Verify => false,
     };
     here.then_some(&refusal.says)
 }
@@ -197,6 +201,8 @@ mod tests {
         assert_eq!(count("tiny=no"), 5);
         assert_eq!(count("modes=run,record"), 5);
         assert_eq!(count("refused=x"), 5);
+        assert_eq!(count("sketch=yes"), 12);
+        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 10);
     }
 
     #[test]
@@ -211,6 +217,7 @@ mod tests {
         };
         assert!(refused("").is_empty());
         assert_eq!(refused("refused=x"), ["record", "record-tiny"]);
+        assert_eq!(refused("refused=x refused-in=sketch"), ["sketch"]);
         let all = ["run", "run-tiny", "record", "record-tiny"];
         assert_eq!(refused("refused=x refused-in=all"), all);
     }

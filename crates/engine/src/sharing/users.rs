@@ -229,6 +229,24 @@ impl Users {
         self.clock.load(Ordering::SeqCst)
     }
 
+    /// The number of claims, all of which are seen from here on.
+    #[must_use]
+    pub fn settled_clock(&self) -> u64 {
+        if !self.any() {
+            return 0;
+        }
+        let _guard = self.lock.take(ids::thread());
+        self.clock()
+    }
+
+    /// Whether any process has claimed the file later than that time.
+    #[must_use]
+    pub fn claimed_after(&self, file: u64, time: u64) -> bool {
+        let _guard = self.lock.take(ids::thread());
+        self.entries_of(file)
+            .any(|e| e.claimed.load(Ordering::Acquire) > time)
+    }
+
     /// Another process that maps the file shared now, and has claimed it up to that time.
     #[must_use]
     pub fn maps(&self, processes: &Processes, file: u64, process: u32, until: u64) -> Option<u32> {

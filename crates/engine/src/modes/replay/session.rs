@@ -185,6 +185,7 @@ impl Session {
             }
         }
         if let Some(linear) = &mut self.linear {
+            linear.end_program();
             linear.begin_program();
         }
         task.ctx.ops = 0;
@@ -223,6 +224,9 @@ impl Session {
 
     /// The process has ended, and with it this host process.
     pub fn end(&self, how: Ended) -> ! {
+        if let Some(linear) = &self.linear {
+            linear.end_program();
+        }
         self.turns.end();
         concurrency::process_ends(self.turns.machine());
         match how {

@@ -34,56 +34,75 @@ impl Serial {
         sig: i32,
         send: MakeCall<'_>,
     ) -> Result<i64> {
-        let stops = matches!(
-            sig,
-            libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU
-        );
         match (sig, self.baton.is_member()) {
-            (libc::SIGKILL, true) => self.kill(task, call, send),
+            (libc::SIGKILL, true) => kill(self.shm, true, task, call, send),
             // A thread that stops itself must not keep the baton meanwhile.
-            (_, true) if stops && concerns_itself(task, call) => {
+            (_, true) if stops(sig) && concerns_itself(task, call) => {
                 blocking(task, call.nr, &call.args)
             }
-            (_, false) if sig == libc::SIGKILL || stops => {
-                // Its victims are found between two turns.
-                let (group, tid) = (GROUP.of(&self.shm), ids::thread_of(task.tid));
-                group.while_quiet(tid, || match sig {
-                    libc::SIGKILL => self.kill(task, call, send),
-                    _ => send(task),
-                })?
-            }
-            _ => send(task),
+            (_, true) => send(task),
+            (_, false) => from_outside(self.shm, task, call, sig, send),
         }
     }
+}
 
-    /// SIGKILL, while no other member of the group runs.
-    fn kill(&self, task: &mut Task, call: &Call, send: MakeCall<'_>) -> Result<i64> {
-        let target = match i64::from(call.nr) {
-            libc::SYS_pidfd_send_signal => None,
-            _ => Some(call.int(0)),
-        };
-        let own = task.process.pid as i32;
-        if target == Some(own) && self.baton.is_member() {
-            ending::release_locks(task)?;
-        }
-        let known = |pid: i32| ids::of(pid as u32) as i32;
-        let (this, victim) = (ids::process() as i32, target.filter(|&t| t > 0).map(known));
-        for slot in locked(&self.shm) {
-            let pid = slot.pid.load(Ordering::Acquire) as i32;
-            if let Some(target) = target.filter(|_| victim == Some(pid) && pid != this) {
-                return Ok(mark_killed(slot, target));
-            }
-            if pid != this && target.is_none_or(|t| is_in(pid, t)) {
-                return Err(unsupported(
-                    call,
-                    &format!(
-                        "SIGKILL to a group with process {pid}, which holds a robust lock; kill it by its own id"
-                    ),
-                ));
-            }
-        }
-        send(task)
+fn stops(sig: i32) -> bool {
+    matches!(
+        sig,
+        libc::SIGSTOP | libc::SIGTSTP | libc::SIGTTIN | libc::SIGTTOU
+    )
+}
+
+/// Sends `sig` by `send`, for a process that is no member of the group.
+///
+/// # Errors
+/// Something unsupported.
+pub fn from_outside(
+    shm: Shm,
+    task: &mut Task,
+    call: &Call,
+    sig: i32,
+    send: MakeCall<'_>,
+) -> Result<i64> {
+    let stops_others = stops(sig) && call.int(0) != task.process.pid as i32;
+    if sig != libc::SIGKILL && !stops_others {
+        return send(task);
     }
+    // Its victims are found between two turns.
+    let tid = ids::thread_of(task.tid);
+    GROUP.of(&shm).while_quiet(tid, || match sig {
+        libc::SIGKILL => kill(shm, false, task, call, send),
+        _ => send(task),
+    })?
+}
+
+/// SIGKILL, while no other member of the group runs.
+fn kill(shm: Shm, member: bool, task: &mut Task, call: &Call, send: MakeCall<'_>) -> Result<i64> {
+    let target = match i64::from(call.nr) {
+        libc::SYS_pidfd_send_signal => None,
+        _ => Some(call.int(0)),
+    };
+    let own = task.process.pid as i32;
+    if target == Some(own) && member {
+        ending::release_locks(task)?;
+    }
+    let known = |pid: i32| ids::of(pid as u32) as i32;
+    let (this, victim) = (ids::process() as i32, target.filter(|&t| t > 0).map(known));
+    for slot in locked(&shm) {
+        let pid = slot.pid.load(Ordering::Acquire) as i32;
+        if let Some(target) = target.filter(|_| victim == Some(pid) && pid != this) {
+            return Ok(mark_killed(slot, target));
+        }
+        if pid != this && target.is_none_or(|t| is_in(pid, t)) {
+            return Err(unsupported(
+                call,
+                &format!(
+                    "SIGKILL to a group with process {pid}, which holds a robust lock; kill it by its own id"
+                ),
+            ));
+        }
+    }
+    send(task)
 }
 
 /// Whether a call may send its signal to the caller.

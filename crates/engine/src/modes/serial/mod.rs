@@ -9,7 +9,7 @@
 
 pub mod baton;
 mod file_changes;
-mod kill;
+pub mod kill;
 mod lives;
 mod meetings;
 mod sampler;

@@ -78,7 +78,7 @@ impl Owed {
         for (other, slot) in slots {
             if slot.is_apart() {
                 return Err(Failure::unsupported(format!(
-                    "a file is about to be written that process {other} of the recording maps, the threads of which run together: --mode sketch does not order that; record without it"
+                    "a file is about to be changed that process {other} of the recording maps, the threads of which run together: --mode sketch does not order that; record without it"
                 )));
             }
             // The group's order is that of all its members.

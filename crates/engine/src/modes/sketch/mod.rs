@@ -10,6 +10,7 @@
 //!
 //! After Instant Replay (LeBlanc and Mellor-Crummey 1987): versions of objects instead of one order of all.
 
+mod file_changes;
 mod lives;
 mod object;
 mod together;
@@ -23,8 +24,8 @@ use relive_host::reading::Use;
 use relive_trace::{Kind, input_sum};
 
 use super::live::host::KERNEL;
-use super::live::{self, changes, recording};
-use super::serial::{Serial, Start};
+use super::live::{self, recording};
+use super::serial::{Serial, Start, kill};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::reply::Reply;
@@ -230,11 +231,11 @@ impl Signals for Sketch {
     fn send_signal(
         &self,
         task: &mut Task,
-        _: &Call,
-        _: i32,
+        call: &Call,
+        sig: i32,
         send: &mut dyn FnMut(&mut Task) -> Result<i64>,
     ) -> Result<i64> {
-        send(task)
+        kill::from_outside(self.shm, task, call, sig, send)
     }
 
     fn raised(&self, _: &mut Task, _: &SigInfo) -> Result<bool> {
@@ -300,7 +301,7 @@ impl Order for Sketch {
         writes: bool,
         name: &str,
     ) -> Result<()> {
-        let reads = !writes && Self::stays(call);
+        let reads = !writes && task.vforked.is_none() && Self::stays(call);
         if reads && self.note_reader(file, task.process.index)?.is_empty() {
             return Ok(());
         }
@@ -317,13 +318,12 @@ impl Order for Sketch {
         }
     }
 
-    /// Code that was translated from the file is translated anew.
     fn change_files(
         &self,
         task: &mut Task,
         call: &Call,
         make: &mut dyn FnMut(&mut Task, &Call) -> Result<Reply>,
     ) -> Result<Reply> {
-        changes::renew_code(task, call, make)
+        self.around_change(task, call, make)
     }
 }

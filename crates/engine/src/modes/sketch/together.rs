@@ -89,8 +89,9 @@ impl Sketch {
             )
         };
         let slot = processes.get(process).ok_or_else(full)?;
-        let others = USERS.of(&self.shm).claim(processes, file, process, false);
+        // First: a writer that finds the claim must not take the process for one that has left the file.
         slot.become_one(standing::APART);
+        let others = USERS.of(&self.shm).claim(processes, file, process, false);
         others.ok_or_else(full)
     }
 

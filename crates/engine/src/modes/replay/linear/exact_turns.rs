@@ -43,8 +43,9 @@ impl ExactTurns {
         self.put(Kind::Turn { thread })
     }
 
-    /// All that are to be found have been: others may name turns of the recording.
-    pub fn all_found(&self) {
+    /// Says how many have been found, before others may name the recorded turn that is behind them: the first one
+    /// of a program, or the end.
+    pub fn tell_found(&self) {
         if let Some(slot) = PROCESSES.of(&self.shm).get(self.process) {
             slot.found.store(self.found, Ordering::Release);
         }

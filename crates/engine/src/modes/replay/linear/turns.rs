@@ -96,6 +96,11 @@ impl Linear {
         Ok(self.steps.remove(&slot).unwrap_or(0))
     }
 
+    /// The program, or the process, ends.
+    pub fn end_program(&self) {
+        self.schedule.tell_found();
+    }
+
     /// Whether these threads, and the one that runs, have nothing left to do.
     pub fn all_over(&self, others: &BTreeMap<u32, Box<Task>>) -> bool {
         others.keys().all(|slot| self.over.contains(slot))
@@ -103,7 +108,7 @@ impl Linear {
 
     /// The recorded turns decide from here on: the schedule that they are copied to.
     pub fn into_schedule(self) -> ExactTurns {
-        self.schedule.all_found();
+        self.schedule.tell_found();
         self.schedule
     }
 
