@@ -1,4 +1,4 @@
-// relive: threads=yes output=free
+// relive: threads=yes sketch=yes output=free
 // System calls that only answer, in every company that they can be in: readings of clocks before
 // and after, signals between them, threads that use the same descriptor, errors, long results.
 #define _GNU_SOURCE

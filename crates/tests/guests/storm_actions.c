@@ -1,4 +1,4 @@
-// relive: threads=yes timeout=90
+// relive: threads=yes sketch=yes timeout=90
 // Several threads set the action of one signal at the same moment: the action that a later look
 // finds is the one that a signal then takes. Others send signals all the while.
 #include "check.h"
