@@ -1,5 +1,7 @@
 //! The command line: every option and its help, which `docs/cli.md` repeats.
 
+mod exploring;
+mod flip;
 mod guest;
 mod recording;
 mod replaying;
@@ -14,6 +16,8 @@ use std::os::unix::ffi::OsStrExt;
 use clap::error::ErrorKind;
 use clap::{CommandFactory, Parser, Subcommand};
 
+pub use exploring::ExploreArgs;
+pub use flip::FlipArg;
 use guest::Guest;
 pub use recording::{AttemptArgs, HuntArgs, RecordArgs, RecordMode, RunArgs};
 pub use replaying::{
@@ -53,6 +57,9 @@ pub enum Command {
     /// Record a program under varied schedules until it fails
     #[command(long_about = HUNT, after_help = HUNT_AFTER)]
     Hunt(HuntArgs),
+    /// Search the orders of threads: for that of a sketch, or for a failing one near a recording
+    #[command(long_about = EXPLORE, after_help = EXPLORE_AFTER)]
+    Explore(ExploreArgs),
     /// Run a program translated, without recording
     #[command(long_about = RUN)]
     Run(RunArgs),

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use relive_engine::Failure;
 use relive_engine::supervisor::{self, EndStatus, RecordOptions};
+use relive_sched::Flip;
 use serde::{Deserialize, Serialize};
 
 use crate::args::AttemptArgs;
@@ -48,6 +49,7 @@ impl Outcome {
 /// # Errors
 /// Any failure of Relive.
 pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
+    let flips: Vec<Flip> = args.flips.iter().map(|flip| flip.0).collect();
     let recording = supervisor::record(&RecordOptions {
         recorder: args.mode.recorder(),
         program: args.guest.program(),
@@ -60,6 +62,7 @@ pub fn execute(args: &AttemptArgs) -> Result<EndStatus, Failure> {
         count: args.stats,
         promotes: false,
         sites: &args.sites,
+        flips: (args.flipped_process, &flips),
     })?;
     let (code, signal) = match recording.status {
         EndStatus::Code(code) => (Some(code), None),

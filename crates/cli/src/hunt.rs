@@ -1,9 +1,8 @@
 //! `relive hunt`.
 
 mod exchange;
-mod found;
+pub mod found;
 mod results;
-mod run;
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
@@ -19,6 +18,7 @@ use relive_sched::Seed;
 use self::exchange::{Announced, Exchange};
 use self::found::{FoundRun, show_announced};
 use crate::args::{HuntArgs, RecordMode};
+use crate::attempts::{AttemptStart, attempt};
 use crate::place::Place;
 use crate::record::random_seed;
 use crate::shard::Shard;
@@ -178,7 +178,19 @@ impl Hunt<'_> {
         let seed = (run > 1 && in_turns).then(|| self.seed.nth(run));
         let place = Place::numbered(self.args.guest.program())?;
         let sites: Vec<u64> = self.gathered().sites.iter().copied().collect();
-        let outcome = match run::attempt(&place, self.args, seed, &sites, &self.over) {
+        let guest = &self.args.guest;
+        let start = AttemptStart {
+            program: guest.program(),
+            args: guest.args(),
+            surroundings: None,
+            mode: self.args.mode,
+            timeout: self.args.timeout,
+            count: self.args.stats.stats.is_some(),
+            seed,
+            sites: &sites,
+            flips: (0, &[]),
+        };
+        let outcome = match attempt(&place, &start, &self.over) {
             Ok(outcome) => outcome,
             Err(failure) => {
                 place.remove()?;

@@ -8,6 +8,7 @@
 
 mod args;
 mod attempt;
+mod attempts;
 mod backtrace;
 mod calls;
 mod command_line;
@@ -16,6 +17,7 @@ mod debug;
 mod demo;
 mod dump;
 mod escape;
+mod explore;
 mod format;
 mod hunt;
 mod info;
@@ -100,6 +102,7 @@ fn execute(command: &Command) -> Result<EndStatus, Failure> {
         Command::Replay(args) => replay::execute(args),
         Command::Verify(args) => verify::execute(args),
         Command::Hunt(args) => hunt::execute(args),
+        Command::Explore(args) => explore::execute(args),
         Command::Run(args) => run::execute(args),
         Command::Pack(args) => pack::execute(args),
         Command::Unpack(args) => unpack::execute(args),

@@ -44,6 +44,7 @@ pub fn execute(args: &RecordArgs) -> Result<EndStatus, Failure> {
         count: args.stats.stats.is_some(),
         promotes: !args.no_promoted,
         sites: &[],
+        flips: (0, &[]),
     };
     match supervisor::record(&options) {
         Ok(recording) => {

@@ -7,6 +7,7 @@ use crate::input::store;
 use crate::kernel::stream_aliases::STREAM_ALIASES;
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::linear::disagreement::TOLD;
+use crate::modes::serial::flips::FLIPS;
 use crate::modes::serial::sites::SITES;
 use crate::ordered_sites::SITES as ORDERED_SITES;
 use crate::ptrace::slots::SLOTS;
@@ -23,7 +24,7 @@ pub fn place() {
     /// Whether that has happened. Process-wide: the places are those of the executable, the same in all
     /// processes of a tree.
     static DONE: Once = Once::new();
-    let all: [&'static dyn Declared; 18] = [
+    let all: [&'static dyn Declared; 19] = [
         &CONCURRENCY,
         &TOLD,
         &remarks::REMARKS,
@@ -39,6 +40,7 @@ pub fn place() {
         &stats::COUNTERS,
         &store::SHARED,
         &SITES,
+        &FLIPS,
         &ALARMS,
         &SLOTS,
         &ORDERED_SITES,

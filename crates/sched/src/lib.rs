@@ -12,6 +12,7 @@
 
 mod chaos;
 mod fair;
+mod flipping;
 mod policy;
 mod rng;
 mod round_robin;
@@ -20,6 +21,7 @@ mod seed;
 
 pub use chaos::Chaos;
 pub use fair::Fair;
+pub use flipping::{Flip, Flipping};
 pub use policy::{Policy, SLICE_MAX, STEPS_MAX, SharedAccess};
 pub use rng::Rng;
 pub use round_robin::RoundRobin;

@@ -9,6 +9,7 @@ use relive_trace::Recorder;
 
 use super::guest::Guest;
 use super::stats::StatsArgs;
+use super::flip::FlipArg;
 use super::values::duration;
 use crate::shard::ShardArg;
 
@@ -106,6 +107,10 @@ pub struct AttemptArgs {
     pub stats: bool,
     #[arg(long, value_delimiter = ',')]
     pub sites: Vec<u64>,
+    #[arg(long, value_delimiter = ',')]
+    pub flips: Vec<FlipArg>,
+    #[arg(long, default_value_t = 0)]
+    pub flipped_process: u32,
     #[command(flatten)]
     pub guest: Guest,
 }

@@ -204,6 +204,34 @@ Examples:
   relive hunt ./flaky-test
   relive hunt -n 1000 --timeout 5s -- cargo test --release";
 
+pub(super) const EXPLORE: &str = "\
+Search on for the order of threads in a sketch (record --mode sketch) whose replay has failed, or, with \
+--failing, for a failing run near a recording that passed.
+
+The first replay of a sketch looks for an order that agrees with all of the recording, and gives up \
+soon. This command goes on from there: it turns around the last races before the recording was left, \
+and tries neighbouring orders, several at the same time, each from the nearest snapshot. An order that \
+agrees to the end, with every event and with the end itself, is replayed once more from the beginning \
+and kept in the trace: from then on the recording is exact. What was tried is kept in the trace too, so \
+a search that was interrupted (Ctrl-C) or has given up goes on where it was.
+
+With --failing the accesses by which threads of the recording meet are listed, in their order, locks \
+included. Then the program is recorded again: the same command, in the same folder and environment. In \
+each run one of these orders, or several, are turned around: a thread waits in front of its access \
+until another one has made the access that came behind it. The first run that fails, as for relive \
+hunt, is kept and becomes the latest. The runs read an empty standard input.";
+
+pub(super) const EXPLORE_AFTER: &str = "\
+Exit status:
+  0    the recording is exact; with --failing: no run failed
+  1    no order that agrees was found; with --failing: a run failed, and its recording is kept
+  125  Relive cannot go on
+
+Examples:
+  relive explore
+  relive explore --time 10m --explain pool-3
+  relive explore --failing pool-3";
+
 pub(super) const RUN: &str = "\
 Run a program translated, without recording it: to see whether a program works under the \
 translator, and what that costs.";

@@ -24,7 +24,8 @@ pub struct FoundRun {
 }
 
 impl FoundRun {
-    fn how(&self, timeout: Duration) -> String {
+    /// How it failed.
+    pub fn how(&self, timeout: Duration) -> String {
         let outcome = &self.outcome;
         match (&outcome.deadlock, outcome.code, outcome.signal) {
             (Some(deadlock), _, _) => deadlock.clone(),
@@ -32,6 +33,11 @@ impl FoundRun {
             (None, Some(code), _) => format::status(EndStatus::Code(code)),
             (None, None, signal) => format::status(EndStatus::Signal(signal.unwrap_or(0))),
         }
+    }
+
+    /// The exit status that says so.
+    pub fn status() -> EndStatus {
+        EndStatus::Code(FOUND)
     }
 
     /// Sends it to where the other parts of the hunt find it. The failing run that ends the hunt may then

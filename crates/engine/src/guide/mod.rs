@@ -6,3 +6,4 @@ pub mod protocol;
 pub mod races;
 pub mod registers;
 pub mod start;
+pub mod trials;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
 use super::point::Point;
 use super::races::{RaceHints, Races};
+use super::trials::{Trial, TrialOrder};
 use crate::failure::Failure;
 
 /// Most bytes of a message.
@@ -168,6 +169,10 @@ pub enum Request {
     Program,
     /// Look for races from here on, with what is known before.
     LookForRaces(RaceHints),
+    /// An order of a search for the turns of threads.
+    Trial(TrialOrder),
+    /// Look for orders of accesses from here on.
+    LookForOrders,
     /// Go on looking, for a while.
     Races,
 }
@@ -352,6 +357,8 @@ pub enum Response {
     Past(Past),
     /// Of [`Request::Races`].
     Races(Races),
+    /// Of [`Request::Trial`].
+    Trial(Box<Trial>),
     /// The guest has no such memory or thread.
     Absent,
     /// The replay cannot go on, and why.

@@ -1,4 +1,5 @@
-//! Messages about data races: what is known before a replay that looks for them, and what it found.
+//! Messages about data races and orders of accesses: what is known before a replay that looks for them, and what
+//! it found.
 
 use serde::{Deserialize, Serialize};
 
@@ -43,6 +44,27 @@ pub struct Race {
     pub count: u64,
 }
 
+/// A thread's instruction that accesses a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct OrderedAccess {
+    /// Index of the thread in the process.
+    pub thread: u32,
+    /// The instruction.
+    pub site: u64,
+}
+
+/// Accesses of two threads to a word, in the order in which they were made first, that might have been made in
+/// the other one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct AccessOrder {
+    /// Number of the word: an address without its last three bits.
+    pub word: u64,
+    /// The one that came first.
+    pub first: OrderedAccess,
+    /// The other one.
+    pub second: OrderedAccess,
+}
+
 /// The races of a process, or of its part up to where a replay is.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Races {
@@ -52,6 +74,8 @@ pub struct Races {
     pub more: bool,
     /// Words of which it was seen late that threads synchronise by them.
     pub late: Vec<(u64, u64)>,
+    /// Orders of accesses, if those were looked for in place of races.
+    pub orders: Vec<AccessOrder>,
     /// Threads that ran.
     pub threads: u32,
     /// Events of the process so far.

@@ -6,6 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::time::Duration;
 
+use relive_sched::Flip;
 use relive_trace::{Bytes, Manifest, Recorder, TraceWriter};
 
 use super::children::{inherit_orphans, start};
@@ -16,6 +17,7 @@ use super::signals::{forward_endings, ignore_keyboard, wake_at_child_end};
 use crate::failure::{Failure, Result};
 use crate::learnt_sites;
 use crate::mode::{HandedOn, Name};
+use crate::modes::serial::flips::FLIPS;
 use crate::modes::serial::sites::SITES;
 use crate::ordered_sites::SITES as ORDERED_SITES;
 use crate::shm::Shm;
@@ -45,6 +47,8 @@ pub struct RecordOptions<'a> {
     pub promotes: bool,
     /// Instructions by which threads met in earlier recordings of the program.
     pub sites: &'a [u64],
+    /// Orders of an earlier recording that are turned around, in the process of this index.
+    pub flips: (u32, &'a [Flip]),
 }
 
 /// Records a program to its end.
@@ -65,6 +69,8 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     }
     let sites = SITES.of(&shm);
     options.sites.iter().for_each(|&site| sites.add(site));
+    let (process, flips) = options.flips;
+    FLIPS.of(&shm).give(process, flips);
     ORDERED_SITES.of(&shm).give(&manifest.sites);
     let shown = target.argv.clone();
     let memory = Some(shm.descriptor());

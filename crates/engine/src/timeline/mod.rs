@@ -25,12 +25,12 @@ pub use crate::guide::protocol::{
     AtStop, Ended, Hit, MapLine, OTHERS, Output, Past, Ran, ReplayStatus, Request, Response,
     RunRequest, StopEvent, StopReason, StopSet, Thread, Watching, Watchpoint, receive, send,
 };
-pub use crate::guide::races::{Race, RaceAccess, RaceHints, Races};
+pub use crate::guide::races::{AccessOrder, OrderedAccess, Race, RaceAccess, RaceHints, Races};
 pub use crate::guide::registers::{Registers, vector_places, vector_state};
 pub use function_calls::{CallObserver, Callee, Find, FunctionCall, Moment};
 pub use processes::{Follow, child, crashes, follow, processes};
 pub use queries::{EventPlace, LastWrite};
-pub use races::races;
+pub use races::{orders, races};
 pub use replay_process::{Interrupter, ReplayProcess, Uninterrupted};
 pub use spot::{Fine, NoSpot, Spot};
 pub use state::{Stopped, Timeline};

@@ -268,6 +268,17 @@ impl ReplayProcess {
         }
     }
 
+    /// Looks for orders of accesses from here on.
+    ///
+    /// # Errors
+    /// Divergence, or the process is gone.
+    pub fn look_for_orders(&mut self) -> Result<()> {
+        match self.ask(&Request::LookForOrders)? {
+            Response::Done => Ok(()),
+            other => Err(unexpected(&other)),
+        }
+    }
+
     /// Goes on with that for a while.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ use std::sync::{Mutex, OnceLock};
 
 use relive_trace::{TapeId, Trace};
 
+use super::linear::wanted;
 use crate::failure::{Failure, Result};
 use crate::machine::Machine;
 use crate::tape::{ExactTape, Tape, TapeIn, TapeOut};
@@ -155,7 +156,8 @@ pub fn alone() -> bool {
 /// The trace is damaged; no room for the exact tape.
 pub fn task_tape(id: TapeId) -> Result<Tape> {
     let mut tape = open_tape(id)?;
-    if super::linear::wanted::is_wanted()
+    if wanted::is_wanted()
+        && wanted::is_written()
         && let (Tape::In(tape), Some(shm)) = (&mut tape, machine().shm)
     {
         tape.exact = Some(ExactTape::new(TapeOut::create(shm, id)?));

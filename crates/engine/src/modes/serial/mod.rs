@@ -9,6 +9,7 @@
 
 pub mod baton;
 mod file_changes;
+pub mod flips;
 pub mod kill;
 mod lives;
 mod meetings;
@@ -27,7 +28,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use relive_dbt::Ordered;
 use relive_host::reading::Use;
-use relive_sched::{Fair, Policy, Sampling, Seed};
+use relive_sched::{Fair, Flip, Flipping, Policy, Sampling, Seed};
 use relive_trace::TapeId;
 
 use super::live::host::KERNEL;
@@ -48,6 +49,7 @@ use crate::siginfo::SigInfo;
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
 use baton::Baton;
+use flips::FLIPS;
 use sampler::Sampler;
 use schedule::Schedule;
 
@@ -81,7 +83,9 @@ impl Serial {
     /// The mode of one process.
     #[must_use]
     pub fn new(shm: Shm, start: Start) -> Self {
-        let policies = [start.process, !start.process].map(|p| policy(start.handed_on.seed, p));
+        let flips = FLIPS.of(&shm).of_process(start.process);
+        let among = policy(start.handed_on.seed, !start.process, &[]);
+        let policies = [policy(start.handed_on.seed, start.process, &flips), among];
         is_named(shm, start.process);
         let baton = Baton::new(policies, shm, start.process, start.slot);
         if start.goes_on {
@@ -110,7 +114,7 @@ fn is_named(shm: Shm, process: u32) {
     }
 }
 
-fn policy(seed: Option<(u64, bool)>, process: u32) -> Box<dyn Policy> {
+fn policy(seed: Option<(u64, bool)>, process: u32, flips: &[Flip]) -> Box<dyn Policy> {
     let (seed, chaos) = seed.unwrap_or_else(|| {
         let mut b = [0u8; 8];
         // A failure leaves a fixed seed, which is as good.
@@ -118,7 +122,9 @@ fn policy(seed: Option<(u64, bool)>, process: u32) -> Box<dyn Policy> {
         (u64::from_le_bytes(b), false)
     });
     let seed = Seed(seed.wrapping_add(u64::from(process).wrapping_mul(0x9e37_79b9_7f4a_7c15)));
-    if chaos {
+    if chaos && !flips.is_empty() {
+        Box::new(Flipping::new(seed, flips))
+    } else if chaos {
         Box::new(Sampling::new(seed))
     } else {
         Box::new(Fair::new(seed))

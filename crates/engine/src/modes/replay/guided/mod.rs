@@ -22,4 +22,5 @@ pub mod serve;
 mod shared;
 mod threads;
 mod track;
+mod trials;
 mod write_watch;

@@ -122,6 +122,11 @@ fn answer(
             tracking::begin(hints)?;
             Response::Done
         }
+        Request::Trial(order) => Response::Trial(Box::new(driver.trial(order)?)),
+        Request::LookForOrders => {
+            tracking::begin_orders()?;
+            Response::Done
+        }
         Request::Races => Response::Races(driver.races()?),
         Request::InferiorCall(slot) => {
             let (why, output) = driver.inferior_call(slot, &mut || channel.is_wanted())?;

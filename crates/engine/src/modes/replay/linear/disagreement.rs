@@ -4,6 +4,7 @@
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use super::wanted::is_wanted;
+use crate::guide::trials::Disagreement;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::section::{Section, Shareable};
 use crate::shm::Shm;
@@ -31,44 +32,37 @@ const NONE: u32 = 0;
 const TELLING: u32 = 1;
 const TOLD_ALL: u32 = 2;
 
-/// Where a thread stood when the replay left the recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Disagreement {
-    /// Index of the process.
-    pub process: u32,
-    /// Index of the thread.
-    pub thread: u32,
-    /// Moments behind the thread.
-    pub moments: u64,
-    /// Operations behind it.
-    pub ops: u64,
-    /// Its tick.
-    pub ticks: u64,
-    /// The tick of its next event, in the recording.
-    pub recorded: u64,
-    /// Events behind it.
-    pub events: u64,
+/// Where a thread stands that has left the recording.
+fn of(task: &mut Task) -> Disagreement {
+    let ticks = task.ctx.ticks();
+    let next = task.tape.outline().ok().flatten();
+    let (moments, events) = match &task.tape {
+        Tape::In(tape) => (tape.moments, tape.position()),
+        _ => (0, 0),
+    };
+    Disagreement {
+        process: task.process.index,
+        thread: task.index,
+        moments,
+        ops: task.ctx.ops,
+        ticks,
+        recorded: next.map_or(ticks, |next| next.ticks),
+        events,
+    }
 }
 
 impl Told {
-    /// Tells where a task stands that has left the recording, if none has been told before.
-    pub fn tell(&self, task: &mut Task) {
+    /// Tells of a disagreement, if none has been told before.
+    fn tell(&self, at: Disagreement) {
         let change =
             self.state
                 .compare_exchange(NONE, TELLING, Ordering::AcqRel, Ordering::Relaxed);
         if change.is_err() {
             return;
         }
-        let ticks = task.ctx.ticks();
-        let next = task.tape.outline().ok().flatten();
-        let recorded = next.map_or(ticks, |next| next.ticks);
-        let (moments, events) = match &task.tape {
-            Tape::In(tape) => (tape.moments, tape.position()),
-            _ => (0, 0),
-        };
-        self.process.store(task.process.index, Ordering::Relaxed);
-        self.thread.store(task.index, Ordering::Relaxed);
-        let words = [moments, task.ctx.ops, ticks, recorded, events];
+        self.process.store(at.process, Ordering::Relaxed);
+        self.thread.store(at.thread, Ordering::Relaxed);
+        let words = [at.moments, at.ops, at.ticks, at.recorded, at.events];
         for (slot, word) in self.words.iter().zip(words) {
             slot.store(word, Ordering::Relaxed);
         }
@@ -95,12 +89,19 @@ impl Told {
     }
 }
 
-/// Tells the supervisor of a linearising replay where it has left the recording.
-pub fn tell(shm: Option<&Shm>, stepper: &mut Stepper) {
-    let Some(shm) = shm.filter(|_| is_wanted()) else {
-        return;
-    };
+/// Where a linearising replay has left the recording.
+pub fn in_replay(stepper: &mut Stepper) -> Option<Disagreement> {
+    if !is_wanted() {
+        return None;
+    }
     let blamed = stepper.session.linear.as_ref().and_then(|l| l.blamed);
     let task = blamed.and_then(|slot| stepper.session.tasks.get_mut(&slot));
-    TOLD.of(shm).tell(task.unwrap_or(&mut stepper.task));
+    Some(of(task.unwrap_or(&mut stepper.task)))
+}
+
+/// Tells the supervisor of a linearising replay where it has left the recording.
+pub fn tell(shm: Option<&Shm>, stepper: &mut Stepper) {
+    if let (Some(shm), Some(at)) = (shm, in_replay(stepper)) {
+        TOLD.of(shm).tell(at);
+    }
 }

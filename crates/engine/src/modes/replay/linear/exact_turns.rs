@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 
 use relive_trace::{Event, Kind, TapeId};
 
-use super::wanted::is_wanted;
+use super::wanted::{is_wanted, is_written};
 use crate::failure::Result;
 use crate::machine::Machine;
 use crate::sharing::processes::PROCESSES;
@@ -17,6 +17,8 @@ use crate::tape::TapeOut;
 pub struct ExactTurns {
     shm: Shm,
     process: u32,
+    /// The turns are written down.
+    writes: bool,
     /// From its first turn on.
     tape: Option<TapeOut>,
     found: u32,
@@ -29,6 +31,7 @@ impl ExactTurns {
         Some(Self {
             shm,
             process,
+            writes: is_written(),
             tape: None,
             found: 0,
         })
@@ -81,6 +84,9 @@ impl ExactTurns {
     }
 
     fn put(&mut self, kind: Kind<'_>) -> Result<()> {
+        if !self.writes {
+            return Ok(());
+        }
         let tape = match &mut self.tape {
             Some(tape) => tape,
             none => none.insert(TapeOut::create(self.shm, TapeId::schedule(self.process))?),

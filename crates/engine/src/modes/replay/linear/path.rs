@@ -74,6 +74,11 @@ impl Path {
         self.moments.get(usize::try_from(at).ok()?)
     }
 
+    /// How many moments the thread has behind it at a tick.
+    pub fn at_tick(&self, tick: u64) -> u64 {
+        self.moments.partition_point(|&(at, ..)| at <= tick) as u64
+    }
+
     /// How many moments the thread had behind it at this moment.
     pub fn passed(&self, moment: u64) -> u64 {
         self.moments.partition_point(|&(_, _, end)| end <= moment) as u64

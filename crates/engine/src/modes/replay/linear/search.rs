@@ -3,11 +3,13 @@
 //! ([`super::hints`]), checked against all of the recording. The search is bounded and knows no clock and no
 //! chance: the same recording is searched in the same way. Must never call anything exact: that is a replay's.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use super::disagreement::Disagreement;
 use super::hints::{Hints, Place, What};
 use super::path::{Path, Paths, Way};
+use crate::guide::races::{Race, RaceAccess};
+use crate::guide::trials::Disagreement;
 
 /// Most attempts.
 pub const MOST: u32 = 128;
@@ -21,7 +23,7 @@ const EARLIER: u64 = 2;
 type NewDecisions = Vec<(Place, u64)>;
 
 /// A failed attempt.
-struct Attempt {
+struct FailedOrder {
     hints: Hints,
     /// When the thread that left the recording should have come to its next moment: so far the attempt agreed.
     agreed: u64,
@@ -32,7 +34,7 @@ struct Attempt {
 /// A search.
 #[derive(Default)]
 pub struct Search {
-    failed: Vec<Attempt>,
+    failed: Vec<FailedOrder>,
     tried: BTreeSet<Hints>,
 }
 
@@ -50,17 +52,53 @@ impl Search {
         furthest.map_or_else(Hints::default, |attempt| attempt.hints.clone())
     }
 
-    /// An attempt with these hints has failed.
-    pub fn failed(&mut self, hints: Hints, at: &Disagreement, paths: &Paths) {
+    /// An attempt with these hints has failed. Whether it agreed for longer than all before.
+    pub fn failed(&mut self, hints: Hints, at: &Disagreement, paths: &Paths) -> bool {
         let none = BTreeMap::new();
         let threads = paths.get(&at.process).unwrap_or(&none);
         let way = threads.get(&at.thread).map(|path| path.way(at.moments));
         self.tried.insert(hints.clone());
-        self.failed.push(Attempt {
-            agreed: way.map_or(0, |way| way.until.1),
+        let agreed = way.map_or(0, |way| way.until.1);
+        let is_furthest = self.failed.iter().all(|other| other.agreed < agreed);
+        self.failed.push(FailedOrder {
+            agreed,
             changes: way.map_or_else(VecDeque::new, |way| changes(&hints, at, way, threads)),
             hints,
         });
+        is_furthest
+    }
+
+    /// Races of the last attempt: to turn each around comes before all else, the last race first.
+    pub fn raced(&mut self, process: u32, races: &[Race], paths: &Paths) {
+        let (Some(last), Some(threads)) = (self.failed.last_mut(), paths.get(&process)) else {
+            return;
+        };
+        for race in races {
+            for change in turned_around(process, race, threads) {
+                last.changes.push_front(change);
+            }
+        }
+    }
+
+    /// What to try next, and what will be if nothing of that agrees for longer: at most so many.
+    #[must_use]
+    pub fn ahead(&self, count: usize) -> Vec<Hints> {
+        let mut all: Vec<&FailedOrder> = self.failed.iter().collect();
+        all.sort_by_key(|a| (Reverse(a.agreed), a.hints.count()));
+        let mut next: Vec<Hints> = Vec::new();
+        for (order, change) in all.iter().flat_map(|a| a.changes.iter().map(move |c| (a, c))) {
+            let mut hints = order.hints.clone();
+            for (place, value) in change {
+                hints.decide(*place, *value);
+            }
+            if !self.tried.contains(&hints) && !next.contains(&hints) {
+                next.push(hints);
+                if next.len() == count {
+                    break;
+                }
+            }
+        }
+        next
     }
 
     /// What to try next: from the attempt that agreed for longest, with the fewest decisions; `None` if nothing
@@ -71,7 +109,7 @@ impl Search {
         }
         loop {
             let left = self.failed.iter_mut().filter(|a| !a.changes.is_empty());
-            let best = left.min_by_key(|a| (std::cmp::Reverse(a.agreed), a.hints.count()))?;
+            let best = left.min_by_key(|a| (Reverse(a.agreed), a.hints.count()))?;
             let mut hints = best.hints.clone();
             for (place, value) in best.changes.pop_front()? {
                 hints.decide(place, value);
@@ -81,6 +119,32 @@ impl Search {
             }
         }
     }
+}
+
+/// Orders in which a race comes out the other way, the most promising last: the first thread goes no further than
+/// to its access, and the other one comes there at once.
+fn turned_around(
+    process: u32,
+    race: &Race,
+    threads: &BTreeMap<u32, Path>,
+) -> Vec<NewDecisions> {
+    let decision = |access: &RaceAccess, behind: u64| {
+        let place = |moments| Place {
+            process,
+            thread: access.thread,
+            what: What::Way(moments),
+        };
+        let path = threads.get(&access.thread)?;
+        let moments = path.at_tick(access.tick);
+        let until = path.way(moments).until.0.max(access.tick);
+        Some((place(moments), (access.tick + behind).min(until)))
+    };
+    // A call's accesses happen with its event.
+    let late = decision(&race.first, 0).filter(|_| race.first.call.is_none());
+    let early = decision(&race.second, 1).filter(|_| race.second.call.is_none());
+    let alone = [early, late].into_iter().flatten().map(|one| vec![one]);
+    let both = late.zip(early).map(|(late, early)| vec![late, early]);
+    alone.chain(both).collect()
 }
 
 /// Neighbouring orders of a thread that left the recording on a way.
@@ -222,6 +286,44 @@ mod tests {
         let third = search.next().expect("neighbours");
         assert_eq!(third.at(0, 0, What::Way(5)), Some(50), "early");
         assert_eq!(third.at(0, 0, What::Way(2)), None);
+    }
+
+    #[test]
+    fn what_comes_next_is_known_ahead() {
+        let (paths, mut search) = (paths(), Search::default());
+        search.failed(Hints::default(), &disagreement(3), &paths);
+        let ahead = search.ahead(5);
+        assert_eq!(ahead.len(), 5);
+        for hints in ahead {
+            let next = search.next();
+            assert_eq!(next.as_ref(), Some(&hints));
+            search.failed(hints, &disagreement(2), &paths);
+        }
+    }
+
+    #[test]
+    fn the_last_race_is_turned_around_first() {
+        let access = |thread, tick| RaceAccess {
+            thread,
+            event: 0,
+            tick,
+            pc: 1,
+            addr: 64,
+            size: 4,
+            writes: true,
+            call: None,
+        };
+        let race = |first, second| Race {
+            first: access(0, first),
+            second: access(1, second),
+            count: 1,
+        };
+        let (paths, mut search) = (paths(), Search::default());
+        search.failed(Hints::default(), &disagreement(3), &paths);
+        search.raced(0, &[race(12, 13), race(24, 25)], &paths);
+        let first = &search.ahead(1)[0];
+        assert_eq!(first.at(0, 0, What::Way(3)), Some(24));
+        assert_eq!(first.at(0, 1, What::Way(3)), Some(26));
     }
 
     #[test]

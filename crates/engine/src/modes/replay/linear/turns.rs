@@ -51,6 +51,11 @@ impl Linear {
         }))
     }
 
+    /// Other decisions are followed from here on.
+    pub fn follow(&mut self, hints: Hints) {
+        self.hints = hints;
+    }
+
     /// A new program begins, with one thread.
     pub fn begin_program(&mut self) {
         self.seen.clear();

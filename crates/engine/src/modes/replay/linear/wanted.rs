@@ -7,6 +7,14 @@ use crate::failure::{Failure, Result};
 /// Asks a replay to linearise, in the environment of its first host process; with the decisions of a search.
 pub const VARIABLE: &str = "RELIVE_LINEARISE";
 
+/// Asks a linearising replay to write nothing down: what it finds is tried again, by one that does.
+pub const TRIAL: &str = "RELIVE_TRIAL";
+
+/// Whether the turns that are found are written down.
+pub fn is_written() -> bool {
+    std::env::var_os(TRIAL).is_none()
+}
+
 /// Whether this replay linearises.
 pub fn is_wanted() -> bool {
     std::env::var_os(VARIABLE).is_some()

@@ -8,6 +8,7 @@ use relive_host::track::lines::{Held, Lines};
 
 use super::clock::VectorClock;
 use super::learnt::Learnt;
+use super::orders::Orders;
 use super::shadow::{Made, Mixed, Numbers, Part, Shadow, parts, preferred};
 use super::touch::{SyncObject, Touch, TouchOutcome, TouchPosition, Use};
 use crate::guide::races::{Race, RaceAccess, RaceHints, Races};
@@ -71,6 +72,8 @@ pub struct Detector {
     calls: Numbers<u32>,
     /// Races are places to be learnt, and are not reported.
     learnt: Option<Learnt>,
+    /// Orders of accesses are looked for, and no races.
+    orders: Option<Orders>,
 }
 
 impl Detector {
@@ -97,6 +100,23 @@ impl Detector {
         }
     }
 
+    /// One that looks for orders of accesses.
+    pub fn of_orders() -> Self {
+        Self {
+            orders: Some(Orders::default()),
+            ..Self::default()
+        }
+    }
+
+    /// One of the same kind, for a new program.
+    pub fn anew(&self, hints: &RaceHints) -> Self {
+        match (&self.learnt, &self.orders) {
+            (Some(_), _) => Self::learning(),
+            (None, Some(_)) => Self::of_orders(),
+            (None, None) => Self::new(hints),
+        }
+    }
+
     /// Whether it does.
     pub fn learns(&self) -> bool {
         self.learnt.is_some()
@@ -106,6 +126,12 @@ impl Detector {
     pub fn learnt(&self) -> BTreeSet<u64> {
         let learnt = self.learnt.as_ref();
         learnt.map_or_else(BTreeSet::new, |learnt| learnt.places.clone())
+    }
+
+    /// The last races that it has learnt of.
+    pub fn last_races(&self) -> Vec<Race> {
+        let last = self.learnt.iter().flat_map(|learnt| &learnt.last);
+        last.copied().collect()
     }
 
     /// Threads that ran.
@@ -172,6 +198,9 @@ impl Detector {
             index,
         });
         self.numbers.insert((process, index), number);
+        if let Some(orders) = &mut self.orders {
+            orders.begin(index);
+        }
         number
     }
 
@@ -204,9 +233,26 @@ impl Detector {
         self.publish();
     }
 
+    /// The running thread ends, and clears this word: who finds it so knows of all that the thread did.
+    pub fn ends(&mut self, clear_tid: u64) {
+        if let (Some(orders), Some(runner)) = (&mut self.orders, self.runners.get(self.current)) {
+            orders.end(runner.index, clear_tid);
+        }
+        self.synchronises(clear_tid, 4);
+        self.uses(SyncObject::Word(clear_tid / 4 * 4), Use::Release);
+    }
+
     /// The running thread uses an object.
     pub fn uses(&mut self, object: SyncObject, how: Use) {
         self.settle();
+        if let (Some(orders), Some(runner), SyncObject::Word(word), Use::Acquire) = (
+            &mut self.orders,
+            self.runners.get(self.current),
+            object,
+            how,
+        ) {
+            orders.looks_at(runner.index, word);
+        }
         self.act_on(object, how);
         self.publish();
     }
@@ -274,6 +320,10 @@ impl Detector {
     }
 
     fn touched(&mut self, touch: &Touch, at: impl FnOnce() -> TouchPosition) -> TouchOutcome {
+        if let (Some(orders), Some(runner)) = (&mut self.orders, self.runners.get(self.current)) {
+            orders.note(runner.index, touch);
+            return TouchOutcome::Known;
+        }
         let is_site = !self.sites.is_empty() && self.sites.contains(&touch.pc);
         if touch.atomic || is_site {
             self.synchronises(touch.addr, touch.size);
@@ -407,8 +457,13 @@ impl Detector {
 
     /// A pair of accesses races.
     fn found(&mut self, old: &Made, new: &Made, word: u64, call: Option<u32>) {
-        if let Some(learnt) = &mut self.learnt {
+        if self.learns() {
+            let race = self.race(old, new, word, call);
             let was_call = self.calls.contains_key(&place_of_call(old.pc(), old.event));
+            let Some(learnt) = &mut self.learnt else {
+                return;
+            };
+            learnt.comes_last(race);
             for (pc, by_call) in [(old.pc(), was_call), (new.pc(), call.is_some())] {
                 if !by_call {
                     learnt.races(pc);
@@ -427,6 +482,11 @@ impl Detector {
             return;
         }
         self.found.insert(places, self.races.len());
+        let race = self.race(old, new, word, call);
+        self.races.push(race);
+    }
+
+    fn race(&self, old: &Made, new: &Made, word: u64, call: Option<u32>) -> Race {
         let access = |made: &Made, call: Option<u32>| RaceAccess {
             thread: self.runners[usize::from(made.thread)].index,
             event: made.event,
@@ -438,11 +498,11 @@ impl Detector {
             call,
         };
         let earlier = self.calls.get(&place_of_call(old.pc(), old.event)).copied();
-        self.races.push(Race {
+        Race {
             first: access(old, earlier),
             second: access(new, call),
             count: 1,
-        });
+        }
     }
 
     /// What was found so far.
@@ -451,6 +511,7 @@ impl Detector {
             races: self.races.clone(),
             more: self.more,
             late: self.late.iter().copied().collect(),
+            orders: self.orders.as_ref().map_or_else(Vec::new, |o| o.found().to_vec()),
             threads: self.runners.len() as u32,
             ..Races::default()
         }

@@ -1,12 +1,15 @@
 //! Places that a sketch should order: plain accesses that race, those to words which synchronise too. The
 //! detector keeps them here instead of a report. Must never call a place atomic that is not.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeSet, HashMap, HashSet, VecDeque};
 
 use super::shadow::Part;
+use crate::guide::races::Race;
 
 /// Most places.
 const MOST: usize = 4096;
+/// Races that are kept, the last ones.
+const LAST: usize = 64;
 
 /// What a detector learns.
 #[derive(Default)]
@@ -17,6 +20,8 @@ pub struct Learnt {
     ordered: HashSet<u64>,
     /// Plain ones that race.
     pub places: BTreeSet<u64>,
+    /// The last races, one of each pair of places.
+    pub last: VecDeque<Race>,
 }
 
 impl Learnt {
@@ -39,6 +44,16 @@ impl Learnt {
     /// An ordered instruction.
     pub fn is_ordered(&mut self, pc: u64) {
         self.ordered.insert(pc);
+    }
+
+    /// A race, behind all others.
+    pub fn comes_last(&mut self, race: Race) {
+        let places = |race: &Race| (race.first.pc, race.second.pc, race.second.thread);
+        self.last.retain(|other| places(other) != places(&race));
+        self.last.push_back(race);
+        if self.last.len() > LAST {
+            self.last.pop_front();
+        }
     }
 
     /// An instruction takes part in a race.

@@ -9,6 +9,7 @@ mod clock;
 mod detector;
 pub mod learning;
 mod learnt;
+mod orders;
 pub mod racing;
 mod shadow;
 mod touch;

@@ -116,8 +116,6 @@ impl Stops for Racing {
 /// A thread ends: who finds its cleared thread id knows of all that it did.
 fn leaves(t: &mut Tracking, task: &Task) {
     if task.clear_tid != 0 {
-        t.detector.synchronises(task.clear_tid, 4);
-        t.detector
-            .uses(SyncObject::Word(task.clear_tid / 4 * 4), Use::Release);
+        t.detector.ends(task.clear_tid);
     }
 }

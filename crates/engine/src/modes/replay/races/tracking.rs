@@ -67,6 +67,14 @@ pub fn learn() -> Result<()> {
     begin_with(Detector::learning(), RaceHints::default())
 }
 
+/// Begins a search for orders of accesses.
+///
+/// # Errors
+/// As [`begin`].
+pub fn begin_orders() -> Result<()> {
+    begin_with(Detector::of_orders(), RaceHints::default())
+}
+
 fn begin_with(detector: Detector, hints: RaceHints) -> Result<()> {
     let tracking = Tracking {
         detector,
@@ -200,10 +208,7 @@ impl Tracking {
     pub fn new_program(&mut self) {
         self.before = self.races();
         let era = self.detector.lines.now().era;
-        self.detector = match self.detector.learns() {
-            true => Detector::learning(),
-            false => Detector::new(&self.hints),
-        };
+        self.detector = self.detector.anew(&self.hints);
         self.detector.lines.now_mut().era = era;
         self.follow();
         self.running = None;
@@ -234,6 +239,7 @@ impl Tracking {
         let now = self.detector.races();
         races.races.extend(now.races);
         races.late.extend(now.late);
+        races.orders.extend(now.orders);
         races.more |= now.more;
         races.threads = races.threads.max(now.threads);
         races.events = state::events();

@@ -1,15 +1,17 @@
-//! One run of a hunt: a process of its own, and the wait for it.
+//! One of many runs of a program: a process of its own, and the wait for it.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use relive_engine::{EXIT_STATUS, Failure};
-use relive_sched::Seed;
+use relive_sched::{Flip, Seed};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, Signal, kill_process};
 
-use crate::args::{HuntArgs, RecordMode};
+use crate::args::{FlipArg, RecordMode};
 use crate::attempt::Outcome;
 use crate::interrupt;
 use crate::place::Place;
@@ -18,34 +20,84 @@ use crate::place::Place;
 /// got, or after SIGTERM.
 const GRACE: u32 = 20;
 
+/// The program to run, and how.
+pub struct AttemptStart<'a> {
+    /// The program as it was given.
+    pub program: &'a OsStr,
+    /// Its arguments.
+    pub args: &'a [OsString],
+    /// Where it runs, if not here.
+    pub surroundings: Option<&'a Surroundings>,
+    /// How its threads run.
+    pub mode: RecordMode,
+    /// A run that takes longer is ended; 0: none is.
+    pub timeout: Duration,
+    /// Count, for `--stats`.
+    pub count: bool,
+    /// Seed of the chaotic schedule.
+    pub seed: Option<Seed>,
+    /// Instructions by which threads met in other runs.
+    pub sites: &'a [u64],
+    /// Orders that are turned around, in the process of this index.
+    pub flips: (u32, &'a [Flip]),
+}
+
+/// The working folder and the environment of a recording.
+pub struct Surroundings {
+    /// The folder.
+    pub directory: PathBuf,
+    /// Names and values.
+    pub environment: Vec<(OsString, OsString)>,
+}
+
 /// One run; `None` when it was interrupted before it could report its outcome. It is told to end when
-/// the hunt is `over`.
+/// all is `over`.
 ///
 /// # Errors
 /// Any failure of Relive in it.
 pub fn attempt(
     place: &Place,
-    args: &HuntArgs,
-    seed: Option<Seed>,
-    sites: &[u64],
+    start: &AttemptStart<'_>,
     over: &AtomicBool,
 ) -> Result<Option<Outcome>, Failure> {
-    let (guest, timeout) = (&args.guest, args.timeout);
+    let AttemptStart {
+        mode,
+        timeout,
+        seed,
+        sites,
+        ..
+    } = *start;
     let mut words: Vec<OsString> = vec!["attempt".into(), "--trace".into(), place.path().into()];
-    words.extend((args.mode == RecordMode::Sketch).then(|| "--mode=sketch".into()));
+    words.extend((mode == RecordMode::Sketch).then(|| "--mode=sketch".into()));
     words.extend(seed.map(|seed| format!("--seed={seed}").into()));
     words.extend(
         (!timeout.is_zero()).then(|| format!("--timeout-ms={}", timeout.as_millis().max(1)).into()),
     );
-    words.extend(args.stats.stats.map(|_| "--stats".into()));
+    words.extend(start.count.then(|| "--stats".into()));
     if !sites.is_empty() {
         let sites: Vec<String> = sites.iter().map(u64::to_string).collect();
         words.push(format!("--sites={}", sites.join(",")).into());
     }
+    let (process, flips) = start.flips;
+    if !flips.is_empty() {
+        let flips: Vec<String> = flips.iter().map(FlipArg::text).collect();
+        words.push(format!("--flips={}", flips.join(",")).into());
+        words.push(format!("--flipped-process={process}").into());
+    }
     words.push("--".into());
-    words.push(guest.program().into());
-    words.extend_from_slice(guest.args());
-    let mut child = Command::new("/proc/self/exe")
+    words.push(start.program.into());
+    words.extend_from_slice(start.args);
+    let mut command = Command::new("/proc/self/exe");
+    if let Some(there) = start.surroundings {
+        let own = std::env::vars_os();
+        let own = own.filter(|(name, _)| name.as_encoded_bytes().starts_with(b"RELIVE_"));
+        command
+            .current_dir(&there.directory)
+            .env_clear()
+            .envs(there.environment.iter().map(|(name, value)| (name, value)))
+            .envs(own);
+    }
+    let mut child = command
         .args(words)
         .stdin(Stdio::null())
         .stdout(Stdio::piped())

@@ -1,0 +1,122 @@
+//! A trial of a search for the order of threads: a guided replay that decides the turns itself, by the
+//! decisions that it is given. It writes nothing down: an order that leads to the end is believed only once another
+//! replay, from the beginning, has gone the same way and written it.
+
+use std::time::{Duration, Instant};
+
+use super::drive::Driver;
+use crate::failure::{Failure, Result};
+use crate::guide::trials::{Standing, Trial, TrialOrder};
+use crate::modes::replay::linear::disagreement;
+use crate::modes::replay::linear::hints::Hints;
+use crate::modes::replay::races::racing::Racing;
+use crate::modes::replay::races::tracking;
+use crate::modes::replay::state;
+use crate::modes::replay::stepper::process::Stepper;
+use crate::modes::replay::stepper::stops::{Pace, Stops};
+use crate::tape::Tape;
+
+/// How long a trial goes on before it tells how far it is.
+const WHILE: Duration = Duration::from_millis(10);
+/// Looks between two looks at the clock.
+const LOOKS: u32 = 16;
+/// Ticks between two looks, at most.
+const SLICE: u64 = 1 << 20;
+
+impl Driver {
+    /// Carries out an order of a search.
+    ///
+    /// # Errors
+    /// Any failure but a divergence, which is an answer.
+    pub fn trial(&mut self, order: TrialOrder) -> Result<Trial> {
+        let mut failed = None;
+        match order {
+            TrialOrder::Decide(text) => self.decide(&text)?,
+            TrialOrder::Watch => self.watch()?,
+            TrialOrder::Go => match self.go_on() {
+                Err(failure @ Failure::Divergence(_)) => {
+                    failed = Some((failure, disagreement::in_replay(&mut self.at)));
+                }
+                other => other?,
+            },
+        }
+        Ok(Trial {
+            events: state::events(),
+            ended: self.at.ended.is_some(),
+            failed,
+            threads: self.standings(),
+            races: tracking::with(|t| t.detector.last_races()).unwrap_or_default(),
+        })
+    }
+
+    fn decide(&mut self, text: &str) -> Result<()> {
+        let hints = Hints::from_text(text);
+        let (Some(hints), Some(linear)) = (hints, &mut self.at.session.linear) else {
+            return Err(Failure::internal("decisions for a replay that has none"));
+        };
+        linear.follow(hints);
+        Ok(())
+    }
+
+    /// Looks for races from here on; all threads that there are have been seen.
+    fn watch(&mut self) -> Result<()> {
+        tracking::learn()?;
+        tracking::with(|t| t.enter(&mut self.at.task)).transpose()?;
+        for task in self.at.session.tasks.values() {
+            tracking::with(|t| t.detector.born(task.process.index, task.index));
+        }
+        Ok(())
+    }
+
+    fn go_on(&mut self) -> Result<()> {
+        if self.at.ended.is_some() {
+            return Ok(());
+        }
+        match tracking::with(|_| ()) {
+            Some(()) => drop(self.at.run(&mut Racing::new(WHILE))?),
+            None => drop(self.at.run(&mut TrialRun::new())?),
+        }
+        Ok(())
+    }
+
+    fn standings(&self) -> Vec<Standing> {
+        let tasks = self.tasks().filter_map(|task| match &task.tape {
+            Tape::In(tape) => Some(Standing {
+                thread: task.index,
+                moments: tape.moments,
+                ops: task.ctx.ops,
+            }),
+            _ => None,
+        });
+        tasks.collect()
+    }
+}
+
+/// A run, for a while.
+struct TrialRun {
+    until: Instant,
+    looks: u32,
+}
+
+impl TrialRun {
+    fn new() -> Self {
+        Self {
+            until: Instant::now() + WHILE,
+            looks: 0,
+        }
+    }
+}
+
+impl Stops for TrialRun {
+    type Why = ();
+
+    fn look(&mut self, _: &mut Stepper) -> Result<Option<()>> {
+        self.looks += 1;
+        let over = self.looks.is_multiple_of(LOOKS) && Instant::now() >= self.until;
+        Ok(over.then_some(()))
+    }
+
+    fn before_code(&mut self, _: &mut Stepper, _: bool) -> Result<Pace<()>> {
+        Ok(Pace::Within(SLICE))
+    }
+}

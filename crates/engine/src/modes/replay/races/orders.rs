@@ -1,0 +1,176 @@
+//! The orders of a recording that may be turned around: accesses of two threads to the same word, one of them a
+//! write, in the order of the recording. Atomic instructions count as all others: an order of locks is one too.
+//! Left out is what cannot come in another order, because a thread began after it, or ended and was joined
+//! before it. A list to try, and nothing more: locks may forbid an order that is on it.
+
+use std::collections::{HashMap, HashSet};
+
+use super::shadow::{Numbers, parts};
+use super::touch::Touch;
+use crate::guide::races::{AccessOrder, OrderedAccess};
+
+/// Words whose accesses are kept.
+const MOST_WORDS: usize = 1 << 20;
+/// Different accesses of a word that are kept.
+const MOST_OF_WORD: usize = 64;
+/// Orders that are kept.
+const MOST: usize = 4096;
+/// Bytes of one access that are looked at.
+const MOST_BYTES: u64 = 512;
+
+/// What threads have accessed so far.
+#[derive(Default)]
+pub struct Orders {
+    /// Accesses of each word, each thread's instruction once.
+    words: Numbers<Vec<Past>>,
+    accesses: u64,
+    /// When each thread began, in accesses of all.
+    births: HashMap<u32, u64>,
+    /// Words that are cleared at the end of a thread.
+    ends: Numbers<u32>,
+    /// A thread has found another one ended.
+    joined: HashSet<(u32, u32)>,
+    known: HashSet<AccessOrder>,
+    found: Vec<AccessOrder>,
+}
+
+/// An instruction's accesses to a word.
+struct Past {
+    access: OrderedAccess,
+    writes: bool,
+    first: u64,
+}
+
+impl Orders {
+    /// A thread begins: it comes after all accesses until now.
+    pub fn begin(&mut self, thread: u32) {
+        self.births.insert(thread, self.accesses);
+    }
+
+    /// A thread ends, and clears this word.
+    pub fn end(&mut self, thread: u32, word: u64) {
+        self.ends.insert(word / 8, thread);
+    }
+
+    /// A thread looks at a word.
+    pub fn looks_at(&mut self, thread: u32, addr: u64) {
+        if let Some(ended) = self.ends.get(&(addr / 8)) {
+            self.joined.insert((thread, *ended));
+        }
+    }
+
+    /// A thread makes an access.
+    pub fn note(&mut self, thread: u32, touch: &Touch) {
+        if touch.call.is_some() {
+            return;
+        }
+        if !self.ends.is_empty() {
+            self.looks_at(thread, touch.addr);
+        }
+        self.accesses += 1;
+        for part in parts(touch.addr, touch.size.min(MOST_BYTES)) {
+            self.note_word(thread, part.word / 8, touch);
+        }
+    }
+
+    fn note_word(&mut self, thread: u32, word: u64, touch: &Touch) {
+        let room = self.words.len() < MOST_WORDS;
+        let past = match self.words.get_mut(&word) {
+            Some(past) => past,
+            None if room => self.words.entry(word).or_default(),
+            None => return,
+        };
+        let birth = self.births.get(&thread).copied().unwrap_or(0);
+        let site = touch.pc;
+        for before in past.iter() {
+            let other = before.access.thread;
+            let meets = other != thread
+                && (before.writes || touch.writes)
+                && before.first > birth
+                && !self.joined.contains(&(thread, other));
+            let order = AccessOrder {
+                word,
+                first: before.access,
+                second: OrderedAccess { thread, site },
+            };
+            if meets && self.found.len() < MOST && self.known.insert(order) {
+                self.found.push(order);
+            }
+        }
+        let access = OrderedAccess { thread, site };
+        match past.iter().position(|p| p.access == access) {
+            Some(there) => past[there].writes |= touch.writes,
+            None if past.len() < MOST_OF_WORD => past.push(Past {
+                access,
+                writes: touch.writes,
+                first: self.accesses,
+            }),
+            None => {}
+        }
+    }
+
+    /// All that were found, in the order in which they were.
+    pub fn found(&self) -> &[AccessOrder] {
+        &self.found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch(pc: u64, addr: u64, writes: bool) -> Touch {
+        Touch {
+            pc,
+            addr,
+            size: 4,
+            writes,
+            atomic: false,
+            call: None,
+        }
+    }
+
+    fn pairs(orders: &Orders) -> Vec<(u64, u64)> {
+        let found = orders.found().iter();
+        found.map(|o| (o.first.site, o.second.site)).collect()
+    }
+
+    #[test]
+    fn each_order_is_found_once() {
+        let mut orders = Orders::default();
+        for thread in [1, 2, 1, 2] {
+            orders.note(thread, &touch(10, 64, false));
+            orders.note(thread, &touch(11, 64, true));
+        }
+        let of_first = |o: &&AccessOrder| o.first.thread == 1;
+        let first = orders.found().iter().filter(of_first);
+        let sites: Vec<_> = first.map(|o| (o.first.site, o.second.site)).collect();
+        assert_eq!(sites, [(11, 10), (10, 11), (11, 11)]);
+        assert_eq!(orders.found().len(), 6);
+    }
+
+    #[test]
+    fn readers_and_neighbours_have_no_order() {
+        let mut orders = Orders::default();
+        orders.note(1, &touch(10, 64, false));
+        orders.note(2, &touch(11, 64, false));
+        orders.note(2, &touch(12, 72, true));
+        assert_eq!(pairs(&orders), []);
+    }
+
+    #[test]
+    fn what_births_and_joins_order_is_left_out() {
+        let mut orders = Orders::default();
+        orders.note(0, &touch(10, 64, true));
+        orders.begin(1);
+        orders.note(1, &touch(11, 64, true));
+        assert_eq!(pairs(&orders), []);
+        orders.end(1, 800);
+        orders.note(0, &touch(12, 800, false));
+        orders.note(0, &touch(13, 64, true));
+        assert_eq!(pairs(&orders), []);
+        // Another thread has not seen the end.
+        orders.note(2, &touch(14, 64, true));
+        assert_eq!(pairs(&orders), [(10, 14), (11, 14), (13, 14)]);
+    }
+}

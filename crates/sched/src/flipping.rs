@@ -1,0 +1,269 @@
+//! Orders of an earlier run, turned around: a thread waits in front of an access until another one has made
+//! the access that came behind it.
+//!
+//! Apart from that threads run until they sleep, in the order in which they come, so that a run deviates in
+//! these places alone. A flip is a wish: where no other thread can go on, the access is made. So no order of
+//! locks is broken, and a run always comes to its end.
+
+use std::collections::BTreeMap;
+
+use crate::policy::{Policy, STEPS_MAX, SharedAccess};
+use crate::rng::Rng;
+use crate::seed::Seed;
+
+/// An order that is turned around.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Flip {
+    /// The thread that came first.
+    pub thread: u32,
+    /// The instruction of its access.
+    pub site: u64,
+    /// Number of the word that both access; 0: any.
+    pub word: u64,
+    /// It waits when it comes there for this time, from 1 on.
+    pub arrival: u32,
+    /// The other thread's instruction; 0: it waits until no other thread can go on.
+    pub until: u64,
+}
+
+/// See above. A thread waits for at most [`Flipping::PATIENCE`] calls of [`Policy::choose`] for each place in
+/// the line.
+#[derive(Debug, Clone)]
+pub struct Flipping {
+    rng: Rng,
+    wishes: Vec<Wish>,
+    /// Instructions still to look at, while other threads wait and while none does.
+    left: [u32; 2],
+    /// A thread whose wait is over, and that goes first.
+    released: Option<u32>,
+    /// The thread that runs, and instructions of it in a row.
+    row: (u32, u32),
+    /// Choices of others since each thread began to wait.
+    waited: BTreeMap<u32, u32>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Wish {
+    flip: Flip,
+    arrivals: u32,
+    state: State,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum State {
+    /// The thread has not come there.
+    Ahead,
+    /// It waits.
+    Holds,
+    Over,
+}
+
+impl Flipping {
+    /// See [`Flipping`].
+    pub const PATIENCE: u32 = 512;
+    /// The most instructions that are looked at while others wait.
+    pub const MOST: u32 = 200_000;
+    /// Instructions in a row behind which another thread goes on: one may wait for it.
+    const ROW: u32 = 1 << 12;
+
+    /// With these flips; the seed gives the length of slices where nothing is looked at.
+    #[must_use]
+    pub fn new(seed: Seed, flips: &[Flip]) -> Self {
+        let wish = |&flip| Wish {
+            flip,
+            arrivals: 0,
+            state: State::Ahead,
+        };
+        Self {
+            rng: Rng::new(seed.0),
+            wishes: flips.iter().map(wish).collect(),
+            left: [Self::MOST, Self::MOST / 4],
+            released: None,
+            row: (0, 0),
+            waited: BTreeMap::new(),
+        }
+    }
+
+    fn is_held(&self, thread: u32) -> bool {
+        let mut wishes = self.wishes.iter();
+        wishes.any(|w| w.state == State::Holds && w.flip.thread == thread)
+    }
+
+    /// The thread waits for nothing any more.
+    fn release(&mut self, thread: u32) {
+        let held = |w: &&mut Wish| w.state == State::Holds && w.flip.thread == thread;
+        for wish in self.wishes.iter_mut().filter(held) {
+            wish.state = State::Over;
+        }
+    }
+
+    fn can_go(&self, waiting: &[u32]) -> bool {
+        waiting.iter().any(|&thread| !self.is_held(thread))
+    }
+
+    /// The place in `waiting` of the thread that goes on.
+    fn next(&mut self, waiting: &[u32]) -> usize {
+        for thread in waiting {
+            *self.waited.entry(*thread).or_default() += 1;
+        }
+        let overdue = |thread: &u32| self.waited[thread] > Self::PATIENCE;
+        let released = self.released.take();
+        let mut places = waiting.iter();
+        places
+            .position(overdue)
+            .or_else(|| waiting.iter().position(|&t| Some(t) == released))
+            .or_else(|| waiting.iter().position(|&t| !self.is_held(t)))
+            .unwrap_or(0)
+    }
+}
+
+impl Policy for Flipping {
+    fn slice(&mut self) -> u64 {
+        match self.samples(false) {
+            true => 1,
+            false => self.rng.octaves(12, 20),
+        }
+    }
+
+    fn steps(&mut self) -> u32 {
+        match self.samples(false) {
+            true => STEPS_MAX,
+            false => self.rng.steps(),
+        }
+    }
+
+    fn choose(&mut self, waiting: &[u32]) -> usize {
+        assert!(!waiting.is_empty(), "there is nobody to choose");
+        let index = self.next(waiting);
+        let thread = waiting[index];
+        self.release(thread);
+        self.waited.insert(thread, 0);
+        index
+    }
+
+    fn samples(&self, alone: bool) -> bool {
+        let goes_on = self.wishes.iter().any(|w| w.state != State::Over);
+        (goes_on || self.released.is_some()) && self.left[usize::from(alone)] > 0
+    }
+
+    fn look(&mut self, thread: u32, waiting: &[u32]) -> bool {
+        let left = &mut self.left[usize::from(waiting.is_empty())];
+        *left = left.saturating_sub(1);
+        self.row = match self.row {
+            (last, row) if last == thread => (thread, row + 1),
+            _ => (thread, 0),
+        };
+        if self.released.is_some_and(|t| waiting.contains(&t)) {
+            return true;
+        }
+        self.released = None;
+        let long = self.row.1 >= Self::ROW && self.can_go(waiting);
+        if long {
+            self.row.1 = 0;
+        }
+        long
+    }
+
+    fn give_way(&mut self, thread: u32, access: SharedAccess, waiting: &[u32]) -> bool {
+        let can_go = self.can_go(waiting);
+        let mut waits = false;
+        for wish in &mut self.wishes {
+            let Flip { site, word, .. } = wish.flip;
+            let here = site == access.site && (word == 0 || word == access.word);
+            if wish.state == State::Ahead && wish.flip.thread == thread && here {
+                wish.arrivals += 1;
+                // If nobody is there to go first, it is tried again when it comes back.
+                if wish.arrivals >= wish.flip.arrival && can_go {
+                    wish.state = State::Holds;
+                    waits = true;
+                }
+            }
+        }
+        waits
+    }
+
+    fn makes(&mut self, thread: u32, access: SharedAccess) {
+        let met = self.wishes.iter().find(|wish| {
+            let Flip { word, until, .. } = wish.flip;
+            wish.state == State::Holds
+                && wish.flip.thread != thread
+                && (word == 0 || word == access.word)
+                && until == access.site
+        });
+        if let Some(waits) = met.map(|wish| wish.flip.thread) {
+            self.release(waits);
+            self.released = Some(waits);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn access(site: u64, word: u64) -> SharedAccess {
+        SharedAccess {
+            site,
+            word,
+            writes: true,
+        }
+    }
+
+    const FLIP: Flip = Flip {
+        thread: 1,
+        site: 10,
+        word: 5,
+        arrival: 1,
+        until: 20,
+    };
+
+    #[test]
+    fn a_thread_waits_until_the_other_one_has_made_its_access() {
+        let mut policy = Flipping::new(Seed(1), &[FLIP]);
+        assert!(!policy.give_way(1, access(10, 6), &[2]), "another word");
+        assert!(!policy.give_way(2, access(10, 5), &[1]), "another thread");
+        assert!(policy.give_way(1, access(10, 5), &[2]));
+        assert_eq!(policy.choose(&[1, 2]), 1);
+        policy.makes(2, access(20, 6));
+        assert!(!policy.look(2, &[1]));
+        policy.makes(2, access(20, 5));
+        assert!(policy.look(2, &[1]));
+        assert_eq!(policy.choose(&[3, 1]), 1);
+        // Nothing is left to be looked at.
+        assert!(!policy.samples(false));
+    }
+
+    #[test]
+    fn a_thread_waits_at_its_second_arrival() {
+        let second = Flip { arrival: 2, ..FLIP };
+        let mut policy = Flipping::new(Seed(1), &[second]);
+        assert!(!policy.give_way(1, access(10, 5), &[2]));
+        assert!(policy.give_way(1, access(10, 5), &[2]));
+    }
+
+    #[test]
+    fn nobody_waits_for_a_thread_that_is_not_there() {
+        let mut policy = Flipping::new(Seed(1), &[FLIP]);
+        assert!(!policy.give_way(1, access(10, 5), &[]));
+        assert!(policy.give_way(1, access(10, 5), &[2]), "it comes back");
+        // The other one sleeps now.
+        assert_eq!(policy.choose(&[1]), 0);
+        assert!(!policy.samples(false));
+    }
+
+    #[test]
+    fn a_thread_that_loops_gives_way_sometimes() {
+        let mut policy = Flipping::new(Seed(1), &[FLIP]);
+        let gave = (0..3 * Flipping::ROW).filter(|_| policy.look(1, &[2]));
+        assert_eq!(gave.count(), 2);
+    }
+
+    #[test]
+    fn a_thread_that_waits_for_long_goes_on() {
+        let forever = Flip { until: 0, ..FLIP };
+        let mut policy = Flipping::new(Seed(1), &[forever]);
+        assert!(policy.give_way(1, access(10, 5), &[2]));
+        let choices = (0..=Flipping::PATIENCE).filter(|_| policy.choose(&[1, 2]) == 0);
+        assert_eq!(choices.count(), 1);
+    }
+}
