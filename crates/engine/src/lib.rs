@@ -22,6 +22,7 @@ mod descriptor_kinds;
 mod descriptor_limit;
 mod encoding;
 mod ended;
+pub mod explore;
 pub mod failure;
 mod file_table;
 mod flow;

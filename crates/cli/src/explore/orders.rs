@@ -59,9 +59,12 @@ impl FoundOrders {
                 self.names.entry(site).or_insert_with(named);
             }
             let [first, second] = sites.map(|site| !is_library(&space, site));
+            let binds = sites.iter().any(|&site| is_linker(&space, site));
             let data = space.name(order.word * 8).module;
             let data = data.filter(|module| !module.starts_with('['));
             let concern = match (first && second, first || second, data) {
+                // Functions are bound while others call them.
+                _ if binds => Concern::Library,
                 (true, _, _) => Concern::Own,
                 (false, true, _) => Concern::Shared,
                 (false, false, Some(module)) if is_library_file(&module) => Concern::Library,
@@ -115,7 +118,8 @@ fn in_process(trace: &Trace, process: u32) -> Result<Vec<AccessOrder>, Failure> 
     found
 }
 
-fn place_name(named: &Named, site: u64) -> String {
+/// An instruction for people.
+pub fn place_name(named: &Named, site: u64) -> String {
     let function = named.symbol.as_ref().map(|(name, _)| name.as_str());
     let line = named.lines.last();
     let line = line.and_then(|line| Some((line.file.as_deref()?, line.line?)));
@@ -132,6 +136,12 @@ fn place_name(named: &Named, site: u64) -> String {
 fn is_library(space: &Space, site: u64) -> bool {
     let module = space.name(site).module;
     module.is_none_or(|module| is_library_file(&module))
+}
+
+fn is_linker(space: &Space, site: u64) -> bool {
+    let module = space.name(site).module.unwrap_or_default();
+    let file = module.rsplit('/').next().unwrap_or("");
+    file.starts_with("ld-") && is_library_file(&module)
 }
 
 /// Whether a file is one of the system's libraries.

@@ -30,7 +30,7 @@ pub fn linearise(trace: &Path, begins: &mut dyn FnMut(u32)) -> Result<u32> {
     let mut first = None;
     loop {
         begins(search.attempts() + 1);
-        let Failed { failure, at, .. } = match attempt(trace, &exact_folder(trace), &hints, false) {
+        let Failed { failure, at, .. } = match try_order(trace, &exact_folder(trace), &hints) {
             Ok(_) => return Ok(search.attempts() + 1),
             Err(failed) => failed,
         };
@@ -83,7 +83,20 @@ fn learn(trace: &Path, hints: &Hints) {
     tracing::info!(target: "linear", "{new} of {all} sites of races are new");
 }
 
-/// Replays a sketch with the decisions of a search, and writes the exact tapes into a folder.
+/// Replays a sketch from the beginning with the decisions of a search, and writes the exact tapes into a folder, which
+/// has none if the order does not agree.
+///
+/// # Errors
+/// It does not, or the trace is damaged.
+pub fn try_order(
+    trace: &Path,
+    folder: &Path,
+    hints: &Hints,
+) -> std::result::Result<Replayed, Failed> {
+    attempt(trace, folder, hints, false)
+}
+
+/// The same; it may learn.
 fn attempt(
     trace: &Path,
     folder: &Path,

@@ -19,6 +19,7 @@ pub(crate) use children::{ended_by, kill, start};
 pub use deadlock::Deadlock;
 pub use drain::Recording;
 pub use folder::Folder;
+pub(crate) use linearise::try_order;
 pub use linearise::{ATTEMPTS, linearise};
 pub use other_writers::other_writers;
 pub use program::find_program;

@@ -9,6 +9,7 @@ use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::Arc;
 
+use relive_trace::Manifest;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::net::SendFlags;
 use rustix::process::{Pid, WaitOptions, waitpid};
@@ -21,10 +22,13 @@ use crate::guide::protocol::{
 };
 use crate::guide::races::{RaceHints, Races};
 use crate::guide::start::VARIABLE as GUIDE;
+use crate::guide::trials::{Trial, TrialOrder};
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::confine;
+use crate::modes::replay::linear::wanted;
 use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
+use crate::ordered_sites::SITES;
 use crate::own_descriptors::{above_streams, outlive_exec};
 use crate::shm::Shm;
 use crate::start_data::Boot;
@@ -74,6 +78,12 @@ impl Drop for Common {
     }
 }
 
+/// The longest wait for one of several processes.
+const LOOK: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 50_000_000,
+};
+
 /// A replaying process. Dropping it ends it.
 pub struct ReplayProcess {
     socket: UnixStream,
@@ -95,10 +105,36 @@ impl ReplayProcess {
         follow: &[u32],
         other_writers: Option<&Path>,
     ) -> Result<(Self, ReplayStatus)> {
+        let extra = other_writers.map(|path| (OTHER_WRITERS, path.display().to_string()));
+        Self::start_with(trace, follow, &[], extra.into_iter().collect())
+    }
+
+    /// Starts a trial of a search for the order of threads, of a recording of one process.
+    ///
+    /// # Errors
+    /// As [`ReplayProcess::start`].
+    pub fn start_trial(trace: &Path) -> Result<Self> {
+        let trace = std::path::absolute(trace).map_err(Failure::setup)?;
+        let manifest = Manifest::read(&trace).map_err(Failure::setup)?;
+        let extra = vec![
+            (wanted::VARIABLE, String::new()),
+            (wanted::TRIAL, "1".to_owned()),
+        ];
+        Ok(Self::start_with(&trace, &[0], &manifest.sites, extra)?.0)
+    }
+
+    /// The same, with sites that are ordered and more in its environment.
+    fn start_with(
+        trace: &Path,
+        follow: &[u32],
+        sites: &[u64],
+        more: Vec<(&'static str, String)>,
+    ) -> Result<(Self, ReplayStatus)> {
         crate::descriptor_limit::for_command()?;
         crate::sections::place();
         let (shm, descriptor) = Shm::create()?;
         CONCURRENCY.of(&shm).begin();
+        SITES.of(&shm).give(sites);
         let (ours, end) = UnixStream::pair().map_err(no_socket)?;
         let theirs = above_streams(&end).map_err(no_socket)?;
         drop(end);
@@ -110,7 +146,7 @@ impl ReplayProcess {
         let list: Vec<String> = follow.iter().map(u32::to_string).collect();
         let guide = format!("{}:{}", theirs.as_raw_fd(), list.join(","));
         let mut extra = vec![("RELIVE_QUIET", "1".to_owned()), (GUIDE, guide)];
-        extra.extend(other_writers.map(|path| (OTHER_WRITERS, path.display().to_string())));
+        extra.extend(more);
         let mut broker = Broker::new()?;
         extra.push(broker.variable());
         let root = supervisor::start(&boot, &shown, false, &extra)?;
@@ -266,6 +302,44 @@ impl ReplayProcess {
             Response::Done => Ok(()),
             other => Err(unexpected(&other)),
         }
+    }
+
+    /// Gives an order of a search for the turns of threads; [`ReplayProcess::trial_answer`] waits for the answer.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub fn order_trial(&mut self, order: &TrialOrder) -> Result<()> {
+        let request = Request::Trial(order.clone());
+        send(&mut self.socket, &request, &[]).map_err(|e| self.gone(&e))
+    }
+
+    /// How far the trial is.
+    ///
+    /// # Errors
+    /// Any failure but a divergence, or the process is gone.
+    pub fn trial_answer(&mut self) -> Result<Trial> {
+        match self.answer()?.0 {
+            Response::Trial(trial) => Ok(*trial),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// Waits until some of these answer, or for a while: which.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn which_answer(all: &[&Self]) -> io::Result<Vec<usize>> {
+        let mut sockets: Vec<PollFd<'_>> = all
+            .iter()
+            .map(|host| PollFd::new(&host.socket, PollFlags::IN))
+            .collect();
+        match poll(&mut sockets, Some(&LOOK)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(e) => return Err(e.into()),
+        }
+        let ready = sockets.iter().enumerate();
+        let ready = ready.filter(|(_, socket)| !socket.revents().is_empty());
+        Ok(ready.map(|(place, _)| place).collect())
     }
 
     /// Looks for orders of accesses from here on.

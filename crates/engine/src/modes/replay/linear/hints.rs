@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Something that a replay decides, in one thread.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum What {
     /// How the thread goes on its way behind so many moments. Decided by a tick: up to there it goes at the
     /// way's begin, and behind it at the way's end. Without a decision it goes evenly.
@@ -22,7 +22,7 @@ pub enum What {
 }
 
 /// A place where a replay decides something.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
     /// Index of the process.
     pub process: u32,
@@ -33,7 +33,7 @@ pub struct Place {
 }
 
 /// Decisions by place.
-#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Hints(BTreeMap<Place, u64>);
 
 impl Hints {
@@ -57,6 +57,13 @@ impl Hints {
             what,
         };
         self.0.get(&place).copied()
+    }
+
+    /// The places that others decide in another way.
+    pub fn differences<'a>(&'a self, others: &'a Self) -> impl Iterator<Item = Place> + 'a {
+        let mine = self.0.iter().filter(|(place, value)| others.0.get(place) != Some(value));
+        let theirs = others.0.keys().filter(|place| !self.0.contains_key(place));
+        mine.map(|(place, _)| place).chain(theirs).copied()
     }
 
     /// In words of four numbers.
@@ -132,6 +139,17 @@ mod tests {
         assert_eq!(hints.at(2, 0, What::Way(7)), Some(0));
         assert_eq!(hints.at(1, 0, What::Way(7)), None);
         assert_eq!(hints.at(2, 3, What::Way(12)), None);
+    }
+
+    #[test]
+    fn differences_are_the_places_that_differ() {
+        let of = |text| Hints::from_text(text).expect("hints");
+        let one = of("0.1.w.3.4 0.1.w.5.6 0.2.o.1.1");
+        let other = of("0.1.w.3.4 0.1.w.5.7 0.3.e.1.1");
+        let places: Vec<_> = one.differences(&other).map(|p| (p.thread, p.what)).collect();
+        let all = [(1, What::Way(5)), (2, What::Operation(1)), (3, What::Event(1))];
+        assert_eq!(places, all);
+        assert_eq!(one.differences(&one).count(), 0);
     }
 
     #[test]

@@ -1,0 +1,202 @@
+//! Trials from snapshots: copies of a replay that stand at different places of it. An attempt goes on from the
+//! last one at which none of its decisions had been asked for. Which one that is changes the time of an attempt, and
+//! nothing else.
+
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use crate::failure::{Failure, Result};
+use crate::guide::trials::{Standing, Trial, TrialOrder};
+use crate::modes::replay::linear::hints::{Hints, Place, What};
+use crate::timeline::ReplayProcess;
+
+/// Most snapshots.
+const MOST: usize = 24;
+/// Most that an attempt brings along: its last ones.
+const OF_ATTEMPT: usize = 6;
+/// Least time between two snapshots of an attempt; and so many times as long as one took.
+const LEAST: Duration = Duration::from_millis(4);
+const COST: u32 = 12;
+
+/// A replay that stands still.
+pub struct Held {
+    host: ReplayProcess,
+    hints: Hints,
+    threads: Vec<Standing>,
+}
+
+impl Held {
+    /// Whether a replay with these decisions would stand here too.
+    fn is_on_way_of(&self, hints: &Hints) -> bool {
+        let mut places = self.hints.differences(hints);
+        places.all(|place| self.is_before(&place))
+    }
+
+    /// Whether a decision has not been asked for.
+    fn is_before(&self, place: &Place) -> bool {
+        let Some(at) = self.threads.iter().find(|t| t.thread == place.thread) else {
+            // It was not there yet, or is there no more.
+            return self.threads.iter().all(|t| t.thread < place.thread);
+        };
+        match place.what {
+            What::Way(moments) | What::Event(moments) => at.moments < moments,
+            What::Operation(op) => at.ops + 1 < op,
+        }
+    }
+}
+
+/// The purpose of a trial.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// To see whether it agrees.
+    Agreement,
+    /// To see which races come last before it does not.
+    Races,
+}
+
+/// A trial that runs.
+pub struct Running {
+    host: ReplayProcess,
+    /// Its decisions.
+    pub hints: Hints,
+    /// What it is for.
+    pub purpose: Purpose,
+    held: Vec<Held>,
+    /// When the last snapshot was taken, and how long it took.
+    taken: (Instant, Duration),
+    began: Instant,
+}
+
+/// The state behind a while of a trial.
+pub enum While {
+    /// It goes on.
+    GoesOn,
+    /// It is over.
+    Over(Trial),
+}
+
+impl Running {
+    /// The process, to wait for its answer.
+    pub fn host(&self) -> &ReplayProcess {
+        &self.host
+    }
+
+    /// Time that it has taken.
+    pub fn time(&self) -> Duration {
+        self.began.elapsed()
+    }
+
+    /// Takes the answer, and lets it go on if it is not over.
+    ///
+    /// # Errors
+    /// Any failure but a divergence.
+    pub fn answer(&mut self) -> Result<While> {
+        let trial = self.host.trial_answer()?;
+        if trial.ended || trial.failed.is_some() {
+            return Ok(While::Over(trial));
+        }
+        let (last, cost) = self.taken;
+        if self.purpose == Purpose::Agreement && last.elapsed() > LEAST.max(cost * COST) {
+            let begin = Instant::now();
+            let host = self.host.fork()?;
+            self.held.push(Held {
+                host,
+                hints: self.hints.clone(),
+                threads: trial.threads,
+            });
+            if self.held.len() > OF_ATTEMPT {
+                self.held.remove(0);
+            }
+            self.taken = (Instant::now(), begin.elapsed());
+        }
+        self.host.order_trial(&TrialOrder::Go)?;
+        Ok(While::GoesOn)
+    }
+
+    /// Its snapshots.
+    pub fn into_held(self) -> Vec<Held> {
+        self.held
+    }
+}
+
+/// All snapshots; the first one stands at the beginning.
+pub struct Pool(Vec<Held>);
+
+impl Pool {
+    /// Of a trace.
+    ///
+    /// # Errors
+    /// It cannot be replayed.
+    pub fn new(trace: &Path) -> Result<Self> {
+        let mut host = ReplayProcess::start_trial(trace)?;
+        host.order_trial(&TrialOrder::Decide(String::new()))?;
+        let trial = host.trial_answer()?;
+        Ok(Self(vec![Held {
+            host,
+            hints: Hints::default(),
+            threads: trial.threads,
+        }]))
+    }
+
+    /// The process that stands at the beginning.
+    pub fn first(&mut self) -> &mut ReplayProcess {
+        &mut self.0[0].host
+    }
+
+    /// The last one, for a look at what the program is.
+    pub fn last(&mut self) -> &mut ReplayProcess {
+        let last = self.0.len() - 1;
+        &mut self.0[last].host
+    }
+
+    /// Begins a trial.
+    ///
+    /// # Errors
+    /// No processes, or a replaying one is gone.
+    pub fn begin(&mut self, hints: &Hints, purpose: Purpose) -> Result<Running> {
+        let began = Instant::now();
+        let on_way = self.0.iter().enumerate().rev();
+        let mut on_way = on_way.filter(|(_, held)| held.is_on_way_of(hints));
+        let last = on_way.next();
+        let chosen = match purpose {
+            Purpose::Agreement => last,
+            // Races need some way before the disagreement.
+            Purpose::Races => on_way.next().or(last),
+        };
+        let place = chosen.map_or(0, |(place, _)| place);
+        let mut host = self.0[place].host.fork()?;
+        host.order_trial(&TrialOrder::Decide(hints.to_text()))?;
+        host.trial_answer()?;
+        if purpose == Purpose::Races {
+            host.order_trial(&TrialOrder::Watch)?;
+            host.trial_answer()?;
+        }
+        host.order_trial(&TrialOrder::Go)?;
+        Ok(Running {
+            host,
+            hints: hints.clone(),
+            purpose,
+            held: Vec::new(),
+            taken: (Instant::now(), Duration::ZERO),
+            began,
+        })
+    }
+
+    /// Adds the snapshots of an attempt that came further than others. They come last, as they stand on the way
+    /// of those that are tried next.
+    pub fn add(&mut self, held: Vec<Held>) {
+        self.0.extend(held);
+        let over = self.0.len().saturating_sub(MOST);
+        self.0.drain(1..1 + over);
+    }
+}
+
+/// Waits until one of these answers, or for a while.
+///
+/// # Errors
+/// The kernel cannot wait.
+pub fn wait(running: &[Running]) -> Result<Vec<usize>> {
+    let hosts: Vec<&ReplayProcess> = running.iter().map(Running::host).collect();
+    ReplayProcess::which_answer(&hosts)
+        .map_err(|e| Failure::internal(format!("cannot wait for replays: {e}")))
+}
