@@ -138,11 +138,6 @@ impl Pool {
         }]))
     }
 
-    /// The process that stands at the beginning.
-    pub fn first(&mut self) -> &mut ReplayProcess {
-        &mut self.0[0].host
-    }
-
     /// The last one, for a look at what the program is.
     pub fn last(&mut self) -> &mut ReplayProcess {
         let last = self.0.len() - 1;

@@ -91,7 +91,8 @@ impl TapeIn {
     /// Goes past this system call, if it comes next and nothing but its result is told of it: that.
     #[inline]
     pub fn bare(&mut self, call: &Bare<'_>) -> Option<i64> {
-        match self.loaded || self.readings.left() > 0 || self.exact.is_some() {
+        let more = self.loaded || self.readings.left() > 0 || !self.notes.is_empty();
+        match more || self.exact.is_some() {
             true => None,
             false => self.reader.bare(call),
         }

@@ -19,6 +19,9 @@ const OPERATIONS: usize = 3;
 /// Ways before a disagreement that may have gone wrong unseen.
 const EARLIER: u64 = 2;
 
+/// Races before a disagreement that are turned around.
+const RACES: usize = 6;
+
 /// Decisions to be added to those of an attempt.
 type NewDecisions = Vec<(Place, u64)>;
 
@@ -73,7 +76,7 @@ impl Search {
         let (Some(last), Some(threads)) = (self.failed.last_mut(), paths.get(&process)) else {
             return;
         };
-        for race in races {
+        for race in races.iter().rev().take(RACES).rev() {
             for change in turned_around(process, race, threads) {
                 last.changes.push_front(change);
             }
