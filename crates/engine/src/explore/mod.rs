@@ -130,7 +130,7 @@ struct Exploration<'a> {
     /// Most events that an attempt agreed with.
     best: u64,
     /// The attempt whose races are to be turned around.
-    looks: Option<(Hints, u32)>,
+    looks: Option<Hints>,
     forks: bool,
     pool: Option<Pool>,
     running: Vec<Running>,
@@ -172,12 +172,12 @@ impl Exploration<'_> {
     /// Takes in all that is known, in the order of the search. What it needs to know next.
     fn fold(&mut self, watcher: &mut dyn ExploreWatcher) -> Result<Need> {
         loop {
-            if let Some((hints, process)) = &self.looks {
+            if let Some(hints) = &self.looks {
                 let Some(races) = self.explored.raced(hints) else {
                     return Ok(Need::Races(hints.clone()));
                 };
                 watcher.races(races, self.pool.as_mut().map(Pool::last));
-                self.search.raced(*process, races, &self.paths);
+                self.search.raced(races, &self.paths);
                 self.looks = None;
             }
             let next = match self.search.attempts() {
@@ -201,7 +201,7 @@ impl Exploration<'_> {
                 if let (Some(pool), Some(held)) = (&mut self.pool, held) {
                     pool.add(held);
                 }
-                self.looks = Some((hints, at.process));
+                self.looks = Some(hints);
             }
         }
     }

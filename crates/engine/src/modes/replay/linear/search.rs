@@ -28,6 +28,7 @@ type NewDecisions = Vec<(Place, u64)>;
 /// A failed attempt.
 struct FailedOrder {
     hints: Hints,
+    at: Disagreement,
     /// When the thread that left the recording should have come to its next moment: so far the attempt agreed.
     agreed: u64,
     /// What has not been tried from here, the most promising first.
@@ -64,6 +65,7 @@ impl Search {
         let agreed = way.map_or(0, |way| way.until.1);
         let is_furthest = self.failed.iter().all(|other| other.agreed < agreed);
         self.failed.push(FailedOrder {
+            at: *at,
             agreed,
             changes: way.map_or_else(VecDeque::new, |way| changes(&hints, at, way, threads)),
             hints,
@@ -72,12 +74,22 @@ impl Search {
     }
 
     /// Races of the last attempt: to turn each around comes before all else, the last race first.
-    pub fn raced(&mut self, process: u32, races: &[Race], paths: &Paths) {
-        let (Some(last), Some(threads)) = (self.failed.last_mut(), paths.get(&process)) else {
+    pub fn raced(&mut self, races: &[Race], paths: &Paths) {
+        let Some(last) = self.failed.last_mut() else {
+            return;
+        };
+        let at = last.at;
+        let Some(threads) = paths.get(&at.process) else {
             return;
         };
         for race in races.iter().rev().take(RACES).rev() {
-            for change in turned_around(process, race, threads) {
+            for change in turned_around(at.process, race, threads) {
+                last.changes.push_front(change);
+            }
+        }
+        let reads = |race: &&Race| race.second.thread == at.thread && !race.second.writes;
+        if let Some(race) = races.iter().rfind(reads) {
+            for change in seen_later(&at, race, threads) {
                 last.changes.push_front(change);
             }
         }
@@ -122,6 +134,35 @@ impl Search {
             }
         }
     }
+}
+
+/// Orders in which a thread goes round a loop as often as in the recording before it sees what another one has
+/// stored: it saw that at a tick too soon or too late by as many ticks as it is from its event. The most promising
+/// comes last.
+fn seen_later(
+    at: &Disagreement,
+    race: &Race,
+    threads: &BTreeMap<u32, Path>,
+) -> Vec<NewDecisions> {
+    let place = |thread, moments| Place {
+        process: at.process,
+        thread,
+        what: What::Way(moments),
+    };
+    let missing = at.recorded.wrapping_sub(at.ticks) as i64;
+    let seen = race.second.tick.saturating_add_signed(missing);
+    let (Some(reads), Some(stores)) = (threads.get(&at.thread), threads.get(&race.first.thread))
+    else {
+        return Vec::new();
+    };
+    if missing == 0 {
+        return Vec::new();
+    }
+    let moments = reads.at_tick(seen).min(at.moments);
+    let later = (place(at.thread, moments), seen);
+    let moments = stores.at_tick(race.first.tick);
+    let stored = (place(race.first.thread, moments), race.first.tick + 1);
+    vec![vec![later, stored], vec![later]]
 }
 
 /// Orders in which a race comes out the other way, the most promising last: the first thread goes no further than
@@ -323,10 +364,37 @@ mod tests {
         };
         let (paths, mut search) = (paths(), Search::default());
         search.failed(Hints::default(), &disagreement(3), &paths);
-        search.raced(0, &[race(12, 13), race(24, 25)], &paths);
+        search.raced(&[race(12, 13), race(24, 25)], &paths);
         let first = &search.ahead(1)[0];
         assert_eq!(first.at(0, 0, What::Way(3)), Some(24));
         assert_eq!(first.at(0, 1, What::Way(3)), Some(26));
+    }
+
+    #[test]
+    fn a_loop_goes_on_for_as_long_as_in_the_recording() {
+        let access = |thread, tick, writes| RaceAccess {
+            thread,
+            event: 0,
+            tick,
+            pc: 1,
+            addr: 64,
+            size: 4,
+            writes,
+            call: None,
+        };
+        let race = Race {
+            first: access(1, 24, true),
+            second: access(0, 25, false),
+            count: 1,
+        };
+        let (paths, mut search) = (paths(), Search::default());
+        // Three ticks too soon.
+        search.failed(Hints::default(), &disagreement(3), &paths);
+        search.raced(&[race], &paths);
+        let ahead = search.ahead(2);
+        assert_eq!(ahead[0].at(0, 0, What::Way(3)), Some(28));
+        assert_eq!(ahead[0].at(0, 1, What::Way(3)), None);
+        assert_eq!(ahead[1].at(0, 1, What::Way(3)), Some(25));
     }
 
     #[test]
