@@ -56,7 +56,13 @@ mod tests {
             until: 0,
         };
         assert_eq!(FlipArg::text(&flip).parse(), Ok(FlipArg(flip)));
-        for text in ["", "1.2.3.4", "1.2.3.4.5.6", "4294967296.2.3.4.5", "a.2.3.4.5"] {
+        for text in [
+            "",
+            "1.2.3.4",
+            "1.2.3.4.5.6",
+            "4294967296.2.3.4.5",
+            "a.2.3.4.5",
+        ] {
             assert!(text.parse::<FlipArg>().is_err(), "{text}");
         }
     }

@@ -7,9 +7,9 @@ use clap::Args;
 use relive_sched::Seed;
 use relive_trace::Recorder;
 
+use super::flip::FlipArg;
 use super::guest::Guest;
 use super::stats::StatsArgs;
-use super::flip::FlipArg;
 use super::values::duration;
 use crate::shard::ShardArg;
 

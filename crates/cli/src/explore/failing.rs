@@ -84,13 +84,20 @@ pub fn execute(args: &ExploreArgs) -> Result<EndStatus, Failure> {
     let seed = args.seed.unwrap_or(SEED);
     let search = Neighbours {
         args,
-        command: manifest.command.iter().map(|w| w.as_os_str().to_owned()).collect(),
+        command: manifest
+            .command
+            .iter()
+            .map(|w| w.as_os_str().to_owned())
+            .collect(),
         surroundings: surroundings(&trace),
         plan: Plan::new(seed, &orders.all),
         orders,
         seed,
         most: args.attempts.unwrap_or(ATTEMPTS),
-        until: args.time.filter(|t| !t.is_zero()).and_then(|t| Instant::now().checked_add(t)),
+        until: args
+            .time
+            .filter(|t| !t.is_zero())
+            .and_then(|t| Instant::now().checked_add(t)),
         begun: AtomicU32::new(0),
         over: AtomicBool::new(false),
         gathered: Mutex::default(),

@@ -159,7 +159,11 @@ mod tests {
     fn libraries_are_the_systems() {
         assert!(is_library_file("/usr/lib/x86_64-linux-gnu/libc.so.6"));
         assert!(is_library_file("/lib64/ld-linux-x86-64.so.2"));
-        for own in ["/home/a/pool", "/usr/lib/git-core/git", "/home/a/lib/libmine.so"] {
+        for own in [
+            "/home/a/pool",
+            "/usr/lib/git-core/git",
+            "/home/a/lib/libmine.so",
+        ] {
             assert!(!is_library_file(own), "{own}");
         }
     }

@@ -96,9 +96,17 @@ impl Plan {
         let mut chosen: Vec<Flip> = Vec::new();
         let start = rng.below(self.several.len() as u64) as usize;
         let part = 2 + rng.below(2);
-        for flip in self.several.iter().cycle().skip(start).take(self.several.len()) {
+        for flip in self
+            .several
+            .iter()
+            .cycle()
+            .skip(start)
+            .take(self.several.len())
+        {
             let place = |f: &Flip| (f.thread, f.site, f.word);
-            if chosen.len() < MOST && rng.one_in(part) && chosen.iter().all(|c| place(c) != place(flip))
+            if chosen.len() < MOST
+                && rng.one_in(part)
+                && chosen.iter().all(|c| place(c) != place(flip))
             {
                 let arrival = 1 + rng.below(u64::from(ARRIVALS)) as u32;
                 let arrival = if rng.one_in(2) { 1 } else { arrival };
@@ -162,7 +170,9 @@ mod tests {
 
     #[test]
     fn attempts_follow_from_the_seed() {
-        let orders: Vec<_> = (0..6).map(|n| (order(n, u64::from(n)), Concern::Own)).collect();
+        let orders: Vec<_> = (0..6)
+            .map(|n| (order(n, u64::from(n)), Concern::Own))
+            .collect();
         let (one, same) = (Plan::new(Seed(1), &orders), Plan::new(Seed(1), &orders));
         let other = Plan::new(Seed(2), &orders);
         let all = |plan: &Plan| (1..200).map(|n| plan.attempt(n)).collect::<Vec<_>>();

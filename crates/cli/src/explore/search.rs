@@ -5,9 +5,7 @@ use std::time::Duration;
 
 use indicatif::ProgressBar;
 use relive_engine::Failure;
-use relive_engine::explore::{
-    Attempted, ExploreEnd, ExploreOptions, ExploreWatcher, explore,
-};
+use relive_engine::explore::{Attempted, ExploreEnd, ExploreOptions, ExploreWatcher, explore};
 use relive_engine::supervisor::EndStatus;
 use relive_engine::timeline::{Race, RaceAccess, ReplayProcess};
 use relive_symbols::Space;
@@ -51,9 +49,13 @@ pub fn execute(args: &ExploreArgs) -> Result<EndStatus, Failure> {
     let (end, attempts) = searched?;
     match end {
         ExploreEnd::Exact => show(args, &SearchEnd::Found, attempts, shown.new, None),
-        ExploreEnd::NotFound(sides) => {
-            show(args, &SearchEnd::NotFound, attempts, shown.new, Some(&sides))
-        }
+        ExploreEnd::NotFound(sides) => show(
+            args,
+            &SearchEnd::NotFound,
+            attempts,
+            shown.new,
+            Some(&sides),
+        ),
         ExploreEnd::Interrupted => {
             let attempts = format::count(attempts.into(), "attempt");
             output::complain(&format!(

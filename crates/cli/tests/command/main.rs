@@ -6,6 +6,7 @@ mod cli_page;
 mod damage;
 mod demo;
 mod end;
+mod explore;
 mod hostile;
 mod hunt;
 mod inspect;

@@ -61,7 +61,10 @@ impl Hints {
 
     /// The places that others decide in another way.
     pub fn differences<'a>(&'a self, others: &'a Self) -> impl Iterator<Item = Place> + 'a {
-        let mine = self.0.iter().filter(|(place, value)| others.0.get(place) != Some(value));
+        let mine = self
+            .0
+            .iter()
+            .filter(|(place, value)| others.0.get(place) != Some(value));
         let theirs = others.0.keys().filter(|place| !self.0.contains_key(place));
         mine.map(|(place, _)| place).chain(theirs).copied()
     }
@@ -146,8 +149,15 @@ mod tests {
         let of = |text| Hints::from_text(text).expect("hints");
         let one = of("0.1.w.3.4 0.1.w.5.6 0.2.o.1.1");
         let other = of("0.1.w.3.4 0.1.w.5.7 0.3.e.1.1");
-        let places: Vec<_> = one.differences(&other).map(|p| (p.thread, p.what)).collect();
-        let all = [(1, What::Way(5)), (2, What::Operation(1)), (3, What::Event(1))];
+        let places: Vec<_> = one
+            .differences(&other)
+            .map(|p| (p.thread, p.what))
+            .collect();
+        let all = [
+            (1, What::Way(5)),
+            (2, What::Operation(1)),
+            (3, What::Event(1)),
+        ];
         assert_eq!(places, all);
         assert_eq!(one.differences(&one).count(), 0);
     }

@@ -101,7 +101,10 @@ impl Search {
         let mut all: Vec<&FailedOrder> = self.failed.iter().collect();
         all.sort_by_key(|a| (Reverse(a.agreed), a.hints.count()));
         let mut next: Vec<Hints> = Vec::new();
-        for (order, change) in all.iter().flat_map(|a| a.changes.iter().map(move |c| (a, c))) {
+        for (order, change) in all
+            .iter()
+            .flat_map(|a| a.changes.iter().map(move |c| (a, c)))
+        {
             let mut hints = order.hints.clone();
             for (place, value) in change {
                 hints.decide(*place, *value);
@@ -139,11 +142,7 @@ impl Search {
 /// Orders in which a thread goes round a loop as often as in the recording before it sees what another one has
 /// stored: it saw that at a tick too soon or too late by as many ticks as it is from its event. The most promising
 /// comes last.
-fn seen_later(
-    at: &Disagreement,
-    race: &Race,
-    threads: &BTreeMap<u32, Path>,
-) -> Vec<NewDecisions> {
+fn seen_later(at: &Disagreement, race: &Race, threads: &BTreeMap<u32, Path>) -> Vec<NewDecisions> {
     let place = |thread, moments| Place {
         process: at.process,
         thread,
@@ -167,11 +166,7 @@ fn seen_later(
 
 /// Orders in which a race comes out the other way, the most promising last: the first thread goes no further than
 /// to its access, and the other one comes there at once.
-fn turned_around(
-    process: u32,
-    race: &Race,
-    threads: &BTreeMap<u32, Path>,
-) -> Vec<NewDecisions> {
+fn turned_around(process: u32, race: &Race, threads: &BTreeMap<u32, Path>) -> Vec<NewDecisions> {
     let decision = |access: &RaceAccess, behind: u64| {
         let place = |moments| Place {
             process,

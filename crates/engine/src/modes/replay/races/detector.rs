@@ -511,7 +511,10 @@ impl Detector {
             races: self.races.clone(),
             more: self.more,
             late: self.late.iter().copied().collect(),
-            orders: self.orders.as_ref().map_or_else(Vec::new, |o| o.found().to_vec()),
+            orders: self
+                .orders
+                .as_ref()
+                .map_or_else(Vec::new, |o| o.found().to_vec()),
             threads: self.runners.len() as u32,
             ..Races::default()
         }
