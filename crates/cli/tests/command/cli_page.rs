@@ -5,11 +5,12 @@ use std::path::Path;
 
 use crate::sandbox::{Sandbox, finish};
 
-const COMMANDS: [&str; 18] = [
+const COMMANDS: [&str; 19] = [
     "record",
     "replay",
     "verify",
     "hunt",
+    "explore",
     "run",
     "debug",
     "dap",

@@ -135,7 +135,7 @@ struct Exploration<'a> {
     pool: Option<Pool>,
     running: Vec<Running>,
     /// Snapshots of attempts whose turn in the search has not come.
-    brought: Vec<(Hints, Vec<pool::Held>)>,
+    brought: Vec<(Hints, Vec<pool::TrialSnapshot>)>,
     first: Option<String>,
     /// Attempts of this search.
     new: u32,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Result};
-use crate::guide::trials::{Standing, Trial, TrialOrder};
+use crate::guide::trials::{ThreadPlace, Trial, TrialOrder};
 use crate::modes::replay::linear::hints::{Hints, Place, What};
 use crate::timeline::ReplayProcess;
 
@@ -19,13 +19,13 @@ const LEAST: Duration = Duration::from_millis(4);
 const COST: u32 = 12;
 
 /// A replay that stands still.
-pub struct Held {
+pub struct TrialSnapshot {
     host: ReplayProcess,
     hints: Hints,
-    threads: Vec<Standing>,
+    threads: Vec<ThreadPlace>,
 }
 
-impl Held {
+impl TrialSnapshot {
     /// Whether a replay with these decisions would stand here too.
     fn is_on_way_of(&self, hints: &Hints) -> bool {
         let mut places = self.hints.differences(hints);
@@ -61,7 +61,7 @@ pub struct Running {
     pub hints: Hints,
     /// What it is for.
     pub purpose: Purpose,
-    held: Vec<Held>,
+    held: Vec<TrialSnapshot>,
     /// When the last snapshot was taken, and how long it took.
     taken: (Instant, Duration),
     began: Instant,
@@ -99,7 +99,7 @@ impl Running {
         if self.purpose == Purpose::Agreement && last.elapsed() > LEAST.max(cost * COST) {
             let begin = Instant::now();
             let host = self.host.fork()?;
-            self.held.push(Held {
+            self.held.push(TrialSnapshot {
                 host,
                 hints: self.hints.clone(),
                 threads: trial.threads,
@@ -114,13 +114,13 @@ impl Running {
     }
 
     /// Its snapshots.
-    pub fn into_held(self) -> Vec<Held> {
+    pub fn into_held(self) -> Vec<TrialSnapshot> {
         self.held
     }
 }
 
 /// All snapshots; the first one stands at the beginning.
-pub struct Pool(Vec<Held>);
+pub struct Pool(Vec<TrialSnapshot>);
 
 impl Pool {
     /// Of a trace.
@@ -131,7 +131,7 @@ impl Pool {
         let mut host = ReplayProcess::start_trial(trace)?;
         host.order_trial(&TrialOrder::Decide(String::new()))?;
         let trial = host.trial_answer()?;
-        Ok(Self(vec![Held {
+        Ok(Self(vec![TrialSnapshot {
             host,
             hints: Hints::default(),
             threads: trial.threads,
@@ -179,7 +179,7 @@ impl Pool {
 
     /// Adds the snapshots of an attempt that came further than others. They come last, as they stand on the way
     /// of those that are tried next.
-    pub fn add(&mut self, held: Vec<Held>) {
+    pub fn add(&mut self, held: Vec<TrialSnapshot>) {
         self.0.extend(held);
         let over = self.0.len().saturating_sub(MOST);
         self.0.drain(1..1 + over);

@@ -38,7 +38,7 @@ pub enum TrialOrder {
 
 /// How far a thread has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct ThreadPlace {
     /// Index in the process.
     pub thread: u32,
     /// Moments behind it.
@@ -57,7 +57,7 @@ pub struct Trial {
     /// It has left the recording: why, and where.
     pub failed: Option<(Failure, Option<Disagreement>)>,
     /// Its threads.
-    pub threads: Vec<Standing>,
+    pub threads: Vec<ThreadPlace>,
     /// The last races, if it was to look for them: the last one comes last.
     pub races: Vec<Race>,
 }

@@ -120,6 +120,11 @@ impl Baton {
         self.process.store(process, Ordering::Relaxed);
     }
 
+    /// Another policy chooses from here on.
+    pub fn follow(&self, policy: Box<dyn Policy>) {
+        self.lock().policy = policy;
+    }
+
     /// Whether others could see the effects of a sleeping call on memory: other threads, or
     /// processes that map the same memory.
     pub fn shared(&self, task: &Task) -> bool {

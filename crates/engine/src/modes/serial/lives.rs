@@ -4,8 +4,9 @@
 use relive_trace::{Kind, TapeId};
 
 use super::baton::membership::keepers;
+use super::flips::FLIPS;
 use super::schedule::Schedule;
-use super::{Serial, is_named};
+use super::{Serial, is_named, policy};
 use crate::call::Call;
 use crate::call::answer::Answer;
 use crate::call::clone_args::CloneArgs;
@@ -109,6 +110,10 @@ impl fork::Births for Serial {
         is_named(self.shm, child);
         *self.schedule() = Schedule::new(self.shm, child);
         self.baton.start_over(child);
+        let flips = FLIPS.of(&self.shm).of_process(child);
+        if !flips.is_empty() {
+            self.baton.follow(policy(self.seed, child, &flips));
+        }
         if waits {
             self.baton.child_is(child, Some(ids::process()));
             let taken = self.baton.first_turn(task)?;

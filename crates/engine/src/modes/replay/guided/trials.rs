@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::drive::Driver;
 use crate::failure::{Failure, Result};
-use crate::guide::trials::{Standing, Trial, TrialOrder};
+use crate::guide::trials::{ThreadPlace, Trial, TrialOrder};
 use crate::modes::replay::linear::disagreement;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::races::racing::Racing;
@@ -79,9 +79,9 @@ impl Driver {
         Ok(())
     }
 
-    fn standings(&self) -> Vec<Standing> {
+    fn standings(&self) -> Vec<ThreadPlace> {
         let tasks = self.tasks().filter_map(|task| match &task.tape {
-            Tape::In(tape) => Some(Standing {
+            Tape::In(tape) => Some(ThreadPlace {
                 thread: task.index,
                 moments: tape.moments,
                 ops: task.ctx.ops,

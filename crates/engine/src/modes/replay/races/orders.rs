@@ -22,7 +22,7 @@ const MOST_BYTES: u64 = 512;
 #[derive(Default)]
 pub struct Orders {
     /// Accesses of each word, each thread's instruction once.
-    words: Numbers<Vec<Past>>,
+    words: Numbers<Vec<WordAccesses>>,
     accesses: u64,
     /// When each thread began, in accesses of all.
     births: HashMap<u32, u64>,
@@ -35,7 +35,7 @@ pub struct Orders {
 }
 
 /// An instruction's accesses to a word.
-struct Past {
+struct WordAccesses {
     access: OrderedAccess,
     writes: bool,
     first: u64,
@@ -100,7 +100,7 @@ impl Orders {
         let access = OrderedAccess { thread, site };
         match past.iter().position(|p| p.access == access) {
             Some(there) => past[there].writes |= touch.writes,
-            None if past.len() < MOST_OF_WORD => past.push(Past {
+            None if past.len() < MOST_OF_WORD => past.push(WordAccesses {
                 access,
                 writes: touch.writes,
                 first: self.accesses,
