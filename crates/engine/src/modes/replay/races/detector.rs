@@ -322,7 +322,11 @@ impl Detector {
     fn touched(&mut self, touch: &Touch, at: impl FnOnce() -> TouchPosition) -> TouchOutcome {
         if let (Some(orders), Some(runner)) = (&mut self.orders, self.runners.get(self.current)) {
             orders.note(runner.index, touch);
-            return TouchOutcome::Known;
+            // The filter does not tell instructions apart.
+            return match orders.wants_all() {
+                true => TouchOutcome::Acquired,
+                false => TouchOutcome::Known,
+            };
         }
         let is_site = !self.sites.is_empty() && self.sites.contains(&touch.pc);
         if touch.atomic || is_site {

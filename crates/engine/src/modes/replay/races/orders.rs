@@ -15,6 +15,8 @@ const MOST_WORDS: usize = 1 << 20;
 const MOST_OF_WORD: usize = 64;
 /// Orders that are kept.
 const MOST: usize = 4096;
+/// So many accesses are looked at one by one; of later ones those that are new in a stretch of a thread.
+const MOST_ACCESSES: u64 = 20_000_000;
 /// Bytes of one access that are looked at.
 const MOST_BYTES: u64 = 512;
 
@@ -107,6 +109,11 @@ impl Orders {
             }),
             None => {}
         }
+    }
+
+    /// Whether each access is to be told, also one of memory that the thread has just accessed.
+    pub fn wants_all(&self) -> bool {
+        self.accesses < MOST_ACCESSES
     }
 
     /// All that were found, in the order in which they were.
