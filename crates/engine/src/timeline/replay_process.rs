@@ -116,10 +116,7 @@ impl ReplayProcess {
     pub fn start_trial(trace: &Path) -> Result<Self> {
         let trace = std::path::absolute(trace).map_err(Failure::setup)?;
         let manifest = Manifest::read(&trace).map_err(Failure::setup)?;
-        let extra = vec![
-            (wanted::VARIABLE, String::new()),
-            (wanted::TRIAL, "1".to_owned()),
-        ];
+        let extra = vec![(wanted::VARIABLE, wanted::TRIAL.to_owned())];
         Ok(Self::start_with(&trace, &[0], &manifest.sites, extra)?.0)
     }
 

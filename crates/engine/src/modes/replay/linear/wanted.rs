@@ -4,15 +4,18 @@
 use super::hints::Hints;
 use crate::failure::{Failure, Result};
 
-/// Asks a replay to linearise, in the environment of its first host process; with the decisions of a search.
+/// Asks a replay to linearise, in the environment of its first host process; with the decisions of a search, or
+/// with [`TRIAL`].
 pub const VARIABLE: &str = "RELIVE_LINEARISE";
 
-/// Asks a linearising replay to write nothing down: what it finds is tried again, by one that does.
-pub const TRIAL: &str = "RELIVE_TRIAL";
+/// In place of decisions: they are told later, and the replay writes nothing down. What it finds is tried again,
+/// by one that does.
+pub const TRIAL: &str = "trial";
 
-/// Whether the turns that are found are written down.
+/// Whether the turns that are found are written down. One variable says it with all else: a second one that a
+/// replay inherits would make it believe in tapes that nobody writes.
 pub fn is_written() -> bool {
-    std::env::var_os(TRIAL).is_none()
+    std::env::var_os(VARIABLE).is_none_or(|value| value != TRIAL)
 }
 
 /// Whether this replay linearises.
@@ -25,6 +28,9 @@ pub fn is_wanted() -> bool {
 /// # Errors
 /// The variable says something else.
 pub fn hints() -> Result<Hints> {
+    if !is_written() {
+        return Ok(Hints::default());
+    }
     let text = std::env::var(VARIABLE).unwrap_or_default();
     Hints::from_text(&text)
         .ok_or_else(|| Failure::setup(format!("{VARIABLE} has no hints: {text}")))
