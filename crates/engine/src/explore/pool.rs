@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Result};
-use crate::guide::trials::{ThreadPlace, Trial, TrialOrder};
+use crate::guide::trials::{Standing, Trial, TrialOrder};
 use crate::modes::replay::linear::hints::{Hints, Place, What};
 use crate::timeline::ReplayProcess;
 
@@ -22,26 +22,27 @@ const COST: u32 = 12;
 pub struct TrialSnapshot {
     host: ReplayProcess,
     hints: Hints,
-    threads: Vec<ThreadPlace>,
+    standing: Standing,
 }
 
 impl TrialSnapshot {
     /// Whether a replay with these decisions would stand here too.
     fn is_on_way_of(&self, hints: &Hints) -> bool {
         let mut places = self.hints.differences(hints);
-        places.all(|place| self.is_before(&place))
+        places.all(|place| is_ahead(&self.standing, &place))
     }
+}
 
-    /// Whether a decision has not been asked for.
-    fn is_before(&self, place: &Place) -> bool {
-        let Some(at) = self.threads.iter().find(|t| t.thread == place.thread) else {
-            // It was not there yet, or is there no more.
-            return self.threads.iter().all(|t| t.thread < place.thread);
-        };
-        match place.what {
-            What::Way(moments) | What::Event(moments) => at.moments < moments,
-            What::Operation(op) => at.ops + 1 < op,
-        }
+/// Whether a decision has not been asked for.
+fn is_ahead(standing: &Standing, place: &Place) -> bool {
+    let mut threads = standing.threads.iter();
+    let Some(at) = threads.find(|t| t.thread == place.thread) else {
+        // It is not there yet, or has ended.
+        return place.thread >= standing.born;
+    };
+    match place.what {
+        What::Way(moments) | What::Event(moments) => at.moments < moments,
+        What::Operation(op) => !standing.executed && at.ops + 1 < op,
     }
 }
 
@@ -96,13 +97,14 @@ impl Running {
             return Ok(While::Over(trial));
         }
         let (last, cost) = self.taken;
-        if self.purpose == Purpose::Agreement && last.elapsed() > LEAST.max(cost * COST) {
+        let due = self.purpose == Purpose::Agreement && last.elapsed() > LEAST.max(cost * COST);
+        if let Some(standing) = trial.standing.filter(|_| due) {
             let begin = Instant::now();
             let host = self.host.fork()?;
             self.held.push(TrialSnapshot {
                 host,
                 hints: self.hints.clone(),
-                threads: trial.threads,
+                standing,
             });
             if self.held.len() > OF_ATTEMPT {
                 self.held.remove(0);
@@ -130,11 +132,11 @@ impl Pool {
     pub fn new(trace: &Path) -> Result<Self> {
         let mut host = ReplayProcess::start_trial(trace)?;
         host.order_trial(&TrialOrder::Decide(String::new()))?;
-        let trial = host.trial_answer()?;
+        let standing = host.trial_answer()?.standing;
         Ok(Self(vec![TrialSnapshot {
             host,
             hints: Hints::default(),
-            threads: trial.threads,
+            standing: standing.ok_or_else(|| Failure::internal("a sketch begins in turns"))?,
         }]))
     }
 
@@ -194,4 +196,54 @@ pub fn wait(running: &[Running]) -> Result<Vec<usize>> {
     let hosts: Vec<&ReplayProcess> = running.iter().map(Running::host).collect();
     ReplayProcess::which_answer(&hosts)
         .map_err(|e| Failure::internal(format!("cannot wait for replays: {e}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::guide::trials::ThreadPlace;
+
+    #[test]
+    fn decisions_are_ahead_until_they_are_asked_for() {
+        let at = |thread| ThreadPlace {
+            thread,
+            moments: 5,
+            ops: 7,
+        };
+        // Thread 1 has ended, thread 3 has not begun.
+        let mut standing = Standing {
+            threads: vec![at(0), at(2)],
+            born: 3,
+            executed: false,
+        };
+        let ahead = |standing: &Standing, thread, what| {
+            let process = 0;
+            let place = Place {
+                process,
+                thread,
+                what,
+            };
+            is_ahead(standing, &place)
+        };
+        for (thread, what, expected) in [
+            (0, What::Way(5), false),
+            (0, What::Way(6), true),
+            (2, What::Event(5), false),
+            (2, What::Event(6), true),
+            (2, What::Operation(8), false),
+            (2, What::Operation(9), true),
+            (1, What::Way(9), false),
+            (3, What::Way(0), true),
+        ] {
+            let found = ahead(&standing, thread, what);
+            assert_eq!(found, expected, "{thread} {what:?}");
+        }
+        standing.threads.pop();
+        assert!(!ahead(&standing, 2, What::Way(9)), "the last one has ended");
+        standing.executed = true;
+        assert!(
+            !ahead(&standing, 0, What::Operation(9)),
+            "another program's"
+        );
+    }
 }

@@ -47,6 +47,17 @@ pub struct ThreadPlace {
     pub ops: u64,
 }
 
+/// How far the threads of such a replay have come.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Standing {
+    /// Those that there are.
+    pub threads: Vec<ThreadPlace>,
+    /// Threads with this index and higher ones have not been born.
+    pub born: u32,
+    /// It has executed another program, whose threads count their operations anew.
+    pub executed: bool,
+}
+
 /// The state of such a replay.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Trial {
@@ -56,8 +67,8 @@ pub struct Trial {
     pub ended: bool,
     /// It has left the recording: why, and where.
     pub failed: Option<(Failure, Option<Disagreement>)>,
-    /// Its threads.
-    pub threads: Vec<ThreadPlace>,
+    /// Where its threads stand; `None`: no decision changes anything any more.
+    pub standing: Option<Standing>,
     /// The last races, if it was to look for them: the last one comes last.
     pub races: Vec<Race>,
 }

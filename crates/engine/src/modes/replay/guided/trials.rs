@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::drive::Driver;
 use crate::failure::{Failure, Result};
-use crate::guide::trials::{ThreadPlace, Trial, TrialOrder};
+use crate::guide::trials::{Standing, ThreadPlace, Trial, TrialOrder};
 use crate::modes::replay::linear::disagreement;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::races::racing::Racing;
@@ -44,7 +44,7 @@ impl Driver {
             events: state::events(),
             ended: self.at.ended.is_some(),
             failed,
-            threads: self.standings(),
+            standing: self.standing(),
             races: tracking::with(|t| t.detector.last_races()).unwrap_or_default(),
         })
     }
@@ -79,7 +79,8 @@ impl Driver {
         Ok(())
     }
 
-    fn standings(&self) -> Vec<ThreadPlace> {
+    fn standing(&self) -> Option<Standing> {
+        let linear = self.at.session.linear.as_ref()?;
         let tasks = self.tasks().filter_map(|task| match &task.tape {
             Tape::In(tape) => Some(ThreadPlace {
                 thread: task.index,
@@ -88,7 +89,11 @@ impl Driver {
             }),
             _ => None,
         });
-        tasks.collect()
+        Some(Standing {
+            threads: tasks.collect(),
+            born: self.at.task.process.next_thread(),
+            executed: linear.executed,
+        })
     }
 }
 

@@ -27,6 +27,8 @@ pub struct Linear {
     hints: Hints,
     /// The thread that has left the recording, if it is not the running one.
     pub blamed: Option<u32>,
+    /// The process has executed another program.
+    pub executed: bool,
     /// Where threads without the turn stand: steps since the last tick or event.
     steps: BTreeMap<u32, u64>,
 }
@@ -47,6 +49,7 @@ impl Linear {
             over: BTreeSet::new(),
             hints: hints()?,
             blamed: None,
+            executed: false,
             steps: BTreeMap::new(),
         }))
     }
@@ -58,6 +61,7 @@ impl Linear {
 
     /// A new program begins, with one thread.
     pub fn begin_program(&mut self) {
+        self.executed = true;
         self.seen.clear();
         self.waiting.clear();
         self.over.clear();
