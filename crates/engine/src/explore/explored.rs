@@ -8,6 +8,8 @@ use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
 use crate::failure::{Failure, Result};
@@ -70,6 +72,14 @@ impl Explored {
         options.read(true).append(true).create(true).mode(0o600);
         let file = options.custom_flags(libc::O_NOFOLLOW).open(&path);
         let file = file.map_err(|e| cannot(&path, &e))?;
+        match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) => {
+                return Err(Failure::setup(
+                    "another search for the order of this recording is running",
+                ));
+            }
+            taken => taken.map_err(|e| cannot(&path, &e.into()))?,
+        }
         let mut explored = Self {
             file,
             path,
@@ -229,6 +239,11 @@ mod tests {
         let mut first = Explored::open(folder.path()).expect("new");
         first.add_failed(hints(1), trial(6)).expect("written");
         first.add_raced(hints(1), Vec::new()).expect("written");
+        assert!(
+            Explored::open(folder.path()).is_err(),
+            "two searches at the same time"
+        );
+        drop(first);
         let again = Explored::open(folder.path()).expect("there");
         assert_eq!(again.failed(&hints(1)), Some(&trial(6)));
         assert_eq!(again.failed(&hints(2)), None);
@@ -243,6 +258,7 @@ mod tests {
         first.add_failed(hints(1), trial(6)).expect("written");
         let whole = std::fs::read(&path).expect("there").len();
         first.add_failed(hints(2), trial(7)).expect("written");
+        drop(first);
         let all = std::fs::read(&path).expect("there");
         for end in whole..all.len() {
             std::fs::write(&path, &all[..end]).expect("cut");
