@@ -1,6 +1,6 @@
 //! `relive explore`.
 
-use std::os::unix::process::ExitStatusExt;
+use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -68,18 +68,20 @@ fn a_search_that_is_interrupted_ends_as_one_that_is_not() {
     let whole = explore(&sandbox, &["-n", ATTEMPTS, &other]);
     assert!(matches!(whole.code(), Some(0 | 1)), "{whole:#?}");
 
-    // One attempt was made. An interrupt from the keyboard comes when the next one has failed.
+    // One attempt was made. An interrupt from the keyboard, which goes to the whole group, comes when the next one
+    // has failed.
     let state = sandbox.path(&name).join("explored");
     let lines = || std::fs::read_to_string(&state).map_or(0, |text| text.lines().count());
     let before = lines();
     let mut command = sandbox.command(&["explore", "-j", "1", &name]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
+    command.process_group(0);
     let mut child = command.spawn().unwrap();
     while lines() <= before && child.try_wait().unwrap().is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // SAFETY: signals the process that was started here, which has not been waited for.
-    unsafe { libc::kill(child.id() as i32, libc::SIGINT) };
+    // SAFETY: signals the group of the process that was started here, which has not been waited for.
+    unsafe { libc::kill(-(child.id() as i32), libc::SIGINT) };
     let status = wait(&mut child);
     let is_found = status.code() == Some(0);
     assert!(

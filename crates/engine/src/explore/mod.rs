@@ -20,7 +20,7 @@ use crate::logging;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::path::{self, Paths};
 use crate::modes::replay::linear::search::Search;
-use crate::supervisor::try_order;
+use crate::supervisor::{keep_keyboard, try_order};
 use crate::timeline::ReplayProcess;
 
 /// The bounds of a search.
@@ -85,6 +85,7 @@ pub fn explore(
     watcher: &mut dyn ExploreWatcher,
 ) -> Result<(ExploreEnd, u32)> {
     logging::init();
+    keep_keyboard();
     let recording = Trace::open(trace).map_err(Failure::setup)?;
     let processes = recording.manifest().summary.as_ref().map(|s| s.processes);
     let mut exploration = Exploration {

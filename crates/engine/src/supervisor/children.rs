@@ -3,7 +3,9 @@
 
 use std::fs::File;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
+use relive_host::signal::{Disposition, set_disposition};
 use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous, munmap};
 use rustix::process::{
     Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process, set_child_subreaper,
@@ -18,6 +20,15 @@ use crate::start_data::Boot;
 pub fn inherit_orphans(on: bool) {
     // Any process stands for yes. No kernel refuses.
     let _ = set_child_subreaper(on.then_some(Pid::INIT));
+}
+
+/// The keyboard's interrupt is for this process alone. Process-wide, as it is of the process.
+static KEEPS_KEYBOARD: AtomicBool = AtomicBool::new(false);
+
+/// From here on host processes ignore the keyboard's interrupt, which goes to the whole group: this process ends
+/// them in its time.
+pub fn keep_keyboard() {
+    KEEPS_KEYBOARD.store(true, Ordering::Relaxed);
 }
 
 /// Starts a host process, with more variables of Relive's own. The standard output and error of a
@@ -84,6 +95,10 @@ fn become_host(
         && let Err(e) = dup2_stdout(nowhere).and_then(|()| dup2_stderr(nowhere))
     {
         return e.into();
+    }
+    if KEEPS_KEYBOARD.load(Ordering::Relaxed) {
+        // The parent's actions are others, as it has not lent them.
+        set_disposition(libc::SIGINT, Disposition::Ignore);
     }
     // A program whose recorder has been killed must not go on unrecorded.
     if let Err(e) = set_parent_process_death_signal(Some(Signal::KILL)) {

@@ -15,7 +15,7 @@ mod signals;
 mod status;
 mod verify;
 
-pub(crate) use children::{ended_by, kill, start};
+pub(crate) use children::{ended_by, keep_keyboard, kill, start};
 pub use deadlock::Deadlock;
 pub use drain::Recording;
 pub use folder::Folder;
