@@ -57,7 +57,7 @@ pub enum Command {
     /// Record a program under varied schedules until it fails
     #[command(long_about = HUNT, after_help = HUNT_AFTER)]
     Hunt(HuntArgs),
-    /// Search the orders of threads: for that of a sketch, or for a failing one near a recording
+    /// Search the orders of threads: that of a sketch, or a failing one
     #[command(long_about = EXPLORE, after_help = EXPLORE_AFTER)]
     Explore(ExploreArgs),
     /// Run a program translated, without recording
