@@ -160,7 +160,7 @@ impl Exploration<'_> {
             }
             let agrees = match self.forks {
                 true => self.fork_trials(need, options.jobs, watcher)?,
-                false => self.from_the_beginning(need)?,
+                false => self.try_whole(need)?,
             };
             if let Some(hints) = agrees
                 && self.confirm(hints, watcher)?
@@ -281,7 +281,7 @@ impl Exploration<'_> {
     }
 
     /// The same for recordings of several processes: each attempt is a replay of all from the beginning.
-    fn from_the_beginning(&mut self, need: Need) -> Result<Option<Hints>> {
+    fn try_whole(&mut self, need: Need) -> Result<Option<Hints>> {
         match need {
             Need::Trial(hints) => Ok(Some(hints)),
             Need::Races(hints) => self.explored.add_raced(hints, Vec::new()).map(|()| None),
