@@ -140,14 +140,14 @@ fn it_is_told_as_an_object() {
 #[test]
 fn a_failing_neighbour_is_found_in_the_surroundings_of_the_recording() {
     let sandbox = Sandbox::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/bank.c");
-    let program = sandbox.compile(&source, "bank");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/bugs/same_number.c");
+    let program = sandbox.compile(&source, "same_number");
     // The command is relative to a folder, and needs a variable.
     let folder = sandbox.path("folder");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(
         folder.join("run"),
-        "#!/bin/sh\n[ \"$NEEDED\" = yes ] || exit 0\nexec ../bank\n",
+        "#!/bin/sh\n[ \"$NEEDED\" = yes ] || exit 0\nexec ../same_number\n",
     )
     .unwrap();
     let recorded = (0..40).any(|_| {

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use crate::failure::{Failure, Result};
-use crate::guide::trials::{Standing, Trial, TrialOrder};
+use crate::guide::trials::{Trial, TrialOrder, TrialStanding};
 use crate::modes::replay::linear::hints::{Hints, Place, What};
 use crate::timeline::ReplayProcess;
 
@@ -22,7 +22,7 @@ const COST: u32 = 12;
 pub struct TrialSnapshot {
     host: ReplayProcess,
     hints: Hints,
-    standing: Standing,
+    standing: TrialStanding,
 }
 
 impl TrialSnapshot {
@@ -34,7 +34,7 @@ impl TrialSnapshot {
 }
 
 /// Whether a decision has not been asked for.
-fn is_ahead(standing: &Standing, place: &Place) -> bool {
+fn is_ahead(standing: &TrialStanding, place: &Place) -> bool {
     let mut threads = standing.threads.iter();
     let Some(at) = threads.find(|t| t.thread == place.thread) else {
         // It is not there yet, or has ended.
@@ -211,12 +211,12 @@ mod tests {
             ops: 7,
         };
         // Thread 1 has ended, thread 3 has not begun.
-        let mut standing = Standing {
+        let mut standing = TrialStanding {
             threads: vec![at(0), at(2)],
             born: 3,
             executed: false,
         };
-        let ahead = |standing: &Standing, thread, what| {
+        let ahead = |standing: &TrialStanding, thread, what| {
             let process = 0;
             let place = Place {
                 process,

@@ -49,7 +49,7 @@ pub struct ThreadPlace {
 
 /// How far the threads of such a replay have come.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Standing {
+pub struct TrialStanding {
     /// Those that there are.
     pub threads: Vec<ThreadPlace>,
     /// Threads with this index and higher ones have not been born.
@@ -68,7 +68,7 @@ pub struct Trial {
     /// It has left the recording: why, and where.
     pub failed: Option<(Failure, Option<Disagreement>)>,
     /// Where its threads stand; `None`: no decision changes anything any more.
-    pub standing: Option<Standing>,
+    pub standing: Option<TrialStanding>,
     /// The last races, if it was to look for them: the last one comes last.
     pub races: Vec<Race>,
 }

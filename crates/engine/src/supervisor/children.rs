@@ -22,7 +22,7 @@ pub fn inherit_orphans(on: bool) {
     let _ = set_child_subreaper(on.then_some(Pid::INIT));
 }
 
-/// The keyboard's interrupt is for this process alone. Process-wide, as it is of the process.
+/// The keyboard's interrupt is for this process alone. Process-wide: so are the actions of signals.
 static KEEPS_KEYBOARD: AtomicBool = AtomicBool::new(false);
 
 /// From here on host processes ignore the keyboard's interrupt, which goes to the whole group: this process ends

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::drive::Driver;
 use crate::failure::{Failure, Result};
-use crate::guide::trials::{Standing, ThreadPlace, Trial, TrialOrder};
+use crate::guide::trials::{ThreadPlace, Trial, TrialOrder, TrialStanding};
 use crate::modes::replay::linear::disagreement;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::races::racing::Racing;
@@ -79,7 +79,7 @@ impl Driver {
         Ok(())
     }
 
-    fn standing(&self) -> Option<Standing> {
+    fn standing(&self) -> Option<TrialStanding> {
         let linear = self.at.session.linear.as_ref()?;
         let tasks = self.tasks().filter_map(|task| match &task.tape {
             Tape::In(tape) => Some(ThreadPlace {
@@ -89,7 +89,7 @@ impl Driver {
             }),
             _ => None,
         });
-        Some(Standing {
+        Some(TrialStanding {
             threads: tasks.collect(),
             born: self.at.task.process.next_thread(),
             executed: linear.executed,
