@@ -140,14 +140,14 @@ fn it_is_told_as_an_object() {
 #[test]
 fn a_failing_neighbour_is_found_in_the_surroundings_of_the_recording() {
     let sandbox = Sandbox::new();
-    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../tests/bugs/same_number.c");
-    let program = sandbox.compile(&source, "same_number");
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/command/lost_update.c");
+    let program = sandbox.compile(&source, "lost_update");
     // The command is relative to a folder, and needs a variable.
     let folder = sandbox.path("folder");
     std::fs::create_dir(&folder).unwrap();
     std::fs::write(
         folder.join("run"),
-        "#!/bin/sh\n[ \"$NEEDED\" = yes ] || exit 0\nexec ../same_number\n",
+        "#!/bin/sh\n[ \"$NEEDED\" = yes ] || exit 0\nexec ../lost_update\n",
     )
     .unwrap();
     let recorded = (0..40).any(|_| {
