@@ -17,7 +17,9 @@ pub fn renew_code(
     make: &mut dyn FnMut(&mut Task, &Call) -> Result<Reply>,
 ) -> Result<Reply> {
     let reply = make(task, call)?;
+    // Most calls change no file, and need no look at the map.
     if let Reply::Value(result) = reply
+        && changed_files::find(task, call).is_some()
         && task.machine().memory().space.has_shared_files()
         && let Some(file) = changed_files::changed(task, call, result)
     {
