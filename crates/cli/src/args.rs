@@ -27,7 +27,7 @@ pub use replaying::{
 pub use rpc::{RpcArgs, RpcCausalityArgs, RpcCommand, RpcDiffArgs, RpcDumpArgs};
 pub use stats::StatsFormat;
 use texts::*;
-pub use traces::{DumpArgs, InfoArgs, LsArgs, PackArgs, UnpackArgs};
+pub use traces::{DumpArgs, IndexArgs, InfoArgs, LsArgs, PackArgs, UnpackArgs};
 pub use values::Function;
 
 /// The whole command line.
@@ -81,6 +81,9 @@ pub enum Command {
     /// List the calls of a function
     #[command(long_about = CALLS, after_help = CALLS_AFTER)]
     Calls(CallsArgs),
+    /// Let debuggers open a long recording at its end at once
+    #[command(long_about = INDEX, after_help = INDEX_AFTER)]
+    Index(IndexArgs),
     /// Pack a recording into one file for another machine
     #[command(long_about = PACK, after_help = PACK_AFTER)]
     Pack(PackArgs),

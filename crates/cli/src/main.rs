@@ -20,6 +20,7 @@ mod escape;
 mod explore;
 mod format;
 mod hunt;
+mod index;
 mod info;
 mod instruction_sets;
 mod interrupt;
@@ -108,6 +109,7 @@ fn execute(command: &Command) -> Result<EndStatus, Failure> {
         Command::Unpack(args) => unpack::execute(args),
         Command::Ls(args) => ls::execute(args),
         Command::Info(args) => info::execute(args),
+        Command::Index(args) => index::execute(args),
         Command::Dump(args) => dump::execute(args),
         Command::Rpc(command) => rpc::execute(command),
         Command::Demo => demo::execute(),

@@ -12,7 +12,7 @@ use relive_engine::Failure;
 use relive_engine::supervisor::EndStatus;
 use relive_engine::timeline::processes;
 use relive_symbols::{Module, sources};
-use relive_trace::{FileId, FileStore, Trace};
+use relive_trace::{FileId, FileStore, Trace, UNFINISHED_INDEX};
 use tar::{Builder, HeaderMode};
 
 use crate::args::PackArgs;
@@ -195,6 +195,9 @@ fn add_folder(
     let mut entries: Vec<_> = fs::read_dir(folder)?.collect::<Result<_, _>>()?;
     entries.sort_by_key(fs::DirEntry::file_name);
     for entry in entries {
+        if entry.file_name() == UNFINISHED_INDEX {
+            continue;
+        }
         let (from, to) = (entry.path(), to.join(entry.file_name()));
         let kind = entry.file_type()?;
         if kind.is_dir() {

@@ -29,6 +29,25 @@ impl Bar {
         }
     }
 
+    /// A bar for work whose whole is known on the way.
+    pub fn parts(what: &'static str) -> Self {
+        let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::hidden());
+        if let Ok(style) = ProgressStyle::with_template("{msg} [{bar:30}] {percent} % {eta}") {
+            bar.set_style(style);
+        }
+        bar.set_message(what);
+        Self {
+            bar,
+            started: Instant::now(),
+        }
+    }
+
+    /// Sets how much of how much is done.
+    pub fn of(&self, done: u64, all: u64) {
+        self.bar.set_length(all);
+        self.at(done);
+    }
+
     /// Sets the number of bytes done.
     pub fn at(&self, done: u64) {
         // Standard error that is no terminal keeps the bar hidden (indicatif sees to that).

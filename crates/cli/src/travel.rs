@@ -126,6 +126,8 @@ fn order(timeline: &mut Timeline, words: &[&str]) -> Result<String, Failure> {
             let (all, bytes) = timeline.snapshots();
             return Ok(format!("{} {bytes}", all.len()));
         }
+        "images" => return Ok(timeline.images().to_string()),
+        "image" => timeline.goto_image(number(1)? as usize)?,
         "keep" => return Ok(timeline.keep()?.to_string()),
         "kept" => timeline.goto_kept(number(1)? as u32)?,
         "drop" => {

@@ -1,5 +1,5 @@
-//! Plain data as bytes, between processes that are the same executable: the state that one host
-//! hands to the next, and descriptions of threads and processes. Must never accept bytes
+//! Plain data as bytes: the state that one host hands to the next, which is the same executable, and
+//! descriptions of threads and processes, also in session images. Must never accept bytes
 //! that [`to_bytes`] does not make: too few, too many, or of another form, they are an error.
 
 use std::path::{Path, PathBuf};
@@ -10,7 +10,7 @@ use serde_bytes::{ByteBuf, Bytes};
 
 /// The bytes are no value of the expected type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("data of another host process is damaged")]
+#[error("the description of a process is damaged")]
 pub struct Malformed;
 
 /// Writes a value.
@@ -56,6 +56,23 @@ pub mod strings {
         let string = |b: ByteBuf| B::try_from(b.into_vec());
         list.map(|b| string(b).map_err(|_| D::Error::custom("a string of another length")))
             .collect()
+    }
+}
+
+/// Shared text; for `#[serde(with)]`.
+pub mod text {
+    use std::sync::Arc;
+
+    use super::*;
+
+    /// Writes the text.
+    pub fn serialize<S: Serializer>(text: &Arc<str>, to: S) -> Result<S::Ok, S::Error> {
+        text.serialize(to)
+    }
+
+    /// Reads it.
+    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Arc<str>, D::Error> {
+        String::deserialize(from).map(Arc::from)
     }
 }
 

@@ -21,9 +21,11 @@ pub fn apply(
     mut open: impl FnMut(FileId) -> Result<i32>,
 ) -> Result<()> {
     for op in &image.maps {
-        let (source, offset) = match op.kind {
-            MapKind::Anon => (Source::Anon, 0),
-            MapKind::File { file, offset } => (Source::File(open(file)?, offset), offset),
+        let (source, offset, copy) = match op.kind {
+            MapKind::Anon => (Source::Anon, 0, None),
+            MapKind::File { file, offset } => {
+                (Source::File(open(file)?, offset), offset, Some(file))
+            }
         };
         let region = Region {
             start: op.addr,
@@ -34,6 +36,7 @@ pub fn apply(
             name: op.name.as_str().into(),
             offset,
             inode: u64::from(!op.name.is_empty() && op.name != VDSO),
+            copy,
             traits: RegionTraits::default(),
         };
         answered(memory.map(region, source))?.map_err(|e| {

@@ -59,6 +59,7 @@ mod retained_fds;
 mod seccomp;
 mod section;
 mod sections;
+mod session_state;
 mod sharing;
 mod shm;
 mod sigaction;

@@ -214,6 +214,7 @@ fn place(
         name: unnamed(),
         offset: 0,
         inode: 0,
+        copy: None,
         traits: space::RegionTraits::default(),
     });
     let id = identify(file)?;

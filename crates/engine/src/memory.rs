@@ -11,6 +11,7 @@ mod code;
 pub mod content;
 mod host_map;
 mod moves;
+pub mod state;
 
 use std::collections::BTreeSet;
 

@@ -6,7 +6,8 @@
 //! event of any kind, or when the buffer is full, which is an event by itself.
 
 use relive_host::reading::{CLOCKS, CPU, Entry, TSC, TSCP, Window};
-use relive_trace::{Kind, Reading, Readings};
+use relive_trace::{Kind, Reading, Readings, SOURCES};
+use serde::{Deserialize, Serialize};
 
 /// Readings that a thread keeps before it leaves to the host.
 const ROOM: usize = 512;
@@ -88,6 +89,16 @@ pub struct Batch {
 /// The first reading behind those that were settled was made at a tick that no tape says.
 const UNKNOWN: u64 = u64::MAX;
 
+/// A batch as plain data.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchState {
+    /// Source, value and second value of each.
+    entries: Vec<(u32, u64, u32)>,
+    taken: usize,
+    first: u64,
+    settled: usize,
+}
+
 /// The reason why a batch does not have the reading that a thread makes.
 pub enum Misfit {
     /// It has none left.
@@ -97,6 +108,43 @@ pub enum Misfit {
 }
 
 impl Batch {
+    /// The description of the batch.
+    #[must_use]
+    pub fn capture(&self) -> BatchState {
+        let entries = self.entries.iter();
+        BatchState {
+            entries: entries.map(|e| (e.source, e.value, e.extra)).collect(),
+            taken: self.taken,
+            first: self.first,
+            settled: self.settled,
+        }
+    }
+
+    /// The batch that is described; `None`: there can be none like that.
+    #[must_use]
+    pub fn restore(state: &BatchState) -> Option<Self> {
+        let BatchState {
+            taken,
+            first,
+            settled,
+            ..
+        } = *state;
+        let entry = |&(source, value, extra): &(u32, u64, u32)| Entry {
+            value,
+            source,
+            extra,
+        };
+        let known = |e: &Entry| (e.source as usize) < SOURCES;
+        let entries: Vec<Entry> = state.entries.iter().map(entry).collect();
+        let possible = settled <= taken && taken <= entries.len() && entries.iter().all(known);
+        possible.then_some(Self {
+            entries,
+            taken,
+            first,
+            settled,
+        })
+    }
+
     /// As [`Kept::lend`].
     pub fn lend(&mut self) -> Window {
         let settled = self.settled;

@@ -2,6 +2,7 @@
 //! it must never touch memory (see `memory`).
 
 mod region;
+pub mod state;
 mod views;
 
 use std::collections::BTreeMap;
@@ -275,6 +276,7 @@ mod tests {
             name: "".into(),
             offset: 0,
             inode: 0,
+            copy: None,
             traits: RegionTraits::default(),
         }
     }

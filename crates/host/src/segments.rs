@@ -32,16 +32,43 @@ impl Segments {
         Self(settled(self.0), settled(self.1))
     }
 
+    /// Whether the processor takes both: null selectors, and those of segments that can be read.
+    #[must_use]
+    pub fn can_be_loaded(self) -> bool {
+        let readable = |selector: u16| {
+            let zero: u8;
+            // SAFETY: only looks the selector up.
+            unsafe {
+                asm!("verr {0:x}", "setz {1}", in(reg) selector, out(reg_byte) zero,
+                    options(nomem, nostack));
+            }
+            selector <= 3 || zero != 0
+        };
+        readable(self.0) && readable(self.1)
+    }
+
     /// Loads them in the calling thread.
     #[inline]
     pub fn load(self) {
         if self != Self::stored() {
-            // SAFETY: a processor has accepted these selectors when the guest loaded them; 64-bit
-            // code sees the same memory with any.
+            // SAFETY: a processor has accepted these selectors when the guest loaded them, or says that it
+            // would; 64-bit code sees the same memory with any.
             unsafe {
                 asm!("mov ds, {0:x}", "mov es, {1:x}", in(reg) self.0, in(reg) self.1,
                     options(nostack, preserves_flags));
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_selectors_that_a_processor_takes_can_be_loaded() {
+        assert!(Segments::stored().can_be_loaded() && Segments(0, 3).can_be_loaded());
+        // The kernel's own data, and a place behind all tables.
+        assert!(!Segments(0x18, 0).can_be_loaded() && !Segments(0, 0xfff3).can_be_loaded());
     }
 }

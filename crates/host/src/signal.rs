@@ -243,8 +243,10 @@ unsafe extern "C" fn handler_entry() {
         "mov rax, gs:[{host_fs}]",
         "wrfsbase rax",
         "mov rcx, gs:[{this}]",
-        // The guest's direction and alignment check flags may be set.
-        "push 0x2",
+        // The guest's direction and alignment check flags may be set. Those that rt_sigreturn(2) leaves as
+        // they are then, ID and NT, stay the guest's.
+        "pushfq",
+        "and dword ptr [rsp], {kept}",
         "popfq",
         "call {handler}",
         "wrfsbase rbx",
@@ -253,11 +255,16 @@ unsafe extern "C" fn handler_entry() {
         host_fs = const off::HOST_FS,
         this = const off::THIS,
         handler = sym handler,
+        kept = const KEPT_FLAGS,
     )
 }
 
 const REG_RCX: usize = libc::REG_RCX as usize;
 const REG_RIP: usize = libc::REG_RIP as usize;
+
+/// The flags of interrupted code that the kernel does not restore behind a handler
+/// (arch/x86/kernel/signal_64.c, `FIX_EFLAGS`): ID and NT.
+const KEPT_FLAGS: i32 = 1 << 21 | 1 << 14;
 
 /// Page fault error code: an instruction could not be fetched.
 const FETCH: i64 = 1 << 4;

@@ -1,6 +1,7 @@
-// relive: link=pie
+// relive: link=pie index=no
 // Code in shared memory that is written under another address, which may be mapped or made writable
-// after the code has run, as just-in-time compilers do that never have both at once.
+// after the code has run, as just-in-time compilers do that never have both at once. One of them has no
+// file: a replay of one process by itself has that memory for itself, and gives it no second address.
 #include "check.h"
 #include <setjmp.h>
 #include <sys/ipc.h>

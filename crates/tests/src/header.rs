@@ -138,6 +138,9 @@ pub struct Header {
     pub timeout: Duration,
     /// Whether the stages with one-instruction fragments apply (`tiny=no` leaves them out).
     pub tiny: bool,
+    /// Whether one process can be replayed by itself, so that session images are made of it (`index=no`:
+    /// not).
+    pub index: bool,
     /// Relive refuses this case on purpose; there is then no recording to replay.
     pub refused: Option<Refusal>,
 }
@@ -159,6 +162,7 @@ impl Default for Header {
             expect: None,
             timeout: Duration::from_secs(20),
             tiny: true,
+            index: true,
             refused: None,
         }
     }
@@ -235,6 +239,7 @@ impl Header {
                 _ => return Err("must be 1 to 300 seconds".into()),
             },
             "tiny" => self.tiny = word(&YES_NO, value)?,
+            "index" => self.index = word(&YES_NO, value)?,
             "refused" => self.refusal().says = unescape(value)?,
             "refused-in" => self.refusal().place = word(&PLACES, value)?,
             _ => return Err("no such key".into()),

@@ -14,6 +14,8 @@ pub(crate) enum Action {
     Sketch,
     Replay,
     Verify,
+    /// Session images on the way, and a replay from each of them.
+    Index,
 }
 
 /// One row of the table of stages.
@@ -61,7 +63,7 @@ const PAIRED: &[(&str, &str)] = &[("RELIVE_PAIRS", "always")];
 const TINY_PAIRED: &[(&str, &str)] = &[TINY[0], PAIRED[0]];
 
 /// All stages in the order in which they run.
-pub const STAGES: [Stage; 12] = [
+pub const STAGES: [Stage; 13] = [
     stage("native", Action::Native, USUAL, None, None),
     stage("run", Action::Run, PAIRED, None, Some(StageGroup::Run)),
     stage("run-tiny", Action::Run, TINY, None, Some(StageGroup::Run)),
@@ -90,6 +92,13 @@ pub const STAGES: [Stage; 12] = [
         "verify",
         Action::Verify,
         USUAL,
+        Some("record"),
+        Some(StageGroup::Verify),
+    ),
+    stage(
+        "index",
+        Action::Index,
+        PAIRED,
         Some("record"),
         Some(StageGroup::Verify),
     ),

@@ -65,6 +65,13 @@ pub fn spec(subject: &Subject, stage: &Stage, workshop: &Workshop) -> Result<Spe
         ]),
         Action::Replay => argv.extend(["replay".into(), trace.into()]),
         Action::Verify => argv.extend(["verify".into(), trace.into()]),
+        Action::Index => argv.extend([
+            "index".into(),
+            "--images".into(),
+            "5".into(),
+            "--check".into(),
+            trace.into(),
+        ]),
     }
     let is_live = matches!(
         stage.action,
@@ -98,6 +105,7 @@ fn applies(stage: &Stage, header: &Header) -> bool {
             .filter(|made| stage.of == Some(made.name))
             .all(|made| refusal(made, header).is_none())
         && (header.sketch || !is_of_sketch(stage))
+        && (header.index || stage.action != Action::Index)
 }
 
 fn is_of_sketch(stage: &Stage) -> bool {
@@ -111,7 +119,7 @@ fn refusal<'a>(stage: &Stage, header: &'a Header) -> Option<&'a [u8]> {
         Action::Record => refusal.place != Where::Sketch,
         Action::Run => refusal.place == Where::All,
         Action::Sketch => refusal.place == Where::Sketch,
-        Action::Native | Action::Replay | Action::Verify => false,
+        Action::Native | Action::Replay | Action::Verify | Action::Index => false,
     };
     here.then_some(&refusal.says)
 }
@@ -152,7 +160,7 @@ fn run_stage(
             check_same(recorded, &outcome).map_err(|e| add_recording(e, recorded))?;
             left_nothing_behind(&workshop.root.join(stage.name), &outcome)?;
         }
-        Action::Verify => {
+        Action::Verify | Action::Index => {
             if !outcome.status.success() {
                 return Err(format!(
                     "{}\nto repeat:\n  {}\nits stderr ends:\n{}",
@@ -197,12 +205,13 @@ mod tests {
                 .filter(|stage| applies(stage, &header))
                 .count()
         };
-        assert_eq!(count(""), 9);
-        assert_eq!(count("tiny=no"), 5);
+        assert_eq!(count(""), 10);
+        assert_eq!(count("tiny=no"), 6);
+        assert_eq!(count("index=no"), 9);
         assert_eq!(count("modes=run,record"), 5);
         assert_eq!(count("refused=x"), 5);
-        assert_eq!(count("sketch=yes"), 12);
-        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 10);
+        assert_eq!(count("sketch=yes"), 13);
+        assert_eq!(count("sketch=yes refused=x refused-in=sketch"), 11);
     }
 
     #[test]

@@ -6,6 +6,8 @@ use std::io;
 use std::os::unix::fs::FileExt;
 use std::str::FromStr;
 
+use serde::{Deserialize, Serialize};
+
 use crate::bytes::{from_hex, to_hex};
 
 /// Bytes read at a time.
@@ -14,7 +16,7 @@ const BLOCK: usize = 256 << 10;
 const ALIGNMENT: usize = 4096;
 
 /// Content of a file: its BLAKE3 hash. Prints as 64 hexadecimal digits.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct FileId(pub [u8; 32]);
 
 impl FileId {

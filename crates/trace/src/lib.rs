@@ -7,6 +7,7 @@
 //! | `manifest.json` | what was recorded, where, and the format version ([`Manifest`]) |
 //! | `tapes` | every thread's events, as checksummed, compressed chunks ([`TraceWriter`], [`Trace`]) |
 //! | `files/<blake3>` | copies of the files that the guest mapped ([`FileStore`]) |
+//! | `index/` | session images, from which replays go on ([`IndexWriter`], [`ImageReader`]) |
 //! | `input`, `input.sums` | bytes that the guest read, which events refer to ([`Input`]) |
 //!
 //! A *tape* is one thread's history: a byte stream of self-delimiting [`Event`]s in order.
@@ -29,13 +30,16 @@ mod event;
 mod file_id;
 mod files;
 mod image;
+mod index;
 mod input;
 mod locations;
 mod manifest;
+mod pages;
 mod part;
 mod reader;
 mod readings;
 mod refs;
+mod session;
 mod short;
 mod tape;
 mod tapes;
@@ -54,6 +58,10 @@ pub use event::{Args, Ending, Event, Kind, Origin, Signal, Start, Syscall, TapeI
 pub use file_id::FileId;
 pub use files::{FileStore, KeptPart};
 pub use image::{Image, MapKind, MapOp, StreamFd};
+pub use index::{
+    ImageReader, ImageWriter, IndexWriter, UNFINISHED_INDEX, image_name, index_folder, indexed,
+    remove_index,
+};
 pub use input::{INPUT_MAX, Input, PIECE_MAX, Piece, input_path, input_sum};
 pub use locations::{Listed, default_dir, list, new_numbered, resolve, resolve_in, set_latest};
 pub use manifest::{Cpu, ExitStatus, Manifest, Recorder, Summary, System};
@@ -62,8 +70,9 @@ pub use part::{Encoded, FileSource, INLINE_MAX, Part, PartReader, PartSource, Ru
 pub use reader::{TapeInfo, Trace, exact_folder};
 pub use readings::{Reading, Readings, SOURCES};
 pub use refs::{InputRef, Refs, RefsIter};
+pub use session::ImageHead;
 pub use short::{Short, WIDE};
-pub use tape::{Outline, TapeReader};
+pub use tape::{Outline, TapeMark, TapeReader};
 pub use version::{FORMAT, Version};
 pub use writer::{Counters, TraceWriter};
 pub use writes::{Writes, WritesIter};

@@ -10,6 +10,8 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use xxhash_rust::xxh3::Xxh3;
+
 use crate::chunk::{HEADER_LEN, Header};
 use crate::error::{Error, Result};
 use crate::event::TapeId;
@@ -17,7 +19,7 @@ use crate::file_id::FileId;
 use crate::files::{FileStore, open_regular};
 use crate::input::Input;
 use crate::manifest::Manifest;
-use crate::tape::TapeReader;
+use crate::tape::{TapeMark, TapeReader};
 use crate::tapes::{Chunk, Tapes};
 use crate::writer::TAPES;
 
@@ -162,6 +164,28 @@ impl Trace {
         Ok(TapeReader::new(id, self.tapes.clone(), chunks.clone()))
     }
 
+    /// A reader at a position of a tape, which was noted when another reader stood there.
+    ///
+    /// # Errors
+    /// [`Error::NoTape`]; the tape is shorter, or damaged there.
+    pub fn tape_at(&self, id: TapeId, mark: &TapeMark) -> Result<TapeReader> {
+        let chunks = self.index.get(&id).ok_or_else(|| Error::NoTape {
+            path: self.directory.clone(),
+            tape: id,
+        })?;
+        TapeReader::at_mark(id, self.tapes.clone(), chunks.clone(), mark)
+    }
+
+    /// A checksum over all tapes: over the heads of their chunks, which have checksums of the rest.
+    #[must_use]
+    pub fn sum(&self) -> u64 {
+        let mut sum = Xxh3::new();
+        for chunk in self.index.values().flat_map(|chunks| chunks.iter()) {
+            sum.update(&chunk.header.to_bytes());
+        }
+        sum.digest()
+    }
+
     /// The store of input.
     pub fn input(&self) -> &Input {
         &self.input
@@ -272,8 +296,8 @@ mod tests {
 
     const TAPE: TapeId = TapeId::new(0, 0);
 
-    /// A tapes file whose checksums are all right, as a forger would make it.
-    fn forged(raw_len: usize, zstd: bool, payload: &[u8]) -> Result<Vec<u8>> {
+    /// A trace of one chunk whose checksums are all right, as a forger would make it.
+    fn trace_of(raw_len: usize, zstd: bool, payload: &[u8]) -> Result<Trace> {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path().join("trace");
         let manifest = Manifest::new(Vec::new(), "/".into(), Vec::new());
@@ -281,7 +305,12 @@ mod tests {
         let header = Header::new(TAPE, 0, raw_len, zstd, payload);
         let bytes = [&header.to_bytes()[..], payload].concat();
         std::fs::write(directory.join(TAPES), bytes).unwrap();
-        let trace = Trace::open(&directory)?;
+        Trace::open(&directory)
+    }
+
+    /// What a reader makes of its chunk.
+    fn forged(raw_len: usize, zstd: bool, payload: &[u8]) -> Result<Vec<u8>> {
+        let trace = trace_of(raw_len, zstd, payload)?;
         let mut out = b"before".to_vec();
         let read = trace.tapes.read(&trace.index[&TAPE][0], &mut out);
         if read.is_err() {
@@ -292,6 +321,13 @@ mod tests {
 
     fn packed(raw: &[u8]) -> Vec<u8> {
         zstd::bulk::compress(raw, 1).unwrap()
+    }
+
+    #[test]
+    fn the_sum_of_other_tapes_is_another() {
+        let sum = |payload: &[u8]| trace_of(payload.len(), false, payload).unwrap().sum();
+        assert_eq!(sum(&[7; 100]), sum(&[7; 100]));
+        assert_ne!(sum(&[7; 100]), sum(&[[7; 99].as_slice(), &[8]].concat()));
     }
 
     #[test]

@@ -6,6 +6,8 @@
 
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use crate::bare::Bare;
 use crate::chunk::CHUNK_RAW_MAX;
 use crate::codec::Decoder;
@@ -39,6 +41,17 @@ struct Peeked {
     outline: Outline,
 }
 
+/// A position on a tape, between two events, that can be written down.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TapeMark {
+    /// Bytes of events before it.
+    pub offset: u64,
+    /// Events before it.
+    pub event: u64,
+    /// Ticks of the event before it.
+    pub ticks: u64,
+}
+
 /// Facts about an event that are known without decoding it again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Outline {
@@ -60,6 +73,45 @@ impl TapeReader {
             peeked: None,
             decoder: Decoder::new(),
             index: 0,
+        }
+    }
+
+    /// A reader at a position that [`TapeReader::mark`] has returned for the same tape.
+    pub(crate) fn at_mark(
+        id: TapeId,
+        tapes: Arc<Tapes>,
+        chunks: Arc<[Chunk]>,
+        mark: &TapeMark,
+    ) -> Result<Self> {
+        let mut reader = Self::new(id, tapes, chunks);
+        let mut rest = mark.offset;
+        for chunk in reader.chunks.iter() {
+            match rest.checked_sub(chunk.header.raw_len.into()) {
+                Some(behind) => rest = behind,
+                None => break,
+            }
+            reader.next_chunk += 1;
+        }
+        if rest != 0 {
+            if !reader.read_chunk()? {
+                return Err(reader.damaged("a position behind the end of its tape"));
+            }
+            // Less than the length of the chunk.
+            reader.at = rest as usize;
+        }
+        (reader.index, reader.decoder) = (mark.event, Decoder::at(mark.ticks));
+        Ok(reader)
+    }
+
+    /// Where it stands: before the event that [`TapeReader::next`] returns.
+    #[must_use]
+    pub fn mark(&self) -> TapeMark {
+        let read = self.chunks[..self.next_chunk].iter();
+        let read: u64 = read.map(|chunk| u64::from(chunk.header.raw_len)).sum();
+        TapeMark {
+            offset: read - (self.data.len() - self.at) as u64,
+            event: self.index,
+            ticks: self.decoder.ticks(),
         }
     }
 

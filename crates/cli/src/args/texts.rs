@@ -236,6 +236,24 @@ pub(super) const RUN: &str = "\
 Run a program translated, without recording it: to see whether a program works under the \
 translator, and what that costs.";
 
+pub(super) const INDEX: &str = "\
+Write session images into a recording, so that debuggers need not replay it from its beginning.
+
+A session image is all of a process at one place: its memory, its threads with their registers, \
+and where they stand in the recording. relive debug --at end, --at crash and --at EVENT, replay \
+--from, backtrace and last-write begin with the nearest image before their place. Images lie evenly \
+on the way, and close to each other before the end. What they show is checked as ever: a replay \
+from an image that is not what the recording says stops with both sides.
+
+Pages of memory that are equal are kept once. The index is a folder in the recording, which replays \
+without it as well; a new one takes the place of an old one.";
+
+pub(super) const INDEX_AFTER: &str = "\
+Examples:
+  relive index
+  relive index bank-2 --process 3 --max-size 200MiB
+  relive index --remove";
+
 pub(super) const PACK: &str = "\
 Pack a recording into one file that another machine can replay and debug.
 

@@ -4,11 +4,38 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::values::size;
+
 // Arguments of the commands that need nothing but a trace.
 #[derive(Debug, Args)]
 pub struct TraceArgs {
     /// Name or folder of the trace [default: the latest]
     pub trace: Option<PathBuf>,
+}
+
+// Arguments of `index`.
+#[derive(Debug, Args)]
+pub struct IndexArgs {
+    #[command(flatten)]
+    pub trace: TraceArgs,
+    /// Which processes, by their index in the recording; may be given several times [default: the
+    /// first one, and the one that crashed]
+    #[arg(short, long, value_name = "N")]
+    pub process: Vec<u32>,
+    /// So many images of each process at even distances, even if they save little time [default: at
+    /// most 64]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub images: Option<u64>,
+    /// No more images when they have so many bytes; those near the end may have half of them
+    /// [default: 1GiB]
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    pub max_size: Option<u64>,
+    /// Replay from each image to the end, and compare memory and registers there
+    #[arg(long)]
+    pub check: bool,
+    /// Remove the index
+    #[arg(long, conflicts_with_all = ["process", "images", "max_size", "check"])]
+    pub remove: bool,
 }
 
 // Arguments of `pack`.

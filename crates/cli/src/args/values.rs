@@ -43,6 +43,19 @@ impl std::str::FromStr for Function {
     }
 }
 
+/// Reads a number of bytes: a number with or without a unit.
+pub(super) fn size(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u32); 5] = [("", 0), ("B", 0), ("KiB", 10), ("MiB", 20), ("GiB", 30)];
+    let wrong = || format!("'{text}' is no size: write it as 500KiB, 200MiB or 1GiB");
+    let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let unit = UNITS
+        .iter()
+        .find(|(unit, _)| *unit == &text[digits.len()..]);
+    let (_, bits) = unit.ok_or_else(wrong)?;
+    let number: u64 = digits.parse().map_err(|_| wrong())?;
+    number.checked_mul(1 << bits).ok_or_else(wrong)
+}
+
 /// Reads a time: a number with or without a unit, seconds without.
 pub(super) fn duration(text: &str) -> Result<Duration, String> {
     const UNITS: [(&str, f64); 4] = [("ms", 0.001), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::sandbox::{Sandbox, finish};
 
-const COMMANDS: [&str; 19] = [
+const COMMANDS: [&str; 20] = [
     "record",
     "replay",
     "verify",
@@ -18,6 +18,7 @@ const COMMANDS: [&str; 19] = [
     "last-write",
     "races",
     "calls",
+    "index",
     "pack",
     "unpack",
     "ls",

@@ -9,6 +9,7 @@ mod end;
 mod explore;
 mod hostile;
 mod hunt;
+mod index;
 mod inspect;
 mod kept;
 mod limits;

@@ -175,6 +175,10 @@ pub enum Request {
     LookForOrders,
     /// Go on looking, for a while.
     Races,
+    /// The state of the process, as bytes.
+    Image,
+    /// The content of a part of memory: its start and its end.
+    Content(u64, u64),
 }
 
 /// Stands for a system call where another process has written, between two turns.
@@ -274,6 +278,17 @@ pub struct Past {
     pub left: Option<Point>,
 }
 
+/// Pages of memory whose content a session image must have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PageRange {
+    /// The first address.
+    pub start: u64,
+    /// Behind the last one.
+    pub end: u64,
+    /// Without content they would be zeros, and not pages of a file.
+    pub blank: bool,
+}
+
 /// A thread.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Thread {
@@ -359,7 +374,9 @@ pub enum Response {
     Races(Races),
     /// Of [`Request::Trial`].
     Trial(Box<Trial>),
-    /// The guest has no such memory or thread.
+    /// Of [`Request::Image`]: the parts of memory that belong to it.
+    Pages(Vec<PageRange>),
+    /// The guest has no such memory or thread, or there is no image of such a place.
     Absent,
     /// The replay cannot go on, and why.
     Failed(Failure),

@@ -204,6 +204,7 @@ fn region(start: u64, end: u64, flags: i32, identity: u64, name: &str) -> Region
         name: name.into(),
         offset: 0,
         inode: identity,
+        copy: None,
         traits: RegionTraits::default(),
     }
 }

@@ -120,6 +120,14 @@ impl<'a> ContentName<'a> {
         self.shown.as_ref().ok_or_else(lacks)
     }
 
+    /// The trace's copy of the whole file, if that is what the map shows.
+    pub fn copy(&self) -> Option<FileId> {
+        match self.shown {
+            Some(KeptContent::Whole(id)) => Some(id),
+            _ => None,
+        }
+    }
+
     /// The identity of the file.
     pub fn identity(&self) -> u64 {
         self.identity

@@ -122,6 +122,30 @@ impl Objects {
         Some((at as u64) << ROOM_BITS)
     }
 
+    /// All files that have been filled in: identity, and where their content ends.
+    pub fn capture(&self) -> Vec<(u64, u64)> {
+        let both = |o: &SharedFile| {
+            (
+                o.file.load(Ordering::Acquire),
+                o.len.load(Ordering::Acquire),
+            )
+        };
+        let used = self.objects.iter().map(both);
+        used.take_while(|(file, _)| *file != 0).collect()
+    }
+
+    /// Gives a file its place, and its content the end that it had. `false`: there are too many, or it
+    /// is too large.
+    pub fn restore(&self, file: u64, len: u64) -> bool {
+        let _guard = self.lock.take(ids::thread());
+        let base = self.place(file).filter(|_| file != 0 && len <= ROOM);
+        if let Some(base) = base {
+            let object = &self.objects[(base >> ROOM_BITS) as usize];
+            object.len.store(len, Ordering::Release);
+        }
+        base.is_some()
+    }
+
     /// Makes the pool reach to the end of a map.
     ///
     /// # Errors

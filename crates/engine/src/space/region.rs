@@ -2,8 +2,11 @@
 
 use std::sync::Arc;
 
+use relive_trace::FileId;
+use serde::{Deserialize, Serialize};
+
 /// One region of equal properties.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Region {
     /// First address.
     pub start: u64,
@@ -16,17 +19,20 @@ pub struct Region {
     /// Shared, and some process may write it: after a fork it is memory of two processes.
     pub common: bool,
     /// Its name in `/proc/self/maps`; empty for anonymous memory.
+    #[serde(with = "crate::encoding::text")]
     pub name: Arc<str>,
     /// Offset in the file of `start`.
     pub offset: u64,
     /// Identity of the file (from its device and inode number), 0 without file.
     pub inode: u64,
+    /// The trace's copy of the file, if it is a private map of one, where files are kept.
+    pub copy: Option<FileId>,
     /// Further properties that the guest has set.
     pub traits: RegionTraits,
 }
 
 /// Properties that few regions have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RegionTraits {
     /// It grows downwards at an access below its start (`MAP_GROWSDOWN`).
     pub grows: bool,
@@ -60,7 +66,7 @@ impl Region {
 }
 
 /// A forked child's share of a region (madvise(2)).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum OnFork {
     /// The same.
     #[default]

@@ -21,7 +21,7 @@ pub use drain::Recording;
 pub use folder::Folder;
 pub(crate) use linearise::try_order;
 pub use linearise::{ATTEMPTS, linearise};
-pub use other_writers::other_writers;
+pub use other_writers::{other_writers, waits_for_others};
 pub use program::find_program;
 pub use record::{RecordOptions, record};
 pub use replay::{ReplayOptions, Replayed, replay};

@@ -37,7 +37,11 @@ pub fn other_writers(path: &Path, processes: &[u32]) -> Result<Option<Folder>> {
     replayed.map(|_| Some(folder))
 }
 
-fn waits_for_others(trace: &Trace, process: u32) -> Result<bool> {
+/// Whether a process shares memory with others that write to it between its turns.
+///
+/// # Errors
+/// The trace is damaged.
+pub fn waits_for_others(trace: &Trace, process: u32) -> Result<bool> {
     let mut tape = match trace.tape(TapeId::schedule(process)) {
         Ok(tape) => tape,
         Err(relive_trace::Error::NoTape { .. }) => return Ok(false),

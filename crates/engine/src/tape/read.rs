@@ -3,12 +3,13 @@
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering::Relaxed;
 
-use relive_trace::{Bare, Event, Kind, Outline, Readings, TapeReader};
+use relive_trace::{Bare, Event, Kind, Outline, Readings, TapeMark, TapeReader};
+use serde::{Deserialize, Serialize};
 
 use super::exact::ExactTape;
 use crate::course::{Clock, Note};
 use crate::failure::{Failure, Result};
-use crate::readings::Batch;
+use crate::readings::{Batch, BatchState};
 use crate::shm::Logged;
 
 /// A tape being read.
@@ -31,7 +32,38 @@ pub struct TapeIn {
     pub exact: Option<ExactTape>,
 }
 
+/// Where a thread stands on its tape, as plain data.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TapeState {
+    /// The position of the reader.
+    pub mark: TapeMark,
+    readings: BatchState,
+    loaded: bool,
+}
+
 impl TapeIn {
+    /// The description of the position; `None` where there is more to it than that: on a tape of threads
+    /// that ran at the same time.
+    #[must_use]
+    pub fn capture(&self) -> Option<TapeState> {
+        let plain = self.notes.is_empty() && self.exact.is_none() && self.moments == 0;
+        plain.then(|| TapeState {
+            mark: self.reader.mark(),
+            readings: self.readings.capture(),
+            loaded: self.loaded,
+        })
+    }
+
+    /// The tape at a position, to which the reader has been brought; `None`: it can be none.
+    #[must_use]
+    pub fn restore(reader: TapeReader, state: &TapeState) -> Option<Self> {
+        Some(Self {
+            readings: Batch::restore(&state.readings)?,
+            loaded: state.loaded,
+            ..Self::new(reader)
+        })
+    }
+
     /// A tape at the reader's position.
     #[must_use]
     pub fn new(reader: TapeReader) -> Self {

@@ -43,13 +43,10 @@ impl Timeline {
     ) -> Result<SearchResult> {
         let (mut limit, mut ended) = (end.point, end.ended.is_some());
         loop {
-            let before =
-                |s: &ReplayStatus| s.ended.is_none() && (ended || s.point.is_before(&limit));
-            let Some(snapshot) = self.snapshots.last_where(before) else {
+            let before = |at: &Point, over: bool| !over && (ended || at.is_before(&limit));
+            let Some((mut host, from)) = self.nearest(before)? else {
                 return Ok(SearchResult::Nothing);
             };
-            let from = snapshot.status;
-            let mut host = snapshot.host.fork()?;
             let route = Route {
                 from,
                 run: RunRequest {

@@ -8,6 +8,9 @@
 
 mod back;
 mod function_calls;
+mod image_list;
+mod images;
+mod index;
 mod kept;
 mod portions;
 mod processes;
@@ -28,6 +31,7 @@ pub use crate::guide::protocol::{
 pub use crate::guide::races::{AccessOrder, OrderedAccess, Race, RaceAccess, RaceHints, Races};
 pub use crate::guide::registers::{Registers, vector_places, vector_state};
 pub use function_calls::{CallObserver, Callee, Find, FunctionCall, Moment};
+pub use index::{Indexed, Places, index};
 pub use processes::{Follow, child, crashes, follow, processes};
 pub use queries::{EventPlace, LastWrite};
 pub use races::{orders, races};

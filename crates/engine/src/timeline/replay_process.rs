@@ -21,7 +21,7 @@ use crate::guide::protocol::{
     Output, Ran, ReplayStatus, Request, Response, RunRequest, StopSet, receive, send,
 };
 use crate::guide::races::{RaceHints, Races};
-use crate::guide::start::VARIABLE as GUIDE;
+use crate::guide::start::{Guide, VARIABLE as GUIDE};
 use crate::guide::trials::{Trial, TrialOrder};
 use crate::mode::Name;
 use crate::modes::replay::concurrency::CONCURRENCY;
@@ -106,7 +106,8 @@ impl ReplayProcess {
         other_writers: Option<&Path>,
     ) -> Result<(Self, ReplayStatus)> {
         let extra = other_writers.map(|path| (OTHER_WRITERS, path.display().to_string()));
-        Self::start_with(trace, follow, &[], extra.into_iter().collect())
+        let extra = extra.into_iter().collect();
+        Self::launch(trace, follow, None, &[], extra)?.begin()
     }
 
     /// Starts a trial of a search for the order of threads, of a recording of one process.
@@ -117,16 +118,35 @@ impl ReplayProcess {
         let trace = std::path::absolute(trace).map_err(Failure::setup)?;
         let manifest = Manifest::read(&trace).map_err(Failure::setup)?;
         let extra = vec![(wanted::VARIABLE, wanted::TRIAL.to_owned())];
-        Ok(Self::start_with(&trace, &[0], &manifest.sites, extra)?.0)
+        let host = Self::launch(&trace, &[0], None, &manifest.sites, extra)?;
+        Ok(host.begin()?.0)
     }
 
-    /// The same, with sites that are ordered and more in its environment.
-    fn start_with(
+    /// Starts a replay of one process with the session image of that work, where it stands then.
+    ///
+    /// # Errors
+    /// It cannot be started, or the image or the trace is damaged.
+    pub fn resume(trace: &Path, follow: &[u32], work: u64) -> Result<(Self, ReplayStatus)> {
+        let mut host = Self::launch(trace, follow, Some(work), &[], Vec::new())?;
+        let status = host.status()?;
+        Ok((host, status))
+    }
+
+    fn begin(mut self) -> Result<(Self, ReplayStatus)> {
+        match self.ask(&Request::Begin)? {
+            Response::Status(status) => Ok((self, status)),
+            other => Err(unexpected(&other)),
+        }
+    }
+
+    /// A process that waits for its first request; with sites that are ordered and more in its environment.
+    fn launch(
         trace: &Path,
         follow: &[u32],
+        image: Option<u64>,
         sites: &[u64],
         more: Vec<(&'static str, String)>,
-    ) -> Result<(Self, ReplayStatus)> {
+    ) -> Result<Self> {
         crate::descriptor_limit::for_command()?;
         crate::sections::place();
         let (shm, descriptor) = Shm::create()?;
@@ -140,9 +160,12 @@ impl ReplayProcess {
         let shown = vec![b"relive-timeline".to_vec()];
         let memory = Some(shm.descriptor());
         let boot = Boot::new(Name::Replay, trace.to_owned(), memory, &shown[0]);
-        let list: Vec<String> = follow.iter().map(u32::to_string).collect();
-        let guide = format!("{}:{}", theirs.as_raw_fd(), list.join(","));
-        let mut extra = vec![("RELIVE_QUIET", "1".to_owned()), (GUIDE, guide)];
+        let guide = Guide {
+            fd: theirs.as_raw_fd(),
+            follow: follow.to_vec(),
+            image,
+        };
+        let mut extra = vec![("RELIVE_QUIET", "1".to_owned()), (GUIDE, guide.value())];
         extra.extend(more);
         let mut broker = Broker::new()?;
         extra.push(broker.variable());
@@ -156,16 +179,12 @@ impl ReplayProcess {
             _broker: broker,
         };
         served?;
-        let mut host = Self {
+        Ok(Self {
             socket: ours,
             pid: root,
             stops: StopSet::default(),
             common: Arc::new(common),
-        };
-        match host.ask(&Request::Begin)? {
-            Response::Status(status) => Ok((host, status)),
-            other => Err(unexpected(&other)),
-        }
+        })
     }
 
     fn gone(&self, e: &io::Error) -> Failure {

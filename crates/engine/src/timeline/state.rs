@@ -4,6 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
+use relive_trace::ImageHead;
+
+use super::image_list;
 use super::processes::Follow;
 use super::replay_process::ReplayProcess;
 use super::route::Noted;
@@ -45,7 +48,11 @@ pub struct Timeline {
     pub stops: StopSet,
     /// A copy that has been written to: the guest that a user looks at, until the replay goes on.
     pub(super) changed: Option<ReplayProcess>,
-    trace: PathBuf,
+    pub(super) trace: PathBuf,
+    /// The processes that it follows.
+    pub(super) chain: Vec<u32>,
+    /// The session images of the process, in order of work.
+    pub(super) images: Vec<ImageHead>,
     /// The changes that others make to shared memory, for replays of this process.
     _other_writers: Option<Folder>,
     /// Work done so far in portions, and the microseconds that it took.
@@ -68,6 +75,11 @@ impl Timeline {
         let (mut host, status) = ReplayProcess::start(&trace, &follow.chain, changes)?;
         let current = host.fork()?;
         let bound = available_memory() / MEMORY_PART;
+        let images = match changes {
+            None => image_list::of(&trace, &follow.chain)?,
+            // They have no part in what others write.
+            Some(_) => Vec::new(),
+        };
         let snapshots = Snapshots::new(Snapshot { status, host }, FIRST_GAP, bound);
         Ok(Self {
             snapshots,
@@ -77,6 +89,8 @@ impl Timeline {
             stops: StopSet::default(),
             changed: None,
             trace,
+            chain: follow.chain.clone(),
+            images,
             _other_writers: other_writers,
             speed: (0, 0),
             kept: BTreeMap::new(),

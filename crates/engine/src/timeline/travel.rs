@@ -141,11 +141,10 @@ impl Timeline {
     ) -> Result<(ReplayProcess, ReplayStatus, StopReason)> {
         let start = self.start;
         // One where as many events have happened may stand ticks behind the last of them.
-        let before =
-            |s: &ReplayStatus| s.point.event < event && s.ended.is_none() || s.point == start;
-        let snapshot = self.snapshots.last_where(before);
-        let snapshot = snapshot.ok_or_else(|| Failure::internal("the start has a snapshot"))?;
-        let (mut host, status) = (snapshot.host.fork()?, snapshot.status);
+        let before = |at: &Point, ended: bool| at.event < event && !ended || *at == start;
+        let nearest = self.nearest(before)?;
+        let (mut host, status) =
+            nearest.ok_or_else(|| Failure::internal("the start has a snapshot"))?;
         if status.point.event >= event {
             return Ok((host, status, StopReason::Until));
         }
@@ -184,13 +183,10 @@ impl Timeline {
         point: Point,
         wanted: &mut dyn Interrupter,
     ) -> Result<(ReplayProcess, ReplayStatus, StopReason)> {
-        let snapshot = self
-            .snapshots
-            .last_where(|s| s.ended.is_none() && (s.point == point || s.point.is_before(&point)));
-        let snapshot = snapshot.ok_or_else(|| {
+        let before = |at: &Point, ended: bool| !ended && (*at == point || at.is_before(&point));
+        let (mut host, status) = self.nearest(before)?.ok_or_else(|| {
             Failure::setup(format!("{point} is before the beginning of the process"))
         })?;
-        let (mut host, status) = (snapshot.host.fork()?, snapshot.status);
         let route = Route {
             from: status,
             run: run_to(point),

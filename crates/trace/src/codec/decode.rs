@@ -19,6 +19,16 @@ impl Decoder {
         Self::default()
     }
 
+    /// Behind an event at this tick.
+    pub(crate) fn at(ticks: u64) -> Self {
+        Self { last_ticks: ticks }
+    }
+
+    /// Ticks of the event before.
+    pub(crate) fn ticks(&self) -> u64 {
+        self.last_ticks
+    }
+
     /// Decodes the event at the beginning of `bytes` and says how many bytes it took.
     ///
     /// # Errors

@@ -83,6 +83,7 @@ fn moves(memory: &mut Memory, end: u64) -> Result<bool> {
             name: "[heap]".into(),
             offset: 0,
             inode: 0,
+            copy: None,
             traits: RegionTraits::default(),
         };
         return Ok(memory.space.is_free(old_end, new_end)

@@ -222,6 +222,7 @@ impl Operation for Map {
             Some(n) => ((&*n.path()).into(), n.identity(), plan.offset),
             None => (unnamed(), 0, 0),
         };
+        let copy = named.as_ref().and_then(ContentName::copy);
         let content = task.mode().content(ContentRequest {
             shared: plan.is_shared(),
             named,
@@ -238,6 +239,7 @@ impl Operation for Map {
             name,
             offset,
             inode,
+            copy: copy.filter(|_| !content.shared),
             traits: traits(plan.flags),
         };
         let mapped = plan.held.lock(task.machine()).map(region, content.source);

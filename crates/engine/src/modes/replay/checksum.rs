@@ -8,9 +8,11 @@ use relive_host::{addr::PAGE, sys};
 
 use crate::broker::{self, Proc, Sum};
 use crate::failure::{Failure, Result};
+use crate::guide::protocol::PageRange;
 use crate::machine::Machine;
 use crate::modes::replay::state::with;
 use crate::space::{READ, Region};
+use crate::tape::digest;
 use crate::task::Task;
 
 /// How often checksums are taken; from `RELIVE_CHECKSUMS=EVERY`. They go to the supervisor: a
@@ -76,6 +78,18 @@ pub(super) fn memory(machine: &Machine) -> Result<u64> {
     sum
 }
 
+/// Sum over memory and the registers of all threads.
+///
+/// # Errors
+/// The kernel lists a part of the pages only.
+pub(super) fn process<'a>(machine: &Machine, tasks: impl Iterator<Item = &'a Task>) -> Result<u64> {
+    let threads = tasks.fold(0u64, |sum, t| {
+        let one = u64::from(digest(&t.ctx)) ^ u64::from(t.slot) << 32;
+        sum.wrapping_add(one.wrapping_mul(0x9e37_79b9_7f4a_7c15))
+    });
+    Ok(memory(machine)?.wrapping_add(threads))
+}
+
 fn sum(machine: &Machine, pages: Option<&File>) -> Result<u64> {
     let memory = machine.memory();
     let mut sum = 0u64;
@@ -91,7 +105,7 @@ fn sum(machine: &Machine, pages: Option<&File>) -> Result<u64> {
             continue;
         }
         let scanned = match pages {
-            Some(pages) => scan(pages, r, &mut add)?,
+            Some(pages) => scan(pages, r, 0, &mut add)?,
             None => false,
         };
         if !scanned {
@@ -101,10 +115,35 @@ fn sum(machine: &Machine, pages: Option<&File>) -> Result<u64> {
     Ok(sum)
 }
 
+/// Where memory may hold something else than its maps show by themselves: the pages that private maps have
+/// in place of zeros or of pages of a file, and all of shared maps.
+///
+/// # Errors
+/// The kernel does not list them.
+pub(super) fn own_pages(machine: &Machine) -> Result<Vec<PageRange>> {
+    let pages = broker::proc_file(Proc::Pagemap);
+    let pages = pages.ok_or_else(|| Failure::setup("the pages of the replay cannot be listed"))?;
+    let mut all = Vec::new();
+    for r in machine.memory().space.iter() {
+        let blank = r.copy.is_none();
+        let mut add = |start, end| all.push(PageRange { start, end, blank });
+        if r.shared {
+            add(r.start, r.end);
+        } else if !scan(&pages, r, IS_FILE, &mut add)? {
+            return Err(Failure::setup(
+                "this kernel does not list the pages of a process (PAGEMAP_SCAN, Linux 6.7), which session images need",
+            ));
+        }
+    }
+    Ok(all)
+}
+
 /// linux/fs.h, since Linux 6.7.
 pub(super) const PAGEMAP_SCAN: u64 = 0xc060_6610;
 /// PAGE_IS_PRESENT and PAGE_IS_SWAPPED.
 const THERE: u64 = 0x18;
+/// PAGE_IS_FILE: of a file, or shared.
+const IS_FILE: u64 = 0x4;
 
 /// `struct page_region` of linux/fs.h.
 #[repr(C)]
@@ -134,11 +173,12 @@ struct ScanArg {
 }
 
 /// Passes on the pages of a region that are there, by a walk that skips untouched ones: programs
-/// reserve terabytes. `false`, with nothing passed on, where the kernel is too old for it.
+/// reserve terabytes. Pages of the category `without` are left out. `false`, with nothing passed on, where
+/// the kernel is too old for it.
 ///
 /// # Errors
 /// The kernel lists a part of the region's pages only.
-fn scan(pagemap: &File, r: &Region, each: &mut impl FnMut(u64, u64)) -> Result<bool> {
+fn scan(pagemap: &File, r: &Region, without: u64, each: &mut impl FnMut(u64, u64)) -> Result<bool> {
     let mut found = [PageRegion::default(); 128];
     let mut at = r.start;
     while at < r.end {
@@ -148,6 +188,8 @@ fn scan(pagemap: &File, r: &Region, each: &mut impl FnMut(u64, u64)) -> Result<b
             end: r.end,
             vec: found.as_mut_ptr() as u64,
             vec_len: found.len() as u64,
+            category_inverted: without,
+            category_mask: without,
             category_anyof_mask: THERE,
             return_mask: THERE,
             ..ScanArg::default()

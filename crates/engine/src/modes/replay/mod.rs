@@ -15,6 +15,7 @@ mod events;
 mod files;
 mod finish;
 pub mod guided;
+mod images;
 pub mod inherited;
 pub mod linear;
 pub mod mode;

@@ -49,6 +49,21 @@ impl Session {
         })
     }
 
+    /// The process of a session image.
+    pub fn resumed(turns: TurnSchedule, tasks: BTreeMap<u32, Box<Task>>) -> Self {
+        Self {
+            tasks,
+            turns,
+            linear: None,
+            stands: 0,
+        }
+    }
+
+    /// The schedule of the process.
+    pub fn turns(&self) -> &TurnSchedule {
+        &self.turns
+    }
+
     /// Whether a task's work behind its last event is needed: by a thread that has a turn after the
     /// present one, or by another process.
     pub fn goes_on(&mut self, task: &mut Task) -> Result<bool> {

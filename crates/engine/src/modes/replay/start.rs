@@ -6,9 +6,11 @@ use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 
 use relive_host::signal::{self, Disposition};
 use relive_host::sys;
-use relive_trace::{Kind, TapeId, Trace};
+use relive_trace::{ImageReader, Kind, TapeId, Trace};
 
 use super::checksum::Checksums;
+use super::guided::track::Track;
+use super::images::restore;
 use super::linear::disagreement;
 use super::other_writers;
 use super::races::learning::Learning;
@@ -22,6 +24,7 @@ use crate::machine::Machine;
 use crate::modes::live;
 use crate::process::Process;
 use crate::process::state::ProcessState;
+use crate::session_state::useless;
 use crate::task::Task;
 
 /// Asks for a descriptor of this process's memory, in place of that of the one that it was forked
@@ -43,6 +46,12 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     let guide = crate::guide::start::requested();
     let follow = guide.as_ref().map(|g| g.follow.clone());
     let trace = Trace::open(&machine.trace).map_err(Failure::setup)?;
+    let image = guide
+        .as_ref()
+        .and_then(|guide| Some((guide.goal(), guide.image?)));
+    let image = image.map(|(process, work)| ImageReader::open(&machine.trace, process, work));
+    // What is wrong with it is the answer to the first order.
+    let image = image.map(|opened| opened.map_err(useless));
     let foreign = other_writers::open(follow.as_deref().unwrap_or_default())?;
     broker::attach()?;
     machine.memory().translator.ask_for_memory(own_memory);
@@ -53,36 +62,21 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
     }
     let pool = crate::sharing::objects::pool().map_err(Failure::setup)?;
     ReplayState::new(trace, pool, follow, foreign).install(machine)?;
-    let root = TapeId::new(0, 0);
-    let mut tape = task_tape(root)?;
-    let pid = match tape.peek()?.map(|e| e.kind) {
-        Some(Kind::Start(s)) => s.pid,
-        _ => {
-            return Err(Failure::setup(
-                "the trace is empty: the recording was cut off before the program began",
-            ));
-        }
-    };
-    let process = Process::restore(ProcessState::new(0, pid));
-    let mut task = Box::new(Task::new(machine, process, 0, pid, tape));
-    live::prepare_thread(&mut task)?;
-    for sig in relive_host::signal::SYNCHRONOUS {
-        signal::set_disposition(sig, Disposition::Handler);
+    if let Some(guide) = &guide {
+        let begun = match image {
+            Some(image) => image.and_then(|image| resume(machine, image, guide.goal())),
+            None => begin(machine).map(|stepper| (stepper, Track::default())),
+        };
+        super::guided::serve::serve(begun, guide)?;
+        // The socket is closed: nothing is left to be done.
+        sys::exit_group(0)
     }
-    // SIGPIPE would kill only the writing process, and the others would wait for the end of its
-    // turn. The error number instead is a failure like others, which ends all.
-    signal::set_disposition(libc::SIGPIPE, Disposition::Ignore);
-    if let (None, Some(shm)) = (&guide, machine.shm.as_ref()) {
+    if let Some(shm) = machine.shm.as_ref() {
         shm.register(std::process::id());
     }
-    let mut stepper = Stepper::new(Session::first(machine)?, task);
-    let ended = match (guide, Checksums::requested()) {
-        (Some(guide), _) => {
-            super::guided::serve::serve(stepper, &guide)?;
-            // The socket is closed: nothing is left to be done.
-            sys::exit_group(0)
-        }
-        (None, None) => {
+    let mut stepper = begin(machine)?;
+    let ended = match Checksums::requested() {
+        None => {
             let ended = match Learning::requested()? {
                 None => stepper.run_to_end(&mut NoStops),
                 Some(mut learning) => {
@@ -96,7 +90,53 @@ pub fn main(machine: &'static Machine) -> Result<Infallible> {
             }
             ended?
         }
-        (None, Some(mut checksums)) => stepper.run_to_end(&mut checksums)?,
+        Some(mut checksums) => stepper.run_to_end(&mut checksums)?,
     };
     stepper.session.end(ended)
+}
+
+/// The first process of the trace, before its first event.
+fn begin(machine: &'static Machine) -> Result<Stepper> {
+    let root = TapeId::new(0, 0);
+    let mut tape = task_tape(root)?;
+    let pid = match tape.peek()?.map(|e| e.kind) {
+        Some(Kind::Start(s)) => s.pid,
+        _ => {
+            return Err(Failure::setup(
+                "the trace is empty: the recording was cut off before the program began",
+            ));
+        }
+    };
+    let process = Process::restore(ProcessState::new(0, pid));
+    let mut task = Box::new(Task::new(machine, process, 0, pid, tape));
+    get_ready(&mut task)?;
+    Ok(Stepper::new(Session::first(machine)?, task))
+}
+
+/// The process of a session image, with the way that its replay has gone.
+fn resume(
+    machine: &'static Machine,
+    mut image: ImageReader,
+    process: u32,
+) -> Result<(Stepper, Track)> {
+    let state = restore::state(&image, process)?;
+    let mut tasks = restore::tasks(machine, &state)?;
+    get_ready(&mut tasks[0])?;
+    restore::memory(machine, &state, &mut image)?;
+    let stepper = restore::stepper(machine, &state, tasks)?;
+    let track = Track::restore(state.replayed.track.clone());
+    restore::check(&stepper, &track, &state)?;
+    Ok((stepper, track))
+}
+
+/// Gets the calling thread ready for the tasks of a replay, of which this is the first that runs.
+fn get_ready(task: &mut Task) -> Result<()> {
+    live::prepare_thread(task)?;
+    for sig in relive_host::signal::SYNCHRONOUS {
+        signal::set_disposition(sig, Disposition::Handler);
+    }
+    // SIGPIPE would kill only the writing process, and the others would wait for the end of its
+    // turn. The error number instead is a failure like others, which ends all.
+    signal::set_disposition(libc::SIGPIPE, Disposition::Ignore);
+    Ok(())
 }

@@ -119,6 +119,13 @@ pub fn count_event(machine: &Machine) {
     }
 }
 
+/// The replay begins where so many events of its process have been consumed, and files may have been
+/// mapped shared.
+pub fn begin_at(events: u64, shared: bool) {
+    self::shared().events.store(events, Ordering::Relaxed);
+    self::shared().maps_shared.store(shared, Ordering::Relaxed);
+}
+
 /// A file has been mapped shared.
 pub fn maps_shared() {
     shared().maps_shared.store(true, Ordering::Relaxed);

@@ -6,7 +6,7 @@
 
 use std::sync::atomic::Ordering;
 
-use relive_trace::{Kind, TapeId, TapeReader, Writes};
+use relive_trace::{Kind, TapeId, TapeMark, TapeReader, Writes};
 
 use super::linear::exact_turns::ExactTurns;
 use super::other_writers::{self, ForeignWrites};
@@ -54,6 +54,29 @@ impl TurnSchedule {
             },
             exact: ExactTurns::of(machine, process),
         })
+    }
+
+    /// At a turn, and a position on the schedule tape: see [`TurnSchedule::capture`].
+    ///
+    /// # Errors
+    /// The trace has no such position.
+    pub fn restore(
+        machine: &'static Machine,
+        process: u32,
+        turn: u32,
+        mark: Option<TapeMark>,
+    ) -> Result<Self> {
+        let at = |mark: TapeMark| with(|s| s.trace.tape_at(TapeId::schedule(process), &mark));
+        Ok(Self {
+            tape: mark.map(at).transpose().map_err(Failure::setup)?,
+            turn,
+            ..Self::of(machine, process)?
+        })
+    }
+
+    /// The turn at hand, and the position on the schedule tape, if there is one.
+    pub fn capture(&self) -> (u32, Option<TapeMark>) {
+        (self.turn, self.tape.as_ref().map(TapeReader::mark))
     }
 
     /// The machine that replays the process.

@@ -3,9 +3,12 @@
 
 use super::{ReplayProcess, unexpected};
 use crate::failure::Result;
-use crate::guide::protocol::{MapLine, Past, ReplayStatus, Request, Response, Thread};
+use crate::guide::protocol::{MapLine, PageRange, Past, ReplayStatus, Request, Response, Thread};
 use crate::guide::registers::Registers;
 use crate::proc_stat;
+
+/// The state of a process, and the parts of its memory that belong to it.
+pub(in crate::timeline) type ImageParts = (Vec<u8>, Vec<PageRange>);
 
 impl ReplayProcess {
     /// Lets it write the guest's output from here on.
@@ -71,6 +74,30 @@ impl ReplayProcess {
         match self.ask(&Request::Checksum)? {
             Response::Checksum(c) => Ok(c),
             other => Err(unexpected(&other)),
+        }
+    }
+
+    /// The state of the process, as bytes, and where its memory has content; `None` where it cannot be
+    /// described: a little later it can.
+    ///
+    /// # Errors
+    /// It cannot be described anywhere in this process, or the process is gone.
+    pub(in crate::timeline) fn image(&mut self) -> Result<Option<ImageParts>> {
+        match self.ask_with(&Request::Image, &[])? {
+            (Response::Pages(pages), state) => Ok(Some((state, pages))),
+            (Response::Absent, _) => Ok(None),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
+    /// The content of a part of memory from its start on, as much as one answer holds.
+    ///
+    /// # Errors
+    /// The process is gone.
+    pub(in crate::timeline) fn content(&mut self, start: u64, end: u64) -> Result<Vec<u8>> {
+        match self.ask_with(&Request::Content(start, end), &[])? {
+            (Response::Done, bytes) if !bytes.is_empty() => Ok(bytes),
+            (other, _) => Err(unexpected(&other)),
         }
     }
 

@@ -7,17 +7,20 @@ use super::begin::Begin;
 use super::guard::Means;
 use super::guidance::Guidance;
 use super::run::Going;
+use super::track::Track;
 use crate::failure::{Failure, Result};
-use crate::guide::protocol::{Output, Past, Ran, ReplayStatus, RunRequest, StopReason, StopSet};
+use crate::guide::protocol::{
+    Output, PageRange, Past, Ran, ReplayStatus, RunRequest, StopReason, StopSet,
+};
 use crate::guide::races::Races;
 use crate::machine::Machine;
 use crate::modes::replay::races::racing::Racing;
 use crate::modes::replay::races::tracking;
 use crate::modes::replay::stepper::process::Stepper;
 use crate::modes::replay::watching;
-use crate::modes::replay::{session, state};
+use crate::modes::replay::{checksum, images, session, state};
+use crate::session_state::SessionState;
 use crate::siginfo::{fault_info, signo};
-use crate::tape::digest;
 use crate::task::Task;
 
 /// How long a search for races goes on before it tells of its progress.
@@ -30,11 +33,28 @@ pub struct Driver {
 }
 
 impl Driver {
-    pub fn new(at: Stepper, goal: u32) -> Self {
+    pub fn new(at: Stepper, track: Track, goal: u32) -> Self {
         Self {
-            guide: Guidance::new(at.task.machine(), goal),
+            guide: Guidance {
+                track,
+                ..Guidance::new(at.task.machine(), goal)
+            },
             at,
         }
+    }
+
+    /// The state of the process, and where its memory has content that its maps do not show by
+    /// themselves; `None` where it cannot be described.
+    ///
+    /// # Errors
+    /// It cannot be described anywhere in this process.
+    pub fn image(&self) -> Result<Option<(SessionState, Vec<PageRange>)>> {
+        if self.at.task.process.index != self.guide.goal {
+            return Ok(None);
+        }
+        let state = images::capture::capture(&self.at, self.guide.track.capture())?;
+        let with_pages = |state| Ok((state, checksum::own_pages(self.machine())?));
+        state.map(with_pages).transpose()
     }
 
     /// The program that runs: its path, and the stack pointer that it began with.
@@ -44,8 +64,7 @@ impl Driver {
 
     /// All tasks that there are.
     pub fn tasks(&self) -> impl Iterator<Item = &Task> {
-        let others = self.at.session.tasks.values().map(|t| &**t);
-        std::iter::once(&*self.at.task).chain(others)
+        self.at.tasks()
     }
 
     /// The task of a slot.
@@ -129,12 +148,7 @@ impl Driver {
     /// # Errors
     /// The kernel does not list all memory.
     pub fn checksum(&self) -> Result<u64> {
-        let threads = self.tasks().fold(0u64, |sum, t| {
-            let one = u64::from(digest(&t.ctx)) ^ u64::from(t.slot) << 32;
-            sum.wrapping_add(one.wrapping_mul(0x9e37_79b9_7f4a_7c15))
-        });
-        let memory = crate::modes::replay::checksum::memory(self.at.task.machine())?;
-        Ok(memory.wrapping_add(threads))
+        checksum::process(self.machine(), self.tasks())
     }
 
     /// Goes on as told; `wanted` says that there is a new order.

@@ -43,6 +43,16 @@ pub fn read_whole(machine: &Machine, addr: u64, bytes: &mut [u8]) -> bool {
     machine.memory().space.is_mapped(addr, end) && copy::read(GuestAddr(addr), bytes).is_ok()
 }
 
+/// The content of mapped memory, whether the guest may read it or not: as much of a range as one answer
+/// holds.
+///
+/// # Errors
+/// It cannot be opened to the host.
+pub fn content(machine: &Machine, start: u64, end: u64) -> Result<Vec<u8>> {
+    let end = end.min(start.saturating_add(READ_MAX)).max(start);
+    machine.memory().content(start, end)
+}
+
 /// Writes guest memory, read-only memory too. Returns whether all of it is mapped.
 ///
 /// # Errors

@@ -21,6 +21,6 @@ mod sandbox;
 pub mod serve;
 mod shared;
 mod threads;
-mod track;
+pub mod track;
 mod trials;
 mod write_watch;

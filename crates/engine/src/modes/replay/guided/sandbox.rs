@@ -155,6 +155,7 @@ impl Sandbox {
             name: crate::map_names::unnamed(),
             offset: 0,
             inode: 0,
+            copy: None,
             traits: RegionTraits::default(),
         };
         Ok(

@@ -5,7 +5,9 @@ use std::os::fd::{FromRawFd, OwnedFd};
 
 use super::channel::Channel;
 use super::drive::Driver;
+use super::track::Track;
 use super::{look, shared};
+use crate::encoding;
 use crate::failure::{Failure, Result};
 use crate::guide::protocol::{Request, Response};
 use crate::guide::start::Guide;
@@ -15,21 +17,31 @@ use crate::modes::replay::races::tracking;
 use crate::modes::replay::state;
 use crate::modes::replay::stepper::process::Stepper;
 
-/// Carries out orders, until the socket closes.
+/// Carries out orders, until the socket closes. `begun`: the replay, and the way that it has gone.
 ///
 /// # Errors
 /// A copy cannot be separated from its original. Any other failure is an answer.
-pub fn serve(stepper: Stepper, guide: &Guide) -> Result<()> {
+pub fn serve(begun: Result<(Stepper, Track)>, guide: &Guide) -> Result<()> {
     // No process waits for copies: the kernel reaps them by itself.
     relive_host::signal::set_disposition_with(
         libc::SIGCHLD,
         relive_host::signal::Disposition::Default,
         libc::SA_NOCLDWAIT as u64,
     );
-    let goal = guide.follow.last().copied().unwrap_or(0);
     // SAFETY: the starter has left it open for this process, and nothing else here has the number.
     let mut channel = Channel::new(unsafe { OwnedFd::from_raw_fd(guide.fd) });
-    let mut driver = Driver::new(stepper, goal);
+    let (stepper, track) = match begun {
+        Ok(begun) => begun,
+        // The answer to the first order says why there is no replay.
+        Err(failure) => {
+            if channel.receive().is_some() {
+                // Whoever is gone by now needs no answer.
+                let _ = channel.send(&Response::Failed(failure), &[]);
+            }
+            return Ok(());
+        }
+    };
+    let mut driver = Driver::new(stepper, track, guide.goal());
     loop {
         let Some((request, bytes)) = channel.receive() else {
             return Ok(());
@@ -128,6 +140,15 @@ fn answer(
             Response::Done
         }
         Request::Races => Response::Races(driver.races()?),
+        Request::Image => match driver.image()? {
+            Some((state, pages)) => {
+                return Ok((Response::Pages(pages), encoding::to_bytes(&state)));
+            }
+            None => Response::Absent,
+        },
+        Request::Content(start, end) => {
+            return Ok((Response::Done, look::content(driver.machine(), start, end)?));
+        }
         Request::InferiorCall(slot) => {
             let (why, output) = driver.inferior_call(slot, &mut || channel.is_wanted())?;
             return Ok((Response::Ran(Box::new(why)), output));

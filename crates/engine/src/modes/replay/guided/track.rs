@@ -1,7 +1,7 @@
 //! The way that a guided replay has gone: the data of a [`Point`] and a [`Past`]. It is kept in all
 //! runs of the stepper, and must never decide where one ends.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 
 use relive_trace::Image;
 
@@ -11,6 +11,7 @@ use crate::guide::point::{Point, Steps};
 use crate::guide::protocol::Past;
 use crate::modes::replay::state;
 use crate::modes::replay::stepper::process::Stepper;
+use crate::session_state::TrackState;
 
 /// Work that an event counts for.
 const EVENT_WORK: u64 = 64;
@@ -23,7 +24,7 @@ pub struct Track {
     /// See [`Past`].
     base: u64,
     began: Option<Point>,
-    left: HashMap<u32, Point>,
+    left: BTreeMap<u32, Point>,
     /// See `ReplayStatus::work`.
     pub work: u64,
     /// The program that runs: its path and where its first stack began.
@@ -56,6 +57,31 @@ pub fn point(at: &Stepper, steps: Steps) -> Point {
 }
 
 impl Track {
+    /// The description of the way, between two events.
+    pub fn capture(&self) -> TrackState {
+        let (program, stack) = self.program.clone();
+        TrackState {
+            base: self.base,
+            began: self.began,
+            left: self.left.clone(),
+            work: self.work,
+            program,
+            stack,
+        }
+    }
+
+    /// The way that is described.
+    pub fn restore(state: TrackState) -> Self {
+        Self {
+            base: state.base,
+            began: state.began,
+            left: state.left,
+            work: state.work,
+            program: (state.program, state.stack),
+            event: None,
+        }
+    }
+
     /// The program that runs: its path, and the stack pointer that it began with.
     pub fn program(&self) -> (&[u8], u64) {
         (&self.program.0, self.program.1)

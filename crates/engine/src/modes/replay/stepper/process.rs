@@ -33,6 +33,12 @@ impl Stepper {
         }
     }
 
+    /// All tasks that there are, the one whose turn it is first.
+    pub fn tasks(&self) -> impl Iterator<Item = &Task> {
+        let others = self.session.tasks.values().map(|task| &**task);
+        std::iter::once(&*self.task).chain(others)
+    }
+
     /// Goes on as the flow of an event says, if that is not simply on.
     pub fn change_turn(&mut self, flow: Flow) -> Result<()> {
         let parks = matches!(flow, Flow::Park);

@@ -1,0 +1,97 @@
+//! Guest memory as plain data: its map without its content, and bringing it back. Must never take
+//! content for the guest's that no one has put there.
+
+use relive_host::{GuestAddr, copy};
+use serde::{Deserialize, Serialize};
+
+use super::host_map::{guard_host, host_prot};
+use super::{Memory, Source};
+use crate::failure::{Failure, Result, answered};
+use crate::space::state::SpaceState;
+use crate::space::{AddressSpace, EXEC, READ, Region, WRITE};
+
+/// The map of a guest's memory, and the properties of all of it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MemoryState {
+    /// The regions.
+    pub space: SpaceState,
+    unnamed: u64,
+    on_fork: bool,
+    locked: bool,
+    lock_future: bool,
+}
+
+impl Memory {
+    /// The description of the memory.
+    #[must_use]
+    pub fn capture(&self) -> MemoryState {
+        MemoryState {
+            space: self.space.capture(),
+            unnamed: self.unnamed,
+            on_fork: self.on_fork,
+            locked: self.locked,
+            lock_future: self.lock_future,
+        }
+    }
+
+    /// Makes the map that is described, where nothing is mapped so far; `source` gives the source of a
+    /// region's content.
+    ///
+    /// # Errors
+    /// There can be no such map, or a map cannot be made.
+    pub fn restore(
+        &mut self,
+        state: &MemoryState,
+        mut source: impl FnMut(&Region) -> Result<Source>,
+    ) -> Result<()> {
+        let space = AddressSpace::restore(&state.space)
+            .ok_or_else(|| Failure::setup("a session image has an impossible memory map"))?;
+        for region in space.iter() {
+            let source = source(region)?;
+            answered(self.map(region.clone(), source))?.map_err(|e| {
+                Failure::setup(format!(
+                    "cannot map memory at {:#x} as a session image has it: errno {}",
+                    region.start, -e
+                ))
+            })?;
+        }
+        self.space = space;
+        (self.unnamed, self.on_fork) = (state.unnamed, state.on_fork);
+        (self.locked, self.lock_future) = (state.locked, state.lock_future);
+        Ok(())
+    }
+
+    /// Writes content into mapped memory whatever its protection, many pages at a time, before any of
+    /// it has run. `false`: not all of it is mapped, or it lies behind the end of a file.
+    ///
+    /// # Errors
+    /// The memory cannot be opened, or translations cannot be dropped.
+    pub fn fill(&mut self, start: u64, bytes: &[u8]) -> Result<bool> {
+        let end = start.saturating_add(bytes.len() as u64);
+        if !self.space.is_mapped(start, end) {
+            return Ok(false);
+        }
+        let parts = self.space.overlapping(start, end);
+        let parts: Vec<(u64, u64, u32)> = parts
+            .map(|r| (r.start.max(start), r.end.min(end), r.prot))
+            .collect();
+        for (from, to, prot) in parts {
+            let part = &bytes[(from - start) as usize..(to - start) as usize];
+            let opened = host_prot(prot) & WRITE == 0;
+            if opened {
+                guard_host(from, to, READ | WRITE)?;
+            }
+            let wrote = copy::write(GuestAddr(from), part);
+            if opened {
+                self.settle(from, to)?;
+            }
+            if prot & EXEC != 0 {
+                self.code_changed(from, to)?;
+            }
+            if wrote.is_err() {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}

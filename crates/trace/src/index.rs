@@ -1,0 +1,382 @@
+//! The folder of a trace with its session images: made as a whole, beside the recording, which it only
+//! repeats. It must never change the recording.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+
+use crate::error::{Error, Result};
+use crate::pages::{PAGE, PageReader, PageWriter};
+use crate::session::{ImageHead, MemorySum, SessionImage, read_head};
+
+/// Name of the folder in a trace.
+const NAME: &str = "index";
+/// The same while it is made: a crash may leave it behind.
+pub const UNFINISHED_INDEX: &str = ".index";
+/// Name of the file of pages.
+const PAGES: &str = "pages";
+const SUFFIX: &str = ".image";
+
+/// The index of the trace in a folder.
+#[must_use]
+pub fn index_folder(trace: &Path) -> PathBuf {
+    trace.join(NAME)
+}
+
+/// The name of an image of an index.
+#[must_use]
+pub fn image_name(process: u32, work: u64) -> String {
+    format!("{process}-{work}{SUFFIX}")
+}
+
+/// What the index of a trace has, in order of process and work; nothing without an index.
+///
+/// # Errors
+/// The folder cannot be read, or holds something else under an image's name.
+pub fn indexed(trace: &Path) -> Result<Vec<ImageHead>> {
+    let folder = index_folder(trace);
+    let failed = |error| Error::read(&folder, error);
+    let entries = match std::fs::read_dir(&folder) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(failed)?,
+    };
+    let mut all = Vec::new();
+    for entry in entries {
+        let path = entry.map_err(failed)?.path();
+        let name = path.file_name().and_then(|name| name.to_str());
+        let Some(name) = name.filter(|name| name.ends_with(SUFFIX)) else {
+            continue;
+        };
+        let head = read_head(&path)?;
+        if name != image_name(head.process, head.work) {
+            return Err(Error::Damaged {
+                path,
+                what: "its name is that of another session image",
+            });
+        }
+        all.push(head);
+    }
+    all.sort_by_key(|head| (head.process, head.work));
+    Ok(all)
+}
+
+/// Removes the index of a trace. Whether there was one.
+///
+/// # Errors
+/// It cannot be removed.
+pub fn remove_index(trace: &Path) -> Result<bool> {
+    let folder = index_folder(trace);
+    match std::fs::remove_dir_all(&folder) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(Error::write(&folder, error)),
+    }
+}
+
+/// Makes the index of a trace. It takes the place of an older one when it is finished.
+pub struct IndexWriter {
+    trace: PathBuf,
+    /// The new folder; its lock keeps others away.
+    folder: PathBuf,
+    _lock: File,
+    id: u64,
+    pages: PageWriter,
+    /// Bytes of images so far.
+    images: u64,
+}
+
+impl IndexWriter {
+    /// Begins.
+    ///
+    /// # Errors
+    /// The trace cannot be written, or another process is making its index.
+    pub fn create(trace: &Path) -> Result<Self> {
+        let folder = trace.join(UNFINISHED_INDEX);
+        let failed = |error| Error::write(&folder, error);
+        match DirBuilder::new().mode(0o700).create(&folder) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            made => made.map_err(failed)?,
+        }
+        // A trace may come from a stranger: a link would lead to a folder that is not to be emptied.
+        let flags = (OFlags::NOFOLLOW | OFlags::DIRECTORY).bits() as i32;
+        let opened = OpenOptions::new()
+            .read(true)
+            .custom_flags(flags)
+            .open(&folder);
+        let lock = opened.map_err(failed)?;
+        flock(&lock, FlockOperation::NonBlockingLockExclusive)
+            .map_err(|_| failed(io::Error::other("another relive makes the index just now")))?;
+        // Of one that was killed.
+        for entry in std::fs::read_dir(&folder).map_err(failed)? {
+            std::fs::remove_file(entry.map_err(failed)?.path()).map_err(failed)?;
+        }
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let id = now.map_or(0, |now| now.as_nanos() as u64) ^ u64::from(std::process::id()) << 48;
+        let pages = PageWriter::create(&folder.join(PAGES), id)?;
+        Ok(Self {
+            trace: trace.to_owned(),
+            folder,
+            _lock: lock,
+            id,
+            pages,
+            images: 0,
+        })
+    }
+
+    /// Begins an image.
+    #[must_use]
+    pub fn image(&mut self, head: ImageHead, state: Vec<u8>) -> ImageWriter<'_> {
+        ImageWriter {
+            image: SessionImage::new(head, self.id, state),
+            sum: MemorySum::new(),
+            index: self,
+        }
+    }
+
+    /// Bytes of the index so far.
+    #[must_use]
+    pub fn length(&self) -> u64 {
+        self.pages.length() + self.images
+    }
+
+    /// Puts the index in the place of an older one.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(mut self) -> Result<u64> {
+        self.pages.flush()?;
+        let length = self.length();
+        remove_index(&self.trace)?;
+        let failed = |error| Error::write(&self.folder, error);
+        std::fs::rename(&self.folder, index_folder(&self.trace)).map_err(failed)?;
+        Ok(length)
+    }
+}
+
+/// Writes one image of an index.
+pub struct ImageWriter<'a> {
+    index: &'a mut IndexWriter,
+    image: SessionImage,
+    sum: MemorySum,
+}
+
+impl ImageWriter<'_> {
+    /// Adds pages from an address on, above all that there are. Where memory would be zeros without them
+    /// (`blank`), pages of zeros are left out.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn add(&mut self, mut addr: u64, bytes: &[u8], blank: bool) -> Result<()> {
+        for page in bytes.as_chunks::<PAGE>().0 {
+            if !blank || page.iter().any(|byte| *byte != 0) {
+                let number = self.index.pages.add(page)?;
+                self.image.add(addr, number);
+                self.sum.add(addr, page);
+            }
+            addr += PAGE as u64;
+        }
+        Ok(())
+    }
+
+    /// Finishes it.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn finish(mut self) -> Result<()> {
+        self.index.pages.flush()?;
+        self.image.memory = self.sum.value();
+        let name = image_name(self.image.head.process, self.image.head.work);
+        self.index.images += self.image.write(&self.index.folder.join(name))?;
+        Ok(())
+    }
+}
+
+/// Reads one image of an index.
+pub struct ImageReader {
+    image: SessionImage,
+    pages: PageReader,
+    path: PathBuf,
+}
+
+impl ImageReader {
+    /// Opens an image of the index of a trace.
+    ///
+    /// # Errors
+    /// There is none, or it is damaged.
+    pub fn open(trace: &Path, process: u32, work: u64) -> Result<Self> {
+        let folder = index_folder(trace);
+        let path = folder.join(image_name(process, work));
+        let image = SessionImage::read(&path)?;
+        let pages = PageReader::open(&folder.join(PAGES))?;
+        let fits = (image.head.process, image.head.work) == (process, work);
+        if !fits || image.id != pages.id {
+            return Err(Error::Damaged {
+                path,
+                what: "its pages are those of another index",
+            });
+        }
+        Ok(Self { image, pages, path })
+    }
+
+    /// What it is of.
+    #[must_use]
+    pub fn head(&self) -> &ImageHead {
+        &self.image.head
+    }
+
+    /// The state.
+    #[must_use]
+    pub fn state(&self) -> &[u8] {
+        &self.image.state
+    }
+
+    /// Hands out all pages, in order of their addresses: neighbouring ones together.
+    ///
+    /// # Errors
+    /// One is damaged: then none of them may be used. Or `each` fails.
+    pub fn pages<E: From<Error>>(
+        &mut self,
+        mut each: impl FnMut(u64, &[u8]) -> std::result::Result<(), E>,
+    ) -> std::result::Result<(), E> {
+        let mut sum = MemorySum::new();
+        for run in &self.image.runs {
+            let mut done = 0;
+            while done < run.count {
+                let pages = self.pages.pages(run.page + done, run.count - done)?;
+                let mut addr = run.addr + done * PAGE as u64;
+                each(addr, pages)?;
+                for page in pages.as_chunks::<PAGE>().0 {
+                    sum.add(addr, page);
+                    addr += PAGE as u64;
+                    done += 1;
+                }
+            }
+        }
+        match sum.value() == self.image.memory {
+            true => Ok(()),
+            false => Err(E::from(Error::Damaged {
+                path: self.path.clone(),
+                what: "its pages are not those that it was written with",
+            })),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn head(event: u64) -> ImageHead {
+        ImageHead {
+            layout: 1,
+            process: 0,
+            event,
+            turn: 0,
+            ticks: 0,
+            work: event * 100,
+            tapes: 0,
+        }
+    }
+
+    fn page(fill: u8) -> Vec<u8> {
+        vec![fill; PAGE]
+    }
+
+    fn read(trace: &Path, event: u64) -> Result<Vec<(u64, Vec<u8>)>> {
+        let mut all = Vec::new();
+        ImageReader::open(trace, 0, event * 100)?.pages(|addr, bytes| {
+            all.push((addr, bytes.to_vec()));
+            Ok::<(), Error>(())
+        })?;
+        Ok(all)
+    }
+
+    /// An index of two images, of which the second has many pages.
+    fn sample() -> tempfile::TempDir {
+        let base = tempfile::tempdir().unwrap();
+        let mut index = IndexWriter::create(base.path()).unwrap();
+        let mut image = index.image(head(3), b"state".to_vec());
+        let three = [page(1), page(0), page(2)].concat();
+        image.add(0x10000, &three, true).unwrap();
+        image.add(0x13000, &page(0), false).unwrap();
+        image.finish().unwrap();
+        let mut image = index.image(head(9), Vec::new());
+        for i in 0..100u64 {
+            let addr = 0x20000 + i * PAGE as u64;
+            image.add(addr, &page(i as u8), true).unwrap();
+        }
+        image.finish().unwrap();
+        assert!(index.finish().unwrap() > 0);
+        base
+    }
+
+    #[test]
+    fn pages_come_back_and_zeros_only_where_they_count() {
+        let base = sample();
+        let events: Vec<u64> = indexed(base.path())
+            .unwrap()
+            .iter()
+            .map(|h| h.event)
+            .collect();
+        assert_eq!(events, [3, 9]);
+        let first = read(base.path(), 3).unwrap();
+        let both = [page(2), page(0)].concat();
+        assert_eq!(first, [(0x10000, page(1)), (0x12000, both)]);
+        let all = read(base.path(), 9).unwrap();
+        let bytes: usize = all.iter().map(|(_, bytes)| bytes.len()).sum();
+        assert_eq!(bytes, 99 * PAGE);
+        let pages = PageReader::open(&index_folder(base.path()).join(PAGES)).unwrap();
+        let blocks = std::fs::metadata(index_folder(base.path()).join(PAGES)).unwrap();
+        assert!(blocks.len() < 100 * PAGE as u64 && pages.id != 0);
+        assert!(remove_index(base.path()).unwrap() && !remove_index(base.path()).unwrap());
+        assert!(indexed(base.path()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn any_changed_byte_is_an_error() {
+        let base = sample();
+        let whole = read(base.path(), 9).unwrap();
+        for name in [PAGES.to_owned(), image_name(0, 900)] {
+            let path = index_folder(base.path()).join(name);
+            let good = std::fs::read(&path).unwrap();
+            for at in 0..good.len() {
+                let mut bad = good.clone();
+                bad[at] ^= 1 << (at % 8);
+                std::fs::write(&path, &bad).unwrap();
+                // A block that this image does not use may be damaged.
+                let outcome = read(base.path(), 9);
+                assert!(outcome.is_err() || outcome.unwrap() == whole, "{at}");
+            }
+            std::fs::write(&path, &good[..good.len() - 1]).unwrap();
+            assert!(read(base.path(), 9).is_err());
+            std::fs::write(&path, &good).unwrap();
+        }
+        assert_eq!(read(base.path(), 9).unwrap(), whole);
+    }
+
+    #[test]
+    fn a_link_in_the_place_of_an_index_leads_nowhere() {
+        let (base, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let kept = other.path().join("kept");
+        std::fs::write(&kept, "x").unwrap();
+        let link = |name: &str| std::os::unix::fs::symlink(other.path(), base.path().join(name));
+        link(UNFINISHED_INDEX).unwrap();
+        assert!(IndexWriter::create(base.path()).is_err());
+        std::fs::remove_file(base.path().join(UNFINISHED_INDEX)).unwrap();
+        link(NAME).unwrap();
+        IndexWriter::create(base.path()).unwrap().finish().unwrap();
+        assert!(kept.exists() && !index_folder(base.path()).is_symlink());
+    }
+
+    #[test]
+    fn two_do_not_make_one_index() {
+        let base = tempfile::tempdir().unwrap();
+        let first = IndexWriter::create(base.path()).unwrap();
+        assert!(IndexWriter::create(base.path()).is_err());
+        drop(first);
+        IndexWriter::create(base.path()).unwrap();
+    }
+}
