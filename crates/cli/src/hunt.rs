@@ -234,12 +234,9 @@ impl Hunt<'_> {
         self.over.store(true, Ordering::Relaxed);
         let mut results = self.gathered();
         let end = match end {
-            End::Found(found) if results.end.is_some() => match found.place.remove() {
-                Ok(()) => return,
-                Err(failure) => End::Failed(failure),
-            },
-            End::Found(found) => match found.place.make_latest() {
-                Ok(()) => End::Found(found),
+            End::Found(found) => match found.settle(results.end.is_none()) {
+                Ok(Some(found)) => End::Found(found),
+                Ok(None) => return,
                 Err(failure) => End::Failed(failure),
             },
             other => other,

@@ -215,12 +215,9 @@ impl Neighbours<'_> {
         self.over.store(true, Ordering::Relaxed);
         let mut gathered = self.gathered();
         let end = match end {
-            NeighboursEnd::Found(found) if gathered.end.is_some() => match found.place.remove() {
-                Ok(()) => return,
-                Err(failure) => NeighboursEnd::Failed(failure),
-            },
-            NeighboursEnd::Found(found) => match found.place.make_latest() {
-                Ok(()) => NeighboursEnd::Found(found),
+            NeighboursEnd::Found(found) => match found.settle(gathered.end.is_none()) {
+                Ok(Some(found)) => NeighboursEnd::Found(Box::new(found)),
+                Ok(None) => return,
                 Err(failure) => NeighboursEnd::Failed(failure),
             },
             other => other,

@@ -35,6 +35,18 @@ impl FoundRun {
         }
     }
 
+    /// Makes it the latest recording; if another run failed first, it goes, as one is kept.
+    ///
+    /// # Errors
+    /// The recording cannot be named or removed.
+    pub fn settle(self, is_first: bool) -> Result<Option<Self>, Failure> {
+        if !is_first {
+            return self.place.remove().map(|()| None);
+        }
+        self.place.make_latest()?;
+        Ok(Some(self))
+    }
+
     /// The exit status that says so.
     pub fn status() -> EndStatus {
         EndStatus::Code(FOUND)

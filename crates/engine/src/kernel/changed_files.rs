@@ -9,6 +9,7 @@ use rustix::fs::{Mode, OFlags, open};
 
 use super::mapped::{identity, identity_at};
 use crate::call::Call;
+use crate::input::descriptors::is_regular;
 use crate::task::Task;
 
 /// The file that a call changes, and the part of it.
@@ -60,6 +61,14 @@ pub fn find(task: &Task, call: &Call) -> Option<FileChange> {
         Changes::Space(fd) => target(FileOperand::Descriptor(fd), ChangedPart::Allocated(fd + 1)),
         Changes::All(fd) => target(FileOperand::Descriptor(fd), ChangedPart::Everything),
     }
+}
+
+/// The same, of a file that can be mapped: no other than a regular one can be.
+pub fn find_mappable(task: &Task, call: &Call) -> Option<FileChange> {
+    find(task, call).filter(|change| match change.file {
+        FileOperand::Descriptor(argument) => is_regular(task, call.arg(argument) as i32),
+        FileOperand::Named(_) | FileOperand::Opened(_) => true,
+    })
 }
 
 fn target(file: FileOperand, part: ChangedPart) -> Option<FileChange> {

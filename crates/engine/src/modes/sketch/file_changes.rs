@@ -7,7 +7,6 @@ use super::Sketch;
 use crate::call::Call;
 use crate::call::reply::Reply;
 use crate::failure::{Failure, Result};
-use crate::input::descriptors::is_regular;
 use crate::kernel::changed_files::{self, FileOperand, PathTarget};
 use crate::kernel::mapped::identity_at;
 use crate::mode::Mode;
@@ -35,14 +34,9 @@ impl Sketch {
         call: &Call,
         make: &mut dyn FnMut(&mut Task, &Call) -> Result<Reply>,
     ) -> Result<Reply> {
-        let Some(change) = changed_files::find(task, call) else {
+        let Some(change) = changed_files::find_mappable(task, call) else {
             return make(task, call);
         };
-        if let FileOperand::Descriptor(argument) = change.file
-            && !is_regular(task, call.arg(argument) as i32)
-        {
-            return make(task, call);
-        }
         let users = USERS.of(&self.shm);
         // Claims that are counted in this are seen below.
         let since = users.settled_clock();

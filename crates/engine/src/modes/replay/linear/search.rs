@@ -340,21 +340,24 @@ mod tests {
         }
     }
 
-    #[test]
-    fn the_last_race_is_turned_around_first() {
-        let access = |thread, tick| RaceAccess {
+    fn access(thread: u32, tick: u64, writes: bool) -> RaceAccess {
+        RaceAccess {
             thread,
             event: 0,
             tick,
             pc: 1,
             addr: 64,
             size: 4,
-            writes: true,
+            writes,
             call: None,
-        };
+        }
+    }
+
+    #[test]
+    fn the_last_race_is_turned_around_first() {
         let race = |first, second| Race {
-            first: access(0, first),
-            second: access(1, second),
+            first: access(0, first, true),
+            second: access(1, second, true),
             count: 1,
         };
         let (paths, mut search) = (paths(), Search::default());
@@ -367,16 +370,6 @@ mod tests {
 
     #[test]
     fn a_loop_goes_on_for_as_long_as_in_the_recording() {
-        let access = |thread, tick, writes| RaceAccess {
-            thread,
-            event: 0,
-            tick,
-            pc: 1,
-            addr: 64,
-            size: 4,
-            writes,
-            call: None,
-        };
         let race = Race {
             first: access(1, 24, true),
             second: access(0, 25, false),

@@ -82,15 +82,9 @@ impl Serial {
 
     /// If a call may change a file: prepares to log that change.
     fn begin_change(&self, task: &mut Task, call: &Call) -> Result<Option<ChangingCall<'_>>> {
-        let Some(target) = changed_files::find(task, call) else {
+        let Some(target) = changed_files::find_mappable(task, call) else {
             return Ok(None);
         };
-        if let FileOperand::Descriptor(argument) = target.file
-            && !crate::input::descriptors::is_regular(task, call.arg(argument) as i32)
-        {
-            // Nothing else can be mapped shared and written.
-            return Ok(None);
-        }
         let mut change = ChangingCall {
             serial: self,
             target,
