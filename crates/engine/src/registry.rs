@@ -1,6 +1,6 @@
 //! The guest threads of this host process, and how one of them brings all others to rest: *quiesce*.
 //!
-//! Where threads run together each has a [`Member`] whose word says what it does. A thread that asks
+//! Where threads run together each has a [`Member`] whose word is its state. A thread that asks
 //! for quiet waits until every other one is *at rest*: parked at a safe point, or in the kernel with
 //! nothing of the guest's lent to it. Those that run guest code are called out of it; those in the
 //! host's code come to such a place by themselves. They stay there until the quiet is over. In other
@@ -229,7 +229,12 @@ impl Registry {
             me.set(word::GUEST);
         }
         let times = self.times.load(Ordering::Acquire);
-        me.seen.swap(times, Ordering::Relaxed) != times
+        // Its own thread's alone: an atomic instruction here would cost as much as half of `set`.
+        let is_new = me.seen.load(Ordering::Relaxed) != times;
+        if is_new {
+            me.seen.store(times, Ordering::Relaxed);
+        }
+        is_new
     }
 
     /// The thread has left translated code and knows no place in it.

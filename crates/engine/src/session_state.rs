@@ -42,7 +42,7 @@ pub struct SessionState {
     pub schedule: Option<TapeMark>,
     /// What the replay has done up to here.
     pub replayed: ReplayedState,
-    /// Sum over memory and registers, whoever has them.
+    /// Sum over memory and registers of all threads.
     pub sum: u64,
 }
 

@@ -192,7 +192,7 @@ fn record_image(task: &mut Task, image: &Image) -> Result<()> {
     task.record(Kind::Exec(&bytes))
 }
 
-/// A thread and a process as whoever started Relive left them: mask and ignored signals.
+/// A thread and a process as Relive's own parent left them: mask and ignored signals.
 fn inherited(index: u32, pid: u32) -> (TaskState, ProcessState) {
     let (mut task, mut process) = (TaskState::new(0, pid), ProcessState::new(index, pid));
     task.signals.mask = signal::set_mask(Mask::all_async());

@@ -1,5 +1,5 @@
 //! Where a traced thread stands, and the status that its tracer has not been told: one word, so that
-//! both change in one step, whoever else changes it. Must never hold a status twice.
+//! both change in one step, also where other threads change it. Must never hold a status twice.
 //!
 //! | state | the tracee | left by |
 //! |---|---|---|

@@ -68,7 +68,7 @@ impl Serial {
     fn await_turn(&'static self, task: &mut Task) -> Result<()> {
         goes_over(task, self);
         let taken = self.baton.take(task)?;
-        // The one who had quiet may have called it out just as it came to rest.
+        // The thread that had quiet may have called it out just as it came to rest.
         task.ctx.wanted = 0;
         self.turn(task, taken.before)?;
         self.new_slice(task);

@@ -1,4 +1,4 @@
-//! Sketch recording: the threads of a process run at the same time, and the order of what they do to each other
+//! Sketch recording: the threads of a process run at the same time, and the order of their effects on each other
 //! is logged where it is made.
 //!
 //! Logs: every call with its effects, values of instructions, and signals with their positions, as serial

@@ -4,12 +4,12 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 
-use relive_host::track::lines::{Held, Lines};
+use relive_host::track::lines::Lines;
 
-use super::clock::VectorClock;
+use super::clocks::Clocks;
 use super::learnt::Learnt;
 use super::orders::Orders;
-use super::shadow::{Made, Mixed, Numbers, Part, Shadow, parts, preferred};
+use super::shadow::{Made, Numbers, Part, Shadow, parts, preferred};
 use super::touch::{SyncObject, Touch, TouchOutcome, TouchPosition, Use};
 use crate::guide::races::{Race, RaceAccess, RaceHints, Races};
 
@@ -22,47 +22,14 @@ const SYNC: u64 = 4;
 /// Bytes of one access that are looked at.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// A thread.
-struct Runner {
-    clock: VectorClock,
-    /// Stands for all that it knows of others: another number whenever it learns anything.
-    stamp: u64,
-    /// Index in the recording.
-    index: u32,
-}
-
-/// What is known behind an object.
-#[derive(Default)]
-struct SharedClock {
-    /// Moved on by the routine as well: the time of [`SharedClock::by`].
-    held: Held,
-    by: usize,
-    clock: VectorClock,
-}
-
-impl SharedClock {
-    /// Notes what the routine has done.
-    fn settle(&mut self) {
-        if self.held.stamp != 0 {
-            self.clock.reach(self.by, self.held.time);
-        }
-    }
-}
-
 /// The places of a pair: instruction, and whether it writes.
 type KnownPlaces = [(u64, bool); 2];
 
 /// Finds the races of one process.
 #[derive(Default)]
 pub struct Detector {
-    runners: Vec<Runner>,
-    numbers: HashMap<(u32, u32), usize>,
-    current: usize,
-    stamps: u64,
-    objects: Mixed<SyncObject, Box<SharedClock>>,
+    clocks: Clocks,
     shadow: Shadow,
-    /// What the routine in front of this does by itself; its time is that of the running thread.
-    pub lines: Lines,
     sites: HashSet<u64>,
     found: HashMap<KnownPlaces, usize>,
     races: Vec<Race>,
@@ -84,7 +51,7 @@ impl Detector {
             ..Self::default()
         };
         for site in &hints.sites {
-            detector.lines.tell_all_of(*site);
+            detector.clocks.lines.tell_all_of(*site);
         }
         for (addr, size) in &hints.words {
             detector.synchronises(*addr, *size);
@@ -136,107 +103,50 @@ impl Detector {
 
     /// Threads that ran.
     pub fn threads(&self) -> usize {
-        self.runners.len()
+        self.clocks.threads()
     }
 
-    /// The clock of the running thread moves to where the routine has moved it.
-    fn settle(&mut self) {
-        let time = self.lines.now().time;
-        if let Some(runner) = self.runners.get_mut(self.current) {
-            runner.clock.reach(self.current, time);
-        }
-    }
-
-    /// Tells the routine of the running thread's clock.
-    fn publish(&mut self) {
-        if let Some(runner) = self.runners.get(self.current) {
-            let now = self.lines.now_mut();
-            now.time = runner.clock.of(self.current);
-            now.stamp = runner.stamp;
-        }
-    }
-
-    fn stamp(&mut self) -> u64 {
-        self.stamps += 1;
-        self.stamps
+    /// Accesses that the routine in front of this settles by itself.
+    pub fn lines(&mut self) -> &mut Lines {
+        &mut self.clocks.lines
     }
 
     /// The thread that runs from now on, by process and index. One that was not seen before
     /// was made by the one that ran up to now.
     pub fn run(&mut self, process: u32, index: u32) {
-        self.settle();
-        let number = self.number(process, index);
-        if number != self.current {
-            self.current = number;
-            self.lines.forget();
-        }
-        self.publish();
+        self.with_threads(index, |clocks| clocks.run(process, index));
     }
 
     /// A thread has been made by the running one.
     pub fn born(&mut self, process: u32, index: u32) {
-        self.settle();
-        self.number(process, index);
-        self.publish();
-    }
-
-    fn number(&mut self, process: u32, index: u32) -> usize {
-        if let Some(number) = self.numbers.get(&(process, index)) {
-            return *number;
-        }
-        let number = self.runners.len();
-        let mut clock = VectorClock::default();
-        if let Some(maker) = self.runners.get_mut(self.current) {
-            clock.join(&maker.clock);
-            maker.clock.advance(self.current);
-        }
-        clock.advance(number);
-        let stamp = self.stamp();
-        self.runners.push(Runner {
-            clock,
-            stamp,
-            index,
-        });
-        self.numbers.insert((process, index), number);
-        if let Some(orders) = &mut self.orders {
-            orders.begin(index);
-        }
-        number
+        self.with_threads(index, |clocks| clocks.born(process, index));
     }
 
     /// The running thread learns of all that another one has done.
     pub fn learn_from(&mut self, process: u32, index: u32) {
-        self.settle();
-        let other = self.number(process, index);
-        let theirs = self.runners[other].clock.clone();
-        self.runners[other].clock.advance(other);
-        let stamp = self.stamp();
-        let runner = &mut self.runners[self.current];
-        runner.clock.join(&theirs);
-        runner.stamp = stamp;
-        self.publish();
+        self.with_threads(index, |clocks| clocks.learn_from(process, index));
+    }
+
+    /// Makes a change that may be the first one of this thread.
+    fn with_threads(&mut self, index: u32, change: impl FnOnce(&mut Clocks)) {
+        let before = self.clocks.threads();
+        change(&mut self.clocks);
+        if let Some(orders) = &mut self.orders
+            && self.clocks.threads() > before
+        {
+            orders.begin(index);
+        }
     }
 
     /// The running thread and all others learn of each other.
     pub fn barrier(&mut self) {
-        self.settle();
-        let mut all = VectorClock::default();
-        for runner in &self.runners {
-            all.join(&runner.clock);
-        }
-        for (number, runner) in self.runners.iter_mut().enumerate() {
-            self.stamps += 1;
-            runner.stamp = self.stamps;
-            runner.clock.join(&all);
-            runner.clock.advance(number);
-        }
-        self.publish();
+        self.clocks.barrier();
     }
 
-    /// The running thread ends, and clears this word: who finds it so knows of all that the thread did.
+    /// The running thread ends, and clears this word: a thread that finds it so knows of all that this one did.
     pub fn ends(&mut self, clear_tid: u64) {
-        if let (Some(orders), Some(runner)) = (&mut self.orders, self.runners.get(self.current)) {
-            orders.end(runner.index, clear_tid);
+        if let (Some(orders), Some(thread)) = (&mut self.orders, self.clocks.running()) {
+            orders.end(thread, clear_tid);
         }
         self.synchronises(clear_tid, 4);
         self.uses(SyncObject::Word(clear_tid / 4 * 4), Use::Release);
@@ -244,46 +154,12 @@ impl Detector {
 
     /// The running thread uses an object.
     pub fn uses(&mut self, object: SyncObject, how: Use) {
-        self.settle();
-        if let (Some(orders), Some(runner), SyncObject::Word(word), Use::Acquire) = (
-            &mut self.orders,
-            self.runners.get(self.current),
-            object,
-            how,
-        ) {
-            orders.looks_at(runner.index, word);
+        if let (Some(orders), Some(thread), SyncObject::Word(word), Use::Acquire) =
+            (&mut self.orders, self.clocks.running(), object, how)
+        {
+            orders.looks_at(thread, word);
         }
-        self.act_on(object, how);
-        self.publish();
-    }
-
-    /// The same, with the running thread's clock at its time. How the object is held now, if it is.
-    fn act_on(&mut self, object: SyncObject, how: Use) -> Option<&mut Held> {
-        let runner = &mut self.runners[self.current];
-        let shared = match how {
-            Use::Acquire => self.objects.get_mut(&object)?,
-            _ => self.objects.entry(object).or_default(),
-        };
-        shared.settle();
-        if how != Use::Release && runner.clock.join(&shared.clock) {
-            self.stamps += 1;
-            runner.stamp = self.stamps;
-        }
-        if how == Use::Acquire {
-            return None;
-        }
-        shared.clock.join(&runner.clock);
-        shared.by = self.current;
-        shared.held = match how {
-            // It knows what the thread knows, and nothing else.
-            Use::Both => Held {
-                stamp: runner.stamp,
-                time: runner.clock.of(self.current),
-            },
-            _ => Held::default(),
-        };
-        runner.clock.advance(self.current);
-        Some(&mut shared.held)
+        self.clocks.uses(object, how);
     }
 
     /// Threads synchronise by this word.
@@ -308,20 +184,20 @@ impl Detector {
             learnt.renew(start, end);
         }
         self.shadow.renew(start, end);
-        self.lines.forget();
+        self.clocks.lines.forget();
     }
 
     /// The running thread makes an access.
     pub fn touch(&mut self, touch: &Touch, at: impl FnOnce() -> TouchPosition) -> TouchOutcome {
-        self.settle();
+        self.clocks.settle();
         let outcome = self.touched(touch, at);
-        self.publish();
+        self.clocks.publish();
         outcome
     }
 
     fn touched(&mut self, touch: &Touch, at: impl FnOnce() -> TouchPosition) -> TouchOutcome {
-        if let (Some(orders), Some(runner)) = (&mut self.orders, self.runners.get(self.current)) {
-            orders.note(runner.index, touch);
+        if let (Some(orders), Some(thread)) = (&mut self.orders, self.clocks.running()) {
+            orders.note(thread, touch);
             // The filter does not tell instructions apart.
             return match orders.wants_all() {
                 true => TouchOutcome::Acquired,
@@ -363,7 +239,7 @@ impl Detector {
         }
         if is_all_sync && is_sync && !touch.writes && has_line(touch) {
             // Nobody else releases it before another thread runs.
-            self.lines.ignores(touch.addr, touch.size);
+            self.clocks.lines.ignores(touch.addr, touch.size);
         }
         match (is_sync, touch.writes) {
             (false, _) => TouchOutcome::Known,
@@ -379,7 +255,8 @@ impl Detector {
             return;
         };
         if let Some(slot) = self.shadow.slot(part.word, &new) {
-            self.lines
+            self.clocks
+                .lines
                 .renews(touch.addr, touch.size, touch.writes, slot);
         }
     }
@@ -422,22 +299,22 @@ impl Detector {
         let last = touch.addr.saturating_add(touch.size.clamp(1, 64) - 1) / SYNC;
         let mut held = [std::ptr::null_mut(); 2];
         for word in first..=last {
-            if let Some(now) = self.act_on(SyncObject::Word(word * SYNC), how) {
+            if let Some(now) = self.clocks.act_on(SyncObject::Word(word * SYNC), how) {
                 held = [if word == first { now } else { held[0] }, now];
             }
         }
         // One that learns is told of each.
         if touch.atomic && has_line(touch) && last - first < 2 && !self.learns() {
-            self.lines.releases(touch.addr, touch.size, held);
+            self.clocks.lines.releases(touch.addr, touch.size, held);
         }
     }
 
     /// Looks for races of a part of an access: as it was kept, and whether it races.
     fn look(&mut self, touch: &Touch, part: Part, at: TouchPosition) -> Option<(Made, bool)> {
-        let thread = u16::try_from(self.current).ok()?;
-        let runner = &self.runners[self.current];
+        let (current, clock) = self.clocks.now()?;
+        let thread = u16::try_from(current).ok()?;
         let new = Made {
-            time: runner.clock.of(self.current),
+            time: clock.of(current),
             thread,
             mask: part.mask,
             writes: touch.writes.into(),
@@ -447,8 +324,8 @@ impl Detector {
         };
         let mut racing: Option<Made> = None;
         let mut tell = |old: Made| racing = Some(racing.map_or(old, |one| preferred(one, old)));
-        if self.shadow.add(part.word, new, &runner.clock, &mut tell) {
-            self.lines.forget();
+        if self.shadow.add(part.word, new, clock, &mut tell) {
+            self.clocks.lines.forget();
         }
         if let Some(nr) = touch.call {
             self.calls.insert(place_of_call(touch.pc, at.event), nr);
@@ -492,7 +369,7 @@ impl Detector {
 
     fn race(&self, old: &Made, new: &Made, word: u64, call: Option<u32>) -> Race {
         let access = |made: &Made, call: Option<u32>| RaceAccess {
-            thread: self.runners[usize::from(made.thread)].index,
+            thread: self.clocks.index(made.thread.into()),
             event: made.event,
             tick: made.tick,
             pc: made.pc(),
@@ -519,7 +396,7 @@ impl Detector {
                 .orders
                 .as_ref()
                 .map_or_else(Vec::new, |o| o.found().to_vec()),
-            threads: self.runners.len() as u32,
+            threads: self.clocks.threads() as u32,
             ..Races::default()
         }
     }

@@ -6,6 +6,7 @@
 
 mod calls;
 mod clock;
+mod clocks;
 mod detector;
 pub mod learning;
 mod learnt;

@@ -113,7 +113,7 @@ impl Stops for Racing {
     }
 }
 
-/// A thread ends: who finds its cleared thread id knows of all that it did.
+/// A thread ends: a thread that finds its cleared thread id knows of all that it did.
 fn leaves(t: &mut Tracking, task: &Task) {
     if task.clear_tid != 0 {
         t.detector.ends(task.clear_tid);

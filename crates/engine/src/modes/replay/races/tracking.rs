@@ -76,7 +76,7 @@ pub fn begin_orders() -> Result<()> {
 }
 
 fn begin_with(detector: Detector, hints: RaceHints) -> Result<()> {
-    let tracking = Tracking {
+    let mut tracking = Tracking {
         detector,
         descriptors: Descriptors::default(),
         hints,
@@ -130,10 +130,10 @@ fn here(ctx: &Context) -> TouchPosition {
 
 impl Tracking {
     /// Has the routine look into the lines of the detector.
-    fn follow(&self) {
+    fn follow(&mut self) {
         // SAFETY: one thread; and the detector forgets its lines whenever other memory is there. It
         // drops no object, and only empties the cells that it has.
-        unsafe { self.detector.lines.follow() };
+        unsafe { self.detector.lines().follow() };
     }
 
     /// Guest code makes an access.
@@ -155,7 +155,7 @@ impl Tracking {
         };
         match self.detector.touch(&touch, || here(ctx)) {
             TouchOutcome::Known if !tracked.repeated => {
-                let era = self.detector.lines.now().era;
+                let era = self.detector.lines().now().era;
                 era.seen(addr, tracked.size, tracked.writes);
             }
             TouchOutcome::Known | TouchOutcome::Acquired => {}
@@ -167,7 +167,7 @@ impl Tracking {
 
     /// The filter knows nothing from now on.
     fn begin_era(&mut self, ctx: &mut Context) {
-        let now = self.detector.lines.now_mut();
+        let now = self.detector.lines().now_mut();
         now.era = now.era.next();
         ctx.begin_era(now.era);
     }
@@ -195,7 +195,7 @@ impl Tracking {
             self.stale = false;
             self.begin_era(&mut task.ctx);
         }
-        self.detector.lines.now_mut().event = state::events();
+        self.detector.lines().now_mut().event = state::events();
         Ok(())
     }
 
@@ -207,9 +207,9 @@ impl Tracking {
     /// The process runs a new program.
     pub fn new_program(&mut self) {
         self.before = self.races();
-        let era = self.detector.lines.now().era;
+        let era = self.detector.lines().now().era;
         self.detector = self.detector.anew(&self.hints);
-        self.detector.lines.now_mut().era = era;
+        self.detector.lines().now_mut().era = era;
         self.follow();
         self.running = None;
         self.stale = true;

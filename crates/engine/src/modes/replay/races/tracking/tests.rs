@@ -222,7 +222,7 @@ fn it_renews_the_place_of_an_access() {
     access(&mut contexts[0], LOCKS, word(3, 4, true, true));
     access(&mut contexts[0], LOCKS, word(3, 4, true, true));
     // The tracker would take the number of events from the replay, where there are none.
-    with(|t| t.detector.lines.now_mut().event = 77);
+    with(|t| t.detector.lines().now_mut().event = 77);
     (
         contexts[0].dealt[7],
         contexts[0].lanes[7],
