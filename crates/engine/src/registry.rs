@@ -52,6 +52,8 @@ pub struct Registry {
     asker: AtomicU32,
     /// How often there has been quiet.
     times: AtomicU32,
+    /// The number of members, which changes under their lock.
+    enrolled: AtomicU32,
     members: Mutex<Enrolled>,
 }
 
@@ -85,6 +87,7 @@ impl Registry {
             together: AtomicBool::new(together),
             asker: AtomicU32::new(0),
             times: AtomicU32::new(0),
+            enrolled: AtomicU32::new(0),
             members: Mutex::default(),
         }
     }
@@ -135,6 +138,7 @@ impl Registry {
             placed: AtomicBool::new(false),
         });
         members.all.push(Arc::clone(&member));
+        self.count_enrolled(&members);
         Some(member)
     }
 
@@ -142,6 +146,7 @@ impl Registry {
     pub fn withdraw(&self, member: Arc<Member>, leaves: bool) {
         let mut members = self.members();
         members.all.retain(|m| !Arc::ptr_eq(m, &member));
+        self.count_enrolled(&members);
         if leaves {
             members.ended.note();
         }
@@ -158,6 +163,18 @@ impl Registry {
             .all
             .retain(|m| member.is_some_and(|member| Arc::ptr_eq(m, member)));
         members.ended = EndedThreads::default();
+        self.count_enrolled(&members);
+    }
+
+    fn count_enrolled(&self, members: &Enrolled) {
+        let n = members.all.len() as u32;
+        self.enrolled.store(n, Ordering::Release);
+    }
+
+    /// Whether the calling member is the only one: then no other thread can ask for quiet, or wait for a word to
+    /// change, before this one has enrolled another.
+    fn is_alone(&self) -> bool {
+        self.enrolled.load(Ordering::Acquire) == 1
     }
 
     /// Brings all others to rest, and keeps them there until the answer is dropped. The caller is at
@@ -222,11 +239,15 @@ impl Registry {
     /// Before translated code is looked up: until [`Registry::leave_guest`] the thread may be in it.
     /// Whether there has been quiet since the last time: the code cache may have changed.
     pub fn enter_guest(&self, me: &Member) -> bool {
-        me.set(word::GUEST);
-        while self.asked_by_another(me) {
-            me.set(word::HOST);
-            self.give_way(me);
+        if self.is_alone() {
+            me.word.store(word::GUEST, Ordering::Release);
+        } else {
             me.set(word::GUEST);
+            while self.asked_by_another(me) {
+                me.set(word::HOST);
+                self.give_way(me);
+                me.set(word::GUEST);
+            }
         }
         let times = self.times.load(Ordering::Acquire);
         // Its own thread's alone: an atomic instruction here would cost as much as half of `set`.
@@ -239,7 +260,10 @@ impl Registry {
 
     /// The thread has left translated code and knows no place in it.
     pub fn leave_guest(&self, me: &Member) {
-        me.set(word::HOST);
+        match self.is_alone() {
+            true => me.word.store(word::HOST, Ordering::Release),
+            false => me.set(word::HOST),
+        }
     }
 
     /// The thread enters the kernel, to which nothing is lent.

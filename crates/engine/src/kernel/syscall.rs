@@ -21,9 +21,15 @@ use crate::task::Task;
 /// # Errors
 /// Divergence, or an unsupported operation.
 pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
-    if task.traced.is_none() {
-        return make_one(task, next);
+    match &task.traced {
+        None => make_one(task, next),
+        Some(_) => make_traced(task, next),
     }
+}
+
+/// Makes the call at hand of a traced task, with its stops.
+#[cold]
+fn make_traced(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     let nr = Call::at(&task.ctx).nr;
     let makes = tracee::enters_call(task, nr)?;
     let flow = match makes {
@@ -37,6 +43,7 @@ pub fn syscall(task: &mut Task, next: GuestAddr) -> Result<Flow> {
 }
 
 /// Makes the call at hand.
+#[inline(always)]
 fn make_one(task: &mut Task, next: GuestAddr) -> Result<Flow> {
     let confined = task.seccomp.is_some() || task.filters_seen != task.process.filters_set();
     if !confined && plain::answer(task, next)? {

@@ -105,6 +105,8 @@ enum ModelStep {
     LookAgainAfterParking,
     CallOut,
     SayThatOneWaits,
+    /// To take the short way to guest code and back only while no other thread is enrolled.
+    SeeOthers,
 }
 
 impl Model {
@@ -154,6 +156,12 @@ impl Model {
             thread.wakes = thread.word & AWAITED != 0;
             (thread.word, thread.at) = (word, at);
         };
+        // One that is alone changes its word by a plain store, and looks at nothing behind it.
+        let enrolled = state.threads.iter().filter(|t| t.enrolled).count();
+        let alone = enrolled == 1 || !self.keeps(ModelStep::SeeOthers);
+        let put = |next: &mut ModelState, word: u32, at: At| {
+            (next.threads[i].word, next.threads[i].at) = (word, at);
+        };
         let done = |next: &mut ModelState| {
             let thread = &mut next.threads[i];
             (thread.act, thread.at) = (thread.act + 1, At::Begin);
@@ -182,6 +190,10 @@ impl Model {
                 (thread.at, thread.enrolled) = (At::Begin, true);
                 done(&mut next);
             }
+            (At::Begin, Some(Act::Guest | Act::Loop)) if alone => {
+                next.threads[i].called_out = false;
+                put(&mut next, GUEST, At::Within);
+            }
             (At::Begin, Some(Act::Guest | Act::Loop)) => {
                 next.threads[i].called_out = false;
                 say(&mut next, GUEST, At::Entered);
@@ -193,7 +205,10 @@ impl Model {
             (At::Entered, _) => next.threads[i].at = At::Within,
             (At::Within, Some(Act::Loop)) if !state.threads[i].called_out => return None,
             (At::Within, Some(Act::Guest | Act::Loop)) => {
-                say(&mut next, HOST, At::Begin);
+                match alone {
+                    true => put(&mut next, HOST, At::Begin),
+                    false => say(&mut next, HOST, At::Begin),
+                }
                 next.threads[i].act += usize::from(act == Some(Act::Guest));
             }
             (At::Begin, Some(Act::Sleep)) => say(&mut next, AWAY, At::Within),

@@ -4,7 +4,7 @@ use super::Act::{self, Ask, Bear, Guest, Loop, Sleep, Work};
 use super::{Model, ModelStep, model};
 
 /// The threads of a process: all that are there at the start, then those that are made.
-const STORIES: [(usize, &[&[Act]]); 7] = [
+const STORIES: [(usize, &[&[Act]]); 9] = [
     // Two ask at once, and a third one does all that there is to do.
     (3, &[&[Ask, Work], &[Work, Ask], &[Guest, Sleep, Work]]),
     (3, &[&[Ask, Ask], &[Guest, Ask], &[Sleep, Guest]]),
@@ -17,6 +17,16 @@ const STORIES: [(usize, &[&[Act]]); 7] = [
     (2, &[&[Ask], &[Bear(2), Loop], &[Sleep, Ask]]),
     // Sleepers come back at any time.
     (3, &[&[Ask, Ask], &[Sleep, Work, Sleep], &[Sleep, Guest]]),
+    // One is alone before the others are there, and after they have ended.
+    (
+        1,
+        &[
+            &[Guest, Bear(1), Guest, Guest, Ask],
+            &[Ask, Bear(2)],
+            &[Ask],
+        ],
+    ),
+    (1, &[&[Guest, Bear(1), Loop], &[Guest, Ask, Work]]),
 ];
 
 #[test]
@@ -39,6 +49,7 @@ fn each_step_is_needed() {
         ModelStep::LookAgainAfterParking,
         ModelStep::CallOut,
         ModelStep::SayThatOneWaits,
+        ModelStep::SeeOthers,
     ] {
         let fails = |(born, acts): (usize, &[&[Act]])| {
             let without = Some(step);
