@@ -124,6 +124,7 @@ impl Tape {
     ///
     /// # Errors
     /// No supervisor stores an edge.
+    #[inline]
     pub fn take_back(&mut self, ctx: &mut Context) -> Logged {
         match self {
             Self::Out(t) => {

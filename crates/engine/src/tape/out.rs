@@ -100,9 +100,13 @@ impl TapeOut {
     /// No supervisor stores one.
     #[inline]
     pub fn take_edges(&mut self, ctx: &mut Context, event: bool) -> Logged {
-        if ctx.edges().is_empty() {
-            return Ok(());
+        match ctx.edges().is_empty() {
+            true => Ok(()),
+            false => self.log_edges(ctx, event),
         }
+    }
+
+    fn log_edges(&mut self, ctx: &mut Context, event: bool) -> Logged {
         for edge in ctx.edges() {
             let kind = Kind::Edge {
                 at: edge.at,

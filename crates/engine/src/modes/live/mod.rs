@@ -19,6 +19,7 @@ use relive_host::{enter, sys};
 use crate::failure::{Failure, Result, die};
 use crate::flow::{End, Flow};
 use crate::kernel::generic::apply_mask;
+use crate::kernel::syscall;
 use crate::ptrace::{step, tracee};
 use crate::signals::deliver;
 use crate::stops;
@@ -160,18 +161,21 @@ fn run_until_end(task: &mut Task) -> Result<Flow> {
             }
             continue;
         }
-        let stop = task.go(false)?;
-        let flow = match stop {
-            Stop::Budget { .. } => {
+        // The stop is not moved on the way to its commonest cause: to read it as a whole, just after its parts were
+        // written, stalls the processor for longer than all else here takes.
+        let flow = match task.go(false) {
+            Ok(Stop::Syscall { next, .. }) => syscall::syscall(task, next)?,
+            Ok(Stop::Budget { .. }) => {
                 task.at_event();
                 task.mode().end_budget(task)?
             }
-            Stop::Pause { .. } => {
+            Ok(Stop::Pause { .. }) => {
                 task.at_event();
                 task.mode().pause(task)?;
                 Flow::Continue
             }
-            stop => stops::handle(task, stop)?,
+            Ok(stop) => stops::handle(task, stop)?,
+            Err(e) => return Err(e),
         };
         if !matches!(flow, Flow::Continue) {
             return Ok(flow);
