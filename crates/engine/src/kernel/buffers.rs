@@ -14,6 +14,8 @@ use crate::task::Task;
 
 const MSGHDR: u64 = 56;
 const MMSGHDR: u64 = 64;
+/// The most parts of a list (`UIO_MAXIOV`): the kernel refuses a longer one before it looks at any part.
+const PARTS: u64 = 1024;
 
 /// One flat guest range that the kernel may read or write.
 struct Piece {
@@ -112,7 +114,8 @@ impl Buffers {
                 self.piece(at, cap, dir, Rule::Table(out, when));
             }
             Arg::Iovec { dir, count } => {
-                self.iovec(task, at, call.args[usize::from(count)], dir, 0)
+                let count = list_len(call.args[usize::from(count)]);
+                self.iovec(task, at, count, dir, 0)
             }
             Arg::Msghdr { dir } => self.message(task, at, dir, 0),
             Arg::Mmsghdr { dir, count } => {
@@ -146,7 +149,10 @@ impl Buffers {
     }
 
     fn iovec(&mut self, task: &Task, at: u64, count: u64, dir: Dir, message: usize) {
-        for k in 0..count.min(1024) {
+        if count > PARTS {
+            return;
+        }
+        for k in 0..count {
             let (Ok(base), Ok(len)) = (task.read_u64(at + 16 * k), task.read_u64(at + 16 * k + 8))
             else {
                 return;
@@ -223,6 +229,11 @@ impl Buffers {
         }
         Ok(())
     }
+}
+
+/// The number of parts of a list that is an argument: the kernel takes 32 bits of it.
+pub(super) fn list_len(count: u64) -> u64 {
+    u64::from(count as u32)
 }
 
 fn length(call: &Call, len: Len, result: i64) -> Option<u64> {

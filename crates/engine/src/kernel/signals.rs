@@ -22,6 +22,17 @@ use crate::signals::frame::altstack_flags;
 use crate::task::Task;
 
 const EINVAL: i64 = -(libc::EINVAL as i64);
+/// The flags of an action that the kernel knows; it clears all others, so that a program can tell by
+/// `SA_UNSUPPORTED` that it does. The last two are `SA_RESTORER` and `SA_EXPOSE_TAGBITS`.
+const KNOWN_FLAGS: u64 = (libc::SA_NOCLDSTOP
+    | libc::SA_NOCLDWAIT
+    | libc::SA_SIGINFO
+    | libc::SA_ONSTACK
+    | libc::SA_RESTART
+    | libc::SA_NODEFER) as u64
+    | 0x8000_0000
+    | 0x0400_0000
+    | 0x800;
 const UNBLOCKABLE: u64 = 1 << (libc::SIGKILL - 1) | 1 << (libc::SIGSTOP - 1);
 
 /// Adds the signals that the host's handler has noted to those held for the guest; the thread's loop looks
@@ -127,6 +138,7 @@ fn action(task: &mut Task, call: &Call) -> CallResult<()> {
     let before = state.actions[sig as usize];
     if let Some(mut action) = wanted {
         action.mask &= !UNBLOCKABLE;
+        action.flags &= KNOWN_FLAGS;
         state.actions[sig as usize] = action;
         task.mode().host().action(sig, &action);
         // Setting a signal to be ignored drops it where it is pending.

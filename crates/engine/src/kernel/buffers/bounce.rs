@@ -10,7 +10,7 @@
 use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, Dir, Len, Special};
 
-use super::{Buffers, MMSGHDR, MSGHDR, Piece, Rule};
+use super::{Buffers, MMSGHDR, MSGHDR, PARTS, Piece, Rule, list_len};
 use crate::call::Call;
 use crate::call::astray::NOWHERE;
 use crate::kernel::own;
@@ -77,7 +77,9 @@ impl Buffers {
             }
             patches[i] = match arg {
                 Arg::Buf { .. } => self.find(at).map(|p| self.pieces[p].host),
-                Arg::Iovec { count, .. } => self.copy_iovec(at, call.args[usize::from(count)]),
+                Arg::Iovec { count, .. } => {
+                    self.copy_iovec(at, list_len(call.args[usize::from(count)]))
+                }
                 Arg::Msghdr { .. } => self.copy_headers(at, 1, MSGHDR),
                 Arg::Mmsghdr { count, .. } => self.copy_headers(
                     at,
@@ -182,8 +184,7 @@ impl Buffers {
     }
 
     fn copy_iovec(&mut self, at: u64, count: u64) -> Option<usize> {
-        let count = count.min(1024);
-        if count == 0 {
+        if !(1..=PARTS).contains(&count) {
             return None;
         }
         let copy = self.append(at, 16 * count)?;

@@ -8,6 +8,7 @@ use super::whose::{NOWHERE, Whose};
 use super::written::Written;
 use crate::call::Call;
 use crate::failure::Result;
+use crate::kernel::buffers::list_len;
 use crate::task::Task;
 
 const EFAULT: i64 = -(libc::EFAULT as i64);
@@ -179,7 +180,7 @@ pub(super) fn arguments(
     };
     let at = call.arg(memory);
     let mut parts = match row.args[usize::from(memory)] {
-        Arg::Iovec { count, .. } => read_vector(task, at, call.arg(count))?,
+        Arg::Iovec { count, .. } => read_vector(task, at, list_len(call.arg(count)))?,
         _ => vec![(at, call.args[2])],
     };
     let mut room = MOST;

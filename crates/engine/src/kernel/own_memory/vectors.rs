@@ -1,9 +1,12 @@
 //! process_vm_readv(2) and process_vm_writev(2) of the program itself.
 
+use relive_host::sys;
+
 use super::transfer::{EINVAL, gather, read_vector};
 use super::whose::{NOWHERE, is_own};
 use crate::call::Call;
 use crate::failure::Result;
+use crate::kernel::buffers::list_len;
 use crate::kernel::generic::generic;
 use crate::kernel::refuse::refuse;
 use crate::ptrace::tracer;
@@ -41,12 +44,21 @@ pub fn write_vectors(task: &mut Task, call: &Call) -> Result<i64> {
 /// Writes to the memory of another process, which the caller traces.
 fn to_tracee(task: &mut Task, call: &Call) -> Result<i64> {
     let vectors = (
-        read_vector(task, call.args[1], call.args[2]),
+        read_vector(task, call.args[1], list_len(call.args[2])),
         read_vector(task, call.args[3], call.args[4]),
     );
     let (Ok(here), Ok(there)) = vectors else {
-        return Ok(-i64::from(libc::EFAULT));
+        // The kernel says what is wrong with them, and must not find the second in the host's memory.
+        let mut cut = *call;
+        cut.args[3] = NOWHERE;
+        return generic(task, &cut);
     };
+    if [&here, &there]
+        .iter()
+        .any(|parts| parts.iter().all(|(_, len)| *len == 0))
+    {
+        return Ok(0);
+    }
     let Some(bytes) = gather(&here) else {
         return Ok(-i64::from(libc::EFAULT));
     };
@@ -54,6 +66,7 @@ fn to_tracee(task: &mut Task, call: &Call) -> Result<i64> {
     for (at, len) in there {
         let (piece, behind) = rest.split_at(rest.len().min(len as usize));
         match tracer::write_memory(task, call.int(0) as u32, at, piece)? {
+            None if !exists(call.int(0)) => return Ok(-i64::from(libc::ESRCH)),
             None => return Ok(refuse(call, libc::EPERM)),
             Some(n) if n == piece.len() as i64 => done += n,
             Some(_) if done == 0 => return Ok(-i64::from(libc::EFAULT)),
@@ -62,6 +75,13 @@ fn to_tracee(task: &mut Task, call: &Call) -> Result<i64> {
         rest = behind;
     }
     Ok(done)
+}
+
+/// Whether there is a thread with this id.
+fn exists(id: i32) -> bool {
+    // SAFETY: asks, and sends nothing.
+    let asked = || unsafe { sys::syscall(libc::SYS_kill as u64, [id as u64, 0, 0, 0, 0, 0]) };
+    id > 0 && asked() as i64 != -i64::from(libc::ESRCH)
 }
 
 /// Makes such a call with the remote vector cut to the guest's map; `prepare` gets the cut vector
