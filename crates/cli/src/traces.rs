@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use relive_engine::Failure;
-use relive_engine::supervisor;
+use relive_engine::supervisor::{self, Linearising};
 use relive_engine::timeline::{Timeline, Uninterrupted, crashes, processes};
 use relive_gdb::At;
 use relive_kabi::signal_name;
@@ -56,9 +56,17 @@ pub fn open_to_replay(name: Option<&Path>) -> Result<Trace, Failure> {
 fn linearise(trace: &Path) -> Result<(), Failure> {
     const WHAT: &str = "the order of the threads: attempt";
     let progress = progress::spinner(WHAT, supervisor::ATTEMPTS.into());
-    let attempts = supervisor::linearise(trace, &mut |n| progress.set_position(n.into()));
+    let attempts = supervisor::linearise(trace, &mut |progressed| match progressed {
+        Linearising::Attempt(n) => progress.set_position(n.into()),
+        Linearising::Waits => output::tell(
+            "another process is finding the order of the threads of this recording: waiting for it",
+        ),
+    });
     progress.finish_and_clear();
-    let attempts = format::count(attempts?.into(), "attempt");
+    let attempts = match attempts? {
+        0 => "by another process".to_owned(),
+        n => format::count(n.into(), "attempt"),
+    };
     output::tell(&format!(
         "the order of the threads is found ({attempts}) and kept"
     ));

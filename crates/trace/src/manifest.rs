@@ -18,6 +18,12 @@ use crate::version::{FORMAT, Version};
 /// Name of the manifest in a trace.
 pub(crate) const NAME: &str = "manifest.json";
 
+/// The manifest of the trace in `directory`.
+#[must_use]
+pub fn manifest_file(directory: &Path) -> PathBuf {
+    directory.join(NAME)
+}
+
 /// Command line and environment are at most a few megabytes (execve(2), "Limits on size of
 /// arguments and environment"), six bytes each in the worst case of JSON.
 const LENGTH_MAX: u64 = 64 << 20;
@@ -180,7 +186,7 @@ impl Manifest {
     /// # Errors
     /// When there is none, when it is damaged, and when its major version is not ours.
     pub fn read(directory: &Path) -> Result<Self> {
-        let path = directory.join(NAME);
+        let path = manifest_file(directory);
         let file = match open_regular(&path) {
             Err(Error::Read { source, .. })
                 if matches!(
@@ -237,7 +243,7 @@ impl Manifest {
 
     /// Replaces the manifest in `directory`, if any, as a whole.
     pub(crate) fn write(&self, directory: &Path) -> Result<()> {
-        let path = directory.join(NAME);
+        let path = manifest_file(directory);
         let temporary = directory.join(".manifest.json.new");
         let mut text = serde_json::to_vec_pretty(self).map_err(|source| Error::Manifest {
             path: path.clone(),

@@ -120,6 +120,27 @@ fn a_search_that_is_interrupted_ends_as_one_that_is_not() {
 }
 
 #[test]
+fn first_replays_at_the_same_time_find_one_order() {
+    let sandbox = Sandbox::new();
+    sandbox
+        .relive(&["record", "--mode=sketch", "-o", "sketch", "seq", "3"])
+        .ok();
+    let begin = |_| {
+        let mut command = sandbox.command(&["replay", "sketch"]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.spawn().unwrap()
+    };
+    let replays: Vec<_> = (0..4).map(begin).collect();
+    for mut replay in replays {
+        wait(&mut replay);
+        let output = replay.wait_with_output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        assert_eq!(output.stdout, b"1\n2\n3\n", "{output:?}");
+    }
+    sandbox.relive(&["verify", "sketch"]).ok();
+}
+
+#[test]
 fn it_is_told_as_an_object() {
     let sandbox = Sandbox::new();
     sandbox.relive(&["record", "true"]).ok();

@@ -20,7 +20,7 @@ use crate::logging;
 use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::path::{self, Paths};
 use crate::modes::replay::linear::search::Search;
-use crate::supervisor::{keep_keyboard, try_order};
+use crate::supervisor::{ExactLock, keep_keyboard, try_order};
 use crate::timeline::ReplayProcess;
 
 /// The bounds of a search.
@@ -296,6 +296,11 @@ impl Exploration<'_> {
         self.brought.clear();
         self.pool = None;
         let began = Instant::now();
+        let _lock = ExactLock::take(self.trace, &mut || ())?;
+        // By a replay that has tried the same orders meanwhile.
+        if Trace::open(self.trace).map_err(Failure::setup)?.is_exact() {
+            return Ok(true);
+        }
         let failed = match try_order(self.trace, &exact_folder(self.trace), &hints) {
             Ok(replayed) => {
                 watcher.attempted(&Attempted {

@@ -5,6 +5,7 @@ use std::path::Path;
 
 use relive_trace::{Manifest, Trace, TraceWriter, exact_folder};
 
+use super::exact_lock::ExactLock;
 use super::replay::{Exact, Failed, ReplayOptions, Replayed, replay_into};
 use crate::failure::{Failure, Result};
 use crate::learnt_sites;
@@ -16,20 +17,33 @@ use crate::modes::replay::linear::search::{self, Search};
 /// Most attempts to find the turns of a recording.
 pub const ATTEMPTS: u32 = search::MOST;
 
-/// Finds the turns of a recording whose threads ran at the same time, and keeps them in the trace. `begins` is
-/// told the number of each attempt, from 1. Returns how many there were.
+/// Progress of [`linearise`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Linearising {
+    /// Another process finds the turns of the same recording, and is waited for.
+    Waits,
+    /// An attempt begins, with this number, from 1.
+    Attempt(u32),
+}
+
+/// Finds the turns of a recording whose threads ran at the same time, and keeps them in the trace. Returns how many
+/// attempts there were; 0: another process has found them meanwhile.
 ///
 /// # Errors
 /// No order that was tried agrees with the recording: expected and actual events of the first attempt are in
 /// the message. Then nothing is kept.
-pub fn linearise(trace: &Path, begins: &mut dyn FnMut(u32)) -> Result<u32> {
+pub fn linearise(trace: &Path, watcher: &mut dyn FnMut(Linearising)) -> Result<u32> {
     logging::init();
+    let _lock = ExactLock::take(trace, &mut || watcher(Linearising::Waits))?;
+    if Trace::open(trace).map_err(Failure::setup)?.is_exact() {
+        return Ok(0);
+    }
     let mut search = Search::default();
     let mut paths = Paths::new();
     let mut hints = Hints::default();
     let mut first = None;
     loop {
-        begins(search.attempts() + 1);
+        watcher(Linearising::Attempt(search.attempts() + 1));
         let Failed { failure, at, .. } = match try_order(trace, &exact_folder(trace), &hints) {
             Ok(_) => return Ok(search.attempts() + 1),
             Err(failed) => failed,
@@ -84,7 +98,7 @@ fn learn(trace: &Path, hints: &Hints) {
 }
 
 /// Replays a sketch from the beginning with the decisions of a search, and writes the exact tapes into a folder, which
-/// has none if the order does not agree.
+/// has none if the order does not agree. The caller has the [`ExactLock`].
 ///
 /// # Errors
 /// It does not, or the trace is damaged.
