@@ -40,6 +40,10 @@
 //! | `limits` | kept | kept | getrlimit(2) |
 //! | `retained_fds` | kept | kept | |
 //!
+//! A process beside its parent in the same memory (`CLONE_UNTRACED`) inherits as a vfork child does without
+//! `CLONE_VFORK`, but for `index`, `slot` and `ticks`, which are a new thread's, and its `index` as a process, which is
+//! its parent's.
+//!
 //! ¹ At the parent's call, from which it then returns for the first time ([`first_return`]).
 //! ² Only the ignored ones with CLONE_CLEAR_SIGHAND.
 //! ³ The parent takes back the state that it shares with a vfork child as the child leaves:
@@ -99,6 +103,17 @@ impl TaskState {
             child.signals.altstack = AltStack::default();
         }
         child
+    }
+
+    /// The thread of a process that uses its parent's memory beside it: as such a child without `CLONE_VFORK`.
+    #[must_use]
+    pub fn for_lodger(self, args: &CloneArgs, index: u32, tid: u32) -> Self {
+        Self {
+            index,
+            slot: index,
+            ticks: 0,
+            ..self.for_vfork(args, tid)
+        }
     }
 
     /// The common part of all new threads, at the call of the parent.
@@ -275,6 +290,30 @@ pub fn vforked(task: &mut Task, args: &CloneArgs, index: u32, pid: u32) {
     task.restore(task.capture().for_vfork(args, pid));
     task.process = Process::restore(task.process.capture().for_child(args, index, pid));
     first_return(task, args);
+}
+
+/// The task of a process that uses its parent's memory beside it, and stands behind the call of its parent.
+pub fn lodger(task: &Task, args: &CloneArgs, index: u32, pid: u32, tape: Tape) -> Box<Task> {
+    let state = task
+        .process
+        .capture()
+        .for_child(args, task.process.index, pid);
+    let process = Process::restore(state);
+    let mut child = Box::new(Task::new(task.machine(), process, index, pid, tape));
+    child.set_mode(task.mode());
+    child.restore(task.capture().for_lodger(args, index, pid));
+    child.lodges = true;
+    first_return(&mut child, args);
+    child
+}
+
+/// The same has its id.
+pub fn lodger_is(task: &mut Task, pid: u32) {
+    task.tid = pid;
+    task.process = Process::restore(ProcessState {
+        pid,
+        ..task.process.capture()
+    });
 }
 
 /// The first return of a new task from its parent's call, with its own stack.

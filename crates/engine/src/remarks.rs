@@ -28,7 +28,7 @@ impl Remark {
                 "{name} was not executed (ENOEXEC): only x86-64 programs and scripts can be recorded"
             ),
             Self::Tracer => format!(
-                "{name} could not start a process that traces it: if it is LeakSanitizer, set ASAN_OPTIONS=detect_leaks=0"
+                "{name} could not start a process that traces it: if it is LeakSanitizer, record without --mode sketch, or set ASAN_OPTIONS=detect_leaks=0"
             ),
             Self::FixedMemory => format!(
                 "{name} wants much memory at an address that Relive cannot give: programs with ThreadSanitizer or MemorySanitizer cannot be recorded"

@@ -31,11 +31,17 @@ const VOID: u64 = UNTRACED | libc::CLONE_PTRACE as u64 | DETACHED;
 
 /// fork(2).
 pub fn fork(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+    if task.lodges {
+        return follow::<ByLodger>(task, call, told);
+    }
     make_task(task, call, CloneKind::Copy, &CloneArgs::fork(), told)
 }
 
 /// vfork(2).
 pub fn vfork(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+    if task.lodges {
+        return follow::<ByLodger>(task, call, told);
+    }
     make_task(task, call, CloneKind::Visitor, &CloneArgs::vfork(), told)
 }
 
@@ -148,7 +154,7 @@ enum CloneKind {
     Copy,
     /// A process in the memory of its parent, which waits until the child has left it.
     Visitor,
-    /// A process that traces its parent.
+    /// A process that traces its parent, in whose memory it runs beside it.
     Tracer,
     /// No known way.
     Unknown,
@@ -161,8 +167,7 @@ impl CloneKind {
         const PROCESS: u64 = FS | FILES | SYSVSEM | IO | PIDFD | PARENT | NAMESPACES;
         // Only the kernel knows the number that the parent has for such a child before it runs.
         const NUMBER: u64 = (libc::CLONE_NEWPID | libc::CLONE_PARENT_SETTID) as u64;
-        // The child traces its parent, and waits until the parent is ready. Here the parent would
-        // wait for the child: a dead-lock.
+        // The child traces its parent, and waits until the parent is ready: the parent must not wait for it.
         const TRACER: u64 = VM | UNTRACED;
         let shares = args.flags & !(OURS | VOID);
         if contradicts(args.flags, args.signal) {
@@ -217,18 +222,39 @@ fn make(
     asked: Asked<CloneArgs>,
     told: Option<&Answer>,
 ) -> Result<Reply> {
+    if task.lodges {
+        return follow::<ByLodger>(task, call, told);
+    }
     let asked = asked.and_then(|args| Ok((CloneKind::of(&args)?, args)));
     match asked {
         Ok((way @ (CloneKind::Thread | CloneKind::Copy | CloneKind::Visitor), args)) => {
             make_task(task, call, way, &args, told)
         }
-        Ok((CloneKind::Tracer, _)) => follow::<Tracer>(task, call, told),
+        Ok((CloneKind::Tracer, args)) => match task.mode().lodger(task, &args, told)? {
+            Some(reply) => Ok(reply),
+            None => follow::<Tracer>(task, call, told),
+        },
         Ok((CloneKind::Unknown, _)) => follow::<Unknown>(task, call, told),
         Err(errno) => Ok(Reply::Value(-i64::from(errno))),
     }
 }
 
-/// A clone of [`CloneKind::Tracer`]: refused.
+/// A task of a process that lodges in another's memory: refused.
+struct ByLodger;
+
+impl Operation for ByLodger {
+    type Plan = ();
+
+    fn prepare(_: &mut Task, _: &Call) -> Prepared<()> {
+        Ok(())
+    }
+
+    fn perform(_: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
+        Ok(refuse(call, libc::EPERM))
+    }
+}
+
+/// A clone of [`CloneKind::Tracer`] that the mode does not make: refused.
 struct Tracer;
 
 impl Operation for Tracer {

@@ -13,6 +13,7 @@ use rustix::fs::{AtFlags, CWD, statat};
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 
 use super::operation::{Operation, Prepared};
+use super::refuse::refuse;
 use super::resume::ERESTART;
 use crate::call::Call;
 use crate::descriptor;
@@ -52,6 +53,9 @@ impl Operation for Execve {
     }
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
+        if task.lodges {
+            return Ok(refuse(call, libc::EPERM));
+        }
         let [_, argv, envp, ..] = call.args;
         let path = path(task, call, 0);
         path.map_or_else(Ok, |path| attempt(task, &path, argv, envp))
@@ -69,6 +73,9 @@ impl Operation for Execveat {
     }
 
     fn perform(task: &mut Task, call: &Call, (): &mut ()) -> Result<i64> {
+        if task.lodges {
+            return Ok(refuse(call, libc::EPERM));
+        }
         let [_, _, argv, envp, ..] = call.args;
         path_at(task, call).map_or_else(Ok, |path| attempt(task, &path, argv, envp))
     }

@@ -93,7 +93,11 @@ pub fn exit(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
 }
 
 /// exit_group(2).
-pub fn exit_group(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
+pub fn exit_group(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result<Reply> {
+    if task.lodges {
+        // The others in this memory are another process.
+        return exit(task, call, told);
+    }
     let code = call.int(0) & 0xff;
     tracee::exits(task, (code as u32) << 8, StopPlace::Entry)?;
     if task.vforked.is_some() {

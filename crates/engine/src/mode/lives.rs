@@ -63,6 +63,19 @@ pub trait Lives {
         told: Option<&Answer>,
     ) -> Result<Reply>;
 
+    /// Makes a process that uses the memory of its parent beside it. `None`: the mode makes none.
+    ///
+    /// # Errors
+    /// Divergence.
+    fn lodger(
+        &self,
+        _task: &mut Task,
+        _args: &CloneArgs,
+        _told: Option<&Answer>,
+    ) -> Result<Option<Reply>> {
+        Ok(None)
+    }
+
     /// A host thread begins to run its task: the first event of the task is `start`.
     ///
     /// # Errors

@@ -132,6 +132,7 @@ fn attach(task: &mut Task, call: &Call, shm: &'static Shm) -> Result<i64> {
     let Some(process) = process_of(shm, tid) else {
         return Ok(refuse(call, libc::EPERM));
     };
+    await_release(task, slots, tid)?;
     if process == task.process.pid || slots.of_thread(tid).is_some() || !may_trace(tid) {
         return Ok(EPERM);
     }
@@ -156,13 +157,35 @@ fn attach(task: &mut Task, call: &Call, shm: &'static Shm) -> Result<i64> {
         pokes::wake_stopped(process);
     }
     // Its host must know before any signal comes to it.
+    sleep_until(task, slot, || slot.state() != state::CLAIMED)
+}
+
+/// Waits until a thread whose tracer has let it go, or is gone, has noticed that.
+fn await_release(task: &mut Task, slots: &'static Slots, tid: u32) -> Result<()> {
+    let Some((_, slot)) = slots.of_thread(tid) else {
+        return Ok(());
+    };
+    let released = || match slot.state() {
+        state::RUNNING => slot.resume.load(Ordering::Acquire) == ptrace::DETACH,
+        state::STOPPED | state::LISTENING => slot.is_orphan(),
+        _ => false,
+    };
+    let its = || slot.thread.load(Ordering::Acquire) == tid;
+    match released() {
+        true => sleep_until(task, slot, || !its() || !released()).map(drop),
+        false => Ok(()),
+    }
+}
+
+/// Sleeps until the tracee has done something, two seconds at most.
+fn sleep_until(task: &mut Task, slot: &'static Slot, done: impl Fn() -> bool) -> Result<i64> {
     let mode = task.mode();
     mode.asleep(task, &mut || {
         for _ in 0..40 {
-            if slot.state() != state::CLAIMED {
+            if done() {
                 break;
             }
-            slot.sleep(|| slot.state() != state::CLAIMED);
+            slot.sleep(&done);
         }
         0
     })

@@ -41,7 +41,15 @@ impl TapeOut {
     /// # Errors
     /// All rings are in use.
     pub fn create(shm: Shm, id: TapeId) -> Result<Self> {
-        let ring = shm.claim(id, ids::process())?;
+        Self::create_for(shm, id, ids::process())
+    }
+
+    /// The same, for the process with this kernel id: the tape ends with it, if not before.
+    ///
+    /// # Errors
+    /// All rings are in use.
+    pub fn create_for(shm: Shm, id: TapeId, pid: u32) -> Result<Self> {
+        let ring = shm.claim(id, pid)?;
         Ok(Self::attach(shm, ring, 0))
     }
 

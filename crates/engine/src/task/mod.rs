@@ -101,6 +101,9 @@ pub struct Task {
     pub traced: Option<Box<Traced>>,
     /// A tracer may have something to say to it.
     pub looks: bool,
+    /// It is a process of its own in the memory of another, and has its turns as a thread of that one
+    /// (`modes/live/lodger.rs`).
+    pub lodges: bool,
     /// The parent, put aside, while a vfork child runs in this task.
     pub vforked: Option<Box<Parent>>,
 }
@@ -148,6 +151,7 @@ impl Task {
             behind: Behind::default(),
             traced: None,
             looks: false,
+            lodges: false,
             vforked: None,
         }
     }

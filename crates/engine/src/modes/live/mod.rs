@@ -6,6 +6,7 @@ pub mod changes;
 mod content;
 pub mod fork;
 pub mod host;
+pub mod lodger;
 pub mod recording;
 pub mod threads;
 pub mod vfork;
@@ -66,8 +67,9 @@ pub fn run_in_place(task: &mut Task, begun: Result<()>) -> ! {
     unreachable!("a process does not outlive its only thread")
 }
 
-/// Runs a thread that has begun so to its end. Here a live host process ends, and nowhere else.
-fn finish_thread(task: &mut Task, main: bool, begun: Result<()>) {
+/// Runs a thread that has begun so to its end, and returns its exit code. Here a live host process ends, and nowhere
+/// else.
+fn finish_thread(task: &mut Task, main: bool, begun: Result<()>) -> i32 {
     let flow = match begun.and_then(|()| run_until_end(task)) {
         Ok(flow) => flow,
         Err(e) => die(&e),
@@ -86,14 +88,15 @@ fn finish_thread(task: &mut Task, main: bool, begun: Result<()>) {
                 t.close();
             }
             task.mode().thread_ends(task);
-            if let Flow::ThreadEnd(code) = flow {
-                tracee::thread_ended(task, code);
+            let code = match flow {
+                Flow::ThreadEnd(code) => code,
+                _ => 0,
+            };
+            match task.lodges {
+                true => tracee::process_ended(task, End::Code(code)),
+                false => tracee::thread_ended(task, code),
             }
             if main {
-                let code = match flow {
-                    Flow::ThreadEnd(code) => code,
-                    _ => 0,
-                };
                 if let Some(member) = task.member.take() {
                     task.machine().registry.withdraw(member, false);
                 }
@@ -101,6 +104,7 @@ fn finish_thread(task: &mut Task, main: bool, begun: Result<()>) {
                 // on with the others, and ends with this code when they have ended.
                 unsafe { sys::exit_thread(code) }
             }
+            code
         }
     }
 }
@@ -112,11 +116,12 @@ fn end_process(task: &Task, end: End) -> ! {
     }
     task.mode().process_ends(task);
     tracee::process_ended(task, end);
-    if task.vforked.is_none() && matches!(end, End::Code(_)) {
+    let whole = task.vforked.is_none() && !task.lodges;
+    if whole && matches!(end, End::Code(_)) {
         let program = task.process.state().exe.clone();
         crate::translations::save(&task.machine().memory(), &program);
     }
-    if task.vforked.is_none() {
+    if whole {
         crate::stats::end();
     }
     match end {

@@ -147,15 +147,15 @@ fn begin(birth: &VforkBirth<'_>, task: &mut Task) -> Result<()> {
     Ok(())
 }
 
-/// A host stack for the child.
-struct HostStack {
+/// A host stack for a process in this memory.
+pub(super) struct HostStack {
     base: u64,
 }
 
 impl HostStack {
     const SIZE: u64 = 512 * 1024;
 
-    fn new() -> Result<Self> {
+    pub(super) fn new() -> Result<Self> {
         let prot = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
         // SAFETY: a fresh anonymous mapping.
@@ -171,7 +171,7 @@ impl HostStack {
         Ok(Self { base: base as u64 })
     }
 
-    fn top(&self) -> *mut libc::c_void {
+    pub(super) fn top(&self) -> *mut libc::c_void {
         (self.base + Self::SIZE) as *mut libc::c_void
     }
 }

@@ -49,7 +49,9 @@ pub fn answer(task: &mut Task, call: &Call) -> Result<Begun> {
                 how: Ending::ThreadExit,
                 code,
                 ..
-            } if nr == libc::SYS_exit && *code == call.int(0) => {
+            } if (nr == libc::SYS_exit || task.lodges && nr == libc::SYS_exit_group)
+                && *code == call.int(0) =>
+            {
                 Some(Begun::Told(Answer::default()))
             }
             Kind::End {

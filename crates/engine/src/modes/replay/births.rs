@@ -37,6 +37,23 @@ pub fn thread(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Repl
     Ok(Reply::Value(answer.result))
 }
 
+/// A process in its parent's memory that runs beside it: has its turns as a thread.
+pub fn lodger(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply> {
+    if answer.result > 0 {
+        let index = answer.child_index();
+        task.process.seen_thread(index);
+        let tape = state::task_tape(TapeId::new(task.process.index, index))?;
+        news::add_task(inherit::lodger(
+            task,
+            args,
+            index,
+            answer.result as u32,
+            tape,
+        ));
+    }
+    Ok(Reply::Value(answer.result))
+}
+
 /// A process with a copy of the memory.
 pub fn fork(task: &mut Task, args: &CloneArgs, answer: &Answer) -> Result<Reply> {
     if answer.result <= 0 {

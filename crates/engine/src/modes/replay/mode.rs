@@ -261,6 +261,15 @@ impl Lives for Replay {
         births::vfork(task, call, args, answer(told))
     }
 
+    fn lodger(
+        &self,
+        task: &mut Task,
+        args: &CloneArgs,
+        told: Option<&Answer>,
+    ) -> Result<Option<Reply>> {
+        births::lodger(task, args, answer(told)).map(Some)
+    }
+
     fn thread_begins(&self, _: &mut Task, _: Kind<'_>) -> Result<()> {
         Ok(())
     }

@@ -76,6 +76,11 @@ impl Session {
     /// Draws the consequence of an event of the running task, which becomes the one that goes on.
     /// Returns how the process has ended, if it has: that task is then the last one that there was.
     pub fn settle(&mut self, task: &mut Box<Task>, flow: Flow) -> Result<Option<Ended>> {
+        let flow = match flow {
+            // The process in whose memory it was goes on.
+            Flow::ProcessEnd(_) if task.lodges => Flow::ThreadEnd(0),
+            flow => flow,
+        };
         Ok(match flow {
             Flow::Continue => None,
             Flow::Park => match self.next_turn(task, false)? {

@@ -6,17 +6,19 @@
 //! that the tape names the holders in order. Waiting happens outside every lock; a woken
 //! thread touches no engine state before it holds the baton.
 
+mod lodging;
 pub mod membership;
 #[cfg(test)]
 mod tests;
 
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 use relive_host::sys;
 use relive_sched::{Policy, SharedAccess};
 
 use crate::failure::Result;
+use crate::modes::live::lodger::Lodger;
 pub use crate::sharing::group::Predecessor;
 use crate::sharing::processes::{ProcessSlot, standing};
 use crate::shm::Shm;
@@ -32,6 +34,8 @@ pub struct Baton {
     process: AtomicU32,
     /// Deaths of the group's holders that this process has answered.
     deaths: AtomicU32,
+    /// There is a lodger that has turns.
+    lodged: AtomicBool,
     /// Changes of files that this process has heard of.
     heard: AtomicU64,
     /// Which process is next; asked by the group's holder only.
@@ -43,6 +47,8 @@ struct BatonState {
     last: u32,
     queue: Vec<BatonWaiter>,
     policy: Box<dyn Policy>,
+    /// The process that lodges in this memory.
+    lodger: Option<Lodger>,
 }
 
 struct BatonWaiter {
@@ -86,6 +92,7 @@ impl Baton {
             last: slot,
             queue: Vec::new(),
             policy,
+            lodger: None,
         };
         Self {
             state: Mutex::new(state),
@@ -93,6 +100,7 @@ impl Baton {
             shm,
             process: AtomicU32::new(process),
             deaths: AtomicU32::new(0),
+            lodged: AtomicBool::new(false),
             heard: AtomicU64::new(0),
             among: Mutex::new(among),
         }
@@ -115,6 +123,7 @@ impl Baton {
     pub fn start_over(&self, process: u32) {
         let mut s = self.lock();
         s.queue.clear();
+        self.forget_lodger(&mut s);
         (s.holder, s.last) = (Some(0), 0);
         self.waiting.store(0, Ordering::Relaxed);
         self.process.store(process, Ordering::Relaxed);
@@ -223,7 +232,7 @@ impl Baton {
         } else {
             s.enqueue(task.slot, &go, &self.waiting);
             drop(s);
-            wait(&go);
+            self.wait(&go, task)?;
             s = self.lock();
         }
         self.begin_turn(task, s)
@@ -255,7 +264,7 @@ impl Baton {
             s.enqueue(task.slot, &go, &self.waiting);
             drop(s);
             wake(next);
-            wait(&go);
+            self.wait(&go, task)?;
             s = self.lock();
         }
         self.begin_turn(task, s)
@@ -292,6 +301,7 @@ impl BatonState {
             "only the holder releases the baton"
         );
         self.last = thread;
+        self.forget_dead(waiting);
         if self.queue.is_empty() {
             return None;
         }
@@ -317,10 +327,4 @@ fn wake(go: *const AtomicU32) {
     let go = unsafe { &*go };
     go.store(1, Ordering::Release);
     sys::futex_wake(go, 1);
-}
-
-fn wait(go: &AtomicU32) {
-    while go.load(Ordering::Acquire) == 0 {
-        sys::futex_wait(go, 0, None);
-    }
 }

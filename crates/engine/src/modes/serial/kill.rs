@@ -12,7 +12,7 @@ use crate::call::Call;
 use crate::failure::Result;
 use crate::ids;
 use crate::kernel::enter::blocking;
-use crate::kernel::refuse::unsupported;
+use crate::kernel::refuse::{refuse, unsupported};
 use crate::sharing::group::GROUP;
 use crate::sharing::processes::{PROCESSES, ProcessSlot, standing};
 use crate::shm::Shm;
@@ -34,7 +34,14 @@ impl Serial {
         sig: i32,
         send: MakeCall<'_>,
     ) -> Result<i64> {
+        let lodger = self.baton.is_lodger(call.int(0) as u32) && names_a_process(call);
         match (sig, self.baton.is_member()) {
+            (libc::SIGKILL, _) if lodger => self.kill_lodger(task, call, send),
+            // It must not keep the baton meanwhile, nor get it.
+            (_, _) if lodger && stops(sig) => match task.lodges {
+                true => blocking(task, call.nr, &call.args),
+                false => Ok(refuse(call, libc::EPERM)),
+            },
             (libc::SIGKILL, true) => kill(self.shm, true, task, call, send),
             // A thread that stops itself must not keep the baton meanwhile.
             (_, true) if stops(sig) && concerns_itself(task, call) => {
@@ -44,6 +51,11 @@ impl Serial {
             (_, false) => from_outside(self.shm, task, call, sig, send),
         }
     }
+}
+
+/// Whether the first argument of a call that sends a signal is a process.
+fn names_a_process(call: &Call) -> bool {
+    i64::from(call.nr) != libc::SYS_pidfd_send_signal
 }
 
 fn stops(sig: i32) -> bool {

@@ -14,6 +14,7 @@ use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::ids;
 use crate::mode::{HandedOn, Lives};
+use crate::modes::live::lodger::{self, Lodger};
 use crate::modes::live::{fork, threads, vfork};
 use crate::tape::{Tape, TapeOut};
 use crate::task::Task;
@@ -48,6 +49,28 @@ impl Lives for Serial {
         vfork::spawn(task, args, self)
     }
 
+    fn lodger(
+        &self,
+        task: &mut Task,
+        args: &CloneArgs,
+        _: Option<&Answer>,
+    ) -> Result<Option<Reply>> {
+        self.end_lodger(task, |l| l.left || !l.lives());
+        if !lodger::is_possible(task, args) || !self.baton.has_room() {
+            return Ok(None);
+        }
+        let lodger = match lodger::start(task, args)? {
+            Ok(lodger) => lodger,
+            Err(errno) => return Ok(Some(Reply::Value(-i64::from(errno)))),
+        };
+        let (index, pid) = (lodger.slot, lodger.pid);
+        self.baton.lodges(lodger);
+        // The slice at hand may be that of a thread that was alone.
+        self.new_slice(task);
+        task.log.extra.extend_from_slice(&index.to_le_bytes());
+        Ok(Some(Reply::Value(pid.into())))
+    }
+
     fn thread_begins(&self, task: &mut Task, start: Kind<'_>) -> Result<()> {
         if let Some(sampler) = &self.sampler {
             sampler.begin(task.index);
@@ -58,12 +81,23 @@ impl Lives for Serial {
     }
 
     fn thread_ends(&self, task: &mut Task) {
+        match task.lodges {
+            true => self.baton.lodger_leaves(),
+            // As the kernel would, by the signal that such a process asks for first.
+            false => self.end_lodger(task, |l| l.creator == task.slot),
+        }
         self.baton.release(task);
     }
 
     fn process_ends(&self, task: &Task) {
         match &task.vforked {
+            None if task.lodges && !task.last => {
+                task.machine().registry.ended();
+                self.baton.lodger_leaves();
+                self.baton.release(task);
+            }
             None => {
+                self.end_lodger(task, |l| l.slot != task.slot);
                 self.schedule().close();
                 self.baton.leave(task);
             }
@@ -87,8 +121,39 @@ impl Lives for Serial {
     }
 
     fn executes(&self, task: &Task) {
+        self.end_lodger(task, |_| true);
         // The new host gives the group's baton up; it runs in the process's first thread.
         self.baton.keep([ids::thread_of(task.tid), ids::process()]);
+    }
+}
+
+impl Serial {
+    /// SIGKILL to the process that lodges in this memory, which dies between two of its turns.
+    ///
+    /// # Errors
+    /// As the call.
+    pub(super) fn kill_lodger(
+        &self,
+        task: &mut Task,
+        call: &Call,
+        send: &mut dyn FnMut(&mut Task) -> Result<i64>,
+    ) -> Result<i64> {
+        if !task.lodges {
+            self.end_lodger(task, |l| l.pid == call.int(0) as u32);
+            return Ok(0);
+        }
+        task.flush_readings()?;
+        task.machine().registry.ended();
+        self.baton.lodger_leaves();
+        self.baton.release(task);
+        send(task)
+    }
+
+    /// Ends the process that lodges in this memory, if it is such a one.
+    fn end_lodger(&self, task: &Task, which: impl Fn(&Lodger) -> bool) {
+        if self.baton.end_lodger(which) {
+            task.machine().registry.ended();
+        }
     }
 }
 

@@ -207,6 +207,7 @@ impl Outcomes for Serial {
 
 impl Turns for Serial {
     fn asleep(&self, task: &mut Task, enter: &mut dyn FnMut() -> i64) -> Result<i64> {
+        self.sleeps_again(task)?;
         let (result, taken) = self.asleep_unlogged(task, enter)?;
         self.taken_back(task, taken)?;
         Ok(result)
@@ -275,7 +276,7 @@ impl Signals for Serial {
     }
 
     fn is_being_killed(&self, task: &Task) -> bool {
-        task.vforked.is_none() && self.baton.is_being_killed()
+        task.vforked.is_none() && !task.lodges && self.baton.is_being_killed()
     }
 }
 

@@ -3,6 +3,7 @@
 use relive_trace::{Event, Kind, TapeId};
 
 use crate::failure::Result;
+use crate::ids;
 use crate::shm::Shm;
 use crate::tape::TapeOut;
 
@@ -11,6 +12,8 @@ use crate::tape::TapeOut;
 pub struct Schedule {
     shm: Shm,
     pub(super) process: u32,
+    /// The kernel's id of that process: a lodger may log the first turn, and end long before it.
+    pid: u32,
     tape: Option<TapeOut>,
 }
 
@@ -22,7 +25,7 @@ impl Schedule {
                 process: self.process,
                 thread: TapeId::SCHEDULE,
             };
-            self.tape = Some(TapeOut::create(self.shm, id)?);
+            self.tape = Some(TapeOut::create_for(self.shm, id, self.pid)?);
         }
         if let Some(tape) = &mut self.tape {
             tape.put(&Event {
@@ -52,6 +55,7 @@ impl Schedule {
         Self {
             shm,
             process,
+            pid: ids::process(),
             tape: ring.map(|ring| TapeOut::attach(shm, ring, 0)),
         }
     }

@@ -12,7 +12,9 @@ use super::schedule::Schedule;
 use super::spinning::{self, SpinVerdict};
 use crate::failure::Result;
 use crate::flow::Flow;
+use crate::ptrace::change;
 use crate::stops::{self, Stepped};
+use crate::tape::SYNCHRONOUS;
 use crate::task::Task;
 
 /// Ticks between two looks at the recorder, of a thread that no other can wait for.
@@ -126,6 +128,17 @@ impl Serial {
         self.baton.release(task);
         let result = enter();
         Ok((result, self.baton.take(task)?))
+    }
+
+    /// A call goes on with one turn. One in which it has done nothing but look, and sleeps again, becomes a switch before
+    /// the call: a replay parks there once more.
+    pub(super) fn sleeps_again(&self, task: &mut Task) -> Result<()> {
+        if std::mem::take(&mut task.log.switched) {
+            // The thread stands at its call: behind an event the place has a name.
+            change::make(task, SYNCHRONOUS, &[])?;
+            task.record(Kind::Switch { steps: task.steps })?;
+        }
+        Ok(())
     }
 
     /// Waits by `wait` at the present safe point, without the baton where others could want it.

@@ -4,6 +4,7 @@ use relive_kabi::Makes;
 use relive_trace::{Ending, Kind};
 
 use crate::call::Call;
+use crate::call::clone_args::{THREAD, UNTRACED, VFORK, VM};
 use crate::failure::Result;
 use crate::flow::Flow;
 use crate::guide::point::Point;
@@ -134,7 +135,7 @@ impl Event {
     }
 }
 
-/// Whether the call that the thread stands at is to make a process, and no thread.
+/// Whether the call that the thread stands at is to make a process with turns of its own.
 fn forks(task: &Task) -> bool {
     let call = Call::at(&task.ctx);
     let flags = match call.row.map_or(Makes::Nothing, |row| row.makes) {
@@ -143,7 +144,8 @@ fn forks(task: &Task) -> bool {
         Makes::Flags(argument) => call.arg(argument),
         Makes::FlagsBehind(argument) => task.read_u64(call.arg(argument)).unwrap_or(0),
     };
-    flags & libc::CLONE_THREAD as u64 == 0
+    let lodger = VM | UNTRACED;
+    flags & THREAD == 0 && flags & (lodger | VFORK) != lodger
 }
 
 /// The number of the signal that the tape has next.

@@ -15,7 +15,7 @@ use crate::task::Task;
 /// # Errors
 /// It cannot be described anywhere in this process.
 pub fn capture(at: &Stepper, track: TrackState) -> Result<Option<SessionState>> {
-    let amid = at.tasks().any(|task| task.vforked.is_some());
+    let amid = at.tasks().any(|task| task.vforked.is_some() || task.lodges);
     if at.steps != Some(0) || at.ended.is_some() || at.task.ctx.rip == 0 || amid {
         return Ok(None);
     }

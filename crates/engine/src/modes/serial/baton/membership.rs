@@ -52,7 +52,7 @@ impl Baton {
     pub fn meet(&self) -> Result<()> {
         let slot = self.sharing_slot(self.process())?;
         if slot.standing.load(Ordering::Acquire) == standing::PRIVATE {
-            slot.pid.store(ids::process(), Ordering::Release);
+            slot.pid.store(self.owner(), Ordering::Release);
             slot.become_one(standing::RUNNING);
             // Earlier changes are in the content that it will map.
             let told = CHANGES.of(&self.shm).told();
@@ -71,7 +71,7 @@ impl Baton {
         if self.is_member() {
             return Ok(None);
         }
-        slot.pid.store(ids::process(), Ordering::Release);
+        slot.pid.store(self.owner(), Ordering::Release);
         slot.become_one(standing::JOINING);
         self.first_turn(task).map(Some)
     }
