@@ -63,6 +63,8 @@ pub struct ModeTraits {
     pub multiplexed: bool,
     /// The host process is confined, and its guest's calls do not reach the kernel.
     pub confined: bool,
+    /// Its guests may trace each other by ptrace(2).
+    pub traces: bool,
     /// It may want to see single accesses of a thread ([`Turns::samples`]).
     pub samples: bool,
     /// Content that a replay needs (images, mapped files, input) goes into a trace.

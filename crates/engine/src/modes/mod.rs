@@ -35,7 +35,7 @@ pub fn choose(name: Name, shm: Option<Shm>, start: serial::Start) -> Result<&'st
         Name::Sketch => {
             let shm = shm.ok_or_else(|| Failure::internal("a recording has shared memory"))?;
             match start.handed_on.turns {
-                true => Box::leak(Box::new(serial::Serial::new(shm, start))),
+                true => Box::leak(Box::new(serial::Serial::within_sketch(shm, start))),
                 false => Box::leak(Box::new(sketch::Sketch::new(shm, &start))),
             }
         }

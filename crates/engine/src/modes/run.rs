@@ -36,6 +36,7 @@ impl Mode for Run {
             together: true,
             multiplexed: false,
             confined: false,
+            traces: false,
             samples: false,
             keeps: false,
             clocks: Use::Live,

@@ -15,7 +15,6 @@ use crate::call::Call;
 use crate::failure::{Failure, Result, answered};
 use crate::ids;
 use crate::kernel::refuse::refuse;
-use crate::mode::Name;
 use crate::sharing::processes::PROCESSES;
 use crate::sharing::stopped_thread;
 use crate::shm::Shm;
@@ -44,7 +43,7 @@ const FXSAVE: usize = 512;
 /// # Errors
 /// The turn behind it is lost.
 pub fn ptrace(task: &mut Task, call: &Call) -> Result<i64> {
-    let Some(shm) = crate::shm::shared().filter(|_| task.machine().name == Name::Serial) else {
+    let Some(shm) = crate::shm::shared().filter(|_| task.traits().traces) else {
         return Ok(refuse(call, libc::EPERM));
     };
     // Slots name threads by the ids that all processes know them by.
@@ -433,7 +432,7 @@ fn stopped(task: &Task, shm: &'static Shm, process: u32) -> Option<&'static Slot
 /// Whether the calling process traces a process, and it is stopped.
 #[must_use]
 pub fn has_stopped(task: &Task, process: u32) -> bool {
-    let shm = crate::shm::shared().filter(|_| task.machine().name == Name::Serial);
+    let shm = crate::shm::shared().filter(|_| task.traits().traces);
     shm.is_some_and(|shm| stopped(task, shm, process).is_some())
 }
 
@@ -442,7 +441,7 @@ pub fn has_stopped(task: &Task, process: u32) -> bool {
 /// # Errors
 /// The turn behind it is lost.
 pub fn file(task: &mut Task, process: u32, file: u64) -> Result<Option<Vec<u8>>> {
-    let shm = crate::shm::shared().filter(|_| task.machine().name == Name::Serial);
+    let shm = crate::shm::shared().filter(|_| task.traits().traces);
     let Some(slot) = shm.and_then(|shm| stopped(task, shm, process)) else {
         return Ok(None);
     };
@@ -473,7 +472,7 @@ pub fn file(task: &mut Task, process: u32, file: u64) -> Result<Option<Vec<u8>>>
 /// # Errors
 /// The turn behind it is lost.
 pub fn write_memory(task: &mut Task, process: u32, at: u64, bytes: &[u8]) -> Result<Option<i64>> {
-    let Some(shm) = crate::shm::shared().filter(|_| task.machine().name == Name::Serial) else {
+    let Some(shm) = crate::shm::shared().filter(|_| task.traits().traces) else {
         return Ok(None);
     };
     let Some(slot) = stopped(task, shm, process) else {

@@ -14,7 +14,6 @@ use crate::call::Call;
 use crate::failure::{Result, answered};
 use crate::kernel::enter::{enter_kernel, interrupted};
 use crate::kernel::generic::generic;
-use crate::mode::Name;
 use crate::task::Task;
 
 const ECHILD: i64 = -(libc::ECHILD as i64);
@@ -138,7 +137,7 @@ fn is_child(slot: &Slot) -> bool {
 /// # Errors
 /// The turn behind it is lost.
 pub fn wait(task: &mut Task, call: &Call) -> Result<i64> {
-    let Some(shm) = crate::shm::shared().filter(|_| task.machine().name == Name::Serial) else {
+    let Some(shm) = crate::shm::shared().filter(|_| task.traits().traces) else {
         return generic(task, call);
     };
     let slots = SLOTS.of(shm);

@@ -142,6 +142,7 @@ impl Mode for Fake {
             together: false,
             multiplexed: false,
             confined: false,
+            traces: false,
             samples: false,
             keeps: false,
             clocks: Use::Live,

@@ -63,6 +63,7 @@ impl Mode for Replay {
             together: false,
             multiplexed: true,
             confined: true,
+            traces: false,
             samples: false,
             keeps: false,
             clocks: Use::Replay,

@@ -63,6 +63,8 @@ pub struct Serial {
     seed: Option<(u64, bool)>,
     /// Where the policy is one that looks at accesses.
     sampler: Option<Sampler>,
+    /// The recording is a sketch: other processes of it may have threads that run together.
+    in_sketch: bool,
     /// The process has gone over from a mode in which its threads ran together, and the first turn is not logged yet.
     owes_turn: AtomicBool,
 }
@@ -98,7 +100,17 @@ impl Serial {
             shm,
             seed: start.handed_on.seed,
             sampler: matches!(start.handed_on.seed, Some((_, true))).then(Sampler::default),
+            in_sketch: false,
             owes_turn: AtomicBool::new(false),
+        }
+    }
+
+    /// The same of a process of a sketch, whose threads have turns.
+    #[must_use]
+    pub fn within_sketch(shm: Shm, start: Start) -> Self {
+        Self {
+            in_sketch: true,
+            ..Self::new(shm, start)
         }
     }
 
@@ -137,6 +149,7 @@ impl Mode for Serial {
             together: false,
             multiplexed: false,
             confined: false,
+            traces: !self.in_sketch,
             samples: self.sampler.is_some(),
             keeps: true,
             clocks: Use::Record,

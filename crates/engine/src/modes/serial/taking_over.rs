@@ -28,7 +28,7 @@ impl Serial {
         };
         Self {
             owes_turn: AtomicBool::new(true),
-            ..Self::new(shm, start)
+            ..Self::within_sketch(shm, start)
         }
     }
 

@@ -83,6 +83,7 @@ impl Mode for Sketch {
             together: true,
             multiplexed: false,
             confined: false,
+            traces: false,
             samples: false,
             keeps: true,
             clocks: Use::Record,
