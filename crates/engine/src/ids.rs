@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicI32, Ordering};
 
 use relive_host::sys;
 use rustix::fs::{Mode, OFlags, openat};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, getppid, pidfd_open};
 
 use crate::descriptor_limit::Room;
 
@@ -35,6 +35,12 @@ fn proc() -> Option<BorrowedFd<'static>> {
 #[must_use]
 pub fn may_differ() -> bool {
     proc().is_some()
+}
+
+/// The parent of this process, as this process knows it.
+#[must_use]
+pub fn parent() -> u32 {
+    getppid().map_or(0, |pid| pid.as_raw_pid() as u32)
 }
 
 /// The calling thread.

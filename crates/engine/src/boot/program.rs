@@ -38,7 +38,7 @@ pub fn run(
 ) -> Result<Infallible> {
     let mut task = load(machine, boot, index, live::prepare_thread)?;
     descriptor_limit::restore(descriptors);
-    crate::ptrace::tracee::after_exec(&mut task);
+    crate::ptrace::births::after_exec(&mut task);
     live::run(task, Ok(()));
     unreachable!("the first thread of a process ends by itself")
 }

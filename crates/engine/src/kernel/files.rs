@@ -17,7 +17,7 @@ use crate::descriptor::{self, is_generated};
 use crate::failure::{CallError, Result};
 use crate::memfd;
 use crate::ptrace::requests::file;
-use crate::ptrace::tracer;
+use crate::ptrace::tracee_memory;
 use crate::task::Task;
 
 /// The file that a path names, if the engine must answer for it.
@@ -78,18 +78,21 @@ pub fn open(task: &mut Task, call: &Call) -> Result<i64> {
             given(fs::open(&exe[..], flags, Mode::empty()).map_err(Into::into))
         }
         Some(Virtual::AnothersMemory(process))
-            if flags & libc::O_ACCMODE != libc::O_RDONLY && !tracer::has_stopped(task, process) =>
+            if flags & libc::O_ACCMODE != libc::O_RDONLY
+                && !tracee_memory::has_stopped(task, process) =>
         {
             refuse(call, libc::EACCES)
         }
-        Some(Virtual::Tracees(process, which)) => match tracer::file(task, process, which)? {
-            Some(path) if which == file::EXE => {
-                let flags = OFlags::from_bits_retain((flags & !libc::O_NOFOLLOW) as u32);
-                given(fs::open(&path[..], flags, Mode::empty()).map_err(Into::into))
+        Some(Virtual::Tracees(process, which)) => {
+            match tracee_memory::file(task, process, which)? {
+                Some(path) if which == file::EXE => {
+                    let flags = OFlags::from_bits_retain((flags & !libc::O_NOFOLLOW) as u32);
+                    given(fs::open(&path[..], flags, Mode::empty()).map_err(Into::into))
+                }
+                Some(bytes) => content(&bytes, flags),
+                None => generic(task, call)?,
             }
-            Some(bytes) => content(&bytes, flags),
-            None => generic(task, call)?,
-        },
+        }
         Some(Virtual::Memory | Virtual::AnothersMemory(_)) => {
             task.machine().descriptor_kinds.memory_opened();
             generic(task, call)?
@@ -105,7 +108,7 @@ pub fn readlink(task: &mut Task, call: &Call) -> Result<i64> {
     let exe = match classify(task, call, path) {
         Some(Virtual::Exe) => task.process.state().exe.clone(),
         Some(Virtual::Tracees(process, file::EXE)) => {
-            match tracer::file(task, process, file::EXE)? {
+            match tracee_memory::file(task, process, file::EXE)? {
                 Some(exe) => exe,
                 None => return generic(task, call),
             }
@@ -237,7 +240,7 @@ fn classify(task: &Task, call: &Call, path: usize) -> Option<Virtual> {
         found if process == task.process.pid => Some(found),
         Virtual::Memory if whose::is_own(task, process) => Some(found),
         Virtual::Memory => Some(Virtual::AnothersMemory(process)),
-        found if tracer::has_stopped(task, process) => Some(Virtual::Tracees(
+        found if tracee_memory::has_stopped(task, process) => Some(Virtual::Tracees(
             process,
             match found {
                 Virtual::Maps => file::MAPS,

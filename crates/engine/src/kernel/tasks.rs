@@ -13,7 +13,7 @@ use crate::call::reply::Reply;
 use crate::failure::{Result, answered};
 use crate::flow::{End, Flow};
 use crate::ptrace::stop::StopPlace;
-use crate::ptrace::{tracee, waiting};
+use crate::ptrace::{ends, waiting};
 use crate::task::Task;
 use crate::task::ending::{clear_id, end_thread, release_locks, still};
 
@@ -87,7 +87,7 @@ pub fn exit(task: &mut Task, call: &Call, _: Option<&Answer>) -> Result<Reply> {
         return exit_group(task, call, None);
     }
     let code = call.int(0) as u32 & 0xff;
-    tracee::exits(task, code << 8, StopPlace::Entry)?;
+    ends::exits(task, code << 8, StopPlace::Entry)?;
     end_thread(task, call.int(0))?;
     Ok(Reply::Flow(Flow::ThreadEnd(call.int(0) & 0xff)))
 }
@@ -99,7 +99,7 @@ pub fn exit_group(task: &mut Task, call: &Call, told: Option<&Answer>) -> Result
         return exit(task, call, told);
     }
     let code = call.int(0) & 0xff;
-    tracee::exits(task, (code as u32) << 8, StopPlace::Entry)?;
+    ends::exits(task, (code as u32) << 8, StopPlace::Entry)?;
     if task.vforked.is_some() {
         // Its parent still uses this memory.
         clear_id(task)?;

@@ -6,7 +6,11 @@
 //!
 //! So a replay of either needs nothing of the other, and nothing here but [`change::replay`] runs in one.
 
+mod answers;
+mod asks;
+pub mod births;
 pub mod change;
+pub mod ends;
 pub mod intake;
 pub mod pokes;
 pub mod registers;
@@ -16,5 +20,6 @@ pub mod standing;
 pub mod step;
 pub mod stop;
 pub mod tracee;
+pub mod tracee_memory;
 pub mod tracer;
 pub mod waiting;

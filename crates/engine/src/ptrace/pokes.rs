@@ -2,6 +2,7 @@
 //! stand for. A guest must never see one.
 
 use relive_host::sys;
+use rustix::process::{Pid, Signal, kill_process};
 
 use super::slots::sent_by;
 use crate::siginfo::{SigInfo, signo};
@@ -67,6 +68,14 @@ fn to_thread(process: u32, thread: u32, sig: i32, info: &SigInfo) -> bool {
 fn to_process(process: u32, sig: i32, info: &SigInfo) -> bool {
     let args = [process.into(), sig as u64, info.as_ptr() as u64, 0, 0, 0];
     send(libc::SYS_rt_sigqueueinfo, args)
+}
+
+/// Kills a process, if it is there.
+pub fn kill(process: u32) {
+    if let Some(pid) = Pid::from_raw(process as i32) {
+        // It may have ended.
+        let _ = kill_process(pid, Signal::KILL);
+    }
 }
 
 /// Lets a thread look at its slot at its next safe point; a call in which it sleeps is cut short.

@@ -320,8 +320,7 @@ impl Slot {
 #[must_use]
 pub fn sent_by(sig: i32, code: i32, pid: u32) -> SigInfo {
     let mut info = [0; 128];
-    // SAFETY: asks for an id.
-    let uid = unsafe { libc::getuid() };
+    let uid = rustix::process::getuid().as_raw();
     for (at, word) in [(0, sig as u32), (8, code as u32), (16, pid), (20, uid)] {
         info[at..at + 4].copy_from_slice(&word.to_le_bytes());
     }

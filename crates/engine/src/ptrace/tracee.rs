@@ -5,15 +5,11 @@ use std::sync::atomic::Ordering;
 
 use super::change;
 use super::intake::note_signals;
-use super::registers;
 use super::requests::{event, option};
-use super::slots::{SLOTS, Slot, sent_by, wish};
+use super::slots::{SLOTS, sent_by, wish};
 use super::standing::{LifeStep, state};
-use super::stop::{self, Resumed, Stop, StopPlace, slot, tell, trap_info};
-use crate::call::clone_args::CloneArgs;
+use super::stop::{self, Resumed, Stop, StopPlace, slot, trap_info};
 use crate::failure::Result;
-use crate::flow::End;
-use crate::ids;
 use crate::siginfo::{SigInfo, signo};
 use crate::tape::SYNCHRONOUS;
 use crate::task::Task;
@@ -22,7 +18,7 @@ use crate::traced::{Begins, GoesOn, Traced};
 const SI_KERNEL: i32 = 128;
 const SIGTRAP: u32 = libc::SIGTRAP as u32;
 
-fn options(task: &Task) -> u32 {
+pub(super) fn options(task: &Task) -> u32 {
     slot(task).map_or(0, |s| s.options.load(Ordering::Acquire))
 }
 
@@ -42,7 +38,7 @@ fn trap(task: &mut Task, stop: Stop, takes: bool) -> Result<Resumed> {
     Ok(resumed)
 }
 
-fn at_event(task: &mut Task, event: u32, message: u64, place: StopPlace) -> Result<()> {
+pub(super) fn at_event(task: &mut Task, event: u32, message: u64, place: StopPlace) -> Result<()> {
     let info = Some(trap_info(event, task));
     let code = event << 8 | SIGTRAP;
     let stop = Stop {
@@ -144,50 +140,6 @@ fn look(task: &mut Task) -> Result<()> {
         trap(task, stop, false)?;
     }
     Ok(())
-}
-
-/// A thread has become traced by its parent's tracer: from now on it has its ids.
-pub fn begins(task: &Task) {
-    if let (Some(slot), Some(traced)) = (slot(task), &task.traced)
-        && traced.begins == Some(Begins::Born)
-    {
-        name(slot, task.process.pid, task.tid);
-        slot.take(LifeStep::Hears);
-    }
-}
-
-fn name(slot: &Slot, process: u32, thread: u32) {
-    slot.process.store(process, Ordering::Release);
-    slot.thread.store(thread, Ordering::Release);
-}
-
-/// The process goes on as another program: whether it is traced.
-pub fn after_exec(task: &mut Task) {
-    let Some(shm) = crate::shm::shared().filter(|shm| SLOTS.of(shm).any()) else {
-        return;
-    };
-    let slots = SLOTS.of(shm);
-    let Some((at, slot)) = slots.of_thread(task.tid) else {
-        return;
-    };
-    let goes_on = match slot.resume.load(Ordering::Acquire) {
-        super::requests::ptrace::SYSCALL => GoesOn::ToCall,
-        super::requests::ptrace::SINGLESTEP => GoesOn::Step,
-        _ => GoesOn::Freely,
-    };
-    for (other, ended) in slots.of_process(task.process.pid) {
-        if other != at {
-            ended.take(LifeStep::Vanishes);
-        }
-    }
-    slot.take(LifeStep::Hears);
-    task.traced = Some(Box::new(Traced {
-        slot: at,
-        goes_on,
-        begins: Some(Begins::Program),
-        ..Traced::default()
-    }));
-    note_signals(task);
 }
 
 /// The task stands at the `syscall` instruction of a call. Returns whether it makes it.
@@ -318,207 +270,4 @@ pub fn steps(task: &Task) -> bool {
     task.traced
         .as_ref()
         .is_some_and(|t| t.goes_on == GoesOn::Step)
-}
-
-/// The task is about to make a thread or a process, which is traced too if the tracer wants that: takes a
-/// slot for it.
-pub fn makes(task: &mut Task, args: &CloneArgs) {
-    let wanted = options(task);
-    let Some(traced) = &mut task.traced else {
-        return;
-    };
-    traced.birth = None;
-    let (kind, option) = match (
-        args.has(libc::CLONE_VFORK),
-        args.signal == libc::SIGCHLD as u64,
-    ) {
-        (true, _) => (event::VFORK, option::VFORK),
-        (false, true) => (event::FORK, option::FORK),
-        (false, false) => (event::CLONE, option::CLONE),
-    };
-    let Some(shm) = crate::shm::shared() else {
-        return;
-    };
-    let other_ids = args.has(libc::CLONE_NEWPID) || ids::may_differ();
-    if wanted & option == 0 || args.has(libc::CLONE_UNTRACED) || other_ids {
-        return;
-    }
-    let slots = SLOTS.of(shm);
-    let own = slots.at(traced.slot);
-    let Some((at, slot)) = slots.claim() else {
-        return;
-    };
-    for (to, from) in [
-        (&slot.tracer, &own.tracer),
-        (&slot.tracer_thread, &own.tracer_thread),
-        (&slot.options, &own.options),
-        (&slot.seized, &own.seized),
-    ] {
-        to.store(from.load(Ordering::Acquire), Ordering::Release);
-    }
-    traced.birth = Some(at);
-    traced.event = Some((kind, 0));
-}
-
-/// The call of [`makes`] is over: with the id of the new task in its creator, with 0 in a forked child.
-pub fn made(task: &mut Task, id: i64, process: bool) {
-    // A tracer may have attached before the child could hear of it.
-    task.looks |= id == 0 && crate::shm::shared().is_some_and(|shm| SLOTS.of(shm).any());
-    let Some(traced) = &mut task.traced else {
-        return;
-    };
-    let birth = traced.birth.take();
-    if id == 0 {
-        task.traced = birth.map(|slot| Box::new(Traced::born(slot)));
-        begins(task);
-        note_signals(task);
-        return;
-    }
-    let Some(at) = birth else { return };
-    let Some(shm) = crate::shm::shared() else {
-        return;
-    };
-    let slot = SLOTS.of(shm).at(at);
-    if id < 0 {
-        traced.event = None;
-        slot.take(LifeStep::Vanishes);
-        return;
-    }
-    if let Some((_, message)) = &mut traced.event {
-        *message = id as u64;
-    }
-    if process {
-        name(slot, id as u32, id as u32);
-    }
-}
-
-/// A vfork child begins in its parent's task: the parent's part in tracing, put aside, becomes the child's.
-pub fn visits(task: &mut Task, parent: Option<&mut Box<Traced>>, words: registers::Words) {
-    let Some(parent) = parent else { return };
-    let Some(birth) = parent.birth.take() else {
-        return;
-    };
-    let mut own = Traced::born(birth);
-    own.parent = Some((parent.slot, Box::new(words)));
-    task.traced = Some(Box::new(own));
-    begins(task);
-    note_signals(task);
-}
-
-/// A vfork child has left its parent's memory: the parent, which has stopped meanwhile for its tracer, goes on
-/// with that stop.
-///
-/// # Errors
-/// An event is lost.
-pub fn is_left(task: &mut Task, child: i64) -> Result<()> {
-    let Some(slot) = slot(task) else {
-        return Ok(());
-    };
-    note_signals(task);
-    let wanted = options(task);
-    let Some(traced) = &mut task.traced else {
-        return Ok(());
-    };
-    if child < 0 {
-        traced.event = None;
-        return Ok(());
-    }
-    match slot.state() {
-        // Its tracer has let it go on.
-        state::RUNNING if traced.event.is_some() => {
-            traced.goes_on = match slot.resume.load(Ordering::Acquire) {
-                super::requests::ptrace::SYSCALL => GoesOn::ToCall,
-                super::requests::ptrace::SINGLESTEP => GoesOn::Step,
-                _ => GoesOn::Freely,
-            };
-            traced.event = match wanted & option::VFORKDONE {
-                0 => None,
-                _ => Some((event::VFORK_DONE, child as u64)),
-            };
-        }
-        _ => {
-            if let Some((_, message)) = &mut traced.event {
-                *message = child as u64;
-            }
-        }
-    }
-    Ok(())
-}
-
-/// The task is about to end with this status, at its call or at a safe point.
-///
-/// # Errors
-/// An event is lost.
-pub fn exits(task: &mut Task, status: u32, place: StopPlace) -> Result<()> {
-    if task.traced.is_some() && options(task) & option::EXIT != 0 {
-        return at_event(task, event::EXIT, status.into(), place);
-    }
-    Ok(())
-}
-
-/// A thread of several has ended, with this exit code.
-pub fn thread_ended(task: &Task, code: i32) {
-    let Some(slot) = slot(task) else { return };
-    if task.tid == task.process.pid {
-        // The kernel tells the end of the first thread with that of the process.
-        return;
-    }
-    if slot.ends(task.tid, (code as u32 & 0xff) << 8) {
-        tell(slot, libc::SIGCHLD as u32);
-    }
-}
-
-/// The process has ended, and its host is about to. A tracer that is not its parent is told first.
-pub fn process_ended(task: &Task, end: End) {
-    release_tracees(task);
-    let (Some(own), Some(shm)) = (slot(task), crate::shm::shared()) else {
-        return;
-    };
-    let status = match end {
-        End::Code(code) => (code as u32 & 0xff) << 8,
-        End::Signal(sig) => sig as u32,
-    };
-    let pid = task.process.pid;
-    let tracer = own.tracer.load(Ordering::Acquire);
-    // SAFETY: asks for an id.
-    let is_parent = unsafe { libc::getppid() } as u32 == tracer;
-    let is_first = |slot: &Slot| slot.thread.load(Ordering::Acquire) == pid;
-    for (_, slot) in SLOTS.of(shm).of_process(pid) {
-        // The kernel tells a parent the end of the first thread.
-        let thread = slot.thread.load(Ordering::Acquire);
-        if !(is_parent && is_first(slot)) && slot.ends(thread, status) {
-            tell(slot, libc::SIGCHLD as u32);
-        }
-    }
-    // The process ends for its parent once the tracer has been told of all threads, as natively.
-    let told = || {
-        let mut slots = SLOTS.of(shm).of_process(pid);
-        !slots.any(|(_, s)| s.state() == state::ENDED)
-    };
-    while !told() && !own.is_orphan() && shm.need_supervisor().is_ok() {
-        own.sleep(told);
-    }
-    for (_, slot) in SLOTS.of(shm).of_process(pid) {
-        if is_parent && is_first(slot) {
-            slot.take(LifeStep::Vanishes);
-        }
-    }
-}
-
-/// A tracer ends: its tracees go on, or are killed.
-fn release_tracees(task: &Task) {
-    let Some(shm) = crate::shm::shared().filter(|shm| SLOTS.of(shm).any()) else {
-        return;
-    };
-    for (_, slot) in SLOTS.of(shm).of_tracer(task.process.pid) {
-        let process = slot.process.load(Ordering::Acquire);
-        if slot.options.load(Ordering::Acquire) & option::EXITKILL != 0 && process != 0 {
-            // SAFETY: kills a tracee, as it has been told to.
-            unsafe { libc::kill(process as i32, libc::SIGKILL) };
-        }
-        if slot.state() == state::ENDED {
-            slot.take(LifeStep::Vanishes);
-        }
-        slot.ring();
-    }
 }

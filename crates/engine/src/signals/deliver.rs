@@ -9,7 +9,7 @@ use super::frame;
 use crate::failure::{Result, answered};
 use crate::flow::{End, Flow};
 use crate::ptrace::stop::StopPlace;
-use crate::ptrace::{intake, tracee};
+use crate::ptrace::{ends, intake, tracee};
 use crate::sigaction::{DefaultAction, SIG_DFL, SIG_IGN, default_action};
 use crate::siginfo::{SigInfo, fault_addr, fault_info, signo};
 use crate::tape::SYNCHRONOUS;
@@ -148,7 +148,7 @@ fn deliver_untraced(
                     siginfo: info,
                 }))?;
             }
-            tracee::exits(task, sig as u32, StopPlace::Safe)?;
+            ends::exits(task, sig as u32, StopPlace::Safe)?;
             return killed(task, sig, synchronous);
         }
         _ => {}

@@ -12,7 +12,7 @@ use crate::failure::Result;
 use crate::kernel::generic::generic;
 use crate::kernel::operation::{Operation, Outcome, Prepared};
 use crate::kernel::refuse::refuse;
-use crate::ptrace::tracer;
+use crate::ptrace::tracee_memory;
 use crate::task::Task;
 
 /// read(2), pread(2), readv(2), preadv(2): of memory, or as all others.
@@ -62,7 +62,7 @@ fn to_tracee(task: &mut Task, call: &Call) -> Result<i64> {
     let Some(bytes) = gather(&parts) else {
         return Ok(-i64::from(libc::EFAULT));
     };
-    let written = tracer::write_memory(task, process, at, &bytes)?;
+    let written = tracee_memory::write_memory(task, process, at, &bytes)?;
     Ok(written.unwrap_or_else(|| refuse(call, libc::EPERM)))
 }
 

@@ -9,7 +9,7 @@ use crate::failure::Result;
 use crate::kernel::buffers::list_len;
 use crate::kernel::generic::generic;
 use crate::kernel::refuse::refuse;
-use crate::ptrace::tracer;
+use crate::ptrace::tracee_memory;
 use crate::task::Task;
 
 /// process_vm_readv(2): of the caller's own memory, the mapped part; other processes' memory is left to
@@ -65,7 +65,7 @@ fn to_tracee(task: &mut Task, call: &Call) -> Result<i64> {
     let (mut rest, mut done) = (&bytes[..], 0);
     for (at, len) in there {
         let (piece, behind) = rest.split_at(rest.len().min(len as usize));
-        match tracer::write_memory(task, call.int(0) as u32, at, piece)? {
+        match tracee_memory::write_memory(task, call.int(0) as u32, at, piece)? {
             None if !exists(call.int(0)) => return Ok(-i64::from(libc::ESRCH)),
             None => return Ok(refuse(call, libc::EPERM)),
             Some(n) if n == piece.len() as i64 => done += n,

@@ -14,6 +14,7 @@ use crate::call::clone_args::{CloneArgs, FILES, FS, UNTRACED, VM};
 use crate::failure::Result;
 use crate::inherit;
 use crate::mode::HandedOn;
+use crate::ptrace::pokes;
 use crate::task::Task;
 
 /// The only flags with which such a process is made: it has a table of descriptors in common with its parent.
@@ -52,8 +53,7 @@ impl Lodger {
     /// Kills it, unless it is about to leave by itself, and waits until it has left.
     pub fn end(&self) {
         if !self.left && self.lives() {
-            // SAFETY: kills a child of this process, which lives.
-            unsafe { libc::kill(self.pid as i32, libc::SIGKILL) };
+            pokes::kill(self.pid);
         }
         while self.lives() {
             sys::futex_wait(&self.room.lives, 1, Some(50));

@@ -21,7 +21,7 @@ use crate::failure::{Failure, Result, die};
 use crate::flow::{End, Flow};
 use crate::kernel::generic::apply_mask;
 use crate::kernel::syscall;
-use crate::ptrace::{step, tracee};
+use crate::ptrace::{ends, step, tracee};
 use crate::signals::deliver;
 use crate::stops;
 use crate::task::Task;
@@ -93,8 +93,8 @@ fn finish_thread(task: &mut Task, main: bool, begun: Result<()>) -> i32 {
                 _ => 0,
             };
             match task.lodges {
-                true => tracee::process_ended(task, End::Code(code)),
-                false => tracee::thread_ended(task, code),
+                true => ends::process_ended(task, End::Code(code)),
+                false => ends::thread_ended(task, code),
             }
             if main {
                 if let Some(member) = task.member.take() {
@@ -115,7 +115,7 @@ fn end_process(task: &Task, end: End) -> ! {
         t.close();
     }
     task.mode().process_ends(task);
-    tracee::process_ended(task, end);
+    ends::process_ended(task, end);
     let whole = task.vforked.is_none() && !task.lodges;
     if whole && matches!(end, End::Code(_)) {
         let program = task.process.state().exe.clone();

@@ -10,6 +10,7 @@ use super::{Baton, BatonState};
 use crate::failure::{Failure, Result};
 use crate::ids;
 use crate::modes::live::lodger::Lodger;
+use crate::ptrace::pokes;
 use crate::task::Task;
 
 /// Milliseconds between two looks.
@@ -89,10 +90,9 @@ impl Baton {
         let Some(lodger) = &s.lodger else {
             return Ok(());
         };
-        // SAFETY: asks for an id.
-        if task.lodges && unsafe { libc::getppid() } as u32 != lodger.parent {
-            // SAFETY: ends this process, whose turn never comes.
-            unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        if task.lodges && ids::parent() != lodger.parent {
+            // Its turn never comes.
+            pokes::kill(std::process::id());
         }
         if s.holder != Some(lodger.slot) || lodger.lives() {
             return Ok(());
