@@ -27,11 +27,26 @@ static void moved(void) {
     CHECK(mremap(map, 4096, 4096, MREMAP_MAYMOVE) == MAP_FAILED && errno == EFAULT);
 }
 
+// A map that is to have no flags but those that the kernel knows: that file is in no persistent memory.
+static void validated(int file) {
+    refused(file, PROT_READ, MAP_SHARED_VALIDATE | MAP_SYNC, EOPNOTSUPP);
+    refused(file, PROT_READ, MAP_SHARED_VALIDATE | 0x200000, EOPNOTSUPP);
+    refused(-1, PROT_READ, MAP_SHARED_VALIDATE | 0x200000, EBADF);
+    int flags = MAP_SHARED_VALIDATE | MAP_NORESERVE | MAP_POPULATE;
+    CHECK(mmap(NULL, 4096, PROT_READ, flags, file, 0) != MAP_FAILED);
+    // Other types ignore them, but for one that some file systems refuse.
+    void *map = mmap(NULL, 4096, PROT_READ, MAP_SHARED | MAP_SYNC, file, 0);
+    printf("synchronous: %d\n", map == MAP_FAILED ? errno : 0);
+    CHECK(mmap(NULL, 4096, PROT_READ, MAP_SHARED | 0x200000, file, 0) != MAP_FAILED);
+    CHECK(mmap(NULL, 4096, PROT_READ, MAP_PRIVATE | 0x200000, file, 0) != MAP_FAILED);
+}
+
 int main(void) {
     large_pages();
     moved();
     int file = open("file", O_CREAT | O_RDWR, 0600);
     CHECK(file >= 0 && write(file, "text", 4) == 4);
+    validated(file);
     refused(open("file", O_PATH), PROT_READ, MAP_PRIVATE, EBADF);
     refused(open("file", O_WRONLY), PROT_READ, MAP_PRIVATE, EACCES);
     int reader = open("file", O_RDONLY);

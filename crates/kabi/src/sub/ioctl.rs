@@ -158,6 +158,7 @@ mod any_file {
         0x5452 FIOASYNC(input_of(INT));
         0x5460 FIOQSIZE(output_of(8));
         0x40044900 INOTIFY_IOC_SETNEXTWD(Int);
+        0x40085400 TFD_IOC_SET_TICKS(input_of(8));
         0x80045200 RNDGETENTCNT(output_of(INT));
         0xb701 NS_GET_USERNS(Unused) => fds(Creates);
         0xb702 NS_GET_PARENT(Unused) => fds(Creates);

@@ -24,6 +24,21 @@ use crate::task::Task;
 /// A size of memory at a fixed address that only sanitizers ask for.
 const MUCH: u64 = 1 << 34;
 const MAP_DENYWRITE: i32 = 0x800;
+/// Flags of maps that the kernel takes for all files.
+const KNOWN_BY_ALL: i32 = libc::MAP_TYPE
+    | libc::MAP_FIXED
+    | libc::MAP_FIXED_NOREPLACE
+    | libc::MAP_ANONYMOUS
+    | libc::MAP_32BIT
+    | MAP_DENYWRITE
+    | libc::MAP_EXECUTABLE
+    | libc::MAP_GROWSDOWN
+    | libc::MAP_LOCKED
+    | libc::MAP_NORESERVE
+    | libc::MAP_POPULATE
+    | libc::MAP_NONBLOCK
+    | libc::MAP_STACK
+    | libc::MAP_HUGETLB;
 /// The usual size of a large page.
 const LARGE_PAGE: u64 = 2 << 20;
 
@@ -110,6 +125,29 @@ impl MapPlan {
         None
     }
 
+    /// The kernel's refusal of flags that not every file takes: of `MAP_SYNC`, and of any where it is asked to look
+    /// (`MAP_SHARED_VALIDATE`).
+    fn unknown_flags(&self) -> Option<i32> {
+        let looks = match self.flags & libc::MAP_TYPE {
+            libc::MAP_SHARED_VALIDATE => !KNOWN_BY_ALL,
+            _ => libc::MAP_SYNC,
+        };
+        if self.is_anonymous() || self.flags & looks == 0 {
+            return None;
+        }
+        let flags = (self.flags & !(libc::MAP_FIXED | libc::MAP_FIXED_NOREPLACE)) as u32;
+        let (fd, none) = (self.fd as u64, libc::PROT_NONE as u64);
+        let args = [0, self.len, none, flags.into(), fd, self.offset];
+        // SAFETY: a new map anywhere, which nothing uses.
+        let at = unsafe { sys::syscall(libc::SYS_mmap as u64, args) };
+        if at < 0 {
+            return Some(-at as i32);
+        }
+        // SAFETY: the map made above.
+        unsafe { sys::syscall(libc::SYS_munmap as u64, [at as u64, self.len, 0, 0, 0, 0]) };
+        None
+    }
+
     /// The file that is mapped, if the map has one; /dev/zero is anonymous memory.
     fn open(&mut self, machine: &Machine) -> std::result::Result<Option<Mapped>, i32> {
         if self.is_anonymous() {
@@ -173,7 +211,7 @@ impl Operation for Map {
             Ok(file) => file,
             Err(e) => return Ok(-i64::from(e)),
         };
-        if let Some(errno) = plan.no_large_pages() {
+        if let Some(errno) = plan.unknown_flags().or_else(|| plan.no_large_pages()) {
             return Ok(-i64::from(errno));
         }
         let low = plan.is_low(call, file.as_ref());
