@@ -7,6 +7,7 @@
 //! goes for every call: the thread itself writes to guest memory, whose pages another thread may guard
 //! at any moment, and changes that others make meanwhile in vectors and lengths have no effect.
 
+use relive_host::addr::PAGE;
 use relive_host::{GuestAddr, copy};
 use relive_kabi::{Arg, Dir, Len, Special};
 
@@ -21,6 +22,9 @@ use crate::task::Task;
 const BOUNCE_MAX: u64 = 16 << 20;
 /// The same where threads run together: the kernel moves no more in one call (`MAX_RW_COUNT`).
 const BOUNCE_MAX_TOGETHER: u64 = 0x7fff_f000;
+
+/// The kernel may demand of the buffers of a file that they begin and end at such places (`O_DIRECT`).
+const SECTOR: u64 = 512;
 
 impl Buffers {
     /// Makes host copies and returns the arguments to use instead of `args`. Calls with message
@@ -46,13 +50,8 @@ impl Buffers {
             self.overflow = true;
             return args;
         };
-        // All room first, at offsets that stay valid. Untouched zeros cost nothing.
-        let mut room = 0;
-        for p in &mut self.pieces {
-            p.host = room;
-            room += (p.cap as usize).next_multiple_of(16);
-        }
-        self.arena = vec![0; room];
+        let has_list = row.args.iter().any(|arg| matches!(arg, Arg::Iovec { .. }));
+        self.make_room(has_list);
         for p in self.pieces.iter().filter(|p| p.dir != Dir::Out) {
             let bytes = &mut self.arena[p.host..p.host + p.cap as usize];
             if copy::read(GuestAddr(p.guest), bytes).is_err() {
@@ -100,6 +99,29 @@ impl Buffers {
         }
         self.bounced = true;
         args
+    }
+
+    /// Makes all room first, at offsets that stay valid. Untouched zeros cost nothing.
+    fn make_room(&mut self, has_list: bool) {
+        let (mut room, mut aligned) = (0_usize, false);
+        for p in &mut self.pieces {
+            if p.guest % SECTOR == 0 && p.cap % SECTOR == 0 {
+                aligned = true;
+                room = room.next_multiple_of(1 << p.guest.trailing_zeros().min(PAGE.ilog2()));
+            }
+            p.host = room;
+            room += (p.cap as usize).next_multiple_of(16);
+        }
+        if !aligned {
+            self.arena = vec![0; room];
+            return;
+        }
+        // A list that is copied behind them must not move them.
+        let list = if has_list { 16 * PARTS as usize } else { 0 };
+        self.arena = vec![0; PAGE as usize + room + list];
+        let skew = self.arena.as_ptr().align_offset(PAGE as usize);
+        self.arena.truncate(skew + room);
+        self.pieces.iter_mut().for_each(|p| p.host += skew);
     }
 
     /// Replaces the host's descriptors in the copy for poll(2) by closed ones: to the guest they are
