@@ -6,6 +6,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use relive_dbt::Sites;
+use relive_trace::Manifest;
 
 use crate::section::{Section, Shareable};
 use crate::shm::Shm;
@@ -17,6 +18,8 @@ pub const MOST: usize = 4096;
 #[repr(C)]
 pub struct OrderedSites {
     given: AtomicU32,
+    /// Not 0: signals that find an action are operations, as since version 1.7 of the format.
+    signals: AtomicU32,
     learnt: AtomicU32,
     keys: [AtomicU64; MOST],
     /// Not 0: an instruction at the site of the same index was translated.
@@ -31,8 +34,8 @@ pub static SITES: Section<OrderedSites> = Section::new();
 unsafe impl Shareable for OrderedSites {}
 
 impl OrderedSites {
-    /// Supervisors: these are to be ordered; before a process runs. Those that find no room are left out.
-    pub fn give(&self, keys: &[u64]) {
+    /// These are to be ordered. Those that find no room are left out.
+    fn give(&self, keys: &[u64]) {
         let mut keys = keys.to_vec();
         keys.truncate(MOST);
         keys.sort_unstable();
@@ -85,6 +88,19 @@ impl OrderedSites {
         let new = self.new[..count].iter();
         new.map(|key| key.load(Ordering::Relaxed)).collect()
     }
+}
+
+/// Supervisors: the operations of the recording are these; before a process runs.
+pub fn give(shm: &Shm, manifest: &Manifest) {
+    let sites = SITES.of(shm);
+    let signals = u32::from(manifest.orders_signals());
+    sites.signals.store(signals, Ordering::Relaxed);
+    sites.give(&manifest.sites);
+}
+
+/// Whether signals that find an action are operations.
+pub fn has_signals(shm: Option<&Shm>) -> bool {
+    shm.is_some_and(|shm| SITES.of(shm).signals.load(Ordering::Relaxed) != 0)
 }
 
 /// The sites that a host orders.

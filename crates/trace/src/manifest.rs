@@ -145,6 +145,12 @@ pub enum ExitStatus {
 }
 
 impl Manifest {
+    /// Whether signals that find an action are operations of their threads: in a sketch, since version 1.7.
+    #[must_use]
+    pub fn orders_signals(&self) -> bool {
+        self.format >= Version { major: 1, minor: 7 }
+    }
+
     /// The manifest of a recording that begins now on this machine.
     pub fn new(command: Vec<Bytes>, directory: Bytes, environment: Vec<Bytes>) -> Self {
         let created = SystemTime::now()

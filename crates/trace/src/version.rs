@@ -6,10 +6,10 @@ use serde::{Deserialize, Serialize};
 
 /// The format that this crate writes. The major number changes when an older reader would
 /// misread a trace; the minor number when something was added.
-pub const FORMAT: Version = Version { major: 1, minor: 6 };
+pub const FORMAT: Version = Version { major: 1, minor: 7 };
 
 /// A version of the trace format.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct Version {
     /// Readers refuse any other than their own.
     pub major: u32,

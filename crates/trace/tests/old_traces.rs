@@ -113,6 +113,12 @@ fn version_1_6() {
     checked("v1.6");
 }
 
+/// Signals may be operations.
+#[test]
+fn version_1_7() {
+    checked("v1.7");
+}
+
 /// The bytes that the references of a trace's only tape lead to.
 fn input_of(trace: &Trace) -> String {
     let mut text = String::new();

@@ -3,6 +3,8 @@
 //! The signals that the host's handler has noted (`held`) are pending for the guest, as those in the
 //! kernel are. A replay has none, and must take the effect of these calls on them from the tape.
 
+use std::sync::Arc;
+
 use relive_host::signal::{KernelAction, Mask};
 use relive_host::{Reg, sys};
 
@@ -133,13 +135,17 @@ fn action(task: &mut Task, call: &Call) -> CallResult<()> {
     } else {
         Some(decode(&task.read::<32>(new)?))
     };
+    let order = task.mode().order();
     // The table and the kernel change in one step: another thread may set the same action.
-    let mut state = task.process.state();
+    let process = Arc::clone(&task.process);
+    let mut state = process.state();
     let before = state.actions[sig as usize];
+    let mut follows = None;
     if let Some(mut action) = wanted {
         action.mask &= !UNBLOCKABLE;
         action.flags &= KNOWN_FLAGS;
         state.actions[sig as usize] = action;
+        follows = order.sets_action(task);
         task.mode().host().action(sig, &action);
         // Setting a signal to be ignored drops it where it is pending.
         if action.handler == SIG_IGN
@@ -149,6 +155,9 @@ fn action(task: &mut Task, call: &Call) -> CallResult<()> {
         }
     }
     drop(state);
+    if let Some(operation) = follows {
+        order.follows(task, operation, true)?;
+    }
     if old != 0 {
         task.give(old, &encode(&before))?;
     }

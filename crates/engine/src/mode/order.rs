@@ -5,6 +5,10 @@ use crate::call::reply::Reply;
 use crate::failure::Result;
 use crate::task::Task;
 
+/// The operation of another thread that one follows: the thread, by its index in the process, and the number of its
+/// operation.
+pub type PrecedingOp = (u32, u64);
+
 /// The order of changes to objects that processes share and that a replay computes again.
 pub trait Order: Sync {
     /// The task is about to make a call of which a replay computes an effect on what the threads of its
@@ -18,6 +22,26 @@ pub trait Order: Sync {
 
     /// The call is over, and on the tape.
     fn release(&self, _task: &mut Task) {}
+
+    /// The call at hand, which has acquired its order, sets the action of a signal; the caller has the lock of the
+    /// process's state. The operation of another thread that it follows, if there is one: for [`Order::follows`].
+    fn sets_action(&self, _task: &Task) -> Option<PrecedingOp> {
+        None
+    }
+
+    /// As [`Order::sets_action`], for a signal that is taken, with an event: an operation of the task.
+    fn takes_action(&self, _task: &mut Task) -> Option<PrecedingOp> {
+        None
+    }
+
+    /// The task's operation follows one of another thread: with `event`, its next event, or else the present
+    /// instruction. The caller has no lock.
+    ///
+    /// # Errors
+    /// The order is lost.
+    fn follows(&self, _task: &mut Task, _before: PrecedingOp, _event: bool) -> Result<()> {
+        Ok(())
+    }
 
     /// The call at hand is about to change a word of guest memory, or to wake its waiters, or has waited for
     /// it: an operation as an atomic instruction on that word is.

@@ -1,6 +1,8 @@
 //! Delivering a signal: its action, the frame, the death; and the restart or failure of the system call
 //! that it interrupted. Must never run in the host's signal handler.
 
+use std::sync::Arc;
+
 use relive_host::Reg;
 use relive_host::signal::{KernelAction, Mask, set_mask};
 use relive_trace::{Ending, Kind, Signal};
@@ -68,6 +70,13 @@ fn deliver_held(task: &mut Task) -> Result<Flow> {
 /// # Errors
 /// The event does not fit.
 pub fn deliver_recorded(task: &mut Task, info: &SigInfo) -> Result<Flow> {
+    let sig = signo(info);
+    let action = task.process.state().actions[sig as usize];
+    if task.traced.is_none() && !SignalEffect::of(task, sig, &action, false).is_logged() {
+        let expected = format!("signal {sig} with a handler");
+        let actual = format!("signal {sig}, which does nothing: another thread has set its action");
+        return Err(task.mode().diverged(task, &expected, &actual));
+    }
     deliver(task, info, false)
 }
 
@@ -100,7 +109,7 @@ pub fn force(task: &mut Task, info: &SigInfo) -> Result<Flow> {
 
 /// Delivers a signal. A synchronous one is raised by the present instruction, and kills if it is
 /// blocked or ignored.
-fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
+pub(super) fn deliver(task: &mut Task, info: &SigInfo, synchronous: bool) -> Result<Flow> {
     if task.traced.is_some() {
         return deliver_traced(task, info, synchronous);
     }
@@ -124,10 +133,10 @@ fn deliver_untraced(
     forced: bool,
 ) -> Result<Flow> {
     let sig = signo(info);
-    let action = take_action(task, sig, synchronous || forced);
-    match (action.handler, default_action(sig)) {
-        (SIG_IGN, _) | (SIG_DFL, DefaultAction::Ignore) => return Ok(Flow::Continue),
-        (SIG_DFL, DefaultAction::Stop) => {
+    let (action, effect) = take_action(task, sig, synchronous, forced)?;
+    match effect {
+        SignalEffect::None => return Ok(Flow::Continue),
+        SignalEffect::Stop => {
             if task.traced.is_some() {
                 tracee::group_stop(task, sig)?;
             } else {
@@ -135,11 +144,7 @@ fn deliver_untraced(
             }
             return Ok(Flow::Continue);
         }
-        // The first process of a pid namespace: the kernel lets nothing but faults end it so.
-        (SIG_DFL, DefaultAction::Terminate) if !synchronous && task.process.pid == 1 => {
-            return Ok(Flow::Continue);
-        }
-        (SIG_DFL, DefaultAction::Terminate) => {
+        SignalEffect::Terminate => {
             if synchronous && sig == libc::SIGBUS {
                 // A replay needs the address.
                 task.record(Kind::Signal(Signal {
@@ -151,7 +156,7 @@ fn deliver_untraced(
             ends::exits(task, sig as u32, StopPlace::Safe)?;
             return killed(task, sig, synchronous);
         }
-        _ => {}
+        SignalEffect::Handler => {}
     }
     let steps = if synchronous { SYNCHRONOUS } else { task.steps };
     task.record(Kind::Signal(Signal {
@@ -176,21 +181,66 @@ fn deliver_untraced(
     Ok(Flow::Continue)
 }
 
+/// What a signal does when it is delivered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SignalEffect {
+    None,
+    Stop,
+    Terminate,
+    Handler,
+}
+
+impl SignalEffect {
+    fn of(task: &Task, sig: i32, action: &KernelAction, synchronous: bool) -> Self {
+        match (action.handler, default_action(sig)) {
+            (SIG_IGN, _) | (SIG_DFL, DefaultAction::Ignore) => Self::None,
+            (SIG_DFL, DefaultAction::Stop) => Self::Stop,
+            // The first process of a pid namespace: the kernel lets nothing but faults end it so.
+            (SIG_DFL, DefaultAction::Terminate) if !synchronous && task.process.pid == 1 => {
+                Self::None
+            }
+            (SIG_DFL, DefaultAction::Terminate) => Self::Terminate,
+            _ => Self::Handler,
+        }
+    }
+
+    /// Whether an event says so.
+    fn is_logged(self) -> bool {
+        matches!(self, Self::Terminate | Self::Handler)
+    }
+}
+
 /// The action of a signal. After a handler that is called only once (`SA_RESETHAND`), the next such
-/// signal of any thread has the default action.
-fn take_action(task: &Task, sig: i32, synchronous: bool) -> KernelAction {
-    let mut state = task.process.state();
+/// signal of any thread has the default action. Which action it is depends on the order in which threads set
+/// actions and take signals: where an event follows, it is an operation.
+fn take_action(
+    task: &mut Task,
+    sig: i32,
+    synchronous: bool,
+    forced: bool,
+) -> Result<(KernelAction, SignalEffect)> {
+    let mode = task.mode();
+    let process = Arc::clone(&task.process);
+    let mut state = process.state();
     let there = &mut state.actions[sig as usize];
     let mut action = *there;
-    if synchronous && (action.handler == SIG_IGN || task.signals.mask.has(sig)) {
+    if (synchronous || forced) && (action.handler == SIG_IGN || task.signals.mask.has(sig)) {
         action.handler = SIG_DFL;
     }
-    let is_handler = action.handler != SIG_IGN && action.handler != SIG_DFL;
-    if is_handler && action.flags & libc::SA_RESETHAND as u64 != 0 {
+    let effect = SignalEffect::of(task, sig, &action, synchronous);
+    let follows = match effect.is_logged() {
+        true => mode.order().takes_action(task),
+        false => None,
+    };
+    if effect == SignalEffect::Handler && action.flags & libc::SA_RESETHAND as u64 != 0 {
         there.handler = SIG_DFL;
-        task.mode().host().action(sig, there);
+        mode.host().action(sig, there);
     }
-    action
+    drop(state);
+    if let Some(operation) = follows {
+        mode.order().follows(task, operation, !synchronous)?;
+    }
+    Ok((action, effect))
 }
 
 /// The frame of `sig`'s handler cannot be built. As in the kernel: raises SIGSEGV at the same place;

@@ -4,7 +4,7 @@
 use relive_host::Reg;
 use relive_host::signal::{KernelAction, Mask};
 
-use super::deliver::{deliver_recorded, fault, finish_restart, kill, return_from_handler};
+use super::deliver::{deliver, deliver_recorded, fault, finish_restart, kill, return_from_handler};
 use crate::flow::{End, Flow};
 use crate::sigaction::SIG_IGN;
 use crate::siginfo::fault_info;
@@ -41,7 +41,7 @@ impl Guest {
     }
 
     fn deliver(&mut self, sig: i32) -> Flow {
-        deliver_recorded(&mut self.task, &fault_info(sig, 0, 0)).expect("nothing diverges")
+        deliver(&mut self.task, &fault_info(sig, 0, 0), false).expect("nothing diverges")
     }
 
     /// Notes an interrupted call; the thread stands behind it.
@@ -111,6 +111,16 @@ fn without_a_handler_the_default_or_nothing_happens() {
         assert_eq!(guest.task.ctx.rip, CODE);
         guest.act(sig, SIG_IGN, 0);
         assert_eq!(guest.deliver(sig), Flow::Continue, "signal {sig} ignored");
+    }
+}
+
+#[test]
+fn a_recorded_signal_that_would_do_nothing_is_a_divergence() {
+    let mut guest = guest();
+    for (handler, diverges) in [(SIG_IGN, true), (HANDLER, false)] {
+        guest.act(libc::SIGURG, handler, 0);
+        let delivered = deliver_recorded(&mut guest.task, &fault_info(libc::SIGURG, 0, 0));
+        assert_eq!(delivered.is_err(), diverges);
     }
 }
 

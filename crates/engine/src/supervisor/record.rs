@@ -15,13 +15,12 @@ use super::drain::{Drain, Recording};
 use super::program::{absolute, environment, find_program};
 use super::signals::{forward_endings, ignore_keyboard, wake_at_child_end};
 use crate::failure::{Failure, Result};
-use crate::learnt_sites;
 use crate::mode::{HandedOn, Name};
 use crate::modes::serial::flips::FLIPS;
 use crate::modes::serial::sites::SITES;
-use crate::ordered_sites::SITES as ORDERED_SITES;
 use crate::shm::Shm;
 use crate::start_data::Boot;
+use crate::{learnt_sites, ordered_sites};
 
 /// The program to record, and how.
 pub struct RecordOptions<'a> {
@@ -71,7 +70,7 @@ pub fn record(options: &RecordOptions<'_>) -> Result<Recording> {
     options.sites.iter().for_each(|&site| sites.add(site));
     let (process, flips) = options.flips;
     FLIPS.of(&shm).give(process, flips);
-    ORDERED_SITES.of(&shm).give(&manifest.sites);
+    ordered_sites::give(&shm, &manifest);
     let shown = target.argv.clone();
     let memory = Some(shm.descriptor());
     let mode = match options.recorder {

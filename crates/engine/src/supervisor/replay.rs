@@ -23,7 +23,7 @@ use crate::modes::replay::linear::hints::Hints;
 use crate::modes::replay::linear::wanted;
 use crate::modes::replay::races::learning;
 use crate::modes::replay::{checksum, confine, other_writers};
-use crate::ordered_sites::SITES;
+use crate::ordered_sites::{self, SITES};
 use crate::shm::Shm;
 use crate::start_data::Boot;
 use crate::stats::Totals;
@@ -133,7 +133,7 @@ pub fn replay_into(
     }
     CONCURRENCY.of(&shm).begin();
     if exact.is_some() {
-        SITES.of(&shm).give(&manifest.sites);
+        ordered_sites::give(&shm, &manifest);
     }
     crate::translations::store::choose();
     let shown = vec![b"relive-replay".to_vec()];

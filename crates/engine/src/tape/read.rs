@@ -24,6 +24,8 @@ pub struct TapeIn {
     clock: Clock,
     /// The last moment behind the thread: its tick, and when it was.
     pub behind: (u64, u64),
+    /// The tick up to which a search lets the thread go early, as decided for its last way.
+    pub early: Option<u64>,
     /// Moments behind the thread, from the beginning of its tape.
     pub moments: u64,
     /// The sum of the bytes that the last event wrote from guest memory.
@@ -74,6 +76,7 @@ impl TapeIn {
             notes: VecDeque::new(),
             clock: Clock::default(),
             behind: (0, 0),
+            early: None,
             moments: 0,
             written: None,
             exact: None,
@@ -185,6 +188,7 @@ impl TapeIn {
             match note {
                 Note::Moment { ticks, end, .. } => {
                     self.behind = (ticks, end);
+                    self.early = None;
                     self.moments += 1;
                 }
                 Note::Written { sum } => self.written = Some(sum),

@@ -28,7 +28,7 @@ use crate::modes::replay::concurrency::CONCURRENCY;
 use crate::modes::replay::confine;
 use crate::modes::replay::linear::wanted;
 use crate::modes::replay::other_writers::FOLDER as OTHER_WRITERS;
-use crate::ordered_sites::SITES;
+use crate::ordered_sites;
 use crate::own_descriptors::{above_streams, outlive_exec};
 use crate::shm::Shm;
 use crate::start_data::Boot;
@@ -107,7 +107,7 @@ impl ReplayProcess {
     ) -> Result<(Self, ReplayStatus)> {
         let extra = other_writers.map(|path| (OTHER_WRITERS, path.display().to_string()));
         let extra = extra.into_iter().collect();
-        Self::launch(trace, follow, None, &[], extra)?.begin()
+        Self::launch(trace, follow, None, None, extra)?.begin()
     }
 
     /// Starts a trial of a search for the order of threads, of a recording of one process.
@@ -118,7 +118,7 @@ impl ReplayProcess {
         let trace = std::path::absolute(trace).map_err(Failure::setup)?;
         let manifest = Manifest::read(&trace).map_err(Failure::setup)?;
         let extra = vec![(wanted::VARIABLE, wanted::TRIAL.to_owned())];
-        let host = Self::launch(&trace, &[0], None, &manifest.sites, extra)?;
+        let host = Self::launch(&trace, &[0], None, Some(&manifest), extra)?;
         Ok(host.begin()?.0)
     }
 
@@ -127,7 +127,7 @@ impl ReplayProcess {
     /// # Errors
     /// It cannot be started, or the image or the trace is damaged.
     pub fn resume(trace: &Path, follow: &[u32], work: u64) -> Result<(Self, ReplayStatus)> {
-        let mut host = Self::launch(trace, follow, Some(work), &[], Vec::new())?;
+        let mut host = Self::launch(trace, follow, Some(work), None, Vec::new())?;
         let status = host.status()?;
         Ok((host, status))
     }
@@ -139,19 +139,21 @@ impl ReplayProcess {
         }
     }
 
-    /// A process that waits for its first request; with sites that are ordered and more in its environment.
+    /// A process that waits for its first request; with the recording whose operations it counts, and more in its environment.
     fn launch(
         trace: &Path,
         follow: &[u32],
         image: Option<u64>,
-        sites: &[u64],
+        ordered: Option<&Manifest>,
         more: Vec<(&'static str, String)>,
     ) -> Result<Self> {
         crate::descriptor_limit::for_command()?;
         crate::sections::place();
         let (shm, descriptor) = Shm::create()?;
         CONCURRENCY.of(&shm).begin();
-        SITES.of(&shm).give(sites);
+        if let Some(manifest) = ordered {
+            ordered_sites::give(&shm, manifest);
+        }
         let (ours, end) = UnixStream::pair().map_err(no_socket)?;
         let theirs = above_streams(&end).map_err(no_socket)?;
         drop(end);

@@ -18,9 +18,10 @@ use crate::failure::{Failure, Result};
 use crate::flow::Flow;
 use crate::memory::content::{Content, ContentRequest, KeptContent};
 use crate::mode::{
-    Begun, Contents, HandedOn, Host, Lives, Mode, ModeTraits, Order, Outcomes, Reading, Signals,
-    Turns,
+    Begun, Contents, HandedOn, Host, Lives, Mode, ModeTraits, Order, Outcomes, PrecedingOp,
+    Reading, Signals, Turns,
 };
+use crate::ordered_sites;
 use crate::registry::Registry;
 use crate::shm::Logged;
 use crate::siginfo::SigInfo;
@@ -49,6 +50,11 @@ impl Order for Replay {
     fn acquire(&self, task: &mut Task) -> Result<()> {
         task.ctx.ops += 1;
         Ok(())
+    }
+
+    fn takes_action(&self, task: &mut Task) -> Option<PrecedingOp> {
+        task.ctx.ops += u64::from(ordered_sites::has_signals(crate::shm::shared()));
+        None
     }
 
     fn touch(&self, task: &mut Task, _: u64) -> Result<()> {

@@ -124,6 +124,7 @@ impl fork::Births for Sketch {
         self.company.store(false, Ordering::Relaxed);
         self.is_named(task.process.index);
         self.shared.forget();
+        self.actions.forget();
         task.ctx.ops = 0;
         task.ctx.order_id = task.slot + 1;
         order::forget()

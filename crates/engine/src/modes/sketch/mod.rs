@@ -3,8 +3,8 @@
 //!
 //! Logs: every call with its effects, values of instructions, and signals with their positions, as serial
 //! recording does; an edge where an ordered operation of a thread came after one of another thread: calls
-//! whose effect on shared state a replay computes ([`object`]), and atomic instructions; and moments, as a
-//! hint for the rest ([`crate::course`]). No turns: a replay finds them. Exact: when a replay of it has
+//! whose effect on shared state a replay computes ([`object`]), signals that find an action which threads may
+//! set, and atomic instructions; and moments, as a hint for the rest ([`crate::course`]). No turns: a replay finds them. Exact: when a replay of it has
 //! ended as the tapes say, and not before. Lock order, outermost first: the process's object, the lock of the
 //! store of input, the output lock, process state, memory.
 //!
@@ -34,14 +34,14 @@ use crate::flow::Flow;
 use crate::kernel::{event, output};
 use crate::memory::content::{Content, ContentRequest};
 use crate::mode::{
-    Begun, Contents, Host, Mode, ModeTraits, Order, Outcomes, Reading, Signals, Turns,
+    Begun, Contents, Host, Mode, ModeTraits, Order, Outcomes, PrecedingOp, Reading, Signals, Turns,
 };
 use crate::sharing::users::USERS;
 use crate::shm::{Logged, Shm};
 use crate::siginfo::SigInfo;
 use crate::tape::Tape;
 use crate::task::Task;
-use object::Object;
+use object::{Object, Version};
 
 /// Ticks between two moments of a thread that has company: some tens of microseconds.
 const SLICE: i64 = 1 << 14;
@@ -53,6 +53,8 @@ pub struct Sketch {
     shm: Shm,
     /// What the threads of the process share and a replay computes: one object for all of it.
     shared: Object,
+    /// The actions of signals, which a thread that takes a signal finds under the lock of the process's state.
+    actions: Version,
     /// Whether the process has, or has had, several threads.
     company: &'static AtomicBool,
     /// Its mode from here on, once it has gone over to turns.
@@ -66,6 +68,7 @@ impl Sketch {
         let sketch = Self {
             shm,
             shared: Object::default(),
+            actions: Version::default(),
             company: Box::leak(Box::new(AtomicBool::new(false))),
             turns: OnceLock::new(),
         };
@@ -260,16 +263,8 @@ impl Contents for Sketch {
 
 impl Order for Sketch {
     fn acquire(&self, task: &mut Task) -> Result<()> {
-        if let Some((thread, op)) = self.shared.acquire(task)?
-            && let Tape::Out(tape) = &mut task.tape
-        {
-            let edge = Kind::Edge {
-                at: task.ctx.ops,
-                event: true,
-                thread,
-                op,
-            };
-            tape.note(task.ctx.ticks(), edge)?;
+        if let Some(before) = self.shared.acquire(task)? {
+            self.follows(task, before, true)?;
         }
         if self.turns().is_some() {
             // What orders it from here on is its turn.
@@ -277,6 +272,29 @@ impl Order for Sketch {
             self.back_in_call(task)?;
         }
         Ok(())
+    }
+
+    fn sets_action(&self, task: &Task) -> Option<PrecedingOp> {
+        self.actions.next(task)
+    }
+
+    fn takes_action(&self, task: &mut Task) -> Option<PrecedingOp> {
+        task.ctx.ops += 1;
+        self.actions.next(task)
+    }
+
+    fn follows(&self, task: &mut Task, before: PrecedingOp, event: bool) -> Result<()> {
+        let (thread, op) = before;
+        let edge = Kind::Edge {
+            at: task.ctx.ops,
+            event,
+            thread,
+            op,
+        };
+        match &mut task.tape {
+            Tape::Out(tape) => Ok(tape.note(task.ctx.ticks(), edge)?),
+            _ => Ok(()),
+        }
     }
 
     fn release(&self, task: &mut Task) {

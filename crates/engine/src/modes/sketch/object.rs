@@ -1,6 +1,7 @@
-//! An object of the engine that threads acquire one after the other, with the operation that had it last: its
+//! An object of the engine that threads acquire one after the other, and the operation that had it last: its
 //! version. A thread waits for it at rest, so that the owner may ask for quiet.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use relive_host::sys;
@@ -15,13 +16,32 @@ mod lock {
     pub const WANTED: u32 = 2;
 }
 
+/// The operation of an object that came last: the thread's index plus 1 (0: none), and its number.
+#[derive(Default)]
+pub struct Version(Mutex<(u32, u64)>);
+
+impl Version {
+    /// The task's present operation is the next one. Thread and operation that it follows, if they are another
+    /// thread's.
+    pub fn next(&self, task: &Task) -> Option<(u32, u64)> {
+        let me = task.slot + 1;
+        let mut last = self.0.lock().expect("no thread panics: panics abort");
+        let (thread, op) = std::mem::replace(&mut *last, (me, task.ctx.ops));
+        (thread != 0 && thread != me).then(|| (thread - 1, op))
+    }
+
+    /// In a forked child: there was none.
+    pub fn forget(&self) {
+        *self.0.lock().expect("no thread panics: panics abort") = (0, 0);
+    }
+}
+
 /// An object and its version.
 #[derive(Default)]
 pub struct Object {
     lock: AtomicU32,
-    /// The thread that had it last, by its index plus 1 (0: none), and the number of its operation.
-    /// Only the owner uses them.
-    last: std::sync::Mutex<(u32, u64)>,
+    version: Version,
+    /// The thread that has it, by its index plus 1. Only it reads its own.
     owner: AtomicU32,
 }
 
@@ -46,11 +66,8 @@ impl Object {
             }
         }
         task.ctx.ops += 1;
-        let (me, op) = (task.slot + 1, task.ctx.ops);
-        self.owner.store(me, Ordering::Relaxed);
-        let mut last = self.last.lock().expect("no thread panics: panics abort");
-        let (thread, before) = std::mem::replace(&mut *last, (me, op));
-        Ok((thread != 0 && thread != me).then(|| (thread - 1, before)))
+        self.owner.store(task.slot + 1, Ordering::Relaxed);
+        Ok(self.version.next(task))
     }
 
     /// Gives it up, if the task has it.
@@ -68,6 +85,6 @@ impl Object {
     pub fn forget(&self) {
         self.lock.store(lock::FREE, Ordering::Relaxed);
         self.owner.store(0, Ordering::Relaxed);
-        *self.last.lock().expect("no thread panics: panics abort") = (0, 0);
+        self.version.forget();
     }
 }

@@ -95,8 +95,10 @@ impl Stepper {
         };
         Ok(
             match linear.due(&mut self.task, &self.session.tasks, None)?.0 {
-                Bound::Tick { ticks, .. } | Bound::Operation { ticks, .. } => {
-                    Step::Toward(Toward::position(ticks))
+                Bound::Tick { ticks, .. } => Step::Toward(Toward::position(ticks)),
+                Bound::Operation { ticks, at, .. } => {
+                    let from = linear.waits_from(&self.task, at);
+                    Step::Toward(toward_operation(self.task.ctx.ticks(), from, ticks))
                 }
                 Bound::Event { .. } | Bound::End => Step::Event,
             },
@@ -201,6 +203,20 @@ impl Stepper {
         }
         self.hand_over(other, steps.unwrap_or(0))?;
         Ok(true)
+    }
+}
+
+/// How a thread at tick `now` runs towards an operation behind tick `ticks`, in front of which it has to wait. Where it
+/// waits from some ticks before that on, its operation before that one may lie between two ticks, and what it loads from
+/// there on has to wait: it goes by steps.
+fn toward_operation(now: u64, from: Option<u64>, ticks: u64) -> Toward {
+    const NEAR: u64 = 4;
+    match from {
+        Some(from) if from < ticks && ticks - from <= NEAR => match now < from {
+            true => Toward::position(from),
+            false => Toward::step(ticks),
+        },
+        _ => Toward::position(ticks),
     }
 }
 

@@ -7,7 +7,7 @@ use relive_trace::{Ending, Kind};
 use super::hints::What;
 use crate::course::Note;
 use crate::failure::{Failure, Result};
-use crate::tape::Tape;
+use crate::tape::{Tape, TapeIn};
 use crate::task::Task;
 
 /// How far a thread runs.
@@ -68,7 +68,7 @@ pub fn bound(
                     )));
                 }
                 if !made {
-                    let since = match hint(What::Way(tape.moments)) {
+                    let since = match decided(tape, hint) {
                         Some(step) if ticks >= step => next_moment(&tape.notes),
                         _ => None,
                     };
@@ -86,11 +86,15 @@ pub fn bound(
                 end,
                 ..
             } => {
+                let step = decided(tape, hint);
                 if ticks < tick {
-                    let step = hint(What::Way(tape.moments));
                     return Ok(part(tape.behind, ticks, (tick, end), step));
                 }
-                tape.behind = (tick, end);
+                match step {
+                    Some(step) if step > tick => tape.behind.0 = tick,
+                    _ => tape.behind = (tick, end),
+                }
+                tape.early = step;
                 tape.moments += 1;
             }
             _ => break,
@@ -140,14 +144,13 @@ pub fn bound(
         Some(Kind::Exec(_)) => true,
         _ => false,
     };
-    let (behind, moments) = (tape.behind, tape.moments);
+    let (behind, step) = (tape.behind, decided(tape, hint));
     let Bound::Event {
         begin, end, after, ..
     } = event
     else {
         return Ok(event);
     };
-    let step = hint(What::Way(moments));
     if begin > 0 && ticks < next.ticks {
         match part(behind, ticks, (next.ticks, begin), step) {
             // It comes to its event by itself.
@@ -165,6 +168,12 @@ pub fn bound(
         after,
         ends,
     })
+}
+
+/// The decision for the way that the thread is on: one for a way before it, if that reaches so far.
+fn decided(tape: &TapeIn, hint: &dyn Fn(What) -> Option<u64>) -> Option<u64> {
+    let reaches = tape.early.filter(|&tick| tick > tape.behind.0);
+    hint(What::Way(tape.moments)).or(reaches)
 }
 
 /// When the thread comes to the first of these notes that has a moment.

@@ -10,7 +10,8 @@ use std::fmt::Write;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum What {
     /// How the thread goes on its way behind so many moments. Decided by a tick: up to there it goes at the
-    /// way's begin, and behind it at the way's end. Without a decision it goes evenly.
+    /// way's begin, and behind it at the way's end; the tick may be one of a later way. Without a decision it goes
+    /// evenly.
     Way(u64),
     /// How far the thread goes towards its operation of this number before the one which that follows. Decided by
     /// a tick: there it waits, if no other operation is left between; behind the operation's tick, in front of

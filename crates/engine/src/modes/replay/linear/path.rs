@@ -1,6 +1,7 @@
 //! The path of a recorded thread as its tape tells it: its moments, and its operations that follow those of
 //! others. Must never run anything.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use relive_trace::{TapeReader, Trace};
@@ -84,6 +85,18 @@ impl Path {
         self.moments.partition_point(|&(_, _, end)| end <= moment) as u64
     }
 
+    /// The last ways, at most `far`, up to the one behind so many moments on which the thread stayed at one tick and for
+    /// longest: at most `count`, each as the moments before it and its tick. The longest comes first.
+    pub fn lost(&self, moments: u64, far: u64, count: usize) -> impl Iterator<Item = (u64, u64)> {
+        let ways = (moments.saturating_sub(far)..=moments).map(|m| (m, self.way(m)));
+        let mut still: Vec<(u64, Way)> = ways
+            .filter(|(_, way)| way.from.0 == way.until.0 && way.from.1 < way.until.1)
+            .collect();
+        still.sort_by_key(|(_, way)| Reverse(way.until.1 - way.from.1));
+        still.truncate(count);
+        still.into_iter().map(|(m, way)| (m, way.from.0))
+    }
+
     /// The event that the thread was in at this moment, by the number of moments behind it: one or, if the
     /// thread said that it had come to it, two.
     pub fn events_at(&self, moment: u64) -> Vec<u64> {
@@ -96,15 +109,16 @@ impl Path {
         arrived.into_iter().chain([passed]).collect()
     }
 
-    /// Number and tick of the last operations that follow those of others: at most `count`, behind so many
-    /// moments, up to number `last`. The last one comes first.
+    /// Number and tick of the last operations that follow those of others, before a disagreement behind so many
+    /// moments: at most `count`, up to number `last`, which the thread makes next, behind the same moments. That one is
+    /// meant even if the thread was seen at a tick again before it. The last one comes first.
     pub fn operations(&self, moments: u64, last: u64, count: usize) -> Vec<(u64, u64)> {
         let end = self
             .operations
-            .partition_point(|&(m, at, _)| m < moments || (m == moments && at <= last));
+            .partition_point(|&(m, at, _)| m <= moments && at <= last);
         let before = self.operations[..end].iter().rev();
-        let here = before.take_while(|&&(m, ..)| m == moments).take(count);
-        here.map(|&(_, at, tick)| (at, tick)).collect()
+        let here = before.take_while(|&&(m, at, _)| m == moments || at == last);
+        here.take(count).map(|&(_, at, tick)| (at, tick)).collect()
     }
 }
 
@@ -126,4 +140,40 @@ pub fn read(trace: &Trace, process: u32, paths: &mut Paths) -> Result<()> {
     }
     paths.insert(process, threads);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_is_lost_where_it_stays_for_longest() {
+        let moments = [
+            (1, 10, 10),
+            (5, 20, 20),
+            (5, 90, 90),
+            (6, 100, 100),
+            (6, 105, 105),
+            (6, 140, 140),
+        ];
+        let path = Path::with(moments.into_iter());
+        let lost = |moments, far, count| path.lost(moments, far, count).collect::<Vec<_>>();
+        assert_eq!(lost(5, 8, 2), [(2, 5), (5, 6)]);
+        assert_eq!(lost(5, 8, 9), [(2, 5), (5, 6), (4, 6)]);
+        assert_eq!(lost(4, 1, 9), [(4, 6)]);
+    }
+
+    #[test]
+    fn operations_are_those_of_the_way_and_the_next_one() {
+        let path = Path {
+            moments: Vec::new(),
+            operations: vec![(1, 2, 10), (3, 4, 30), (3, 5, 31), (3, 6, 32), (4, 8, 40)],
+        };
+        assert_eq!(path.operations(3, 6, 3), [(6, 32), (5, 31), (4, 30)]);
+        assert_eq!(path.operations(3, 5, 3), [(5, 31), (4, 30)]);
+        assert_eq!(path.operations(3, 9, 2), [(6, 32), (5, 31)]);
+        // It stands in front of operation 6, and has been seen since the tick of that.
+        assert_eq!(path.operations(5, 6, 3), [(6, 32)]);
+        assert_eq!(path.operations(5, 7, 3), []);
+    }
 }

@@ -18,6 +18,9 @@ pub const MOST: u32 = 128;
 const OPERATIONS: usize = 3;
 /// Ways before a disagreement that may have gone wrong unseen.
 const EARLIER: u64 = 2;
+/// Ways before a disagreement on which a thread may have lost the processor, and how many of them are tried.
+const FARTHEST: u64 = 32;
+const PAUSES: usize = 3;
 
 /// Races before a disagreement that are turned around.
 const RACES: usize = 6;
@@ -231,6 +234,9 @@ fn changes(
     if missing != 0 {
         all.push_back(looped);
     }
+    // It lost the processor behind a load that it seems to have made afterwards.
+    let lost = path.lost(at.moments, FARTHEST, PAUSES);
+    all.extend(lost.map(|(moments, tick)| vec![(place(at.thread, What::Way(moments)), tick + 1)]));
     // The event of another one happened sooner than at its end.
     let others = threads.iter().filter(|&(&thread, _)| thread != at.thread);
     for (&thread, other) in others.clone() {

@@ -96,6 +96,12 @@ impl Linear {
         self.steps.insert(slot, steps);
     }
 
+    /// The tick from which on a thread waits for its operation `at` to be due, if a search has decided that.
+    pub fn waits_from(&self, task: &Task, at: u64) -> Option<u64> {
+        let (process, thread) = (task.process.index, task.index);
+        self.hints.at(process, thread, What::Operation(at))
+    }
+
     /// The thread gets a turn. Its steps since its last tick or event.
     ///
     /// # Errors

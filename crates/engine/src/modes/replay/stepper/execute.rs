@@ -21,6 +21,8 @@ pub struct Toward {
     limit: u64,
     /// It happens to the thread there, and is not caused by it at any instruction behind that tick.
     positional: bool,
+    /// The thread makes one step only.
+    steps: bool,
 }
 
 impl Toward {
@@ -29,6 +31,7 @@ impl Toward {
         Self {
             limit,
             positional: false,
+            steps: false,
         }
     }
 
@@ -37,6 +40,15 @@ impl Toward {
         Self {
             limit,
             positional: true,
+            steps: false,
+        }
+    }
+
+    /// As [`Toward::position`], but one step only.
+    pub fn step(limit: u64) -> Self {
+        Self {
+            steps: true,
+            ..Self::position(limit)
         }
     }
 
@@ -98,7 +110,7 @@ impl Stepper {
         let last_tick = toward.positional && began.ticks == toward.limit;
         let pace = match stops.before_code(self, last_tick)? {
             Pace::Stop(why) => return Ok(Some(why)),
-            _ if last_tick => Pace::Step,
+            _ if last_tick || toward.steps => Pace::Step,
             pace => pace,
         };
         began.step = matches!(pace, Pace::Step);
