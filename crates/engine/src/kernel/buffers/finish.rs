@@ -6,7 +6,23 @@ use relive_kabi::{Dir, Len};
 use super::{Buffers, Piece, Rule, length};
 use crate::call::Call;
 use crate::failure::{Result, answered};
+use crate::space::{AddressSpace, WRITE};
 use crate::task::Task;
+
+/// Longer structures and messages there are none.
+const PARTS_MOST: u64 = 1 << 20;
+
+/// The first address from `start` on at which the guest cannot write; `end`, if there is none before it.
+pub(super) fn writable_until(space: &AddressSpace, start: u64, end: u64) -> u64 {
+    let mut there = start;
+    for region in space.overlapping(start, end) {
+        if region.start > there || region.prot & WRITE == 0 {
+            break;
+        }
+        there = region.end.min(end);
+    }
+    there
+}
 
 impl Buffers {
     /// After the call: copies bounced bytes back, and notes the ranges that the kernel wrote in the
@@ -19,6 +35,10 @@ impl Buffers {
             self.arena[at..at + fd.len()].copy_from_slice(&fd);
         }
         let failed = (-4095..0).contains(&result);
+        let parts = self.cut || result == -i64::from(libc::EFAULT);
+        if parts && !self.bounced && !task.has_company() {
+            self.note_parts(task);
+        }
         // Length words first: the lengths of other pieces are read from them.
         for p in self
             .pieces
@@ -61,6 +81,16 @@ impl Buffers {
             }
         }
         Ok(())
+    }
+
+    /// A call that has met a bad address may have written before it, or to another buffer, more than its result says:
+    /// whatever is there now is noted, as far as the guest may write there. Nobody else may be writing there.
+    fn note_parts(&self, task: &mut Task) {
+        for p in self.pieces.iter().filter(|p| p.dir != Dir::In) {
+            let end = p.guest.saturating_add(p.cap.min(PARTS_MOST));
+            let there = writable_until(&task.machine().memory().space, p.guest, end);
+            task.log.wrote(p.guest, there - p.guest);
+        }
     }
 
     fn message_len(&self, task: &Task, message: usize, result: i64) -> u64 {
