@@ -56,8 +56,9 @@ impl OrderedSites {
     fn meets(&self, key: u64) {
         let count = (self.given.load(Ordering::Acquire) as usize).min(MOST);
         let at = self.keys[..count].partition_point(|k| k.load(Ordering::Relaxed) < key);
-        if let Some(met) = self.met[..count].get(at) {
-            met.store(1, Ordering::Relaxed);
+        let there = self.keys[..count].get(at);
+        if there.is_some_and(|k| k.load(Ordering::Relaxed) == key) {
+            self.met[at].store(1, Ordering::Relaxed);
         }
     }
 
@@ -129,10 +130,10 @@ mod tests {
         let sites = sites();
         sites.give(&[9, 3, 7]);
         assert_eq!(sites.given(), [3, 7, 9]);
-        for met in [7, 8, 10] {
+        for met in [2, 7, 8, 10] {
             sites.meets(met);
         }
-        assert_eq!(sites.met(), [7, 9]);
+        assert_eq!(sites.met(), [7]);
     }
 
     #[test]
