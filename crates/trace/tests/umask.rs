@@ -1,6 +1,7 @@
 //! A recorded program's umask is its process's, and must not reach the copies made there.
 //! A test program of its own, because the umask belongs to the process.
 
+#[path = "trace/common/mod.rs"]
 mod common;
 
 use std::os::unix::fs::PermissionsExt as _;

@@ -1,8 +1,7 @@
 //! Events and images to bytes and back, and the errors for invalid bytes.
 
-mod common;
-
-use common::{Owned, encode, events};
+use crate::common;
+use crate::common::{Owned, encode, events};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use relive_sched::Rng;

@@ -1,10 +1,9 @@
 //! Names of recordings.
 
-mod common;
-
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
+use crate::common;
 use relive_trace::*;
 
 fn record(base: &Path, program: &str, created: u64) -> std::path::PathBuf {

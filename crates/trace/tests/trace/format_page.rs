@@ -2,7 +2,7 @@
 
 use relive_trace::*;
 
-const PAGE: &str = include_str!("../../../docs/trace-format.md");
+const PAGE: &str = include_str!("../../../../docs/trace-format.md");
 
 #[test]
 fn version_and_limits() {

@@ -1,10 +1,9 @@
 //! Parts of files: the content read back from a file with holes, and hostile parts.
 
-mod common;
-
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 
+use crate::common;
 use relive_sched::Rng;
 use relive_trace::*;
 

@@ -1,13 +1,12 @@
 //! The file store: content, sharing, many at once, damage.
 
-mod common;
-
 use std::fs::File;
 use std::io::{Seek as _, SeekFrom};
 use std::os::unix::fs::FileExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use crate::common;
 use relive_trace::*;
 use tempfile::TempDir;
 

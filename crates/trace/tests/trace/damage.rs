@@ -1,11 +1,10 @@
 //! Damage: for every flipped bit and every truncation of a small trace the reader answers
 //! with an error or with a prefix of the true events: never other events, never a panic.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 
-use common::{Owned, encode, manifest, summary};
+use crate::common;
+use crate::common::{Owned, encode, manifest, summary};
 use relive_trace::*;
 use tempfile::TempDir;
 

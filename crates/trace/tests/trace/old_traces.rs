@@ -1,12 +1,11 @@
 //! Old recordings stay readable: `testdata` keeps one of each format version with its expected
 //! text. They are never made again; a new version gets a folder of its own.
 
-mod common;
-
 use std::fmt::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
+use crate::common;
 use relive_trace::*;
 
 fn testdata(version: &str) -> PathBuf {

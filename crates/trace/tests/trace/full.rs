@@ -1,10 +1,9 @@
 //! A disk that fills up in the middle of a chunk, stood in for by a limit on file sizes.
 
-mod common;
-
 use std::path::Path;
 use std::process::Command;
 
+use crate::common;
 use relive_sched::Rng;
 use relive_trace::*;
 
@@ -22,7 +21,7 @@ fn a_half_written_chunk_is_cut_off_again() {
         // Ignored, the signal for the limit becomes an error of write(2).
         .args(["-c", "trap '' XFSZ; ulimit -f 200; exec \"$0\" \"$@\""])
         .arg(std::env::current_exe().unwrap())
-        .args(["--exact", "a_half_written_chunk_is_cut_off_again"])
+        .args(["--exact", "full::a_half_written_chunk_is_cut_off_again"])
         .env(FOLDER, base.path().join("trace"))
         .output()
         .unwrap();

@@ -1,8 +1,7 @@
 //! Whole traces: written, read, watched while they grow, and cut off.
 
-mod common;
-
-use common::{Owned, OwnedKind, encode, events, manifest, summary};
+use crate::common;
+use crate::common::{Owned, OwnedKind, encode, events, manifest, summary};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use relive_sched::Rng;

@@ -1,11 +1,10 @@
 //! The store of input: a read returns exactly the bytes that were appended, or an error, whatever
 //! happened to its files.
 
-mod common;
-
 use std::fs;
 use std::path::Path;
 
+use crate::common;
 use proptest::collection::vec;
 use proptest::prelude::*;
 use relive_sched::Rng;

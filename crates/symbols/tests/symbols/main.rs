@@ -1,0 +1,4 @@
+//! The crate's tests, as one program.
+
+mod foreign;
+mod forms;

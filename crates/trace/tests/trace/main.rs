@@ -1,0 +1,14 @@
+//! The crate's tests, as one program: each program is linked with all optimizations, which takes longer than its tests.
+
+mod codec;
+mod common;
+mod damage;
+mod files;
+mod format_page;
+mod full;
+mod input;
+mod locations;
+mod old_traces;
+mod part;
+mod round_trip;
+mod within;
