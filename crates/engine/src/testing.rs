@@ -21,6 +21,7 @@ use crate::mode::Name;
 use crate::process::Process;
 use crate::process::state::ProcessState;
 use crate::registry::Registry;
+use crate::shm::Shm;
 use crate::tape::Tape;
 use crate::task::Task;
 
@@ -36,12 +37,20 @@ pub fn machine() -> &'static Machine {
             name: Name::Run,
             memory: Mutex::new(Memory::new(Options::default(), true).expect("there is room")),
             registry: Registry::new(false),
-            shm: None,
+            shm: Some(shared_memory()),
             trace: std::path::PathBuf::new(),
             descriptor_kinds: DescriptorKinds::new(),
             fd_floor: i32::MAX,
         })
     })
+}
+
+fn shared_memory() -> Shm {
+    crate::sections::place();
+    let (shm, descriptor) = Shm::create().expect("there is memory");
+    // It is opened again by its descriptor's name.
+    std::mem::forget(descriptor);
+    shm
 }
 
 /// The one guest of all tests, with empty memory.
@@ -95,6 +104,8 @@ impl Guest {
 
     /// The result of a call that is made.
     pub fn live(&mut self, nr: i64, args: &[u64]) -> Result<i64> {
+        // SAFETY: the context lives in its box, and no test enters another one in the midst of a call.
+        unsafe { relive_host::enter::adopt(&raw mut *self.task.ctx) };
         self.outcome(nr, args, None)
     }
 
@@ -133,4 +144,5 @@ fn empty() {
     memory.lock_future(false);
     memory.space.brk = (0, 0);
     memory.space.take_dropped();
+    machine().descriptor_kinds.forget_many(false);
 }
