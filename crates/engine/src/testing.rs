@@ -3,7 +3,7 @@
 
 mod fake;
 
-use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use relive_dbt::Options;
 use relive_host::Reg;
@@ -12,6 +12,7 @@ pub use fake::{Fake, ModeQuery};
 
 use crate::call::Call;
 use crate::call::answer::Answer;
+use crate::call::clone_args::CloneArgs;
 use crate::call::reply::Reply;
 use crate::descriptor_kinds::DescriptorKinds;
 use crate::failure::Result;
@@ -21,9 +22,11 @@ use crate::mode::Name;
 use crate::process::Process;
 use crate::process::state::ProcessState;
 use crate::registry::Registry;
+use crate::retained_fds::RetainedFds;
 use crate::shm::Shm;
 use crate::tape::Tape;
 use crate::task::Task;
+use crate::task::parent::Parent;
 
 /// The mode of all tests.
 static MODE: Fake = Fake::new();
@@ -100,6 +103,41 @@ impl Guest {
             self.task.ctx.set_reg(reg, value);
         }
         Call::at(&self.task.ctx)
+    }
+
+    /// It is a vfork child from now on: its parent is put aside.
+    pub fn is_vforked(&mut self) {
+        self.task.vforked = Some(Box::new(Parent {
+            state: self.task.capture(),
+            keeper: self.task.tid,
+            process: Arc::clone(&self.task.process),
+            tape: Tape::None,
+            shares: CloneArgs::default(),
+            outer: None,
+            answer: None,
+        }));
+    }
+
+    /// It is recorded from now on: the engine follows its descriptors.
+    pub fn is_recorded(&mut self) {
+        MODE.keeps();
+        self.task.set_mode(&MODE);
+    }
+
+    /// The host has kept descriptors open already: nothing but this one of `/proc`, or -1.
+    pub fn has_retained(&mut self, proc: i32) {
+        self.task.process.state().retained_fds = Some(RetainedFds {
+            memory: -1,
+            copies: -1,
+            proc,
+            paths_changed: false,
+            other_ids: false,
+        });
+    }
+
+    /// The descriptors that the host has kept open.
+    pub fn retained(&self) -> Option<RetainedFds> {
+        self.task.process.state().retained_fds
     }
 
     /// The result of a call that is made.
