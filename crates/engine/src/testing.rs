@@ -142,8 +142,6 @@ impl Guest {
 
     /// The result of a call that is made.
     pub fn live(&mut self, nr: i64, args: &[u64]) -> Result<i64> {
-        // SAFETY: the context lives in its box, and no test enters another one in the midst of a call.
-        unsafe { relive_host::enter::adopt(&raw mut *self.task.ctx) };
         self.outcome(nr, args, None)
     }
 
@@ -158,6 +156,8 @@ impl Guest {
     fn outcome(&mut self, nr: i64, args: &[u64], told: Option<&Answer>) -> Result<i64> {
         let call = self.call(nr, args);
         self.task.log.clear();
+        // SAFETY: the context lives in its box, and no test enters another one in the midst of a call.
+        unsafe { relive_host::enter::adopt(&raw mut *self.task.ctx) };
         match crate::kernel::syscall::outcome(&mut self.task, &call, told)? {
             Reply::Value(result) => Ok(result),
             Reply::Flow(_) | Reply::Returned => panic!("{call} has no result"),
